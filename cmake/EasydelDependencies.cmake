@@ -1,0 +1,78 @@
+# libtorch is required; all else is found and used when present, and reported when absent.
+include_guard()
+
+if(NOT EASYDEL_TORCH)
+  file(GLOB _torch_in_venv ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
+  if(_torch_in_venv)
+    set(EASYDEL_TORCH ${_torch_in_venv})
+  endif()
+endif()
+if(NOT EASYDEL_TORCH)
+  message(FATAL_ERROR "No libtorch. Run `make setup`, which puts one into .venv, or set EASYDEL_TORCH to a libtorch or "
+                      "to the directory of an installed torch package (python3 -c 'import torch; print(torch.__path__[0])').")
+endif()
+if(NOT EXISTS ${EASYDEL_TORCH}/share/cmake/Torch/TorchConfig.cmake)
+  message(FATAL_ERROR "EASYDEL_TORCH=${EASYDEL_TORCH} holds no libtorch: share/cmake/Torch/TorchConfig.cmake is missing.")
+endif()
+include(${EASYDEL_TORCH}/share/cmake/Torch/TorchConfigVersion.cmake)
+set(EASYDEL_TORCH_VERSION ${PACKAGE_VERSION})
+if(EASYDEL_TORCH_VERSION VERSION_LESS 2.11)
+  message(FATAL_ERROR "torch 2.11 or newer is needed; ${EASYDEL_TORCH} is ${EASYDEL_TORCH_VERSION}.")
+endif()
+
+# torch's own files ask for kineto and warn that it is missing; that is noise.
+set(_quiet ${CMAKE_MESSAGE_LOG_LEVEL})
+set(CMAKE_MESSAGE_LOG_LEVEL ERROR)
+find_package(Torch REQUIRED CONFIG PATHS ${EASYDEL_TORCH}/share/cmake/Torch NO_DEFAULT_PATH)
+set(CMAKE_MESSAGE_LOG_LEVEL ${_quiet})
+
+find_package(Threads REQUIRED)
+set(EASYDEL_HAS_CUDA OFF)
+if(TARGET torch_cuda)
+  set(EASYDEL_HAS_CUDA ON)
+endif()
+
+find_package(MPI QUIET COMPONENTS C)
+set(EASYDEL_HAS_MPI ${MPI_C_FOUND})
+
+set(EASYDEL_HAS_NCCL OFF)
+if(EASYDEL_HAS_CUDA)
+  cmake_path(GET EASYDEL_TORCH PARENT_PATH _site_packages)
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${_site_packages}/nvidia/nccl/include)
+  find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${_site_packages}/nvidia/nccl/lib)
+  if(NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
+    set(EASYDEL_HAS_NCCL ON)
+  endif()
+endif()
+
+find_package(CURL QUIET)
+set(EASYDEL_HAS_CURL ${CURL_FOUND})
+find_package(ZLIB QUIET)
+set(EASYDEL_HAS_ZLIB ${ZLIB_FOUND})
+find_package(CLI11 QUIET CONFIG)
+set(EASYDEL_HAS_CLI ${CLI11_FOUND})
+
+# name | what it gives | the Debian package that brings it
+set(EASYDEL_FEATURES
+    "CUDA|GPUs|a torch built for CUDA, named by EASYDEL_TORCH"
+    "NCCL|collectives between GPUs|the nvidia-nccl package beside torch"
+    "MPI|ranks on several hosts|libopenmpi-dev"
+    "CURL|the Hugging Face hub|libcurl4-openssl-dev"
+    "ZLIB|compressed torch checkpoints|zlib1g-dev"
+    "CLI|the easydel command|libcli11-dev")
+
+function(easydel_print_features)
+  message(STATUS "easydel ${PROJECT_VERSION}, torch ${EASYDEL_TORCH_VERSION}, ${CMAKE_CXX_COMPILER_ID} "
+                 "${CMAKE_CXX_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}")
+  foreach(feature IN LISTS EASYDEL_FEATURES)
+    string(REPLACE "|" ";" parts "${feature}")
+    list(GET parts 0 name)
+    list(GET parts 1 purpose)
+    list(GET parts 2 source)
+    if(EASYDEL_HAS_${name})
+      message(STATUS "  ${name}: yes (${purpose})")
+    else()
+      message(STATUS "  ${name}: no (${purpose}); it comes with ${source}")
+    endif()
+  endforeach()
+endfunction()

@@ -1,0 +1,27 @@
+# `cmake --install` gives headers, library, binary and a package file for find_package(easydel).
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+target_link_libraries(easydel PUBLIC ${TORCH_LIBRARIES} Threads::Threads PRIVATE $<BUILD_INTERFACE:easydel_flags>)
+target_include_directories(easydel PUBLIC
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_include_directories(easydel SYSTEM PUBLIC $<BUILD_INTERFACE:${TORCH_INCLUDE_DIRS}>)
+target_compile_features(easydel PUBLIC cxx_std_20)
+set_target_properties(easydel PROPERTIES
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+  INSTALL_RPATH "$ORIGIN;${EASYDEL_TORCH}/lib")
+
+install(TARGETS easydel EXPORT easydelTargets)
+if(TARGET easydel_cli)
+  set_target_properties(easydel_cli PROPERTIES
+    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${EASYDEL_TORCH}/lib")
+  install(TARGETS easydel_cli)
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/easydel TYPE INCLUDE FILES_MATCHING PATTERN "*.h" PATTERN cli EXCLUDE)
+set(EASYDEL_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/easydel)
+install(EXPORT easydelTargets NAMESPACE easydel:: DESTINATION ${EASYDEL_CMAKE_DIR})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/easydelConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/easydelConfig.cmake INSTALL_DESTINATION ${EASYDEL_CMAKE_DIR})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/easydelConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/easydelConfig.cmake ${PROJECT_BINARY_DIR}/easydelConfigVersion.cmake
+        DESTINATION ${EASYDEL_CMAKE_DIR})

@@ -1,0 +1,59 @@
+# A folder under easydel/ is an object library; together they are the one library `easydel`.
+include_guard()
+
+add_library(easydel)
+add_library(easydel::easydel ALIAS easydel)
+
+# What every one of our targets compiles with.
+add_library(easydel_common INTERFACE)
+target_link_libraries(easydel_common INTERFACE easydel_flags ${TORCH_LIBRARIES} Threads::Threads)
+target_include_directories(easydel_common INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
+target_include_directories(easydel_common SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+
+# The lean set of torch headers, compiled once; everything that says `PCH` reuses it.
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/pch.cpp CONTENT "// Holds the precompiled header.\n")
+add_library(easydel_pch OBJECT ${PROJECT_BINARY_DIR}/generated/pch.cpp)
+target_link_libraries(easydel_pch PRIVATE easydel_common)
+target_precompile_headers(easydel_pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch.h)
+
+# easydel_library(sharding SOURCES mesh.cpp … DEPENDS core [LINK targets] [LEAN a.cpp …])
+# DEPENDS names the folders that this one may include, directly; tests/include_direction.py checks it.
+# LEAN files are compiled without the precompiled header: they need little of torch, or flags of their own.
+function(easydel_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;LINK;LEAN" ${ARGN})
+  add_library(easydel_${name} OBJECT ${arg_SOURCES} ${arg_LEAN})
+  target_link_libraries(easydel_${name} PRIVATE easydel_common ${arg_LINK})
+  set_source_files_properties(${arg_LEAN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  if(arg_SOURCES)
+    target_precompile_headers(easydel_${name} REUSE_FROM easydel_pch)
+  endif()
+  target_sources(easydel PRIVATE $<TARGET_OBJECTS:easydel_${name}>)
+  if(arg_LINK)
+    target_link_libraries(easydel PRIVATE $<BUILD_INTERFACE:${arg_LINK}>)
+  endif()
+endfunction()
+
+# easydel_program(name SOURCES … [LINK …]): a program on top of the library, for examples and benchmarks.
+function(easydel_program name)
+  cmake_parse_arguments(arg "LEAN" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE easydel easydel_common ${arg_LINK})
+  if(NOT arg_LEAN)
+    target_precompile_headers(${name} REUSE_FROM easydel_pch)
+  endif()
+endfunction()
+
+# easydel_test(core SOURCES core/json_test.cpp … LABELS unit [LINK …] [LEAN …]): one program for each folder; every
+# case is a ctest of its own.
+function(easydel_test name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LABELS;LINK;LEAN;ENVIRONMENT" ${ARGN})
+  add_executable(${name}_test ${arg_SOURCES} ${arg_LEAN})
+  target_link_libraries(${name}_test PRIVATE easydel easydel_common GTest::gmock GTest::gtest_main ${arg_LINK})
+  set_source_files_properties(${arg_LEAN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  if(arg_SOURCES)
+    target_precompile_headers(${name}_test REUSE_FROM easydel_pch)
+  endif()
+  gtest_discover_tests(${name}_test
+    TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 300 ENVIRONMENT "OMP_NUM_THREADS=1;${EASYDEL_TEST_ENVIRONMENT};${arg_ENVIRONMENT}")
+endfunction()

@@ -1,0 +1,59 @@
+// Files done carefully: whole reads, atomic writes, maps. Every failure is an IoError that names the path.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace easydel {
+
+std::string read_file(const std::filesystem::path& path);
+
+// Written to a temporary file beside `path`, synced, then renamed: readers see the old file or the new one.
+void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+
+// The same for content that comes in pieces. Without commit() the destructor removes the temporary file.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(const void* data, std::size_t size);  // IoError names the path and says how much was written
+  int64_t written() const { return written_; }
+  void commit();
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  int fd_ = -1;
+  int64_t written_ = 0;
+};
+
+// A read-only map of a whole file; shared by whoever hands out views into it.
+class MappedFile {
+ public:
+  static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::size_t size() const { return size_; }
+
+ private:
+  MappedFile() = default;
+  std::filesystem::path path_;
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+void sync_directory(const std::filesystem::path& directory);
+
+}  // namespace easydel

@@ -1,0 +1,35 @@
+// What a process and a rank know about themselves: who they are, and that the CPU's features are real.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace easydel {
+
+// The place of the calling thread among all ranks: 0 of 1 until a launcher says otherwise.
+struct RankContext {
+  int64_t rank = 0;
+  int64_t world_size = 1;
+};
+
+const RankContext& current_rank();  // of the calling thread
+
+// Sets the calling thread's rank while it lives.
+class RankScope {
+ public:
+  explicit RankScope(RankContext context);
+  ~RankScope();
+  RankScope(const RankScope&) = delete;
+  RankScope& operator=(const RankScope&) = delete;
+
+ private:
+  RankContext previous_;
+};
+
+// Some virtual machines advertise AMX but hide CPUID leaf 0x1d, and oneDNN's bf16 kernels then die with SIGILL.
+// Caps oneDNN below AMX on such machines, unless the user has set ONEDNN_MAX_CPU_ISA. The library calls this when
+// it is loaded, before any oneDNN call.
+void guard_onednn_isa();
+bool amx_is_advertised_but_unusable();
+
+}  // namespace easydel
