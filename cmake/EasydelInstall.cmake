@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 target_link_libraries(easydel PUBLIC ${TORCH_LIBRARIES} Threads::Threads PRIVATE $<BUILD_INTERFACE:easydel_flags>)
 target_include_directories(easydel PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_include_directories(easydel SYSTEM PUBLIC $<BUILD_INTERFACE:${TORCH_INCLUDE_DIRS}>)
+target_include_directories(easydel SYSTEM PUBLIC "$<BUILD_INTERFACE:${TORCH_INCLUDE_DIRS}>")
 target_compile_features(easydel PUBLIC cxx_std_20)
 set_target_properties(easydel PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}

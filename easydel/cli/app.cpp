@@ -1,0 +1,89 @@
+#include "easydel/cli/app.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <iostream>
+#include <new>
+
+#include "easydel/cli/commands.h"
+#include "easydel/cli/console.h"
+#include "easydel/core/error.h"
+#include "easydel/core/log.h"
+
+namespace easydel::cli {
+namespace {
+
+constexpr int kFailure = 1;
+constexpr int kUsage = 2;
+
+std::vector<std::string> subcommand_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(sub->get_name());
+  return names;
+}
+
+// CLI11 says "The following argument was not expected: dcotor"; a user wants to know what it should have been.
+std::string explain_unknown(const std::vector<std::string>& names, const std::string& word) {
+  std::string known;
+  for (const std::string& name : names) known += concat(known.empty() ? "" : ", ", name);
+  const std::string near = nearest_name(word, names);
+  return concat("unknown subcommand \"", word, "\"; known: ", known, ".",
+                near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
+}
+
+int usage_error(const CLI::App& app, const std::string& message) {
+  std::cerr << "easydel: " << message << "\n";
+  const CLI::App* level = &app;
+  std::string path = "easydel";
+  while (!level->get_subcommands().empty()) {
+    level = level->get_subcommands().front();
+    path += " " + level->get_name();
+  }
+  std::cerr << "Try: " << path << " --help\n";
+  return kUsage;
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is a write error, not a silent death
+  CLI::App app("Load, shard, train, adapt, quantize and run large language models, without Python.", "easydel");
+  app.set_version_flag("--version", [] { return version_text(); }, "Version of easydel and torch, and what this build can do");
+  app.require_subcommand(0, 1);
+  app.get_formatter()->column_width(36);
+  app.footer("Every subcommand has --help. EASYDEL_LOG=debug shows more.");
+  std::string level;
+  app.add_option("--log", level, "Log level: debug, info, warning, error or off")->envname("EASYDEL_LOG");
+  app.parse_complete_callback([&] {
+    if (!level.empty()) log::set_level(log::parse_level(level));
+  });
+  add_doctor_command(app);
+  add_demo_command(app);
+
+  try {
+    const std::vector<std::string> names = subcommand_names(app);
+    if (argc > 1 && argv[1][0] != '-' && std::find(names.begin(), names.end(), argv[1]) == names.end()) {
+      return usage_error(app, explain_unknown(names, argv[1]));
+    }
+    app.parse(argc, argv);
+    if (app.get_subcommands().empty()) std::cout << app.help();
+    flush_output();
+    return 0;
+  } catch (const CLI::Success& done) {  // --help, --version
+    return app.exit(done);
+  } catch (const CLI::ParseError& error) {
+    return usage_error(app, error.what());
+  } catch (const UsageError& error) {
+    return usage_error(app, error.what());
+  } catch (const Error& error) {
+    std::cerr << "easydel: " << error.what() << "\n";
+  } catch (const std::bad_alloc&) {
+    std::cerr << "easydel: out of memory\n";
+  } catch (const std::exception& error) {
+    std::cerr << "easydel: " << error.what() << "\n";
+  }
+  return kFailure;
+}
+
+}  // namespace easydel::cli

@@ -1,0 +1,13 @@
+// One function for each subcommand; it adds itself to the app and runs in its callback.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace easydel::cli {
+
+void add_demo_command(CLI::App& app);
+void add_doctor_command(CLI::App& app);
+
+}  // namespace easydel::cli

@@ -1,0 +1,56 @@
+#include "easydel/cli/console.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <iostream>
+
+#include "easydel/core/build_info.h"
+#include "easydel/core/error.h"
+
+namespace easydel::cli {
+
+std::vector<Feature> build_features() {
+  return {
+      {"CUDA", EASYDEL_HAS_CUDA, "GPUs", "EASYDEL_TORCH=<a torch built for CUDA> make build"},
+      {"NCCL", EASYDEL_HAS_NCCL, "collectives between GPUs", "pip install nvidia-nccl-cu13, beside torch"},
+      {"MPI", EASYDEL_HAS_MPI, "ranks on several hosts", "apt-get install libopenmpi-dev openmpi-bin"},
+      {"CURL", EASYDEL_HAS_CURL, "downloads from the Hugging Face hub", "apt-get install libcurl4-openssl-dev"},
+      {"ZLIB", EASYDEL_HAS_ZLIB, "compressed torch checkpoints", "apt-get install zlib1g-dev"},
+  };
+}
+
+std::string version_text() {
+  std::string features;
+  for (const Feature& feature : build_features()) features += concat(" ", feature.present ? "+" : "-", feature.name);
+  return concat("easydel ", EASYDEL_VERSION, " (torch ", EASYDEL_TORCH_VERSION, ", ", EASYDEL_COMPILER, ", ",
+                EASYDEL_BUILD_TYPE, ")\nfeatures:", features);
+}
+
+void flush_output() {
+  errno = 0;
+  std::cout.flush();
+  if (std::cout.good()) return;
+  const int code = errno;
+  fail<IoError>("[standard output] cannot be written", code ? concat(": ", errno_text(code)) : "", ".");
+}
+
+void print_json(const Json& value) { std::cout << value.dump(2) << "\n"; }
+
+void print_table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i + 1 < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string out;
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      out += row[i];
+      if (i + 1 < row.size()) out.append(widths[i] - row[i].size() + 2, ' ');
+    }
+    out += '\n';
+  }
+  std::cout << out;
+}
+
+}  // namespace easydel::cli

@@ -1,0 +1,138 @@
+#include "easydel/core/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+
+#include "easydel/core/error.h"
+
+namespace easydel {
+namespace fs = std::filesystem;
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  operator int() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+[[noreturn]] void fail_errno(const char* what, const fs::path& path, int code) {
+  fail<IoError>("[", path.string(), "] ", what, ": ", errno_text(code), ".");
+}
+
+int open_for_reading(const fs::path& path, struct stat& info) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) fail_errno("cannot be opened", path, errno);
+  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    const int code = S_ISDIR(info.st_mode) ? EISDIR : EINVAL;
+    ::close(fd);
+    if (code == EISDIR) fail_errno("cannot be read", path, code);
+    fail<IoError>("[", path.string(), "] is not a regular file.");
+  }
+  return fd;
+}
+
+}  // namespace
+
+std::string read_file(const fs::path& path) {
+  struct stat info {};
+  const Descriptor fd(open_for_reading(path, info));
+  std::string content(static_cast<std::size_t>(info.st_size), '\0');
+  std::size_t done = 0;
+  while (true) {
+    if (done == content.size()) content.resize(done + 4096);  // the file may have grown, or be one of /proc's
+    const ssize_t got = ::read(fd, content.data() + done, content.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail_errno("cannot be read", path, errno);
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  content.resize(done);
+  return content;
+}
+
+AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
+  static std::atomic<int> counter{0};
+  temporary_ = path_;
+  temporary_ += concat(".tmp-", ::getpid(), "-", counter++);
+  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd_ < 0) fail_errno("cannot be written", path_, errno);
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(const void* data, std::size_t size) {
+  const char* next = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t put = ::write(fd_, next, std::min<std::size_t>(size, 1 << 30));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) {
+      const int code = errno;
+      fail<IoError>("[", path_.string(), "] cannot be written after ", written_, " bytes: ", errno_text(code),
+                    ". What stood there before is untouched.");
+    }
+    next += put;
+    size -= static_cast<std::size_t>(put);
+    written_ += put;
+  }
+}
+
+void AtomicFile::commit() {
+  if (::fsync(fd_) != 0) fail_errno("cannot be synced", path_, errno);
+  ::close(fd_);
+  fd_ = -1;
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    const int code = errno;
+    ::unlink(temporary_.c_str());
+    fail_errno("cannot be put in place", path_, code);
+  }
+  sync_directory(path_.has_parent_path() ? path_.parent_path() : fs::path("."));
+}
+
+void write_file_atomically(const fs::path& path, std::string_view content) {
+  AtomicFile file(path);
+  file.write(content.data(), content.size());
+  file.commit();
+}
+
+std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path) {
+  struct stat info {};
+  const Descriptor fd(open_for_reading(path, info));
+  std::shared_ptr<MappedFile> file(new MappedFile());
+  file->path_ = path;
+  file->size_ = static_cast<std::size_t>(info.st_size);
+  if (file->size_ == 0) return file;
+  void* data = ::mmap(nullptr, file->size_, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (data == MAP_FAILED) fail_errno("cannot be mapped into memory", path, errno);
+  file->data_ = static_cast<const std::byte*>(data);
+  return file;
+}
+
+MappedFile::~MappedFile() {
+  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void sync_directory(const fs::path& directory) {
+  const Descriptor fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd < 0) fail_errno("cannot be opened", directory, errno);
+  if (::fsync(fd) != 0 && errno != EINVAL) fail_errno("cannot be synced", directory, errno);
+}
+
+}  // namespace easydel

@@ -1,0 +1,39 @@
+#include "easydel/core/runtime.h"
+
+#include <cpuid.h>
+
+#include <cstdlib>
+
+namespace easydel {
+namespace {
+
+thread_local RankContext rank_context;
+
+// In an object that everything links, so that a static library keeps it.
+[[gnu::constructor]] void at_load() { guard_onednn_isa(); }
+
+}  // namespace
+
+const RankContext& current_rank() { return rank_context; }
+
+RankScope::RankScope(RankContext context) : previous_(rank_context) { rank_context = context; }
+RankScope::~RankScope() { rank_context = previous_; }
+
+bool amx_is_advertised_but_unusable() {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+  const bool advertised = (d & (1u << 22)) != 0 || (d & (1u << 24)) != 0;  // amx-bf16, amx-tile
+  if (!advertised) return false;
+  a = b = c = d = 0;
+  return !__get_cpuid_count(0x1d, 0, &a, &b, &c, &d) || a == 0;
+#else
+  return false;
+#endif
+}
+
+void guard_onednn_isa() {
+  if (amx_is_advertised_but_unusable()) ::setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16", /*overwrite=*/0);
+}
+
+}  // namespace easydel

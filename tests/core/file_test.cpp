@@ -1,0 +1,89 @@
+#include "easydel/core/file.h"
+
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "easydel/core/error.h"
+#include "tests/support/temporary_directory.h"
+
+namespace easydel {
+namespace {
+
+using testing::ThrowsMessage;
+
+std::size_t entries_in(const std::filesystem::path& directory) {
+  return std::distance(std::filesystem::directory_iterator(directory), std::filesystem::directory_iterator());
+}
+
+TEST(AtomicFile, ReplacesAFileOnCommitAndNotBefore) {
+  const TemporaryDirectory directory;
+  const auto path = directory / "file";
+  write_file_atomically(path, "old");
+  {
+    AtomicFile file(path);
+    file.write("new", 3);
+    EXPECT_EQ(read_file(path), "old");
+  }
+  EXPECT_EQ(read_file(path), "old");
+  AtomicFile file(path);
+  file.write("new", 3);
+  file.commit();
+  EXPECT_EQ(read_file(path), "new");
+  EXPECT_EQ(entries_in(directory.path()), 1);
+}
+
+TEST(AtomicFile, LeavesTheOldFileWhenTheDiskIsFull) {
+  const TemporaryDirectory directory;
+  const auto path = directory / "file";
+  write_file_atomically(path, "old");
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  rlimit limit = before;
+  limit.rlim_cur = 4096;
+  setrlimit(RLIMIT_FSIZE, &limit);
+  std::string message;
+  try {
+    write_file_atomically(path, std::string(10000, 'x'));
+  } catch (const IoError& error) {
+    message = error.what();
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(message, "[" + path.string() + "] cannot be written after 4096 bytes: File too large. What stood there before is untouched.");
+  EXPECT_EQ(read_file(path), "old");
+  EXPECT_EQ(entries_in(directory.path()), 1);
+}
+
+TEST(AtomicFile, NamesADirectoryThatIsNotThere) {
+  EXPECT_THAT([] { AtomicFile("/no/such/directory/file"); },
+              ThrowsMessage<IoError>("[/no/such/directory/file] cannot be written: No such file or directory."));
+}
+
+TEST(ReadFile, NamesWhatCannotBeRead) {
+  EXPECT_THAT([] { read_file("/no/such/file"); },
+              ThrowsMessage<IoError>("[/no/such/file] cannot be opened: No such file or directory."));
+  EXPECT_THAT([] { read_file("/"); }, ThrowsMessage<IoError>("[/] cannot be read: Is a directory."));
+  EXPECT_THAT([] { read_file("/dev/null"); }, ThrowsMessage<IoError>("[/dev/null] is not a regular file."));
+}
+
+TEST(ReadFile, ReadsFilesWhoseSizeIsNotKnownAhead) { EXPECT_FALSE(read_file("/proc/self/status").empty()); }
+
+TEST(MappedFile, ShowsTheBytesOfAFileEvenAfterItIsRemoved) {
+  const TemporaryDirectory directory;
+  write_file_atomically(directory / "file", "hello");
+  const auto map = MappedFile::open(directory / "file");
+  std::filesystem::remove(directory / "file");
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(map->bytes().data()), map->size()), "hello");
+}
+
+TEST(MappedFile, TakesAnEmptyFile) {
+  const TemporaryDirectory directory;
+  write_file_atomically(directory / "empty", "");
+  EXPECT_EQ(MappedFile::open(directory / "empty")->size(), 0);
+}
+
+}  // namespace
+}  // namespace easydel
