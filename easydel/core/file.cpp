@@ -48,7 +48,7 @@ int open_for_reading(const fs::path& path, struct stat& info) {
 }  // namespace
 
 std::string read_file(const fs::path& path) {
-  struct stat info {};
+  struct stat info{};
   const Descriptor fd(open_for_reading(path, info));
   std::string content(static_cast<std::size_t>(info.st_size), '\0');
   std::size_t done = 0;
@@ -113,7 +113,7 @@ void write_file_atomically(const fs::path& path, std::string_view content) {
 }
 
 std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path) {
-  struct stat info {};
+  struct stat info{};
   const Descriptor fd(open_for_reading(path, info));
   std::shared_ptr<MappedFile> file(new MappedFile());
   file->path_ = path;

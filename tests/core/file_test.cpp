@@ -52,7 +52,8 @@ TEST(AtomicFile, LeavesTheOldFileWhenTheDiskIsFull) {
     message = error.what();
   }
   setrlimit(RLIMIT_FSIZE, &before);
-  EXPECT_EQ(message, "[" + path.string() + "] cannot be written after 4096 bytes: File too large. What stood there before is untouched.");
+  EXPECT_EQ(message, "[" + path.string() +
+                         "] cannot be written after 4096 bytes: File too large. What stood there before is untouched.");
   EXPECT_EQ(read_file(path), "old");
   EXPECT_EQ(entries_in(directory.path()), 1);
 }
