@@ -32,6 +32,11 @@ if(TARGET torch_cuda)
   set(EASYDEL_HAS_CUDA ON)
 endif()
 
+if(EASYDEL_REQUIRE_CUDA AND NOT EASYDEL_HAS_CUDA)
+  message(FATAL_ERROR "EASYDEL_REQUIRE_CUDA is on (the preset cuda sets it), but the torch in ${EASYDEL_TORCH} was built "
+                      "without CUDA. Set EASYDEL_TORCH to one with CUDA, or use the preset release.")
+endif()
+
 find_package(MPI QUIET COMPONENTS C)
 set(EASYDEL_HAS_MPI ${MPI_C_FOUND})
 

@@ -33,6 +33,17 @@ function(easydel_library name)
   endif()
 endfunction()
 
+# easydel_command(cli SOURCES … LEAN … DEPENDS …): the `easydel` program.
+function(easydel_command name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;LEAN" ${ARGN})
+  add_executable(easydel_${name} ${arg_SOURCES} ${arg_LEAN})
+  set_target_properties(easydel_${name} PROPERTIES
+    OUTPUT_NAME easydel RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+  target_link_libraries(easydel_${name} PRIVATE easydel easydel_common CLI11::CLI11)
+  set_source_files_properties(${arg_LEAN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  target_precompile_headers(easydel_${name} REUSE_FROM easydel_pch)
+endfunction()
+
 # easydel_program(name SOURCES … [LINK …]): a program on top of the library, for examples and benchmarks.
 function(easydel_program name)
   cmake_parse_arguments(arg "LEAN" "" "SOURCES;LINK" ${ARGN})

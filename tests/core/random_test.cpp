@@ -74,9 +74,12 @@ TEST_P(Fill, RoundsTheSameNumbersToOtherDtypesAndLayouts) {
   EXPECT_TRUE(at::equal(transposed, wide));
 }
 
-INSTANTIATE_TEST_SUITE_P(, Fill, testing::Values(Kind::Uniform, Kind::Normal, Kind::Truncated), [](const auto& info) {
-  return std::array{"Uniform", "Normal", "Truncated"}[static_cast<std::size_t>(info.param)];
-});
+std::string kind_name(const testing::TestParamInfo<Kind>& info) {
+  constexpr std::array kNames{"Uniform", "Normal", "Truncated"};
+  return kNames[static_cast<std::size_t>(info.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(, Fill, testing::Values(Kind::Uniform, Kind::Normal, Kind::Truncated), kind_name);
 
 TEST(FillUniform, HasItsMomentsAndBounds) {
   const at::Tensor x = at::empty({1 << 18});
