@@ -2,6 +2,9 @@
 include_guard()
 
 if(NOT EASYDEL_TORCH)
+  set(EASYDEL_TORCH "$ENV{EASYDEL_TORCH}")
+endif()
+if(NOT EASYDEL_TORCH)
   file(GLOB _torch_in_venv ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
   if(_torch_in_venv)
     set(EASYDEL_TORCH ${_torch_in_venv})
@@ -23,6 +26,7 @@ endif()
 # torch's own files ask for kineto and warn that it is missing; that is noise.
 set(_quiet ${CMAKE_MESSAGE_LOG_LEVEL})
 set(CMAKE_MESSAGE_LOG_LEVEL ERROR)
+unset(Torch_DIR CACHE)  # another EASYDEL_TORCH than last time must not find last time's
 find_package(Torch REQUIRED CONFIG PATHS ${EASYDEL_TORCH}/share/cmake/Torch NO_DEFAULT_PATH)
 set(CMAKE_MESSAGE_LOG_LEVEL ${_quiet})
 
