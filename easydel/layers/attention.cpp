@@ -33,6 +33,11 @@ Attention::Projected Attention::project(const at::Tensor& x_BTD) const {
   return {qkv.narrow(-2, 0, heads), qkv.narrow(-2, heads, kv_heads), qkv.narrow(-2, heads + kv_heads, kv_heads)};
 }
 
+double Attention::own_flops_per_token(double keys) const {
+  if (spec_.sliding_window > 0) keys = std::min(keys, static_cast<double>(spec_.sliding_window));
+  return 4.0 * static_cast<double>(spec_.num_heads * spec_.head_dim) * keys;
+}
+
 Attention::Output Attention::operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const {
   auto [q_BTNH, k_BTKH, v_BTKH] = project(x_BTD);
   if (spec_.rope)

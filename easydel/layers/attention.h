@@ -38,6 +38,8 @@ class Attention : public Module {
   };
   Output operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const;
 
+  double own_flops_per_token(double keys) const override;  // scores and the weighted sum
+
  private:
   struct Projected {
     at::Tensor q_BTNH, k_BTKH, v_BTKH;

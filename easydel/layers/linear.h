@@ -25,6 +25,9 @@ class Linear : public Module {
   // Uses another module's weight from now on: an embedding's, for the language model head.
   void tie_weight(const std::shared_ptr<Parameter>& weight);
 
+  double own_flops_per_token(double) const override {
+    return 2.0 * static_cast<double>(in_) * static_cast<double>(out_);
+  }
   std::string type_name() const override { return options_.transposed ? "Conv1D" : "Linear"; }
   std::string extra_repr() const override;
 

@@ -45,6 +45,10 @@ class Module {
   DType dtype() const { return dtype_; }  // what it computes in
   void set_dtype(DType dtype);            // of the whole tree
 
+  // Floating point operations of this module's own forward for one token, its children's left out, with `keys` keys to
+  // attend to on average (before windows). A multiplication and an addition are two.
+  virtual double own_flops_per_token(double keys) const { return 0; }
+
   // As torch prints it: "Linear(in_features=4, out_features=8, bias=False)".
   virtual std::string type_name() const;  // the class without its namespace
   virtual std::string extra_repr() const { return ""; }

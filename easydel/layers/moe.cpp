@@ -4,19 +4,6 @@
 #include "easydel/core/error.h"
 
 namespace easydel {
-namespace {
-
-std::string replace_first(std::string text, const std::pair<std::string, std::string>& change) {
-  const auto at = change.first.empty() ? std::string::npos : text.find(change.first);
-  return at == std::string::npos ? text : text.replace(at, change.first.size(), change.second);
-}
-
-FileLayout whole(const std::string& path, const std::vector<int64_t>& shape) {
-  return {{path, std::vector<int64_t>(shape.size(), 0), shape, shape}};
-}
-
-}  // namespace
-
 Experts::Experts(ExpertsSpec spec) : spec_(std::move(spec)), act_(operations::find_activation(spec_.act)) {
   const int64_t experts = spec_.num_experts;
   const int64_t hidden = spec_.hidden_size;
@@ -25,28 +12,27 @@ Experts::Experts(ExpertsSpec spec) : spec_(std::move(spec)), act_(operations::fi
   gate_up_proj_ = add_parameter("gate_up_proj", {experts, Dim(2 * inner, 1, {inner, inner}), hidden}, init);
   down_proj_ = add_parameter("down_proj", {experts, hidden, inner}, init);
 
-  // The first layout, one by one, is what is written; a stacked file is read under its own name.
-  const auto layouts = [this](const std::string& path, const std::vector<int64_t>& shape,
-                              const std::vector<std::string>& names) {
+  const auto one_by_one = [](const std::string& path, const Parameter& parameter,
+                             const std::vector<std::string>& names) {
     const std::string parent = path.substr(0, path.rfind('.'));
-    const int64_t rows = shape[1] / static_cast<int64_t>(names.size());
-    FileLayout one_by_one;
-    for (int64_t e = 0; e < shape[0]; ++e) {
+    const int64_t rows = parameter.shape[1] / static_cast<int64_t>(names.size());
+    const int64_t columns = parameter.shape[2];
+    FileLayout layout;
+    for (int64_t e = 0; e < parameter.shape[0]; ++e) {
       for (std::size_t n = 0; n < names.size(); ++n) {
-        one_by_one.push_back({concat(parent, ".", e, ".", names[n], ".weight"),
-                              {e, static_cast<int64_t>(n) * rows, 0},
-                              {1, rows, shape[2]},
-                              {rows, shape[2]}});
+        layout.push_back({concat(parent, ".", e, ".", names[n], ".weight"),
+                          {e, static_cast<int64_t>(n) * rows, 0},
+                          {1, rows, columns},
+                          {rows, columns}});
       }
     }
-    return std::vector<FileLayout>{one_by_one, whole(replace_first(path, spec_.stacked_rename), shape),
-                                   whole(path, shape)};
+    return layout;
   };
-  gate_up_proj_->file_layouts = [this, layouts](const std::string& path) {
-    return layouts(path, gate_up_proj_->shape, {spec_.gate_name, spec_.up_name});
+  gate_up_proj_->file_layout = [this, one_by_one](const std::string& path) {
+    return one_by_one(path, *gate_up_proj_, {spec_.gate_name, spec_.up_name});
   };
-  down_proj_->file_layouts = [this, layouts](const std::string& path) {
-    return layouts(path, down_proj_->shape, {spec_.down_name});
+  down_proj_->file_layout = [this, one_by_one](const std::string& path) {
+    return one_by_one(path, *down_proj_, {spec_.down_name});
   };
 }
 
@@ -65,6 +51,11 @@ SparseMoE::SparseMoE(MoeSpec spec)
       gate_(add<Linear>("gate", spec_.experts.hidden_size, spec_.experts.num_experts,
                         LinearOptions{.init_stddev = spec_.experts.init_stddev, .name = "moe_router"})),
       experts_(add<Experts>("experts", spec_.experts)) {}
+
+double SparseMoE::own_flops_per_token(double) const {
+  const ExpertsSpec& e = spec_.experts;
+  return 6.0 * static_cast<double>(spec_.router.top_k * e.hidden_size * e.intermediate_size);
+}
 
 SparseMoE::Output SparseMoE::operator()(const at::Tensor& x) const {
   const at::Tensor x_TD = x.flatten(0, -2);

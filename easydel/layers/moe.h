@@ -15,12 +15,10 @@ struct ExpertsSpec {
   double init_stddev = 0.02;
   // Names of one expert's weights in files that hold experts one by one: "<experts>.<e>.<name>.weight".
   std::string gate_name = "gate_proj", up_name = "up_proj", down_name = "down_proj";
-  // Files that hold experts stacked may call the block otherwise: the text to look for in a path, and what stands
-  // there.
-  std::pair<std::string, std::string> stacked_rename = {};
+};
 };
 
-// gate_up_proj [E, 2I, D], the gate's rows first, and down_proj [E, D, I]. Files hold them stacked or one by one; both
+// gate_up_proj [E, 2I, D], the gate's rows first, and down_proj [E, D, I]. Files hold them one by one, or stacked; both
 // are read, one by one is written.
 class Experts : public Module {
  public:
@@ -49,6 +47,8 @@ class SparseMoE : public Module {
     at::Tensor router_logits;  // [T, E]
   };
   Output operator()(const at::Tensor& x) const;
+
+  double own_flops_per_token(double keys) const override;  // of the experts that a token meets
 
  private:
   MoeSpec spec_;

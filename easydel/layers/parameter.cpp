@@ -41,9 +41,12 @@ void Parameter::bind(at::Tensor value) {
   value_ = std::move(value);
 }
 
-std::vector<FileLayout> Parameter::layouts(const std::string& path) const {
-  if (file_layouts) return file_layouts(path);
-  return {{{path, std::vector<int64_t>(shape.size(), 0), shape, shape}}};
+FileLayout Parameter::layout_in_files(const std::string& path) const {
+  return file_layout ? file_layout(path) : whole_layout(path);
+}
+
+FileLayout Parameter::whole_layout(const std::string& path) const {
+  return {{path, std::vector<int64_t>(shape.size(), 0), shape, shape}};
 }
 
 }  // namespace easydel

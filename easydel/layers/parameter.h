@@ -45,9 +45,6 @@ struct FilePiece {
 };
 using FileLayout = std::vector<FilePiece>;  // pieces that tile the parameter
 
-// A weight that files store otherwise than memory gives all its layouts: the first is written, any is read.
-using FileLayouts = std::function<std::vector<FileLayout>(const std::string& path)>;
-
 class Parameter {
  public:
   Parameter(std::vector<Dim> dims, Initializer init);
@@ -56,7 +53,8 @@ class Parameter {
   std::vector<int64_t> shape;  // of the whole
   Initializer init;
   bool trainable = true;
-  FileLayouts file_layouts;  // empty: one tensor under the parameter's own path
+  // For a weight that files store otherwise than memory; empty: one tensor under the parameter's own path.
+  std::function<FileLayout(const std::string& path)> file_layout;
 
   // On the meta device until the module is initialised or loaded: a shape and a dtype without memory.
   const at::Tensor& value() const { return value_; }
@@ -65,7 +63,8 @@ class Parameter {
   bool is_lazy() const { return value_.is_meta(); }
   void to_meta(DType dtype);
 
-  std::vector<FileLayout> layouts(const std::string& path) const;
+  FileLayout layout_in_files(const std::string& path) const;
+  FileLayout whole_layout(const std::string& path) const;  // one tensor of that name
 
  private:
   at::Tensor value_;
