@@ -4,7 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -34,7 +33,9 @@ class TensorSource {
   at::Tensor tensor(std::string_view name) const;
   // Elements starts[d] … starts[d] + sizes[d] of each dimension d; reads no others where the format allows it. May be
   // strided. ShapeError when the slice is not inside the tensor.
-  at::Tensor slice(std::string_view name, std::span<const int64_t> starts, std::span<const int64_t> sizes) const;
+  at::Tensor slice(std::string_view name, at::IntArrayRef starts, at::IntArrayRef sizes) const;
+  // The same, contiguous and in memory of its own.
+  at::Tensor read_slice(std::string_view name, at::IntArrayRef starts, at::IntArrayRef sizes) const;
 
  protected:
   // FormatError when two tensors have one name.
@@ -43,8 +44,8 @@ class TensorSource {
   // `info` is an element of infos(), and the slice is inside it.
   virtual at::Tensor load(const TensorInfo& info) const = 0;
   // The whole tensor, narrowed, unless the format can do better.
-  virtual at::Tensor load_slice(const TensorInfo& info, std::span<const int64_t> starts,
-                                std::span<const int64_t> sizes) const;
+  virtual at::Tensor load_slice(const TensorInfo& info, at::IntArrayRef starts,
+                                at::IntArrayRef sizes) const;
 
  private:
   std::string where_;
