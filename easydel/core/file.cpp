@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cerrno>
 
 #include "easydel/core/error.h"
@@ -112,21 +113,28 @@ void write_file_atomically(const fs::path& path, std::string_view content) {
   file.commit();
 }
 
-std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path) {
+std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path, MapAccess access) {
   struct stat info{};
   const Descriptor fd(open_for_reading(path, info));
   std::shared_ptr<MappedFile> file(new MappedFile());
   file->path_ = path;
+  file->access_ = access;
   file->size_ = static_cast<std::size_t>(info.st_size);
   if (file->size_ == 0) return file;
-  void* data = ::mmap(nullptr, file->size_, PROT_READ, MAP_PRIVATE, fd, 0);
+  const int protection = access == MapAccess::CopyOnWrite ? PROT_READ | PROT_WRITE : PROT_READ;
+  void* data = ::mmap(nullptr, file->size_, protection, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
   if (data == MAP_FAILED) fail_errno("cannot be mapped into memory", path, errno);
-  file->data_ = static_cast<const std::byte*>(data);
+  file->data_ = static_cast<std::byte*>(data);
   return file;
 }
 
+std::span<std::byte> MappedFile::writable_bytes() const {
+  assert(access_ == MapAccess::CopyOnWrite);
+  return {data_, size_};
+}
+
 MappedFile::~MappedFile() {
-  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (data_) ::munmap(data_, size_);
 }
 
 void sync_directory(const fs::path& directory) {

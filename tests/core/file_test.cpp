@@ -80,6 +80,15 @@ TEST(MappedFile, ShowsTheBytesOfAFileEvenAfterItIsRemoved) {
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(map->bytes().data()), map->size()), "hello");
 }
 
+TEST(MappedFile, KeepsWritesToACopyOnWriteMapFromTheFile) {
+  const TemporaryDirectory directory;
+  write_file_atomically(directory / "file", "hello");
+  const auto map = MappedFile::open(directory / "file", MapAccess::CopyOnWrite);
+  map->writable_bytes()[0] = std::byte{'j'};
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(map->bytes().data()), map->size()), "jello");
+  EXPECT_EQ(read_file(directory / "file"), "hello");
+}
+
 TEST(MappedFile, TakesAnEmptyFile) {
   const TemporaryDirectory directory;
   write_file_atomically(directory / "empty", "");
