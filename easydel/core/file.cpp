@@ -143,4 +143,28 @@ void sync_directory(const fs::path& directory) {
   if (::fsync(fd) != 0 && errno != EINVAL) fail_errno("cannot be synced", directory, errno);
 }
 
+void make_directory(const fs::path& directory) {
+  std::error_code code;
+  if (fs::is_directory(directory, code)) return;
+  const fs::path parent = directory.has_parent_path() ? directory.parent_path() : fs::path(".");
+  if (parent != directory) make_directory(parent);
+  if (fs::create_directory(directory, code)) sync_directory(parent);
+  if (code) fail_errno("cannot be made", directory, code.value());
+}
+
+std::vector<std::string> list_directory(const fs::path& directory) {
+  std::error_code code;
+  std::vector<std::string> names;
+  for (fs::directory_iterator at(directory, code), end; !code && at != end; at.increment(code)) {
+    names.push_back(at->path().filename().string());
+  }
+  if (code) fail_errno("cannot be listed", directory, code.value());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void remove_file(const fs::path& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail_errno("cannot be removed", path, errno);
+}
+
 }  // namespace easydel

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace easydel {
 
@@ -62,5 +63,13 @@ class MappedFile {
 };
 
 void sync_directory(const std::filesystem::path& directory);
+
+// With its parents; on disk when the call returns.
+void make_directory(const std::filesystem::path& directory);
+
+// The names of its entries, sorted.
+std::vector<std::string> list_directory(const std::filesystem::path& directory);
+
+void remove_file(const std::filesystem::path& path);  // it may be gone already
 
 }  // namespace easydel

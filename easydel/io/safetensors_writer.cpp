@@ -12,7 +12,11 @@
 namespace easydel {
 namespace {
 
-void check_names(const std::vector<TensorInfo>& tensors, const std::string& where) {
+void check(const std::vector<TensorInfo>& tensors, const SafetensorsMetadata& metadata, const std::string& where) {
+  for (const auto& [key, value] : metadata) {
+    require<ConfigError>(invalid_utf8(key + value) == std::string::npos, "[", where, "] metadata must be UTF-8; got \"", key,
+                         "\": \"", value, "\".");
+  }
   std::unordered_set<std::string_view> seen;
   for (const TensorInfo& info : tensors) {
     require<ConfigError>(invalid_utf8(info.name) == std::string::npos, "[", where, "] tensor names must be UTF-8; got \"",
@@ -20,6 +24,8 @@ void check_names(const std::vector<TensorInfo>& tensors, const std::string& wher
     require<ConfigError>(info.name != "__metadata__", "[", where, "] \"__metadata__\" cannot be the name of a tensor.");
     require<ConfigError>(seen.insert(info.name).second, "[", where, "] tensor names must be unique; got \"", info.name,
                          "\" twice.");
+    require<NotSupportedError>(!info.shape.empty() || !safetensors_dtype(info.dtype).is_packed(), "[", where, "] tensor \"",
+                               info.name, "\" is a scalar of two packed values, which the format cannot say.");
   }
 }
 
@@ -93,7 +99,7 @@ TensorInfo describe(const std::string& name, const at::Tensor& tensor) {
 void save_safetensors(const std::filesystem::path& path, std::vector<TensorInfo> tensors, const TensorProducer& produce,
                       const SafetensorsMetadata& metadata) {
   const std::string where = path.string();
-  check_names(tensors, where);
+  check(tensors, metadata, where);
   lay_out(tensors);
   const std::string header = format_header(tensors, metadata);
   require<ConfigError>(header.size() - 8 <= kMaxSafetensorsHeader, "[", where, "] the names, shapes and metadata of ",

@@ -95,5 +95,27 @@ TEST(MappedFile, TakesAnEmptyFile) {
   EXPECT_EQ(MappedFile::open(directory / "empty")->size(), 0);
 }
 
+TEST(Directories, AreMadeWithTheirParentsAndListedByName) {
+  const TemporaryDirectory directory;
+  make_directory(directory / "a/b");
+  make_directory(directory / "a/b");
+  write_file_atomically(directory / "a/z", "");
+  EXPECT_EQ(list_directory(directory / "a"), (std::vector<std::string>{"b", "z"}));
+  remove_file(directory / "a/z");
+  remove_file(directory / "a/z");
+  EXPECT_EQ(list_directory(directory / "a"), std::vector<std::string>{"b"});
+}
+
+TEST(Directories, NameThePathThatDoesNotWork) {
+  const TemporaryDirectory directory;
+  write_file_atomically(directory / "file", "");
+  EXPECT_THAT([&] { make_directory(directory / "file/below"); },
+              ThrowsMessage<IoError>("[" + (directory / "file").string() + "] cannot be made: File exists."));
+  EXPECT_THAT([&] { list_directory(directory / "none"); },
+              ThrowsMessage<IoError>("[" + (directory / "none").string() + "] cannot be listed: No such file or directory."));
+  EXPECT_THAT([&] { remove_file(directory.path()); },
+              ThrowsMessage<IoError>("[" + directory.path().string() + "] cannot be removed: Is a directory."));
+}
+
 }  // namespace
 }  // namespace easydel
