@@ -68,8 +68,10 @@ fs::path find_in_directory(const fs::path& directory) {
 
 // The index comes with the checkpoint, so its file names are not to be trusted: no absolute path, no way up, and the
 // same format as the index itself, on any system.
-void check_shard_name(const std::string& shard, const std::string& tensor, const Format& format, const std::string& where) {
-  bool inside = !shard.empty() && shard.front() != '/' && shard.find_first_of(std::string("\\:\0", 3)) == std::string::npos;
+void check_shard_name(const std::string& shard, const std::string& tensor, const Format& format,
+                      const std::string& where) {
+  bool inside =
+      !shard.empty() && shard.front() != '/' && shard.find_first_of(std::string("\\:\0", 3)) == std::string::npos;
   for (const fs::path& part : fs::path(shard)) inside = inside && part != "..";
   require<FormatError>(inside, "[", where, "] the file of tensor ", Json(tensor).dump(),
                        " must be a path inside the checkpoint's directory; got ", Json(shard).dump(), ".");
@@ -81,8 +83,8 @@ Json::Object read_weight_map(const fs::path& path) {
   const std::string where = path.string();
   std::error_code missing;
   const auto size = fs::file_size(path, missing);
-  require<FormatError>(missing || size <= kMaxIndex, "[", where, "] an index has at most ", kMaxIndex, " bytes; this one has ",
-                       size, ".");
+  require<FormatError>(missing || size <= kMaxIndex, "[", where, "] an index has at most ", kMaxIndex,
+                       " bytes; this one has ", size, ".");
   Json index = Json::parse(easydel::read_file(path), {.where = where, .reject_duplicate_keys = true, .max_depth = 16});
   require<FormatError>(index.contains("weight_map") && index.at("weight_map").is_object(), "[", where,
                        "] an index must have an object \"weight_map\", which names the file of each tensor.");

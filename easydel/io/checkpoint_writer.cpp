@@ -66,7 +66,8 @@ std::vector<std::string> shard_names(std::size_t count, const std::string& stage
 
 // Removes what saves left in the directory, except `keep`; an index goes before the files that it names.
 void remove_others(const fs::path& directory, const std::set<std::string>& keep) {
-  static const std::regex kOurs(R"(model(-\d{5,}-of-\d{5,})?(\.stage-\d+)?\.safetensors(\.index\.json)?(\.tmp-\d+-\d+)?)");
+  static const std::regex kOurs(
+      R"(model(-\d{5,}-of-\d{5,})?(\.stage-\d+)?\.safetensors(\.index\.json)?(\.tmp-\d+-\d+)?)");
   std::vector<std::string> found = list_directory(directory);
   std::erase_if(found, [&](const std::string& name) { return keep.contains(name) || !std::regex_match(name, kOurs); });
   std::stable_partition(found.begin(), found.end(), [](const std::string& name) { return name == kIndex; });
@@ -123,7 +124,8 @@ bool rename_shards(const fs::path& directory, const std::vector<Shard>& shards, 
     std::error_code code;
     fs::create_hard_link(directory / from[i], directory / to[i], code);
     if (code) {
-      log::info("[", directory.string(), "] files keep names such as ", from[i], ", for there are no hard links here: ", code.message(), ".");
+      log::info("[", directory.string(), "] files keep names such as ", from[i],
+                ", for there are no hard links here: ", code.message(), ".");
       return false;
     }
   }
@@ -143,10 +145,11 @@ std::optional<Identity> identity_of(const at::Tensor& tensor) {
 
 }  // namespace
 
-std::vector<fs::path> save_checkpoint(const fs::path& directory, std::vector<TensorInfo> tensors, const TensorProducer& produce,
-                                      const SaveCheckpointOptions& options) {
+std::vector<fs::path> save_checkpoint(const fs::path& directory, std::vector<TensorInfo> tensors,
+                                      const TensorProducer& produce, const SaveCheckpointOptions& options) {
   const int64_t max_bytes = parse_bytes(options.max_shard_size);
-  require<ConfigError>(max_bytes > 0, "[save_checkpoint] max_shard_size must be more than nothing; got \"", options.max_shard_size, "\".");
+  require<ConfigError>(max_bytes > 0, "[save_checkpoint] max_shard_size must be more than nothing; got \"",
+                       options.max_shard_size, "\".");
   std::unordered_set<std::string_view> names_seen;
   for (const TensorInfo& info : tensors) require_new(names_seen.insert(info.name).second, info.name);
   make_directory(directory);
@@ -160,7 +163,8 @@ std::vector<fs::path> save_checkpoint(const fs::path& directory, std::vector<Ten
   }
 
   const std::vector<std::string> final_names = shard_names(shards.size(), "");
-  const bool taken = std::any_of(final_names.begin(), final_names.end(), [&](const std::string& name) { return fs::exists(directory / name); });
+  const bool taken = std::any_of(final_names.begin(), final_names.end(),
+                                 [&](const std::string& name) { return fs::exists(directory / name); });
   std::vector<std::string> names = taken ? shard_names(shards.size(), unused_stage(directory)) : final_names;
   NewFiles new_files(directory);
   for (std::size_t i = 0; i < shards.size(); ++i) {
@@ -184,7 +188,8 @@ std::vector<fs::path> save_checkpoint(const fs::path& directory, std::vector<Ten
   return paths;
 }
 
-std::vector<fs::path> save_checkpoint(const fs::path& directory, const NamedTensors& tensors, const SaveCheckpointOptions& options) {
+std::vector<fs::path> save_checkpoint(const fs::path& directory, const NamedTensors& tensors,
+                                      const SaveCheckpointOptions& options) {
   SaveCheckpointOptions with_ties = options;
   std::vector<TensorInfo> infos;
   std::unordered_map<std::string_view, const at::Tensor*> by_name;
@@ -200,7 +205,8 @@ std::vector<fs::path> save_checkpoint(const fs::path& directory, const NamedTens
     }
     infos.push_back(describe(name, tensor));
   }
-  return save_checkpoint(directory, std::move(infos), [&](const TensorInfo& info) { return *by_name.at(info.name); }, with_ties);
+  return save_checkpoint(
+      directory, std::move(infos), [&](const TensorInfo& info) { return *by_name.at(info.name); }, with_ties);
 }
 
 }  // namespace easydel

@@ -23,8 +23,9 @@ struct SaveCheckpointOptions {
 // directory at a time are not supported.
 //
 // Throws as save_safetensors does, and ConfigError on a max_shard_size that is no size.
-std::vector<std::filesystem::path> save_checkpoint(const std::filesystem::path& directory, std::vector<TensorInfo> tensors,
-                                                   const TensorProducer& produce, const SaveCheckpointOptions& options = {});
+std::vector<std::filesystem::path> save_checkpoint(const std::filesystem::path& directory,
+                                                   std::vector<TensorInfo> tensors, const TensorProducer& produce,
+                                                   const SaveCheckpointOptions& options = {});
 
 // Tensors that are one (the same memory, shape and strides) are written once, under the first of their names; the
 // metadata says {"other name", "first name"}, as huggingface_hub's does.

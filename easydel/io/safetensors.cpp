@@ -30,8 +30,7 @@ at::Tensor SafetensorsFile::load(const TensorInfo& info) const {
   return load_slice(info, starts, info.shape);
 }
 
-at::Tensor SafetensorsFile::load_slice(const TensorInfo& info, at::IntArrayRef starts,
-                                       at::IntArrayRef sizes) const {
+at::Tensor SafetensorsFile::load_slice(const TensorInfo& info, at::IntArrayRef starts, at::IntArrayRef sizes) const {
   if (info.nbytes == 0) return at::empty(sizes, info.dtype);
   void* data = file_->writable_bytes().data() + info.offset;
   const auto keep_map = [file = file_](void*) {};

@@ -26,8 +26,7 @@ class SafetensorsFile final : public TensorSource {
  private:
   SafetensorsFile(std::shared_ptr<const MappedFile> file, SafetensorsHeader header);
   at::Tensor load(const TensorInfo& info) const override;
-  at::Tensor load_slice(const TensorInfo& info, at::IntArrayRef starts,
-                        at::IntArrayRef sizes) const override;
+  at::Tensor load_slice(const TensorInfo& info, at::IntArrayRef starts, at::IntArrayRef sizes) const override;
 
   std::shared_ptr<const MappedFile> file_;
   SafetensorsMetadata metadata_;

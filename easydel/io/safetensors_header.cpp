@@ -34,7 +34,8 @@ class HeaderParser {
 
   SafetensorsHeader parse() {
     skip_space();
-    require<FormatError>(peek() == '{', "[", where_, "] the header must be a JSON object; it begins with ", here(), ".");
+    require<FormatError>(peek() == '{', "[", where_, "] the header must be a JSON object; it begins with ", here(),
+                         ".");
     bool has_metadata = false;
     parse_object([&](std::string key) {
       if (key == kMetadataKey) {
@@ -68,7 +69,8 @@ class HeaderParser {
   }
 
   [[noreturn]] void fail_here(std::string_view expected) const {
-    fail<FormatError>("[", where_, "] the header is no valid JSON: ", expected, " at byte ", at_, "; got ", here(), ".");
+    fail<FormatError>("[", where_, "] the header is no valid JSON: ", expected, " at byte ", at_, "; got ", here(),
+                      ".");
   }
 
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
@@ -113,7 +115,8 @@ class HeaderParser {
     if (at_ >= text_.size()) fail_here("expected the closing quote of a string");
     ++at_;
     if (!escaped) return std::string(text_.substr(start + 1, at_ - start - 2));
-    return Json::parse(text_.substr(start, at_ - start), {.where = concat(where_, ", header byte ", start)}).as_string();
+    return Json::parse(text_.substr(start, at_ - start), {.where = concat(where_, ", header byte ", start)})
+        .as_string();
   }
 
   // Nothing when what stands here is no non-negative integer below 2^63.
@@ -132,7 +135,8 @@ class HeaderParser {
   std::vector<int64_t> parse_sizes(std::string_view field, const std::string& name, std::string_view rule) {
     const auto refuse = [&] {
       const std::size_t end = std::min(text_.find_first_of(",]} \n\r\t", at_), text_.size());
-      fail_with("tensor ", quoted(name), ": ", field, " must be ", rule, "; got ", quoted(text_.substr(at_, end - at_)), ".");
+      fail_with("tensor ", quoted(name), ": ", field, " must be ", rule, "; got ", quoted(text_.substr(at_, end - at_)),
+                ".");
     };
     std::vector<int64_t> sizes;
     if (!take('[')) refuse();
@@ -211,8 +215,8 @@ class HeaderParser {
     refuse_if(info.nbytes < 0, "tensor ", quoted(info.name), ": data_offsets must not decrease; got [", info.offset,
               ", ", info.offset + info.nbytes, "].");
     if (dtype.is_packed()) {
-      refuse_if(info.shape.empty() || info.shape.back() % 2 != 0, "tensor ", quoted(info.name), ": the last dimension of ",
-                dtype.name, " must be even, for two values share a byte.");
+      refuse_if(info.shape.empty() || info.shape.back() % 2 != 0, "tensor ", quoted(info.name),
+                ": the last dimension of ", dtype.name, " must be even, for two values share a byte.");
       info.shape.back() /= 2;
     }
     // Torch computes strides over all dimensions, so that even an empty tensor must not overflow.
@@ -227,8 +231,8 @@ class HeaderParser {
     fits = fits && !__builtin_mul_overflow(elements, dtype.bytes, &nbytes);
     refuse_if(!fits, "tensor ", quoted(info.name), ": the product of its shape does not fit into 63 bits.");
     if (empty) nbytes = 0;
-    refuse_if(nbytes != info.nbytes, "tensor ", quoted(info.name), ": its shape and dtype ", dtype.name, " make ", nbytes,
-              " bytes; data_offsets span ", info.nbytes, ".");
+    refuse_if(nbytes != info.nbytes, "tensor ", quoted(info.name), ": its shape and dtype ", dtype.name, " make ",
+              nbytes, " bytes; data_offsets span ", info.nbytes, ".");
     return info;
   }
 
@@ -243,7 +247,8 @@ void check_names(const std::vector<TensorInfo>& tensors, const std::string& wher
   std::unordered_set<std::string_view> names;
   names.reserve(tensors.size());
   for (const TensorInfo& info : tensors) {
-    require<FormatError>(names.insert(info.name).second, "[", where, "] tensor ", quoted(info.name), " stands twice in the header.");
+    require<FormatError>(names.insert(info.name).second, "[", where, "] tensor ", quoted(info.name),
+                         " stands twice in the header.");
   }
 }
 
@@ -253,16 +258,18 @@ void check_cover(const std::vector<TensorInfo>& tensors, int64_t data_size, cons
   const TensorInfo* last = nullptr;
   for (const TensorInfo& info : tensors) {
     require<FormatError>(info.offset <= data_size && info.nbytes <= data_size - info.offset, "[", where, "] tensor ",
-                         quoted(info.name), " ends at byte ", info.offset + info.nbytes, " of the data, of which there are ",
-                         data_size, ". The file is truncated or damaged.");
-    require<FormatError>(info.offset >= end, "[", where, "] tensor ", quoted(info.name), " begins at byte ", info.offset,
-                         " of the data, inside ", last ? quoted(last->name) : "", ", which ends at ", end, ".");
+                         quoted(info.name), " ends at byte ", info.offset + info.nbytes,
+                         " of the data, of which there are ", data_size, ". The file is truncated or damaged.");
+    require<FormatError>(info.offset >= end, "[", where, "] tensor ", quoted(info.name), " begins at byte ",
+                         info.offset, " of the data, inside ", last ? quoted(last->name) : "", ", which ends at ", end,
+                         ".");
     require<FormatError>(info.offset == end, "[", where, "] bytes ", end, " to ", info.offset,
                          " of the data, before tensor ", quoted(info.name), ", belong to no tensor.");
     end = info.offset + info.nbytes;
     last = &info;
   }
-  require<FormatError>(end == data_size, "[", where, "] the last ", data_size - end, " bytes of the data belong to no tensor.");
+  require<FormatError>(end == data_size, "[", where, "] the last ", data_size - end,
+                       " bytes of the data belong to no tensor.");
 }
 
 }  // namespace
@@ -271,17 +278,20 @@ SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, cons
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   require<FormatError>(!text.starts_with("version https://git-lfs"), "[", where,
                        "] is a Git LFS pointer, not the file itself. Run `git lfs pull` where it came from.");
-  require<FormatError>(text.size() >= kPrefix, "[", where, "] a safetensors file begins with the 8 bytes of its header's length; got ",
-                       text.size(), " bytes in all.");
+  require<FormatError>(text.size() >= kPrefix, "[", where,
+                       "] a safetensors file begins with the 8 bytes of its header's length; got ", text.size(),
+                       " bytes in all.");
   uint64_t length = 0;
   for (std::size_t i = kPrefix; i-- > 0;) length = length << 8 | static_cast<unsigned char>(text[i]);
   require<FormatError>(length <= kMaxSafetensorsHeader, "[", where, "] the header of a safetensors file has at most ",
-                       kMaxSafetensorsHeader, " bytes; this one claims ", length, ". The file is damaged or of another format.");
+                       kMaxSafetensorsHeader, " bytes; this one claims ", length,
+                       ". The file is damaged or of another format.");
   require<FormatError>(length <= text.size() - kPrefix, "[", where, "] the header claims ", length, " bytes, but ",
                        text.size() - kPrefix, " follow. The file is truncated or of another format.");
   const std::string_view json = text.substr(kPrefix, length);
   const std::size_t bad = invalid_utf8(json);
-  require<FormatError>(bad == std::string_view::npos, "[", where, "] the header must be UTF-8; byte ", bad, " of it is not.");
+  require<FormatError>(bad == std::string_view::npos, "[", where, "] the header must be UTF-8; byte ", bad,
+                       " of it is not.");
 
   SafetensorsHeader header = HeaderParser(json, where).parse();
   check_names(header.tensors, where);

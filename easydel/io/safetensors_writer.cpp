@@ -14,18 +14,19 @@ namespace {
 
 void check(const std::vector<TensorInfo>& tensors, const SafetensorsMetadata& metadata, const std::string& where) {
   for (const auto& [key, value] : metadata) {
-    require<ConfigError>(invalid_utf8(key + value) == std::string::npos, "[", where, "] metadata must be UTF-8; got \"", key,
-                         "\": \"", value, "\".");
+    require<ConfigError>(invalid_utf8(key + value) == std::string::npos, "[", where, "] metadata must be UTF-8; got \"",
+                         key, "\": \"", value, "\".");
   }
   std::unordered_set<std::string_view> seen;
   for (const TensorInfo& info : tensors) {
-    require<ConfigError>(invalid_utf8(info.name) == std::string::npos, "[", where, "] tensor names must be UTF-8; got \"",
-                         info.name, "\".");
+    require<ConfigError>(invalid_utf8(info.name) == std::string::npos, "[", where,
+                         "] tensor names must be UTF-8; got \"", info.name, "\".");
     require<ConfigError>(info.name != "__metadata__", "[", where, "] \"__metadata__\" cannot be the name of a tensor.");
     require<ConfigError>(seen.insert(info.name).second, "[", where, "] tensor names must be unique; got \"", info.name,
                          "\" twice.");
-    require<NotSupportedError>(!info.shape.empty() || !safetensors_dtype(info.dtype).is_packed(), "[", where, "] tensor \"",
-                               info.name, "\" is a scalar of two packed values, which the format cannot say.");
+    require<NotSupportedError>(!info.shape.empty() || !safetensors_dtype(info.dtype).is_packed(), "[", where,
+                               "] tensor \"", info.name,
+                               "\" is a scalar of two packed values, which the format cannot say.");
   }
 }
 
@@ -64,8 +65,9 @@ std::string format_header(const std::vector<TensorInfo>& tensors, const Safetens
     json += '}';
   }
   for (const TensorInfo& info : tensors) {
-    json += concat(json.size() == 1 ? "" : ",", Json(info.name).dump(), ":{\"dtype\":\"", safetensors_dtype(info.dtype).name,
-                   "\",\"shape\":", format_shape(info), ",\"data_offsets\":[", info.offset, ",", info.offset + info.nbytes, "]}");
+    json += concat(json.size() == 1 ? "" : ",", Json(info.name).dump(), ":{\"dtype\":\"",
+                   safetensors_dtype(info.dtype).name, "\",\"shape\":", format_shape(info), ",\"data_offsets\":[",
+                   info.offset, ",", info.offset + info.nbytes, "]}");
   }
   json += '}';
   json.append((8 - json.size() % 8) % 8, ' ');
@@ -80,7 +82,8 @@ void write_tensor(AtomicFile& file, const TensorInfo& info, at::Tensor tensor, c
                       "; got ", c10::toString(tensor.scalar_type()), " ", tensor.sizes(), ".");
   require<NotSupportedError>(tensor.layout() == at::kStrided, "[", where, "] tensor \"", info.name, "\" is ",
                              tensor.layout(), "; safetensors stores dense tensors only. Call to_dense() first.");
-  require<NotSupportedError>(!tensor.is_meta(), "[", where, "] tensor \"", info.name, "\" is on the meta device and has no data.");
+  require<NotSupportedError>(!tensor.is_meta(), "[", where, "] tensor \"", info.name,
+                             "\" is on the meta device and has no data.");
   tensor = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous();
   file.write(tensor.const_data_ptr(), static_cast<std::size_t>(info.nbytes));
 }
@@ -111,7 +114,8 @@ void save_safetensors(const std::filesystem::path& path, std::vector<TensorInfo>
   file.commit();
 }
 
-void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors, const SafetensorsMetadata& metadata) {
+void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
+                      const SafetensorsMetadata& metadata) {
   std::vector<TensorInfo> infos;
   std::unordered_map<std::string_view, const at::Tensor*> by_name;
   for (const auto& [name, tensor] : tensors) {

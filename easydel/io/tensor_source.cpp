@@ -49,8 +49,7 @@ const TensorInfo& TensorSource::info(std::string_view name) const {
 
 at::Tensor TensorSource::tensor(std::string_view name) const { return load(info(name)); }
 
-at::Tensor TensorSource::slice(std::string_view name, at::IntArrayRef starts,
-                               at::IntArrayRef sizes) const {
+at::Tensor TensorSource::slice(std::string_view name, at::IntArrayRef starts, at::IntArrayRef sizes) const {
   const TensorInfo& whole = info(name);
   bool inside = starts.size() == whole.shape.size() && sizes.size() == whole.shape.size();
   for (std::size_t d = 0; inside && d < whole.shape.size(); ++d) {
@@ -61,13 +60,11 @@ at::Tensor TensorSource::slice(std::string_view name, at::IntArrayRef starts,
   return load_slice(whole, starts, sizes);
 }
 
-at::Tensor TensorSource::read_slice(std::string_view name, at::IntArrayRef starts,
-                                    at::IntArrayRef sizes) const {
+at::Tensor TensorSource::read_slice(std::string_view name, at::IntArrayRef starts, at::IntArrayRef sizes) const {
   return slice(name, starts, sizes).clone(at::MemoryFormat::Contiguous);
 }
 
-at::Tensor TensorSource::load_slice(const TensorInfo& info, at::IntArrayRef starts,
-                                    at::IntArrayRef sizes) const {
+at::Tensor TensorSource::load_slice(const TensorInfo& info, at::IntArrayRef starts, at::IntArrayRef sizes) const {
   at::Tensor part = load(info);
   for (std::size_t d = 0; d < sizes.size(); ++d) part = part.narrow(static_cast<int64_t>(d), starts[d], sizes[d]);
   return part;

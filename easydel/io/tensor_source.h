@@ -20,7 +20,7 @@ class TensorSource {
   TensorSource(const TensorSource&) = delete;
   TensorSource& operator=(const TensorSource&) = delete;
 
-  const std::string& where() const { return where_; }             // named in errors: the path
+  const std::string& where() const { return where_; }              // named in errors: the path
   const std::vector<TensorInfo>& infos() const { return infos_; }  // in the order of the data
   std::vector<std::string> names() const;
   int64_t nbytes() const;  // of all tensors, as stored
@@ -44,8 +44,7 @@ class TensorSource {
   // `info` is an element of infos(), and the slice is inside it.
   virtual at::Tensor load(const TensorInfo& info) const = 0;
   // The whole tensor, narrowed, unless the format can do better.
-  virtual at::Tensor load_slice(const TensorInfo& info, at::IntArrayRef starts,
-                                at::IntArrayRef sizes) const;
+  virtual at::Tensor load_slice(const TensorInfo& info, at::IntArrayRef starts, at::IntArrayRef sizes) const;
 
  private:
   std::string where_;
