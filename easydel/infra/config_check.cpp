@@ -1,0 +1,40 @@
+#include "easydel/infra/config_check.h"
+
+namespace easydel {
+
+void ConfigCheck::at_least(const char* key, std::optional<int64_t> value, int64_t least) const {
+  require<ConfigError>(value.value_or(least) >= least, where_, key, " must be at least ", least, "; got ",
+                       value.value_or(least), ".");
+}
+
+void ConfigCheck::above_zero(const char* key, double value) const {
+  require<ConfigError>(value > 0, where_, key, " must be above 0; got ", value, ".");
+}
+
+void ConfigCheck::between_zero_and_one(const char* key, double value) const {
+  require<ConfigError>(value >= 0 && value <= 1, where_, key, " must be at least 0 and at most 1; got ", value, ".");
+}
+
+void ConfigCheck::multiple(const char* key, int64_t value, const char* of_key, int64_t of) const {
+  require<ConfigError>(value % of == 0, where_, key, " must be a multiple of ", of_key, "; got ", value, " and ", of,
+                       ".");
+}
+
+void ConfigCheck::rope() const { check_rope(config_.rope, where_, config_.head_size()); }
+
+void ConfigCheck::decoder() const {
+  const BaseConfig& c = config_;
+  at_least("vocab_size", c.vocab_size, 1);
+  at_least("hidden_size", c.hidden_size, 1);
+  at_least("intermediate_size", c.intermediate_size, 1);
+  at_least("num_hidden_layers", c.num_hidden_layers, 0);
+  at_least("num_attention_heads", c.num_attention_heads, 1);
+  at_least("num_key_value_heads", c.num_key_value_heads, 1);
+  at_least("head_dim", c.head_dim, 1);
+  at_least("max_position_embeddings", c.max_position_embeddings, 1);
+  multiple("num_attention_heads", c.num_attention_heads, "num_key_value_heads", c.key_value_heads());
+  if (!c.head_dim) multiple("hidden_size", c.hidden_size, "num_attention_heads", c.num_attention_heads);
+  between_zero_and_one("initializer_range", c.initializer_range);
+}
+
+}  // namespace easydel
