@@ -4,18 +4,20 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace easydel::operations {
 
-// EasyDeL's policies. A "dot" is a result of operations::linear or grouped_linear; a name is what these were called with.
+enum class CheckpointRule { Everything, Nothing, AllDots, OnlyNames, NamedExcept, AllExcept, NamedExceptFamilies };
+
+// EasyDeL's policies. A "dot" is a result of operations::linear or grouped_linear, with the name that it was called with, or
+// of blockwise attention, "attn_output".
 //   "", none, everything_saveable         nothing is recomputed
 //   nothing_saveable                      all of it is
 //   checkpoint_dots, dots_saveable, checkpoint_dots_with_no_batch_dims, dots_with_no_batch_dims_saveable
-//                                         dots are kept, the rest is recomputed; attention always is
+//                                         dots are kept, the rest is recomputed
 //   save_only_these_names                 keeps dots with these names
 //   save_any_names_but_these              keeps dots with a name, except these
 //   save_anything_except_these_names      keeps all dots except these
@@ -32,9 +34,8 @@ class CheckpointPolicy {
   bool keeps(std::string_view dot_name) const;
 
  private:
-  enum class Keep { Everything, Nothing, Dots, Only, NamedExcept, AllExcept, FamiliesExcept };
-  Keep keep_ = Keep::Everything;
-  std::vector<std::string> targets_;
+  CheckpointRule rule_ = CheckpointRule::Everything;
+  std::vector<std::string> targets_;  // names, or how they begin
 };
 std::vector<std::string> checkpoint_policy_names();
 
@@ -49,5 +50,7 @@ TensorList checkpoint(const std::function<TensorList(const TensorList&)>& fn, co
 // For the author of a costly operation: inside a checkpoint that keeps `name`, computes in the first run and answers from
 // memory in the second; elsewhere just computes. The caller brings its own backward.
 at::Tensor keep_dot(std::string_view name, const std::function<at::Tensor()>& compute);
+TensorList keep_dots(std::string_view name, const std::function<TensorList()>& compute);
+bool inside_checkpoint();  // on the calling thread
 
 }  // namespace easydel::operations

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 // Letters: T tokens, E experts, k experts for each token, R = T * k rows sorted by expert, D features.
@@ -57,9 +58,9 @@ Dispatch make_dispatch(const at::Tensor& experts, int64_t num_experts);
 // [T, D] to [R, D]: every token once for each of its experts.
 at::Tensor dispatch_rows(const at::Tensor& x, const Dispatch& dispatch);
 // Row r of expert e becomes weight[e] x[r] + bias[e]: x [R, in], weight [E, out, in], bias [E, out] or undefined.
-// Experts without rows are not touched.
+// Experts without rows are not touched. `name` is for checkpoint policies, as in operations::linear.
 at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                          const Dispatch& dispatch);
+                          const Dispatch& dispatch, std::string_view name = {});
 // [R, D] back to [T, D]: each token's rows, weighted and summed. weights [T, k].
 at::Tensor combine_rows(const at::Tensor& rows, const at::Tensor& weights, const Dispatch& dispatch);
 
