@@ -13,10 +13,10 @@ class PrecisionScope {
  public:
   explicit PrecisionScope(Precision precision) : active_(precision != Precision::Unset) {
     if (!active_) return;
-    before_ = at::globalContext().float32MatmulPrecision();
-    at::globalContext().setFloat32MatmulPrecision(precision == Precision::Default ? at::Float32MatmulPrecision::MEDIUM
-                                                  : precision == Precision::High  ? at::Float32MatmulPrecision::HIGH
-                                                                                 : at::Float32MatmulPrecision::HIGHEST);
+    before_ = name(at::globalContext().float32MatmulPrecision());
+    at::globalContext().setFloat32MatmulPrecision(precision == Precision::Default ? "medium"
+                                                  : precision == Precision::High  ? "high"
+                                                                                  : "highest");
   }
   ~PrecisionScope() {
     if (active_) at::globalContext().setFloat32MatmulPrecision(before_);
@@ -25,8 +25,14 @@ class PrecisionScope {
   PrecisionScope& operator=(const PrecisionScope&) = delete;
 
  private:
+  static const char* name(at::Float32MatmulPrecision precision) {
+    return precision == at::Float32MatmulPrecision::MEDIUM ? "medium"
+           : precision == at::Float32MatmulPrecision::HIGH ? "high"
+                                                           : "highest";
+  }
+
   bool active_;
-  at::Float32MatmulPrecision before_{};
+  std::string before_;
 };
 
 void require_shape(const at::Tensor& tensor, std::string_view name, at::IntArrayRef shape) {

@@ -16,8 +16,8 @@
 
 namespace easydel {
 
-class TensorSource;
 class BaseModule;
+struct PushOptions;  // io/hub_push.h
 
 struct SaveOptions {
   std::string max_shard_size = "5GB";
@@ -25,16 +25,6 @@ struct SaveOptions {
   bool mismatch_allowed = true;           // false: a parameter that is not in dtype param_dtype is an error
   std::optional<int64_t> step = {};       // written into a directory "run-<step>" under the given one
   bool verbose = true;                    // a progress bar
-};
-
-struct PushOptions {
-  std::string commit_message = "Upload model";
-  std::string commit_description = {};
-  std::string token = {};     // empty: HF_TOKEN, then the login of the hub's own tools
-  std::string revision = {};  // empty: main
-  bool private_repo = false;
-  bool create_pr = false;
-  SaveOptions save = {};
 };
 
 // A function of parameters and inputs alone; also the conversion of a torch state dict to parameters.
@@ -120,8 +110,9 @@ class BaseModule : public Module {
 
   // Hugging Face's files: config.json and safetensors.
   void save_pretrained(const std::filesystem::path& directory, const SaveOptions& options = {}) const;
-  // Returns the address of the commit or pull request.
-  std::string push_to_hub(const std::string& repo_id, const PushOptions& options = {}) const;
+  // What save_pretrained writes, as one commit. Returns the address of the repository, or of the pull request.
+  std::string push_to_hub(const std::string& repo_id) const;
+  std::string push_to_hub(const std::string& repo_id, const PushOptions& options, const SaveOptions& save = {}) const;
 
   // Floating point operations of forward for one token of a sequence of that length, on average.
   double flops_per_token(int64_t batch_size = 1, int64_t sequence_length = 1) const;

@@ -6,6 +6,7 @@
 #include "easydel/infra/base_module.h"
 #include "easydel/infra/weights.h"
 #include "easydel/io/checkpoint_writer.h"
+#include "easydel/io/hub_push.h"
 
 namespace easydel {
 namespace fs = std::filesystem;
@@ -49,6 +50,14 @@ void BaseModule::save_pretrained(const fs::path& directory, const SaveOptions& o
                   },
                   {.max_shard_size = options.max_shard_size});
   config->save_pretrained(target);
+}
+
+std::string BaseModule::push_to_hub(const std::string& repo_id) const { return push_to_hub(repo_id, PushOptions()); }
+
+std::string BaseModule::push_to_hub(const std::string& repo_id, const PushOptions& options, const SaveOptions& save) const {
+  const CommitInfo commit =
+      easydel::push_to_hub(repo_id, [&](const fs::path& directory) { save_pretrained(directory, save); }, options);
+  return commit.pull_request_url.empty() ? commit.repo_url : commit.pull_request_url;
 }
 
 }  // namespace easydel

@@ -16,7 +16,6 @@ struct ExpertsSpec {
   // Names of one expert's weights in files that hold experts one by one: "<experts>.<e>.<name>.weight".
   std::string gate_name = "gate_proj", up_name = "up_proj", down_name = "down_proj";
 };
-};
 
 // gate_up_proj [E, 2I, D], the gate's rows first, and down_proj [E, D, I]. Files hold them one by one, or stacked; both
 // are read, one by one is written.
