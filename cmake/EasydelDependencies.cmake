@@ -2,6 +2,9 @@
 include_guard()
 
 if(NOT EASYDEL_TORCH)
+  set(EASYDEL_TORCH "$ENV{EASYDEL_TORCH}")
+endif()
+if(NOT EASYDEL_TORCH)
   file(GLOB _torch_in_venv ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
   if(_torch_in_venv)
     set(EASYDEL_TORCH ${_torch_in_venv})
@@ -23,6 +26,7 @@ endif()
 # torch's own files ask for kineto and warn that it is missing; that is noise.
 set(_quiet ${CMAKE_MESSAGE_LOG_LEVEL})
 set(CMAKE_MESSAGE_LOG_LEVEL ERROR)
+unset(Torch_DIR CACHE)  # another EASYDEL_TORCH than last time must not find last time's
 find_package(Torch REQUIRED CONFIG PATHS ${EASYDEL_TORCH}/share/cmake/Torch NO_DEFAULT_PATH)
 set(CMAKE_MESSAGE_LOG_LEVEL ${_quiet})
 
@@ -30,6 +34,11 @@ find_package(Threads REQUIRED)
 set(EASYDEL_HAS_CUDA OFF)
 if(TARGET torch_cuda)
   set(EASYDEL_HAS_CUDA ON)
+endif()
+
+if(EASYDEL_REQUIRE_CUDA AND NOT EASYDEL_HAS_CUDA)
+  message(FATAL_ERROR "EASYDEL_REQUIRE_CUDA is on (the preset cuda sets it), but the torch in ${EASYDEL_TORCH} was built "
+                      "without CUDA. Set EASYDEL_TORCH to one with CUDA, or use the preset release.")
 endif()
 
 find_package(MPI QUIET COMPONENTS C)

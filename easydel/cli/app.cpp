@@ -19,7 +19,8 @@ constexpr int kUsage = 2;
 
 std::vector<std::string> subcommand_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(sub->get_name());
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(sub->get_name());
   return names;
 }
 
@@ -49,7 +50,8 @@ int usage_error(const CLI::App& app, const std::string& message) {
 int run(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is a write error, not a silent death
   CLI::App app("Load, shard, train, adapt, quantize and run large language models, without Python.", "easydel");
-  app.set_version_flag("--version", [] { return version_text(); }, "Version of easydel and torch, and what this build can do");
+  app.set_version_flag(
+      "--version", [] { return version_text(); }, "Version of easydel and torch, and what this build can do");
   app.require_subcommand(0, 1);
   app.get_formatter()->column_width(36);
   app.footer("Every subcommand has --help. EASYDEL_LOG=debug shows more.");

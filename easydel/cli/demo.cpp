@@ -31,7 +31,7 @@ struct Fit {
 Fit fit(const DemoOptions& options) {
   constexpr int64_t kWidth = 64;
   const RandomKey key(options.seed);
-  std::vector<at::Tensor> params{at::empty({kWidth, 1}), at::empty({kWidth}), at::empty({kWidth, kWidth}),
+  std::vector<at::Tensor> params{at::empty({kWidth, 1}), at::empty({kWidth}),    at::empty({kWidth, kWidth}),
                                  at::zeros({kWidth}),    at::empty({1, kWidth}), at::zeros({1})};
   fill_normal(params[0], key.fold("0.weight"), 0, 2);
   fill_uniform(params[1], key.fold("0.bias"), -2, 2);
@@ -57,7 +57,8 @@ Fit fit(const DemoOptions& options) {
     const at::Tensor loss = at::mse_loss(network(x), target(x));
     const std::vector<at::Tensor> grads = torch::autograd::grad({loss}, params);
     const at::NoGradGuard no_grad;
-    const double rate = 1e-2 * 0.5 * (1 + std::cos(M_PI * static_cast<double>(step) / static_cast<double>(options.steps)));
+    const double rate =
+        1e-2 * 0.5 * (1 + std::cos(M_PI * static_cast<double>(step) / static_cast<double>(options.steps)));
     for (at::Tensor& count : steps) count.add_(1);
     at::_fused_adamw_(params, grads, first, second, {}, steps, rate, 0.9, 0.999, 0.0, 1e-8, false, false);
     result.last_loss = loss.item<double>();
@@ -76,7 +77,9 @@ Fit fit(const DemoOptions& options) {
 void add_demo_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("demo", "Fit a small network to a known function and check the fit");
   auto options = std::make_shared<DemoOptions>();
-  command->add_option("--steps", options->steps, "Steps of training")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--steps", options->steps, "Steps of training")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command->add_option("--seed", options->seed, "Seed of weights and data")->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] {

@@ -98,16 +98,17 @@ Json report() {
     if (!f.present) features.as_array().back()["how_to_add"] = f.how_to_add;
   }
   const char* isa = std::getenv("ONEDNN_MAX_CPU_ISA");
-  return Json::object({{"easydel", EASYDEL_VERSION},
-                       {"torch", EASYDEL_TORCH_VERSION},
-                       {"compiler", EASYDEL_COMPILER},
-                       {"build_type", EASYDEL_BUILD_TYPE},
-                       {"machine", machine_report()},
-                       {"threads", Json::object({{"intra_op", at::get_num_threads()}, {"inter_op", at::get_num_interop_threads()}})},
-                       {"onednn_max_cpu_isa", isa ? Json(isa) : Json()},
-                       {"bf16_product", bf16_product_works()},
-                       {"devices", device_report()},
-                       {"features", std::move(features)}});
+  return Json::object(
+      {{"easydel", EASYDEL_VERSION},
+       {"torch", EASYDEL_TORCH_VERSION},
+       {"compiler", EASYDEL_COMPILER},
+       {"build_type", EASYDEL_BUILD_TYPE},
+       {"machine", machine_report()},
+       {"threads", Json::object({{"intra_op", at::get_num_threads()}, {"inter_op", at::get_num_interop_threads()}})},
+       {"onednn_max_cpu_isa", isa ? Json(isa) : Json()},
+       {"bf16_product", bf16_product_works()},
+       {"devices", device_report()},
+       {"features", std::move(features)}});
 }
 
 std::string join(const Json& words) {
@@ -123,28 +124,30 @@ void print_report(const Json& report) {
   std::vector<std::vector<std::string>> rows{
       {"easydel", concat(report.at("easydel").as_string(), ", torch ", report.at("torch").as_string(), ", ",
                          report.at("compiler").as_string(), ", ", report.at("build_type").as_string())},
-      {"cpu", concat(machine.at("cpu").as_string(), ", ", machine.at("cores").as_int(), " cores, ", join(machine.at("cpu_features")))},
+      {"cpu", concat(machine.at("cpu").as_string(), ", ", machine.at("cores").as_int(), " cores, ",
+                     join(machine.at("cpu_features")))},
       {"memory", concat(format_bytes(machine.at("memory_available_bytes").as_int()), " free of ",
                         format_bytes(machine.at("memory_bytes").as_int()))},
       {"threads", concat(threads.at("intra_op").as_int(), " within an operation (OMP_NUM_THREADS), ",
                          threads.at("inter_op").as_int(), " between")},
       {"bf16", report.at("bf16_product").as_bool() ? "a product is right" : "A PRODUCT IS WRONG on this machine"}};
   if (machine.at("amx_hidden").as_bool()) {
-    rows.push_back({"amx", concat("advertised but hidden by the hypervisor; oneDNN is held to ", isa.is_null() ? "" : isa.as_string())});
+    rows.push_back({"amx", concat("advertised but hidden by the hypervisor; oneDNN is held to ",
+                                  isa.is_null() ? "" : isa.as_string())});
   }
   for (const Json& device : report.at("devices").as_array()) {
     const Json& free = device.at("memory_free_bytes");
     rows.push_back({device.at("device").as_string(),
-                    concat(device.at("name").as_string(), ", compute ", device.at("compute_capability").as_string(), ", ",
-                           free.is_null() ? "" : format_bytes(free.as_int()) + " free of ",
+                    concat(device.at("name").as_string(), ", compute ", device.at("compute_capability").as_string(),
+                           ", ", free.is_null() ? "" : format_bytes(free.as_int()) + " free of ",
                            format_bytes(device.at("memory_bytes").as_int()))});
   }
   if (report.at("devices").size() == 0) rows.push_back({"gpu", "none"});
   for (const Json& feature : report.at("features").as_array()) {
     rows.push_back({feature.at("name").as_string(),
-                    feature.at("present").as_bool()
-                        ? concat("yes (", feature.at("purpose").as_string(), ")")
-                        : concat("no  (", feature.at("purpose").as_string(), "); to add it: ", feature.at("how_to_add").as_string())});
+                    feature.at("present").as_bool() ? concat("yes (", feature.at("purpose").as_string(), ")")
+                                                    : concat("no  (", feature.at("purpose").as_string(),
+                                                             "); to add it: ", feature.at("how_to_add").as_string())});
   }
   print_table(rows);
 }

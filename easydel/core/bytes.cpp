@@ -31,8 +31,9 @@ constexpr std::array<Unit, 10> kUnits{{{"", 1},
 
 int64_t parse_bytes(std::string_view text) {
   const auto refuse = [&] {
-    fail<ConfigError>("[parse_bytes] a size is a number and one of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB, such as 5GB; got \"",
-                      text, "\".");
+    fail<ConfigError>(
+        "[parse_bytes] a size is a number and one of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB, such as 5GB; got \"", text,
+        "\".");
   };
   double number = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -58,7 +58,8 @@ template <class E, class... Parts>
 // Throws E with the parts joined, unless the condition holds. The message is only built on failure.
 template <class E, class... Parts>
 void require(bool condition, const Parts&... parts) {
-  if (!condition) [[unlikely]] fail<E>(parts...);
+  if (!condition) [[unlikely]]
+    fail<E>(parts...);
 }
 
 // The text of an errno value: "No space left on device".

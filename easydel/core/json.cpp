@@ -170,8 +170,8 @@ bool Json::as_bool() const { return get<bool>(value_, "a boolean", type_name());
 
 int64_t Json::as_int() const {
   if (const double* number = std::get_if<double>(&value_)) {
-    require<FormatError>(std::trunc(*number) == *number && std::abs(*number) < 9.2e18, "[Json] expected an integer; got ",
-                         dump(), ".");
+    require<FormatError>(std::trunc(*number) == *number && std::abs(*number) < 9.2e18,
+                         "[Json] expected an integer; got ", dump(), ".");
     return static_cast<int64_t>(*number);
   }
   return get<int64_t>(value_, "an integer", type_name());

@@ -18,7 +18,7 @@ class Json;
 std::size_t invalid_utf8(std::string_view text);
 
 struct JsonParseOptions {
-  std::string where = "JSON";       // named in errors: usually the file
+  std::string where = "JSON";          // named in errors: usually the file
   bool reject_duplicate_keys = false;  // otherwise the last one wins, as in Python
   int max_depth = 256;
 };
@@ -91,21 +91,21 @@ class Json {
 
   // Each throws FormatError when the value is of another type.
   bool as_bool() const;
-  int64_t as_int() const;     // a float with an integral value counts
-  double as_double() const;   // an integer counts
+  int64_t as_int() const;    // a float with an integral value counts
+  double as_double() const;  // an integer counts
   const std::string& as_string() const;
   const Array& as_array() const;
   Array& as_array();
   const Object& as_object() const;
   Object& as_object();
 
-  const Json* find(std::string_view key) const;    // null when absent or when this is no object
-  const Json& at(std::string_view key) const;      // FormatError when absent
+  const Json* find(std::string_view key) const;  // null when absent or when this is no object
+  const Json& at(std::string_view key) const;    // FormatError when absent
   const Json& at(std::size_t index) const;
-  Json& operator[](std::string_view key);          // turns null into an object
+  Json& operator[](std::string_view key);  // turns null into an object
   bool contains(std::string_view key) const { return find(key) != nullptr; }
-  void push_back(Json value);                      // turns null into an array
-  std::size_t size() const;                        // elements or entries; 0 for anything else
+  void push_back(Json value);  // turns null into an array
+  std::size_t size() const;    // elements or entries; 0 for anything else
 
   friend bool operator==(const Json& a, const Json& b);  // the order of keys does not matter
 

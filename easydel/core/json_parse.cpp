@@ -33,11 +33,13 @@ class Parser {
       const unsigned char c = text_[at];
       got = c >= 0x20 && c < 0x7f ? concat("'", text_[at], "'") : concat("the byte ", int{c});
     }
-    fail<FormatError>("[", options_.where, "] line ", line, ", column ", at - line_start + 1, ": ", what, "; got ", got, ".");
+    fail<FormatError>("[", options_.where, "] line ", line, ", column ", at - line_start + 1, ": ", what, "; got ", got,
+                      ".");
   }
 
   void skip_space() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t')) ++at_;
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t'))
+      ++at_;
   }
 
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
@@ -55,11 +57,21 @@ class Parser {
       case '{': return parse_object(depth);
       case '[': return parse_array(depth);
       case '"': return parse_string();
-      case 't': if (take("true")) return true; break;
-      case 'f': if (take("false")) return false; break;
-      case 'n': if (take("null")) return nullptr; break;
-      case 'N': if (take("NaN")) return std::numeric_limits<double>::quiet_NaN(); break;
-      case 'I': if (take("Infinity")) return std::numeric_limits<double>::infinity(); break;
+      case 't':
+        if (take("true")) return true;
+        break;
+      case 'f':
+        if (take("false")) return false;
+        break;
+      case 'n':
+        if (take("null")) return nullptr;
+        break;
+      case 'N':
+        if (take("NaN")) return std::numeric_limits<double>::quiet_NaN();
+        break;
+      case 'I':
+        if (take("Infinity")) return std::numeric_limits<double>::infinity();
+        break;
       case '-':
         if (take("-Infinity")) return -std::numeric_limits<double>::infinity();
         return parse_number();
@@ -79,7 +91,8 @@ class Parser {
       if (peek() != '"') fail_here("expected a key in quotes");
       const std::size_t key_at = at_;
       const std::string key = parse_string();
-      if (options_.reject_duplicate_keys && object.contains(key)) fail_at(key_at, concat("the key \"", key, "\" stands twice"));
+      if (options_.reject_duplicate_keys && object.contains(key))
+        fail_at(key_at, concat("the key \"", key, "\" stands twice"));
       skip_space();
       if (!take(":")) fail_here("expected ':' after a key");
       Json value = parse_value(depth + 1);
@@ -173,7 +186,9 @@ class Parser {
     const char c = peek();
     ++at_;
     switch (c) {
-      case '"': case '\\': case '/': out += c; return;
+      case '"':
+      case '\\':
+      case '/': out += c; return;
       case 'b': out += '\b'; return;
       case 'f': out += '\f'; return;
       case 'n': out += '\n'; return;
@@ -198,7 +213,9 @@ class Parser {
     const std::size_t start = at_++;
     while (true) {
       const std::size_t plain = at_;
-      while (at_ < text_.size() && text_[at_] != '"' && text_[at_] != '\\' && static_cast<unsigned char>(text_[at_]) >= 0x20) ++at_;
+      while (at_ < text_.size() && text_[at_] != '"' && text_[at_] != '\\' &&
+             static_cast<unsigned char>(text_[at_]) >= 0x20)
+        ++at_;
       check_utf8(plain, at_);
       out.append(text_.substr(plain, at_ - plain));
       if (at_ >= text_.size()) fail_at(start, "a string without its closing quote");

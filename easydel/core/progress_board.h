@@ -28,11 +28,11 @@ class ProgressBoard {
  public:
   struct Settings {
     bool terminal = false;
-    int width = 100;                                                // columns of the terminal
-    std::function<void(const std::string&)> write;                  // bytes to the terminal or file
+    int width = 100;                                // columns of the terminal
+    std::function<void(const std::string&)> write;  // bytes to the terminal or file
     std::function<std::chrono::steady_clock::time_point()> now;
-    std::chrono::milliseconds redraw{100};                          // on a terminal
-    std::chrono::milliseconds line{5000};                           // elsewhere
+    std::chrono::milliseconds redraw{100};  // on a terminal
+    std::chrono::milliseconds line{5000};   // elsewhere
   };
   explicit ProgressBoard(Settings settings) : settings_(std::move(settings)) {}
   static ProgressBoard& instance();  // on standard error

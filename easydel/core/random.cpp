@@ -103,8 +103,8 @@ void fill(const at::Tensor& out, RandomKey key, const Region* region, const Dist
   const std::vector<int64_t> offset = region ? region->offset : std::vector<int64_t>(sizes.size(), 0);
   bool inside = shape.size() == sizes.size() && offset.size() == sizes.size();
   for (std::size_t d = 0; inside && d < sizes.size(); ++d) inside = offset[d] >= 0 && offset[d] + sizes[d] <= shape[d];
-  require<ShapeError>(inside, "[random] the region at ", at::IntArrayRef(offset), " of size ", sizes, " lies outside of ",
-                      at::IntArrayRef(shape), ".");
+  require<ShapeError>(inside, "[random] the region at ", at::IntArrayRef(offset), " of size ", sizes,
+                      " lies outside of ", at::IntArrayRef(shape), ".");
 
   // One run of consecutive indices for each row of the last dimension; rows go in parallel.
   const int64_t row = sizes.empty() ? 1 : sizes.back();
@@ -160,7 +160,9 @@ RandomKey RandomKey::fold(std::string_view path) const {
   return RandomKey(mix(mix(bits_ + kGolden) ^ hash));
 }
 
-RandomKey RandomKey::fold(uint64_t number) const { return RandomKey(mix(mix(bits_ + kGolden) + mix(number + kGolden))); }
+RandomKey RandomKey::fold(uint64_t number) const {
+  return RandomKey(mix(mix(bits_ + kGolden) + mix(number + kGolden)));
+}
 
 void fill_uniform(const at::Tensor& out, RandomKey key, double low, double high, const Region* region) {
   fill(out, key, region, Uniform{static_cast<float>(low), static_cast<float>(high - low)});
@@ -174,7 +176,8 @@ void fill_truncated_normal(const at::Tensor& out, RandomKey key, double mean, do
                            const Region* region) {
   require<ConfigError>(low < high, "[random] a truncated normal needs low < high; got ", low, " and ", high, ".");
   fill(out, key, region,
-       TruncatedNormal{mean, stddev, low, high, std::erf(low / std::numbers::sqrt2), std::erf(high / std::numbers::sqrt2)});
+       TruncatedNormal{mean, stddev, low, high, std::erf(low / std::numbers::sqrt2),
+                       std::erf(high / std::numbers::sqrt2)});
 }
 
 }  // namespace easydel

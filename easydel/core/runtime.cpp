@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "easydel/core/build_info.h"
+
 namespace easydel {
 namespace {
 
@@ -13,6 +15,8 @@ thread_local RankContext rank_context;
 [[gnu::constructor]] void at_load() { guard_onednn_isa(); }
 
 }  // namespace
+
+std::string version() { return EASYDEL_VERSION; }
 
 const RankContext& current_rank() { return rank_context; }
 

@@ -6,6 +6,8 @@
 
 namespace easydel {
 
+std::string version();  // of this library: "0.1.0"
+
 // The place of the calling thread among all ranks: 0 of 1 until a launcher says otherwise.
 struct RankContext {
   int64_t rank = 0;

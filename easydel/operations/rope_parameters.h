@@ -14,12 +14,12 @@ struct RopeParameters {
   double partial_rotary_factor = 1.0;  // the share of each head that is rotated
   std::optional<double> factor;  // absent: yarn and longrope take max_position_embeddings / the original one
   std::optional<int64_t> original_max_position_embeddings;
-  std::optional<double> attention_factor;               // yarn, longrope
-  std::optional<double> beta_fast, beta_slow;           // yarn
-  std::optional<double> mscale, mscale_all_dim;         // yarn, as deepseek writes it
+  std::optional<double> attention_factor;                   // yarn, longrope
+  std::optional<double> beta_fast, beta_slow;               // yarn
+  std::optional<double> mscale, mscale_all_dim;             // yarn, as deepseek writes it
   std::optional<double> low_freq_factor, high_freq_factor;  // llama3
-  std::vector<double> short_factor, long_factor;        // longrope
-  bool truncate = true;                                 // yarn
+  std::vector<double> short_factor, long_factor;            // longrope
+  bool truncate = true;                                     // yarn
 };
 
 }  // namespace easydel

@@ -27,11 +27,12 @@ TEST(ParseDtype, ReadsBackWhatIsPrinted) {
 }
 
 TEST(ParseDtype, NamesTheKnownOnes) {
-  EXPECT_THAT([] { parse_dtype("bfloat61"); },
-              testing::ThrowsMessage<ConfigError>(
-                  "[parse_dtype] unknown dtype \"bfloat61\"; known: float64 (fp64), float32 (fp32), float16 (fp16), bfloat16 "
-                  "(bf16), float8_e4m3fn (fp8_e4m3), float8_e5m2 (fp8_e5m2), int64 (i64), int32 (i32), int16 (i16), int8 (i8), "
-                  "uint8 (u8), uint16 (u16), uint32 (u32), uint64 (u64), bool. Did you mean \"bfloat16\"?"));
+  EXPECT_THAT(
+      [] { parse_dtype("bfloat_16"); },
+      testing::ThrowsMessage<ConfigError>(
+          "[parse_dtype] unknown dtype \"bfloat_16\"; known: float64 (fp64), float32 (fp32), float16 (fp16), bfloat16 "
+          "(bf16), float8_e4m3fn (fp8_e4m3), float8_e5m2 (fp8_e5m2), int64 (i64), int32 (i32), int16 (i16), int8 (i8), "
+          "uint8 (u8), uint16 (u16), uint32 (u32), uint64 (u64), bool. Did you mean \"bfloat16\"?"));
 }
 
 }  // namespace

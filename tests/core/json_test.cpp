@@ -38,7 +38,8 @@ TEST(Json, WritesFloatsAsPythonDoes) {
 }
 
 TEST(Json, IndentsAsPythonDoes) {
-  EXPECT_EQ(Json::parse(R"({"a":[1,2],"b":{},"c":[]})").dump(2), "{\n  \"a\": [\n    1,\n    2\n  ],\n  \"b\": {},\n  \"c\": []\n}");
+  EXPECT_EQ(Json::parse(R"({"a":[1,2],"b":{},"c":[]})").dump(2),
+            "{\n  \"a\": [\n    1,\n    2\n  ],\n  \"b\": {},\n  \"c\": []\n}");
 }
 
 TEST(Json, ReadsNumbersToTheirLimits) {
@@ -63,13 +64,15 @@ TEST(Json, NamesLineAndColumnOfWhatIsWrong) {
   EXPECT_EQ(message_of("\"a\xff\""), "[config.json] line 1, column 3: invalid UTF-8; got the byte 255.");
   EXPECT_EQ(message_of("\"abc"), "[config.json] line 1, column 1: a string without its closing quote; got '\"'.");
   EXPECT_EQ(message_of(R"("\ud800")"), "[config.json] line 1, column 2: half of a surrogate pair; got '\\'.");
-  EXPECT_EQ(message_of("\"\x01\""), "[config.json] line 1, column 2: a control character inside a string; got the byte 1.");
+  EXPECT_EQ(message_of("\"\x01\""),
+            "[config.json] line 1, column 2: a control character inside a string; got the byte 1.");
   EXPECT_EQ(message_of(""), "[config.json] line 1, column 1: expected a value; got the end of the text.");
   EXPECT_EQ(message_of("1e999"), "[config.json] line 1, column 1: a number beyond what a double holds; got '1'.");
 }
 
 TEST(Json, LimitsDepth) {
-  EXPECT_EQ(message_of(std::string(100000, '[')), "[config.json] line 1, column 258: nested deeper than 256 levels; got '['.");
+  EXPECT_EQ(message_of(std::string(100000, '[')),
+            "[config.json] line 1, column 258: nested deeper than 256 levels; got '['.");
 }
 
 TEST(Json, RefusesDuplicateKeysOnlyWhenAsked) {
@@ -96,7 +99,8 @@ TEST(Json, ComparesRegardlessOfOrder) {
 }
 
 TEST(Json, SaysWhatItHoldsWhenAskedForSomethingElse) {
-  EXPECT_THAT([] { (void)Json("x").as_int(); }, ThrowsMessage<FormatError>("[Json] expected an integer; got a string."));
+  EXPECT_THAT([] { (void)Json("x").as_int(); },
+              ThrowsMessage<FormatError>("[Json] expected an integer; got a string."));
   EXPECT_THAT([] { (void)Json(2.5).as_int(); }, ThrowsMessage<FormatError>("[Json] expected an integer; got 2.5."));
   EXPECT_THAT([] { (void)Json::object().at("a"); }, ThrowsMessage<FormatError>("[Json] the key \"a\" is missing."));
 }

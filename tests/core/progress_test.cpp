@@ -50,7 +50,9 @@ TEST_F(ProgressBars, StandTogetherOnATerminalBelowLogLines) {
   Progress second("b", {.total = 10});
   written.clear();
   board.print_line("a log line");
-  EXPECT_THAT(written, testing::StartsWith("\x1b[2A\r\x1b[J" "a log line\n" "a: 0%"));
+  EXPECT_THAT(written, testing::StartsWith("\x1b[2A\r\x1b[J"
+                                           "a log line\n"
+                                           "a: 0%"));
   EXPECT_THAT(written, testing::HasSubstr("\nb: 0%"));
 }
 

@@ -1,5 +1,6 @@
 #include "easydel/core/random.h"
 
+#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -35,8 +36,12 @@ TEST_P(Fill, MakesAnySliceAsInTheWhole) {
   const RandomKey key = RandomKey(7).fold("model.layers.0.mlp.up_proj.weight");
   const at::Tensor whole = at::empty({5, 7, 11});
   fill(GetParam(), whole, key);
-  for (const auto& [offset, size] : std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>>{
-           {{0, 0, 0}, {5, 7, 11}}, {{1, 2, 3}, {2, 4, 5}}, {{4, 6, 10}, {1, 1, 1}}, {{0, 3, 0}, {5, 1, 11}}, {{2, 0, 1}, {0, 7, 3}}}) {
+  for (const auto& [offset, size] :
+       std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>>{{{0, 0, 0}, {5, 7, 11}},
+                                                                          {{1, 2, 3}, {2, 4, 5}},
+                                                                          {{4, 6, 10}, {1, 1, 1}},
+                                                                          {{0, 3, 0}, {5, 1, 11}},
+                                                                          {{2, 0, 1}, {0, 7, 3}}}) {
     const Region region{{5, 7, 11}, offset};
     const at::Tensor part = at::empty(size);
     fill(GetParam(), part, key, &region);
@@ -69,7 +74,12 @@ TEST_P(Fill, RoundsTheSameNumbersToOtherDtypesAndLayouts) {
   EXPECT_TRUE(at::equal(transposed, wide));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Fill, testing::Values(Kind::Uniform, Kind::Normal, Kind::Truncated));
+std::string kind_name(const testing::TestParamInfo<Kind>& info) {
+  constexpr std::array kNames{"Uniform", "Normal", "Truncated"};
+  return kNames[static_cast<std::size_t>(info.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(, Fill, testing::Values(Kind::Uniform, Kind::Normal, Kind::Truncated), kind_name);
 
 TEST(FillUniform, HasItsMomentsAndBounds) {
   const at::Tensor x = at::empty({1 << 18});
@@ -107,8 +117,9 @@ TEST(RandomKey, TellsPathsAndSeedsApart) {
 
 TEST(FillNormal, RefusesARegionThatLiesOutside) {
   const Region region{{4, 4}, {2, 3}};
-  EXPECT_THAT([&] { fill_normal(at::empty({2, 2}), RandomKey(0), 0, 1, &region); },
-              testing::ThrowsMessage<ShapeError>("[random] the region at [2, 3] of size [2, 2] lies outside of [4, 4]."));
+  EXPECT_THAT(
+      [&] { fill_normal(at::empty({2, 2}), RandomKey(0), 0, 1, &region); },
+      testing::ThrowsMessage<ShapeError>("[random] the region at [2, 3] of size [2, 2] lies outside of [4, 4]."));
 }
 
 }  // namespace

@@ -1,0 +1,11 @@
+// All of easydel: what a program includes when it does not want to think about headers.
+#pragma once
+
+#include "easydel/core/bytes.h"
+#include "easydel/core/dtype.h"
+#include "easydel/core/error.h"
+#include "easydel/core/json.h"
+#include "easydel/core/log.h"
+#include "easydel/core/progress.h"
+#include "easydel/core/random.h"
+#include "easydel/core/runtime.h"

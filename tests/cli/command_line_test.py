@@ -1,0 +1,82 @@
+"""Runs the easydel command as a user would. usage: command_line_test.py EASYDEL"""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+EASYDEL = sys.argv.pop()
+
+
+def run(*args: str, **options) -> subprocess.CompletedProcess:
+    return subprocess.run([EASYDEL, *args], capture_output=True, text=True, timeout=120, **options)
+
+
+class CommandLine(unittest.TestCase):
+    def test_alone_prints_its_help(self):
+        done = run()
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("Usage: easydel", done.stdout)
+        self.assertIn("doctor", done.stdout)
+
+    def test_help_is_there_on_every_level(self):
+        names = [line.split()[0] for line in run("--help").stdout.split("Subcommands:")[1].splitlines() if line.startswith("  ")]
+        self.assertIn("demo", names)
+        for name in names:
+            done = run(name, "--help")
+            self.assertEqual(done.returncode, 0, name)
+            self.assertIn(f"Usage: easydel {name}", done.stdout)
+
+    def test_version_names_torch_and_features(self):
+        done = run("--version")
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stdout, r"^easydel \d+\.\d+\.\d+ \(torch \d+\.\d+")
+        self.assertRegex(done.stdout, r"features: [+-]CUDA [+-]NCCL [+-]MPI")
+
+    def test_unknown_subcommand_is_a_usage_error_with_the_nearest(self):
+        done = run("dcotor")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('easydel: unknown subcommand "dcotor"; known: ', done.stderr)
+        self.assertIn('Did you mean "doctor"?\nTry: easydel --help\n', done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_unknown_option_is_a_usage_error(self):
+        done = run("doctor", "--jsn")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--jsn", done.stderr)
+        self.assertIn("Try: easydel doctor --help", done.stderr)
+
+    def test_doctor_reports_in_words_and_as_json(self):
+        words = run("doctor")
+        self.assertEqual(words.returncode, 0, words.stderr)
+        report = json.loads(run("doctor", "--json").stdout)
+        self.assertIn(report["machine"]["cpu"], words.stdout)
+        self.assertTrue(report["bf16_product"])
+        self.assertGreater(report["machine"]["memory_bytes"], 0)
+        for feature in report["features"]:
+            self.assertEqual(feature["present"], "how_to_add" not in feature)
+
+    def test_demo_fits_its_function(self):
+        report = json.loads(run("demo", "--json").stdout)
+        self.assertLess(report["last_loss"], report["first_loss"] / 100)
+        self.assertLess(report["worst_error"], 0.1)
+
+    def test_bad_value_is_a_usage_error(self):
+        self.assertEqual(run("demo", "--steps", "0").returncode, 2)
+        self.assertEqual(run("demo", "--steps", "many").returncode, 2)
+
+    def test_full_output_is_a_failure(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([EASYDEL, "doctor"], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, "easydel: [standard output] cannot be written: No space left on device.\n")
+
+    def test_log_level_is_checked(self):
+        done = run("--log", "loud", "doctor")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn('got "loud"', done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
