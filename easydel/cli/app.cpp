@@ -64,6 +64,7 @@ int run(int argc, char** argv) {
   add_info_command(app);
   add_forward_command(app);
   add_demo_command(app);
+  add_download_command(app);
 
   try {
     const std::vector<std::string> names = subcommand_names(app);

@@ -11,5 +11,6 @@ void add_demo_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
 void add_forward_command(CLI::App& app);
 void add_info_command(CLI::App& app);
+void add_download_command(CLI::App& app);
 
 }  // namespace easydel::cli
