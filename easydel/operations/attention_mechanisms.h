@@ -1,0 +1,22 @@
+// The mechanisms that attention.cpp registers. Each is called with checked tensors, the scale set, q, k and v of one type.
+#pragma once
+
+#include "easydel/operations/attention.h"
+
+namespace easydel::operations {
+
+AttentionOutput vanilla_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                  const AttentionOptions& options);
+AttentionOutput sdpa_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                               const AttentionOptions& options);
+AttentionOutput flash_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                const AttentionOptions& options);
+AttentionOutput cudnn_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                const AttentionOptions& options);
+AttentionOutput blockwise_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                    const AttentionOptions& options);
+
+// Whether CUDA's flash kernel does all that is asked.
+bool flash_can(const at::Tensor& q, const at::Tensor& k, const AttentionOptions& options);
+
+}  // namespace easydel::operations

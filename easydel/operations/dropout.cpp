@@ -1,0 +1,51 @@
+#include "easydel/operations/dropout.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <bit>
+
+#include "easydel/operations/kernels/rows.h"
+
+namespace easydel::operations {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+Tensor dropped(const Tensor& x, double p, RandomKey key, const Region* region) {
+  Tensor uniform = at::empty(x.sizes(), x.options().dtype(at::kFloat));
+  fill_uniform(uniform, key, 0.0, 1.0, region);
+  return x * uniform.ge_(p).mul_(1.0 / (1.0 - p)).to(x.scalar_type());
+}
+
+struct Dropout : torch::autograd::Function<Dropout> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, double p, RandomKey key, const Region* region) {
+    ctx->saved_data["p"] = p;
+    ctx->saved_data["key"] = std::bit_cast<int64_t>(key.bits());
+    if (region) {
+      ctx->saved_data["global_shape"] = region->global_shape;
+      ctx->saved_data["offset"] = region->offset;
+    }
+    return dropped(x, p, key, region);
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    kernels::require_first_derivative("dropout");
+    const RandomKey key(std::bit_cast<uint64_t>(ctx->saved_data["key"].toInt()));
+    Region region;
+    const bool has_region = ctx->saved_data.count("offset") != 0;
+    if (has_region) region = {ctx->saved_data["global_shape"].toIntVector(), ctx->saved_data["offset"].toIntVector()};
+    return {dropped(grads[0], ctx->saved_data["p"].toDouble(), key, has_region ? &region : nullptr), Tensor(), Tensor(),
+            Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor dropout(const Tensor& x, double p, RandomKey key, const Region* region) {
+  require<ConfigError>(p >= 0.0 && p < 1.0, "[dropout] p must be in [0, 1); got ", p, ".");
+  return p == 0.0 ? x : Dropout::apply(x, p, key, region);
+}
+
+}  // namespace easydel::operations

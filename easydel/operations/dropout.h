@@ -1,0 +1,14 @@
+// Dropout from a key: which elements fall is a function of (key, index), so recomputation and any mesh drop the same.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "easydel/core/random.h"
+
+namespace easydel::operations {
+
+// Zeroes each element with probability p and divides the others by 1 - p. Nothing is kept for backward but the key.
+// ConfigError unless 0 <= p < 1. `region` is x's place in the whole tensor, where ranks hold parts of it.
+at::Tensor dropout(const at::Tensor& x, double p, RandomKey key, const Region* region = nullptr);
+
+}  // namespace easydel::operations

@@ -1,0 +1,121 @@
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "easydel/operations/activation.h"
+#include "easydel/operations/kernels/rows.h"
+
+namespace easydel::operations {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+bool is_fused(const Tensor& x, GatedKernel kernel) { return kernel != GatedKernel::None && kernels::applies(x); }
+
+// Rows of equal distance with dense elements: what a projection gives, or half of one.
+bool has_plain_rows(const Tensor& x) {
+  if (x.stride(-1) != 1) return false;
+  for (int64_t d = 0; d + 2 < x.dim(); ++d) {
+    if (x.size(d) != 1 && x.stride(d) != x.stride(d + 1) * x.size(d + 1)) return false;
+  }
+  return true;
+}
+int64_t row_stride(const Tensor& x) { return x.dim() < 2 ? x.numel() : x.stride(-2); }
+
+kernels::GatedArgs kernel_args(const Tensor& gate, const Tensor& up) {
+  return {gate.const_data_ptr(), up.const_data_ptr(), row_stride(gate), row_stride(up), gate.size(-1)};
+}
+
+Tensor forward_rows(const Tensor& gate, const Tensor& up, const Activation& act) {
+  if (!is_fused(gate, act.gated)) return act(gate) * up;
+  Tensor y = at::empty(gate.sizes(), gate.options());
+  const auto args = kernel_args(gate, up);
+  const auto& table = kernels::for_elements(gate.scalar_type());
+  const auto kernel = act.gated == GatedKernel::Silu ? table.silu_gate_forward : table.gelu_tanh_gate_forward;
+  kernels::for_rows(kernels::row_count(gate), args.width, [&, out = y.mutable_data_ptr()](int64_t begin, int64_t end) {
+    kernel(args, out, begin, end);
+  });
+  return y;
+}
+
+// d_gate and d_up are written; both have dense rows, `d_up` may be the second half of `d_gate`'s rows.
+void backward_rows(const Tensor& gate, const Tensor& up, const Activation& act, const Tensor& d_y, const Tensor& d_gate,
+                   const Tensor& d_up) {
+  if (is_fused(gate, act.gated)) {
+    const Tensor dense = d_y.contiguous();
+    const auto args = kernel_args(gate, up);
+    const auto& table = kernels::for_elements(gate.scalar_type());
+    const auto kernel = act.gated == GatedKernel::Silu ? table.silu_gate_backward : table.gelu_tanh_gate_backward;
+    kernels::for_rows(kernels::row_count(gate), args.width, [&](int64_t begin, int64_t end) {
+      kernel(args, dense.const_data_ptr(), d_gate.mutable_data_ptr(), d_up.mutable_data_ptr(), row_stride(d_gate), begin,
+             end);
+    });
+    return;
+  }
+  // The activation once more, with a graph of its own.
+  at::AutoGradMode with_graph(true);
+  const Tensor leaf = gate.detach().requires_grad_();
+  const Tensor activated = act(leaf);
+  const Tensor upstream = (d_y * up).detach();
+  d_gate.copy_(torch::autograd::grad({activated}, {leaf}, {upstream})[0]);
+  d_up.copy_((d_y * activated).detach());
+}
+
+struct Gated : torch::autograd::Function<Gated> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& gate_in, const Tensor& up_in, const Activation* act) {
+    const Tensor gate = has_plain_rows(gate_in) ? gate_in : gate_in.contiguous();
+    const Tensor up = has_plain_rows(up_in) ? up_in : up_in.contiguous();
+    ctx->save_for_backward({gate, up});
+    ctx->saved_data["act"] = reinterpret_cast<int64_t>(act);
+    return forward_rows(gate, up, *act);
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    kernels::require_first_derivative("gated_activation");
+    const auto saved = ctx->get_saved_variables();
+    const auto& act = *reinterpret_cast<const Activation*>(ctx->saved_data["act"].toInt());
+    const Tensor d_gate = at::empty(saved[0].sizes(), saved[0].options());
+    const Tensor d_up = at::empty_like(d_gate);
+    backward_rows(saved[0], saved[1], act, grads[0], d_gate, d_up);
+    return {d_gate, d_up, Tensor()};
+  }
+};
+
+struct GatedHalves : torch::autograd::Function<GatedHalves> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& gate_up_in, const Activation* act) {
+    const Tensor gate_up = gate_up_in.contiguous();
+    ctx->save_for_backward({gate_up});
+    ctx->saved_data["act"] = reinterpret_cast<int64_t>(act);
+    const int64_t width = gate_up.size(-1) / 2;
+    return forward_rows(gate_up.narrow(-1, 0, width), gate_up.narrow(-1, width, width), *act);
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    kernels::require_first_derivative("gated_activation");
+    const Tensor gate_up = ctx->get_saved_variables()[0];
+    const auto& act = *reinterpret_cast<const Activation*>(ctx->saved_data["act"].toInt());
+    const int64_t width = gate_up.size(-1) / 2;
+    const Tensor d = at::empty_like(gate_up);
+    backward_rows(gate_up.narrow(-1, 0, width), gate_up.narrow(-1, width, width), act, grads[0], d.narrow(-1, 0, width),
+                  d.narrow(-1, width, width));
+    return {d, Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor gated_activation(const Tensor& gate, const Tensor& up, const Activation& act) {
+  require<ShapeError>(gate.dim() >= 1 && gate.sizes() == up.sizes() && gate.scalar_type() == up.scalar_type(),
+                      "[gated_activation] gate and up must agree in shape and type; got ", gate.sizes(), " ",
+                      gate.scalar_type(), " and ", up.sizes(), " ", up.scalar_type(), ".");
+  return Gated::apply(gate, up, &act);
+}
+
+Tensor gated_activation(const Tensor& gate_up, const Activation& act) {
+  require<ShapeError>(gate_up.dim() >= 1 && gate_up.size(-1) % 2 == 0,
+                      "[gated_activation] the last dimension must hold gate and up, of equal size; got ",
+                      gate_up.sizes(), ".");
+  return GatedHalves::apply(gate_up, &act);
+}
+
+}  // namespace easydel::operations

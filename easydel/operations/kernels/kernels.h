@@ -1,0 +1,95 @@
+// The CPU kernels behind the fused operations, as a table of functions: there is one for each instruction set.
+#pragma once
+
+#include <cstdint>
+
+// "acc" is the type that is computed in: double for float64 elements, float for all others. Pointers to elements are
+// void, so that one table serves all element types. Strides count elements; the last dimension is dense. Every kernel works
+// on rows [begin, end), to be called from a parallel loop.
+namespace easydel::operations::kernels {
+
+struct RmsNormArgs {
+  const void* x;       // [rows, width]
+  const void* factor;  // acc [width]
+  int64_t width;
+  double eps;
+  bool cast_first;  // round the normalized value to the element type before it is multiplied
+};
+
+struct RotaryArgs {
+  const void* x;  // [batch, tokens, heads, head_size]
+  int64_t x_batch, x_token, x_head;
+  void* y;  // dense
+  int64_t tokens, heads, head_size;
+  const void* cos;  // acc, rows of `half`
+  const void* sin;
+  int64_t table_batch, table_token;
+  int64_t half;  // rotated dimensions / 2
+  bool interleaved;
+  bool inverse;
+};
+
+struct GatedArgs {
+  const void* gate;
+  const void* up;
+  int64_t gate_row, up_row;
+  int64_t width;
+};
+
+struct CrossEntropyArgs {
+  int64_t vocabulary;
+  int64_t ignore_index;
+  double label_smoothing;
+  double z_loss;
+  double scale;    // of the logits
+  double softcap;  // 0: none
+};
+
+// What happens to the scores of attention in a block of `columns` keys.
+struct ScoreArgs {
+  int64_t columns;
+  double scale;
+  double softcap;
+};
+
+struct ElementKernels {
+  void (*rms_norm_forward)(const RmsNormArgs&, void* y, void* rstd, int64_t begin, int64_t end);
+  // d_factor (acc [width], may be null) is added to; d_x (may be null) is written.
+  void (*rms_norm_backward)(const RmsNormArgs&, const void* rstd, const void* d_y, void* d_x, void* d_factor,
+                            int64_t begin, int64_t end);
+  void (*rotary)(const RotaryArgs&, int64_t begin, int64_t end);
+  void (*silu_gate_forward)(const GatedArgs&, void* y, int64_t begin, int64_t end);
+  void (*silu_gate_backward)(const GatedArgs&, const void* d_y, void* d_gate, void* d_up, int64_t d_row, int64_t begin,
+                             int64_t end);
+  void (*gelu_tanh_gate_forward)(const GatedArgs&, void* y, int64_t begin, int64_t end);
+  void (*gelu_tanh_gate_backward)(const GatedArgs&, const void* d_y, void* d_gate, void* d_up, int64_t d_row,
+                                  int64_t begin, int64_t end);
+};
+
+// Only for the types that are computed in.
+struct AccKernels {
+  // logits [rows, vocabulary] become their own gradient times row_scale (null: they are left as scratch). Writes each
+  // row's negative log likelihood (smoothed, without z-loss), log-sum-exp and whether the label came first. Ignored rows
+  // give zeros.
+  void (*cross_entropy)(const CrossEntropyArgs&, void* logits, const int64_t* labels, const void* row_scale, void* nll,
+                        void* lse, uint8_t* correct, int64_t begin, int64_t end);
+
+  // One step of the online softmax on a row: raw scores in [low, high) become exp(score - max), all else zero. `visible`
+  // (bytes) and `bias` may be null. maximum and sum are updated; the return value is what earlier results of this row
+  // have to be multiplied by.
+  double (*softmax_step)(const ScoreArgs&, void* row, int64_t low, int64_t high, const uint8_t* visible,
+                         const void* bias, void* maximum, void* sum);
+  // The same scores become probabilities, exp(score - lse); `slope` (may be null) becomes d score / d raw.
+  void (*probabilities)(const ScoreArgs&, void* row, int64_t low, int64_t high, const uint8_t* visible,
+                        const void* bias, double lse, void* slope);
+  // d_row (gradient of the probabilities) becomes the gradient of the raw scores.
+  void (*softmax_backward)(const ScoreArgs&, const void* row, void* d_row, double delta, const void* slope);
+};
+
+struct Kernels {
+  const char* instruction_set;
+  ElementKernels float32, float64, bfloat16, float16;
+  AccKernels acc32, acc64;
+};
+
+}  // namespace easydel::operations::kernels

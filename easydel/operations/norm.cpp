@@ -1,0 +1,110 @@
+#include "easydel/operations/norm.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "easydel/operations/kernels/rows.h"
+
+namespace easydel::operations {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+kernels::RmsNormArgs kernel_args(const Tensor& x, const Tensor& factor, double eps, bool cast_first) {
+  return {x.const_data_ptr(), factor.const_data_ptr(), x.size(-1), eps, cast_first};
+}
+
+// offset + weight as the kernels want it. The weight is first rounded to x's type: it is stored wider than it computes.
+Tensor factor_of(const Tensor& x, const Tensor& weight, const RmsNormOptions& options) {
+  const auto acc = kernels::acc_type(x.scalar_type());
+  if (!weight.defined()) return at::full({x.size(-1)}, options.weight_offset == 0.0 ? 1.0 : options.weight_offset, x.options().dtype(acc));
+  const Tensor wide = weight.to(x.scalar_type()).to(acc).contiguous();
+  return options.weight_offset == 0.0 ? wide : wide + options.weight_offset;
+}
+
+struct RmsNorm : torch::autograd::Function<RmsNorm> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x_in, const Tensor& weight, const RmsNormOptions& options) {
+    const Tensor x = x_in.contiguous();
+    const Tensor factor = factor_of(x, weight, options);
+    const bool cast_first = !options.multiply_before_cast && x.element_size() == 2;
+    Tensor y, rstd;
+    if (kernels::applies(x)) {
+      y = at::empty_like(x);
+      rstd = at::empty({kernels::row_count(x)}, factor.options());
+      const auto args = kernel_args(x, factor, options.eps, cast_first);
+      const auto kernel = kernels::for_elements(x.scalar_type()).rms_norm_forward;
+      kernels::for_rows(rstd.numel(), x.size(-1), [&, y_data = y.mutable_data_ptr(), r_data = rstd.mutable_data_ptr()](
+                                                      int64_t begin, int64_t end) { kernel(args, y_data, r_data, begin, end); });
+    } else {
+      const Tensor wide = x.to(factor.scalar_type());
+      rstd = at::rsqrt(wide.square().mean(-1, true) + options.eps);
+      const Tensor normalized = wide * rstd;
+      y = ((cast_first ? normalized.to(x.scalar_type()) : normalized) * factor).to(x.scalar_type());
+    }
+    ctx->save_for_backward({x, weight, factor, rstd});
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    kernels::require_first_derivative("rms_norm");
+    const auto saved = ctx->get_saved_variables();
+    const Tensor &x = saved[0], &weight = saved[1], &factor = saved[2], &rstd = saved[3];
+    const Tensor d_y = grads[0].contiguous();
+    const bool wants_x = ctx->needs_input_grad(0), wants_weight = weight.defined() && ctx->needs_input_grad(1);
+    Tensor d_x, d_factor;
+    if (kernels::applies(x)) {
+      const int64_t width = x.size(-1);
+      if (wants_x) d_x = at::empty_like(x);
+      // A row of sums for each thread, added up at the end.
+      Tensor sums;
+      if (wants_weight) sums = at::zeros({at::get_num_threads(), width}, factor.options());
+      const auto args = kernel_args(x, factor, 0.0, false);
+      const auto kernel = kernels::for_elements(x.scalar_type()).rms_norm_backward;
+      kernels::for_rows(rstd.numel(), width, [&](int64_t begin, int64_t end) {
+        char* sum = wants_weight
+            ? static_cast<char*>(sums.mutable_data_ptr()) + at::get_thread_num() * width * sums.element_size()
+            : nullptr;
+        kernel(args, rstd.const_data_ptr(), d_y.const_data_ptr(), wants_x ? d_x.mutable_data_ptr() : nullptr, sum, begin,
+               end);
+      });
+      if (wants_weight) d_factor = sums.sum(0);
+    } else {
+      const Tensor wide = x.to(factor.scalar_type()), g = d_y.to(factor.scalar_type());
+      const Tensor normalized = wide * rstd;
+      if (wants_weight) d_factor = (g * normalized).reshape({-1, x.size(-1)}).sum(0);
+      if (wants_x) {
+        const Tensor scaled = g * factor;
+        d_x = (rstd * (scaled - normalized * (scaled * normalized).mean(-1, true))).to(x.scalar_type());
+      }
+    }
+    return {d_x, wants_weight ? d_factor.to(weight.scalar_type()) : Tensor(), Tensor()};
+  }
+};
+
+void require_width(const char* name, const Tensor& x, const Tensor& parameter) {
+  require<ShapeError>(!parameter.defined() || (parameter.dim() == 1 && parameter.size(0) == x.size(-1)), "[", name,
+                      "] weight and bias must have the ", x.size(-1), " elements of x's last dimension; got ",
+                      parameter.defined() ? parameter.numel() : 0, ".");
+}
+
+}  // namespace
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, const RmsNormOptions& options) {
+  require<ShapeError>(x.dim() >= 1, "[rms_norm] x must have at least one dimension; got a scalar.");
+  require_width("rms_norm", x, weight);
+  const bool plain = options.weight_offset == 0.0 && weight.defined() && weight.scalar_type() == x.scalar_type();
+  if (x.is_cuda() && plain) return at::rms_norm(x, {x.size(-1)}, weight, options.eps);  // fused there
+  return RmsNorm::apply(x, weight, options);
+}
+
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  require<ShapeError>(x.dim() >= 1, "[layer_norm] x must have at least one dimension; got a scalar.");
+  require_width("layer_norm", x, weight);
+  require_width("layer_norm", x, bias);
+  const auto cast = [&](const Tensor& t) { return t.defined() ? t.to(x.scalar_type()) : t; };
+  return at::layer_norm(x, {x.size(-1)}, cast(weight), cast(bias), eps);
+}
+
+}  // namespace easydel::operations
