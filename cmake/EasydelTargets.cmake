@@ -57,14 +57,14 @@ endfunction()
 # easydel_test(core SOURCES core/json_test.cpp … LABELS unit [LINK …] [LEAN …]): one program for each folder; every
 # case is a ctest of its own.
 function(easydel_test name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LABELS;LINK;LEAN;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SOURCES;LABELS;LINK;LEAN" ${ARGN})
   add_executable(${name}_test ${arg_SOURCES} ${arg_LEAN})
-  target_link_libraries(${name}_test PRIVATE easydel easydel_common GTest::gmock GTest::gtest_main ${arg_LINK})
+  target_link_libraries(${name}_test PRIVATE easydel easydel_common GTest::gmock easydel_test_main ${arg_LINK})
   set_source_files_properties(${arg_LEAN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
   if(arg_SOURCES)
     target_precompile_headers(${name}_test REUSE_FROM easydel_pch)
   endif()
   gtest_discover_tests(${name}_test
     TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 300 ENVIRONMENT "OMP_NUM_THREADS=1;${EASYDEL_TEST_ENVIRONMENT};${arg_ENVIRONMENT}")
+    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 300 ENVIRONMENT OMP_NUM_THREADS=1)
 endfunction()

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cerrno>
 
 #include "easydel/core/error.h"
@@ -112,27 +113,58 @@ void write_file_atomically(const fs::path& path, std::string_view content) {
   file.commit();
 }
 
-std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path) {
+std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path, MapAccess access) {
   struct stat info{};
   const Descriptor fd(open_for_reading(path, info));
   std::shared_ptr<MappedFile> file(new MappedFile());
   file->path_ = path;
+  file->access_ = access;
   file->size_ = static_cast<std::size_t>(info.st_size);
   if (file->size_ == 0) return file;
-  void* data = ::mmap(nullptr, file->size_, PROT_READ, MAP_PRIVATE, fd, 0);
+  const int protection = access == MapAccess::CopyOnWrite ? PROT_READ | PROT_WRITE : PROT_READ;
+  void* data = ::mmap(nullptr, file->size_, protection, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
   if (data == MAP_FAILED) fail_errno("cannot be mapped into memory", path, errno);
-  file->data_ = static_cast<const std::byte*>(data);
+  file->data_ = static_cast<std::byte*>(data);
   return file;
 }
 
+std::span<std::byte> MappedFile::writable_bytes() const {
+  assert(access_ == MapAccess::CopyOnWrite);
+  return {data_, size_};
+}
+
 MappedFile::~MappedFile() {
-  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (data_) ::munmap(data_, size_);
 }
 
 void sync_directory(const fs::path& directory) {
   const Descriptor fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd < 0) fail_errno("cannot be opened", directory, errno);
   if (::fsync(fd) != 0 && errno != EINVAL) fail_errno("cannot be synced", directory, errno);
+}
+
+void make_directory(const fs::path& directory) {
+  std::error_code code;
+  if (fs::is_directory(directory, code)) return;
+  const fs::path parent = directory.has_parent_path() ? directory.parent_path() : fs::path(".");
+  if (parent != directory) make_directory(parent);
+  if (fs::create_directory(directory, code)) sync_directory(parent);
+  if (code) fail_errno("cannot be made", directory, code.value());
+}
+
+std::vector<std::string> list_directory(const fs::path& directory) {
+  std::error_code code;
+  std::vector<std::string> names;
+  for (fs::directory_iterator at(directory, code), end; !code && at != end; at.increment(code)) {
+    names.push_back(at->path().filename().string());
+  }
+  if (code) fail_errno("cannot be listed", directory, code.value());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void remove_file(const fs::path& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail_errno("cannot be removed", path, errno);
 }
 
 }  // namespace easydel

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace easydel {
 
@@ -35,25 +36,40 @@ class AtomicFile {
   int64_t written_ = 0;
 };
 
-// A read-only map of a whole file; shared by whoever hands out views into it.
+// CopyOnWrite lets the map be written to: the pages that are touched become this process's own, and the file keeps
+// its content. They count against no limit on memory before that.
+enum class MapAccess { ReadOnly, CopyOnWrite };
+
+// A map of a whole file; shared by whoever hands out views into it.
 class MappedFile {
  public:
-  static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path);
+  static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path,
+                                                MapAccess access = MapAccess::ReadOnly);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::span<std::byte> writable_bytes() const;  // only of a map that was opened as CopyOnWrite
   std::size_t size() const { return size_; }
 
  private:
   MappedFile() = default;
   std::filesystem::path path_;
-  const std::byte* data_ = nullptr;
+  std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+  MapAccess access_ = MapAccess::ReadOnly;
 };
 
 void sync_directory(const std::filesystem::path& directory);
+
+// With its parents; on disk when the call returns.
+void make_directory(const std::filesystem::path& directory);
+
+// The names of its entries, sorted.
+std::vector<std::string> list_directory(const std::filesystem::path& directory);
+
+void remove_file(const std::filesystem::path& path);  // it may be gone already
 
 }  // namespace easydel

@@ -80,10 +80,41 @@ TEST(MappedFile, ShowsTheBytesOfAFileEvenAfterItIsRemoved) {
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(map->bytes().data()), map->size()), "hello");
 }
 
+TEST(MappedFile, KeepsWritesToACopyOnWriteMapFromTheFile) {
+  const TemporaryDirectory directory;
+  write_file_atomically(directory / "file", "hello");
+  const auto map = MappedFile::open(directory / "file", MapAccess::CopyOnWrite);
+  map->writable_bytes()[0] = std::byte{'j'};
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(map->bytes().data()), map->size()), "jello");
+  EXPECT_EQ(read_file(directory / "file"), "hello");
+}
+
 TEST(MappedFile, TakesAnEmptyFile) {
   const TemporaryDirectory directory;
   write_file_atomically(directory / "empty", "");
   EXPECT_EQ(MappedFile::open(directory / "empty")->size(), 0);
+}
+
+TEST(Directories, AreMadeWithTheirParentsAndListedByName) {
+  const TemporaryDirectory directory;
+  make_directory(directory / "a/b");
+  make_directory(directory / "a/b");
+  write_file_atomically(directory / "a/z", "");
+  EXPECT_EQ(list_directory(directory / "a"), (std::vector<std::string>{"b", "z"}));
+  remove_file(directory / "a/z");
+  remove_file(directory / "a/z");
+  EXPECT_EQ(list_directory(directory / "a"), std::vector<std::string>{"b"});
+}
+
+TEST(Directories, NameThePathThatDoesNotWork) {
+  const TemporaryDirectory directory;
+  write_file_atomically(directory / "file", "");
+  EXPECT_THAT([&] { make_directory(directory / "file/below"); },
+              ThrowsMessage<IoError>("[" + (directory / "file").string() + "] cannot be made: File exists."));
+  EXPECT_THAT([&] { list_directory(directory / "none"); },
+              ThrowsMessage<IoError>("[" + (directory / "none").string() + "] cannot be listed: No such file or directory."));
+  EXPECT_THAT([&] { remove_file(directory.path()); },
+              ThrowsMessage<IoError>("[" + directory.path().string() + "] cannot be removed: Is a directory."));
 }
 
 }  // namespace

@@ -1,0 +1,164 @@
+#include "easydel/io/checkpoint.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "easydel/core/error.h"
+#include "easydel/core/file.h"
+#include "easydel/core/json.h"
+#include "easydel/core/log.h"
+#include "easydel/io/safetensors.h"
+
+namespace easydel {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view kIndexSuffix = ".index.json";
+constexpr int64_t kMaxIndex = 100'000'000;  // bytes, as for the header of a file
+
+bool has_suffix(const fs::path& path, std::string_view suffix) { return path.string().ends_with(suffix); }
+
+struct Format {
+  std::string_view suffix;
+  std::string_view name;  // Hugging Face's, for a model in one file; with .index.json behind it for several
+  std::shared_ptr<const TensorSource> (*open)(const fs::path& path);
+};
+
+template <class File>
+std::shared_ptr<const TensorSource> open_file(const fs::path& path) {
+  return File::open(path);
+}
+
+// What a checkpoint may be made of, best first.
+constexpr Format kFormats[] = {
+    {".safetensors", "model.safetensors", open_file<SafetensorsFile>},
+};
+
+std::string known_suffixes() {
+  std::string known;
+  for (const Format& format : kFormats) known += concat(known.empty() ? "" : ", ", format.suffix);
+  return known;
+}
+
+const Format& format_of(const fs::path& path) {
+  for (const Format& format : kFormats) {
+    if (has_suffix(path, format.suffix)) return format;
+  }
+  fail<FormatError>("[", path.string(), "] is no file of tensors that can be read; known: ", known_suffixes(), ".");
+}
+
+fs::path find_in_directory(const fs::path& directory) {
+  for (const Format& format : kFormats) {
+    if (format.name.empty()) continue;
+    const fs::path single = directory / format.name;
+    if (fs::exists(single)) return single;
+    const fs::path index = single.string() + std::string(kIndexSuffix);
+    if (fs::exists(index)) return index;
+  }
+  for (const Format& format : kFormats) {
+    std::vector<std::string> found = list_directory(directory);
+    std::erase_if(found, [&](const std::string& name) { return !name.ends_with(format.suffix); });
+    if (found.size() == 1) return directory / found[0];
+    require<IoError>(found.empty(), "[", directory.string(), "] holds ", found.size(), " ", format.suffix,
+                     " files and no ", format.name.empty() ? "index" : concat(format.name, kIndexSuffix),
+                     " that says which belong together. Name one file instead.");
+  }
+  fail<IoError>("[", directory.string(), "] holds no checkpoint; looked for ", known_suffixes(), ".");
+}
+
+// The index comes with the checkpoint, so its file names are not to be trusted: no absolute path, no way up, and the
+// same format as the index itself, on any system.
+void check_shard_name(const std::string& shard, const std::string& tensor, const Format& format,
+                      const std::string& where) {
+  bool inside =
+      !shard.empty() && shard.front() != '/' && shard.find_first_of(std::string("\\:\0", 3)) == std::string::npos;
+  for (const fs::path& part : fs::path(shard)) inside = inside && part != "..";
+  require<FormatError>(inside, "[", where, "] the file of tensor ", Json(tensor).dump(),
+                       " must be a path inside the checkpoint's directory; got ", Json(shard).dump(), ".");
+  require<FormatError>(shard.ends_with(format.suffix), "[", where, "] the file of tensor ", Json(tensor).dump(),
+                       " must be a ", format.suffix, " file; got ", Json(shard).dump(), ".");
+}
+
+Json::Object read_weight_map(const fs::path& path) {
+  const std::string where = path.string();
+  std::error_code missing;
+  const auto size = fs::file_size(path, missing);
+  require<FormatError>(missing || size <= kMaxIndex, "[", where, "] an index has at most ", kMaxIndex,
+                       " bytes; this one has ", size, ".");
+  Json index = Json::parse(easydel::read_file(path), {.where = where, .reject_duplicate_keys = true, .max_depth = 16});
+  require<FormatError>(index.contains("weight_map") && index.at("weight_map").is_object(), "[", where,
+                       "] an index must have an object \"weight_map\", which names the file of each tensor.");
+  return std::move(index["weight_map"].as_object());
+}
+
+}  // namespace
+
+std::shared_ptr<const Checkpoint> Checkpoint::open(const fs::path& path) {
+  require<IoError>(fs::exists(path), "[", path.string(), "] does not exist.");
+  const fs::path main = fs::is_directory(path) ? find_in_directory(path) : path;
+  Contents contents = has_suffix(main, kIndexSuffix) ? read_index(main) : read_file(main);
+  return std::shared_ptr<const Checkpoint>(new Checkpoint(main.string(), std::move(contents)));
+}
+
+Checkpoint::Contents Checkpoint::read_file(const fs::path& path) {
+  Contents contents;
+  contents.files.push_back(format_of(path).open(path));
+  contents.infos = contents.files[0]->infos();
+  contents.file_of.assign(contents.infos.size(), 0);
+  return contents;
+}
+
+Checkpoint::Contents Checkpoint::read_index(const fs::path& path) {
+  const std::string where = path.string();
+  const Format& format = format_of(where.substr(0, where.size() - kIndexSuffix.size()));
+  const Json::Object weight_map = read_weight_map(path);
+  Contents contents;
+  std::unordered_map<std::string_view, std::size_t> shards;  // by file name, places in contents.files
+  for (const auto& [tensor, shard] : weight_map) {
+    require<FormatError>(shard.is_string(), "[", where, "] the file of tensor ", Json(tensor).dump(),
+                         " must be a string; got ", shard.type_name(), ".");
+    if (!shards.emplace(shard.as_string(), contents.files.size()).second) continue;
+    check_shard_name(shard.as_string(), tensor, format, where);
+    const fs::path shard_path = path.parent_path() / shard.as_string();
+    require<IoError>(fs::exists(shard_path), "[", where, "] names ", shard.dump(),
+                     ", which is not there. The checkpoint was not copied or downloaded in full.");
+    contents.files.push_back(format.open(shard_path));
+  }
+  for (const auto& [tensor, shard] : weight_map) {
+    require<FormatError>(contents.files[shards.at(shard.as_string())]->contains(tensor), "[", where, "] sees tensor ",
+                         Json(tensor).dump(), " in ", shard.dump(), ", which has no such tensor.");
+  }
+  std::size_t unlisted = 0;
+  for (std::size_t i = 0; i < contents.files.size(); ++i) {
+    for (const TensorInfo& info : contents.files[i]->infos()) {
+      const Json* shard = weight_map.find(info.name);
+      if (!shard || shards.at(shard->as_string()) != i) {
+        ++unlisted;
+        continue;
+      }
+      contents.infos.push_back(info);
+      contents.file_of.push_back(i);
+    }
+  }
+  if (unlisted > 0) {
+    log::warning("[", where, "] ", unlisted, " tensors are in the files but not in the index; they are left out.");
+  }
+  return contents;
+}
+
+Checkpoint::Checkpoint(std::string where, Contents contents)
+    : TensorSource(std::move(where), std::move(contents.infos)),
+      files_(std::move(contents.files)),
+      file_of_(std::move(contents.file_of)) {}
+
+const TensorSource& Checkpoint::file_of(const TensorInfo& info) const {
+  return *files_[file_of_[static_cast<std::size_t>(&info - infos().data())]];
+}
+
+at::Tensor Checkpoint::load(const TensorInfo& info) const { return file_of(info).tensor(info.name); }
+
+at::Tensor Checkpoint::load_slice(const TensorInfo& info, at::IntArrayRef starts, at::IntArrayRef sizes) const {
+  return file_of(info).slice(info.name, starts, sizes);
+}
+
+}  // namespace easydel

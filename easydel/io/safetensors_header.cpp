@@ -1,0 +1,307 @@
+#include "easydel/io/safetensors_header.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include "easydel/core/error.h"
+#include "easydel/core/json.h"
+#include "easydel/io/safetensors_dtype.h"
+
+namespace easydel {
+namespace {
+
+constexpr std::size_t kPrefix = 8;  // the header's length, little-endian
+constexpr std::string_view kMetadataKey = "__metadata__";
+
+// For messages: the file chose the name, so it is escaped and cut.
+std::string quoted(std::string_view name) {
+  constexpr std::size_t kShown = 100;
+  if (name.size() <= kShown) return Json(name).dump();
+  std::size_t end = kShown;
+  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;
+  return Json(name.substr(0, end)).dump() + "…";
+}
+
+// Reads the one shape of JSON that a header has, without building values in between: what is kept is smaller than the
+// text, whatever the text says.
+class HeaderParser {
+ public:
+  HeaderParser(std::string_view text, const std::string& where) : text_(text), where_(where) {}
+
+  SafetensorsHeader parse() {
+    skip_space();
+    require<FormatError>(peek() == '{', "[", where_, "] the header must be a JSON object; it begins with ", here(),
+                         ".");
+    bool has_metadata = false;
+    parse_object([&](std::string key) {
+      if (key == kMetadataKey) {
+        refuse_if(has_metadata, "the header has ", quoted(key), " twice.");
+        has_metadata = true;
+        parse_metadata();
+      } else {
+        tensors_.push_back(parse_tensor(std::move(key)));
+      }
+    });
+    skip_space();
+    if (at_ != text_.size()) fail_here("expected the end of the header");
+    return {std::move(tensors_), std::move(metadata_)};
+  }
+
+ private:
+  template <class... Parts>
+  void refuse_if(bool condition, const Parts&... parts) const {
+    require<FormatError>(!condition, "[", where_, "] ", parts...);
+  }
+
+  template <class... Parts>
+  [[noreturn]] void fail_with(const Parts&... parts) const {
+    fail<FormatError>("[", where_, "] ", parts...);
+  }
+
+  std::string here() const {
+    if (at_ >= text_.size()) return "the end of the header";
+    const unsigned char c = text_[at_];
+    return c >= 0x20 && c < 0x7f ? concat("'", text_[at_], "'") : concat("the byte ", int{c});
+  }
+
+  [[noreturn]] void fail_here(std::string_view expected) const {
+    fail<FormatError>("[", where_, "] the header is no valid JSON: ", expected, " at byte ", at_, "; got ", here(),
+                      ".");
+  }
+
+  char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+
+  void skip_space() {
+    while (peek() == ' ' || peek() == '\n' || peek() == '\r' || peek() == '\t') ++at_;
+  }
+
+  bool take(char c) {
+    skip_space();
+    if (peek() != c) return false;
+    ++at_;
+    return true;
+  }
+
+  // Calls `on_key` with each key, placed before its value.
+  template <class OnKey>
+  void parse_object(OnKey on_key) {
+    if (!take('{')) fail_here("expected '{'");
+    if (take('}')) return;
+    do {
+      skip_space();
+      if (peek() != '"') fail_here("expected a key in quotes");
+      std::string key = parse_string();
+      if (!take(':')) fail_here("expected ':' after a key");
+      skip_space();
+      on_key(std::move(key));
+    } while (take(','));
+    if (!take('}')) fail_here("expected ',' or '}'");
+  }
+
+  std::string parse_string() {
+    const std::size_t start = at_++;
+    bool escaped = false;
+    for (; at_ < text_.size() && text_[at_] != '"'; ++at_) {
+      if (static_cast<unsigned char>(text_[at_]) < 0x20) fail_here("expected no control character in a string");
+      if (text_[at_] == '\\') {
+        escaped = true;
+        ++at_;
+      }
+    }
+    if (at_ >= text_.size()) fail_here("expected the closing quote of a string");
+    ++at_;
+    if (!escaped) return std::string(text_.substr(start + 1, at_ - start - 2));
+    return Json::parse(text_.substr(start, at_ - start), {.where = concat(where_, ", header byte ", start)})
+        .as_string();
+  }
+
+  // Nothing when what stands here is no non-negative integer below 2^63.
+  std::optional<int64_t> parse_size() {
+    skip_space();
+    int64_t value = 0;
+    const char* first = text_.data() + at_;
+    const auto [end, code] = std::from_chars(first, text_.data() + text_.size(), value);
+    if (code != std::errc() || *first == '-' || (*first == '0' && end - first > 1)) return std::nullopt;
+    const bool is_float = end != text_.data() + text_.size() && (*end == '.' || *end == 'e' || *end == 'E');
+    if (is_float) return std::nullopt;
+    at_ += end - first;
+    return value;
+  }
+
+  std::vector<int64_t> parse_sizes(std::string_view field, const std::string& name, std::string_view rule) {
+    const auto refuse = [&] {
+      const std::size_t end = std::min(text_.find_first_of(",]} \n\r\t", at_), text_.size());
+      fail_with("tensor ", quoted(name), ": ", field, " must be ", rule, "; got ", quoted(text_.substr(at_, end - at_)),
+                ".");
+    };
+    std::vector<int64_t> sizes;
+    if (!take('[')) refuse();
+    if (take(']')) return sizes;
+    do {
+      const std::optional<int64_t> size = parse_size();
+      if (!size) refuse();
+      sizes.push_back(*size);
+    } while (take(','));
+    if (!take(']')) fail_here("expected ',' or ']'");
+    return sizes;
+  }
+
+  void parse_metadata() {
+    if (text_.substr(at_).starts_with("null")) {  // the reference takes it for none
+      at_ += 4;
+      return;
+    }
+    refuse_if(peek() != '{', kMetadataKey, " must be a JSON object; it begins with ", here(), ".");
+    parse_object([&](std::string key) {
+      refuse_if(peek() != '"', kMetadataKey, ": ", quoted(key), " must be a string; it begins with ", here(), ".");
+      const bool is_new = metadata_.emplace(key, parse_string()).second;
+      refuse_if(!is_new, kMetadataKey, " has ", quoted(key), " twice.");
+    });
+  }
+
+  TensorInfo parse_tensor(std::string name) {
+    refuse_if(peek() != '{', "tensor ", quoted(name), " must be a JSON object; it begins with ", here(), ".");
+    const SafetensorsDType* dtype = nullptr;
+    std::optional<std::vector<int64_t>> shape;
+    std::optional<std::vector<int64_t>> offsets;
+    const auto once = [&](bool seen, std::string_view field) {
+      refuse_if(seen, "tensor ", quoted(name), " has ", field, " twice.");
+    };
+    parse_object([&](std::string field) {
+      if (field == "dtype") {
+        once(dtype != nullptr, field);
+        dtype = parse_dtype(name);
+      } else if (field == "shape") {
+        once(shape.has_value(), field);
+        shape = parse_sizes(field, name, "a list of integers from 0 to 2^63 - 1");
+      } else if (field == "data_offsets") {
+        once(offsets.has_value(), field);
+        constexpr std::string_view kRule = "two integers from 0 to 2^63 - 1";
+        offsets = parse_sizes(field, name, kRule);
+        refuse_if(offsets->size() != 2, "tensor ", quoted(name), ": data_offsets must be ", kRule, "; got ",
+                  offsets->size(), ".");
+      } else {
+        fail_with("tensor ", quoted(name), ": unknown field ", quoted(field), "; known: dtype, shape, data_offsets.");
+      }
+    });
+    const std::string_view missing = !dtype ? "dtype" : !shape ? "shape" : !offsets ? "data_offsets" : "";
+    refuse_if(!missing.empty(), "tensor ", quoted(name), " has no ", missing, ".");
+    return checked({.name = std::move(name),
+                    .dtype = dtype->dtype,
+                    .stored_as = std::string(dtype->name),
+                    .shape = std::move(*shape),
+                    .offset = offsets->at(0),
+                    .nbytes = offsets->at(1) - offsets->at(0)},
+                   *dtype);
+  }
+
+  const SafetensorsDType* parse_dtype(const std::string& name) {
+    refuse_if(peek() != '"', "tensor ", quoted(name), ": dtype must be a string; it begins with ", here(), ".");
+    const std::string text = parse_string();
+    if (const SafetensorsDType* dtype = find_safetensors_dtype(text)) return dtype;
+    require<NotSupportedError>(text != "F6_E2M3" && text != "F6_E3M2", "[", where_, "] tensor ", quoted(name), " is ",
+                               text, ", which torch has no type for.");
+    std::string known;
+    for (const SafetensorsDType& dtype : safetensors_dtypes()) known += concat(known.empty() ? "" : ", ", dtype.name);
+    fail_with("tensor ", quoted(name), ": unknown dtype ", quoted(text), "; known: ", known, ".");
+  }
+
+  // What one tensor says of itself must fit together; the offsets of all are checked afterwards.
+  TensorInfo checked(TensorInfo info, const SafetensorsDType& dtype) const {
+    refuse_if(info.nbytes < 0, "tensor ", quoted(info.name), ": data_offsets must not decrease; got [", info.offset,
+              ", ", info.offset + info.nbytes, "].");
+    if (dtype.is_packed()) {
+      refuse_if(info.shape.empty() || info.shape.back() % 2 != 0, "tensor ", quoted(info.name),
+                ": the last dimension of ", dtype.name, " must be even, for two values share a byte.");
+      info.shape.back() /= 2;
+    }
+    // Torch computes strides over all dimensions, so that even an empty tensor must not overflow.
+    int64_t elements = 1;
+    bool fits = true;
+    bool empty = false;
+    for (const int64_t size : info.shape) {
+      empty |= size == 0;
+      fits = fits && !__builtin_mul_overflow(elements, std::max<int64_t>(size, 1), &elements);
+    }
+    int64_t nbytes = 0;
+    fits = fits && !__builtin_mul_overflow(elements, dtype.bytes, &nbytes);
+    refuse_if(!fits, "tensor ", quoted(info.name), ": the product of its shape does not fit into 63 bits.");
+    if (empty) nbytes = 0;
+    refuse_if(nbytes != info.nbytes, "tensor ", quoted(info.name), ": its shape and dtype ", dtype.name, " make ",
+              nbytes, " bytes; data_offsets span ", info.nbytes, ".");
+    return info;
+  }
+
+  std::string_view text_;
+  const std::string& where_;
+  std::size_t at_ = 0;
+  std::vector<TensorInfo> tensors_;
+  SafetensorsMetadata metadata_;
+};
+
+void check_names(const std::vector<TensorInfo>& tensors, const std::string& where) {
+  std::unordered_set<std::string_view> names;
+  names.reserve(tensors.size());
+  for (const TensorInfo& info : tensors) {
+    require<FormatError>(names.insert(info.name).second, "[", where, "] tensor ", quoted(info.name),
+                         " stands twice in the header.");
+  }
+}
+
+// The tensors must cover the data exactly, one after the other.
+void check_cover(const std::vector<TensorInfo>& tensors, int64_t data_size, const std::string& where) {
+  int64_t end = 0;
+  const TensorInfo* last = nullptr;
+  for (const TensorInfo& info : tensors) {
+    require<FormatError>(info.offset <= data_size && info.nbytes <= data_size - info.offset, "[", where, "] tensor ",
+                         quoted(info.name), " ends at byte ", info.offset + info.nbytes,
+                         " of the data, of which there are ", data_size, ". The file is truncated or damaged.");
+    require<FormatError>(info.offset >= end, "[", where, "] tensor ", quoted(info.name), " begins at byte ",
+                         info.offset, " of the data, inside ", last ? quoted(last->name) : "", ", which ends at ", end,
+                         ".");
+    require<FormatError>(info.offset == end, "[", where, "] bytes ", end, " to ", info.offset,
+                         " of the data, before tensor ", quoted(info.name), ", belong to no tensor.");
+    end = info.offset + info.nbytes;
+    last = &info;
+  }
+  require<FormatError>(end == data_size, "[", where, "] the last ", data_size - end,
+                       " bytes of the data belong to no tensor.");
+}
+
+}  // namespace
+
+SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, const std::string& where) {
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  require<FormatError>(!text.starts_with("version https://git-lfs"), "[", where,
+                       "] is a Git LFS pointer, not the file itself. Run `git lfs pull` where it came from.");
+  require<FormatError>(text.size() >= kPrefix, "[", where,
+                       "] a safetensors file begins with the 8 bytes of its header's length; got ", text.size(),
+                       " bytes in all.");
+  uint64_t length = 0;
+  for (std::size_t i = kPrefix; i-- > 0;) length = length << 8 | static_cast<unsigned char>(text[i]);
+  require<FormatError>(length <= kMaxSafetensorsHeader, "[", where, "] the header of a safetensors file has at most ",
+                       kMaxSafetensorsHeader, " bytes; this one claims ", length,
+                       ". The file is damaged or of another format.");
+  require<FormatError>(length <= text.size() - kPrefix, "[", where, "] the header claims ", length, " bytes, but ",
+                       text.size() - kPrefix, " follow. The file is truncated or of another format.");
+  const std::string_view json = text.substr(kPrefix, length);
+  const std::size_t bad = invalid_utf8(json);
+  require<FormatError>(bad == std::string_view::npos, "[", where, "] the header must be UTF-8; byte ", bad,
+                       " of it is not.");
+
+  SafetensorsHeader header = HeaderParser(json, where).parse();
+  check_names(header.tensors, where);
+  std::stable_sort(header.tensors.begin(), header.tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
+    return std::pair(a.offset, a.nbytes) < std::pair(b.offset, b.nbytes);
+  });
+  const int64_t data_start = static_cast<int64_t>(kPrefix + length);
+  check_cover(header.tensors, static_cast<int64_t>(file.size()) - data_start, where);
+  for (TensorInfo& info : header.tensors) info.offset += data_start;
+  return header;
+}
+
+}  // namespace easydel

@@ -1,0 +1,73 @@
+#include "easydel/io/tensor_source.h"
+
+#include "easydel/core/error.h"
+
+namespace easydel {
+namespace {
+
+std::string join(at::IntArrayRef values) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < values.size(); ++i) text += (i ? ", " : "") + std::to_string(values[i]);
+  return text + "]";
+}
+
+}  // namespace
+
+TensorSource::TensorSource(std::string where, std::vector<TensorInfo> infos)
+    : where_(std::move(where)), infos_(std::move(infos)) {
+  index_.reserve(infos_.size());
+  for (std::size_t i = 0; i < infos_.size(); ++i) {
+    const bool is_new = index_.emplace(infos_[i].name, i).second;
+    require<FormatError>(is_new, "[", where_, "] tensor names must be unique; got \"", infos_[i].name, "\" twice.");
+  }
+}
+
+std::vector<std::string> TensorSource::names() const {
+  std::vector<std::string> names;
+  names.reserve(infos_.size());
+  for (const TensorInfo& info : infos_) names.push_back(info.name);
+  return names;
+}
+
+int64_t TensorSource::nbytes() const {
+  int64_t total = 0;
+  for (const TensorInfo& info : infos_) total += info.nbytes;
+  return total;
+}
+
+const TensorInfo* TensorSource::find(std::string_view name) const {
+  const auto it = index_.find(name);
+  return it == index_.end() ? nullptr : &infos_[it->second];
+}
+
+const TensorInfo& TensorSource::info(std::string_view name) const {
+  if (const TensorInfo* info = find(name)) return *info;
+  const std::string nearest = nearest_name(std::string(name), names());
+  fail<FormatError>("[", where_, "] no tensor \"", name, "\" among ", infos_.size(), ".",
+                    nearest.empty() ? "" : " Did you mean \"" + nearest + "\"?");
+}
+
+at::Tensor TensorSource::tensor(std::string_view name) const { return load(info(name)); }
+
+at::Tensor TensorSource::slice(std::string_view name, at::IntArrayRef starts, at::IntArrayRef sizes) const {
+  const TensorInfo& whole = info(name);
+  bool inside = starts.size() == whole.shape.size() && sizes.size() == whole.shape.size();
+  for (std::size_t d = 0; inside && d < whole.shape.size(); ++d) {
+    inside = starts[d] >= 0 && sizes[d] >= 0 && starts[d] <= whole.shape[d] && sizes[d] <= whole.shape[d] - starts[d];
+  }
+  require<ShapeError>(inside, "[", where_, "] a slice of \"", name, "\" must lie inside its shape ", join(whole.shape),
+                      "; got starts ", join(starts), " and sizes ", join(sizes), ".");
+  return load_slice(whole, starts, sizes);
+}
+
+at::Tensor TensorSource::read_slice(std::string_view name, at::IntArrayRef starts, at::IntArrayRef sizes) const {
+  return slice(name, starts, sizes).clone(at::MemoryFormat::Contiguous);
+}
+
+at::Tensor TensorSource::load_slice(const TensorInfo& info, at::IntArrayRef starts, at::IntArrayRef sizes) const {
+  at::Tensor part = load(info);
+  for (std::size_t d = 0; d < sizes.size(); ++d) part = part.narrow(static_cast<int64_t>(d), starts[d], sizes[d]);
+  return part;
+}
+
+}  // namespace easydel

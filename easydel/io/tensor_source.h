@@ -1,0 +1,55 @@
+// Tensors by name, wherever they are stored: what a safetensors file, a torch pickle, a GGUF file and a checkpoint of
+// many files have in common.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "easydel/io/tensor_info.h"
+
+namespace easydel {
+
+// Immutable once built, so that any number of threads may read. The tensors outlive the source.
+class TensorSource {
+ public:
+  virtual ~TensorSource() = default;
+  TensorSource(const TensorSource&) = delete;
+  TensorSource& operator=(const TensorSource&) = delete;
+
+  const std::string& where() const { return where_; }              // named in errors: the path
+  const std::vector<TensorInfo>& infos() const { return infos_; }  // in the order of the data
+  std::vector<std::string> names() const;
+  int64_t nbytes() const;  // of all tensors, as stored
+  bool contains(std::string_view name) const { return find(name) != nullptr; }
+  const TensorInfo* find(std::string_view name) const;  // null when absent
+  const TensorInfo& info(std::string_view name) const;  // FormatError when absent, with the nearest name
+
+  // Each throws FormatError when there is no such tensor. What they return lies on the CPU, may share memory with
+  // other tensors from this source and may be written to: the file never changes.
+  at::Tensor tensor(std::string_view name) const;
+  // Elements starts[d] … starts[d] + sizes[d] of each dimension d; reads no others where the format allows it. May be
+  // strided. ShapeError when the slice is not inside the tensor.
+  at::Tensor slice(std::string_view name, at::IntArrayRef starts, at::IntArrayRef sizes) const;
+  // The same, contiguous and in memory of its own.
+  at::Tensor read_slice(std::string_view name, at::IntArrayRef starts, at::IntArrayRef sizes) const;
+
+ protected:
+  // FormatError when two tensors have one name.
+  TensorSource(std::string where, std::vector<TensorInfo> infos);
+
+  // `info` is an element of infos(), and the slice is inside it.
+  virtual at::Tensor load(const TensorInfo& info) const = 0;
+  // The whole tensor, narrowed, unless the format can do better.
+  virtual at::Tensor load_slice(const TensorInfo& info, at::IntArrayRef starts, at::IntArrayRef sizes) const;
+
+ private:
+  std::string where_;
+  std::vector<TensorInfo> infos_;
+  std::unordered_map<std::string_view, std::size_t> index_;  // keys point into infos_
+};
+
+}  // namespace easydel
