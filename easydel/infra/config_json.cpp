@@ -1,25 +1,12 @@
 #include "easydel/infra/config_json.h"
 
 #include <algorithm>
-#include <map>
 
 #include "easydel/core/error.h"
+#include "easydel/infra/json_keys.h"
 
 namespace easydel {
 namespace {
-
-bool keys_are_sorted(const Json& object) {
-  return std::is_sorted(object.as_object().begin(), object.as_object().end(),
-                        [](const auto& a, const auto& b) { return a.first < b.first; });
-}
-
-Json sorted(const Json& object) {
-  std::map<std::string, const Json*> entries;
-  for (const auto& [key, value] : object.as_object()) entries[key] = &value;
-  Json result = Json::object();
-  for (const auto& [key, value] : entries) result[key] = *value;
-  return result;
-}
 
 // What was read, with the changes between `before` and `now`; keys inside an object that no field knows stay.
 Json with_changes(const Json& read, const Json& before, const Json& now) {
@@ -35,7 +22,7 @@ Json with_changes(const Json& read, const Json& before, const Json& now) {
   for (const auto& [key, value] : now.as_object()) {
     if (!result.contains(key)) result[key] = value;
   }
-  return keys_are_sorted(read) ? sorted(result) : result;
+  return keys_are_sorted(read) ? with_sorted_keys(std::move(result)) : result;
 }
 
 }  // namespace
@@ -86,7 +73,7 @@ Json ConfigJson::write(const BaseConfig& config) {
       json[now[i].key] = now[i].value;
     }
   }
-  return sort ? sorted(json) : json;
+  return sort ? with_sorted_keys(std::move(json)) : json;
 }
 
 void ConfigJson::change(BaseConfig& config, const Json& values, bool any_key) {
@@ -94,6 +81,7 @@ void ConfigJson::change(BaseConfig& config, const Json& values, bool any_key) {
   if (!values.is_object()) wrong_type(where + "what a config is changed by", "an object", values);
   const auto fields = config.describe();
   Json changed = write(config);
+  const bool sort = keys_are_sorted(changed);
   CurrentSpelling spelled = overrides_in_current_spelling(changed, values, fields, where);
   for (const auto& [key, value] : spelled.json.as_object()) {
     if (!any_key && !changed.contains(key)) {
@@ -108,6 +96,7 @@ void ConfigJson::change(BaseConfig& config, const Json& values, bool any_key) {
     }
     changed[key] = value;
   }
+  if (sort) changed = with_sorted_keys(std::move(changed));
   auto next = config.make_default();
   next->name_or_path = config.name_or_path;
   next->model_mesh_ = config.model_mesh_;

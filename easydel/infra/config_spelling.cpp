@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
+#include "easydel/infra/json_keys.h"
 
 namespace easydel {
 namespace {
@@ -64,6 +65,11 @@ void name_labels(CurrentSpelling& spelling, std::size_t labels_before, const std
   spelling.json["label2id"] = std::move(label2id);
 }
 
+bool mentions_rope(const Json& object) {
+  return object.contains("rope_parameters") || object.contains("rope_scaling") || object.contains("rope_theta") ||
+         object.contains("partial_rotary_factor");
+}
+
 // One rope block from whatever was given; `theta` is what it has without a rope_theta anywhere.
 void join_rope(CurrentSpelling& spelling, const Json& theta, const std::string& where) {
   std::string source;
@@ -97,9 +103,9 @@ CurrentSpelling to_current_spelling(const Json& object, const std::vector<FieldV
   CurrentSpelling spelling{object, {}};
   rename_aliases(spelling, fields);
   name_labels(spelling, 2, where);
-  if (const FieldValue* rope = find_field(fields, "rope_parameters")) {
-    join_rope(spelling, rope->value.at("rope_theta"), where);
-  }
+  const FieldValue* rope = find_field(fields, "rope_parameters");
+  if (rope && mentions_rope(spelling.json)) join_rope(spelling, rope->value.at("rope_theta"), where);
+  if (keys_are_sorted(object)) spelling.json = with_sorted_keys(std::move(spelling.json));
   return spelling;
 }
 
@@ -110,10 +116,7 @@ CurrentSpelling overrides_in_current_spelling(const Json& current, const Json& o
   const Json* labels = current.find("id2label");
   name_labels(spelling, has_value(labels) ? labels->size() : 2, where);
   const auto given = [&](const char* key) { return spelling.json.contains(key); };
-  if (!find_field(fields, "rope_parameters")) return spelling;
-  if (!given("rope_scaling") && !given("rope_parameters") && !given("rope_theta") && !given("partial_rotary_factor")) {
-    return spelling;
-  }
+  if (!find_field(fields, "rope_parameters") || !mentions_rope(spelling.json)) return spelling;
   const Json& rope = current.at("rope_parameters");
   if (given("rope_scaling") || given("rope_parameters")) {
     join_rope(spelling, rope.at("rope_theta"), where);

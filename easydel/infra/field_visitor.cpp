@@ -1,8 +1,7 @@
 #include "easydel/infra/field_visitor.h"
 
-#include <map>
-
 #include "easydel/core/error.h"
+#include "easydel/infra/json_keys.h"
 
 namespace easydel {
 namespace {
@@ -58,13 +57,11 @@ void read_fields(const FieldList& fields, const Json& object,
 Json nested_to_json(const FieldList& fields, const FieldList& defaults) {
   const auto now = collect_fields(fields);
   const auto before = collect_fields(defaults);
-  std::map<std::string, const Json*> written;  // by key, as transformers sorts them
-  for (std::size_t i = 0; i < now.size(); ++i) {
-    if (now[i].always || !(now[i].value == before[i].value)) written[now[i].key] = &now[i].value;
-  }
   Json json = Json::object();
-  for (const auto& [key, value] : written) json[key] = *value;
-  return json;
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (now[i].always || !(now[i].value == before[i].value)) json[now[i].key] = now[i].value;
+  }
+  return with_sorted_keys(std::move(json));
 }
 
 void nested_from_json(const FieldList& fields, const Json& json, const std::string& where) {
