@@ -1,5 +1,7 @@
 #include "easydel/cli/app.h"
 
+#include <c10/util/Exception.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
@@ -83,6 +85,8 @@ int run(int argc, char** argv) {
     return usage_error(app, error.what());
   } catch (const Error& error) {
     std::cerr << "easydel: " << error.what() << "\n";
+  } catch (const c10::Error& error) {  // torch's own, without its stack
+    std::cerr << "easydel: " << error.what_without_backtrace() << "\n";
   } catch (const std::bad_alloc&) {
     std::cerr << "easydel: out of memory\n";
   } catch (const std::exception& error) {

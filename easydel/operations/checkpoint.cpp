@@ -114,7 +114,7 @@ TensorList checkpoint(const std::function<TensorList(const TensorList&)>& fn, co
   block->fn = fn;
   block->policy = policy;
   block->rank = current_rank();
-  const Tensor anchor = at::empty({0}, at::TensorOptions().requires_grad(true));
+  const Tensor anchor = at::empty({0}).requires_grad_(true);
   variable_list defined = Checkpoint::apply(at::TensorList(inputs), anchor, block);
   TensorList outputs;
   auto next = defined.begin();

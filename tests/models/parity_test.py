@@ -43,12 +43,14 @@ def make_batch(config, padding: str, seed: int = 0) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(3, config.vocab_size, (BATCH, TOKENS), generator=generator)
     mask = torch.ones(BATCH, TOKENS, dtype=torch.long)
+    unseen = torch.zeros_like(mask, dtype=torch.bool)
     for row, cut in enumerate((0, 4, 9)):
         if padding == "left" and cut:
             mask[row, :cut] = 0
+            unseen[row, cut] = True  # the first token is predicted by padding, which means nothing
         elif padding == "right" and cut:
             mask[row, TOKENS - cut :] = 0
-    labels = ids.masked_fill(mask == 0, -100)
+    labels = ids.masked_fill((mask == 0) | unseen, -100)
     labels[0, :3] = -100
     if padding == "none":
         return {"input_ids": ids, "labels": labels}
@@ -161,6 +163,10 @@ class Parity(unittest.TestCase):
         for name, settings in list(ODD_CONFIGS[FAMILY].items())[:2]:
             with self.subTest(config=name):
                 model = make_model(settings, AutoModelForCausalLM, 3)
+                with torch.no_grad():  # a router's near tie falls either way in bf16: let the choices be clear
+                    for path, parameter in model.named_parameters():
+                        if path.endswith("mlp.gate.weight"):
+                            parameter.mul_(40)
                 batch = make_batch(model.config, "none")
                 with tempfile.TemporaryDirectory() as directory:
                     model.to(torch.bfloat16).save_pretrained(directory)
