@@ -163,10 +163,6 @@ class Parity(unittest.TestCase):
         for name, settings in list(ODD_CONFIGS[FAMILY].items())[:2]:
             with self.subTest(config=name):
                 model = make_model(settings, AutoModelForCausalLM, 3)
-                with torch.no_grad():  # a router's near tie falls either way in bf16: let the choices be clear
-                    for path, parameter in model.named_parameters():
-                        if path.endswith("mlp.gate.weight"):
-                            parameter.mul_(40)
                 batch = make_batch(model.config, "none")
                 with tempfile.TemporaryDirectory() as directory:
                     model.to(torch.bfloat16).save_pretrained(directory)
@@ -175,9 +171,10 @@ class Parity(unittest.TestCase):
                     rounded = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.bfloat16, attn_implementation="sdpa")
                     with torch.no_grad():
                         exact, rounded = exact(**batch).logits, rounded(**batch).logits.float()
-                    ours_rms = (ours - exact).pow(2).mean().sqrt().item()
-                    theirs_rms = (rounded - exact).pow(2).mean().sqrt().item()
-                    # Both are rounding noise of the same size; a quarter more is chance, twice would be a missing float32.
+                    # The median token: a router's near tie falls either way in bf16 and changes a whole token.
+                    ours_rms = (ours - exact).pow(2).mean(-1).sqrt().median().item()
+                    theirs_rms = (rounded - exact).pow(2).mean(-1).sqrt().median().item()
+                    # Both are rounding noise of one size; a quarter more is chance, a missing float32 would be twice.
                     self.assertLess(ours_rms, 1.25 * theirs_rms)
 
 
