@@ -61,6 +61,8 @@ int run(int argc, char** argv) {
     if (!level.empty()) log::set_level(log::parse_level(level));
   });
   add_doctor_command(app);
+  add_info_command(app);
+  add_forward_command(app);
   add_demo_command(app);
   add_download_command(app);
 

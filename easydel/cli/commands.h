@@ -9,6 +9,8 @@ namespace easydel::cli {
 
 void add_demo_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
+void add_forward_command(CLI::App& app);
+void add_info_command(CLI::App& app);
 void add_download_command(CLI::App& app);
 
 }  // namespace easydel::cli

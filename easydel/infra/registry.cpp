@@ -71,4 +71,43 @@ std::unique_ptr<BaseConfig> Registry::make_config(const std::string& model_type,
                     nearest.empty() ? "" : concat(" Did you mean \"", nearest, "\"?"));
 }
 
+void Registry::register_module(ModuleEntry entry) {
+  const std::lock_guard lock(mutex_);
+  require<ConfigError>(configs_.contains(entry.model_type), "[register_module] model_type \"", entry.model_type,
+                       "\" has no config yet; call register_config first.");
+  const auto key = std::make_pair(entry.model_type, entry.task);
+  require<ConfigError>(modules_.emplace(key, std::move(entry)).second, "[register_module] \"", key.first, "\" has a class for ",
+                       task_name(key.second), " already.");
+}
+
+std::vector<TaskType> Registry::tasks(const std::string& model_type) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<TaskType> found;
+  for (const auto& [key, entry] : modules_) {
+    if (key.first == model_type) found.push_back(key.second);
+  }
+  return found;
+}
+
+std::shared_ptr<BaseModule> Registry::make_module(const BaseConfig& config, TaskType task) const {
+  const std::string model_type(config.model_type());
+  const std::vector<TaskType> known = tasks(model_type);
+  if (task == TaskType::AutoBind) {
+    task = TaskType::CausalLM;
+    if (config.architectures && !config.architectures->empty()) task = task_of_architecture(config.architectures->front());
+    if (std::find(known.begin(), known.end(), task) == known.end() && !known.empty()) task = known.front();
+  }
+  std::function<std::shared_ptr<BaseModule>(const BaseConfig&)> make;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = modules_.find({model_type, task});
+    if (found != modules_.end()) make = found->second.make;
+  }
+  std::string names;
+  for (const TaskType t : known) names += (names.empty() ? "" : ", ") + task_name(t);
+  require<NotSupportedError>(static_cast<bool>(make), "[AutoModel] \"", model_type, "\" has no class for ", task_name(task),
+                             "; it has ", names.empty() ? "none" : names, ".");
+  return make(config);
+}
+
 }  // namespace easydel

@@ -10,8 +10,18 @@
 #include <vector>
 
 #include "easydel/infra/base_config.h"
+#include "easydel/infra/task_type.h"
 
 namespace easydel {
+
+class BaseModule;
+
+// A class of models: what it is for, whose config it takes, and how one is made.
+struct ModuleEntry {
+  TaskType task = TaskType::BaseModule;
+  std::string model_type;
+  std::function<std::shared_ptr<BaseModule>(const BaseConfig& config)> make;  // without weights
+};
 
 // Thread-safe. The library's own models are there from the first use.
 class Registry {
@@ -32,9 +42,24 @@ class Registry {
   // that EasyDeL has and this library not yet is a NotSupportedError. Both begin with `where`.
   std::unique_ptr<BaseConfig> make_config(const std::string& model_type, const std::string& where) const;
 
+  // ConfigError when the model_type has a class for that task, or has no config.
+  void register_module(ModuleEntry entry);
+  template <class M>
+  void register_module(TaskType task) {
+    using C = typename M::ConfigType;
+    register_module({task, std::string(C::kModelType), [](const BaseConfig& config) -> std::shared_ptr<BaseModule> {
+                       return std::make_shared<M>(dynamic_cast<const C&>(config));
+                     }});
+  }
+  std::vector<TaskType> tasks(const std::string& model_type) const;
+  // A lazy module. AutoBind takes the task that the config's architectures name, else causal LM, else what there is.
+  // NotSupportedError when the model has no class for the task, with those it has.
+  std::shared_ptr<BaseModule> make_module(const BaseConfig& config, TaskType task) const;
+
  private:
   mutable std::mutex mutex_;
   std::map<std::string, ConfigFactory> configs_;
+  std::map<std::pair<std::string, TaskType>, ModuleEntry> modules_;
 };
 
 // Defined by the models; the registry calls it once.
@@ -44,6 +69,12 @@ void register_models(Registry& registry);
 template <class C>
 void register_config(std::string_view model_type = C::kModelType) {
   Registry::instance().register_config<C>(model_type);
+}
+
+// register_module<MyModelForCausalLM>(TaskType::CausalLM) before an Auto class meets such a model.
+template <class M>
+void register_module(TaskType task) {
+  Registry::instance().register_module<M>(task);
 }
 
 }  // namespace easydel

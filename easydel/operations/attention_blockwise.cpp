@@ -20,14 +20,14 @@ struct SavedOptions : torch::CustomClassHolder {
 };
 
 struct Blockwise : torch::autograd::Function<Blockwise> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& sinks,
-                        const AttentionOptions& options) {
+  static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
+                        const std::optional<Tensor>& sinks, const AttentionOptions& options) {
     const TensorList made = keep_dots("attn_output", [&]() -> TensorList {
       auto result = kernels::applies(q) ? blockwise::forward_on_cpu(q, k, v, options)
                                         : blockwise::forward_composed(q, k, v, options);
       return {result.out, result.lse};
     });
-    ctx->save_for_backward({q, k, v, sinks, made[0], made[1]});
+    ctx->save_for_backward({q, k, v, sinks.value_or(Tensor()), made[0], made[1]});
     auto saved = c10::make_intrusive<SavedOptions>();
     saved->options = options;
     saved->options.sinks.reset();  // saved as a variable
@@ -91,9 +91,9 @@ AttentionOutput blockwise_attention(const Tensor& q, const Tensor& k_in, const T
   }
   const bool folds = queries == 1 && group > 1 && !options.sinks.defined() && !options.bias.defined() &&
                      !options.mask.explicit_mask.defined() && options.dropout_p == 0.0;
-  if (!folds) return {Blockwise::apply(q, k, v, options.sinks, options)};
+  if (!folds) return {Blockwise::apply(q, k, v, kernels::as_optional(options.sinks), options)};
   const Folded folded = fold_heads_into_queries(q, options, k.size(1), k.size(2));
-  const Tensor out = Blockwise::apply(folded.q, k, v, folded.options.sinks, folded.options);
+  const Tensor out = Blockwise::apply(folded.q, k, v, std::optional<Tensor>(), folded.options);
   return {out.transpose(1, 2).reshape({q.size(0), 1, q.size(2), v.size(3)})};
 }
 

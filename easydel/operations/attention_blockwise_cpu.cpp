@@ -208,7 +208,6 @@ Backward run_backward(const Problem& p, const Forward& forward, const Tensor& d_
     const c10::InferenceMode no_graph;
     const int64_t area = p.block_q * p.block_k;
     const Tensor p_memory = at::empty({area}, options), d_memory = at::empty({area}, options);
-    const Tensor slope_memory = p.options.softcap != 0.0 ? at::empty({area}, options) : Tensor();
     const Tensor dropout_memory = p.options.dropout_p > 0.0 ? at::empty({area}, options) : Tensor();
     std::vector<uint8_t> bytes(p.block_k);
     for (int64_t head_at = begin * heads_in_task; head_at < end * heads_in_task; ++head_at) {
@@ -229,26 +228,18 @@ Backward run_backward(const Problem& p, const Forward& forward, const Tensor& d_
           at::mm_out(weights, q, k.t());
           at::mm_out(d_weights, d_o, v.t());
           const auto args = p.score_args(k_count);
+          if (dropout_memory.defined()) {
+            d_weights.mul_(p.dropout_factors(dropout_memory, b, head, q_at, q_count, k_at, k_count));
+          }
           A* const w = weights.mutable_data_ptr<A>();
           A* const d_w = d_weights.mutable_data_ptr<A>();
-          A* const slope = slope_memory.defined() ? slope_memory.mutable_data_ptr<A>() : nullptr;
           for (int64_t r = 0; r < q_count; ++r) {
             const auto seen = p.visibility.row(b, head, q_at + r, k_at, k_count, bytes.data());
-            p.kernels.probabilities(args, w + r * k_count, seen.low, seen.high, seen.bytes,
-                                    p.bias_row(b, head, q_at + r, k_at), lse[q_at + r], slope ? slope + r * k_count : nullptr);
+            p.kernels.softmax_gradient(args, w + r * k_count, d_w + r * k_count, seen.low, seen.high, seen.bytes,
+                                       p.bias_row(b, head, q_at + r, k_at), lse[q_at + r], deltas[q_at + r]);
           }
-          Tensor d_v_rows = head_rows(d_v.select(0, part), b, kv_head, k_at, k_count);
-          if (dropout_memory.defined()) {
-            const Tensor factors = p.dropout_factors(dropout_memory, b, head, q_at, q_count, k_at, k_count);
-            d_weights.mul_(factors);
-            d_v_rows.addmm_(factors.mul_(weights).t(), d_o);
-          } else {
-            d_v_rows.addmm_(weights.t(), d_o);
-          }
-          for (int64_t r = 0; r < q_count; ++r) {
-            p.kernels.softmax_backward(args, w + r * k_count, d_w + r * k_count, deltas[q_at + r],
-                                       slope ? slope + r * k_count : nullptr);
-          }
+          if (dropout_memory.defined()) weights.mul_(block(dropout_memory));
+          head_rows(d_v.select(0, part), b, kv_head, k_at, k_count).addmm_(weights.t(), d_o);
           d_q_rows.addmm_(d_weights, k);
           head_rows(d_k.select(0, part), b, kv_head, k_at, k_count).addmm_(d_weights.t(), q);
         });

@@ -19,8 +19,9 @@ Tensor cast(const Tensor& parameter, const Tensor& x) {
 
 // Saves the parameter as it is stored and casts it again in backward: no second copy of the weights is held.
 struct Linear : torch::autograd::Function<Linear> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                        std::string_view name) {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
+                        const std::optional<Tensor>& given_bias, std::string_view name) {
+    const Tensor bias = given_bias.value_or(Tensor());
     ctx->save_for_backward({x, weight, bias});
     return keep_dot(name, [&] { return at::linear(x, cast(weight, x), cast(bias, x)); });
   }
@@ -49,7 +50,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, std::st
                       "[linear] bias must be [", weight.size(0), "]; got ", bias.defined() ? bias.sizes() : at::IntArrayRef{}, ".");
   const bool casts = weight.scalar_type() != x.scalar_type() || (bias.defined() && bias.scalar_type() != x.scalar_type());
   if (!casts && !inside_checkpoint()) return at::linear(x, weight, bias);
-  return Linear::apply(x, weight, bias, name);
+  return Linear::apply(x, weight, kernels::as_optional(bias), name);
 }
 
 }  // namespace easydel::operations

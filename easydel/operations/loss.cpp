@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <algorithm>
-
 #include "easydel/operations/kernels/rows.h"
 #include "easydel/operations/loss_rows.h"
 
@@ -13,52 +11,42 @@ namespace {
 
 using at::Tensor;
 using loss_rows::Problem;
+using loss_rows::ProblemPtr;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-template <class F>
-void for_chunks(const Problem& problem, const F& f) {
-  const int64_t size = problem.chunk_rows();
-  for (int64_t at = 0; at < problem.rows; at += size) f(at, std::min(size, problem.rows - at));
-}
-
 // Saves the logits as they came and makes the softmax again in backward: cheaper than to hold it.
 struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
-  static variable_list forward(AutogradContext* ctx, const Tensor& logits, const std::shared_ptr<Problem>& problem,
+  static variable_list forward(AutogradContext* ctx, const Tensor& logits, const ProblemPtr& problem,
                                at::IntArrayRef label_shape) {
     ctx->save_for_backward({logits, problem->scale});
     const Tensor rows = logits.reshape({problem->rows, problem->vocabulary});
-    for_chunks(*problem, [&](int64_t at, int64_t count) {
+    problem->for_chunks([&](int64_t at, int64_t count) {
       problem->compute(at, rows.narrow(0, at, count).to(problem->acc, false, /*copy=*/true).contiguous());
     });
     const auto parts = problem->outputs(label_shape);
     ctx->mark_non_differentiable({parts[1], parts[2], parts[3], parts[4]});
-    ctx->saved_data["problem"] = c10::IValue::make_capsule(c10::make_intrusive<Holder>(problem));
+    ctx->saved_data["problem"] = c10::IValue::make_capsule(problem);
     return parts;
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     kernels::require_first_derivative("cross_entropy");
     const auto saved = ctx->get_saved_variables();
-    Problem& problem = *c10::static_intrusive_pointer_cast<Holder>(ctx->saved_data["problem"].toCapsule())->problem;
+    const auto problem = c10::static_intrusive_pointer_cast<Problem>(ctx->saved_data["problem"].toCapsule());
     const Tensor& logits = saved[0];
-    const Tensor rows = logits.reshape({problem.rows, problem.vocabulary});
+    const Tensor rows = logits.reshape({problem->rows, problem->vocabulary});
     const Tensor scale = loss_rows::upstream_scale(saved[1], grads[0]);
-    Tensor d_logits = at::empty({problem.rows, problem.vocabulary}, logits.options());
-    for_chunks(problem, [&](int64_t at, int64_t count) {
+    Tensor d_logits = at::empty({problem->rows, problem->vocabulary}, logits.options());
+    problem->for_chunks([&](int64_t at, int64_t count) {
       Tensor target = d_logits.narrow(0, at, count);
-      const bool in_place = logits.scalar_type() == problem.acc;
-      const Tensor work = in_place ? target.copy_(rows.narrow(0, at, count)) : rows.narrow(0, at, count).to(problem.acc);
-      problem.compute(at, work, scale.narrow(0, at, count));
+      const bool in_place = logits.scalar_type() == problem->acc;
+      const Tensor work = in_place ? target.copy_(rows.narrow(0, at, count)) : rows.narrow(0, at, count).to(problem->acc);
+      problem->compute(at, work, scale.narrow(0, at, count));
       if (!in_place) target.copy_(work);
     });
     return {d_logits.view(logits.sizes()), Tensor(), Tensor()};
   }
-
-  struct Holder : torch::CustomClassHolder {
-    explicit Holder(std::shared_ptr<Problem> p) : problem(std::move(p)) {}
-    std::shared_ptr<Problem> problem;
-  };
 };
 
 }  // namespace
@@ -69,7 +57,7 @@ Tensor CrossEntropyOutput::accuracy() const {
 
 CrossEntropyOutput cross_entropy(const Tensor& logits, const Tensor& labels, const CrossEntropyOptions& options) {
   require<ShapeError>(logits.dim() >= 1, "[cross_entropy] logits must have at least one dimension; got a scalar.");
-  const auto problem = std::make_shared<Problem>("cross_entropy", logits, labels, logits.size(-1), options);
+  const auto problem = c10::make_intrusive<Problem>("cross_entropy", logits, labels, logits.size(-1), options);
   return loss_rows::to_output(CrossEntropy::apply(logits, problem, labels.sizes()));
 }
 

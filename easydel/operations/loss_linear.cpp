@@ -1,9 +1,6 @@
 // Cross-entropy of hidden @ weight^T + bias, some tokens at a time.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/custom_class.h>
-
-#include <algorithm>
 
 #include "easydel/operations/kernels/rows.h"
 #include "easydel/operations/loss_rows.h"
@@ -13,6 +10,7 @@ namespace {
 
 using at::Tensor;
 using loss_rows::Problem;
+using loss_rows::ProblemPtr;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -77,41 +75,33 @@ class OutputLayer {
   bool wants_weight_ = false;
 };
 
-template <class F>
-void for_chunks(const Problem& problem, const F& f) {
-  const int64_t size = problem.chunk_rows();
-  for (int64_t at = 0; at < problem.rows; at += size) f(at, std::min(size, problem.rows - at));
-}
+Tensor like(const Tensor& grad, const Tensor& input) { return grad.defined() ? grad.to(input.scalar_type()) : grad; }
 
 struct Needs {
   bool hidden, weight, bias;
 };
 
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
-  struct Holder : torch::CustomClassHolder {
-    explicit Holder(std::shared_ptr<Problem> p) : problem(std::move(p)) {}
-    std::shared_ptr<Problem> problem;
-  };
-
-  static variable_list forward(AutogradContext* ctx, const Tensor& hidden, const Tensor& weight, const Tensor& bias,
-                               const std::shared_ptr<Problem>& problem, at::IntArrayRef label_shape, Needs needs) {
+  static variable_list forward(AutogradContext* ctx, const Tensor& hidden, const Tensor& weight,
+                               const std::optional<Tensor>& given_bias, const ProblemPtr& problem,
+                               at::IntArrayRef label_shape, Needs needs) {
+    const Tensor bias = given_bias.value_or(Tensor());
     // One number's gradient is known up to a factor, so the gradients are made now, from logits that are there anyway.
     const bool makes_gradients =
         problem->options.reduction != Reduction::None && (needs.hidden || needs.weight || needs.bias);
     OutputLayer layer(hidden, weight, bias, problem->acc);
     if (makes_gradients) layer.want_gradients(needs.hidden, needs.weight, needs.bias);
-    for_chunks(*problem, [&](int64_t at, int64_t count) {
+    problem->for_chunks([&](int64_t at, int64_t count) {
       const Tensor logits = layer.logits(at, count);
       problem->compute(at, logits, makes_gradients ? problem->scale.narrow(0, at, count) : Tensor());
       if (makes_gradients) layer.add_gradients(at, count, logits);
     });
     if (makes_gradients) {
-      const auto like = [](const Tensor& grad, const Tensor& input) { return grad.defined() ? grad.to(input.scalar_type()) : grad; };
       ctx->save_for_backward({layer.d_hidden.defined() ? layer.d_hidden.view(hidden.sizes()) : Tensor(),
                               like(layer.d_weight, weight), like(layer.d_bias, bias)});
     } else {
       ctx->save_for_backward({hidden, weight, bias});
-      ctx->saved_data["problem"] = c10::IValue::make_capsule(c10::make_intrusive<Holder>(problem));
+      ctx->saved_data["problem"] = c10::IValue::make_capsule(problem);
     }
     ctx->saved_data["made"] = makes_gradients;
     const auto parts = problem->outputs(label_shape);
@@ -131,16 +121,15 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       return {scaled(saved[0]), scaled(saved[1]), scaled(saved[2]), Tensor(), Tensor(), Tensor()};
     }
     const Tensor &hidden = saved[0], &weight = saved[1], &bias = saved[2];
-    Problem& problem = *c10::static_intrusive_pointer_cast<Holder>(ctx->saved_data["problem"].toCapsule())->problem;
-    const Tensor scale = loss_rows::upstream_scale(problem.scale, grads[0]);
-    OutputLayer layer(hidden, weight, bias, problem.acc);
+    const auto problem = c10::static_intrusive_pointer_cast<Problem>(ctx->saved_data["problem"].toCapsule());
+    const Tensor scale = loss_rows::upstream_scale(problem->scale, grads[0]);
+    OutputLayer layer(hidden, weight, bias, problem->acc);
     layer.want_gradients(ctx->needs_input_grad(0), ctx->needs_input_grad(1), bias.defined() && ctx->needs_input_grad(2));
-    for_chunks(problem, [&](int64_t at, int64_t count) {
+    problem->for_chunks([&](int64_t at, int64_t count) {
       const Tensor logits = layer.logits(at, count);
-      problem.compute(at, logits, scale.narrow(0, at, count));
+      problem->compute(at, logits, scale.narrow(0, at, count));
       layer.add_gradients(at, count, logits);
     });
-    const auto like = [](const Tensor& grad, const Tensor& input) { return grad.defined() ? grad.to(input.scalar_type()) : grad; };
     return {layer.d_hidden.defined() ? layer.d_hidden.view(hidden.sizes()) : Tensor(), like(layer.d_weight, weight),
             like(layer.d_bias, bias), Tensor(), Tensor(), Tensor()};
   }
@@ -156,11 +145,11 @@ CrossEntropyOutput linear_cross_entropy(const Tensor& hidden, const Tensor& weig
   require<ShapeError>(!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0)),
                       "[linear_cross_entropy] bias must be [", weight.size(0), "]; got ",
                       bias.defined() ? bias.sizes() : at::IntArrayRef(), ".");
-  const auto problem = std::make_shared<Problem>("linear_cross_entropy", hidden, labels, weight.size(0), options);
+  const auto problem = c10::make_intrusive<Problem>("linear_cross_entropy", hidden, labels, weight.size(0), options);
   const bool grad_mode = at::GradMode::is_enabled();
   const Needs needs{grad_mode && hidden.requires_grad(), grad_mode && weight.requires_grad(),
                     grad_mode && bias.defined() && bias.requires_grad()};
-  return loss_rows::to_output(LinearCrossEntropy::apply(hidden, weight, bias, problem, labels.sizes(), needs));
+  return loss_rows::to_output(LinearCrossEntropy::apply(hidden, weight, kernels::as_optional(bias), problem, labels.sizes(), needs));
 }
 
 }  // namespace easydel::operations

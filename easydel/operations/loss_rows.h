@@ -2,7 +2,10 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/intrusive_ptr.h>
+#include <torch/custom_class.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -11,7 +14,8 @@
 // Letters: R rows (tokens), V vocabulary. "acc" is float64 for float64 inputs and float32 for all others.
 namespace easydel::operations::loss_rows {
 
-struct Problem {
+// Lives as long as the graph needs it.
+struct Problem : torch::CustomClassHolder {
   Problem(const char* name, const at::Tensor& x, const at::Tensor& labels, int64_t vocabulary,
           const CrossEntropyOptions& options);
 
@@ -26,6 +30,12 @@ struct Problem {
 
   int64_t chunk_rows() const;
 
+  template <class F>
+  void for_chunks(const F& f) const {
+    const int64_t size = chunk_rows();
+    for (int64_t at = 0; at < rows; at += size) f(at, std::min(size, rows - at));
+  }
+
   // Rows [at, at + logits.size(0)). `logits` (acc, dense) is used up: with row_scale [rows of this chunk] it becomes
   // row_scale * d loss / d logits.
   void compute(int64_t at, const at::Tensor& logits, const at::Tensor& row_scale = {});
@@ -34,6 +44,8 @@ struct Problem {
   // The parts in the order of CrossEntropyOutput, once all rows are computed.
   std::vector<at::Tensor> outputs(at::IntArrayRef label_shape) const;
 };
+
+using ProblemPtr = c10::intrusive_ptr<Problem>;
 
 CrossEntropyOutput to_output(const std::vector<at::Tensor>& parts);
 

@@ -86,8 +86,10 @@ Tensor grouped_product(const Tensor& x, const Tensor& matrices, const Tensor& en
 }
 
 struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                        const Tensor& ends, const std::vector<int64_t>& host_ends, std::string_view name) {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
+                        const std::optional<Tensor>& given_bias, const Tensor& ends, const std::vector<int64_t>& host_ends,
+                        std::string_view name) {
+    const Tensor bias = given_bias.value_or(Tensor());
     ctx->save_for_backward({x, weight, bias, ends});
     ctx->saved_data["host_ends"] = host_ends;
     return keep_dot(name, [&] {
@@ -167,7 +169,7 @@ Tensor grouped_linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
                       "[grouped_linear] bias must be [", weight.size(0), ", ", weight.size(1), "]; got ",
                       bias.defined() ? bias.sizes() : at::IntArrayRef(), ".");
   const auto host_ends = has_grouped_kernel(x, weight) ? std::vector<int64_t>() : ends_on_host(dispatch);
-  return GroupedLinear::apply(x.contiguous(), weight, bias, dispatch.ends, host_ends, name);
+  return GroupedLinear::apply(x.contiguous(), weight, kernels::as_optional(bias), dispatch.ends, host_ends, name);
 }
 
 Tensor combine_rows(const Tensor& rows, const Tensor& weights, const Dispatch& dispatch) {

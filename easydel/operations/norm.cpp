@@ -25,8 +25,9 @@ Tensor factor_of(const Tensor& x, const Tensor& weight, const RmsNormOptions& op
 }
 
 struct RmsNorm : torch::autograd::Function<RmsNorm> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& x_in, const Tensor& weight, const RmsNormOptions& options) {
-    const Tensor x = x_in.contiguous();
+  static Tensor forward(AutogradContext* ctx, const Tensor& x_in, const std::optional<Tensor>& given,
+                        const RmsNormOptions& options) {
+    const Tensor x = x_in.contiguous(), weight = given.value_or(Tensor());
     const Tensor factor = factor_of(x, weight, options);
     const bool cast_first = !options.multiply_before_cast && x.element_size() == 2;
     Tensor y, rstd;
@@ -96,7 +97,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, const RmsNormOptions& opt
   require_width("rms_norm", x, weight);
   const bool plain = options.weight_offset == 0.0 && weight.defined() && weight.scalar_type() == x.scalar_type();
   if (x.is_cuda() && plain) return at::rms_norm(x, {x.size(-1)}, weight, options.eps);  // fused there
-  return RmsNorm::apply(x, weight, options);
+  return RmsNorm::apply(x, kernels::as_optional(weight), options);
 }
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {

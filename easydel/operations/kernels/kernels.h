@@ -79,11 +79,10 @@ struct AccKernels {
   // have to be multiplied by.
   double (*softmax_step)(const ScoreArgs&, void* row, int64_t low, int64_t high, const uint8_t* visible,
                          const void* bias, void* maximum, void* sum);
-  // The same scores become probabilities, exp(score - lse); `slope` (may be null) becomes d score / d raw.
-  void (*probabilities)(const ScoreArgs&, void* row, int64_t low, int64_t high, const uint8_t* visible,
-                        const void* bias, double lse, void* slope);
-  // d_row (gradient of the probabilities) becomes the gradient of the raw scores.
-  void (*softmax_backward)(const ScoreArgs&, const void* row, void* d_row, double delta, const void* slope);
+  // Raw scores become probabilities p = exp(score - lse), and d_row, the gradient of p, that of the raw scores:
+  // p * (d_row - delta) * d score / d raw.
+  void (*softmax_gradient)(const ScoreArgs&, void* row, void* d_row, int64_t low, int64_t high, const uint8_t* visible,
+                           const void* bias, double lse, double delta);
 };
 
 struct Kernels {

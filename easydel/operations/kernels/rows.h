@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "easydel/core/error.h"
 #include "easydel/operations/kernels/dispatch.h"
@@ -23,6 +24,11 @@ void for_rows(int64_t rows, int64_t width, const F& f) {
 }
 
 inline int64_t row_count(const at::Tensor& x) { return x.size(-1) ? x.numel() / x.size(-1) : 0; }
+
+// torch's autograd functions take a tensor that may be missing as an optional.
+inline std::optional<at::Tensor> as_optional(const at::Tensor& t) {
+  return t.defined() ? std::optional<at::Tensor>(t) : std::nullopt;
+}
 
 // Fused backward passes are not differentiable themselves; without this a second derivative would be silently wrong.
 inline void require_first_derivative(const char* operation) {

@@ -116,9 +116,9 @@ inline acc_t<T> rounded(acc_t<T> value) {
   }
 }
 
-// Cephes' polynomial on [-ln2/2, ln2/2]: within 2 units in the last place.
-inline float exp_of(float x) {
-  x = x > -87.3f ? x : -87.3f;
+// Cephes' polynomial on [-ln2/2, ln2/2]: within 2 units in the last place. What would be subnormal is zero.
+inline float exp_of(float given) {
+  float x = given > -87.3f ? given : -87.3f;
   x = x < 88.3f ? x : 88.3f;
   const float shifted = x * 1.44269504088896341f + 12582912.0f;  // the sum's last bits hold the rounded exponent
   const float n = shifted - 12582912.0f;
@@ -131,7 +131,8 @@ inline float exp_of(float x) {
   p = p * r + 5.0000001201e-1f;
   p = p * (r * r) + r + 1.0f;
   const uint32_t power = (float_to_bits(shifted) + 127u) << 23;
-  return p * bits_to_float(power);
+  const float result = p * bits_to_float(power);
+  return given < -87.3f ? 0.0f : result;
 }
 inline double exp_of(double x) { return __builtin_exp(x); }
 

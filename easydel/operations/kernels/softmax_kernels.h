@@ -72,17 +72,31 @@ void cross_entropy(const CrossEntropyArgs& args, void* logits_io, const int64_t*
   }
 }
 
-// Raw scores to scores in place; hidden ones become -inf. The largest is returned.
 template <class A>
-inline A finish_scores(const ScoreArgs& args, A* row, int64_t low, int64_t high, const uint8_t* visible, const A* bias) {
+inline void clear_outside(A* row, int64_t low, int64_t high, int64_t columns) {
+  for (int64_t i = 0; i < low; ++i) row[i] = A(0);
+  for (int64_t i = high; i < columns; ++i) row[i] = A(0);
+}
+
+// Raw scores become scores where more than the scale is asked for; hidden ones become -inf. With d_row, the slope of the
+// soft cap is multiplied into it.
+template <class A>
+inline void finish_scores(const ScoreArgs& args, A* row, int64_t low, int64_t high, const uint8_t* visible, const A* bias,
+                          A* d_row) {
   const A scale = A(args.scale), cap = A(args.softcap);
-  A maximum = kMinusInfinity<A>;
-  if (cap != A(0)) {
-#pragma omp simd
-    for (int64_t i = low; i < high; ++i) row[i] = cap * tanh_of(row[i] * scale / cap);
-  } else {
+  if (cap == A(0)) {
 #pragma omp simd
     for (int64_t i = low; i < high; ++i) row[i] *= scale;
+  } else if (d_row) {
+#pragma omp simd
+    for (int64_t i = low; i < high; ++i) {
+      const A t = tanh_of(row[i] * scale / cap);
+      row[i] = cap * t;
+      d_row[i] *= A(1) - t * t;
+    }
+  } else {
+#pragma omp simd
+    for (int64_t i = low; i < high; ++i) row[i] = cap * tanh_of(row[i] * scale / cap);
   }
   if (bias) {
 #pragma omp simd
@@ -92,21 +106,11 @@ inline A finish_scores(const ScoreArgs& args, A* row, int64_t low, int64_t high,
 #pragma omp simd
     for (int64_t i = low; i < high; ++i) row[i] = visible[i] ? row[i] : kMinusInfinity<A>;
   }
-#pragma omp simd reduction(max : maximum)
-  for (int64_t i = low; i < high; ++i) maximum = row[i] > maximum ? row[i] : maximum;
-  return maximum;
 }
 
-template <class A>
-inline void clear_outside(A* row, int64_t low, int64_t high, int64_t columns) {
-  for (int64_t i = 0; i < low; ++i) row[i] = A(0);
-  for (int64_t i = high; i < columns; ++i) row[i] = A(0);
-}
-
-// exp_of(-inf) is tiny but not zero, so hidden scores are cleared by hand.
-template <class A>
-inline A exp_or_zero(A x) {
-  return x > kMinusInfinity<A> ? exp_of(x) : A(0);
+// Whether a score is the raw one times a positive scale, so that it need not be written down.
+inline bool is_plain(const ScoreArgs& args, const uint8_t* visible, const void* bias) {
+  return args.softcap == 0.0 && args.scale > 0.0 && !visible && !bias;
 }
 
 template <class A>
@@ -115,66 +119,56 @@ double softmax_step(const ScoreArgs& args, void* row_io, int64_t low, int64_t hi
   A* row = static_cast<A*>(row_io);
   A& maximum = *static_cast<A*>(maximum_io);
   A& sum = *static_cast<A*>(sum_io);
-  if (high < low) high = low;
   clear_outside(row, low, high, args.columns);
-  const A block_maximum = finish_scores(args, row, low, high, visible, static_cast<const A*>(bias));
+  A scale = A(args.scale);
+  if (!is_plain(args, visible, bias)) {
+    finish_scores(args, row, low, high, visible, static_cast<const A*>(bias), static_cast<A*>(nullptr));
+    scale = A(1);
+  }
+  A block_maximum = kMinusInfinity<A>;
+#pragma omp simd reduction(max : block_maximum)
+  for (int64_t i = low; i < high; ++i) block_maximum = row[i] > block_maximum ? row[i] : block_maximum;
+  block_maximum *= scale;
   const A before = maximum;
-  maximum = block_maximum > before ? block_maximum : before;
-  if (!(maximum > kMinusInfinity<A>)) {  // nothing seen yet
+  const A now = block_maximum > before ? block_maximum : before;
+  if (!(now > kMinusInfinity<A>)) {  // nothing seen yet
     for (int64_t i = low; i < high; ++i) row[i] = A(0);
     return 1.0;
   }
   A block_sum = 0;
-  const A shift = maximum;
 #pragma omp simd reduction(+ : block_sum)
   for (int64_t i = low; i < high; ++i) {
-    const A p = exp_or_zero(row[i] - shift);
+    const A p = exp_of(row[i] * scale - now);
     row[i] = p;
     block_sum += p;
   }
-  const A correction = before > kMinusInfinity<A> ? exp_of(before - maximum) : A(0);
+  const A correction = exp_of(before - now);
   sum = sum * correction + block_sum;
+  maximum = now;
   return correction;
 }
 
 template <class A>
-void probabilities(const ScoreArgs& args, void* row_io, int64_t low, int64_t high, const uint8_t* visible,
-                   const void* bias, double lse_in, void* slope_out) {
+void softmax_gradient(const ScoreArgs& args, void* row_io, void* d_row_io, int64_t low, int64_t high,
+                      const uint8_t* visible, const void* bias, double lse_in, double delta_in) {
   A* row = static_cast<A*>(row_io);
-  A* slope = static_cast<A*>(slope_out);
-  const A lse = A(lse_in), cap = A(args.softcap), scale = A(args.scale);
-  if (high < low) high = low;
+  A* d_row = static_cast<A*>(d_row_io);
+  const A lse = A(lse_in), delta = A(delta_in), raw_scale = A(args.scale);
+  if (!(lse > kMinusInfinity<A>)) high = low;  // this query sees nothing at all
   clear_outside(row, low, high, args.columns);
-  if (!(lse > kMinusInfinity<A>)) {  // this query sees nothing at all
-    for (int64_t i = low; i < high; ++i) row[i] = A(0);
+  clear_outside(d_row, low, high, args.columns);
+#pragma omp simd
+  for (int64_t i = low; i < high; ++i) d_row[i] = (d_row[i] - delta) * raw_scale;
+  A scale = raw_scale;
+  if (!is_plain(args, visible, bias)) {
+    finish_scores(args, row, low, high, visible, static_cast<const A*>(bias), d_row);
+    scale = A(1);
   }
-  if (slope) {
-    clear_outside(slope, low, high, args.columns);
 #pragma omp simd
-    for (int64_t i = low; i < high; ++i) {
-      const A t = tanh_of(row[i] * scale / cap);
-      slope[i] = A(1) - t * t;
-    }
-  }
-  if (!(lse > kMinusInfinity<A>)) return;
-  finish_scores(args, row, low, high, visible, static_cast<const A*>(bias));
-#pragma omp simd
-  for (int64_t i = low; i < high; ++i) row[i] = exp_or_zero(row[i] - lse);
-}
-
-// d raw = p * (d_p - delta) * slope * scale.
-template <class A>
-void softmax_backward(const ScoreArgs& args, const void* row_in, void* d_row_io, double delta_in, const void* slope_in) {
-  const A* p = static_cast<const A*>(row_in);
-  A* d = static_cast<A*>(d_row_io);
-  const A delta = A(delta_in), scale = A(args.scale);
-  if (slope_in) {
-    const A* slope = static_cast<const A*>(slope_in);
-#pragma omp simd
-    for (int64_t i = 0; i < args.columns; ++i) d[i] = p[i] * (d[i] - delta) * slope[i] * scale;
-  } else {
-#pragma omp simd
-    for (int64_t i = 0; i < args.columns; ++i) d[i] = p[i] * (d[i] - delta) * scale;
+  for (int64_t i = low; i < high; ++i) {
+    const A p = exp_of(row[i] * scale - lse);
+    row[i] = p;
+    d_row[i] *= p;
   }
 }
 
