@@ -11,7 +11,7 @@
 namespace easydel {
 
 struct AutoConfig {
-  // A directory with a config.json, or the file itself.
+  // A directory with a config.json, that file itself, or the name of a repository on the hub.
   static std::unique_ptr<BaseConfig> from_pretrained(const std::string& name_or_path,
                                                      const ConfigOptions& options = {});
   // `where` is named in errors: the file, where there is one.

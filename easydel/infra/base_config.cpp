@@ -6,6 +6,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
 #include "easydel/core/runtime.h"
+#include "easydel/infra/config_check.h"
 #include "easydel/infra/config_json.h"
 
 namespace easydel {
@@ -95,6 +96,7 @@ void BaseConfig::validate() const {
   check_settings(attention, where);
   check_settings(memory, where);
   check_settings(moe, where);
+  ConfigCheck(*this).operations();
   static const std::set<std::string> kProblems = {"regression", "single_label_classification",
                                                   "multi_label_classification"};
   require<ConfigError>(!problem_type || kProblems.contains(*problem_type), where,

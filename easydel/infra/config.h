@@ -22,7 +22,7 @@ struct Config : BaseConfig {
     return config;
   }
 
-  // A directory with a config.json, or the file itself.
+  // A directory with a config.json, that file itself, or the name of a repository on the hub.
   static Derived from_pretrained(const std::string& name_or_path, const ConfigOptions& options = {}) {
     const ConfigFile file = load_config_file(name_or_path, options);
     Derived config = from_dict(file.json, options, file.path);

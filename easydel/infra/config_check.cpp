@@ -1,5 +1,11 @@
 #include "easydel/infra/config_check.h"
 
+#include <algorithm>
+
+#include "easydel/operations/activation.h"
+#include "easydel/operations/attention.h"
+#include "easydel/operations/checkpoint.h"
+
 namespace easydel {
 
 void ConfigCheck::at_least(const char* key, std::optional<int64_t> value, int64_t least) const {
@@ -18,6 +24,30 @@ void ConfigCheck::between_zero_and_one(const char* key, double value) const {
 void ConfigCheck::multiple(const char* key, int64_t value, const char* of_key, int64_t of) const {
   require<ConfigError>(value % of == 0, where_, key, " must be a multiple of ", of_key, "; got ", value, " and ", of,
                        ".");
+}
+
+void ConfigCheck::one_of(const char* key, const std::string& value, const std::vector<std::string>& known) const {
+  if (std::find(known.begin(), known.end(), value) != known.end()) return;
+  std::string list;
+  for (const std::string& name : known) {
+    if (!name.empty()) list += (list.empty() ? "" : ", ") + name;
+  }
+  const std::string nearest = nearest_name(value, known);
+  fail<ConfigError>(where_, key, " must be one of ", list, "; got \"", value, "\".",
+                    nearest.empty() ? "" : concat(" Did you mean \"", nearest, "\"?"));
+}
+
+void ConfigCheck::activation(const char* key, const std::string& name) const {
+  one_of(key, name, easydel::operations::activation_names());
+}
+
+void ConfigCheck::operations() const {
+  const auto mechanisms = easydel::operations::attention_names();
+  one_of("attn_mechanism", config_.attention.mechanism, mechanisms);
+  if (config_.attention.decode_mechanism) one_of("decode_attn_mechanism", *config_.attention.decode_mechanism, mechanisms);
+  one_of("gradient_checkpointing", config_.memory.gradient_checkpointing, easydel::operations::checkpoint_policy_names());
+  easydel::operations::CheckpointPolicy(config_.memory.gradient_checkpointing,
+                                        config_.memory.gradient_checkpointing_targets);  // asks for missing targets
 }
 
 void ConfigCheck::rope() const { check_rope(config_.rope, where_, config_.head_size()); }

@@ -19,7 +19,10 @@ class ConfigCheck {
   void above_zero(const char* key, double value) const;
   void between_zero_and_one(const char* key, double value) const;
   void multiple(const char* key, int64_t value, const char* of_key, int64_t of) const;
-  void rope() const;  // all of rope_parameters
+  void one_of(const char* key, const std::string& value, const std::vector<std::string>& known) const;
+  void activation(const char* key, const std::string& name) const;
+  void operations() const;  // the names of attention mechanisms and checkpoint policies
+  void rope() const;        // all of rope_parameters
 
   // The sizes that a decoder has under their usual names: positive, heads that divide.
   void decoder() const;

@@ -4,7 +4,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <set>
 
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
@@ -30,15 +29,18 @@ std::string short_type_name(const std::type_info& type) {
   return colons == std::string::npos ? name : name.substr(colons + 2);
 }
 
-ConfigFile load_config_file(const std::string& name_or_path, const ConfigOptions&) {
+ConfigFile load_config_file(const std::string& name_or_path, const ConfigOptions& options) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  const fs::path path = name_or_path;
-  // A name that is no path here belongs to the hub; this is the one place that has to ask it.
-  require<IoError>(fs::exists(path, ignored), "[from_pretrained] \"", name_or_path,
-                   "\" must be a directory with a config.json, or that file; there is none.");
-  const fs::path file = fs::is_directory(path, ignored) ? path / "config.json" : path;
-  require<IoError>(fs::exists(file, ignored), "[from_pretrained] ", path.string(), " must hold a config.json; there is none.");
+  fs::path file = name_or_path;
+  if (!fs::is_regular_file(file, ignored)) {
+    HubOptions hub = options.hub;
+    hub.files = {"config.json"};
+    const fs::path directory = resolve(name_or_path, hub);
+    file = directory / "config.json";
+    require<IoError>(fs::exists(file, ignored), "[from_pretrained] ", directory.string(),
+                     " must hold a config.json; there is none.");
+  }
   return {Json::parse_file(file.string()), file.string()};
 }
 
@@ -47,7 +49,7 @@ void read_config(BaseConfig& config, const Json& json, const std::string& where,
   if (!json.is_object()) wrong_type(prefix + "a config", "an object", json);
   const auto fields = config.describe();
   CurrentSpelling current = to_current_spelling(json, fields, prefix);
-  ConfigJson::read(config, std::move(current),  prefix);
+  ConfigJson::read(config, std::move(current), prefix);
   if (options.overrides.size() > 0) {
     ConfigJson::change(config, options.overrides, /*any_key=*/false);
     return;

@@ -5,14 +5,16 @@
 #include <typeinfo>
 
 #include "easydel/core/json.h"
+#include "easydel/io/hub.h"
 
 namespace easydel {
 
 struct BaseConfig;
 
-// What is changed while a config is read.
+// What is changed while a config is read, and how it is fetched.
 struct ConfigOptions {
   Json overrides = Json::object();  // config_kwargs: fields by their keys, in any spelling
+  HubOptions hub = {};              // revision, token, cache_dir, …: for a name on the hub
 };
 
 struct ConfigFile {
@@ -20,7 +22,7 @@ struct ConfigFile {
   std::string path;  // for messages
 };
 
-// A directory with a config.json, or the file itself. IoError when there is none.
+// A directory with a config.json, that file itself, or the name of a repository on the hub. IoError when there is none.
 ConfigFile load_config_file(const std::string& name_or_path, const ConfigOptions& options = {});
 
 // Fills a config that still has its defaults, completes and validates it. `where` is named in errors: the file.

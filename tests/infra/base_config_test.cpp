@@ -11,8 +11,12 @@
 namespace easydel {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::StartsWith;
 using testing::ThrowsMessage;
 
 Json parse(const std::string& text) { return Json::parse(text); }
@@ -138,6 +142,18 @@ TEST(BaseConfig, RefusesAWrongValueWhenItIsMade) {
               ThrowsMessage<ConfigError>("[ToyConfig] blocksize_q must be at least 1; got 0."));
   EXPECT_THAT([] { toy(R"({"scan_mlp_chunk_size": -1})"); },
               ThrowsMessage<ConfigError>("[ToyConfig] scan_mlp_chunk_size must be at least 1; got -1."));
+  EXPECT_THAT([] { toy(R"({"gradient_checkpointing": "nothing_savable"})"); },
+              ThrowsMessage<ConfigError>(AllOf(StartsWith("[ToyConfig] gradient_checkpointing must be one of "),
+                                               EndsWith("; got \"nothing_savable\". Did you mean \"nothing_saveable\"?"))));
+  EXPECT_THAT([] { toy(R"({"gradient_checkpointing": "save_only_these_names"})"); },
+              ThrowsMessage<ConfigError>("[CheckpointPolicy] \"save_only_these_names\" needs names; got none. Set "
+                                         "gradient_checkpointing_targets."));
+  for (const std::string key : {"attn_mechanism", "decode_attn_mechanism"}) {
+    EXPECT_THAT([&] { toy("{\"" + key + "\": \"vanila\"}"); },
+                ThrowsMessage<ConfigError>(AllOf(StartsWith("[ToyConfig] " + key + " must be one of "),
+                                                 HasSubstr(" auto, "),
+                                                 EndsWith("; got \"vanila\". Did you mean \"vanilla\"?"))));
+  }
   EXPECT_THAT([] { toy(R"({"moe_method": "einsum"})"); },
               ThrowsMessage<ConfigError>("[ToyConfig] moe_method must be one of dense_moe, fused_moe, standard_moe; got "
                                          "\"einsum\"."));

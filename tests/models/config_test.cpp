@@ -11,7 +11,10 @@
 namespace easydel {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
+using testing::StartsWith;
 using testing::ThrowsMessage;
 
 template <class C>
@@ -45,6 +48,17 @@ TEST(LlamaConfig, RefusesWrongSizes) {
                        "[LlamaConfig] initializer_range must be at least 0 and at most 1; got -0.5.");
   refuses<LlamaConfig>(R"({"rope_scaling": {"type": "linear"}})",
                        "[LlamaConfig] rope_parameters.factor must be given for rope_type \"linear\"; got none.");
+}
+
+TEST(EveryFamily, RefusesAnActivationThatThereIsNot) {
+  const auto names = [](const std::string& where) {
+    return ThrowsMessage<ConfigError>(AllOf(StartsWith(where + " must be one of "),
+                                            EndsWith("; got \"sillu\". Did you mean \"silu\"?")));
+  };
+  EXPECT_THAT([] { make<LlamaConfig>(R"({"hidden_act": "sillu"})"); }, names("[LlamaConfig] hidden_act"));
+  EXPECT_THAT([] { make<Phi3Config>(R"({"hidden_act": "sillu"})"); }, names("[Phi3Config] hidden_act"));
+  EXPECT_THAT([] { make<MixtralConfig>(R"({"hidden_act": "sillu"})"); }, names("[MixtralConfig] hidden_act"));
+  EXPECT_THAT([] { make<GPT2Config>(R"({"activation_function": "sillu"})"); }, names("[GPT2Config] activation_function"));
 }
 
 TEST(LlamaConfig, WorksOutHeadsAsTransformersDoes) {

@@ -55,6 +55,7 @@ void GPT2Config::validate() const {
   check.at_least("n_layer", num_hidden_layers, 0);
   check.at_least("n_head", num_attention_heads, 1);
   check.at_least("n_inner", n_inner, 1);
+  check.activation("activation_function", hidden_act);
   check.multiple("n_embd", hidden_size, "n_head", num_attention_heads);
   check.between_zero_and_one("resid_pdrop", resid_pdrop);
   check.between_zero_and_one("embd_pdrop", embd_pdrop);

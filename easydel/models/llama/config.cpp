@@ -51,6 +51,7 @@ void LlamaConfig::validate() const {
   BaseConfig::validate();
   const ConfigCheck check(*this);
   check.decoder();
+  check.activation("hidden_act", hidden_act);
   check.multiple("hidden_size", hidden_size, "num_attention_heads", num_attention_heads);  // transformers insists
   check.above_zero("rms_norm_eps", rms_norm_eps);
   check.between_zero_and_one("attention_dropout", attention_dropout);

@@ -54,6 +54,7 @@ void Phi3Config::validate() const {
   BaseConfig::validate();
   const ConfigCheck check(*this);
   check.decoder();
+  check.activation("hidden_act", hidden_act);
   check.above_zero("rms_norm_eps", rms_norm_eps);
   check.between_zero_and_one("resid_pdrop", resid_pdrop);
   check.between_zero_and_one("embd_pdrop", embd_pdrop);
