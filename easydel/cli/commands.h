@@ -7,7 +7,9 @@ class App;
 
 namespace easydel::cli {
 
+void add_convert_command(CLI::App& app);
 void add_demo_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
+void add_inspect_command(CLI::App& app);
 
 }  // namespace easydel::cli
