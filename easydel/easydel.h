@@ -9,3 +9,8 @@
 #include "easydel/core/progress.h"
 #include "easydel/core/random.h"
 #include "easydel/core/runtime.h"
+#include "easydel/io/checkpoint.h"
+#include "easydel/io/checkpoint_writer.h"
+#include "easydel/io/convert_checkpoint.h"
+#include "easydel/io/safetensors.h"
+#include "easydel/io/safetensors_writer.h"

@@ -20,6 +20,7 @@ class Checkpoint final : public TensorSource {
   static std::shared_ptr<const Checkpoint> open(const std::filesystem::path& path);
 
   const std::vector<std::shared_ptr<const TensorSource>>& files() const { return files_; }
+  const TensorSource& file_of(const TensorInfo& info) const;  // of an element of infos()
 
  private:
   struct Contents {
@@ -30,7 +31,6 @@ class Checkpoint final : public TensorSource {
   Checkpoint(std::string where, Contents contents);
   static Contents read_file(const std::filesystem::path& path);
   static Contents read_index(const std::filesystem::path& path);
-  const TensorSource& file_of(const TensorInfo& info) const;
   at::Tensor load(const TensorInfo& info) const override;
   at::Tensor load_slice(const TensorInfo& info, at::IntArrayRef starts, at::IntArrayRef sizes) const override;
 
