@@ -11,9 +11,10 @@ namespace easydel {
 
 class Checkpoint final : public TensorSource {
  public:
-  // A file (.safetensors, or an index.json that names several), or a directory in which is looked for, in this order:
-  // model.safetensors, model.safetensors.index.json, or a lone file of any name that can be read. What the files hold
-  // beyond the index is left out, with a warning.
+  // A file (.safetensors, what torch.save wrote as .bin, .pth or .pt, .gguf, or an index.json that names several), or a
+  // directory in which is looked for, in this order: model.safetensors, model.safetensors.index.json, the same of
+  // pytorch_model.bin, or a lone file of any name that can be read. What the files hold beyond the index is left out,
+  // with a warning.
   //
   // IoError when something is missing, FormatError when a file is damaged, the index names a file outside its own
   // directory, or a file lacks a tensor that the index sees in it.

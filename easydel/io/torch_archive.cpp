@@ -212,10 +212,6 @@ class StateDictReader {
 
   std::vector<int64_t> read_ints(const PickleValue& value, std::string_view what) const {
     const PickleSequence* tuple = get_tuple(value);
-    if (const PickleCall* size = held<PickleCall>(value)) {  // torch.Size((2, 3))
-      if (size->callee == kTorchSize && size->arguments->items.size() == 1)
-        tuple = get_tuple(size->arguments->items[0]);
-    }
     check(tuple, "must have a tuple as its ", what, "; got ", pickle_type_name(value), ".");
     check(tuple->items.size() <= kMaxDims, "has ", tuple->items.size(), " dimensions; torch allows ", kMaxDims, ".");
     std::vector<int64_t> numbers;

@@ -9,8 +9,6 @@
 
 namespace easydel {
 
-inline constexpr std::string_view kTorchSize = "torch.Size";
-
 struct TorchGlobal {
   enum class Kind {
     Plain,           // a value beside the tensors: torch.Size, torch.device

@@ -41,7 +41,8 @@ TEST(DtypeBytes, IsTorchsElementSize) {
     EXPECT_EQ(dtype_bytes(dtype), static_cast<int64_t>(c10::elementSize(dtype))) << dtype_name(dtype);
   }
   EXPECT_THAT([] { dtype_bytes(DType::Undefined); },
-              testing::ThrowsMessage<ConfigError>("[dtype_bytes] Undefined has no size of its own."));
+              testing::ThrowsMessage<ConfigError>("[dtype_bytes] " + dtype_name(DType::Undefined) +
+                                                  " has no size of its own."));
 }
 
 }  // namespace

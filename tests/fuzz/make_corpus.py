@@ -29,6 +29,11 @@ def pickle_of(archive: bytes) -> bytes:
     return zipfile.ZipFile(io.BytesIO(archive)).read("archive/data.pkl")
 
 
+def with_attribute(tensor: torch.Tensor) -> torch.Tensor:
+    tensor.tensor_model_parallel = True
+    return tensor
+
+
 def state_dict() -> dict:
     base = torch.arange(24, dtype=torch.float32).reshape(2, 3, 4)
     return collections.OrderedDict(
@@ -39,6 +44,8 @@ def state_dict() -> dict:
         parameter=torch.nn.Parameter(torch.ones(2, dtype=torch.float16)),
         scalar=torch.tensor(3),
         empty=torch.empty(0, 3),
+        attributed=with_attribute(torch.nn.Parameter(torch.ones(1))),
+        buffer=torch.nn.Buffer(torch.ones(1)),
         fp8=torch.ones(3).to(torch.float8_e4m3fn),
         unsigned=torch.ones(2, dtype=torch.uint16),
     )
@@ -92,9 +99,14 @@ def add_metadata(writer: gguf.GGUFWriter) -> None:
     writer.add_array("ints", [1, -2, 3])
     writer.add_array("strings", ["a", "", "b"])
     writer.add_array("bools", [True, False])
+    writer.add_array("nested", [[1, 2], [3]])
+    for name, value in (("UINT8", 1), ("INT8", -1), ("UINT16", 1), ("INT16", -1), ("UINT32", 1), ("UINT64", 2**64 - 1),
+                        ("INT64", -1), ("FLOAT32", 0.5), ("FLOAT64", 0.1)):
+        writer.add_key_value(name, [value], gguf.GGUFValueType.ARRAY, sub_type=gguf.GGUFValueType[name])
 
 
 def add_tensors(writer: gguf.GGUFWriter) -> None:
+    writer.add_custom_alignment(64)
     rng = np.random.default_rng(0)
     writer.add_tensor("f32", rng.standard_normal((2, 3)).astype(np.float32))
     writer.add_tensor("f16", rng.standard_normal(4).astype(np.float16))
