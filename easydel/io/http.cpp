@@ -100,6 +100,9 @@ std::string origin_of(const Url& url) {
   return url_part(url, CURLUPART_SCHEME) + "://" + host + ":" + url_part(url, CURLUPART_PORT, CURLU_DEFAULT_PORT);
 }
 
+// For messages: the query of a signed URL is a secret.
+std::string without_query(const std::string& url) { return url.substr(0, url.find('?')); }
+
 std::string trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r\n");
   if (first == text.npos) return "";
@@ -135,8 +138,8 @@ std::size_t on_body(char* data, std::size_t, std::size_t size, void* user) {
     if (transfer.request.on_body && transfer.response.ok()) {
       transfer.request.on_body(transfer.response, {data, size});
     } else {
-      require<FormatError>(transfer.response.body.size() + size <= kMaxBody, "[http] ", transfer.response.url,
-                           ": the answer is larger than ", kMaxBody >> 20, " MiB.");
+      require<FormatError>(transfer.response.body.size() + size <= kMaxBody, "[http] ",
+                           without_query(transfer.response.url), ": the answer is larger than ", kMaxBody >> 20, " MiB.");
       transfer.response.body.append(data, size);
     }
   } catch (...) {
@@ -273,7 +276,7 @@ HttpResponse HttpClient::Connection::hop(const HttpRequest& request, const std::
   if (transfer.error) std::rethrow_exception(transfer.error);
   if (transfer.cancelled) throw HttpCancelled();
   if (code != CURLE_OK) {
-    throw HttpError(concat("[http] ", request.method, " ", address, ": ", reason[0] ? reason : curl_easy_strerror(code),
+    throw HttpError(concat("[http] ", request.method, " ", without_query(address), ": ", reason[0] ? reason : curl_easy_strerror(code),
                            "."),
                     !never_sent(code));
   }
@@ -290,11 +293,12 @@ HttpResponse HttpClient::send(const HttpRequest& request) {
     const bool same_method = response.status == 307 || response.status == 308;
     if (response.status / 100 != 3 || location.empty() || !(repeatable || same_method)) return response;
     const std::string next = url_join(address, location);
-    require<FormatError>(!(address.starts_with("https:") && next.starts_with("http:")), "[http] ", address,
-                         " is encrypted and redirects to ", next, ", which is not.");
+    require<FormatError>(!(address.starts_with("https:") && next.starts_with("http:")), "[http] ",
+                         without_query(address), " is encrypted and redirects to ", without_query(next),
+                         ", which is not.");
     address = next;
   }
-  fail<FormatError>("[http] ", request.url, ": more than ", kMaxRedirects, " redirects.");
+  fail<FormatError>("[http] ", without_query(request.url), ": more than ", kMaxRedirects, " redirects.");
 }
 
 std::string url_origin(const std::string& url) { return origin_of(parse_url(url)); }
