@@ -62,6 +62,7 @@ int run(int argc, char** argv) {
   });
   add_doctor_command(app);
   add_demo_command(app);
+  add_download_command(app);
 
   try {
     const std::vector<std::string> names = subcommand_names(app);

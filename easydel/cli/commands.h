@@ -9,5 +9,6 @@ namespace easydel::cli {
 
 void add_demo_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
+void add_download_command(CLI::App& app);
 
 }  // namespace easydel::cli

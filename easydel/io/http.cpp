@@ -243,6 +243,7 @@ HttpResponse HttpClient::Connection::hop(const HttpRequest& request, const std::
   set(CURLOPT_LOW_SPEED_LIMIT, 1L);
   set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(silence.count()));
   set(CURLOPT_BUFFERSIZE, 512L << 10);
+  if (!request.idempotent) set(CURLOPT_FRESH_CONNECT, 1L);  // libcurl repeats what fails on a connection used before
   set(CURLOPT_HTTPHEADER, headers.list);
   set(CURLOPT_HEADERFUNCTION, on_header);
   set(CURLOPT_HEADERDATA, &transfer);

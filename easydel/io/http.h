@@ -54,6 +54,7 @@ struct HttpRequest {
   std::vector<std::string> headers;  // "Name: value"
   std::string body;
   HttpFileBody file;                        // sent instead of `body` when it has a descriptor
+  bool idempotent = true;                   // false: never sent again when the server may have acted on it
   std::chrono::seconds silence_limit{0};    // 0: the client's
   std::function<void(int64_t)> on_sent;     // bytes of the body sent so far
   // Takes the body of a 2xx answer piece by piece; its status and headers are complete. What it throws comes out of send.

@@ -70,19 +70,19 @@ bool Backoff::wait(std::string_view why, std::optional<double> retry_after) {
   return true;
 }
 
-HttpResponse send_with_retries(HttpClient& client, const HttpRequest& request, const RetryPolicy& policy,
-                               bool idempotent) {
+HttpResponse send_with_retries(HttpClient& client, const HttpRequest& request, const RetryPolicy& policy) {
   Backoff backoff(policy, client.options().stop);
   while (true) {
     try {
       HttpResponse response = client.send(request);
-      const bool again = idempotent ? is_transient(response.status) : response.status == 429 || response.status == 503;
-      if (!again || !backoff.wait(concat(request.method, " ", request.url, " was answered with ", response.status, "."),
+      const bool not_done = response.status == 429 || response.status == 503;
+      if (!(request.idempotent ? is_transient(response.status) : not_done) ||
+          !backoff.wait(concat(request.method, " ", request.url, " was answered with ", response.status, "."),
                                   retry_after(response))) {
         return response;
       }
     } catch (const HttpError& error) {
-      if ((!idempotent && error.sent()) || !backoff.wait(error.what())) throw;
+      if ((!request.idempotent && error.sent()) || !backoff.wait(error.what())) throw;
     }
   }
 }

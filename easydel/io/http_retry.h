@@ -38,7 +38,6 @@ std::optional<double> retry_after(const HttpResponse& response);
 
 // Sends until an answer comes that is not transient, or until the policy ends; then the last answer or HttpError.
 // What is not idempotent is sent again only when the server cannot have acted on it.
-HttpResponse send_with_retries(HttpClient& client, const HttpRequest& request, const RetryPolicy& policy,
-                               bool idempotent = true);
+HttpResponse send_with_retries(HttpClient& client, const HttpRequest& request, const RetryPolicy& policy);
 
 }  // namespace easydel

@@ -118,8 +118,9 @@ HttpResponse HubApi::post(const std::string& path_or_url, const std::string& bod
                                                                                            ? content_type
                                                                                            : "application/json")},
                             .body = body,
+                            .idempotent = idempotent,
                             .silence_limit = silence_limit},
-                           environment_.retry, idempotent);
+                           environment_.retry);
 }
 
 HttpResponse HubApi::post_json(const std::string& path_or_url, const Json& body, bool idempotent) {
@@ -144,7 +145,8 @@ std::vector<HubFile> HubApi::list_files(const HubRepo& repo, const std::string& 
                          ": the list of files does not end, or goes on at another server: ", url, ".");
     const auto response = get(url);
     require_ok(response, repo, "", endpoint());
-    for (const Json& entry : parse_answer(response).as_array()) {
+    const Json entries = parse_answer(response);
+    for (const Json& entry : entries.as_array()) {
       if (entry.at("type").as_string() == "file") files.push_back(listed_file(entry, repo));
     }
     const std::string next = linked_url(response.header("Link"), "next");

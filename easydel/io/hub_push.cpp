@@ -139,8 +139,9 @@ class Push {
     body["files"] = std::move(files);
     const auto response = api_.post_json(concat(repo_.api_path(), "/preupload/", revision_in_url()), body);
     require_done(response);
+    const Json answer = parse_answer(response);
     std::size_t answered = 0;
-    for (const Json& file : parse_answer(response).at("files").as_array()) {
+    for (const Json& file : answer.at("files").as_array()) {
       const auto found = by_path.find(file.at("path").as_string());
       if (found == by_path.end()) continue;
       Addition& a = *found->second;

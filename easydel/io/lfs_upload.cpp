@@ -151,8 +151,9 @@ std::vector<Task> ask_for_tasks(HubApi& api, const LfsUpload& upload, std::span<
   const auto response =
       api.post(upload.repo.web_path() + ".git/info/lfs/objects/batch", body.dump(), kLfsJson, /*idempotent=*/true);
   require_ok(response, upload.repo, "", api.endpoint());
+  const Json answer = parse_answer(response);
   std::vector<Task> tasks;
-  for (const Json& object : parse_answer(response).at("objects").as_array()) {
+  for (const Json& object : answer.at("objects").as_array()) {
     const auto found = by_hash.find(object.at("oid").as_string());
     require<FormatError>(found != by_hash.end(), "[hub] ", upload.repo.text(), ": the server answers for ",
                          object.at("oid").dump(), ", which was not asked about.");
