@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
+#include <cstdlib>
 #include <exception>
 #include <mutex>
 #endif
@@ -114,8 +114,12 @@ struct Transfer {
   const HttpRequest& request;
   HttpResponse& response;
   std::stop_token stop;
+  std::chrono::seconds silence_limit;
   int64_t sent = 0;
+  int64_t moved = -1;  // bytes in both directions when last looked at
+  std::chrono::steady_clock::time_point moved_at{};
   bool cancelled = false;
+  bool silent = false;
   std::exception_ptr error;
 };
 
@@ -170,11 +174,18 @@ int on_seek(void* user, curl_off_t offset, int origin) {
   return CURL_SEEKFUNC_OK;
 }
 
-int on_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t sent) {
+// Called about once a second when nothing moves.
+int on_progress(void* user, curl_off_t, curl_off_t received, curl_off_t, curl_off_t sent) {
   auto& transfer = *static_cast<Transfer*>(user);
-  if (transfer.request.on_sent) transfer.request.on_sent(sent);
+  const auto now = std::chrono::steady_clock::now();
+  if (transfer.moved != received + sent) {
+    transfer.moved = received + sent;
+    transfer.moved_at = now;
+    if (transfer.request.on_sent) transfer.request.on_sent(sent);
+  }
+  transfer.silent = now - transfer.moved_at > transfer.silence_limit;
   transfer.cancelled = transfer.stop.stop_requested();
-  return transfer.cancelled ? 1 : 0;
+  return transfer.cancelled || transfer.silent ? 1 : 0;
 }
 
 struct HeaderList {
@@ -224,7 +235,8 @@ HttpResponse HttpClient::Connection::hop(const HttpRequest& request, const std::
   const Url url = parse_url(address);
   HttpResponse response;
   response.url = address;
-  Transfer transfer{request, response, options.stop};
+  const auto silence_limit = request.silence_limit.count() > 0 ? request.silence_limit : options.silence_limit;
+  Transfer transfer{request, response, options.stop, silence_limit};
   HeaderList headers;
   for (const auto& line : request.headers) headers.add(line);
   headers.add("Expect:");  // else libcurl waits a second for servers that do not answer "100 Continue"
@@ -233,15 +245,12 @@ HttpResponse HttpClient::Connection::hop(const HttpRequest& request, const std::
   const auto set = [this](CURLoption option, auto value) { curl_easy_setopt(curl, option, value); };
   curl_easy_reset(curl);  // keeps the connection
   char reason[CURL_ERROR_SIZE] = "";
-  const auto silence = request.silence_limit.count() > 0 ? request.silence_limit : options.silence_limit;
   set(CURLOPT_ERRORBUFFER, reason);
   set(CURLOPT_CURLU, url.get());
   set(CURLOPT_PROTOCOLS_STR, "http,https");
   set(CURLOPT_USERAGENT, options.user_agent.c_str());
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_CONNECTTIMEOUT, static_cast<long>(options.silence_limit.count()));
-  set(CURLOPT_LOW_SPEED_LIMIT, 1L);
-  set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(silence.count()));
   set(CURLOPT_BUFFERSIZE, 512L << 10);
   if (!request.idempotent) set(CURLOPT_FRESH_CONNECT, 1L);  // libcurl repeats what fails on a connection used before
   set(CURLOPT_HTTPHEADER, headers.list);
@@ -276,6 +285,11 @@ HttpResponse HttpClient::Connection::hop(const HttpRequest& request, const std::
   }
   if (transfer.error) std::rethrow_exception(transfer.error);
   if (transfer.cancelled) throw HttpCancelled();
+  if (transfer.silent && code != CURLE_OK) {
+    throw HttpError(concat("[http] ", request.method, " ", without_query(address), ": no byte for ",
+                           silence_limit.count(), " s."),
+                    /*sent=*/true);
+  }
   if (code != CURLE_OK) {
     throw HttpError(concat("[http] ", request.method, " ", without_query(address), ": ", reason[0] ? reason : curl_easy_strerror(code),
                            "."),

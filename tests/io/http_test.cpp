@@ -139,7 +139,8 @@ TEST_F(HttpTest, ACutAnswerIsAnErrorWithoutTheQuery) {
 TEST_F(HttpTest, AServerThatGoesSilentIsGivenUp) {
   fault(Json::object({{"match", "GET /api"}, {"kind", "stall"}, {"after", 10}}));
   HttpClient http({.trusted_url = endpoint(), .silence_limit = std::chrono::seconds(1)});
-  EXPECT_THROW(http.send({.url = endpoint() + "/api/models/org/tiny"}), HttpError);
+  EXPECT_THAT([&] { http.send({.url = endpoint() + "/api/models/org/tiny?key=secret"}); },
+              ThrowsMessage<HttpError>("[http] GET " + endpoint() + "/api/models/org/tiny: no byte for 1 s."));
   command(Json::object({{"do", "release"}}));
 }
 
