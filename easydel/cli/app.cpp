@@ -64,11 +64,11 @@ int run(int argc, char** argv) {
   });
   add_doctor_command(app);
   add_info_command(app);
-  add_forward_command(app);
-  add_demo_command(app);
-  add_download_command(app);
   add_inspect_command(app);
   add_convert_command(app);
+  add_download_command(app);
+  add_forward_command(app);
+  add_demo_command(app);
 
   try {
     const std::vector<std::string> names = subcommand_names(app);

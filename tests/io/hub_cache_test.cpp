@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "easydel/core/file.h"
@@ -121,12 +123,12 @@ TEST_F(HubCacheTest, SaysWhenItCannotBeMade) {
 
 TEST(FileLockTest, IsExclusiveBetweenThreadsAndFreedAtTheEnd) {
   const TemporaryDirectory directory;
-  int inside = 0, most = 0;
+  std::atomic<int> inside = 0, most = 0;
   std::vector<std::jthread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       const FileLock lock(directory / "x.lock", std::chrono::seconds(20));
-      most = std::max(most, ++inside);  // the lock is what guards both
+      most = std::max<int>(most, ++inside);
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       --inside;
     });

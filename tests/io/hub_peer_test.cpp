@@ -1,4 +1,7 @@
 // The same server and the same cache, used by huggingface_hub and by us.
+#include <algorithm>
+#include <thread>
+
 #include "easydel/core/file.h"
 #include "easydel/io/hash.h"
 #include "easydel/io/hub_push.h"
@@ -102,6 +105,7 @@ TEST_F(HubPeerTest, TheyWaitForOurLockAndWeForTheirs) {
   ASSERT_TRUE(wait_until([&] { return count("GET", "/blob/") == 1; }));
   ChildProcess theirs({python(), reference_script("hub_peer.py"), "file", "org/tiny", name, "{}"});
   ASSERT_TRUE(wait_until([&] { return count("HEAD", "/resolve/") == 1; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // time to do it wrong
   command(Json::object({{"do", "release"}}));
   EXPECT_EQ(ours.wait(), 0);
   EXPECT_TRUE(Json::parse(theirs.read_all()).contains("path"));
@@ -114,6 +118,7 @@ TEST_F(HubPeerTest, TheyWaitForOurLockAndWeForTheirs) {
   ASSERT_TRUE(wait_until([&] { return count("GET", "/blob/") == 1; }));
   ForkedProcess second([&] { resolve("org/tiny", {.files = {name}}); });
   ASSERT_TRUE(wait_until([&] { return count("GET", "/tree/") == 1; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
   command(Json::object({{"do", "release"}}));
   EXPECT_EQ(second.wait(), 0);
   EXPECT_TRUE(Json::parse(first.read_all()).contains("path"));

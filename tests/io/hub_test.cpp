@@ -20,16 +20,6 @@ using testing::StartsWith;
 using testing::ThrowsMessage;
 using testing::UnorderedElementsAre;
 
-constexpr const char* kModel = "models/org/tiny";
-const std::vector<std::string> kLoaded = {"config.json", "tokenizer.json", "model-00001-of-00002.safetensors",
-                                          "model-00002-of-00002.safetensors"};
-
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
-  return names;
-}
-
 TEST(Resolve, ReturnsADirectoryAsItIs) {
   const TemporaryDirectory directory;
   EXPECT_EQ(resolve(directory.path().string()), directory.path());
@@ -48,6 +38,16 @@ TEST(Resolve, RefusesWhatIsNeitherADirectoryNorAName) {
 }
 
 #if EASYDEL_HAS_CURL
+
+constexpr const char* kModel = "models/org/tiny";
+const std::vector<std::string> kLoaded = {"config.json", "tokenizer.json", "model-00001-of-00002.safetensors",
+                                          "model-00002-of-00002.safetensors"};
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  return names;
+}
 
 class HubDownloadTest : public HubTest {
  protected:
