@@ -208,6 +208,7 @@ class Parser {
 
   void refuse_repeated_names(const std::vector<GgufTensor>& tensors) const {
     std::vector<std::string_view> names;
+    names.reserve(tensors.size());
     for (const GgufTensor& tensor : tensors) names.push_back(tensor.info.name);
     std::sort(names.begin(), names.end());
     const auto twice = std::adjacent_find(names.begin(), names.end());

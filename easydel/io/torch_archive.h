@@ -6,22 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "easydel/io/tensor_info.h"
+#include "easydel/io/torch_state_dict.h"
 #include "easydel/io/zip.h"
 
 namespace easydel {
 
-// A view of a storage, which several tensors may share. It is inside the storage.
-struct TorchTensor {
-  TensorInfo info;               // its offset is 0: that would mean looking into each storage
-  std::vector<int64_t> strides;  // in elements; 0 for an expanded dimension
-  int64_t storage_offset = 0;    // in elements
-  std::size_t storage = 0;       // of zip().entries()
-};
-
-// Takes the tensors of the state dict: the dict at the root when it holds a tensor, or else the dict that stands
-// under "state_dict", "model_state_dict", "model" or "module" in it, up to three levels down. Of that dict the values
-// that are tensors count; others, such as an epoch, are passed over, and dicts in it are not flattened.
+// See read_torch_state_dict for which tensors count.
 //
 // Throws FormatError for what is broken and for a pickle that would call anything but torch's own constructors of
 // dense tensors; NotSupportedError for what torch can read and this cannot: the format before torch 1.6, TorchScript,

@@ -15,7 +15,7 @@ using testing::ThrowsMessage;
 
 // Keeps the bytes that the values point into.
 struct Parsed {
-  explicit Parsed(std::string content, PickleOptions options = {.where = "x.pkl"})
+  explicit Parsed(std::string content, const PickleOptions& options = {.where = "x.pkl"})
       : bytes(std::move(content)), pickle(Pickle::parse(std::as_bytes(std::span(bytes)), options)) {}
   std::string bytes;
   Pickle pickle;
