@@ -176,10 +176,11 @@ fs::path resolve(const std::string& name_or_path, const HubOptions& options) {
     try {
       return find_in_cache(repo, cache, options.files);
     } catch (const IoError& error) {
-      fail<IoError>(error.what(), options.local_files_only
-                                      ? " Nothing is downloaded, since local_files_only is set."
-                                      : " Nothing is downloaded, since HF_HUB_OFFLINE is set. Unset it, or download on a "
-                                        "machine that has a connection and copy the cache.");
+      fail<IoError>(error.what(),
+                    options.local_files_only
+                        ? " Nothing is downloaded, since local_files_only is set."
+                        : " Nothing is downloaded, since HF_HUB_OFFLINE is set. Unset it, or download on a "
+                          "machine that has a connection and copy the cache.");
     }
   }
   try {
