@@ -72,7 +72,7 @@ void warn_when_disk_is_small(const fs::path& where, const std::vector<HubFile>& 
 // Largest first, so that the last worker does not begin the largest when all others are done.
 void download_all(const HubEnvironment& env, const HubCache& cache, const HubRepo& repo, const std::string& commit,
                   std::vector<HubFile> files, const HubOptions& options) {
-  std::stable_sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.size > b.size; });
+  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.size > b.size; });
   for_each_in_parallel(files.size(), options.max_workers, [&](const std::stop_token& stop) {
     return [&, api = std::make_shared<HubApi>(env, stop)](std::size_t i) {
       download_file(*api, cache,
