@@ -27,8 +27,9 @@ void add_download_command(CLI::App& app) {
   command->add_option("--repo-type", options->hub.repo_type, "What it holds")
       ->check(CLI::IsMember({"model", "dataset", "space"}))
       ->capture_default_str();
-  command->add_option("--include", options->hub.files,
-                      "A file or a pattern such as *.json, may be repeated; without it, what a model is loaded from")
+  command
+      ->add_option("--include", options->hub.files,
+                   "A file or a pattern such as *.json, may be repeated; without it, what a model is loaded from")
       ->allow_extra_args(false);
   command->add_option("--token", options->token, "Instead of HF_TOKEN, which other users of the machine cannot see");
   command->add_flag("--quiet", options->quiet, "No progress bars");

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "easydel/core/log.h"
-#include "easydel/io/http.h"
+#include "easydel/io/parallel.h"
 
 namespace easydel {
 
@@ -28,7 +28,7 @@ FileLock::FileLock(const std::filesystem::path& path, std::chrono::seconds timeo
     require<IoError>(fd_ >= 0, "[lock] cannot open ", path.string(), ": ", errno_text(errno), ".");
     if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
       (void)::fchmod(fd_, 0664);  // whatever the umask is: others of a shared cache take the same lock
-      struct stat info {};
+      struct stat info{};
       if (::fstat(fd_, &info) == 0 && info.st_nlink > 0) return;  // else it was removed meanwhile and guards nothing
     } else if (errno != EWOULDBLOCK && errno != EINTR) {
       const int code = errno;
@@ -40,7 +40,7 @@ FileLock::FileLock(const std::filesystem::path& path, std::chrono::seconds timeo
       fail<IoError>("[lock] cannot lock ", path.string(), ": ", errno_text(code), ".");
     }
     ::close(fd_);
-    if (stop.stop_requested()) throw HttpCancelled();
+    if (stop.stop_requested()) throw Cancelled();
     const auto now = std::chrono::steady_clock::now();
     require<IoError>(now - start < timeout, "[lock] another process has held ", path.string(), " for more than ",
                      timeout.count(), " s. End it, or wait for it.");

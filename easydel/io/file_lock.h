@@ -11,7 +11,7 @@ namespace easydel {
 class FileLock {
  public:
   // Makes the file. IoError when it cannot, or when another holder keeps the lock for longer than
-  // `timeout`; HttpCancelled when stopped.
+  // `timeout`; Cancelled when stopped.
   FileLock(const std::filesystem::path& path, std::chrono::seconds timeout, const std::stop_token& stop = {});
   ~FileLock();
   FileLock(const FileLock&) = delete;

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "easydel/core/build_info.h"
+#include "easydel/io/parallel.h"
 
 #if EASYDEL_HAS_CURL
 #include <curl/curl.h>
@@ -143,7 +144,8 @@ std::size_t on_body(char* data, std::size_t, std::size_t size, void* user) {
       transfer.request.on_body(transfer.response, {data, size});
     } else {
       require<FormatError>(transfer.response.body.size() + size <= kMaxBody, "[http] ",
-                           without_query(transfer.response.url), ": the answer is larger than ", kMaxBody >> 20, " MiB.");
+                           without_query(transfer.response.url), ": the answer is larger than ", kMaxBody >> 20,
+                           " MiB.");
       transfer.response.body.append(data, size);
     }
   } catch (...) {
@@ -215,9 +217,9 @@ HttpClient::HttpClient(HttpClientOptions options) : connection_(std::make_unique
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
   // The value goes into a header line, where a line break would begin the next one.
-  require<ConfigError>(std::none_of(options.token.begin(), options.token.end(),
-                                    [](unsigned char c) { return c <= ' ' || c >= 127; }),
-                       "[http] a token must be printable characters without spaces; the given one is not.");
+  require<ConfigError>(
+      std::none_of(options.token.begin(), options.token.end(), [](unsigned char c) { return c <= ' ' || c >= 127; }),
+      "[http] a token must be printable characters without spaces; the given one is not.");
   if (!options.trusted_url.empty()) connection_->trusted_origin = url_origin(options.trusted_url);
   connection_->options = std::move(options);
   connection_->curl = curl_easy_init();
@@ -247,7 +249,11 @@ HttpResponse HttpClient::Connection::hop(const HttpRequest& request, const std::
   char reason[CURL_ERROR_SIZE] = "";
   set(CURLOPT_ERRORBUFFER, reason);
   set(CURLOPT_CURLU, url.get());
+#if LIBCURL_VERSION_NUM >= 0x075500
   set(CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+  set(CURLOPT_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
   set(CURLOPT_USERAGENT, options.user_agent.c_str());
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_CONNECTTIMEOUT, static_cast<long>(options.silence_limit.count()));
@@ -284,22 +290,22 @@ HttpResponse HttpClient::Connection::hop(const HttpRequest& request, const std::
     code = curl_easy_perform(curl);
   }
   if (transfer.error) std::rethrow_exception(transfer.error);
-  if (transfer.cancelled) throw HttpCancelled();
+  if (transfer.cancelled) throw Cancelled();
   if (transfer.silent && code != CURLE_OK) {
-    throw HttpError(concat("[http] ", request.method, " ", without_query(address), ": no byte for ",
-                           silence_limit.count(), " s."),
-                    /*sent=*/true);
+    throw HttpError(
+        concat("[http] ", request.method, " ", without_query(address), ": no byte for ", silence_limit.count(), " s."),
+        /*sent=*/true);
   }
   if (code != CURLE_OK) {
-    throw HttpError(concat("[http] ", request.method, " ", without_query(address), ": ", reason[0] ? reason : curl_easy_strerror(code),
-                           "."),
+    throw HttpError(concat("[http] ", request.method, " ", without_query(address), ": ",
+                           reason[0] ? reason : curl_easy_strerror(code), "."),
                     !never_sent(code));
   }
   return response;
 }
 
 HttpResponse HttpClient::send(const HttpRequest& request) {
-  if (connection_->options.stop.stop_requested()) throw HttpCancelled();
+  if (connection_->options.stop.stop_requested()) throw Cancelled();
   std::string address = request.url;
   for (int redirects = 0; redirects <= kMaxRedirects; ++redirects) {
     HttpResponse response = connection_->hop(request, address);

@@ -25,12 +25,6 @@ class HttpError : public IoError {
   bool sent_;
 };
 
-// Thrown out of a request when its stop token asks for it.
-class HttpCancelled : public IoError {
- public:
-  HttpCancelled() : IoError("[http] cancelled.") {}
-};
-
 struct HttpResponse {
   int status = 0;
   std::string url;  // of the last hop
@@ -53,17 +47,18 @@ struct HttpRequest {
   std::string url;
   std::vector<std::string> headers;  // "Name: value"
   std::string body;
-  HttpFileBody file;                        // sent instead of `body` when it has a descriptor
-  bool idempotent = true;                   // false: never sent again when the server may have acted on it
-  std::chrono::seconds silence_limit{0};    // 0: the client's
-  std::function<void(int64_t)> on_sent;     // bytes of the body sent so far
-  // Takes the body of a 2xx answer piece by piece; its status and headers are complete. What it throws comes out of send.
+  HttpFileBody file;                      // sent instead of `body` when it has a descriptor
+  bool idempotent = true;                 // false: never sent again when the server may have acted on it
+  std::chrono::seconds silence_limit{0};  // 0: the client's
+  std::function<void(int64_t)> on_sent;   // bytes of the body sent so far
+  // Takes the body of a 2xx answer piece by piece; its status and headers are complete. What it throws comes out of
+  // send.
   std::function<void(const HttpResponse&, std::string_view)> on_body;
 };
 
 struct HttpClientOptions {
   std::string user_agent;
-  std::string token;                      // sent to `trusted_url`'s scheme, host and port, and nowhere else
+  std::string token;  // sent to `trusted_url`'s scheme, host and port, and nowhere else
   std::string trusted_url;
   std::chrono::seconds silence_limit{10};  // to connect, and between two bytes
   std::stop_token stop;
@@ -78,7 +73,7 @@ class HttpClient {
   HttpClient(HttpClient&&) noexcept;
   HttpClient& operator=(HttpClient&&) noexcept;
 
-  HttpResponse send(const HttpRequest& request);  // whatever the status is; HttpError, HttpCancelled
+  HttpResponse send(const HttpRequest& request);  // whatever the status is; HttpError, Cancelled
   const HttpClientOptions& options() const;
 
  private:

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "easydel/core/log.h"
+#include "easydel/io/parallel.h"
 
 namespace easydel {
 
@@ -26,7 +27,7 @@ void sleep_for(double seconds, const std::stop_token& stop) {
   std::condition_variable_any wake;
   std::unique_lock lock(mutex);
   wake.wait_for(lock, stop, std::chrono::duration<double>(seconds), [] { return false; });
-  if (stop.stop_requested()) throw HttpCancelled();
+  if (stop.stop_requested()) throw Cancelled();
 }
 
 std::optional<double> parse_number(std::string_view text) {
@@ -64,8 +65,8 @@ bool Backoff::wait(std::string_view why, std::optional<double> retry_after) {
   const double computed = std::min(policy_.max_delay, policy_.base_delay * std::exp2(tries_)) * jitter();
   const double delay = retry_after.value_or(computed);
   ++tries_;
-  log::info("[hub] ", why, " Try ", tries_, " of ", policy_.max_retries, " follows in ",
-            std::round(delay * 10) / 10, " s.");
+  log::info("[hub] ", why, " Try ", tries_, " of ", policy_.max_retries, " follows in ", std::round(delay * 10) / 10,
+            " s.");
   sleep_for(delay, stop_);
   return true;
 }
@@ -78,7 +79,7 @@ HttpResponse send_with_retries(HttpClient& client, const HttpRequest& request, c
       const bool not_done = response.status == 429 || response.status == 503;
       if (!(request.idempotent ? is_transient(response.status) : not_done) ||
           !backoff.wait(concat(request.method, " ", request.url, " was answered with ", response.status, "."),
-                                  retry_after(response))) {
+                        retry_after(response))) {
         return response;
       }
     } catch (const HttpError& error) {

@@ -9,8 +9,8 @@
 namespace easydel {
 
 struct RetryPolicy {
-  int max_retries = 5;           // in a row; a download that gets on starts to count again
-  double base_delay = 1.0;       // seconds before the first retry; doubled each time, up to max_delay
+  int max_retries = 5;      // in a row; a download that gets on starts to count again
+  double base_delay = 1.0;  // seconds before the first retry; doubled each time, up to max_delay
   double max_delay = 8.0;
   double max_retry_after = 300;  // what a server asks for beyond this is not waited for
 };
@@ -21,7 +21,7 @@ class Backoff {
   explicit Backoff(const RetryPolicy& policy, std::stop_token stop = {}) : policy_(policy), stop_(std::move(stop)) {}
 
   // Waits, and says true when another try is allowed. A server's Retry-After replaces the computed delay.
-  // HttpCancelled when stopped meanwhile.
+  // Cancelled when stopped meanwhile.
   bool wait(std::string_view why, std::optional<double> retry_after = std::nullopt);
   void reset() { tries_ = 0; }
 

@@ -72,7 +72,7 @@ void warn_when_disk_is_small(const fs::path& where, const std::vector<HubFile>& 
 // Largest first, so that the last worker does not begin the largest when all others are done.
 void download_all(const HubEnvironment& env, const HubCache& cache, const HubRepo& repo, const std::string& commit,
                   std::vector<HubFile> files, const HubOptions& options) {
-  std::stable_sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.size > b.size; });
+  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.size > b.size; });
   for_each_in_parallel(files.size(), options.max_workers, [&](const std::stop_token& stop) {
     return [&, api = std::make_shared<HubApi>(env, stop)](std::size_t i) {
       download_file(*api, cache,
@@ -176,10 +176,11 @@ fs::path resolve(const std::string& name_or_path, const HubOptions& options) {
     try {
       return find_in_cache(repo, cache, options.files);
     } catch (const IoError& error) {
-      fail<IoError>(error.what(), options.local_files_only
-                                      ? " Nothing is downloaded, since local_files_only is set."
-                                      : " Nothing is downloaded, since HF_HUB_OFFLINE is set. Unset it, or download on a "
-                                        "machine that has a connection and copy the cache.");
+      fail<IoError>(error.what(),
+                    options.local_files_only
+                        ? " Nothing is downloaded, since local_files_only is set."
+                        : " Nothing is downloaded, since HF_HUB_OFFLINE is set. Unset it, or download on a "
+                          "machine that has a connection and copy the cache.");
     }
   }
   try {

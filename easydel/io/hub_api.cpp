@@ -27,6 +27,8 @@ std::string server_words(const HttpResponse& response) {
   return words.size() > 300 ? words.substr(0, 300) + "…" : words;
 }
 
+std::string server_of(const std::string& url) { return url.substr(0, url.find('/', url.find("://") + 3)); }
+
 HubFile listed_file(const Json& entry, const HubRepo& repo) {
   const std::string& path = entry.at("path").as_string();
   require<FormatError>(is_safe_file_name(path), "[hub] ", repo.text(), " lists a file that is not inside it: \"", path,
@@ -53,39 +55,42 @@ HttpClientOptions client_options(const HubEnvironment& env, std::stop_token stop
 
 }  // namespace
 
-void require_ok(const HttpResponse& response, const HubRepo& repo, const std::string& file,
-                const std::string& endpoint) {
+void require_ok(const HttpResponse& response, const HubRepo& repo, const std::string& file, const std::string& endpoint,
+                HubAccess access) {
   if (response.ok()) return;
+  const int status = response.status;
   const std::string code = response.header("X-Error-Code");
   const std::string words = server_words(response);
-  const std::string of_file = file.empty() ? "" : "\"" + file + "\" of ";
+  const std::string what = file.empty() ? repo.text() : "\"" + file + "\" of " + repo.text();
   const std::string page = endpoint + "/" + repo.web_path();
-  const std::string got =
-      concat("; got ", response.status, words.empty() ? "" : " (" + words + ")", " from ", endpoint, ". ");
+  const std::string may = access == HubAccess::Read ? "read" : "write to";
   const auto refuse = [&](const std::string& rule, const std::string& advice) {
-    throw HubError(concat("[hub] ", rule, got, advice), response.status, code);
+    throw HubError(concat("[hub] ", rule, "; got ", status, words.empty() ? "" : " (" + words + ")", " from ",
+                          server_of(response.url), ". ", advice),
+                   status, code);
   };
-  const int status = response.status;
   if (code == "RevisionNotFound") {
     refuse(concat(repo_type_name(repo.type), " \"", repo.id, "\" has no revision \"", repo.revision, "\""),
            "Its branches and tags are listed at " + page + "/tree/main.");
   }
   if (code == "EntryNotFound") refuse(concat(repo.text(), " has no file \"", file, "\""), "Look at " + page + ".");
-  if (code == "GatedRepo" || status == 403) {
-    refuse(of_file + repo.text() + (code == "GatedRepo" ? " is gated" : " is forbidden"),
-           "Accept its terms at " + page + " and set HF_TOKEN to a token of that account.");
+  if (code == "GatedRepo") {
+    refuse(what + " is gated", "Accept its terms at " + page + " and set HF_TOKEN to a token of that account.");
   }
+  if (status == 429) refuse(what + ": too many requests", "Wait, or set HF_TOKEN for a higher limit.");
+  if (status >= 500) refuse(what + ": the server failed", "Try again later.");
+  if (server_of(response.url) != endpoint)
+    refuse(what + ": the storage refuses it", "Try again; a firewall may block it.");
   if (status == 401) {
-    refuse(of_file + repo.text() + " is private, gated or does not exist",
-           "Set HF_TOKEN to a token that may read it, or check the name.");
+    refuse(what + " is private, gated or does not exist",
+           concat("Set HF_TOKEN to a token that may ", may, " it, or check the name."));
   }
+  if (status == 403) refuse(what + " is forbidden", concat("Set HF_TOKEN to a token that may ", may, " it."));
   if (status == 404) {
-    refuse(of_file + repo.text() + " was not found",
-           "Check the name and the repo_type; a private repository needs HF_TOKEN.");
+    refuse(what + " was not found", "Check the name and the repo_type; a private repository needs HF_TOKEN.");
   }
-  if (status == 429) refuse(of_file + repo.text() + ": too many requests", "Wait, or set HF_TOKEN for a higher limit.");
-  if (status >= 500) refuse(of_file + repo.text() + ": the server failed", "Try again later.");
-  refuse(of_file + repo.text() + ": the request was refused", "Check HF_ENDPOINT.");
+  refuse(what + ": the request was refused",
+         access == HubAccess::Read ? "Check HF_ENDPOINT." : "Nothing was committed.");
 }
 
 Json parse_answer(const HttpResponse& response) { return Json::parse(response.body, {.where = response.url}); }
@@ -111,16 +116,16 @@ HttpResponse HubApi::get(const std::string& url) {
 HttpResponse HubApi::post(const std::string& path_or_url, const std::string& body, const std::string& content_type,
                           bool idempotent, std::chrono::seconds silence_limit) {
   const bool is_url = path_or_url.starts_with("http:") || path_or_url.starts_with("https:");
-  return send_with_retries(client_,
-                           {.method = "POST",
-                            .url = is_url ? path_or_url : endpoint() + "/" + path_or_url,
-                            .headers = {"Content-Type: " + content_type, "Accept: " + (content_type.ends_with("+json")
-                                                                                           ? content_type
-                                                                                           : "application/json")},
-                            .body = body,
-                            .idempotent = idempotent,
-                            .silence_limit = silence_limit},
-                           environment_.retry);
+  return send_with_retries(
+      client_,
+      {.method = "POST",
+       .url = is_url ? path_or_url : endpoint() + "/" + path_or_url,
+       .headers = {"Content-Type: " + content_type,
+                   "Accept: " + (content_type.ends_with("+json") ? content_type : "application/json")},
+       .body = body,
+       .idempotent = idempotent,
+       .silence_limit = silence_limit},
+      environment_.retry);
 }
 
 HttpResponse HubApi::post_json(const std::string& path_or_url, const Json& body, bool idempotent) {
@@ -131,8 +136,9 @@ std::string HubApi::commit_of(const HubRepo& repo) {
   const auto response = get(concat(endpoint(), "/", repo.api_path(), "/revision/", url_escape(repo.revision)));
   require_ok(response, repo, "", endpoint());
   const std::string commit = parse_answer(response).at("sha").as_string();
-  require<FormatError>(is_commit(commit), "[hub] ", repo.text(), ": a commit is 40 hexadecimal digits; the server sent \"",
-                       commit, "\". Is ", endpoint(), " a Hugging Face hub?");
+  require<FormatError>(is_commit(commit), "[hub] ", repo.text(),
+                       ": a commit is 40 hexadecimal digits; the server sent \"", commit, "\". Is ", endpoint(),
+                       " a Hugging Face hub?");
   return commit;
 }
 

@@ -51,9 +51,11 @@ class HubApi {
   HttpClient client_;
 };
 
+enum class HubAccess { Read, Write };
+
 // Throws HubError unless the answer is a 2xx. `file` is the one asked for, or "".
-void require_ok(const HttpResponse& response, const HubRepo& repo, const std::string& file,
-                const std::string& endpoint);
+void require_ok(const HttpResponse& response, const HubRepo& repo, const std::string& file, const std::string& endpoint,
+                HubAccess access = HubAccess::Read);
 
 // The body as JSON. FormatError names the URL.
 Json parse_answer(const HttpResponse& response);

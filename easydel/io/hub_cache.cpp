@@ -41,9 +41,7 @@ HubFile tree_entry(const std::string& path, const Json& info) {
 HubCache::HubCache(fs::path root, const HubRepo& repo)
     : root_(std::move(root)), folder_(root_ / repo.folder_name()), lock_folder_(repo.folder_name()) {}
 
-fs::path HubCache::incomplete_blob(const std::string& etag) const {
-  return folder_ / "blobs" / (etag + ".incomplete");
-}
+fs::path HubCache::incomplete_blob(const std::string& etag) const { return folder_ / "blobs" / (etag + ".incomplete"); }
 
 fs::path HubCache::lock(const std::string& etag) const { return root_ / ".locks" / lock_folder_ / (etag + ".lock"); }
 

@@ -116,7 +116,8 @@ class PartialBlob {
 // The size of the whole file by an answer's headers, or -1 when they do not say.
 int64_t announced_size(const HttpResponse& response) {
   const std::string range = response.header("Content-Range");  // "bytes 100-199/200"
-  const std::string text = response.status == 206 ? range.substr(range.find('/') + 1) : response.header("Content-Length");
+  const std::string text =
+      response.status == 206 ? range.substr(range.find('/') + 1) : response.header("Content-Length");
   int64_t size = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
   return error == std::errc() && end == text.data() + text.size() ? size : -1;
@@ -140,8 +141,9 @@ class Fetch {
         if (cannot_resume) blob_.discard();
         try {
           require_ok(response, download_.repo, download_.file.path, api_.endpoint());
-          require<IoError>(blob_.complete(), "[hub] ", describe(concat("ended after ", blob_.size(), " of ",
-                           download_.file.size, " bytes")), " Try again.");
+          require<IoError>(blob_.complete(), "[hub] ",
+                           describe(concat("ended after ", blob_.size(), " of ", download_.file.size, " bytes")),
+                           " Try again.");
         } catch (const IoError&) {
           if (!response.ok() && !cannot_resume && !is_transient(response.status)) throw;
           error = std::current_exception();
@@ -190,8 +192,10 @@ class Fetch {
   void require_size(int64_t size, bool at_least) {
     const int64_t expected = download_.file.size;
     if (size == expected || (at_least && size < expected)) return;
-    fail<FormatError>("[hub] ", describe(concat("must have ", expected, " bytes; the server sends ", at_least
-                      ? "more" : concat(size))), " Try again, or check HF_ENDPOINT.");
+    fail<FormatError>(
+        "[hub] ",
+        describe(concat("must have ", expected, " bytes; the server sends ", at_least ? "more" : concat(size))),
+        " Try again, or check HF_ENDPOINT.");
   }
 
   HubApi& api_;

@@ -36,9 +36,8 @@ fs::path expanded(const std::string& text) {
     std::size_t end = begin;
     while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_')) ++end;
     const bool closed = !braced || (end < text.size() && text[end] == '}');
-    const char* value = text[at] == '$' && end > begin && closed
-                            ? std::getenv(text.substr(begin, end - begin).c_str())
-                            : nullptr;
+    const char* value =
+        text[at] == '$' && end > begin && closed ? std::getenv(text.substr(begin, end - begin).c_str()) : nullptr;
     if (value != nullptr) {
       result += value;
       at = end + (braced ? 1 : 0);
@@ -81,8 +80,8 @@ HubEnvironment read_hub_environment() {
   env.endpoint = variable("HF_ENDPOINT", "https://huggingface.co");
   while (env.endpoint.ends_with('/')) env.endpoint.pop_back();
   env.home = expanded(variable("HF_HOME", variable("XDG_CACHE_HOME", "~/.cache") + "/huggingface"));
-  env.cache = fs::absolute(
-      expanded(variable("HF_HUB_CACHE", variable("HUGGINGFACE_HUB_CACHE", (env.home / "hub").string()))));
+  env.cache =
+      fs::absolute(expanded(variable("HF_HUB_CACHE", variable("HUGGINGFACE_HUB_CACHE", (env.home / "hub").string()))));
   env.token = find_token(env.home);
   env.offline = is_true(variable("HF_HUB_OFFLINE", variable("TRANSFORMERS_OFFLINE")));
   env.progress_bars = !is_true(variable("HF_HUB_DISABLE_PROGRESS_BARS"));

@@ -32,6 +32,9 @@ HubEnvironment read_hub_environment(const Options& options) {
   if (options.token) env.token = *options.token;
   if (options.retry) env.retry = *options.retry;
   env.progress_bars = env.progress_bars && options.progress;
+  require<ConfigError>(env.endpoint.starts_with("http://") || env.endpoint.starts_with("https://"),
+                       "[hub] HF_ENDPOINT must be a URL that begins with http:// or https://; got \"", env.endpoint,
+                       "\".");
   return env;
 }
 

@@ -35,8 +35,13 @@ struct Addition {
   std::string local_oid;   // SHA-256 in LFS, git's SHA-1 otherwise
 };
 
-bool is_left_out(const fs::path& relative) {
-  return std::any_of(relative.begin(), relative.end(), [](const fs::path& part) { return part == ".git" || part == ".cache"; });
+// The first bytes, by which the hub tells text from data.
+std::string read_sample(const Addition& addition) {
+  std::string sample(static_cast<std::size_t>(std::min<int64_t>(addition.size, kSampleSize)), '\0');
+  std::ifstream file(addition.source, std::ios::binary);
+  file.read(sample.data(), static_cast<std::streamsize>(sample.size()));
+  require<IoError>(file.good(), "[hub] cannot read ", addition.source.string(), ": ", errno_text(errno), ".");
+  return sample;
 }
 
 std::vector<Addition> find_files(const fs::path& folder, const PushOptions& options, const HubRepo& repo) {
@@ -47,7 +52,11 @@ std::vector<Addition> find_files(const fs::path& folder, const PushOptions& opti
   for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     const fs::path relative = it->path().lexically_relative(folder);
     std::error_code broken;
-    if (is_left_out(relative) || !fs::is_regular_file(it->path(), broken)) continue;
+    if (relative.filename() == ".git" || relative.filename() == ".cache") {
+      it.disable_recursion_pending();
+      continue;
+    }
+    if (!fs::is_regular_file(it->path(), broken)) continue;
     all.push_back({.path = relative.generic_string(), .size = static_cast<int64_t>(fs::file_size(it->path(), broken))});
   }
   require<IoError>(!error, "[hub] cannot list ", folder.string(), ": ", error.message(), ".");
@@ -79,7 +88,8 @@ class Push {
     for (const Addition& a : additions) {
       if (a.lfs) large.push_back({.path = a.path, .source = a.source, .size = a.size, .sha256 = a.local_oid});
     }
-    if (!large.empty()) upload_lfs_files({.environment = env_, .repo = repo_, .max_workers = options_.max_workers}, large);
+    if (!large.empty())
+      upload_lfs_files({.environment = env_, .repo = repo_, .max_workers = options_.max_workers}, large);
     return commit(additions);
   }
 
@@ -92,7 +102,9 @@ class Push {
     return env;
   }
 
-  void require_done(const HttpResponse& response) const { require_ok(response, repo_, "", api_.endpoint()); }
+  void require_done(const HttpResponse& response) const {
+    require_ok(response, repo_, "", api_.endpoint(), HubAccess::Write);
+  }
 
   void create_repository() {
     const auto slash = repo_.id.find('/');
@@ -130,9 +142,7 @@ class Push {
     std::map<std::string, Addition*> by_path;
     Json body = Json::object();
     for (Addition& a : additions) {
-      std::string sample(static_cast<std::size_t>(std::min<int64_t>(a.size, kSampleSize)), '\0');
-      std::ifstream(a.source, std::ios::binary).read(sample.data(), static_cast<std::streamsize>(sample.size()));
-      files.push_back(Json::object({{"path", a.path}, {"sample", base64_encode(sample)}, {"size", a.size}}));
+      files.push_back(Json::object({{"path", a.path}, {"sample", base64_encode(read_sample(a))}, {"size", a.size}}));
       by_path[a.path] = &a;
       if (a.path == ".gitignore") body["gitIgnore"] = read_file(a.source);
     }
@@ -165,18 +175,16 @@ class Push {
   }
 
   CommitInfo commit(const std::vector<Addition>& additions) {
-    std::string lines = line("header", Json::object({{"summary", options_.commit_message},
-                                                     {"description", options_.commit_description}}));
+    std::string lines = line(
+        "header", Json::object({{"summary", options_.commit_message}, {"description", options_.commit_description}}));
     for (const Addition& a : additions) {
       if (a.lfs) {
-        lines += line("lfsFile", Json::object({{"path", a.path},
-                                               {"algo", "sha256"},
-                                               {"oid", a.local_oid},
-                                               {"size", a.size}}));
+        lines += line("lfsFile",
+                      Json::object({{"path", a.path}, {"algo", "sha256"}, {"oid", a.local_oid}, {"size", a.size}}));
       } else {
-        lines += line("file", Json::object({{"content", base64_encode(read_file(a.source))},
-                                            {"path", a.path},
-                                            {"encoding", "base64"}}));
+        lines += line(
+            "file",
+            Json::object({{"content", base64_encode(read_file(a.source))}, {"path", a.path}, {"encoding", "base64"}}));
       }
     }
     const auto response = api_.post(concat(repo_.api_path(), "/commit/", revision_in_url()), lines,

@@ -102,11 +102,13 @@ bool is_repo_id(std::string_view text) {
 }
 
 HubRepo make_hub_repo(const std::string& id, std::string_view type, const std::string& revision) {
-  require<ConfigError>(is_repo_id(id), "[hub] a repository is \"name\" or \"org/name\", of letters, digits, \"-\", \"_\" "
-                       "and \".\", at most 96 characters; got \"", id, "\".");
+  require<ConfigError>(is_repo_id(id),
+                       "[hub] a repository is \"name\" or \"org/name\", of letters, digits, \"-\", \"_\" "
+                       "and \".\", at most 96 characters; got \"",
+                       id, "\".");
   const auto parts = split(revision, "/");
-  const bool plain = std::none_of(revision.begin(), revision.end(),
-                                  [](unsigned char c) { return c <= ' ' || c == 127 || c == '\\'; });
+  const bool plain =
+      std::none_of(revision.begin(), revision.end(), [](unsigned char c) { return c <= ' ' || c == 127 || c == '\\'; });
   require<ConfigError>(plain && std::none_of(parts.begin(), parts.end(),
                                              [](auto part) { return part.empty() || part == "." || part == ".."; }),
                        "[hub] a revision is a branch, a tag or a commit; got \"", revision, "\".");

@@ -73,7 +73,7 @@ class Uploader {
   }
 
   void check(const Task& task, const HttpResponse& response) const {
-    require_ok(response, upload_.repo, task.file->path, api_.endpoint());
+    require_ok(response, upload_.repo, task.file->path, api_.endpoint(), HubAccess::Write);
   }
 
   [[noreturn]] void malformed(const Task& task, const std::string& what) const {
@@ -81,7 +81,9 @@ class Uploader {
   }
 
   int64_t chunk_size(const Task& task, const Json& value) const {  // the hub writes it as a string
-    const int64_t size = value.is_string() ? std::atoll(value.as_string().c_str()) : value.is_int() ? value.as_int() : 0;
+    const int64_t size = value.is_string() ? std::atoll(value.as_string().c_str())
+                         : value.is_int()  ? value.as_int()
+                                           : 0;
     if (size <= 0) malformed(task, concat("the server asks for parts of ", value.dump(), " bytes"));
     return size;
   }
@@ -116,8 +118,8 @@ class Uploader {
     }
     const int64_t count = (task.file->size + part_size - 1) / part_size;
     if (static_cast<int64_t>(addresses.size()) != count) {
-      malformed(task, concat(task.file->size, " bytes make ", count, " parts of ", part_size, "; the server has places for ",
-                             addresses.size()));
+      malformed(task, concat(task.file->size, " bytes make ", count, " parts of ", part_size,
+                             "; the server has places for ", addresses.size()));
     }
     Json parts = Json::array();
     int64_t number = 0;
@@ -150,7 +152,7 @@ std::vector<Task> ask_for_tasks(HubApi& api, const LfsUpload& upload, std::span<
                                   {"ref", Json::object({{"name", upload.repo.revision}})}});
   const auto response =
       api.post(upload.repo.web_path() + ".git/info/lfs/objects/batch", body.dump(), kLfsJson, /*idempotent=*/true);
-  require_ok(response, upload.repo, "", api.endpoint());
+  require_ok(response, upload.repo, "", api.endpoint(), HubAccess::Write);
   const Json answer = parse_answer(response);
   std::vector<Task> tasks;
   for (const Json& object : answer.at("objects").as_array()) {

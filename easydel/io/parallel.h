@@ -4,15 +4,23 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <functional>
 #include <mutex>
 #include <stop_token>
 #include <thread>
 #include <vector>
 
+#include "easydel/core/error.h"
+
 namespace easydel {
 
-// Each of at most `max_workers` threads calls `make_worker(stop)` once and what it returns with indices 0 … count - 1.
+// Thrown out of a job whose stop token asks for it.
+class Cancelled : public Error {
+ public:
+  Cancelled() : Error("[parallel] cancelled: another job failed.") {}
+};
+
+// Each of at most `max_workers` threads, the caller's among them, calls `make_worker(stop)` once and what it returns
+// with indices 0 … count - 1.
 template <class MakeWorker>
 void for_each_in_parallel(std::size_t count, int max_workers, const MakeWorker& make_worker) {
   std::stop_source stop;
@@ -32,7 +40,8 @@ void for_each_in_parallel(std::size_t count, int max_workers, const MakeWorker& 
   {
     std::vector<std::jthread> threads;
     const auto workers = std::min(count, static_cast<std::size_t>(std::max(1, max_workers)));
-    for (std::size_t i = 0; i < workers; ++i) threads.emplace_back(work);
+    for (std::size_t i = 1; i < workers; ++i) threads.emplace_back(work);
+    work();
   }
   if (first_error) std::rethrow_exception(first_error);
 }

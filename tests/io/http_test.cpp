@@ -3,6 +3,7 @@
 #include "easydel/core/build_info.h"
 #include "easydel/io/http_retry.h"
 #include "easydel/io/hub_api.h"
+#include "easydel/io/parallel.h"
 #include "tests/support/hub_fixture.h"
 
 namespace easydel {
@@ -123,9 +124,9 @@ TEST_F(HttpTest, DoesNotFollowARedirectToAFile) {
 }
 
 TEST_F(HttpTest, RefusesATokenThatWouldBreakTheHeader) {
-  EXPECT_THAT([&] { client("hf_x\r\nX-Evil: 1"); },
-              ThrowsMessage<ConfigError>(
-                  "[http] a token must be printable characters without spaces; the given one is not."));
+  EXPECT_THAT(
+      [&] { client("hf_x\r\nX-Evil: 1"); },
+      ThrowsMessage<ConfigError>("[http] a token must be printable characters without spaces; the given one is not."));
 }
 
 TEST_F(HttpTest, ACutAnswerIsAnErrorWithoutTheQuery) {
@@ -148,7 +149,7 @@ TEST_F(HttpTest, StopsWhenAsked) {
   std::stop_source stop;
   HttpClient http({.trusted_url = endpoint(), .stop = stop.get_token()});
   stop.request_stop();
-  EXPECT_THROW(http.send({.url = endpoint() + "/api/models/org/tiny"}), HttpCancelled);
+  EXPECT_THROW(http.send({.url = endpoint() + "/api/models/org/tiny"}), Cancelled);
   EXPECT_EQ(count("GET", "/"), 0U);
 }
 
@@ -182,10 +183,8 @@ TEST_F(HttpTest, RetriesWhatIsTransientAndNothingElse) {
 }
 
 TEST_F(HttpTest, WaitsAsLongAsTheServerAsks) {
-  fault(Json::object({{"match", "GET /api"},
-                      {"kind", "status"},
-                      {"status", 429},
-                      {"headers", Json::object({{"Retry-After", "1"}})}}));
+  fault(Json::object(
+      {{"match", "GET /api"}, {"kind", "status"}, {"status", 429}, {"headers", Json::object({{"Retry-After", "1"}})}}));
   auto http = client();
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(send_with_retries(http, {.url = endpoint() + "/api/models/org/tiny"}, {.base_delay = 0}).status, 200);
@@ -209,10 +208,11 @@ TEST_F(HttpTest, DoesNotRepeatWhatTheServerMayHaveDone) {
 #else
 
 TEST(Http, SaysWhatToInstall) {
-  EXPECT_THAT([] { HttpClient({}); },
-              ThrowsMessage<NotSupportedError>(
-                  "[http] this build has no libcurl and can reach no server; it reads only what the cache holds. Install "
-                  "libcurl4-openssl-dev, configure and build again."));
+  EXPECT_THAT(
+      [] { HttpClient({}); },
+      ThrowsMessage<NotSupportedError>(
+          "[http] this build has no libcurl and can reach no server; it reads only what the cache holds. Install "
+          "libcurl4-openssl-dev, configure and build again."));
 }
 
 #endif

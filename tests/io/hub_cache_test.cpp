@@ -73,8 +73,9 @@ TEST_F(HubCacheTest, ARefHoldsTheCommitAndNothingElse) {
 
 TEST_F(HubCacheTest, ATreeComesBackAsItWasWritten) {
   EXPECT_EQ(cache_.read_tree(kCommit), std::nullopt);
-  cache_.write_tree(kCommit, {{.path = "a", .size = 3, .blob_id = kSha1},
-                              {.path = "d/b", .size = 1'000, .blob_id = kSha1, .lfs_sha256 = kSha256, .xet_hash = kSha256}});
+  cache_.write_tree(kCommit,
+                    {{.path = "a", .size = 3, .blob_id = kSha1},
+                     {.path = "d/b", .size = 1'000, .blob_id = kSha1, .lfs_sha256 = kSha256, .xet_hash = kSha256}});
   const auto files = cache_.read_tree(kCommit);
   ASSERT_TRUE(files);
   ASSERT_EQ(files->size(), 2U);
@@ -92,7 +93,8 @@ TEST_F(HubCacheTest, ATreeThatIsDamagedOrHostileIsIgnoredWithAWarning) {
     return R"({"format_version": 1, "files": {")" + name + R"(": {"size": 1, "blob_id": ")" + id + "\"}}}";
   };
   const CapturedLog log;
-  for (const std::string& text : {std::string("{"), std::string("[]"), entry("../../x", kSha1), entry("x", "../../y")}) {
+  for (const std::string& text :
+       {std::string("{"), std::string("[]"), entry("../../x", kSha1), entry("x", "../../y")}) {
     write_file_atomically(path, text);
     EXPECT_EQ(cache_.read_tree(kCommit), std::nullopt) << text;
   }
@@ -135,7 +137,7 @@ TEST(FileLockTest, IsExclusiveBetweenThreadsAndFreedAtTheEnd) {
   }
   threads.clear();
   EXPECT_EQ(most, 1);
-  struct stat info {};
+  struct stat info{};
   ASSERT_EQ(::stat((directory / "x.lock").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0664U);
 }

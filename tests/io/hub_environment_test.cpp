@@ -11,7 +11,8 @@ using testing::ThrowsMessage;
 // The fixture clears what the machine may have set.
 class HubEnvironmentTest : public HubTest {
  protected:
-  HubEnvironmentTest() : home_("HOME", "/home/me"), hf_home_("HF_HOME", std::nullopt), cache_("HF_HUB_CACHE", std::nullopt) {}
+  HubEnvironmentTest()
+      : home_("HOME", "/home/me"), hf_home_("HF_HOME", std::nullopt), cache_("HF_HUB_CACHE", std::nullopt) {}
 
  private:
   ScopedVariable home_, hf_home_, cache_;

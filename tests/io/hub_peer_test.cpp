@@ -15,8 +15,9 @@ namespace fs = std::filesystem;
 constexpr const char* kModel = "models/org/tiny";
 const std::vector<std::string> kLoaded = {"config.json", "tokenizer.json", "model-00001-of-00002.safetensors",
                                           "model-00002-of-00002.safetensors"};
-const std::vector<std::string> kAll = {"config.json", "tokenizer.json", "model-00001-of-00002.safetensors",
-                                       "model-00002-of-00002.safetensors", "original/params.json", "README.md"};
+const std::vector<std::string> kAll = {
+    "config.json",          "tokenizer.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
+    "original/params.json", "README.md"};
 
 class HubPeerTest : public HubTest {
  protected:
@@ -61,7 +62,8 @@ TEST_F(HubPeerTest, BothSeeThatASnapshotIsNotComplete) {
   const std::string ours = resolve("org/tiny");
   EXPECT_EQ(peer({"snapshot", "org/tiny", R"({"local_files_only": true})"}).at("error").as_string(),
             "IncompleteSnapshotError");
-  EXPECT_EQ(their_snapshot("org/tiny", R"({"local_files_only": true, "allow_patterns": ["config.json", "model*"]})"), ours);
+  EXPECT_EQ(their_snapshot("org/tiny", R"({"local_files_only": true, "allow_patterns": ["config.json", "model*"]})"),
+            ours);
   EXPECT_EQ(their_snapshot("org/tiny"), ours);  // online they fetch the rest
   EXPECT_EQ(resolve("org/tiny", {.files = {"*"}, .local_files_only = true}).string(), ours);
 }
@@ -85,7 +87,8 @@ TEST_F(HubPeerTest, TheSameBlobsUnderTheSameNames) {
 
 TEST_F(HubPeerTest, ASingleFileOfTheirsIsFoundWithoutAList) {
   const std::string theirs = peer({"file", "org/tiny", "config.json", "{}"}).at("path").as_string();
-  EXPECT_EQ((resolve("org/tiny", {.files = {"config.json"}, .local_files_only = true}) / "config.json").string(), theirs);
+  EXPECT_EQ((resolve("org/tiny", {.files = {"config.json"}, .local_files_only = true}) / "config.json").string(),
+            theirs);
   forget_requests();
   expect_same_files(resolve("org/tiny"), kModel, kLoaded);
   EXPECT_EQ(count("GET", "/config.json"), 0U);

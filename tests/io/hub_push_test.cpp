@@ -41,7 +41,8 @@ class HubPushTest : public HubTest {
 };
 
 TEST_F(HubPushTest, MakesTheRepositoryAndCommitsSmallAndLargeFiles) {
-  const CommitInfo info = upload_folder(folder(), "org/new", {.commit_message = "First", .commit_description = "All of it"});
+  const CommitInfo info =
+      upload_folder(folder(), "org/new", {.commit_message = "First", .commit_description = "All of it"});
   const Json shown = show();
   expect_uploaded(shown.at("files"), {"config.json", "README.md", "sub/empty.bin", "model.safetensors"});
   EXPECT_TRUE(shown.at("files").at("model.safetensors").at("lfs").as_bool());
@@ -124,7 +125,8 @@ TEST_F(HubPushTest, LeavesOutWhatGitWouldNotTake) {
   write("notes.txt", "private");
   upload_folder(folder(), "org/new");
   const Json files = show().at("files");
-  for (const char* name : {".git/config", ".cache/huggingface/x", "notes.txt"}) EXPECT_FALSE(files.contains(name)) << name;
+  for (const char* name : {".git/config", ".cache/huggingface/x", "notes.txt"})
+    EXPECT_FALSE(files.contains(name)) << name;
   expect_uploaded(files, {".gitignore", "config.json"});
 }
 
@@ -176,8 +178,9 @@ TEST_F(HubPushTest, WithoutATemporaryDirectoryTheFilesStayAndOldOnesAreNotSent) 
 
 TEST_F(HubPushTest, NeedsATokenBeforeAnythingIsSaved) {
   bool saved = false;
-  EXPECT_EQ(message_of([&] { push_to_hub("org/new", [&](const fs::path&) { saved = true; }, {.token = ""}); }),
-            "[hub] an upload to model \"org/new\" at \"main\" needs a token that may write. Set HF_TOKEN, or give one.");
+  EXPECT_EQ(
+      message_of([&] { push_to_hub("org/new", [&](const fs::path&) { saved = true; }, {.token = ""}); }),
+      "[hub] an upload to model \"org/new\" at \"main\" needs a token that may write. Set HF_TOKEN, or give one.");
   EXPECT_FALSE(saved);
   const ScopedVariable offline("HF_HUB_OFFLINE", "1");
   EXPECT_EQ(message_of([&] { upload_folder(folder(), "org/new"); }),
@@ -193,29 +196,40 @@ TEST_F(HubPushTest, NamesAFolderThatIsNotThereOrEmpty) {
 }
 
 TEST_F(HubPushTest, ATokenThatMayNotWrite) {
-  EXPECT_EQ(message_of([&] { upload_folder(folder(), "org/new", {.token = "hf_bad"}); }),
-            "[hub] model \"org/new\" at \"main\" is private, gated or does not exist; got 401 (Invalid username or password) "
-            "from " + endpoint() + ". Set HF_TOKEN to a token that may read it, or check the name.");
+  EXPECT_EQ(
+      message_of([&] { upload_folder(folder(), "org/new", {.token = "hf_bad"}); }),
+      "[hub] model \"org/new\" at \"main\" is private, gated or does not exist; got 401 (Invalid username or password) "
+      "from " +
+          endpoint() + ". Set HF_TOKEN to a token that may write to it, or check the name.");
 }
 
 TEST_F(HubPushTest, ALargeFileThatIsRefused) {
   fault(Json::object({{"match", "^lfs "}, {"status", 422}, {"message", "too large"}}));
   EXPECT_EQ(message_of([&] { upload_folder(folder(), "org/new"); }),
-            "[hub] \"model.safetensors\" of model \"org/new\" at \"main\" was refused; got 422 (too large) from " + endpoint() +
-                ".");
+            "[hub] \"model.safetensors\" of model \"org/new\" at \"main\" was refused; got 422 (too large) from " +
+                endpoint() + ".");
   fault(Json::object({{"match", "cdn PUT"}, {"kind", "status"}, {"status", 403}, {"message", "expired"}}));
+  EXPECT_EQ(
+      message_of([&] { upload_folder(folder(), "org/new"); }),
+      "[hub] \"model.safetensors\" of model \"org/new\" at \"main\": the storage refuses it; got 403 (expired) from " +
+          storage() + ". Try again; a firewall may block it.");
+}
+
+TEST_F(HubPushTest, ACommitThatIsRefused) {
+  fault(Json::object({{"match", "POST .*/commit/"}, {"kind", "status"}, {"status", 400}, {"message", "bad metadata"}}));
   EXPECT_EQ(message_of([&] { upload_folder(folder(), "org/new"); }),
-            "[hub] \"model.safetensors\" of model \"org/new\" at \"main\" is forbidden; got 403 (expired) from " + endpoint() +
-                ". Accept its terms at " + endpoint() + "/org/new and set HF_TOKEN to a token of that account.");
+            "[hub] model \"org/new\" at \"main\": the request was refused; got 400 (bad metadata) from " + endpoint() +
+                ". Nothing was committed.");
 }
 
 TEST_F(HubPushTest, AServerThatAsksForImpossibleParts) {
   const auto answer = [&](const std::string& header) {
     const std::string oid = sha256_of_file(folder() / "model.safetensors");
-    fault(Json::object({{"match", "POST .*/batch"},
-                        {"kind", "body"},
-                        {"body", R"({"objects": [{"oid": ")" + oid + R"(", "size": 100000, "actions": {"upload": {"href": ")" +
-                                     endpoint() + R"(/x", "header": )" + header + "}}}]}"}}));
+    fault(Json::object(
+        {{"match", "POST .*/batch"},
+         {"kind", "body"},
+         {"body", R"({"objects": [{"oid": ")" + oid + R"(", "size": 100000, "actions": {"upload": {"href": ")" +
+                      endpoint() + R"(/x", "header": )" + header + "}}}]}"}}));
     return message_of([&] { upload_folder(folder(), "org/new"); });
   };
   const std::string start = "[hub] \"model.safetensors\" of model \"org/new\" at \"main\" cannot be uploaded: ";
@@ -231,7 +245,8 @@ TEST_F(HubPushTest, AServerThatAnswersForOtherFiles) {
   fault(Json::object({{"match", "POST .*/preupload"}, {"kind", "body"}, {"body", R"({"files": []})"}}));
   EXPECT_EQ(message_of([&] { upload_folder(folder(), "org/new"); }),
             "[hub] model \"org/new\" at \"main\": the server answers for 0 of 4 files.");
-  fault(Json::object({{"match", "POST .*/batch"}, {"kind", "body"}, {"body", R"({"objects": [{"oid": "abc", "size": 1}]})"}}));
+  fault(Json::object(
+      {{"match", "POST .*/batch"}, {"kind", "body"}, {"body", R"({"objects": [{"oid": "abc", "size": 1}]})"}}));
   EXPECT_EQ(message_of([&] { upload_folder(folder(), "org/new"); }),
             "[hub] model \"org/new\" at \"main\": the server answers for \"abc\", which was not asked about.");
 }

@@ -23,9 +23,10 @@ TEST(HubRepo, NamesItsFolderAndAddressesAsTheHubDoes) {
 }
 
 TEST(HubRepo, KnowsNamesFromPaths) {
-  for (const char* id : {"gpt2", "org/name", "Foo-BAR_foo.bar123", "a/b.c", "org/_name"}) EXPECT_TRUE(is_repo_id(id)) << id;
-  for (const char* id : {"", "a/b/c", "../x", "a..b", "a--b", "/abs", "org/", "/name", ".hidden", "x.git", "a b", "org/-x",
-                         "org/na\nme", "./x", "~"}) {
+  for (const char* id : {"gpt2", "org/name", "Foo-BAR_foo.bar123", "a/b.c", "org/_name"})
+    EXPECT_TRUE(is_repo_id(id)) << id;
+  for (const char* id : {"", "a/b/c", "../x", "a..b", "a--b", "/abs", "org/", "/name", ".hidden", "x.git", "a b",
+                         "org/-x", "org/na\nme", "./x", "~"}) {
     EXPECT_FALSE(is_repo_id(id)) << id;
   }
   EXPECT_TRUE(is_repo_id(std::string(96, 'a')));
@@ -48,8 +49,8 @@ TEST(HubRepo, SafeFileNamesStayInside) {
   for (const char* name : {"a", "a/b.json", "a b/c", "..a", "a..b/c..", ".gitattributes"}) {
     EXPECT_TRUE(is_safe_file_name(name)) << name;
   }
-  for (const char* name : {"", "..", "../a", "a/../b", "a/..", "/a", "a//b", "a/", "./a", "a\\..\\b", "\\\\host\\x", "C:\\x",
-                           "c:x"}) {
+  for (const char* name :
+       {"", "..", "../a", "a/../b", "a/..", "/a", "a//b", "a/", "./a", "a\\..\\b", "\\\\host\\x", "C:\\x", "c:x"}) {
     EXPECT_FALSE(is_safe_file_name(name)) << name;
   }
   EXPECT_FALSE(is_safe_file_name(std::string_view("a\0b", 3)));
@@ -62,21 +63,23 @@ class SelectFiles : public testing::Test {
     std::vector<HubFile> all;
     for (const auto& name : there) all.push_back({.path = name});
     std::vector<std::string> names;
-    for (const HubFile& file : select_files(all, wanted, make_hub_repo("org/x", type, "main"))) names.push_back(file.path);
+    for (const HubFile& file : select_files(all, wanted, make_hub_repo("org/x", type, "main")))
+      names.push_back(file.path);
     return names;
   }
 };
 
 TEST_F(SelectFiles, TakesWhatALoaderReads) {
-  EXPECT_THAT(select({".gitattributes", "README.md", "config.json", "generation_config.json", "merges.txt",
-                      "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
-                      "model.safetensors.index.json", "consolidated.safetensors", "original/params.json",
-                      "pytorch_model.bin", "tokenizer.model", "chat_template.jinja",
-                      "additional_chat_templates/rag.jinja", "onnx/model.onnx", "model.fp16.safetensors", "tf_model.h5"},
-                     {}),
-              ElementsAre("additional_chat_templates/rag.jinja", "chat_template.jinja", "config.json",
-                          "generation_config.json", "merges.txt", "model-00001-of-00002.safetensors",
-                          "model-00002-of-00002.safetensors", "model.safetensors.index.json", "tokenizer.model"));
+  EXPECT_THAT(
+      select({".gitattributes", "README.md", "config.json", "generation_config.json", "merges.txt",
+              "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json",
+              "consolidated.safetensors", "original/params.json", "pytorch_model.bin", "tokenizer.model",
+              "chat_template.jinja", "additional_chat_templates/rag.jinja", "onnx/model.onnx", "model.fp16.safetensors",
+              "tf_model.h5"},
+             {}),
+      ElementsAre("additional_chat_templates/rag.jinja", "chat_template.jinja", "config.json", "generation_config.json",
+                  "merges.txt", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
+                  "model.safetensors.index.json", "tokenizer.model"));
 }
 
 TEST_F(SelectFiles, TakesPicklesOnlyWithoutSafetensors) {
@@ -90,7 +93,8 @@ TEST_F(SelectFiles, TakesPicklesOnlyWithoutSafetensors) {
 }
 
 TEST_F(SelectFiles, TakesAllOfADataSet) {
-  EXPECT_THAT(select({"README.md", "data/train.parquet"}, {}, "dataset"), ElementsAre("README.md", "data/train.parquet"));
+  EXPECT_THAT(select({"README.md", "data/train.parquet"}, {}, "dataset"),
+              ElementsAre("README.md", "data/train.parquet"));
 }
 
 TEST_F(SelectFiles, PatternsCrossFoldersAndMayOverlap) {
@@ -108,9 +112,10 @@ TEST_F(SelectFiles, SaysWhichNameIsMissingAndWhichIsNear) {
                                      "config.json."));
   EXPECT_THAT([&] { select({}, {"a"}); },
               ThrowsMessage<IoError>("[hub] model \"org/x\" at \"main\" has no file \"a\"; it has 0 files."));
-  EXPECT_THAT([&] { select({"model.onnx", "README.md"}, {}); },
-              ThrowsMessage<IoError>("[hub] model \"org/x\" at \"main\" holds nothing that a model is loaded from, among "
-                                     "2 files. Name the files to fetch: files = {\"*\"} takes all."));
+  EXPECT_THAT(
+      [&] { select({"model.onnx", "README.md"}, {}); },
+      ThrowsMessage<IoError>("[hub] model \"org/x\" at \"main\" holds nothing that a model is loaded from, among "
+                             "2 files. Name the files to fetch: files = {\"*\"} takes all."));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
 #include "easydel/io/hash.h"
+#include "tests/support/file_size_limit.h"
 #include "tests/support/hub_fixture.h"
 
 namespace easydel {
@@ -32,9 +33,10 @@ TEST(Resolve, RefusesWhatIsNeitherADirectoryNorAName) {
   EXPECT_THAT([&] { resolve((directory / "model.gguf").string()); },
               ThrowsMessage<ConfigError>("[hub] " + (directory / "model.gguf").string() +
                                          " is a file; a directory or the name of a repository is needed."));
-  EXPECT_THAT([] { resolve("./not/there"); },
-              ThrowsMessage<ConfigError>("[hub] \"./not/there\" is neither a directory nor the name of a repository, which "
-                                         "is \"org/name\"."));
+  EXPECT_THAT(
+      [] { resolve("./not/there"); },
+      ThrowsMessage<ConfigError>("[hub] \"./not/there\" is neither a directory nor the name of a repository, which "
+                                 "is \"org/name\"."));
 }
 
 #if EASYDEL_HAS_CURL
@@ -55,9 +57,7 @@ class HubDownloadTest : public HubTest {
     add_small_model();
     start();
   }
-  std::string commit() {
-    return command(Json::object({{"do", "show"}, {"repo", kModel}})).at("commit").as_string();
-  }
+  std::string commit() { return command(Json::object({{"do", "show"}, {"repo", kModel}})).at("commit").as_string(); }
   std::string sha256(const std::string& name) { return sha256_of_file(fixture(kModel) / name); }
   void fault_on(const std::string& match, Json more) {
     more["match"] = match;
@@ -74,14 +74,15 @@ TEST_F(HubDownloadTest, BringsWhatALoaderReadsInTheLayoutOfHuggingFace) {
   EXPECT_FALSE(fs::exists(snapshot / "README.md"));
   EXPECT_FALSE(fs::exists(snapshot / "original"));
   EXPECT_EQ(read_file(repo_cache() / "refs/main"), commit());
-  EXPECT_THAT(names_in(repo_cache() / "blobs"),
-              UnorderedElementsAre(git_blob_hash(read_file(fixture(kModel) / "config.json")),
-                                   git_blob_hash(read_file(fixture(kModel) / "tokenizer.json")),
-                                   sha256("model-00001-of-00002.safetensors"),
-                                   sha256("model-00002-of-00002.safetensors")));
+  EXPECT_THAT(
+      names_in(repo_cache() / "blobs"),
+      UnorderedElementsAre(git_blob_hash(read_file(fixture(kModel) / "config.json")),
+                           git_blob_hash(read_file(fixture(kModel) / "tokenizer.json")),
+                           sha256("model-00001-of-00002.safetensors"), sha256("model-00002-of-00002.safetensors")));
   EXPECT_EQ(fs::read_symlink(snapshot / "config.json"),
             "../../blobs/" + git_blob_hash(read_file(fixture(kModel) / "config.json")));
-  EXPECT_TRUE(fs::exists(cache() / ".locks/models--org--tiny" / (sha256("model-00001-of-00002.safetensors") + ".lock")));
+  EXPECT_TRUE(
+      fs::exists(cache() / ".locks/models--org--tiny" / (sha256("model-00001-of-00002.safetensors") + ".lock")));
   EXPECT_TRUE(fs::exists(cache() / "CACHEDIR.TAG"));
 }
 
@@ -107,7 +108,8 @@ TEST_F(HubDownloadTest, ReadsAListOfManyPages) {
 TEST_F(HubDownloadTest, FindsDataSetsAndRevisions) {
   add_file("datasets/org/data", "train.jsonl", "{}\n");
   add_file("next", "config.json", "{\"version\": 2}");
-  command(Json::object({{"do", "load"}, {"repo", "datasets/org/data"}, {"folder", fixture("datasets/org/data").string()}}));
+  command(
+      Json::object({{"do", "load"}, {"repo", "datasets/org/data"}, {"folder", fixture("datasets/org/data").string()}}));
   command(Json::object({{"do", "load"}, {"repo", kModel}, {"folder", fixture("next").string()}, {"branch", "a/b"}}));
   EXPECT_EQ(read_file(resolve("org/data", {.repo_type = "dataset"}) / "train.jsonl"), "{}\n");
   EXPECT_TRUE(fs::exists(cache() / "datasets--org--data/refs/main"));
@@ -146,12 +148,13 @@ TEST_F(HubDownloadTest, DamagedBlobsAreFetchedAgain) {
 
 TEST_F(HubDownloadTest, WorksOnACacheThatCannotBeWritten) {
   resolve("org/tiny");
-  fs::permissions(repo_cache(), fs::perms::owner_read | fs::perms::owner_exec);
-  fs::permissions(repo_cache() / "refs", fs::perms::owner_read | fs::perms::owner_exec);
-  fs::remove(repo_cache() / "refs/never");
+  for (const char* name : {"refs", "trees", ".no_exist"}) {  // not even root writes into these now
+    fs::remove_all(repo_cache() / name);
+    write_file_atomically(repo_cache() / name, "");
+  }
   expect_same_files(resolve("org/tiny"), kModel, kLoaded);
-  fs::permissions(repo_cache() / "refs", fs::perms::owner_all);
-  fs::permissions(repo_cache(), fs::perms::owner_all);
+  EXPECT_THAT(message_of([] { resolve("org/tiny", {.files = {"vocab.txt"}}); }),
+              StartsWith("[hub] model \"org/tiny\" at \"main\" has no file \"vocab.txt\""));
 }
 
 // What goes wrong on the way -----------------------------------------------------------------------------------------
@@ -219,11 +222,12 @@ TEST_F(HubDownloadTest, FetchesOnceMoreWhenTheHashIsWrong) {
   fault_on("hub GET .*config.json", Json::object({{"kind", "corrupt"}}));
   expect_same_files(resolve("org/tiny", {.files = {"config.json", "model-00001-of-00002.safetensors"}}), kModel,
                     {"config.json", "model-00001-of-00002.safetensors"});
-  EXPECT_THAT(log.warnings(),
-              UnorderedElementsAre("[hub] \"config.json\" of model \"org/tiny\" at \"main\" came with a wrong hash; it is "
-                                   "fetched once more.",
-                                   "[hub] \"model-00001-of-00002.safetensors\" of model \"org/tiny\" at \"main\" came with "
-                                   "a wrong hash; it is fetched once more."));
+  EXPECT_THAT(
+      log.warnings(),
+      UnorderedElementsAre("[hub] \"config.json\" of model \"org/tiny\" at \"main\" came with a wrong hash; it is "
+                           "fetched once more.",
+                           "[hub] \"model-00001-of-00002.safetensors\" of model \"org/tiny\" at \"main\" came with "
+                           "a wrong hash; it is fetched once more."));
 }
 
 TEST_F(HubDownloadTest, RefusesAHashThatStaysWrong) {
@@ -233,17 +237,17 @@ TEST_F(HubDownloadTest, RefusesAHashThatStaysWrong) {
   wrong[0] ^= 1;
   fault_on("cdn GET", Json::object({{"kind", "corrupt"}, {"times", -1}}));
   EXPECT_THAT([&] { resolve("org/tiny", {.files = {name}}); },
-              ThrowsMessage<FormatError>("[hub] \"" + name + "\" of model \"org/tiny\" at \"main\" must have the SHA-256 " +
-                                         sha256(name) + "; what came has " + sha256_hex(wrong) +
-                                         ". Try again, or check HF_ENDPOINT."));
+              ThrowsMessage<FormatError>(
+                  "[hub] \"" + name + "\" of model \"org/tiny\" at \"main\" must have the SHA-256 " + sha256(name) +
+                  "; what came has " + sha256_hex(wrong) + ". Try again, or check HF_ENDPOINT."));
   std::string config = read_file(fixture(kModel) / "config.json");
   const std::string right = git_blob_hash(config);
   config[0] ^= 1;
   fault_on("hub GET .*config.json", Json::object({{"kind", "corrupt"}, {"times", -1}}));
   EXPECT_THAT([&] { resolve("org/tiny", {.files = {"config.json"}}); },
-              ThrowsMessage<FormatError>("[hub] \"config.json\" of model \"org/tiny\" at \"main\" must have the git SHA-1 " +
-                                         right + "; what came has " + git_blob_hash(config) +
-                                         ". Try again, or check HF_ENDPOINT."));
+              ThrowsMessage<FormatError>(
+                  "[hub] \"config.json\" of model \"org/tiny\" at \"main\" must have the git SHA-1 " + right +
+                  "; what came has " + git_blob_hash(config) + ". Try again, or check HF_ENDPOINT."));
   EXPECT_FALSE(fs::exists(repo_cache() / "snapshots" / commit() / name));
   forget_requests();
   expect_same_files(resolve("org/tiny"), kModel, kLoaded);  // nothing is left that would break this
@@ -265,8 +269,9 @@ TEST_F(HubDownloadTest, RefusesAnotherRangeThanItAskedFor) {
   fault_on("cdn GET", Json::object({{"kind", "cut"}, {"after", 100'000}}));
   fault_on("cdn GET", Json::object({{"kind", "wrong_range"}}));
   EXPECT_EQ(message_of([&] { resolve("org/tiny", {.files = {name}}); }),
-            "[hub] \"" + name + "\" of model \"org/tiny\" at \"main\" was asked for from byte 100000; the server sent bytes "
-                                "0-299999/300000.");
+            "[hub] \"" + name +
+                "\" of model \"org/tiny\" at \"main\" was asked for from byte 100000; the server sent bytes "
+                "0-299999/300000.");
   expect_same_files(resolve("org/tiny", {.files = {name}}), kModel, {name});
 }
 
@@ -292,7 +297,8 @@ TEST_F(HubDownloadTest, PrivateWithoutAToken) {
   set_repo(kModel, Json::object({{"private", true}}));
   EXPECT_EQ(message_of([] { resolve("org/tiny"); }),
             "[hub] model \"org/tiny\" at \"main\" is private, gated or does not exist; got 401 (Invalid username or "
-            "password)" + from() + "Set HF_TOKEN to a token that may read it, or check the name.");
+            "password)" +
+                from() + "Set HF_TOKEN to a token that may read it, or check the name.");
   const ScopedVariable token("HF_TOKEN", "hf_good");
   expect_same_files(resolve("org/tiny"), kModel, kLoaded);
 }
@@ -300,14 +306,16 @@ TEST_F(HubDownloadTest, PrivateWithoutAToken) {
 TEST_F(HubDownloadTest, AWrongToken) {
   EXPECT_EQ(message_of([] { resolve("org/tiny", {.token = "hf_bad"}); }),
             "[hub] model \"org/tiny\" at \"main\" is private, gated or does not exist; got 401 (Invalid credentials in "
-            "Authorization header)" + from() + "Set HF_TOKEN to a token that may read it, or check the name.");
+            "Authorization header)" +
+                from() + "Set HF_TOKEN to a token that may read it, or check the name.");
 }
 
 TEST_F(HubDownloadTest, Gated) {
   set_repo(kModel, Json::object({{"gated", "manual"}}));
   EXPECT_EQ(message_of([] { resolve("org/tiny", {.files = {"config.json"}}); }),
             "[hub] \"config.json\" of model \"org/tiny\" at \"main\" is gated; got 403 (Access to this repository is "
-            "restricted)" + from() + "Accept its terms at " + endpoint() +
+            "restricted)" +
+                from() + "Accept its terms at " + endpoint() +
                 "/org/tiny and set HF_TOKEN to a token of that account.");
 }
 
@@ -324,17 +332,53 @@ TEST_F(HubDownloadTest, NoSuchRevision) {
 }
 
 TEST_F(HubDownloadTest, NoSuchFile) {
-  EXPECT_EQ(message_of([] { resolve("org/tiny", {.files = {"vocab.txt"}}); }),
-            "[hub] model \"org/tiny\" at \"main\" has no file \"vocab.txt\"; it has 6 files: README.md, config.json, "
-            "model-00001-of-00002.safetensors, model-00002-of-00002.safetensors, original/params.json, tokenizer.json.");
+  EXPECT_EQ(
+      message_of([] { resolve("org/tiny", {.files = {"vocab.txt"}}); }),
+      "[hub] model \"org/tiny\" at \"main\" has no file \"vocab.txt\"; it has 6 files: README.md, config.json, "
+      "model-00001-of-00002.safetensors, model-00002-of-00002.safetensors, original/params.json, tokenizer.json.");
   EXPECT_TRUE(fs::is_regular_file(repo_cache() / ".no_exist" / commit() / "vocab.txt"));
 }
 
 TEST_F(HubDownloadTest, AFileThatIsListedAndNotThere) {
   fault_on("hub GET .*config.json", Json::object({{"kind", "status"}, {"status", 404}, {"code", "EntryNotFound"}}));
   EXPECT_EQ(message_of([] { resolve("org/tiny", {.files = {"config.json"}}); }),
-            "[hub] model \"org/tiny\" at \"main\" has no file \"config.json\"; got 404" + from() + "Look at " + endpoint() +
-                "/org/tiny.");
+            "[hub] model \"org/tiny\" at \"main\" has no file \"config.json\"; got 404" + from() + "Look at " +
+                endpoint() + "/org/tiny.");
+}
+
+TEST_F(HubDownloadTest, Forbidden) {
+  fault_on("GET .*/revision/", Json::object({{"kind", "status"}, {"status", 403}, {"message", "wrong scope"}}));
+  EXPECT_EQ(message_of([] { resolve("org/tiny"); }),
+            "[hub] model \"org/tiny\" at \"main\" is forbidden; got 403 (wrong scope)" + from() +
+                "Set HF_TOKEN to a token that may read it.");
+}
+
+TEST_F(HubDownloadTest, AStorageThatRefuses) {
+  fault_on("cdn GET", Json::object({{"kind", "status"}, {"status", 403}}));
+  EXPECT_EQ(
+      message_of([] { resolve("org/tiny", {.files = {"model-00001-of-00002.safetensors"}}); }),
+      "[hub] \"model-00001-of-00002.safetensors\" of model \"org/tiny\" at \"main\": the storage refuses it; got 403 "
+      "from " +
+          storage() + ". Try again; a firewall may block it.");
+}
+
+TEST_F(HubDownloadTest, AnEndpointThatIsNone) {
+  EXPECT_EQ(message_of([] { resolve("org/tiny", {.endpoint = "hub.example"}); }),
+            "[hub] HF_ENDPOINT must be a URL that begins with http:// or https://; got \"hub.example\".");
+}
+
+TEST_F(HubDownloadTest, AFullDiskKeepsWhatCame) {
+  const std::string name = "model-00001-of-00002.safetensors";
+  const fs::path partial = repo_cache() / "blobs" / (sha256(name) + ".incomplete");
+  {
+    const FileSizeLimit full(100'000);
+    EXPECT_EQ(message_of([&] { resolve("org/tiny", {.files = {name}}); }),
+              "[hub] cannot write " + partial.string() +
+                  " after 100000 bytes: File too large. What is there is kept, and the next try goes on from it.");
+  }
+  forget_requests();
+  expect_same_files(resolve("org/tiny", {.files = {name}}), kModel, {name});
+  EXPECT_EQ(requests("GET", "/blob/").at(0).at("range").as_string(), "bytes=100000-");
 }
 
 TEST_F(HubDownloadTest, TooManyRequests) {
@@ -346,10 +390,13 @@ TEST_F(HubDownloadTest, TooManyRequests) {
 }
 
 TEST_F(HubDownloadTest, AServerThatFails) {
-  fault_on("cdn GET", Json::object({{"kind", "status"}, {"status", 500}, {"message", "out\nof order\x1b[31m"}, {"times", -1}}));
+  fault_on("cdn GET",
+           Json::object({{"kind", "status"}, {"status", 500}, {"message", "out\nof order\x1b[31m"}, {"times", -1}}));
   EXPECT_EQ(message_of([] { resolve("org/tiny", {.files = {"model-00001-of-00002.safetensors"}}); }),
-            "[hub] \"model-00001-of-00002.safetensors\" of model \"org/tiny\" at \"main\": the server failed; got 500 (out of "
-            "order [31m)" + from() + "Try again later.");
+            "[hub] \"model-00001-of-00002.safetensors\" of model \"org/tiny\" at \"main\": the server failed; got 500 "
+            "(out of "
+            "order [31m) from " +
+                storage() + ". Try again later.");
 }
 
 TEST_F(HubDownloadTest, AnyOtherStatus) {
@@ -371,39 +418,42 @@ TEST_F(HubDownloadTest, AServerThatIsNoHub) {
   fault_on("GET .*/revision/", Json::object({{"kind", "body"}, {"body", "<html>"}, {"times", 1}}));
   EXPECT_THAT(message_of([] { resolve("org/tiny"); }), HasSubstr("/api/models/org/tiny/revision/main"));
   fault_on("GET .*/revision/", Json::object({{"kind", "body"}, {"body", "{\"sha\": \"../../x\"}"}}));
-  EXPECT_EQ(message_of([] { resolve("org/tiny"); }),
-            "[hub] model \"org/tiny\" at \"main\": a commit is 40 hexadecimal digits; the server sent \"../../x\". Is " +
-                endpoint() + " a Hugging Face hub?");
+  EXPECT_EQ(
+      message_of([] { resolve("org/tiny"); }),
+      "[hub] model \"org/tiny\" at \"main\": a commit is 40 hexadecimal digits; the server sent \"../../x\". Is " +
+          endpoint() + " a Hugging Face hub?");
 }
 
 TEST_F(HubDownloadTest, RefusesNamesThatClimbOut) {
   const std::string sha(40, 'a');
   for (const char* name : {"../../../evil", "/etc/evil", "a/../../evil", "a\\..\\evil"}) {
-    set_repo(kModel, Json::object({{"extra_entries", Json::array({Json::object({{"type", "file"},
-                                                                               {"path", name},
-                                                                               {"size", 1},
-                                                                               {"oid", sha}})})}}));
+    set_repo(
+        kModel,
+        Json::object({{"extra_entries",
+                       Json::array({Json::object({{"type", "file"}, {"path", name}, {"size", 1}, {"oid", sha}})})}}));
     EXPECT_EQ(message_of([] { resolve("org/tiny", {.files = {"*"}}); }),
               std::string("[hub] model \"org/tiny\" at \"main\" lists a file that is not inside it: \"") + name +
                   "\". Nothing was downloaded.");
   }
   EXPECT_EQ(count("GET", "/resolve/"), 0U);
-  set_repo(kModel, Json::object({{"extra_entries", Json::array({Json::object({{"type", "file"},
-                                                                             {"path", "x"},
-                                                                             {"size", 1},
-                                                                             {"oid", "../../evil"}})})}}));
-  EXPECT_EQ(message_of([] { resolve("org/tiny"); }),
-            "[hub] model \"org/tiny\" at \"main\" lists \"x\" without a proper hash or size; got oid \"../../evil\" and size "
-            "1.");
+  set_repo(kModel,
+           Json::object(
+               {{"extra_entries",
+                 Json::array({Json::object({{"type", "file"}, {"path", "x"}, {"size", 1}, {"oid", "../../evil"}})})}}));
+  EXPECT_EQ(
+      message_of([] { resolve("org/tiny"); }),
+      "[hub] model \"org/tiny\" at \"main\" lists \"x\" without a proper hash or size; got oid \"../../evil\" and size "
+      "1.");
 }
 
 TEST_F(HubDownloadTest, RefusesAListThatGoesOnElsewhere) {
   fault_on("GET .*/tree/", Json::object({{"kind", "redirect"}, {"status", 200}, {"location", "x"}}));
   EXPECT_THAT(message_of([] { resolve("org/tiny"); }), HasSubstr("/tree/"));  // an empty body is no list
   set_server(Json::object({{"page_size", 2}, {"endpoint", "http://127.0.0.1:1"}}));
-  EXPECT_THAT(message_of([] { resolve("org/tiny"); }),
-              StartsWith("[hub] model \"org/tiny\" at \"main\": the list of files does not end, or goes on at another server: "
-                         "http://127.0.0.1:1/api/models/org/tiny/tree/"));
+  EXPECT_THAT(
+      message_of([] { resolve("org/tiny"); }),
+      StartsWith("[hub] model \"org/tiny\" at \"main\": the list of files does not end, or goes on at another server: "
+                 "http://127.0.0.1:1/api/models/org/tiny/tree/"));
 }
 
 TEST_F(HubDownloadTest, ACacheThatCannotBeMade) {
@@ -427,12 +477,14 @@ TEST_F(HubDownloadTest, OfflineUsesTheCacheAndAsksNobody) {
 
 TEST_F(HubDownloadTest, OfflineSaysWhatWasLookedForAndWhere) {
   const std::string advice =
-      " Nothing is downloaded, since HF_HUB_OFFLINE is set. Unset it, or download on a machine that has a connection and "
+      " Nothing is downloaded, since HF_HUB_OFFLINE is set. Unset it, or download on a machine that has a connection "
+      "and "
       "copy the cache.";
   {
     const ScopedVariable offline("HF_HUB_OFFLINE", "1");
-    EXPECT_EQ(message_of([] { resolve("org/tiny"); }), "[hub] model \"org/tiny\" at \"main\" is not in the cache; looked for " +
-                                                           (repo_cache() / "refs/main").string() + "." + advice);
+    EXPECT_EQ(message_of([] { resolve("org/tiny"); }),
+              "[hub] model \"org/tiny\" at \"main\" is not in the cache; looked for " +
+                  (repo_cache() / "refs/main").string() + "." + advice);
     EXPECT_EQ(message_of([] { resolve("org/tiny", {.revision = std::string(40, 'a')}); }),
               "[hub] model \"org/tiny\" at \"" + std::string(40, 'a') + "\" is not in the cache; looked for " +
                   (repo_cache() / "snapshots" / std::string(40, 'a')).string() + "." + advice);
@@ -440,13 +492,15 @@ TEST_F(HubDownloadTest, OfflineSaysWhatWasLookedForAndWhere) {
   resolve("org/tiny", {.files = {"config.json"}});
   message_of([] { resolve("org/tiny", {.files = {"vocab.txt"}}); });
   const ScopedVariable offline("HF_HUB_OFFLINE", "1");
-  EXPECT_EQ(message_of([] { resolve("org/tiny"); }),
-            "[hub] model \"org/tiny\" at \"main\" is not complete in the cache; " +
-                (repo_cache() / "snapshots" / commit()).string() +
-                " lacks 3 of 4 files: model-00001-of-00002.safetensors, model-00002-of-00002.safetensors, tokenizer.json." +
-                advice);
+  EXPECT_EQ(
+      message_of([] { resolve("org/tiny"); }),
+      "[hub] model \"org/tiny\" at \"main\" is not complete in the cache; " +
+          (repo_cache() / "snapshots" / commit()).string() +
+          " lacks 3 of 4 files: model-00001-of-00002.safetensors, model-00002-of-00002.safetensors, tokenizer.json." +
+          advice);
   EXPECT_EQ(message_of([] { resolve("org/tiny", {.files = {"vocab.txt"}}); }),
-            "[hub] model \"org/tiny\" at \"main\" has no file \"vocab.txt\"; so the hub said when it was last asked." + advice);
+            "[hub] model \"org/tiny\" at \"main\" has no file \"vocab.txt\"; so the hub said when it was last asked." +
+                advice);
   EXPECT_EQ(message_of([] { resolve("org/tiny", {.files = {"tokenizer.json"}, .local_files_only = true}); }),
             "[hub] model \"org/tiny\" at \"main\" is not complete in the cache; " +
                 (repo_cache() / "snapshots" / commit()).string() +
@@ -499,10 +553,11 @@ TEST_F(HubDownloadTest, EmptyFilesAndOddNamesArrive) {
 class WithoutCurl : public HubTest {};
 
 TEST_F(WithoutCurl, SaysWhatToInstallAndStillReadsTheCache) {
-  EXPECT_EQ(message_of([] { resolve("org/tiny"); }),
-            "[hub] model \"org/tiny\" at \"main\" is not in " + cache().string() +
-                ". [http] this build has no libcurl and can reach no server; it reads only what the cache holds. Install "
-                "libcurl4-openssl-dev, configure and build again.");
+  EXPECT_EQ(
+      message_of([] { resolve("org/tiny"); }),
+      "[hub] model \"org/tiny\" at \"main\" is not in " + cache().string() +
+          ". [http] this build has no libcurl and can reach no server; it reads only what the cache holds. Install "
+          "libcurl4-openssl-dev, configure and build again.");
   const std::string commit(40, 'c');
   fs::create_directories(repo_cache() / "refs");
   fs::create_directories(repo_cache() / "snapshots" / commit);

@@ -2,8 +2,8 @@
 
     hub_server.py DIRECTORY        DIRECTORY/models/org/name/... and DIRECTORY/datasets/org/name/...
 
-It listens on two free ports of 127.0.0.1, the hub and its storage, prints one line of JSON with both addresses, and then
-answers one line of JSON on standard output for each on standard input. It ends when standard input does.
+It listens on two free ports of 127.0.0.1, the hub and its storage, prints one line of JSON with both addresses, and
+then answers one line of JSON on standard output for each on standard input. It ends when standard input does.
 """
 
 import base64
@@ -116,7 +116,8 @@ class Hub:
                 case "show":
                     repo = self.repos[request["repo"]]
                     sha = repo.find(request.get("revision", "main"))
-                    files = {n: {"sha256": b.sha256, "size": b.size, "lfs": b.lfs} for n, b in repo.commits[sha].items()}
+                    files = {name: {"sha256": blob.sha256, "size": blob.size, "lfs": blob.lfs}
+                             for name, blob in repo.commits[sha].items()}
                     return {"commit": sha, "message": repo.messages[sha], "private": repo.private, "files": files,
                             "branches": sorted(repo.branches), "commits": len(repo.commits)}
         return {}
@@ -224,7 +225,8 @@ class Handler(BaseHTTPRequestHandler):
             headers = headers | {"Content-Range": f"bytes {begin}-{blob.size - 1}/{blob.size}"}
         if self.fault.get("kind") == "wrong_range":
             headers["Content-Range"] = f"bytes 0-{blob.size - 1}/{blob.size}"
-        self.answer(blob.content[begin:], status=206 if begin else 200, headers=headers, kind="application/octet-stream")
+        self.answer(blob.content[begin:], status=206 if begin else 200, headers=headers,
+                    kind="application/octet-stream")
 
     # The hub ------------------------------------------------------------------------------------------------------
 
@@ -297,7 +299,8 @@ class Handler(BaseHTTPRequestHandler):
         end = begin + self.hub.page_size
         headers = {}
         if end < len(entries):
-            headers["Link"] = f'<{self.hub.endpoint}{urllib.parse.urlsplit(self.path).path}?recursive=true&cursor={end}>; rel="next"'
+            path = urllib.parse.urlsplit(self.path).path
+            headers["Link"] = f'<{self.hub.endpoint}{path}?recursive=true&cursor={end}>; rel="next"'
         self.json(entries[begin:end], headers=headers)
 
     def resolve(self, key, revision, path):

@@ -21,7 +21,7 @@ class ChildProcess {
   void write_line(const std::string& line);
   std::string read_line(std::chrono::seconds timeout = std::chrono::seconds(30));  // throws when none comes
   std::string read_all(std::chrono::seconds timeout = std::chrono::seconds(60));   // until the output ends
-  int wait(std::chrono::seconds timeout = std::chrono::seconds(60));  // the exit code, or 128 + the signal
+  int wait(std::chrono::seconds timeout = std::chrono::seconds(60));               // the exit code, or 128 + the signal
 
  private:
   bool read_more(std::chrono::steady_clock::time_point deadline);

@@ -55,7 +55,9 @@ class HubTest : public testing::Test {
   void set_server(Json values);
   void set_repo(const std::string& repo, Json values);
   Json requests(const std::string& method, const std::string& path_part, const std::string& role = "");
-  std::size_t count(const std::string& method, const std::string& path_part) { return requests(method, path_part).size(); }
+  std::size_t count(const std::string& method, const std::string& path_part) {
+    return requests(method, path_part).size();
+  }
   void forget_requests();
 
   const std::string& endpoint() const { return endpoint_; }
