@@ -17,8 +17,7 @@ std::unique_ptr<BaseConfig> AutoConfig::from_dict(const Json& json, const Config
   return config;
 }
 
-std::unique_ptr<BaseConfig> AutoConfig::from_pretrained(const std::string& name_or_path,
-                                                        const ConfigOptions& options) {
+std::unique_ptr<BaseConfig> AutoConfig::from_pretrained(const std::string& name_or_path, const ConfigOptions& options) {
   const ConfigFile file = load_config_file(name_or_path, options);
   auto config = from_dict(file.json, options, file.path);
   config->name_or_path = name_or_path;

@@ -76,8 +76,8 @@ void BaseConfig::save_pretrained(const std::filesystem::path& directory) const {
   const std::string text = to_json_string();
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  require<IoError>(!error, "[save_pretrained] ", directory.string(), " must be a directory that can be made; got: ",
-                   error.message(), ".");
+  require<IoError>(!error, "[save_pretrained] ", directory.string(),
+                   " must be a directory that can be made; got: ", error.message(), ".");
   write_file_atomically(directory / "config.json", text);
 }
 
@@ -101,10 +101,11 @@ void BaseConfig::validate() const {
                                                   "multi_label_classification"};
   require<ConfigError>(!problem_type || kProblems.contains(*problem_type), where,
                        "problem_type must be one of regression, single_label_classification, "
-                       "multi_label_classification; got \"", problem_type.value_or(""), "\".");
+                       "multi_label_classification; got \"",
+                       problem_type.value_or(""), "\".");
   require<ConfigError>(problem_type != "single_label_classification" || num_labels() > 1, where,
-                       "problem_type \"single_label_classification\" must have more than one label; got ",
-                       num_labels(), ". One output is a regression.");
+                       "problem_type \"single_label_classification\" must have more than one label; got ", num_labels(),
+                       ". One output is a regression.");
 }
 
 bool operator==(const BaseConfig& a, const BaseConfig& b) {
@@ -115,7 +116,8 @@ bool operator==(const BaseConfig& a, const BaseConfig& b) {
     if (!(fields_a[i].value == fields_b[i].value)) return false;
   }
   const auto custom = a.custom_arguments();
-  return custom.size() == b.custom_arguments().size() && std::all_of(custom.begin(), custom.end(), [&](const auto& key) {
+  return custom.size() == b.custom_arguments().size() &&
+         std::all_of(custom.begin(), custom.end(), [&](const auto& key) {
            const Json* other = b.source_.find(key);
            return other && *other == a.source_.at(key);
          });

@@ -48,9 +48,9 @@ BaseConfig::RopeFunction BaseConfig::get_basic_rope(const RopeOptions& options) 
   const RopeFrequencies fixed = frequencies(*this, options, max_position_embeddings);
   return [=](const at::Tensor& q, const at::Tensor& k, const at::Tensor& positions) {
     const bool measure = by_length && positions.numel() > 0;
-    const auto table = operations::rope_table(
-        measure ? frequencies(*config, options, positions.max().item<int64_t>() + 1) : fixed, positions,
-        q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+    const auto table =
+        operations::rope_table(measure ? frequencies(*config, options, positions.max().item<int64_t>() + 1) : fixed,
+                               positions, q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
     auto [rotated_q, rotated_k] = operations::apply_rotary(q, k, table, style);
     if (!options.dtype) return std::pair(rotated_q, rotated_k);
     return std::pair(rotated_q.to(*options.dtype), rotated_k.to(*options.dtype));
@@ -58,8 +58,7 @@ BaseConfig::RopeFunction BaseConfig::get_basic_rope(const RopeOptions& options) 
 }
 
 at::Tensor BaseConfig::get_basic_causal_mask(std::optional<int64_t> length) const {
-  const int64_t size =
-      length.value_or(attention.mask_max_position_embeddings.value_or(max_position_embeddings));
+  const int64_t size = length.value_or(attention.mask_max_position_embeddings.value_or(max_position_embeddings));
   return MaskInfo{}.to_bool(size, size, at::kCPU);
 }
 

@@ -7,10 +7,17 @@
 #include "easydel/operations/checkpoint.h"
 
 namespace easydel {
+namespace {
+
+constexpr int64_t kLimit = int64_t{1} << 31;  // the product of two sizes still fits into 64 bits
+
+}  // namespace
 
 void ConfigCheck::at_least(const char* key, std::optional<int64_t> value, int64_t least) const {
   require<ConfigError>(value.value_or(least) >= least, where_, key, " must be at least ", least, "; got ",
                        value.value_or(least), ".");
+  require<ConfigError>(value.value_or(least) < kLimit, where_, key, " must be below 2^31; got ", value.value_or(least),
+                       ".");
 }
 
 void ConfigCheck::above_zero(const char* key, double value) const {
@@ -44,8 +51,10 @@ void ConfigCheck::activation(const char* key, const std::string& name) const {
 void ConfigCheck::operations() const {
   const auto mechanisms = easydel::operations::attention_names();
   one_of("attn_mechanism", config_.attention.mechanism, mechanisms);
-  if (config_.attention.decode_mechanism) one_of("decode_attn_mechanism", *config_.attention.decode_mechanism, mechanisms);
-  one_of("gradient_checkpointing", config_.memory.gradient_checkpointing, easydel::operations::checkpoint_policy_names());
+  if (config_.attention.decode_mechanism)
+    one_of("decode_attn_mechanism", *config_.attention.decode_mechanism, mechanisms);
+  one_of("gradient_checkpointing", config_.memory.gradient_checkpointing,
+         easydel::operations::checkpoint_policy_names());
   easydel::operations::CheckpointPolicy(config_.memory.gradient_checkpointing,
                                         config_.memory.gradient_checkpointing_targets);  // asks for missing targets
 }

@@ -15,7 +15,8 @@ class ConfigCheck {
  public:
   explicit ConfigCheck(const BaseConfig& config) : config_(config), where_("[" + config.class_name() + "] ") {}
 
-  void at_least(const char* key, std::optional<int64_t> value, int64_t least) const;  // passes without a value
+  // Also below 2^31, so that products of two sizes fit. Passes without a value.
+  void at_least(const char* key, std::optional<int64_t> value, int64_t least) const;
   void above_zero(const char* key, double value) const;
   void between_zero_and_one(const char* key, double value) const;
   void multiple(const char* key, int64_t value, const char* of_key, int64_t of) const;

@@ -16,8 +16,10 @@ Json with_changes(const Json& read, const Json& before, const Json& now) {
   for (const auto& [key, value] : read.as_object()) {
     const Json* old_value = before.find(key);
     const Json* new_value = now.find(key);
-    if (new_value) result[key] = old_value && *old_value == *new_value ? value : *new_value;
-    else if (!old_value) result[key] = value;
+    if (new_value)
+      result[key] = old_value && *old_value == *new_value ? value : *new_value;
+    else if (!old_value)
+      result[key] = value;
   }
   for (const auto& [key, value] : now.as_object()) {
     if (!result.contains(key)) result[key] = value;
@@ -49,10 +51,11 @@ void ConfigJson::all_fields(BaseConfig& c, FieldVisitor& v) {
 
 void ConfigJson::read(BaseConfig& config, CurrentSpelling current, const std::string& where) {
   config.source_ = std::move(current.json);
-  read_fields([&](FieldVisitor& v) { all_fields(config, v); }, config.source_, [&](std::string_view key) {
-    const auto given = current.given.find(std::string(key));
-    return where + (given == current.given.end() ? std::string(key) : given->second);
-  });
+  read_fields([&](FieldVisitor& v) { all_fields(config, v); }, config.source_,
+              [&](std::string_view key) {
+                const auto given = current.given.find(std::string(key));
+                return where + (given == current.given.end() ? std::string(key) : given->second);
+              });
 }
 
 Json ConfigJson::write(const BaseConfig& config) {
@@ -89,9 +92,9 @@ void ConfigJson::change(BaseConfig& config, const Json& values, bool any_key) {
       for (const FieldValue& field : fields) known.push_back(field.key);
       if (std::find(known.begin(), known.end(), key) == known.end()) {
         const std::string nearest = nearest_name(key, known);
-        fail<ConfigError>(where, "an override must be a key of the config; got \"", key, "\".",
-                          nearest.empty() ? " attach_custom_arguments takes any key."
-                                          : concat(" Did you mean \"", nearest, "\"?"));
+        fail<ConfigError>(
+            where, "an override must be a key of the config; got \"", key, "\".",
+            nearest.empty() ? " attach_custom_arguments takes any key." : concat(" Did you mean \"", nearest, "\"?"));
       }
     }
     changed[key] = value;

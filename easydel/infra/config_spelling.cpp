@@ -19,8 +19,10 @@ bool has_value(const Json* json) { return json && !json->is_null(); }
 void rename(CurrentSpelling& spelling, const std::string& from, const std::string& to) {
   Json renamed = Json::object();
   for (const auto& [key, value] : spelling.json.as_object()) {
-    if (key != from) renamed[key] = value;
-    else if (!spelling.json.contains(to)) renamed[to] = value;
+    if (key != from)
+      renamed[key] = value;
+    else if (!spelling.json.contains(to))
+      renamed[to] = value;
   }
   if (spelling.json.contains(to)) renamed[to] = spelling.json.at(from);
   spelling.json = std::move(renamed);
@@ -36,8 +38,10 @@ void rename_aliases(CurrentSpelling& spelling, const std::vector<FieldValue>& fi
     }
   }
   if (spelling.json.contains("torch_dtype")) {
-    if (has_value(spelling.json.find("dtype"))) erase(spelling.json, "torch_dtype");
-    else rename(spelling, "torch_dtype", "dtype");
+    if (has_value(spelling.json.find("dtype")))
+      erase(spelling.json, "torch_dtype");
+    else
+      rename(spelling, "torch_dtype", "dtype");
   }
 }
 
@@ -92,8 +96,10 @@ void join_rope(CurrentSpelling& spelling, const Json& theta, const std::string& 
     if (spelling.json.contains(key)) rename(spelling, key, "rope_parameters");
   }
   spelling.json["rope_parameters"] = std::move(block);
-  if (source == "rope_parameters" || source.empty()) spelling.given.erase("rope_parameters");
-  else spelling.given["rope_parameters"] = source;
+  if (source == "rope_parameters" || source.empty())
+    spelling.given.erase("rope_parameters");
+  else
+    spelling.given["rope_parameters"] = source;
 }
 
 }  // namespace

@@ -29,13 +29,13 @@ struct FieldType;
 [[noreturn]] void wrong_type(const std::string& where, const std::string& expected, const Json& given);
 
 // A plain type: what it is called, one and many.
-#define EASYDEL_FIELD_TYPE(Type, one, many)                                        \
-  template <>                                                                      \
-  struct FieldType<Type> {                                                         \
-    static Json to_json(const Type& value);                                        \
+#define EASYDEL_FIELD_TYPE(Type, one, many)                                         \
+  template <>                                                                       \
+  struct FieldType<Type> {                                                          \
+    static Json to_json(const Type& value);                                         \
     static void from_json(const Json& json, Type& value, const std::string& where); \
-    static std::string name() { return one; }                                      \
-    static std::string plural() { return many; }                                   \
+    static std::string name() { return one; }                                       \
+    static std::string plural() { return many; }                                    \
   }
 
 using LabelNames = std::map<int64_t, std::string>;    // id2label

@@ -12,8 +12,12 @@ class Collector final : public FieldVisitor {
 
  protected:
   void visit(Field& field) override {
-    found.push_back({std::string(field.key), std::string(field.help), field.type(),
-                     {field.aliases.begin(), field.aliases.end()}, field.always, field.get()});
+    found.push_back({std::string(field.key),
+                     std::string(field.help),
+                     field.type(),
+                     {field.aliases.begin(), field.aliases.end()},
+                     field.always,
+                     field.get()});
   }
 };
 

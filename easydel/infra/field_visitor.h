@@ -75,7 +75,8 @@ struct FieldValue {
 std::vector<FieldValue> collect_fields(const FieldList& fields);
 
 // Sets each field that `object` has. `where` makes the beginning of an error from a key.
-void read_fields(const FieldList& fields, const Json& object, const std::function<std::string(std::string_view)>& where);
+void read_fields(const FieldList& fields, const Json& object,
+                 const std::function<std::string(std::string_view)>& where);
 
 // A Markdown table: key, type, default, meaning.
 std::string fields_table(const std::vector<FieldValue>& fields);

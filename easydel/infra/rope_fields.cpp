@@ -18,8 +18,7 @@ void check_present(bool present, const std::string& where, const RopeParameters&
                        "\"; got none.");
 }
 
-void check_factor_list(const std::vector<double>& factors, const std::string& where, const char* key,
-                       int64_t rotated) {
+void check_factor_list(const std::vector<double>& factors, const std::string& where, const char* key, int64_t rotated) {
   require<ConfigError>(static_cast<int64_t>(factors.size()) == rotated / 2, where, "rope_parameters.", key,
                        " must have one number for each pair of the ", rotated, " rotated dimensions of a head, ",
                        rotated / 2, "; got ", factors.size(), ".");

@@ -19,8 +19,10 @@ AxisNames without(AxisNames axes, std::initializer_list<AxisNames> taken) {
 WeightSpecs::WeightSpecs(const ShardingSettings& sharding, bool fully_sharded) : axis_(sharding.partition_axis) {
   const AxisNames shard = {axis_.fully_sharded_data_parallel_axis, axis_.sequence_parallel_axis};
   experts_ = sharding.expert_axes();
-  if (fully_sharded) shard_ = shard;
-  else experts_ = without(experts_, {shard});
+  if (fully_sharded)
+    shard_ = shard;
+  else
+    experts_ = without(experts_, {shard});
 }
 
 PartitionSpec WeightSpecs::split_first(LogicalAxis axis) const {

@@ -52,8 +52,9 @@ MeshOptions normalize(MeshOptions options) {
                          "[create_mesh] each of sharding_axis_names must be there once; got \"", name, "\".");
   }
   for (const int64_t dim : dims) {
-    require<ConfigError>(dim >= 1 || dim == -1, "[create_mesh] each of sharding_axis_dims must be at least 1, or -1; got ",
-                         dim, " in ", product_text(dims), ".");
+    require<ConfigError>(dim >= 1 || dim == -1,
+                         "[create_mesh] each of sharding_axis_dims must be at least 1, or -1; got ", dim, " in ",
+                         product_text(dims), ".");
   }
   require<ConfigError>(std::count(dims.begin(), dims.end(), -1) <= 1,
                        "[create_mesh] only one of sharding_axis_dims may be -1; got ", product_text(dims), ".");
@@ -85,7 +86,8 @@ Mesh create_mesh(const MeshOptions& given) {
   } else {
     require<ConfigError>(!too_many && devices % needed == 0,
                          "[create_mesh] the -1 in sharding_axis_dims must have a whole number to stand for; got ",
-                         product_text(dims), over_parts, ", and ", devices, " devices are no multiple of ", needed, ".");
+                         product_text(dims), over_parts, ", and ", devices, " devices are no multiple of ", needed,
+                         ".");
   }
   std::vector<MeshAxis> axes;
   for (std::size_t i = 0; i < dims.size(); ++i) {

@@ -24,9 +24,9 @@ class Mesh {
   // ConfigError on an empty or repeated name, a size below 1, or a dcn_size that does not divide its size.
   explicit Mesh(std::vector<MeshAxis> axes);
 
-  int64_t size() const { return size_; }                          // devices in all
-  int64_t size(std::string_view axis) const;                      // 1 for an axis this mesh lacks
-  int64_t size(std::span<const std::string> axes) const;          // of the group over these axes
+  int64_t size() const { return size_; }                  // devices in all
+  int64_t size(std::string_view axis) const;              // 1 for an axis this mesh lacks
+  int64_t size(std::span<const std::string> axes) const;  // of the group over these axes
   bool contains(std::string_view axis) const;
   const std::vector<MeshAxis>& axes() const { return axes_; }
 

@@ -9,8 +9,8 @@ AxisNames train_axis(const PartitionAxis& axis, LogicalAxis logical) {
   switch (logical) {
     case LogicalAxis::Empty: return {};
     case LogicalAxis::Batch:
-      return axis.batch_axis.value_or(AxisNames{axis.data_parallel_axis, axis.fully_sharded_data_parallel_axis,
-                                                axis.expert_parallel_axis});
+      return axis.batch_axis.value_or(
+          AxisNames{axis.data_parallel_axis, axis.fully_sharded_data_parallel_axis, axis.expert_parallel_axis});
     case LogicalAxis::Length: return axis.sequence_axis.value_or(sequence);
     case LogicalAxis::QueryLength: return axis.query_sequence_axis.value_or(sequence);
     case LogicalAxis::KvLength: return axis.key_sequence_axis.value_or(sequence);

@@ -38,7 +38,8 @@ TEST_F(AutoConfigTest, FindsAUsersConfig) {
 }
 
 TEST_F(AutoConfigTest, TakesOverrides) {
-  const auto config = AutoConfig::for_model("llama", {.overrides = Json::object({{"hidden_size", 128}, {"rope_theta", 5e5}})});
+  const auto config =
+      AutoConfig::for_model("llama", {.overrides = Json::object({{"hidden_size", 128}, {"rope_theta", 5e5}})});
   EXPECT_EQ(config->hidden_size, 128);
   EXPECT_EQ(config->head_dim, 4);
   EXPECT_EQ(config->rope.rope_theta, 5e5);
@@ -60,8 +61,9 @@ TEST_F(AutoConfigTest, NamesTheFileOfAnUnknownModel) {
 }
 
 TEST_F(AutoConfigTest, AsksForAModelType) {
-  EXPECT_THAT([] { AutoConfig::from_dict(Json::parse(R"({"hidden_size": 8})")); },
-              ThrowsMessage<ConfigError>("[AutoConfig] model_type must be a string; got none. An override can set it."));
+  EXPECT_THAT(
+      [] { AutoConfig::from_dict(Json::parse(R"({"hidden_size": 8})")); },
+      ThrowsMessage<ConfigError>("[AutoConfig] model_type must be a string; got none. An override can set it."));
   EXPECT_THAT([] { AutoConfig::from_dict(Json::parse(R"({"model_type": 3})")); },
               ThrowsMessage<ConfigError>("[AutoConfig] model_type must be a string; got 3. An override can set it."));
   EXPECT_EQ(AutoConfig::from_dict(Json::object(), {.overrides = Json::object({{"model_type", "gpt2"}})})->class_name(),

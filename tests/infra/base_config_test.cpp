@@ -52,7 +52,8 @@ TEST(BaseConfig, WritesItsFieldsSortedAndOnlyThem) {
 }
 
 TEST(BaseConfig, KeepsKeysThatNobodyListedInTheirPlaces) {
-  const auto json = parse(R"({"zebra": {"b": 1, "a": [null]}, "depth": 4, "model_type": "toy", "apple": 1.0, "rate": 1})");
+  const auto json =
+      parse(R"({"zebra": {"b": 1, "a": [null]}, "depth": 4, "model_type": "toy", "apple": 1.0, "rate": 1})");
   const ToyConfig config = ToyConfig::from_dict(json);
 
   EXPECT_EQ(config.depth, 4);
@@ -122,8 +123,9 @@ TEST(BaseConfig, NamesFileKeyAndValueOfAWrongType) {
   const TemporaryDirectory directory;
   const std::string file = (directory / "config.json").string();
   write_file_atomically(file, R"({"model_type": "toy", "rope_scaling": {"type": "linear", "factor": "two"}})");
-  EXPECT_THAT([&] { ToyConfig::from_pretrained(directory.path().string()); },
-              ThrowsMessage<ConfigError>("[ToyConfig] " + file + ": rope_scaling.factor must be a number; got \"two\"."));
+  EXPECT_THAT(
+      [&] { ToyConfig::from_pretrained(directory.path().string()); },
+      ThrowsMessage<ConfigError>("[ToyConfig] " + file + ": rope_scaling.factor must be a number; got \"two\"."));
 
   write_file_atomically(file, R"({"model_type": "toy", "n_depth": [3]})");
   EXPECT_THAT([&] { ToyConfig::from_pretrained(file); },
@@ -142,23 +144,26 @@ TEST(BaseConfig, RefusesAWrongValueWhenItIsMade) {
               ThrowsMessage<ConfigError>("[ToyConfig] blocksize_q must be at least 1; got 0."));
   EXPECT_THAT([] { toy(R"({"scan_mlp_chunk_size": -1})"); },
               ThrowsMessage<ConfigError>("[ToyConfig] scan_mlp_chunk_size must be at least 1; got -1."));
-  EXPECT_THAT([] { toy(R"({"gradient_checkpointing": "nothing_savable"})"); },
-              ThrowsMessage<ConfigError>(AllOf(StartsWith("[ToyConfig] gradient_checkpointing must be one of "),
-                                               EndsWith("; got \"nothing_savable\". Did you mean \"nothing_saveable\"?"))));
+  EXPECT_THAT(
+      [] { toy(R"({"gradient_checkpointing": "nothing_savable"})"); },
+      ThrowsMessage<ConfigError>(AllOf(StartsWith("[ToyConfig] gradient_checkpointing must be one of "),
+                                       EndsWith("; got \"nothing_savable\". Did you mean \"nothing_saveable\"?"))));
   EXPECT_THAT([] { toy(R"({"gradient_checkpointing": "save_only_these_names"})"); },
               ThrowsMessage<ConfigError>("[CheckpointPolicy] \"save_only_these_names\" needs names; got none. Set "
                                          "gradient_checkpointing_targets."));
   for (const std::string key : {"attn_mechanism", "decode_attn_mechanism"}) {
-    EXPECT_THAT([&] { toy("{\"" + key + "\": \"vanila\"}"); },
-                ThrowsMessage<ConfigError>(AllOf(StartsWith("[ToyConfig] " + key + " must be one of "),
-                                                 HasSubstr(" auto, "),
-                                                 EndsWith("; got \"vanila\". Did you mean \"vanilla\"?"))));
+    EXPECT_THAT(
+        [&] { toy("{\"" + key + "\": \"vanila\"}"); },
+        ThrowsMessage<ConfigError>(AllOf(StartsWith("[ToyConfig] " + key + " must be one of "), HasSubstr(" auto, "),
+                                         EndsWith("; got \"vanila\". Did you mean \"vanilla\"?"))));
   }
-  EXPECT_THAT([] { toy(R"({"moe_method": "einsum"})"); },
-              ThrowsMessage<ConfigError>("[ToyConfig] moe_method must be one of dense_moe, fused_moe, standard_moe; got "
-                                         "\"einsum\"."));
-  EXPECT_THAT([] { toy(R"({"fcm_min_ratio": 0.5})"); },
-              ThrowsMessage<ConfigError>("[ToyConfig] 0 <= fcm_min_ratio <= fcm_max_ratio <= 1 must hold; got 0.5 and 0."));
+  EXPECT_THAT(
+      [] { toy(R"({"moe_method": "einsum"})"); },
+      ThrowsMessage<ConfigError>("[ToyConfig] moe_method must be one of dense_moe, fused_moe, standard_moe; got "
+                                 "\"einsum\"."));
+  EXPECT_THAT(
+      [] { toy(R"({"fcm_min_ratio": 0.5})"); },
+      ThrowsMessage<ConfigError>("[ToyConfig] 0 <= fcm_min_ratio <= fcm_max_ratio <= 1 must hold; got 0.5 and 0."));
   EXPECT_THAT([] { toy(R"({"problem_type": "guess"})"); },
               ThrowsMessage<ConfigError>("[ToyConfig] problem_type must be one of regression, "
                                          "single_label_classification, multi_label_classification; got \"guess\"."));
@@ -167,9 +172,10 @@ TEST(BaseConfig, RefusesAWrongValueWhenItIsMade) {
                                          "one label; got 1. One output is a regression."));
   EXPECT_THAT([] { toy(R"({"num_labels": 0})"); },
               ThrowsMessage<ConfigError>("[ToyConfig] num_labels must be at least 1; got 0."));
-  EXPECT_THAT([] { toy(R"({"sharding_axis_dims": [1, 2]})"); },
-              ThrowsMessage<ConfigError>("[create_mesh] sharding_axis_dims and sharding_axis_names must be equally long; "
-                                         "got 2 (1x2) and 5."));
+  EXPECT_THAT(
+      [] { toy(R"({"sharding_axis_dims": [1, 2]})"); },
+      ThrowsMessage<ConfigError>("[create_mesh] sharding_axis_dims and sharding_axis_names must be equally long; "
+                                 "got 2 (1x2) and 5."));
   ToyConfig config;
   config.depth = -1;
   EXPECT_THAT([&] { config.to_dict(); }, ThrowsMessage<ConfigError>("[ToyConfig] depth must be at least 1; got -1."));
@@ -179,8 +185,8 @@ TEST(BaseConfig, RefusesTheFileOfAnotherFamily) {
   EXPECT_THAT([] { toy(R"({"model_type": "llama"})"); },
               ThrowsMessage<ConfigError>("[ToyConfig] model_type must be \"toy\"; got \"llama\". AutoConfig picks the "
                                          "class by model_type."));
-  const auto known_better = ToyConfig::from_dict(parse(R"({"model_type": "llama"})"),
-                                                 {.overrides = parse(R"({"model_type": "toy"})")});
+  const auto known_better =
+      ToyConfig::from_dict(parse(R"({"model_type": "llama"})"), {.overrides = parse(R"({"model_type": "toy"})")});
   EXPECT_EQ(known_better.to_dict().at("model_type").as_string(), "toy");
 }
 
@@ -192,7 +198,8 @@ TEST(BaseConfig, SaysWhatItCouldNotFind) {
 }
 
 TEST(BaseConfig, TakesOverridesInAnySpelling) {
-  const Json json = parse(R"({"depth": 4, "rope_theta": 100, "rope_scaling": {"type": "linear", "factor": 2}, "own": 1})");
+  const Json json =
+      parse(R"({"depth": 4, "rope_theta": 100, "rope_scaling": {"type": "linear", "factor": 2}, "own": 1})");
   const auto with = [&](const char* overrides) { return ToyConfig::from_dict(json, {.overrides = parse(overrides)}); };
 
   EXPECT_EQ(with(R"({"n_depth": 9})").depth, 9);
@@ -215,12 +222,14 @@ TEST(BaseConfig, TakesOverridesInAnySpelling) {
 }
 
 TEST(BaseConfig, RefusesAnOverrideThatIsNoKey) {
-  EXPECT_THAT([] { ToyConfig::from_dict(Json::object(), {.overrides = parse(R"({"dept": 9})")}); },
-              ThrowsMessage<ConfigError>("[ToyConfig] an override must be a key of the config; got \"dept\". Did you mean "
-                                         "\"depth\"?"));
-  EXPECT_THAT([] { ToyConfig::from_dict(Json::object(), {.overrides = parse(R"({"wheels_of_wagon": 9})")}); },
-              ThrowsMessage<ConfigError>("[ToyConfig] an override must be a key of the config; got \"wheels_of_wagon\". "
-                                         "attach_custom_arguments takes any key."));
+  EXPECT_THAT(
+      [] { ToyConfig::from_dict(Json::object(), {.overrides = parse(R"({"dept": 9})")}); },
+      ThrowsMessage<ConfigError>("[ToyConfig] an override must be a key of the config; got \"dept\". Did you mean "
+                                 "\"depth\"?"));
+  EXPECT_THAT(
+      [] { ToyConfig::from_dict(Json::object(), {.overrides = parse(R"({"wheels_of_wagon": 9})")}); },
+      ThrowsMessage<ConfigError>("[ToyConfig] an override must be a key of the config; got \"wheels_of_wagon\". "
+                                 "attach_custom_arguments takes any key."));
   EXPECT_THAT([] { ToyConfig().update(parse("[1]")); },
               ThrowsMessage<ConfigError>("[ToyConfig] what a config is changed by must be an object; got [1]."));
 }

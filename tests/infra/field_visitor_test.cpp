@@ -97,13 +97,15 @@ TEST(FieldType, KnowsTheAxesThatCarryWhat) {
   EXPECT_THAT(*axis.head_axis, ElementsAre("model"));
   EXPECT_THAT(*axis.vocab_axis, ElementsAre());
   EXPECT_EQ(axis.sequence_axis, std::nullopt);
-  EXPECT_EQ(FieldType<PartitionAxis>::to_json(axis).dump(),
-            R"({"tensor_parallel_axis": "mp", "batch_axis": ["fsdp", "dp"], "head_axis": "model", "vocab_axis": null})");
+  EXPECT_EQ(
+      FieldType<PartitionAxis>::to_json(axis).dump(),
+      R"({"tensor_parallel_axis": "mp", "batch_axis": ["fsdp", "dp"], "head_axis": "model", "vocab_axis": null})");
   EXPECT_EQ(read<PartitionAxis>("null"), PartitionAxis());
   EXPECT_EQ(FieldType<PartitionAxis>::to_json({}).dump(), "{}");
   refuses<PartitionAxis>("[]", "an object of axis names; got []");
-  EXPECT_THAT([] { read<PartitionAxis>(R"({"head_axis": 3})"); },
-              ThrowsMessage<ConfigError>("[Toy] file: key.head_axis must be an axis name, a list of them or null; got 3."));
+  EXPECT_THAT(
+      [] { read<PartitionAxis>(R"({"head_axis": 3})"); },
+      ThrowsMessage<ConfigError>("[Toy] file: key.head_axis must be an axis name, a list of them or null; got 3."));
   EXPECT_THAT([] { read<PartitionAxis>(R"({"heads": "tp"})"); },
               ThrowsMessage<ConfigError>("[Toy] file: key.heads is no field of a PartitionAxis."));
 }
@@ -138,8 +140,8 @@ TEST(FieldsTable, ShowsKeysTypesDefaultsAndMeanings) {
 }
 
 TEST(ParseOverrides, TakesJsonAndElseText) {
-  EXPECT_EQ(parse_overrides({"hidden_size=64", "rate=1e-3", "hidden_act=silu", "sizes=[1, 2]", "open=true", "name=",
-                             "equation=a=b", "nothing=null"})
+  EXPECT_EQ(parse_overrides({"hidden_size=64", "rate=1e-3", "hidden_act=silu", "sizes=[1, 2]", "open=true",
+                             "name=", "equation=a=b", "nothing=null"})
                 .dump(),
             R"({"hidden_size": 64, "rate": 0.001, "hidden_act": "silu", "sizes": [1, 2], "open": true, "name": "", )"
             R"("equation": "a=b", "nothing": null})");

@@ -32,8 +32,9 @@ TEST(Registry, TakesAUsersConfig) {
 TEST(Registry, RefusesANameTwiceAndANameless) {
   Registry registry;
   register_models(registry);
-  EXPECT_THAT([&] { registry.register_config<ToyConfig>("llama"); },
-              ThrowsMessage<ConfigError>("[register_config] a model_type may be registered once; got \"llama\" again."));
+  EXPECT_THAT(
+      [&] { registry.register_config<ToyConfig>("llama"); },
+      ThrowsMessage<ConfigError>("[register_config] a model_type may be registered once; got \"llama\" again."));
   EXPECT_THAT([&] { registry.register_config<ToyConfig>(""); },
               ThrowsMessage<ConfigError>("[register_config] a model_type must have a name; got an empty one."));
 }
@@ -41,9 +42,10 @@ TEST(Registry, RefusesANameTwiceAndANameless) {
 TEST(Registry, ListsTheKnownAndTheNearest) {
   Registry registry;
   register_models(registry);
-  EXPECT_THAT([&] { registry.make_config("lama", "[Here] "); },
-              ThrowsMessage<ConfigError>("[Here] unknown model_type \"lama\"; known: gpt2, llama, mixtral, phi3. Did you "
-                                         "mean \"llama\"?"));
+  EXPECT_THAT(
+      [&] { registry.make_config("lama", "[Here] "); },
+      ThrowsMessage<ConfigError>("[Here] unknown model_type \"lama\"; known: gpt2, llama, mixtral, phi3. Did you "
+                                 "mean \"llama\"?"));
   EXPECT_THAT([&] { registry.make_config("transformerless", "[Here] "); },
               ThrowsMessage<ConfigError>("[Here] unknown model_type \"transformerless\"; known: gpt2, llama, mixtral, "
                                          "phi3."));

@@ -51,13 +51,18 @@ TEST(CheckRope, NamesTheKeyThatIsWrong) {
           "rope_parameters.low_freq_factor must be given for rope_type \"llama3\"; got none.");
   refuses({.rope_type = "llama3", .factor = 2, .original_max_position_embeddings = 8, .low_freq_factor = 1},
           "rope_parameters.high_freq_factor must be given for rope_type \"llama3\"; got none.");
-  refuses({.rope_type = "llama3", .factor = 2, .original_max_position_embeddings = 8, .low_freq_factor = 4,
+  refuses({.rope_type = "llama3",
+           .factor = 2,
+           .original_max_position_embeddings = 8,
+           .low_freq_factor = 4,
            .high_freq_factor = 4},
           "rope_parameters.high_freq_factor must be above low_freq_factor, and both above 0; got 4 and 4.");
   refuses({.rope_type = "longrope", .original_max_position_embeddings = 8, .short_factor = {1, 1, 1}},
           "rope_parameters.short_factor must have one number for each pair of the 8 rotated dimensions of a head, 4; "
           "got 3.");
-  refuses({.rope_type = "longrope", .partial_rotary_factor = 0.5, .original_max_position_embeddings = 8,
+  refuses({.rope_type = "longrope",
+           .partial_rotary_factor = 0.5,
+           .original_max_position_embeddings = 8,
            .short_factor = {1, 1}},
           "rope_parameters.long_factor must have one number for each pair of the 4 rotated dimensions of a head, 2; "
           "got 0.");

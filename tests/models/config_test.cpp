@@ -33,6 +33,8 @@ TEST(LlamaConfig, RefusesWrongSizes) {
   refuses<LlamaConfig>(R"({"hidden_size": 50, "num_attention_heads": 8})",
                        "[LlamaConfig] hidden_size must be a multiple of num_attention_heads; got 50 and 8.");
   refuses<LlamaConfig>(R"({"vocab_size": 0})", "[LlamaConfig] vocab_size must be at least 1; got 0.");
+  refuses<LlamaConfig>(R"({"vocab_size": 4611686018427387904})",
+                       "[LlamaConfig] vocab_size must be below 2^31; got 4611686018427387904.");
   refuses<LlamaConfig>(R"({"hidden_size": -1})", "[LlamaConfig] hidden_size must be at least 1; got -1.");
   refuses<LlamaConfig>(R"({"intermediate_size": 0})", "[LlamaConfig] intermediate_size must be at least 1; got 0.");
   refuses<LlamaConfig>(R"({"num_hidden_layers": -1})", "[LlamaConfig] num_hidden_layers must be at least 0; got -1.");
@@ -52,13 +54,14 @@ TEST(LlamaConfig, RefusesWrongSizes) {
 
 TEST(EveryFamily, RefusesAnActivationThatThereIsNot) {
   const auto names = [](const std::string& where) {
-    return ThrowsMessage<ConfigError>(AllOf(StartsWith(where + " must be one of "),
-                                            EndsWith("; got \"sillu\". Did you mean \"silu\"?")));
+    return ThrowsMessage<ConfigError>(
+        AllOf(StartsWith(where + " must be one of "), EndsWith("; got \"sillu\". Did you mean \"silu\"?")));
   };
   EXPECT_THAT([] { make<LlamaConfig>(R"({"hidden_act": "sillu"})"); }, names("[LlamaConfig] hidden_act"));
   EXPECT_THAT([] { make<Phi3Config>(R"({"hidden_act": "sillu"})"); }, names("[Phi3Config] hidden_act"));
   EXPECT_THAT([] { make<MixtralConfig>(R"({"hidden_act": "sillu"})"); }, names("[MixtralConfig] hidden_act"));
-  EXPECT_THAT([] { make<GPT2Config>(R"({"activation_function": "sillu"})"); }, names("[GPT2Config] activation_function"));
+  EXPECT_THAT([] { make<GPT2Config>(R"({"activation_function": "sillu"})"); },
+              names("[GPT2Config] activation_function"));
 }
 
 TEST(LlamaConfig, WorksOutHeadsAsTransformersDoes) {
@@ -89,8 +92,8 @@ TEST(Phi3Config, RefusesOtherScalings) {
 TEST(Phi3Config, KnowsTheOlderNamesOfLongrope) {
   for (const std::string type : {"su", "yarn", "longrope"}) {
     const auto config = make<Phi3Config>(R"({"hidden_size": 32, "num_attention_heads": 4,
-        "original_max_position_embeddings": 100, "rope_scaling": {"type": ")" + type +
-                                         R"(", "short_factor": [1, 1, 1, 1], "long_factor": [2, 2, 2, 2]}})");
+        "original_max_position_embeddings": 100, "rope_scaling": {"type": ")" +
+                                         type + R"(", "short_factor": [1, 1, 1, 1], "long_factor": [2, 2, 2, 2]}})");
     EXPECT_EQ(config.rope.rope_type, "longrope");
     EXPECT_EQ(config.rope.original_max_position_embeddings, 100);
     EXPECT_THAT(config.rope.long_factor, ElementsAre(2, 2, 2, 2));

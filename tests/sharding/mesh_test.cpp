@@ -59,7 +59,8 @@ TEST(Mesh, GroupsCutTheRanksIntoEqualParts) {
 }
 
 TEST(Mesh, RefusesAxesThatMakeNoSense) {
-  EXPECT_THAT([] { Mesh({{"", 1}}); }, ThrowsMessage<ConfigError>("[Mesh] an axis must have a name; got an empty one."));
+  EXPECT_THAT([] { Mesh({{"", 1}}); },
+              ThrowsMessage<ConfigError>("[Mesh] an axis must have a name; got an empty one."));
   EXPECT_THAT(([] { Mesh({{"tp", 1}, {"tp", 2}}); }),
               ThrowsMessage<ConfigError>("[Mesh] an axis may be named once; got \"tp\" twice."));
   EXPECT_THAT(([] { Mesh({{"tp", 0}}); }),
@@ -91,7 +92,8 @@ TEST(CreateMesh, TakesTheOlderFourAxesAsExpertsOnOneDevice) {
   const Mesh five = create_mesh({.axis_dims = {1, 4, 1, 2, 1}, .device_count = 8});
 
   EXPECT_EQ(create_mesh({.axis_dims = {1, -1, 2, 1}, .device_count = 8}), five);
-  EXPECT_EQ(create_mesh({.axis_dims = {1, -1, 2, 1}, .axis_names = {"dp", "fsdp", "tp", "sp"}, .device_count = 8}), five);
+  EXPECT_EQ(create_mesh({.axis_dims = {1, -1, 2, 1}, .axis_names = {"dp", "fsdp", "tp", "sp"}, .device_count = 8}),
+            five);
   EXPECT_EQ(create_mesh({.axis_dims = {1, 2, 2, 1}, .dcn_axis_dims = {1, 2, 1, 1}, .device_count = 8}).size("fsdp"), 4);
   EXPECT_EQ(create_mesh({.axis_dims = {2, 1, 1, 4}, .axis_names = {"a", "b", "c", "d"}, .device_count = 8}).to_string(),
             "a=2 b=1 c=1 d=4");
@@ -116,10 +118,11 @@ TEST(CreateMesh, WritesOutTheArithmeticOfAMeshThatCannotBe) {
   EXPECT_THAT(([] { create_mesh({.axis_dims = {1, -1, 1, 3, 1}, .device_count = 8}); }),
               ThrowsMessage<ConfigError>("[create_mesh] the -1 in sharding_axis_dims must have a whole number to stand "
                                          "for; got 1x-1x1x3x1, and 8 devices are no multiple of 3."));
-  EXPECT_THAT(([] { create_mesh({.axis_dims = {1, 4, 1, 1, 1}, .dcn_axis_dims = {1, 3, 1, 1, 1}, .device_count = 8}); }),
-              ThrowsMessage<ConfigError>("[create_mesh] sharding_axis_dims must multiply to the number of devices; got "
-                                         "1x4x1x1x1 = 4 in each of 1x3x1x1x1 = 3 parts of the outer network, but there "
-                                         "are 8 devices."));
+  EXPECT_THAT(
+      ([] { create_mesh({.axis_dims = {1, 4, 1, 1, 1}, .dcn_axis_dims = {1, 3, 1, 1, 1}, .device_count = 8}); }),
+      ThrowsMessage<ConfigError>("[create_mesh] sharding_axis_dims must multiply to the number of devices; got "
+                                 "1x4x1x1x1 = 4 in each of 1x3x1x1x1 = 3 parts of the outer network, but there "
+                                 "are 8 devices."));
   EXPECT_THAT(([] { create_mesh({.axis_dims = {int64_t{1} << 40, int64_t{1} << 40, 1, 1, 1}}); }),
               ThrowsMessage<ConfigError>("[create_mesh] a mesh must have fewer than 2^63 devices; got "
                                          "1099511627776x1099511627776x1x1x1."));

@@ -16,8 +16,8 @@ TEST(PartitionAxis, CarriesEachDimensionByDefault) {
   for (const LogicalAxis length : {LogicalAxis::Length, LogicalAxis::QueryLength, LogicalAxis::KvLength}) {
     EXPECT_THAT(axis.resolve_axis(length), ElementsAre("sp"));
   }
-  for (const LogicalAxis feature : {LogicalAxis::Embed, LogicalAxis::Head, LogicalAxis::KvHead,
-                                    LogicalAxis::MlpIntermediate, LogicalAxis::Vocab}) {
+  for (const LogicalAxis feature :
+       {LogicalAxis::Embed, LogicalAxis::Head, LogicalAxis::KvHead, LogicalAxis::MlpIntermediate, LogicalAxis::Vocab}) {
     EXPECT_THAT(axis.resolve_axis(feature), ElementsAre("tp"));
   }
   EXPECT_THAT(axis.resolve_axis(LogicalAxis::Expert), ElementsAre("ep"));

@@ -45,8 +45,8 @@ TEST(PartitionRules, NameTheParameterThatNoneMatches) {
 TEST(PartitionRules, NameTheRuleThatIsNoRegularExpression) {
   // The words in brackets are the standard library's.
   EXPECT_THAT(([] { PartitionRules{{"q_proj", {"tp"}}, {"k_(proj", {"tp"}}}; }),
-              ThrowsMessage<ConfigError>(StartsWith(
-                  "[PartitionRules] rule 2 must be a regular expression; got \"k_(proj\" (")));
+              ThrowsMessage<ConfigError>(
+                  StartsWith("[PartitionRules] rule 2 must be a regular expression; got \"k_(proj\" (")));
 }
 
 TEST(PartitionRules, AreEqualWhenTheirRulesAre) {
