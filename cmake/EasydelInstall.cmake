@@ -9,7 +9,7 @@ target_include_directories(easydel SYSTEM PUBLIC "$<BUILD_INTERFACE:${TORCH_INCL
 target_compile_features(easydel PUBLIC cxx_std_20)
 # Some torch wheels export parts of std::filesystem that crash (2.11: remove_all). Symbols are looked up in the order of
 # the libraries, so the real one has to stand before torch, in every program that links easydel.
-target_link_options(easydel PUBLIC "SHELL:-Wl,--push-state,--no-as-needed -lstdc++ -Wl,--pop-state")
+target_link_options(easydel PUBLIC LINKER:--push-state,--no-as-needed,-l:libstdc++.so.6,--pop-state)
 set_target_properties(easydel PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
   INSTALL_RPATH "$ORIGIN;${EASYDEL_TORCH}/lib")
