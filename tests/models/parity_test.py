@@ -24,6 +24,7 @@ torch.set_num_threads(1)
 transformers.logging.set_verbosity_error()
 
 EASYDEL, FAMILY = sys.argv[1:3]
+EXTRA = os.environ.get("EASYDEL_PARITY_ARGS", "").split()  # "--device cuda" runs our side on a GPU
 BATCH, TOKENS = 3, 13
 TOLERANCE = 1e-4  # of the largest value, in float32
 
@@ -61,7 +62,7 @@ def make_batch(config, padding: str, seed: int = 0) -> dict[str, torch.Tensor]:
 def easydel(directory: pathlib.Path, batch: dict, *args: str) -> dict[str, torch.Tensor]:
     save_file({name: tensor.contiguous() for name, tensor in batch.items()}, directory / "in.safetensors")
     command = [EASYDEL, "--log", "error", "forward", str(directory), "--input", str(directory / "in.safetensors"), "--output",
-               str(directory / "out.safetensors"), *args]
+               str(directory / "out.safetensors"), *args, *EXTRA]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise AssertionError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
