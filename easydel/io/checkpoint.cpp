@@ -56,10 +56,10 @@ const Format& format_of(const fs::path& path) {
 fs::path find_in_directory(const fs::path& directory) {
   for (const Format& format : kFormats) {
     if (format.name.empty()) continue;
-    const fs::path single = directory / format.name;
-    if (fs::exists(single)) return single;
-    const fs::path index = single.string() + std::string(kIndexSuffix);
-    if (fs::exists(index)) return index;
+    for (const std::string_view suffix : {std::string_view(), kIndexSuffix}) {
+      fs::path path = directory / concat(format.name, suffix);
+      if (fs::exists(path)) return path;
+    }
   }
   for (const Format& format : kFormats) {
     std::vector<std::string> found = list_directory(directory);
