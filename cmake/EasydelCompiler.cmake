@@ -41,6 +41,9 @@ if(EASYDEL_SANITIZE)
   if(EASYDEL_SANITIZE MATCHES undefined)
     target_compile_options(easydel_flags INTERFACE -fno-sanitize-recover=undefined)
   endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(easydel_flags INTERFACE -Wno-maybe-uninitialized)  # GCC loses track in std::regex, sanitized
+  endif()
   target_link_options(easydel_flags INTERFACE -fsanitize=${EASYDEL_SANITIZE})
 endif()
 

@@ -12,5 +12,7 @@
 #include "easydel/io/checkpoint.h"
 #include "easydel/io/checkpoint_writer.h"
 #include "easydel/io/convert_checkpoint.h"
+#include "easydel/io/gguf_file.h"
 #include "easydel/io/safetensors.h"
 #include "easydel/io/safetensors_writer.h"
+#include "easydel/io/torch_file.h"

@@ -17,7 +17,11 @@ build() {
   mkdir -p "$BUILD"
   exec 9> "$BUILD/.lock"  # ctest runs the targets side by side
   flock 9
-  [ -f "$BUILD/build.ninja" ] || cmake --preset fuzz -DCMAKE_CXX_COMPILER="$COMPILER" --log-level=WARNING > /dev/null
+  local stamp=$BUILD/.configured setting="$COMPILER ${EASYDEL_TORCH:-}"
+  if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$setting" ]; then
+    cmake --preset fuzz -DCMAKE_CXX_COMPILER="$COMPILER" --log-level=WARNING > /dev/null
+    echo "$setting" > "$stamp"
+  fi
   cmake --build "$BUILD" --target "$@" > "$BUILD/build.log" 2>&1 || {
     tail -n 40 "$BUILD/build.log" >&2
     say "the targets could not be built; see above." >&2

@@ -157,7 +157,7 @@ class Parser {
     GgufTensor tensor;
     TensorInfo& info = tensor.info;
     info.name = read_string("a tensor's name");
-    const std::string name = quoted(info.name);
+    const Quoted name = quoted(info.name);
     const auto dims = reader_.read<uint32_t>("a tensor's dimensions");
     check(dims <= kMaxDims, "tensor ", name, " has ", dims, " dimensions; GGUF allows ", kMaxDims, ".");
     int64_t numel = 1;
@@ -248,8 +248,7 @@ GgufContainer::GgufContainer(std::span<const std::byte> bytes, const std::string
   std::sort(by_key_.begin(), by_key_.end(), [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
   const auto twice = std::adjacent_find(by_key_.begin(), by_key_.end(),
                                         [&](std::size_t a, std::size_t b) { return key(a) == key(b); });
-  require<FormatError>(twice == by_key_.end(), "[", where, "] metadata ",
-                       twice == by_key_.end() ? "" : quoted(key(*twice)), " is there twice.");
+  if (twice != by_key_.end()) fail<FormatError>("[", where, "] metadata ", quoted(key(*twice)), " is there twice.");
   tensors_ = parser.read_tensors(find(kAlignmentKey));
 }
 

@@ -52,7 +52,8 @@ at::Tensor GgufFile::load(const TensorInfo& info) const {
 at::Tensor GgufFile::load_slice(const TensorInfo& info, at::IntArrayRef starts, at::IntArrayRef sizes) const {
   const GgmlType& type = *container_.tensors()[static_cast<std::size_t>(&info - infos().data())].type;
   require<NotSupportedError>(type.is_readable, "[", where(), "] tensor ", quoted(info.name), " is stored as ",
-                             type.name, ", which is not read. Convert the file with llama-quantize to Q8_0 or F16.");
+                             type.name,
+                             ", which is not read. Convert the file to Q8_0 with llama-quantize --allow-requantize.");
   if (info.nbytes == 0) return at::empty(sizes, info.dtype);
   if (!type.is_plain()) return dequantize(info, type, starts, sizes);
   at::Tensor part = at::from_blob(

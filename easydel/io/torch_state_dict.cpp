@@ -103,7 +103,8 @@ class StateDictReader {
     std::string text;
     for (std::size_t i = 0; i < dict.items.size() && i < kShown; ++i) {
       const auto* name = held<PickleStr>(dict.items[i].first);
-      text += concat(i ? ", " : "", name ? quoted(name->text) : std::string(pickle_type_name(dict.items[i].first)));
+      text +=
+          concat(i ? ", " : "", name ? concat(quoted(name->text)) : std::string(pickle_type_name(dict.items[i].first)));
     }
     return dict.items.size() > kShown ? text + ", …" : text;
   }

@@ -129,7 +129,7 @@ void ZipArchive::read_directory(const Directory& directory) {
   ByteReader reader(bytes_.subspan(directory.offset, directory.size), where_, "zip directory");
   entries_.reserve(directory.entries);
   for (uint64_t i = 0; i < directory.entries; ++i) {
-    const std::span<const std::byte> header = reader.take(kDirectoryHeader, concat("entry ", i));
+    const std::span<const std::byte> header = reader.take(kDirectoryHeader, "an entry");
     require<FormatError>(load<uint32_t>(header, 0) == kDirectorySignature, "[", where_, "] entry ", i,
                          " of the zip directory does not begin with its signature.");
     ZipEntry entry;
@@ -137,9 +137,9 @@ void ZipArchive::read_directory(const Directory& directory) {
     entry.stored_size = load<uint32_t>(header, 20);
     entry.size = load<uint32_t>(header, 24);
     entry.header_offset = load<uint32_t>(header, 42);
-    entry.name = reader.text(load<uint16_t>(header, 28), concat("the name of entry ", i));
-    const auto extra = reader.take(load<uint16_t>(header, 30), concat("the extra field of entry ", i));
-    reader.take(load<uint16_t>(header, 32), concat("the comment of entry ", i));
+    entry.name = reader.text(load<uint16_t>(header, 28), "an entry's name");
+    const auto extra = reader.take(load<uint16_t>(header, 30), "an entry's extra field");
+    reader.take(load<uint16_t>(header, 32), "an entry's comment");
     require<FormatError>(invalid_utf8(entry.name) == std::string_view::npos, "[", where_, "] the name of zip entry ", i,
                          " is not UTF-8.");
     require<FormatError>(apply_zip64_extra(extra, {&entry.size, &entry.stored_size, &entry.header_offset}), "[", where_,

@@ -60,7 +60,7 @@ TEST(GgufFile, ReadsWhatThePackageWroteAsThePackageReadsIt) {
   EXPECT_THAT([&] { file->tensor("unread"); },
               ThrowsMessage<NotSupportedError>("[" + (directory / "peer.gguf").string() +
                                                "] tensor \"unread\" is stored as Q2_K, which is not read. Convert the "
-                                               "file with llama-quantize to Q8_0 or F16."));
+                                               "file to Q8_0 with llama-quantize --allow-requantize."));
 }
 
 TEST(GgufFile, GivesPlainTensorsWithoutCopying) {
