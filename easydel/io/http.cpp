@@ -5,6 +5,7 @@
 
 #include "easydel/core/build_info.h"
 #include "easydel/io/parallel.h"
+#include "easydel/io/url.h"
 
 #if EASYDEL_HAS_CURL
 #include <curl/curl.h>
@@ -25,21 +26,6 @@ std::string HttpResponse::header(std::string_view name) const {
     if (std::equal(key.begin(), key.end(), name.begin(), name.end(), same)) return value;
   }
   return "";
-}
-
-std::string url_escape(std::string_view text, std::string_view keep) {
-  constexpr std::string_view kPlain = "-._~";
-  constexpr char kDigits[] = "0123456789ABCDEF";
-  std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 128 && std::isalnum(byte)) || kPlain.find(c) != kPlain.npos || keep.find(c) != keep.npos) {
-      result += c;
-    } else {
-      result += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
-    }
-  }
-  return result;
 }
 
 #if EASYDEL_HAS_CURL
@@ -75,32 +61,6 @@ class SigpipeGuard {
   bool was_pending_ = false;
 };
 
-struct UrlDeleter {
-  void operator()(CURLU* url) const { curl_url_cleanup(url); }
-};
-using Url = std::unique_ptr<CURLU, UrlDeleter>;
-
-Url parse_url(const std::string& text) {
-  Url url(curl_url());
-  const CURLUcode code = curl_url_set(url.get(), CURLUPART_URL, text.c_str(), 0);
-  require<FormatError>(code == CURLUE_OK, "[http] not a URL: \"", text, "\" (", curl_url_strerror(code), ").");
-  return url;
-}
-
-std::string url_part(const Url& url, CURLUPart part, unsigned flags = 0) {
-  char* text = nullptr;
-  if (curl_url_get(url.get(), part, &text, flags) != CURLUE_OK) return "";
-  std::string result = text;
-  curl_free(text);
-  return result;
-}
-
-std::string origin_of(const Url& url) {
-  std::string host = url_part(url, CURLUPART_HOST);
-  std::transform(host.begin(), host.end(), host.begin(), [](unsigned char c) { return std::tolower(c); });
-  return url_part(url, CURLUPART_SCHEME) + "://" + host + ":" + url_part(url, CURLUPART_PORT, CURLU_DEFAULT_PORT);
-}
-
 // For messages: the query of a signed URL is a secret.
 std::string without_query(const std::string& url) { return url.substr(0, url.find('?')); }
 
@@ -118,7 +78,7 @@ struct Transfer {
   std::chrono::seconds silence_limit;
   int64_t sent = 0;
   int64_t moved = -1;  // bytes in both directions when last looked at
-  std::chrono::steady_clock::time_point moved_at{};
+  std::chrono::steady_clock::time_point moved_at;
   bool cancelled = false;
   bool silent = false;
   std::exception_ptr error;
@@ -234,7 +194,6 @@ const HttpClientOptions& HttpClient::options() const { return connection_->optio
 
 // One request and its answer; a redirect is an answer.
 HttpResponse HttpClient::Connection::hop(const HttpRequest& request, const std::string& address) {
-  const Url url = parse_url(address);
   HttpResponse response;
   response.url = address;
   const auto silence_limit = request.silence_limit.count() > 0 ? request.silence_limit : options.silence_limit;
@@ -242,13 +201,14 @@ HttpResponse HttpClient::Connection::hop(const HttpRequest& request, const std::
   HeaderList headers;
   for (const auto& line : request.headers) headers.add(line);
   headers.add("Expect:");  // else libcurl waits a second for servers that do not answer "100 Continue"
-  if (!options.token.empty() && origin_of(url) == trusted_origin) headers.add("Authorization: Bearer " + options.token);
+  if (!options.token.empty() && url_origin(address) == trusted_origin)
+    headers.add("Authorization: Bearer " + options.token);
 
   const auto set = [this](CURLoption option, auto value) { curl_easy_setopt(curl, option, value); };
   curl_easy_reset(curl);  // keeps the connection
   char reason[CURL_ERROR_SIZE] = "";
   set(CURLOPT_ERRORBUFFER, reason);
-  set(CURLOPT_CURLU, url.get());
+  set(CURLOPT_URL, address.c_str());
 #if LIBCURL_VERSION_NUM >= 0x075500
   set(CURLOPT_PROTOCOLS_STR, "http,https");
 #else
@@ -322,15 +282,6 @@ HttpResponse HttpClient::send(const HttpRequest& request) {
   fail<FormatError>("[http] ", without_query(request.url), ": more than ", kMaxRedirects, " redirects.");
 }
 
-std::string url_origin(const std::string& url) { return origin_of(parse_url(url)); }
-
-std::string url_join(const std::string& base, const std::string& reference) {
-  const Url url = parse_url(base);
-  const CURLUcode code = curl_url_set(url.get(), CURLUPART_URL, reference.c_str(), 0);
-  require<FormatError>(code == CURLUE_OK, "[http] not a URL: \"", reference, "\" (", curl_url_strerror(code), ").");
-  return url_part(url, CURLUPART_URL);
-}
-
 #else
 
 namespace {
@@ -353,8 +304,6 @@ HttpClient::HttpClient(HttpClient&&) noexcept = default;
 HttpClient& HttpClient::operator=(HttpClient&&) noexcept = default;
 const HttpClientOptions& HttpClient::options() const { no_curl(); }
 HttpResponse HttpClient::send(const HttpRequest&) { no_curl(); }
-std::string url_origin(const std::string&) { no_curl(); }
-std::string url_join(const std::string&, const std::string&) { no_curl(); }
 
 #endif
 

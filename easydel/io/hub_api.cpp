@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "easydel/core/build_info.h"
+#include "easydel/io/url.h"
 
 namespace easydel {
 
@@ -19,7 +20,8 @@ std::string server_words(const HttpResponse& response) {
       const Json* error = body.find("error");
       if (error == nullptr) error = body.find("message");
       if (error != nullptr && error->is_string()) words = error->as_string();
-    } catch (const FormatError&) {  // then it says nothing that can be read
+    } catch (const FormatError&) {
+      words = "an answer that cannot be read";
     }
   }
   std::replace_if(words.begin(), words.end(), [](unsigned char c) { return c < ' ' || c == 127; }, ' ');

@@ -14,6 +14,7 @@
 #include "easydel/io/hub_api.h"
 #include "easydel/io/lfs_upload.h"
 #include "easydel/io/parallel.h"
+#include "easydel/io/url.h"
 
 namespace easydel {
 
@@ -72,7 +73,10 @@ std::vector<Addition> find_files(const fs::path& folder, const PushOptions& opti
 class Push {
  public:
   Push(HubRepo repo, const PushOptions& options)
-      : options_(options), env_(read_hub_environment(options)), repo_(std::move(repo)), api_(check(env_, repo_), {}) {}
+      : options_(options),
+        env_(read_hub_environment(options)),
+        repo_(std::move(repo)),
+        api_(checked(env_, repo_), {}) {}
 
   CommitInfo run(const fs::path& folder) {
     std::vector<Addition> additions = find_files(folder, options_, repo_);
@@ -94,7 +98,7 @@ class Push {
   }
 
  private:
-  static const HubEnvironment& check(const HubEnvironment& env, const HubRepo& repo) {
+  static HubEnvironment checked(HubEnvironment env, const HubRepo& repo) {
     require<IoError>(!env.offline, "[hub] nothing can be uploaded to ", repo.text(),
                      ", since HF_HUB_OFFLINE is set. Unset it.");
     require<ConfigError>(!env.token.empty(), "[hub] an upload to ", repo.text(),

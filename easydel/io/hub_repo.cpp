@@ -59,6 +59,7 @@ std::vector<HubFile> model_weights(const std::vector<HubFile>& all) {
 
 [[noreturn]] void fail_no_such_file(const std::vector<HubFile>& all, const std::string& name, const HubRepo& repo) {
   std::vector<std::string> names;
+  names.reserve(all.size());
   for (const HubFile& file : all) names.push_back(file.path);
   std::string listed;
   for (std::size_t i = 0; i < names.size() && i < 8; ++i) listed += (i == 0 ? "" : ", ") + names[i];
@@ -158,6 +159,7 @@ std::vector<HubFile> select_files(const std::vector<HubFile>& all, const std::ve
                   " files. Name the files to fetch: files = {\"*\"} takes all.");
   }
   std::vector<HubFile> files;
+  files.reserve(selected.size());
   for (auto& [path, file] : selected) files.push_back(std::move(file));
   return files;
 }

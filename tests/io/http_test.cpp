@@ -4,6 +4,7 @@
 #include "easydel/io/http_retry.h"
 #include "easydel/io/hub_api.h"
 #include "easydel/io/parallel.h"
+#include "easydel/io/url.h"
 #include "tests/support/hub_fixture.h"
 
 namespace easydel {

@@ -1,22 +1,15 @@
 #include "easydel/io/hub.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
 #include "easydel/io/hash.h"
-#include "tests/support/file_size_limit.h"
 #include "tests/support/hub_fixture.h"
 
 namespace easydel {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::StartsWith;
 using testing::ThrowsMessage;
 using testing::UnorderedElementsAre;
@@ -41,31 +34,13 @@ TEST(Resolve, RefusesWhatIsNeitherADirectoryNorAName) {
 
 #if EASYDEL_HAS_CURL
 
-constexpr const char* kModel = "models/org/tiny";
-const std::vector<std::string> kLoaded = {"config.json", "tokenizer.json", "model-00001-of-00002.safetensors",
-                                          "model-00002-of-00002.safetensors"};
-
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
   return names;
 }
 
-class HubDownloadTest : public HubTest {
- protected:
-  HubDownloadTest() {
-    add_small_model();
-    start();
-  }
-  std::string commit() { return command(Json::object({{"do", "show"}, {"repo", kModel}})).at("commit").as_string(); }
-  std::string sha256(const std::string& name) { return sha256_of_file(fixture(kModel) / name); }
-  void fault_on(const std::string& match, Json more) {
-    more["match"] = match;
-    fault(std::move(more));
-  }
-  // The end of each message that comes from the hub.
-  std::string from() { return " from " + endpoint() + ". "; }
-};
+using HubDownloadTest = TinyModelTest;
 
 TEST_F(HubDownloadTest, BringsWhatALoaderReadsInTheLayoutOfHuggingFace) {
   const fs::path snapshot = resolve("org/tiny");
@@ -155,313 +130,6 @@ TEST_F(HubDownloadTest, WorksOnACacheThatCannotBeWritten) {
   expect_same_files(resolve("org/tiny"), kModel, kLoaded);
   EXPECT_THAT(message_of([] { resolve("org/tiny", {.files = {"vocab.txt"}}); }),
               StartsWith("[hub] model \"org/tiny\" at \"main\" has no file \"vocab.txt\""));
-}
-
-// What goes wrong on the way -----------------------------------------------------------------------------------------
-
-TEST_F(HubDownloadTest, GoesOnWhereTheConnectionWasCut) {
-  fault_on("cdn GET", Json::object({{"kind", "cut"}, {"after", 100'000}}));
-  fault_on("cdn GET", Json::object({{"kind", "cut"}, {"after", 50'000}}));
-  const std::string name = "model-00001-of-00002.safetensors";
-  expect_same_files(resolve("org/tiny", {.files = {name}}), kModel, {name});
-  const Json gets = requests("GET", "/blob/");
-  ASSERT_EQ(gets.size(), 3U);
-  EXPECT_EQ(gets.at(1).at("range").as_string(), "bytes=100000-");
-  EXPECT_EQ(gets.at(2).at("range").as_string(), "bytes=150000-");
-}
-
-TEST_F(HubDownloadTest, ADownloadThatGetsOnIsNeverGivenUp) {
-  fault_on("cdn GET", Json::object({{"kind", "cut"}, {"after", 20'000}, {"times", 14}}));
-  const std::string name = "model-00001-of-00002.safetensors";
-  expect_same_files(resolve("org/tiny", {.files = {name}, .retry = RetryPolicy{.max_retries = 1, .base_delay = 0}}),
-                    kModel, {name});
-  EXPECT_EQ(count("GET", "/blob/"), 15U);
-}
-
-TEST_F(HubDownloadTest, StartsAnewWhenTheServerKnowsNoRanges) {
-  fault_on("cdn GET", Json::object({{"kind", "cut"}, {"after", 100'000}}));
-  fault_on("cdn GET", Json::object({{"kind", "no_range"}}));
-  const std::string name = "model-00001-of-00002.safetensors";
-  expect_same_files(resolve("org/tiny", {.files = {name}}), kModel, {name});
-}
-
-TEST_F(HubDownloadTest, GoesOnFromWhatAnEarlierProcessLeft) {
-  const std::string name = "model-00001-of-00002.safetensors";
-  fs::create_directories(repo_cache() / "blobs");
-  const fs::path partial = repo_cache() / "blobs" / (sha256(name) + ".incomplete");
-  write_file_atomically(partial, read_file(fixture(kModel) / name).substr(0, 123'456));
-  expect_same_files(resolve("org/tiny", {.files = {name}}), kModel, {name});
-  EXPECT_EQ(requests("GET", "/blob/").at(0).at("range").as_string(), "bytes=123456-");
-  EXPECT_FALSE(fs::exists(partial));
-}
-
-TEST_F(HubDownloadTest, NeedsNoRequestForABlobThatOnlyLacksItsName) {
-  const std::string name = "model-00001-of-00002.safetensors";
-  fs::create_directories(repo_cache() / "blobs");
-  write_file_atomically(repo_cache() / "blobs" / (sha256(name) + ".incomplete"), read_file(fixture(kModel) / name));
-  expect_same_files(resolve("org/tiny", {.files = {name}}), kModel, {name});
-  EXPECT_EQ(count("GET", "/resolve/"), 0U);
-}
-
-TEST_F(HubDownloadTest, ThrowsAwayALeftoverThatIsWrong) {
-  const std::string name = "model-00001-of-00002.safetensors";
-  const fs::path partial = repo_cache() / "blobs" / (sha256(name) + ".incomplete");
-  for (const std::size_t size : {1'000U, 300'000U, 400'000U}) {  // shorter, as long, longer
-    fs::remove_all(repo_cache());
-    fs::create_directories(partial.parent_path());
-    write_file_atomically(partial, std::string(size, 'x'));
-    const CapturedLog log;
-    expect_same_files(resolve("org/tiny", {.files = {name}}), kModel, {name});
-    EXPECT_EQ(log.warnings().size(), size > 300'000 ? 0U : 1U);
-  }
-}
-
-TEST_F(HubDownloadTest, FetchesOnceMoreWhenTheHashIsWrong) {
-  const CapturedLog log;
-  fault_on("cdn GET", Json::object({{"kind", "corrupt"}}));
-  fault_on("hub GET .*config.json", Json::object({{"kind", "corrupt"}}));
-  expect_same_files(resolve("org/tiny", {.files = {"config.json", "model-00001-of-00002.safetensors"}}), kModel,
-                    {"config.json", "model-00001-of-00002.safetensors"});
-  EXPECT_THAT(
-      log.warnings(),
-      UnorderedElementsAre("[hub] \"config.json\" of model \"org/tiny\" at \"main\" came with a wrong hash; it is "
-                           "fetched once more.",
-                           "[hub] \"model-00001-of-00002.safetensors\" of model \"org/tiny\" at \"main\" came with "
-                           "a wrong hash; it is fetched once more."));
-}
-
-TEST_F(HubDownloadTest, RefusesAHashThatStaysWrong) {
-  const CapturedLog log;
-  const std::string name = "model-00001-of-00002.safetensors";
-  std::string wrong = read_file(fixture(kModel) / name);
-  wrong[0] ^= 1;
-  fault_on("cdn GET", Json::object({{"kind", "corrupt"}, {"times", -1}}));
-  EXPECT_THAT([&] { resolve("org/tiny", {.files = {name}}); },
-              ThrowsMessage<FormatError>(
-                  "[hub] \"" + name + "\" of model \"org/tiny\" at \"main\" must have the SHA-256 " + sha256(name) +
-                  "; what came has " + sha256_hex(wrong) + ". Try again, or check HF_ENDPOINT."));
-  std::string config = read_file(fixture(kModel) / "config.json");
-  const std::string right = git_blob_hash(config);
-  config[0] ^= 1;
-  fault_on("hub GET .*config.json", Json::object({{"kind", "corrupt"}, {"times", -1}}));
-  EXPECT_THAT([&] { resolve("org/tiny", {.files = {"config.json"}}); },
-              ThrowsMessage<FormatError>(
-                  "[hub] \"config.json\" of model \"org/tiny\" at \"main\" must have the git SHA-1 " + right +
-                  "; what came has " + git_blob_hash(config) + ". Try again, or check HF_ENDPOINT."));
-  EXPECT_FALSE(fs::exists(repo_cache() / "snapshots" / commit() / name));
-  forget_requests();
-  expect_same_files(resolve("org/tiny"), kModel, kLoaded);  // nothing is left that would break this
-}
-
-TEST_F(HubDownloadTest, RefusesAnotherSizeBeforeItIsDownloaded) {
-  const std::string name = "model-00001-of-00002.safetensors";
-  for (const int64_t length : {299'999, 300'001}) {
-    fault_on("cdn GET", Json::object({{"kind", "length"}, {"length", length}}));
-    EXPECT_EQ(message_of([&] { resolve("org/tiny", {.files = {name}}); }),
-              "[hub] \"" + name + "\" of model \"org/tiny\" at \"main\" must have 300000 bytes; the server sends " +
-                  std::to_string(length) + ". Try again, or check HF_ENDPOINT.");
-  }
-  expect_same_files(resolve("org/tiny", {.files = {name}}), kModel, {name});
-}
-
-TEST_F(HubDownloadTest, RefusesAnotherRangeThanItAskedFor) {
-  const std::string name = "model-00001-of-00002.safetensors";
-  fault_on("cdn GET", Json::object({{"kind", "cut"}, {"after", 100'000}}));
-  fault_on("cdn GET", Json::object({{"kind", "wrong_range"}}));
-  EXPECT_EQ(message_of([&] { resolve("org/tiny", {.files = {name}}); }),
-            "[hub] \"" + name +
-                "\" of model \"org/tiny\" at \"main\" was asked for from byte 100000; the server sent bytes "
-                "0-299999/300000.");
-  expect_same_files(resolve("org/tiny", {.files = {name}}), kModel, {name});
-}
-
-TEST_F(HubDownloadTest, RetriesWhatIsTransientAtEachStage) {
-  for (const char* stage : {"GET .*/revision/", "GET .*/tree/", "hub GET .*/resolve/", "cdn GET"}) {
-    fs::remove_all(cache());
-    fault_on(stage, Json::object({{"kind", "status"}, {"status", 503}}));
-    fault_on(stage, Json::object({{"kind", "drop"}}));
-    expect_same_files(resolve("org/tiny"), kModel, kLoaded);
-  }
-}
-
-TEST_F(HubDownloadTest, OneFailureStopsTheOthersAndIsTheOneThatIsTold) {
-  fault_on("cdn GET", Json::object({{"kind", "stall"}, {"after", 10}, {"times", 1}}));
-  fault_on("hub GET .*config.json", Json::object({{"kind", "status"}, {"status", 403}}));
-  EXPECT_THAT(message_of([&] { resolve("org/tiny"); }), StartsWith("[hub] \"config.json\" of model"));
-  command(Json::object({{"do", "release"}}));
-}
-
-// Each refusal with its whole message --------------------------------------------------------------------------------
-
-TEST_F(HubDownloadTest, PrivateWithoutAToken) {
-  set_repo(kModel, Json::object({{"private", true}}));
-  EXPECT_EQ(message_of([] { resolve("org/tiny"); }),
-            "[hub] model \"org/tiny\" at \"main\" is private, gated or does not exist; got 401 (Invalid username or "
-            "password)" +
-                from() + "Set HF_TOKEN to a token that may read it, or check the name.");
-  const ScopedVariable token("HF_TOKEN", "hf_good");
-  expect_same_files(resolve("org/tiny"), kModel, kLoaded);
-}
-
-TEST_F(HubDownloadTest, AWrongToken) {
-  EXPECT_EQ(message_of([] { resolve("org/tiny", {.token = "hf_bad"}); }),
-            "[hub] model \"org/tiny\" at \"main\" is private, gated or does not exist; got 401 (Invalid credentials in "
-            "Authorization header)" +
-                from() + "Set HF_TOKEN to a token that may read it, or check the name.");
-}
-
-TEST_F(HubDownloadTest, Gated) {
-  set_repo(kModel, Json::object({{"gated", "manual"}}));
-  EXPECT_EQ(message_of([] { resolve("org/tiny", {.files = {"config.json"}}); }),
-            "[hub] \"config.json\" of model \"org/tiny\" at \"main\" is gated; got 403 (Access to this repository is "
-            "restricted)" +
-                from() + "Accept its terms at " + endpoint() +
-                "/org/tiny and set HF_TOKEN to a token of that account.");
-}
-
-TEST_F(HubDownloadTest, NoSuchRepository) {
-  EXPECT_EQ(message_of([] { resolve("org/nope", {.token = "hf_good"}); }),
-            "[hub] model \"org/nope\" at \"main\" was not found; got 404 (Repository not found)" + from() +
-                "Check the name and the repo_type; a private repository needs HF_TOKEN.");
-}
-
-TEST_F(HubDownloadTest, NoSuchRevision) {
-  EXPECT_EQ(message_of([] { resolve("org/tiny", {.revision = "v9"}); }),
-            "[hub] model \"org/tiny\" has no revision \"v9\"; got 404 (Invalid rev id: v9)" + from() +
-                "Its branches and tags are listed at " + endpoint() + "/org/tiny/tree/main.");
-}
-
-TEST_F(HubDownloadTest, NoSuchFile) {
-  EXPECT_EQ(
-      message_of([] { resolve("org/tiny", {.files = {"vocab.txt"}}); }),
-      "[hub] model \"org/tiny\" at \"main\" has no file \"vocab.txt\"; it has 6 files: README.md, config.json, "
-      "model-00001-of-00002.safetensors, model-00002-of-00002.safetensors, original/params.json, tokenizer.json.");
-  EXPECT_TRUE(fs::is_regular_file(repo_cache() / ".no_exist" / commit() / "vocab.txt"));
-}
-
-TEST_F(HubDownloadTest, AFileThatIsListedAndNotThere) {
-  fault_on("hub GET .*config.json", Json::object({{"kind", "status"}, {"status", 404}, {"code", "EntryNotFound"}}));
-  EXPECT_EQ(message_of([] { resolve("org/tiny", {.files = {"config.json"}}); }),
-            "[hub] model \"org/tiny\" at \"main\" has no file \"config.json\"; got 404" + from() + "Look at " +
-                endpoint() + "/org/tiny.");
-}
-
-TEST_F(HubDownloadTest, Forbidden) {
-  fault_on("GET .*/revision/", Json::object({{"kind", "status"}, {"status", 403}, {"message", "wrong scope"}}));
-  EXPECT_EQ(message_of([] { resolve("org/tiny"); }),
-            "[hub] model \"org/tiny\" at \"main\" is forbidden; got 403 (wrong scope)" + from() +
-                "Set HF_TOKEN to a token that may read it.");
-}
-
-TEST_F(HubDownloadTest, AStorageThatRefuses) {
-  fault_on("cdn GET", Json::object({{"kind", "status"}, {"status", 403}}));
-  EXPECT_EQ(
-      message_of([] { resolve("org/tiny", {.files = {"model-00001-of-00002.safetensors"}}); }),
-      "[hub] \"model-00001-of-00002.safetensors\" of model \"org/tiny\" at \"main\": the storage refuses it; got 403 "
-      "from " +
-          storage() + ". Try again; a firewall may block it.");
-}
-
-TEST_F(HubDownloadTest, AnEndpointThatIsNone) {
-  EXPECT_EQ(message_of([] { resolve("org/tiny", {.endpoint = "hub.example"}); }),
-            "[hub] HF_ENDPOINT must be a URL that begins with http:// or https://; got \"hub.example\".");
-}
-
-TEST_F(HubDownloadTest, AFullDiskKeepsWhatCame) {
-  const std::string name = "model-00001-of-00002.safetensors";
-  const fs::path partial = repo_cache() / "blobs" / (sha256(name) + ".incomplete");
-  {
-    const FileSizeLimit full(100'000);
-    EXPECT_EQ(message_of([&] { resolve("org/tiny", {.files = {name}}); }),
-              "[hub] cannot write " + partial.string() +
-                  " after 100000 bytes: File too large. What is there is kept, and the next try goes on from it.");
-  }
-  forget_requests();
-  expect_same_files(resolve("org/tiny", {.files = {name}}), kModel, {name});
-  EXPECT_EQ(requests("GET", "/blob/").at(0).at("range").as_string(), "bytes=100000-");
-}
-
-TEST_F(HubDownloadTest, TooManyRequests) {
-  fault_on("GET", Json::object({{"kind", "status"}, {"status", 429}, {"times", -1}}));
-  EXPECT_EQ(message_of([] { resolve("org/tiny"); }),
-            "[hub] model \"org/tiny\" at \"main\": too many requests; got 429" + from() +
-                "Wait, or set HF_TOKEN for a higher limit.");
-  EXPECT_EQ(count("GET", "/"), 6U);
-}
-
-TEST_F(HubDownloadTest, AServerThatFails) {
-  fault_on("cdn GET",
-           Json::object({{"kind", "status"}, {"status", 500}, {"message", "out\nof order\x1b[31m"}, {"times", -1}}));
-  EXPECT_EQ(message_of([] { resolve("org/tiny", {.files = {"model-00001-of-00002.safetensors"}}); }),
-            "[hub] \"model-00001-of-00002.safetensors\" of model \"org/tiny\" at \"main\": the server failed; got 500 "
-            "(out of "
-            "order [31m) from " +
-                storage() + ". Try again later.");
-}
-
-TEST_F(HubDownloadTest, AnyOtherStatus) {
-  fault_on("GET .*/revision/", Json::object({{"kind", "status"}, {"status", 418}, {"message", "a teapot"}}));
-  EXPECT_EQ(message_of([] { resolve("org/tiny"); }),
-            "[hub] model \"org/tiny\" at \"main\": the request was refused; got 418 (a teapot)" + from() +
-                "Check HF_ENDPOINT.");
-}
-
-TEST_F(HubDownloadTest, NoServer) {
-  // A port that was free a moment ago: of a server that is gone.
-  EXPECT_THAT(message_of([] {
-                resolve("org/tiny", {.endpoint = "http://127.0.0.1:1", .retry = RetryPolicy{.max_retries = 0}});
-              }),
-              StartsWith("[http] GET http://127.0.0.1:1/api/models/org/tiny/revision/main: "));
-}
-
-TEST_F(HubDownloadTest, AServerThatIsNoHub) {
-  fault_on("GET .*/revision/", Json::object({{"kind", "body"}, {"body", "<html>"}, {"times", 1}}));
-  EXPECT_THAT(message_of([] { resolve("org/tiny"); }), HasSubstr("/api/models/org/tiny/revision/main"));
-  fault_on("GET .*/revision/", Json::object({{"kind", "body"}, {"body", "{\"sha\": \"../../x\"}"}}));
-  EXPECT_EQ(
-      message_of([] { resolve("org/tiny"); }),
-      "[hub] model \"org/tiny\" at \"main\": a commit is 40 hexadecimal digits; the server sent \"../../x\". Is " +
-          endpoint() + " a Hugging Face hub?");
-}
-
-TEST_F(HubDownloadTest, RefusesNamesThatClimbOut) {
-  const std::string sha(40, 'a');
-  for (const char* name : {"../../../evil", "/etc/evil", "a/../../evil", "a\\..\\evil"}) {
-    set_repo(
-        kModel,
-        Json::object({{"extra_entries",
-                       Json::array({Json::object({{"type", "file"}, {"path", name}, {"size", 1}, {"oid", sha}})})}}));
-    EXPECT_EQ(message_of([] { resolve("org/tiny", {.files = {"*"}}); }),
-              std::string("[hub] model \"org/tiny\" at \"main\" lists a file that is not inside it: \"") + name +
-                  "\". Nothing was downloaded.");
-  }
-  EXPECT_EQ(count("GET", "/resolve/"), 0U);
-  set_repo(kModel,
-           Json::object(
-               {{"extra_entries",
-                 Json::array({Json::object({{"type", "file"}, {"path", "x"}, {"size", 1}, {"oid", "../../evil"}})})}}));
-  EXPECT_EQ(
-      message_of([] { resolve("org/tiny"); }),
-      "[hub] model \"org/tiny\" at \"main\" lists \"x\" without a proper hash or size; got oid \"../../evil\" and size "
-      "1.");
-}
-
-TEST_F(HubDownloadTest, RefusesAListThatGoesOnElsewhere) {
-  fault_on("GET .*/tree/", Json::object({{"kind", "redirect"}, {"status", 200}, {"location", "x"}}));
-  EXPECT_THAT(message_of([] { resolve("org/tiny"); }), HasSubstr("/tree/"));  // an empty body is no list
-  set_server(Json::object({{"page_size", 2}, {"endpoint", "http://127.0.0.1:1"}}));
-  EXPECT_THAT(
-      message_of([] { resolve("org/tiny"); }),
-      StartsWith("[hub] model \"org/tiny\" at \"main\": the list of files does not end, or goes on at another server: "
-                 "http://127.0.0.1:1/api/models/org/tiny/tree/"));
-}
-
-TEST_F(HubDownloadTest, ACacheThatCannotBeMade) {
-  write_file_atomically(directory_ / "file", "x");
-  const fs::path blobs = directory_ / "file/models--org--tiny/blobs";
-  EXPECT_EQ(message_of([&] { resolve("org/tiny", {.cache_dir = directory_ / "file"}); }),
-            "[hub] cannot make " + blobs.string() +
-                ": Not a directory. Set HF_HUB_CACHE to a directory that can be written.");
 }
 
 // Without a connection -----------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
 #include "easydel/core/log.h"
+#include "easydel/io/hash.h"
 
 namespace easydel {
 
@@ -138,6 +139,22 @@ Json HubTest::peer(const std::vector<std::string>& arguments) {
   line.insert(line.end(), arguments.begin(), arguments.end());
   ChildProcess process(line);
   return Json::parse(process.read_all());
+}
+
+TinyModelTest::TinyModelTest() {
+  add_small_model();
+  start();
+}
+
+std::string TinyModelTest::commit() {
+  return command(Json::object({{"do", "show"}, {"repo", kModel}})).at("commit").as_string();
+}
+
+std::string TinyModelTest::sha256(const std::string& name) { return sha256_of_file(fixture(kModel) / name); }
+
+void TinyModelTest::fault_on(const std::string& match, Json more) {
+  more["match"] = match;
+  fault(std::move(more));
 }
 
 std::string some_bytes(std::size_t size, uint32_t seed) {

@@ -80,6 +80,21 @@ class HubTest : public testing::Test {
   std::string endpoint_, storage_;
 };
 
+// "models/org/tiny" on a hub that runs.
+class TinyModelTest : public HubTest {
+ protected:
+  static constexpr const char* kModel = "models/org/tiny";
+  // What a loader reads of it.
+  const std::vector<std::string> kLoaded = {"config.json", "tokenizer.json", "model-00001-of-00002.safetensors",
+                                            "model-00002-of-00002.safetensors"};
+  TinyModelTest();
+
+  std::string commit();
+  std::string sha256(const std::string& name);
+  void fault_on(const std::string& match, Json more);
+  std::string from() { return " from " + endpoint() + ". "; }  // the middle of each message that comes from the hub
+};
+
 // `size` bytes that look random and are the same each time.
 std::string some_bytes(std::size_t size, uint32_t seed = 1);
 
