@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "easydel/operations/attention_blockwise.h"
+#include "easydel/operations/dropout.h"
 
 namespace easydel::operations::blockwise {
 namespace {
@@ -75,14 +76,12 @@ Scores scores_of(const Tensor& q_block, const Tensor& k_block, const AttentionOp
 }
 
 // Zero or 1 / (1 - p) for each weight of this block; undefined without dropout.
-Tensor dropout_factors(const AttentionOptions& options, const Sizes& s, const Tensor& like, int64_t q_at, int64_t k_at) {
+Tensor block_factors(const AttentionOptions& options, const Sizes& s, const Tensor& like, int64_t q_at, int64_t k_at) {
   if (options.dropout_p == 0.0) return {};
   Region region = options.dropout_region.value_or(Region{{s.batch, s.heads, s.queries, s.keys}, {0, 0, 0, 0}});
   region.offset[2] += q_at;
   region.offset[3] += k_at;
-  Tensor uniform = at::empty(like.sizes(), like.options().dtype(at::kFloat));
-  fill_uniform(uniform, *options.dropout_key, 0.0, 1.0, &region);
-  return uniform.ge_(options.dropout_p).mul_(1.0 / (1.0 - options.dropout_p)).to(like.scalar_type());
+  return dropout_factors(like, options.dropout_p, *options.dropout_key, &region);
 }
 
 template <class F>
@@ -114,7 +113,7 @@ Forward forward_composed(const Tensor& q, const Tensor& k, const Tensor& v, cons
       const Tensor correction = (maximum - shift).exp_();
       maximum = next;
       sum = sum * correction + p.sum(-1, true);
-      if (const Tensor factors = dropout_factors(options, s, p, q_at, k_at); factors.defined()) p.mul_(factors);
+      if (const Tensor factors = block_factors(options, s, p, q_at, k_at); factors.defined()) p.mul_(factors);
       const Tensor rows = p.to(v.scalar_type()).view({s.batch * s.kv_heads, s.group * q_count, k_count});
       out.mul_(correction).add_(product(rows, key_block(v, s, k_at, k_count)).view(out.sizes()));
     });
@@ -144,7 +143,7 @@ Backward backward_composed(const Tensor& q, const Tensor& k, const Tensor& v, co
       const Tensor k_block = key_block(k, s, k_at, k_count), v_block = key_block(v, s, k_at, k_count);
       const Scores scores = scores_of(q_block, k_block, options, s, q_at, q_count, k_at, k_count);
       const Tensor p = (scores.value - shift).exp_();
-      const Tensor factors = dropout_factors(options, s, p, q_at, k_at);
+      const Tensor factors = block_factors(options, s, p, q_at, k_at);
       const auto rows = [&](const Tensor& x) {
         return x.to(q.scalar_type()).reshape({s.batch * s.kv_heads, s.group * q_count, k_count});
       };

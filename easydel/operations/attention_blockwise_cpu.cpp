@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "easydel/operations/attention_blockwise.h"
+#include "easydel/operations/dropout.h"
 #include "easydel/operations/kernels/rows.h"
 
 namespace easydel::operations::blockwise {
@@ -115,16 +116,12 @@ struct Problem {
 
   kernels::ScoreArgs score_args(int64_t columns) const { return {columns, *options.scale, options.softcap}; }
 
-  // Zero or 1 / (1 - p) for each weight of the block, written into the first elements of `scratch`.
-  Tensor dropout_factors(const Tensor& scratch, int64_t b, int64_t head, int64_t q_at, int64_t q_count, int64_t k_at,
-                         int64_t k_count) const {
+  // Zero or 1 / (1 - p) for each weight of a block [queries, keys].
+  Tensor block_factors(const Tensor& block, int64_t b, int64_t head, int64_t q_at, int64_t k_at) const {
     Region region = options.dropout_region.value_or(Region{{batch, heads, queries, keys}, {0, 0, 0, 0}});
     const int64_t at[] = {b, head, q_at, k_at};
     for (int d = 0; d < 4; ++d) region.offset[d] += at[d];
-    Tensor factors = scratch.narrow(0, 0, q_count * k_count).view({1, 1, q_count, k_count});
-    fill_uniform(factors, *options.dropout_key, 0.0, 1.0, &region);
-    factors.ge_(options.dropout_p).mul_(1.0 / (1.0 - options.dropout_p));
-    return factors.view({q_count, k_count});
+    return dropout_factors(block.view({1, 1, block.size(0), block.size(1)}), options.dropout_p, *options.dropout_key, &region).view(block.sizes());
   }
 
   template <class F>
@@ -149,7 +146,6 @@ Forward run_forward(const Problem& p) {
   at::parallel_for(0, p.batch * p.heads * blocks, 1, [&](int64_t begin, int64_t end) {
     const c10::InferenceMode no_graph;
     const Tensor score_memory = at::empty({p.block_q * p.block_k}, options);
-    const Tensor dropout_memory = p.options.dropout_p > 0.0 ? at::empty_like(score_memory) : Tensor();
     const Tensor out_memory = at::empty({p.block_q * p.value_size}, options);
     std::vector<A> maximum(p.block_q), sum(p.block_q);
     std::vector<uint8_t> bytes(p.block_k);
@@ -175,9 +171,7 @@ Forward run_forward(const Problem& p) {
             for (int64_t i = 0; i < p.value_size; ++i) out_data[r * p.value_size + i] *= correction;
           }
         }
-        if (dropout_memory.defined()) {
-          scores.mul_(p.dropout_factors(dropout_memory, b, head, q_at, q_count, k_at, k_count));
-        }
+        if (p.options.dropout_p > 0.0) scores.mul_(p.block_factors(scores, b, head, q_at, k_at));
         out.addmm_(scores, head_rows(p.v, b, head / p.group, k_at, k_count));
       });
       A* const lse = result.lse.mutable_data_ptr<A>() + (b * p.heads + head) * p.queries + q_at;
@@ -208,7 +202,6 @@ Backward run_backward(const Problem& p, const Forward& forward, const Tensor& d_
     const c10::InferenceMode no_graph;
     const int64_t area = p.block_q * p.block_k;
     const Tensor p_memory = at::empty({area}, options), d_memory = at::empty({area}, options);
-    const Tensor dropout_memory = p.options.dropout_p > 0.0 ? at::empty({area}, options) : Tensor();
     std::vector<uint8_t> bytes(p.block_k);
     for (int64_t head_at = begin * heads_in_task; head_at < end * heads_in_task; ++head_at) {
       const int64_t b = head_at / p.heads, head = head_at % p.heads, kv_head = head / p.group;
@@ -228,9 +221,8 @@ Backward run_backward(const Problem& p, const Forward& forward, const Tensor& d_
           at::mm_out(weights, q, k.t());
           at::mm_out(d_weights, d_o, v.t());
           const auto args = p.score_args(k_count);
-          if (dropout_memory.defined()) {
-            d_weights.mul_(p.dropout_factors(dropout_memory, b, head, q_at, q_count, k_at, k_count));
-          }
+          Tensor factors;
+          if (p.options.dropout_p > 0.0) d_weights.mul_(factors = p.block_factors(weights, b, head, q_at, k_at));
           A* const w = weights.mutable_data_ptr<A>();
           A* const d_w = d_weights.mutable_data_ptr<A>();
           for (int64_t r = 0; r < q_count; ++r) {
@@ -238,7 +230,7 @@ Backward run_backward(const Problem& p, const Forward& forward, const Tensor& d_
             p.kernels.softmax_gradient(args, w + r * k_count, d_w + r * k_count, seen.low, seen.high, seen.bytes,
                                        p.bias_row(b, head, q_at + r, k_at), lse[q_at + r], deltas[q_at + r]);
           }
-          if (dropout_memory.defined()) weights.mul_(block(dropout_memory));
+          if (factors.defined()) weights.mul_(factors);
           head_rows(d_v.select(0, part), b, kv_head, k_at, k_count).addmm_(weights.t(), d_o);
           d_q_rows.addmm_(d_weights, k);
           head_rows(d_k.select(0, part), b, kv_head, k_at, k_count).addmm_(d_weights.t(), q);

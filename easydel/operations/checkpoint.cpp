@@ -23,8 +23,29 @@ struct Block : torch::CustomClassHolder {
   CheckpointPolicy policy;
   RankContext rank;  // backward may run on another thread
   std::vector<TensorList> kept;  // the dots that the policy keeps, in the order of the first run
-  std::vector<bool> is_defined;  // of the outputs
+  std::vector<bool> has_input, has_output;  // which of them are defined: autograd takes only those
+
+  TensorList run(const TensorList& defined_inputs) const;
 };
+
+TensorList defined_of(const TensorList& list, std::vector<bool>& is_defined) {
+  TensorList out;
+  is_defined.clear();
+  for (const Tensor& t : list) {
+    is_defined.push_back(t.defined());
+    if (t.defined()) out.push_back(t);
+  }
+  return out;
+}
+
+TensorList with_gaps(TensorList list, const std::vector<bool>& is_defined) {
+  TensorList out;
+  auto next = list.begin();
+  for (const bool defined : is_defined) out.push_back(defined ? std::move(*next++) : Tensor());
+  return out;
+}
+
+TensorList Block::run(const TensorList& defined_inputs) const { return fn(with_gaps(defined_inputs, has_input)); }
 
 // The run that the calling thread is in, if any.
 struct Run {
@@ -48,8 +69,8 @@ class RunScope {
 TensorList detached(at::TensorList inputs, bool keep_requires_grad) {
   TensorList out;
   for (const Tensor& input : inputs) {
-    out.push_back(input.defined() ? input.detach() : input);
-    if (keep_requires_grad && input.defined()) out.back().set_requires_grad(input.requires_grad());
+    out.push_back(input.detach());
+    if (keep_requires_grad) out.back().set_requires_grad(input.requires_grad());
   }
   return out;
 }
@@ -63,12 +84,9 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
     ctx->saved_data["block"] = c10::IValue::make_capsule(block);
     Run run{block.get()};
     const RunScope scope(&run);
-    variable_list outputs, fixed;
-    for (Tensor& output : block->fn(detached(inputs, false))) {
-      block->is_defined.push_back(output.defined());
-      if (!output.defined()) continue;
+    variable_list outputs = defined_of(block->run(detached(inputs, false)), block->has_output), fixed;
+    for (const Tensor& output : outputs) {
       if (!at::isFloatingType(output.scalar_type())) fixed.push_back(output);
-      outputs.push_back(std::move(output));
     }
     ctx->mark_non_differentiable(fixed);
     return outputs;
@@ -85,7 +103,7 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
       Run run{block.get(), /*replays=*/true};
       const RunScope scope(&run);
       std::size_t at = 0;
-      for (const Tensor& output : block->fn(inputs)) {
+      for (const Tensor& output : block->run(inputs)) {
         if (!output.defined()) continue;
         const Tensor& grad = grads.at(at++);
         if (!grad.defined() || !output.requires_grad()) continue;
@@ -95,7 +113,7 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
     }
     if (!outputs.empty()) torch::autograd::backward(outputs, output_grads);
     variable_list result;
-    for (const Tensor& input : inputs) result.push_back(input.defined() ? input.grad() : Tensor());
+    for (const Tensor& input : inputs) result.push_back(input.grad());
     result.resize(inputs.size() + 2);  // nothing for the anchor and the block
     return result;
   }
@@ -114,12 +132,9 @@ TensorList checkpoint(const std::function<TensorList(const TensorList&)>& fn, co
   block->fn = fn;
   block->policy = policy;
   block->rank = current_rank();
-  const Tensor anchor = at::empty({0}).requires_grad_(true);
-  variable_list defined = Checkpoint::apply(at::TensorList(inputs), anchor, block);
-  TensorList outputs;
-  auto next = defined.begin();
-  for (const bool is_defined : block->is_defined) outputs.push_back(is_defined ? std::move(*next++) : Tensor());
-  return outputs;
+  const Tensor anchor = at::empty({0}).requires_grad_();
+  const TensorList defined = defined_of(inputs, block->has_input);
+  return with_gaps(Checkpoint::apply(at::TensorList(defined), anchor, block), block->has_output);
 }
 
 bool inside_checkpoint() { return current_run != nullptr; }

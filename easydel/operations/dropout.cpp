@@ -14,12 +14,6 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-Tensor dropped(const Tensor& x, double p, RandomKey key, const Region* region) {
-  Tensor uniform = at::empty(x.sizes(), x.options().dtype(at::kFloat));
-  fill_uniform(uniform, key, 0.0, 1.0, region);
-  return x * uniform.ge_(p).mul_(1.0 / (1.0 - p)).to(x.scalar_type());
-}
-
 struct Dropout : torch::autograd::Function<Dropout> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x, double p, RandomKey key, const Region* region) {
     ctx->saved_data["p"] = p;
@@ -28,7 +22,7 @@ struct Dropout : torch::autograd::Function<Dropout> {
       ctx->saved_data["global_shape"] = region->global_shape;
       ctx->saved_data["offset"] = region->offset;
     }
-    return dropped(x, p, key, region);
+    return x * dropout_factors(x, p, key, region);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     kernels::require_first_derivative("dropout");
@@ -36,12 +30,19 @@ struct Dropout : torch::autograd::Function<Dropout> {
     Region region;
     const bool has_region = ctx->saved_data.count("offset") != 0;
     if (has_region) region = {ctx->saved_data["global_shape"].toIntVector(), ctx->saved_data["offset"].toIntVector()};
-    return {dropped(grads[0], ctx->saved_data["p"].toDouble(), key, has_region ? &region : nullptr), Tensor(), Tensor(),
-            Tensor()};
+    const Tensor factors = dropout_factors(grads[0], ctx->saved_data["p"].toDouble(), key, has_region ? &region : nullptr);
+    return {grads[0] * factors, Tensor(), Tensor(), Tensor()};
   }
 };
 
 }  // namespace
+
+Tensor dropout_factors(const Tensor& x, double p, RandomKey key, const Region* region) {
+  // Drawn in float32 whatever x is, so that every type drops the same elements.
+  Tensor uniform = at::empty(x.sizes(), x.options().dtype(at::kFloat).requires_grad(false));
+  fill_uniform(uniform, key, 0.0, 1.0, region);
+  return uniform.ge_(p).to(x.scalar_type()).mul_(1.0 / (1.0 - p));
+}
 
 Tensor dropout(const Tensor& x, double p, RandomKey key, const Region* region) {
   require<ConfigError>(p >= 0.0 && p < 1.0, "[dropout] p must be in [0, 1); got ", p, ".");

@@ -11,4 +11,7 @@ namespace easydel::operations {
 // ConfigError unless 0 <= p < 1. `region` is x's place in the whole tensor, where ranks hold parts of it.
 at::Tensor dropout(const at::Tensor& x, double p, RandomKey key, const Region* region = nullptr);
 
+// What dropout multiplies by, 0 or 1 / (1 - p), in a tensor of x's shape, type and device.
+at::Tensor dropout_factors(const at::Tensor& x, double p, RandomKey key, const Region* region = nullptr);
+
 }  // namespace easydel::operations

@@ -136,6 +136,11 @@ Dispatch make_dispatch(const Tensor& experts, int64_t num_experts) {
   require<ShapeError>(experts.dim() == 2 && experts.scalar_type() == at::kLong,
                       "[make_dispatch] experts must be int64 [tokens, top_k]; got ", experts.scalar_type(), " ",
                       experts.sizes(), ".");
+  if (experts.is_cpu() && experts.numel() > 0) {  // elsewhere the check would wait for the device
+    const Tensor outside = experts.masked_select(experts.lt(0).logical_or_(experts.ge(num_experts)));
+    require<ShapeError>(outside.numel() == 0, "[make_dispatch] an expert must be in [0, ", num_experts, "); got ",
+                        outside.numel() ? outside[0].item<int64_t>() : 0, ".");
+  }
   Dispatch dispatch;
   dispatch.num_experts = num_experts;
   dispatch.top_k = experts.size(1);

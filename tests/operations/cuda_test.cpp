@@ -1,0 +1,181 @@
+// Every operation on a GPU against itself on the CPU.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include "easydel/core/error.h"
+#include "easydel/operations/activation.h"
+#include "easydel/operations/attention.h"
+#include "easydel/operations/checkpoint.h"
+#include "easydel/operations/dropout.h"
+#include "easydel/operations/linear.h"
+#include "easydel/operations/loss.h"
+#include "easydel/operations/moe.h"
+#include "easydel/operations/norm.h"
+#include "easydel/operations/rope.h"
+#include "tests/support/tensors.h"
+
+namespace easydel::operations {
+namespace {
+
+using at::Tensor;
+using testing::ThrowsMessage;
+
+class Cuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
+    at::manual_seed(0);
+  }
+};
+
+Tensor on_gpu(const Tensor& t) { return t.defined() ? t.to(at::kCUDA) : t; }
+
+// f on both devices: values and gradients agree. Rounding to bfloat16 is forgiven when the inputs are of that type.
+void expect_same(const Differentiable& f, const std::vector<Tensor>& inputs, Tolerance tolerance) {
+  std::vector<Tensor> there;
+  for (const Tensor& input : inputs) there.push_back(on_gpu(input));
+  EXPECT_TRUE(is_close(f(there), f(inputs), tolerance));
+  const auto got = gradients_of(f, there), want = gradients_of(f, inputs);
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(is_close(got[i], want[i], tolerance)) << "gradient " << i;
+}
+
+constexpr Tolerance kExact{1e-9, 1e-9};
+constexpr Tolerance kBf16{0.05, 0.05};
+
+TEST_F(Cuda, NormsRotationsAndGates) {
+  const Tensor x = at::randn({2, 6, 32}, at::kDouble), w = at::randn({32}, at::kDouble);
+  for (const auto type : {at::kDouble, at::kBFloat16}) {
+    const Tolerance tolerance = type == at::kDouble ? kExact : kBf16;
+    for (const RmsNormOptions options : {RmsNormOptions{}, RmsNormOptions{.weight_offset = 1.0, .multiply_before_cast = true}}) {
+      expect_same([&](const auto& in) { return rms_norm(in[0], in[1], options); }, {x.to(type), w.to(type)}, tolerance);
+    }
+    expect_same([&](const auto& in) { return rms_norm(in[0], in[1], RmsNormOptions{}); }, {x.to(type), w}, tolerance);
+    for (const char* name : {"silu", "gelu_pytorch_tanh", "relu2"}) {
+      expect_same([&](const auto& in) { return gated_activation(in[0], find_activation(name)); }, {x.to(type)}, tolerance);
+    }
+    for (const RopeStyle style : {RopeStyle::Half, RopeStyle::Interleaved}) {
+      const auto frequencies = rope_frequencies({.partial_rotary_factor = 0.5}, 16, 64);
+      expect_same([&](const auto& in) {
+        return apply_rotary(in[0], rope_table(frequencies, at::arange(6, in[0].options().dtype(at::kLong)), at::kDouble), style);
+      }, {x.view({2, 6, 2, 16}).to(type)}, tolerance);
+    }
+  }
+}
+
+std::vector<MaskInfo> masks(int64_t length) {
+  std::vector<MaskInfo> all(5);
+  all[1].sliding_window = 7;
+  all[2].padding_mask = at::ones({2, length}, at::kLong);
+  all[2].padding_mask[0].narrow(0, 0, 5).zero_();  // left: rows that see nothing
+  all[3].q_segment_ids = at::div(at::arange(length), 9, "floor").expand({2, length});
+  all[4].causal = false;
+  return all;
+}
+
+MaskInfo on(const MaskInfo& mask, at::Device device) {
+  MaskInfo out = mask;
+  for (Tensor* t : {&out.padding_mask, &out.q_segment_ids, &out.kv_segment_ids, &out.q_positions, &out.explicit_mask}) {
+    if (t->defined()) *t = t->to(device);
+  }
+  return out;
+}
+
+TEST_F(Cuda, AttentionOfEveryMechanism) {
+  constexpr int64_t T = 40;
+  const Tensor q = at::randn({2, T, 4, 16}), k = at::randn({2, T, 2, 16}), v = at::randn({2, T, 2, 16});
+  for (const char* mechanism : {"vanilla", "sdpa", "flash", "cudnn", "blockwise", "auto"}) {
+    for (const MaskInfo& mask : masks(T)) {
+      const bool is_flash = mechanism == std::string("flash");
+      if (is_flash && (mask.padding_mask.defined() || mask.q_segment_ids.defined())) continue;
+      SCOPED_TRACE(testing::Message() << mechanism << ", window " << mask.sliding_window << ", causal " << mask.causal << ", padding "
+                                      << mask.padding_mask.defined() << ", segments " << mask.q_segment_ids.defined());
+      expect_same([&](const auto& in) {
+        AttentionOptions options{.mask = on(mask, in[0].device()), .blocksize_q = 16, .blocksize_k = 16};
+        options.mechanism = in[0].is_cuda() ? mechanism : "vanilla";
+        return attention(in[0], in[1], in[2], options).out;
+      }, {q.to(at::kBFloat16), k.to(at::kBFloat16), v.to(at::kBFloat16)}, kBf16);
+    }
+  }
+}
+
+TEST_F(Cuda, AttentionInFloat64WithCapSinksAndDropout) {
+  const Tensor q = at::randn({2, 20, 4, 8}, at::kDouble), k = at::randn({2, 20, 2, 8}, at::kDouble);
+  const Tensor sinks = at::randn({4}, at::kDouble);
+  for (const char* mechanism : {"vanilla", "blockwise", "auto"}) {
+    expect_same([&](const auto& in) {
+      return attention(in[0], in[1], in[1], {.mechanism = mechanism, .softcap = 2.0, .sinks = in[2], .dropout_p = 0.2,
+                                             .dropout_key = RandomKey(4), .blocksize_q = 8, .blocksize_k = 8}).out;
+    }, {q, k, sinks}, kExact);
+  }
+}
+
+TEST_F(Cuda, DecodingWithACache) {
+  const Tensor q = at::randn({2, 1, 4, 16}), k = at::randn({2, 30, 2, 16});
+  for (const char* mechanism : {"sdpa", "flash", "cudnn", "blockwise", "auto"}) {
+    SCOPED_TRACE(mechanism);
+    for (const int64_t window : {0, 7}) {
+      expect_same([&](const auto& in) {
+        AttentionOptions options;
+        options.mask.sliding_window = window;
+        options.mechanism = in[0].is_cuda() ? mechanism : "vanilla";
+        return attention(in[0], in[1], in[1], options).out;
+      }, {q.to(at::kBFloat16), k.to(at::kBFloat16)}, kBf16);
+    }
+  }
+}
+
+TEST_F(Cuda, FlashRefusesFloat32) {
+  const Tensor x = at::zeros({1, 2, 2, 8}, at::kCUDA);
+  EXPECT_THAT([&] { attention(x, x, x, {.mechanism = "flash"}); },
+              ThrowsMessage<NotSupportedError>("[attention] \"flash\" computes in float16 or bfloat16 on CUDA; got float32. Set "
+                                               "`dtype`, or use \"sdpa\" or \"auto\"."));
+}
+
+TEST_F(Cuda, Losses) {
+  const Tensor hidden = at::randn({50, 16}, at::kDouble), weight = at::randn({40, 16}, at::kDouble),
+               bias = at::randn({40}, at::kDouble), labels = at::randint(40, {50}, at::kLong);
+  labels[3] = -100;
+  for (const Reduction reduction : {Reduction::Mean, Reduction::None}) {
+    const CrossEntropyOptions options{.label_smoothing = 0.1, .z_loss = 0.01, .reduction = reduction, .logit_scale = 0.7,
+                                      .logit_softcap = 5.0, .chunk_size = 16};
+    const auto linear_loss = [&](const auto& in) { return linear_cross_entropy(in[0], in[1], in[2], labels.to(in[0].device()), options).loss; };
+    expect_same(linear_loss, {hidden, weight, bias}, kExact);
+    expect_same(linear_loss, {hidden.to(at::kBFloat16), weight.to(at::kBFloat16), bias.to(at::kBFloat16)}, kBf16);
+    expect_same([&](const auto& in) { return cross_entropy(in[0], labels.to(in[0].device()), options).loss; },
+                {at::randn({50, 40}, at::kDouble)}, kExact);
+  }
+  const auto a = linear_cross_entropy(hidden, weight, bias, labels);
+  const auto b = linear_cross_entropy(on_gpu(hidden), on_gpu(weight), on_gpu(bias), on_gpu(labels));
+  EXPECT_EQ(a.num_correct.item<int64_t>(), b.num_correct.item<int64_t>());
+  EXPECT_EQ(a.num_tokens.item<int64_t>(), b.num_tokens.item<int64_t>());
+}
+
+TEST_F(Cuda, Experts) {
+  const Tensor x = at::randn({30, 16}, at::kDouble), w = at::randn({4, 24, 16}, at::kDouble), b = at::randn({4, 24}, at::kDouble);
+  const Tensor logits = at::randn({30, 4}, at::kDouble);
+  for (const auto type : {at::kDouble, at::kBFloat16}) {
+    expect_same([&](const auto& in) {
+      const Routing routing = route(in[3].to(at::kDouble), {.top_k = 2});
+      const Dispatch dispatch = make_dispatch(routing.experts, 4);
+      return combine_rows(grouped_linear(dispatch_rows(in[0], dispatch), in[1], in[2], dispatch), routing.weights, dispatch);
+    }, {x.to(type), w.to(type), b.to(type), logits.to(type)}, type == at::kDouble ? kExact : Tolerance{0.05, 0.1});
+  }
+}
+
+TEST_F(Cuda, CheckpointsAndDropout) {
+  const Tensor w = at::randn({8, 8}, at::kDouble);
+  for (const char* policy : {"none", "nothing_saveable", "checkpoint_dots"}) {
+    SCOPED_TRACE(policy);
+    const auto gradient = [&](at::Device device) {
+      const Tensor weight = w.to(device).requires_grad_(), x = at::ones({4, 8}, at::kDouble).to(device).requires_grad_();
+      checkpoint([&](const TensorList& in) -> TensorList {
+        return {dropout(at::tanh(operations::linear(in[0], weight)), 0.4, RandomKey(2))};
+      }, {x}, CheckpointPolicy(policy))[0].sum().backward();
+      return at::cat({weight.grad(), x.grad()});
+    };
+    EXPECT_TRUE(is_close(gradient(at::kCUDA), gradient(at::kCPU), kExact));
+  }
+}
+
+}  // namespace
+}  // namespace easydel::operations

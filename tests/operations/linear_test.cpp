@@ -1,0 +1,87 @@
+#include "easydel/operations/linear.h"
+
+#include <gmock/gmock.h>
+
+#include "easydel/core/error.h"
+#include "easydel/operations/checkpoint.h"
+#include "easydel/operations/dropout.h"
+#include "tests/support/tensors.h"
+
+namespace easydel::operations {
+namespace {
+
+using at::Tensor;
+using testing::ThrowsMessage;
+
+TEST(Linear, EqualsTorchInsideAndOutsideACheckpoint) {
+  at::manual_seed(0);
+  const std::vector<Tensor> in = {at::randn({2, 3, 4}, at::kDouble), at::randn({5, 4}, at::kDouble), at::randn({5}, at::kDouble)};
+  const auto theirs = [](const std::vector<Tensor>& x) { return at::linear(x[0], x[1], x[2]); };
+  const auto ours = [](const std::vector<Tensor>& x) { return linear(x[0], x[1], x[2]); };
+  const auto checkpointed = [](const std::vector<Tensor>& x) {
+    return checkpoint([](const TensorList& t) -> TensorList { return {linear(t[0], t[1], t[2])}; }, x,
+                      CheckpointPolicy("checkpoint_dots"))[0];
+  };
+  for (const Differentiable& f : {Differentiable(ours), Differentiable(checkpointed)}) {
+    EXPECT_TRUE(is_close(f(in), theirs(in), {1e-13, 1e-13}));
+    const auto got = gradients_of(f, in), want = gradients_of(theirs, in);
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(is_close(got[i], want[i], {1e-12, 1e-13})) << i;
+  }
+}
+
+TEST(Linear, CastsAMasterWeightWithoutHoldingTheCopy) {
+  const Tensor x = at::randn({8, 256}).to(at::kBFloat16), w = at::randn({256, 256}).requires_grad_(), b = at::randn({256});
+  Tensor y;
+  const int64_t held = held_bytes([&] { y = linear(x, w, b); });
+  EXPECT_LT(held, y.numel() * 2 + 1024);  // the result alone
+  EXPECT_EQ(y.scalar_type(), at::kBFloat16);
+  EXPECT_TRUE(at::equal(y, at::linear(x, w.to(at::kBFloat16), b.to(at::kBFloat16))));
+  y.sum().backward();
+  EXPECT_EQ(w.grad().scalar_type(), at::kFloat);
+}
+
+TEST(Linear, RefusesWhatDoesNotFit) {
+  EXPECT_THAT([] { operations::linear(at::zeros({2, 3}), at::zeros({5, 4})); },
+              ThrowsMessage<ShapeError>("[linear] x's last dimension must be the weight's second; got [2, 3] and [5, 4]."));
+  EXPECT_THAT([] { operations::linear(at::zeros({2, 4}), at::zeros({5, 4}), at::zeros({4})); },
+              ThrowsMessage<ShapeError>("[linear] bias must be [5]; got [4]."));
+}
+
+TEST(Dropout, DropsTheShareAndKeepsTheMean) {
+  const Tensor x = at::ones({200, 500});
+  const Tensor y = dropout(x, 0.3, RandomKey(1));
+  EXPECT_NEAR(y.eq(0).to(at::kDouble).mean().item<double>(), 0.3, 0.01);
+  EXPECT_NEAR(y.mean().item<double>(), 1.0, 0.01);
+  EXPECT_TRUE(at::equal(y, dropout(x, 0.3, RandomKey(1))));
+  EXPECT_FALSE(at::equal(y, dropout(x, 0.3, RandomKey(2))));
+  EXPECT_TRUE(dropout(x, 0.0, RandomKey(1)).is_same(x));
+}
+
+TEST(Dropout, GradientsPassWhereTheValuesDid) {
+  const Tensor x = at::ones({20, 20}, at::kDouble).requires_grad_();
+  const Tensor y = dropout(x, 0.5, RandomKey(4));
+  y.sum().backward();
+  EXPECT_TRUE(at::equal(x.grad(), y.detach()));
+}
+
+TEST(Dropout, APartDropsWhatTheWholeDropsThere) {
+  const Tensor x = at::ones({8, 6});
+  const Region region{{8, 6}, {4, 2}};
+  EXPECT_TRUE(at::equal(dropout(at::ones({3, 4}), 0.5, RandomKey(4), &region),
+                        dropout(x, 0.5, RandomKey(4)).narrow(0, 4, 3).narrow(1, 2, 4)));
+}
+
+TEST(Dropout, EveryTypeDropsTheSame) {
+  const Tensor wide = dropout(at::ones({100}, at::kDouble), 0.4, RandomKey(9));
+  for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    EXPECT_TRUE(at::equal(dropout(at::ones({100}, type), 0.4, RandomKey(9)).ne(0), wide.ne(0)));
+  }
+}
+
+TEST(Dropout, RefusesAShareThatIsNone) {
+  EXPECT_THAT([] { dropout(at::ones({2}), 1.0, RandomKey(1)); },
+              ThrowsMessage<ConfigError>("[dropout] p must be in [0, 1); got 1."));
+}
+
+}  // namespace
+}  // namespace easydel::operations
