@@ -150,7 +150,7 @@ def make_seeds() -> dict[str, dict[str, bytes]]:
             "stored": zip_bytes({"a/data.pkl": b"x" * 10, "a/b": b""}),
             "deflated": zip_bytes({"a": b"x" * 1000, "b": bytes(range(256))}, zipfile.ZIP_DEFLATED),
             "zip64": zip64_bytes(),
-            "comment": zip_bytes({"a": b"1"}, comment=b"PK\x05\x06 not the end"),
+            "comment": zip_bytes({"a": b"1"}, comment=b"PK\x05\x06 is not the end of this archive"),
             "torch": torch_bytes({"a": torch.ones(2)}),
             "bomb": zip_bytes({"a": bytes(1 << 20)}, zipfile.ZIP_DEFLATED),
         },

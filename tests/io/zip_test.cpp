@@ -172,6 +172,9 @@ TEST(ZipArchive, RefusesOverlappingEntries) {
   TestZip zip = two_entries();
   expect_refused(zip.set<uint32_t>(zip.records[1] + 42, static_cast<uint32_t>(zip.headers[0])),
                  "zip entries \"a/one\" and \"a/two\" overlap.");
+  zip = two_entries();
+  zip.set<uint32_t>(zip.records[0] + 20, 6).set<uint32_t>(zip.records[0] + 24, 6);  // one byte too many
+  expect_refused(zip, "zip entries \"a/one\" and \"a/two\" overlap.");
 }
 
 TEST(ZipArchive, RefusesAnEntryThatReachesIntoTheDirectory) {
@@ -187,6 +190,8 @@ TEST(ZipArchive, ChecksAnEntrysOwnHeader) {
   expect_entry_refused(two_entries().set<uint32_t>(18, 4), "zip entry \"a/one\" has other sizes in its own header.");
   expect_entry_refused(two_entries().set<uint16_t>(28, 1000),
                        "zip entry \"a/one\" overlaps what follows it: its own header has 1035 bytes.");
+  expect_entry_refused(two_entries().set<uint16_t>(28, 1),
+                       "zip entry \"a/one\" overlaps what follows it: its own header has 36 bytes.");
 }
 
 #if EASYDEL_HAS_ZLIB
