@@ -13,20 +13,25 @@ readonly LIMITS=(-malloc_limit_mb=256 -rss_limit_mb=1024 -timeout=10)
 
 say() { printf 'fuzz: %s\n' "$*"; }
 
+# Quiet unless it fails.
+must() {
+  "$@" > "$BUILD/build.log" 2>&1 || {
+    tail -n 40 "$BUILD/build.log" >&2
+    say "the targets could not be built; see above." >&2
+    exit 1
+  }
+}
+
 build() {
   mkdir -p "$BUILD"
   exec 9> "$BUILD/.lock"  # ctest runs the targets side by side
   flock 9
   local stamp=$BUILD/.configured setting="$COMPILER ${EASYDEL_TORCH:-}"
   if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$setting" ]; then
-    cmake --preset fuzz -DCMAKE_CXX_COMPILER="$COMPILER" --log-level=WARNING > /dev/null
+    must cmake --preset fuzz -DCMAKE_CXX_COMPILER="$COMPILER" -DEASYDEL_TORCH="${EASYDEL_TORCH:-}"
     echo "$setting" > "$stamp"
   fi
-  cmake --build "$BUILD" --target "$@" > "$BUILD/build.log" 2>&1 || {
-    tail -n 40 "$BUILD/build.log" >&2
-    say "the targets could not be built; see above." >&2
-    exit 1
-  }
+  must cmake --build "$BUILD" --target "$@"
   flock -u 9
 }
 
