@@ -62,9 +62,10 @@ void check_inputs(const ModelInputs& in, const BaseModule& module) {
     const at::IntArrayRef mask = in.attention_mask.sizes();
     const int64_t keys = shape[1] + (in.past_key_values ? in.past_key_values->length() : 0);
     const int64_t heads = module.config().num_attention_heads;
-    const bool fits = mask.size() == 2 ? mask[0] == shape[0] && mask[1] == keys
-                                       : mask.size() == 4 && (mask[0] == shape[0] || mask[0] == 1) &&
-                                             (mask[1] == heads || mask[1] == 1) && mask[2] == shape[1] && mask[3] == keys;
+    const bool fits = mask.size() == 2
+                          ? mask[0] == shape[0] && mask[1] == keys
+                          : mask.size() == 4 && (mask[0] == shape[0] || mask[0] == 1) &&
+                                (mask[1] == heads || mask[1] == 1) && mask[2] == shape[1] && mask[3] == keys;
     require<ShapeError>(fits, "[forward] attention_mask must be [", shape[0], ", ", keys, "] or [", shape[0], ", 1 or ",
                         heads, ", ", shape[1], ", ", keys, "]; got ", mask, ".");
   }

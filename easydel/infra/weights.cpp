@@ -130,8 +130,8 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
       wanted.insert(piece.name);
       const std::vector<int64_t> shape = source.shape(piece.name);
       if (shape != piece.shape) {
-        loaded.misshapen.push_back(concat("\"", piece.name, "\" is ", at::IntArrayRef(shape),
-                                          "; the config asks for ", at::IntArrayRef(piece.shape)));
+        loaded.misshapen.push_back(concat("\"", piece.name, "\" is ", at::IntArrayRef(shape), "; the config asks for ",
+                                          at::IntArrayRef(piece.shape)));
       }
     }
     found.emplace_back(named, *layout);

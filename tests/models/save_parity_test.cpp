@@ -46,9 +46,11 @@ TEST(SaveParity, TransformersLoadsAllThatIsLoadedAndSavedAgain) {
   for (const auto& entry : fs::directory_iterator(theirs.path())) {
     const std::string name = entry.path().filename().string();
     SCOPED_TRACE(name);
-    const auto model = load_model(entry.path().string(), task_of_name(entry.path().stem().string()), {.verbose = false});
+    const auto model =
+        load_model(entry.path().string(), task_of_name(entry.path().stem().string()), {.verbose = false});
     write_all(*model, ours / name);
-    EXPECT_EQ(load_model(entry.path().string(), TaskType::AutoBind, {.verbose = false})->type_name(), model->type_name());
+    EXPECT_EQ(load_model(entry.path().string(), TaskType::AutoBind, {.verbose = false})->type_name(),
+              model->type_name());
     ++models;
   }
   log::set_sink({});

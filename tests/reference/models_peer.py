@@ -3,11 +3,12 @@
 usage: models_peer.py write DIRECTORY        one folder for each model; NAME.bin and NAME.stacked hold the weights of
                                              NAME as torch.save wrote them, and with experts under their newer names
        models_peer.py check DIRECTORY OURS   what easydel wrote under OURS is the same model to transformers
-       models_peer.py print FAMILY           the first config of a family as torch prints it
+       models_peer.py print DIRECTORY        one folder for each config, with its config.json and how torch prints it
 """
 
 import os
 import pathlib
+import re
 import shutil
 import sys
 
@@ -121,6 +122,23 @@ def check(directory: pathlib.Path, ours: pathlib.Path) -> int:
     return 1 if faults else 0
 
 
+def print_all(directory: pathlib.Path) -> None:
+    """Without the children that hold no weights, and with the names of the layers that all families share here."""
+    for family, configs in ODD_CONFIGS.items():
+        for i, settings in enumerate(configs.values()):
+            model = make(family, settings, LOADERS["lm"])
+            model.config.save_pretrained(directory / f"{family}-{i}")
+            for module in list(model.modules()):
+                for name, child in list(module.named_children()):
+                    if not list(child.parameters()):
+                        del module._modules[name]
+            text = re.sub(r"\b(Llama|Phi3|GPT2|Mixtral)(Attention|MLP|RMSNorm|Experts)\b", r"\2", str(model))
+            # The block's name in files, and a router that is a plain linear map.
+            text = text.replace("(mlp): MixtralSparseMoeBlock", "(block_sparse_moe): SparseMoE").replace(
+                "MixtralTopKRouter()", f"Linear(in_features=32, out_features={settings.get('num_local_experts')}, bias=False)")
+            (directory / f"{family}-{i}" / "model.txt").write_text(text + "\n")
+
+
 if __name__ == "__main__":
     command, *arguments = sys.argv[1:]
     if command == "write":
@@ -128,4 +146,4 @@ if __name__ == "__main__":
     elif command == "check":
         sys.exit(check(*map(pathlib.Path, arguments)))
     else:
-        print(make(arguments[0], next(iter(ODD_CONFIGS[arguments[0]].values())), LOADERS["lm"]))
+        print_all(pathlib.Path(arguments[0]))
