@@ -54,7 +54,7 @@ class Files : public testing::Test {
 };
 
 TEST_F(Files, GiveTheModelThatWasSaved) {
-  const LogLines log;
+  LogLines log;
   const auto model = load();
   EXPECT_EQ(model->type_name(), "LlamaForCausalLM");
   EXPECT_TRUE(at::equal(logits_of(*model), logits_of(*tiny_llama())));
@@ -105,13 +105,13 @@ TEST_F(Files, AMissingTensorIsAnError) {
 
 TEST_F(Files, AnUnknownTensorIsAWarning) {
   change({{"model.layers.7.extra", at::zeros({1})}, {"model.layers.0.self_attn.rotary_emb.inv_freq", at::zeros({2})}});
-  const LogLines log;
+  LogLines log;
   EXPECT_TRUE(at::equal(logits_of(*load()), logits_of(*tiny_llama())));
   EXPECT_THAT(log.lines, ElementsAre(where() + "1 tensors were not used by LlamaForCausalLM:\n  model.layers.7.extra"));
 }
 
 TEST_F(Files, OfACausalLMGiveAClassifierWithAFreshHead) {
-  const LogLines log;
+  LogLines log;
   const auto model = load<AutoModelForSequenceClassification>({.rngs = RandomKey(3)});
   EXPECT_THAT(
       log.lines,
@@ -131,7 +131,7 @@ TEST_F(Files, OfACausalLMGiveItsBaseModelAndBack) {
 
   base->save_pretrained(directory_.path(), {.verbose = false});
   EXPECT_EQ(load<AutoModelForAnyTask>()->type_name(), "LlamaModel");
-  const LogLines log;
+  LogLines log;
   EXPECT_TRUE(at::equal(load()->params().at("model.layers.1.mlp.up_proj.weight"),
                         base->params().at("layers.1.mlp.up_proj.weight")));
 }
@@ -166,9 +166,9 @@ TEST_F(Files, AreSavedUnderAStepAndInTheDtypeThatIsAskedFor) {
 TEST_F(Files, AreNotSavedWithAParameterOfAnotherDtypeWhenThatIsNotAllowed) {
   const auto model = load();
   model->merge_params({{"model.norm.weight", at::ones({16}, bfloat16)}});
-  EXPECT_THAT(
-      [&] { model->save_pretrained(directory_ / "out", {.mismatch_allowed = false, .verbose = false}); },
-      ThrowsMessage<ConfigError>("[save_pretrained] \"model.norm.weight\" is bf16, but the module stores fp32."));
+  EXPECT_THAT([&] { model->save_pretrained(directory_ / "out", {.mismatch_allowed = false, .verbose = false}); },
+              ThrowsMessage<ConfigError>(
+                  "[save_pretrained] \"model.norm.weight\" is bfloat16, but the module stores float32."));
 }
 
 TEST(AutoModel, MakesRandomWeightsFromAConfig) {

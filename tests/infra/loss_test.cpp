@@ -104,7 +104,7 @@ TEST_F(ComputeLoss, CountsTheTokensThatMatterAndThoseThatAreRight) {
 
 TEST_F(ComputeLoss, PredictsNothingAcrossSegments) {
   batch_.segment_ids = at::tensor({0, 0, 0, 1, 1, 1, 1}, at::kLong).expand({2, 7});
-  EXPECT_EQ(model_->compute_loss(batch_).second.num_tokens.item<int64_t>(), 10 - 1);  // row 0 ignores label 3's place
+  EXPECT_EQ(model_->compute_loss(batch_).second.num_tokens.item<int64_t>(), 10 - 2);
 }
 
 TEST_F(ComputeLoss, NeedsLabels) {

@@ -12,11 +12,6 @@ namespace {
 using testing::SizeIs;
 using testing::ThrowsMessage;
 
-template <class E>
-auto refuses(const std::string& message) {
-  return ThrowsMessage<E>(message);
-}
-
 class Forward : public testing::Test {
  protected:
   auto with(const ModelInputs& inputs) {
@@ -27,42 +22,40 @@ class Forward : public testing::Test {
 };
 
 TEST_F(Forward, NeedsIdsOrEmbeddings) {
-  EXPECT_THAT(with({}),
-              refuses<ConfigError>("[forward] exactly one of input_ids and inputs_embeds is needed; got neither."));
+  EXPECT_THAT(with({}), ThrowsMessage<ConfigError>(
+                            "[forward] exactly one of input_ids and inputs_embeds is needed; got neither."));
   EXPECT_THAT(with({.input_ids = ids_, .inputs_embeds = at::zeros({2, 5, 16})}),
-              refuses<ConfigError>("[forward] exactly one of input_ids and inputs_embeds is needed; got both."));
+              ThrowsMessage<ConfigError>("[forward] exactly one of input_ids and inputs_embeds is needed; got both."));
 }
 
 TEST_F(Forward, RefusesIdsThatAreNone) {
   EXPECT_THAT(with({.input_ids = ids_[0]}),
-              refuses<ShapeError>("[forward] input_ids must be [batch, tokens]; got [5]."));
+              ThrowsMessage<ShapeError>("[forward] input_ids must be [batch, tokens]; got [5]."));
   EXPECT_THAT(with({.input_ids = ids_.to(at::kFloat)}),
-              refuses<ShapeError>("[forward] input_ids must be integers; got Float."));
-  EXPECT_THAT(with({.input_ids = ids_.clamp_min(3).index_put({at::scalar_tensor(0, at::kLong)},
-                                                             at::scalar_tensor(29, at::kLong))}),
-              refuses<ShapeError>("[Embedding] ids must lie in [0, 29); got 3 to 29."));
-  EXPECT_THAT(with({.input_ids = ids_ - 29}),
-              refuses<ShapeError>(concat("[Embedding] ids must lie in [0, 29); got ", ids_.min().item<int64_t>() - 29,
-                                         " to ", ids_.max().item<int64_t>() - 29, ".")));
+              ThrowsMessage<ShapeError>("[forward] input_ids must be integers; got Float."));
+  EXPECT_THAT(with({.input_ids = at::tensor({3, 29}, at::kLong).view({1, 2})}),
+              ThrowsMessage<ShapeError>("[Embedding] ids must lie in [0, 29); got 3 to 29."));
+  EXPECT_THAT(with({.input_ids = at::tensor({-1, 2}, at::kLong).view({1, 2})}),
+              ThrowsMessage<ShapeError>("[Embedding] ids must lie in [0, 29); got -1 to 2."));
 }
 
 TEST_F(Forward, RefusesEmbeddingsOfAnotherWidth) {
   EXPECT_THAT(with({.inputs_embeds = at::zeros({2, 5, 17})}),
-              refuses<ShapeError>("[forward] inputs_embeds must be [batch, tokens, 16]; got [2, 5, 17]."));
+              ThrowsMessage<ShapeError>("[forward] inputs_embeds must be [batch, tokens, 16]; got [2, 5, 17]."));
   EXPECT_THAT(with({.inputs_embeds = at::zeros({5, 16})}),
-              refuses<ShapeError>("[forward] inputs_embeds must be [batch, tokens, 16]; got [5, 16]."));
+              ThrowsMessage<ShapeError>("[forward] inputs_embeds must be [batch, tokens, 16]; got [5, 16]."));
 }
 
 TEST_F(Forward, RefusesWhatDoesNotGoWithTheIds) {
   const at::Tensor four = ids_.narrow(1, 0, 4);
   EXPECT_THAT(with({.input_ids = ids_, .position_ids = four}),
-              refuses<ShapeError>("[forward] position_ids must be [2, 5]; got [2, 4]."));
+              ThrowsMessage<ShapeError>("[forward] position_ids must be [2, 5]; got [2, 4]."));
   EXPECT_THAT(with({.input_ids = ids_, .segment_ids = four}),
-              refuses<ShapeError>("[forward] segment_ids must be [2, 5]; got [2, 4]."));
+              ThrowsMessage<ShapeError>("[forward] segment_ids must be [2, 5]; got [2, 4]."));
   EXPECT_THAT(with({.input_ids = ids_, .token_type_ids = four}),
-              refuses<ShapeError>("[forward] token_type_ids must be [2, 5]; got [2, 4]."));
+              ThrowsMessage<ShapeError>("[forward] token_type_ids must be [2, 5]; got [2, 4]."));
   EXPECT_THAT(with({.input_ids = ids_, .labels = four}),
-              refuses<ShapeError>("[LlamaForCausalLM] labels must be [2, 5]; got [2, 4]."));
+              ThrowsMessage<ShapeError>("[LlamaForCausalLM] labels must be [2, 5]; got [2, 4]."));
 }
 
 TEST_F(Forward, RefusesAMaskOfAnotherSize) {
@@ -70,13 +63,13 @@ TEST_F(Forward, RefusesAMaskOfAnotherSize) {
     return concat("[forward] attention_mask must be [2, 5] or [2, 1 or 4, 5, 5]; got ", got, ".");
   };
   EXPECT_THAT(with({.input_ids = ids_, .attention_mask = at::ones({2, 4}, at::kLong)}),
-              refuses<ShapeError>(message("[2, 4]")));
+              ThrowsMessage<ShapeError>(message("[2, 4]")));
   EXPECT_THAT(with({.input_ids = ids_, .attention_mask = at::zeros({3, 5}, at::kLong)}),
-              refuses<ShapeError>(message("[3, 5]")));
+              ThrowsMessage<ShapeError>(message("[3, 5]")));
   EXPECT_THAT(with({.input_ids = ids_, .attention_mask = at::ones({5}, at::kLong)}),
-              refuses<ShapeError>(message("[5]")));
+              ThrowsMessage<ShapeError>(message("[5]")));
   EXPECT_THAT(with({.input_ids = ids_, .attention_mask = at::ones({2, 3, 5, 5}, at::kBool)}),
-              refuses<ShapeError>(message("[2, 3, 5, 5]")));
+              ThrowsMessage<ShapeError>(message("[2, 3, 5, 5]")));
 }
 
 TEST_F(Forward, TakesIdsOfAnyIntegerType) {
@@ -171,7 +164,7 @@ TEST(LearnedPositions, EndWhereTheTableEnds) {
   config.max_position_embeddings = 8;
   const auto model = make_model<GPT2LMHeadModel>(config);
   EXPECT_THAT([&] { (*model)({.input_ids = tiny_ids(1, 9)}); },
-              refuses<ShapeError>("[Embedding] ids must lie in [0, 8); got 0 to 8."));
+              ThrowsMessage<ShapeError>("[Embedding] ids must lie in [0, 8); got 0 to 8."));
 }
 
 }  // namespace

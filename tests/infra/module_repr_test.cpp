@@ -15,18 +15,18 @@ LlamaConfig one_layer() {
 TEST(ModuleRepr, HasALineForEachParameter) {
   const auto model = lazy_init<LlamaForCausalLM>(one_layer(), {.param_dtype = bfloat16});
   EXPECT_EQ(get_module_repr(*model),
-            "model.embed_tokens.weight: bf16[29, 16]\n"
-            "model.layers.0.self_attn.q_proj.weight: bf16[16, 16]\n"
-            "model.layers.0.self_attn.k_proj.weight: bf16[8, 16]\n"
-            "model.layers.0.self_attn.v_proj.weight: bf16[8, 16]\n"
-            "model.layers.0.self_attn.o_proj.weight: bf16[16, 16]\n"
-            "model.layers.0.mlp.gate_proj.weight: bf16[24, 16]\n"
-            "model.layers.0.mlp.up_proj.weight: bf16[24, 16]\n"
-            "model.layers.0.mlp.down_proj.weight: bf16[16, 24]\n"
-            "model.layers.0.input_layernorm.weight: bf16[16]\n"
-            "model.layers.0.post_attention_layernorm.weight: bf16[16]\n"
-            "model.norm.weight: bf16[16]\n"
-            "lm_head.weight: bf16[29, 16]\n");
+            "model.embed_tokens.weight: bfloat16[29, 16]\n"
+            "model.layers.0.self_attn.q_proj.weight: bfloat16[16, 16]\n"
+            "model.layers.0.self_attn.k_proj.weight: bfloat16[8, 16]\n"
+            "model.layers.0.self_attn.v_proj.weight: bfloat16[8, 16]\n"
+            "model.layers.0.self_attn.o_proj.weight: bfloat16[16, 16]\n"
+            "model.layers.0.mlp.gate_proj.weight: bfloat16[24, 16]\n"
+            "model.layers.0.mlp.up_proj.weight: bfloat16[24, 16]\n"
+            "model.layers.0.mlp.down_proj.weight: bfloat16[16, 24]\n"
+            "model.layers.0.input_layernorm.weight: bfloat16[16]\n"
+            "model.layers.0.post_attention_layernorm.weight: bfloat16[16]\n"
+            "model.norm.weight: bfloat16[16]\n"
+            "lm_head.weight: bfloat16[29, 16]\n");
 }
 
 TEST(Prettify, EndsAtTheDepthThatIsAskedFor) {
