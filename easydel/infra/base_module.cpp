@@ -57,9 +57,18 @@ void check_inputs(const ModelInputs& in, const BaseModule& module) {
   require_shape(in.position_ids, "position_ids", shape);
   require_shape(in.segment_ids, "segment_ids", shape);
   require_shape(in.token_type_ids, "token_type_ids", shape);
-  require<ShapeError>(!in.attention_mask.defined() || in.attention_mask.dim() == 2 || in.attention_mask.dim() == 4,
-                      "[forward] attention_mask must be [batch, keys] or [batch, heads, tokens, keys]; got ",
-                      in.attention_mask.defined() ? in.attention_mask.sizes() : at::IntArrayRef(), ".");
+  // Here and not in attention, which never sees a mask that hides nothing.
+  if (in.attention_mask.defined()) {
+    const at::IntArrayRef mask = in.attention_mask.sizes();
+    const int64_t keys = shape[1] + (in.past_key_values ? in.past_key_values->length() : 0);
+    const int64_t heads = module.config().num_attention_heads;
+    const bool fits = mask.size() == 2
+                          ? mask[0] == shape[0] && mask[1] == keys
+                          : mask.size() == 4 && (mask[0] == shape[0] || mask[0] == 1) &&
+                                (mask[1] == heads || mask[1] == 1) && mask[2] == shape[1] && mask[3] == keys;
+    require<ShapeError>(fits, "[forward] attention_mask must be [", shape[0], ", ", keys, "] or [", shape[0], ", 1 or ",
+                        heads, ", ", shape[1], ", ", keys, "]; got ", mask, ".");
+  }
   require<Error>(!module.is_lazy(), "[forward] ", module.type_name(),
                  " has no weights yet: it was made by lazy_init. Load them or call initialize.");
 }

@@ -122,6 +122,8 @@ class BaseModule : public Module {
   explicit BaseModule(const BaseConfig& config);
 
  private:
+  void share_options(const ModuleOptions& options);  // with the base model inside of a head
+
   std::shared_ptr<const BaseConfig> config_;
   ModuleOptions options_;
 };

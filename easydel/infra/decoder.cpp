@@ -38,6 +38,17 @@ at::Tensor embed(const ModelInputs& inputs, const Embedding& table) {
   return inputs.inputs_embeds.defined() ? inputs.inputs_embeds.to(table.dtype()) : table(inputs.input_ids);
 }
 
+namespace {
+
+// The tokens that count in the routers' balance: [B, T], zero for padding; undefined when all do.
+at::Tensor token_mask(const ModelInputs& inputs, int64_t tokens) {
+  if (inputs.attention_mask.defined() && inputs.attention_mask.dim() == 2)
+    return inputs.attention_mask.narrow(1, inputs.attention_mask.size(1) - tokens, tokens);
+  return inputs.segment_ids.defined() ? inputs.segment_ids.ge(0) : at::Tensor();
+}
+
+}  // namespace
+
 void CausalLMModule::add_head(BaseModule& base, const Embedding& embeddings) {
   base_ = &base;
   lm_head_ = &add<Linear>("lm_head", config().hidden_size, config().vocab_size,
@@ -72,7 +83,8 @@ ModelOutput CausalLMModule::forward(const ModelInputs& given) const {
     out.metrics = std::move(loss.metrics);
   }
   if (routers) {
-    out.aux_loss = operations::load_balancing_loss(out.router_logits, balance.top_k, inputs.attention_mask);
+    out.aux_loss = operations::load_balancing_loss(out.router_logits, balance.top_k,
+                                                   token_mask(inputs, out.last_hidden_state.size(1)));
     const double coefficient = loss_config.auxiliary_loss_coefficient.value_or(balance.coefficient);
     if (has_labels) {
       out.loss = out.loss + coefficient * out.aux_loss;

@@ -18,9 +18,15 @@ std::string list_paths(const std::vector<std::string>& paths) {
 
 }  // namespace
 
-void BaseModule::set_options(const ModuleOptions& options) {
-  options_ = options;
+void BaseModule::share_options(const ModuleOptions& options) {
+  for (const auto& [path, module] : named_modules()) {
+    if (auto* model = dynamic_cast<BaseModule*>(module)) model->options_ = options;
+  }
   set_dtype(options.dtype);
+}
+
+void BaseModule::set_options(const ModuleOptions& options) {
+  share_options(options);
   for (const auto& [path, parameter] : named_parameters()) {
     if (parameter->is_lazy()) parameter->to_meta(options.param_dtype);
   }
@@ -142,16 +148,17 @@ BaseModule& BaseModule::to_dtype(DType dtype) {
     if (at::isFloatingType(parameter->value().scalar_type())) parameter->bind(parameter->value().detach().to(dtype));
   }
   options_.param_dtype = dtype;
+  share_options(options_);
   return *this;
 }
 
 BaseModule& BaseModule::half(bool change_runtime_dtype) {
-  if (change_runtime_dtype) set_dtype(options_.dtype = float16);
+  if (change_runtime_dtype) options_.dtype = float16;
   return to_dtype(float16);
 }
 
 BaseModule& BaseModule::float_(bool change_runtime_dtype) {
-  if (change_runtime_dtype) set_dtype(options_.dtype = float32);
+  if (change_runtime_dtype) options_.dtype = float32;
   return to_dtype(float32);
 }
 

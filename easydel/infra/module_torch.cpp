@@ -13,9 +13,10 @@ TensorMap BaseModule::to_torch() const {
 
 GraphState BaseModule::transform_fn(const TensorMap& torch_state_dict) const {
   LoadedWeights weights = load_weights(*this, weights_of(torch_state_dict, "transform_fn"), [&](const at::Tensor& t) {
-    return at::isFloatingType(t.scalar_type()) ? t.to(options_.param_dtype) : t;
+    // Detached: the state dict's own tensors must not come to require gradients.
+    return at::isFloatingType(t.scalar_type()) ? t.detach().to(options_.param_dtype) : t.detach();
   });
-  std::shared_ptr<BaseModule> checked = merge_module(graphdef(), params());  // a scratch copy takes the errors
+  std::shared_ptr<BaseModule> checked = merge_module(graphdef(), params(), graphother());  // a scratch copy for errors
   bind_weights(*checked, std::move(weights), "transform_fn");
   return checked->params();
 }

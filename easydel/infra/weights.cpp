@@ -118,7 +118,6 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
   const at::NoGradGuard no_grad;
   const Finder finder(module, source);
   LoadedWeights loaded;
-  std::vector<std::string> misshapen;
   std::unordered_set<std::string> wanted;
   std::vector<std::pair<Module::NamedParameter, FileLayout>> found;
   for (const Module::NamedParameter& named : module.named_parameters()) {
@@ -131,8 +130,8 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
       wanted.insert(piece.name);
       const std::vector<int64_t> shape = source.shape(piece.name);
       if (shape != piece.shape) {
-        misshapen.push_back(concat("\"", piece.name, "\" is ", at::IntArrayRef(shape), "; the config asks for ",
-                                   at::IntArrayRef(piece.shape)));
+        loaded.misshapen.push_back(concat("\"", piece.name, "\" is ", at::IntArrayRef(shape), "; the config asks for ",
+                                          at::IntArrayRef(piece.shape)));
       }
     }
     found.emplace_back(named, *layout);
@@ -142,8 +141,7 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
   for (const std::string& name : source.names) {
     if (!wanted.contains(name) && !is_leftover(name)) loaded.unexpected.push_back(name);
   }
-  require<FormatError>(misshapen.empty(), "[", source.where, "] ", misshapen.size(), " tensors do not fit ",
-                       module.type_name(), ":", list_lines(misshapen));
+  if (!loaded.misshapen.empty()) return loaded;
   for (const auto& [named, layout] : found) {
     loaded.params.set(named.path, convert(assemble(layout, *named.parameter, source)));
   }
@@ -161,13 +159,13 @@ void bind_weights(BaseModule& module, LoadedWeights weights, const std::string& 
   const std::string prefix = module.base_model_prefix().empty() ? "" : module.base_model_prefix() + ".";
   const bool only_head = !prefix.empty() && std::none_of(weights.missing.begin(), weights.missing.end(),
                                                          [&](const auto& path) { return path.starts_with(prefix); });
-  if (!weights.missing.empty() && !only_head) {
-    fail<FormatError>("[", where, "] ", weights.missing.size(), " tensors that ", module.type_name(),
-                      " needs are missing:", list_lines(weights.missing),
-                      weights.unexpected.empty()
-                          ? std::string()
-                          : concat("\nand ", weights.unexpected.size(),
-                                   " are there that it does not know:", list_lines(weights.unexpected)));
+  if (!weights.misshapen.empty() || (!weights.missing.empty() && !only_head)) {
+    const auto section = [](std::string_view what, const std::vector<std::string>& lines) {
+      return lines.empty() ? std::string() : concat("\n", what, " (", lines.size(), "):", list_lines(lines));
+    };
+    fail<FormatError>("[", where, "] the tensors do not fit ", module.type_name(), ".",
+                      section("missing", weights.missing), section("of another shape", weights.misshapen),
+                      section("unknown", weights.unexpected));
   }
   module.merge_params(weights.params);
   if (!weights.missing.empty()) {

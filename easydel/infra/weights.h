@@ -31,18 +31,18 @@ struct LoadedWeights {
   GraphState params;                    // by path; what was not found is left out
   std::vector<std::string> missing;     // paths
   std::vector<std::string> unexpected;  // names that no parameter wanted
+  std::vector<std::string> misshapen;   // a line for each tensor of another shape than the config asks for
 };
 
 // Finds each parameter under the names of files or of transformers' memory, with or without the base model's prefix.
-// FormatError lists all tensors of another shape than the config asks for. `convert` is applied to each parameter: a
-// cast, a move to a device.
+// `convert` is applied to each parameter: a cast, a move to a device. No tensor is read when some are misshapen.
 LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
                            const std::function<at::Tensor(at::Tensor)>& convert);
 
 WeightSource weights_of(const TensorMap& map, std::string where);
 
-// Throws FormatError that lists everything when weights are missing; those outside of the base model, a fresh head, are
-// drawn instead, with a warning, when the base model is all there. What was unexpected is a warning.
+// Throws FormatError that lists everything when weights are missing or misshapen; those outside of the base model, a
+// fresh head, are drawn instead, with a warning, when the base model is all there. What was unexpected is a warning.
 void bind_weights(BaseModule& module, LoadedWeights weights, const std::string& where);
 
 }  // namespace easydel

@@ -34,7 +34,10 @@ Attention::Projected Attention::project(const at::Tensor& x_BTD) const {
 }
 
 double Attention::own_flops_per_token(double keys) const {
-  if (spec_.sliding_window > 0) keys = std::min(keys, static_cast<double>(spec_.sliding_window));
+  // The mean of min(i, window) over positions i of a sequence whose mean of i is `keys`.
+  const double length = 2 * keys - 1;
+  const auto window = static_cast<double>(spec_.sliding_window);
+  if (window > 0 && window < length) keys = window - window * (window - 1) / (2 * length);
   return 4.0 * static_cast<double>(spec_.num_heads * spec_.head_dim) * keys;
 }
 

@@ -14,7 +14,8 @@ at::Tensor Embedding::operator()(const at::Tensor& ids) const {
                         "[Embedding] ids must lie in [0, ", weight_->shape[0], "); got ", low.item<int64_t>(), " to ",
                         high.item<int64_t>(), ".");
   }
-  return at::embedding(weight_->value(), ids).to(dtype());
+  const bool native = ids.scalar_type() == at::kLong || ids.scalar_type() == at::kInt;
+  return at::embedding(weight_->value(), native ? ids : ids.to(at::kLong)).to(dtype());
 }
 
 std::string Embedding::extra_repr() const { return concat(weight_->shape[0], ", ", weight_->shape[1]); }

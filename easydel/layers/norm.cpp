@@ -24,6 +24,8 @@ at::Tensor LayerNorm::operator()(const at::Tensor& x) const {
   return operations::layer_norm(x, weight_->value(), bias_ ? bias_->value() : at::Tensor(), eps_);
 }
 
-std::string LayerNorm::extra_repr() const { return concat("(", weight_->shape[0], ",), eps=", eps_); }
+std::string LayerNorm::extra_repr() const {
+  return concat("(", weight_->shape[0], ",), eps=", eps_, ", elementwise_affine=True, bias=", bias_ ? "True" : "False");
+}
 
 }  // namespace easydel

@@ -1,0 +1,149 @@
+"""The other side of the tests of models: transformers makes tiny random ones, and loads what easydel made of them.
+
+usage: models_peer.py write DIRECTORY        one folder for each model; NAME.bin and NAME.stacked hold the weights of
+                                             NAME as torch.save wrote them, and with experts under their newer names
+       models_peer.py check DIRECTORY OURS   what easydel wrote under OURS is the same model to transformers
+       models_peer.py print DIRECTORY        one folder for each config, with its config.json and how torch prints it
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import sys
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "models"))
+
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from odd_configs import ODD_CONFIGS  # noqa: E402
+from safetensors import safe_open  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+
+torch.set_num_threads(1)
+transformers.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+
+LOADERS = {"lm": "AutoModelForCausalLM", "base": "AutoModel", "classifier": "AutoModelForSequenceClassification"}
+
+
+def make(family: str, settings: dict, loader: str, seed: int = 0):
+    torch.manual_seed(seed)
+    model = getattr(transformers, loader).from_config(transformers.AutoConfig.for_model(family, **settings))
+    with torch.no_grad():  # norms of one and biases of zero would hide a mistake
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.05)
+    return model.eval()
+
+
+def write(directory: pathlib.Path) -> None:
+    for family, configs in ODD_CONFIGS.items():
+        for i, settings in enumerate(configs.values()):
+            make(family, settings, LOADERS["lm"], i).save_pretrained(directory / f"{family}-{i}-lm")
+        settings = next(iter(configs.values()))
+        make(family, settings, LOADERS["base"]).save_pretrained(directory / f"{family}-0-base")
+        labelled = {**settings, "num_labels": 3, "pad_token_id": 0}
+        make(family, labelled, LOADERS["classifier"]).save_pretrained(directory / f"{family}-0-classifier")
+
+        # Tied weights stand in a pickle under both of their names.
+        for i in range(2):
+            name = f"{family}-{i}-lm"
+            state = transformers.AutoModelForCausalLM.from_pretrained(directory / name).state_dict()
+            kinds = ("bin", "stacked") if family == "mixtral" else ("bin",)
+            for kind in kinds:
+                other = directory / f"{name}.{kind}"
+                other.mkdir()
+                shutil.copy(directory / name / "config.json", other)
+                if kind == "bin":
+                    torch.save(state, other / "pytorch_model.bin")
+                else:
+                    assert any(key.endswith("mlp.experts.gate_up_proj") for key in state), "transformers stacks no more"
+                    tied = {"lm_head.weight"} if i == 1 else set()
+                    save_file({k: v for k, v in state.items() if k not in tied}, other / "model.safetensors", {"format": "pt"})
+
+
+def saved(directory: pathlib.Path) -> dict[str, torch.Size]:
+    shapes = {}
+    for file in directory.glob("*.safetensors"):
+        with safe_open(file, "pt") as f:
+            shapes |= {key: tuple(f.get_slice(key).get_shape()) for key in f.keys()}
+    return shapes
+
+
+@torch.no_grad()
+def outputs(model) -> torch.Tensor:
+    ids = torch.randint(3, model.config.vocab_size, (2, 13), generator=torch.Generator().manual_seed(7))
+    out = model.eval()(ids)
+    return out.logits if "logits" in out else out.last_hidden_state
+
+
+def check_one(theirs: pathlib.Path, ours: pathlib.Path, loader: str) -> list[str]:
+    faults = []
+    auto = getattr(transformers, loader)
+    reference = auto.from_pretrained(theirs)
+    expected = outputs(reference)
+    rounded = auto.from_pretrained(theirs).to(torch.bfloat16).to(torch.float32)
+    for kind in ("whole", "sharded", "bf16"):
+        model, info = auto.from_pretrained(ours / kind, output_loading_info=True, dtype=torch.float32)
+        faults += [f"{kind}: {what}: {names}" for what, names in info.items() if names]
+        if saved(ours / kind) != saved(theirs):
+            faults.append(f"{kind}: other names or shapes than transformers writes")
+        if not torch.equal(outputs(model), outputs(rounded) if kind == "bf16" else expected):
+            faults.append(f"{kind}: other outputs")
+        if type(model) is not type(reference):
+            faults.append(f"{kind}: is a {type(model).__name__}")
+    if (ours / "sharded" / "model.safetensors").exists() or len(list((ours / "sharded").glob("*.safetensors"))) < 2:
+        faults.append("sharded: is one file")
+    dtype = transformers.AutoConfig.from_pretrained(ours / "bf16").dtype
+    if dtype != torch.bfloat16:
+        faults.append(f"bf16: config.json says {dtype}")
+
+    fresh = auto.from_config(reference.config)
+    try:
+        fresh.load_state_dict(load_file(ours / "to_torch.safetensors"), strict=True)
+    except RuntimeError as error:
+        faults.append(f"to_torch: {error}")
+    if not torch.equal(outputs(fresh), expected):
+        faults.append("to_torch: other outputs")
+    return [f"{ours.name}: {fault}" for fault in faults]
+
+
+def check(directory: pathlib.Path, ours: pathlib.Path) -> int:
+    faults, seen = [], 0
+    for folder in sorted(directory.iterdir()):
+        loader = (ours / folder.name / "loader").read_text()
+        name = folder.name.split(".")[0]
+        if loader != LOADERS[name.split("-")[-1]]:
+            faults.append(f"{folder.name}: get_torch_loader() is {loader}")
+        faults += check_one(directory / name, ours / folder.name, loader)
+        seen += 1
+    print("\n".join(faults) or f"{seen} models are the same")
+    return 1 if faults else 0
+
+
+def print_all(directory: pathlib.Path) -> None:
+    """Without the children that hold no weights, and with the names of the layers that all families share here."""
+    for family, configs in ODD_CONFIGS.items():
+        for i, settings in enumerate(configs.values()):
+            model = make(family, settings, LOADERS["lm"])
+            model.config.save_pretrained(directory / f"{family}-{i}")
+            for module in list(model.modules()):
+                for name, child in list(module.named_children()):
+                    if not list(child.parameters()):
+                        del module._modules[name]
+            text = re.sub(r"\b(Llama|Phi3|GPT2|Mixtral)(Attention|MLP|RMSNorm|Experts)\b", r"\2", str(model))
+            # The block's name in files, and a router that is a plain linear map.
+            text = text.replace("(mlp): MixtralSparseMoeBlock", "(block_sparse_moe): SparseMoE").replace(
+                "MixtralTopKRouter()", f"Linear(in_features=32, out_features={settings.get('num_local_experts')}, bias=False)")
+            (directory / f"{family}-{i}" / "model.txt").write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    command, *arguments = sys.argv[1:]
+    if command == "write":
+        write(pathlib.Path(arguments[0]))
+    elif command == "check":
+        sys.exit(check(*map(pathlib.Path, arguments)))
+    else:
+        print_all(pathlib.Path(arguments[0]))
