@@ -107,7 +107,7 @@ Tensor delta_of(const Forward& forward, const Tensor& d_out) {
 Tensor sinks_gradient(const AttentionOptions& options, const Forward& forward, const Tensor& delta) {
   if (!options.sinks.defined()) return {};
   const Tensor weight = at::exp(options.sinks.to(forward.lse.scalar_type()).view({1, -1, 1}) - forward.lse);
-  return (weight * delta).sum({0, 2}).neg();
+  return (weight * delta).sum(at::IntArrayRef({0, 2})).neg();
 }
 
 }  // namespace blockwise

@@ -1,5 +1,6 @@
 // torch's own kernels: sdpa, flash, cudnn.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "easydel/core/error.h"
 #include "easydel/operations/attention_mechanisms.h"
@@ -92,7 +93,9 @@ AttentionOutput sdpa_attention(const Tensor& q, const Tensor& k, const Tensor& v
   const Tensor out = at::scaled_dot_product_attention(
       q.transpose(1, 2), heads_first(k), heads_first(v), mask.defined() ? std::optional<Tensor>(mask) : std::nullopt, 0.0,
       is_causal, options.scale, /*enable_gqa=*/!repeats && group > 1);
-  return {out.transpose(1, 2)};
+  // Some of these kernels average over all keys where a query sees none.
+  const Tensor blind = mask.defined() ? options.mask.blind_queries(queries, keys, q.device()) : Tensor();
+  return {(blind.defined() ? out.masked_fill(blind, 0) : out).transpose(1, 2)};
 }
 
 bool flash_can(const Tensor& q, const Tensor& k, const AttentionOptions& options) {

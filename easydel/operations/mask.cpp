@@ -46,7 +46,7 @@ class MaskMemory {
     std::optional<int64_t> q_offset;
     int64_t queries, keys;
     at::Device device;
-    DType dtype;  // bool or the additive type
+    DType dtype;  // bool, the additive type, or uint8 for blind queries
     bool operator==(const Key&) const = default;
   };
 
@@ -205,6 +205,16 @@ Tensor MaskInfo::to_additive(int64_t queries, int64_t keys, at::Device device, D
     return at::zeros(visible.sizes(), visible.options().dtype(dtype))
         .masked_fill_(visible.logical_not(), -std::numeric_limits<double>::infinity());
   });
+}
+
+Tensor MaskInfo::blind_queries(int64_t queries, int64_t keys, at::Device device) const {
+  const bool is_own_key_seen = !padding_mask.defined() && !q_segment_ids.defined() && !explicit_mask.defined() &&
+                               !q_positions.defined() && first_slot(queries, keys) >= 0 &&
+                               first_slot(queries, keys) + queries <= keys;
+  if (is_own_key_seen) return {};
+  const Tensor visible = to_bool(queries, keys, device);
+  const MaskMemory::Key key{causal, sliding_window, q_offset, queries, keys, device, uint8};
+  return memory->get(key, *this, [&] { return visible.any(-1, /*keepdim=*/true).logical_not_(); });
 }
 
 }  // namespace easydel

@@ -54,6 +54,8 @@ struct MaskInfo {
   at::Tensor to_bool(int64_t queries, int64_t keys, at::Device device) const;
   // The same as zeros and -inf.
   at::Tensor to_additive(int64_t queries, int64_t keys, at::Device device, DType dtype) const;
+  // [B or 1, 1 or N, T, 1], true for a query that sees nothing; undefined when the rules leave every query its own key.
+  at::Tensor blind_queries(int64_t queries, int64_t keys, at::Device device) const;
 
   // Matrices already made; shared by copies, ignored once a field has changed.
   std::shared_ptr<MaskMemory> memory = make_memory();

@@ -167,7 +167,7 @@ TEST_F(Cuda, CheckpointsAndDropout) {
   for (const char* policy : {"none", "nothing_saveable", "checkpoint_dots"}) {
     SCOPED_TRACE(policy);
     const auto gradient = [&](at::Device device) {
-      const Tensor weight = w.to(device).requires_grad_(), x = at::ones({4, 8}, at::kDouble).to(device).requires_grad_();
+      const Tensor weight = w.clone().to(device).requires_grad_(), x = at::ones({4, 8}, at::kDouble).to(device).requires_grad_();
       checkpoint([&](const TensorList& in) -> TensorList {
         return {dropout(at::tanh(operations::linear(in[0], weight)), 0.4, RandomKey(2))};
       }, {x}, CheckpointPolicy(policy))[0].sum().backward();

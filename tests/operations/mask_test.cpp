@@ -142,6 +142,16 @@ TEST(MaskInfo, KeyRangesAreTight) {
   EXPECT_EQ(range.end, 6);
 }
 
+TEST(MaskInfo, KnowsWhichQueriesSeeNothing) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    const Tensor want = by_hand(c.mask, c.queries, c.keys).any(-1, true).logical_not();
+    const Tensor blind = c.mask.blind_queries(c.queries, c.keys, at::kCPU);
+    EXPECT_TRUE(at::equal(blind.defined() ? blind.expand_as(want) : at::zeros_like(want), want));
+  }
+  EXPECT_FALSE(MaskInfo().blind_queries(4, 4, at::kCPU).defined());
+}
+
 TEST(MaskInfo, FastPathsAreRightAboutTheMatrix) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
