@@ -30,6 +30,8 @@ add_library(easydel_flags INTERFACE)
 target_compile_options(easydel_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(easydel_flags INTERFACE -Wno-restrict)  # GCC 12 sees overlaps in std::string that are not there
+elseif(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
+  target_compile_options(easydel_flags INTERFACE -Wno-dangling-reference)  # GCC 13 takes an argument for the result
 endif()
 if(EASYDEL_WERROR)
   target_compile_options(easydel_flags INTERFACE -Werror)
@@ -38,6 +40,9 @@ if(EASYDEL_SANITIZE)
   target_compile_options(easydel_flags INTERFACE -fsanitize=${EASYDEL_SANITIZE} -fno-omit-frame-pointer -g1)
   if(EASYDEL_SANITIZE MATCHES undefined)
     target_compile_options(easydel_flags INTERFACE -fno-sanitize-recover=undefined)
+  endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(easydel_flags INTERFACE -Wno-maybe-uninitialized)  # GCC loses track in std::regex, sanitized
   endif()
   target_link_options(easydel_flags INTERFACE -fsanitize=${EASYDEL_SANITIZE})
 endif()

@@ -7,6 +7,9 @@ target_include_directories(easydel PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_include_directories(easydel SYSTEM PUBLIC "$<BUILD_INTERFACE:${TORCH_INCLUDE_DIRS}>")
 target_compile_features(easydel PUBLIC cxx_std_20)
+# Some torch wheels export parts of std::filesystem that crash (2.11: remove_all). Symbols are looked up in the order of
+# the libraries, so the real one has to stand before torch, in every program that links easydel.
+target_link_options(easydel PUBLIC LINKER:--push-state,--no-as-needed,-l:libstdc++.so.6,--pop-state)
 set_target_properties(easydel PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
   INSTALL_RPATH "$ORIGIN;${EASYDEL_TORCH}/lib")

@@ -29,7 +29,7 @@ function(easydel_library name)
   endif()
   target_sources(easydel PRIVATE $<TARGET_OBJECTS:easydel_${name}>)
   if(arg_LINK)
-    target_link_libraries(easydel PRIVATE $<BUILD_INTERFACE:${arg_LINK}>)
+    target_link_libraries(easydel PRIVATE "$<BUILD_INTERFACE:${arg_LINK}>")
   endif()
 endfunction()
 

@@ -1,5 +1,7 @@
 #include "easydel/cli/app.h"
 
+#include <c10/util/Exception.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
@@ -61,6 +63,11 @@ int run(int argc, char** argv) {
     if (!level.empty()) log::set_level(log::parse_level(level));
   });
   add_doctor_command(app);
+  add_info_command(app);
+  add_inspect_command(app);
+  add_convert_command(app);
+  add_download_command(app);
+  add_forward_command(app);
   add_demo_command(app);
 
   try {
@@ -80,6 +87,8 @@ int run(int argc, char** argv) {
     return usage_error(app, error.what());
   } catch (const Error& error) {
     std::cerr << "easydel: " << error.what() << "\n";
+  } catch (const c10::Error& error) {  // torch's own, without its stack
+    std::cerr << "easydel: " << error.what_without_backtrace() << "\n";
   } catch (const std::bad_alloc&) {
     std::cerr << "easydel: out of memory\n";
   } catch (const std::exception& error) {

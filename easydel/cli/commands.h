@@ -7,7 +7,12 @@ class App;
 
 namespace easydel::cli {
 
+void add_convert_command(CLI::App& app);
 void add_demo_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
+void add_download_command(CLI::App& app);
+void add_forward_command(CLI::App& app);
+void add_info_command(CLI::App& app);
+void add_inspect_command(CLI::App& app);
 
 }  // namespace easydel::cli

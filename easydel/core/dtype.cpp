@@ -69,4 +69,14 @@ std::string dtype_short_name(DType dtype) {
   return names ? std::string(names->short_name) : std::string(c10::toString(dtype));
 }
 
+int64_t dtype_bytes(DType dtype) {
+  switch (dtype) {
+#define EASYDEL_CASE(type, name) \
+  case DType::name: return sizeof(type);
+    AT_FORALL_SCALAR_TYPES_WITH_COMPLEX_AND_QINTS(EASYDEL_CASE)
+#undef EASYDEL_CASE
+    default: fail<ConfigError>("[dtype_bytes] ", dtype_name(dtype), " has no size of its own.");
+  }
+}
+
 }  // namespace easydel

@@ -3,6 +3,7 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -30,5 +31,6 @@ inline constexpr DType boolean = DType::Bool;
 DType parse_dtype(std::string_view name);
 std::string dtype_name(DType dtype);        // as torch and config.json write it: "bfloat16"
 std::string dtype_short_name(DType dtype);  // as command lines write it: "bf16"
+int64_t dtype_bytes(DType dtype);           // of one element; needs no libtorch, unlike c10::elementSize
 
 }  // namespace easydel

@@ -33,12 +33,12 @@ class JsonObject {
   Json& operator[](std::string_view key);  // added as null when absent
   bool contains(std::string_view key) const { return find(key) != nullptr; }
   bool erase(std::string_view key);
-  std::size_t size() const { return entries_.size(); }
-  bool empty() const { return entries_.empty(); }
-  auto begin() const { return entries_.begin(); }
-  auto end() const { return entries_.end(); }
-  auto begin() { return entries_.begin(); }
-  auto end() { return entries_.end(); }
+  std::size_t size() const;
+  bool empty() const;
+  std::vector<Entry>::const_iterator begin() const;
+  std::vector<Entry>::const_iterator end() const;
+  std::vector<Entry>::iterator begin();
+  std::vector<Entry>::iterator end();
 
  private:
   struct Hash {
@@ -112,5 +112,13 @@ class Json {
  private:
   std::variant<std::monostate, bool, int64_t, double, std::string, Array, Object> value_;
 };
+
+// Down here an entry is a complete type, which clang asks for.
+inline std::size_t JsonObject::size() const { return entries_.size(); }
+inline bool JsonObject::empty() const { return entries_.empty(); }
+inline std::vector<JsonObject::Entry>::const_iterator JsonObject::begin() const { return entries_.begin(); }
+inline std::vector<JsonObject::Entry>::const_iterator JsonObject::end() const { return entries_.end(); }
+inline std::vector<JsonObject::Entry>::iterator JsonObject::begin() { return entries_.begin(); }
+inline std::vector<JsonObject::Entry>::iterator JsonObject::end() { return entries_.end(); }
 
 }  // namespace easydel

@@ -7,7 +7,9 @@
 #include "easydel/core/file.h"
 #include "easydel/core/json.h"
 #include "easydel/core/log.h"
+#include "easydel/io/gguf_file.h"
 #include "easydel/io/safetensors.h"
+#include "easydel/io/torch_file.h"
 
 namespace easydel {
 namespace fs = std::filesystem;
@@ -32,6 +34,10 @@ std::shared_ptr<const TensorSource> open_file(const fs::path& path) {
 // What a checkpoint may be made of, best first.
 constexpr Format kFormats[] = {
     {".safetensors", "model.safetensors", open_file<SafetensorsFile>},
+    {".bin", "pytorch_model.bin", open_file<TorchFile>},
+    {".pth", "", open_file<TorchFile>},
+    {".pt", "", open_file<TorchFile>},
+    {".gguf", "", open_file<GgufFile>},
 };
 
 std::string known_suffixes() {
@@ -50,10 +56,10 @@ const Format& format_of(const fs::path& path) {
 fs::path find_in_directory(const fs::path& directory) {
   for (const Format& format : kFormats) {
     if (format.name.empty()) continue;
-    const fs::path single = directory / format.name;
-    if (fs::exists(single)) return single;
-    const fs::path index = single.string() + std::string(kIndexSuffix);
-    if (fs::exists(index)) return index;
+    for (const std::string_view suffix : {std::string_view(), kIndexSuffix}) {
+      fs::path path = directory / concat(format.name, suffix);
+      if (fs::exists(path)) return path;
+    }
   }
   for (const Format& format : kFormats) {
     std::vector<std::string> found = list_directory(directory);

@@ -11,15 +11,17 @@ namespace easydel {
 
 class Checkpoint final : public TensorSource {
  public:
-  // A file (.safetensors, or an index.json that names several), or a directory in which is looked for, in this order:
-  // model.safetensors, model.safetensors.index.json, or a lone file of any name that can be read. What the files hold
-  // beyond the index is left out, with a warning.
+  // A file (.safetensors, what torch.save wrote as .bin, .pth or .pt, .gguf, or an index.json that names several), or a
+  // directory in which is looked for, in this order: model.safetensors, model.safetensors.index.json, the same of
+  // pytorch_model.bin, or a lone file of any name that can be read. What the files hold beyond the index is left out,
+  // with a warning.
   //
   // IoError when something is missing, FormatError when a file is damaged, the index names a file outside its own
   // directory, or a file lacks a tensor that the index sees in it.
   static std::shared_ptr<const Checkpoint> open(const std::filesystem::path& path);
 
   const std::vector<std::shared_ptr<const TensorSource>>& files() const { return files_; }
+  const TensorSource& file_of(const TensorInfo& info) const;  // of an element of infos()
 
  private:
   struct Contents {
@@ -30,7 +32,6 @@ class Checkpoint final : public TensorSource {
   Checkpoint(std::string where, Contents contents);
   static Contents read_file(const std::filesystem::path& path);
   static Contents read_index(const std::filesystem::path& path);
-  const TensorSource& file_of(const TensorInfo& info) const;
   at::Tensor load(const TensorInfo& info) const override;
   at::Tensor load_slice(const TensorInfo& info, at::IntArrayRef starts, at::IntArrayRef sizes) const override;
 

@@ -11,7 +11,7 @@ namespace easydel {
 
 struct SaveCheckpointOptions {
   std::string max_shard_size = "5GB";  // of a file's tensors; a larger tensor gets a file of its own
-  SafetensorsMetadata metadata = {};   // in the file beside {"format", "pt"}, or in the index where there are several
+  SafetensorsMetadata metadata;        // in the file beside {"format", "pt"}, or in the index where there are several
 };
 
 // Writes model.safetensors, or model-00001-of-0000N.safetensors … and model.safetensors.index.json, into `directory`

@@ -17,13 +17,32 @@ namespace {
 constexpr std::size_t kPrefix = 8;  // the header's length, little-endian
 constexpr std::string_view kMetadataKey = "__metadata__";
 
-// For messages: the file chose the name, so it is escaped and cut.
-std::string quoted(std::string_view name) {
+// A name in a message: the file chose it, so it is escaped and cut. Both only when the message is written.
+struct Quoted {
+  std::string_view name;
+};
+
+std::ostream& operator<<(std::ostream& out, const Quoted& quoted) {
   constexpr std::size_t kShown = 100;
-  if (name.size() <= kShown) return Json(name).dump();
+  const std::string_view name = quoted.name;
+  if (name.size() <= kShown) return out << Json(name).dump();
   std::size_t end = kShown;
   while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;
-  return Json(name.substr(0, end)).dump() + "…";
+  return out << Json(name.substr(0, end)).dump() << "…";
+}
+
+Quoted quoted(std::string_view name) { return {name}; }
+
+// What stands at a place in the header, for messages.
+struct Found {
+  std::string_view text;
+  std::size_t at;
+};
+
+std::ostream& operator<<(std::ostream& out, const Found& found) {
+  if (found.at >= found.text.size()) return out << "the end of the header";
+  const unsigned char c = found.text[found.at];
+  return c >= 0x20 && c < 0x7f ? out << "'" << c << "'" : out << "the byte " << int{c};
 }
 
 // Reads the one shape of JSON that a header has, without building values in between: what is kept is smaller than the
@@ -62,11 +81,7 @@ class HeaderParser {
     fail<FormatError>("[", where_, "] ", parts...);
   }
 
-  std::string here() const {
-    if (at_ >= text_.size()) return "the end of the header";
-    const unsigned char c = text_[at_];
-    return c >= 0x20 && c < 0x7f ? concat("'", text_[at_], "'") : concat("the byte ", int{c});
-  }
+  Found here() const { return {text_, at_}; }
 
   [[noreturn]] void fail_here(std::string_view expected) const {
     fail<FormatError>("[", where_, "] the header is no valid JSON: ", expected, " at byte ", at_, "; got ", here(),
@@ -171,7 +186,7 @@ class HeaderParser {
     const auto once = [&](bool seen, std::string_view field) {
       refuse_if(seen, "tensor ", quoted(name), " has ", field, " twice.");
     };
-    parse_object([&](std::string field) {
+    parse_object([&](const std::string& field) {
       if (field == "dtype") {
         once(dtype != nullptr, field);
         dtype = parse_dtype(name);
@@ -261,8 +276,8 @@ void check_cover(const std::vector<TensorInfo>& tensors, int64_t data_size, cons
                          quoted(info.name), " ends at byte ", info.offset + info.nbytes,
                          " of the data, of which there are ", data_size, ". The file is truncated or damaged.");
     require<FormatError>(info.offset >= end, "[", where, "] tensor ", quoted(info.name), " begins at byte ",
-                         info.offset, " of the data, inside ", last ? quoted(last->name) : "", ", which ends at ", end,
-                         ".");
+                         info.offset, " of the data, inside ", quoted(last ? std::string_view(last->name) : ""),
+                         ", which ends at ", end, ".");
     require<FormatError>(info.offset == end, "[", where, "] bytes ", end, " to ", info.offset,
                          " of the data, before tensor ", quoted(info.name), ", belong to no tensor.");
     end = info.offset + info.nbytes;

@@ -111,8 +111,9 @@ TEST(Directories, NameThePathThatDoesNotWork) {
   write_file_atomically(directory / "file", "");
   EXPECT_THAT([&] { make_directory(directory / "file/below"); },
               ThrowsMessage<IoError>("[" + (directory / "file").string() + "] cannot be made: File exists."));
-  EXPECT_THAT([&] { list_directory(directory / "none"); },
-              ThrowsMessage<IoError>("[" + (directory / "none").string() + "] cannot be listed: No such file or directory."));
+  EXPECT_THAT(
+      [&] { list_directory(directory / "none"); },
+      ThrowsMessage<IoError>("[" + (directory / "none").string() + "] cannot be listed: No such file or directory."));
   EXPECT_THAT([&] { remove_file(directory.path()); },
               ThrowsMessage<IoError>("[" + directory.path().string() + "] cannot be removed: Is a directory."));
 }

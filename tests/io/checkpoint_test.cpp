@@ -134,12 +134,14 @@ TEST(Checkpoint, NamesWhatIsNotThere) {
   const TemporaryDirectory directory;
   const std::string where = "[" + directory.path().string();
   EXPECT_THAT([&] { Checkpoint::open(directory / "none"); }, ThrowsMessage<IoError>(where + "/none] does not exist."));
-  EXPECT_THAT([&] { Checkpoint::open(directory.path()); },
-              ThrowsMessage<IoError>(where + "] holds no checkpoint; looked for .safetensors."));
-  write_file_atomically(directory / "model.onnx", "");
   EXPECT_THAT(
-      [&] { Checkpoint::open(directory / "model.onnx"); },
-      ThrowsMessage<FormatError>(where + "/model.onnx] is no file of tensors that can be read; known: .safetensors."));
+      [&] { Checkpoint::open(directory.path()); },
+      ThrowsMessage<IoError>(where + "] holds no checkpoint; looked for .safetensors, .bin, .pth, .pt, .gguf."));
+  write_file_atomically(directory / "model.onnx", "");
+  EXPECT_THAT([&] { Checkpoint::open(directory / "model.onnx"); },
+              ThrowsMessage<FormatError>(
+                  where + "/model.onnx] is no file of tensors that can be read; known: .safetensors, .bin, "
+                          ".pth, .pt, .gguf."));
   save_safetensors(directory / "a.safetensors", {{"x", at::ones({1})}});
   save_safetensors(directory / "b.safetensors", {{"x", at::ones({1})}});
   EXPECT_THAT(

@@ -145,6 +145,8 @@ struct Change {
   std::string new_size;
 };
 
+void PrintTo(const Change& change, std::ostream* out) { *out << change.name; }
+
 class CheckpointKilledDuringSave : public testing::TestWithParam<Change> {};
 
 TEST_P(CheckpointKilledDuringSave, IsTheOldOneOrTheNewOneAndTheNextSaveSucceeds) {

@@ -1,0 +1,71 @@
+// easydel convert: any checkpoint that can be read becomes safetensors.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "easydel/cli/commands.h"
+#include "easydel/core/bytes.h"
+#include "easydel/core/error.h"
+#include "easydel/io/convert_checkpoint.h"
+
+namespace easydel::cli {
+namespace {
+
+struct Arguments {
+  std::string source;
+  std::string destination;
+  std::string dtype;
+  std::string max_shard_size = "5GB";
+};
+
+// CLI11 wants a message, empty when the text is right.
+template <class Parse>
+auto checked_by(Parse parse) {
+  return [parse](const std::string& text) {
+    try {
+      parse(text);
+      return std::string();
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+  };
+}
+
+void convert(const Arguments& arguments) {
+  ConvertOptions options{.max_shard_size = arguments.max_shard_size, .show_progress = true};
+  if (!arguments.dtype.empty()) options.dtype = parse_dtype(arguments.dtype);
+  const auto paths = [&] {
+    try {
+      return convert_checkpoint(arguments.source, arguments.destination, options);
+    } catch (const ConfigError& error) {  // what it does not take came from the command line
+      throw UsageError(error.what());
+    }
+  }();
+  int64_t bytes = 0;
+  for (const auto& path : paths) bytes += static_cast<int64_t>(std::filesystem::file_size(path));
+  std::cout << "wrote " << format_bytes(bytes) << " in " << paths.size() << (paths.size() == 1 ? " file" : " files")
+            << " to " << arguments.destination << "\n";
+}
+
+}  // namespace
+
+void add_convert_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("convert", "Write a checkpoint as safetensors, in another dtype if asked");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("source", arguments->source, "A file of tensors or a model directory")
+      ->required()
+      ->type_name("SRC");
+  command->add_option("destination", arguments->destination, "A directory, or a file that ends in .safetensors")
+      ->required()
+      ->type_name("DST");
+  command
+      ->add_option("--dtype", arguments->dtype,
+                   "What floating-point weights of 16 bits and more become: bf16, fp16, fp32, fp64")
+      ->check(checked_by([](const std::string& text) { parse_dtype(text); }));
+  command->add_option("--max-shard-size", arguments->max_shard_size, "The most that one file holds")
+      ->check(checked_by([](const std::string& text) { parse_bytes(text); }))
+      ->capture_default_str();
+  command->callback([arguments] { convert(*arguments); });
+}
+
+}  // namespace easydel::cli

@@ -1,0 +1,106 @@
+// easydel forward: a model's outputs for given inputs, in files that any other implementation can be compared with.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "easydel/cli/commands.h"
+#include "easydel/cli/console.h"
+#include "easydel/cli/model_options.h"
+#include "easydel/core/error.h"
+#include "easydel/infra/weights.h"
+#include "easydel/io/safetensors.h"
+#include "easydel/io/safetensors_writer.h"
+
+namespace easydel::cli {
+namespace {
+
+struct ForwardOptions {
+  ModelOptions model;
+  std::string input, output;
+  bool hidden_states = false;
+  bool grad = false;
+  bool json = false;
+};
+
+ModelInputs read_inputs(const std::string& path, at::Device device) {
+  const auto file = SafetensorsFile::open(path);
+  ModelInputs inputs;
+  const std::vector<std::pair<std::string, at::Tensor*>> known{
+      {"input_ids", &inputs.input_ids},           {"inputs_embeds", &inputs.inputs_embeds},
+      {"attention_mask", &inputs.attention_mask}, {"position_ids", &inputs.position_ids},
+      {"segment_ids", &inputs.segment_ids},       {"labels", &inputs.labels},
+      {"token_type_ids", &inputs.token_type_ids}};
+  for (const std::string& name : file->names()) {
+    const auto found = std::find_if(known.begin(), known.end(), [&](const auto& entry) { return entry.first == name; });
+    require<FormatError>(
+        found != known.end(), "[", path, "] \"", name,
+        "\" is no input; inputs are input_ids, inputs_embeds, attention_mask, position_ids, segment_ids, "
+        "labels and token_type_ids.");
+    *found->second = file->tensor(name).to(device);
+  }
+  return inputs;
+}
+
+void add_gradients(const BaseModule& module, NamedTensors& tensors) {
+  std::unordered_map<std::string, at::Tensor> grads;
+  for (const auto& [path, parameter] : module.named_parameters()) {
+    const at::Tensor& grad = parameter->value().grad();
+    grads[path] = grad.defined() ? grad : at::zeros_like(parameter->value());
+  }
+  for (const SavedTensor& saved : saved_tensors(module)) {
+    tensors.emplace_back("grad." + saved.info.name, cut(grads.at(saved.path), saved.piece).contiguous());
+  }
+}
+
+void run(const ForwardOptions& options) {
+  const std::shared_ptr<BaseModule> module = load(options.model);
+  ModelInputs inputs = read_inputs(options.input, module->options().device);
+  require<UsageError>(!options.grad || inputs.labels.defined(), "--grad needs labels in ", options.input, ".");
+  inputs.output_hidden_states = options.hidden_states;
+  inputs.output_logits = true;
+  const at::AutoGradMode grad_mode(options.grad);
+  const ModelOutput output = (*module)(inputs);
+  if (options.grad) output.loss.backward();
+
+  NamedTensors tensors;
+  const auto put = [&](const std::string& name, const at::Tensor& tensor) {
+    if (tensor.defined()) tensors.emplace_back(name, tensor.detach());
+  };
+  put("logits", output.logits);
+  put("loss", output.loss);
+  put("aux_loss", output.aux_loss);
+  if (!output.logits.defined()) put("last_hidden_state", output.last_hidden_state);
+  for (std::size_t i = 0; i < output.hidden_states.size(); ++i)
+    put(concat("hidden_states.", i), output.hidden_states[i]);
+  for (std::size_t i = 0; i < output.router_logits.size(); ++i)
+    put(concat("router_logits.", i), output.router_logits[i]);
+  if (options.grad) add_gradients(*module, tensors);
+  save_safetensors(options.output, tensors);
+
+  Json report = Json::object({{"output", options.output}, {"tensors", tensors.size()}});
+  if (output.loss.defined()) report["loss"] = output.loss.item<double>();
+  if (options.json) return print_json(report);
+  std::cout << options.output << ": " << tensors.size() << " tensors";
+  if (output.loss.defined()) std::cout << ", loss " << output.loss.item<double>();
+  std::cout << "\n";
+}
+
+}  // namespace
+
+void add_forward_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("forward", "Run a model on inputs from a file and write what it computes");
+  auto options = std::make_shared<ForwardOptions>();
+  add_model_options(*command, options->model);
+  command
+      ->add_option("--input", options->input,
+                   "safetensors with input_ids, and optional attention_mask, position_ids, "
+                   "segment_ids, labels, token_type_ids")
+      ->required();
+  command->add_option("--output", options->output, "safetensors to write: logits, loss, …")->required();
+  command->add_flag("--hidden-states", options->hidden_states, "Write hidden_states.0, hidden_states.1, …");
+  command->add_flag("--grad", options->grad, "Write grad.NAME for every tensor that saving writes; needs labels");
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace easydel::cli

@@ -1,0 +1,84 @@
+// easydel info: a model's tree, parameters, bytes and operations, from its config alone.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+
+#include "easydel/cli/commands.h"
+#include "easydel/cli/console.h"
+#include "easydel/cli/model_options.h"
+#include "easydel/core/bytes.h"
+#include "easydel/core/error.h"
+#include "easydel/infra/auto_config.h"
+#include "easydel/infra/registry.h"
+#include "easydel/io/hub.h"
+
+namespace easydel::cli {
+namespace {
+
+struct InfoOptions {
+  ModelOptions model;
+  int64_t sequence_length = 2048;
+  int depth = -1;
+  bool json = false;
+};
+
+std::string scaled(double value) {
+  constexpr std::array<const char*, 5> kUnits{"", "K", "M", "G", "T"};
+  std::size_t unit = 0;
+  while (value >= 1000 && unit + 1 < kUnits.size()) {
+    value /= 1000;
+    ++unit;
+  }
+  std::array<char, 40> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "%.4g%s", value, kUnits[unit]);
+  return buffer.data();
+}
+
+void run(const InfoOptions& options) {
+  const LoadOptions load = to_load_options(options.model);
+  const auto directory = resolve(options.model.model, {.revision = options.model.revision, .files = {"config.json"}});
+  const auto config = AutoConfig::from_pretrained(directory.string(), {.overrides = load.config_kwargs});
+  const auto module = Registry::instance().make_module(*config, parse_task(options.model.task));
+  module->set_options({.dtype = load.dtype, .param_dtype = load.param_dtype});
+
+  const int64_t count = module->num_params();
+  const int64_t bytes = count * static_cast<int64_t>(c10::elementSize(load.param_dtype));
+  const double flops = module->flops_per_token(1, options.sequence_length);
+  if (options.json) {
+    Json parameters = Json::array();
+    for (const auto& [path, shape] : module->graphtree_params_shape()) {
+      parameters.push_back(Json::object({{"path", path}, {"dtype", dtype_name(shape.dtype)}, {"shape", shape.shape}}));
+    }
+    return print_json(Json::object({{"class", module->type_name()},
+                                    {"model_type", module->model_type()},
+                                    {"task", task_name(module->model_task())},
+                                    {"parameters", count},
+                                    {"bytes", bytes},
+                                    {"sequence_length", options.sequence_length},
+                                    {"flops_per_token", flops},
+                                    {"tensors", std::move(parameters)}}));
+  }
+  std::cout << prettify(*module, options.depth) << "\n\n";
+  print_table(
+      {{"class", concat(module->type_name(), " (", module->model_type(), ", ", task_name(module->model_task()), ")")},
+       {"parameters", concat(group_digits(count), " (", scaled(static_cast<double>(count)), ")")},
+       {"bytes", concat(format_bytes(bytes), " in ", dtype_name(load.param_dtype))},
+       {"forward", concat(scaled(flops), "FLOP per token of a sequence of ", options.sequence_length)}});
+}
+
+}  // namespace
+
+void add_info_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("info", "Show a model's tree, parameters, bytes and operations");
+  auto options = std::make_shared<InfoOptions>();
+  add_model_options(*command, options->model);
+  command->add_option("--sequence-length", options->sequence_length, "Tokens, for the operations of attention")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--depth", options->depth, "Levels of the tree to show; all without it");
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace easydel::cli

@@ -1,0 +1,90 @@
+#include "easydel/infra/auto_model.h"
+
+#include "easydel/core/bytes.h"
+#include "easydel/core/error.h"
+#include "easydel/core/log.h"
+#include "easydel/core/progress.h"
+#include "easydel/infra/auto_config.h"
+#include "easydel/infra/registry.h"
+#include "easydel/infra/weights.h"
+#include "easydel/io/checkpoint.h"
+#include "easydel/io/hub.h"
+
+namespace easydel {
+namespace {
+
+void refuse_what_is_missing(const LoadOptions& options) {
+  const auto later = [](bool asked, std::string_view what, std::string_view why) {
+    require<NotSupportedError>(!asked, "[from_pretrained] ", what, " is not yet supported: ", why);
+  };
+  later(options.load_in_8bit, "load_in_8bit", "this version has no quantization. Load in bf16 instead.");
+  later(!options.bit_targeted_params.empty(), "bit_targeted_params", "this version has no quantization.");
+  later(!options.shard_fns.empty(), "shard_fns", "this version runs on one device.");
+  later(!options.platform.empty() && options.platform != "torch", concat("platform \"", options.platform, "\""),
+        "kernels are torch's and this library's own; leave it empty.");
+}
+
+at::Device pick_device(const LoadOptions& options) {
+  if (options.backend.empty()) return options.device;
+  require<ConfigError>(options.backend == "cpu" || options.backend == "gpu",
+                       "[from_pretrained] backend must be cpu or gpu; got \"", options.backend, "\".");
+  return options.backend == "gpu" ? at::Device(at::kCUDA, options.device.is_cuda() ? options.device.index() : 0)
+                                  : at::Device(at::kCPU);
+}
+
+Json config_changes(const LoadOptions& options) {
+  Json changes = options.config_kwargs.is_null() ? Json::object() : options.config_kwargs;
+  if (!options.sharding_axis_dims.empty()) changes["sharding_axis_dims"] = options.sharding_axis_dims;
+  if (!options.sharding_axis_names.empty()) changes["sharding_axis_names"] = options.sharding_axis_names;
+  if (!options.sharding_dcn_axis_dims.empty()) changes["sharding_dcn_axis_dims"] = options.sharding_dcn_axis_dims;
+  if (options.shard_attention_computation)
+    changes["shard_attention_computation"] = *options.shard_attention_computation;
+  return changes;
+}
+
+}  // namespace
+
+std::shared_ptr<BaseModule> init_model(const BaseConfig& config, TaskType task, const ModuleOptions& options) {
+  std::shared_ptr<BaseModule> module = Registry::instance().make_module(config, task);
+  module->initialize(options);
+  return module;
+}
+
+std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, TaskType task, const LoadOptions& options) {
+  refuse_what_is_missing(options);
+  const at::Device device = pick_device(options);
+  const std::filesystem::path directory = resolve(name_or_path, {.revision = options.revision, .token = options.token});
+  std::unique_ptr<BaseConfig> config =
+      AutoConfig::from_pretrained(directory.string(), {.overrides = config_changes(options)});
+  if (options.partition_axis) config->sharding.partition_axis = *options.partition_axis;
+  const Mesh mesh = config->mesh();
+  require<NotSupportedError>(mesh.size() == 1, "[from_pretrained] a mesh of ", mesh.size(),
+                             " devices is not yet supported: this version runs on one.");
+
+  std::shared_ptr<BaseModule> module = Registry::instance().make_module(*config, task);
+  module->set_options({.dtype = options.dtype,
+                       .param_dtype = options.param_dtype,
+                       .precision = parse_precision(options.precision),
+                       .rngs = options.rngs,
+                       .device = device});
+  const auto checkpoint = Checkpoint::open(directory);
+  Progress progress("loading " + name_or_path,
+                    {.total = checkpoint->nbytes(), .unit = "B", .enabled = options.verbose});
+  const WeightSource source{.where = checkpoint->where(),
+                            .names = checkpoint->names(),
+                            .shape = [&](const std::string& name) { return checkpoint->info(name).shape; },
+                            .tensor =
+                                [&](const std::string& name) {
+                                  progress.advance(checkpoint->info(name).nbytes);
+                                  return checkpoint->tensor(name);
+                                }};
+  LoadedWeights weights = load_weights(*module, source, [&](const at::Tensor& t) {
+    return at::isFloatingType(t.scalar_type()) ? t.to(device, options.param_dtype) : t.to(device);
+  });
+  progress.finish();
+  bind_weights(*module, std::move(weights), checkpoint->where());
+  if (options.verbose_params) log::info(module->type_name(), ": ", group_digits(module->num_params()), " parameters");
+  return module;
+}
+
+}  // namespace easydel

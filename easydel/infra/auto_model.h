@@ -1,0 +1,66 @@
+// A model by the name of its files: the config says which class it is.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "easydel/infra/base_module.h"
+
+namespace easydel {
+
+// The arguments of EasyDeL's from_pretrained. What this build cannot do yet is refused, never ignored.
+struct LoadOptions {
+  at::Device device = at::kCPU;
+  DType dtype = float32;                         // what the model computes in
+  DType param_dtype = float32;                   // what it stores
+  std::string precision = {};                    // default, fastest, high, highest: of float32 products
+  std::vector<int64_t> sharding_axis_dims = {};  // empty: the config's
+  std::vector<std::string> sharding_axis_names = {};
+  std::vector<int64_t> sharding_dcn_axis_dims = {};
+  std::optional<PartitionAxis> partition_axis = {};
+  std::optional<bool> shard_attention_computation = {};
+  std::optional<PartitionRules> partition_rules = {};
+  std::map<std::string, std::function<at::Tensor(const at::Tensor&)>> shard_fns = {};  // by path
+  bool auto_shard_model = false;
+  bool auto_shard_params = false;                    // the old name of auto_shard_model
+  std::pair<int64_t, int64_t> input_shape = {1, 1};  // for initialisation in JAX; nothing depends on it here
+  std::string backend = {};                          // "cpu", "gpu": the device, when `device` is not set
+  std::string platform = {};                         // of kernels; "" and "torch" are the same here
+  Json config_kwargs = {};                           // changes to the config, by key
+  bool load_in_8bit = false;
+  std::vector<std::string> bit_targeted_params = {};
+  bool verbose_params = false;  // says how many parameters there are
+  bool from_torch = true;       // the files are Hugging Face's either way
+  std::string revision = "main";
+  std::optional<std::string> token = {};
+  RandomKey rngs = RandomKey(0);  // for weights that the files do not have: a fresh head
+  bool verbose = true;            // a progress bar
+};
+
+// Files of any model that the registry knows, with the head of that task; AutoBind: the one that the files were saved
+// with.
+std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, TaskType task, const LoadOptions& options = {});
+// Random weights.
+std::shared_ptr<BaseModule> init_model(const BaseConfig& config, TaskType task, const ModuleOptions& options = {});
+
+template <TaskType Task>
+struct AutoModelFor {
+  static std::shared_ptr<BaseModule> from_pretrained(const std::string& name_or_path, const LoadOptions& options = {}) {
+    return load_model(name_or_path, Task, options);
+  }
+  static std::shared_ptr<BaseModule> from_config(const BaseConfig& config, const ModuleOptions& options = {}) {
+    return init_model(config, Task, options);
+  }
+};
+
+using AutoModel = AutoModelFor<TaskType::BaseModule>;
+using AutoModelForCausalLM = AutoModelFor<TaskType::CausalLM>;
+using AutoModelForSequenceClassification = AutoModelFor<TaskType::SequenceClassification>;
+using AutoModelForAnyTask = AutoModelFor<TaskType::AutoBind>;
+
+}  // namespace easydel

@@ -1,0 +1,149 @@
+// A whole model: what it computes is the family's forward; what one can do with it is here.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "easydel/infra/base_config.h"
+#include "easydel/infra/graph.h"
+#include "easydel/infra/model_io.h"
+#include "easydel/layers/module.h"
+
+namespace easydel {
+
+class BaseModule;
+struct PushOptions;  // io/hub_push.h
+
+struct SaveOptions {
+  std::string max_shard_size = "5GB";
+  std::optional<DType> float_dtype = {};  // floats are cast to it on the way
+  bool mismatch_allowed = true;           // false: a parameter that is not in dtype param_dtype is an error
+  std::optional<int64_t> step = {};       // written into a directory "run-<step>" under the given one
+  bool verbose = true;                    // a progress bar
+};
+
+// A function of parameters and inputs alone; also the conversion of a torch state dict to parameters.
+class PureTransform {
+ public:
+  explicit PureTransform(const BaseModule& module);
+  ModelOutput operator()(const GraphState& params, const ModelInputs& inputs) const;
+  GraphState operator()(const TensorMap& torch_state_dict) const;
+
+ private:
+  GraphDef graphdef_;
+  GraphOther graphother_;
+};
+
+class BaseModule : public Module {
+ public:
+  const BaseConfig& config() const { return *config_; }
+  std::string model_type() const { return std::string(config_->model_type()); }
+  virtual TaskType model_task() const { return TaskType::BaseModule; }
+  Mesh mesh() const { return config_->mesh(); }
+  DType param_dtype() const { return options_.param_dtype; }
+  DType module_dtype() const;  // of the parameters as they are stored now
+  Precision precision() const { return options_.precision; }
+  const ModuleOptions& options() const { return options_; }
+  virtual bool can_generate() const { return false; }
+  // The child under which a head keeps its base model: "model", "transformer". Empty for a base model.
+  virtual std::string base_model_prefix() const { return ""; }
+  std::string get_torch_loader() const { return torch_loader_name(model_task()); }
+
+  // Checks the inputs, then runs forward. With labels there is a loss.
+  ModelOutput operator()(const ModelInputs& inputs) const;
+  virtual ModelOutput forward(const ModelInputs& inputs) const = 0;
+  // Fills in what follows from the rest: positions, the mask.
+  ModelInputs prepare_inputs_for_call(ModelInputs inputs) const;
+  // Inputs whose change means another computation, not other numbers; a captured graph holds for one value of each.
+  static std::vector<std::string> get_static_arguments();
+
+  // From a batch with labels; from labels and logits.
+  std::pair<ModelOutput, LossMetrics> compute_loss(const ModelInputs& batch, const LossConfig& config = {},
+                                                   const Json& loss_kwargs = {}) const;
+  std::pair<at::Tensor, LossMetrics> compute_loss(const at::Tensor& labels, const at::Tensor& logits,
+                                                  const LossConfig& config = {}, const Json& loss_kwargs = {}) const;
+
+  // Allocates every parameter that is still on the meta device and draws it from (rngs, path).
+  void initialize(const ModuleOptions& options);
+  // Sets dtypes and leaves the parameters on the meta device.
+  void set_options(const ModuleOptions& options);
+  bool is_lazy() const;
+
+  TensorMap params() const;
+  std::vector<ParameterInfo> graphtree_params_shape() const;
+  int64_t num_params() const;
+
+  GraphDef graphdef() const;
+  GraphState graphstate() const { return params(); }
+  GraphOther graphother() const;
+  // The definition and everything: parameters and buffers in one map.
+  std::pair<GraphDef, GraphState> split_module() const;
+  // The definition, the parameters, and the rest.
+  std::tuple<GraphDef, GraphState, GraphOther> split_module_parts() const;
+  // Builds the lazy module and binds the tensors; no data is copied. ConfigError lists paths that are missing or too
+  // many; ShapeError names a tensor that does not fit.
+  static std::shared_ptr<BaseModule> merge_module(const GraphDef& graphdef, const GraphState& state,
+                                                  const GraphOther& other = {});
+  GraphState split_params() const { return params(); }
+  TensorMap split_params_dict() const { return params(); }
+  // Binds these tensors in place of the parameters of the same paths. All or nothing.
+  void merge_params(const GraphState& params);
+  void merge_params_dict(const TensorMap& params) { merge_params(params); }
+
+  // Casts the parameters; with change_runtime_dtype the computation too.
+  BaseModule& to_dtype(DType dtype);
+  BaseModule& half(bool change_runtime_dtype = true);
+  BaseModule& float_(bool change_runtime_dtype = true);
+
+  // The state dict that the transformers class of get_torch_loader() takes, tied weights under both names.
+  TensorMap to_torch() const;
+  // A torch state dict, in the spelling of files or of transformers' memory, as parameters of this model.
+  GraphState transform_fn(const TensorMap& torch_state_dict) const;
+  PureTransform pure_transform_fn() const { return PureTransform(*this); }
+  // What transformers calls a parameter in memory; most families keep the file's names.
+  virtual std::string torch_path(const std::string& path) const { return path; }
+
+  // Hugging Face's files: config.json and safetensors.
+  void save_pretrained(const std::filesystem::path& directory, const SaveOptions& options = {}) const;
+  // What save_pretrained writes, as one commit. Returns the address of the repository, or of the pull request.
+  std::string push_to_hub(const std::string& repo_id) const;
+  std::string push_to_hub(const std::string& repo_id, const PushOptions& options, const SaveOptions& save = {}) const;
+
+  // Floating point operations of forward for one token of a sequence of that length, on average.
+  double flops_per_token(int64_t batch_size = 1, int64_t sequence_length = 1) const;
+  double flop(int64_t batch_size, int64_t sequence_length) const;  // of the whole batch
+
+ protected:
+  explicit BaseModule(const BaseConfig& config);
+
+ private:
+  std::shared_ptr<const BaseConfig> config_;
+  ModuleOptions options_;
+};
+
+// The parameters of a module, a line each: path, dtype, shape.
+std::string get_module_repr(const Module& module);
+// The tree as torch prints it, children below max_depth left out; negative: all of them.
+std::string prettify(const Module& module, int max_depth = -1);
+void printify(const Module& module);  // to standard output
+
+// A model of a known class: drawn from options.rngs, or without memory.
+template <class M>
+std::shared_ptr<M> make_model(const typename M::ConfigType& config, const ModuleOptions& options = {}) {
+  auto module = std::make_shared<M>(config);
+  module->initialize(options);
+  return module;
+}
+template <class M>
+std::shared_ptr<M> lazy_init(const typename M::ConfigType& config, const ModuleOptions& options = {}) {
+  auto module = std::make_shared<M>(config);
+  module->set_options(options);
+  return module;
+}
+
+}  // namespace easydel

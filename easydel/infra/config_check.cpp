@@ -1,0 +1,79 @@
+#include "easydel/infra/config_check.h"
+
+#include <algorithm>
+
+#include "easydel/operations/activation.h"
+#include "easydel/operations/attention.h"
+#include "easydel/operations/checkpoint.h"
+
+namespace easydel {
+namespace {
+
+constexpr int64_t kLimit = int64_t{1} << 31;  // the product of two sizes still fits into 64 bits
+
+}  // namespace
+
+void ConfigCheck::at_least(const char* key, std::optional<int64_t> value, int64_t least) const {
+  require<ConfigError>(value.value_or(least) >= least, where_, key, " must be at least ", least, "; got ",
+                       value.value_or(least), ".");
+  require<ConfigError>(value.value_or(least) < kLimit, where_, key, " must be below 2^31; got ", value.value_or(least),
+                       ".");
+}
+
+void ConfigCheck::above_zero(const char* key, double value) const {
+  require<ConfigError>(value > 0, where_, key, " must be above 0; got ", value, ".");
+}
+
+void ConfigCheck::between_zero_and_one(const char* key, double value) const {
+  require<ConfigError>(value >= 0 && value <= 1, where_, key, " must be at least 0 and at most 1; got ", value, ".");
+}
+
+void ConfigCheck::multiple(const char* key, int64_t value, const char* of_key, int64_t of) const {
+  require<ConfigError>(value % of == 0, where_, key, " must be a multiple of ", of_key, "; got ", value, " and ", of,
+                       ".");
+}
+
+void ConfigCheck::one_of(const char* key, const std::string& value, const std::vector<std::string>& known) const {
+  if (std::find(known.begin(), known.end(), value) != known.end()) return;
+  std::string list;
+  for (const std::string& name : known) {
+    if (!name.empty()) list += (list.empty() ? "" : ", ") + name;
+  }
+  const std::string nearest = nearest_name(value, known);
+  fail<ConfigError>(where_, key, " must be one of ", list, "; got \"", value, "\".",
+                    nearest.empty() ? "" : concat(" Did you mean \"", nearest, "\"?"));
+}
+
+void ConfigCheck::activation(const char* key, const std::string& name) const {
+  one_of(key, name, easydel::operations::activation_names());
+}
+
+void ConfigCheck::operations() const {
+  const auto mechanisms = easydel::operations::attention_names();
+  one_of("attn_mechanism", config_.attention.mechanism, mechanisms);
+  if (config_.attention.decode_mechanism)
+    one_of("decode_attn_mechanism", *config_.attention.decode_mechanism, mechanisms);
+  one_of("gradient_checkpointing", config_.memory.gradient_checkpointing,
+         easydel::operations::checkpoint_policy_names());
+  easydel::operations::CheckpointPolicy(config_.memory.gradient_checkpointing,
+                                        config_.memory.gradient_checkpointing_targets);  // asks for missing targets
+}
+
+void ConfigCheck::rope() const { check_rope(config_.rope, where_, config_.head_size()); }
+
+void ConfigCheck::decoder() const {
+  const BaseConfig& c = config_;
+  at_least("vocab_size", c.vocab_size, 1);
+  at_least("hidden_size", c.hidden_size, 1);
+  at_least("intermediate_size", c.intermediate_size, 1);
+  at_least("num_hidden_layers", c.num_hidden_layers, 0);
+  at_least("num_attention_heads", c.num_attention_heads, 1);
+  at_least("num_key_value_heads", c.num_key_value_heads, 1);
+  at_least("head_dim", c.head_dim, 1);
+  at_least("max_position_embeddings", c.max_position_embeddings, 1);
+  multiple("num_attention_heads", c.num_attention_heads, "num_key_value_heads", c.key_value_heads());
+  if (!c.head_dim) multiple("hidden_size", c.hidden_size, "num_attention_heads", c.num_attention_heads);
+  between_zero_and_one("initializer_range", c.initializer_range);
+}
+
+}  // namespace easydel

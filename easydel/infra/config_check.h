@@ -1,0 +1,36 @@
+// The rules that configs share, each with its message: [LlamaConfig] hidden_size must be at least 1; got 0.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "easydel/core/error.h"
+#include "easydel/infra/base_config.h"
+
+namespace easydel {
+
+class ConfigCheck {
+ public:
+  explicit ConfigCheck(const BaseConfig& config) : config_(config), where_("[" + config.class_name() + "] ") {}
+
+  // Also below 2^31, so that products of two sizes fit. Passes without a value.
+  void at_least(const char* key, std::optional<int64_t> value, int64_t least) const;
+  void above_zero(const char* key, double value) const;
+  void between_zero_and_one(const char* key, double value) const;
+  void multiple(const char* key, int64_t value, const char* of_key, int64_t of) const;
+  void one_of(const char* key, const std::string& value, const std::vector<std::string>& known) const;
+  void activation(const char* key, const std::string& name) const;
+  void operations() const;  // the names of attention mechanisms and checkpoint policies
+  void rope() const;        // all of rope_parameters
+
+  // The sizes that a decoder has under their usual names: positive, heads that divide.
+  void decoder() const;
+
+ private:
+  const BaseConfig& config_;
+  std::string where_;
+};
+
+}  // namespace easydel

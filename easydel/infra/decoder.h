@@ -1,0 +1,115 @@
+// What decoder-only families have in common: the context of a forward pass, and the heads on top of a base model.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "easydel/infra/base_module.h"
+#include "easydel/infra/loss.h"
+#include "easydel/layers/embedding.h"
+#include "easydel/layers/forward_context.h"
+#include "easydel/layers/linear.h"
+
+namespace easydel {
+
+// One rotary table of a model; most have one.
+struct RopeTableSpec {
+  RopeParameters parameters;
+  int64_t head_dim = 0;
+};
+
+// The context of one forward pass: positions, masks, tables and the config's settings, on the device of the embeddings.
+std::shared_ptr<const ForwardContext> make_context(const BaseModule& module, const ModelInputs& prepared,
+                                                   const std::vector<RopeTableSpec>& rope = {});
+
+// The given embeddings, or those of the given ids.
+at::Tensor embed(const ModelInputs& inputs, const Embedding& table);
+
+// Runs the layers and the final norm, and gathers what was asked for.
+template <class Layers, class Norm>
+ModelOutput run_decoder(const BaseModule& module, const ModelInputs& prepared, at::Tensor embeddings,
+                        const Layers& layers, const Norm& norm, const std::vector<RopeTableSpec>& rope = {}) {
+  const auto context = make_context(module, prepared, rope);
+  StackOutput stack = run_layers({layers.begin(), layers.end()}, std::move(embeddings), context);
+  ModelOutput out;
+  out.last_hidden_state = norm(stack.hidden);
+  out.hidden_states = std::move(stack.hidden_states);
+  if (context->output_hidden_states) out.hidden_states.push_back(out.last_hidden_state);
+  out.attentions = std::move(stack.attentions);
+  out.router_logits = std::move(stack.router_logits);
+  out.past_key_values = prepared.past_key_values;
+  return out;
+}
+
+// How the routers of a mixture of experts are kept in balance.
+struct RouterBalance {
+  int64_t top_k = 0;       // 0: no routers
+  double coefficient = 0;  // of the auxiliary loss
+  bool output_router_logits = false;
+};
+
+class CausalLMModule : public BaseModule {
+ public:
+  TaskType model_task() const override { return TaskType::CausalLM; }
+  bool can_generate() const override { return true; }
+  std::string base_model_prefix() const override { return prefix_; }
+  std::string torch_path(const std::string& path) const override;
+  ModelOutput forward(const ModelInputs& inputs) const override;
+
+  BaseModule& base_model() const { return *base_; }
+  Linear& lm_head() const { return *lm_head_; }
+
+ protected:
+  CausalLMModule(const BaseConfig& config, std::string prefix) : BaseModule(config), prefix_(std::move(prefix)) {}
+  // Adds the head behind the base model, and ties it where the config says so.
+  void add_head(BaseModule& base, const Embedding& embeddings);
+  virtual LogitOptions logit_options() const { return {}; }
+  virtual RouterBalance router_balance() const { return {}; }
+
+ private:
+  std::string prefix_;
+  BaseModule* base_ = nullptr;
+  Linear* lm_head_ = nullptr;
+};
+
+class SequenceClassificationModule : public BaseModule {
+ public:
+  TaskType model_task() const override { return TaskType::SequenceClassification; }
+  std::string base_model_prefix() const override { return prefix_; }
+  std::string torch_path(const std::string& path) const override;
+  ModelOutput forward(const ModelInputs& inputs) const override;
+
+ protected:
+  SequenceClassificationModule(const BaseConfig& config, std::string prefix)
+      : BaseModule(config), prefix_(std::move(prefix)) {}
+  void add_head(BaseModule& base);
+
+ private:
+  std::string prefix_;
+  BaseModule* base_ = nullptr;
+  Linear* score_ = nullptr;
+};
+
+// A base model M, whose config type is M::ConfigType and whose embeddings M::embeddings() returns, with a head on top:
+//   class LlamaForCausalLM : public ForCausalLM<LlamaModel> { using ForCausalLM::ForCausalLM; };
+template <class M>
+class ForCausalLM : public CausalLMModule {
+ public:
+  using ConfigType = typename M::ConfigType;
+  explicit ForCausalLM(const ConfigType& config, const char* prefix = "model") : CausalLMModule(config, prefix) {
+    M& base = add<M>(prefix, config);
+    add_head(base, base.embeddings());
+  }
+};
+
+template <class M>
+class ForSequenceClassification : public SequenceClassificationModule {
+ public:
+  using ConfigType = typename M::ConfigType;
+  explicit ForSequenceClassification(const ConfigType& config, const char* prefix = "model")
+      : SequenceClassificationModule(config, prefix) {
+    add_head(add<M>(prefix, config));
+  }
+};
+
+}  // namespace easydel

@@ -1,0 +1,55 @@
+// A model taken apart: its definition, and the tensors that a definition needs to be a model again.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "easydel/core/random.h"
+#include "easydel/infra/task_type.h"
+#include "easydel/layers/tensor_map.h"
+
+namespace easydel {
+
+struct BaseConfig;
+
+using GraphState = TensorMap;  // parameters by path
+using GraphOther = TensorMap;  // buffers by path: what no gradient reaches
+
+// How numbers of one kind are multiplied in float32: JAX's words for torch's float32 matmul precision.
+enum class Precision : uint8_t {
+  Unset,    // as the process has it
+  Default,  // "default", "fastest": bf16 inside where the device has it
+  High,     // "high": TF32
+  Highest,  // "highest": plain float32
+};
+Precision parse_precision(std::string_view name);
+
+// What a module is made with beside its config.
+struct ModuleOptions {
+  DType dtype = float32;        // what it computes in
+  DType param_dtype = float32;  // what it stores
+  Precision precision = Precision::Unset;
+  RandomKey rngs = RandomKey(0);  // the same key gives the same weights on any mesh
+  at::Device device = at::kCPU;
+};
+
+struct ShapeDtype {
+  std::vector<int64_t> shape;
+  DType dtype;
+};
+
+struct ParameterInfo {
+  std::string path;
+  ShapeDtype shape;
+};
+
+// Immutable and cheap to copy: the class (by model type and task), the config, and the table of parameters.
+struct GraphDef {
+  std::shared_ptr<const BaseConfig> config;
+  TaskType task = TaskType::BaseModule;
+  ModuleOptions options;
+  std::shared_ptr<const std::vector<ParameterInfo>> parameters;
+};
+
+}  // namespace easydel

@@ -1,0 +1,63 @@
+// BaseModule to Hugging Face's files, and to the hub.
+#include <unordered_map>
+
+#include "easydel/core/error.h"
+#include "easydel/core/progress.h"
+#include "easydel/infra/base_module.h"
+#include "easydel/infra/weights.h"
+#include "easydel/io/checkpoint_writer.h"
+#include "easydel/io/hub_push.h"
+
+namespace easydel {
+namespace fs = std::filesystem;
+
+void BaseModule::save_pretrained(const fs::path& directory, const SaveOptions& options) const {
+  require<Error>(!is_lazy(), "[save_pretrained] ", type_name(), " has no weights yet: it was made by lazy_init.");
+  const fs::path target = options.step ? directory / concat("run-", *options.step) : directory;
+  std::error_code error;
+  fs::create_directories(target, error);
+  require<IoError>(!error, "[", target.string(), "] cannot be made: ", error.message(), ".");
+
+  std::vector<SavedTensor> saved = saved_tensors(*this);
+  std::vector<TensorInfo> infos;
+  std::unordered_map<std::string, const SavedTensor*> by_name;
+  int64_t bytes = 0;
+  for (SavedTensor& tensor : saved) {
+    if (!options.mismatch_allowed) {
+      require<ConfigError>(tensor.info.dtype == options_.param_dtype, "[save_pretrained] \"", tensor.path, "\" is ",
+                           dtype_name(tensor.info.dtype), ", but the module stores ", dtype_name(options_.param_dtype),
+                           ".");
+    }
+    if (options.float_dtype && at::isFloatingType(tensor.info.dtype)) {
+      tensor.info.dtype = *options.float_dtype;
+      tensor.info.nbytes = tensor.info.numel() * static_cast<int64_t>(c10::elementSize(*options.float_dtype));
+    }
+    bytes += tensor.info.nbytes;
+    infos.push_back(tensor.info);
+    by_name.emplace(tensor.info.name, &tensor);
+  }
+
+  std::unique_ptr<BaseConfig> config = config_->clone();
+  config->architectures = {type_name()};
+  config->dtype = options.float_dtype.value_or(module_dtype());
+  const TensorMap parameters = params();
+  Progress progress("saving " + target.string(), {.total = bytes, .unit = "B", .enabled = options.verbose});
+  save_checkpoint(target, infos,
+                  [&](const TensorInfo& info) {
+                    const SavedTensor& tensor = *by_name.at(info.name);
+                    progress.advance(tensor.info.nbytes);
+                    return cut(parameters.at(tensor.path), tensor.piece).to(info.dtype);
+                  },
+                  {.max_shard_size = options.max_shard_size});
+  config->save_pretrained(target);
+}
+
+std::string BaseModule::push_to_hub(const std::string& repo_id) const { return push_to_hub(repo_id, PushOptions()); }
+
+std::string BaseModule::push_to_hub(const std::string& repo_id, const PushOptions& options, const SaveOptions& save) const {
+  const CommitInfo commit =
+      easydel::push_to_hub(repo_id, [&](const fs::path& directory) { save_pretrained(directory, save); }, options);
+  return commit.pull_request_url.empty() ? commit.repo_url : commit.pull_request_url;
+}
+
+}  // namespace easydel

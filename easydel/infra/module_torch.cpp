@@ -1,0 +1,23 @@
+// BaseModule to and from a torch state dict.
+#include "easydel/infra/base_module.h"
+#include "easydel/infra/weights.h"
+
+namespace easydel {
+
+TensorMap BaseModule::to_torch() const {
+  TensorMap map;
+  for (const auto& [path, parameter] : named_parameters()) map.set(torch_path(path), parameter->value().detach());
+  for (const auto& [path, first] : tied_parameters()) map.set(torch_path(path), map.at(torch_path(first)));
+  return map;
+}
+
+GraphState BaseModule::transform_fn(const TensorMap& torch_state_dict) const {
+  LoadedWeights weights = load_weights(*this, weights_of(torch_state_dict, "transform_fn"), [&](const at::Tensor& t) {
+    return at::isFloatingType(t.scalar_type()) ? t.to(options_.param_dtype) : t;
+  });
+  std::shared_ptr<BaseModule> checked = merge_module(graphdef(), params());  // a scratch copy takes the errors
+  bind_weights(*checked, std::move(weights), "transform_fn");
+  return checked->params();
+}
+
+}  // namespace easydel

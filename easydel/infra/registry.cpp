@@ -1,0 +1,113 @@
+#include "easydel/infra/registry.h"
+
+#include <algorithm>
+
+#include "easydel/core/error.h"
+
+namespace easydel {
+namespace {
+
+// What EasyDeL's documents and modules name and this library lacks so far.
+constexpr std::string_view kNotYet[] = {
+    "arctic",       "aya_vision",  "bart",        "clip",           "cohere",      "cohere2",      "dbrx",
+    "deepseek",     "deepseek_v2", "deepseek_v3", "exaone",         "exaone4",     "falcon",       "falcon_h1",
+    "falcon_mamba", "gemma",       "gemma2",      "gemma3",         "gemma3_text", "gemma4",       "gidd",
+    "glm",          "glm4",        "glm46v",      "glm4_moe",       "glm4v",       "glm4v_moe",    "gpt_neox",
+    "gpt_oss",      "gptj",        "grok-1",      "internlm2",      "kimi_linear", "kimi_vl",      "llama4",
+    "llama4_text",  "llava",       "mamba",       "mamba2",         "minimax",     "mistral",      "mistral3",
+    "mpt",          "olmo",        "olmo2",       "olmo3",          "openelm",     "opt",          "phi",
+    "phimoe",       "pixtral",     "qwen2",       "qwen2_moe",      "qwen2_vl",    "qwen3",        "qwen3_5",
+    "qwen3_5_moe",  "qwen3_moe",   "qwen3_next",  "qwen3_omni_moe", "qwen3_vl",    "qwen3_vl_moe", "roberta",
+    "rwkv",         "seed_oss",    "siglip",      "smollm3",        "stablelm",    "t5",           "whisper",
+    "xerxes",       "xerxes2",
+};
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+}  // namespace
+
+Registry& Registry::instance() {
+  static Registry registry;
+  static const bool filled = (register_models(registry), true);
+  static_cast<void>(filled);
+  return registry;
+}
+
+void Registry::register_config(const std::string& model_type, ConfigFactory factory) {
+  require<ConfigError>(!model_type.empty(), "[register_config] a model_type must have a name; got an empty one.");
+  const std::lock_guard lock(mutex_);
+  require<ConfigError>(configs_.emplace(model_type, std::move(factory)).second,
+                       "[register_config] a model_type may be registered once; got \"", model_type, "\" again.");
+}
+
+std::vector<std::string> Registry::model_types() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> names;
+  for (const auto& [name, factory] : configs_) names.push_back(name);
+  return names;
+}
+
+bool Registry::has_config(const std::string& model_type) const {
+  const std::lock_guard lock(mutex_);
+  return configs_.contains(model_type);
+}
+
+std::unique_ptr<BaseConfig> Registry::make_config(const std::string& model_type, const std::string& where) const {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = configs_.find(model_type);
+    if (found != configs_.end()) return found->second();
+  }
+  const std::vector<std::string> known = model_types();
+  require<NotSupportedError>(std::find(std::begin(kNotYet), std::end(kNotYet), model_type) == std::end(kNotYet), where,
+                             "model_type \"", model_type, "\" is not yet supported; supported: ", joined(known), ".");
+  const std::string nearest = nearest_name(model_type, known);
+  fail<ConfigError>(where, "unknown model_type \"", model_type, "\"; known: ", joined(known), ".",
+                    nearest.empty() ? "" : concat(" Did you mean \"", nearest, "\"?"));
+}
+
+void Registry::register_module(ModuleEntry entry) {
+  const std::lock_guard lock(mutex_);
+  require<ConfigError>(configs_.contains(entry.model_type), "[register_module] model_type \"", entry.model_type,
+                       "\" has no config yet; call register_config first.");
+  const auto key = std::make_pair(entry.model_type, entry.task);
+  require<ConfigError>(modules_.emplace(key, std::move(entry)).second, "[register_module] \"", key.first,
+                       "\" has a class for ", task_name(key.second), " already.");
+}
+
+std::vector<TaskType> Registry::tasks(const std::string& model_type) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<TaskType> found;
+  for (const auto& [key, entry] : modules_) {
+    if (key.first == model_type) found.push_back(key.second);
+  }
+  return found;
+}
+
+std::shared_ptr<BaseModule> Registry::make_module(const BaseConfig& config, TaskType task) const {
+  const std::string model_type(config.model_type());
+  const std::vector<TaskType> known = tasks(model_type);
+  if (task == TaskType::AutoBind) {
+    task = TaskType::CausalLM;
+    if (config.architectures && !config.architectures->empty())
+      task = task_of_architecture(config.architectures->front());
+    if (std::find(known.begin(), known.end(), task) == known.end() && !known.empty()) task = known.front();
+  }
+  std::function<std::shared_ptr<BaseModule>(const BaseConfig&)> make;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = modules_.find({model_type, task});
+    if (found != modules_.end()) make = found->second.make;
+  }
+  std::string names;
+  for (const TaskType t : known) names += (names.empty() ? "" : ", ") + task_name(t);
+  require<NotSupportedError>(static_cast<bool>(make), "[AutoModel] \"", model_type, "\" has no class for ",
+                             task_name(task), "; it has ", names.empty() ? "none" : names, ".");
+  return make(config);
+}
+
+}  // namespace easydel

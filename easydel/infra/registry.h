@@ -1,0 +1,80 @@
+// Which model types there are. A call registers one, from the library's own models and from a user's code alike.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "easydel/infra/base_config.h"
+#include "easydel/infra/task_type.h"
+
+namespace easydel {
+
+class BaseModule;
+
+// A class of models: what it is for, whose config it takes, and how one is made.
+struct ModuleEntry {
+  TaskType task = TaskType::BaseModule;
+  std::string model_type;
+  std::function<std::shared_ptr<BaseModule>(const BaseConfig& config)> make;  // without weights
+};
+
+// Thread-safe. The library's own models are there from the first use.
+class Registry {
+ public:
+  using ConfigFactory = std::function<std::unique_ptr<BaseConfig>()>;
+
+  static Registry& instance();
+
+  // ConfigError when the name is empty or taken.
+  void register_config(const std::string& model_type, ConfigFactory factory);
+  template <class C>
+  void register_config(std::string_view model_type = C::kModelType) {
+    register_config(std::string(model_type), [] { return std::make_unique<C>(); });
+  }
+  std::vector<std::string> model_types() const;  // sorted
+  bool has_config(const std::string& model_type) const;
+  // A config with its defaults. An unknown model_type is a ConfigError that lists the known ones and the nearest; one
+  // that EasyDeL has and this library not yet is a NotSupportedError. Both begin with `where`.
+  std::unique_ptr<BaseConfig> make_config(const std::string& model_type, const std::string& where) const;
+
+  // ConfigError when the model_type has a class for that task, or has no config.
+  void register_module(ModuleEntry entry);
+  template <class M>
+  void register_module(TaskType task) {
+    using C = typename M::ConfigType;
+    register_module({task, std::string(C::kModelType), [](const BaseConfig& config) -> std::shared_ptr<BaseModule> {
+                       return std::make_shared<M>(dynamic_cast<const C&>(config));
+                     }});
+  }
+  std::vector<TaskType> tasks(const std::string& model_type) const;
+  // A lazy module. AutoBind takes the task that the config's architectures name, else causal LM, else what there is.
+  // NotSupportedError when the model has no class for the task, with those it has.
+  std::shared_ptr<BaseModule> make_module(const BaseConfig& config, TaskType task) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, ConfigFactory> configs_;
+  std::map<std::pair<std::string, TaskType>, ModuleEntry> modules_;
+};
+
+// Defined by the models; the registry calls it once.
+void register_models(Registry& registry);
+
+// register_config<MyConfig>() before AutoConfig meets a config.json of that model_type.
+template <class C>
+void register_config(std::string_view model_type = C::kModelType) {
+  Registry::instance().register_config<C>(model_type);
+}
+
+// register_module<MyModelForCausalLM>(TaskType::CausalLM) before an Auto class meets such a model.
+template <class M>
+void register_module(TaskType task) {
+  Registry::instance().register_module<M>(task);
+}
+
+}  // namespace easydel

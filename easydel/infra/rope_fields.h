@@ -1,0 +1,21 @@
+// The rope block of a config: its fields in JSON and its rules.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "easydel/operations/rope_parameters.h"
+
+namespace easydel {
+
+class FieldVisitor;
+
+void list_fields(RopeParameters& rope, FieldVisitor& v);
+
+// ConfigError begins with `where` and names the key under rope_parameters.
+void check_rope(const RopeParameters& rope, const std::string& where, int64_t head_dim);
+
+// Scalings that count from the length the model was trained with take max_position_embeddings when it is not given.
+void fill_original_length(RopeParameters& rope, int64_t max_position_embeddings);
+
+}  // namespace easydel

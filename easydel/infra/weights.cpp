@@ -1,0 +1,184 @@
+#include "easydel/infra/weights.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+
+#include "easydel/core/error.h"
+#include "easydel/core/log.h"
+
+namespace easydel {
+namespace {
+
+// Written by old versions of transformers, and computed anew by every model.
+bool is_leftover(const std::string& name) {
+  for (const std::string_view end : {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"}) {
+    if (name.ends_with(end)) return true;
+  }
+  return false;
+}
+
+std::string list_lines(const std::vector<std::string>& lines) {
+  constexpr std::size_t kShown = 50;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(lines.size(), kShown); ++i) text += "\n  " + lines[i];
+  if (lines.size() > kShown) text += concat("\n  … and ", lines.size() - kShown, " more");
+  return text;
+}
+
+class Finder {
+ public:
+  Finder(const BaseModule& module, const WeightSource& source)
+      : module_(module), source_(source), known_(source.names.begin(), source.names.end()) {
+    // A head may be loaded from the files of a base model, and a base model from those of a head.
+    prefix_ = module.base_model_prefix().empty() ? "" : module.base_model_prefix() + ".";
+    if (prefix_.empty()) foreign_prefix_ = prefix_in_files();
+  }
+
+  // The first layout all of whose pieces are there.
+  std::optional<FileLayout> find(const std::string& path, const Parameter& parameter) const {
+    for (const std::string& name : {path, module_.torch_path(path)}) {
+      for (const std::string& spelled : spellings(name)) {
+        for (const FileLayout& layout : {parameter.layout_in_files(spelled), parameter.whole_layout(spelled)}) {
+          if (std::all_of(layout.begin(), layout.end(), [&](const FilePiece& p) { return known_.contains(p.name); })) {
+            return layout;
+          }
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::vector<std::string> spellings(const std::string& name) const {
+    std::vector<std::string> all{name};
+    if (!prefix_.empty() && name.starts_with(prefix_)) all.push_back(name.substr(prefix_.size()));
+    if (!foreign_prefix_.empty()) all.push_back(foreign_prefix_ + name);
+    return all;
+  }
+
+  // "model." when the files have model.norm.weight where this base model has norm.weight.
+  std::string prefix_in_files() const {
+    const auto parameters = module_.named_parameters();
+    if (parameters.empty()) return "";
+    const std::string& first = parameters.front().path;
+    if (known_.contains(first)) return "";
+    for (const std::string& name : source_.names) {
+      if (name.size() > first.size() + 1 && name.ends_with("." + first))
+        return name.substr(0, name.size() - first.size());
+    }
+    return "";
+  }
+
+  const BaseModule& module_;
+  const WeightSource& source_;
+  std::unordered_set<std::string> known_;
+  std::string prefix_, foreign_prefix_;
+};
+
+at::Tensor assemble(const FileLayout& layout, const Parameter& parameter, const WeightSource& source) {
+  if (layout.size() == 1 && layout[0].shape == parameter.shape) return source.tensor(layout[0].name);
+  at::Tensor whole;
+  for (const FilePiece& piece : layout) {
+    const at::Tensor part = source.tensor(piece.name);
+    if (!whole.defined()) whole = at::empty(parameter.shape, part.options());
+    at::Tensor box = whole;
+    for (std::size_t d = 0; d < piece.starts.size(); ++d) {
+      box = box.narrow(static_cast<int64_t>(d), piece.starts[d], piece.sizes[d]);
+    }
+    box.copy_(part.view(piece.sizes));
+  }
+  return whole;
+}
+
+}  // namespace
+
+at::Tensor cut(const at::Tensor& parameter, const FilePiece& piece) {
+  at::Tensor box = parameter.detach();
+  for (std::size_t d = 0; d < piece.starts.size(); ++d) {
+    box = box.narrow(static_cast<int64_t>(d), piece.starts[d], piece.sizes[d]);
+  }
+  return box.reshape(piece.shape);
+}
+
+std::vector<SavedTensor> saved_tensors(const BaseModule& module) {
+  std::vector<SavedTensor> saved;
+  for (const auto& [path, parameter] : module.named_parameters()) {
+    for (FilePiece& piece : parameter->layout_in_files(path)) {
+      TensorInfo info{.name = piece.name, .dtype = parameter->value().scalar_type(), .shape = piece.shape};
+      info.nbytes = info.numel() * static_cast<int64_t>(c10::elementSize(info.dtype));
+      saved.push_back({std::move(info), path, std::move(piece)});
+    }
+  }
+  return saved;
+}
+
+LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
+                           const std::function<at::Tensor(at::Tensor)>& convert) {
+  const at::NoGradGuard no_grad;
+  const Finder finder(module, source);
+  LoadedWeights loaded;
+  std::vector<std::string> misshapen;
+  std::unordered_set<std::string> wanted;
+  std::vector<std::pair<Module::NamedParameter, FileLayout>> found;
+  for (const Module::NamedParameter& named : module.named_parameters()) {
+    const std::optional<FileLayout> layout = finder.find(named.path, *named.parameter);
+    if (!layout) {
+      loaded.missing.push_back(named.path);
+      continue;
+    }
+    for (const FilePiece& piece : *layout) {
+      wanted.insert(piece.name);
+      const std::vector<int64_t> shape = source.shape(piece.name);
+      if (shape != piece.shape) {
+        misshapen.push_back(concat("\"", piece.name, "\" is ", at::IntArrayRef(shape), "; the config asks for ",
+                                   at::IntArrayRef(piece.shape)));
+      }
+    }
+    found.emplace_back(named, *layout);
+  }
+  // A tied weight may stand in the file under its other names too.
+  for (const auto& [path, first] : module.tied_parameters()) wanted.insert(path);
+  for (const std::string& name : source.names) {
+    if (!wanted.contains(name) && !is_leftover(name)) loaded.unexpected.push_back(name);
+  }
+  require<FormatError>(misshapen.empty(), "[", source.where, "] ", misshapen.size(), " tensors do not fit ",
+                       module.type_name(), ":", list_lines(misshapen));
+  for (const auto& [named, layout] : found) {
+    loaded.params.set(named.path, convert(assemble(layout, *named.parameter, source)));
+  }
+  return loaded;
+}
+
+WeightSource weights_of(const TensorMap& map, std::string where) {
+  return {.where = std::move(where),
+          .names = map.paths(),
+          .shape = [&map](const std::string& name) { return map.at(name).sizes().vec(); },
+          .tensor = [&map](const std::string& name) { return map.at(name); }};
+}
+
+void bind_weights(BaseModule& module, LoadedWeights weights, const std::string& where) {
+  const std::string prefix = module.base_model_prefix().empty() ? "" : module.base_model_prefix() + ".";
+  const bool only_head = !prefix.empty() && std::none_of(weights.missing.begin(), weights.missing.end(),
+                                                         [&](const auto& path) { return path.starts_with(prefix); });
+  if (!weights.missing.empty() && !only_head) {
+    fail<FormatError>("[", where, "] ", weights.missing.size(), " tensors that ", module.type_name(),
+                      " needs are missing:", list_lines(weights.missing),
+                      weights.unexpected.empty()
+                          ? std::string()
+                          : concat("\nand ", weights.unexpected.size(),
+                                   " are there that it does not know:", list_lines(weights.unexpected)));
+  }
+  module.merge_params(weights.params);
+  if (!weights.missing.empty()) {
+    log::warning("[", where, "] ", module.type_name(),
+                 " draws new weights for its head, which the files do not have:", list_lines(weights.missing));
+    module.initialize(module.options());
+  }
+  if (!weights.unexpected.empty()) {
+    log::warning("[", where, "] ", weights.unexpected.size(), " tensors were not used by ", module.type_name(), ":",
+                 list_lines(weights.unexpected));
+  }
+}
+
+}  // namespace easydel

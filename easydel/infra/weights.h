@@ -1,0 +1,48 @@
+// Between the parameters of a module and the tensors of a checkpoint: which is which, under either side's names.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "easydel/infra/base_module.h"
+#include "easydel/io/tensor_info.h"
+
+namespace easydel {
+
+// Every tensor that saving a module writes, and the piece of a parameter it holds; in the order of the parameters.
+struct SavedTensor {
+  TensorInfo info;
+  std::string path;  // of the parameter
+  FilePiece piece;
+};
+std::vector<SavedTensor> saved_tensors(const BaseModule& module);
+at::Tensor cut(const at::Tensor& parameter, const FilePiece& piece);  // a view where it can be
+
+// The tensors that a loader may take from: their names with shapes, and one by name.
+struct WeightSource {
+  std::string where;  // named in errors
+  std::vector<std::string> names;
+  std::function<std::vector<int64_t>(const std::string& name)> shape;
+  std::function<at::Tensor(const std::string& name)> tensor;
+};
+
+struct LoadedWeights {
+  GraphState params;                    // by path; what was not found is left out
+  std::vector<std::string> missing;     // paths
+  std::vector<std::string> unexpected;  // names that no parameter wanted
+};
+
+// Finds each parameter under the names of files or of transformers' memory, with or without the base model's prefix.
+// FormatError lists all tensors of another shape than the config asks for. `convert` is applied to each parameter: a
+// cast, a move to a device.
+LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
+                           const std::function<at::Tensor(at::Tensor)>& convert);
+
+WeightSource weights_of(const TensorMap& map, std::string where);
+
+// Throws FormatError that lists everything when weights are missing; those outside of the base model, a fresh head, are
+// drawn instead, with a warning, when the base model is all there. What was unexpected is a warning.
+void bind_weights(BaseModule& module, LoadedWeights weights, const std::string& where);
+
+}  // namespace easydel

@@ -1,0 +1,94 @@
+#include "easydel/io/convert_checkpoint.h"
+
+#include <algorithm>
+#include <array>
+
+#include "easydel/core/error.h"
+#include "easydel/core/file.h"
+#include "easydel/core/json.h"
+#include "easydel/core/log.h"
+#include "easydel/core/progress.h"
+#include "easydel/io/checkpoint.h"
+#include "easydel/io/checkpoint_writer.h"
+
+namespace easydel {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::array<DType, 4> kWeightTypes = {float64, float32, float16, bfloat16};
+
+bool is_weight_type(DType dtype) {
+  return std::find(kWeightTypes.begin(), kWeightTypes.end(), dtype) != kWeightTypes.end();
+}
+
+at::Tensor cast(const at::Tensor& tensor, DType dtype, const std::string& name) {
+  if (tensor.scalar_type() == dtype) return tensor;
+  const at::Tensor result = tensor.to(dtype);
+  if (dtype == float16 && !result.isfinite().all().item<bool>() && tensor.isfinite().all().item<bool>()) {
+    log::warning("[convert] tensor \"", name, "\" has values beyond float16, which are infinite now.");
+  }
+  return result;
+}
+
+// What a model directory holds beside its weights and does not come from them.
+bool comes_along(const std::string& name) {
+  if (name.ends_with(".index.json")) return false;
+  for (const char* suffix : {".json", ".txt", ".model", ".jinja", ".tiktoken"}) {
+    if (name.ends_with(suffix)) return true;
+  }
+  return false;
+}
+
+std::string with_dtype(const std::string& config, DType dtype, const std::string& where) {
+  Json json = Json::parse(config, {.where = where});
+  bool changed = false;
+  for (const char* key : {"dtype", "torch_dtype"}) {  // transformers wrote torch_dtype until version 5
+    if (!json.contains(key)) continue;
+    json[key] = dtype_name(dtype);
+    changed = true;
+  }
+  return changed ? json.dump(2) + "\n" : config;
+}
+
+void copy_companions(const fs::path& source, const fs::path& destination, const std::optional<DType>& dtype) {
+  for (const std::string& name : list_directory(source)) {
+    if (!comes_along(name) || !fs::is_regular_file(source / name)) continue;
+    const std::string content = read_file(source / name);
+    const bool is_config = dtype && name == "config.json";
+    write_file_atomically(destination / name,
+                          is_config ? with_dtype(content, *dtype, (source / name).string()) : content);
+  }
+}
+
+}  // namespace
+
+std::vector<fs::path> convert_checkpoint(const fs::path& source, const fs::path& destination,
+                                         const ConvertOptions& options) {
+  require<ConfigError>(!options.dtype || is_weight_type(*options.dtype),
+                       "[convert] weights become float64, float32, float16 or bfloat16; got ",
+                       options.dtype ? dtype_name(*options.dtype) : "", ".");
+  std::error_code missing;
+  require<ConfigError>(!fs::equivalent(source, destination, missing),
+                       "[convert] source and destination must differ; both are ", source.string(), ".");
+  const auto checkpoint = Checkpoint::open(source);
+  std::vector<TensorInfo> infos = checkpoint->infos();
+  for (TensorInfo& info : infos) {
+    if (options.dtype && is_weight_type(info.dtype)) info.dtype = *options.dtype;
+  }
+  Progress progress("converting", {.total = checkpoint->nbytes(), .unit = "B", .enabled = options.show_progress});
+  const TensorProducer produce = [&](const TensorInfo& info) {
+    at::Tensor tensor = cast(checkpoint->tensor(info.name), info.dtype, info.name);
+    progress.advance(checkpoint->info(info.name).nbytes);
+    return tensor;
+  };
+  if (destination.extension() == ".safetensors") {
+    save_safetensors(destination, std::move(infos), produce);
+    return {destination};
+  }
+  const auto paths =
+      save_checkpoint(destination, std::move(infos), produce, {.max_shard_size = options.max_shard_size});
+  if (fs::is_directory(source)) copy_companions(source, destination, options.dtype);
+  return paths;
+}
+
+}  // namespace easydel

@@ -1,0 +1,31 @@
+// From any checkpoint that can be read to safetensors, one tensor in memory at a time.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "easydel/core/dtype.h"
+
+namespace easydel {
+
+struct ConvertOptions {
+  // What float64, float32, float16 and bfloat16 tensors become. All others stay: eight bits and fewer mean nothing
+  // without the scales that stand beside them, and integers are no weights.
+  std::optional<DType> dtype = std::nullopt;
+  std::string max_shard_size = "5GB";
+  bool show_progress = false;
+};
+
+// `source` is what Checkpoint::open takes. `destination` is a directory, or a file when it ends in .safetensors. From a
+// directory into a directory, config and tokenizer files come along, and config.json gets the new dtype. Returns the
+// paths of the weights.
+//
+// Throws ConfigError on a dtype that is none of the four above or when both paths are one; else as Checkpoint::open and
+// save_checkpoint do.
+std::vector<std::filesystem::path> convert_checkpoint(const std::filesystem::path& source,
+                                                      const std::filesystem::path& destination,
+                                                      const ConvertOptions& options = {});
+
+}  // namespace easydel

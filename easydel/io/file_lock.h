@@ -1,0 +1,24 @@
+// A lock between processes, and between threads, on a file of its own: flock, as Python's filelock takes it.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <stop_token>
+
+namespace easydel {
+
+// Held while it lives. The file stays where it is; the kernel frees the lock of a process that dies.
+class FileLock {
+ public:
+  // Makes the file. IoError when it cannot, or when another holder keeps the lock for longer than
+  // `timeout`; Cancelled when stopped.
+  FileLock(const std::filesystem::path& path, std::chrono::seconds timeout, const std::stop_token& stop = {});
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace easydel

@@ -1,0 +1,49 @@
+// A few threads over a list of jobs; the first error stops them all and is thrown.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "easydel/core/error.h"
+
+namespace easydel {
+
+// Thrown out of a job whose stop token asks for it.
+class Cancelled : public Error {
+ public:
+  Cancelled() : Error("[parallel] cancelled: another job failed.") {}
+};
+
+// Each of at most `max_workers` threads, the caller's among them, calls `make_worker(stop)` once and what it returns
+// with indices 0 … count - 1.
+template <class MakeWorker>
+void for_each_in_parallel(std::size_t count, int max_workers, const MakeWorker& make_worker) {
+  std::stop_source stop;
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr first_error;
+  const auto work = [&] {
+    try {
+      auto worker = make_worker(stop.get_token());
+      for (std::size_t i; !stop.stop_requested() && (i = next++) < count;) worker(i);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!first_error) first_error = std::current_exception();
+      stop.request_stop();
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    const auto workers = std::min(count, static_cast<std::size_t>(std::max(1, max_workers)));
+    for (std::size_t i = 1; i < workers; ++i) threads.emplace_back(work);
+    work();
+  }
+  if (first_error) std::rethrow_exception(first_error);
+}
+
+}  // namespace easydel

@@ -1,0 +1,53 @@
+// Self-attention with grouped heads: separate or fused projections, with or without rotary embeddings.
+#pragma once
+
+#include <optional>
+
+#include "easydel/layers/forward_context.h"
+#include "easydel/layers/linear.h"
+
+namespace easydel {
+
+struct AttentionSpec {
+  int64_t hidden_size = 0;
+  int64_t num_heads = 0;
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t layer_idx = 0;
+  bool fused_qkv = false;  // one projection for q, k and v, in this order
+  bool qkv_bias = false;
+  bool out_bias = false;
+  bool transposed = false;              // weights as [in, out]
+  std::optional<std::size_t> rope = 0;  // which table of the context turns q and k; none: no rotary embedding
+  operations::RopeStyle rope_style = operations::RopeStyle::Half;
+  std::optional<double> scale;  // 1 / sqrt(head_dim)
+  int64_t sliding_window = 0;   // 0: none
+  double softcap = 0;
+  double dropout = 0;  // of the weights
+  double init_stddev = 0.02;
+  std::string q_name = "q_proj", k_name = "k_proj", v_name = "v_proj", qkv_name = "qkv_proj", out_name = "o_proj";
+};
+
+class Attention : public Module {
+ public:
+  explicit Attention(AttentionSpec spec);
+
+  struct Output {
+    at::Tensor hidden;   // [B, T, D]
+    at::Tensor weights;  // [B, N, T, S] when the context asks for them
+  };
+  Output operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const;
+
+  double own_flops_per_token(double keys) const override;  // scores and the weighted sum
+
+ private:
+  struct Projected {
+    at::Tensor q_BTNH, k_BTKH, v_BTKH;
+  };
+  Projected project(const at::Tensor& x_BTD) const;
+
+  AttentionSpec spec_;
+  const Linear *q_ = nullptr, *k_ = nullptr, *v_ = nullptr, *qkv_ = nullptr, *out_ = nullptr;
+};
+
+}  // namespace easydel

@@ -1,0 +1,55 @@
+#include "easydel/layers/forward_context.h"
+
+#include "easydel/operations/dropout.h"
+
+namespace easydel {
+
+const MaskInfo& ForwardContext::windowed_mask(int64_t window) const {
+  if (window == mask.sliding_window) return mask;
+  for (const auto& known : windowed_) {
+    if (known->sliding_window == window) return *known;
+  }
+  windowed_.push_back(std::make_unique<MaskInfo>(mask));
+  windowed_.back()->sliding_window = window;
+  windowed_.back()->memory = MaskInfo::make_memory();
+  return *windowed_.back();
+}
+
+at::Tensor ForwardContext::dropout(const at::Tensor& x, double p, std::string_view place, int64_t layer) const {
+  if (p == 0 || !dropout_key) return x;
+  return operations::dropout(x, p, dropout_key->fold(place).fold(static_cast<uint64_t>(layer)));
+}
+
+StackOutput run_layers(const std::vector<const DecoderLayer*>& layers, at::Tensor x_BTD,
+                       const std::shared_ptr<const ForwardContext>& ctx) {
+  const bool recompute = ctx->checkpoint.recomputes() && at::GradMode::is_enabled();
+  StackOutput out;
+  for (const DecoderLayer* layer : layers) {
+    if (ctx->output_hidden_states) out.hidden_states.push_back(x_BTD);
+    LayerOutput result;
+    if (recompute) {
+      // A checkpoint passes plain lists of tensors: what was not asked for is left out of them.
+      const auto run = [layer, ctx](const operations::TensorList& inputs) {
+        const LayerOutput r = (*layer)(inputs[0], *ctx);
+        operations::TensorList list{r.hidden};
+        if (r.attention_weights.defined()) list.push_back(r.attention_weights);
+        if (r.router_logits.defined()) list.push_back(r.router_logits);
+        return list;
+      };
+      const operations::TensorList list = operations::checkpoint(run, {x_BTD}, ctx->checkpoint);
+      std::size_t next = 0;
+      result.hidden = list[next++];
+      if (ctx->output_attentions && next < list.size()) result.attention_weights = list[next++];
+      if (ctx->output_router_logits && next < list.size()) result.router_logits = list[next++];
+    } else {
+      result = (*layer)(x_BTD, *ctx);
+    }
+    x_BTD = result.hidden;
+    if (result.attention_weights.defined()) out.attentions.push_back(result.attention_weights);
+    if (result.router_logits.defined()) out.router_logits.push_back(result.router_logits);
+  }
+  out.hidden = std::move(x_BTD);
+  return out;
+}
+
+}  // namespace easydel

@@ -1,0 +1,62 @@
+// What one forward pass hands to all of its layers.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "easydel/caching/cache.h"
+#include "easydel/layers/module.h"
+#include "easydel/operations/attention.h"
+#include "easydel/operations/checkpoint.h"
+#include "easydel/operations/rope.h"
+
+namespace easydel {
+
+struct ForwardContext {
+  at::Tensor positions;                     // [B, T]
+  std::vector<operations::RopeTable> rope;  // one for each kind of layer; empty without rotary embeddings
+  MaskInfo mask;                            // without a window; layers that have one ask windowed_mask
+  operations::AttentionOptions attention;   // mechanism, block sizes, dtype: what layers have in common
+  operations::CheckpointPolicy checkpoint;
+  Cache* cache = nullptr;
+  std::optional<RandomKey> dropout_key;  // nothing is dropped without one
+  bool output_attentions = false;
+  bool output_hidden_states = false;
+  bool output_router_logits = false;
+
+  // Shared by the layers that have this window, so that its matrix is made once. 0: no window.
+  const MaskInfo& windowed_mask(int64_t window) const;
+  // Drops with a key that depends on the place alone; x as it is when p is 0 or there is no key.
+  at::Tensor dropout(const at::Tensor& x, double p, std::string_view place, int64_t layer) const;
+
+ private:
+  mutable std::vector<std::unique_ptr<MaskInfo>> windowed_;
+};
+
+// What a decoder layer gives back; the last two only when asked for.
+struct LayerOutput {
+  at::Tensor hidden;             // [B, T, D]
+  at::Tensor attention_weights;  // [B, N, T, S]
+  at::Tensor router_logits;      // [B * T, E]
+};
+
+class DecoderLayer : public Module {
+ public:
+  virtual LayerOutput operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const = 0;
+};
+
+struct StackOutput {
+  at::Tensor hidden;                      // behind the last layer
+  std::vector<at::Tensor> hidden_states;  // before each layer
+  std::vector<at::Tensor> attentions;
+  std::vector<at::Tensor> router_logits;
+};
+
+// Runs the layers in order. What the context's policy says is computed again in backward, so the layers must live until
+// then; the context is kept alive.
+StackOutput run_layers(const std::vector<const DecoderLayer*>& layers, at::Tensor x_BTD,
+                       const std::shared_ptr<const ForwardContext>& ctx);
+
+}  // namespace easydel

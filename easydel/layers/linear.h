@@ -1,0 +1,40 @@
+// A linear map. The weight is stored as the checkpoint stores it, and cast to the input's dtype where it is used.
+#pragma once
+
+#include "easydel/layers/module.h"
+
+namespace easydel {
+
+struct LinearOptions {
+  bool bias = false;
+  bool transposed = false;  // stored as [in, out], as gpt2's Conv1D does
+  double init_stddev = 0.02;
+  std::string name = {};  // what checkpoint policies know the result as: "attn_query"
+};
+
+class Linear : public Module {
+ public:
+  Linear(Dim in, Dim out, LinearOptions options = {});
+
+  at::Tensor operator()(const at::Tensor& x) const;
+
+  const std::shared_ptr<Parameter>& weight() const { return weight_; }
+  const std::shared_ptr<Parameter>& bias() const { return bias_; }  // null without one
+  int64_t in_features() const { return in_; }
+  int64_t out_features() const { return out_; }
+  // Uses another module's weight from now on: an embedding's, for the language model head.
+  void tie_weight(const std::shared_ptr<Parameter>& weight);
+
+  double own_flops_per_token(double) const override {
+    return 2.0 * static_cast<double>(in_) * static_cast<double>(out_);
+  }
+  std::string type_name() const override { return options_.transposed ? "Conv1D" : "Linear"; }
+  std::string extra_repr() const override;
+
+ private:
+  LinearOptions options_;
+  int64_t in_, out_;
+  std::shared_ptr<Parameter> weight_, bias_;
+};
+
+}  // namespace easydel

@@ -1,0 +1,33 @@
+// Feed-forward blocks: gated (two projections, or both in one) and plain.
+#pragma once
+
+#include "easydel/layers/linear.h"
+#include "easydel/operations/activation.h"
+
+namespace easydel {
+
+struct MlpSpec {
+  int64_t hidden_size = 0;
+  int64_t intermediate_size = 0;
+  std::string act = "silu";
+  bool gated = true;
+  bool fused_gate_up = false;  // one projection: the gate's half first
+  bool bias = false;
+  bool transposed = false;  // weights as [in, out]
+  double init_stddev = 0.02;
+  std::string gate_name = "gate_proj", up_name = "up_proj", gate_up_name = "gate_up_proj", down_name = "down_proj";
+};
+
+class MLP : public Module {
+ public:
+  explicit MLP(MlpSpec spec);
+
+  at::Tensor operator()(const at::Tensor& x) const;
+
+ private:
+  MlpSpec spec_;
+  const operations::Activation& act_;
+  const Linear *gate_ = nullptr, *up_ = nullptr, *gate_up_ = nullptr, *down_ = nullptr;
+};
+
+}  // namespace easydel

@@ -1,0 +1,103 @@
+#include "easydel/layers/module.h"
+
+#include <cxxabi.h>
+
+#include <cassert>
+#include <cstdlib>
+#include <functional>
+#include <typeinfo>
+#include <unordered_map>
+
+#include "easydel/core/error.h"
+
+namespace easydel {
+namespace {
+
+std::string join(const std::string& prefix, const std::string& name) {
+  return prefix.empty() ? name : concat(prefix, ".", name);
+}
+
+}  // namespace
+
+std::vector<Module::NamedModule> Module::named_modules() {
+  std::vector<NamedModule> found;
+  const std::function<void(const std::string&, Module&)> walk = [&](const std::string& path, Module& module) {
+    found.push_back({path, &module});
+    for (const auto& [name, child] : module.children_) walk(join(path, name), *child);
+  };
+  walk("", *this);
+  return found;
+}
+
+std::vector<Module::NamedParameter> Module::named_parameters() const {
+  std::vector<NamedParameter> found;
+  std::unordered_map<const Parameter*, bool> seen;
+  for (const auto& [path, module] : const_cast<Module*>(this)->named_modules()) {
+    for (const auto& [name, parameter] : module->parameters_) {
+      if (!std::exchange(seen[parameter.get()], true)) found.push_back({join(path, name), parameter});
+    }
+  }
+  return found;
+}
+
+std::vector<std::pair<std::string, std::string>> Module::tied_parameters() const {
+  std::vector<std::pair<std::string, std::string>> tied;
+  std::unordered_map<const Parameter*, std::string> first;
+  for (const auto& [path, module] : const_cast<Module*>(this)->named_modules()) {
+    for (const auto& [name, parameter] : module->parameters_) {
+      const auto [known, added] = first.try_emplace(parameter.get(), join(path, name));
+      if (!added) tied.emplace_back(join(path, name), known->second);
+    }
+  }
+  return tied;
+}
+
+std::vector<Module::NamedBuffer> Module::named_buffers() {
+  std::vector<NamedBuffer> found;
+  for (const auto& [path, module] : named_modules()) {
+    for (const auto& [name, tensor] : module->buffers_) found.push_back({join(path, name), tensor.get()});
+  }
+  return found;
+}
+
+void Module::set_dtype(DType dtype) {
+  for (const auto& [path, module] : named_modules()) module->dtype_ = dtype;
+}
+
+std::string Module::type_name() const {
+  int status = 0;
+  char* text = abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, &status);
+  std::string name = status == 0 ? text : typeid(*this).name();
+  std::free(text);
+  name = name.substr(0, name.find('<'));
+  const auto colon = name.rfind("::");
+  return colon == std::string::npos ? name : name.substr(colon + 2);
+}
+
+std::shared_ptr<Parameter> Module::add_parameter(std::string name, std::vector<Dim> dims, Initializer init) {
+  parameters_.emplace_back(std::move(name), std::make_shared<Parameter>(std::move(dims), init));
+  return parameters_.back().second;
+}
+
+void Module::tie_parameter(std::string_view name, std::shared_ptr<Parameter> parameter) {
+  for (auto& [own_name, own] : parameters_) {
+    if (own_name != name) continue;
+    require<ShapeError>(own->shape == parameter->shape, "[", type_name(), "] \"", name, "\" is ",
+                        at::IntArrayRef(own->shape), " and cannot be tied to a weight of ",
+                        at::IntArrayRef(parameter->shape), ".");
+    own = std::move(parameter);
+    return;
+  }
+  assert(!"tie_parameter names a parameter that was never added");
+}
+
+at::Tensor& Module::add_buffer(std::string name, at::Tensor value) {
+  buffers_.emplace_back(std::move(name), std::make_unique<at::Tensor>(std::move(value)));
+  return *buffers_.back().second;
+}
+
+void Module::add_child(std::string name, std::unique_ptr<Module> child) {
+  children_.emplace_back(std::move(name), std::move(child));
+}
+
+}  // namespace easydel

@@ -1,0 +1,100 @@
+// A tree of named parameters, buffers and submodules. Names are those of the checkpoint's files.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "easydel/layers/parameter.h"
+
+namespace easydel {
+
+// Constructors only declare: every parameter is on the meta device until the tree is initialised or loaded, so making
+// a module of any size costs nothing.
+class Module {
+ public:
+  virtual ~Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  struct NamedParameter {
+    std::string path;
+    std::shared_ptr<Parameter> parameter;
+  };
+  struct NamedBuffer {
+    std::string path;
+    at::Tensor* tensor;
+  };
+  struct NamedModule {
+    std::string path;
+    Module* module;
+  };
+
+  // In the order of declaration, depth first. A weight that is tied to another stands once, under its first path.
+  std::vector<NamedParameter> named_parameters() const;
+  // All paths of tied weights but the first, with the first: {"lm_head.weight", "model.embed_tokens.weight"}.
+  std::vector<std::pair<std::string, std::string>> tied_parameters() const;
+  std::vector<NamedBuffer> named_buffers();
+  std::vector<NamedModule> named_modules();  // this one first, under ""
+  const std::vector<std::pair<std::string, std::unique_ptr<Module>>>& children() const { return children_; }
+
+  DType dtype() const { return dtype_; }  // what it computes in
+  void set_dtype(DType dtype);            // of the whole tree
+
+  // Floating point operations of this module's own forward for one token, its children's left out, with `keys` keys to
+  // attend to on average (before windows). A multiplication and an addition are two.
+  virtual double own_flops_per_token(double keys) const { return 0; }
+
+  // As torch prints it: "Linear(in_features=4, out_features=8, bias=False)".
+  virtual std::string type_name() const;  // the class without its namespace
+  virtual std::string extra_repr() const { return ""; }
+
+ protected:
+  Module() = default;
+
+  template <class M, class... Args>
+  M& add(std::string name, Args&&... args) {
+    auto child = std::make_unique<M>(std::forward<Args>(args)...);
+    M& reference = *child;
+    add_child(std::move(name), std::move(child));
+    return reference;
+  }
+  std::shared_ptr<Parameter> add_parameter(std::string name, std::vector<Dim> dims, Initializer init);
+  // Puts another module's parameter in the place of the own one.
+  void tie_parameter(std::string_view name, std::shared_ptr<Parameter> parameter);
+  at::Tensor& add_buffer(std::string name, at::Tensor value);
+
+ private:
+  void add_child(std::string name, std::unique_ptr<Module> child);
+
+  DType dtype_ = float32;
+  std::vector<std::pair<std::string, std::shared_ptr<Parameter>>> parameters_;
+  std::vector<std::pair<std::string, std::unique_ptr<at::Tensor>>> buffers_;
+  std::vector<std::pair<std::string, std::unique_ptr<Module>>> children_;
+};
+
+// Children "0", "1", … of one type.
+template <class M>
+class ModuleList : public Module {
+ public:
+  template <class... Args>
+  M& append(Args&&... args) {
+    M& child = add<M>(std::to_string(modules_.size()), std::forward<Args>(args)...);
+    modules_.push_back(&child);
+    return child;
+  }
+  std::size_t size() const { return modules_.size(); }
+  M& operator[](std::size_t i) const { return *modules_[i]; }
+  auto begin() const { return modules_.begin(); }
+  auto end() const { return modules_.end(); }
+  std::string type_name() const override { return "ModuleList"; }
+
+ private:
+  std::vector<M*> modules_;
+};
+
+}  // namespace easydel

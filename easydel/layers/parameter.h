@@ -1,0 +1,73 @@
+// One weight of a module: its whole shape, how it is drawn, how files store it, and the tensor that holds it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "easydel/core/dtype.h"
+#include "easydel/core/random.h"
+
+namespace easydel {
+
+// A dimension and how it may be cut: never inside a grain (a head), and each segment (q, k and v of one projection) by
+// itself.
+struct Dim {
+  Dim(int64_t size, int64_t grain = 1, std::vector<int64_t> segments = {})
+      : size(size), grain(grain), segments(std::move(segments)) {}
+  int64_t size;
+  int64_t grain;
+  std::vector<int64_t> segments;  // sizes that sum to `size`; empty: one segment
+};
+
+// How a fresh weight is drawn.
+struct Initializer {
+  enum class Kind { Constant, Normal, Uniform, TruncatedNormal };
+  Kind kind = Kind::Constant;
+  double value = 0;  // the constant, the standard deviation, or the bound of the uniform distribution
+
+  static Initializer zeros() { return {Kind::Constant, 0}; }
+  static Initializer ones() { return {Kind::Constant, 1}; }
+  static Initializer normal(double stddev) { return {Kind::Normal, stddev}; }
+
+  // Fills the part of the whole that `region` names, all of it without one.
+  void fill(const at::Tensor& out, RandomKey key, const Region* region = nullptr) const;
+};
+
+// A tensor of a checkpoint and the box of a parameter that it holds: file [I, D] for weight[e, 0:I, :].
+struct FilePiece {
+  std::string name;
+  std::vector<int64_t> starts, sizes;  // the box, in the parameter
+  std::vector<int64_t> shape;          // of the tensor in the file; the same elements in the same order
+};
+using FileLayout = std::vector<FilePiece>;  // pieces that tile the parameter
+
+class Parameter {
+ public:
+  Parameter(std::vector<Dim> dims, Initializer init);
+
+  std::vector<Dim> dims;
+  std::vector<int64_t> shape;  // of the whole
+  Initializer init;
+  bool trainable = true;
+  // For a weight that files store otherwise than memory; empty: one tensor under the parameter's own path.
+  std::function<FileLayout(const std::string& path)> file_layout;
+
+  // On the meta device until the module is initialised or loaded: a shape and a dtype without memory.
+  const at::Tensor& value() const { return value_; }
+  // ShapeError when the shape is another. Sets requires_grad for a trainable weight of floats.
+  void bind(at::Tensor value);
+  bool is_lazy() const { return value_.is_meta(); }
+  void to_meta(DType dtype);
+
+  FileLayout layout_in_files(const std::string& path) const;
+  FileLayout whole_layout(const std::string& path) const;  // one tensor of that name
+
+ private:
+  at::Tensor value_;
+};
+
+}  // namespace easydel

@@ -1,0 +1,75 @@
+// Letters: B batch, T tokens, D hidden.
+#include "easydel/models/mixtral/model.h"
+
+#include "easydel/core/random.h"
+
+namespace easydel {
+
+MixtralDecoderLayer::MixtralDecoderLayer(const MixtralConfig& c, int64_t layer_idx)
+    : layer_idx_(layer_idx),
+      router_jitter_noise_(c.router_jitter_noise),
+      self_attn_(add<Attention>("self_attn", AttentionSpec{.hidden_size = c.hidden_size,
+                                                           .num_heads = c.num_attention_heads,
+                                                           .num_kv_heads = c.key_value_heads(),
+                                                           .head_dim = c.head_size(),
+                                                           .layer_idx = layer_idx,
+                                                           .sliding_window = c.sliding_window.value_or(0),
+                                                           .dropout = c.attention_dropout,
+                                                           .init_stddev = c.initializer_range})),
+      block_sparse_moe_(add<SparseMoE>("block_sparse_moe", MoeSpec{.experts = {.hidden_size = c.hidden_size,
+                                                                               .intermediate_size = c.intermediate_size,
+                                                                               .num_experts = c.num_local_experts,
+                                                                               .act = c.hidden_act,
+                                                                               .init_stddev = c.initializer_range,
+                                                                               .gate_name = "w1",
+                                                                               .up_name = "w3",
+                                                                               .down_name = "w2"},
+                                                                   .router = {.top_k = c.num_experts_per_tok}})),
+      input_layernorm_(add<RMSNorm>("input_layernorm", c.hidden_size, c.rms_norm_eps)),
+      post_attention_layernorm_(add<RMSNorm>("post_attention_layernorm", c.hidden_size, c.rms_norm_eps)) {}
+
+LayerOutput MixtralDecoderLayer::operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const {
+  const Attention::Output attended = self_attn_(input_layernorm_(x_BTD), ctx);
+  const at::Tensor h_BTD = x_BTD + attended.hidden;
+  at::Tensor normed_BTD = post_attention_layernorm_(h_BTD);
+  if (router_jitter_noise_ > 0 && ctx.dropout_key) {
+    const at::Tensor noise = at::empty_like(normed_BTD);
+    fill_uniform(noise, ctx.dropout_key->fold("router_jitter").fold(static_cast<uint64_t>(layer_idx_)),
+                 1 - router_jitter_noise_, 1 + router_jitter_noise_);
+    normed_BTD = normed_BTD * noise;
+  }
+  const SparseMoE::Output routed = block_sparse_moe_(normed_BTD);
+  return {.hidden = h_BTD + routed.hidden,
+          .attention_weights = attended.weights,
+          .router_logits = ctx.output_router_logits ? routed.router_logits : at::Tensor()};
+}
+
+MixtralModel::MixtralModel(const MixtralConfig& c)
+    : BaseModule(c),
+      embed_tokens_(add<Embedding>("embed_tokens", c.vocab_size, c.hidden_size, c.initializer_range)),
+      layers_(add<ModuleList<MixtralDecoderLayer>>("layers")),
+      norm_(add<RMSNorm>("norm", c.hidden_size, c.rms_norm_eps)) {
+  for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers_.append(c, i);
+}
+
+ModelOutput MixtralModel::forward(const ModelInputs& given) const {
+  const ModelInputs inputs = prepare_inputs_for_call(given);
+  return run_decoder(*this, inputs, embed(inputs, embed_tokens_), layers_, norm_,
+                     {{config().rope, config().head_size()}});
+}
+
+// The block is block_sparse_moe in files and mlp in transformers' memory.
+std::string MixtralModel::torch_path(const std::string& path) const {
+  constexpr std::string_view kInFiles = ".block_sparse_moe.";
+  const auto at = path.find(kInFiles);
+  return at == std::string::npos ? path : std::string(path).replace(at, kInFiles.size(), ".mlp.");
+}
+
+RouterBalance MixtralForCausalLM::router_balance() const {
+  const auto& c = static_cast<const MixtralConfig&>(config());
+  return {.top_k = c.num_experts_per_tok,
+          .coefficient = c.router_aux_loss_coef,
+          .output_router_logits = c.output_router_logits};
+}
+
+}  // namespace easydel

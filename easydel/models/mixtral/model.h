@@ -1,0 +1,53 @@
+// Mixtral: Llama's attention, and in place of the feed-forward block a router with sparse experts.
+#pragma once
+
+#include "easydel/infra/decoder.h"
+#include "easydel/layers/attention.h"
+#include "easydel/layers/moe.h"
+#include "easydel/layers/norm.h"
+#include "easydel/models/mixtral/config.h"
+
+namespace easydel {
+
+class MixtralDecoderLayer : public DecoderLayer {
+ public:
+  MixtralDecoderLayer(const MixtralConfig& config, int64_t layer_idx);
+  LayerOutput operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const override;
+
+ private:
+  int64_t layer_idx_;
+  double router_jitter_noise_;
+  const Attention& self_attn_;
+  const SparseMoE& block_sparse_moe_;
+  const RMSNorm& input_layernorm_;
+  const RMSNorm& post_attention_layernorm_;
+};
+
+class MixtralModel : public BaseModule {
+ public:
+  using ConfigType = MixtralConfig;
+  explicit MixtralModel(const MixtralConfig& config);
+  ModelOutput forward(const ModelInputs& inputs) const override;
+  const Embedding& embeddings() const { return embed_tokens_; }
+  std::string torch_path(const std::string& path) const override;
+
+ private:
+  const Embedding& embed_tokens_;
+  ModuleList<MixtralDecoderLayer>& layers_;
+  const RMSNorm& norm_;
+};
+
+class MixtralForCausalLM : public ForCausalLM<MixtralModel> {
+ public:
+  using ForCausalLM::ForCausalLM;
+
+ protected:
+  RouterBalance router_balance() const override;
+};
+
+class MixtralForSequenceClassification : public ForSequenceClassification<MixtralModel> {
+ public:
+  using ForSequenceClassification::ForSequenceClassification;
+};
+
+}  // namespace easydel

@@ -1,0 +1,49 @@
+// Phi-3: Llama's shape with q, k and v in one projection, and gate and up in another.
+#pragma once
+
+#include "easydel/infra/decoder.h"
+#include "easydel/layers/attention.h"
+#include "easydel/layers/mlp.h"
+#include "easydel/layers/norm.h"
+#include "easydel/models/phi3/config.h"
+
+namespace easydel {
+
+class Phi3DecoderLayer : public DecoderLayer {
+ public:
+  Phi3DecoderLayer(const Phi3Config& config, int64_t layer_idx);
+  LayerOutput operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const override;
+
+ private:
+  int64_t layer_idx_;
+  double resid_pdrop_;
+  const Attention& self_attn_;
+  const MLP& mlp_;
+  const RMSNorm& input_layernorm_;
+  const RMSNorm& post_attention_layernorm_;
+};
+
+class Phi3Model : public BaseModule {
+ public:
+  using ConfigType = Phi3Config;
+  explicit Phi3Model(const Phi3Config& config);
+  ModelOutput forward(const ModelInputs& inputs) const override;
+  const Embedding& embeddings() const { return embed_tokens_; }
+
+ private:
+  const Embedding& embed_tokens_;
+  ModuleList<Phi3DecoderLayer>& layers_;
+  const RMSNorm& norm_;
+};
+
+class Phi3ForCausalLM : public ForCausalLM<Phi3Model> {
+ public:
+  using ForCausalLM::ForCausalLM;
+};
+
+class Phi3ForSequenceClassification : public ForSequenceClassification<Phi3Model> {
+ public:
+  using ForSequenceClassification::ForSequenceClassification;
+};
+
+}  // namespace easydel

@@ -1,0 +1,28 @@
+// The models of this library; one line for each family.
+#include "easydel/infra/registry.h"
+#include "easydel/models/gpt2/model.h"
+#include "easydel/models/llama/model.h"
+#include "easydel/models/mixtral/model.h"
+#include "easydel/models/phi3/model.h"
+
+namespace easydel {
+namespace {
+
+template <class Base, class CausalLM, class Classifier>
+void register_family(Registry& registry) {
+  registry.register_config<typename Base::ConfigType>();
+  registry.register_module<Base>(TaskType::BaseModule);
+  registry.register_module<CausalLM>(TaskType::CausalLM);
+  registry.register_module<Classifier>(TaskType::SequenceClassification);
+}
+
+}  // namespace
+
+void register_models(Registry& registry) {
+  register_family<GPT2Model, GPT2LMHeadModel, GPT2ForSequenceClassification>(registry);
+  register_family<LlamaModel, LlamaForCausalLM, LlamaForSequenceClassification>(registry);
+  register_family<MixtralModel, MixtralForCausalLM, MixtralForSequenceClassification>(registry);
+  register_family<Phi3Model, Phi3ForCausalLM, Phi3ForSequenceClassification>(registry);
+}
+
+}  // namespace easydel

@@ -1,0 +1,88 @@
+"""easydel inspect and easydel convert, as a user would run them. usage: checkpoints_test.py EASYDEL"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+EASYDEL = sys.argv.pop()
+STATE = {
+    "model.embed.weight": torch.arange(64, dtype=torch.float32).reshape(8, 8),
+    "model.ids": torch.arange(3),
+    "bad\x1b[2Jname": torch.zeros((), dtype=torch.bfloat16),
+}
+
+
+def run(*args) -> subprocess.CompletedProcess:
+    return subprocess.run([EASYDEL, *map(str, args)], capture_output=True, text=True, timeout=120)
+
+
+class Checkpoints(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
+        self.model = self.directory / "model"
+        self.model.mkdir()
+        save_file(STATE, self.model / "model.safetensors", metadata={"format": "pt"})
+        (self.model / "config.json").write_text('{"model_type": "llama", "dtype": "float32"}')
+
+    def test_inspect_prints_an_aligned_table_with_totals(self):
+        done = run("inspect", self.model)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(
+            done.stdout,
+            "tensor              dtype  shape   bytes\n"
+            "model.ids           I64    [3]     24\n"
+            "model.embed.weight  F32    [8, 8]  256\n"
+            '"bad\\u001b[2Jname"  BF16   []      2\n'
+            "3 tensors, 68 elements, 282 bytes (BF16 2 B, F32 256 B, I64 24 B) in 1 file\n",
+        )
+
+    def test_inspect_prints_json(self):
+        report = json.loads(run("inspect", self.model / "model.safetensors", "--json").stdout)
+        self.assertEqual({t["name"]: (t["dtype"], t["shape"], t["bytes"], t["file"]) for t in report["tensors"]},
+                         {"model.embed.weight": ("F32", [8, 8], 256, "model.safetensors"),
+                          "model.ids": ("I64", [3], 24, "model.safetensors"),
+                          "bad\x1b[2Jname": ("BF16", [], 2, "model.safetensors")})  # fmt: skip
+        self.assertEqual(report["total"], {"files": 1, "tensors": 3, "elements": 68, "bytes": 282})
+
+    def test_inspect_says_what_is_wrong(self):
+        broken = self.directory / "broken.safetensors"
+        broken.write_bytes((self.model / "model.safetensors").read_bytes()[:-1])
+        done = run("inspect", broken)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("The file is truncated or damaged.", done.stderr)
+        done = run("inspect", self.directory / "none")
+        self.assertEqual((done.returncode, done.stderr), (1, f"easydel: [{self.directory}/none] does not exist.\n"))
+        self.assertEqual(run("inspect").returncode, 2)
+
+    def test_convert_casts_splits_and_takes_the_config_along(self):
+        target = self.directory / "target"
+        done = run("convert", self.model, target, "--dtype", "bf16", "--max-shard-size", "100B")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, rf"^wrote .* in 3 files to {target}\n$")
+        index = json.loads((target / "model.safetensors.index.json").read_text())
+        state = {}
+        for name in set(index["weight_map"].values()):
+            state |= load_file(target / name)
+        self.assertTrue(torch.equal(state["model.embed.weight"], STATE["model.embed.weight"].bfloat16()))
+        self.assertTrue(torch.equal(state["model.ids"], STATE["model.ids"]))
+        self.assertEqual(json.loads((target / "config.json").read_text())["dtype"], "bfloat16")
+
+    def test_convert_refuses_nonsense_as_a_usage_error(self):
+        for arguments in (["--dtype", "bf17"], ["--dtype", "int8"], ["--max-shard-size", "much"], ["--max-shard-size", "0"]):
+            done = run("convert", self.model, self.directory / "target", *arguments)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertIn("Try: easydel convert --help", done.stderr)
+        self.assertEqual(run("convert", self.model, self.model).returncode, 2)
+        self.assertFalse((self.directory / "target").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,193 @@
+"""Writes the seeds of the fuzz targets: small files from the real writers, whole and in their odd forms.
+
+usage: make_corpus.py [DIRECTORY], by default the corpus beside this script. Seeds are named after what they hold; what
+fuzzing itself has found is kept beside them under names that begin with "found-", which this script does not touch.
+"""
+
+import collections
+import io
+import json
+import pathlib
+import pickle
+import struct
+import sys
+import zipfile
+
+import gguf
+import numpy as np
+import safetensors.torch
+import torch
+
+
+def torch_bytes(value, **options) -> bytes:
+    file = io.BytesIO()
+    torch.save(value, file, **options)
+    return file.getvalue()
+
+
+def pickle_of(archive: bytes) -> bytes:
+    return zipfile.ZipFile(io.BytesIO(archive)).read("archive/data.pkl")
+
+
+def with_attribute(tensor: torch.Tensor) -> torch.Tensor:
+    tensor.tensor_model_parallel = True
+    return tensor
+
+
+def state_dict() -> dict:
+    base = torch.arange(24, dtype=torch.float32).reshape(2, 3, 4)
+    return collections.OrderedDict(
+        whole=base,
+        transposed=base.transpose(0, 2),
+        part=base[1, 1:, ::2],
+        expanded=torch.ones(1, dtype=torch.bfloat16).expand(4),
+        parameter=torch.nn.Parameter(torch.ones(2, dtype=torch.float16)),
+        scalar=torch.tensor(3),
+        empty=torch.empty(0, 3),
+        attributed=with_attribute(torch.nn.Parameter(torch.ones(1))),
+        buffer=torch.nn.Buffer(torch.ones(1)),
+        fp8=torch.ones(3).to(torch.float8_e4m3fn),
+        unsigned=torch.ones(2, dtype=torch.uint16),
+    )
+
+
+def plain_values() -> dict:
+    cycle = [1]
+    cycle.append(cycle)
+    return {"none": None, "bools": (True, False), "ints": [0, 255, 65535, -1, 2**40, 2**70], "float": 1.5, "str": "é",
+            "bytes": b"\x00\xff", "set": {1}, "frozen": frozenset([2]), "nested": {"a": {"b": [(), [], {}]}},
+            "size": torch.Size([1, 2]), "device": torch.device("cuda", 1), "dtype": torch.float16, "cycle": cycle}
+
+
+def zip_bytes(entries: dict[str, bytes], compression: int = zipfile.ZIP_STORED, comment: bytes = b"") -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        archive.comment = comment
+        for name, content in entries.items():
+            archive.writestr(zipfile.ZipInfo(name), content, compression)
+    return file.getvalue()
+
+
+def zip64_bytes() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive, archive.open("big", "w", force_zip64=True) as entry:
+        entry.write(b"0123456789")
+    return file.getvalue()
+
+
+def gguf_bytes(fill) -> bytes:
+    path = pathlib.Path(sys.argv[0]).with_suffix(".tmp")
+    writer = gguf.GGUFWriter(path, "llama")
+    fill(writer)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    content = path.read_bytes()
+    path.unlink()
+    return content
+
+
+def add_metadata(writer: gguf.GGUFWriter) -> None:
+    for bits in (8, 16, 32, 64):
+        getattr(writer, f"add_uint{bits}")(f"u{bits}", 2**bits - 1)
+        getattr(writer, f"add_int{bits}")(f"i{bits}", -(2 ** (bits - 1)))
+    writer.add_float32("f32", 0.5)
+    writer.add_float64("f64", 0.1)
+    writer.add_bool("bool", True)
+    writer.add_string("string", "é")
+    writer.add_array("ints", [1, -2, 3])
+    writer.add_array("strings", ["a", "", "b"])
+    writer.add_array("bools", [True, False])
+    writer.add_array("nested", [[1, 2], [3]])
+    for name, value in (("UINT8", 1), ("INT8", -1), ("UINT16", 1), ("INT16", -1), ("UINT32", 1), ("UINT64", 2**64 - 1),
+                        ("INT64", -1), ("FLOAT32", 0.5), ("FLOAT64", 0.1)):
+        writer.add_key_value(name, [value], gguf.GGUFValueType.ARRAY, sub_type=gguf.GGUFValueType[name])
+
+
+def add_tensors(writer: gguf.GGUFWriter) -> None:
+    writer.add_custom_alignment(64)
+    rng = np.random.default_rng(0)
+    writer.add_tensor("f32", rng.standard_normal((2, 3)).astype(np.float32))
+    writer.add_tensor("f16", rng.standard_normal(4).astype(np.float16))
+    for kind in (gguf.GGMLQuantizationType.Q4_0, gguf.GGMLQuantizationType.Q5_1, gguf.GGMLQuantizationType.Q8_0):
+        writer.add_tensor(kind.name, gguf.quants.quantize(rng.standard_normal((2, 32)).astype(np.float32), kind),
+                          raw_dtype=kind)
+    for kind in (gguf.GGMLQuantizationType.Q4_K, gguf.GGMLQuantizationType.Q5_K, gguf.GGMLQuantizationType.Q6_K):
+        size = gguf.GGML_QUANT_SIZES[kind][1]
+        writer.add_tensor(kind.name, rng.integers(0, 256, (1, size), dtype=np.uint8), raw_dtype=kind)
+
+
+def safetensors_bytes(header: dict, data: bytes) -> bytes:
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+class System:
+    def __reduce__(self):
+        import os
+        return os.system, ("true",)
+
+
+def make_seeds() -> dict[str, dict[str, bytes]]:
+    torch.manual_seed(0)
+    archives = {f"protocol-{p}": torch_bytes(state_dict(), pickle_protocol=p) for p in range(2, 6)}
+    wrapped = torch_bytes({"epoch": 1, "state_dict": {"a": torch.ones(2)}})
+    entries = {e.filename: zipfile.ZipFile(io.BytesIO(wrapped)).read(e) for e in
+               zipfile.ZipFile(io.BytesIO(wrapped)).infolist()}
+    quantized = torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.quint8)
+    return {
+        "json": {
+            "config": json.dumps({"model_type": "llama", "hidden_size": 4096, "rope_theta": 1e4, "rms_norm_eps": 1e-5,
+                                  "tie": False, "rope_scaling": None, "names": ["a", "é", "\u2028", "\U0001f600"]}).encode(),
+            "unicode": '{"é": "\\ud83d\\ude00\\n\\u0000 ü"}'.encode(),
+            "numbers": b"[0, -0, -0.0, 1e308, 1e-400, 9223372036854775807, -9223372036854775808, 18446744073709551616,"
+                       b" NaN, -Infinity, 0.1]",
+            "deep": b"[" * 40 + b"]" * 40,
+            "duplicate": b'{"a": 1, "a": 2, "b": {"a": []}}',
+        },
+        "zip": {
+            "stored": zip_bytes({"a/data.pkl": b"x" * 10, "a/b": b""}),
+            "deflated": zip_bytes({"a": b"x" * 1000, "b": bytes(range(256))}, zipfile.ZIP_DEFLATED),
+            "zip64": zip64_bytes(),
+            "comment": zip_bytes({"a": b"1"}, comment=b"PK\x05\x06 not the end"),
+            "torch": torch_bytes({"a": torch.ones(2)}),
+            "bomb": zip_bytes({"a": bytes(1 << 20)}, zipfile.ZIP_DEFLATED),
+        },
+        "pickle": {
+            **{name: pickle_of(archive) for name, archive in archives.items()},
+            **{f"plain-{p}": pickle_of(torch_bytes(plain_values(), pickle_protocol=p)) for p in range(2, 6)},
+            "module": pickle_of(torch_bytes(torch.nn.Linear(1, 1).state_dict())),
+            "system": pickle.dumps(System(), protocol=2),
+            "protocol-0": pickle.dumps([1, "a"], protocol=0),
+        },
+        "torch_archive": {
+            **archives,
+            "wrapped": wrapped,
+            "deflated": zip_bytes(entries, zipfile.ZIP_DEFLATED),
+            "quantized": torch_bytes({"q": quantized}),
+            "sparse": torch_bytes({"s": torch.eye(2).to_sparse()}),
+            "conjugated": torch_bytes({"c": torch.ones(2, dtype=torch.complex64).conj()}),
+            "legacy": torch_bytes({"a": torch.ones(2)}, _use_new_zipfile_serialization=False)[:64],
+        },
+        "gguf": {
+            "metadata": gguf_bytes(add_metadata),
+            "tensors": gguf_bytes(add_tensors),
+        },
+        "safetensors": {
+            "tensors": safetensors.torch.save({"a": torch.ones(2, 3), "b": torch.ones(1, dtype=torch.bfloat16),
+                                               "empty": torch.empty(0), "scalar": torch.tensor(1)}, {"format": "pt"}),
+            "empty": safetensors_bytes({}, b""),
+            "overlapping": safetensors_bytes({"a": {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]},
+                                              "b": {"dtype": "U8", "shape": [2], "data_offsets": [1, 3]}}, b"123"),
+        },
+    }
+
+
+if __name__ == "__main__":
+    directory = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "corpus"
+    for target, seeds in make_seeds().items():
+        (directory / target).mkdir(parents=True, exist_ok=True)
+        for name, content in seeds.items():
+            (directory / target / name).write_bytes(content)
+        print(f"{target}: {len(seeds)} seeds, {sum(map(len, seeds.values()))} bytes")

@@ -1,0 +1,92 @@
+#include "easydel/io/convert_checkpoint.h"
+
+#include <gmock/gmock.h>
+
+#include "easydel/core/error.h"
+#include "easydel/core/file.h"
+#include "easydel/core/log.h"
+#include "easydel/io/checkpoint.h"
+#include "easydel/io/checkpoint_writer.h"
+#include "tests/support/temporary_directory.h"
+
+namespace easydel {
+namespace {
+
+using testing::ElementsAre;
+using testing::ThrowsMessage;
+
+class ConvertCheckpoint : public testing::Test {
+ protected:
+  ConvertCheckpoint() {
+    save_checkpoint(source,
+                    {{"weight", weight}, {"ids", at::arange(5)}, {"scaled", at::ones({8}).to(at::kFloat8_e4m3fn)}},
+                    {.max_shard_size = "500B"});
+  }
+
+  const TemporaryDirectory directory;
+  const std::filesystem::path source = directory / "source";
+  const std::filesystem::path destination = directory / "destination";
+  const at::Tensor weight = at::randn({16, 16});
+};
+
+TEST_F(ConvertCheckpoint, CastsWeightsAndNothingElse) {
+  const auto paths = convert_checkpoint(source, destination, {.dtype = bfloat16});
+  EXPECT_THAT(paths, ElementsAre(destination / "model.safetensors"));
+  const auto converted = Checkpoint::open(destination);
+  EXPECT_TRUE(at::equal(converted->tensor("weight"), weight.to(at::kBFloat16)));
+  EXPECT_TRUE(at::equal(converted->tensor("ids"), at::arange(5)));
+  EXPECT_EQ(converted->info("scaled").dtype, float8_e4m3fn);
+}
+
+TEST_F(ConvertCheckpoint, KeepsEveryDTypeWhenNoneIsAsked) {
+  convert_checkpoint(source, destination, {.max_shard_size = "100B"});
+  const auto converted = Checkpoint::open(destination);
+  EXPECT_EQ(converted->files().size(), 2);
+  EXPECT_TRUE(at::equal(converted->tensor("weight"), weight));
+}
+
+TEST_F(ConvertCheckpoint, WritesOneFileWhenOneIsNamed) {
+  const auto file = directory / "one.safetensors";
+  EXPECT_THAT(convert_checkpoint(source, file), ElementsAre(file));
+  EXPECT_TRUE(at::equal(Checkpoint::open(file)->tensor("weight"), weight));
+}
+
+TEST_F(ConvertCheckpoint, TakesConfigAndTokenizerAlongAndNothingElse) {
+  const std::string config = "{\n  \"model_type\": \"llama\",\n  \"torch_dtype\": \"float32\"\n}\n";
+  for (const char* name : {"tokenizer.json", "merges.txt", "chat_template.jinja", "notes.md", "training_args.bin"}) {
+    write_file_atomically(source / name, "x");
+  }
+  write_file_atomically(source / "config.json", config);
+  convert_checkpoint(source, destination);
+  EXPECT_THAT(list_directory(destination),
+              ElementsAre("chat_template.jinja", "config.json", "merges.txt", "model.safetensors", "tokenizer.json"));
+  EXPECT_EQ(read_file(destination / "config.json"), config);
+  convert_checkpoint(source, destination, {.dtype = bfloat16});
+  EXPECT_EQ(read_file(destination / "config.json"),
+            "{\n  \"model_type\": \"llama\",\n  \"torch_dtype\": \"bfloat16\"\n}\n");
+}
+
+TEST_F(ConvertCheckpoint, SaysWhichWeightsDoNotFitIntoFloat16) {
+  save_checkpoint(source,
+                  {{"large", at::full({2}, 1e6f)}, {"infinite", at::full({2}, INFINITY)}, {"small", at::ones({2})}});
+  std::vector<std::string> lines;
+  log::set_sink([&](log::Level, const std::string& line) { lines.push_back(line); });
+  convert_checkpoint(source, destination, {.dtype = float16});
+  log::set_sink({});
+  EXPECT_THAT(lines,
+              ElementsAre("warning: [convert] tensor \"large\" has values beyond float16, which are infinite now."));
+}
+
+TEST_F(ConvertCheckpoint, RefusesWhatMakesNoSense) {
+  EXPECT_THAT([&] { convert_checkpoint(source, destination, {.dtype = int8}); },
+              ThrowsMessage<ConfigError>("[convert] weights become float64, float32, float16 or bfloat16; got int8."));
+  EXPECT_THAT(
+      [&] { convert_checkpoint(source, source); },
+      ThrowsMessage<ConfigError>("[convert] source and destination must differ; both are " + source.string() + "."));
+  EXPECT_THAT([&] { convert_checkpoint(directory / "none", destination); },
+              ThrowsMessage<IoError>("[" + (directory / "none").string() + "] does not exist."));
+  EXPECT_FALSE(std::filesystem::exists(destination));
+}
+
+}  // namespace
+}  // namespace easydel

@@ -1,0 +1,51 @@
+"""Small configs of each family that are odd in some way: the sweep's only knowledge of a family."""
+
+TINY = dict(vocab_size=97, hidden_size=32, intermediate_size=56, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=2, max_position_embeddings=64, pad_token_id=None, bos_token_id=1, eos_token_id=2)
+
+
+def rope(rope_type: str, **settings) -> dict:
+    return {"rope_parameters": {"rope_type": rope_type, "rope_theta": 10000.0, **settings}}
+
+
+ODD_CONFIGS = {
+    "llama": {
+        "grouped": TINY,
+        "heads equal": {**TINY, "num_key_value_heads": 4, "tie_word_embeddings": True},
+        "one kv head": {**TINY, "num_key_value_heads": 1, "head_dim": 24},
+        "head_dim": {**TINY, "head_dim": 12, "rms_norm_eps": 1e-3},
+        "biases": {**TINY, "attention_bias": True, "mlp_bias": True, "hidden_act": "gelu"},
+        "linear": {**TINY, **rope("linear", factor=2.5)},
+        "dynamic": {**TINY, "max_position_embeddings": 8, **rope("dynamic", factor=2.0)},
+        "yarn": {**TINY, **rope("yarn", factor=4.0, original_max_position_embeddings=16, beta_fast=16, beta_slow=2)},
+        "llama3": {**TINY, **rope("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                                  original_max_position_embeddings=16)},
+        "longrope short": {**TINY, **rope("longrope", factor=4.0, original_max_position_embeddings=32,
+                                          short_factor=[1.0, 1.1, 1.2, 1.3], long_factor=[2.0, 2.5, 3.0, 4.0])},
+        "longrope long": {**TINY, **rope("longrope", factor=4.0, original_max_position_embeddings=8,
+                                         short_factor=[1.0, 1.1, 1.2, 1.3], long_factor=[2.0, 2.5, 3.0, 4.0])},
+    },
+    "phi3": {
+        "plain": TINY,
+        "window": {**TINY, "sliding_window": 5, "num_key_value_heads": 4},
+        "partial rotary, tied": {**TINY, "tie_word_embeddings": True,
+                                 **rope("default", partial_rotary_factor=0.5)},
+        "longrope": {**TINY, "original_max_position_embeddings": 8,
+                     **rope("longrope", short_factor=[1.0, 1.1, 1.2, 1.3], long_factor=[2.0, 2.5, 3.0, 4.0])},
+    },
+    "gpt2": {
+        "plain": dict(vocab_size=97, n_embd=32, n_layer=2, n_head=4, n_positions=32, bos_token_id=1, eos_token_id=2,
+                      resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0),
+        "untied, inner": dict(vocab_size=97, n_embd=32, n_layer=3, n_head=2, n_positions=32, n_inner=40,
+                              tie_word_embeddings=False, bos_token_id=1, eos_token_id=2,
+                              scale_attn_by_inverse_layer_idx=True, layer_norm_epsilon=1e-3),
+        "relu, unscaled": dict(vocab_size=97, n_embd=24, n_layer=1, n_head=3, n_positions=32, bos_token_id=1,
+                               eos_token_id=2, activation_function="relu", scale_attn_weights=False),
+    },
+    "mixtral": {
+        "plain": {**TINY, "num_local_experts": 4, "num_experts_per_tok": 2},
+        "one of three, balanced": {**TINY, "num_local_experts": 3, "num_experts_per_tok": 1, "output_router_logits": True,
+                                   "router_aux_loss_coef": 0.1, "tie_word_embeddings": True},
+        "window, all experts": {**TINY, "num_local_experts": 2, "num_experts_per_tok": 2, "sliding_window": 4, "head_dim": 12},
+    },
+}

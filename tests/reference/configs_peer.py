@@ -1,0 +1,182 @@
+"""The other side of the config tests: transformers writes configs, and reads what easydel made of them.
+
+usage: configs_peer.py write DIRECTORY       one folder for each config, with its config.json
+       configs_peer.py check DIRECTORY OURS  what easydel wrote under OURS means the same to transformers
+"""
+
+import json
+import pathlib
+import random
+import sys
+import warnings
+
+warnings.filterwarnings("ignore")
+from transformers import AutoConfig, GPT2Config, LlamaConfig, MixtralConfig, Phi3Config, logging  # noqa: E402
+
+logging.set_verbosity_error()
+
+FAMILIES = {"llama": LlamaConfig, "phi3": Phi3Config, "gpt2": GPT2Config, "mixtral": MixtralConfig}
+
+LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 512}
+LONGROPE = {"short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2, 2.5, 3, 3.5]}
+
+# As transformers 5 makes and saves them.
+MADE = {
+    "llama_default": LlamaConfig(),
+    "llama_grouped": LlamaConfig(hidden_size=64, num_attention_heads=8, num_key_value_heads=2, head_dim=24),
+    "llama_biases": LlamaConfig(attention_bias=True, mlp_bias=True, attention_dropout=0.25, hidden_act="gelu"),
+    "llama_tied": LlamaConfig(tie_word_embeddings=True, pad_token_id=0, bos_token_id=None, eos_token_id=[2, 7, 9]),
+    "llama_one_eos_in_a_list": LlamaConfig(eos_token_id=[5], pretraining_tp=None),
+    "llama_labels": LlamaConfig(num_labels=12, problem_type="multi_label_classification"),
+    "llama_named_labels": LlamaConfig(id2label={0: "no", 1: "yes", 2: "so"}, label2id={"no": 0, "yes": 1, "so": 2}),
+    "llama_one_label": LlamaConfig(num_labels=1, problem_type="regression"),
+    "llama_dtype": LlamaConfig(dtype="bfloat16", architectures=["LlamaForCausalLM"]),
+    "llama_linear": LlamaConfig(rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 5e5}),
+    "llama_dynamic": LlamaConfig(rope_parameters={"rope_type": "dynamic", "factor": 4, "rope_theta": 10000}),
+    "llama_yarn": LlamaConfig(
+        rope_parameters={"rope_type": "yarn", "factor": 4.0, "beta_fast": 16.0, "beta_slow": 2.0, "truncate": False,
+                         "mscale": 0.7, "mscale_all_dim": 0.9, "attention_factor": 1.5}),
+    "llama_llama3": LlamaConfig(rope_parameters={"rope_type": "llama3", "rope_theta": 5e5, **LLAMA3}),
+    "llama_longrope": LlamaConfig(
+        hidden_size=32, num_attention_heads=4, rope_parameters={"rope_type": "longrope", "factor": 8.0, **LONGROPE}),
+    "llama_partial": LlamaConfig(rope_parameters={"rope_type": "default", "partial_rotary_factor": 0.5}),
+    "llama_unknown_keys": LlamaConfig(
+        custom={"z": [1, {"b": None, "a": 1e-7}], "a": True}, a_first=1, zz_last="end", quantization_config={"bits": 4}),
+    "llama_outputs": LlamaConfig(output_hidden_states=True, use_cache=False, chunk_size_feed_forward=8),
+    "phi3_default": Phi3Config(),
+    "phi3_longrope": Phi3Config(
+        hidden_size=32, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=131072, vocab_size=64000,
+        rope_parameters={"rope_type": "longrope", **LONGROPE}, sliding_window=2047, resid_pdrop=0.1),
+    "phi3_partial": Phi3Config(partial_rotary_factor=0.75, tie_word_embeddings=True),
+    "gpt2_default": GPT2Config(),
+    "gpt2_odd": GPT2Config(n_embd=48, n_head=6, n_layer=3, n_inner=100, activation_function="relu", n_positions=77,
+                           scale_attn_by_inverse_layer_idx=True, reorder_and_upcast_attn=True, attn_pdrop=0,
+                           tie_word_embeddings=False, summary_activation="tanh", num_labels=5),
+    "gpt2_by_the_usual_names": GPT2Config(hidden_size=32, num_attention_heads=4, num_hidden_layers=2,
+                                          max_position_embeddings=64),
+    "mixtral_default": MixtralConfig(),
+    "mixtral_odd": MixtralConfig(hidden_size=48, num_attention_heads=6, num_key_value_heads=3, head_dim=16, num_experts=5,
+                                 num_experts_per_tok=3, output_router_logits=True, router_jitter_noise=0.01,
+                                 sliding_window=128, rope_parameters={"rope_type": "llama3", "rope_theta": 1e5, **LLAMA3}),
+}  # fmt: skip
+
+# As older files have it, keys in their own order.
+OLDER = {
+    "llama_2": {"architectures": ["LlamaForCausalLM"], "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu",
+                "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 11008, "max_length": 4096,
+                "max_position_embeddings": 2048, "model_type": "llama", "num_attention_heads": 32,
+                "num_hidden_layers": 32, "pad_token_id": 0, "rms_norm_eps": 1e-05, "rope_scaling": None,
+                "tie_word_embeddings": False, "torch_dtype": "float16", "transformers_version": "4.31.0.dev0",
+                "use_cache": True, "vocab_size": 32000},
+    "llama_3": {"model_type": "llama", "vocab_size": 128256, "rope_theta": 500000.0, "torch_dtype": "bfloat16",
+                "rope_scaling": {"rope_type": "llama3", **LLAMA3}, "eos_token_id": [128001, 128008], "head_dim": None,
+                "max_position_embeddings": 131072, "_name_or_path": "somebody/something", "zz": 1, "aa": 2},
+    "llama_type_for_rope_type": {"model_type": "llama", "rope_scaling": {"type": "linear", "factor": 2.0}},
+    "llama_both_types": {"model_type": "llama", "rope_theta": 1e6,
+                         "rope_scaling": {"factor": 4.0, "type": "yarn", "rope_type": "yarn", "finetuned": True,
+                                          "original_max_position_embeddings": 1024}},
+    "llama_partial_outside": {"model_type": "llama", "partial_rotary_factor": 0.5, "rope_theta": 20000},
+    "llama_both_dtypes": {"model_type": "llama", "dtype": "float32", "torch_dtype": "bfloat16"},
+    "llama_empty_dtype": {"model_type": "llama", "dtype": None, "torch_dtype": "float16"},
+    "llama_num_labels": {"model_type": "llama", "num_labels": 4, "zz": 0},
+    "llama_num_labels_wins": {"model_type": "llama", "num_labels": 3, "id2label": {"0": "a", "1": "b"}},
+    "llama_unicode": {"model_type": "llama", "id2label": {"0": "ménage", "1": "日本"}, "tag": "\U0001f600 é"},
+    "llama_two_labels": {"model_type": "llama", "num_labels": 2},
+    "llama_generation_keys": {"model_type": "llama", "temperature": 0.6, "top_p": 0.9, "do_sample": True},
+    "llama_nulls": {"model_type": "llama", "num_key_value_heads": None, "head_dim": None, "rope_parameters": None,
+                    "id2label": None, "architectures": None},
+    "phi3_longrope_by_type": {"model_type": "phi3", "hidden_size": 32, "num_attention_heads": 4, "max_position_embeddings": 131072,
+                "rope_scaling": {"type": "longrope", **LONGROPE}, "rope_theta": 10000.0, "sliding_window": 262144,
+                "original_max_position_embeddings": 2048, "auto_map": {"AutoConfig": "configuration_phi3.Phi3Config"}},
+    "phi3_partial_outside": {"model_type": "phi3", "partial_rotary_factor": 0.75, "rope_theta": 1000.0},
+    "gpt2_small": {"activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1,
+                   "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256, "initializer_range": 0.02,
+                   "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_ctx": 1024, "n_embd": 768, "n_head": 12,
+                   "n_layer": 12, "n_positions": 1024, "resid_pdrop": 0.1, "summary_activation": None,
+                   "summary_first_dropout": 0.1, "summary_proj_to_labels": True, "summary_type": "cls_index",
+                   "summary_use_proj": True, "vocab_size": 50257,
+                   "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}}},
+    "gpt2_usual_names": {"model_type": "gpt2", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4},
+    "mixtral_8x7b": {"model_type": "mixtral", "rope_theta": 1000000.0, "num_local_experts": 8, "sliding_window": None,
+                     "torch_dtype": "bfloat16", "num_key_value_heads": 8, "router_aux_loss_coef": 0.02},
+    "mixtral_num_experts": {"model_type": "mixtral", "num_experts": 4, "sliding_window": 4096},
+}  # fmt: skip
+
+
+def draw(family: str, rng: random.Random):
+    """A random config of the family, valid to transformers."""
+    heads = rng.choice([2, 4, 6])
+    head_dim = rng.choice([4, 8])
+    sizes = {"vocab_size": rng.randint(60000, 70000), "tie_word_embeddings": rng.random() < 0.5,
+             "initializer_range": rng.choice([0.02, 0.1, 1e-3]), "use_cache": rng.random() < 0.5,
+             "pad_token_id": rng.choice([None, 0, 3]), "eos_token_id": rng.choice([None, 2, [2], [2, 3]]),
+             f"key_{rng.randint(0, 99)}": rng.choice([1, 1.5, None, "text", [1, 2], {"b": 1, "a": 2}])}  # fmt: skip
+    if rng.random() < 0.3:
+        sizes["num_labels"] = rng.randint(1, 12)
+    if family == "gpt2":
+        return GPT2Config(n_embd=heads * head_dim, n_head=heads, n_layer=rng.randint(0, 3), **sizes)
+    scalings = [{"rope_type": "default"}, {"rope_type": "longrope", "short_factor": [1.0] * (head_dim // 2),
+                                           "long_factor": [rng.uniform(1, 9) for _ in range(head_dim // 2)]}]  # fmt: skip
+    if family != "phi3":
+        scalings += [{"rope_type": "linear", "factor": rng.uniform(1, 9)}, {"rope_type": "dynamic", "factor": 2.0},
+                     {"rope_type": "yarn", "factor": rng.uniform(1, 9)}, {"rope_type": "llama3", **LLAMA3}]  # fmt: skip
+    rope = rng.choice(scalings)
+    if rng.random() < 0.5:
+        rope = {**rope, "rope_theta": rng.choice([1e4, 5e5, 1234.5])}
+    if family == "mixtral" and (rope["rope_type"] == "longrope" or rng.random() < 0.5):
+        sizes["head_dim"] = head_dim  # transformers cannot check longrope without it
+    return FAMILIES[family](
+        hidden_size=heads * head_dim, num_attention_heads=heads, rope_parameters=rope,
+        num_key_value_heads=rng.choice([k for k in range(1, heads + 1) if heads % k == 0]), **sizes)  # fmt: skip
+
+
+def write(directory: pathlib.Path) -> None:
+    made = dict(MADE)
+    rng = random.Random(20240621)
+    for family in FAMILIES:
+        made |= {f"{family}_drawn_{i}": draw(family, rng) for i in range(25)}
+    for name, config in made.items():
+        config.save_pretrained(directory / "made" / name)
+    for name, values in OLDER.items():
+        (directory / "older" / name).mkdir(parents=True)
+        (directory / "older" / name / "config.json").write_text(json.dumps(values, indent=2) + "\n")
+
+
+def meaning(directory: pathlib.Path) -> dict:
+    values = AutoConfig.from_pretrained(directory).to_dict()
+    values.pop("_name_or_path", None)
+    return values
+
+
+def check(directory: pathlib.Path, ours: pathlib.Path) -> int:
+    faults, seen = [], 0
+    for source in sorted(directory.glob("*/*")):
+        seen += 1
+        expected, found = meaning(source), meaning(ours / source.name)
+        # The file itself must say what transformers worked out, without a second look at older keys.
+        text = json.loads((ours / source.name / "config.json").read_text())
+        plain = {key: expected[key] for key in text if key in expected and key not in ("id2label", "transformers_version")}
+        if "rope_parameters" in text:
+            text["rope_parameters"].setdefault("partial_rotary_factor", 1.0)
+            plain["rope_parameters"] = {"partial_rotary_factor": 1.0, **plain["rope_parameters"]}
+        for key in sorted(expected.keys() | found.keys()):
+            if expected.get(key) != found.get(key):
+                faults.append(f"{source.name}: {key} is {found.get(key)!r} to transformers, not {expected.get(key)!r}")
+        for key, value in plain.items():
+            if text[key] != value:
+                faults.append(f"{source.name}: {key} was written as {text[key]!r}, not {value!r}")
+    for family, config in FAMILIES.items():
+        seen += 1
+        expected, found = config().to_dict(), meaning(ours / f"default_{family}")
+        expected.pop("_name_or_path", None)
+        if expected != found:
+            faults.append(f"the defaults of {family} are {found}, not {expected}")
+    print("\n".join(faults) or f"{seen} configs mean the same")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "write":
+        write(pathlib.Path(sys.argv[2]))
+    else:
+        sys.exit(check(pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])))
