@@ -74,9 +74,9 @@ void compare(const std::string& name, const Variables& leaves, const std::functi
              const std::function<Tensor()>& fused) {
   if (name.find(filter) == std::string::npos) return;
   const Measurement a = measure(leaves, composed), b = measure(leaves, fused);
-  std::printf("%-46s %9.2f %9.2f %6.2f   %9.2f %9.2f %6.2f   %8.1f %8.1f %6.2f\n", name.c_str(), a.forward_ms, b.forward_ms,
-              b.forward_ms / a.forward_ms, a.total_ms, b.total_ms, b.total_ms / a.total_ms, a.peak_mib, b.peak_mib,
-              b.peak_mib / a.peak_mib);
+  std::printf("%-46s %9.2f %9.2f %6.2f   %9.2f %9.2f %6.2f   %8.1f %8.1f %6.2f\n", name.c_str(), a.forward_ms,
+              b.forward_ms, b.forward_ms / a.forward_ms, a.total_ms, b.total_ms, b.total_ms / a.total_ms, a.peak_mib,
+              b.peak_mib, b.peak_mib / a.peak_mib);
   std::fflush(stdout);
 }
 
@@ -89,12 +89,16 @@ constexpr int64_t B = 4, T = 512, D = 512, N = 8, K = 4, H = 64, I = 1536, V = 8
 void norms() {
   for (const auto type : {at::kFloat, at::kBFloat16}) {
     const Tensor x = leaf({B, T, D}, type), w = leaf({D}, type);
-    compare(std::string("rms_norm ") + toString(type), {x, w}, [=] {
-      const Tensor wide = x.to(at::kFloat);
-      return w * (wide * at::rsqrt(wide.square().mean(-1, true) + 1e-6)).to(x.scalar_type());
-    }, [=] { return ops::rms_norm(x, w); });
-    compare(std::string("rms_norm, against at::rms_norm ") + toString(type), {x, w},
-            [=] { return at::rms_norm(x, {D}, w, 1e-6); }, [=] { return ops::rms_norm(x, w); });
+    compare(
+        std::string("rms_norm ") + toString(type), {x, w},
+        [=] {
+          const Tensor wide = x.to(at::kFloat);
+          return w * (wide * at::rsqrt(wide.square().mean(-1, true) + 1e-6)).to(x.scalar_type());
+        },
+        [=] { return ops::rms_norm(x, w); });
+    compare(
+        std::string("rms_norm, against at::rms_norm ") + toString(type), {x, w},
+        [=] { return at::rms_norm(x, {D}, w, 1e-6); }, [=] { return ops::rms_norm(x, w); });
   }
 }
 
@@ -103,22 +107,29 @@ void activations() {
     const Tensor gate_up = leaf({B, T, 2 * I}, type);
     for (const char* name : {"silu", "gelu_pytorch_tanh"}) {
       const auto& act = ops::find_activation(name);
-      compare(std::string("gated ") + name + " " + toString(type), {gate_up}, [=, &act] {
-        const auto halves = gate_up.chunk(2, -1);
-        return act(halves[0]) * halves[1];
-      }, [=, &act] { return ops::gated_activation(gate_up, act); });
+      compare(
+          std::string("gated ") + name + " " + toString(type), {gate_up},
+          [=, &act] {
+            const auto halves = gate_up.chunk(2, -1);
+            return act(halves[0]) * halves[1];
+          },
+          [=, &act] { return ops::gated_activation(gate_up, act); });
     }
   }
 }
 
 void rotary() {
   const auto table = ops::rope_table(ops::rope_frequencies({}, H, 2048), at::arange(T));
-  const Tensor cos = at::cat({table.cos, table.cos}, -1).unsqueeze(2), sin = at::cat({table.sin, table.sin}, -1).unsqueeze(2);
+  const Tensor cos = at::cat({table.cos, table.cos}, -1).unsqueeze(2),
+               sin = at::cat({table.sin, table.sin}, -1).unsqueeze(2);
   const Tensor q = leaf({B, T, N, H});
-  compare("apply_rotary Float", {q}, [=] {
-    const auto halves = q.chunk(2, -1);
-    return q * cos + at::cat({-halves[1], halves[0]}, -1) * sin;
-  }, [=] { return ops::apply_rotary(q, table); });
+  compare(
+      "apply_rotary Float", {q},
+      [=] {
+        const auto halves = q.chunk(2, -1);
+        return q * cos + at::cat({-halves[1], halves[0]}, -1) * sin;
+      },
+      [=] { return ops::apply_rotary(q, table); });
 }
 
 void attention_with(const std::string& name, const ops::AttentionOptions& options, at::ScalarType type = at::kFloat,
@@ -126,8 +137,9 @@ void attention_with(const std::string& name, const ops::AttentionOptions& option
   const Tensor q = leaf({B, length, N, H}, type), k = leaf({B, length, K, H}, type), v = leaf({B, length, K, H}, type);
   auto reference = options;
   reference.mechanism = options.softcap != 0.0 ? "vanilla" : "sdpa";
-  compare(name + " against " + reference.mechanism, {q, k, v}, [=] { return ops::attention(q, k, v, reference).out; },
-          [=] { return ops::attention(q, k, v, options).out; });
+  compare(
+      name + " against " + reference.mechanism, {q, k, v}, [=] { return ops::attention(q, k, v, reference).out; },
+      [=] { return ops::attention(q, k, v, options).out; });
 }
 
 void attentions() {
@@ -150,31 +162,37 @@ void attentions() {
 void losses() {
   const Tensor hidden = leaf({B * T, D}), weight = leaf({V, D}, at::kFloat, 0.05);
   const Tensor labels = at::randint(V, {B * T}, at::kLong);
-  compare("linear_cross_entropy", {hidden, weight}, [=] { return at::cross_entropy_loss(at::linear(hidden, weight), labels); },
-          [=] { return ops::linear_cross_entropy(hidden, weight, {}, labels).loss; });
+  compare(
+      "linear_cross_entropy", {hidden, weight},
+      [=] { return at::cross_entropy_loss(at::linear(hidden, weight), labels); },
+      [=] { return ops::linear_cross_entropy(hidden, weight, {}, labels).loss; });
   const Tensor logits = leaf({B * T, V});
-  compare("cross_entropy", {logits}, [=] { return at::cross_entropy_loss(logits, labels); },
-          [=] { return ops::cross_entropy(logits, labels).loss; });
+  compare(
+      "cross_entropy", {logits}, [=] { return at::cross_entropy_loss(logits, labels); },
+      [=] { return ops::cross_entropy(logits, labels).loss; });
 }
 
 void experts() {
   constexpr int64_t E = 8, k = 2;
   const Tensor x = leaf({B * T, D}), w1 = leaf({E, I, D}, at::kFloat, 0.05), w2 = leaf({E, D, I}, at::kFloat, 0.05);
   const auto routing = ops::route(at::randn({B * T, E}), {.top_k = k});
-  compare("experts", {x, w1, w2}, [=] {
-    Tensor y = at::zeros_like(x);
-    for (int64_t e = 0; e < E; ++e) {
-      const auto where = routing.experts.eq(e).nonzero_numpy();
-      const Tensor h = at::silu(at::linear(x.index_select(0, where[0]), w1[e]));
-      const Tensor out = at::linear(h, w2[e]) * routing.weights.index({where[0], where[1]}).unsqueeze(1);
-      y = y.index_add(0, where[0], out);
-    }
-    return y;
-  }, [=] {
-    const auto dispatch = ops::make_dispatch(routing.experts, E);
-    const Tensor h = at::silu(ops::grouped_linear(ops::dispatch_rows(x, dispatch), w1, {}, dispatch));
-    return ops::combine_rows(ops::grouped_linear(h, w2, {}, dispatch), routing.weights, dispatch);
-  });
+  compare(
+      "experts", {x, w1, w2},
+      [=] {
+        Tensor y = at::zeros_like(x);
+        for (int64_t e = 0; e < E; ++e) {
+          const auto where = routing.experts.eq(e).nonzero_numpy();
+          const Tensor h = at::silu(at::linear(x.index_select(0, where[0]), w1[e]));
+          const Tensor out = at::linear(h, w2[e]) * routing.weights.index({where[0], where[1]}).unsqueeze(1);
+          y = y.index_add(0, where[0], out);
+        }
+        return y;
+      },
+      [=] {
+        const auto dispatch = ops::make_dispatch(routing.experts, E);
+        const Tensor h = at::silu(ops::grouped_linear(ops::dispatch_rows(x, dispatch), w1, {}, dispatch));
+        return ops::combine_rows(ops::grouped_linear(h, w2, {}, dispatch), routing.weights, dispatch);
+      });
 }
 
 }  // namespace
@@ -183,8 +201,8 @@ int main(int argc, char** argv) {
   at::set_num_threads(argc > 1 ? std::atoi(argv[1]) : 2);
   filter = argc > 2 ? argv[2] : "";
   at::manual_seed(0);
-  std::printf("%-46s %9s %9s %6s   %9s %9s %6s   %8s %8s %6s\n", "operation", "fwd ms", "fused", "ratio", "+bwd ms", "fused",
-              "ratio", "peak MiB", "fused", "ratio");
+  std::printf("%-46s %9s %9s %6s   %9s %9s %6s   %8s %8s %6s\n", "operation", "fwd ms", "fused", "ratio", "+bwd ms",
+              "fused", "ratio", "peak MiB", "fused", "ratio");
   norms();
   activations();
   rotary();

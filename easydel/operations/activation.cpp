@@ -21,9 +21,7 @@ Tensor gelu_python(const Tensor& x) { return x * 0.5 * (1.0 + at::erf(x / std::n
 Tensor gelu_new(const Tensor& x) {
   return 0.5 * x * (1.0 + at::tanh(kRootTwoOverPi * (x + 0.044715 * at::pow(x, 3.0))));
 }
-Tensor gelu_fast(const Tensor& x) {
-  return 0.5 * x * (1.0 + at::tanh(x * 0.7978845608 * (1.0 + 0.044715 * x * x)));
-}
+Tensor gelu_fast(const Tensor& x) { return 0.5 * x * (1.0 + at::tanh(x * 0.7978845608 * (1.0 + 0.044715 * x * x))); }
 Tensor gelu_10(const Tensor& x) { return at::clip(at::gelu(x), -10, 10); }
 Tensor quick_gelu(const Tensor& x) { return x * at::sigmoid(1.702 * x); }
 Tensor silu(const Tensor& x) { return at::silu(x); }
@@ -39,7 +37,8 @@ Tensor linear(const Tensor& x) { return x; }
 Tensor laplace(const Tensor& x) { return 0.5 * (1.0 + at::erf((x - 0.707107) / (0.282095 * std::numbers::sqrt2))); }
 Tensor sqrt_softplus(const Tensor& x) { return at::softplus(x).sqrt(); }
 
-// gelu_new, gelu_fast, gelu_accurate and gelu_python_tanh are the same function in other words; gated they share its kernel.
+// gelu_new, gelu_fast, gelu_accurate and gelu_python_tanh are the same function in other words; gated they share its
+// kernel.
 constexpr std::array kActivations = {
     Activation{"gelu", gelu},
     Activation{"gelu_10", gelu_10},

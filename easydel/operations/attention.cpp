@@ -59,9 +59,9 @@ class Registry {
  private:
   mutable std::shared_mutex mutex_;
   std::map<std::string, AttentionFunction> functions_ = {
-      {"auto", auto_attention},       {"vanilla", vanilla_attention}, {"sdpa", sdpa_attention},
-      {"flash", flash_attention},     {"flash_attn2", flash_attention},
-      {"cudnn", cudnn_attention},     {"blockwise", blockwise_attention},
+      {"auto", auto_attention},           {"vanilla", vanilla_attention},   {"sdpa", sdpa_attention},
+      {"flash", flash_attention},         {"flash_attn2", flash_attention}, {"cudnn", cudnn_attention},
+      {"blockwise", blockwise_attention},
   };
 };
 
@@ -72,38 +72,42 @@ Registry& registry() {
 
 void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   require<ShapeError>(q.dim() == 4 && k.dim() == 4 && v.dim() == 4,
-                      "[attention] q, k and v must be [batch, tokens, heads, head size]; got ", q.sizes(), ", ", k.sizes(),
-                      " and ", v.sizes(), ".");
+                      "[attention] q, k and v must be [batch, tokens, heads, head size]; got ", q.sizes(), ", ",
+                      k.sizes(), " and ", v.sizes(), ".");
   const int64_t heads = q.size(2), kv_heads = k.size(2);
-  require<ShapeError>(k.size(0) == q.size(0) && v.size(0) == q.size(0) && k.size(1) == v.size(1) && v.size(2) == kv_heads &&
-                          k.size(3) == q.size(3) && kv_heads > 0 && heads % kv_heads == 0,
-                      "[attention] k and v must fit q: the same batch, as many keys as values, the head size of q in k, and "
-                      "a number of heads that divides q's; got q ", q.sizes(), ", k ", k.sizes(), ", v ", v.sizes(), ".");
+  require<ShapeError>(
+      k.size(0) == q.size(0) && v.size(0) == q.size(0) && k.size(1) == v.size(1) && v.size(2) == kv_heads &&
+          k.size(3) == q.size(3) && kv_heads > 0 && heads % kv_heads == 0,
+      "[attention] k and v must fit q: the same batch, as many keys as values, the head size of q in k, and "
+      "a number of heads that divides q's; got q ",
+      q.sizes(), ", k ", k.sizes(), ", v ", v.sizes(), ".");
   require<ShapeError>(q.scalar_type() == k.scalar_type() && q.scalar_type() == v.scalar_type(),
                       "[attention] q, k and v must have one type; got ", dtype_name(q.scalar_type()), ", ",
-                      dtype_name(k.scalar_type()), " and ", dtype_name(v.scalar_type()), ". Set `dtype` to compute in one.");
+                      dtype_name(k.scalar_type()), " and ", dtype_name(v.scalar_type()),
+                      ". Set `dtype` to compute in one.");
   require<ShapeError>(q.device() == k.device() && q.device() == v.device(),
                       "[attention] q, k and v must be on one device; got ", q.device(), ", ", k.device(), " and ",
                       v.device(), ".");
   options.mask.validate(q.size(0), q.size(1), k.size(1));
   require<ConfigError>(options.softcap >= 0.0, "[attention] softcap must not be negative; got ", options.softcap, ".");
-  require<ConfigError>(options.dropout_p >= 0.0 && options.dropout_p < 1.0, "[attention] dropout_p must be in [0, 1); got ",
-                       options.dropout_p, ".");
+  require<ConfigError>(options.dropout_p >= 0.0 && options.dropout_p < 1.0,
+                       "[attention] dropout_p must be in [0, 1); got ", options.dropout_p, ".");
   require<ConfigError>(options.dropout_p == 0.0 || options.dropout_key,
                        "[attention] dropout needs a dropout_key; got none.");
   require<ConfigError>(options.blocksize_q > 0 && options.blocksize_k > 0,
                        "[attention] blocksize_q and blocksize_k must be positive; got ", options.blocksize_q, " and ",
                        options.blocksize_k, ".");
   if (options.sinks.defined()) {
-    require<ShapeError>(options.sinks.dim() == 1 && options.sinks.size(0) == heads, "[attention] sinks must be [", heads,
-                        "], one for each head; got ", options.sinks.sizes(), ".");
+    require<ShapeError>(options.sinks.dim() == 1 && options.sinks.size(0) == heads, "[attention] sinks must be [",
+                        heads, "], one for each head; got ", options.sinks.sizes(), ".");
   }
   if (options.bias.defined()) {
     const Tensor& bias = options.bias;
     const int64_t sizes[] = {q.size(0), heads, q.size(1), k.size(1)};
     bool fits = bias.dim() == 4;
     for (int64_t d = 0; fits && d < 4; ++d) fits = bias.size(d) == 1 || bias.size(d) == sizes[d];
-    require<ShapeError>(fits, "[attention] bias must broadcast to ", at::IntArrayRef(sizes), "; got ", bias.sizes(), ".");
+    require<ShapeError>(fits, "[attention] bias must broadcast to ", at::IntArrayRef(sizes), "; got ", bias.sizes(),
+                        ".");
   }
 }
 

@@ -23,14 +23,14 @@ struct AttentionOptions {
   MaskInfo mask;                // causal unless told otherwise
   at::Tensor bias;              // added to the scaled scores, broadcasts to [B, N, T, S]; may need a gradient
   double softcap = 0.0;         // scores become softcap * tanh(scores / softcap); 0: as they are
-  at::Tensor sinks;             // [N]: a score of each head that takes part in the softmax and adds nothing to the output
-  double dropout_p = 0.0;       // on the weights; needs dropout_key, so that a second run drops the same ones
+  at::Tensor sinks;        // [N]: a score of each head that takes part in the softmax and adds nothing to the output
+  double dropout_p = 0.0;  // on the weights; needs dropout_key, so that a second run drops the same ones
   std::optional<RandomKey> dropout_key;
   std::optional<Region> dropout_region;  // these weights' place in the whole [B, N, T, S], where ranks share the work
-  bool return_weights = false;  // only where has_weights says so; "auto" picks such a mechanism
-  int64_t blocksize_q = 512;    // of "blockwise"
+  bool return_weights = false;           // "vanilla" has them, and "auto" then picks it
+  int64_t blocksize_q = 512;             // of "blockwise", at most: the CPU takes less where that is faster
   int64_t blocksize_k = 512;
-  std::optional<DType> dtype;   // computes in this type; the output is in q's. The softmax is float32 or better anyway
+  std::optional<DType> dtype;  // computes in this type; the output is in q's. The softmax is float32 or better anyway
 };
 
 struct AttentionOutput {
@@ -45,15 +45,14 @@ struct AttentionOutput {
 //   flash      torch's flash kernels (also as flash_attn2), on CUDA in half precision
 //   cudnn      cuDNN's kernels
 //   blockwise  memory linear in T and S, forward and backward; does everything but return weights
-// ConfigError: an unknown name (lists the known ones). ShapeError: tensors that do not fit. NotSupportedError: what this
-// mechanism cannot do, with what to use instead.
+// ConfigError: an unknown name (lists the known ones). ShapeError: tensors that do not fit. NotSupportedError: what
+// this mechanism cannot do, with what to use instead.
 AttentionOutput attention(const at::Tensor& q_BTNH, const at::Tensor& k_BSKH, const at::Tensor& v_BSKV,
                           const AttentionOptions& options = {});
 
 // Called with checked tensors, scale set, and q, k, v in the type to compute in.
-using AttentionFunction =
-    std::function<AttentionOutput(const at::Tensor& q_BTNH, const at::Tensor& k_BSKH, const at::Tensor& v_BSKV,
-                                  const AttentionOptions& options)>;
+using AttentionFunction = std::function<AttentionOutput(const at::Tensor& q_BTNH, const at::Tensor& k_BSKH,
+                                                        const at::Tensor& v_BSKV, const AttentionOptions& options)>;
 
 // Adds a mechanism; ConfigError when the name is taken. Thread-safe.
 void register_attention(const std::string& name, AttentionFunction function);

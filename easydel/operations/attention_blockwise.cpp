@@ -61,8 +61,8 @@ Folded fold_heads_into_queries(const Tensor& q, const AttentionOptions& options,
   Folded folded{q.view({batch, kv_heads, group, q.size(3)}).transpose(1, 2), options};
   MaskInfo& mask = folded.options.mask;
   mask.q_positions = mask.q_positions.defined()
-      ? mask.q_positions.expand({-1, group})
-      : at::full({1, group}, mask.first_slot(1, keys), q.options().dtype(at::kLong));
+                         ? mask.q_positions.expand({-1, group})
+                         : at::full({1, group}, mask.first_slot(1, keys), q.options().dtype(at::kLong));
   mask.q_offset.reset();
   if (mask.q_segment_ids.defined()) mask.q_segment_ids = mask.q_segment_ids.expand({-1, group});
   return folded;
@@ -70,7 +70,8 @@ Folded fold_heads_into_queries(const Tensor& q, const AttentionOptions& options,
 
 }  // namespace
 
-AttentionOutput blockwise_attention(const Tensor& q, const Tensor& k_in, const Tensor& v_in, const AttentionOptions& given) {
+AttentionOutput blockwise_attention(const Tensor& q, const Tensor& k_in, const Tensor& v_in,
+                                    const AttentionOptions& given) {
   require<NotSupportedError>(!given.return_weights,
                              "[attention] \"blockwise\" does not return weights. Use \"auto\" or \"vanilla\".");
   require<NotSupportedError>(!given.bias.defined() || !given.bias.requires_grad(),
@@ -107,7 +108,7 @@ Tensor delta_of(const Forward& forward, const Tensor& d_out) {
 Tensor sinks_gradient(const AttentionOptions& options, const Forward& forward, const Tensor& delta) {
   if (!options.sinks.defined()) return {};
   const Tensor weight = at::exp(options.sinks.to(forward.lse.scalar_type()).view({1, -1, 1}) - forward.lse);
-  return (weight * delta).sum(at::IntArrayRef{0, 2}).neg();
+  return (weight * delta).sum(at::IntArrayRef({0, 2})).neg();
 }
 
 }  // namespace blockwise

@@ -1,5 +1,5 @@
-// The two ways in which blockwise attention is computed. Both keep out and log-sum-exp alone, and make each block of scores
-// again in backward.
+// The two ways in which blockwise attention is computed. Both keep out and log-sum-exp alone, and make each block of
+// scores again in backward.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,9 +23,10 @@ Backward backward_on_cpu(const at::Tensor& q, const at::Tensor& k, const at::Ten
                          const Forward& forward, const at::Tensor& d_out);
 
 // Blocks of all heads at once, in torch's operations: for any device.
-Forward forward_composed(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options);
-Backward backward_composed(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options,
-                           const Forward& forward, const at::Tensor& d_out);
+Forward forward_composed(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                         const AttentionOptions& options);
+Backward backward_composed(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           const AttentionOptions& options, const Forward& forward, const at::Tensor& d_out);
 
 // delta [B, N, T]: the sum of out * d_out over each head, which softmax's gradient needs.
 at::Tensor delta_of(const Forward& forward, const at::Tensor& d_out);

@@ -24,7 +24,11 @@ Tensor product(const Tensor& a, const Tensor& b) {
 struct Sizes {
   int64_t batch, queries, heads, kv_heads, group, keys;
   Sizes(const Tensor& q, const Tensor& k)
-      : batch(q.size(0)), queries(q.size(1)), heads(q.size(2)), kv_heads(k.size(2)), group(heads / kv_heads),
+      : batch(q.size(0)),
+        queries(q.size(1)),
+        heads(q.size(2)),
+        kv_heads(k.size(2)),
+        group(heads / kv_heads),
         keys(k.size(1)) {}
 };
 

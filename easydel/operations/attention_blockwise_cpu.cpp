@@ -96,11 +96,23 @@ struct Problem {
     return cast.stride(-1) == 1 ? cast : cast.contiguous();
   }
   Problem(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const AttentionOptions& o)
-      : options(o), acc(kernels::acc_type(q_in.scalar_type())), q(dense(q_in, acc)), k(dense(k_in, acc)),
-        v(dense(v_in, acc)), batch(q.size(0)), queries(q.size(1)), heads(q.size(2)), kv_heads(k.size(2)),
-        group(heads / kv_heads), keys(k.size(1)), head_size(q.size(3)), value_size(v.size(3)),
-        block_q(std::min({o.blocksize_q, kMaxQueries, queries})), block_k(std::min({o.blocksize_k, kMaxKeys, keys})),
-        visibility(o.mask, queries, keys), kernels(kernels::for_acc(acc)) {
+      : options(o),
+        acc(kernels::acc_type(q_in.scalar_type())),
+        q(dense(q_in, acc)),
+        k(dense(k_in, acc)),
+        v(dense(v_in, acc)),
+        batch(q.size(0)),
+        queries(q.size(1)),
+        heads(q.size(2)),
+        kv_heads(k.size(2)),
+        group(heads / kv_heads),
+        keys(k.size(1)),
+        head_size(q.size(3)),
+        value_size(v.size(3)),
+        block_q(std::min({o.blocksize_q, kMaxQueries, queries})),
+        block_k(std::min({o.blocksize_k, kMaxKeys, keys})),
+        visibility(o.mask, queries, keys),
+        kernels(kernels::for_acc(acc)) {
     if (o.bias.defined()) {
       const Tensor cast = o.bias.to(acc);
       bias = (cast.size(3) == 1 ? cast.expand({-1, -1, -1, keys}) : cast).contiguous();
@@ -121,7 +133,9 @@ struct Problem {
     Region region = options.dropout_region.value_or(Region{{batch, heads, queries, keys}, {0, 0, 0, 0}});
     const int64_t at[] = {b, head, q_at, k_at};
     for (int d = 0; d < 4; ++d) region.offset[d] += at[d];
-    return dropout_factors(block.view({1, 1, block.size(0), block.size(1)}), options.dropout_p, *options.dropout_key, &region).view(block.sizes());
+    return dropout_factors(block.view({1, 1, block.size(0), block.size(1)}), options.dropout_p, *options.dropout_key,
+                           &region)
+        .view(block.sizes());
   }
 
   template <class F>
@@ -165,8 +179,9 @@ Forward run_forward(const Problem& p) {
         A* const rows = scores.mutable_data_ptr<A>();
         for (int64_t r = 0; r < q_count; ++r) {
           const auto seen = p.visibility.row(b, head, q_at + r, k_at, k_count, bytes.data());
-          const A correction = static_cast<A>(p.kernels.softmax_step(args, rows + r * k_count, seen.low, seen.high, seen.bytes,
-                                                                     p.bias_row(b, head, q_at + r, k_at), &maximum[r], &sum[r]));
+          const A correction =
+              static_cast<A>(p.kernels.softmax_step(args, rows + r * k_count, seen.low, seen.high, seen.bytes,
+                                                    p.bias_row(b, head, q_at + r, k_at), &maximum[r], &sum[r]));
           if (correction != A(1)) {
             for (int64_t i = 0; i < p.value_size; ++i) out_data[r * p.value_size + i] *= correction;
           }
@@ -191,8 +206,8 @@ Backward run_backward(const Problem& p, const Forward& forward, const Tensor& d_
   const auto options = p.q.options();
   const Tensor delta = delta_of(forward, d_out_in);
   const Tensor d_out = Problem::dense(d_out_in, p.acc);
-  // A task is a key head, as all its queries add to the same gradients. Where that leaves threads idle, each query head of
-  // the group gets sums of its own.
+  // A task is a key head, as all its queries add to the same gradients. Where that leaves threads idle, each query head
+  // of the group gets sums of its own.
   const int64_t parts = p.batch * p.kv_heads < at::get_num_threads() ? p.group : 1;
   const int64_t heads_in_task = p.group / parts;
   Tensor d_q = at::zeros(p.q.sizes(), options);

@@ -1,4 +1,5 @@
-// The mechanisms that attention.cpp registers. Each is called with checked tensors, the scale set, q, k and v of one type.
+// The mechanisms that attention.cpp registers. Each is called with checked tensors, the scale set, q, k and v of one
+// type.
 #pragma once
 
 #include "easydel/operations/attention.h"

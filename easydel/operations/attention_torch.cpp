@@ -1,5 +1,6 @@
 // torch's own kernels: sdpa, flash, cudnn.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "easydel/core/error.h"
 #include "easydel/operations/attention_mechanisms.h"
@@ -89,10 +90,12 @@ AttentionOutput sdpa_attention(const Tensor& q, const Tensor& k, const Tensor& v
   // With a mask, torch's fused kernels want as many key heads as query heads.
   const bool repeats = mask.defined() && group > 1;
   const auto heads_first = [&](const Tensor& t) { return repeated(t.transpose(1, 2), repeats ? group : 1); };
-  const Tensor out = at::scaled_dot_product_attention(
-      q.transpose(1, 2), heads_first(k), heads_first(v), mask.defined() ? std::optional<Tensor>(mask) : std::nullopt, 0.0,
-      is_causal, options.scale, /*enable_gqa=*/!repeats && group > 1);
-  return {out.transpose(1, 2)};
+  const Tensor out = at::scaled_dot_product_attention(q.transpose(1, 2), heads_first(k), heads_first(v),
+                                                      mask.defined() ? std::optional<Tensor>(mask) : std::nullopt, 0.0,
+                                                      is_causal, options.scale, /*enable_gqa=*/!repeats && group > 1);
+  // Some of these kernels average over all keys where a query sees none.
+  const Tensor blind = mask.defined() ? options.mask.blind_queries(queries, keys, q.device()) : Tensor();
+  return {(blind.defined() ? out.masked_fill(blind, 0) : out).transpose(1, 2)};
 }
 
 bool flash_can(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
@@ -106,10 +109,11 @@ AttentionOutput flash_attention(const Tensor& q, const Tensor& k, const Tensor& 
   require_plain("flash", options);
   if (q.is_cpu()) return cpu_flash(q, k, v, options);
   require_cuda("flash", q, "\"sdpa\" or \"auto\"");
-  require<NotSupportedError>(flash_can(q, k, options),
-                             "[attention] \"flash\" knows causal and window masks, no bias, and heads of up to 256; got "
-                             "padding, segments or another mask, a bias, or heads of ", q.size(3),
-                             ". Use \"sdpa\" or \"auto\".");
+  require<NotSupportedError>(
+      flash_can(q, k, options),
+      "[attention] \"flash\" knows causal and window masks, no bias, and heads of up to 256; got "
+      "padding, segments or another mask, a bias, or heads of ",
+      q.size(3), ". Use \"sdpa\" or \"auto\".");
   const int64_t head_size = (std::max(q.size(3), v.size(3)) + 7) / 8 * 8;
   std::optional<int64_t> left, right;
   if (options.mask.sliding_window > 0) {
@@ -117,8 +121,8 @@ AttentionOutput flash_attention(const Tensor& q, const Tensor& k, const Tensor& 
     right = options.mask.causal ? 0 : options.mask.sliding_window - 1;
   }
   const Tensor out = std::get<0>(at::_flash_attention_forward(
-      padded(q, head_size), padded(k, head_size), padded(v, head_size), std::nullopt, std::nullopt, q.size(1), k.size(1),
-      0.0, options.mask.causal, /*return_debug_mask=*/false, options.scale, left, right));
+      padded(q, head_size), padded(k, head_size), padded(v, head_size), std::nullopt, std::nullopt, q.size(1),
+      k.size(1), 0.0, options.mask.causal, /*return_debug_mask=*/false, options.scale, left, right));
   return {out.narrow(-1, 0, v.size(3))};
 }
 

@@ -27,8 +27,8 @@ AttentionOutput vanilla_attention(const Tensor& q_BTNH, const Tensor& k_BSKH, co
   Tensor hidden;
   if (!options.mask.sees_everything(queries, keys)) {
     hidden = options.mask.to_bool(queries, keys, q.device()).logical_not();
-    scores = scores.masked_fill(hidden, acc == at::kDouble ? std::numeric_limits<double>::lowest()
-                                                           : std::numeric_limits<float>::lowest());
+    scores = scores.masked_fill(
+        hidden, acc == at::kDouble ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest());
   }
   Tensor weights;
   if (options.sinks.defined()) {

@@ -12,8 +12,8 @@ namespace easydel::operations {
 
 enum class CheckpointRule { Everything, Nothing, AllDots, OnlyNames, NamedExcept, AllExcept, NamedExceptFamilies };
 
-// EasyDeL's policies. A "dot" is a result of operations::linear or grouped_linear, with the name that it was called with, or
-// of blockwise attention, "attn_output".
+// EasyDeL's policies. A "dot" is a result of operations::linear or grouped_linear, with the name that it was called
+// with, or of blockwise attention, "attn_output".
 //   "", none, everything_saveable         nothing is recomputed
 //   nothing_saveable                      all of it is
 //   checkpoint_dots, dots_saveable, checkpoint_dots_with_no_batch_dims, dots_with_no_batch_dims_saveable
@@ -23,7 +23,7 @@ enum class CheckpointRule { Everything, Nothing, AllDots, OnlyNames, NamedExcept
 //   save_anything_except_these_names      keeps all dots except these
 //   save_from_both_policies               the same as checkpoint_dots with save_only_these_names
 //   mlp_notsaveable, attn_notsaveable, mlp_attn_notsaveable
-//                                         keeps dots with a name that does not begin with mlp_ and moe_, with attn_, …
+//                                         keeps dots whose name does not begin with mlp_ or moe_, with attn_, …
 class CheckpointPolicy {
  public:
   CheckpointPolicy() = default;  // "none"
@@ -41,14 +41,15 @@ std::vector<std::string> checkpoint_policy_names();
 
 using TensorList = std::vector<at::Tensor>;
 
-// Runs fn(inputs) and keeps the inputs alone (and the dots that the policy keeps). Backward runs fn again: the gradients of
-// the inputs flow on, those of parameters that fn captured are added to their .grad, so it takes backward() and not
-// autograd::grad. fn must compute the same both times: its dropout comes from keys. Calls may be nested.
+// Runs fn(inputs) and keeps the inputs alone (and the dots that the policy keeps). Backward runs fn again: the
+// gradients of the inputs flow on, those of parameters that fn captured are added to their .grad, so it takes
+// backward() and not autograd::grad. fn must compute the same both times: its dropout comes from keys. Calls may be
+// nested.
 TensorList checkpoint(const std::function<TensorList(const TensorList&)>& fn, const TensorList& inputs,
                       const CheckpointPolicy& policy = CheckpointPolicy("nothing_saveable"));
 
-// For the author of a costly operation: inside a checkpoint that keeps `name`, computes in the first run and answers from
-// memory in the second; elsewhere just computes. The caller brings its own backward.
+// For the author of a costly operation: inside a checkpoint that keeps `name`, computes in the first run and answers
+// from memory in the second; elsewhere just computes. The caller brings its own backward.
 at::Tensor keep_dot(std::string_view name, const std::function<at::Tensor()>& compute);
 TensorList keep_dots(std::string_view name, const std::function<TensorList()>& compute);
 bool inside_checkpoint();  // on the calling thread

@@ -30,7 +30,8 @@ struct Dropout : torch::autograd::Function<Dropout> {
     Region region;
     const bool has_region = ctx->saved_data.count("offset") != 0;
     if (has_region) region = {ctx->saved_data["global_shape"].toIntVector(), ctx->saved_data["offset"].toIntVector()};
-    const Tensor factors = dropout_factors(grads[0], ctx->saved_data["p"].toDouble(), key, has_region ? &region : nullptr);
+    const Tensor factors =
+        dropout_factors(grads[0], ctx->saved_data["p"].toDouble(), key, has_region ? &region : nullptr);
     return {grads[0] * factors, Tensor(), Tensor(), Tensor()};
   }
 };

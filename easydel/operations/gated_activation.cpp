@@ -34,9 +34,8 @@ Tensor forward_rows(const Tensor& gate, const Tensor& up, const Activation& act)
   const auto args = kernel_args(gate, up);
   const auto& table = kernels::for_elements(gate.scalar_type());
   const auto kernel = act.gated == GatedKernel::Silu ? table.silu_gate_forward : table.gelu_tanh_gate_forward;
-  kernels::for_rows(kernels::row_count(gate), args.width, [&, out = y.mutable_data_ptr()](int64_t begin, int64_t end) {
-    kernel(args, out, begin, end);
-  });
+  kernels::for_rows(kernels::row_count(gate), args.width,
+                    [&, out = y.mutable_data_ptr()](int64_t begin, int64_t end) { kernel(args, out, begin, end); });
   return y;
 }
 
@@ -49,8 +48,8 @@ void backward_rows(const Tensor& gate, const Tensor& up, const Activation& act, 
     const auto& table = kernels::for_elements(gate.scalar_type());
     const auto kernel = act.gated == GatedKernel::Silu ? table.silu_gate_backward : table.gelu_tanh_gate_backward;
     kernels::for_rows(kernels::row_count(gate), args.width, [&](int64_t begin, int64_t end) {
-      kernel(args, dense.const_data_ptr(), d_gate.mutable_data_ptr(), d_up.mutable_data_ptr(), row_stride(d_gate), begin,
-             end);
+      kernel(args, dense.const_data_ptr(), d_gate.mutable_data_ptr(), d_up.mutable_data_ptr(), row_stride(d_gate),
+             begin, end);
     });
     return;
   }

@@ -46,9 +46,10 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, std::st
   require<ShapeError>(x.dim() >= 1 && weight.dim() == 2 && x.size(-1) == weight.size(1),
                       "[linear] x's last dimension must be the weight's second; got ", x.sizes(), " and ",
                       weight.sizes(), ".");
-  require<ShapeError>(!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0)),
-                      "[linear] bias must be [", weight.size(0), "]; got ", bias.defined() ? bias.sizes() : at::IntArrayRef{}, ".");
-  const bool casts = weight.scalar_type() != x.scalar_type() || (bias.defined() && bias.scalar_type() != x.scalar_type());
+  require<ShapeError>(!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0)), "[linear] bias must be [",
+                      weight.size(0), "]; got ", bias.defined() ? bias.sizes() : at::IntArrayRef{}, ".");
+  const bool casts =
+      weight.scalar_type() != x.scalar_type() || (bias.defined() && bias.scalar_type() != x.scalar_type());
   if (!casts && !inside_checkpoint()) return at::linear(x, weight, bias);
   return Linear::apply(x, weight, kernels::as_optional(bias), name);
 }

@@ -41,7 +41,8 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
     problem->for_chunks([&](int64_t at, int64_t count) {
       Tensor target = d_logits.narrow(0, at, count);
       const bool in_place = logits.scalar_type() == problem->acc;
-      const Tensor work = in_place ? target.copy_(rows.narrow(0, at, count)) : rows.narrow(0, at, count).to(problem->acc);
+      const Tensor work =
+          in_place ? target.copy_(rows.narrow(0, at, count)) : rows.narrow(0, at, count).to(problem->acc);
       problem->compute(at, work, scale.narrow(0, at, count));
       if (!in_place) target.copy_(work);
     });
@@ -68,8 +69,9 @@ Tensor shift_labels(const Tensor& labels, int64_t ignore_index, const Tensor& se
   if (length < 2) return shifted;
   shifted.narrow(-1, 0, length - 1).copy_(labels.narrow(-1, 1, length - 1));
   if (segment_ids.defined()) {
-    require<ShapeError>(segment_ids.sizes() == labels.sizes(), "[shift_labels] segment_ids must have the shape of labels ",
-                        labels.sizes(), "; got ", segment_ids.sizes(), ".");
+    require<ShapeError>(segment_ids.sizes() == labels.sizes(),
+                        "[shift_labels] segment_ids must have the shape of labels ", labels.sizes(), "; got ",
+                        segment_ids.sizes(), ".");
     const Tensor ends = segment_ids.narrow(-1, 0, length - 1).ne(segment_ids.narrow(-1, 1, length - 1));
     shifted.narrow(-1, 0, length - 1).masked_fill_(ends, ignore_index);
   }

@@ -14,11 +14,11 @@ struct CrossEntropyOptions {
   double label_smoothing = 0.0;
   double z_loss = 0.0;  // coefficient of logsumexp(logits)^2, added to the loss
   Reduction reduction = Reduction::Mean;
-  at::Tensor token_weights;   // labels' shape: each token's share in the loss
-  at::Tensor divisor;         // one number that Mean divides by, e.g. the token count of all ranks; else the weights' sum
-  double logit_scale = 1.0;   // logits are multiplied by it first
+  at::Tensor token_weights;  // labels' shape: each token's share in the loss
+  at::Tensor divisor;  // one number that Mean divides by, e.g. the token count of all ranks; else the weights' sum
+  double logit_scale = 1.0;    // logits are multiplied by it first
   double logit_softcap = 0.0;  // then softcap * tanh(logits / softcap); 0: as they are
-  int64_t chunk_size = 0;     // tokens at a time in linear_cross_entropy; 0: by size of the vocabulary
+  int64_t chunk_size = 0;      // tokens at a time in linear_cross_entropy; 0: by size of the vocabulary
 };
 
 // All but `loss` are without gradient.
@@ -37,9 +37,10 @@ struct CrossEntropyOutput {
 CrossEntropyOutput cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
                                  const CrossEntropyOptions& options = {});
 
-// The same for logits = hidden @ weight^T + bias, with hidden [..., D], weight [V, D], bias [V] or undefined. Goes through
-// the tokens in chunks. With Mean and Sum the gradients are made in forward, while a chunk's logits are there (three
-// matrix products in all, against four with recomputation; backward only scales them); with None backward recomputes.
+// The same for logits = hidden @ weight^T + bias, with hidden [..., D], weight [V, D], bias [V] or undefined. Goes
+// through the tokens in chunks. With Mean and Sum the gradients are made in forward, while a chunk's logits are there
+// (three matrix products in all, against four with recomputation; backward only scales them); with None backward
+// recomputes.
 CrossEntropyOutput linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias,
                                         const at::Tensor& labels, const CrossEntropyOptions& options = {});
 

@@ -18,8 +18,11 @@ using torch::autograd::variable_list;
 class OutputLayer {
  public:
   OutputLayer(const Tensor& hidden, const Tensor& weight, const Tensor& bias, at::ScalarType acc)
-      : hidden_(hidden.reshape({-1, hidden.size(-1)})), weight_(weight.to(hidden.scalar_type())),
-        bias_(bias.defined() ? bias.to(acc) : bias), acc_(acc), is_wide_(hidden.scalar_type() == acc) {}
+      : hidden_(hidden.reshape({-1, hidden.size(-1)})),
+        weight_(weight.to(hidden.scalar_type())),
+        bias_(bias.defined() ? bias.to(acc) : bias),
+        acc_(acc),
+        is_wide_(hidden.scalar_type() == acc) {}
 
   // The result is used up before the next call.
   Tensor logits(int64_t at, int64_t count) {
@@ -124,14 +127,19 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     const auto problem = c10::static_intrusive_pointer_cast<Problem>(ctx->saved_data["problem"].toCapsule());
     const Tensor scale = loss_rows::upstream_scale(problem->scale, grads[0]);
     OutputLayer layer(hidden, weight, bias, problem->acc);
-    layer.want_gradients(ctx->needs_input_grad(0), ctx->needs_input_grad(1), bias.defined() && ctx->needs_input_grad(2));
+    layer.want_gradients(ctx->needs_input_grad(0), ctx->needs_input_grad(1),
+                         bias.defined() && ctx->needs_input_grad(2));
     problem->for_chunks([&](int64_t at, int64_t count) {
       const Tensor logits = layer.logits(at, count);
       problem->compute(at, logits, scale.narrow(0, at, count));
       layer.add_gradients(at, count, logits);
     });
-    return {layer.d_hidden.defined() ? layer.d_hidden.view(hidden.sizes()) : Tensor(), like(layer.d_weight, weight),
-            like(layer.d_bias, bias), Tensor(), Tensor(), Tensor()};
+    return {layer.d_hidden.defined() ? layer.d_hidden.view(hidden.sizes()) : Tensor(),
+            like(layer.d_weight, weight),
+            like(layer.d_bias, bias),
+            Tensor(),
+            Tensor(),
+            Tensor()};
   }
 };
 
@@ -149,7 +157,8 @@ CrossEntropyOutput linear_cross_entropy(const Tensor& hidden, const Tensor& weig
   const bool grad_mode = at::GradMode::is_enabled();
   const Needs needs{grad_mode && hidden.requires_grad(), grad_mode && weight.requires_grad(),
                     grad_mode && bias.defined() && bias.requires_grad()};
-  return loss_rows::to_output(LinearCrossEntropy::apply(hidden, weight, kernels::as_optional(bias), problem, labels.sizes(), needs));
+  return loss_rows::to_output(
+      LinearCrossEntropy::apply(hidden, weight, kernels::as_optional(bias), problem, labels.sizes(), needs));
 }
 
 }  // namespace easydel::operations

@@ -13,8 +13,8 @@ using at::Tensor;
 
 void check(const char* name, const Tensor& x, const Tensor& labels, int64_t vocabulary, const CrossEntropyOptions& o) {
   require<ShapeError>(x.dim() >= 1 && x.sizes().slice(0, x.dim() - 1) == labels.sizes(), "[", name,
-                      "] labels must have the shape of the input without its last dimension; got ", labels.sizes(), " and ",
-                      x.sizes(), ".");
+                      "] labels must have the shape of the input without its last dimension; got ", labels.sizes(),
+                      " and ", x.sizes(), ".");
   require<ShapeError>(at::isIntegralType(labels.scalar_type(), false), "[", name, "] labels must be integers; got ",
                       labels.scalar_type(), ".");
   require<ShapeError>(!o.token_weights.defined() || o.token_weights.sizes() == labels.sizes(), "[", name,
@@ -24,7 +24,8 @@ void check(const char* name, const Tensor& x, const Tensor& labels, int64_t voca
                       o.divisor.defined() ? o.divisor.numel() : 0, ".");
   require<ConfigError>(o.label_smoothing >= 0.0 && o.label_smoothing < 1.0, "[", name,
                        "] label_smoothing must be in [0, 1); got ", o.label_smoothing, ".");
-  require<ConfigError>(o.logit_softcap >= 0.0, "[", name, "] logit_softcap must not be negative; got ", o.logit_softcap, ".");
+  require<ConfigError>(o.logit_softcap >= 0.0, "[", name, "] logit_softcap must not be negative; got ", o.logit_softcap,
+                       ".");
   require<ConfigError>(o.chunk_size >= 0, "[", name, "] chunk_size must not be negative; got ", o.chunk_size, ".");
   if (!labels.is_cpu()) return;  // elsewhere the check would wait for the device
   const Tensor outside = labels.ne(o.ignore_index).logical_and(labels.lt(0).logical_or(labels.ge(vocabulary)));
@@ -92,8 +93,8 @@ int64_t Problem::chunk_rows() const {
 
 void Problem::compute(int64_t at, const Tensor& logits, const Tensor& row_scale) {
   if (!logits.is_cpu()) return compute_composed(*this, at, logits, row_scale);
-  const kernels::CrossEntropyArgs args{vocabulary,      options.ignore_index, options.label_smoothing,
-                                       options.z_loss,  options.logit_scale,  options.logit_softcap};
+  const kernels::CrossEntropyArgs args{vocabulary,     options.ignore_index, options.label_smoothing,
+                                       options.z_loss, options.logit_scale,  options.logit_softcap};
   const auto kernel = kernels::for_acc(acc).cross_entropy;
   const auto from = [at](const Tensor& t) { return static_cast<char*>(t.mutable_data_ptr()) + at * t.element_size(); };
   kernels::for_rows(logits.size(0), vocabulary, [&](int64_t begin, int64_t end) {
@@ -121,7 +122,9 @@ std::vector<Tensor> Problem::outputs(at::IntArrayRef label_shape) const {
   return {loss, z, num_tokens, weight_sum, correct.sum(at::kLong)};
 }
 
-CrossEntropyOutput to_output(const std::vector<Tensor>& parts) { return {parts[0], parts[1], parts[2], parts[3], parts[4]}; }
+CrossEntropyOutput to_output(const std::vector<Tensor>& parts) {
+  return {parts[0], parts[1], parts[2], parts[3], parts[4]};
+}
 
 Tensor upstream_scale(const Tensor& scale, const Tensor& d_loss) {
   return (scale * d_loss.reshape({-1}).to(scale.scalar_type())).contiguous();

@@ -22,10 +22,10 @@ struct Problem : torch::CustomClassHolder {
   CrossEntropyOptions options;
   int64_t rows, vocabulary;
   at::ScalarType acc;
-  at::Tensor labels;     // [R] int64
-  at::Tensor scale;      // [R] acc: each row's factor in the loss; 0 for ignored rows
-  at::Tensor nll, lse;   // [R] acc, filled by compute()
-  at::Tensor correct;    // [R] uint8
+  at::Tensor labels;    // [R] int64
+  at::Tensor scale;     // [R] acc: each row's factor in the loss; 0 for ignored rows
+  at::Tensor nll, lse;  // [R] acc, filled by compute()
+  at::Tensor correct;   // [R] uint8
   at::Tensor num_tokens, weight_sum;
 
   int64_t chunk_rows() const;

@@ -46,7 +46,7 @@ class MaskMemory {
     std::optional<int64_t> q_offset;
     int64_t queries, keys;
     at::Device device;
-    DType dtype;  // bool or the additive type
+    DType dtype;  // bool, the additive type, or uint8 for blind queries
     bool operator==(const Key&) const = default;
   };
 
@@ -81,7 +81,8 @@ class MaskMemory {
 std::shared_ptr<MaskMemory> MaskInfo::make_memory() { return std::make_shared<MaskMemory>(); }
 
 void MaskInfo::validate(int64_t batch, int64_t queries, int64_t keys) const {
-  require<ConfigError>(sliding_window >= 0, "[MaskInfo] sliding_window must not be negative; got ", sliding_window, ".");
+  require<ConfigError>(sliding_window >= 0, "[MaskInfo] sliding_window must not be negative; got ", sliding_window,
+                       ".");
   require_shape("padding_mask", padding_mask, batch, keys);
   require_shape("q_segment_ids", q_segment_ids, batch, queries);
   require_shape("kv_segment_ids", kv_segment_ids, batch, keys);
@@ -89,14 +90,16 @@ void MaskInfo::validate(int64_t batch, int64_t queries, int64_t keys) const {
   require<ShapeError>(!kv_segment_ids.defined() || q_segment_ids.defined(),
                       "[MaskInfo] kv_segment_ids need q_segment_ids; got none.");
   require<ShapeError>(!q_segment_ids.defined() || kv_segment_ids.defined() || queries == keys,
-                      "[MaskInfo] q_segment_ids alone serve as many keys as queries; got ", queries, " queries and ", keys,
-                      " keys. Set kv_segment_ids.");
+                      "[MaskInfo] q_segment_ids alone serve as many keys as queries; got ", queries, " queries and ",
+                      keys, " keys. Set kv_segment_ids.");
   if (explicit_mask.defined()) {
-    const auto fits = [&](int64_t d, int64_t size) { return explicit_mask.size(d) == size || explicit_mask.size(d) == 1; };
+    const auto fits = [&](int64_t d, int64_t size) {
+      return explicit_mask.size(d) == size || explicit_mask.size(d) == 1;
+    };
     require<ShapeError>(explicit_mask.dim() == 4 && explicit_mask.scalar_type() == at::kBool && fits(0, batch) &&
                             fits(2, queries) && fits(3, keys),
-                        "[MaskInfo] explicit_mask must be bool and broadcast to [", batch, ", heads, ", queries, ", ", keys,
-                        "]; got ", dtype_name(explicit_mask.scalar_type()), " ", explicit_mask.sizes(), ".");
+                        "[MaskInfo] explicit_mask must be bool and broadcast to [", batch, ", heads, ", queries, ", ",
+                        keys, "]; got ", dtype_name(explicit_mask.scalar_type()), " ", explicit_mask.sizes(), ".");
   }
 }
 
@@ -175,8 +178,8 @@ Tensor MaskInfo::to_bool(int64_t queries, int64_t keys, at::Device device) const
     const auto options = at::TensorOptions().device(device).dtype(at::kLong);
     const Tensor k_slot = at::arange(keys, options).view({1, 1, 1, keys});
     const Tensor q_slot = q_positions.defined()
-        ? q_positions.to(options).view({-1, 1, queries, 1})
-        : (at::arange(queries, options) + first_slot(queries, keys)).view({1, 1, queries, 1});
+                              ? q_positions.to(options).view({-1, 1, queries, 1})
+                              : (at::arange(queries, options) + first_slot(queries, keys)).view({1, 1, queries, 1});
     Tensor visible;
     const auto require_also = [&](const Tensor& condition) {
       visible = visible.defined() ? visible.logical_and(condition) : condition;
@@ -189,7 +192,8 @@ Tensor MaskInfo::to_bool(int64_t queries, int64_t keys, at::Device device) const
     if (padding_mask.defined()) require_also(padding_mask.to(device).ne(0).view({-1, 1, 1, keys}));
     if (q_segment_ids.defined()) {
       const Tensor q_ids = q_segment_ids.to(device).view({-1, 1, queries, 1});
-      const Tensor k_ids = (kv_segment_ids.defined() ? kv_segment_ids : q_segment_ids).to(device).view({-1, 1, 1, keys});
+      const Tensor k_ids =
+          (kv_segment_ids.defined() ? kv_segment_ids : q_segment_ids).to(device).view({-1, 1, 1, keys});
       require_also(q_ids.eq(k_ids).logical_and_(k_ids.ge(0)));
     }
     if (explicit_mask.defined()) require_also(explicit_mask.to(device));
@@ -205,6 +209,16 @@ Tensor MaskInfo::to_additive(int64_t queries, int64_t keys, at::Device device, D
     return at::zeros(visible.sizes(), visible.options().dtype(dtype))
         .masked_fill_(visible.logical_not(), -std::numeric_limits<double>::infinity());
   });
+}
+
+Tensor MaskInfo::blind_queries(int64_t queries, int64_t keys, at::Device device) const {
+  const bool is_own_key_seen = !padding_mask.defined() && !q_segment_ids.defined() && !explicit_mask.defined() &&
+                               !q_positions.defined() && first_slot(queries, keys) >= 0 &&
+                               first_slot(queries, keys) + queries <= keys;
+  if (is_own_key_seen) return {};
+  const Tensor visible = to_bool(queries, keys, device);
+  const MaskMemory::Key key{causal, sliding_window, q_offset, queries, keys, device, uint8};
+  return memory->get(key, *this, [&] { return visible.any(-1, /*keepdim=*/true).logical_not_(); });
 }
 
 }  // namespace easydel

@@ -17,14 +17,14 @@ class MaskMemory;
 // was made from the same token. All rules must hold at once. A query that sees nothing gives zeros, and its gradients
 // are zeros.
 struct MaskInfo {
-  bool causal = true;             // no key in a later slot
-  int64_t sliding_window = 0;     // only the nearest `sliding_window` slots, the own one included (also ahead when not causal); 0: all
-  at::Tensor padding_mask;        // [B, S] bool or integer, zero: nobody sees this key
-  at::Tensor q_segment_ids;       // [B, T] integer: a query sees only its own segment; negative: padding
-  at::Tensor kv_segment_ids;      // [B, S]; when absent, q_segment_ids (then T == S)
+  bool causal = true;               // no key in a later slot
+  int64_t sliding_window = 0;       // only so many slots back, the own one included; not causal: ahead too. 0: all
+  at::Tensor padding_mask;          // [B, S] bool or integer, zero: nobody sees this key
+  at::Tensor q_segment_ids;         // [B, T] integer: a query sees only its own segment; negative: padding
+  at::Tensor kv_segment_ids;        // [B, S]; when absent, q_segment_ids (then T == S)
   std::optional<int64_t> q_offset;  // slot of the first query; when absent S - T: the queries are the newest tokens
-  at::Tensor q_positions;         // [B, T] slot of every query, for rows at different places in a cache; replaces q_offset
-  at::Tensor explicit_mask;       // bool, broadcasts to [B, N, T, S]: what no rule above can say
+  at::Tensor q_positions;           // [B, T] slot of every query, where rows differ; replaces q_offset
+  at::Tensor explicit_mask;         // bool, broadcasts to [B, N, T, S]: what no rule above can say
 
   // What every mechanism checks first. ShapeError names the tensor that does not fit.
   void validate(int64_t batch, int64_t queries, int64_t keys) const;
@@ -34,7 +34,8 @@ struct MaskInfo {
   MaskInfo simplified() const;
 
   // The rules for queries [q_begin, q_begin + q_count) and keys [k_begin, k_begin + k_count) of a T x S problem.
-  MaskInfo slice(int64_t queries, int64_t keys, int64_t q_begin, int64_t q_count, int64_t k_begin, int64_t k_count) const;
+  MaskInfo slice(int64_t queries, int64_t keys, int64_t q_begin, int64_t q_count, int64_t k_begin,
+                 int64_t k_count) const;
 
   int64_t first_slot(int64_t queries, int64_t keys) const { return q_offset.value_or(keys - queries); }
 
@@ -50,10 +51,13 @@ struct MaskInfo {
   };
   KeyRange key_range(int64_t queries, int64_t keys, int64_t q_begin, int64_t q_count) const;
 
-  // [B or 1, 1 or N, T, S], true where a query sees a key. Layers that share this MaskInfo (or copies) share the matrix.
+  // [B or 1, 1 or N, T, S], true where a query sees a key. Layers that share this MaskInfo (or copies) share the
+  // matrix.
   at::Tensor to_bool(int64_t queries, int64_t keys, at::Device device) const;
   // The same as zeros and -inf.
   at::Tensor to_additive(int64_t queries, int64_t keys, at::Device device, DType dtype) const;
+  // [B or 1, 1 or N, T, 1], true for a query that sees nothing; undefined when the rules leave every query its own key.
+  at::Tensor blind_queries(int64_t queries, int64_t keys, at::Device device) const;
 
   // Matrices already made; shared by copies, ignored once a field has changed.
   std::shared_ptr<MaskMemory> memory = make_memory();

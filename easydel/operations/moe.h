@@ -15,9 +15,9 @@ enum class RouterScoring { Softmax, Sigmoid };
 struct RouterOptions {
   int64_t top_k = 2;
   RouterScoring scoring = RouterScoring::Softmax;
-  bool renormalize = true;       // the chosen weights sum to one
-  double scale = 1.0;            // of the weights, after that
-  at::Tensor selection_bias;     // [E]: added to the scores for the choice only
+  bool renormalize = true;    // the chosen weights sum to one
+  double scale = 1.0;         // of the weights, after that
+  at::Tensor selection_bias;  // [E]: added to the scores for the choice only
 };
 
 struct Routing {
@@ -47,9 +47,9 @@ at::Tensor load_balancing_loss(const std::vector<at::Tensor>& layer_logits, int6
 struct Dispatch {
   int64_t num_experts = 0;
   int64_t top_k = 0;
-  at::Tensor order;         // [R] which (token, slot) = token * k + slot each row is
-  at::Tensor inverse;       // [R] the row of each (token, slot)
-  at::Tensor ends;          // [E] int32: the rows of expert e end here
+  at::Tensor order;                // [R] which (token, slot) = token * k + slot each row is
+  at::Tensor inverse;              // [R] the row of each (token, slot)
+  at::Tensor ends;                 // [E] int32: the rows of expert e end here
   std::vector<int64_t> host_ends;  // the same on the host; empty on CUDA, where nothing waits for it
 };
 

@@ -18,7 +18,8 @@ Tensor by_token(const Tensor& rows, const Tensor& inverse, int64_t top_k) {
 }
 
 struct DispatchRows : torch::autograd::Function<DispatchRows> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& order, const Tensor& inverse, int64_t top_k) {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& order, const Tensor& inverse,
+                        int64_t top_k) {
     ctx->save_for_backward({inverse});
     ctx->saved_data["top_k"] = top_k;
     return x.index_select(0, at::div(order, top_k, "floor"));
@@ -56,7 +57,8 @@ struct CombineRows : torch::autograd::Function<CombineRows> {
 
 // One kernel for all experts, where torch has it: bfloat16 on CUDA, rows of 16 bytes.
 bool has_grouped_kernel(const Tensor& x, const Tensor& weight) {
-  return x.is_cuda() && x.scalar_type() == at::kBFloat16 && x.size(1) % 8 == 0 && weight.size(1) % 8 == 0 && x.size(0) > 0;
+  return x.is_cuda() && x.scalar_type() == at::kBFloat16 && x.size(1) % 8 == 0 && weight.size(1) % 8 == 0 &&
+         x.size(0) > 0;
 }
 
 std::vector<int64_t> ends_on_host(const Dispatch& dispatch) {
@@ -75,7 +77,8 @@ void for_experts(const std::vector<int64_t>& ends, const F& f) {
 }
 
 // x[r] @ matrices[e] for each row r of expert e.
-Tensor grouped_product(const Tensor& x, const Tensor& matrices, const Tensor& ends, const std::vector<int64_t>& host_ends) {
+Tensor grouped_product(const Tensor& x, const Tensor& matrices, const Tensor& ends,
+                       const std::vector<int64_t>& host_ends) {
   if (host_ends.empty()) return at::_grouped_mm(x, matrices, ends);
   Tensor y = at::empty({x.size(0), matrices.size(2)}, x.options());
   for_experts(host_ends, [&](int64_t expert, int64_t at, int64_t count) {
@@ -87,8 +90,8 @@ Tensor grouped_product(const Tensor& x, const Tensor& matrices, const Tensor& en
 
 struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
-                        const std::optional<Tensor>& given_bias, const Tensor& ends, const std::vector<int64_t>& host_ends,
-                        std::string_view name) {
+                        const std::optional<Tensor>& given_bias, const Tensor& ends,
+                        const std::vector<int64_t>& host_ends, std::string_view name) {
     const Tensor bias = given_bias.value_or(Tensor());
     ctx->save_for_backward({x, weight, bias, ends});
     ctx->saved_data["host_ends"] = host_ends;
@@ -120,7 +123,9 @@ struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
       d_weight = d_weight.to(weight.scalar_type());
     }
     if (bias.defined() && ctx->needs_input_grad(2)) {
-      d_bias = at::zeros(bias.sizes(), d_y.options()).index_add_(0, expert_of_row(ends, x.size(0)), d_y).to(bias.scalar_type());
+      d_bias = at::zeros(bias.sizes(), d_y.options())
+                   .index_add_(0, expert_of_row(ends, x.size(0)), d_y)
+                   .to(bias.scalar_type());
     }
     return {d_x, d_weight, d_bias, Tensor(), Tensor(), Tensor()};
   }
@@ -159,8 +164,8 @@ Dispatch make_dispatch(const Tensor& experts, int64_t num_experts) {
 
 Tensor dispatch_rows(const Tensor& x, const Dispatch& dispatch) {
   require<ShapeError>(x.dim() == 2 && x.size(0) * dispatch.top_k == dispatch.order.numel(),
-                      "[dispatch_rows] x must be [", dispatch.order.numel() / dispatch.top_k, ", features]; got ", x.sizes(),
-                      ".");
+                      "[dispatch_rows] x must be [", dispatch.order.numel() / dispatch.top_k, ", features]; got ",
+                      x.sizes(), ".");
   return DispatchRows::apply(x, dispatch.order, dispatch.inverse, dispatch.top_k);
 }
 
@@ -168,11 +173,12 @@ Tensor grouped_linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
                       std::string_view name) {
   require<ShapeError>(x.dim() == 2 && x.size(0) == dispatch.order.numel() && weight.dim() == 3 &&
                           weight.size(0) == dispatch.num_experts && weight.size(2) == x.size(1),
-                      "[grouped_linear] x must be [", dispatch.order.numel(), ", in] and weight [", dispatch.num_experts,
-                      ", out, in]; got ", x.sizes(), " and ", weight.sizes(), ".");
-  require<ShapeError>(!bias.defined() || (bias.dim() == 2 && bias.size(0) == weight.size(0) && bias.size(1) == weight.size(1)),
-                      "[grouped_linear] bias must be [", weight.size(0), ", ", weight.size(1), "]; got ",
-                      bias.defined() ? bias.sizes() : at::IntArrayRef(), ".");
+                      "[grouped_linear] x must be [", dispatch.order.numel(), ", in] and weight [",
+                      dispatch.num_experts, ", out, in]; got ", x.sizes(), " and ", weight.sizes(), ".");
+  require<ShapeError>(
+      !bias.defined() || (bias.dim() == 2 && bias.size(0) == weight.size(0) && bias.size(1) == weight.size(1)),
+      "[grouped_linear] bias must be [", weight.size(0), ", ", weight.size(1), "]; got ",
+      bias.defined() ? bias.sizes() : at::IntArrayRef(), ".");
   const auto host_ends = has_grouped_kernel(x, weight) ? std::vector<int64_t>() : ends_on_host(dispatch);
   return GroupedLinear::apply(x.contiguous(), weight, kernels::as_optional(bias), dispatch.ends, host_ends, name);
 }

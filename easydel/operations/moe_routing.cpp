@@ -18,7 +18,8 @@ Routing route(const Tensor& logits, const RouterOptions& options) {
   const Tensor scores = options.scoring == RouterScoring::Softmax ? at::softmax(wide, -1) : at::sigmoid(wide);
   Tensor weights, experts;
   if (options.selection_bias.defined()) {
-    experts = std::get<1>(at::topk(scores.detach() + options.selection_bias.detach().to(scores.options()), options.top_k, -1));
+    experts = std::get<1>(
+        at::topk(scores.detach() + options.selection_bias.detach().to(scores.options()), options.top_k, -1));
     weights = scores.gather(1, experts);
   } else {
     std::tie(weights, experts) = at::topk(scores, options.top_k, -1);
@@ -37,13 +38,14 @@ RouterStatistics& RouterStatistics::operator+=(const RouterStatistics& other) {
 }
 
 RouterStatistics router_statistics(const Tensor& logits, int64_t top_k, const Tensor& attention_mask) {
-  require<ShapeError>(logits.dim() == 2, "[router_statistics] logits must be [tokens, experts]; got ", logits.sizes(), ".");
+  require<ShapeError>(logits.dim() == 2, "[router_statistics] logits must be [tokens, experts]; got ", logits.sizes(),
+                      ".");
   const int64_t tokens = logits.size(0), experts = logits.size(1);
   require<ConfigError>(top_k >= 1 && top_k <= experts, "[router_statistics] top_k must be in [1, ", experts,
                        "], the number of experts; got ", top_k, ".");
   require<ShapeError>(!attention_mask.defined() || attention_mask.numel() == tokens,
-                      "[router_statistics] attention_mask must have one element for each of the ", tokens, " tokens; got ",
-                      attention_mask.defined() ? attention_mask.sizes() : at::IntArrayRef(), ".");
+                      "[router_statistics] attention_mask must have one element for each of the ", tokens,
+                      " tokens; got ", attention_mask.defined() ? attention_mask.sizes() : at::IntArrayRef(), ".");
   const Tensor probabilities = at::softmax(logits, -1);  // in the logits' type, as the reference does
   const Tensor chosen = std::get<1>(at::topk(probabilities.detach(), top_k, -1)).reshape({-1});
   const Tensor wide = probabilities.to(logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
@@ -60,7 +62,8 @@ Tensor load_balancing_loss(const RouterStatistics& statistics) {
 }
 
 Tensor load_balancing_loss(const std::vector<Tensor>& layer_logits, int64_t top_k, const Tensor& attention_mask) {
-  require<ShapeError>(!layer_logits.empty(), "[load_balancing_loss] needs the router logits of at least one layer; got none.");
+  require<ShapeError>(!layer_logits.empty(),
+                      "[load_balancing_loss] needs the router logits of at least one layer; got none.");
   RouterStatistics total;
   for (const Tensor& logits : layer_logits) total += router_statistics(logits, top_k, attention_mask);
   return load_balancing_loss(total);

@@ -19,7 +19,8 @@ kernels::RmsNormArgs kernel_args(const Tensor& x, const Tensor& factor, double e
 // offset + weight as the kernels want it. The weight is first rounded to x's type: it is stored wider than it computes.
 Tensor factor_of(const Tensor& x, const Tensor& weight, const RmsNormOptions& options) {
   const auto acc = kernels::acc_type(x.scalar_type());
-  if (!weight.defined()) return at::full({x.size(-1)}, options.weight_offset == 0.0 ? 1.0 : options.weight_offset, x.options().dtype(acc));
+  if (!weight.defined())
+    return at::full({x.size(-1)}, options.weight_offset == 0.0 ? 1.0 : options.weight_offset, x.options().dtype(acc));
   const Tensor wide = weight.to(x.scalar_type()).to(acc).contiguous();
   return options.weight_offset == 0.0 ? wide : wide + options.weight_offset;
 }
@@ -36,8 +37,9 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
       rstd = at::empty({kernels::row_count(x)}, factor.options());
       const auto args = kernel_args(x, factor, options.eps, cast_first);
       const auto kernel = kernels::for_elements(x.scalar_type()).rms_norm_forward;
-      kernels::for_rows(rstd.numel(), x.size(-1), [&, y_data = y.mutable_data_ptr(), r_data = rstd.mutable_data_ptr()](
-                                                      int64_t begin, int64_t end) { kernel(args, y_data, r_data, begin, end); });
+      kernels::for_rows(rstd.numel(), x.size(-1),
+                        [&, y_data = y.mutable_data_ptr(), r_data = rstd.mutable_data_ptr()](
+                            int64_t begin, int64_t end) { kernel(args, y_data, r_data, begin, end); });
     } else {
       const Tensor wide = x.to(factor.scalar_type());
       rstd = at::rsqrt(wide.square().mean(-1, true) + options.eps);
@@ -64,11 +66,11 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
       const auto args = kernel_args(x, factor, 0.0, false);
       const auto kernel = kernels::for_elements(x.scalar_type()).rms_norm_backward;
       kernels::for_rows(rstd.numel(), width, [&](int64_t begin, int64_t end) {
-        char* sum = wants_weight
-            ? static_cast<char*>(sums.mutable_data_ptr()) + at::get_thread_num() * width * sums.element_size()
-            : nullptr;
-        kernel(args, rstd.const_data_ptr(), d_y.const_data_ptr(), wants_x ? d_x.mutable_data_ptr() : nullptr, sum, begin,
-               end);
+        char* sum = wants_weight ? static_cast<char*>(sums.mutable_data_ptr()) +
+                                       at::get_thread_num() * width * sums.element_size()
+                                 : nullptr;
+        kernel(args, rstd.const_data_ptr(), d_y.const_data_ptr(), wants_x ? d_x.mutable_data_ptr() : nullptr, sum,
+               begin, end);
       });
       if (wants_weight) d_factor = sums.sum(0);
     } else {

@@ -14,7 +14,8 @@ using torch::autograd::variable_list;
 
 constexpr int64_t kMaxHeadSize = 4096;  // what the kernel has scratch memory for
 
-Tensor rotate_with_kernel(const Tensor& x_in, const Tensor& cos_in, const Tensor& sin_in, bool interleaved, bool inverse) {
+Tensor rotate_with_kernel(const Tensor& x_in, const Tensor& cos_in, const Tensor& sin_in, bool interleaved,
+                          bool inverse) {
   const Tensor x = x_in.stride(-1) == 1 ? x_in : x_in.contiguous();
   const auto acc = kernels::acc_type(x.scalar_type());
   const Tensor cos = cos_in.to(acc).contiguous(), sin = sin_in.to(acc).contiguous();

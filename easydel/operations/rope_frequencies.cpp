@@ -24,12 +24,15 @@ struct Problem {
   std::optional<int64_t> seq_len;
 
   // theta^(2i / dim), in float32 as the reference computes it.
-  Tensor powers(double theta) const { return at::pow(theta, at::arange(0, dim, 2, at::kFloat) / static_cast<double>(dim)); }
+  Tensor powers(double theta) const {
+    return at::pow(theta, at::arange(0, dim, 2, at::kFloat) / static_cast<double>(dim));
+  }
   int64_t original_length() const {
     return parameters.original_max_position_embeddings.value_or(max_position_embeddings);
   }
   double factor_or_ratio() const {
-    return parameters.factor.value_or(static_cast<double>(max_position_embeddings) / static_cast<double>(original_length()));
+    return parameters.factor.value_or(static_cast<double>(max_position_embeddings) /
+                                      static_cast<double>(original_length()));
   }
 };
 
@@ -102,7 +105,8 @@ RopeFrequencies llama3(const Problem& p) {
   const double low_factor = required(r, r.low_freq_factor, "low_freq_factor");
   const double high_factor = required(r, r.high_freq_factor, "high_freq_factor");
   require<ConfigError>(high_factor != low_factor,
-                       "[rope_parameters] high_freq_factor must differ from low_freq_factor; both are ", low_factor, ".");
+                       "[rope_parameters] high_freq_factor must differ from low_freq_factor; both are ", low_factor,
+                       ".");
   const double length = static_cast<double>(p.original_length());
   const double low_wavelength = length / low_factor, high_wavelength = length / high_factor;
 
@@ -111,7 +115,8 @@ RopeFrequencies llama3(const Problem& p) {
   const Tensor scaled = at::where(wavelength > low_wavelength, inv_freq / factor, inv_freq);
   const Tensor smooth = (length / wavelength - low_factor) / (high_factor - low_factor);
   const Tensor smoothed = (1 - smooth) * scaled / factor + smooth * scaled;
-  const Tensor between = at::logical_not(wavelength < high_wavelength).logical_and_(at::logical_not(wavelength > low_wavelength));
+  const Tensor between =
+      at::logical_not(wavelength < high_wavelength).logical_and_(at::logical_not(wavelength > low_wavelength));
   return {at::where(between, smoothed, scaled), 1.0};
 }
 
@@ -137,11 +142,13 @@ RopeFrequencies longrope(const Problem& p) {
 
 RopeFrequencies rope_frequencies(const RopeParameters& parameters, int64_t head_dim, int64_t max_position_embeddings,
                                  std::optional<int64_t> seq_len) {
-  const Problem problem{parameters, static_cast<int64_t>(static_cast<double>(head_dim) * parameters.partial_rotary_factor),
+  const Problem problem{parameters,
+                        static_cast<int64_t>(static_cast<double>(head_dim) * parameters.partial_rotary_factor),
                         max_position_embeddings, seq_len};
-  require<ConfigError>(problem.dim > 0 && problem.dim <= head_dim && problem.dim % 2 == 0,
-                       "[rope_parameters] head_dim * partial_rotary_factor must be an even number in (0, head_dim]; got ",
-                       head_dim, " * ", parameters.partial_rotary_factor, ".");
+  require<ConfigError>(
+      problem.dim > 0 && problem.dim <= head_dim && problem.dim % 2 == 0,
+      "[rope_parameters] head_dim * partial_rotary_factor must be an even number in (0, head_dim]; got ", head_dim,
+      " * ", parameters.partial_rotary_factor, ".");
   require<ConfigError>(parameters.rope_theta > 0.0, "[rope_parameters] rope_theta must be positive; got ",
                        parameters.rope_theta, ".");
   require<ConfigError>(!parameters.factor || *parameters.factor > 0.0,

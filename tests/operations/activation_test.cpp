@@ -31,12 +31,13 @@ TEST(Activation, HasEveryNameOfTheReferenceWithItsNumbers) {
 }
 
 TEST(Activation, ListsTheKnownNamesAndTheNearest) {
-  EXPECT_THAT([] { find_activation("gelu_pytorch_than"); },
-              ThrowsMessage<ConfigError>(
-                  "[activation] unknown activation \"gelu_pytorch_than\"; known: gelu, gelu_10, gelu_accurate, gelu_fast, "
-                  "gelu_new, gelu_python, gelu_python_tanh, gelu_pytorch_tanh, hardswish, laplace, leaky_relu, linear, mish, "
-                  "quick_gelu, relu, relu2, relu6, sigmoid, silu, sqrtsoftplus, swish, tanh. Did you mean "
-                  "\"gelu_pytorch_tanh\"?"));
+  EXPECT_THAT(
+      [] { find_activation("gelu_pytorch_than"); },
+      ThrowsMessage<ConfigError>(
+          "[activation] unknown activation \"gelu_pytorch_than\"; known: gelu, gelu_10, gelu_accurate, gelu_fast, "
+          "gelu_new, gelu_python, gelu_python_tanh, gelu_pytorch_tanh, hardswish, laplace, leaky_relu, linear, mish, "
+          "quick_gelu, relu, relu2, relu6, sigmoid, silu, sqrtsoftplus, swish, tanh. Did you mean "
+          "\"gelu_pytorch_tanh\"?"));
 }
 
 TEST(GatedActivation, IsTheActivationTimesUp) {
@@ -63,9 +64,10 @@ TEST(GatedActivation, HoldsAtLargeInputs) {
   for (const char* name : {"silu", "gelu_pytorch_tanh"}) {
     const Activation& act = find_activation(name);
     const Tensor gate = at::tensor({-1e4f, -100.f, -88.f, -20.f, 0.f, 20.f, 88.f, 100.f, 1e4f});
-    EXPECT_TRUE(is_close(gated_activation(gate, at::ones_like(gate), act), act(gate.to(at::kDouble)), {1e-6, 1e-6})) << name;
-    const auto grads = gradients_of(
-        [&](const std::vector<Tensor>& x) { return gated_activation(x[0], x[1], act); }, {gate, at::ones_like(gate)});
+    EXPECT_TRUE(is_close(gated_activation(gate, at::ones_like(gate), act), act(gate.to(at::kDouble)), {1e-6, 1e-6}))
+        << name;
+    const auto grads = gradients_of([&](const std::vector<Tensor>& x) { return gated_activation(x[0], x[1], act); },
+                                    {gate, at::ones_like(gate)});
     EXPECT_TRUE(at::isfinite(grads[0]).all().item<bool>()) << name;
   }
 }
@@ -78,8 +80,8 @@ TEST(GatedActivation, GradientsMatchDifferences) {
     const Activation& act = find_activation(name);
     EXPECT_TRUE(gradients_match_differences(
         [&](const std::vector<Tensor>& x) { return gated_activation(x[0], x[1], act); }, {gate, up}));
-    EXPECT_TRUE(gradients_match_differences(
-        [&](const std::vector<Tensor>& x) { return gated_activation(x[0], act); }, {at::cat({gate, up}, -1)}));
+    EXPECT_TRUE(gradients_match_differences([&](const std::vector<Tensor>& x) { return gated_activation(x[0], act); },
+                                            {at::cat({gate, up}, -1)}));
   }
 }
 
@@ -111,7 +113,8 @@ TEST(GatedActivation, TakesAnyStrides) {
   const Tensor gate = at::randn({4, 6}).t(), up = at::randn({6, 8}).slice(1, 0, 8, 2);
   EXPECT_TRUE(at::equal(gated_activation(gate, up, act), gated_activation(gate.contiguous(), up.contiguous(), act)));
   const Tensor batch = at::randn({3, 4, 10}).narrow(1, 1, 2).narrow(2, 2, 6);
-  EXPECT_TRUE(at::equal(gated_activation(batch, batch, act), gated_activation(batch.contiguous(), batch.contiguous(), act)));
+  EXPECT_TRUE(
+      at::equal(gated_activation(batch, batch, act), gated_activation(batch.contiguous(), batch.contiguous(), act)));
 }
 
 TEST(GatedActivation, RefusesHalvesThatDoNotFit) {

@@ -76,7 +76,8 @@ std::vector<Problem> problems() {
       longs({0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2, -1, -1, 3, 3, 3, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4}, 2);
   {
     Problem& p = add("packed, window, padding");
-    p.options.mask.q_segment_ids = longs({0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4}, 2);
+    p.options.mask.q_segment_ids =
+        longs({0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4}, 2);
     p.options.mask.sliding_window = 3;
     p.options.mask.padding_mask = padding(2, 13, 2, 1);
   }
@@ -152,7 +153,8 @@ std::vector<Problem> special_problems() {
     p.options.dropout_p = 0.2;
     p.options.dropout_key = RandomKey(12);
     p.options.softcap = 2.0;
-    p.options.mask.q_segment_ids = longs({0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4}, 2);
+    p.options.mask.q_segment_ids =
+        longs({0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4}, 2);
   }
   {
     Problem& p = add("decode with sinks");
@@ -215,8 +217,8 @@ TEST(VanillaAttention, GradientsMatchDifferences) {
   p.options.softcap = 1.5;
   p.options.sinks = at::tensor({0.3, -1.0}, at::kDouble);
   p.fill();
-  EXPECT_TRUE(gradients_match_differences(
-      [&](const std::vector<Tensor>& x) { return run(p, "vanilla", x, true); }, {p.q, p.k, p.v, p.options.sinks}));
+  EXPECT_TRUE(gradients_match_differences([&](const std::vector<Tensor>& x) { return run(p, "vanilla", x, true); },
+                                          {p.q, p.k, p.v, p.options.sinks}));
 }
 
 TEST(VanillaAttention, GivesTheGradientOfTheBias) {
@@ -224,17 +226,20 @@ TEST(VanillaAttention, GivesTheGradientOfTheBias) {
   p.fill();
   const Tensor bias = at::randn({1, 1, 3, 3}, at::kDouble);
   for (const char* mechanism : {"vanilla", "auto"}) {
-    EXPECT_TRUE(gradients_match_differences([&](const std::vector<Tensor>& x) {
-      AttentionOptions options = p.options;
-      options.mechanism = mechanism;
-      options.bias = x[0];
-      return attention(p.q, p.k, p.v, options).out;
-    }, {bias}));
+    EXPECT_TRUE(gradients_match_differences(
+        [&](const std::vector<Tensor>& x) {
+          AttentionOptions options = p.options;
+          options.mechanism = mechanism;
+          options.bias = x[0];
+          return attention(p.q, p.k, p.v, options).out;
+        },
+        {bias}));
   }
 }
 
 class EveryMechanism : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Attention, EveryMechanism, testing::Values("sdpa", "flash", "flash_attn2", "blockwise", "auto"),
+INSTANTIATE_TEST_SUITE_P(Attention, EveryMechanism,
+                         testing::Values("sdpa", "flash", "flash_attn2", "blockwise", "auto"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(EveryMechanism, EqualsVanillaInValueAndGradient) {
@@ -320,7 +325,8 @@ TEST(BlockwiseAttention, DoesAllThatVanillaDoes) {
       EXPECT_TRUE(is_close(run(p, mechanism, inputs, sinks), run(p, "vanilla", inputs, sinks), {1e-10, 1e-10}));
       const auto got = gradients_of([&](const auto& x) { return run(p, mechanism, x, sinks); }, inputs);
       const auto want = gradients_of([&](const auto& x) { return run(p, "vanilla", x, sinks); }, inputs);
-      for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(is_close(got[i], want[i], {1e-9, 1e-10})) << "gradient " << i;
+      for (std::size_t i = 0; i < got.size(); ++i)
+        EXPECT_TRUE(is_close(got[i], want[i], {1e-9, 1e-10})) << "gradient " << i;
     }
   }
 }
@@ -333,8 +339,8 @@ TEST(BlockwiseAttention, GradientsMatchDifferences) {
   p.fill();
   p.options.blocksize_q = 2;
   p.options.blocksize_k = 3;
-  EXPECT_TRUE(gradients_match_differences(
-      [&](const std::vector<Tensor>& x) { return run(p, "blockwise", x, true); }, {p.q, p.k, p.v, p.options.sinks}));
+  EXPECT_TRUE(gradients_match_differences([&](const std::vector<Tensor>& x) { return run(p, "blockwise", x, true); },
+                                          {p.q, p.k, p.v, p.options.sinks}));
 }
 
 TEST(BlockwiseAttention, DoesNotDependOnTheBlocks) {
@@ -404,8 +410,9 @@ TEST(BlockwiseAttention, DropsWhatItsPlaceInTheWholeSays) {
   const Tensor whole = run(p, "blockwise", {p.q, p.k, p.v});
   p.options.dropout_region = Region{{2, 4, 6, 6}, {1, 2, 0, 0}};  // the second row's last two heads
   for (const char* mechanism : {"blockwise", "vanilla"}) {
-    const Tensor part = run(p, mechanism, {p.q.narrow(0, 1, 1).narrow(2, 2, 2), p.k.narrow(0, 1, 1).narrow(2, 1, 1),
-                                           p.v.narrow(0, 1, 1).narrow(2, 1, 1)});
+    const Tensor part = run(p, mechanism,
+                            {p.q.narrow(0, 1, 1).narrow(2, 2, 2), p.k.narrow(0, 1, 1).narrow(2, 1, 1),
+                             p.v.narrow(0, 1, 1).narrow(2, 1, 1)});
     EXPECT_TRUE(is_close(part, whole.narrow(0, 1, 1).narrow(2, 2, 2), {1e-11, 1e-12}));
   }
 }
@@ -445,7 +452,8 @@ TEST(Attention, TakesEmptyBatches) {
 }
 
 TEST(AttentionRegistry, TakesAMechanismOfOnesOwn) {
-  register_attention("mean_of_values", [](const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o) {
+  register_attention("mean_of_values", [](const Tensor& q, const Tensor& k, const Tensor& v,
+                                          const AttentionOptions& o) {
     EXPECT_TRUE(o.scale.has_value());
     return AttentionOutput{v.mean(1, true).expand({-1, q.size(1), -1, -1}).repeat_interleave(q.size(2) / k.size(2), 2)};
   });
@@ -457,16 +465,18 @@ TEST(AttentionRegistry, TakesAMechanismOfOnesOwn) {
 }
 
 TEST(AttentionRegistry, ListsTheKnownNamesAndTheNearest) {
-  EXPECT_THAT([] { require_attention("blokwise"); },
-              ThrowsMessage<ConfigError>(testing::AllOf(
-                  HasSubstr("[attention] unknown mechanism \"blokwise\"; known: auto, blockwise, cudnn, flash, flash_attn2, "),
-                  HasSubstr("sdpa, vanilla. Did you mean \"blockwise\"?"))));
+  EXPECT_THAT(
+      [] { require_attention("blokwise"); },
+      ThrowsMessage<ConfigError>(testing::AllOf(
+          HasSubstr("[attention] unknown mechanism \"blokwise\"; known: auto, blockwise, cudnn, flash, flash_attn2, "),
+          HasSubstr("sdpa, vanilla. Did you mean \"blockwise\"?"))));
 }
 
 TEST(Attention, SaysWhatToUseInsteadOfAKernelThatIsNotThere) {
   const Tensor x = at::zeros({1, 2, 2, 8});
   EXPECT_THAT([&] { attention(x, x, x, {.mechanism = "cudnn"}); },
-              ThrowsMessage<NotSupportedError>("[attention] \"cudnn\" needs a CUDA device; got cpu. Use \"sdpa\" or \"auto\"."));
+              ThrowsMessage<NotSupportedError>(
+                  "[attention] \"cudnn\" needs a CUDA device; got cpu. Use \"sdpa\" or \"auto\"."));
   EXPECT_THAT([&] { attention(x, x, x, {.mechanism = "sdpa", .softcap = 30.0}); },
               ThrowsMessage<NotSupportedError>(
                   "[attention] \"sdpa\" has no soft cap. Use \"auto\", \"blockwise\" or \"vanilla\"."));
@@ -476,19 +486,22 @@ TEST(Attention, SaysWhatToUseInsteadOfAKernelThatIsNotThere) {
   EXPECT_THAT([&] { attention(x, x, x, {.mechanism = "blockwise", .return_weights = true}); },
               ThrowsMessage<NotSupportedError>(
                   "[attention] \"blockwise\" does not return weights. Use \"auto\" or \"vanilla\"."));
-  EXPECT_THAT([&] { attention(x, x, x, {.mechanism = "sdpa", .return_weights = true}); },
-              ThrowsMessage<NotSupportedError>("[attention] \"sdpa\" does not return weights. Use \"auto\" or \"vanilla\"."));
+  EXPECT_THAT(
+      [&] { attention(x, x, x, {.mechanism = "sdpa", .return_weights = true}); },
+      ThrowsMessage<NotSupportedError>("[attention] \"sdpa\" does not return weights. Use \"auto\" or \"vanilla\"."));
 }
 
 TEST(Attention, RefusesTensorsThatDoNotFit) {
   const Tensor x = at::zeros({1, 2, 4, 8});
   EXPECT_THAT([&] { attention(x, at::zeros({1, 2, 3, 8}), at::zeros({1, 2, 3, 8})); },
-              ThrowsMessage<ShapeError>("[attention] k and v must fit q: the same batch, as many keys as values, the head size "
-                                        "of q in k, and a number of heads that divides q's; got q [1, 2, 4, 8], k [1, 2, 3, 8], "
-                                        "v [1, 2, 3, 8]."));
-  EXPECT_THAT([&] { attention(x, x, x.to(at::kDouble)); },
-              ThrowsMessage<ShapeError>("[attention] q, k and v must have one type; got float32, float32 and float64. Set "
-                                        "`dtype` to compute in one."));
+              ThrowsMessage<ShapeError>(
+                  "[attention] k and v must fit q: the same batch, as many keys as values, the head size "
+                  "of q in k, and a number of heads that divides q's; got q [1, 2, 4, 8], k [1, 2, 3, 8], "
+                  "v [1, 2, 3, 8]."));
+  EXPECT_THAT(
+      [&] { attention(x, x, x.to(at::kDouble)); },
+      ThrowsMessage<ShapeError>("[attention] q, k and v must have one type; got float32, float32 and float64. Set "
+                                "`dtype` to compute in one."));
   EXPECT_THAT([&] { attention(x, x, x, {.sinks = at::zeros({3})}); },
               ThrowsMessage<ShapeError>("[attention] sinks must be [4], one for each head; got [3]."));
   EXPECT_THAT([&] { attention(x, x, x, {.bias = at::zeros({1, 4, 3, 2})}); },

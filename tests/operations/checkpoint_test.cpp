@@ -55,7 +55,8 @@ Gradients run(const Net& net, const std::function<TensorList(const TensorList&)>
 
 void expect_equal(const Gradients& a, const Gradients& b) {
   ASSERT_EQ(a.values.size(), b.values.size());
-  for (std::size_t i = 0; i < a.values.size(); ++i) EXPECT_TRUE(is_close(a.values[i], b.values[i], {1e-13, 1e-13})) << i;
+  for (std::size_t i = 0; i < a.values.size(); ++i)
+    EXPECT_TRUE(is_close(a.values[i], b.values[i], {1e-13, 1e-13})) << i;
 }
 
 std::vector<std::string> targets_for(const std::string& policy) {
@@ -99,10 +100,12 @@ TEST(Checkpoint, Nests) {
       SCOPED_TRACE(std::string(outer) + " around " + inner);
       const CheckpointPolicy outer_policy(outer), inner_policy(inner);
       const auto nested = [&](const TensorList& in) {
-        return checkpoint([&](const TensorList& x) {
-          const TensorList first = checkpoint(net, x, inner_policy);
-          return net({operations::linear(first[0], at::eye(4, at::kDouble)), first[1]});
-        }, in, outer_policy);
+        return checkpoint(
+            [&](const TensorList& x) {
+              const TensorList first = checkpoint(net, x, inner_policy);
+              return net({operations::linear(first[0], at::eye(4, at::kDouble)), first[1]});
+            },
+            in, outer_policy);
       };
       const auto plain = [&](const TensorList& in) {
         const TensorList first = net(in);
@@ -257,13 +260,14 @@ TEST(Checkpoint, RunsOnceWithoutGradients) {
 }
 
 TEST(CheckpointPolicy, ListsTheKnownNamesAndTheNearest) {
-  EXPECT_THAT([] { CheckpointPolicy("nothing_savable"); },
-              ThrowsMessage<ConfigError>(
-                  "[CheckpointPolicy] unknown policy \"nothing_savable\"; known: \"\", \"none\", \"everything_saveable\", "
-                  "\"nothing_saveable\", \"checkpoint_dots\", \"checkpoint_dots_with_no_batch_dims\", \"dots_saveable\", "
-                  "\"dots_with_no_batch_dims_saveable\", \"save_anything_except_these_names\", \"save_any_names_but_these\", "
-                  "\"save_only_these_names\", \"save_from_both_policies\", \"mlp_notsaveable\", \"attn_notsaveable\", "
-                  "\"mlp_attn_notsaveable\". Did you mean \"nothing_saveable\"?"));
+  EXPECT_THAT(
+      [] { CheckpointPolicy("nothing_savable"); },
+      ThrowsMessage<ConfigError>(
+          "[CheckpointPolicy] unknown policy \"nothing_savable\"; known: \"\", \"none\", \"everything_saveable\", "
+          "\"nothing_saveable\", \"checkpoint_dots\", \"checkpoint_dots_with_no_batch_dims\", \"dots_saveable\", "
+          "\"dots_with_no_batch_dims_saveable\", \"save_anything_except_these_names\", \"save_any_names_but_these\", "
+          "\"save_only_these_names\", \"save_from_both_policies\", \"mlp_notsaveable\", \"attn_notsaveable\", "
+          "\"mlp_attn_notsaveable\". Did you mean \"nothing_saveable\"?"));
   EXPECT_THAT([] { CheckpointPolicy("save_only_these_names"); },
               ThrowsMessage<ConfigError>("[CheckpointPolicy] \"save_only_these_names\" needs names; got none. Set "
                                          "gradient_checkpointing_targets."));

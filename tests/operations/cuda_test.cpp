@@ -46,18 +46,23 @@ TEST_F(Cuda, NormsRotationsAndGates) {
   const Tensor x = at::randn({2, 6, 32}, at::kDouble), w = at::randn({32}, at::kDouble);
   for (const auto type : {at::kDouble, at::kBFloat16}) {
     const Tolerance tolerance = type == at::kDouble ? kExact : kBf16;
-    for (const RmsNormOptions options : {RmsNormOptions{}, RmsNormOptions{.weight_offset = 1.0, .multiply_before_cast = true}}) {
+    for (const RmsNormOptions options :
+         {RmsNormOptions{}, RmsNormOptions{.weight_offset = 1.0, .multiply_before_cast = true}}) {
       expect_same([&](const auto& in) { return rms_norm(in[0], in[1], options); }, {x.to(type), w.to(type)}, tolerance);
     }
     expect_same([&](const auto& in) { return rms_norm(in[0], in[1], RmsNormOptions{}); }, {x.to(type), w}, tolerance);
     for (const char* name : {"silu", "gelu_pytorch_tanh", "relu2"}) {
-      expect_same([&](const auto& in) { return gated_activation(in[0], find_activation(name)); }, {x.to(type)}, tolerance);
+      expect_same([&](const auto& in) { return gated_activation(in[0], find_activation(name)); }, {x.to(type)},
+                  tolerance);
     }
     for (const RopeStyle style : {RopeStyle::Half, RopeStyle::Interleaved}) {
       const auto frequencies = rope_frequencies({.partial_rotary_factor = 0.5}, 16, 64);
-      expect_same([&](const auto& in) {
-        return apply_rotary(in[0], rope_table(frequencies, at::arange(6, in[0].options().dtype(at::kLong)), at::kDouble), style);
-      }, {x.view({2, 6, 2, 16}).to(type)}, tolerance);
+      expect_same(
+          [&](const auto& in) {
+            return apply_rotary(
+                in[0], rope_table(frequencies, at::arange(6, in[0].options().dtype(at::kLong)), at::kDouble), style);
+          },
+          {x.view({2, 6, 2, 16}).to(type)}, tolerance);
     }
   }
 }
@@ -87,13 +92,16 @@ TEST_F(Cuda, AttentionOfEveryMechanism) {
     for (const MaskInfo& mask : masks(T)) {
       const bool is_flash = mechanism == std::string("flash");
       if (is_flash && (mask.padding_mask.defined() || mask.q_segment_ids.defined())) continue;
-      SCOPED_TRACE(testing::Message() << mechanism << ", window " << mask.sliding_window << ", causal " << mask.causal << ", padding "
-                                      << mask.padding_mask.defined() << ", segments " << mask.q_segment_ids.defined());
-      expect_same([&](const auto& in) {
-        AttentionOptions options{.mask = on(mask, in[0].device()), .blocksize_q = 16, .blocksize_k = 16};
-        options.mechanism = in[0].is_cuda() ? mechanism : "vanilla";
-        return attention(in[0], in[1], in[2], options).out;
-      }, {q.to(at::kBFloat16), k.to(at::kBFloat16), v.to(at::kBFloat16)}, kBf16);
+      SCOPED_TRACE(testing::Message() << mechanism << ", window " << mask.sliding_window << ", causal " << mask.causal
+                                      << ", padding " << mask.padding_mask.defined() << ", segments "
+                                      << mask.q_segment_ids.defined());
+      expect_same(
+          [&](const auto& in) {
+            AttentionOptions options{.mask = on(mask, in[0].device()), .blocksize_q = 16, .blocksize_k = 16};
+            options.mechanism = in[0].is_cuda() ? mechanism : "vanilla";
+            return attention(in[0], in[1], in[2], options).out;
+          },
+          {q.to(at::kBFloat16), k.to(at::kBFloat16), v.to(at::kBFloat16)}, kBf16);
     }
   }
 }
@@ -102,10 +110,19 @@ TEST_F(Cuda, AttentionInFloat64WithCapSinksAndDropout) {
   const Tensor q = at::randn({2, 20, 4, 8}, at::kDouble), k = at::randn({2, 20, 2, 8}, at::kDouble);
   const Tensor sinks = at::randn({4}, at::kDouble);
   for (const char* mechanism : {"vanilla", "blockwise", "auto"}) {
-    expect_same([&](const auto& in) {
-      return attention(in[0], in[1], in[1], {.mechanism = mechanism, .softcap = 2.0, .sinks = in[2], .dropout_p = 0.2,
-                                             .dropout_key = RandomKey(4), .blocksize_q = 8, .blocksize_k = 8}).out;
-    }, {q, k, sinks}, kExact);
+    expect_same(
+        [&](const auto& in) {
+          return attention(in[0], in[1], in[1],
+                           {.mechanism = mechanism,
+                            .softcap = 2.0,
+                            .sinks = in[2],
+                            .dropout_p = 0.2,
+                            .dropout_key = RandomKey(4),
+                            .blocksize_q = 8,
+                            .blocksize_k = 8})
+              .out;
+        },
+        {q, k, sinks}, kExact);
   }
 }
 
@@ -114,12 +131,14 @@ TEST_F(Cuda, DecodingWithACache) {
   for (const char* mechanism : {"sdpa", "flash", "cudnn", "blockwise", "auto"}) {
     SCOPED_TRACE(mechanism);
     for (const int64_t window : {0, 7}) {
-      expect_same([&](const auto& in) {
-        AttentionOptions options;
-        options.mask.sliding_window = window;
-        options.mechanism = in[0].is_cuda() ? mechanism : "vanilla";
-        return attention(in[0], in[1], in[1], options).out;
-      }, {q.to(at::kBFloat16), k.to(at::kBFloat16)}, kBf16);
+      expect_same(
+          [&](const auto& in) {
+            AttentionOptions options;
+            options.mask.sliding_window = window;
+            options.mechanism = in[0].is_cuda() ? mechanism : "vanilla";
+            return attention(in[0], in[1], in[1], options).out;
+          },
+          {q.to(at::kBFloat16), k.to(at::kBFloat16)}, kBf16);
     }
   }
 }
@@ -127,8 +146,9 @@ TEST_F(Cuda, DecodingWithACache) {
 TEST_F(Cuda, FlashRefusesFloat32) {
   const Tensor x = at::zeros({1, 2, 2, 8}, at::kCUDA);
   EXPECT_THAT([&] { attention(x, x, x, {.mechanism = "flash"}); },
-              ThrowsMessage<NotSupportedError>("[attention] \"flash\" computes in float16 or bfloat16 on CUDA; got float32. Set "
-                                               "`dtype`, or use \"sdpa\" or \"auto\"."));
+              ThrowsMessage<NotSupportedError>(
+                  "[attention] \"flash\" computes in float16 or bfloat16 on CUDA; got float32. Set "
+                  "`dtype`, or use \"sdpa\" or \"auto\"."));
 }
 
 TEST_F(Cuda, Losses) {
@@ -136,9 +156,15 @@ TEST_F(Cuda, Losses) {
                bias = at::randn({40}, at::kDouble), labels = at::randint(40, {50}, at::kLong);
   labels[3] = -100;
   for (const Reduction reduction : {Reduction::Mean, Reduction::None}) {
-    const CrossEntropyOptions options{.label_smoothing = 0.1, .z_loss = 0.01, .reduction = reduction, .logit_scale = 0.7,
-                                      .logit_softcap = 5.0, .chunk_size = 16};
-    const auto linear_loss = [&](const auto& in) { return linear_cross_entropy(in[0], in[1], in[2], labels.to(in[0].device()), options).loss; };
+    const CrossEntropyOptions options{.label_smoothing = 0.1,
+                                      .z_loss = 0.01,
+                                      .reduction = reduction,
+                                      .logit_scale = 0.7,
+                                      .logit_softcap = 5.0,
+                                      .chunk_size = 16};
+    const auto linear_loss = [&](const auto& in) {
+      return linear_cross_entropy(in[0], in[1], in[2], labels.to(in[0].device()), options).loss;
+    };
     expect_same(linear_loss, {hidden, weight, bias}, kExact);
     expect_same(linear_loss, {hidden.to(at::kBFloat16), weight.to(at::kBFloat16), bias.to(at::kBFloat16)}, kBf16);
     expect_same([&](const auto& in) { return cross_entropy(in[0], labels.to(in[0].device()), options).loss; },
@@ -151,14 +177,18 @@ TEST_F(Cuda, Losses) {
 }
 
 TEST_F(Cuda, Experts) {
-  const Tensor x = at::randn({30, 16}, at::kDouble), w = at::randn({4, 24, 16}, at::kDouble), b = at::randn({4, 24}, at::kDouble);
+  const Tensor x = at::randn({30, 16}, at::kDouble), w = at::randn({4, 24, 16}, at::kDouble),
+               b = at::randn({4, 24}, at::kDouble);
   const Tensor logits = at::randn({30, 4}, at::kDouble);
   for (const auto type : {at::kDouble, at::kBFloat16}) {
-    expect_same([&](const auto& in) {
-      const Routing routing = route(in[3].to(at::kDouble), {.top_k = 2});
-      const Dispatch dispatch = make_dispatch(routing.experts, 4);
-      return combine_rows(grouped_linear(dispatch_rows(in[0], dispatch), in[1], in[2], dispatch), routing.weights, dispatch);
-    }, {x.to(type), w.to(type), b.to(type), logits.to(type)}, type == at::kDouble ? kExact : Tolerance{0.05, 0.1});
+    expect_same(
+        [&](const auto& in) {
+          const Routing routing = route(in[3].to(at::kDouble), {.top_k = 2});
+          const Dispatch dispatch = make_dispatch(routing.experts, 4);
+          return combine_rows(grouped_linear(dispatch_rows(in[0], dispatch), in[1], in[2], dispatch), routing.weights,
+                              dispatch);
+        },
+        {x.to(type), w.to(type), b.to(type), logits.to(type)}, type == at::kDouble ? kExact : Tolerance{0.05, 0.1});
   }
 }
 
@@ -167,10 +197,15 @@ TEST_F(Cuda, CheckpointsAndDropout) {
   for (const char* policy : {"none", "nothing_saveable", "checkpoint_dots"}) {
     SCOPED_TRACE(policy);
     const auto gradient = [&](at::Device device) {
-      const Tensor weight = w.to(device).requires_grad_(), x = at::ones({4, 8}, at::kDouble).to(device).requires_grad_();
-      checkpoint([&](const TensorList& in) -> TensorList {
-        return {dropout(at::tanh(operations::linear(in[0], weight)), 0.4, RandomKey(2))};
-      }, {x}, CheckpointPolicy(policy))[0].sum().backward();
+      const Tensor weight = w.clone().to(device).requires_grad_(),
+                   x = at::ones({4, 8}, at::kDouble).to(device).requires_grad_();
+      checkpoint(
+          [&](const TensorList& in) -> TensorList {
+            return {dropout(at::tanh(operations::linear(in[0], weight)), 0.4, RandomKey(2))};
+          },
+          {x}, CheckpointPolicy(policy))[0]
+          .sum()
+          .backward();
       return at::cat({weight.grad(), x.grad()});
     };
     EXPECT_TRUE(is_close(gradient(at::kCUDA), gradient(at::kCPU), kExact));

@@ -50,8 +50,21 @@ TEST(Kernels, EveryHalfPrecisionNumberConvertsThereAndBack) {
     for (const Kernels* table : tables()) {
       SCOPED_TRACE(table->instruction_set);
       const Tensor y = at::empty_like(x);
-      const RotaryArgs args{x.const_data_ptr(), 65536, 128, 128, y.mutable_data_ptr(), 512, 1, 128,
-                            cos.const_data_ptr(), sin.const_data_ptr(), 0, 64, 64, false, false};
+      const RotaryArgs args{x.const_data_ptr(),
+                            65536,
+                            128,
+                            128,
+                            y.mutable_data_ptr(),
+                            512,
+                            1,
+                            128,
+                            cos.const_data_ptr(),
+                            sin.const_data_ptr(),
+                            0,
+                            64,
+                            64,
+                            false,
+                            false};
       (type == at::kHalf ? table->float16 : table->bfloat16).rotary(args, 0, 512);
       // Partners of NaN and infinity become NaN, as 0 * infinity is one.
       const Tensor want = x.to(at::kFloat), got = y.to(at::kFloat);
@@ -66,9 +79,10 @@ TEST(Kernels, RoundingToHalfPrecisionIsTorchs) {
   at::manual_seed(0);
   for (const auto type : {at::kBFloat16, at::kHalf}) {
     // Values over the whole range, among them subnormals, ties and overflows.
-    const Tensor wide = at::cat({at::randn({40000}) * at::pow(2.0, at::randint(-30, 20, {40000}).to(at::kFloat)),
-                                 at::tensor({65504.f, 65519.f, 65520.f, 1e30f, 5.9e-8f, 2.9e-8f, 0.f, 1.00048828125f,
-                                             std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()})});
+    const Tensor wide =
+        at::cat({at::randn({40000}) * at::pow(2.0, at::randint(-30, 20, {40000}).to(at::kFloat)),
+                 at::tensor({65504.f, 65519.f, 65520.f, 1e30f, 5.9e-8f, 2.9e-8f, 0.f, 1.00048828125f,
+                             std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()})});
     const int64_t n = wide.numel();
     // RMSNorm with eps so large that the scale is exactly a power of two rounds x * 2^-k.
     const Tensor x = at::ones({n}, type), factor = wide, rstd = at::empty({1}), y = at::empty({n}, type);
@@ -91,7 +105,8 @@ TEST(Kernels, InstructionSetsAgree) {
   for (const Kernels* table : tables()) {
     const Tensor work = logits.clone(), nll = at::empty({5}), lse = at::empty({5}), correct = at::empty({5}, at::kByte);
     table->acc32.cross_entropy(args, work.mutable_data_ptr(), labels.const_data_ptr<int64_t>(), scale.const_data_ptr(),
-                               nll.mutable_data_ptr(), lse.mutable_data_ptr(), correct.mutable_data_ptr<uint8_t>(), 0, 5);
+                               nll.mutable_data_ptr(), lse.mutable_data_ptr(), correct.mutable_data_ptr<uint8_t>(), 0,
+                               5);
     results.push_back({work, nll, lse, correct});
   }
   for (const auto& result : results) {

@@ -15,7 +15,8 @@ using testing::ThrowsMessage;
 
 TEST(Linear, EqualsTorchInsideAndOutsideACheckpoint) {
   at::manual_seed(0);
-  const std::vector<Tensor> in = {at::randn({2, 3, 4}, at::kDouble), at::randn({5, 4}, at::kDouble), at::randn({5}, at::kDouble)};
+  const std::vector<Tensor> in = {at::randn({2, 3, 4}, at::kDouble), at::randn({5, 4}, at::kDouble),
+                                  at::randn({5}, at::kDouble)};
   const auto theirs = [](const std::vector<Tensor>& x) { return at::linear(x[0], x[1], x[2]); };
   const auto ours = [](const std::vector<Tensor>& x) { return linear(x[0], x[1], x[2]); };
   const auto checkpointed = [](const std::vector<Tensor>& x) {
@@ -30,7 +31,8 @@ TEST(Linear, EqualsTorchInsideAndOutsideACheckpoint) {
 }
 
 TEST(Linear, CastsAMasterWeightWithoutHoldingTheCopy) {
-  const Tensor x = at::randn({8, 256}).to(at::kBFloat16), w = at::randn({256, 256}).requires_grad_(), b = at::randn({256});
+  const Tensor x = at::randn({8, 256}).to(at::kBFloat16), w = at::randn({256, 256}).requires_grad_(),
+               b = at::randn({256});
   Tensor y;
   const int64_t held = held_bytes([&] { y = linear(x, w, b); });
   EXPECT_LT(held, y.numel() * 2 + 1024);  // the result alone
@@ -41,8 +43,9 @@ TEST(Linear, CastsAMasterWeightWithoutHoldingTheCopy) {
 }
 
 TEST(Linear, RefusesWhatDoesNotFit) {
-  EXPECT_THAT([] { operations::linear(at::zeros({2, 3}), at::zeros({5, 4})); },
-              ThrowsMessage<ShapeError>("[linear] x's last dimension must be the weight's second; got [2, 3] and [5, 4]."));
+  EXPECT_THAT(
+      [] { operations::linear(at::zeros({2, 3}), at::zeros({5, 4})); },
+      ThrowsMessage<ShapeError>("[linear] x's last dimension must be the weight's second; got [2, 3] and [5, 4]."));
   EXPECT_THAT([] { operations::linear(at::zeros({2, 4}), at::zeros({5, 4}), at::zeros({4})); },
               ThrowsMessage<ShapeError>("[linear] bias must be [5]; got [4]."));
 }

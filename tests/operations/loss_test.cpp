@@ -29,8 +29,13 @@ Tensor by_hand(const Tensor& raw, const Tensor& labels, const CrossEntropyOption
 
 std::vector<CrossEntropyOptions> option_sets() {
   std::vector<CrossEntropyOptions> all = {
-      {}, {.label_smoothing = 0.1}, {.z_loss = 1e-2}, {.reduction = Reduction::Sum}, {.logit_scale = 0.25},
-      {.logit_softcap = 2.0}, {.ignore_index = 3},
+      {},
+      {.label_smoothing = 0.1},
+      {.z_loss = 1e-2},
+      {.reduction = Reduction::Sum},
+      {.logit_scale = 0.25},
+      {.logit_softcap = 2.0},
+      {.ignore_index = 3},
       {.label_smoothing = 0.2, .z_loss = 0.05, .logit_scale = 1.5, .logit_softcap = 3.0}};
   CrossEntropyOptions weighted{.z_loss = 1e-2};
   weighted.token_weights = at::linspace(0.1, 2.0, 10, at::kDouble).view({2, 5});
@@ -71,7 +76,9 @@ TEST(LinearCrossEntropy, EqualsTheDefinitionInValueAndGradient) {
                bias = at::randn({9}, at::kDouble);
   for (const CrossEntropyOptions& o : option_sets()) {
     const Tensor labels = some_labels(o.ignore_index);
-    const auto ours = [&](const std::vector<Tensor>& x) { return linear_cross_entropy(x[0], x[1], x[2], labels, o).loss; };
+    const auto ours = [&](const std::vector<Tensor>& x) {
+      return linear_cross_entropy(x[0], x[1], x[2], labels, o).loss;
+    };
     const auto theirs = [&](const std::vector<Tensor>& x) { return by_hand(at::linear(x[0], x[1], x[2]), labels, o); };
     EXPECT_TRUE(is_close(ours({hidden, weight, bias}), theirs({hidden, weight, bias}), {1e-12, 1e-12}));
     const auto got = gradients_of(ours, {hidden, weight, bias}), want = gradients_of(theirs, {hidden, weight, bias});
@@ -91,9 +98,12 @@ TEST(CrossEntropy, EqualsTorchInFloat32) {
 
 TEST(LinearCrossEntropy, EqualsTorchInFloat32) {
   at::manual_seed(0);
-  const Tensor hidden = at::randn({600, 32}), weight = at::randn({3000, 32}), labels = at::randint(3000, {600}, at::kLong);
+  const Tensor hidden = at::randn({600, 32}), weight = at::randn({3000, 32}),
+               labels = at::randint(3000, {600}, at::kLong);
   const auto ours = [&](const std::vector<Tensor>& x) { return linear_cross_entropy(x[0], x[1], {}, labels).loss; };
-  const auto theirs = [&](const std::vector<Tensor>& x) { return at::cross_entropy_loss(at::linear(x[0], x[1]), labels); };
+  const auto theirs = [&](const std::vector<Tensor>& x) {
+    return at::cross_entropy_loss(at::linear(x[0], x[1]), labels);
+  };
   EXPECT_TRUE(is_close(ours({hidden, weight}), theirs({hidden, weight}), {1e-6, 0}));
   const auto got = gradients_of(ours, {hidden, weight});
   const auto want = gradients_of(theirs, {hidden.to(at::kDouble), weight.to(at::kDouble)});
@@ -199,9 +209,10 @@ TEST(CrossEntropy, WorksWithoutGradients) {
 
 TEST(CrossEntropy, RefusesWhatDoesNotFit) {
   const Tensor logits = at::zeros({2, 5, 9});
-  EXPECT_THAT([&] { cross_entropy(logits, at::zeros({2, 4}, at::kLong)); },
-              ThrowsMessage<ShapeError>("[cross_entropy] labels must have the shape of the input without its last dimension; "
-                                        "got [2, 4] and [2, 5, 9]."));
+  EXPECT_THAT(
+      [&] { cross_entropy(logits, at::zeros({2, 4}, at::kLong)); },
+      ThrowsMessage<ShapeError>("[cross_entropy] labels must have the shape of the input without its last dimension; "
+                                "got [2, 4] and [2, 5, 9]."));
   EXPECT_THAT([&] { cross_entropy(logits, at::full({2, 5}, 9, at::kLong)); },
               ThrowsMessage<ShapeError>("[cross_entropy] a label must be in [0, 9) or ignore_index -100; got 9."));
   EXPECT_THAT([&] { cross_entropy(logits, at::full({2, 5}, -1, at::kLong)); },
@@ -211,9 +222,11 @@ TEST(CrossEntropy, RefusesWhatDoesNotFit) {
   EXPECT_THAT([&] { cross_entropy(logits, at::zeros({2, 5}, at::kLong), {.label_smoothing = 1.0}); },
               ThrowsMessage<ConfigError>("[cross_entropy] label_smoothing must be in [0, 1); got 1."));
   EXPECT_THAT([&] { linear_cross_entropy(at::zeros({5, 4}), at::zeros({9, 3}), {}, at::zeros({5}, at::kLong)); },
-              ThrowsMessage<ShapeError>("[linear_cross_entropy] weight must be [vocabulary, 4] for hidden [5, 4]; got [9, 3]."));
-  EXPECT_THAT([&] { linear_cross_entropy(at::zeros({5, 4}), at::zeros({9, 4}), at::zeros({8}), at::zeros({5}, at::kLong)); },
-              ThrowsMessage<ShapeError>("[linear_cross_entropy] bias must be [9]; got [8]."));
+              ThrowsMessage<ShapeError>(
+                  "[linear_cross_entropy] weight must be [vocabulary, 4] for hidden [5, 4]; got [9, 3]."));
+  EXPECT_THAT(
+      [&] { linear_cross_entropy(at::zeros({5, 4}), at::zeros({9, 4}), at::zeros({8}), at::zeros({5}, at::kLong)); },
+      ThrowsMessage<ShapeError>("[linear_cross_entropy] bias must be [9]; got [8]."));
 }
 
 TEST(ShiftLabels, AsksForTheNextTokenWithinASegment) {

@@ -15,7 +15,8 @@ constexpr int64_t kBatch = 2;
 
 // The rules once more, one pair at a time.
 bool sees(const MaskInfo& m, int64_t queries, int64_t keys, int64_t b, int64_t q, int64_t k) {
-  const int64_t slot = m.q_positions.defined() ? m.q_positions[b][q].item<int64_t>() : m.q_offset.value_or(keys - queries) + q;
+  const int64_t slot =
+      m.q_positions.defined() ? m.q_positions[b][q].item<int64_t>() : m.q_offset.value_or(keys - queries) + q;
   if (m.causal && k > slot) return false;
   if (m.sliding_window > 0 && (k <= slot - m.sliding_window || k >= slot + m.sliding_window)) return false;
   if (m.padding_mask.defined() && m.padding_mask[b][k].item<int64_t>() == 0) return false;
@@ -142,6 +143,16 @@ TEST(MaskInfo, KeyRangesAreTight) {
   EXPECT_EQ(range.end, 6);
 }
 
+TEST(MaskInfo, KnowsWhichQueriesSeeNothing) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    const Tensor want = by_hand(c.mask, c.queries, c.keys).any(-1, true).logical_not();
+    const Tensor blind = c.mask.blind_queries(c.queries, c.keys, at::kCPU);
+    EXPECT_TRUE(at::equal(blind.defined() ? blind.expand_as(want) : at::zeros_like(want), want));
+  }
+  EXPECT_FALSE(MaskInfo().blind_queries(4, 4, at::kCPU).defined());
+}
+
 TEST(MaskInfo, FastPathsAreRightAboutTheMatrix) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
@@ -223,14 +234,16 @@ TEST(MaskInfo, RefusesTensorsThatDoNotFit) {
               ThrowsMessage<ShapeError>("[MaskInfo] kv_segment_ids need q_segment_ids; got none."));
   mask = {};
   mask.q_segment_ids = at::zeros({2, 1}, at::kLong);
-  EXPECT_THAT([&] { mask.validate(2, 1, 4); },
-              ThrowsMessage<ShapeError>("[MaskInfo] q_segment_ids alone serve as many keys as queries; got 1 queries and 4 "
-                                        "keys. Set kv_segment_ids."));
+  EXPECT_THAT(
+      [&] { mask.validate(2, 1, 4); },
+      ThrowsMessage<ShapeError>("[MaskInfo] q_segment_ids alone serve as many keys as queries; got 1 queries and 4 "
+                                "keys. Set kv_segment_ids."));
   mask = {};
   mask.explicit_mask = at::ones({2, 4, 4}, at::kBool);
-  EXPECT_THAT([&] { mask.validate(2, 4, 4); },
-              ThrowsMessage<ShapeError>("[MaskInfo] explicit_mask must be bool and broadcast to [2, heads, 4, 4]; got bool "
-                                        "[2, 4, 4]."));
+  EXPECT_THAT(
+      [&] { mask.validate(2, 4, 4); },
+      ThrowsMessage<ShapeError>("[MaskInfo] explicit_mask must be bool and broadcast to [2, heads, 4, 4]; got bool "
+                                "[2, 4, 4]."));
 }
 
 }  // namespace

@@ -20,8 +20,9 @@ TEST(Route, TakesTheBestAndRenormalizes) {
   EXPECT_TRUE(is_close(routing.weights, at::softmax(at::tensor({3.0, 2.0}, at::kDouble), 0).view({1, 2}), {1e-12, 0}));
   EXPECT_TRUE(is_close(route(logits, {.top_k = 2, .renormalize = false}).weights,
                        at::softmax(logits, -1).gather(1, routing.experts), {1e-12, 0}));
-  EXPECT_TRUE(is_close(route(logits, {.top_k = 1, .scoring = RouterScoring::Sigmoid, .renormalize = false, .scale = 2.5}).weights,
-                       2.5 * at::sigmoid(logits.narrow(1, 1, 1)), {1e-12, 0}));
+  EXPECT_TRUE(is_close(
+      route(logits, {.top_k = 1, .scoring = RouterScoring::Sigmoid, .renormalize = false, .scale = 2.5}).weights,
+      2.5 * at::sigmoid(logits.narrow(1, 1, 1)), {1e-12, 0}));
 }
 
 TEST(Route, ABiasChangesTheChoiceAndNotTheWeights) {
@@ -129,7 +130,8 @@ TEST(GroupedExperts, EqualTokensOneByOneInValueAndGradient) {
   EXPECT_TRUE(is_close(e.grouped(e.inputs()), e.one_by_one(e.inputs()), {1e-12, 1e-12}));
   const auto got = gradients_of([&](const auto& in) { return e.grouped(in); }, e.inputs());
   const auto want = gradients_of([&](const auto& in) { return e.one_by_one(in); }, e.inputs());
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(is_close(got[i], want[i], {1e-11, 1e-12})) << "gradient " << i;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_TRUE(is_close(got[i], want[i], {1e-11, 1e-12})) << "gradient " << i;
 }
 
 TEST(GroupedExperts, GradientsMatchDifferences) {
@@ -150,8 +152,8 @@ TEST(GroupedExperts, TakeHalfPrecisionWithMasterWeights) {
   at::manual_seed(0);
   const Experts e;
   const auto f = [&](const auto& in) { return e.grouped(in); };
-  const std::vector<Tensor> half = {e.x.to(at::kBFloat16), e.w1.to(at::kFloat), e.b1.to(at::kFloat), e.w2.to(at::kFloat),
-                                    e.weights.to(at::kFloat)};
+  const std::vector<Tensor> half = {e.x.to(at::kBFloat16), e.w1.to(at::kFloat), e.b1.to(at::kFloat),
+                                    e.w2.to(at::kFloat), e.weights.to(at::kFloat)};
   EXPECT_EQ(f(half).scalar_type(), at::kBFloat16);
   EXPECT_TRUE(is_close(f(half), f(e.inputs()), {0.05, 0.1}));
   const auto grads = gradients_of(f, half);
@@ -169,9 +171,11 @@ TEST(GroupedExperts, RefuseWhatDoesNotFit) {
   EXPECT_THAT([&] { dispatch_rows(at::zeros({4, 5}), dispatch); },
               ThrowsMessage<ShapeError>("[dispatch_rows] x must be [3, features]; got [4, 5]."));
   EXPECT_THAT([&] { grouped_linear(at::zeros({6, 5}), at::zeros({3, 2, 5}), {}, dispatch); },
-              ThrowsMessage<ShapeError>("[grouped_linear] x must be [6, in] and weight [4, out, in]; got [6, 5] and [3, 2, 5]."));
+              ThrowsMessage<ShapeError>(
+                  "[grouped_linear] x must be [6, in] and weight [4, out, in]; got [6, 5] and [3, 2, 5]."));
   EXPECT_THAT([&] { combine_rows(at::zeros({6, 5}), at::zeros({2, 3}), dispatch); },
-              ThrowsMessage<ShapeError>("[combine_rows] rows must be [6, features] and weights [tokens, 2]; got [6, 5] and [2, 3]."));
+              ThrowsMessage<ShapeError>(
+                  "[combine_rows] rows must be [6, features] and weights [tokens, 2]; got [6, 5] and [2, 3]."));
   EXPECT_THAT([&] { make_dispatch(at::zeros({3, 2}, at::kLong) + 4, 4); },
               ThrowsMessage<ShapeError>("[make_dispatch] an expert must be in [0, 4); got 4."));
 }

@@ -28,7 +28,8 @@ TEST(RmsNorm, EqualsTheReference) {
     for (const int64_t width : {1, 7, 64, 515, 2048}) {
       const Tensor x = at::randn({3, 2, width}, at::kDouble), w = at::randn({width}, at::kDouble);
       EXPECT_TRUE(is_close(rms_norm(x, w, options), by_hand(x, w, options), {1e-13, 1e-13}));
-      EXPECT_TRUE(is_close(rms_norm(x.to(at::kFloat), w.to(at::kFloat), options), by_hand(x, w, options), {2e-6, 1e-6}));
+      EXPECT_TRUE(
+          is_close(rms_norm(x.to(at::kFloat), w.to(at::kFloat), options), by_hand(x, w, options), {2e-6, 1e-6}));
     }
   }
 }
@@ -55,7 +56,8 @@ TEST(RmsNorm, GradientsMatchDifferences) {
     EXPECT_TRUE(gradients_match_differences(
         [&](const std::vector<Tensor>& in) { return rms_norm(in[0], in[1], options); }, {x, w}));
   }
-  EXPECT_TRUE(gradients_match_differences([&](const std::vector<Tensor>& in) { return operations::rms_norm(in[0], Tensor()); }, {x}));
+  EXPECT_TRUE(gradients_match_differences(
+      [&](const std::vector<Tensor>& in) { return operations::rms_norm(in[0], Tensor()); }, {x}));
 }
 
 TEST(RmsNorm, GradientsInHalfPrecisionAreRoundedOnes) {
@@ -96,14 +98,15 @@ TEST(RmsNorm, TakesTransposedAndEmptyInputs) {
 TEST(RmsNorm, RefusesASecondDerivative) {
   const Tensor x = at::randn({2, 4}).requires_grad_();
   const Tensor y = rms_norm(x, at::ones({4})).sum();
-  EXPECT_THAT([&] { torch::autograd::grad({y}, {x}, {}, std::nullopt, /*create_graph=*/true); },
-              ThrowsMessage<NotSupportedError>(
-                  "[rms_norm] has no second derivative. Call backward without create_graph."));
+  EXPECT_THAT(
+      [&] { torch::autograd::grad({y}, {x}, {}, std::nullopt, /*create_graph=*/true); },
+      ThrowsMessage<NotSupportedError>("[rms_norm] has no second derivative. Call backward without create_graph."));
 }
 
 TEST(RmsNorm, RefusesAWeightOfAnotherWidth) {
-  EXPECT_THAT([] { rms_norm(at::zeros({2, 4}), at::ones({3})); },
-              ThrowsMessage<ShapeError>("[rms_norm] weight and bias must have the 4 elements of x's last dimension; got 3."));
+  EXPECT_THAT(
+      [] { rms_norm(at::zeros({2, 4}), at::ones({3})); },
+      ThrowsMessage<ShapeError>("[rms_norm] weight and bias must have the 4 elements of x's last dimension; got 3."));
 }
 
 TEST(LayerNorm, EqualsTorchAndCastsItsParameters) {
@@ -112,8 +115,9 @@ TEST(LayerNorm, EqualsTorchAndCastsItsParameters) {
   EXPECT_TRUE(at::equal(layer_norm(x, w, b, 1e-5), at::layer_norm(x, {8}, w, b, 1e-5)));
   EXPECT_TRUE(at::equal(layer_norm(x, w, {}, 1e-5), at::layer_norm(x, {8}, w, {}, 1e-5)));
   EXPECT_EQ(layer_norm(x.to(at::kBFloat16), w, b).scalar_type(), at::kBFloat16);
-  EXPECT_THAT([&] { layer_norm(x, w, at::ones({3})); },
-              ThrowsMessage<ShapeError>("[layer_norm] weight and bias must have the 8 elements of x's last dimension; got 3."));
+  EXPECT_THAT(
+      [&] { layer_norm(x, w, at::ones({3})); },
+      ThrowsMessage<ShapeError>("[layer_norm] weight and bias must have the 8 elements of x's last dimension; got 3."));
 }
 
 }  // namespace

@@ -38,8 +38,10 @@ struct Case {
     if (!parameters.short_factor.empty()) json["short_factor"] = parameters.short_factor;
     if (!parameters.long_factor.empty()) json["long_factor"] = parameters.long_factor;
     if (!parameters.truncate) json["truncate"] = false;
-    Json out = Json::object({{"rope_parameters", json}, {"head_dim", head_dim},
-                             {"max_position_embeddings", max_position_embeddings}, {"seq_len", nullptr}});
+    Json out = Json::object({{"rope_parameters", json},
+                             {"head_dim", head_dim},
+                             {"max_position_embeddings", max_position_embeddings},
+                             {"seq_len", nullptr}});
     if (seq_len) out["seq_len"] = *seq_len;
     return out;
   }
@@ -83,8 +85,12 @@ std::vector<Case> cases() {
   }
   {
     Case& c = add("llama3");
-    c.parameters = {.rope_type = "llama3", .rope_theta = 500000.0, .factor = 8.0, .original_max_position_embeddings = 8192,
-                    .low_freq_factor = 1.0, .high_freq_factor = 4.0};
+    c.parameters = {.rope_type = "llama3",
+                    .rope_theta = 500000.0,
+                    .factor = 8.0,
+                    .original_max_position_embeddings = 8192,
+                    .low_freq_factor = 1.0,
+                    .high_freq_factor = 4.0};
     c.head_dim = 64;
     c.max_position_embeddings = 131072;
   }
@@ -139,21 +145,26 @@ TEST(RopeFrequencies, DependOnTheLengthForTwoTypes) {
 TEST(RopeFrequencies, NameTheKeyThatIsMissingOrWrong) {
   const auto make = [](RopeParameters p) { return [=] { rope_frequencies(p, 16, 256); }; };
   EXPECT_THAT(make({.rope_type = "lama3"}),
-              ThrowsMessage<ConfigError>("[rope_parameters] unknown rope_type \"lama3\"; known: default, linear, dynamic, yarn, "
-                                         "llama3, longrope. Did you mean \"llama3\"?"));
+              ThrowsMessage<ConfigError>(
+                  "[rope_parameters] unknown rope_type \"lama3\"; known: default, linear, dynamic, yarn, "
+                  "llama3, longrope. Did you mean \"llama3\"?"));
   EXPECT_THAT(make({.rope_type = "linear"}),
               ThrowsMessage<ConfigError>("[rope_parameters] rope_type \"linear\" needs `factor`; got none."));
   EXPECT_THAT(make({.rope_type = "llama3", .factor = 8.0}),
               ThrowsMessage<ConfigError>("[rope_parameters] rope_type \"llama3\" needs `low_freq_factor`; got none."));
-  EXPECT_THAT(make({.rope_type = "llama3", .factor = 8.0, .low_freq_factor = 2.0, .high_freq_factor = 2.0}),
-              ThrowsMessage<ConfigError>("[rope_parameters] high_freq_factor must differ from low_freq_factor; both are 2."));
-  EXPECT_THAT(make({.rope_type = "longrope", .short_factor = {1.0, 2.0}}),
-              ThrowsMessage<ConfigError>("[rope_parameters] `short_factor` must have 8 numbers, one for each pair of rotated "
-                                         "dimensions; got 2."));
-  EXPECT_THAT(make({.partial_rotary_factor = 0.2}),
-              ThrowsMessage<ConfigError>("[rope_parameters] head_dim * partial_rotary_factor must be an even number in (0, "
-                                         "head_dim]; got 16 * 0.2."));
-  EXPECT_THAT(make({.rope_theta = 0.0}), ThrowsMessage<ConfigError>("[rope_parameters] rope_theta must be positive; got 0."));
+  EXPECT_THAT(
+      make({.rope_type = "llama3", .factor = 8.0, .low_freq_factor = 2.0, .high_freq_factor = 2.0}),
+      ThrowsMessage<ConfigError>("[rope_parameters] high_freq_factor must differ from low_freq_factor; both are 2."));
+  EXPECT_THAT(
+      make({.rope_type = "longrope", .short_factor = {1.0, 2.0}}),
+      ThrowsMessage<ConfigError>("[rope_parameters] `short_factor` must have 8 numbers, one for each pair of rotated "
+                                 "dimensions; got 2."));
+  EXPECT_THAT(
+      make({.partial_rotary_factor = 0.2}),
+      ThrowsMessage<ConfigError>("[rope_parameters] head_dim * partial_rotary_factor must be an even number in (0, "
+                                 "head_dim]; got 16 * 0.2."));
+  EXPECT_THAT(make({.rope_theta = 0.0}),
+              ThrowsMessage<ConfigError>("[rope_parameters] rope_theta must be positive; got 0."));
   EXPECT_THAT(make({.rope_type = "linear", .factor = -1.0}),
               ThrowsMessage<ConfigError>("[rope_parameters] factor must be positive; got -1."));
 }
@@ -162,7 +173,9 @@ TEST(RopeFrequencies, NameTheKeyThatIsMissingOrWrong) {
 Tensor by_hand(const Tensor& x, const RopeTable& table, RopeStyle style) {
   const int64_t rotated = 2 * table.cos.size(-1);
   const auto spread = [&](const Tensor& t) {
-    return (style == RopeStyle::Half ? at::cat({t, t}, -1) : t.repeat_interleave(2, -1)).unsqueeze(2).to(x.scalar_type());
+    return (style == RopeStyle::Half ? at::cat({t, t}, -1) : t.repeat_interleave(2, -1))
+        .unsqueeze(2)
+        .to(x.scalar_type());
   };
   const Tensor part = x.narrow(-1, 0, rotated);
   Tensor turned;
@@ -172,7 +185,8 @@ Tensor by_hand(const Tensor& x, const RopeTable& table, RopeStyle style) {
   } else {
     turned = at::stack({-part.slice(-1, 1, rotated, 2), part.slice(-1, 0, rotated, 2)}, -1).flatten(-2);
   }
-  return at::cat({part * spread(table.cos) + turned * spread(table.sin), x.narrow(-1, rotated, x.size(-1) - rotated)}, -1);
+  return at::cat({part * spread(table.cos) + turned * spread(table.sin), x.narrow(-1, rotated, x.size(-1) - rotated)},
+                 -1);
 }
 
 RopeTable table_for(const Tensor& positions, int64_t head_dim, double share = 1.0, at::ScalarType type = at::kDouble) {
@@ -198,8 +212,9 @@ TEST(ApplyRotary, TurnsHeadsAsTheReferenceDoes) {
 TEST(ApplyRotary, GradientsMatchDifferences) {
   const RopeTable table = table_for(at::arange(3), 8, 0.5);
   for (const RopeStyle style : {RopeStyle::Half, RopeStyle::Interleaved}) {
-    EXPECT_TRUE(gradients_match_differences(
-        [&](const std::vector<Tensor>& x) { return apply_rotary(x[0], table, style); }, {at::randn({2, 3, 2, 8}, at::kDouble)}));
+    EXPECT_TRUE(
+        gradients_match_differences([&](const std::vector<Tensor>& x) { return apply_rotary(x[0], table, style); },
+                                    {at::randn({2, 3, 2, 8}, at::kDouble)}));
   }
 }
 
@@ -219,7 +234,8 @@ TEST(ApplyRotary, RoundsOnceInHalfPrecision) {
   for (const auto type : {at::kBFloat16, at::kHalf}) {
     const RopeTable table = table_for(at::arange(40), 64, 1.0, at::kFloat);
     const Tensor x = at::randn({1, 40, 3, 64}).to(type);
-    const Tensor exact = by_hand(x.to(at::kDouble), {table.cos.to(at::kDouble), table.sin.to(at::kDouble)}, RopeStyle::Half);
+    const Tensor exact =
+        by_hand(x.to(at::kDouble), {table.cos.to(at::kDouble), table.sin.to(at::kDouble)}, RopeStyle::Half);
     const Tensor out = apply_rotary(x, table);
     EXPECT_EQ(out.scalar_type(), type);
     EXPECT_TRUE(is_close(out, exact, {type == at::kHalf ? 6e-4 : 4e-3, 1e-5}));

@@ -21,7 +21,8 @@ struct Tolerance {
 };
 
 // For EXPECT_TRUE. The message says where the largest difference is.
-inline testing::AssertionResult is_close(const at::Tensor& actual, const at::Tensor& expected, Tolerance tolerance = {}) {
+inline testing::AssertionResult is_close(const at::Tensor& actual, const at::Tensor& expected,
+                                         Tolerance tolerance = {}) {
   if (!actual.defined() || !expected.defined()) {
     if (actual.defined() == expected.defined()) return testing::AssertionSuccess();
     return testing::AssertionFailure() << "one of the tensors is undefined";
@@ -47,13 +48,16 @@ inline std::vector<at::Tensor> gradients_of(const Differentiable& f, const std::
   std::vector<at::Tensor> leaves;
   for (const at::Tensor& input : inputs) leaves.push_back(input.detach().clone().requires_grad_());
   const at::Tensor out = f(leaves);
-  const at::Tensor weights = at::sin(at::arange(out.numel(), at::TensorOptions().dtype(at::kDouble).device(out.device())) + 1)
-                                 .view(out.sizes()).to(out.scalar_type());
+  const at::Tensor weights =
+      at::sin(at::arange(out.numel(), at::TensorOptions().dtype(at::kDouble).device(out.device())) + 1)
+          .view(out.sizes())
+          .to(out.scalar_type());
   return torch::autograd::grad({out}, leaves, {weights}, std::nullopt, false, /*allow_unused=*/true);
 }
 
 // f's gradients equal central differences. Inputs are float64 and small.
-inline testing::AssertionResult gradients_match_differences(const Differentiable& f, const std::vector<at::Tensor>& inputs,
+inline testing::AssertionResult gradients_match_differences(const Differentiable& f,
+                                                            const std::vector<at::Tensor>& inputs,
                                                             Tolerance tolerance = {1e-6, 1e-7}) {
   const auto analytic = gradients_of(f, inputs);
   const auto value = [&](const std::vector<at::Tensor>& at_inputs) {

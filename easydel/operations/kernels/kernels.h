@@ -4,8 +4,8 @@
 #include <cstdint>
 
 // "acc" is the type that is computed in: double for float64 elements, float for all others. Pointers to elements are
-// void, so that one table serves all element types. Strides count elements; the last dimension is dense. Every kernel works
-// on rows [begin, end), to be called from a parallel loop.
+// void, so that one table serves all element types. Strides count elements; the last dimension is dense. Every kernel
+// works on rows [begin, end), to be called from a parallel loop.
 namespace easydel::operations::kernels {
 
 struct RmsNormArgs {
@@ -69,14 +69,14 @@ struct ElementKernels {
 // Only for the types that are computed in.
 struct AccKernels {
   // logits [rows, vocabulary] become their own gradient times row_scale (null: they are left as scratch). Writes each
-  // row's negative log likelihood (smoothed, without z-loss), log-sum-exp and whether the label came first. Ignored rows
-  // give zeros.
+  // row's negative log likelihood (smoothed, without z-loss), log-sum-exp and whether the label came first. Ignored
+  // rows give zeros.
   void (*cross_entropy)(const CrossEntropyArgs&, void* logits, const int64_t* labels, const void* row_scale, void* nll,
                         void* lse, uint8_t* correct, int64_t begin, int64_t end);
 
-  // One step of the online softmax on a row: raw scores in [low, high) become exp(score - max), all else zero. `visible`
-  // (bytes) and `bias` may be null. maximum and sum are updated; the return value is what earlier results of this row
-  // have to be multiplied by.
+  // One step of the online softmax on a row: raw scores in [low, high) become exp(score - max), all else zero.
+  // `visible` (bytes) and `bias` may be null. maximum and sum are updated; the return value is what earlier results of
+  // this row have to be multiplied by.
   double (*softmax_step)(const ScoreArgs&, void* row, int64_t low, int64_t high, const uint8_t* visible,
                          const void* bias, void* maximum, void* sum);
   // Raw scores become probabilities p = exp(score - lse), and d_row, the gradient of p, that of the raw scores:

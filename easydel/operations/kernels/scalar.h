@@ -109,8 +109,10 @@ inline void store(f16* to, const float* from, int64_t count) {
 template <class T>
 inline acc_t<T> rounded(acc_t<T> value) {
   if constexpr (sizeof(T) == 2) {
-    if constexpr (__is_same(T, bf16)) return to_float(to_bf16(value));
-    else return to_float(to_f16(value));
+    if constexpr (__is_same(T, bf16))
+      return to_float(to_bf16(value));
+    else
+      return to_float(to_f16(value));
   } else {
     return value;
   }

@@ -78,11 +78,11 @@ inline void clear_outside(A* row, int64_t low, int64_t high, int64_t columns) {
   for (int64_t i = high; i < columns; ++i) row[i] = A(0);
 }
 
-// Raw scores become scores where more than the scale is asked for; hidden ones become -inf. With d_row, the slope of the
-// soft cap is multiplied into it.
+// Raw scores become scores where more than the scale is asked for; hidden ones become -inf. With d_row, the slope of
+// the soft cap is multiplied into it.
 template <class A>
-inline void finish_scores(const ScoreArgs& args, A* row, int64_t low, int64_t high, const uint8_t* visible, const A* bias,
-                          A* d_row) {
+inline void finish_scores(const ScoreArgs& args, A* row, int64_t low, int64_t high, const uint8_t* visible,
+                          const A* bias, A* d_row) {
   const A scale = A(args.scale), cap = A(args.softcap);
   if (cap == A(0)) {
 #pragma omp simd
