@@ -30,7 +30,7 @@ std::string file_name(const TensorSource& file) { return std::filesystem::path(f
 
 int64_t count_elements(const TensorSource& checkpoint) {
   int64_t total = 0;
-  for (const TensorInfo& info : checkpoint.infos()) total += info.numel();
+  for (const TensorInfo& info : checkpoint.infos()) total += info.tied_to.empty() ? info.numel() : 0;
   return total;
 }
 
@@ -42,6 +42,7 @@ Json report(const Checkpoint& checkpoint) {
                                     {"shape", info.shape},
                                     {"bytes", info.nbytes},
                                     {"file", file_name(checkpoint.file_of(info))}}));
+    if (!info.tied_to.empty()) tensors.as_array().back()["tied_to"] = info.tied_to;
   }
   return Json::object({{"path", checkpoint.where()},
                        {"tensors", std::move(tensors)},
@@ -57,9 +58,11 @@ void print_report(const Checkpoint& checkpoint) {
   if (many) rows[0].push_back("file");
   std::map<std::string, int64_t> by_dtype;
   for (const TensorInfo& info : checkpoint.infos()) {
-    rows.push_back({printable(info.name), info.stored_as, Json(info.shape).dump(), group_digits(info.nbytes)});
+    const bool tied = !info.tied_to.empty();
+    rows.push_back({printable(info.name), info.stored_as, Json(info.shape).dump(),
+                    tied ? "as " + printable(info.tied_to) : group_digits(info.nbytes)});
     if (many) rows.back().push_back(printable(file_name(checkpoint.file_of(info))));
-    by_dtype[info.stored_as] += info.nbytes;
+    if (!tied) by_dtype[info.stored_as] += info.nbytes;
   }
   print_table(rows);
   std::string parts;

@@ -71,9 +71,15 @@ std::vector<fs::path> convert_checkpoint(const fs::path& source, const fs::path&
   require<ConfigError>(!fs::equivalent(source, destination, missing),
                        "[convert] source and destination must differ; both are ", source.string(), ".");
   const auto checkpoint = Checkpoint::open(source);
-  std::vector<TensorInfo> infos = checkpoint->infos();
-  for (TensorInfo& info : infos) {
+  std::vector<TensorInfo> infos;
+  SafetensorsMetadata ties;
+  for (TensorInfo info : checkpoint->infos()) {
+    if (!info.tied_to.empty() && checkpoint->contains(info.tied_to)) {
+      ties.emplace(info.name, info.tied_to);
+      continue;
+    }
     if (options.dtype && is_weight_type(info.dtype)) info.dtype = *options.dtype;
+    infos.push_back(std::move(info));
   }
   Progress progress("converting", {.total = checkpoint->nbytes(), .unit = "B", .enabled = options.show_progress});
   const TensorProducer produce = [&](const TensorInfo& info) {
@@ -82,11 +88,12 @@ std::vector<fs::path> convert_checkpoint(const fs::path& source, const fs::path&
     return tensor;
   };
   if (destination.extension() == ".safetensors") {
-    save_safetensors(destination, std::move(infos), produce);
+    ties.insert(kTorchMetadata.begin(), kTorchMetadata.end());
+    save_safetensors(destination, std::move(infos), produce, ties);
     return {destination};
   }
-  const auto paths =
-      save_checkpoint(destination, std::move(infos), produce, {.max_shard_size = options.max_shard_size});
+  const auto paths = save_checkpoint(destination, std::move(infos), produce,
+                                     {.max_shard_size = options.max_shard_size, .metadata = std::move(ties)});
   if (fs::is_directory(source)) copy_companions(source, destination, options.dtype);
   return paths;
 }

@@ -19,8 +19,8 @@ struct ConvertOptions {
 };
 
 // `source` is what Checkpoint::open takes. `destination` is a directory, or a file when it ends in .safetensors. From a
-// directory into a directory, config and tokenizer files come along, and config.json gets the new dtype. Returns the
-// paths of the weights.
+// directory into a directory, config and tokenizer files come along, and config.json gets the new dtype. Tied tensors
+// are written once. Returns the paths of the weights.
 //
 // Throws ConfigError on a dtype that is none of the four above or when both paths are one; else as Checkpoint::open and
 // save_checkpoint do.

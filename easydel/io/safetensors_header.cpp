@@ -9,6 +9,8 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/json.h"
+#include "easydel/io/lfs_pointer.h"
+#include "easydel/io/quoted.h"
 #include "easydel/io/safetensors_dtype.h"
 
 namespace easydel {
@@ -16,22 +18,6 @@ namespace {
 
 constexpr std::size_t kPrefix = 8;  // the header's length, little-endian
 constexpr std::string_view kMetadataKey = "__metadata__";
-
-// A name in a message: the file chose it, so it is escaped and cut. Both only when the message is written.
-struct Quoted {
-  std::string_view name;
-};
-
-std::ostream& operator<<(std::ostream& out, const Quoted& quoted) {
-  constexpr std::size_t kShown = 100;
-  const std::string_view name = quoted.name;
-  if (name.size() <= kShown) return out << Json(name).dump();
-  std::size_t end = kShown;
-  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;
-  return out << Json(name.substr(0, end)).dump() << "…";
-}
-
-Quoted quoted(std::string_view name) { return {name}; }
 
 // What stands at a place in the header, for messages.
 struct Found {
@@ -291,8 +277,7 @@ void check_cover(const std::vector<TensorInfo>& tensors, int64_t data_size, cons
 
 SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, const std::string& where) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
-  require<FormatError>(!text.starts_with("version https://git-lfs"), "[", where,
-                       "] is a Git LFS pointer, not the file itself. Run `git lfs pull` where it came from.");
+  refuse_lfs_pointer(file, where);
   require<FormatError>(text.size() >= kPrefix, "[", where,
                        "] a safetensors file begins with the 8 bytes of its header's length; got ", text.size(),
                        " bytes in all.");

@@ -16,6 +16,7 @@ struct TensorInfo {
   std::vector<int64_t> shape;  // empty for a scalar
   int64_t offset = 0;          // of the first byte, in its file
   int64_t nbytes = 0;          // as stored, not as handed out
+  std::string tied_to;         // the tensor before it in its file that has the very same elements; mostly none
 
   int64_t numel() const {
     int64_t product = 1;

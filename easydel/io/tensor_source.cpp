@@ -31,7 +31,7 @@ std::vector<std::string> TensorSource::names() const {
 
 int64_t TensorSource::nbytes() const {
   int64_t total = 0;
-  for (const TensorInfo& info : infos_) total += info.nbytes;
+  for (const TensorInfo& info : infos_) total += info.tied_to.empty() ? info.nbytes : 0;
   return total;
 }
 

@@ -23,7 +23,7 @@ class TensorSource {
   const std::string& where() const { return where_; }              // named in errors: the path
   const std::vector<TensorInfo>& infos() const { return infos_; }  // in the order of the data
   std::vector<std::string> names() const;
-  int64_t nbytes() const;  // of all tensors, as stored
+  int64_t nbytes() const;  // of all tensors, as stored; those that are tied count once
   bool contains(std::string_view name) const { return find(name) != nullptr; }
   const TensorInfo* find(std::string_view name) const;  // null when absent
   const TensorInfo& info(std::string_view name) const;  // FormatError when absent, with the nearest name

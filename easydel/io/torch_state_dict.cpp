@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
+#include <tuple>
 
 #include "easydel/core/error.h"
 #include "easydel/io/quoted.h"
@@ -239,11 +241,25 @@ class StateDictReader {
   std::string_view name_;
 };
 
+void find_ties(std::vector<TorchTensor>& tensors) {
+  using Elements = std::tuple<std::size_t, int64_t, DType, std::vector<int64_t>, std::vector<int64_t>>;
+  std::map<Elements, std::string> first_names;
+  for (TorchTensor& tensor : tensors) {
+    if (tensor.info.nbytes == 0) continue;
+    const auto [first, is_new] = first_names.try_emplace(
+        {tensor.storage, tensor.storage_offset, tensor.info.dtype, tensor.info.shape, tensor.strides},
+        tensor.info.name);
+    if (!is_new) tensor.info.tied_to = first->second;
+  }
+}
+
 }  // namespace
 
 std::vector<TorchTensor> read_torch_state_dict(const PickleValue& root, const ZipArchive& zip,
                                                const std::string& directory, const std::string& where) {
-  return StateDictReader(zip, directory, where).read(root);
+  std::vector<TorchTensor> tensors = StateDictReader(zip, directory, where).read(root);
+  find_ties(tensors);
+  return tensors;
 }
 
 }  // namespace easydel

@@ -7,7 +7,10 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import gguf
+import numpy as np
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 EASYDEL = sys.argv.pop()
@@ -74,6 +77,46 @@ class Checkpoints(unittest.TestCase):
         self.assertTrue(torch.equal(state["model.embed.weight"], STATE["model.embed.weight"].bfloat16()))
         self.assertTrue(torch.equal(state["model.ids"], STATE["model.ids"]))
         self.assertEqual(json.loads((target / "config.json").read_text())["dtype"], "bfloat16")
+
+    def test_torch_files_become_safetensors_with_tied_tensors_once(self):
+        source = self.directory / "source"
+        source.mkdir()
+        embed = torch.randn(8, 8)
+        state = {"embed": embed, "turned": torch.randn(4, 6).t(), "lm_head": embed}
+        torch.save(state, source / "pytorch_model.bin")
+        done = run("inspect", source)
+        self.assertEqual(
+            done.stdout,
+            "tensor   dtype    shape   bytes\n"
+            "embed    float32  [8, 8]  256\n"
+            "turned   float32  [6, 4]  96\n"
+            "lm_head  float32  [8, 8]  as embed\n"
+            "3 tensors, 88 elements, 352 bytes (float32 352 B) in 1 file\n",
+        )
+        done = run("convert", source, self.directory / "target")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with safe_open(self.directory / "target" / "model.safetensors", "pt") as file:
+            self.assertEqual(file.metadata(), {"format": "pt", "lm_head": "embed"})
+            self.assertEqual(sorted(file.keys()), ["embed", "turned"])
+            self.assertTrue(all(torch.equal(file.get_tensor(name), state[name]) for name in file.keys()))
+
+    def test_gguf_files_become_safetensors(self):
+        values = np.linspace(-3, 3, 256, dtype=np.float32).reshape(4, 64)
+        writer = gguf.GGUFWriter(self.directory / "model.gguf", "llama")
+        writer.add_tensor("plain", values.astype(np.float16))
+        packed = gguf.quantize(values, gguf.GGMLQuantizationType.Q8_0)
+        writer.add_tensor("packed", packed, raw_dtype=gguf.GGMLQuantizationType.Q8_0)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        self.assertIn("packed  Q8_0   [4, 64]  272\n", run("inspect", self.directory / "model.gguf").stdout)
+        done = run("convert", self.directory / "model.gguf", self.directory / "out.safetensors", "--dtype", "fp32")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        state = load_file(self.directory / "out.safetensors")
+        self.assertTrue(torch.equal(state["plain"], torch.from_numpy(values).half().float()))
+        expected = gguf.dequantize(packed, gguf.GGMLQuantizationType.Q8_0)
+        self.assertTrue(torch.equal(state["packed"], torch.from_numpy(expected)))
 
     def test_convert_refuses_nonsense_as_a_usage_error(self):
         for arguments in (["--dtype", "bf17"], ["--dtype", "int8"], ["--max-shard-size", "much"], ["--max-shard-size", "0"]):

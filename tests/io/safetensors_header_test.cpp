@@ -91,7 +91,7 @@ std::vector<Hostile> hostile_files() {
       {"seven_bytes", "1234567",
        "[f.safetensors] a safetensors file begins with the 8 bytes of its header's length; got 7 bytes in all."},
       {"lfs_pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:0",
-       "[f.safetensors] is a Git LFS pointer, not the file itself. Run `git lfs pull` where it came from."},
+       "[f.safetensors] is a pointer of Git LFS and not the file itself. Get that with `git lfs pull`."},
       {"header_of_a_gigabyte", std::string("\0\0\0\x40\0\0\0\0", 8) + "{}",
        "[f.safetensors] the header of a safetensors file has at most 100000000 bytes; this one claims 1073741824. The "
        "file is damaged or of another format."},

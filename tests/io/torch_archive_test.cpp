@@ -55,6 +55,19 @@ TEST(TorchArchive, CountsAnExpandedTensorOnce) {
   EXPECT_EQ(read(archive_of(Tensor{.size = {1000, 1000}, .stride = {0, 0}}))[0].info.nbytes, 4);
 }
 
+TEST(TorchArchive, SeesWhichTensorsAreOne) {
+  const auto entry = [](const std::string& name, const Tensor& tensor) {
+    return pickled::text(name) + pickled::rebuild(tensor);
+  };
+  const auto tensors = read(archive_of(
+      pickled::dict({entry("embed", {}), entry("head", {}), entry("turned", {.stride = {1, 2}}),
+                     entry("shaped", {.size = {3, 2}, .stride = {2, 1}}), entry("part", {.offset = 3, .size = {1, 3}}),
+                     entry("none", {.size = {0, 3}}), entry("none too", {.size = {0, 3}})})));
+  std::vector<std::string> ties;
+  for (const TorchTensor& tensor : tensors) ties.push_back(tensor.info.tied_to);
+  EXPECT_THAT(ties, ElementsAre("", "embed", "", "", "", "", ""));
+}
+
 TEST(TorchArchive, ReadsTheOldestAndTheNewestFunction) {
   pickled::Items arguments = pickled::arguments(Tensor{});
   arguments.resize(4);
