@@ -85,26 +85,29 @@ TEST(SplitModule, HasATableOfTheParameters) {
 
 TEST(MergeModule, ListsAllThatIsMissing) {
   const auto model = tiny_llama();
-  const auto [definition, state] = model->split_module();
+  const GraphDef definition = model->graphdef();
+  const GraphState state = without(model->graphstate(), {"lm_head.weight", "model.norm.weight"});
   EXPECT_THAT(
-      [&, d = definition, s = without(state, {"lm_head.weight", "model.norm.weight"})] {
-        BaseModule::merge_module(d, s);
-      },
+      [&] { BaseModule::merge_module(definition, state); },
       ThrowsMessage<ConfigError>("[merge_module] these parameters are missing: model.norm.weight, lm_head.weight."));
 }
 
 TEST(MergeModule, ListsAllThatIsUnknown) {
-  auto [definition, state] = tiny_llama()->split_module();
+  const auto model = tiny_llama();
+  const GraphDef definition = model->graphdef();
+  GraphState state = model->graphstate();
   state.set("model.extra", at::zeros({1}));
   state.set("other", at::zeros({1}));
-  EXPECT_THAT([&, d = definition, s = state] { BaseModule::merge_module(d, s); },
+  EXPECT_THAT([&] { BaseModule::merge_module(definition, state); },
               ThrowsMessage<ConfigError>("[merge_module] LlamaForCausalLM has no model.extra, other."));
 }
 
 TEST(MergeModule, RefusesAnotherShape) {
-  auto [definition, state] = tiny_llama()->split_module();
+  const auto model = tiny_llama();
+  const GraphDef definition = model->graphdef();
+  GraphState state = model->graphstate();
   state.set("model.norm.weight", at::zeros({17}));
-  EXPECT_THAT([&, d = definition, s = state] { BaseModule::merge_module(d, s); },
+  EXPECT_THAT([&] { BaseModule::merge_module(definition, state); },
               ThrowsMessage<ShapeError>("[merge_params] \"model.norm.weight\" is [16]; got [17]."));
 }
 

@@ -179,10 +179,10 @@ TEST(AuxiliaryLoss, LeavesPaddingOutHoweverItIsGiven) {
   const at::Tensor segments = at::tensor({0, 0, 0, 0, 0, -1, -1}, at::kLong).view({1, 7});
   ModelInputs batch{.input_ids = tiny_ids(1, 7), .attention_mask = mask, .output_router_logits = true};
   const at::Tensor by_mask = (*model)(batch).aux_loss;
-  batch.attention_mask = {};
+  batch.attention_mask.reset();
   batch.segment_ids = segments;
   const at::Tensor by_segments = (*model)(batch).aux_loss;
-  batch.segment_ids = {};
+  batch.segment_ids.reset();
   batch.attention_mask = at::ones({1, 1, 7, 7}, at::kBool).tril();
 
   expect_near(by_mask, (*model)({.input_ids = tiny_ids(1, 7).narrow(1, 0, 5), .output_router_logits = true}).aux_loss);

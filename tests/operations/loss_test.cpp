@@ -107,9 +107,14 @@ TEST(LinearCrossEntropy, EqualsTorchInFloat32) {
   EXPECT_TRUE(is_close(ours({hidden, weight}), theirs({hidden, weight}), {1e-6, 0}));
   const auto got = gradients_of(ours, {hidden, weight});
   const auto want = gradients_of(theirs, {hidden.to(at::kDouble), weight.to(at::kDouble)});
+  // How far float32 is from the truth depends on the machine's matrix products; torch's own shows how far is usual
+  // here.
+  const auto usual = gradients_of(theirs, {hidden, weight});
+  const auto distance = [](const Tensor& a, const Tensor& b) {
+    return (a.to(at::kDouble) - b).abs().max().item<double>();
+  };
   for (int i = 0; i < 2; ++i) {
-    const double largest = want[i].abs().max().item<double>();
-    EXPECT_TRUE(is_close(got[i], want[i], {0.0, 2e-6 * largest})) << "gradient " << i;
+    EXPECT_LT(distance(got[i], want[i]), 3 * distance(usual[i], want[i])) << "gradient " << i;
   }
 }
 
