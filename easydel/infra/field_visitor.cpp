@@ -29,6 +29,9 @@ class Reader final : public FieldVisitor {
  protected:
   void visit(Field& field) override {
     const Json* value = object_.find(field.key);
+    for (const std::string_view alias : field.aliases) {
+      if (!value) value = object_.find(alias);
+    }
     if (!value || (value->is_null() && !field.always)) return;  // null where a key may be left out means its default
     field.set(*value, where_(field.key));
   }

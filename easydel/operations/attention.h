@@ -43,7 +43,7 @@ struct AttentionOutput {
 //   vanilla    the reference: whole matrices, softmax in float32 or better
 //   sdpa       torch's choice among its kernels; no soft cap, sinks, dropout
 //   flash      torch's flash kernels (also as flash_attn2), on CUDA in half precision
-//   cudnn      cuDNN's kernels
+//   cudnn      cuDNN's kernels, on CUDA in half precision; causal and window masks
 //   blockwise  memory linear in T and S, forward and backward; does everything but return weights
 // ConfigError: an unknown name (lists the known ones). ShapeError: tensors that do not fit. NotSupportedError: what
 // this mechanism cannot do, with what to use instead.

@@ -67,6 +67,11 @@ AttentionOutput cpu_flash(const Tensor& q, const Tensor& k, const Tensor& v, con
   return {out.transpose(1, 2).narrow(-1, 0, value_size)};
 }
 
+bool differs_by_row(const MaskInfo& mask) {
+  return mask.padding_mask.defined() || mask.q_segment_ids.defined() || mask.q_positions.defined() ||
+         mask.explicit_mask.defined();
+}
+
 void require_cuda(const char* name, const Tensor& q, const char* instead) {
   require<NotSupportedError>(q.is_cuda(), "[attention] \"", name, "\" needs a CUDA device; got ", q.device(), ". Use ",
                              instead, ".");
@@ -100,9 +105,8 @@ AttentionOutput sdpa_attention(const Tensor& q, const Tensor& k, const Tensor& v
 
 bool flash_can(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
   const MaskInfo& mask = options.mask;
-  const bool aligned = mask.first_slot(q.size(1), k.size(1)) == k.size(1) - q.size(1) && !mask.q_positions.defined();
-  return q.is_cuda() && is_half(q) && q.size(3) <= 256 && aligned && !mask.padding_mask.defined() &&
-         !mask.q_segment_ids.defined() && !mask.explicit_mask.defined() && !options.bias.defined();
+  const bool aligned = mask.first_slot(q.size(1), k.size(1)) == k.size(1) - q.size(1);
+  return q.is_cuda() && is_half(q) && q.size(3) <= 256 && aligned && !differs_by_row(mask) && !options.bias.defined();
 }
 
 AttentionOutput flash_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
@@ -129,6 +133,10 @@ AttentionOutput flash_attention(const Tensor& q, const Tensor& k, const Tensor& 
 AttentionOutput cudnn_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   require_plain("cudnn", options);
   require_cuda("cudnn", q, "\"sdpa\" or \"auto\"");
+  // Its backward is wrong under a mask that differs between the rows of a batch (seen with torch 2.11).
+  require<NotSupportedError>(!differs_by_row(options.mask),
+                             "[attention] \"cudnn\" knows causal and window masks; got padding, segments or another "
+                             "mask. Use \"sdpa\" or \"auto\".");
   const int64_t queries = q.size(1), keys = k.size(1), group = q.size(2) / k.size(2);
   const bool is_causal = options.mask.is_plain_causal(queries, keys) && !options.bias.defined();
   Tensor bias;

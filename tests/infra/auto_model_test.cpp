@@ -107,17 +107,19 @@ TEST_F(Files, AnUnknownTensorIsAWarning) {
   change({{"model.layers.7.extra", at::zeros({1})}, {"model.layers.0.self_attn.rotary_emb.inv_freq", at::zeros({2})}});
   LogLines log;
   EXPECT_TRUE(at::equal(logits_of(*load()), logits_of(*tiny_llama())));
-  EXPECT_THAT(log.lines, ElementsAre(where() + "1 tensors were not used by LlamaForCausalLM:\n  model.layers.7.extra"));
+  EXPECT_THAT(log.lines, ElementsAre("warning: " + where() +
+                                     "1 tensors were not used by LlamaForCausalLM:\n  model.layers.7.extra"));
 }
 
 TEST_F(Files, OfACausalLMGiveAClassifierWithAFreshHead) {
   LogLines log;
   const auto model = load<AutoModelForSequenceClassification>({.rngs = RandomKey(3)});
-  EXPECT_THAT(
-      log.lines,
-      ElementsAre(where() + "LlamaForSequenceClassification draws new weights for its head, which the files do not "
-                            "have:\n  score.weight",
-                  where() + "1 tensors were not used by LlamaForSequenceClassification:\n  lm_head.weight"));
+  EXPECT_THAT(log.lines,
+              ElementsAre("warning: " + where() +
+                              "LlamaForSequenceClassification draws new weights for its head, which the files do not "
+                              "have:\n  score.weight",
+                          "warning: " + where() +
+                              "1 tensors were not used by LlamaForSequenceClassification:\n  lm_head.weight"));
   EXPECT_EQ(model->params().at("score.weight").sizes(), at::IntArrayRef({2, 16}));
   EXPECT_GT(model->params().at("score.weight").abs().max().item<double>(), 0);
   EXPECT_TRUE(at::equal(model->params().at("model.norm.weight"), tiny_llama()->params().at("model.norm.weight")));
