@@ -54,7 +54,8 @@ void BaseModule::save_pretrained(const fs::path& directory, const SaveOptions& o
 
 std::string BaseModule::push_to_hub(const std::string& repo_id) const { return push_to_hub(repo_id, PushOptions()); }
 
-std::string BaseModule::push_to_hub(const std::string& repo_id, const PushOptions& options, const SaveOptions& save) const {
+std::string BaseModule::push_to_hub(const std::string& repo_id, const PushOptions& options,
+                                    const SaveOptions& save) const {
   const CommitInfo commit =
       easydel::push_to_hub(repo_id, [&](const fs::path& directory) { save_pretrained(directory, save); }, options);
   return commit.pull_request_url.empty() ? commit.repo_url : commit.pull_request_url;

@@ -17,6 +17,7 @@ int main() {
   ed::fill_normal(right, key, 0, 0.02, &region);
 
   const bool equal = at::equal(right, whole.narrow(1, 8, 8));
-  std::cout << "easydel " << ed::version() << ": a rank's half is " << (equal ? "" : "not ") << "that half of the whole\n";
+  std::cout << "easydel " << ed::version() << ": a rank's half is " << (equal ? "" : "not ")
+            << "that half of the whole\n";
   return equal ? 0 : 1;
 }
