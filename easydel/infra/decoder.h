@@ -9,6 +9,7 @@
 #include "easydel/layers/embedding.h"
 #include "easydel/layers/forward_context.h"
 #include "easydel/layers/linear.h"
+#include "easydel/layers/norm.h"
 
 namespace easydel {
 
@@ -40,6 +41,32 @@ ModelOutput run_decoder(const BaseModule& module, const ModelInputs& prepared, a
   out.past_key_values = prepared.past_key_values;
   return out;
 }
+
+// The base model of most families: embeddings, rotary layers, and an RMS norm, under the names that they all use.
+template <class C, class Layer>
+class DecoderModel : public BaseModule {
+ public:
+  using ConfigType = C;
+  explicit DecoderModel(const C& c)
+      : BaseModule(c),
+        embed_tokens_(add<Embedding>("embed_tokens", c.vocab_size, c.hidden_size, c.initializer_range)),
+        layers_(add<ModuleList<Layer>>("layers")),
+        norm_(add<RMSNorm>("norm", c.hidden_size, c.rms_norm_eps)) {
+    for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers_.append(c, i);
+  }
+
+  ModelOutput forward(const ModelInputs& given) const override {
+    const ModelInputs inputs = prepare_inputs_for_call(given);
+    return run_decoder(*this, inputs, embed(inputs, embed_tokens_), layers_, norm_,
+                       {{config().rope, config().head_size()}});
+  }
+  const Embedding& embeddings() const { return embed_tokens_; }
+
+ private:
+  const Embedding& embed_tokens_;
+  ModuleList<Layer>& layers_;
+  const RMSNorm& norm_;
+};
 
 // How the routers of a mixture of experts are kept in balance.
 struct RouterBalance {

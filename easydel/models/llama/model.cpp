@@ -28,18 +28,4 @@ LayerOutput LlamaDecoderLayer::operator()(const at::Tensor& x_BTD, const Forward
   return {.hidden = h_BTD + mlp_(post_attention_layernorm_(h_BTD)), .attention_weights = attended.weights};
 }
 
-LlamaModel::LlamaModel(const LlamaConfig& c)
-    : BaseModule(c),
-      embed_tokens_(add<Embedding>("embed_tokens", c.vocab_size, c.hidden_size, c.initializer_range)),
-      layers_(add<ModuleList<LlamaDecoderLayer>>("layers")),
-      norm_(add<RMSNorm>("norm", c.hidden_size, c.rms_norm_eps)) {
-  for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers_.append(c, i);
-}
-
-ModelOutput LlamaModel::forward(const ModelInputs& given) const {
-  const ModelInputs inputs = prepare_inputs_for_call(given);
-  return run_decoder(*this, inputs, embed(inputs, embed_tokens_), layers_, norm_,
-                     {{config().rope, config().head_size()}});
-}
-
 }  // namespace easydel

@@ -21,17 +21,9 @@ class LlamaDecoderLayer : public DecoderLayer {
   const RMSNorm& post_attention_layernorm_;
 };
 
-class LlamaModel : public BaseModule {
+class LlamaModel : public DecoderModel<LlamaConfig, LlamaDecoderLayer> {
  public:
-  using ConfigType = LlamaConfig;
-  explicit LlamaModel(const LlamaConfig& config);
-  ModelOutput forward(const ModelInputs& inputs) const override;
-  const Embedding& embeddings() const { return embed_tokens_; }
-
- private:
-  const Embedding& embed_tokens_;
-  ModuleList<LlamaDecoderLayer>& layers_;
-  const RMSNorm& norm_;
+  using DecoderModel::DecoderModel;
 };
 
 class LlamaForCausalLM : public ForCausalLM<LlamaModel> {

@@ -44,20 +44,6 @@ LayerOutput MixtralDecoderLayer::operator()(const at::Tensor& x_BTD, const Forwa
           .router_logits = ctx.output_router_logits ? routed.router_logits : at::Tensor()};
 }
 
-MixtralModel::MixtralModel(const MixtralConfig& c)
-    : BaseModule(c),
-      embed_tokens_(add<Embedding>("embed_tokens", c.vocab_size, c.hidden_size, c.initializer_range)),
-      layers_(add<ModuleList<MixtralDecoderLayer>>("layers")),
-      norm_(add<RMSNorm>("norm", c.hidden_size, c.rms_norm_eps)) {
-  for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers_.append(c, i);
-}
-
-ModelOutput MixtralModel::forward(const ModelInputs& given) const {
-  const ModelInputs inputs = prepare_inputs_for_call(given);
-  return run_decoder(*this, inputs, embed(inputs, embed_tokens_), layers_, norm_,
-                     {{config().rope, config().head_size()}});
-}
-
 // The block is block_sparse_moe in files and mlp in transformers' memory.
 std::string MixtralModel::torch_path(const std::string& path) const {
   constexpr std::string_view kInFiles = ".block_sparse_moe.";

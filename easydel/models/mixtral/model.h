@@ -23,18 +23,10 @@ class MixtralDecoderLayer : public DecoderLayer {
   const RMSNorm& post_attention_layernorm_;
 };
 
-class MixtralModel : public BaseModule {
+class MixtralModel : public DecoderModel<MixtralConfig, MixtralDecoderLayer> {
  public:
-  using ConfigType = MixtralConfig;
-  explicit MixtralModel(const MixtralConfig& config);
-  ModelOutput forward(const ModelInputs& inputs) const override;
-  const Embedding& embeddings() const { return embed_tokens_; }
+  using DecoderModel::DecoderModel;
   std::string torch_path(const std::string& path) const override;
-
- private:
-  const Embedding& embed_tokens_;
-  ModuleList<MixtralDecoderLayer>& layers_;
-  const RMSNorm& norm_;
 };
 
 class MixtralForCausalLM : public ForCausalLM<MixtralModel> {

@@ -31,18 +31,4 @@ LayerOutput Phi3DecoderLayer::operator()(const at::Tensor& x_BTD, const ForwardC
           .attention_weights = attended.weights};
 }
 
-Phi3Model::Phi3Model(const Phi3Config& c)
-    : BaseModule(c),
-      embed_tokens_(add<Embedding>("embed_tokens", c.vocab_size, c.hidden_size, c.initializer_range)),
-      layers_(add<ModuleList<Phi3DecoderLayer>>("layers")),
-      norm_(add<RMSNorm>("norm", c.hidden_size, c.rms_norm_eps)) {
-  for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers_.append(c, i);
-}
-
-ModelOutput Phi3Model::forward(const ModelInputs& given) const {
-  const ModelInputs inputs = prepare_inputs_for_call(given);
-  return run_decoder(*this, inputs, embed(inputs, embed_tokens_), layers_, norm_,
-                     {{config().rope, config().head_size()}});
-}
-
 }  // namespace easydel

@@ -23,17 +23,9 @@ class Phi3DecoderLayer : public DecoderLayer {
   const RMSNorm& post_attention_layernorm_;
 };
 
-class Phi3Model : public BaseModule {
+class Phi3Model : public DecoderModel<Phi3Config, Phi3DecoderLayer> {
  public:
-  using ConfigType = Phi3Config;
-  explicit Phi3Model(const Phi3Config& config);
-  ModelOutput forward(const ModelInputs& inputs) const override;
-  const Embedding& embeddings() const { return embed_tokens_; }
-
- private:
-  const Embedding& embed_tokens_;
-  ModuleList<Phi3DecoderLayer>& layers_;
-  const RMSNorm& norm_;
+  using DecoderModel::DecoderModel;
 };
 
 class Phi3ForCausalLM : public ForCausalLM<Phi3Model> {
