@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
       out.loss.backward();
       const at::NoGradGuard no_grad;
       for (const auto& [path, parameter] : model->params()) {
-        parameter.sub_(parameter.grad(), /*alpha=*/1.0);
+        parameter.sub_(parameter.grad(), /*alpha=*/0.5);
         parameter.mutable_grad().reset();
       }
       std::cout << "step " << step << ": loss " << out.loss.item<float>() << "\n";
