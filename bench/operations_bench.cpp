@@ -46,13 +46,13 @@ struct Measurement {
 };
 
 // The best of several runs; leaves' gradients are made from a fixed one of the output.
-Measurement measure(const Variables& leaves, const std::function<Tensor()>& f) {
+Measurement measure(const Variables& leaves, const std::function<Tensor()>& f, int at_least) {
   using Clock = std::chrono::steady_clock;
   Measurement best;
   const Tensor upstream = at::randn_like(f().detach());
   const auto ms = [](auto duration) { return std::chrono::duration<double, std::milli>(duration).count(); };
   double spent = 0;
-  for (int run = 0; run < 50 && (run < 5 || spent < 1500); ++run) {
+  for (int run = 0; run < 50 && (run < at_least || spent < 1500); ++run) {
     auto meter = std::make_shared<MemoryMeter>();
     const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, meter);
     const auto start = Clock::now();
@@ -71,9 +71,9 @@ Measurement measure(const Variables& leaves, const std::function<Tensor()>& f) {
 std::string filter;
 
 void compare(const std::string& name, const Variables& leaves, const std::function<Tensor()>& composed,
-             const std::function<Tensor()>& fused) {
+             const std::function<Tensor()>& fused, int at_least = 5) {
   if (name.find(filter) == std::string::npos) return;
-  const Measurement a = measure(leaves, composed), b = measure(leaves, fused);
+  const Measurement a = measure(leaves, composed, at_least), b = measure(leaves, fused, at_least);
   std::printf("%-46s %9.2f %9.2f %6.2f   %9.2f %9.2f %6.2f   %8.1f %8.1f %6.2f\n", name.c_str(), a.forward_ms,
               b.forward_ms, b.forward_ms / a.forward_ms, a.total_ms, b.total_ms, b.total_ms / a.total_ms, a.peak_mib,
               b.peak_mib, b.peak_mib / a.peak_mib);
@@ -159,6 +159,15 @@ void attentions() {
   attention_with("attention softcap", {.softcap = 50.0});
 }
 
+void long_attention() {
+  constexpr int64_t kLength = 16384;
+  const Tensor q = leaf({1, kLength, 1, H}), k = leaf({1, kLength, 1, H}), v = leaf({1, kLength, 1, H});
+  const auto with = [=](const char* mechanism) {
+    return [=] { return ops::attention(q, k, v, {.mechanism = mechanism}).out; };
+  };
+  compare("attention at 16k tokens against vanilla", {q, k, v}, with("vanilla"), with("blockwise"), 1);
+}
+
 void losses() {
   const Tensor hidden = leaf({B * T, D}), weight = leaf({V, D}, at::kFloat, 0.05);
   const Tensor labels = at::randint(V, {B * T}, at::kLong);
@@ -209,4 +218,5 @@ int main(int argc, char** argv) {
   attentions();
   losses();
   experts();
+  long_attention();
 }

@@ -31,7 +31,6 @@ class HubApi {
 
   const std::string& endpoint() const { return environment_.endpoint; }
   const RetryPolicy& retry() const { return environment_.retry; }
-  void set_retry(const RetryPolicy& retry) { environment_.retry = retry; }
   const std::stop_token& stop() const { return client_.options().stop; }
   HttpClient& client() { return client_; }
 
