@@ -28,7 +28,9 @@ void BaseModule::share_options(const ModuleOptions& options) {
 void BaseModule::set_options(const ModuleOptions& options) {
   share_options(options);
   for (const auto& [path, parameter] : named_parameters()) {
-    if (parameter->is_lazy()) parameter->to_meta(options.param_dtype);
+    if (parameter->is_lazy() && parameter->value().scalar_type() != options.param_dtype) {
+      parameter->to_meta(options.param_dtype);
+    }
   }
 }
 

@@ -37,13 +37,13 @@ class Finder {
 
   // The first layout all of whose pieces are there.
   std::optional<FileLayout> find(const std::string& path, const Parameter& parameter) const {
+    const auto all_there = [&](const FileLayout& layout) {
+      return std::all_of(layout.begin(), layout.end(), [&](const FilePiece& p) { return known_.contains(p.name); });
+    };
     for (const std::string& name : {path, module_.torch_path(path)}) {
       for (const std::string& spelled : spellings(name)) {
-        for (const FileLayout& layout : {parameter.layout_in_files(spelled), parameter.whole_layout(spelled)}) {
-          if (std::all_of(layout.begin(), layout.end(), [&](const FilePiece& p) { return known_.contains(p.name); })) {
-            return layout;
-          }
-        }
+        if (FileLayout layout = parameter.layout_in_files(spelled); all_there(layout)) return layout;
+        if (FileLayout layout = parameter.whole_layout(spelled); all_there(layout)) return layout;
       }
     }
     return std::nullopt;
