@@ -43,6 +43,11 @@ class NotSupportedError : public Error {  // understood, but this build or versi
   using Error::Error;
 };
 
+class DistributedError : public Error {  // another rank died, hangs, or asks for something else
+ public:
+  using Error::Error;
+};
+
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   std::ostringstream out;
