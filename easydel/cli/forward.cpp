@@ -6,6 +6,7 @@
 #include "easydel/cli/commands.h"
 #include "easydel/cli/console.h"
 #include "easydel/cli/model_options.h"
+#include "easydel/core/bytes.h"
 #include "easydel/core/error.h"
 #include "easydel/infra/weights.h"
 #include "easydel/io/safetensors.h"
@@ -19,6 +20,7 @@ struct ForwardOptions {
   std::string input, output;
   bool hidden_states = false;
   bool grad = false;
+  bool profile = false;
   bool json = false;
 };
 
@@ -45,22 +47,41 @@ void add_gradients(const BaseModule& module, NamedTensors& tensors) {
   std::unordered_map<std::string, at::Tensor> grads;
   for (const auto& [path, parameter] : module.named_parameters()) {
     const at::Tensor& grad = parameter->value().grad();
-    grads[path] = grad.defined() ? grad : at::zeros_like(parameter->value());
+    const at::Tensor part = grad.defined() ? grad : at::zeros_like(parameter->value());
+    grads[path] = parameter->sharding() ? parameter->sharding()->gather_whole(part) : part;
   }
   for (const SavedTensor& saved : saved_tensors(module)) {
     tensors.emplace_back("grad." + saved.info.name, cut(grads.at(saved.path), saved.piece).contiguous());
   }
 }
 
-void run(const ForwardOptions& options) {
+void print_profile(const CommunicationStats& stats) {
+  std::vector<std::vector<std::string>> rows{{"axes", "collective", "calls", "bytes sent"}};
+  for (const auto& [key, entry] : stats.entries)
+    rows.push_back({key.first, key.second, group_digits(entry.calls), group_digits(entry.bytes)});
+  print_table(rows);
+}
+
+Json to_json(const CommunicationStats& stats) {
+  Json list = Json::array();
+  for (const auto& [key, entry] : stats.entries) {
+    list.push_back(Json::object(
+        {{"axes", key.first}, {"collective", key.second}, {"calls", entry.calls}, {"bytes", entry.bytes}}));
+  }
+  return list;
+}
+
+void run(const ForwardOptions& options, World& world) {
   const std::shared_ptr<BaseModule> module = load(options.model);
   ModelInputs inputs = read_inputs(options.input, module->options().device);
   require<UsageError>(!options.grad || inputs.labels.defined(), "--grad needs labels in ", options.input, ".");
   inputs.output_hidden_states = options.hidden_states;
   inputs.output_logits = true;
   const at::AutoGradMode grad_mode(options.grad);
+  world.stats().reset();
   const ModelOutput output = (*module)(inputs);
   if (options.grad) output.loss.backward();
+  const CommunicationStats sent = world.stats();  // before the outputs are gathered for the file
 
   NamedTensors tensors;
   const auto put = [&](const std::string& name, const at::Tensor& tensor) {
@@ -75,14 +96,17 @@ void run(const ForwardOptions& options) {
   for (std::size_t i = 0; i < output.router_logits.size(); ++i)
     put(concat("router_logits.", i), output.router_logits[i]);
   if (options.grad) add_gradients(*module, tensors);
+  if (world.rank() != 0) return;
   save_safetensors(options.output, tensors);
 
   Json report = Json::object({{"output", options.output}, {"tensors", tensors.size()}});
   if (output.loss.defined()) report["loss"] = output.loss.item<double>();
+  if (options.profile) report["communication"] = to_json(sent);
   if (options.json) return print_json(report);
   std::cout << options.output << ": " << tensors.size() << " tensors";
   if (output.loss.defined()) std::cout << ", loss " << output.loss.item<double>();
   std::cout << "\n";
+  if (options.profile) print_profile(sent);
 }
 
 }  // namespace
@@ -99,8 +123,10 @@ void add_forward_command(CLI::App& app) {
   command->add_option("--output", options->output, "safetensors to write: logits, loss, …")->required();
   command->add_flag("--hidden-states", options->hidden_states, "Write hidden_states.0, hidden_states.1, …");
   command->add_flag("--grad", options->grad, "Write grad.NAME for every tensor that saving writes; needs labels");
+  command->add_flag("--profile", options->profile,
+                    "Print what rank 0 sent to other ranks, by mesh axes and collective");
   command->add_flag("--json", options->json, "Print JSON");
-  command->callback([options] { run(*options); });
+  command->callback([options] { on_ranks(options->model, [&](World& world) { run(*options, world); }); });
 }
 
 }  // namespace easydel::cli

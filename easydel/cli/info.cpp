@@ -11,6 +11,7 @@
 #include "easydel/core/error.h"
 #include "easydel/infra/auto_config.h"
 #include "easydel/infra/registry.h"
+#include "easydel/infra/sharding_plan.h"
 #include "easydel/io/hub.h"
 
 namespace easydel::cli {
@@ -39,25 +40,32 @@ void run(const InfoOptions& options) {
   const LoadOptions load = to_load_options(options.model);
   const auto directory = resolve(options.model.model, {.revision = options.model.revision, .files = {"config.json"}});
   const auto config = AutoConfig::from_pretrained(directory.string(), {.overrides = load.config_kwargs});
+  if (!options.model.mesh.empty()) config->update(Json::object({{"sharding_axis_dims", options.model.mesh}}));
   const auto module = Registry::instance().make_module(*config, parse_task(options.model.task));
   module->set_options({.dtype = load.dtype, .param_dtype = load.param_dtype});
 
+  const bool on_mesh = options.model.devices > 1 || !options.model.mesh.empty();
+  const std::optional<ShardingPlan> plan =
+      on_mesh ? std::optional(plan_sharding(*module, options.model.devices)) : std::nullopt;
   const int64_t count = module->num_params();
   const int64_t bytes = count * static_cast<int64_t>(c10::elementSize(load.param_dtype));
   const double flops = module->flops_per_token(1, options.sequence_length);
   if (options.json) {
     Json parameters = Json::array();
-    for (const auto& [path, shape] : module->graphtree_params_shape()) {
-      parameters.push_back(Json::object({{"path", path}, {"dtype", dtype_name(shape.dtype)}, {"shape", shape.shape}}));
+    for (const ParameterInfo& info : module->graphtree_params_shape()) {
+      parameters.push_back(
+          Json::object({{"path", info.path}, {"dtype", dtype_name(info.shape.dtype)}, {"shape", info.shape.shape}}));
     }
-    return print_json(Json::object({{"class", module->type_name()},
-                                    {"model_type", module->model_type()},
-                                    {"task", task_name(module->model_task())},
-                                    {"parameters", count},
-                                    {"bytes", bytes},
-                                    {"sequence_length", options.sequence_length},
-                                    {"flops_per_token", flops},
-                                    {"tensors", std::move(parameters)}}));
+    Json report = Json::object({{"class", module->type_name()},
+                                {"model_type", module->model_type()},
+                                {"task", task_name(module->model_task())},
+                                {"parameters", count},
+                                {"bytes", bytes},
+                                {"sequence_length", options.sequence_length},
+                                {"flops_per_token", flops},
+                                {"tensors", std::move(parameters)}});
+    if (plan) report["sharding"] = plan->to_json();
+    return print_json(report);
   }
   std::cout << prettify(*module, options.depth) << "\n\n";
   print_table(
@@ -65,12 +73,14 @@ void run(const InfoOptions& options) {
        {"parameters", concat(group_digits(count), " (", scaled(static_cast<double>(count)), ")")},
        {"bytes", concat(format_bytes(bytes), " in ", dtype_name(load.param_dtype))},
        {"forward", concat(scaled(flops), "FLOP per token of a sequence of ", options.sequence_length)}});
+  if (plan) std::cout << "\n" << plan->to_string();
 }
 
 }  // namespace
 
 void add_info_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("info", "Show a model's tree, parameters, bytes and operations");
+  CLI::App* command = app.add_subcommand(
+      "info", "Show a model's tree, parameters, bytes and operations; with --devices or --mesh, who stores what");
   auto options = std::make_shared<InfoOptions>();
   add_model_options(*command, options->model);
   command->add_option("--sequence-length", options->sequence_length, "Tokens, for the operations of attention")

@@ -32,6 +32,16 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--revision", options.revision, "Branch, tag or commit on the hub")->capture_default_str();
   command.add_option("--set", options.overrides, "Change the config: --set attn_mechanism=vanilla")
       ->type_name("KEY=VALUE");
+  command
+      .add_option("--devices", options.devices,
+                  "Ranks to run on, as threads of this process; a launcher such as mpirun brings its own")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      .add_option("--mesh", options.mesh,
+                  "Devices along dp,fsdp,ep,tp,sp (or dp,fsdp,tp,sp); one may be -1 (default: the config's)")
+      ->delimiter(',')
+      ->type_name("DP,FSDP,EP,TP,SP");
 }
 
 LoadOptions to_load_options(const ModelOptions& options) {
@@ -39,8 +49,22 @@ LoadOptions to_load_options(const ModelOptions& options) {
   return {.device = parse_device(options.device),
           .dtype = dtype,
           .param_dtype = options.param_dtype.empty() ? dtype : parse_dtype(options.param_dtype),
+          .sharding_axis_dims = options.mesh,
+          .auto_shard_model = true,
           .config_kwargs = parse_overrides(options.overrides),
           .revision = options.revision};
+}
+
+void on_ranks(const ModelOptions& options, const std::function<void(World&)>& body) {
+  const std::shared_ptr<World> process = World::current();
+  require<UsageError>(process->size() == 1 || options.devices == 1 || options.devices == process->size(), "--devices ",
+                      options.devices, " does not go with the ", process->size(), " ranks that this was started with.");
+  if (process->size() > 1 || options.devices == 1) return body(*process);
+  require<UsageError>(parse_device(options.device).is_cpu(), "--devices ", options.devices,
+                      " runs ranks as threads, which goes with --device cpu. For GPUs start a process for each: "
+                      "mpirun -np ",
+                      options.devices, " easydel …");
+  run_ranks(options.devices, body);
 }
 
 std::shared_ptr<BaseModule> load(const ModelOptions& options) {

@@ -1,11 +1,14 @@
 // The options with which every command that runs a model loads it.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "easydel/infra/auto_model.h"
+#include "easydel/sharding/world.h"
 
 namespace CLI {
 class App;
@@ -21,10 +24,15 @@ struct ModelOptions {
   std::string device = "cpu";
   std::string revision = "main";
   std::vector<std::string> overrides;  // key=value
+  int64_t devices = 1;                 // ranks, as threads; under mpirun or torchrun these say how many there are
+  std::vector<int64_t> mesh;           // empty: the config's
 };
 
 void add_model_options(CLI::App& command, ModelOptions& options);
 LoadOptions to_load_options(const ModelOptions& options);
 std::shared_ptr<BaseModule> load(const ModelOptions& options);
+
+// Runs it once for each rank: on --devices threads, or as the rank that a launcher has made this process.
+void on_ranks(const ModelOptions& options, const std::function<void(World&)>& body);
 
 }  // namespace easydel::cli

@@ -19,7 +19,6 @@ void refuse_what_is_missing(const LoadOptions& options) {
   };
   later(options.load_in_8bit, "load_in_8bit", "this version has no quantization. Load in bf16 instead.");
   later(!options.bit_targeted_params.empty(), "bit_targeted_params", "this version has no quantization.");
-  later(!options.shard_fns.empty(), "shard_fns", "this version runs on one device.");
   later(!options.platform.empty() && options.platform != "torch", concat("platform \"", options.platform, "\""),
         "kernels are torch's and this library's own; leave it empty.");
 }
@@ -57,19 +56,18 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, TaskType
   std::unique_ptr<BaseConfig> config =
       AutoConfig::from_pretrained(directory.string(), {.overrides = config_changes(options)});
   if (options.partition_axis) config->sharding.partition_axis = *options.partition_axis;
-  const Mesh mesh = config->mesh();
-  require<NotSupportedError>(mesh.size() == 1, "[from_pretrained] a mesh of ", mesh.size(),
-                             " devices is not yet supported: this version runs on one.");
-
   std::shared_ptr<BaseModule> module = Registry::instance().make_module(*config, task);
   module->set_options({.dtype = options.dtype,
                        .param_dtype = options.param_dtype,
                        .precision = parse_precision(options.precision),
                        .rngs = options.rngs,
                        .device = device});
+  if (options.auto_shard_model || options.auto_shard_params)
+    module->place_parameters(options.partition_rules, World::current());
   const auto checkpoint = Checkpoint::open(directory);
-  Progress progress("loading " + name_or_path,
-                    {.total = checkpoint->nbytes(), .unit = "B", .enabled = options.verbose});
+  Progress progress(
+      "loading " + name_or_path,
+      {.total = checkpoint->nbytes(), .unit = "B", .enabled = options.verbose && World::current()->rank() == 0});
   const WeightSource source{.where = checkpoint->where(),
                             .names = checkpoint->names(),
                             .shape = [&](const std::string& name) { return checkpoint->info(name).shape; },
@@ -78,9 +76,12 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, TaskType
                                   progress.advance(checkpoint->info(name).nbytes);
                                   return checkpoint->tensor(name);
                                 }};
-  LoadedWeights weights = load_weights(*module, source, [&](const at::Tensor& t) {
-    return at::isFloatingType(t.scalar_type()) ? t.to(device, options.param_dtype) : t.to(device);
-  });
+  LoadedWeights weights = load_weights(
+      *module, source,
+      [&](const at::Tensor& t) {
+        return at::isFloatingType(t.scalar_type()) ? t.to(device, options.param_dtype) : t.to(device);
+      },
+      options.shard_fns);
   progress.finish();
   bind_weights(*module, std::move(weights), checkpoint->where());
   if (options.verbose_params) log::info(module->type_name(), ": ", group_digits(module->num_params()), " parameters");

@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 
 #include "easydel/core/error.h"
+#include "easydel/infra/batch_part.h"
 #include "easydel/infra/loss.h"
 
 namespace easydel {
@@ -88,7 +89,10 @@ BaseModule::BaseModule(const BaseConfig& config) : config_(config.clone()) { con
 ModelOutput BaseModule::operator()(const ModelInputs& inputs) const {
   check_inputs(inputs, *this);
   const PrecisionScope scope(options_.precision);
-  return forward(inputs);
+  if (!parallel()) return forward(inputs);
+  const ModelInputs prepared = prepare_inputs_for_call(inputs);
+  return gather_outputs(forward(prepared), *prepared.part, inputs.labels.defined(),
+                        inputs.output_hidden_states.value_or(config_->output_hidden_states));
 }
 
 ModelInputs BaseModule::prepare_inputs_for_call(ModelInputs inputs) const {
@@ -122,7 +126,10 @@ ModelInputs BaseModule::prepare_inputs_for_call(ModelInputs inputs) const {
     mask.q_segment_ids = inputs.segment_ids;
     inputs.mask_info = mask.simplified();
   }
-  return inputs;
+  if (!std::exchange(inputs.prepared, true)) prepare_whole(inputs);
+  return parallel() && !inputs.part
+             ? take_part(std::move(inputs), *parallel(), model_task() != TaskType::SequenceClassification)
+             : inputs;
 }
 
 std::vector<std::string> BaseModule::get_static_arguments() {
@@ -145,7 +152,7 @@ std::pair<at::Tensor, LossMetrics> BaseModule::compute_loss(const at::Tensor& la
   const LossConfig wanted = loss_kwargs.is_null() ? config : config.with(loss_kwargs);
   Loss result = model_task() == TaskType::SequenceClassification
                     ? classification_loss(logits, labels, wanted, config_->problem_type)
-                    : causal_lm_loss(logits, labels, {}, wanted);
+                    : causal_lm_loss(logits, labels, at::Tensor(), wanted);
   return {std::move(result.loss), std::move(result.metrics)};
 }
 

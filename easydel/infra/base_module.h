@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -13,11 +14,16 @@
 #include "easydel/infra/graph.h"
 #include "easydel/infra/model_io.h"
 #include "easydel/layers/module.h"
+#include "easydel/sharding/named_sharding.h"
 
 namespace easydel {
 
 class BaseModule;
 struct PushOptions;  // io/hub_push.h
+
+using Specs = std::map<std::string, PartitionSpec>;
+using NamedShardings = std::map<std::string, NamedSharding>;
+using ShardFns = std::map<std::string, std::function<at::Tensor(const at::Tensor&)>>;
 
 struct SaveOptions {
   std::string max_shard_size = "5GB";
@@ -44,7 +50,7 @@ class BaseModule : public Module {
   const BaseConfig& config() const { return *config_; }
   std::string model_type() const { return std::string(config_->model_type()); }
   virtual TaskType model_task() const { return TaskType::BaseModule; }
-  Mesh mesh() const { return config_->mesh(); }
+  Mesh mesh() const;  // the one that it was put on, else the config's
   DType param_dtype() const { return options_.param_dtype; }
   DType module_dtype() const;  // of the parameters as they are stored now
   Precision precision() const { return options_.precision; }
@@ -59,6 +65,8 @@ class BaseModule : public Module {
   virtual ModelOutput forward(const ModelInputs& inputs) const = 0;
   // Fills in what follows from the rest: positions, the mask.
   ModelInputs prepare_inputs_for_call(ModelInputs inputs) const;
+  // What a task needs to know of the whole batch, before a rank takes its part: the next label may lie on another.
+  virtual void prepare_whole(ModelInputs&) const {}
   // Inputs whose change means another computation, not other numbers; a captured graph holds for one value of each.
   static std::vector<std::string> get_static_arguments();
 
@@ -95,6 +103,33 @@ class BaseModule : public Module {
   void merge_params(const GraphState& params);
   void merge_params_dict(const TensorMap& params) { merge_params(params); }
 
+  // On a mesh. All ranks call these together. Storage follows the rule exactly; sizes that do not divide are stored
+  // unevenly. A parameter that no rule matches is a ConfigError with its name. Without rules the config's, without a
+  // mesh the config's over all ranks.
+  BaseModule& shard_model(const std::optional<PartitionRules>& partition_rules = {},
+                          const std::optional<Mesh>& mesh = {});
+  BaseModule& gather_model();  // every rank stores every parameter whole; the work stays dealt over the mesh
+  // Every parameter over all devices of the mesh, along its largest dimension.
+  BaseModule& fully_shard(const std::optional<Mesh>& mesh = {});
+  BaseModule& fully_gather(const std::optional<Mesh>& mesh = {});
+  PartitionRules partition_rules() const { return config_->get_partition_rules(); }
+  Specs specs_sharding(const std::optional<PartitionRules>& partition_rules = {}) const;
+  NamedShardings named_shardings(const std::optional<PartitionRules>& partition_rules = {},
+                                 const std::optional<Mesh>& mesh = {}) const;
+  NamedShardings params_sharding() const;  // as the parameters lie now
+  // From a whole tensor to this rank's part, and back; by path.
+  ShardFns shard_fns(const std::optional<PartitionRules>& partition_rules = {},
+                     const std::optional<Mesh>& mesh = {}) const;
+  ShardFns gather_fns(const std::optional<PartitionRules>& partition_rules = {},
+                      const std::optional<Mesh>& mesh = {}) const;
+  // These functions applied to the tensors of these paths.
+  TensorMap apply_sharding_fns(const TensorMap& tree, const std::optional<PartitionRules>& partition_rules = {},
+                               const std::optional<Mesh>& mesh = {}, bool is_gather = false) const;
+  // The same on given ranks, which may be planned ones: parameters that have no memory yet need none.
+  void place_parameters(const std::optional<PartitionRules>& partition_rules, std::shared_ptr<World> world,
+                        const std::optional<Mesh>& mesh = {});
+  void place_like(const GraphDef& graphdef);
+
   // Casts the parameters; with change_runtime_dtype the computation too.
   BaseModule& to_dtype(DType dtype);
   BaseModule& half(bool change_runtime_dtype = true);
@@ -108,7 +143,7 @@ class BaseModule : public Module {
   // What transformers calls a parameter in memory; most families keep the file's names.
   virtual std::string torch_path(const std::string& path) const { return path; }
 
-  // Hugging Face's files: config.json and safetensors.
+  // Hugging Face's files: config.json and safetensors. On a mesh all ranks call it, and rank 0 writes.
   void save_pretrained(const std::filesystem::path& directory, const SaveOptions& options = {}) const;
   // What save_pretrained writes, as one commit. Returns the address of the repository, or of the pull request.
   std::string push_to_hub(const std::string& repo_id) const;
@@ -122,6 +157,12 @@ class BaseModule : public Module {
   explicit BaseModule(const BaseConfig& config);
 
  private:
+  std::shared_ptr<const Parallel> parallel_on(const std::optional<Mesh>& mesh, std::shared_ptr<World> world = {}) const;
+  void place(const std::function<PartitionSpec(const NamedParameter&)>& spec,
+             const std::shared_ptr<const Parallel>& parallel);
+  ModelOutput gather_outputs(ModelOutput out, const BatchPart& part, bool has_labels, bool wants_hidden) const;
+  void write_files(const std::filesystem::path& directory, const SaveOptions& options,
+                   const std::function<at::Tensor(const std::string& path)>& whole) const;
   void share_options(const ModuleOptions& options);  // with the base model inside of a head
 
   std::shared_ptr<const BaseConfig> config_;

@@ -1,7 +1,12 @@
 #include "easydel/infra/decoder.h"
 
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
 #include "easydel/core/error.h"
 #include "easydel/operations/moe.h"
+#include "easydel/sharding/collectives.h"
 
 namespace easydel {
 
@@ -12,6 +17,7 @@ std::shared_ptr<const ForwardContext> make_context(const BaseModule& module, con
   ctx->positions = prepared.position_ids;
   ctx->mask = *prepared.mask_info;
   ctx->cache = prepared.past_key_values.get();
+  if (prepared.part) ctx->part = *prepared.part;
   ctx->dropout_key = prepared.dropout_key;
   ctx->output_attentions = prepared.output_attentions.value_or(config.output_attentions);
   ctx->output_hidden_states = prepared.output_hidden_states.value_or(config.output_hidden_states);
@@ -24,9 +30,8 @@ std::shared_ptr<const ForwardContext> make_context(const BaseModule& module, con
       operations::CheckpointPolicy(config.memory.gradient_checkpointing, config.memory.gradient_checkpointing_targets);
   for (const auto& [parameters, head_dim] : rope) {
     std::optional<int64_t> length;
-    if (operations::rope_depends_on_length(parameters) && ctx->positions.numel() > 0) {
-      length = ctx->positions.max().item<int64_t>() + 1;
-    }
+    const at::Tensor& all = prepared.part ? prepared.all_position_ids : ctx->positions;
+    if (operations::rope_depends_on_length(parameters) && all.numel() > 0) length = all.max().item<int64_t>() + 1;
     ctx->rope.push_back(operations::rope_table(
         operations::rope_frequencies(parameters, head_dim, config.max_position_embeddings, length), ctx->positions,
         module.dtype() == float64 ? at::kDouble : at::kFloat));
@@ -51,9 +56,47 @@ at::Tensor token_mask(const ModelInputs& inputs, int64_t tokens) {
 
 void CausalLMModule::add_head(BaseModule& base, const Embedding& embeddings) {
   base_ = &base;
-  lm_head_ = &add<Linear>("lm_head", config().hidden_size, config().vocab_size,
+  lm_head_ = &add<Linear>("lm_head", config().hidden_size, Dim(config().vocab_size, LogicalAxis::Vocab),
                           LinearOptions{.init_stddev = config().initializer_range, .name = "lm_head"});
   if (config().tie_word_embeddings) lm_head_->tie_weight(embeddings.weight());
+}
+
+void CausalLMModule::prepare_whole(ModelInputs& inputs) const {
+  if (!inputs.labels.defined()) return;
+  const at::IntArrayRef shape =
+      (inputs.input_ids.defined() ? inputs.input_ids : inputs.inputs_embeds).sizes().slice(0, 2);
+  require<ShapeError>(inputs.labels.sizes() == shape, "[", type_name(), "] labels must be ", shape, "; got ",
+                      inputs.labels.sizes(), ".");
+  inputs.targets = lm_targets(inputs.labels, inputs.segment_ids, inputs.loss_config.value_or(LossConfig()));
+}
+
+at::Tensor CausalLMModule::logits(const at::Tensor& hidden) const {
+  const LogitOptions options = logit_options();
+  const AxisNames& axes = parallel() ? parallel()->axes(LogicalAxis::Vocab) : AxisNames();
+  at::Tensor logits = (*lm_head_)(axes.empty() ? hidden : collectives::enter(hidden, parallel()->group(axes)));
+  if (!axes.empty()) {
+    std::vector<int64_t> sizes;
+    const int64_t parts = parallel()->mesh().size(axes);
+    for (int64_t r = 0; r < parts; ++r) sizes.push_back(even_part(config().vocab_size, parts, r).size());
+    logits = collectives::gather(logits, -1, sizes, parallel()->group(axes));
+  }
+  if (options.scale != 1.0) logits = logits * options.scale;
+  return options.softcap != 0.0 ? at::tanh(logits / options.softcap) * options.softcap : logits;
+}
+
+at::Tensor CausalLMModule::balance_loss(const ModelOutput& out, const ModelInputs& inputs, int64_t top_k) const {
+  if (!parallel()) {
+    return operations::load_balancing_loss(out.router_logits, top_k, token_mask(inputs, out.last_hidden_state.size(1)));
+  }
+  // Sums over all tokens first, products afterwards.
+  operations::RouterStatistics total;
+  for (const at::Tensor& logits : out.router_logits)
+    total += operations::router_statistics(logits, top_k, inputs.token_mask);
+  const at::Tensor sums = collectives::sum(at::cat({total.assignments, total.probabilities, total.tokens.reshape({1})}),
+                                           parallel()->group(parallel()->data()));
+  const int64_t experts = total.assignments.numel();
+  return operations::load_balancing_loss(
+      {sums.narrow(0, 0, experts).detach(), sums.narrow(0, experts, experts), sums.select(0, 2 * experts).detach()});
 }
 
 ModelOutput CausalLMModule::forward(const ModelInputs& given) const {
@@ -63,28 +106,17 @@ ModelOutput CausalLMModule::forward(const ModelInputs& given) const {
   inputs.output_router_logits = routers;
   ModelOutput out = base_->forward(inputs);
 
-  const bool has_labels = inputs.labels.defined();
-  const LogitOptions logit_options = this->logit_options();
-  if (inputs.output_logits.value_or(!has_labels)) {
-    out.logits = (*lm_head_)(out.last_hidden_state);
-    if (logit_options.scale != 1.0) out.logits = out.logits * logit_options.scale;
-    if (logit_options.softcap != 0.0) {
-      out.logits = at::tanh(out.logits / logit_options.softcap) * logit_options.softcap;
-    }
-  }
+  const bool has_labels = inputs.targets.defined();
+  if (inputs.output_logits.value_or(!has_labels)) out.logits = logits(out.last_hidden_state);
   const LossConfig loss_config = inputs.loss_config.value_or(LossConfig());
   if (has_labels) {
-    require<ShapeError>(inputs.labels.sizes() == out.last_hidden_state.sizes().slice(0, 2), "[", type_name(),
-                        "] labels must be ", out.last_hidden_state.sizes().slice(0, 2), "; got ", inputs.labels.sizes(),
-                        ".");
-    Loss loss = causal_lm_loss(out.last_hidden_state, lm_head_->weight()->value(), {}, inputs.labels,
-                               inputs.segment_ids, loss_config, logit_options);
+    Loss loss = causal_lm_loss(out.last_hidden_state, *lm_head_->weight(), inputs.targets, loss_config, logit_options(),
+                               parallel().get());
     out.loss = std::move(loss.loss);
     out.metrics = std::move(loss.metrics);
   }
   if (routers) {
-    out.aux_loss = operations::load_balancing_loss(out.router_logits, balance.top_k,
-                                                   token_mask(inputs, out.last_hidden_state.size(1)));
+    out.aux_loss = balance_loss(out, inputs, balance.top_k);
     const double coefficient = loss_config.auxiliary_loss_coefficient.value_or(balance.coefficient);
     if (has_labels) {
       out.loss = out.loss + coefficient * out.aux_loss;
@@ -105,25 +137,44 @@ void SequenceClassificationModule::add_head(BaseModule& base) {
                         LinearOptions{.init_stddev = config().initializer_range, .name = "score"});
 }
 
-ModelOutput SequenceClassificationModule::forward(const ModelInputs& given) const {
-  const ModelInputs inputs = prepare_inputs_for_call(given);
-  ModelOutput out = base_->forward(inputs);
-  const int64_t batch = out.last_hidden_state.size(0);
-  const int64_t tokens = out.last_hidden_state.size(1);
+void SequenceClassificationModule::prepare_whole(ModelInputs& inputs) const {
+  inputs.targets = inputs.labels;
+  const at::Tensor& given = inputs.input_ids.defined() ? inputs.input_ids : inputs.inputs_embeds;
+  const int64_t batch = given.size(0);
+  const int64_t tokens = given.size(1);
   const std::optional<int64_t> pad = config().pad_token_id;
   // The last token that is no padding speaks for the sequence; padding is known by its id, as in transformers.
   require<ConfigError>(pad || batch == 1, "[", type_name(), "] a batch of ", batch,
                        " sequences needs pad_token_id in the config, to find where each ends.");
-  at::Tensor last = at::full({batch}, tokens - 1, out.last_hidden_state.options().dtype(at::kLong));
+  require<ShapeError>(!inputs.labels.defined() || (inputs.labels.dim() >= 1 && inputs.labels.size(0) == batch), "[",
+                      type_name(), "] labels must be [", batch, "] or [", batch, ", ", config().num_labels(),
+                      "]; got ", inputs.labels.defined() ? inputs.labels.sizes() : at::IntArrayRef(), ".");
+  inputs.last_tokens = at::full({batch}, tokens - 1, given.options().dtype(at::kLong));
   if (pad && inputs.input_ids.defined()) {
-    const at::Tensor places = at::arange(tokens, last.options());
-    last = (places * inputs.input_ids.ne(*pad)).argmax(-1);
+    const at::Tensor places = at::arange(tokens, inputs.last_tokens.options());
+    inputs.last_tokens = (places * inputs.input_ids.ne(*pad)).argmax(-1);
   }
-  const at::Tensor pooled = out.last_hidden_state.index({at::arange(batch, last.options()), last});
-  out.logits = (*score_)(pooled);
-  if (inputs.labels.defined()) {
-    Loss loss = classification_loss(out.logits, inputs.labels, inputs.loss_config.value_or(LossConfig()),
-                                    config().problem_type);
+}
+
+ModelOutput SequenceClassificationModule::forward(const ModelInputs& given) const {
+  const ModelInputs inputs = prepare_inputs_for_call(given);
+  ModelOutput out = base_->forward(inputs);
+  const at::Tensor& hidden = out.last_hidden_state;
+  const at::Tensor each = at::arange(hidden.size(0), inputs.last_tokens.options());
+  int64_t rows = hidden.size(0);
+  if (!parallel()) {
+    out.logits = (*score_)(hidden.index({each, inputs.last_tokens}));
+  } else {
+    // The last token lies on one of the ranks that share a row; the others have zeros, and logits are summed.
+    const at::Tensor place = inputs.last_tokens - inputs.part->first_token;
+    const at::Tensor own = place.ge(0).logical_and(place.lt(hidden.size(1)));
+    const at::Tensor pooled = hidden.index({each, place.clamp(0, hidden.size(1) - 1)}) * own.unsqueeze(1);
+    out.logits = collectives::sum((*score_)(pooled), parallel()->group(parallel()->sequence()));
+    rows = std::clamp<int64_t>(inputs.part->given_batch - inputs.part->first_row, 0, rows);
+  }
+  if (inputs.targets.defined()) {
+    Loss loss = classification_loss(out.logits.narrow(0, 0, rows), inputs.targets.narrow(0, 0, rows),
+                                    inputs.loss_config.value_or(LossConfig()), config().problem_type, parallel().get());
     out.loss = std::move(loss.loss);
     out.metrics = std::move(loss.metrics);
   }

@@ -49,7 +49,8 @@ class DecoderModel : public BaseModule {
   using ConfigType = C;
   explicit DecoderModel(const C& c)
       : BaseModule(c),
-        embed_tokens_(add<Embedding>("embed_tokens", c.vocab_size, c.hidden_size, c.initializer_range)),
+        embed_tokens_(
+            add<Embedding>("embed_tokens", Dim(c.vocab_size, LogicalAxis::Vocab), c.hidden_size, c.initializer_range)),
         layers_(add<ModuleList<Layer>>("layers")),
         norm_(add<RMSNorm>("norm", c.hidden_size, c.rms_norm_eps)) {
     for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers_.append(c, i);
@@ -82,6 +83,7 @@ class CausalLMModule : public BaseModule {
   std::string base_model_prefix() const override { return prefix_; }
   std::string torch_path(const std::string& path) const override;
   ModelOutput forward(const ModelInputs& inputs) const override;
+  void prepare_whole(ModelInputs& inputs) const override;
 
   BaseModule& base_model() const { return *base_; }
   Linear& lm_head() const { return *lm_head_; }
@@ -94,6 +96,8 @@ class CausalLMModule : public BaseModule {
   virtual RouterBalance router_balance() const { return {}; }
 
  private:
+  at::Tensor logits(const at::Tensor& hidden) const;
+  at::Tensor balance_loss(const ModelOutput& out, const ModelInputs& inputs, int64_t top_k) const;
   std::string prefix_;
   BaseModule* base_ = nullptr;
   Linear* lm_head_ = nullptr;
@@ -105,6 +109,7 @@ class SequenceClassificationModule : public BaseModule {
   std::string base_model_prefix() const override { return prefix_; }
   std::string torch_path(const std::string& path) const override;
   ModelOutput forward(const ModelInputs& inputs) const override;
+  void prepare_whole(ModelInputs& inputs) const override;
 
  protected:
   SequenceClassificationModule(const BaseConfig& config, std::string prefix)

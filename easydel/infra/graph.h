@@ -12,6 +12,8 @@
 namespace easydel {
 
 struct BaseConfig;
+class Parallel;
+class WeightSharding;
 
 using GraphState = TensorMap;  // parameters by path
 using GraphOther = TensorMap;  // buffers by path: what no gradient reaches
@@ -41,7 +43,8 @@ struct ShapeDtype {
 
 struct ParameterInfo {
   std::string path;
-  ShapeDtype shape;
+  ShapeDtype shape;                                     // of the whole
+  std::shared_ptr<const WeightSharding> sharding = {};  // null: one device
 };
 
 // Immutable and cheap to copy: the class (by model type and task), the config, and the table of parameters.
@@ -50,6 +53,7 @@ struct GraphDef {
   TaskType task = TaskType::BaseModule;
   ModuleOptions options;
   std::shared_ptr<const std::vector<ParameterInfo>> parameters;
+  std::shared_ptr<const Parallel> parallel = {};  // null: one device
 };
 
 }  // namespace easydel

@@ -1,7 +1,10 @@
 #include "easydel/infra/loss.h"
 
+#include <ATen/ATen.h>
+
 #include "easydel/core/error.h"
 #include "easydel/operations/loss.h"
+#include "easydel/sharding/collectives.h"
 
 namespace easydel {
 namespace {
@@ -25,52 +28,96 @@ operations::CrossEntropyOptions cross_entropy_options(const LossConfig& config, 
   return options;
 }
 
-Loss to_loss(const operations::CrossEntropyOutput& out) {
+at::Tensor sum_of(const at::Tensor& x, const Group* group) {
+  if (!group || group->size() == 1) return x;
+  at::Tensor sum = x.detach().clone();
+  group->all_reduce(sum);
+  return sum;
+}
+
+// Sums over the ranks of the group, which have other tokens.
+Loss to_loss(operations::CrossEntropyOutput out, const Group* group = nullptr) {
+  if (group) {
+    if (out.loss.dim() == 0) {
+      out.loss = collectives::sum(out.loss, *group);
+      out.z_loss = sum_of(out.z_loss, group);
+    }
+    out.num_tokens = sum_of(out.num_tokens, group);
+    out.num_correct = sum_of(out.num_correct, group);
+  }
   return {out.loss,
           {.loss = out.loss.detach(), .z_loss = out.z_loss, .accuracy = out.accuracy(), .num_tokens = out.num_tokens}};
 }
 
-at::Tensor targets(const at::Tensor& labels, const at::Tensor& segment_ids, const LossConfig& config) {
-  return config.shift_tokens ? operations::shift_labels(labels, config.ignore_index, segment_ids) : labels;
+// A mean is over the tokens of all ranks.
+void share_divisor(operations::CrossEntropyOptions& options, const at::Tensor& targets, const Group& group) {
+  if (options.reduction == operations::Reduction::Mean && !options.divisor.defined())
+    options.divisor = sum_of(targets.ne(options.ignore_index).sum(), &group);
 }
 
 }  // namespace
 
-Loss causal_lm_loss(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias,
-                    const at::Tensor& labels, const at::Tensor& segment_ids, const LossConfig& config,
-                    const LogitOptions& logits) {
-  return to_loss(operations::linear_cross_entropy(hidden, weight, bias, targets(labels, segment_ids, config),
-                                                  cross_entropy_options(config, hidden, logits)));
+at::Tensor lm_targets(const at::Tensor& labels, const at::Tensor& segment_ids, const LossConfig& config) {
+  return config.shift_tokens ? operations::shift_labels(labels, config.ignore_index, segment_ids) : labels;
+}
+
+Loss causal_lm_loss(const at::Tensor& hidden, const Parameter& weight, const at::Tensor& targets,
+                    const LossConfig& config, const LogitOptions& logits, const Parallel* parallel) {
+  operations::CrossEntropyOptions options = cross_entropy_options(config, hidden, logits);
+  if (!parallel) return to_loss(operations::linear_cross_entropy(hidden, weight.value(), {}, targets, options));
+  const Group& tokens = parallel->group(parallel->data());
+  const AxisNames& axes = parallel->axes(weight.dims[0].axis);
+  const Group& vocabulary = parallel->group(axes);
+  share_divisor(options, targets, tokens);
+  options.weight_access = weight.sharding();
+  options.vocabulary = weight.shape[0];
+  if (vocabulary.size() > 1) {
+    options.split =
+        operations::VocabularySplit{.begin = even_part(weight.shape[0], vocabulary.size(), vocabulary.rank()).begin,
+                                    .parts = vocabulary.size(),
+                                    .all_reduce = [&vocabulary](const at::Tensor& x, bool maximum) {
+                                      vocabulary.all_reduce(x, maximum ? ReduceOp::Max : ReduceOp::Sum);
+                                    }};
+  }
+  return to_loss(
+      operations::linear_cross_entropy(collectives::enter(hidden, vocabulary), weight.value(), {}, targets, options),
+      &tokens);
 }
 
 Loss causal_lm_loss(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& segment_ids,
                     const LossConfig& config) {
-  return to_loss(operations::cross_entropy(logits, targets(labels, segment_ids, config),
+  return to_loss(operations::cross_entropy(logits, lm_targets(labels, segment_ids, config),
                                            cross_entropy_options(config, logits, {})));
 }
 
 Loss classification_loss(const at::Tensor& logits, const at::Tensor& labels, const LossConfig& config,
-                         const std::optional<std::string>& problem_type) {
+                         const std::optional<std::string>& problem_type, const Parallel* parallel) {
   config.validate();
+  const Group* rows = parallel ? &parallel->group(parallel->batch()) : nullptr;
   const bool integral = at::isIntegralType(labels.scalar_type(), /*includeBool=*/false);
   const std::string inferred = logits.size(-1) == 1 ? "regression"
                                : integral           ? "single_label_classification"
                                                     : "multi_label_classification";
   const std::string problem = config.problem_type ? *config.problem_type : problem_type.value_or(inferred);
   if (problem == "single_label_classification") {
-    return to_loss(operations::cross_entropy(logits, labels.reshape({-1}), cross_entropy_options(config, logits, {})));
+    operations::CrossEntropyOptions options = cross_entropy_options(config, logits, {});
+    if (rows) share_divisor(options, labels.reshape({-1}), *rows);
+    return to_loss(operations::cross_entropy(logits, labels.reshape({-1}), options), rows);
   }
-  const auto reduction = config.reduction == "sum"    ? at::Reduction::Sum
-                         : config.reduction == "none" ? at::Reduction::None
-                                                      : at::Reduction::Mean;
   const at::Tensor wide = logits.to(at::promote_types(logits.scalar_type(), at::kFloat));
   require<ShapeError>(labels.numel() == logits.numel(), "[classification_loss] ", problem, " needs ", logits.numel(),
                       " labels of shape ", logits.sizes(), "; got ", labels.sizes(), ".");
   const at::Tensor wanted = labels.reshape(logits.sizes()).to(wide.scalar_type());
-  const at::Tensor loss = problem == "regression"
-                              ? at::mse_loss(wide, wanted, reduction)
-                              : at::binary_cross_entropy_with_logits(wide, wanted, {}, {}, reduction);
-  return {loss, {.loss = loss.detach(), .num_tokens = at::scalar_tensor(logits.size(0))}};
+  at::Tensor loss = problem == "regression"
+                        ? at::mse_loss(wide, wanted, at::Reduction::None)
+                        : at::binary_cross_entropy_with_logits(wide, wanted, {}, {}, at::Reduction::None);
+  const at::Tensor count = sum_of(at::scalar_tensor(logits.size(0), wide.options().requires_grad(false)), rows);
+  if (config.reduction != "none") {
+    loss = loss.sum();
+    if (config.reduction == "mean") loss = loss / (count * logits.size(1));
+    if (rows) loss = collectives::sum(loss, *rows);
+  }
+  return {loss, {.loss = loss.detach(), .num_tokens = count.to(at::kLong)}};
 }
 
 }  // namespace easydel

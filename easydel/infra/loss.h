@@ -7,6 +7,7 @@
 #include <string>
 
 #include "easydel/infra/loss_config.h"
+#include "easydel/layers/parameter.h"
 
 namespace easydel {
 
@@ -21,16 +22,20 @@ struct LogitOptions {
   double softcap = 0.0;
 };
 
-// hidden [B, T, D] and the head's weight [V, D]: the logits of all tokens are never held at once.
-Loss causal_lm_loss(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias,
-                    const at::Tensor& labels, const at::Tensor& segment_ids, const LossConfig& config,
-                    const LogitOptions& logits = {});
-// The same from logits [B, T, V].
+// What each position is to predict: the next label, where the config shifts.
+at::Tensor lm_targets(const at::Tensor& labels, const at::Tensor& segment_ids, const LossConfig& config);
+
+// hidden [B, T, D] and the head's weight [V, D]: the logits of all tokens are never held at once. On a mesh they are a
+// rank's part, and the loss is that of all tokens.
+Loss causal_lm_loss(const at::Tensor& hidden, const Parameter& weight, const at::Tensor& targets,
+                    const LossConfig& config, const LogitOptions& logits = {}, const Parallel* parallel = nullptr);
+// From logits [B, T, V] and labels.
 Loss causal_lm_loss(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& segment_ids,
                     const LossConfig& config);
 
-// logits [B, labels]; labels [B] of class numbers, [B] of floats (regression) or [B, labels] of zeros and ones.
+// On a mesh, of a rank's rows; the loss is that of all rows. logits [B, labels]; labels [B] of class numbers, [B] of
+// floats (regression) or [B, labels] of zeros and ones.
 Loss classification_loss(const at::Tensor& logits, const at::Tensor& labels, const LossConfig& config,
-                         const std::optional<std::string>& problem_type);
+                         const std::optional<std::string>& problem_type, const Parallel* parallel = nullptr);
 
 }  // namespace easydel

@@ -10,6 +10,7 @@
 #include "easydel/caching/cache.h"
 #include "easydel/core/random.h"
 #include "easydel/infra/loss_config.h"
+#include "easydel/layers/batch_part.h"
 #include "easydel/operations/mask.h"
 
 namespace easydel {
@@ -34,8 +35,19 @@ struct ModelInputs {
   std::optional<bool> output_logits = {};  // absent: only without labels, since a loss needs no whole logits
   std::optional<LossConfig> loss_config = {};
   std::optional<RandomKey> dropout_key = {};  // absent: nothing is dropped
+
+  // By prepare_inputs_for_call.
+  bool prepared = false;
+  at::Tensor targets;      // what each position, or each row, is to predict
+  at::Tensor last_tokens;  // [B] of a classifier: the token that speaks for a row
+  // On a mesh every rank is given the whole batch; prepare_inputs_for_call takes the rank's part and says which it was.
+  std::optional<BatchPart> part = {};
+  at::Tensor token_mask;        // [B, T] of the part, zero: does not count in the routers' balance
+  at::Tensor all_position_ids;  // of the whole
 };
 
+// On a mesh every rank gets the outputs of the whole batch. With labels, hidden states are gathered only when
+// output_hidden_states asks for them: last_hidden_state is undefined otherwise.
 struct ModelOutput {
   at::Tensor loss;
   at::Tensor logits;                      // [B, T, V], or [B, labels]

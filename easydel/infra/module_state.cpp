@@ -38,9 +38,7 @@ void BaseModule::initialize(const ModuleOptions& options) {
   set_options(options);
   for (const auto& [path, parameter] : named_parameters()) {
     if (!parameter->is_lazy()) continue;
-    const at::Tensor value = at::empty(parameter->shape, at::TensorOptions(options.param_dtype).device(options.device));
-    parameter->init.fill(value, options.rngs.fold(path));
-    parameter->bind(value);
+    parameter->draw(options.rngs.fold(path), at::TensorOptions(options.param_dtype).device(options.device));
   }
 }
 
@@ -65,7 +63,7 @@ TensorMap BaseModule::params() const {
 std::vector<ParameterInfo> BaseModule::graphtree_params_shape() const {
   std::vector<ParameterInfo> infos;
   for (const auto& [path, parameter] : named_parameters()) {
-    infos.push_back({path, {parameter->shape, parameter->value().scalar_type()}});
+    infos.push_back({path, {parameter->shape, parameter->value().scalar_type()}, parameter->sharding()});
   }
   return infos;
 }
@@ -77,8 +75,8 @@ int64_t BaseModule::num_params() const {
 }
 
 GraphDef BaseModule::graphdef() const {
-  return {config_, model_task(), options_,
-          std::make_shared<const std::vector<ParameterInfo>>(graphtree_params_shape())};
+  return {config_, model_task(), options_, std::make_shared<const std::vector<ParameterInfo>>(graphtree_params_shape()),
+          parallel()};
 }
 
 GraphOther BaseModule::graphother() const {
@@ -101,6 +99,7 @@ std::shared_ptr<BaseModule> BaseModule::merge_module(const GraphDef& graphdef, c
                                                      const GraphOther& other) {
   std::shared_ptr<BaseModule> module = Registry::instance().make_module(*graphdef.config, graphdef.task);
   module->set_options(graphdef.options);
+  module->place_like(graphdef);
   GraphState params;
   const TensorMap own = module->params();
   GraphOther rest = other;
@@ -136,8 +135,9 @@ void BaseModule::merge_params(const GraphState& params) {
       unknown.push_back(path);
       continue;
     }
-    require<ShapeError>(tensor.sizes() == at::IntArrayRef(found->parameter->shape), "[merge_params] \"", path, "\" is ",
-                        at::IntArrayRef(found->parameter->shape), "; got ", tensor.sizes(), ".");
+    const at::IntArrayRef shape(found->parameter->stored_shape());
+    require<ShapeError>(tensor.sizes() == shape, "[merge_params] \"", path, "\" is ", shape, "; got ", tensor.sizes(),
+                        ".");
     changes.emplace_back(found->parameter.get(), tensor);
   }
   require<ConfigError>(unknown.empty(), "[merge_params] ", type_name(), " has no ", list_paths(unknown), ".");
@@ -174,6 +174,7 @@ ModelOutput PureTransform::operator()(const GraphState& params, const ModelInput
 GraphState PureTransform::operator()(const TensorMap& torch_state_dict) const {
   std::shared_ptr<BaseModule> module = Registry::instance().make_module(*graphdef_.config, graphdef_.task);
   module->set_options(graphdef_.options);
+  module->place_like(graphdef_);
   return module->transform_fn(torch_state_dict);
 }
 

@@ -6,7 +6,7 @@ namespace easydel {
 
 TensorMap BaseModule::to_torch() const {
   TensorMap map;
-  for (const auto& [path, parameter] : named_parameters()) map.set(torch_path(path), parameter->value().detach());
+  for (const auto& [path, parameter] : named_parameters()) map.set(torch_path(path), parameter->whole());
   for (const auto& [path, first] : tied_parameters()) map.set(torch_path(path), map.at(torch_path(first)));
   return map;
 }

@@ -76,7 +76,35 @@ class Finder {
   std::string prefix_, foreign_prefix_;
 };
 
-at::Tensor assemble(const FileLayout& layout, const Parameter& parameter, const WeightSource& source) {
+// Only the bytes of the part that this rank stores are touched.
+at::Tensor assemble_part(const FileLayout& layout, const Parameter& parameter, const WeightSource& source) {
+  const Slices& held = parameter.sharding()->stored();
+  at::Tensor part;
+  for (const FilePiece& piece : layout) {
+    const at::Tensor tensor = source.tensor(piece.name).view(piece.sizes);
+    // Rows of one tensor stay where they are: in the mapped file.
+    if (layout.size() == 1 && tensor.sizes() == at::IntArrayRef(parameter.shape)) {
+      const at::Tensor view = take(tensor, held);
+      return view.is_contiguous() ? view : view.contiguous();
+    }
+    if (!part.defined()) part = at::empty(parameter.stored_shape(), tensor.options());
+    for_boxes(held, [&](const std::vector<Interval>& box) {
+      at::Tensor from = tensor, into = part;
+      for (std::size_t d = 0; d < box.size(); ++d) {
+        const int64_t begin = std::max(box[d].begin, piece.starts[d]);
+        const int64_t end = std::min(box[d].end, piece.starts[d] + piece.sizes[d]);
+        if (begin >= end) return;
+        const auto dim = static_cast<int64_t>(d);
+        from = from.narrow(dim, begin - piece.starts[d], end - begin);
+        into = into.narrow(dim, locate({{begin, end}}, held[d])[0].begin, end - begin);
+      }
+      into.copy_(from);
+    });
+  }
+  return part;
+}
+
+at::Tensor assemble_whole(const FileLayout& layout, const Parameter& parameter, const WeightSource& source) {
   if (layout.size() == 1 && layout[0].shape == parameter.shape) return source.tensor(layout[0].name);
   at::Tensor whole;
   for (const FilePiece& piece : layout) {
@@ -89,6 +117,11 @@ at::Tensor assemble(const FileLayout& layout, const Parameter& parameter, const 
     box.copy_(part.view(piece.sizes));
   }
   return whole;
+}
+
+at::Tensor assemble(const FileLayout& layout, const Parameter& parameter, const WeightSource& source) {
+  const bool whole = !parameter.sharding() || parameter.sharding()->is_whole();
+  return whole ? assemble_whole(layout, parameter, source) : assemble_part(layout, parameter, source);
 }
 
 }  // namespace
@@ -114,8 +147,12 @@ std::vector<SavedTensor> saved_tensors(const BaseModule& module) {
 }
 
 LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
-                           const std::function<at::Tensor(at::Tensor)>& convert) {
+                           const std::function<at::Tensor(at::Tensor)>& convert, const ShardFns& shard_fns) {
   const at::NoGradGuard no_grad;
+  const TensorMap own = module.params();
+  for (const auto& [path, fn] : shard_fns) {
+    require<ConfigError>(own.contains(path), "[shard_fns] ", module.type_name(), " has no parameter \"", path, "\".");
+  }
   const Finder finder(module, source);
   LoadedWeights loaded;
   std::unordered_set<std::string> wanted;
@@ -143,7 +180,10 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
   }
   if (!loaded.misshapen.empty()) return loaded;
   for (const auto& [named, layout] : found) {
-    loaded.params.set(named.path, convert(assemble(layout, *named.parameter, source)));
+    const auto custom = shard_fns.find(named.path);
+    at::Tensor value = custom == shard_fns.end() ? assemble(layout, *named.parameter, source)
+                                                 : custom->second(assemble_whole(layout, *named.parameter, source));
+    loaded.params.set(named.path, convert(std::move(value)));
   }
   return loaded;
 }

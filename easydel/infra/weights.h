@@ -35,9 +35,11 @@ struct LoadedWeights {
 };
 
 // Finds each parameter under the names of files or of transformers' memory, with or without the base model's prefix.
-// `convert` is applied to each parameter: a cast, a move to a device. No tensor is read when some are misshapen.
+// `convert` is applied to each parameter: a cast, a move to a device. No tensor is read when some are misshapen, and on
+// a mesh only what this rank stores. With a function of its path in `shard_fns` a parameter is read whole and given to
+// it; what it returns must have the shape that is stored.
 LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
-                           const std::function<at::Tensor(at::Tensor)>& convert);
+                           const std::function<at::Tensor(at::Tensor)>& convert, const ShardFns& shard_fns = {});
 
 WeightSource weights_of(const TensorMap& map, std::string where);
 

@@ -1,36 +1,41 @@
 // Letters: B batch, T new tokens, S all tokens, D hidden, N query heads, K key/value heads, H head size.
 #include "easydel/layers/attention.h"
 
+#include "easydel/layers/sequence_attention.h"
+#include "easydel/sharding/collectives.h"
+
 namespace easydel {
 
 Attention::Attention(AttentionSpec spec) : spec_(std::move(spec)) {
   const Dim embed(spec_.hidden_size);
-  const int64_t q_size = spec_.num_heads * spec_.head_dim;
-  const int64_t kv_size = spec_.num_kv_heads * spec_.head_dim;
   const auto options = [&](bool bias, const char* name) {
     return LinearOptions{.bias = bias, .transposed = spec_.transposed, .init_stddev = spec_.init_stddev, .name = name};
   };
   if (spec_.fused_qkv) {
-    qkv_ = &add<Linear>(spec_.qkv_name, embed, Dim(q_size + 2 * kv_size, spec_.head_dim, {q_size, kv_size, kv_size}),
+    qkv_ = &add<Linear>(spec_.qkv_name, embed, Dim::fused_heads(heads(), spec_.head_dim),
                         options(spec_.qkv_bias, "attn_qkv"));
   } else {
-    q_ = &add<Linear>(spec_.q_name, embed, Dim(q_size, spec_.head_dim), options(spec_.qkv_bias, "attn_query"));
-    k_ = &add<Linear>(spec_.k_name, embed, Dim(kv_size, spec_.head_dim), options(spec_.qkv_bias, "attn_key"));
-    v_ = &add<Linear>(spec_.v_name, embed, Dim(kv_size, spec_.head_dim), options(spec_.qkv_bias, "attn_value"));
+    q_ = &add<Linear>(spec_.q_name, embed, Dim::query_heads(heads(), spec_.head_dim),
+                      options(spec_.qkv_bias, "attn_query"));
+    k_ = &add<Linear>(spec_.k_name, embed, Dim::kv_heads(heads(), spec_.head_dim), options(spec_.qkv_bias, "attn_key"));
+    v_ = &add<Linear>(spec_.v_name, embed, Dim::kv_heads(heads(), spec_.head_dim),
+                      options(spec_.qkv_bias, "attn_value"));
   }
-  out_ = &add<Linear>(spec_.out_name, Dim(q_size, spec_.head_dim), embed, options(spec_.out_bias, "attn_output"));
+  out_ = &add<Linear>(spec_.out_name, Dim::query_heads(heads(), spec_.head_dim), embed,
+                      options(spec_.out_bias, "attn_output"));
 }
 
 Attention::Projected Attention::project(const at::Tensor& x_BTD) const {
+  // -1 and not the config's counts: on a mesh a rank has its own heads only.
   const int64_t head = spec_.head_dim;
   if (!spec_.fused_qkv) {
     return {(*q_)(x_BTD).unflatten(-1, {-1, head}), (*k_)(x_BTD).unflatten(-1, {-1, head}),
             (*v_)(x_BTD).unflatten(-1, {-1, head})};
   }
   const at::Tensor qkv = (*qkv_)(x_BTD).unflatten(-1, {-1, head});
-  const int64_t heads = spec_.num_heads;
-  const int64_t kv_heads = spec_.num_kv_heads;
-  return {qkv.narrow(-2, 0, heads), qkv.narrow(-2, heads, kv_heads), qkv.narrow(-2, heads + kv_heads, kv_heads)};
+  const HeadPart part = head_part();
+  const int64_t n = part.query.size(), k = part.kv.size();
+  return {qkv.narrow(-2, 0, n), qkv.narrow(-2, n, k), qkv.narrow(-2, n + k, k)};
 }
 
 double Attention::own_flops_per_token(double keys) const {
@@ -41,7 +46,16 @@ double Attention::own_flops_per_token(double keys) const {
   return 4.0 * static_cast<double>(spec_.num_heads * spec_.head_dim) * keys;
 }
 
-Attention::Output Attention::operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const {
+HeadPart Attention::head_part() const {
+  const HeadPart all{heads(), {0, spec_.num_heads}, {0, spec_.num_kv_heads}};
+  if (!parallel()) return all;
+  const AxisNames& axes = split_over(LogicalAxis::Head);
+  return all.part(parallel()->mesh().size(axes), parallel()->mesh().index(axes));
+}
+
+Attention::Output Attention::operator()(const at::Tensor& x_whole, const ForwardContext& ctx) const {
+  const at::Tensor x_BTD =
+      parallel() ? collectives::enter(x_whole, parallel()->group(split_over(LogicalAxis::Head))) : x_whole;
   auto [q_BTNH, k_BTKH, v_BTKH] = project(x_BTD);
   if (spec_.rope)
     std::tie(q_BTNH, k_BTKH) = operations::apply_rotary(q_BTNH, k_BTKH, ctx.rope[*spec_.rope], spec_.rope_style);
@@ -56,7 +70,9 @@ Attention::Output Attention::operator()(const at::Tensor& x_BTD, const ForwardCo
     options.dropout_p = spec_.dropout;
     options.dropout_key = ctx.dropout_key->fold("attention").fold(static_cast<uint64_t>(spec_.layer_idx));
   }
-  const operations::AttentionOutput attended = operations::attention(q_BTNH, k_BTKH, v_BTKH, options);
+  const operations::AttentionOutput attended =
+      parallel() ? parallel_attention(q_BTNH, k_BTKH, v_BTKH, options, {*parallel(), ctx.part, head_part()})
+                 : operations::attention(q_BTNH, k_BTKH, v_BTKH, options);
   return {(*out_)(attended.out.flatten(-2)), attended.weights};
 }
 

@@ -45,6 +45,8 @@ class Attention : public Module {
     at::Tensor q_BTNH, k_BTKH, v_BTKH;
   };
   Projected project(const at::Tensor& x_BTD) const;
+  HeadCounts heads() const { return {spec_.num_heads, spec_.num_kv_heads}; }
+  HeadPart head_part() const;  // what this rank has of them
 
   AttentionSpec spec_;
   const Linear *q_ = nullptr, *k_ = nullptr, *v_ = nullptr, *qkv_ = nullptr, *out_ = nullptr;

@@ -1,6 +1,7 @@
 #include "easydel/layers/embedding.h"
 
 #include "easydel/core/error.h"
+#include "easydel/sharding/collectives.h"
 
 namespace easydel {
 
@@ -15,7 +16,25 @@ at::Tensor Embedding::operator()(const at::Tensor& ids) const {
                         high.item<int64_t>(), ".");
   }
   const bool native = ids.scalar_type() == at::kLong || ids.scalar_type() == at::kInt;
-  return at::embedding(weight_->value(), native ? ids : ids.to(at::kLong)).to(dtype());
+  const at::Tensor index = native ? ids : ids.to(at::kLong);
+  if (!weight_->sharding()) return at::embedding(weight_->value(), index).to(dtype());
+
+  const at::Tensor table = collectives::gather_weight(weight_->value().to(dtype()), weight_->sharding());
+  const AxisNames& terms = split_over(weight_->dims[0].axis);
+  if (terms.empty()) return at::embedding(table, index);
+  // Each rank looks up the tokens of its part of the table; the others' are zeros.
+  const int64_t begin = weight_->sharding()->computed()[0].empty() ? 0 : weight_->sharding()->computed()[0][0].begin;
+  at::Tensor found;
+  if (table.size(0) == 0) {
+    std::vector<int64_t> shape = ids.sizes().vec();
+    shape.push_back(weight_->shape[1]);
+    found = at::zeros(shape, table.options()) + table.sum();
+  } else {
+    const at::Tensor place = index - begin;
+    const at::Tensor outside = place.lt(0).logical_or_(place.ge(table.size(0)));
+    found = at::embedding(table, place.masked_fill(outside, 0)).masked_fill(outside.unsqueeze(-1), 0);
+  }
+  return collectives::sum(found, parallel()->group(terms));
 }
 
 std::string Embedding::extra_repr() const { return concat(weight_->shape[0], ", ", weight_->shape[1]); }

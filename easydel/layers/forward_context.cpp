@@ -17,7 +17,10 @@ const MaskInfo& ForwardContext::windowed_mask(int64_t window) const {
 
 at::Tensor ForwardContext::dropout(const at::Tensor& x, double p, std::string_view place, int64_t layer) const {
   if (p == 0 || !dropout_key) return x;
-  return operations::dropout(x, p, dropout_key->fold(place).fold(static_cast<uint64_t>(layer)));
+  const RandomKey key = dropout_key->fold(place).fold(static_cast<uint64_t>(layer));
+  if (part.batch == 0) return operations::dropout(x, p, key);
+  const Region region{{part.batch, part.tokens, x.size(2)}, {part.first_row, part.first_token, 0}};
+  return operations::dropout(x, p, key, &region);
 }
 
 StackOutput run_layers(const std::vector<const DecoderLayer*>& layers, at::Tensor x_BTD,

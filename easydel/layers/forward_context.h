@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "easydel/caching/cache.h"
+#include "easydel/layers/batch_part.h"
 #include "easydel/layers/module.h"
 #include "easydel/operations/attention.h"
 #include "easydel/operations/checkpoint.h"
@@ -22,6 +23,7 @@ struct ForwardContext {
   operations::CheckpointPolicy checkpoint;
   Cache* cache = nullptr;
   std::optional<RandomKey> dropout_key;  // nothing is dropped without one
+  BatchPart part = {};                   // on a mesh; the mask is of the whole sequence, positions are of the part
   bool output_attentions = false;
   bool output_hidden_states = false;
   bool output_router_logits = false;

@@ -2,10 +2,12 @@
 
 #include "easydel/core/error.h"
 #include "easydel/operations/linear.h"
+#include "easydel/sharding/collectives.h"
 
 namespace easydel {
 
-Linear::Linear(Dim in, Dim out, LinearOptions options) : options_(std::move(options)), in_(in.size), out_(out.size) {
+Linear::Linear(Dim in, Dim out, LinearOptions options)
+    : options_(std::move(options)), in_(in.size), out_(out.size), in_axis_(in.axis) {
   const Dim bias_dim = out;
   std::vector<Dim> dims = options_.transposed ? std::vector<Dim>{in, out} : std::vector<Dim>{out, in};
   weight_ = add_parameter("weight", std::move(dims), Initializer::normal(options_.init_stddev));
@@ -13,8 +15,14 @@ Linear::Linear(Dim in, Dim out, LinearOptions options) : options_(std::move(opti
 }
 
 at::Tensor Linear::operator()(const at::Tensor& x) const {
-  const at::Tensor weight = options_.transposed ? weight_->value().t() : weight_->value();
-  return operations::linear(x, weight, bias_ ? bias_->value() : at::Tensor(), options_.name);
+  const operations::LinearStorage storage{options_.transposed, weight_->sharding(),
+                                          bias_ ? bias_->sharding() : nullptr};
+  const at::Tensor bias = bias_ ? bias_->value() : at::Tensor();
+  const AxisNames& terms = split_over(in_axis_);
+  if (terms.empty()) return operations::linear(x, weight_->value(), bias, options_.name, storage);
+  const at::Tensor y =
+      collectives::sum(operations::linear(x, weight_->value(), {}, options_.name, storage), parallel()->group(terms));
+  return bias_ ? y + collectives::gather_weight(bias.to(y.scalar_type()), bias_->sharding()) : y;
 }
 
 void Linear::tie_weight(const std::shared_ptr<Parameter>& weight) {

@@ -16,6 +16,8 @@ class Linear : public Module {
  public:
   Linear(Dim in, Dim out, LinearOptions options = {});
 
+  // On a mesh: a rank's part of the output features, of a whole x; or the whole result, of its part of the input
+  // features. Whoever calls several with the same x sums their gradients once, with collectives::enter.
   at::Tensor operator()(const at::Tensor& x) const;
 
   const std::shared_ptr<Parameter>& weight() const { return weight_; }
@@ -34,6 +36,7 @@ class Linear : public Module {
  private:
   LinearOptions options_;
   int64_t in_, out_;
+  LogicalAxis in_axis_;  // over its axes each rank has a term of the result
   std::shared_ptr<Parameter> weight_, bias_;
 };
 

@@ -1,6 +1,13 @@
 #include "easydel/layers/mlp.h"
 
+#include "easydel/sharding/collectives.h"
+
 namespace easydel {
+namespace {
+
+constexpr LogicalAxis kInner = LogicalAxis::MlpIntermediate;
+
+}  // namespace
 
 MLP::MLP(MlpSpec spec) : spec_(std::move(spec)), act_(operations::find_activation(spec_.act)) {
   const Dim embed(spec_.hidden_size);
@@ -10,15 +17,16 @@ MLP::MLP(MlpSpec spec) : spec_(std::move(spec)), act_(operations::find_activatio
         .bias = spec_.bias, .transposed = spec_.transposed, .init_stddev = spec_.init_stddev, .name = name};
   };
   if (spec_.gated && spec_.fused_gate_up) {
-    gate_up_ = &add<Linear>(spec_.gate_up_name, embed, Dim(2 * inner, 1, {inner, inner}), options("mlp_gate_up"));
+    gate_up_ = &add<Linear>(spec_.gate_up_name, embed, Dim::halves(inner, kInner), options("mlp_gate_up"));
   } else {
-    if (spec_.gated) gate_ = &add<Linear>(spec_.gate_name, embed, Dim(inner), options("mlp_gate"));
-    up_ = &add<Linear>(spec_.up_name, embed, Dim(inner), options("mlp_up"));
+    if (spec_.gated) gate_ = &add<Linear>(spec_.gate_name, embed, Dim(inner, kInner), options("mlp_gate"));
+    up_ = &add<Linear>(spec_.up_name, embed, Dim(inner, kInner), options("mlp_up"));
   }
-  down_ = &add<Linear>(spec_.down_name, Dim(inner), embed, options("mlp_down"));
+  down_ = &add<Linear>(spec_.down_name, Dim(inner, kInner), embed, options("mlp_down"));
 }
 
-at::Tensor MLP::operator()(const at::Tensor& x) const {
+at::Tensor MLP::operator()(const at::Tensor& x_whole) const {
+  const at::Tensor x = parallel() ? collectives::enter(x_whole, parallel()->group(split_over(kInner))) : x_whole;
   if (gate_up_) return (*down_)(operations::gated_activation((*gate_up_)(x), act_));
   if (gate_) return (*down_)(operations::gated_activation((*gate_)(x), (*up_)(x), act_));
   return (*down_)(act_((*up_)(x)));

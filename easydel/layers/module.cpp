@@ -64,6 +64,15 @@ void Module::set_dtype(DType dtype) {
   for (const auto& [path, module] : named_modules()) module->dtype_ = dtype;
 }
 
+void Module::set_parallel(const std::shared_ptr<const Parallel>& parallel) {
+  for (const auto& [path, module] : named_modules()) module->parallel_ = parallel;
+}
+
+const AxisNames& Module::split_over(LogicalAxis axis) const {
+  static const AxisNames none;
+  return parallel_ ? parallel_->axes(axis) : none;
+}
+
 std::string Module::type_name() const {
   int status = 0;
   char* text = abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, &status);

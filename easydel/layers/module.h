@@ -45,6 +45,10 @@ class Module {
   DType dtype() const { return dtype_; }  // what it computes in
   void set_dtype(DType dtype);            // of the whole tree
 
+  // How the work is dealt over a mesh; null: one device does it.
+  const std::shared_ptr<const Parallel>& parallel() const { return parallel_; }
+  void set_parallel(const std::shared_ptr<const Parallel>& parallel);  // of the whole tree
+
   // Floating point operations of this module's own forward for one token, its children's left out, with `keys` keys to
   // attend to on average (before windows). A multiplication and an addition are two.
   virtual double own_flops_per_token(double keys) const { return 0; }
@@ -63,6 +67,8 @@ class Module {
     add_child(std::move(name), std::move(child));
     return reference;
   }
+  // The axes over which ranks compute with parts of such a dimension; empty on one device.
+  const AxisNames& split_over(LogicalAxis axis) const;
   std::shared_ptr<Parameter> add_parameter(std::string name, std::vector<Dim> dims, Initializer init);
   // Puts another module's parameter in the place of the own one.
   void tie_parameter(std::string_view name, std::shared_ptr<Parameter> parameter);
@@ -72,6 +78,7 @@ class Module {
   void add_child(std::string name, std::unique_ptr<Module> child);
 
   DType dtype_ = float32;
+  std::shared_ptr<const Parallel> parallel_;
   std::vector<std::pair<std::string, std::shared_ptr<Parameter>>> parameters_;
   std::vector<std::pair<std::string, std::unique_ptr<at::Tensor>>> buffers_;
   std::vector<std::pair<std::string, std::unique_ptr<Module>>> children_;

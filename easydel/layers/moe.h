@@ -27,6 +27,10 @@ class Experts : public Module {
   at::Tensor operator()(const at::Tensor& x_TD, const operations::Routing& routing) const;
 
  private:
+  // Rows sorted by expert through these experts' networks.
+  at::Tensor run(const at::Tensor& rows, const operations::Dispatch& dispatch) const;
+  at::Tensor run_on_mesh(const at::Tensor& x_TD, const operations::Routing& routing) const;
+
   ExpertsSpec spec_;
   const operations::Activation& act_;
   std::shared_ptr<Parameter> gate_up_proj_, down_proj_;

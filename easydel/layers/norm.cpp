@@ -1,6 +1,7 @@
 #include "easydel/layers/norm.h"
 
 #include "easydel/core/error.h"
+#include "easydel/sharding/collectives.h"
 
 namespace easydel {
 
@@ -10,7 +11,7 @@ RMSNorm::RMSNorm(Dim features, operations::RmsNormOptions options)
           add_parameter("weight", {std::move(features)}, {Initializer::Kind::Constant, 1 - options.weight_offset})) {}
 
 at::Tensor RMSNorm::operator()(const at::Tensor& x) const {
-  return operations::rms_norm(x, weight_->value(), options_);
+  return operations::rms_norm(x, collectives::gather_weight(weight_->value(), weight_->sharding()), options_);
 }
 
 std::string RMSNorm::extra_repr() const { return concat("(", weight_->shape[0], ",), eps=", options_.eps); }
@@ -21,7 +22,10 @@ LayerNorm::LayerNorm(Dim features, double eps, bool bias)
 }
 
 at::Tensor LayerNorm::operator()(const at::Tensor& x) const {
-  return operations::layer_norm(x, weight_->value(), bias_ ? bias_->value() : at::Tensor(), eps_);
+  const auto whole = [](const std::shared_ptr<Parameter>& p) {
+    return p ? collectives::gather_weight(p->value(), p->sharding()) : at::Tensor();
+  };
+  return operations::layer_norm(x, whole(weight_), whole(bias_), eps_);
 }
 
 std::string LayerNorm::extra_repr() const {

@@ -30,15 +30,54 @@ Parameter::Parameter(std::vector<Dim> dims, Initializer init)
   to_meta(float32);
 }
 
-void Parameter::to_meta(DType dtype) { value_ = at::empty(shape, at::TensorOptions(dtype).device(at::kMeta)); }
+void Parameter::to_meta(DType dtype) { value_ = at::empty(stored_shape(), at::TensorOptions(dtype).device(at::kMeta)); }
 
 void Parameter::bind(at::Tensor value) {
-  require<ShapeError>(value.sizes() == at::IntArrayRef(shape), "[Parameter] a tensor of shape ", at::IntArrayRef(shape),
-                      " is needed; got ", value.sizes(), ".");
+  require<ShapeError>(value.sizes() == at::IntArrayRef(stored_shape()), "[Parameter] a tensor of shape ",
+                      at::IntArrayRef(stored_shape()), " is needed; got ", value.sizes(), ".");
   if (!value.is_meta() && value.is_floating_point() && value.is_leaf() && value.requires_grad() != trainable) {
     value.requires_grad_(trainable);
   }
   value_ = std::move(value);
+}
+
+void Parameter::place(std::shared_ptr<const WeightSharding> sharding) {
+  const at::NoGradGuard no_grad;
+  if (is_lazy()) {
+    const DType dtype = value_.scalar_type();
+    sharding_ = std::move(sharding);
+    return to_meta(dtype);
+  }
+  at::Tensor value = whole();
+  // A part gets memory of its own, so that the whole can be dropped.
+  if (sharding && !sharding->is_whole()) value = sharding->part_of(value).clone(at::MemoryFormat::Contiguous);
+  sharding_ = std::move(sharding);
+  bind(std::move(value));
+}
+
+at::Tensor Parameter::whole() const {
+  return sharding_ && !sharding_->is_whole() && !is_lazy() ? sharding_->gather_whole(value_) : value_.detach();
+}
+
+void Parameter::draw(RandomKey key, at::TensorOptions options) {
+  const at::Tensor value = at::empty(stored_shape(), options);
+  if (!sharding_ || sharding_->is_whole()) {
+    init.fill(value, key);
+  } else {
+    // The boxes of the whole, one after the other, and where each lies in the part.
+    const Slices& held = sharding_->stored();
+    for_boxes(held, [&](const std::vector<Interval>& box) {
+      at::Tensor place = value;
+      Region region{shape, {}};
+      for (std::size_t d = 0; d < box.size(); ++d) {
+        const Interval at = locate({box[d]}, held[d])[0];
+        place = place.narrow(static_cast<int64_t>(d), at.begin, at.size());
+        region.offset.push_back(box[d].begin);
+      }
+      init.fill(place, key, &region);
+    });
+  }
+  bind(value);
 }
 
 FileLayout Parameter::layout_in_files(const std::string& path) const {

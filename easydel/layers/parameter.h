@@ -10,18 +10,9 @@
 
 #include "easydel/core/dtype.h"
 #include "easydel/core/random.h"
+#include "easydel/sharding/weight_sharding.h"
 
 namespace easydel {
-
-// A dimension and how it may be cut: never inside a grain (a head), and each segment (q, k and v of one projection) by
-// itself.
-struct Dim {
-  Dim(int64_t size, int64_t grain = 1, std::vector<int64_t> segments = {})
-      : size(size), grain(grain), segments(std::move(segments)) {}
-  int64_t size;
-  int64_t grain;
-  std::vector<int64_t> segments;  // sizes that sum to `size`; empty: one segment
-};
 
 // How a fresh weight is drawn.
 struct Initializer {
@@ -56,9 +47,19 @@ class Parameter {
   // For a weight that files store otherwise than memory; empty: one tensor under the parameter's own path.
   std::function<FileLayout(const std::string& path)> file_layout;
 
-  // On the meta device until the module is initialised or loaded: a shape and a dtype without memory.
+  // On the meta device until the module is initialised or loaded: a shape and a dtype without memory. On a mesh, the
+  // part that this rank stores.
   const at::Tensor& value() const { return value_; }
-  // ShapeError when the shape is another. Sets requires_grad for a trainable weight of floats.
+  const std::shared_ptr<const WeightSharding>& sharding() const { return sharding_; }  // null: one device
+  const std::vector<int64_t>& stored_shape() const { return sharding_ ? sharding_->stored_shape() : shape; }
+  // Puts it on a mesh, or from one mesh onto another, or with null back on one device. A value with memory is gathered
+  // and cut, so all ranks call this together.
+  void place(std::shared_ptr<const WeightSharding> sharding);
+  // All of it, on every rank; the value itself on one device. All ranks call this together.
+  at::Tensor whole() const;
+  // Draws the stored part: the same numbers on any mesh.
+  void draw(RandomKey key, at::TensorOptions options);
+  // ShapeError when the shape is not that of the stored part. Sets requires_grad for a trainable weight of floats.
   void bind(at::Tensor value);
   bool is_lazy() const { return value_.is_meta(); }
   void to_meta(DType dtype);
@@ -68,6 +69,7 @@ class Parameter {
 
  private:
   at::Tensor value_;
+  std::shared_ptr<const WeightSharding> sharding_;
 };
 
 }  // namespace easydel

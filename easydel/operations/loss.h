@@ -4,10 +4,22 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "easydel/operations/weight_access.h"
 
 namespace easydel::operations {
 
 enum class Reduction { Mean, Sum, None };
+
+// A vocabulary of which each rank has a part: this one's begins at `begin`. No rank holds the logits of another: maxima
+// and sums of rows meet in all_reduce, in place.
+struct VocabularySplit {
+  int64_t begin = 0;
+  int64_t parts = 1;
+  std::function<void(const at::Tensor&, bool maximum)> all_reduce;
+};
 
 struct CrossEntropyOptions {
   int64_t ignore_index = -100;
@@ -16,9 +28,12 @@ struct CrossEntropyOptions {
   Reduction reduction = Reduction::Mean;
   at::Tensor token_weights;  // labels' shape: each token's share in the loss
   at::Tensor divisor;  // one number that Mean divides by, e.g. the token count of all ranks; else the weights' sum
-  double logit_scale = 1.0;    // logits are multiplied by it first
-  double logit_softcap = 0.0;  // then softcap * tanh(logits / softcap); 0: as they are
-  int64_t chunk_size = 0;      // tokens at a time in linear_cross_entropy; 0: by size of the vocabulary
+  double logit_scale = 1.0;                   // logits are multiplied by it first
+  double logit_softcap = 0.0;                 // then softcap * tanh(logits / softcap); 0: as they are
+  int64_t chunk_size = 0;                     // tokens at a time in linear_cross_entropy; 0: by size of the vocabulary
+  std::optional<VocabularySplit> split = {};  // logits and weights are this rank's part
+  WeightAccessPtr weight_access = {};         // of linear_cross_entropy's weight, which is stored in parts;
+  int64_t vocabulary = 0;                     // then the whole has so many rows
 };
 
 // All but `loss` are without gradient.

@@ -17,9 +17,10 @@ using torch::autograd::variable_list;
 // The product of the output layer, in float32 or better, and its gradients, chunk by chunk.
 class OutputLayer {
  public:
-  OutputLayer(const Tensor& hidden, const Tensor& weight, const Tensor& bias, at::ScalarType acc)
+  OutputLayer(const Tensor& hidden, const Tensor& weight, const Tensor& bias, at::ScalarType acc,
+              const WeightAccessPtr& access)
       : hidden_(hidden.reshape({-1, hidden.size(-1)})),
-        weight_(weight.to(hidden.scalar_type())),
+        weight_(gather(weight.to(hidden.scalar_type()), access)),
         bias_(bias.defined() ? bias.to(acc) : bias),
         acc_(acc),
         is_wide_(hidden.scalar_type() == acc) {}
@@ -92,7 +93,8 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     // One number's gradient is known up to a factor, so the gradients are made now, from logits that are there anyway.
     const bool makes_gradients =
         problem->options.reduction != Reduction::None && (needs.hidden || needs.weight || needs.bias);
-    OutputLayer layer(hidden, weight, bias, problem->acc);
+    const WeightAccessPtr& access = problem->options.weight_access;
+    OutputLayer layer(hidden, weight, bias, problem->acc, access);
     if (makes_gradients) layer.want_gradients(needs.hidden, needs.weight, needs.bias);
     problem->for_chunks([&](int64_t at, int64_t count) {
       const Tensor logits = layer.logits(at, count);
@@ -101,7 +103,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     });
     if (makes_gradients) {
       ctx->save_for_backward({layer.d_hidden.defined() ? layer.d_hidden.view(hidden.sizes()) : Tensor(),
-                              like(layer.d_weight, weight), like(layer.d_bias, bias)});
+                              like(reduce(layer.d_weight, access), weight), like(layer.d_bias, bias)});
     } else {
       ctx->save_for_backward({hidden, weight, bias});
       ctx->saved_data["problem"] = c10::IValue::make_capsule(problem);
@@ -126,7 +128,8 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     const Tensor &hidden = saved[0], &weight = saved[1], &bias = saved[2];
     const auto problem = c10::static_intrusive_pointer_cast<Problem>(ctx->saved_data["problem"].toCapsule());
     const Tensor scale = loss_rows::upstream_scale(problem->scale, grads[0]);
-    OutputLayer layer(hidden, weight, bias, problem->acc);
+    const WeightAccessPtr& access = problem->options.weight_access;
+    OutputLayer layer(hidden, weight, bias, problem->acc, access);
     layer.want_gradients(ctx->needs_input_grad(0), ctx->needs_input_grad(1),
                          bias.defined() && ctx->needs_input_grad(2));
     problem->for_chunks([&](int64_t at, int64_t count) {
@@ -135,7 +138,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       layer.add_gradients(at, count, logits);
     });
     return {layer.d_hidden.defined() ? layer.d_hidden.view(hidden.sizes()) : Tensor(),
-            like(layer.d_weight, weight),
+            like(reduce(layer.d_weight, access), weight),
             like(layer.d_bias, bias),
             Tensor(),
             Tensor(),
@@ -147,13 +150,15 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
 
 CrossEntropyOutput linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& bias,
                                         const Tensor& labels, const CrossEntropyOptions& options) {
-  require<ShapeError>(hidden.dim() >= 1 && weight.dim() == 2 && weight.size(1) == hidden.size(-1),
-                      "[linear_cross_entropy] weight must be [vocabulary, ", hidden.dim() ? hidden.size(-1) : 0,
-                      "] for hidden ", hidden.sizes(), "; got ", weight.sizes(), ".");
-  require<ShapeError>(!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0)),
+  require<ShapeError>(
+      hidden.dim() >= 1 && weight.dim() == 2 && (options.weight_access || weight.size(1) == hidden.size(-1)),
+      "[linear_cross_entropy] weight must be [vocabulary, ", hidden.dim() ? hidden.size(-1) : 0, "] for hidden ",
+      hidden.sizes(), "; got ", weight.sizes(), ".");
+  require<ShapeError>(!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0)) || options.weight_access,
                       "[linear_cross_entropy] bias must be [", weight.size(0), "]; got ",
                       bias.defined() ? bias.sizes() : at::IntArrayRef(), ".");
-  const auto problem = c10::make_intrusive<Problem>("linear_cross_entropy", hidden, labels, weight.size(0), options);
+  const int64_t vocabulary = options.vocabulary > 0 ? options.vocabulary : weight.size(0);
+  const auto problem = c10::make_intrusive<Problem>("linear_cross_entropy", hidden, labels, vocabulary, options);
   const bool grad_mode = at::GradMode::is_enabled();
   const Needs needs{grad_mode && hidden.requires_grad(), grad_mode && weight.requires_grad(),
                     grad_mode && bias.defined() && bias.requires_grad()};

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "easydel/operations/kernels/rows.h"
 
@@ -62,6 +63,41 @@ void compute_composed(const Problem& p, int64_t at, const Tensor& logits, const 
   if (o.logit_scale != 1.0) x.mul_(o.logit_scale);
 }
 
+// The same where each rank has the logits of a part of the vocabulary.
+void compute_split(const Problem& p, int64_t at, const Tensor& logits, const Tensor& row_scale) {
+  const CrossEntropyOptions& o = p.options;
+  const VocabularySplit& split = *o.split;
+  const int64_t rows = logits.size(0), width = logits.size(1);
+  const Tensor labels = p.labels.narrow(0, at, rows);
+  const Tensor valid = labels.ne(o.ignore_index);
+  const Tensor place = labels - split.begin;
+  const Tensor own = valid.logical_and(place.ge(0)).logical_and_(place.lt(width));
+  const Tensor index = place.masked_fill(own.logical_not(), 0).unsqueeze(1);
+  Tensor x = logits;
+  if (o.logit_scale != 1.0) x.mul_(o.logit_scale);
+  if (o.logit_softcap != 0.0) x.div_(o.logit_softcap).tanh_().mul_(o.logit_softcap);
+  const Tensor maximum = width > 0 ? x.amax(-1) : at::full({rows}, -INFINITY, x.options());
+  split.all_reduce(maximum, true);
+  const Tensor picked = width > 0 ? x.gather(1, index).squeeze(1).mul(own) : at::zeros({rows}, x.options());
+  const Tensor sums = at::stack({(x - maximum.unsqueeze(1)).exp_().sum(-1), picked, x.sum(-1)});
+  split.all_reduce(sums, false);
+  const Tensor lse = sums[0].log().add_(maximum), mean = sums[2] / static_cast<double>(p.vocabulary);
+  const Tensor nll = (1.0 - o.label_smoothing) * (lse - sums[1]) + o.label_smoothing * (lse - mean);
+  p.nll.narrow(0, at, rows).copy_(nll.mul(valid));
+  p.lse.narrow(0, at, rows).copy_(lse.mul(valid));
+  p.correct.narrow(0, at, rows).copy_(sums[1].ge(maximum).logical_and_(valid));
+  if (!row_scale.defined() || width == 0) return;
+
+  const Tensor weight = row_scale.mul(valid);
+  Tensor slope;
+  if (o.logit_softcap != 0.0) slope = 1 - x.div(o.logit_softcap).square_();
+  x.sub_(lse.unsqueeze(1)).exp_().mul_((weight * (1 + 2 * o.z_loss * lse)).unsqueeze(1));
+  if (o.label_smoothing != 0.0) x.sub_((weight * (o.label_smoothing / static_cast<double>(p.vocabulary))).unsqueeze(1));
+  x.scatter_add_(1, index, (weight * own * (o.label_smoothing - 1.0)).unsqueeze(1));
+  if (slope.defined()) x.mul_(slope);
+  if (o.logit_scale != 1.0) x.mul_(o.logit_scale);
+}
+
 }  // namespace
 
 Problem::Problem(const char* name, const Tensor& x, const Tensor& labels_in, int64_t vocabulary_in,
@@ -88,10 +124,13 @@ int64_t Problem::chunk_rows() const {
   if (options.chunk_size > 0) return options.chunk_size;
   const bool is_cpu = labels.is_cpu();
   const int64_t elements = is_cpu ? int64_t{1} << 22 : int64_t{1} << 27;  // 16 MiB of float32 logits; 512 MiB on a GPU
-  return std::max<int64_t>(is_cpu ? 128 : 1024, elements / std::max<int64_t>(1, vocabulary));
+  // The same for all ranks, whose parts of the vocabulary may differ in size.
+  const int64_t width = options.split ? vocabulary / options.split->parts + 1 : vocabulary;
+  return std::max<int64_t>(is_cpu ? 128 : 1024, elements / std::max<int64_t>(1, width));
 }
 
 void Problem::compute(int64_t at, const Tensor& logits, const Tensor& row_scale) {
+  if (options.split) return compute_split(*this, at, logits, row_scale);
   if (!logits.is_cpu()) return compute_composed(*this, at, logits, row_scale);
   const kernels::CrossEntropyArgs args{vocabulary,     options.ignore_index, options.label_smoothing,
                                        options.z_loss, options.logit_scale,  options.logit_softcap};

@@ -20,7 +20,8 @@ struct Problem : torch::CustomClassHolder {
           const CrossEntropyOptions& options);
 
   CrossEntropyOptions options;
-  int64_t rows, vocabulary;
+  int64_t rows;
+  int64_t vocabulary;  // of all ranks
   at::ScalarType acc;
   at::Tensor labels;    // [R] int64
   at::Tensor scale;     // [R] acc: each row's factor in the loss; 0 for ignored rows

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "easydel/operations/weight_access.h"
+
 // Letters: T tokens, E experts, k experts for each token, R = T * k rows sorted by expert, D features.
 namespace easydel::operations {
 
@@ -58,9 +60,10 @@ Dispatch make_dispatch(const at::Tensor& experts, int64_t num_experts);
 // [T, D] to [R, D]: every token once for each of its experts.
 at::Tensor dispatch_rows(const at::Tensor& x, const Dispatch& dispatch);
 // Row r of expert e becomes weight[e] x[r] + bias[e]: x [R, in], weight [E, out, in], bias [E, out] or undefined.
-// Experts without rows are not touched. `name` is for checkpoint policies, as in operations::linear.
+// Experts without rows are not touched. `name` is for checkpoint policies, as in operations::linear. With an access,
+// `weight` is the stored part of it, and the bias must be absent.
 at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                          const Dispatch& dispatch, std::string_view name = {});
+                          const Dispatch& dispatch, std::string_view name = {}, const WeightAccessPtr& access = {});
 // [R, D] back to [T, D]: each token's rows, weighted and summed. weights [T, k].
 at::Tensor combine_rows(const at::Tensor& rows, const at::Tensor& weights, const Dispatch& dispatch);
 

@@ -56,14 +56,13 @@ struct CombineRows : torch::autograd::Function<CombineRows> {
 };
 
 // One kernel for all experts, where torch has it: bfloat16 on CUDA, rows of 16 bytes.
-bool has_grouped_kernel(const Tensor& x, const Tensor& weight) {
-  return x.is_cuda() && x.scalar_type() == at::kBFloat16 && x.size(1) % 8 == 0 && weight.size(1) % 8 == 0 &&
-         x.size(0) > 0;
+bool has_grouped_kernel(const Tensor& x, int64_t out_features, int64_t experts) {
+  return x.is_cuda() && x.scalar_type() == at::kBFloat16 && x.size(1) % 8 == 0 && out_features % 8 == 0 &&
+         x.size(0) > 0 && experts > 0;
 }
 
-std::vector<int64_t> ends_on_host(const Dispatch& dispatch) {
-  if (!dispatch.host_ends.empty()) return dispatch.host_ends;
-  const Tensor ends = dispatch.ends.to(at::kCPU, at::kLong);
+std::vector<int64_t> to_host(const Tensor& device_ends) {
+  const Tensor ends = device_ends.to(at::kCPU, at::kLong);
   return {ends.const_data_ptr<int64_t>(), ends.const_data_ptr<int64_t>() + ends.numel()};
 }
 
@@ -78,25 +77,37 @@ void for_experts(const std::vector<int64_t>& ends, const F& f) {
 
 // x[r] @ matrices[e] for each row r of expert e.
 Tensor grouped_product(const Tensor& x, const Tensor& matrices, const Tensor& ends,
-                       const std::vector<int64_t>& host_ends) {
-  if (host_ends.empty()) return at::_grouped_mm(x, matrices, ends);
+                       const std::optional<std::vector<int64_t>>& host_ends) {
+  if (!host_ends) return at::_grouped_mm(x, matrices, ends);
   Tensor y = at::empty({x.size(0), matrices.size(2)}, x.options());
-  for_experts(host_ends, [&](int64_t expert, int64_t at, int64_t count) {
+  for_experts(*host_ends, [&](int64_t expert, int64_t at, int64_t count) {
     Tensor rows = y.narrow(0, at, count);
     at::mm_out(rows, x.narrow(0, at, count), matrices.select(0, expert));
   });
   return y;
 }
 
+struct AccessHolder : torch::CustomClassHolder {
+  WeightAccessPtr access;
+};
+
 struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
-                        const std::optional<Tensor>& given_bias, const Tensor& ends,
-                        const std::vector<int64_t>& host_ends, std::string_view name) {
+                        const std::optional<Tensor>& given_bias, const Dispatch& dispatch, std::string_view name,
+                        const WeightAccessPtr& access) {
     const Tensor bias = given_bias.value_or(Tensor());
+    const Tensor& ends = dispatch.ends;
     ctx->save_for_backward({x, weight, bias, ends});
-    ctx->saved_data["host_ends"] = host_ends;
+    auto holder = c10::make_intrusive<AccessHolder>();
+    holder->access = access;
+    ctx->saved_data["access"] = c10::IValue::make_capsule(holder);
     return keep_dot(name, [&] {
-      Tensor y = grouped_product(x, weight.to(x.scalar_type()).transpose(1, 2), ends, host_ends);
+      const Tensor used = gather(weight.to(x.scalar_type()), access);
+      std::optional<std::vector<int64_t>> host_ends;
+      if (!has_grouped_kernel(x, used.size(1), used.size(0))) {
+        host_ends = dispatch.host_ends.empty() ? to_host(ends) : dispatch.host_ends;
+      }
+      Tensor y = grouped_product(x, used.transpose(1, 2), ends, host_ends);
       if (bias.defined()) y.add_(bias.to(x.scalar_type()).index_select(0, expert_of_row(ends, x.size(0))));
       return y;
     });
@@ -106,21 +117,26 @@ struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
     kernels::require_first_derivative("grouped_linear");
     const auto saved = ctx->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &ends = saved[3];
-    const auto host_ends = ctx->saved_data["host_ends"].toIntVector();
     const Tensor d_y = grads[0].contiguous();
+    const WeightAccessPtr access =
+        c10::static_intrusive_pointer_cast<AccessHolder>(ctx->saved_data["access"].toCapsule())->access;
+    std::optional<std::vector<int64_t>> host_ends;
+    if (!has_grouped_kernel(x, d_y.size(1), ends.size(0))) host_ends = to_host(ends);
     Tensor d_x, d_weight, d_bias;
-    if (ctx->needs_input_grad(0)) d_x = grouped_product(d_y, weight.to(x.scalar_type()), ends, host_ends);
+    if (ctx->needs_input_grad(0)) {
+      d_x = grouped_product(d_y, gather(weight.to(x.scalar_type()), access), ends, host_ends);
+    }
     if (ctx->needs_input_grad(1)) {
-      if (host_ends.empty()) {
+      if (!host_ends) {
         d_weight = at::_grouped_mm(d_y.t(), x, ends);
       } else {
-        d_weight = at::zeros(weight.sizes(), x.options());
-        for_experts(host_ends, [&](int64_t expert, int64_t at, int64_t count) {
+        d_weight = at::zeros({ends.size(0), d_y.size(1), x.size(1)}, x.options());
+        for_experts(*host_ends, [&](int64_t expert, int64_t at, int64_t count) {
           Tensor target = d_weight.select(0, expert);
           at::mm_out(target, d_y.narrow(0, at, count).t(), x.narrow(0, at, count));
         });
       }
-      d_weight = d_weight.to(weight.scalar_type());
+      d_weight = reduce(d_weight, access).to(weight.scalar_type());
     }
     if (bias.defined() && ctx->needs_input_grad(2)) {
       d_bias = at::zeros(bias.sizes(), d_y.options())
@@ -170,17 +186,16 @@ Tensor dispatch_rows(const Tensor& x, const Dispatch& dispatch) {
 }
 
 Tensor grouped_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dispatch& dispatch,
-                      std::string_view name) {
+                      std::string_view name, const WeightAccessPtr& access) {
   require<ShapeError>(x.dim() == 2 && x.size(0) == dispatch.order.numel() && weight.dim() == 3 &&
-                          weight.size(0) == dispatch.num_experts && weight.size(2) == x.size(1),
+                          (access || (weight.size(0) == dispatch.num_experts && weight.size(2) == x.size(1))),
                       "[grouped_linear] x must be [", dispatch.order.numel(), ", in] and weight [",
                       dispatch.num_experts, ", out, in]; got ", x.sizes(), " and ", weight.sizes(), ".");
   require<ShapeError>(
       !bias.defined() || (bias.dim() == 2 && bias.size(0) == weight.size(0) && bias.size(1) == weight.size(1)),
       "[grouped_linear] bias must be [", weight.size(0), ", ", weight.size(1), "]; got ",
       bias.defined() ? bias.sizes() : at::IntArrayRef(), ".");
-  const auto host_ends = has_grouped_kernel(x, weight) ? std::vector<int64_t>() : ends_on_host(dispatch);
-  return GroupedLinear::apply(x.contiguous(), weight, kernels::as_optional(bias), dispatch.ends, host_ends, name);
+  return GroupedLinear::apply(x.contiguous(), weight, kernels::as_optional(bias), dispatch, name, access);
 }
 
 Tensor combine_rows(const Tensor& rows, const Tensor& weights, const Dispatch& dispatch) {

@@ -24,6 +24,20 @@ class SingleWorld : public World {
   }
 };
 
+class PlannedWorld : public World {
+ public:
+  PlannedWorld(int64_t size, int64_t rank) : size_(size), rank_(rank) {}
+  int64_t rank() const override { return rank_; }
+  int64_t size() const override { return size_; }
+  std::string backend_name() const override { return "planned"; }
+  std::shared_ptr<Group> group(const std::string& name, std::span<const int64_t>) override {
+    fail<DistributedError>("[World] the ranks of \"", name, "\" are only planned, and cannot compute.");
+  }
+
+ private:
+  int64_t size_, rank_;
+};
+
 const std::shared_ptr<World>& process_world() {
   static const std::shared_ptr<World> world = single_world();
   return world;
@@ -58,6 +72,8 @@ WorldScope::WorldScope(std::shared_ptr<World> world) : previous_(std::move(threa
 WorldScope::~WorldScope() { thread_world = std::move(previous_); }
 
 std::shared_ptr<World> single_world() { return std::make_shared<SingleWorld>(); }
+
+std::shared_ptr<World> planned_world(int64_t size, int64_t rank) { return std::make_shared<PlannedWorld>(size, rank); }
 
 int64_t member_index(const World& world, std::span<const int64_t> ranks) {
   std::set<int64_t> seen;

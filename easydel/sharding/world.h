@@ -33,7 +33,7 @@ bool default_collective_debug();                         // EASYDEL_DEBUG_COLLEC
 
 struct WorldOptions {
   std::chrono::milliseconds timeout = default_collective_timeout();  // of one collective
-  bool debug = default_collective_debug();  // members compare what they are about to do
+  bool debug = default_collective_debug();                           // members compare what they are about to do
 };
 
 // One rank's view of the run.
@@ -60,6 +60,9 @@ class World {
 // collectives fail too; the first error is thrown here, with its rank before the message. One that is none of ours
 // comes as a DistributedError. Each rank gets its share of torch's threads.
 void run_ranks(int64_t count, const std::function<void(World&)>& body, const WorldOptions& options = {});
+
+// So many ranks of which none runs, seen by one of them: for plans of what a mesh would hold. It makes no groups.
+std::shared_ptr<World> planned_world(int64_t size, int64_t rank = 0);
 
 // A mesh of real ranks: the groups over its axes, for the calling rank.
 class DeviceMesh {

@@ -56,7 +56,7 @@ LayerOutput GPT2Block::operator()(const at::Tensor& x_BTD, const ForwardContext&
 GPT2Model::GPT2Model(const GPT2Config& c)
     : BaseModule(c),
       embd_pdrop_(c.embd_pdrop),
-      wte_(add<Embedding>("wte", c.vocab_size, c.hidden_size, c.initializer_range)),
+      wte_(add<Embedding>("wte", Dim(c.vocab_size, LogicalAxis::Vocab), c.hidden_size, c.initializer_range)),
       wpe_(add<Embedding>("wpe", c.max_position_embeddings, c.hidden_size, c.initializer_range)),
       h_(add<ModuleList<GPT2Block>>("h")),
       ln_f_(add<LayerNorm>("ln_f", c.hidden_size, c.layer_norm_epsilon)) {

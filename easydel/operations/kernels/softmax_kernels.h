@@ -39,14 +39,22 @@ void cross_entropy(const CrossEntropyArgs& args, void* logits_io, const int64_t*
     A maximum = kMinusInfinity<A>;
 #pragma omp simd reduction(max : maximum)
     for (int64_t i = 0; i < n; ++i) maximum = x[i] > maximum ? x[i] : maximum;
-    A sum = 0, total = 0;
-#pragma omp simd reduction(+ : sum, total)
-    for (int64_t i = 0; i < n; ++i) {
-      sum += exp_of(x[i] - maximum);
-      total += x[i];
+    // Block by block, and the blocks in double: one float32 sum of a whole vocabulary would lose digits.
+    constexpr int64_t kBlock = 256;
+    double sum = 0, total = 0;
+    for (int64_t first = 0; first < n; first += kBlock) {
+      const int64_t last = n - first < kBlock ? n : first + kBlock;
+      A block_sum = 0, block_total = 0;
+#pragma omp simd reduction(+ : block_sum, block_total)
+      for (int64_t i = first; i < last; ++i) {
+        block_sum += exp_of(x[i] - maximum);
+        block_total += x[i];
+      }
+      sum += double(block_sum);
+      total += double(block_total);
     }
-    const A log_sum = maximum + std::log(sum);
-    const A mean = total / A(n);
+    const A log_sum = A(double(maximum) + std::log(sum));
+    const A mean = A(total / double(n));
     nll[row] = (A(1) - smoothing) * (log_sum - x[label]) + smoothing * (log_sum - mean);
     lse[row] = log_sum;
     correct[row] = x[label] >= maximum;

@@ -1,0 +1,169 @@
+// BaseModule on a mesh: where its parameters lie, and the outputs of all ranks put together.
+#include <algorithm>
+
+#include "easydel/core/error.h"
+#include "easydel/infra/base_module.h"
+#include "easydel/infra/batch_part.h"
+#include "easydel/sharding/collectives.h"
+
+namespace easydel {
+
+Mesh BaseModule::mesh() const { return parallel() ? parallel()->mesh().mesh() : config_->mesh(); }
+
+// The mesh that is asked for, with the groups that are already made where it is the one that the module is on.
+std::shared_ptr<const Parallel> BaseModule::parallel_on(const std::optional<Mesh>& wanted,
+                                                        std::shared_ptr<World> world) const {
+  if (!world) world = World::current();
+  const Mesh mesh = wanted ? *wanted : parallel() ? parallel()->mesh().mesh() : config_->create_mesh(world->size());
+  if (parallel() && parallel()->mesh().mesh() == mesh && &parallel()->mesh().world() == world.get()) return parallel();
+  return std::make_shared<Parallel>(std::make_shared<DeviceMesh>(mesh, world), config_->sharding.partition_axis,
+                                    config_->sharding.expert_axes());
+}
+
+void BaseModule::place(const std::function<PartitionSpec(const NamedParameter&)>& spec,
+                       const std::shared_ptr<const Parallel>& parallel) {
+  // All specs are checked before the first parameter moves.
+  std::vector<std::pair<Parameter*, std::shared_ptr<const WeightSharding>>> moves;
+  for (const NamedParameter& named : named_parameters()) {
+    try {
+      moves.emplace_back(named.parameter.get(),
+                         std::make_shared<WeightSharding>(named.parameter->dims, spec(named), parallel));
+    } catch (const ConfigError& error) {
+      fail<ConfigError>(error.what(), " The parameter is \"", named.path, "\".");
+    }
+  }
+  const bool single = parallel->is_single();
+  for (auto& [parameter, sharding] : moves) parameter->place(single ? nullptr : sharding);
+  set_parallel(single ? nullptr : parallel);
+}
+
+void BaseModule::place_parameters(const std::optional<PartitionRules>& rules, std::shared_ptr<World> world,
+                                  const std::optional<Mesh>& mesh) {
+  const PartitionRules used = rules ? *rules : partition_rules();
+  place([&](const NamedParameter& named) { return used.match(named.path); }, parallel_on(mesh, std::move(world)));
+}
+
+void BaseModule::place_like(const GraphDef& graphdef) {
+  if (!graphdef.parallel) return;
+  const auto parameters = named_parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    parameters[i].parameter->place((*graphdef.parameters)[i].sharding);
+  set_parallel(graphdef.parallel);
+}
+
+BaseModule& BaseModule::shard_model(const std::optional<PartitionRules>& rules, const std::optional<Mesh>& mesh) {
+  place_parameters(rules, World::current(), mesh);
+  return *this;
+}
+
+BaseModule& BaseModule::gather_model() { return fully_gather(); }
+
+BaseModule& BaseModule::fully_gather(const std::optional<Mesh>& mesh) {
+  place([](const NamedParameter&) { return PartitionSpec(); }, parallel_on(mesh));
+  return *this;
+}
+
+BaseModule& BaseModule::fully_shard(const std::optional<Mesh>& mesh) {
+  const auto parallel = parallel_on(mesh);
+  AxisNames all;
+  for (const MeshAxis& axis : parallel->mesh().mesh().axes()) all.push_back(axis.name);
+  place(
+      [&](const NamedParameter& named) {
+        const std::vector<int64_t>& shape = named.parameter->shape;
+        std::vector<SpecDim> dims(shape.size());
+        if (!shape.empty())
+          dims[static_cast<std::size_t>(std::max_element(shape.begin(), shape.end()) - shape.begin())] = all;
+        return PartitionSpec(dims);
+      },
+      parallel);
+  return *this;
+}
+
+Specs BaseModule::specs_sharding(const std::optional<PartitionRules>& rules) const {
+  const PartitionRules used = rules ? *rules : partition_rules();
+  Specs specs;
+  for (const auto& [path, parameter] : named_parameters()) specs.emplace(path, used.match(path));
+  return specs;
+}
+
+NamedShardings BaseModule::named_shardings(const std::optional<PartitionRules>& rules,
+                                           const std::optional<Mesh>& mesh) const {
+  NamedShardings shardings;
+  for (auto& [path, spec] : specs_sharding(rules)) shardings[path] = {mesh.value_or(this->mesh()), spec};
+  return shardings;
+}
+
+NamedShardings BaseModule::params_sharding() const {
+  NamedShardings shardings;
+  for (const auto& [path, parameter] : named_parameters()) {
+    shardings[path] = {mesh(), parameter->sharding() ? parameter->sharding()->spec() : PartitionSpec()};
+  }
+  return shardings;
+}
+
+ShardFns BaseModule::shard_fns(const std::optional<PartitionRules>& rules, const std::optional<Mesh>& mesh) const {
+  const auto parallel = parallel_on(mesh);
+  const PartitionRules used = rules ? *rules : partition_rules();
+  ShardFns fns;
+  for (const auto& [path, parameter] : named_parameters()) {
+    fns[path] = [sharding = std::make_shared<WeightSharding>(parameter->dims, used.match(path), parallel)](
+                    const at::Tensor& whole) { return sharding->part_of(whole).clone(at::MemoryFormat::Contiguous); };
+  }
+  return fns;
+}
+
+ShardFns BaseModule::gather_fns(const std::optional<PartitionRules>& rules, const std::optional<Mesh>& mesh) const {
+  const auto parallel = parallel_on(mesh);
+  const PartitionRules used = rules ? *rules : partition_rules();
+  ShardFns fns;
+  for (const auto& [path, parameter] : named_parameters()) {
+    fns[path] = [sharding = std::make_shared<WeightSharding>(parameter->dims, used.match(path), parallel)](
+                    const at::Tensor& part) { return sharding->gather_whole(part); };
+  }
+  return fns;
+}
+
+TensorMap BaseModule::apply_sharding_fns(const TensorMap& tree, const std::optional<PartitionRules>& rules,
+                                         const std::optional<Mesh>& mesh, bool is_gather) const {
+  const ShardFns fns = is_gather ? gather_fns(rules, mesh) : shard_fns(rules, mesh);
+  TensorMap result;
+  for (const auto& [path, tensor] : tree) {
+    const auto found = fns.find(path);
+    require<ConfigError>(found != fns.end(), "[apply_sharding_fns] ", type_name(), " has no ", path, ".");
+    result.set(path, found->second(tensor));
+  }
+  return result;
+}
+
+ModelOutput BaseModule::gather_outputs(ModelOutput out, const BatchPart& part, bool has_labels,
+                                       bool wants_hidden) const {
+  const Parallel& mesh = *parallel();
+  if (has_labels && !wants_hidden) {
+    out.last_hidden_state.reset();
+  } else {
+    out.last_hidden_state = gather_tokens(out.last_hidden_state, part, mesh);
+  }
+  for (at::Tensor& hidden : out.hidden_states) hidden = gather_tokens(hidden, part, mesh);
+  if (out.logits.defined()) {
+    out.logits = out.logits.dim() == 3 ? gather_tokens(out.logits, part, mesh) : gather_rows(out.logits, part, mesh);
+  }
+  for (at::Tensor& logits : out.router_logits) {
+    const int64_t tokens = part.tokens / mesh.mesh().size(mesh.sequence());
+    logits = gather_tokens(logits.view({-1, tokens, logits.size(1)}), part, mesh).flatten(0, 1);
+  }
+  const HeadPart heads{{config_->num_attention_heads, config_->key_value_heads()},
+                       {0, config_->num_attention_heads},
+                       {0, config_->key_value_heads()}};
+  const AxisNames& axes = mesh.axes(LogicalAxis::Head);
+  std::vector<int64_t> counts;
+  for (int64_t r = 0; r < mesh.mesh().size(axes); ++r)
+    counts.push_back(heads.part(mesh.mesh().size(axes), r).query.size());
+  for (at::Tensor& weights : out.attentions) {
+    weights = gather_rows(collectives::gather(weights, 1, counts, mesh.group(axes)), part, mesh);
+  }
+  if (out.loss.defined() && out.loss.dim() == 2) out.loss = gather_tokens(out.loss, part, mesh);
+  if (out.loss.defined() && out.loss.dim() == 1) out.loss = gather_rows(out.loss, part, mesh);
+  return out;
+}
+
+}  // namespace easydel

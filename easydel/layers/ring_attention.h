@@ -1,0 +1,15 @@
+// Attention over a sequence that is split over ranks: keys and values go round, queries stay.
+#pragma once
+
+#include "easydel/operations/attention.h"
+#include "easydel/sharding/group.h"
+
+namespace easydel {
+
+// Member r of the group has tokens [r * T, (r + 1) * T) of the whole; q, k and v [B, T, heads, size] are of these. The
+// rules of options.mask (and the region of options.dropout_region) are those of the whole sequence. No rank ever holds
+// the keys of more than two members, nor scores of more than a block. Every member calls this, with or without heads.
+at::Tensor ring_attention(const at::Tensor& q_BTNH, const at::Tensor& k_BTKH, const at::Tensor& v_BTKV,
+                          const operations::AttentionOptions& options, const Group& group);
+
+}  // namespace easydel

@@ -1,0 +1,69 @@
+// One weight on a mesh: which part of it a rank stores, which part it computes with, and the way between the two.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "easydel/operations/weight_access.h"
+#include "easydel/sharding/dim.h"
+#include "easydel/sharding/parallel.h"
+
+namespace easydel {
+
+using Slices = std::vector<Intervals>;  // for each dimension, what somebody holds of it
+
+// Storage follows the spec. A dimension whose axes begin with those that ranks compute its parts over is cut at whole
+// grains over these, and evenly over the rest, so gathering over the rest gives just what is computed with. Every other
+// spec is gathered whole first, and the part is cut out of it.
+class WeightSharding : public operations::WeightAccess {
+ public:
+  // ConfigError when the spec names an axis that the mesh lacks, or more dimensions than there are.
+  WeightSharding(std::vector<Dim> dims, PartitionSpec spec, std::shared_ptr<const Parallel> parallel);
+
+  const PartitionSpec& spec() const { return spec_; }
+  const Parallel& parallel() const { return *parallel_; }
+  Slices stored(int64_t rank) const;
+  const Slices& stored() const { return stored_; }
+  const Slices& computed() const { return computed_; }
+  const std::vector<int64_t>& stored_shape() const { return stored_shape_; }
+  bool is_whole() const;  // this rank stores all of it, as every rank does
+
+  // The part that this rank stores of a whole tensor that it has; a view where it can be.
+  at::Tensor part_of(const at::Tensor& whole) const;
+  // All of it, on every rank.
+  at::Tensor gather_whole(const at::Tensor& part) const;
+
+  // From what is stored to what is computed with, and for its gradient the way back: summed over all ranks that have
+  // seen different tokens, cut down to what is stored.
+  at::Tensor gather(const at::Tensor& part) const override;
+  at::Tensor reduce(const at::Tensor& gradient) const override;
+
+ private:
+  at::Tensor gather_over(const at::Tensor& part, const AxisNames& axes, const Slices& into) const;
+  at::Tensor sum_shared(const at::Tensor& gradient) const;
+
+  std::vector<Dim> dims_;
+  PartitionSpec spec_;
+  std::shared_ptr<const Parallel> parallel_;
+  struct DimPlan {
+    AxisNames spec, compute;
+    bool kept = false;  // the spec begins with the axes of the computation
+  };
+  std::vector<DimPlan> plans_;
+  AxisNames gathered_, summed_, all_;
+  bool sliced_ = false;
+  int64_t shared_dim_ = -1;  // where several ranks hold the same key/value heads
+  Slices stored_, union_, computed_;
+  std::vector<int64_t> stored_shape_;
+};
+
+// f(the place in each dimension) for every box of the product of these lists.
+void for_boxes(const Slices& slices, const std::function<void(const std::vector<Interval>&)>& f);
+at::Tensor take(const at::Tensor& from, const Slices& places);                     // a view for one box
+void put(const at::Tensor& into, const Slices& places, const at::Tensor& values);  // copies
+std::vector<int64_t> shape_of(const Slices& slices);
+
+}  // namespace easydel

@@ -1,0 +1,231 @@
+#include "tests/support/one_answer.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "easydel/core/error.h"
+#include "easydel/infra/auto_config.h"
+#include "easydel/infra/registry.h"
+
+namespace easydel::testing_support {
+namespace {
+
+constexpr double kTolerance = 1e-9;
+
+Json draw_config(Draw& draw, std::string& family) {
+  family = draw.one_of<std::string>({"llama", "gpt2", "phi3", "mixtral"});
+  const int64_t kv_heads = draw.between(1, 4), heads = kv_heads * draw.between(1, 3);
+  const int64_t head_dim = draw.one_of<int64_t>({2, 4, 6});
+  Json c = Json::object({{"model_type", family}, {"vocab_size", draw.between(5, 40)}});
+  if (family == "gpt2") {
+    c["n_embd"] = heads * head_dim;
+    c["n_head"] = heads;
+    c["n_layer"] = draw.between(1, 3);
+    c["n_positions"] = 32;
+    c["n_inner"] = draw.between(1, 24);
+    c["tie_word_embeddings"] = draw.chance(0.5);
+    for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) c[key] = 0.0;
+    return c;
+  }
+  c["hidden_size"] = family == "llama" ? heads * 2 * draw.between(1, 4) : heads * head_dim;
+  c["num_attention_heads"] = heads;
+  c["num_key_value_heads"] = kv_heads;
+  if (family != "phi3") c["head_dim"] = head_dim;
+  c["num_hidden_layers"] = draw.between(1, 3);
+  c["intermediate_size"] = draw.between(1, 24);
+  c["max_position_embeddings"] = 32;
+  c["tie_word_embeddings"] = draw.chance(0.3);
+  c["pad_token_id"] = 0;
+  c["bos_token_id"] = 1;
+  c["eos_token_id"] = 2;
+  if (family == "llama") {
+    c["attention_bias"] = draw.chance(0.4);
+    c["mlp_bias"] = draw.chance(0.4);
+  } else if (draw.chance(0.5)) {
+    c["sliding_window"] = draw.between(1, 6);
+  }
+  if (family == "mixtral") {
+    c["num_local_experts"] = draw.between(1, 6);
+    c["num_experts_per_tok"] = draw.between(1, c["num_local_experts"].as_int());
+    c["output_router_logits"] = draw.chance(0.6);
+    c["router_aux_loss_coef"] = 0.3;
+    c["fsdp_is_ep_bound"] = draw.chance(0.5);
+    c["sp_is_ep_bound"] = draw.chance(0.5);
+    c["use_expert_tensor_mode"] = draw.chance(0.2);
+  }
+  return c;
+}
+
+Mesh draw_mesh(Draw& draw, int64_t devices) {
+  std::vector<int64_t> dims(5, 1);
+  int64_t left = devices;
+  for (const int64_t prime : {2, 3, 5, 7}) {
+    for (; left % prime == 0; left /= prime) dims[static_cast<std::size_t>(draw.between(0, 4))] *= prime;
+  }
+  return create_mesh({.axis_dims = dims, .device_count = devices});
+}
+
+// A rule for each parameter, with any axes on any dimensions.
+PartitionRules draw_rules(Draw& draw, const BaseModule& module) {
+  std::vector<PartitionRule> rules;
+  for (const auto& [path, parameter] : module.named_parameters()) {
+    std::vector<std::string> axes{"dp", "fsdp", "ep", "tp", "sp"};
+    std::vector<SpecDim> dims;
+    for (std::size_t d = 0; d < parameter->shape.size(); ++d) {
+      AxisNames chosen;
+      while (!axes.empty() && draw.chance(0.45)) {
+        const auto index = draw.between(0, static_cast<int64_t>(axes.size()) - 1);
+        chosen.push_back(axes[static_cast<std::size_t>(index)]);
+        axes.erase(axes.begin() + index);
+      }
+      dims.emplace_back(chosen);
+    }
+    std::string pattern = "^";
+    for (const char c : path) pattern += c == '.' ? std::string("\\.") : std::string(1, c);
+    rules.push_back({pattern + "$", PartitionSpec(dims)});
+  }
+  return PartitionRules(rules);
+}
+
+ModelInputs draw_inputs(Draw& draw, const BaseConfig& config, TaskType task) {
+  const int64_t batch = draw.between(1, 5), tokens = draw.between(2, 15);
+  at::Tensor ids = at::empty({batch, tokens}, at::kLong);
+  for (int64_t i = 0; i < ids.numel(); ++i) {
+    ids.mutable_data_ptr<int64_t>()[i] =
+        draw.between(std::min<int64_t>(3, config.vocab_size - 1), config.vocab_size - 1);
+  }
+  ModelInputs inputs;
+  const int64_t kind = draw.between(0, 3);  // whole, padded left, padded right, packed
+  at::Tensor keep = at::ones({batch, tokens}, at::kLong);
+  if (kind == 1 || kind == 2) {
+    for (int64_t row = 0; row < batch; ++row) {
+      const int64_t cut = draw.between(0, tokens - 1);
+      keep[row].narrow(0, kind == 1 ? 0 : tokens - cut, cut).zero_();
+    }
+    inputs.attention_mask = keep;
+    inputs.position_ids = (keep.cumsum(-1) - 1).clamp_min(0);
+  } else if (kind == 3) {
+    inputs.segment_ids = at::zeros({batch, tokens}, at::kLong);
+    for (int64_t row = 0; row < batch; ++row) {
+      int64_t segment = 0;
+      for (int64_t t = 0; t < tokens; ++t) {
+        if (draw.chance(0.25)) ++segment;
+        inputs.segment_ids[row][t] = segment;
+      }
+      if (draw.chance(0.3)) inputs.segment_ids[row].narrow(0, tokens - 1, 1).fill_(-1);
+    }
+    keep = inputs.segment_ids.ge(0).to(at::kLong);
+  }
+  inputs.input_ids = ids.masked_fill(keep.eq(0), 0);
+  if (task == TaskType::SequenceClassification) {
+    inputs.labels = at::empty({batch}, at::kLong);
+    for (int64_t row = 0; row < batch; ++row) inputs.labels[row] = draw.between(0, 1);
+  } else {
+    inputs.labels = ids.masked_fill(keep.eq(0), -100);
+    LossConfig loss;
+    if (draw.chance(0.2)) loss.label_smoothing = 0.1;
+    if (draw.chance(0.2)) loss.z_loss_coefficient = 0.01;
+    if (draw.chance(0.1)) loss.reduction = "sum";
+    if (draw.chance(0.3)) loss.chunk_size = draw.between(1, 7);
+    inputs.loss_config = loss;
+  }
+  inputs.output_logits = draw.chance(0.3);
+  return inputs;
+}
+
+double error_of(const at::Tensor& got, const at::Tensor& expected, double scale) {
+  if (expected.numel() == 0) return 0;
+  const double error = (got - expected).abs().max().item<double>() / std::max(scale, 1e-300);
+  return std::isnan(error) ? INFINITY : error;
+}
+
+double scale_of(const at::Tensor& x) { return x.numel() == 0 ? 0 : x.abs().max().item<double>(); }
+
+}  // namespace
+
+std::string Problem::to_string() const {
+  std::string text = concat("seed ", seed, ", ", task_name(task), ", mesh ", mesh.to_string(), ", input ",
+                            inputs.input_ids.sizes(), inputs.attention_mask.defined() ? ", padded" : "",
+                            inputs.segment_ids.defined() ? ", packed" : "", ", ", config->to_dict().dump());
+  if (rules) {
+    for (const PartitionRule& rule : rules->rules()) text += concat("\n  ", rule.pattern, " ", rule.spec.to_string());
+  }
+  return text;
+}
+
+Problem draw_problem(uint64_t seed, int64_t devices) {
+  Draw draw(seed);
+  Problem p;
+  p.seed = seed;
+  std::string family;
+  Json dict = draw_config(draw, family);
+  dict["attn_mechanism"] = draw.one_of<std::string>({"auto", "vanilla", "blockwise"});
+  if (draw.chance(0.25))
+    dict["gradient_checkpointing"] = draw.one_of<std::string>({"nothing_saveable", "checkpoint_dots"});
+  p.task = draw.chance(0.15) ? TaskType::SequenceClassification : TaskType::CausalLM;
+  if (p.task == TaskType::SequenceClassification) dict["pad_token_id"] = 0;
+  p.config = AutoConfig::from_dict(dict);
+  p.inputs = draw_inputs(draw, *p.config, p.task);
+  p.mesh = draw_mesh(draw, devices > 0 ? devices : draw.between(1, 8));
+  const int64_t kind = draw.between(0, 5);
+  if (kind == 0) p.rules = p.config->get_partition_rules(false);
+  if (kind >= 3) p.rules = draw_rules(draw, *Registry::instance().make_module(*p.config, p.task));
+  return p;
+}
+
+std::shared_ptr<BaseModule> make_model(const Problem& p) {
+  std::shared_ptr<BaseModule> model = Registry::instance().make_module(*p.config, p.task);
+  model->initialize({.dtype = float64, .param_dtype = float64, .rngs = RandomKey(p.seed)});
+  const at::NoGradGuard no_grad;
+  for (const auto& [path, parameter] : model->named_parameters()) {
+    at::Tensor noise = at::empty_like(parameter->value());
+    fill_normal(noise, RandomKey(p.seed).fold("noise").fold(path), 0, 0.3);
+    parameter->value().add_(noise);
+  }
+  return model;
+}
+
+Answer answer_on_one_device(const Problem& p) {
+  const auto model = make_model(p);
+  const ModelOutput out = (*model)(p.inputs);
+  out.loss.backward();
+  Answer answer{out.loss.detach(), out.logits.defined() ? out.logits.detach() : at::Tensor(), {}};
+  for (const auto& [path, parameter] : model->named_parameters()) {
+    const at::Tensor grad = parameter->value().grad();
+    answer.gradients[path] = grad.defined() ? grad : at::zeros_like(parameter->value());
+  }
+  return answer;
+}
+
+std::string compare_on_mesh(const Problem& p, const Answer& expected) {
+  const auto model = make_model(p);
+  model->shard_model(p.rules, p.mesh);
+  const ModelOutput out = (*model)(p.inputs);
+  out.loss.backward();
+  std::string wrong;
+  const auto compare = [&](const std::string& name, const at::Tensor& got, const at::Tensor& want, double scale) {
+    if (got.sizes() != want.sizes()) {
+      wrong += concat("\n  ", name, ": shape ", got.sizes(), " instead of ", want.sizes());
+    } else if (const double error = error_of(got, want, scale); !(error < kTolerance)) {
+      wrong += concat("\n  ", name, ": off by ", error);
+    }
+  };
+  compare("loss", out.loss.detach(), expected.loss, scale_of(expected.loss));
+  if (expected.logits.defined() && out.logits.defined()) {
+    compare("logits", out.logits.detach(), expected.logits, scale_of(expected.logits));
+  }
+  double largest = 0;
+  for (const auto& [path, grad] : expected.gradients) largest = std::max(largest, scale_of(grad));
+  for (const auto& [path, parameter] : model->named_parameters()) {
+    const at::Tensor& want = expected.gradients.at(path);
+    at::Tensor got = parameter->value().grad();
+    if (!got.defined()) got = at::zeros_like(parameter->value());
+    // A gradient that is zero but for rounding (of a bias that softmax ignores, say) is measured by the others.
+    compare("grad " + path, got, parameter->sharding() ? parameter->sharding()->part_of(want) : want,
+            std::max(scale_of(want), 1e-4 * largest));
+  }
+  return wrong;
+}
+
+}  // namespace easydel::testing_support
