@@ -35,7 +35,7 @@ void list_fields(ShardingSettings& s, FieldVisitor& v) {
 }
 
 void list_fields(AttentionSettings& a, FieldVisitor& v) {
-  v("attn_mechanism", a.mechanism, "Which attention computes: auto, vanilla, sdpa, flash, cudnn, blockwise, …");
+  v("attn_mechanism", a.mechanism, "Which attention computes: auto, vanilla, sdpa, flash, cudnn, blockwise, ring, …");
   v("decode_attn_mechanism", a.decode_mechanism, "The same for decoding; null: attn_mechanism.");
   v("attn_dtype", a.dtype, "What attention computes in; null: the model's dtype.");
   v("attn_softmax_dtype", a.softmax_dtype, "What the softmax computes in.");

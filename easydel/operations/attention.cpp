@@ -61,7 +61,7 @@ class Registry {
   std::map<std::string, AttentionFunction> functions_ = {
       {"auto", auto_attention},           {"vanilla", vanilla_attention},   {"sdpa", sdpa_attention},
       {"flash", flash_attention},         {"flash_attn2", flash_attention}, {"cudnn", cudnn_attention},
-      {"blockwise", blockwise_attention},
+      {"blockwise", blockwise_attention}, {"ring", blockwise_attention},
   };
 };
 
@@ -70,7 +70,10 @@ Registry& registry() {
   return instance;
 }
 
-void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+}  // namespace
+
+void check_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                     int64_t queries, int64_t keys) {
   require<ShapeError>(q.dim() == 4 && k.dim() == 4 && v.dim() == 4,
                       "[attention] q, k and v must be [batch, tokens, heads, head size]; got ", q.sizes(), ", ",
                       k.sizes(), " and ", v.sizes(), ".");
@@ -88,7 +91,7 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOpt
   require<ShapeError>(q.device() == k.device() && q.device() == v.device(),
                       "[attention] q, k and v must be on one device; got ", q.device(), ", ", k.device(), " and ",
                       v.device(), ".");
-  options.mask.validate(q.size(0), q.size(1), k.size(1));
+  options.mask.validate(q.size(0), queries, keys);
   require<ConfigError>(options.softcap >= 0.0, "[attention] softcap must not be negative; got ", options.softcap, ".");
   require<ConfigError>(options.dropout_p >= 0.0 && options.dropout_p < 1.0,
                        "[attention] dropout_p must be in [0, 1); got ", options.dropout_p, ".");
@@ -103,7 +106,7 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOpt
   }
   if (options.bias.defined()) {
     const Tensor& bias = options.bias;
-    const int64_t sizes[] = {q.size(0), heads, q.size(1), k.size(1)};
+    const int64_t sizes[] = {q.size(0), heads, queries, keys};
     bool fits = bias.dim() == 4;
     for (int64_t d = 0; fits && d < 4; ++d) fits = bias.size(d) == 1 || bias.size(d) == sizes[d];
     require<ShapeError>(fits, "[attention] bias must broadcast to ", at::IntArrayRef(sizes), "; got ", bias.sizes(),
@@ -111,13 +114,11 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOpt
   }
 }
 
-}  // namespace
-
 AttentionOutput attention(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const AttentionOptions& given) {
   const AttentionFunction function = registry().find(given.mechanism);
   const auto cast = [&](const Tensor& t) { return given.dtype ? t.to(*given.dtype) : t; };
   const Tensor q = cast(q_in), k = cast(k_in), v = cast(v_in);
-  check(q, k, v, given);
+  check_attention(q, k, v, given, q.size(1), k.size(1));
   AttentionOptions options = given;
   if (!options.scale) options.scale = 1.0 / std::sqrt(static_cast<double>(q.size(3)));
   AttentionOutput output = function(q, k, v, options);

@@ -23,8 +23,7 @@ struct Blockwise : torch::autograd::Function<Blockwise> {
   static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
                         const std::optional<Tensor>& sinks, const AttentionOptions& options) {
     const TensorList made = keep_dots("attn_output", [&]() -> TensorList {
-      auto result = kernels::applies(q) ? blockwise::forward_on_cpu(q, k, v, options)
-                                        : blockwise::forward_composed(q, k, v, options);
+      auto result = blockwise::forward(q, k, v, options);
       return {result.out, result.lse};
     });
     ctx->save_for_backward({q, k, v, sinks.value_or(Tensor()), made[0], made[1]});
@@ -42,8 +41,7 @@ struct Blockwise : torch::autograd::Function<Blockwise> {
         c10::static_intrusive_pointer_cast<SavedOptions>(ctx->saved_data["options"].toCapsule())->options;
     options.sinks = saved[3];
     const blockwise::Forward forward{saved[4], saved[5]};
-    const auto compute = kernels::applies(saved[0]) ? blockwise::backward_on_cpu : blockwise::backward_composed;
-    blockwise::Backward d = compute(saved[0], saved[1], saved[2], options, forward, grads[0]);
+    blockwise::Backward d = blockwise::backward(saved[0], saved[1], saved[2], options, forward, grads[0]);
     const auto like = [](const Tensor& grad, const Tensor& input) {
       return grad.defined() && input.defined() ? grad.to(input.scalar_type()) : Tensor();
     };
@@ -72,10 +70,10 @@ Folded fold_heads_into_queries(const Tensor& q, const AttentionOptions& options,
 
 AttentionOutput blockwise_attention(const Tensor& q, const Tensor& k_in, const Tensor& v_in,
                                     const AttentionOptions& given) {
-  require<NotSupportedError>(!given.return_weights,
-                             "[attention] \"blockwise\" does not return weights. Use \"auto\" or \"vanilla\".");
-  require<NotSupportedError>(!given.bias.defined() || !given.bias.requires_grad(),
-                             "[attention] \"blockwise\" has no gradient of the bias. Use \"auto\" or \"vanilla\".");
+  require<NotSupportedError>(!given.return_weights, "[attention] \"", given.mechanism,
+                             "\" does not return weights. Use \"auto\" or \"vanilla\".");
+  require<NotSupportedError>(!given.bias.defined() || !given.bias.requires_grad(), "[attention] \"", given.mechanism,
+                             "\" has no gradient of the bias. Use \"auto\" or \"vanilla\".");
   const int64_t queries = q.size(1), group = q.size(2) / k_in.size(2);
   if (q.numel() == 0 || v_in.numel() == 0) return {q.new_zeros({q.size(0), queries, q.size(2), v_in.size(3)})};
 
@@ -99,6 +97,17 @@ AttentionOutput blockwise_attention(const Tensor& q, const Tensor& k_in, const T
 }
 
 namespace blockwise {
+
+Forward forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options, OutType out_type) {
+  return kernels::applies(q) ? forward_on_cpu(q, k, v, options, out_type)
+                             : forward_composed(q, k, v, options, out_type);
+}
+
+Backward backward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                  const Forward& forward, const Tensor& d_out) {
+  return kernels::applies(q) ? backward_on_cpu(q, k, v, options, forward, d_out)
+                             : backward_composed(q, k, v, options, forward, d_out);
+}
 
 Tensor delta_of(const Forward& forward, const Tensor& d_out) {
   const auto acc = forward.lse.scalar_type();

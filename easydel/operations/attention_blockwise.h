@@ -9,7 +9,7 @@
 namespace easydel::operations::blockwise {
 
 struct Forward {
-  at::Tensor out;  // [B, T, N, V]
+  at::Tensor out;  // [B, T, N, V] in q's type, or in that of lse
   at::Tensor lse;  // [B, N, T] in float32 or better; -inf for a query that sees nothing
 };
 struct Backward {
@@ -17,14 +17,23 @@ struct Backward {
   at::Tensor d_sinks;  // undefined without sinks
 };
 
+enum class OutType { Same, Wide };  // q's, or float32 or better, for who goes on to add
+
+// Whichever of the two ways is for q's device and type. Gradients come in float32 or better.
+Forward forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options,
+                OutType out_type = OutType::Same);
+Backward backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options,
+                  const Forward& forward, const at::Tensor& d_out);
+
 // A task is a head and a block of queries, with scores that stay in the cache of its core.
-Forward forward_on_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options);
+Forward forward_on_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options,
+                       OutType out_type = OutType::Same);
 Backward backward_on_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options,
                          const Forward& forward, const at::Tensor& d_out);
 
 // Blocks of all heads at once, in torch's operations: for any device.
-Forward forward_composed(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                         const AttentionOptions& options);
+Forward forward_composed(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options,
+                         OutType out_type = OutType::Same);
 Backward backward_composed(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const AttentionOptions& options, const Forward& forward, const at::Tensor& d_out);
 

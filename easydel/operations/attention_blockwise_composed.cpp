@@ -95,10 +95,11 @@ void for_blocks(int64_t begin, int64_t end, int64_t size, const F& f) {
 
 }  // namespace
 
-Forward forward_composed(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+Forward forward_composed(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                         OutType out_type) {
   const Sizes s(q, k);
   const auto acc = q.options().dtype(acc_of(q));
-  Forward result{at::empty({s.batch, s.queries, s.heads, v.size(3)}, q.options()),
+  Forward result{at::empty({s.batch, s.queries, s.heads, v.size(3)}, out_type == OutType::Same ? q.options() : acc),
                  at::empty({s.batch, s.heads, s.queries}, acc)};
   for_blocks(0, s.queries, options.blocksize_q, [&](int64_t q_at, int64_t q_count) {
     const Tensor q_block = query_block(q, s, q_at, q_count);

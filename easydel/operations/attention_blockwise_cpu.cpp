@@ -260,10 +260,11 @@ Backward run_backward(const Problem& p, const Forward& forward, const Tensor& d_
 
 }  // namespace
 
-Forward forward_on_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+Forward forward_on_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                       OutType out_type) {
   const Problem problem(q, k, v, options);
   Forward result = problem.acc == at::kDouble ? run_forward<double>(problem) : run_forward<float>(problem);
-  result.out = result.out.to(q.scalar_type());
+  if (out_type == OutType::Same) result.out = result.out.to(q.scalar_type());
   return result;
 }
 

@@ -146,8 +146,7 @@ TEST_F(Files, WhatThisVersionCannotDoIsRefused) {
               ThrowsMessage<NotSupportedError>(
                   "[from_pretrained] bit_targeted_params is not yet supported: this version has no quantization."));
   EXPECT_THAT([&] { load({.shard_fns = {{"a", [](const at::Tensor& t) { return t; }}}}); },
-              ThrowsMessage<NotSupportedError>(
-                  "[from_pretrained] shard_fns is not yet supported: this version runs on one device."));
+              ThrowsMessage<ConfigError>(HasSubstr("has no parameter \"a\".")));
   EXPECT_THAT(
       [&] { load({.platform = "pallas"}); },
       ThrowsMessage<NotSupportedError>("[from_pretrained] platform \"pallas\" is not yet supported: kernels are "

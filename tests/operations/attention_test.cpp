@@ -239,7 +239,7 @@ TEST(VanillaAttention, GivesTheGradientOfTheBias) {
 
 class EveryMechanism : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Attention, EveryMechanism,
-                         testing::Values("sdpa", "flash", "flash_attn2", "blockwise", "auto"),
+                         testing::Values("sdpa", "flash", "flash_attn2", "blockwise", "ring", "auto"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(EveryMechanism, EqualsVanillaInValueAndGradient) {
@@ -321,7 +321,7 @@ TEST(BlockwiseAttention, DoesAllThatVanillaDoes) {
     const bool sinks = p.options.sinks.defined();
     std::vector<Tensor> inputs = {p.q, p.k, p.v};
     if (sinks) inputs.push_back(p.options.sinks);
-    for (const char* mechanism : {"blockwise", "auto"}) {
+    for (const char* mechanism : {"blockwise", "ring", "auto"}) {
       EXPECT_TRUE(is_close(run(p, mechanism, inputs, sinks), run(p, "vanilla", inputs, sinks), {1e-10, 1e-10}));
       const auto got = gradients_of([&](const auto& x) { return run(p, mechanism, x, sinks); }, inputs);
       const auto want = gradients_of([&](const auto& x) { return run(p, "vanilla", x, sinks); }, inputs);
@@ -374,6 +374,19 @@ TEST(BlockwiseAttention, ComposedFormEqualsTheKernels) {
       EXPECT_TRUE(is_close(db.d_v, da.d_v, {1e-10, 1e-11}));
       EXPECT_TRUE(is_close(db.d_sinks, da.d_sinks, {1e-10, 1e-11}));
     }
+  }
+}
+
+TEST(BlockwiseAttention, RoundsLastOrLeavesThatToTheCaller) {
+  Problem p{"", 2, 13, 13};
+  p.fill();
+  p.options.scale = 0.3;
+  const Tensor q = p.q.to(at::kBFloat16), k = p.k.to(at::kBFloat16), v = p.v.to(at::kBFloat16);
+  for (const auto forward : {blockwise::forward_on_cpu, blockwise::forward_composed, blockwise::forward}) {
+    const Tensor wide = forward(q, k, v, p.options, blockwise::OutType::Wide).out;
+    EXPECT_EQ(wide.scalar_type(), at::kFloat);
+    EXPECT_FALSE(at::equal(wide, wide.to(at::kBFloat16).to(at::kFloat)));
+    EXPECT_TRUE(at::equal(forward(q, k, v, p.options, blockwise::OutType::Same).out, wide.to(at::kBFloat16)));
   }
 }
 
@@ -469,7 +482,7 @@ TEST(AttentionRegistry, ListsTheKnownNamesAndTheNearest) {
       [] { require_attention("blokwise"); },
       ThrowsMessage<ConfigError>(testing::AllOf(
           HasSubstr("[attention] unknown mechanism \"blokwise\"; known: auto, blockwise, cudnn, flash, flash_attn2, "),
-          HasSubstr("sdpa, vanilla. Did you mean \"blockwise\"?"))));
+          HasSubstr("ring, sdpa, vanilla. Did you mean \"blockwise\"?"))));
 }
 
 TEST(Attention, SaysWhatToUseInsteadOfAKernelThatIsNotThere) {
@@ -486,6 +499,9 @@ TEST(Attention, SaysWhatToUseInsteadOfAKernelThatIsNotThere) {
   EXPECT_THAT([&] { attention(x, x, x, {.mechanism = "blockwise", .return_weights = true}); },
               ThrowsMessage<NotSupportedError>(
                   "[attention] \"blockwise\" does not return weights. Use \"auto\" or \"vanilla\"."));
+  EXPECT_THAT(
+      [&] { attention(x, x, x, {.mechanism = "ring", .return_weights = true}); },
+      ThrowsMessage<NotSupportedError>("[attention] \"ring\" does not return weights. Use \"auto\" or \"vanilla\"."));
   EXPECT_THAT(
       [&] { attention(x, x, x, {.mechanism = "sdpa", .return_weights = true}); },
       ThrowsMessage<NotSupportedError>("[attention] \"sdpa\" does not return weights. Use \"auto\" or \"vanilla\"."));

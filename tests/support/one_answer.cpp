@@ -160,7 +160,7 @@ Problem draw_problem(uint64_t seed, int64_t devices) {
   p.seed = seed;
   std::string family;
   Json dict = draw_config(draw, family);
-  dict["attn_mechanism"] = draw.one_of<std::string>({"auto", "vanilla", "blockwise"});
+  dict["attn_mechanism"] = draw.one_of<std::string>({"auto", "vanilla", "blockwise", "ring"});
   if (draw.chance(0.25))
     dict["gradient_checkpointing"] = draw.one_of<std::string>({"nothing_saveable", "checkpoint_dots"});
   p.task = draw.chance(0.15) ? TaskType::SequenceClassification : TaskType::CausalLM;
