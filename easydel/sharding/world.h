@@ -33,7 +33,7 @@ bool default_collective_debug();                         // EASYDEL_DEBUG_COLLEC
 
 struct WorldOptions {
   std::chrono::milliseconds timeout = default_collective_timeout();  // of one collective
-  bool debug = default_collective_debug();  // members compare what they are about to do
+  bool debug = default_collective_debug();                           // members compare what they are about to do
 };
 
 // One rank's view of the run.
