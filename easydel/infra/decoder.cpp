@@ -147,8 +147,8 @@ void SequenceClassificationModule::prepare_whole(ModelInputs& inputs) const {
   require<ConfigError>(pad || batch == 1, "[", type_name(), "] a batch of ", batch,
                        " sequences needs pad_token_id in the config, to find where each ends.");
   require<ShapeError>(!inputs.labels.defined() || (inputs.labels.dim() >= 1 && inputs.labels.size(0) == batch), "[",
-                      type_name(), "] labels must be [", batch, "] or [", batch, ", ", config().num_labels(),
-                      "]; got ", inputs.labels.defined() ? inputs.labels.sizes() : at::IntArrayRef(), ".");
+                      type_name(), "] labels must be [", batch, "] or [", batch, ", ", config().num_labels(), "]; got ",
+                      inputs.labels.defined() ? inputs.labels.sizes() : at::IntArrayRef(), ".");
   inputs.last_tokens = at::full({batch}, tokens - 1, given.options().dtype(at::kLong));
   if (pad && inputs.input_ids.defined()) {
     const at::Tensor places = at::arange(tokens, inputs.last_tokens.options());

@@ -114,7 +114,7 @@ std::string describe(std::span<const CollectiveCall* const> calls, std::span<con
   }
   std::string text;
   for (const auto& [what, who] : asked) {
-    text += concat(text.empty() ? "" : ", ", describe_ranks(who), text.empty() ? " asks for " : " for ", what);
+    text += concat(text.empty() ? "" : ", ", describe_ranks(who), text.empty() ? " asked for " : " for ", what);
   }
   return text;
 }

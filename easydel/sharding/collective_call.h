@@ -17,9 +17,9 @@ const char* name_of(CollectiveKind kind);  // "all_reduce"
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::Barrier;
   at::ScalarType dtype = at::kByte;
-  int64_t detail = 0;           // the operation of a reduction, the root of a broadcast
-  std::vector<int64_t> counts;  // a shape, or elements for each member: the same for all
-  std::vector<int64_t> sends;   // of an all_to_all, elements to each member ...
+  int64_t detail = 0;             // the operation of a reduction, the root of a broadcast
+  std::vector<int64_t> counts;    // a shape, or elements for each member: the same for all
+  std::vector<int64_t> sends;     // of an all_to_all, elements to each member ...
   std::vector<int64_t> receives;  // ... and from each
 
   std::string to_string() const;  // "all_reduce(float32 [4, 8], sum)"
@@ -32,7 +32,7 @@ struct CollectiveCall {
 // Whether all ask for the same; what an all_to_all sends must be what the other side expects.
 bool agree(std::span<const CollectiveCall* const> calls);
 
-// "rank 0 asks for all_reduce(...), rank 1 for broadcast(...)", by world rank; equal ones together.
+// "rank 0 asked for all_reduce(...), rank 1 for broadcast(...)", by world rank; equal ones together.
 std::string describe(std::span<const CollectiveCall* const> calls, std::span<const int64_t> ranks);
 
 // "rank 3", "ranks 1, 2 and 5"

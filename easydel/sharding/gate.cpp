@@ -1,6 +1,7 @@
 #include "easydel/sharding/gate.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -47,12 +48,12 @@ void Gate::fail() {
   wake_all(word_);
 }
 
-void Gate::wait(uint32_t count, int spins, Clock::time_point deadline) const {
+void Gate::wait(uint32_t count, Patience patience, Clock::time_point deadline) const {
   for (int i = 0;; ++i) {
     const uint32_t word = word_.load(std::memory_order_acquire);
     if (reached(word, count) || (word & 1) != 0) return;
-    if (i < spins) {
-      pause();
+    if (i < patience.spins + patience.yields) {
+      i < patience.spins ? pause() : static_cast<void>(::sched_yield());
       continue;
     }
     const auto now = Clock::now();

@@ -47,6 +47,20 @@ c10d::ReduceOp operation(ReduceOp op) {
   return c10d::ReduceOp::SUM;
 }
 
+// Views without autograd's bookkeeping, which costs more than a small collective.
+using PlainTensors = at::AutoDispatchBelowADInplaceOrView;
+
+at::Tensor flat(const at::Tensor& tensor) { return tensor.dim() == 1 ? tensor : tensor.view(-1); }
+
+// Elements [at, at + count) of a flat tensor; narrow() costs several times as much.
+at::Tensor piece(const at::Tensor& whole, int64_t at, int64_t count) {
+  auto impl = c10::make_intrusive<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(whole.storage()),
+                                                   whole.key_set(), whole.dtype());
+  impl->set_storage_offset(whole.storage_offset() + at);
+  impl->set_sizes_contiguous({count});
+  return at::Tensor(std::move(impl));
+}
+
 int64_t bytes_of(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.nbytes()); }
 
 }  // namespace
@@ -76,7 +90,7 @@ void Group::all_reduce(const at::Tensor& tensor, ReduceOp op) const {
   require_contiguous(CollectiveKind::AllReduce, tensor);
   require_numbers(CollectiveKind::AllReduce, tensor);
   if (size() == 1) return;
-  std::vector<at::Tensor> tensors{tensor.detach()};
+  std::vector<at::Tensor> tensors{tensor};
   c10d::AllreduceOptions options;
   options.reduceOp = operation(op);
   impl_->backend->allreduce(tensors, options)->wait();
@@ -88,16 +102,22 @@ std::unique_ptr<Pending> Group::start_all_gather(const at::Tensor& local, std::s
   require_contiguous(CollectiveKind::AllGather, local);
   require<ShapeError>(static_cast<int64_t>(counts.size()) == size() && counts[rank()] == local.numel(),
                       "[all_gather] counts must have one number for each of ", size(),
-                      " members, for this one that of its elements; got ", at::IntArrayRef(counts.data(), counts.size()),
-                      " for member ", rank(), " with ", local.numel(), ".");
-  const at::Tensor flat = local.detach().view(-1);
+                      " members, for this one that of its elements; got ",
+                      at::IntArrayRef(counts.data(), counts.size()), " for member ", rank(), " with ", local.numel(),
+                      ".");
   if (size() == 1) {
-    out = {flat};
+    out = {local.detach().view(-1)};
     return std::make_unique<PendingWork>(nullptr, std::vector<at::Tensor>{});
   }
-  const at::Tensor all = at::empty({std::accumulate(counts.begin(), counts.end(), int64_t{0})}, flat.options());
-  std::vector<std::vector<at::Tensor>> outputs{all.split_with_sizes(at::IntArrayRef(counts.data(), counts.size()))};
-  std::vector<at::Tensor> inputs{flat};
+  const PlainTensors plain;
+  const at::Tensor all = at::empty({std::accumulate(counts.begin(), counts.end(), int64_t{0})}, local.options());
+  std::vector<std::vector<at::Tensor>> outputs(1);
+  int64_t at = 0;
+  for (const int64_t count : counts) {
+    outputs[0].push_back(piece(all, at, count));
+    at += count;
+  }
+  std::vector<at::Tensor> inputs{flat(local)};
   auto work = impl_->backend->allgather(outputs, inputs);
   impl_->count(CollectiveKind::AllGather, (size() - 1) * bytes_of(local));
   out = std::move(outputs[0]);
@@ -111,19 +131,24 @@ std::vector<at::Tensor> Group::all_gather(const at::Tensor& local, std::span<con
 }
 
 at::Tensor Group::reduce_scatter(const std::vector<at::Tensor>& parts) const {
-  require<ShapeError>(static_cast<int64_t>(parts.size()) == size(), "[reduce_scatter] there must be a part for each of ",
-                      size(), " members; got ", parts.size(), ".");
+  require<ShapeError>(static_cast<int64_t>(parts.size()) == size(),
+                      "[reduce_scatter] there must be a part for each of ", size(), " members; got ", parts.size(),
+                      ".");
+  if (size() == 1) {
+    require_contiguous(CollectiveKind::ReduceScatter, parts[0]);
+    return parts[0].detach().view(-1);
+  }
+  const PlainTensors plain;
   std::vector<std::vector<at::Tensor>> inputs(1);
   int64_t bytes = 0;
   for (const at::Tensor& part : parts) {
     require_contiguous(CollectiveKind::ReduceScatter, part);
     require_numbers(CollectiveKind::ReduceScatter, part);
-    inputs[0].push_back(part.detach().view(-1));
+    inputs[0].push_back(flat(part));
     bytes += bytes_of(part);
   }
-  at::Tensor& own = inputs[0][rank()];
-  if (size() == 1) return own;
-  std::vector<at::Tensor> outputs{at::empty_like(own)};
+  const at::Tensor& own = inputs[0][rank()];
+  std::vector<at::Tensor> outputs{at::empty(own.sizes(), own.options())};
   bytes -= bytes_of(own);
   impl_->backend->reduce_scatter(outputs, inputs)->wait();
   impl_->count(CollectiveKind::ReduceScatter, bytes);
@@ -142,7 +167,8 @@ at::Tensor Group::all_to_all(const at::Tensor& rows, std::span<const int64_t> in
                       "the rows; got ", at::IntArrayRef(in_splits.data(), in_splits.size()), " in and ",
                       at::IntArrayRef(out_splits.data(), out_splits.size()), " out for shape ", rows.sizes(), ".");
   if (size() == 1) return rows.detach();
-  at::Tensor in = rows.detach();
+  const PlainTensors plain;
+  at::Tensor in = rows;
   std::vector<int64_t> shape = rows.sizes().vec();
   shape[0] = sum(out_splits);
   at::Tensor out = at::empty(shape, rows.options());
@@ -160,11 +186,12 @@ std::unique_ptr<Pending> Group::start_shift(const at::Tensor& tensor, at::Tensor
     return std::make_unique<PendingWork>(nullptr, std::vector<at::Tensor>{});
   }
   const CollectiveName name(CollectiveKind::Shift);
-  at::Tensor in = tensor.detach().view(-1), result = at::empty_like(tensor);
-  at::Tensor flat = result.view(-1);
+  const PlainTensors plain;
+  at::Tensor in = flat(tensor), result = at::empty(tensor.sizes(), tensor.options());
+  at::Tensor flat_result = flat(result);
   std::vector<int64_t> from(size(), 0), to(size(), 0);
   from[(rank() + size() - 1) % size()] = to[(rank() + 1) % size()] = in.numel();
-  auto work = impl_->backend->alltoall_base(flat, in, from, to);
+  auto work = impl_->backend->alltoall_base(flat_result, in, from, to);
   impl_->count(CollectiveKind::Shift, bytes_of(tensor));
   out = std::move(result);
   return std::make_unique<PendingWork>(std::move(work), std::vector<at::Tensor>{in});
@@ -181,7 +208,7 @@ void Group::broadcast(const at::Tensor& tensor, int64_t root) const {
   require<ShapeError>(root >= 0 && root < size(), "[broadcast] the root must be a member below ", size(), "; got ",
                       root, ".");
   if (size() == 1) return;
-  std::vector<at::Tensor> tensors{tensor.detach()};
+  std::vector<at::Tensor> tensors{tensor};
   c10d::BroadcastOptions options;
   options.rootRank = root;
   impl_->backend->broadcast(tensors, options)->wait();

@@ -45,7 +45,7 @@ class Group {
 
   void all_reduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::Sum) const;  // in place
   // Members may give different numbers of elements, which all know: counts[r] is that of member r. Flat tensors, one
-  // for each member, in order.
+  // for each member, one after the other in new memory. A group of one gives back what it got, here and below.
   std::vector<at::Tensor> all_gather(const at::Tensor& local, std::span<const int64_t> counts) const;
   // parts[r] is for member r and may differ in size from parts[q], but not from other members' parts[r]. The sum of all
   // members' parts for this one, flat.

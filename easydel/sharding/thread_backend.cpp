@@ -59,9 +59,8 @@ ThreadBackend::WorkPtr ThreadBackend::start(ThreadPosting posting) {
 ThreadBackend::WorkPtr ThreadBackend::allreduce(std::vector<at::Tensor>& tensors,
                                                 const c10d::AllreduceOptions& options) {
   const at::Tensor& t = tensors[0];
-  return start({{CollectiveKind::AllReduce, t.scalar_type(), operation(options.reduceOp), t.sizes().vec(), {}, {}},
-                {t},
-                {t}});
+  return start(
+      {{CollectiveKind::AllReduce, t.scalar_type(), operation(options.reduceOp), t.sizes().vec(), {}, {}}, {t}, {t}});
 }
 
 ThreadBackend::WorkPtr ThreadBackend::allgather(std::vector<std::vector<at::Tensor>>& outputs,

@@ -78,16 +78,16 @@ void ThreadGroup::help(Slot& slot, uint32_t use) {
 
 void ThreadGroup::wait_for(Slot& slot, uint32_t count, int64_t member, uint64_t number, const CollectiveCall& call) {
   if (slot.gate.has_reached(count)) return;
-  slot.gate.wait(count, world_.spins(), Gate::Clock::time_point::min());
+  slot.gate.wait(count, world_.patience(), Gate::Clock::time_point::min());
   if (slot.gate.has_reached(count)) return;
   for (const int64_t rank : missing(number)) {
     if (world_.has_ended(rank)) {
-      world_.fail(concat(where(call), "rank ", rank, " has finished and will not come. Every member must call the same ",
-                         "collectives."));
+      world_.fail(concat(where(call), "rank ", rank,
+                         " has finished and will not come. Every member must call the same ", "collectives."));
     }
   }
   world_.set_place(ranks_[member], concat(name_of(call.kind), " of group \"", name_, "\""));
-  slot.gate.wait(count, 0, Gate::Clock::now() + world_.options().timeout);
+  slot.gate.wait(count, {}, Gate::Clock::now() + world_.options().timeout);
   world_.set_place(ranks_[member], "");
   if (slot.gate.has_reached(count)) return;
   if (slot.gate.failed()) throw_failure(call);

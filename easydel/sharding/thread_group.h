@@ -28,7 +28,7 @@ class ThreadWorldState {
   std::shared_ptr<ThreadGroup> group(const std::string& name, std::span<const int64_t> ranks);
   const WorldOptions& options() const { return options_; }
   int64_t size() const { return static_cast<int64_t>(ended_.size()); }
-  int spins() const { return spins_; }
+  Patience patience() const { return patience_; }
 
   // The first failure ends the run: all collectives throw this message from now on.
   void fail(const std::string& message);
@@ -43,7 +43,7 @@ class ThreadWorldState {
 
  private:
   const WorldOptions options_;
-  const int spins_;
+  const Patience patience_;
   std::vector<std::atomic<bool>> ended_;
   mutable std::mutex mutex_;
   std::optional<std::string> failure_;
@@ -70,7 +70,7 @@ class ThreadGroup {
   void post(int64_t member, uint64_t number, ThreadPosting posting);
   void wait(int64_t member, uint64_t number);
 
-  void fail();                           // wakes all members
+  void fail();                                         // wakes all members
   std::vector<int64_t> waits_for(int64_t rank) const;  // members that wait for this rank, which has ended
 
  private:

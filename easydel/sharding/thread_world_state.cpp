@@ -5,14 +5,17 @@
 namespace easydel {
 namespace {
 
-// With a core for each rank the others are about to arrive: looking for a while is cheaper than sleeping. With fewer
-// cores than ranks, looking keeps away the very rank that one waits for.
-int spins_for(int64_t size) { return size <= static_cast<int64_t>(std::thread::hardware_concurrency()) ? 2000 : 0; }
+// Being woken costs about as much as a small collective. With a core for each rank the others are about to arrive, so
+// waiters look for a while; with fewer, looking keeps away the very rank that one waits for, so they yield at once.
+Patience patience_for(int64_t size) {
+  if (size <= static_cast<int64_t>(std::thread::hardware_concurrency())) return {.spins = 200, .yields = 50};
+  return {.yields = 5};
+}
 
 }  // namespace
 
 ThreadWorldState::ThreadWorldState(int64_t size, const WorldOptions& options)
-    : options_(options), spins_(spins_for(size)), ended_(size), places_(size) {}
+    : options_(options), patience_(patience_for(size)), ended_(size), places_(size) {}
 
 std::shared_ptr<ThreadGroup> ThreadWorldState::group(const std::string& name, std::span<const int64_t> ranks) {
   const std::lock_guard lock(mutex_);

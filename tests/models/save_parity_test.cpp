@@ -76,10 +76,10 @@ TEST(SaveParity, OneMeshSavesAnotherLoadsAndSavesAndTransformersSeesNoDifference
       return load_model(from.string(), task,
                         {.sharding_axis_dims = std::move(dims), .auto_shard_model = true, .verbose = false});
     };
-    run_ranks(8, [&](World&) {
-      load(entry.path(), {1, 4, 1, 2, 1})->save_pretrained(between / name, {.verbose = false});
-    });
-    run_ranks(4, [&](World& world) { write_all(*load(between / name, {2, 1, 1, 1, 2}), ours / name, world.rank() == 0); });
+    run_ranks(
+        8, [&](World&) { load(entry.path(), {1, 4, 1, 2, 1})->save_pretrained(between / name, {.verbose = false}); });
+    run_ranks(4,
+              [&](World& world) { write_all(*load(between / name, {2, 1, 1, 1, 2}), ours / name, world.rank() == 0); });
     const GraphState first = load_model(entry.path().string(), task, {.verbose = false})->params();
     for (const auto& [path, tensor] : load_model((between / name).string(), task, {.verbose = false})->params())
       EXPECT_TRUE(at::equal(tensor, first.at(path))) << path;

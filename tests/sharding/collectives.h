@@ -18,6 +18,12 @@ inline std::shared_ptr<Group> everyone(World& world) {
   return world.group("all", ranks);
 }
 
+inline std::vector<int64_t> shares(int64_t count, int64_t members) {
+  std::vector<int64_t> sizes;
+  for (int64_t r = 0; r < members; ++r) sizes.push_back(count * (r + 1) / members - count * r / members);
+  return sizes;
+}
+
 // Small whole numbers, different for each rank, exact in every dtype.
 inline at::Tensor numbers(int64_t rank, at::IntArrayRef shape, at::TensorOptions options) {
   const int64_t count = c10::multiply_integers(shape);
@@ -33,6 +39,26 @@ inline void all_reduce_sums(World& world, at::TensorOptions options) {
     group->all_reduce(t);
     EXPECT_TRUE(at::equal(t.to(at::kDouble), expected)) << t.scalar_type() << " of " << count;
   }
+}
+
+// Values whose sum depends on the order, and for the small dtypes on how often it is rounded.
+inline void sums_have_the_same_bits(World& world, at::TensorOptions options) {
+  const auto group = everyone(world);
+  const auto values = [&](int64_t rank) {
+    return (at::sin(at::arange(20000, at::kDouble) * (rank + 1)) * at::pow(10.0, (at::arange(20000) + rank) % 7 - 3))
+        .to(options);
+  };
+  const bool small = at::empty({1}, options).element_size() == 2;
+  at::Tensor expected = values(0).to(small ? at::kFloat : c10::typeMetaToScalarType(options.dtype()));
+  for (int64_t r = 1; r < world.size(); ++r) expected += values(r).to(expected.scalar_type());
+  expected = expected.to(options);
+
+  const at::Tensor sum = values(world.rank());
+  group->all_reduce(sum);
+  EXPECT_TRUE(at::equal(sum, expected)) << options.dtype();
+  const at::Tensor own = group->reduce_scatter(values(world.rank()).split_with_sizes(shares(20000, world.size())));
+  const at::Tensor wanted = expected.split_with_sizes(shares(20000, world.size()))[world.rank()];
+  EXPECT_TRUE(at::equal(own, wanted)) << options.dtype();
 }
 
 inline void all_reduce_takes_extremes(World& world, at::TensorOptions options) {

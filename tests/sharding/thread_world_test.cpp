@@ -1,5 +1,9 @@
+#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <stdexcept>
 
 #include "easydel/core/error.h"
 #include "tests/sharding/collectives.h"
@@ -10,50 +14,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-class ThreadCollectives : public testing::TestWithParam<int64_t> {
- protected:
-  void run(const std::function<void(World&)>& body) { run_ranks(GetParam(), body); }
-};
-INSTANTIATE_TEST_SUITE_P(Ranks, ThreadCollectives, testing::Values(1, 2, 3, 8));
-
-constexpr at::ScalarType kReducible[] = {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong,
-                                         at::kInt,   at::kShort,  at::kChar,     at::kByte};
-
-TEST_P(ThreadCollectives, AllReduceSums) {
-  for (const auto dtype : kReducible) run([&](World& world) { collectives::all_reduce_sums(world, dtype); });
-}
-TEST_P(ThreadCollectives, AllReduceTakesExtremes) {
-  for (const auto dtype : kReducible) run([&](World& world) { collectives::all_reduce_takes_extremes(world, dtype); });
-}
-TEST_P(ThreadCollectives, AllGatherTakesUnevenParts) {
-  for (const auto dtype : {at::kFloat, at::kBFloat16, at::kBool, at::kFloat8_e4m3fn, at::kLong}) {
-    run([&](World& world) { collectives::all_gather_takes_uneven_parts(world, dtype); });
-  }
-}
-TEST_P(ThreadCollectives, ReduceScatterTakesUnevenParts) {
-  for (const auto dtype : kReducible) {
-    run([&](World& world) { collectives::reduce_scatter_takes_uneven_parts(world, dtype); });
-  }
-}
-TEST_P(ThreadCollectives, AllToAllSendsRows) {
-  run([](World& world) { collectives::all_to_all_sends_rows(world, at::kFloat); });
-}
-TEST_P(ThreadCollectives, ShiftGoesRound) {
-  run([](World& world) { collectives::shift_goes_round(world, at::kFloat); });
-}
-TEST_P(ThreadCollectives, BroadcastComesFromTheRoot) {
-  run([](World& world) { collectives::broadcast_comes_from_the_root(world, at::kHalf); });
-}
-TEST_P(ThreadCollectives, StartedOnesOverlap) {
-  run([](World& world) { collectives::started_ones_overlap(world, at::kFloat); });
-}
-TEST_P(ThreadCollectives, GroupsAreIndependent) {
-  run([](World& world) { collectives::groups_are_independent(world, at::kDouble); });
-}
-TEST_P(ThreadCollectives, BytesAreCounted) {
-  run([](World& world) { collectives::bytes_are_counted(world, at::kFloat); });
-}
 
 TEST(RunRanks, GivesEachThreadItsWorld) {
   std::atomic<int64_t> ranks{0};
@@ -101,17 +61,16 @@ TEST(RunRanks, DoesNotWaitForARankThatHasFinished) {
 
 TEST(RunRanks, NamesTheRanksThatHaveNotArrived) {
   const auto run = [] {
-    run_ranks(
-        3,
-        [](World& world) {
-          const auto group = collectives::everyone(world);
-          if (world.rank() == 1) {
-            world.group("pair", {{1, 0}})->barrier();
-          } else {
-            group->all_reduce(at::ones({3}));
-          }
-        },
-        {.timeout = std::chrono::milliseconds(200)});
+    run_ranks(3,
+              [](World& world) {
+                const auto group = collectives::everyone(world);
+                if (world.rank() == 1) {
+                  world.group("pair", {{1, 0}})->barrier();
+                } else {
+                  group->all_reduce(at::ones({3}));
+                }
+              },
+              {.timeout = std::chrono::milliseconds(200)});
   };
   EXPECT_THAT(run, ThrowsMessage<DistributedError>(AllOf(HasSubstr("no result after 0.2 s"),
                                                          HasSubstr("EASYDEL_TIMEOUT"), HasSubstr("not arrived"))));
@@ -125,9 +84,104 @@ TEST(RunRanks, TellsWhatEachAskedFor) {
       world.rank() == 1 ? group->broadcast(at::ones({4}, at::kHalf), 2) : group->all_reduce(at::ones({3, 2}));
     });
   };
-  EXPECT_THAT(run, ThrowsMessage<DistributedError>(HasSubstr(
-                       "[collectives] members of group \"all\" must ask for the same; in their call 1 ranks 0 and 2 "
-                       "asks for all_reduce(float32 [3, 2], sum), rank 1 for broadcast(float16 [4], from member 2).")));
+  EXPECT_THAT(run,
+              ThrowsMessage<DistributedError>(HasSubstr(
+                  "[collectives] members of group \"all\" must ask for the same; in their call 1 ranks 0 and 2 "
+                  "asked for all_reduce(float32 [3, 2], sum), rank 1 for broadcast(float16 [4], from member 2).")));
+}
+
+TEST(RunRanks, SharesTorchsThreads) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(7);
+  run_ranks(3, [](World&) { EXPECT_EQ(at::get_num_threads(), 2); });
+  run_ranks(9, [](World&) { EXPECT_EQ(at::get_num_threads(), 1); });
+  EXPECT_EQ(at::get_num_threads(), 7);
+  at::set_num_threads(before);
+}
+
+TEST(RunRanks, KeepsTheCallersGradMode) {
+  run_ranks(2, [](World&) { EXPECT_TRUE(at::GradMode::is_enabled()); });
+  const at::NoGradGuard no_gradients;
+  run_ranks(2, [](World&) { EXPECT_FALSE(at::GradMode::is_enabled()); });
+}
+
+TEST(RunRanks, TurnsStrangersIntoOneOfOurErrors) {
+  EXPECT_THAT(
+      [] {
+        run_ranks(2, [](World& world) {
+          if (world.rank() == 1) throw std::out_of_range("far");
+        });
+      },
+      ThrowsMessage<DistributedError>("rank 1: far"));
+  EXPECT_THAT(
+      [] {
+        run_ranks(2, [](World& world) {
+          if (world.rank() == 0) throw 7;
+        });
+      },
+      ThrowsMessage<DistributedError>("rank 0: an error that is no std::exception"));
+  EXPECT_THAT([] { run_ranks(0, [](World&) {}); },
+              ThrowsMessage<ConfigError>("[run_ranks] there must be at least one rank; got 0."));
+}
+
+TEST(RunRanks, EndsWithWorkUnderWay) {
+  const auto run = [] {
+    run_ranks(2, [](World& world) {
+      const auto group = collectives::everyone(world);
+      std::vector<at::Tensor> out;
+      const auto pending = group->start_all_gather(at::ones({100000}), {{100000, 100000}}, out);
+      if (world.rank() == 0) fail<ShapeError>("[Toy] no.");
+      pending->wait();  // may come before or after the failure; both are fine
+    });
+  };
+  for (int i = 0; i < 50; ++i) EXPECT_THAT(run, ThrowsMessage<ShapeError>("rank 0: [Toy] no."));
+}
+
+TEST(World, RefusesImpossibleGroups) {
+  const auto world = World::current();
+  EXPECT_THAT([&] { world->group("x", {{0, 1}}); },
+              ThrowsMessage<ConfigError>("[World] a rank of a group must be below 1; got 1."));
+  EXPECT_THAT([&] { world->group("x", {{0, 0}}); },
+              ThrowsMessage<ConfigError>("[World] a group may have a rank once; got 0 twice."));
+  EXPECT_THAT([] { run_ranks(2, [](World& ranks) { ranks.group("x", {{0}}); }); },
+              ThrowsMessage<ConfigError>("rank 1: [World] a rank must be a member of the groups that it makes; rank 1 "
+                                         "is not."));
+}
+
+TEST(World, ReadsTheEnvironment) {
+  ::setenv("EASYDEL_TIMEOUT", "2.5", 1);
+  ::setenv("EASYDEL_DEBUG_COLLECTIVES", "1", 1);
+  EXPECT_EQ(WorldOptions().timeout, std::chrono::milliseconds(2500));
+  EXPECT_TRUE(WorldOptions().debug);
+  ::setenv("EASYDEL_TIMEOUT", "soon", 1);
+  ::setenv("EASYDEL_DEBUG_COLLECTIVES", "maybe", 1);
+  EXPECT_THAT([] { default_collective_timeout(); },
+              ThrowsMessage<ConfigError>("[World] EASYDEL_TIMEOUT must be a number of seconds above 0; got \"soon\"."));
+  EXPECT_THAT([] { default_collective_debug(); },
+              ThrowsMessage<ConfigError>("[World] EASYDEL_DEBUG_COLLECTIVES must be 0 or 1; got \"maybe\"."));
+  ::unsetenv("EASYDEL_TIMEOUT");
+  ::unsetenv("EASYDEL_DEBUG_COLLECTIVES");
+  EXPECT_EQ(WorldOptions().timeout, std::chrono::minutes(10));
+  EXPECT_FALSE(WorldOptions().debug);
+}
+
+TEST(Group, RefusesTensorsThatDoNotFit) {
+  run_ranks(2, [](World& world) {
+    const auto group = collectives::everyone(world);
+    EXPECT_THAT(
+        [&] { group->all_reduce(at::ones({2, 3}).t()); },
+        ThrowsMessage<ShapeError>("[all_reduce] a tensor must be contiguous; got shape [3, 2] with strides [1, 3]."));
+    EXPECT_THAT([&] { group->all_reduce(at::ones({2}, at::kBool)); },
+                ThrowsMessage<NotSupportedError>(HasSubstr("got bool")));
+    EXPECT_THAT([&] { group->all_gather(at::ones({2}), {{2, 2, 2}}); },
+                ThrowsMessage<ShapeError>(HasSubstr("[2, 2, 2]")));
+    EXPECT_THAT([&] { group->reduce_scatter({at::ones({2})}); },
+                ThrowsMessage<ShapeError>("[reduce_scatter] there must be a part for each of 2 members; got 1."));
+    EXPECT_THAT([&] { group->all_to_all(at::ones({3}), {{1, 1}}, {{1, 1}}); },
+                ThrowsMessage<ShapeError>(HasSubstr("[1, 1] in")));
+    EXPECT_THAT([&] { group->broadcast(at::ones({3}), 2); },
+                ThrowsMessage<ShapeError>("[broadcast] the root must be a member below 2; got 2."));
+  });
 }
 
 TEST(DeviceMesh, MakesGroupsOverItsAxes) {
