@@ -6,7 +6,9 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "easydel/core/error.h"
 #include "easydel/operations/attention_blockwise.h"
@@ -43,7 +45,7 @@ struct KeysAndValues {
     copy.v.copy_(v);
     return copy;
   }
-  KeysAndValues in(Tensor memory) const { return {std::move(memory), k.sizes(), v.sizes()}; }
+  KeysAndValues in(const Tensor& memory) const { return {memory, k.sizes(), v.sizes()}; }
 };
 
 // Who computes what when, seen from one member. In step s it has the keys of the member s places before it.

@@ -16,6 +16,7 @@ namespace easydel {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::ThrowsMessage;
 

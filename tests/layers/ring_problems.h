@@ -30,7 +30,7 @@ struct Problem {
   }
 };
 
-inline at::Tensor segments(std::vector<int64_t> ids) { return at::tensor(ids, at::kLong).view({2, -1}); }
+inline at::Tensor segments(const std::vector<int64_t>& ids) { return at::tensor(ids, at::kLong).view({2, -1}); }
 
 // The first row's keys [begin, end) are padding.
 inline at::Tensor padding(int64_t begin, int64_t end) {
