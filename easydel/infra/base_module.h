@@ -160,6 +160,7 @@ class BaseModule : public Module {
   std::shared_ptr<const Parallel> parallel_on(const std::optional<Mesh>& mesh, std::shared_ptr<World> world = {}) const;
   void place(const std::function<PartitionSpec(const NamedParameter&)>& spec,
              const std::shared_ptr<const Parallel>& parallel);
+  int64_t largest_layer_bytes() const;
   ModelOutput gather_outputs(ModelOutput out, const BatchPart& part, bool has_labels, bool wants_hidden) const;
   void write_files(const std::filesystem::path& directory, const SaveOptions& options,
                    const std::function<at::Tensor(const std::string& path)>& whole) const;

@@ -4,7 +4,9 @@
 #include "easydel/core/error.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/infra/batch_part.h"
+#include "easydel/layers/forward_context.h"
 #include "easydel/sharding/collectives.h"
+#include "easydel/sharding/gather_ahead.h"
 
 namespace easydel {
 
@@ -35,6 +37,21 @@ void BaseModule::place(const std::function<PartitionSpec(const NamedParameter&)>
   const bool single = parallel->is_single();
   for (auto& [parameter, sharding] : moves) parameter->place(single ? nullptr : sharding);
   set_parallel(single ? nullptr : parallel);
+  if (!single) parallel->ahead().set_budget(largest_layer_bytes());
+}
+
+// Of what gathering gives for the parameters of one decoder layer, in the type that it computes in.
+int64_t BaseModule::largest_layer_bytes() const {
+  int64_t largest = 0;
+  for (const auto& [path, module] : const_cast<BaseModule*>(this)->named_modules()) {
+    if (dynamic_cast<const DecoderLayer*>(module) == nullptr) continue;
+    int64_t elements = 0;
+    for (const auto& [name, parameter] : module->named_parameters()) {
+      if (parameter->sharding()->is_gathered()) elements += parameter->sharding()->gathered_numel();
+    }
+    largest = std::max(largest, elements * static_cast<int64_t>(c10::elementSize(dtype())));
+  }
+  return largest;
 }
 
 void BaseModule::place_parameters(const std::optional<PartitionRules>& rules, std::shared_ptr<World> world,
