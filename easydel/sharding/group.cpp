@@ -89,7 +89,7 @@ const std::string& Group::name() const { return impl_->name; }
 void Group::all_reduce(const at::Tensor& tensor, ReduceOp op) const {
   require_contiguous(CollectiveKind::AllReduce, tensor);
   require_numbers(CollectiveKind::AllReduce, tensor);
-  if (size() == 1) return;
+  if (!impl_->backend) return;
   std::vector<at::Tensor> tensors{tensor};
   c10d::AllreduceOptions options;
   options.reduceOp = operation(op);
@@ -105,7 +105,7 @@ std::unique_ptr<Pending> Group::start_all_gather(const at::Tensor& local, std::s
                       " members, for this one that of its elements; got ",
                       at::IntArrayRef(counts.data(), counts.size()), " for member ", rank(), " with ", local.numel(),
                       ".");
-  if (size() == 1) {
+  if (!impl_->backend) {
     out = {local.detach().view(-1)};
     return std::make_unique<PendingWork>(nullptr, std::vector<at::Tensor>{});
   }
@@ -134,7 +134,7 @@ at::Tensor Group::reduce_scatter(const std::vector<at::Tensor>& parts) const {
   require<ShapeError>(static_cast<int64_t>(parts.size()) == size(),
                       "[reduce_scatter] there must be a part for each of ", size(), " members; got ", parts.size(),
                       ".");
-  if (size() == 1) {
+  if (!impl_->backend) {
     require_contiguous(CollectiveKind::ReduceScatter, parts[0]);
     return parts[0].detach().view(-1);
   }
@@ -166,7 +166,7 @@ at::Tensor Group::all_to_all(const at::Tensor& rows, std::span<const int64_t> in
                       "[all_to_all] there must be a split for each of ", size(), " members, and those in must sum to ",
                       "the rows; got ", at::IntArrayRef(in_splits.data(), in_splits.size()), " in and ",
                       at::IntArrayRef(out_splits.data(), out_splits.size()), " out for shape ", rows.sizes(), ".");
-  if (size() == 1) return rows.detach();
+  if (!impl_->backend) return rows.detach();
   const PlainTensors plain;
   at::Tensor in = rows;
   std::vector<int64_t> shape = rows.sizes().vec();
@@ -181,7 +181,7 @@ at::Tensor Group::all_to_all(const at::Tensor& rows, std::span<const int64_t> in
 
 std::unique_ptr<Pending> Group::start_shift(const at::Tensor& tensor, at::Tensor& out) const {
   require_contiguous(CollectiveKind::Shift, tensor);
-  if (size() == 1) {
+  if (!impl_->backend) {
     out = tensor.detach();
     return std::make_unique<PendingWork>(nullptr, std::vector<at::Tensor>{});
   }
@@ -192,7 +192,7 @@ std::unique_ptr<Pending> Group::start_shift(const at::Tensor& tensor, at::Tensor
   std::vector<int64_t> from(size(), 0), to(size(), 0);
   from[(rank() + size() - 1) % size()] = to[(rank() + 1) % size()] = in.numel();
   auto work = impl_->backend->alltoall_base(flat_result, in, from, to);
-  impl_->count(CollectiveKind::Shift, bytes_of(tensor));
+  impl_->count(CollectiveKind::Shift, size() == 1 ? 0 : bytes_of(tensor));
   out = std::move(result);
   return std::make_unique<PendingWork>(std::move(work), std::vector<at::Tensor>{in});
 }
@@ -207,7 +207,7 @@ void Group::broadcast(const at::Tensor& tensor, int64_t root) const {
   require_contiguous(CollectiveKind::Broadcast, tensor);
   require<ShapeError>(root >= 0 && root < size(), "[broadcast] the root must be a member below ", size(), "; got ",
                       root, ".");
-  if (size() == 1) return;
+  if (!impl_->backend) return;
   std::vector<at::Tensor> tensors{tensor};
   c10d::BroadcastOptions options;
   options.rootRank = root;
@@ -216,7 +216,7 @@ void Group::broadcast(const at::Tensor& tensor, int64_t root) const {
 }
 
 void Group::barrier() const {
-  if (size() == 1) return;
+  if (!impl_->backend) return;
   impl_->backend->barrier()->wait();
   impl_->count(CollectiveKind::Barrier, 0);
 }

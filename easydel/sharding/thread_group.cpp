@@ -139,8 +139,7 @@ void ThreadGroup::check(const Slot& slot, uint64_t number) {
   std::vector<const CollectiveCall*> calls;
   for (const ThreadPosting& posting : slot.postings) calls.push_back(&posting.call);
   if (agree(calls)) return;
-  world_.fail(concat("[collectives] members of group \"", name_, "\" must ask for the same; in their call ", number,
-                     " ", describe(calls, ranks_), "."));
+  world_.fail(disagreement(name_, number, calls, ranks_));
   throw_failure(*calls[0]);
 }
 
