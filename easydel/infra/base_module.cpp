@@ -93,8 +93,7 @@ ModelOutput BaseModule::operator()(const ModelInputs& inputs) const {
   if (!parallel()) return forward(inputs);
   parallel()->ahead().begin_step();
   const ModelInputs prepared = prepare_inputs_for_call(inputs);
-  return gather_outputs(forward(prepared), *prepared.part, inputs.labels.defined(),
-                        inputs.output_hidden_states.value_or(config_->output_hidden_states));
+  return gather_outputs(forward(prepared), *prepared.part, inputs);
 }
 
 ModelInputs BaseModule::prepare_inputs_for_call(ModelInputs inputs) const {

@@ -161,7 +161,7 @@ class BaseModule : public Module {
   void place(const std::function<PartitionSpec(const NamedParameter&)>& spec,
              const std::shared_ptr<const Parallel>& parallel);
   int64_t largest_layer_bytes() const;
-  ModelOutput gather_outputs(ModelOutput out, const BatchPart& part, bool has_labels, bool wants_hidden) const;
+  ModelOutput gather_outputs(ModelOutput out, const BatchPart& part, const ModelInputs& given) const;
   void write_files(const std::filesystem::path& directory, const SaveOptions& options,
                    const std::function<at::Tensor(const std::string& path)>& whole) const;
   void share_options(const ModuleOptions& options);  // with the base model inside of a head

@@ -152,14 +152,13 @@ TensorMap BaseModule::apply_sharding_fns(const TensorMap& tree, const std::optio
   return result;
 }
 
-ModelOutput BaseModule::gather_outputs(ModelOutput out, const BatchPart& part, bool has_labels,
-                                       bool wants_hidden) const {
+ModelOutput BaseModule::gather_outputs(ModelOutput out, const BatchPart& part, const ModelInputs& given) const {
   const Parallel& mesh = *parallel();
-  if (has_labels && !wants_hidden) {
-    out.last_hidden_state.reset();
-  } else {
-    out.last_hidden_state = gather_tokens(out.last_hidden_state, part, mesh);
-  }
+  const bool has_labels = given.labels.defined();
+  const bool wants_hidden = given.output_hidden_states.value_or(config_->output_hidden_states);
+  if (has_labels && !wants_hidden) out.last_hidden_state.reset();
+  if (has_labels && !given.output_router_logits.value_or(false)) out.router_logits.clear();
+  out.last_hidden_state = gather_tokens(out.last_hidden_state, part, mesh);
   for (at::Tensor& hidden : out.hidden_states) hidden = gather_tokens(hidden, part, mesh);
   if (out.logits.defined()) {
     out.logits = out.logits.dim() == 3 ? gather_tokens(out.logits, part, mesh) : gather_rows(out.logits, part, mesh);
