@@ -12,11 +12,15 @@
 namespace easydel {
 namespace {
 
+// No gradients, and none of autograd's bookkeeping, which costs more than a small collective.
+using PlainTensors = at::AutoDispatchBelowADInplaceOrView;
+
 class PendingWork : public Pending {
  public:
   PendingWork(c10::intrusive_ptr<c10d::Work> work, std::vector<at::Tensor> given)
       : work_(std::move(work)), given_(std::move(given)) {}
   void wait() override {
+    const PlainTensors plain;
     if (work_) work_->wait();
     work_.reset();
     given_.clear();
@@ -46,9 +50,6 @@ c10d::ReduceOp operation(ReduceOp op) {
   }
   return c10d::ReduceOp::SUM;
 }
-
-// Views without autograd's bookkeeping, which costs more than a small collective.
-using PlainTensors = at::AutoDispatchBelowADInplaceOrView;
 
 at::Tensor flat(const at::Tensor& tensor) { return tensor.dim() == 1 ? tensor : tensor.view(-1); }
 
@@ -90,6 +91,7 @@ void Group::all_reduce(const at::Tensor& tensor, ReduceOp op) const {
   require_contiguous(CollectiveKind::AllReduce, tensor);
   require_numbers(CollectiveKind::AllReduce, tensor);
   if (!impl_->backend) return;
+  const PlainTensors plain;
   std::vector<at::Tensor> tensors{tensor};
   c10d::AllreduceOptions options;
   options.reduceOp = operation(op);
@@ -208,6 +210,7 @@ void Group::broadcast(const at::Tensor& tensor, int64_t root) const {
   require<ShapeError>(root >= 0 && root < size(), "[broadcast] the root must be a member below ", size(), "; got ",
                       root, ".");
   if (!impl_->backend) return;
+  const PlainTensors plain;
   std::vector<at::Tensor> tensors{tensor};
   c10d::BroadcastOptions options;
   options.rootRank = root;
@@ -217,6 +220,7 @@ void Group::broadcast(const at::Tensor& tensor, int64_t root) const {
 
 void Group::barrier() const {
   if (!impl_->backend) return;
+  const PlainTensors plain;
   impl_->backend->barrier()->wait();
   impl_->count(CollectiveKind::Barrier, 0);
 }

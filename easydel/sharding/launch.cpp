@@ -76,6 +76,8 @@ std::optional<Launch> find_launch(const Environment& environment) {
     launch.size = variables.number("WORLD_SIZE");
     launch.local_rank = variables.number("LOCAL_RANK", 0);
     launch.local_size = variables.number("LOCAL_WORLD_SIZE", 1);
+    launch.has_store = variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
+    launch.store_prefix = variables.text("TORCHELASTIC_RUN_ID") + "/" + variables.text("TORCHELASTIC_RESTART_COUNT");
   } else if (variables.has("SLURM_PROCID") && (variables.has("SLURM_STEP_ID") || variables.has("SLURM_STEPID"))) {
     // A batch script has SLURM_PROCID too, but it is no step.
     launch.launcher = "slurm";

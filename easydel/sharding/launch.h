@@ -16,6 +16,8 @@ struct Launch {
   int64_t local_size = 1;
   std::string address;  // where rank 0 listens for a TCP store; empty when nothing says so
   int port = 0;
+  bool has_store = false;    // the launcher has started one there itself
+  std::string store_prefix;  // of this run's keys in it
 };
 
 using Environment = std::function<const char*(const char* name)>;  // std::getenv

@@ -4,7 +4,6 @@
 namespace easydel {
 
 bool has_nccl() { return false; }
-int64_t gpu_count() { return 0; }
 
 std::shared_ptr<World> make_nccl_world(const Launch&, const WorldOptions&) {
   fail<NotSupportedError>(

@@ -50,10 +50,12 @@ std::string choose_backend(const std::optional<Launch>& launch, const std::strin
 std::shared_ptr<World> make_process_world() {
   const auto launch = find_launch([](const char* name) -> const char* { return std::getenv(name); });
   const char* wanted = std::getenv("EASYDEL_BACKEND");
-  const std::string backend = choose_backend(launch, wanted == nullptr ? "" : wanted,
-                                             {.has_mpi = has_mpi(), .has_nccl = has_nccl(), .gpus = gpu_count()});
+  const std::string backend =
+      choose_backend(launch, wanted == nullptr ? "" : wanted,
+                     {.has_mpi = has_mpi(), .has_nccl = has_nccl(), .gpus = launch ? gpu_count() : 0});
   if (backend == "single") return single_world();
   share_threads(*launch);
+  use_gpu(*launch);
   auto world = backend == "mpi" ? make_mpi_world(*launch, {}) : make_nccl_world(*launch, {});
   set_process_rank({world->rank(), world->size()});
   return world;

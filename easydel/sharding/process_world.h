@@ -18,7 +18,9 @@ std::shared_ptr<World> make_process_world();  // as the environment says
 
 bool has_mpi();       // in this build
 bool has_nccl();      // in this build
-int64_t gpu_count();  // on this machine, for this process
+int64_t gpu_count();  // that this process sees
+// Makes the GPU that belongs to the rank the current one; ranks share when there are more of them. Its index, or -1.
+int64_t use_gpu(const Launch& launch);
 
 // "mpi", "nccl" or "single": what EASYDEL_BACKEND says, else what fits. NCCL wants a GPU for each rank of a machine.
 // ConfigError or NotSupportedError when nothing does.

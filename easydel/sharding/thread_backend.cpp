@@ -51,6 +51,13 @@ ThreadBackend::WorkPtr ThreadBackend::allgather(std::vector<std::vector<at::Tens
   return start({all_gather_call(outputs[0]), {inputs[0]}, outputs[0]});
 }
 
+ThreadBackend::WorkPtr ThreadBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
+                                                      const c10d::AllgatherOptions& options) {
+  std::vector<std::vector<at::Tensor>> outputs{output.view(-1).chunk(getSize())};
+  std::vector<at::Tensor> inputs{input};
+  return allgather(outputs, inputs, options);
+}
+
 ThreadBackend::WorkPtr ThreadBackend::reduce_scatter(std::vector<at::Tensor>& outputs,
                                                      std::vector<std::vector<at::Tensor>>& inputs,
                                                      const c10d::ReduceScatterOptions& options) {
