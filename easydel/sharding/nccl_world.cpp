@@ -1,3 +1,4 @@
+#include <c10/cuda/CUDAFunctions.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -137,6 +138,9 @@ bool has_nccl() { return true; }
 std::shared_ptr<World> make_nccl_world(const Launch& launch, const WorldOptions& options) {
   require<NotSupportedError>(gpu_count() > 0, "[World] NCCL needs a GPU; this process sees none.");
   auto* world = new std::shared_ptr<NcclWorld>(std::make_shared<NcclWorld>(launch, options));  // lives until at_exit
+  // Exit handlers run in reverse order: what torch looks into at each CUDA call must be made before ours is registered,
+  // or it is gone when NCCL is put away.
+  c10::cuda::current_device();
   ::on_exit(at_exit, world);
   return *world;
 }

@@ -1,5 +1,6 @@
 #include "easydel/sharding/partition_rules.h"
 
+#include <locale>
 #include <regex>
 
 #include "easydel/core/error.h"
@@ -12,6 +13,16 @@ struct PartitionRules::Compiled {
 };
 
 PartitionRules::PartitionRules(std::vector<PartitionRule> rules) {
+  // libstdc++ fills a facet's tables at first use, without a lock (GCC bug 77704); std::regex reads them.
+  static const bool filled = [] {
+    const std::locale locale;
+    const auto& characters = std::use_facet<std::ctype<char>>(locale);
+    const char letter = 'a';
+    char narrowed = 0;
+    characters.narrow(&letter, &letter + 1, 0, &narrowed);  // of a range: fills the whole table
+    return characters.widen(letter) == narrowed;
+  }();
+  static_cast<void>(filled);
   auto compiled = std::make_shared<Compiled>();
   for (std::size_t i = 0; i < rules.size(); ++i) {
     try {
