@@ -68,5 +68,6 @@ int main(int argc, char** argv) {
   }
   const auto rate = [](double time) { return static_cast<double>(kBatch * kTokens) / time; };
   std::printf("one process, %d threads: %.0f tokens/s; %s on %ld thread ranks: %.0f tokens/s; ratio %.3f\n",
-              at::get_num_threads(), rate(one), config->create_mesh(ranks).to_string().c_str(), ranks, rate(many), one / many);
+              at::get_num_threads(), rate(one), config->create_mesh(ranks).to_string().c_str(), ranks, rate(many),
+              one / many);
 }
