@@ -3,18 +3,11 @@
 namespace easydel {
 
 Interval HeadCounts::query_part(int64_t parts, int64_t index) const {
-  if (kv < parts) return even_part(query, parts, index);
-  const Interval groups = even_part(kv, parts, index);
-  const int64_t group = query / kv;
-  return {groups.begin * group, groups.end * group};
+  return HeadPart{*this, {0, query}, {0, kv}}.part(parts, index).query;
 }
 
 Interval HeadCounts::kv_part(int64_t parts, int64_t index) const {
-  if (kv >= parts) return even_part(kv, parts, index);
-  const Interval queries = even_part(query, parts, index);
-  if (queries.size() == 0) return {0, 0};
-  const int64_t group = query / kv;
-  return {queries.begin / group, (queries.end - 1) / group + 1};
+  return HeadPart{*this, {0, query}, {0, kv}}.part(parts, index).kv;
 }
 
 HeadPart HeadPart::part(int64_t parts, int64_t index) const {
