@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "easydel/core/error.h"
+#include "easydel/core/large_pages.h"
 #include "easydel/core/log.h"
 #include "easydel/io/read_view.h"
 

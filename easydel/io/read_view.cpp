@@ -1,8 +1,6 @@
 #include "easydel/io/read_view.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 
@@ -32,18 +30,6 @@ int64_t first_dense_dim(const at::Tensor& view) {
 
 void fetch(const at::Tensor& view) {
   if (view.is_cpu()) touch_pages(extent(view));
-}
-
-at::Tensor empty_in_large_pages(at::IntArrayRef sizes, const at::TensorOptions& options) {
-  at::Tensor memory = at::empty(sizes, options);
-#ifdef MADV_HUGEPAGE
-  constexpr std::uintptr_t kLargePage = std::uintptr_t{2} << 20;
-  const auto begin = reinterpret_cast<std::uintptr_t>(memory.mutable_data_ptr());
-  const std::uintptr_t first = (begin + kLargePage - 1) / kLargePage * kLargePage;
-  const std::uintptr_t end = (begin + memory.nbytes()) / kLargePage * kLargePage;
-  if (memory.is_cpu() && first < end) ::madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
-#endif
-  return memory;
 }
 
 void read_view(const MappedFile& file, const at::Tensor& view, const at::Tensor& out) {

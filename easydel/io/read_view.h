@@ -16,8 +16,4 @@ void fetch(const at::Tensor& view);
 // memory. What that cannot do, another dtype or device or strides with many short runs, goes through the map.
 void read_view(const MappedFile& file, const at::Tensor& view, const at::Tensor& out);
 
-// Fresh memory to copy a weight to, in large pages where the system has them: most of the time that a copy to fresh
-// memory takes goes into making its pages.
-at::Tensor empty_in_large_pages(at::IntArrayRef sizes, const at::TensorOptions& options);
-
 }  // namespace easydel

@@ -1,6 +1,7 @@
 #include "easydel/io/tensor_source.h"
 
 #include "easydel/core/error.h"
+#include "easydel/core/large_pages.h"
 #include "easydel/io/read_view.h"
 
 namespace easydel {

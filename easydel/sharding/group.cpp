@@ -1,12 +1,11 @@
 #include "easydel/sharding/group.h"
 
-#include <sys/mman.h>
-
 #include <numeric>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "easydel/core/dtype.h"
 #include "easydel/core/error.h"
+#include "easydel/core/large_pages.h"
 #include "easydel/sharding/collective_call.h"
 #include "easydel/sharding/reduce.h"
 #include "easydel/sharding/world.h"
@@ -66,14 +65,7 @@ at::Tensor piece(const at::Tensor& whole, int64_t at, int64_t count) {
 
 // New memory costs more than what is sent, unless it comes in large pages.
 at::Tensor empty(at::IntArrayRef sizes, const at::TensorOptions& options) {
-  constexpr std::size_t kLarge = std::size_t{4} << 20, kPage = std::size_t{2} << 20;
-  at::Tensor tensor = at::empty(sizes, options);
-  if (tensor.is_cpu() && tensor.nbytes() >= kLarge) {
-    char* const begin = static_cast<char*>(tensor.mutable_data_ptr());
-    const std::size_t skipped = (kPage - reinterpret_cast<uintptr_t>(begin) % kPage) % kPage;
-    ::madvise(begin + skipped, (tensor.nbytes() - skipped) / kPage * kPage, MADV_HUGEPAGE);
-  }
-  return tensor;
+  return empty_in_large_pages(sizes, options, std::size_t{4} << 20);
 }
 
 int64_t bytes_of(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.nbytes()); }
