@@ -1,5 +1,7 @@
 #include "easydel/sharding/group.h"
 
+#include <sys/mman.h>
+
 #include <numeric>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
@@ -62,6 +64,18 @@ at::Tensor piece(const at::Tensor& whole, int64_t at, int64_t count) {
   return at::Tensor(std::move(impl));
 }
 
+// New memory costs more than what is sent, unless it comes in large pages.
+at::Tensor empty(at::IntArrayRef sizes, const at::TensorOptions& options) {
+  constexpr std::size_t kLarge = std::size_t{4} << 20, kPage = std::size_t{2} << 20;
+  at::Tensor tensor = at::empty(sizes, options);
+  if (tensor.is_cpu() && tensor.nbytes() >= kLarge) {
+    const auto begin = reinterpret_cast<uintptr_t>(tensor.mutable_data_ptr());
+    const auto first = (begin + kPage - 1) / kPage * kPage, last = (begin + tensor.nbytes()) / kPage * kPage;
+    ::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+  }
+  return tensor;
+}
+
 int64_t bytes_of(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.nbytes()); }
 
 }  // namespace
@@ -112,7 +126,7 @@ std::unique_ptr<Pending> Group::start_all_gather(const at::Tensor& local, std::s
     return std::make_unique<PendingWork>(nullptr, std::vector<at::Tensor>{});
   }
   const PlainTensors plain;
-  const at::Tensor all = at::empty({std::accumulate(counts.begin(), counts.end(), int64_t{0})}, local.options());
+  const at::Tensor all = empty({std::accumulate(counts.begin(), counts.end(), int64_t{0})}, local.options());
   std::vector<std::vector<at::Tensor>> outputs(1);
   int64_t at = 0;
   for (const int64_t count : counts) {
@@ -150,7 +164,7 @@ at::Tensor Group::reduce_scatter(const std::vector<at::Tensor>& parts) const {
     bytes += bytes_of(part);
   }
   const at::Tensor& own = inputs[0][rank()];
-  std::vector<at::Tensor> outputs{at::empty(own.sizes(), own.options())};
+  std::vector<at::Tensor> outputs{empty(own.sizes(), own.options())};
   bytes -= bytes_of(own);
   impl_->backend->reduce_scatter(outputs, inputs)->wait();
   impl_->count(CollectiveKind::ReduceScatter, bytes);
@@ -173,7 +187,7 @@ at::Tensor Group::all_to_all(const at::Tensor& rows, std::span<const int64_t> in
   at::Tensor in = rows;
   std::vector<int64_t> shape = rows.sizes().vec();
   shape[0] = sum(out_splits);
-  at::Tensor out = at::empty(shape, rows.options());
+  at::Tensor out = empty(shape, rows.options());
   std::vector<int64_t> from(out_splits.begin(), out_splits.end()), to(in_splits.begin(), in_splits.end());
   impl_->backend->alltoall_base(out, in, from, to)->wait();
   const int64_t kept = rows.size(0) == 0 ? 0 : bytes_of(rows) / rows.size(0) * in_splits[rank()];
@@ -189,7 +203,7 @@ std::unique_ptr<Pending> Group::start_shift(const at::Tensor& tensor, at::Tensor
   }
   const CollectiveName name(CollectiveKind::Shift);
   const PlainTensors plain;
-  at::Tensor in = flat(tensor), result = at::empty(tensor.sizes(), tensor.options());
+  at::Tensor in = flat(tensor), result = empty(tensor.sizes(), tensor.options());
   at::Tensor flat_result = flat(result);
   std::vector<int64_t> from(size(), 0), to(size(), 0);
   from[(rank() + size() - 1) % size()] = to[(rank() + 1) % size()] = in.numel();

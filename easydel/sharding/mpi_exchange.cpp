@@ -78,24 +78,24 @@ void MpiExchange::receive(int64_t member, void* data, int64_t bytes) {
 
 bool MpiExchange::test() {
   if (left_ == 0) return true;
-  std::vector<int> done(requests_.size());
-  std::vector<MPI_Status> statuses(requests_.size());
+  done_.resize(requests_.size());
+  statuses_.resize(requests_.size());
   int count = 0;
   const int code =
-      MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, done.data(), statuses.data());
+      MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, done_.data(), statuses_.data());
   if (code != MPI_SUCCESS || count == MPI_UNDEFINED) {
     int reason = code;
     for (int i = 0; code == MPI_ERR_IN_STATUS && i < count; ++i) {
-      if (statuses[i].MPI_ERROR != MPI_SUCCESS) reason = statuses[i].MPI_ERROR;
+      if (statuses_[i].MPI_ERROR != MPI_SUCCESS) reason = statuses_[i].MPI_ERROR;
     }
     runtime_.fail(where(*channel_, what_) + "MPI says: " + mpi_error_text(reason) +
                   ". EASYDEL_DEBUG_COLLECTIVES=1 compares what the members ask for.");
   }
   left_ -= count;
   for (int i = 0; i < count; ++i) {
-    const Message& message = messages_[done[i]];
+    const Message& message = messages_[done_[i]];
     int bytes = 0;
-    if (message.is_receive) MPI_Get_count(&statuses[i], MPI_BYTE, &bytes);
+    if (message.is_receive) MPI_Get_count(&statuses_[i], MPI_BYTE, &bytes);
     if (!message.is_receive || bytes == message.bytes) continue;
     runtime_.fail(concat(where(*channel_, what_), "rank ", channel_->ranks[message.member], " sent ", bytes,
                          " bytes where ", message.bytes,

@@ -48,6 +48,8 @@ class MpiExchange {
   const bool by_world_rank_;
   std::vector<Message> messages_;
   std::vector<MPI_Request> requests_;
+  std::vector<int> done_;  // of the last look
+  std::vector<MPI_Status> statuses_;
   std::size_t left_ = 0;
   std::vector<at::Tensor> kept_;
 };
