@@ -161,6 +161,8 @@ class BaseModule : public Module {
   void place(const std::function<PartitionSpec(const NamedParameter&)>& spec,
              const std::shared_ptr<const Parallel>& parallel);
   int64_t largest_layer_bytes() const;
+  ShardFns sharding_fns(const std::optional<PartitionRules>& rules, const std::optional<Mesh>& mesh,
+                        bool is_gather) const;
   ModelOutput gather_outputs(ModelOutput out, const BatchPart& part, const ModelInputs& given) const;
   void write_files(const std::filesystem::path& directory, const SaveOptions& options,
                    const std::function<at::Tensor(const std::string& path)>& whole) const;

@@ -27,13 +27,14 @@ void BaseModule::place(const std::function<PartitionSpec(const NamedParameter&)>
   // All specs are checked before the first parameter moves.
   std::vector<std::pair<Parameter*, std::shared_ptr<const WeightSharding>>> moves;
   for (const NamedParameter& named : named_parameters()) {
+    const PartitionSpec own = spec(named);
     try {
-      moves.emplace_back(named.parameter.get(),
-                         std::make_shared<WeightSharding>(named.parameter->dims, spec(named), parallel));
+      moves.emplace_back(named.parameter.get(), std::make_shared<WeightSharding>(named.parameter->dims, own, parallel));
     } catch (const ConfigError& error) {
       fail<ConfigError>(error.what(), " The parameter is \"", named.path, "\".");
     }
   }
+  if (this->parallel()) this->parallel()->ahead().forget();
   const bool single = parallel->is_single();
   for (auto& [parameter, sharding] : moves) parameter->place(single ? nullptr : sharding);
   set_parallel(single ? nullptr : parallel);
@@ -118,31 +119,44 @@ NamedShardings BaseModule::params_sharding() const {
   return shardings;
 }
 
-ShardFns BaseModule::shard_fns(const std::optional<PartitionRules>& rules, const std::optional<Mesh>& mesh) const {
+ShardFns BaseModule::sharding_fns(const std::optional<PartitionRules>& rules, const std::optional<Mesh>& mesh,
+                                  bool is_gather) const {
   const auto parallel = parallel_on(mesh);
   const PartitionRules used = rules ? *rules : partition_rules();
   ShardFns fns;
   for (const auto& [path, parameter] : named_parameters()) {
-    fns[path] = [sharding = std::make_shared<WeightSharding>(parameter->dims, used.match(path), parallel)](
-                    const at::Tensor& whole) { return sharding->part_of(whole).clone(at::MemoryFormat::Contiguous); };
+    const auto sharding = std::make_shared<WeightSharding>(parameter->dims, used.match(path), parallel);
+    const auto check = [path = path](const at::Tensor& t, const std::vector<int64_t>& shape, const char* where,
+                                     const char* what) {
+      require<ShapeError>(t.sizes() == at::IntArrayRef(shape), "[", where, "] \"", path, "\" must be ",
+                          at::IntArrayRef(shape), ", ", what, "; got ", t.sizes(), ".");
+    };
+    if (is_gather) {
+      fns[path] = [=](const at::Tensor& part) {
+        check(part, sharding->stored_shape(), "gather_fns", "this rank's part");
+        return sharding->gather_whole(part);
+      };
+    } else {
+      fns[path] = [=, shape = parameter->shape](const at::Tensor& whole) {
+        check(whole, shape, "shard_fns", "all of it");
+        return sharding->part_of(whole).clone(at::MemoryFormat::Contiguous);
+      };
+    }
   }
   return fns;
 }
 
+ShardFns BaseModule::shard_fns(const std::optional<PartitionRules>& rules, const std::optional<Mesh>& mesh) const {
+  return sharding_fns(rules, mesh, /*is_gather=*/false);
+}
+
 ShardFns BaseModule::gather_fns(const std::optional<PartitionRules>& rules, const std::optional<Mesh>& mesh) const {
-  const auto parallel = parallel_on(mesh);
-  const PartitionRules used = rules ? *rules : partition_rules();
-  ShardFns fns;
-  for (const auto& [path, parameter] : named_parameters()) {
-    fns[path] = [sharding = std::make_shared<WeightSharding>(parameter->dims, used.match(path), parallel)](
-                    const at::Tensor& part) { return sharding->gather_whole(part); };
-  }
-  return fns;
+  return sharding_fns(rules, mesh, /*is_gather=*/true);
 }
 
 TensorMap BaseModule::apply_sharding_fns(const TensorMap& tree, const std::optional<PartitionRules>& rules,
                                          const std::optional<Mesh>& mesh, bool is_gather) const {
-  const ShardFns fns = is_gather ? gather_fns(rules, mesh) : shard_fns(rules, mesh);
+  const ShardFns fns = sharding_fns(rules, mesh, is_gather);
   TensorMap result;
   for (const auto& [path, tensor] : tree) {
     const auto found = fns.find(path);

@@ -17,6 +17,13 @@ void GatherAhead::begin_step() {
   next_ = 0;
 }
 
+void GatherAhead::forget() {
+  drop();
+  order_.clear();
+  seen_.clear();
+  next_ = 0;
+}
+
 void GatherAhead::drop() {
   for (Ahead& a : ahead_) a.gathering.pending->wait();
   ahead_.clear();

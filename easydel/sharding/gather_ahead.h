@@ -20,6 +20,7 @@ class GatherAhead {
   // What is gathered ahead and not yet used takes at most so many bytes; 0: nothing is gathered ahead.
   void set_budget(int64_t bytes) { budget_ = bytes; }
   void begin_step();  // a forward pass begins: the order starts anew
+  void forget();      // before weights that it has seen go away
   at::Tensor gather(const WeightSharding& weight, const at::Tensor& part, at::ScalarType dtype);
 
  private:
