@@ -19,7 +19,7 @@ std::shared_ptr<const Parallel> BaseModule::parallel_on(const std::optional<Mesh
   const Mesh mesh = wanted ? *wanted : parallel() ? parallel()->mesh().mesh() : config_->create_mesh(world->size());
   if (parallel() && parallel()->mesh().mesh() == mesh && &parallel()->mesh().world() == world.get()) return parallel();
   return std::make_shared<Parallel>(std::make_shared<DeviceMesh>(mesh, world), config_->sharding.partition_axis,
-                                    config_->sharding.expert_axes());
+                                    config_->sharding.expert_axes(), config_->sharding.shard_attention_computation);
 }
 
 void BaseModule::place(const std::function<PartitionSpec(const NamedParameter&)>& spec,

@@ -45,13 +45,14 @@ AxisNames common(const AxisNames& a, const AxisNames& b) {
   return both;
 }
 
-Parallel::Parallel(std::shared_ptr<const DeviceMesh> mesh, const PartitionAxis& axis, const AxisNames& expert_axes)
+Parallel::Parallel(std::shared_ptr<const DeviceMesh> mesh, const PartitionAxis& axis, const AxisNames& expert_axes,
+                   bool splits_heads)
     : mesh_(std::move(mesh)), ahead_(std::make_unique<GatherAhead>()) {
   const auto resolve = [&](LogicalAxis logical) { return larger_than_one(mesh_->mesh(), axis.resolve_axis(logical)); };
   batch_ = resolve(LogicalAxis::Batch);
   sequence_ = resolve(LogicalAxis::Length);
   data_ = with(batch_, sequence_);
-  heads_ = resolve(LogicalAxis::Head);
+  if (splits_heads) heads_ = resolve(LogicalAxis::Head);
   mlp_ = resolve(LogicalAxis::MlpIntermediate);
   vocab_ = resolve(LogicalAxis::Vocab);
   experts_ = larger_than_one(mesh_->mesh(), expert_axes);

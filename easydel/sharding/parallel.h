@@ -13,8 +13,10 @@ class GatherAhead;
 // Axes of size one are left out everywhere, so an empty list means that a dimension is whole on every rank.
 class Parallel {
  public:
-  // ConfigError when an axis carries two things at once: the batch and heads, say.
-  Parallel(std::shared_ptr<const DeviceMesh> mesh, const PartitionAxis& axis, const AxisNames& expert_axes);
+  // Without splits_heads every rank computes all heads. ConfigError when an axis carries two things at once: the batch
+  // and heads, say.
+  Parallel(std::shared_ptr<const DeviceMesh> mesh, const PartitionAxis& axis, const AxisNames& expert_axes,
+           bool splits_heads = true);
   ~Parallel();
 
   const DeviceMesh& mesh() const { return *mesh_; }

@@ -159,6 +159,7 @@ TEST(Communication, AFamilysOwnRulesGatherNothingOverTpAndEp) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     testing_support::Problem problem = testing_support::draw_problem(seed);
     problem.inputs.output_logits = false;
+    problem.config->sharding.shard_attention_computation = true;
     std::mutex mutex;
     run_ranks(problem.mesh.size(), [&](World& world) {
       const auto model = testing_support::make_model(problem);

@@ -175,6 +175,7 @@ Problem draw_problem(uint64_t seed, int64_t devices) {
     dict["gradient_checkpointing"] = draw.one_of<std::string>({"nothing_saveable", "checkpoint_dots"});
   p.task = draw.chance(0.15) ? TaskType::SequenceClassification : TaskType::CausalLM;
   if (p.task == TaskType::SequenceClassification) dict["pad_token_id"] = 0;
+  if (draw.chance(0.1)) dict["shard_attention_computation"] = false;
   p.config = AutoConfig::from_dict(dict);
   p.inputs = draw_inputs(draw, *p.config, p.task);
   p.mesh = draw_mesh(draw, devices > 0 ? devices : draw.between(1, 8));
