@@ -43,7 +43,7 @@ class WholeParameters {
       group_->broadcast(index, 0);
       const int64_t wanted = index.item<int64_t>();
       if (wanted == kDone) return;
-      require<DistributedError>(wanted != kFailed, "[save_pretrained] rank 0 could not write; its error says why.");
+      require<DistributedError>(wanted != kFailed, "[save_pretrained] rank 0 could not save; its error says why.");
       parameters_[static_cast<std::size_t>(wanted)].parameter->whole();
     }
   }
@@ -128,8 +128,20 @@ std::string BaseModule::push_to_hub(const std::string& repo_id, const PushOption
     save_pretrained({}, save);  // helps rank 0, which pushes
     return "";
   }
-  const CommitInfo commit =
-      easydel::push_to_hub(repo_id, [&](const fs::path& directory) { save_pretrained(directory, save); }, options);
+  bool saving = false;
+  CommitInfo commit;
+  try {
+    commit = easydel::push_to_hub(
+        repo_id,
+        [&](const fs::path& directory) {
+          saving = true;
+          save_pretrained(directory, save);
+        },
+        options);
+  } catch (...) {
+    if (!saving) WholeParameters(*this).abandon();  // the others wait to help
+    throw;
+  }
   return commit.pull_request_url.empty() ? commit.repo_url : commit.pull_request_url;
 }
 

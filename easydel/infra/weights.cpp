@@ -181,8 +181,15 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
   if (!loaded.misshapen.empty()) return loaded;
   for (const auto& [named, layout] : found) {
     const auto custom = shard_fns.find(named.path);
-    at::Tensor value = custom == shard_fns.end() ? assemble(layout, *named.parameter, source)
-                                                 : custom->second(assemble_whole(layout, *named.parameter, source));
+    at::Tensor value;
+    if (custom == shard_fns.end()) {
+      value = assemble(layout, *named.parameter, source);
+    } else {
+      value = custom->second(assemble_whole(layout, *named.parameter, source));
+      const at::IntArrayRef stored(named.parameter->stored_shape());
+      require<ShapeError>(value.sizes() == stored, "[shard_fns] \"", named.path, "\" must give ", stored,
+                          ", the part that this rank stores; got ", value.sizes(), ".");
+    }
     loaded.params.set(named.path, convert(std::move(value)));
   }
   return loaded;

@@ -38,12 +38,13 @@ class ThreadWorld : public World {
   std::map<std::pair<std::string, std::vector<int64_t>>, std::shared_ptr<Group>> groups_;
 };
 
-// The first error of all ranks, with the rank before its message.
+// The first error of all ranks, with the rank before its message. One that says what another rank did gives way to that
+// rank's own, whichever came first.
 class FirstError {
  public:
   void keep(int64_t rank, std::exception_ptr error, ThreadWorldState& state) {
     const std::lock_guard lock(mutex_);
-    if (error_) return;
+    if (error_ && (!is_about_others(error_) || is_about_others(error))) return;
     rank_ = rank;
     error_ = std::move(error);
     state.fail(concat("rank ", rank, " failed: ", text()));
@@ -72,6 +73,15 @@ class FirstError {
   }
 
  private:
+  static bool is_about_others(const std::exception_ptr& error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const DistributedError&) {
+      return true;
+    } catch (...) {
+      return false;
+    }
+  }
   std::string text() const {
     try {
       std::rethrow_exception(error_);

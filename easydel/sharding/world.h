@@ -57,8 +57,9 @@ class World {
 };
 
 // Runs `body` on so many threads, each a rank with a world of its own, and waits for all. When one throws, the others'
-// collectives fail too; the first error is thrown here, with its rank before the message. One that is none of ours
-// comes as a DistributedError. Each rank gets its share of torch's threads.
+// collectives fail too; the first error is thrown here, with its rank before the message: a DistributedError only when
+// no rank has an error of its own. One that is none of ours comes as a DistributedError. Each rank gets its share of
+// torch's threads.
 void run_ranks(int64_t count, const std::function<void(World&)>& body, const WorldOptions& options = {});
 
 // So many ranks of which none runs, seen by one of them: for plans of what a mesh would hold. It makes no groups.
