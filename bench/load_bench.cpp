@@ -13,7 +13,7 @@
 #include <functional>
 #include <string>
 
-#include "easydel/core/file.h"
+#include "easydel/core/mapped_file.h"
 #include "easydel/easydel.h"
 
 namespace ed = easydel;
@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
   std::printf("a model of %.2f GiB, each page looked at\n", size / (1 << 30));
   for (const bool from_disk : {true, false}) {
     Cost mapped, loaded;
-    for (int round = 0; round < 5; ++round) {
+    for (int round = 0; round < (from_disk ? 9 : 40); ++round) {
       if (from_disk) evict(file);
       mapped = best(mapped, measure(map));
       if (from_disk) evict(file);

@@ -1,36 +1,20 @@
 #include "easydel/core/file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cassert>
 #include <cerrno>
 
+#include "easydel/core/descriptor.h"
 #include "easydel/core/error.h"
 
 namespace easydel {
 namespace fs = std::filesystem;
-namespace {
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  operator int() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-[[noreturn]] void fail_errno(const char* what, const fs::path& path, int code) {
+void fail_errno(const char* what, const fs::path& path, int code) {
   fail<IoError>("[", path.string(), "] ", what, ": ", errno_text(code), ".");
 }
 
@@ -45,8 +29,6 @@ int open_for_reading(const fs::path& path, struct stat& info) {
   }
   return fd;
 }
-
-}  // namespace
 
 std::string read_file(const fs::path& path) {
   struct stat info{};
@@ -111,30 +93,6 @@ void write_file_atomically(const fs::path& path, std::string_view content) {
   AtomicFile file(path);
   file.write(content.data(), content.size());
   file.commit();
-}
-
-std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path, MapAccess access) {
-  struct stat info{};
-  const Descriptor fd(open_for_reading(path, info));
-  std::shared_ptr<MappedFile> file(new MappedFile());
-  file->path_ = path;
-  file->access_ = access;
-  file->size_ = static_cast<std::size_t>(info.st_size);
-  if (file->size_ == 0) return file;
-  const int protection = access == MapAccess::CopyOnWrite ? PROT_READ | PROT_WRITE : PROT_READ;
-  void* data = ::mmap(nullptr, file->size_, protection, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
-  if (data == MAP_FAILED) fail_errno("cannot be mapped into memory", path, errno);
-  file->data_ = static_cast<std::byte*>(data);
-  return file;
-}
-
-std::span<std::byte> MappedFile::writable_bytes() const {
-  assert(access_ == MapAccess::CopyOnWrite);
-  return {data_, size_};
-}
-
-MappedFile::~MappedFile() {
-  if (data_) ::munmap(data_, size_);
 }
 
 void sync_directory(const fs::path& directory) {

@@ -1,11 +1,9 @@
-// Files done carefully: whole reads, atomic writes, maps. Every failure is an IoError that names the path.
+// Files done carefully: whole reads, atomic writes, directories. Every failure is an IoError that names the path.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,32 +32,6 @@ class AtomicFile {
   std::filesystem::path temporary_;
   int fd_ = -1;
   int64_t written_ = 0;
-};
-
-// CopyOnWrite lets the map be written to: the pages that are touched become this process's own, and the file keeps
-// its content. They count against no limit on memory before that.
-enum class MapAccess { ReadOnly, CopyOnWrite };
-
-// A map of a whole file; shared by whoever hands out views into it.
-class MappedFile {
- public:
-  static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path,
-                                                MapAccess access = MapAccess::ReadOnly);
-  ~MappedFile();
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
-  std::span<std::byte> writable_bytes() const;  // only of a map that was opened as CopyOnWrite
-  std::size_t size() const { return size_; }
-
- private:
-  MappedFile() = default;
-  std::filesystem::path path_;
-  std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
-  MapAccess access_ = MapAccess::ReadOnly;
 };
 
 void sync_directory(const std::filesystem::path& directory);

@@ -3,6 +3,9 @@
 #include <cpuid.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <string_view>
 
 #include "easydel/core/build_info.h"
 
@@ -25,6 +28,15 @@ void set_process_rank(RankContext context) { process_rank = context; }
 
 RankScope::RankScope(RankContext context) : previous_(thread_rank) { thread_rank = context; }
 RankScope::~RankScope() { thread_rank = previous_; }
+
+int64_t available_memory() {
+  constexpr std::string_view kKey = "MemAvailable:";
+  std::ifstream in("/proc/meminfo");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with(kKey)) return std::atoll(line.c_str() + kKey.size()) * 1024;
+  }
+  return std::numeric_limits<int64_t>::max();
+}
 
 bool amx_is_advertised_but_unusable() {
 #if defined(__x86_64__)

@@ -32,6 +32,9 @@ class RankScope {
   std::optional<RankContext> previous_;
 };
 
+// Bytes that can be had without pushing out what is in use, by the system's estimate; boundless where it makes none.
+int64_t available_memory();
+
 // Some virtual machines advertise AMX but hide CPUID leaf 0x1d, and oneDNN's bf16 kernels then die with SIGILL.
 // Caps oneDNN below AMX on such machines, unless the user has set ONEDNN_MAX_CPU_ISA. The library calls this when
 // it is loaded, before any oneDNN call.

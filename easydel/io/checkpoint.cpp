@@ -7,6 +7,8 @@
 #include "easydel/core/file.h"
 #include "easydel/core/json.h"
 #include "easydel/core/log.h"
+#include "easydel/core/mapped_file.h"
+#include "easydel/core/runtime.h"
 #include "easydel/io/gguf_file.h"
 #include "easydel/io/safetensors.h"
 #include "easydel/io/torch_file.h"
@@ -159,6 +161,17 @@ Checkpoint::Checkpoint(std::string where, Contents contents)
 
 const TensorSource& Checkpoint::file_of(const TensorInfo& info) const {
   return *files_[file_of_[static_cast<std::size_t>(&info - infos().data())]];
+}
+
+void Checkpoint::copy(const at::Tensor& view, const at::Tensor& out) const {
+  const auto has_view = [&](const auto& file) { return file->map() && file->map()->contains(view.const_data_ptr()); };
+  const auto file = std::find_if(files_.begin(), files_.end(), has_view);
+  file == files_.end() ? TensorSource::copy(view, out) : (*file)->copy(view, out);
+}
+
+bool Checkpoint::is_worth_fetching() const {
+  const auto is_cached = [](const auto& file) { return !file->map() || file->map()->is_cached(); };
+  return !std::all_of(files_.begin(), files_.end(), is_cached) && nbytes() < available_memory();
 }
 
 at::Tensor Checkpoint::load(const TensorInfo& info) const { return file_of(info).tensor(info.name); }

@@ -22,6 +22,11 @@ class Checkpoint final : public TensorSource {
 
   const std::vector<std::shared_ptr<const TensorSource>>& files() const { return files_; }
   const TensorSource& file_of(const TensorInfo& info) const;  // of an element of infos()
+  void copy(const at::Tensor& view, const at::Tensor& out) const override;
+
+  // Some of it is on the disk alone, and there is room for all of it: whoever needs every tensor should `fetch` each,
+  // in the order of infos().
+  bool is_worth_fetching() const;
 
  private:
   struct Contents {

@@ -36,6 +36,7 @@ int64_t source_row(int64_t index, at::IntArrayRef shape, at::IntArrayRef starts,
 std::shared_ptr<const GgufFile> GgufFile::open(const std::filesystem::path& path) {
   auto file = MappedFile::open(path, MapAccess::CopyOnWrite);
   GgufContainer container(file->bytes(), path.string());
+  file->release();
   return std::shared_ptr<const GgufFile>(new GgufFile(std::move(file), std::move(container)));
 }
 

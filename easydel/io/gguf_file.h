@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "easydel/core/file.h"
+#include "easydel/core/mapped_file.h"
 #include "easydel/io/gguf.h"
 #include "easydel/io/tensor_source.h"
 
@@ -18,6 +18,7 @@ class GgufFile final : public TensorSource {
   static std::shared_ptr<const GgufFile> open(const std::filesystem::path& path);
 
   const GgufContainer& container() const { return container_; }
+  const MappedFile* map() const override { return file_.get(); }
 
  private:
   GgufFile(std::shared_ptr<const MappedFile> file, GgufContainer container);

@@ -8,7 +8,10 @@ namespace easydel {
 namespace {
 
 at::Tensor narrowed(at::Tensor tensor, at::IntArrayRef starts, at::IntArrayRef sizes) {
-  for (std::size_t d = 0; d < sizes.size(); ++d) tensor = tensor.narrow(static_cast<int64_t>(d), starts[d], sizes[d]);
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    const auto dim = static_cast<int64_t>(d);
+    if (sizes[d] != tensor.size(dim)) tensor = tensor.narrow(dim, starts[d], sizes[d]);
+  }
   return tensor;
 }
 
@@ -17,6 +20,7 @@ at::Tensor narrowed(at::Tensor tensor, at::IntArrayRef starts, at::IntArrayRef s
 std::shared_ptr<const SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path) {
   auto file = MappedFile::open(path, MapAccess::CopyOnWrite);
   SafetensorsHeader header = parse_safetensors_header(file->bytes(), path.string());
+  file->release();
   return std::shared_ptr<const SafetensorsFile>(new SafetensorsFile(std::move(file), std::move(header)));
 }
 

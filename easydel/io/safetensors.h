@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "easydel/core/file.h"
+#include "easydel/core/mapped_file.h"
 #include "easydel/io/safetensors_header.h"
 #include "easydel/io/tensor_source.h"
 
@@ -22,6 +22,7 @@ class SafetensorsFile final : public TensorSource {
   static std::shared_ptr<const SafetensorsFile> open(const std::filesystem::path& path);
 
   const SafetensorsMetadata& metadata() const { return metadata_; }
+  const MappedFile* map() const override { return file_.get(); }
 
  private:
   SafetensorsFile(std::shared_ptr<const MappedFile> file, SafetensorsHeader header);

@@ -1,6 +1,7 @@
 #include "easydel/io/tensor_source.h"
 
 #include "easydel/core/error.h"
+#include "easydel/io/read_view.h"
 
 namespace easydel {
 namespace {
@@ -60,8 +61,26 @@ at::Tensor TensorSource::slice(std::string_view name, at::IntArrayRef starts, at
   return load_slice(whole, starts, sizes);
 }
 
+at::Tensor TensorSource::read(std::string_view name) const {
+  const at::Tensor view = tensor(name);
+  at::Tensor out = empty_in_large_pages(view.sizes(), view.options());
+  copy(view, out);
+  return out;
+}
+
 at::Tensor TensorSource::read_slice(std::string_view name, at::IntArrayRef starts, at::IntArrayRef sizes) const {
-  return slice(name, starts, sizes).clone(at::MemoryFormat::Contiguous);
+  const at::Tensor view = slice(name, starts, sizes);
+  at::Tensor out = empty_in_large_pages(view.sizes(), view.options());
+  copy(view, out);
+  return out;
+}
+
+void TensorSource::copy(const at::Tensor& view, const at::Tensor& out) const {
+  if (map()) {
+    read_view(*map(), view, out);
+  } else {
+    out.copy_(view);
+  }
 }
 
 at::Tensor TensorSource::load_slice(const TensorInfo& info, at::IntArrayRef starts, at::IntArrayRef sizes) const {

@@ -13,6 +13,8 @@
 
 namespace easydel {
 
+class MappedFile;
+
 // Immutable once built, so that any number of threads may read. The tensors outlive the source.
 class TensorSource {
  public:
@@ -34,8 +36,16 @@ class TensorSource {
   // Elements starts[d] … starts[d] + sizes[d] of each dimension d; reads no others where the format allows it. May be
   // strided. ShapeError when the slice is not inside the tensor.
   at::Tensor slice(std::string_view name, at::IntArrayRef starts, at::IntArrayRef sizes) const;
-  // The same, contiguous and in memory of its own.
+  // The same, contiguous and in memory of their own. Whether they find what was written to another tensor from this
+  // source, or what the file holds, is not said.
+  at::Tensor read(std::string_view name) const;
   at::Tensor read_slice(std::string_view name, at::IntArrayRef starts, at::IntArrayRef sizes) const;
+  // The same into memory that is there already: `view` is a tensor from this source, or a part of one, and `out` has
+  // its shape and any dtype, device and strides.
+  virtual void copy(const at::Tensor& view, const at::Tensor& out) const;
+
+  // The file that tensors are views of; null where there is none, or more than one.
+  virtual const MappedFile* map() const { return nullptr; }
 
  protected:
   // FormatError when two tensors have one name.

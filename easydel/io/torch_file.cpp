@@ -28,6 +28,7 @@ c10::Storage storage_over(std::byte* data, std::size_t size, Owner owner) {
 std::shared_ptr<const TorchFile> TorchFile::open(const std::filesystem::path& path) {
   auto file = MappedFile::open(path, MapAccess::CopyOnWrite);
   TorchArchive archive(file->bytes(), path.string());
+  file->release();
   return std::shared_ptr<const TorchFile>(new TorchFile(std::move(file), std::move(archive)));
 }
 

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "easydel/core/file.h"
+#include "easydel/core/mapped_file.h"
 #include "easydel/io/tensor_source.h"
 #include "easydel/io/torch_archive.h"
 
@@ -20,6 +20,8 @@ namespace easydel {
 class TorchFile final : public TensorSource {
  public:
   static std::shared_ptr<const TorchFile> open(const std::filesystem::path& path);
+
+  const MappedFile* map() const override { return file_.get(); }
 
  private:
   TorchFile(std::shared_ptr<const MappedFile> file, TorchArchive archive);

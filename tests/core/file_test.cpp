@@ -72,29 +72,6 @@ TEST(ReadFile, NamesWhatCannotBeRead) {
 
 TEST(ReadFile, ReadsFilesWhoseSizeIsNotKnownAhead) { EXPECT_FALSE(read_file("/proc/self/status").empty()); }
 
-TEST(MappedFile, ShowsTheBytesOfAFileEvenAfterItIsRemoved) {
-  const TemporaryDirectory directory;
-  write_file_atomically(directory / "file", "hello");
-  const auto map = MappedFile::open(directory / "file");
-  std::filesystem::remove(directory / "file");
-  EXPECT_EQ(std::string(reinterpret_cast<const char*>(map->bytes().data()), map->size()), "hello");
-}
-
-TEST(MappedFile, KeepsWritesToACopyOnWriteMapFromTheFile) {
-  const TemporaryDirectory directory;
-  write_file_atomically(directory / "file", "hello");
-  const auto map = MappedFile::open(directory / "file", MapAccess::CopyOnWrite);
-  map->writable_bytes()[0] = std::byte{'j'};
-  EXPECT_EQ(std::string(reinterpret_cast<const char*>(map->bytes().data()), map->size()), "jello");
-  EXPECT_EQ(read_file(directory / "file"), "hello");
-}
-
-TEST(MappedFile, TakesAnEmptyFile) {
-  const TemporaryDirectory directory;
-  write_file_atomically(directory / "empty", "");
-  EXPECT_EQ(MappedFile::open(directory / "empty")->size(), 0);
-}
-
 TEST(Directories, AreMadeWithTheirParentsAndListedByName) {
   const TemporaryDirectory directory;
   make_directory(directory / "a/b");

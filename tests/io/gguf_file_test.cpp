@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "easydel/core/file.h"
 #include "easydel/io/safetensors.h"
 #include "tests/io/gguf_builder.h"
 #include "tests/support/python.h"
@@ -44,6 +45,7 @@ TEST(GgufFile, ReadsWhatThePackageWroteAsThePackageReadsIt) {
     // Plain numbers come as they are; the reference has them in double precision, which holds them all.
     expect_identical(info.dtype == float64 ? tensor.to(at::kDouble) : tensor.to(at::kFloat),
                      expected->tensor(info.name));
+    expect_identical(file->read(info.name), tensor);
   }
 
   const std::vector<int64_t> starts = {1, 2, 37}, sizes = {2, 3, 100};

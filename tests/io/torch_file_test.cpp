@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "easydel/core/build_info.h"
+#include "easydel/core/file.h"
 #include "easydel/core/json.h"
 #include "easydel/io/safetensors.h"
 #include "tests/io/pickle_builder.h"
@@ -28,6 +29,7 @@ void expect_as_torch_reads(const TorchFile& file, const Json& expected, const Sa
     EXPECT_EQ(Json(tensor.sizes().vec()), description.at("shape"));
     EXPECT_EQ(Json(tensor.strides().vec()), description.at("stride"));
     EXPECT_TRUE(at::equal(bytes_of(tensor), bytes.tensor(name)));
+    EXPECT_TRUE(at::equal(bytes_of(file.read(name)), bytes.tensor(name)));
   }
 }
 

@@ -1,0 +1,23 @@
+// Tensors that are views of a mapped file: brought into memory at the speed of the disk, or copied past the map.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "easydel/core/mapped_file.h"
+
+namespace easydel {
+
+// Waits until a view is in memory. Taking the tensors of a file in another order than they have there, page by page, is
+// half as fast as fetching each in its turn.
+void fetch(const at::Tensor& view);
+
+// Copies `view`, which lies in the map of `file`, to `out`, of the same shape. Long runs of bytes are read from the
+// file itself, on all threads, and do not become part of the map: that is at least as fast and leaves only `out` in
+// memory. What that cannot do, another dtype or device or strides with many short runs, goes through the map.
+void read_view(const MappedFile& file, const at::Tensor& view, const at::Tensor& out);
+
+// Fresh memory to copy a weight to, in large pages where the system has them: most of the time that a copy to fresh
+// memory takes goes into making its pages.
+at::Tensor empty_in_large_pages(at::IntArrayRef sizes, const at::TensorOptions& options);
+
+}  // namespace easydel
