@@ -47,8 +47,10 @@ class Taker {
     if (at::Tensor& m = mask.explicit_mask; m.defined()) {
       require<ShapeError>(m.dim() == 4, "[forward] on a mesh the mask must be [B, N, T, S]; got ", m.sizes(), ".");
       if (m.size(0) > 1) m = rows(m, false);
-      if (m.size(2) > 1) m = filled_up(m, 2, part_.tokens, false);
-      if (m.size(3) > 1) m = filled_up(m, 3, part_.tokens, false);
+      if (longer) {  // one column may stand for all keys, but not for those that fill up
+        m = m.expand({m.size(0), m.size(1), part_.given_tokens, part_.given_tokens});
+        m = filled_up(filled_up(m, 2, part_.tokens, false), 3, part_.tokens, false);
+      }
     }
     mask.memory = MaskInfo::make_memory();
     return mask;
@@ -78,6 +80,9 @@ ModelInputs take_part(ModelInputs in, const Parallel& parallel, bool by_token) {
   const Taker take(part, rows, tokens);
   in.all_position_ids = in.position_ids;
   in.input_ids = take.tokens(in.input_ids, 0);
+  // Whoever made the embeddings has the gradient of all of them.
+  if (in.inputs_embeds.defined())
+    in.inputs_embeds = collectives::enter(in.inputs_embeds, parallel.group(parallel.data()));
   in.inputs_embeds = take.tokens(in.inputs_embeds, 0);
   in.position_ids = take.tokens(in.position_ids, 0);
   in.token_type_ids = take.tokens(in.token_type_ids, 0);

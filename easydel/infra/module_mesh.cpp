@@ -191,8 +191,18 @@ ModelOutput BaseModule::gather_outputs(ModelOutput out, const BatchPart& part, c
   for (at::Tensor& weights : out.attentions) {
     weights = gather_rows(collectives::gather(weights, 1, counts, mesh.group(axes)), part, mesh);
   }
-  if (out.loss.defined() && out.loss.dim() == 2) out.loss = gather_tokens(out.loss, part, mesh);
-  if (out.loss.defined() && out.loss.dim() == 1) out.loss = gather_rows(out.loss, part, mesh);
+  // A loss that is not reduced.
+  const auto each = [&](const at::Tensor& loss) {
+    if (!loss.defined() || loss.dim() == 0) return loss;
+    if (model_task() != TaskType::SequenceClassification) return gather_tokens(loss, part, mesh);
+    // The last ranks may have fewer rows than the others, or none.
+    std::vector<int64_t> missing = loss.sizes().vec();
+    missing[0] = part.batch / mesh.mesh().size(mesh.batch()) - loss.size(0);
+    return gather_rows(missing[0] > 0 ? at::cat({loss, at::zeros(missing, loss.options())}) : loss, part, mesh);
+  };
+  out.loss = each(out.loss);
+  if (out.loss.defined()) out.metrics.loss = out.loss.detach();
+  out.metrics.z_loss = each(out.metrics.z_loss);
   return out;
 }
 

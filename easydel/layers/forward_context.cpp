@@ -18,8 +18,12 @@ const MaskInfo& ForwardContext::windowed_mask(int64_t window) const {
 at::Tensor ForwardContext::dropout(const at::Tensor& x, double p, std::string_view place, int64_t layer) const {
   if (p == 0 || !dropout_key) return x;
   const RandomKey key = dropout_key->fold(place).fold(static_cast<uint64_t>(layer));
+  return drop(x, p, key, part);
+}
+
+at::Tensor drop(const at::Tensor& x, double p, RandomKey key, const BatchPart& part) {
   if (part.batch == 0) return operations::dropout(x, p, key);
-  const Region region{{part.batch, part.tokens, x.size(2)}, {part.first_row, part.first_token, 0}};
+  const Region region{{part.given_batch, part.given_tokens, x.size(2)}, {part.first_row, part.first_token, 0}};
   return operations::dropout(x, p, key, &region);
 }
 

@@ -37,6 +37,9 @@ struct ForwardContext {
   mutable std::vector<std::unique_ptr<MaskInfo>> windowed_;
 };
 
+// Dropout of [B, T, D] by the place in the whole batch: the same on any mesh.
+at::Tensor drop(const at::Tensor& x, double p, RandomKey key, const BatchPart& part);
+
 // What a decoder layer gives back; the last two only when asked for.
 struct LayerOutput {
   at::Tensor hidden;             // [B, T, D]

@@ -23,7 +23,8 @@ Tensor match_heads(const Tensor& x_BSKH, const HeadPart& heads) {
 AttentionOutput attend(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options,
                        const AttentionPlace& place, const HeadPart& heads, int64_t first_token) {
   if (q.size(2) == 0) {  // more ranks than heads; the sums keep the graph of this rank like that of the others
-    return {at::zeros({q.size(0), q.size(1), 0, v.size(3)}, q.options()) + q.sum() + k.sum() + v.sum()};
+    return {at::zeros({q.size(0), q.size(1), 0, v.size(3)}, q.options()) + q.sum() + k.sum() + v.sum(),
+            options.return_weights ? at::zeros({q.size(0), 0, q.size(1), k.size(1)}, q.options()) : Tensor()};
   }
   const Tensor& mask = options.mask.explicit_mask;
   if (mask.defined() && mask.dim() == 4 && mask.size(1) > 1) {
@@ -31,8 +32,9 @@ AttentionOutput attend(const Tensor& q, const Tensor& k, const Tensor& v, Attent
     options.mask.memory = MaskInfo::make_memory();
   }
   if (options.dropout_p > 0) {
-    options.dropout_region = Region{{place.part.batch, heads.all.query, place.part.tokens, k.size(1)},
-                                    {place.part.first_row, heads.query.begin, first_token, 0}};
+    options.dropout_region =
+        Region{{place.part.given_batch, heads.all.query, place.part.given_tokens, place.part.given_tokens},
+               {place.part.first_row, heads.query.begin, first_token, 0}};
   }
   return operations::attention(q, match_heads(k, heads), match_heads(v, heads), options);
 }
@@ -115,8 +117,9 @@ AttentionOutput parallel_attention(const Tensor& q, const Tensor& k, const Tenso
       ring.mask.memory = MaskInfo::make_memory();
     }
     if (ring.dropout_p > 0) {
-      ring.dropout_region = Region{{place.part.batch, place.heads.all.query, place.part.tokens, place.part.tokens},
-                                   {place.part.first_row, place.heads.query.begin, 0, 0}};
+      ring.dropout_region =
+          Region{{place.part.given_batch, place.heads.all.query, place.part.given_tokens, place.part.given_tokens},
+                 {place.part.first_row, place.heads.query.begin, 0, 0}};
     }
     return {ring_attention(q, match_heads(k, place.heads), match_heads(v, place.heads), ring, group)};
   }

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "easydel/operations/kernels/rows.h"
@@ -41,7 +42,14 @@ struct Dropout : torch::autograd::Function<Dropout> {
 Tensor dropout_factors(const Tensor& x, double p, RandomKey key, const Region* region) {
   // Drawn in float32 whatever x is, so that every type drops the same elements.
   Tensor uniform = at::empty(x.sizes(), x.options().dtype(at::kFloat).requires_grad(false));
-  fill_uniform(uniform, key, 0.0, 1.0, region);
+  Tensor inside = uniform;
+  for (int64_t d = 0; region && d < x.dim(); ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    const int64_t left = std::max<int64_t>(0, region->global_shape[i] - region->offset[i]);
+    if (left < x.size(d)) inside = inside.narrow(d, 0, left);
+  }
+  if (inside.numel() < uniform.numel()) uniform.fill_(1);
+  if (inside.numel() > 0) fill_uniform(inside, key, 0.0, 1.0, region);
   return uniform.ge_(p).to(x.scalar_type()).mul_(1.0 / (1.0 - p));
 }
 

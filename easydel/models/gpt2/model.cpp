@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "easydel/core/error.h"
-#include "easydel/operations/dropout.h"
 
 namespace easydel {
 namespace {
@@ -70,7 +69,7 @@ ModelOutput GPT2Model::forward(const ModelInputs& given) const {
   at::Tensor x_BTD = embed(inputs, wte_) + wpe_(inputs.position_ids);
   if (inputs.token_type_ids.defined()) x_BTD = x_BTD + wte_(inputs.token_type_ids);
   if (embd_pdrop_ > 0 && inputs.dropout_key)
-    x_BTD = operations::dropout(x_BTD, embd_pdrop_, inputs.dropout_key->fold("embd"));
+    x_BTD = drop(x_BTD, embd_pdrop_, inputs.dropout_key->fold("embd"), inputs.part.value_or(BatchPart()));
   return run_decoder(*this, inputs, x_BTD, h_, ln_f_);
 }
 
