@@ -10,14 +10,19 @@ target_compile_features(easydel PUBLIC cxx_std_20)
 # Some torch wheels export parts of std::filesystem that crash (2.11: remove_all). Symbols are looked up in the order of
 # the libraries, so the real one has to stand before torch, in every program that links easydel.
 target_link_options(easydel PUBLIC LINKER:--push-state,--no-as-needed,-l:libstdc++.so.6,--pop-state)
+set(_libraries "${EASYDEL_TORCH}/lib")
+if(EASYDEL_HAS_NCCL)
+  cmake_path(GET NCCL_LIBRARY PARENT_PATH _nccl)
+  list(APPEND _libraries ${_nccl})
+endif()
 set_target_properties(easydel PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
-  INSTALL_RPATH "$ORIGIN;${EASYDEL_TORCH}/lib")
+  INSTALL_RPATH "$ORIGIN;${_libraries}")
 
 install(TARGETS easydel EXPORT easydelTargets)
 if(TARGET easydel_cli)
   set_target_properties(easydel_cli PROPERTIES
-    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${EASYDEL_TORCH}/lib")
+    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${_libraries}")
   install(TARGETS easydel_cli)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/easydel TYPE INCLUDE FILES_MATCHING PATTERN "*.h" PATTERN cli EXCLUDE)

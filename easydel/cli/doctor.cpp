@@ -18,6 +18,7 @@
 #include "easydel/core/bytes.h"
 #include "easydel/core/error.h"
 #include "easydel/core/runtime.h"
+#include "easydel/sharding/process_world.h"
 
 #if EASYDEL_HAS_CUDA
 #include <ATen/cuda/CUDAContext.h>
@@ -85,6 +86,18 @@ Json device_report() {
   return devices;
 }
 
+// What ranks can be in this build, and what starts them.
+Json rank_report() {
+  Json backends = Json::array();
+  const auto add = [&](const char* name, const char* start) {
+    backends.push_back(Json::object({{"name", name}, {"start", start}}));
+  };
+  add("threads", "--devices");
+  if (has_mpi()) add("mpi", "mpirun, srun --mpi=pmix");
+  if (has_nccl()) add("nccl", "torchrun, mpirun, srun");
+  return backends;
+}
+
 // A bf16 product is the first thing that dies where the CPU's features are not what it says.
 bool bf16_product_works() {
   const at::Tensor ones = at::ones({64, 64}, at::kBFloat16);
@@ -108,6 +121,7 @@ Json report() {
        {"onednn_max_cpu_isa", isa ? Json(isa) : Json()},
        {"bf16_product", bf16_product_works()},
        {"devices", device_report()},
+       {"ranks", rank_report()},
        {"features", std::move(features)}});
 }
 
@@ -143,6 +157,12 @@ void print_report(const Json& report) {
                            format_bytes(device.at("memory_bytes").as_int()))});
   }
   if (report.at("devices").size() == 0) rows.push_back({"gpu", "none"});
+  std::string ranks;
+  for (const Json& backend : report.at("ranks").as_array()) {
+    ranks +=
+        concat(ranks.empty() ? "" : "; ", backend.at("name").as_string(), " (", backend.at("start").as_string(), ")");
+  }
+  rows.push_back({"ranks", ranks});
   for (const Json& feature : report.at("features").as_array()) {
     rows.push_back({feature.at("name").as_string(),
                     feature.at("present").as_bool() ? concat("yes (", feature.at("purpose").as_string(), ")")

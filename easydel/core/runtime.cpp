@@ -12,7 +12,8 @@
 namespace easydel {
 namespace {
 
-thread_local RankContext rank_context;
+RankContext process_rank;
+thread_local std::optional<RankContext> thread_rank;
 
 // In an object that everything links, so that a static library keeps it.
 [[gnu::constructor]] void at_load() { guard_onednn_isa(); }
@@ -21,10 +22,12 @@ thread_local RankContext rank_context;
 
 std::string version() { return EASYDEL_VERSION; }
 
-const RankContext& current_rank() { return rank_context; }
+const RankContext& current_rank() { return thread_rank ? *thread_rank : process_rank; }
 
-RankScope::RankScope(RankContext context) : previous_(rank_context) { rank_context = context; }
-RankScope::~RankScope() { rank_context = previous_; }
+void set_process_rank(RankContext context) { process_rank = context; }
+
+RankScope::RankScope(RankContext context) : previous_(thread_rank) { thread_rank = context; }
+RankScope::~RankScope() { thread_rank = previous_; }
 
 int64_t available_memory() {
   constexpr std::string_view kKey = "MemAvailable:";

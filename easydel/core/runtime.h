@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace easydel {
@@ -14,7 +15,10 @@ struct RankContext {
   int64_t world_size = 1;
 };
 
-const RankContext& current_rank();  // of the calling thread
+const RankContext& current_rank();  // of the calling thread; else of the process
+
+// A process that is a rank says so once, before it starts threads that ask.
+void set_process_rank(RankContext context);
 
 // Sets the calling thread's rank while it lives.
 class RankScope {
@@ -25,7 +29,7 @@ class RankScope {
   RankScope& operator=(const RankScope&) = delete;
 
  private:
-  RankContext previous_;
+  std::optional<RankContext> previous_;
 };
 
 // Bytes that can be had without pushing out what is in use, by the system's estimate; boundless where it makes none.

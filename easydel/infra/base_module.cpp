@@ -5,6 +5,7 @@
 #include "easydel/core/error.h"
 #include "easydel/infra/batch_part.h"
 #include "easydel/infra/loss.h"
+#include "easydel/sharding/gather_ahead.h"
 
 namespace easydel {
 namespace {
@@ -90,9 +91,9 @@ ModelOutput BaseModule::operator()(const ModelInputs& inputs) const {
   check_inputs(inputs, *this);
   const PrecisionScope scope(options_.precision);
   if (!parallel()) return forward(inputs);
+  parallel()->ahead().begin_step();
   const ModelInputs prepared = prepare_inputs_for_call(inputs);
-  return gather_outputs(forward(prepared), *prepared.part, inputs.labels.defined(),
-                        inputs.output_hidden_states.value_or(config_->output_hidden_states));
+  return gather_outputs(forward(prepared), *prepared.part, inputs);
 }
 
 ModelInputs BaseModule::prepare_inputs_for_call(ModelInputs inputs) const {

@@ -160,7 +160,10 @@ class BaseModule : public Module {
   std::shared_ptr<const Parallel> parallel_on(const std::optional<Mesh>& mesh, std::shared_ptr<World> world = {}) const;
   void place(const std::function<PartitionSpec(const NamedParameter&)>& spec,
              const std::shared_ptr<const Parallel>& parallel);
-  ModelOutput gather_outputs(ModelOutput out, const BatchPart& part, bool has_labels, bool wants_hidden) const;
+  int64_t largest_layer_bytes() const;
+  ShardFns sharding_fns(const std::optional<PartitionRules>& rules, const std::optional<Mesh>& mesh,
+                        bool is_gather) const;
+  ModelOutput gather_outputs(ModelOutput out, const BatchPart& part, const ModelInputs& given) const;
   void write_files(const std::filesystem::path& directory, const SaveOptions& options,
                    const std::function<at::Tensor(const std::string& path)>& whole) const;
   void share_options(const ModuleOptions& options);  // with the base model inside of a head

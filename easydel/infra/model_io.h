@@ -46,8 +46,8 @@ struct ModelInputs {
   at::Tensor all_position_ids;  // of the whole
 };
 
-// On a mesh every rank gets the outputs of the whole batch. With labels, hidden states are gathered only when
-// output_hidden_states asks for them: last_hidden_state is undefined otherwise.
+// On a mesh every rank gets the outputs of the whole batch. With labels, hidden states and router logits are gathered
+// only when output_hidden_states and output_router_logits of the inputs ask for them, and undefined otherwise.
 struct ModelOutput {
   at::Tensor loss;
   at::Tensor logits;                      // [B, T, V], or [B, labels]

@@ -4,7 +4,9 @@
 #include "easydel/core/error.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/infra/batch_part.h"
+#include "easydel/layers/forward_context.h"
 #include "easydel/sharding/collectives.h"
+#include "easydel/sharding/gather_ahead.h"
 
 namespace easydel {
 
@@ -25,16 +27,32 @@ void BaseModule::place(const std::function<PartitionSpec(const NamedParameter&)>
   // All specs are checked before the first parameter moves.
   std::vector<std::pair<Parameter*, std::shared_ptr<const WeightSharding>>> moves;
   for (const NamedParameter& named : named_parameters()) {
+    const PartitionSpec own = spec(named);
     try {
-      moves.emplace_back(named.parameter.get(),
-                         std::make_shared<WeightSharding>(named.parameter->dims, spec(named), parallel));
+      moves.emplace_back(named.parameter.get(), std::make_shared<WeightSharding>(named.parameter->dims, own, parallel));
     } catch (const ConfigError& error) {
       fail<ConfigError>(error.what(), " The parameter is \"", named.path, "\".");
     }
   }
+  if (this->parallel()) this->parallel()->ahead().forget();
   const bool single = parallel->is_single();
   for (auto& [parameter, sharding] : moves) parameter->place(single ? nullptr : sharding);
   set_parallel(single ? nullptr : parallel);
+  if (!single) parallel->ahead().set_budget(largest_layer_bytes());
+}
+
+// Of what gathering gives for the parameters of one decoder layer, in the type that it computes in.
+int64_t BaseModule::largest_layer_bytes() const {
+  int64_t largest = 0;
+  for (const auto& [path, module] : const_cast<BaseModule*>(this)->named_modules()) {
+    if (dynamic_cast<const DecoderLayer*>(module) == nullptr) continue;
+    int64_t elements = 0;
+    for (const auto& [name, parameter] : module->named_parameters()) {
+      if (parameter->sharding()->is_gathered()) elements += parameter->sharding()->gathered_numel();
+    }
+    largest = std::max(largest, elements * static_cast<int64_t>(c10::elementSize(dtype())));
+  }
+  return largest;
 }
 
 void BaseModule::place_parameters(const std::optional<PartitionRules>& rules, std::shared_ptr<World> world,
@@ -101,31 +119,44 @@ NamedShardings BaseModule::params_sharding() const {
   return shardings;
 }
 
-ShardFns BaseModule::shard_fns(const std::optional<PartitionRules>& rules, const std::optional<Mesh>& mesh) const {
+ShardFns BaseModule::sharding_fns(const std::optional<PartitionRules>& rules, const std::optional<Mesh>& mesh,
+                                  bool is_gather) const {
   const auto parallel = parallel_on(mesh);
   const PartitionRules used = rules ? *rules : partition_rules();
   ShardFns fns;
   for (const auto& [path, parameter] : named_parameters()) {
-    fns[path] = [sharding = std::make_shared<WeightSharding>(parameter->dims, used.match(path), parallel)](
-                    const at::Tensor& whole) { return sharding->part_of(whole).clone(at::MemoryFormat::Contiguous); };
+    const auto sharding = std::make_shared<WeightSharding>(parameter->dims, used.match(path), parallel);
+    const auto check = [path = path](const at::Tensor& t, const std::vector<int64_t>& shape, const char* where,
+                                     const char* what) {
+      require<ShapeError>(t.sizes() == at::IntArrayRef(shape), "[", where, "] \"", path, "\" must be ",
+                          at::IntArrayRef(shape), ", ", what, "; got ", t.sizes(), ".");
+    };
+    if (is_gather) {
+      fns[path] = [=](const at::Tensor& part) {
+        check(part, sharding->stored_shape(), "gather_fns", "this rank's part");
+        return sharding->gather_whole(part);
+      };
+    } else {
+      fns[path] = [=, shape = parameter->shape](const at::Tensor& whole) {
+        check(whole, shape, "shard_fns", "all of it");
+        return sharding->part_of(whole).clone(at::MemoryFormat::Contiguous);
+      };
+    }
   }
   return fns;
 }
 
+ShardFns BaseModule::shard_fns(const std::optional<PartitionRules>& rules, const std::optional<Mesh>& mesh) const {
+  return sharding_fns(rules, mesh, /*is_gather=*/false);
+}
+
 ShardFns BaseModule::gather_fns(const std::optional<PartitionRules>& rules, const std::optional<Mesh>& mesh) const {
-  const auto parallel = parallel_on(mesh);
-  const PartitionRules used = rules ? *rules : partition_rules();
-  ShardFns fns;
-  for (const auto& [path, parameter] : named_parameters()) {
-    fns[path] = [sharding = std::make_shared<WeightSharding>(parameter->dims, used.match(path), parallel)](
-                    const at::Tensor& part) { return sharding->gather_whole(part); };
-  }
-  return fns;
+  return sharding_fns(rules, mesh, /*is_gather=*/true);
 }
 
 TensorMap BaseModule::apply_sharding_fns(const TensorMap& tree, const std::optional<PartitionRules>& rules,
                                          const std::optional<Mesh>& mesh, bool is_gather) const {
-  const ShardFns fns = is_gather ? gather_fns(rules, mesh) : shard_fns(rules, mesh);
+  const ShardFns fns = sharding_fns(rules, mesh, is_gather);
   TensorMap result;
   for (const auto& [path, tensor] : tree) {
     const auto found = fns.find(path);
@@ -135,14 +166,13 @@ TensorMap BaseModule::apply_sharding_fns(const TensorMap& tree, const std::optio
   return result;
 }
 
-ModelOutput BaseModule::gather_outputs(ModelOutput out, const BatchPart& part, bool has_labels,
-                                       bool wants_hidden) const {
+ModelOutput BaseModule::gather_outputs(ModelOutput out, const BatchPart& part, const ModelInputs& given) const {
   const Parallel& mesh = *parallel();
-  if (has_labels && !wants_hidden) {
-    out.last_hidden_state.reset();
-  } else {
-    out.last_hidden_state = gather_tokens(out.last_hidden_state, part, mesh);
-  }
+  const bool has_labels = given.labels.defined();
+  const bool wants_hidden = given.output_hidden_states.value_or(config_->output_hidden_states);
+  if (has_labels && !wants_hidden) out.last_hidden_state.reset();
+  if (has_labels && !given.output_router_logits.value_or(false)) out.router_logits.clear();
+  out.last_hidden_state = gather_tokens(out.last_hidden_state, part, mesh);
   for (at::Tensor& hidden : out.hidden_states) hidden = gather_tokens(hidden, part, mesh);
   if (out.logits.defined()) {
     out.logits = out.logits.dim() == 3 ? gather_tokens(out.logits, part, mesh) : gather_rows(out.logits, part, mesh);

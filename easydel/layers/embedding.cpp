@@ -19,7 +19,7 @@ at::Tensor Embedding::operator()(const at::Tensor& ids) const {
   const at::Tensor index = native ? ids : ids.to(at::kLong);
   if (!weight_->sharding()) return at::embedding(weight_->value(), index).to(dtype());
 
-  const at::Tensor table = collectives::gather_weight(weight_->value().to(dtype()), weight_->sharding());
+  const at::Tensor table = collectives::gather_weight(weight_->value(), dtype(), weight_->sharding());
   const AxisNames& terms = split_over(weight_->dims[0].axis);
   if (terms.empty()) return at::embedding(table, index);
   // Each rank looks up the tokens of its part of the table; the others' are zeros.

@@ -22,7 +22,7 @@ at::Tensor Linear::operator()(const at::Tensor& x) const {
   if (terms.empty()) return operations::linear(x, weight_->value(), bias, options_.name, storage);
   const at::Tensor y =
       collectives::sum(operations::linear(x, weight_->value(), {}, options_.name, storage), parallel()->group(terms));
-  return bias_ ? y + collectives::gather_weight(bias.to(y.scalar_type()), bias_->sharding()) : y;
+  return bias_ ? y + collectives::gather_weight(bias, y.scalar_type(), bias_->sharding()) : y;
 }
 
 void Linear::tie_weight(const std::shared_ptr<Parameter>& weight) {

@@ -4,6 +4,13 @@
 #include "easydel/sharding/collectives.h"
 
 namespace easydel {
+namespace {
+
+at::Tensor stored_whole(const std::shared_ptr<Parameter>& p) {
+  return p ? collectives::gather_weight(p->value(), p->value().scalar_type(), p->sharding()) : at::Tensor();
+}
+
+}  // namespace
 
 RMSNorm::RMSNorm(Dim features, operations::RmsNormOptions options)
     : options_(options),
@@ -11,7 +18,7 @@ RMSNorm::RMSNorm(Dim features, operations::RmsNormOptions options)
           add_parameter("weight", {std::move(features)}, {Initializer::Kind::Constant, 1 - options.weight_offset})) {}
 
 at::Tensor RMSNorm::operator()(const at::Tensor& x) const {
-  return operations::rms_norm(x, collectives::gather_weight(weight_->value(), weight_->sharding()), options_);
+  return operations::rms_norm(x, stored_whole(weight_), options_);
 }
 
 std::string RMSNorm::extra_repr() const { return concat("(", weight_->shape[0], ",), eps=", options_.eps); }
@@ -22,10 +29,7 @@ LayerNorm::LayerNorm(Dim features, double eps, bool bias)
 }
 
 at::Tensor LayerNorm::operator()(const at::Tensor& x) const {
-  const auto whole = [](const std::shared_ptr<Parameter>& p) {
-    return p ? collectives::gather_weight(p->value(), p->sharding()) : at::Tensor();
-  };
-  return operations::layer_norm(x, whole(weight_), whole(bias_), eps_);
+  return operations::layer_norm(x, stored_whole(weight_), stored_whole(bias_), eps_);
 }
 
 std::string LayerNorm::extra_repr() const {

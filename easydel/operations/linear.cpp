@@ -19,7 +19,7 @@ struct StorageHolder : torch::CustomClassHolder {
 
 // What is stored, gathered where it is a part and cast where it is of another type: the part is cast, not the whole.
 Tensor usable(const Tensor& stored, const Tensor& x, const WeightAccessPtr& access) {
-  return stored.defined() ? gather(stored.to(x.scalar_type()), access) : stored;
+  return gather(stored, x.scalar_type(), access);
 }
 Tensor usable_weight(const Tensor& stored, const Tensor& x, const LinearStorage& storage) {
   const Tensor weight = usable(stored, x, storage.weight);

@@ -20,7 +20,7 @@ class OutputLayer {
   OutputLayer(const Tensor& hidden, const Tensor& weight, const Tensor& bias, at::ScalarType acc,
               const WeightAccessPtr& access)
       : hidden_(hidden.reshape({-1, hidden.size(-1)})),
-        weight_(gather(weight.to(hidden.scalar_type()), access)),
+        weight_(gather(weight, hidden.scalar_type(), access)),
         bias_(bias.defined() ? bias.to(acc) : bias),
         acc_(acc),
         is_wide_(hidden.scalar_type() == acc) {}

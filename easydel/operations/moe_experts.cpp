@@ -102,7 +102,7 @@ struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
     holder->access = access;
     ctx->saved_data["access"] = c10::IValue::make_capsule(holder);
     return keep_dot(name, [&] {
-      const Tensor used = gather(weight.to(x.scalar_type()), access);
+      const Tensor used = gather(weight, x.scalar_type(), access);
       std::optional<std::vector<int64_t>> host_ends;
       if (!has_grouped_kernel(x, used.size(1), used.size(0))) {
         host_ends = dispatch.host_ends.empty() ? to_host(ends) : dispatch.host_ends;
@@ -124,7 +124,7 @@ struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
     if (!has_grouped_kernel(x, d_y.size(1), ends.size(0))) host_ends = to_host(ends);
     Tensor d_x, d_weight, d_bias;
     if (ctx->needs_input_grad(0)) {
-      d_x = grouped_product(d_y, gather(weight.to(x.scalar_type()), access), ends, host_ends);
+      d_x = grouped_product(d_y, gather(weight, x.scalar_type(), access), ends, host_ends);
     }
     if (ctx->needs_input_grad(1)) {
       if (!host_ends) {

@@ -12,15 +12,16 @@ namespace easydel::operations {
 class WeightAccess {
  public:
   virtual ~WeightAccess() = default;
-  virtual at::Tensor gather(const at::Tensor& part) const = 0;
+  virtual at::Tensor gather(const at::Tensor& part, at::ScalarType dtype) const = 0;  // in that type
   virtual at::Tensor reduce(const at::Tensor& gradient) const = 0;  // of what gather gave, to that of the part
 };
 
 // Null: the weight is whole.
 using WeightAccessPtr = std::shared_ptr<const WeightAccess>;
 
-inline at::Tensor gather(const at::Tensor& part, const WeightAccessPtr& access) {
-  return access && part.defined() ? access->gather(part) : part;
+inline at::Tensor gather(const at::Tensor& part, at::ScalarType dtype, const WeightAccessPtr& access) {
+  if (!part.defined()) return part;
+  return access ? access->gather(part, dtype) : part.to(dtype);
 }
 inline at::Tensor reduce(const at::Tensor& gradient, const WeightAccessPtr& access) {
   return access && gradient.defined() ? access->reduce(gradient) : gradient;

@@ -105,7 +105,8 @@ std::string describe_ranks(std::span<const int64_t> ranks) {
   return concat("ranks ", join(ranks.first(ranks.size() - 1)), " and ", ranks.back());
 }
 
-std::string describe(std::span<const CollectiveCall* const> calls, std::span<const int64_t> ranks) {
+std::string disagreement(const std::string& group, uint64_t number, std::span<const CollectiveCall* const> calls,
+                         std::span<const int64_t> ranks) {
   std::vector<std::pair<std::string, std::vector<int64_t>>> asked;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const std::string text = calls[i]->to_string();
@@ -116,7 +117,8 @@ std::string describe(std::span<const CollectiveCall* const> calls, std::span<con
   for (const auto& [what, who] : asked) {
     text += concat(text.empty() ? "" : ", ", describe_ranks(who), text.empty() ? " asked for " : " for ", what);
   }
-  return text;
+  return concat("[collectives] members of group \"", group, "\" must ask for the same; in their call ", number, " ",
+                text, ".");
 }
 
 CollectiveName::CollectiveName(CollectiveKind kind) { named = kind; }

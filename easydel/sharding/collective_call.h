@@ -32,8 +32,10 @@ struct CollectiveCall {
 // Whether all ask for the same; what an all_to_all sends must be what the other side expects.
 bool agree(std::span<const CollectiveCall* const> calls);
 
-// "rank 0 asked for all_reduce(...), rank 1 for broadcast(...)", by world rank; equal ones together.
-std::string describe(std::span<const CollectiveCall* const> calls, std::span<const int64_t> ranks);
+// "[collectives] members of group ... rank 0 asked for all_reduce(...), rank 1 for broadcast(...)."; equal ones
+// together.
+std::string disagreement(const std::string& group, uint64_t number, std::span<const CollectiveCall* const> calls,
+                         std::span<const int64_t> ranks);
 
 // "rank 3", "ranks 1, 2 and 5"
 std::string describe_ranks(std::span<const int64_t> ranks);

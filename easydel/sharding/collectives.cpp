@@ -82,16 +82,19 @@ struct AccessHolder : torch::CustomClassHolder {
 };
 
 struct GatherWeight : torch::autograd::Function<GatherWeight> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& part, const operations::WeightAccessPtr& access) {
+  static Tensor forward(AutogradContext* ctx, const Tensor& part, at::ScalarType dtype,
+                        const operations::WeightAccessPtr& access) {
+    ctx->saved_data["dtype"] = static_cast<int64_t>(part.scalar_type());
     auto holder = c10::make_intrusive<AccessHolder>();
     holder->access = access;
     ctx->saved_data["access"] = c10::IValue::make_capsule(holder);
-    const Tensor gathered = access->gather(part);
-    return gathered.is_same(part) || gathered.is_alias_of(part) ? gathered.clone() : gathered;
+    const Tensor gathered = access->gather(part, dtype);
+    return gathered.is_alias_of(part) ? gathered.clone() : gathered;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto holder = c10::static_intrusive_pointer_cast<AccessHolder>(ctx->saved_data["access"].toCapsule());
-    return {holder->access->reduce(grads[0].contiguous()), Tensor()};
+    const auto dtype = static_cast<at::ScalarType>(ctx->saved_data["dtype"].toInt());
+    return {holder->access->reduce(grads[0].contiguous()).to(dtype), Tensor(), Tensor()};
   }
 };
 
@@ -110,8 +113,8 @@ Tensor all_to_all(const Tensor& rows, const std::vector<int64_t>& in_splits, con
   return group.size() == 1 ? rows : AllToAll::apply(rows, in_splits, out_splits, &group);
 }
 
-Tensor gather_weight(const Tensor& part, const operations::WeightAccessPtr& access) {
-  return access ? GatherWeight::apply(part, access) : part;
+Tensor gather_weight(const Tensor& part, at::ScalarType dtype, const operations::WeightAccessPtr& access) {
+  return access ? GatherWeight::apply(part, dtype, access) : part.to(dtype);
 }
 
 }  // namespace easydel::collectives

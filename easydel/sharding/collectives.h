@@ -24,6 +24,6 @@ at::Tensor all_to_all(const at::Tensor& rows, const std::vector<int64_t>& in_spl
                       const std::vector<int64_t>& out_splits, const Group& group);
 // What is computed with of a weight. For operations that do not keep the weight for backward; the others take the
 // access itself.
-at::Tensor gather_weight(const at::Tensor& part, const operations::WeightAccessPtr& access);
+at::Tensor gather_weight(const at::Tensor& part, at::ScalarType dtype, const operations::WeightAccessPtr& access);
 
 }  // namespace easydel::collectives

@@ -1,5 +1,7 @@
 #include "easydel/sharding/group.h"
 
+#include <sys/mman.h>
+
 #include <numeric>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
@@ -12,11 +14,15 @@
 namespace easydel {
 namespace {
 
+// No gradients, and none of autograd's bookkeeping, which costs more than a small collective.
+using PlainTensors = at::AutoDispatchBelowADInplaceOrView;
+
 class PendingWork : public Pending {
  public:
   PendingWork(c10::intrusive_ptr<c10d::Work> work, std::vector<at::Tensor> given)
       : work_(std::move(work)), given_(std::move(given)) {}
   void wait() override {
+    const PlainTensors plain;
     if (work_) work_->wait();
     work_.reset();
     given_.clear();
@@ -47,9 +53,6 @@ c10d::ReduceOp operation(ReduceOp op) {
   return c10d::ReduceOp::SUM;
 }
 
-// Views without autograd's bookkeeping, which costs more than a small collective.
-using PlainTensors = at::AutoDispatchBelowADInplaceOrView;
-
 at::Tensor flat(const at::Tensor& tensor) { return tensor.dim() == 1 ? tensor : tensor.view(-1); }
 
 // Elements [at, at + count) of a flat tensor; narrow() costs several times as much.
@@ -59,6 +62,18 @@ at::Tensor piece(const at::Tensor& whole, int64_t at, int64_t count) {
   impl->set_storage_offset(whole.storage_offset() + at);
   impl->set_sizes_contiguous({count});
   return at::Tensor(std::move(impl));
+}
+
+// New memory costs more than what is sent, unless it comes in large pages.
+at::Tensor empty(at::IntArrayRef sizes, const at::TensorOptions& options) {
+  constexpr std::size_t kLarge = std::size_t{4} << 20, kPage = std::size_t{2} << 20;
+  at::Tensor tensor = at::empty(sizes, options);
+  if (tensor.is_cpu() && tensor.nbytes() >= kLarge) {
+    const auto begin = reinterpret_cast<uintptr_t>(tensor.mutable_data_ptr());
+    const auto first = (begin + kPage - 1) / kPage * kPage, last = (begin + tensor.nbytes()) / kPage * kPage;
+    ::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+  }
+  return tensor;
 }
 
 int64_t bytes_of(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.nbytes()); }
@@ -89,7 +104,8 @@ const std::string& Group::name() const { return impl_->name; }
 void Group::all_reduce(const at::Tensor& tensor, ReduceOp op) const {
   require_contiguous(CollectiveKind::AllReduce, tensor);
   require_numbers(CollectiveKind::AllReduce, tensor);
-  if (size() == 1) return;
+  if (!impl_->backend) return;
+  const PlainTensors plain;
   std::vector<at::Tensor> tensors{tensor};
   c10d::AllreduceOptions options;
   options.reduceOp = operation(op);
@@ -105,12 +121,12 @@ std::unique_ptr<Pending> Group::start_all_gather(const at::Tensor& local, std::s
                       " members, for this one that of its elements; got ",
                       at::IntArrayRef(counts.data(), counts.size()), " for member ", rank(), " with ", local.numel(),
                       ".");
-  if (size() == 1) {
+  if (!impl_->backend) {
     out = {local.detach().view(-1)};
     return std::make_unique<PendingWork>(nullptr, std::vector<at::Tensor>{});
   }
   const PlainTensors plain;
-  const at::Tensor all = at::empty({std::accumulate(counts.begin(), counts.end(), int64_t{0})}, local.options());
+  const at::Tensor all = empty({std::accumulate(counts.begin(), counts.end(), int64_t{0})}, local.options());
   std::vector<std::vector<at::Tensor>> outputs(1);
   int64_t at = 0;
   for (const int64_t count : counts) {
@@ -134,7 +150,7 @@ at::Tensor Group::reduce_scatter(const std::vector<at::Tensor>& parts) const {
   require<ShapeError>(static_cast<int64_t>(parts.size()) == size(),
                       "[reduce_scatter] there must be a part for each of ", size(), " members; got ", parts.size(),
                       ".");
-  if (size() == 1) {
+  if (!impl_->backend) {
     require_contiguous(CollectiveKind::ReduceScatter, parts[0]);
     return parts[0].detach().view(-1);
   }
@@ -148,7 +164,7 @@ at::Tensor Group::reduce_scatter(const std::vector<at::Tensor>& parts) const {
     bytes += bytes_of(part);
   }
   const at::Tensor& own = inputs[0][rank()];
-  std::vector<at::Tensor> outputs{at::empty(own.sizes(), own.options())};
+  std::vector<at::Tensor> outputs{empty(own.sizes(), own.options())};
   bytes -= bytes_of(own);
   impl_->backend->reduce_scatter(outputs, inputs)->wait();
   impl_->count(CollectiveKind::ReduceScatter, bytes);
@@ -166,12 +182,12 @@ at::Tensor Group::all_to_all(const at::Tensor& rows, std::span<const int64_t> in
                       "[all_to_all] there must be a split for each of ", size(), " members, and those in must sum to ",
                       "the rows; got ", at::IntArrayRef(in_splits.data(), in_splits.size()), " in and ",
                       at::IntArrayRef(out_splits.data(), out_splits.size()), " out for shape ", rows.sizes(), ".");
-  if (size() == 1) return rows.detach();
+  if (!impl_->backend) return rows.detach();
   const PlainTensors plain;
   at::Tensor in = rows;
   std::vector<int64_t> shape = rows.sizes().vec();
   shape[0] = sum(out_splits);
-  at::Tensor out = at::empty(shape, rows.options());
+  at::Tensor out = empty(shape, rows.options());
   std::vector<int64_t> from(out_splits.begin(), out_splits.end()), to(in_splits.begin(), in_splits.end());
   impl_->backend->alltoall_base(out, in, from, to)->wait();
   const int64_t kept = rows.size(0) == 0 ? 0 : bytes_of(rows) / rows.size(0) * in_splits[rank()];
@@ -181,18 +197,18 @@ at::Tensor Group::all_to_all(const at::Tensor& rows, std::span<const int64_t> in
 
 std::unique_ptr<Pending> Group::start_shift(const at::Tensor& tensor, at::Tensor& out) const {
   require_contiguous(CollectiveKind::Shift, tensor);
-  if (size() == 1) {
+  if (!impl_->backend) {
     out = tensor.detach();
     return std::make_unique<PendingWork>(nullptr, std::vector<at::Tensor>{});
   }
   const CollectiveName name(CollectiveKind::Shift);
   const PlainTensors plain;
-  at::Tensor in = flat(tensor), result = at::empty(tensor.sizes(), tensor.options());
+  at::Tensor in = flat(tensor), result = empty(tensor.sizes(), tensor.options());
   at::Tensor flat_result = flat(result);
   std::vector<int64_t> from(size(), 0), to(size(), 0);
   from[(rank() + size() - 1) % size()] = to[(rank() + 1) % size()] = in.numel();
   auto work = impl_->backend->alltoall_base(flat_result, in, from, to);
-  impl_->count(CollectiveKind::Shift, bytes_of(tensor));
+  impl_->count(CollectiveKind::Shift, size() == 1 ? 0 : bytes_of(tensor));
   out = std::move(result);
   return std::make_unique<PendingWork>(std::move(work), std::vector<at::Tensor>{in});
 }
@@ -207,7 +223,8 @@ void Group::broadcast(const at::Tensor& tensor, int64_t root) const {
   require_contiguous(CollectiveKind::Broadcast, tensor);
   require<ShapeError>(root >= 0 && root < size(), "[broadcast] the root must be a member below ", size(), "; got ",
                       root, ".");
-  if (size() == 1) return;
+  if (!impl_->backend) return;
+  const PlainTensors plain;
   std::vector<at::Tensor> tensors{tensor};
   c10d::BroadcastOptions options;
   options.rootRank = root;
@@ -216,7 +233,8 @@ void Group::broadcast(const at::Tensor& tensor, int64_t root) const {
 }
 
 void Group::barrier() const {
-  if (size() == 1) return;
+  if (!impl_->backend) return;
+  const PlainTensors plain;
   impl_->backend->barrier()->wait();
   impl_->count(CollectiveKind::Barrier, 0);
 }

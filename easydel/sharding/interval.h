@@ -16,8 +16,8 @@ using Intervals = std::vector<Interval>;
 
 int64_t total_size(const Intervals& intervals);
 
-// Part `index` of `parts` of [0, size), as even as whole units allow. Parts of parts are parts: cut in 2, then each
-// half in 3, is cut in 6.
+// Part `index` of `parts` of [0, size), as even as whole units allow. Where the first cut is equal, parts of parts are
+// parts: cut in 2, then each half in 3, is cut in 6.
 Interval even_part(int64_t size, int64_t parts, int64_t index);
 
 // Places [range.begin, range.end) of what these intervals hold one after the other, as intervals of the dimension.

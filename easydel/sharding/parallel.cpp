@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
+#include "easydel/sharding/gather_ahead.h"
 
 namespace easydel {
 namespace {
@@ -45,7 +46,7 @@ AxisNames common(const AxisNames& a, const AxisNames& b) {
 }
 
 Parallel::Parallel(std::shared_ptr<const DeviceMesh> mesh, const PartitionAxis& axis, const AxisNames& expert_axes)
-    : mesh_(std::move(mesh)) {
+    : mesh_(std::move(mesh)), ahead_(std::make_unique<GatherAhead>()) {
   const auto resolve = [&](LogicalAxis logical) { return larger_than_one(mesh_->mesh(), axis.resolve_axis(logical)); };
   batch_ = resolve(LogicalAxis::Batch);
   sequence_ = resolve(LogicalAxis::Length);
@@ -60,6 +61,8 @@ Parallel::Parallel(std::shared_ptr<const DeviceMesh> mesh, const PartitionAxis& 
   require_apart(data_, "the batch or the sequence", mlp_, "the MLP's inner dimension");
   require_apart(data_, "the batch or the sequence", vocab_, "the vocabulary");
 }
+
+Parallel::~Parallel() = default;
 
 const Group& Parallel::everyone() const {
   AxisNames all;

@@ -8,11 +8,14 @@
 
 namespace easydel {
 
+class GatherAhead;
+
 // Axes of size one are left out everywhere, so an empty list means that a dimension is whole on every rank.
 class Parallel {
  public:
   // ConfigError when an axis carries two things at once: the batch and heads, say.
   Parallel(std::shared_ptr<const DeviceMesh> mesh, const PartitionAxis& axis, const AxisNames& expert_axes);
+  ~Parallel();
 
   const DeviceMesh& mesh() const { return *mesh_; }
   const std::shared_ptr<const DeviceMesh>& shared_mesh() const { return mesh_; }
@@ -26,10 +29,12 @@ class Parallel {
 
   const Group& group(const AxisNames& axes) const { return mesh_->group(axes); }
   const Group& everyone() const;
+  GatherAhead& ahead() const { return *ahead_; }
   bool is_single() const { return mesh_->mesh().size() == 1; }
 
  private:
   std::shared_ptr<const DeviceMesh> mesh_;
+  std::unique_ptr<GatherAhead> ahead_;
   AxisNames batch_, sequence_, data_, heads_, mlp_, vocab_, experts_, expert_inner_;
 };
 

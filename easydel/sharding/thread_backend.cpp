@@ -1,6 +1,7 @@
 #include "easydel/sharding/thread_backend.h"
 
 #include "easydel/core/error.h"
+#include "easydel/sharding/c10d_calls.h"
 
 namespace easydel {
 namespace {
@@ -23,22 +24,6 @@ class ThreadWork : public c10d::Work {
   bool waited_ = false;
 };
 
-// What easydel::ReduceOp counts.
-int64_t operation(const c10d::ReduceOp& op) {
-  switch (op) {
-    case c10d::ReduceOp::SUM: return static_cast<int64_t>(ReduceOp::Sum);
-    case c10d::ReduceOp::MAX: return static_cast<int64_t>(ReduceOp::Max);
-    case c10d::ReduceOp::MIN: return static_cast<int64_t>(ReduceOp::Min);
-    default: fail<NotSupportedError>("[ThreadBackend] reductions are sum, max and min; got operation ", int(op), ".");
-  }
-}
-
-std::vector<int64_t> counts_of(const std::vector<at::Tensor>& tensors) {
-  std::vector<int64_t> counts;
-  for (const at::Tensor& tensor : tensors) counts.push_back(tensor.numel());
-  return counts;
-}
-
 }  // namespace
 
 ThreadBackend::ThreadBackend(std::shared_ptr<ThreadGroup> group, int64_t member)
@@ -58,48 +43,36 @@ ThreadBackend::WorkPtr ThreadBackend::start(ThreadPosting posting) {
 
 ThreadBackend::WorkPtr ThreadBackend::allreduce(std::vector<at::Tensor>& tensors,
                                                 const c10d::AllreduceOptions& options) {
-  const at::Tensor& t = tensors[0];
-  return start(
-      {{CollectiveKind::AllReduce, t.scalar_type(), operation(options.reduceOp), t.sizes().vec(), {}, {}}, {t}, {t}});
+  return start({all_reduce_call(tensors[0], options), {tensors[0]}, {tensors[0]}});
 }
 
 ThreadBackend::WorkPtr ThreadBackend::allgather(std::vector<std::vector<at::Tensor>>& outputs,
                                                 std::vector<at::Tensor>& inputs, const c10d::AllgatherOptions&) {
-  return start({{CollectiveKind::AllGather, inputs[0].scalar_type(), 0, counts_of(outputs[0]), {}, {}},
-                {inputs[0]},
-                outputs[0]});
+  return start({all_gather_call(outputs[0]), {inputs[0]}, outputs[0]});
+}
+
+ThreadBackend::WorkPtr ThreadBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
+                                                      const c10d::AllgatherOptions& options) {
+  std::vector<std::vector<at::Tensor>> outputs{output.view(-1).chunk(getSize())};
+  std::vector<at::Tensor> inputs{input};
+  return allgather(outputs, inputs, options);
 }
 
 ThreadBackend::WorkPtr ThreadBackend::reduce_scatter(std::vector<at::Tensor>& outputs,
                                                      std::vector<std::vector<at::Tensor>>& inputs,
                                                      const c10d::ReduceScatterOptions& options) {
-  return start({{CollectiveKind::ReduceScatter,
-                 outputs[0].scalar_type(),
-                 operation(options.reduceOp),
-                 counts_of(inputs[0]),
-                 {},
-                 {}},
-                inputs[0],
-                {outputs[0]}});
+  return start({reduce_scatter_call(inputs[0], options), inputs[0], {outputs[0]}});
 }
 
 ThreadBackend::WorkPtr ThreadBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
                                                     std::vector<int64_t>& output_splits,
                                                     std::vector<int64_t>& input_splits, const c10d::AllToAllOptions&) {
-  const CollectiveKind kind = CollectiveName::current(CollectiveKind::AllToAll);
-  const int64_t row = c10::multiply_integers(input.sizes().slice(1));
-  CollectiveCall call{kind, input.scalar_type(), 0, {row}, input_splits, output_splits};
-  if (kind == CollectiveKind::Shift) call.counts = input.sizes().vec();
-  for (auto* splits : {&call.sends, &call.receives}) {
-    for (int64_t& split : *splits) split *= row;
-  }
-  return start({std::move(call), {input}, {output}});
+  return start({all_to_all_call(input, output_splits, input_splits), {input}, {output}});
 }
 
 ThreadBackend::WorkPtr ThreadBackend::broadcast(std::vector<at::Tensor>& tensors,
                                                 const c10d::BroadcastOptions& options) {
-  const at::Tensor& t = tensors[0];
-  return start({{CollectiveKind::Broadcast, t.scalar_type(), options.rootRank, t.sizes().vec(), {}, {}}, {t}, {t}});
+  return start({broadcast_call(tensors[0], options), {tensors[0]}, {tensors[0]}});
 }
 
 ThreadBackend::WorkPtr ThreadBackend::barrier(const c10d::BarrierOptions&) { return start({}); }

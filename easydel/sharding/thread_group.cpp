@@ -10,7 +10,7 @@ namespace easydel {
 namespace {
 
 constexpr int64_t kTaskBytes = 256 * 1024;   // of one task
-constexpr int64_t kAloneBytes = 128 * 1024;  // up to here waking others costs more than it saves
+constexpr int64_t kAloneBytes = 256 * 1024;  // up to here waking others costs more than it saves
 
 std::string seconds_text(std::chrono::milliseconds time) { return concat(time.count() / 1000.0, " s"); }
 
@@ -34,9 +34,7 @@ void ThreadGroup::post(int64_t member, uint64_t number, ThreadPosting posting) {
   slot.arrived.store(0, std::memory_order_relaxed);
   check(slot, number);
   plan(slot);
-  int64_t bytes = 0;
-  for (const Task& task : slot.tasks) bytes += task.end - task.begin;
-  if (bytes <= kAloneBytes) {
+  if (bytes_of(slot) <= kAloneBytes) {
     for (const Task& task : slot.tasks) run_task(slot, task);
     slot.gate.advance(2);
     return;
@@ -44,6 +42,15 @@ void ThreadGroup::post(int64_t member, uint64_t number, ThreadPosting posting) {
   slot.tasks_left.store(static_cast<int64_t>(slot.tasks.size()), std::memory_order_relaxed);
   slot.claims.store(static_cast<uint64_t>(use) << 32 | slot.tasks.size(), std::memory_order_release);
   slot.gate.advance(1);
+}
+
+int64_t ThreadGroup::bytes_of(const Slot& slot) const {
+  int64_t bytes = 0;
+  for (const Task& task : slot.tasks) {
+    const bool is_copy = task.part < 0;
+    bytes += (task.end - task.begin) * (is_copy ? 1 : size() * slot.postings[0].inputs[0].element_size());
+  }
+  return bytes;
 }
 
 void ThreadGroup::wait(int64_t member, uint64_t number) {
@@ -139,8 +146,7 @@ void ThreadGroup::check(const Slot& slot, uint64_t number) {
   std::vector<const CollectiveCall*> calls;
   for (const ThreadPosting& posting : slot.postings) calls.push_back(&posting.call);
   if (agree(calls)) return;
-  world_.fail(concat("[collectives] members of group \"", name_, "\" must ask for the same; in their call ", number,
-                     " ", describe(calls, ranks_), "."));
+  world_.fail(disagreement(name_, number, calls, ranks_));
   throw_failure(*calls[0]);
 }
 

@@ -100,6 +100,7 @@ class ThreadGroup {
   void plan_copy(Slot& slot, const at::Tensor& out, int64_t out_at, const at::Tensor& in, int64_t in_at, int64_t bytes);
   void plan_reduction(Slot& slot, int64_t part, int64_t elements);
   void run_task(Slot& slot, const Task& task);
+  int64_t bytes_of(const Slot& slot) const;  // that all its tasks read
   void help(Slot& slot, uint32_t use);
 
   const std::string name_;

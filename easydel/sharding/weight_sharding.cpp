@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
+#include "easydel/sharding/gather_ahead.h"
 
 namespace easydel {
 namespace {
@@ -193,26 +194,40 @@ bool WeightSharding::is_whole() const { return all_.empty(); }
 
 at::Tensor WeightSharding::part_of(const at::Tensor& whole) const { return take(whole, stored_); }
 
-at::Tensor WeightSharding::gather_over(const at::Tensor& part, const AxisNames& axes, const Slices& into) const {
-  if (axes.empty()) return part;
-  const Group& group = parallel_->group(axes);
+WeightSharding::Gathering WeightSharding::start(const at::Tensor& part, const AxisNames& axes,
+                                                const Slices& into) const {
+  Gathering g;
   std::vector<int64_t> counts;
-  std::vector<Slices> places;
   for (const int64_t rank : parallel_->mesh().mesh().group(axes, parallel_->mesh().rank())) {
-    places.push_back(stored(rank));
-    counts.push_back(numel_of(places.back()));
+    const Slices held = stored(rank);
+    g.shapes.push_back(shape_of(held));
+    g.places.push_back(locate(held, into));
+    counts.push_back(numel_of(held));
   }
-  const std::vector<at::Tensor> parts = group.all_gather(part.contiguous(), counts);
-  std::vector<std::vector<int64_t>> shapes;
-  for (Slices& place : places) {
-    shapes.push_back(shape_of(place));
-    place = locate(place, into);
-  }
-  const std::vector<int64_t> shape = shape_of(into);
-  if (at::Tensor whole = joined(parts, places, shape); whole.defined()) return whole;
-  at::Tensor out = at::empty(shape, part.options().requires_grad(false));
-  for (std::size_t r = 0; r < parts.size(); ++r) put(out, places[r], parts[r].view(shapes[r]));
+  g.shape = shape_of(into);
+  g.pending = parallel_->group(axes).start_all_gather(part.contiguous(), counts, g.parts);
+  return g;
+}
+
+at::Tensor WeightSharding::finish(Gathering g) {
+  g.pending->wait();
+  if (at::Tensor whole = joined(g.parts, g.places, g.shape); whole.defined()) return whole;
+  at::Tensor out = at::empty(g.shape, g.parts[0].options().requires_grad(false));
+  for (std::size_t r = 0; r < g.parts.size(); ++r) put(out, g.places[r], g.parts[r].view(g.shapes[r]));
   return out;
+}
+
+at::Tensor WeightSharding::gather_over(const at::Tensor& part, const AxisNames& axes, const Slices& into) const {
+  return axes.empty() ? part : finish(start(part, axes, into));
+}
+
+int64_t WeightSharding::gathered_numel() const {
+  int64_t product = 1;
+  for (std::size_t d = 0; d < dims_.size(); ++d) {
+    const int64_t parts = plans_[d].kept ? parallel_->mesh().size(plans_[d].compute) : 1;
+    product *= (dims_[d].size + parts - 1) / parts;
+  }
+  return product;
 }
 
 at::Tensor WeightSharding::gather_whole(const at::Tensor& part) const {
@@ -220,9 +235,9 @@ at::Tensor WeightSharding::gather_whole(const at::Tensor& part) const {
   return gather_over(part.detach(), all_, whole_of(dims_));
 }
 
-at::Tensor WeightSharding::gather(const at::Tensor& part) const {
+at::Tensor WeightSharding::gather(const at::Tensor& part, at::ScalarType dtype) const {
   const at::NoGradGuard no_grad;
-  const at::Tensor gathered = gather_over(part.detach(), gathered_, union_);
+  const at::Tensor gathered = is_gathered() ? parallel_->ahead().gather(*this, part, dtype) : part.detach().to(dtype);
   return sliced_ ? take(gathered, locate(computed_, union_)).contiguous() : gathered;
 }
 

@@ -30,6 +30,8 @@ class WeightSharding : public operations::WeightAccess {
   const Slices& computed() const { return computed_; }
   const std::vector<int64_t>& stored_shape() const { return stored_shape_; }
   bool is_whole() const;  // this rank stores all of it, as every rank does
+  bool is_gathered() const { return !gathered_.empty(); }
+  int64_t gathered_numel() const;  // elements that gathering gives, at most: the same on every rank
 
   // The part that this rank stores of a whole tensor that it has; a view where it can be.
   at::Tensor part_of(const at::Tensor& whole) const;
@@ -38,10 +40,21 @@ class WeightSharding : public operations::WeightAccess {
 
   // From what is stored to what is computed with, and for its gradient the way back: summed over all ranks that have
   // seen different tokens, cut down to what is stored.
-  at::Tensor gather(const at::Tensor& part) const override;
+  at::Tensor gather(const at::Tensor& part, at::ScalarType dtype) const override;
   at::Tensor reduce(const at::Tensor& gradient) const override;
 
  private:
+  friend class GatherAhead;
+  // A gathering under way, and what it will be.
+  struct Gathering {
+    std::unique_ptr<Pending> pending;
+    std::vector<at::Tensor> parts;
+    std::vector<Slices> places;  // of each part, in the result
+    std::vector<std::vector<int64_t>> shapes;
+    std::vector<int64_t> shape;
+  };
+  Gathering start(const at::Tensor& part, const AxisNames& axes, const Slices& into) const;
+  static at::Tensor finish(Gathering gathering);
   at::Tensor gather_over(const at::Tensor& part, const AxisNames& axes, const Slices& into) const;
   at::Tensor sum_shared(const at::Tensor& gradient) const;
 

@@ -7,6 +7,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/sharding/current_world.h"
+#include "easydel/sharding/process_world.h"
 
 namespace easydel {
 namespace {
@@ -39,7 +40,7 @@ class PlannedWorld : public World {
 };
 
 const std::shared_ptr<World>& process_world() {
-  static const std::shared_ptr<World> world = single_world();
+  static const std::shared_ptr<World> world = make_process_world();
   return world;
 }
 

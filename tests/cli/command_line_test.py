@@ -56,6 +56,9 @@ class CommandLine(unittest.TestCase):
         self.assertGreater(report["machine"]["memory_bytes"], 0)
         for feature in report["features"]:
             self.assertEqual(feature["present"], "how_to_add" not in feature)
+        present = {feature["name"].lower() for feature in report["features"] if feature["present"]}
+        self.assertEqual({backend["name"] for backend in report["ranks"]}, {"threads"} | present & {"mpi", "nccl"})
+        self.assertIn("threads (--devices)", words.stdout)
 
     def test_demo_fits_its_function(self):
         report = json.loads(run("demo", "--json").stdout)

@@ -1,5 +1,5 @@
 // Any rule on any mesh gives the loss and the gradients of one device. EASYDEL_DRAWS says how many problems are drawn,
-// EASYDEL_SEED repeats one.
+// EASYDEL_SEED repeats one, EASYDEL_TEST_DEVICE=cuda runs them on a GPU. Under mpirun the ranks are its processes.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -19,16 +19,22 @@ uint64_t number_from(const char* variable, uint64_t otherwise) {
 }
 
 void check(uint64_t seed) {
-  const Problem problem = testing_support::draw_problem(seed);
+  const std::shared_ptr<World> process = World::current();
+  const Problem problem = testing_support::draw_problem(seed, process->size() > 1 ? process->size() : 0);
   try {
     const testing_support::Answer expected = testing_support::answer_on_one_device(problem);
     std::mutex mutex;
     std::string wrong;
-    run_ranks(problem.mesh.size(), [&](World& world) {
+    const auto compare = [&](World& world) {
       const std::string found = testing_support::compare_on_mesh(problem, expected);
       const std::lock_guard lock(mutex);
       if (!found.empty()) wrong += "\nrank " + std::to_string(world.rank()) + ":" + found;
-    });
+    };
+    if (process->size() > 1) {
+      compare(*process);
+    } else {
+      run_ranks(problem.mesh.size(), compare);
+    }
     EXPECT_TRUE(wrong.empty()) << problem.to_string() << wrong << "\nEASYDEL_SEED=" << seed << " repeats it.";
   } catch (const std::exception& error) {
     ADD_FAILURE() << problem.to_string() << "\n" << error.what() << "\nEASYDEL_SEED=" << seed << " repeats it.";

@@ -1,0 +1,49 @@
+// Gathers weights before they are asked for: the next ones of the order of the last step, while this one computes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "easydel/sharding/weight_sharding.h"
+
+namespace easydel {
+
+// One for each rank of a model. All ranks ask in the same order, so they look ahead alike. A guess that was wrong is
+// dropped; a weight that has changed since is gathered again.
+class GatherAhead {
+ public:
+  // What is gathered ahead and not yet used takes at most so many bytes; 0: nothing is gathered ahead.
+  void set_budget(int64_t bytes) { budget_ = bytes; }
+  void begin_step();  // a forward pass begins: the order starts anew
+  void forget();      // before weights that it has seen go away
+  at::Tensor gather(const WeightSharding& weight, const at::Tensor& part, at::ScalarType dtype);
+
+ private:
+  using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+  struct Visit {
+    const WeightSharding* weight;
+    WeakTensor part;
+    at::ScalarType dtype;
+  };
+  struct Ahead {
+    std::size_t visit;  // in order_
+    uint32_t version;   // of the part when it was sent
+    int64_t bytes;
+    WeightSharding::Gathering gathering;
+  };
+  void drop();
+  void look_ahead(std::size_t next);
+
+  int64_t budget_ = 0;
+  std::vector<Visit> order_, seen_;  // of the last step, and of this one so far
+  std::size_t next_ = 0;             // in order_
+  std::deque<Ahead> ahead_;
+  int64_t ahead_bytes_ = 0;
+};
+
+}  // namespace easydel
