@@ -43,6 +43,9 @@ if(EASYDEL_SANITIZE)
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(easydel_flags INTERFACE -Wno-maybe-uninitialized)  # GCC loses track in std::regex, sanitized
+    if(EASYDEL_SANITIZE MATCHES thread)
+      target_compile_options(easydel_flags INTERFACE -Wno-tsan)  # torch's headers have fences, which it cannot follow
+    endif()
   endif()
   target_link_options(easydel_flags INTERFACE -fsanitize=${EASYDEL_SANITIZE})
 endif()

@@ -15,6 +15,8 @@ if(EASYDEL_HAS_NCCL)
   cmake_path(GET NCCL_LIBRARY PARENT_PATH _nccl)
   list(APPEND _libraries ${_nccl})
 endif()
+# What the library calls of its own is called directly, without a look-up by name at the first call.
+target_link_options(easydel PRIVATE LINKER:-Bsymbolic-functions)
 set_target_properties(easydel PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
   INSTALL_RPATH "$ORIGIN;${_libraries}")

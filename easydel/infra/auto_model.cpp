@@ -9,6 +9,7 @@
 #include "easydel/infra/weights.h"
 #include "easydel/io/checkpoint.h"
 #include "easydel/io/hub.h"
+#include "easydel/io/read_view.h"
 
 namespace easydel {
 namespace {
@@ -65,21 +66,26 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, TaskType
   if (options.auto_shard_model || options.auto_shard_params)
     module->place_parameters(options.partition_rules, World::current());
   const auto checkpoint = Checkpoint::open(directory);
+  const bool fetches = checkpoint->is_worth_fetching();
   Progress progress(
       "loading " + name_or_path,
       {.total = checkpoint->nbytes(), .unit = "B", .enabled = options.verbose && World::current()->rank() == 0});
-  const WeightSource source{.where = checkpoint->where(),
-                            .names = checkpoint->names(),
-                            .shape = [&](const std::string& name) { return checkpoint->info(name).shape; },
-                            .tensor =
-                                [&](const std::string& name) {
-                                  progress.advance(checkpoint->info(name).nbytes);
-                                  return checkpoint->tensor(name);
-                                }};
+  const WeightSource source{
+      .where = checkpoint->where(),
+      .names = checkpoint->names(),
+      .shape = [&](const std::string& name) { return checkpoint->info(name).shape; },
+      .tensor =
+          [&](const std::string& name) {
+            progress.advance(checkpoint->info(name).nbytes);
+            return checkpoint->tensor(name);
+          },
+      .copy = [&](const at::Tensor& part, const at::Tensor& out) { checkpoint->copy(part, out); }};
   LoadedWeights weights = load_weights(
       *module, source,
       [&](const at::Tensor& t) {
-        return at::isFloatingType(t.scalar_type()) ? t.to(device, options.param_dtype) : t.to(device);
+        if (fetches) fetch(t);
+        const DType dtype = at::isFloatingType(t.scalar_type()) ? options.param_dtype : t.scalar_type();
+        return t.device() == device && t.scalar_type() == dtype ? t : t.to(device, dtype);
       },
       options.shard_fns);
   progress.finish();

@@ -1,5 +1,6 @@
 // BaseModule taken apart and put together: initialisation, parameters, split and merge, dtypes.
 #include <algorithm>
+#include <unordered_map>
 
 #include "easydel/core/error.h"
 #include "easydel/infra/base_module.h"
@@ -126,19 +127,20 @@ std::shared_ptr<BaseModule> BaseModule::merge_module(const GraphDef& graphdef, c
 }
 
 void BaseModule::merge_params(const GraphState& params) {
-  const auto own = named_parameters();
+  std::unordered_map<std::string, std::shared_ptr<Parameter>> own;
+  for (NamedParameter& named : named_parameters()) own.emplace(std::move(named.path), std::move(named.parameter));
   std::vector<std::pair<Parameter*, at::Tensor>> changes;
   std::vector<std::string> unknown;
   for (const auto& [path, tensor] : params) {
-    const auto found = std::find_if(own.begin(), own.end(), [&](const NamedParameter& p) { return p.path == path; });
+    const auto found = own.find(path);
     if (found == own.end()) {
       unknown.push_back(path);
       continue;
     }
-    const at::IntArrayRef shape(found->parameter->stored_shape());
+    const at::IntArrayRef shape(found->second->stored_shape());
     require<ShapeError>(tensor.sizes() == shape, "[merge_params] \"", path, "\" is ", shape, "; got ", tensor.sizes(),
                         ".");
-    changes.emplace_back(found->parameter.get(), tensor);
+    changes.emplace_back(found->second.get(), tensor);
   }
   require<ConfigError>(unknown.empty(), "[merge_params] ", type_name(), " has no ", list_paths(unknown), ".");
   for (auto& [parameter, tensor] : changes) parameter->bind(tensor);

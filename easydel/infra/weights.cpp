@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
+#include "easydel/io/read_view.h"
 
 namespace easydel {
 namespace {
@@ -28,8 +30,9 @@ std::string list_lines(const std::vector<std::string>& lines) {
 
 class Finder {
  public:
-  Finder(const BaseModule& module, const WeightSource& source)
-      : module_(module), source_(source), known_(source.names.begin(), source.names.end()) {
+  Finder(const BaseModule& module, const WeightSource& source) : module_(module), source_(source) {
+    known_.reserve(source.names.size());
+    for (const std::string& name : source.names) known_.emplace(name, known_.size());
     // A head may be loaded from the files of a base model, and a base model from those of a head.
     prefix_ = module.base_model_prefix().empty() ? "" : module.base_model_prefix() + ".";
     if (prefix_.empty()) foreign_prefix_ = prefix_in_files();
@@ -48,6 +51,8 @@ class Finder {
     }
     return std::nullopt;
   }
+
+  std::size_t place(const FileLayout& layout) const { return known_.at(layout.front().name); }
 
  private:
   std::vector<std::string> spellings(const std::string& name) const {
@@ -72,9 +77,17 @@ class Finder {
 
   const BaseModule& module_;
   const WeightSource& source_;
-  std::unordered_set<std::string> known_;
+  std::unordered_map<std::string_view, std::size_t> known_;  // with their places in the files
   std::string prefix_, foreign_prefix_;
 };
+
+void copy(const WeightSource& source, const at::Tensor& part, const at::Tensor& out) {
+  if (source.copy) {
+    source.copy(part, out);
+  } else {
+    out.copy_(part);
+  }
+}
 
 // Only the bytes of the part that this rank stores are touched.
 at::Tensor assemble_part(const FileLayout& layout, const Parameter& parameter, const WeightSource& source) {
@@ -85,9 +98,12 @@ at::Tensor assemble_part(const FileLayout& layout, const Parameter& parameter, c
     // Rows of one tensor stay where they are: in the mapped file.
     if (layout.size() == 1 && tensor.sizes() == at::IntArrayRef(parameter.shape)) {
       const at::Tensor view = take(tensor, held);
-      return view.is_contiguous() ? view : view.contiguous();
+      if (view.is_contiguous()) return view;
+      part = empty_in_large_pages(view.sizes(), view.options());
+      copy(source, view, part);
+      return part;
     }
-    if (!part.defined()) part = at::empty(parameter.stored_shape(), tensor.options());
+    if (!part.defined()) part = empty_in_large_pages(parameter.stored_shape(), tensor.options());
     for_boxes(held, [&](const std::vector<Interval>& box) {
       at::Tensor from = tensor, into = part;
       for (std::size_t d = 0; d < box.size(); ++d) {
@@ -98,7 +114,7 @@ at::Tensor assemble_part(const FileLayout& layout, const Parameter& parameter, c
         from = from.narrow(dim, begin - piece.starts[d], end - begin);
         into = into.narrow(dim, locate({{begin, end}}, held[d])[0].begin, end - begin);
       }
-      into.copy_(from);
+      copy(source, from, into);
     });
   }
   return part;
@@ -109,12 +125,12 @@ at::Tensor assemble_whole(const FileLayout& layout, const Parameter& parameter, 
   at::Tensor whole;
   for (const FilePiece& piece : layout) {
     const at::Tensor part = source.tensor(piece.name);
-    if (!whole.defined()) whole = at::empty(parameter.shape, part.options());
+    if (!whole.defined()) whole = empty_in_large_pages(parameter.shape, part.options());
     at::Tensor box = whole;
     for (std::size_t d = 0; d < piece.starts.size(); ++d) {
       box = box.narrow(static_cast<int64_t>(d), piece.starts[d], piece.sizes[d]);
     }
-    box.copy_(part.view(piece.sizes));
+    copy(source, part.view(piece.sizes), box);
   }
   return whole;
 }
@@ -158,7 +174,7 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
   std::unordered_set<std::string> wanted;
   std::vector<std::pair<Module::NamedParameter, FileLayout>> found;
   for (const Module::NamedParameter& named : module.named_parameters()) {
-    const std::optional<FileLayout> layout = finder.find(named.path, *named.parameter);
+    std::optional<FileLayout> layout = finder.find(named.path, *named.parameter);
     if (!layout) {
       loaded.missing.push_back(named.path);
       continue;
@@ -171,7 +187,7 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
                                           at::IntArrayRef(piece.shape)));
       }
     }
-    found.emplace_back(named, *layout);
+    found.emplace_back(named, std::move(*layout));
   }
   // A tied weight may stand in the file under its other names too.
   for (const auto& [path, first] : module.tied_parameters()) wanted.insert(path);
@@ -179,7 +195,13 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
     if (!wanted.contains(name) && !is_leftover(name)) loaded.unexpected.push_back(name);
   }
   if (!loaded.misshapen.empty()) return loaded;
-  for (const auto& [named, layout] : found) {
+  // A disk is fast in the order of its files, which is not the model's.
+  std::vector<std::pair<std::size_t, std::size_t>> order;  // places in the files and in `found`
+  for (std::size_t i = 0; i < found.size(); ++i) order.emplace_back(finder.place(found[i].second), i);
+  std::sort(order.begin(), order.end());
+  std::vector<at::Tensor> values(found.size());
+  for (const auto& [place, i] : order) {
+    const auto& [named, layout] = found[i];
     const auto custom = shard_fns.find(named.path);
     at::Tensor value;
     if (custom == shard_fns.end()) {
@@ -190,8 +212,9 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
       require<ShapeError>(value.sizes() == stored, "[shard_fns] \"", named.path, "\" must give ", stored,
                           ", the part that this rank stores; got ", value.sizes(), ".");
     }
-    loaded.params.set(named.path, convert(std::move(value)));
+    values[i] = convert(std::move(value));
   }
+  for (std::size_t i = 0; i < found.size(); ++i) loaded.params.set(found[i].first.path, std::move(values[i]));
   return loaded;
 }
 

@@ -25,6 +25,8 @@ struct WeightSource {
   std::vector<std::string> names;
   std::function<std::vector<int64_t>(const std::string& name)> shape;
   std::function<at::Tensor(const std::string& name)> tensor;
+  // Copies a part of such a tensor, where there is a better way than copy_.
+  std::function<void(const at::Tensor& part, const at::Tensor& out)> copy = {};
 };
 
 struct LoadedWeights {

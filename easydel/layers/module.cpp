@@ -14,7 +14,11 @@ namespace easydel {
 namespace {
 
 std::string join(const std::string& prefix, const std::string& name) {
-  return prefix.empty() ? name : concat(prefix, ".", name);
+  std::string path;
+  path.reserve(prefix.size() + 1 + name.size());
+  path += prefix;
+  if (!prefix.empty()) path += '.';
+  return path += name;
 }
 
 }  // namespace
@@ -61,7 +65,8 @@ std::vector<Module::NamedBuffer> Module::named_buffers() {
 }
 
 void Module::set_dtype(DType dtype) {
-  for (const auto& [path, module] : named_modules()) module->dtype_ = dtype;
+  dtype_ = dtype;
+  for (const auto& [name, child] : children_) child->set_dtype(dtype);
 }
 
 void Module::set_parallel(const std::shared_ptr<const Parallel>& parallel) {

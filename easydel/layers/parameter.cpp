@@ -1,6 +1,7 @@
 #include "easydel/layers/parameter.h"
 
 #include <ATen/ATen.h>
+#include <ATen/EmptyTensor.h>
 
 #include "easydel/core/error.h"
 
@@ -30,7 +31,8 @@ Parameter::Parameter(std::vector<Dim> dims, Initializer init)
   to_meta(float32);
 }
 
-void Parameter::to_meta(DType dtype) { value_ = at::empty(stored_shape(), at::TensorOptions(dtype).device(at::kMeta)); }
+// Past the dispatcher, which takes longer than the rest: a model has thousands of these before it has any weight.
+void Parameter::to_meta(DType dtype) { value_ = at::detail::empty_meta(stored_shape(), dtype); }
 
 void Parameter::bind(at::Tensor value) {
   require<ShapeError>(value.sizes() == at::IntArrayRef(stored_shape()), "[Parameter] a tensor of shape ",

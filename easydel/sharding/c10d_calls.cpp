@@ -7,6 +7,7 @@ namespace {
 
 std::vector<int64_t> counts_of(const std::vector<at::Tensor>& tensors) {
   std::vector<int64_t> counts;
+  counts.reserve(tensors.size());
   for (const at::Tensor& tensor : tensors) counts.push_back(tensor.numel());
   return counts;
 }

@@ -69,9 +69,9 @@ at::Tensor empty(at::IntArrayRef sizes, const at::TensorOptions& options) {
   constexpr std::size_t kLarge = std::size_t{4} << 20, kPage = std::size_t{2} << 20;
   at::Tensor tensor = at::empty(sizes, options);
   if (tensor.is_cpu() && tensor.nbytes() >= kLarge) {
-    const auto begin = reinterpret_cast<uintptr_t>(tensor.mutable_data_ptr());
-    const auto first = (begin + kPage - 1) / kPage * kPage, last = (begin + tensor.nbytes()) / kPage * kPage;
-    ::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+    char* const begin = static_cast<char*>(tensor.mutable_data_ptr());
+    const std::size_t skipped = (kPage - reinterpret_cast<uintptr_t>(begin) % kPage) % kPage;
+    ::madvise(begin + skipped, (tensor.nbytes() - skipped) / kPage * kPage, MADV_HUGEPAGE);
   }
   return tensor;
 }

@@ -90,18 +90,20 @@ void MpiBackend::compare(const CollectiveCall& call, uint64_t number) {
     messages->receive(r, all[r].data(), static_cast<int64_t>(length * sizeof(int64_t)));
   }
   messages->wait();
-  std::vector<CollectiveCall> calls;
-  for (const auto& numbers : all) calls.push_back(CollectiveCall::decode(numbers));
-  std::vector<const CollectiveCall*> pointers;
-  for (const CollectiveCall& c : calls) pointers.push_back(&c);
+  std::vector<CollectiveCall> calls(getSize());
+  std::vector<const CollectiveCall*> pointers(getSize());
+  for (int64_t r = 0; r < getSize(); ++r) {
+    calls[r] = CollectiveCall::decode(all[r]);
+    pointers[r] = &calls[r];
+  }
   if (agree(pointers)) return;
   runtime_.fail(disagreement(channel_->name, number, pointers, channel_->ranks));
 }
 
 void MpiBackend::add_up(const CollectiveCall& call, const char* own, const std::vector<at::Tensor>& others, char* out,
                         int64_t elements) {
-  std::vector<const void*> ins;
-  for (int64_t r = 0; r < getSize(); ++r) ins.push_back(r == getRank() ? own : others[r].const_data_ptr());
+  std::vector<const void*> ins(getSize());
+  for (int64_t r = 0; r < getSize(); ++r) ins[r] = r == getRank() ? own : others[r].const_data_ptr();
   void* const outs[] = {out};
   easydel::reduce(call.dtype, static_cast<ReduceOp>(call.detail), ins, outs, 0, elements);
 }

@@ -71,10 +71,12 @@ uint64_t NcclBackend::enter(const CollectiveCall& call) {
 void NcclBackend::compare(const CollectiveCall& call, uint64_t number) {
   const auto key = [&](uint64_t of, int64_t member) { return concat(group_->key(), "/", of, "/", member); };
   debug_store_->set(key(number, getRank()), to_bytes(call.encode()));
-  std::vector<CollectiveCall> calls;
+  std::vector<CollectiveCall> calls(getSize());
+  std::vector<const CollectiveCall*> pointers(getSize());
   for (int64_t member = 0; member < getSize(); ++member) {
     try {
-      calls.push_back(CollectiveCall::decode(to_numbers(debug_store_->get(key(number, member)))));
+      calls[member] = CollectiveCall::decode(to_numbers(debug_store_->get(key(number, member))));
+      pointers[member] = &calls[member];
     } catch (const c10::Error&) {
       fail<DistributedError>(group_->where(name_of(call.kind)), "no result after ",
                              std::chrono::duration<double>(debug_store_->getTimeout()).count(), " s; rank ",
@@ -82,8 +84,6 @@ void NcclBackend::compare(const CollectiveCall& call, uint64_t number) {
     }
   }
   if (number > 0) debug_store_->deleteKey(key(number - 1, getRank()));  // all have come past it
-  std::vector<const CollectiveCall*> pointers;
-  for (const CollectiveCall& c : calls) pointers.push_back(&c);
   if (!agree(pointers)) throw DistributedError(disagreement(group_->name, number, pointers, group_->ranks));
 }
 
@@ -103,7 +103,7 @@ at::Tensor NcclBackend::on_device(const at::Tensor& tensor) const {
 }
 
 at::Tensor NcclBackend::sum_parts(const CollectiveCall& call, uint64_t number, const std::vector<at::Tensor>& parts) {
-  const at::Tensor own = parts[getRank()];
+  const at::Tensor& own = parts[getRank()];
   std::vector<int64_t> sent, received(getSize(), own.numel() * own.element_size());
   for (const at::Tensor& part : parts) sent.push_back(part.numel() * part.element_size());
   at::Tensor in = as_bytes(at::cat(parts));
@@ -215,7 +215,7 @@ NcclBackend::WorkPtr NcclBackend::broadcast(std::vector<at::Tensor>& tensors, co
   return done(tensors[0], source);
 }
 
-NcclBackend::WorkPtr NcclBackend::barrier(const c10d::BarrierOptions& options) {
+NcclBackend::WorkPtr NcclBackend::barrier(const c10d::BarrierOptions&) {
   const CollectiveCall call;
   const uint64_t number = enter(call);
   // A sum of nothing much: NCCL's own barrier guesses a device.

@@ -23,6 +23,15 @@ struct f16 {
   uint16_t bits;
 };
 
+template <class A>
+bool is_nan(A value) {
+  if constexpr (std::is_floating_point_v<A>) {
+    return __builtin_isnan(value);
+  } else {
+    return false;
+  }
+}
+
 inline float widen(bf16 value) { return __builtin_bit_cast(float, uint32_t{value.bits} << 16); }
 
 inline float widen(f16 value) {
@@ -42,7 +51,7 @@ inline float widen(f16 value) {
 inline void narrow(float value, bf16& out) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, value);
   const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  out.bits = static_cast<uint16_t>(value == value ? rounded : 0x7fc0u);
+  out.bits = static_cast<uint16_t>(is_nan(value) ? 0x7fc0u : rounded);
 }
 
 inline void narrow(float value, f16& out) {
@@ -54,7 +63,7 @@ inline void narrow(float value, f16& out) {
   const float magnitude = __builtin_bit_cast(float, bits & 0x7fffffffu);
   uint32_t half = 0;
   if (!(magnitude < 65520.0f)) {
-    half = magnitude == magnitude ? 0x7c00u : 0x7e00u;
+    half = is_nan(magnitude) ? 0x7e00u : 0x7c00u;
   } else if (magnitude < 0x1p-14f) {  // subnormal: adding 1/2 leaves the value, rounded, in the last bits
     half = __builtin_bit_cast(uint32_t, magnitude + 0.5f) - 0x3f000000u;
   } else {
@@ -87,13 +96,13 @@ struct Sum {
 struct Max {
   template <class A>
   static A apply(A a, A b) {
-    return a > b || a != a ? a : b;
+    return a > b || is_nan(a) ? a : b;
   }
 };
 struct Min {
   template <class A>
   static A apply(A a, A b) {
-    return a < b || a != a ? a : b;
+    return a < b || is_nan(a) ? a : b;
   }
 };
 

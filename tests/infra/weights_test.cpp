@@ -1,0 +1,63 @@
+// How weights are taken from where they are stored.
+#include "easydel/infra/weights.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "easydel/models/mixtral/model.h"
+#include "tests/infra/tiny_llama.h"
+
+namespace easydel {
+namespace {
+
+TEST(LoadWeights, TakesTensorsInTheOrderOfTheFilesAndGivesThemInTheModels) {
+  const auto model = tiny_llama();
+  const TensorMap params = model->params();
+  WeightSource source = weights_of(params, "here");
+  std::reverse(source.names.begin(), source.names.end());
+  std::vector<std::string> taken;
+  source.tensor = [&](const std::string& name) {
+    taken.push_back(name);
+    return params.at(name).detach();
+  };
+
+  const LoadedWeights loaded = load_weights(*tiny_llama(), source, [](const at::Tensor& t) { return t; });
+
+  EXPECT_EQ(taken, source.names);
+  EXPECT_EQ(loaded.params.paths(), params.paths());
+  for (const auto& [path, tensor] : loaded.params) EXPECT_TRUE(at::equal(tensor, params.at(path))) << path;
+}
+
+// Mixtral's files hold one tensor for each expert, the model all of them in one.
+TEST(LoadWeights, CopiesPiecesAsTheSourceWouldHaveIt) {
+  MixtralConfig config;
+  config.vocab_size = 29;
+  config.hidden_size = 16;
+  config.intermediate_size = 24;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = 4;
+  config.num_key_value_heads = 2;
+  config.num_local_experts = 3;
+  const auto model = make_model<MixtralForCausalLM>(config);
+  TensorMap files;
+  for (const SavedTensor& saved : saved_tensors(*model)) {
+    files.set(saved.info.name, cut(model->params().at(saved.path), saved.piece).clone());
+  }
+  WeightSource source = weights_of(files, "here");
+  int copies = 0;
+  source.copy = [&](const at::Tensor& part, const at::Tensor& out) {
+    ++copies;
+    out.copy_(part);
+  };
+
+  const LoadedWeights loaded =
+      load_weights(*lazy_init<MixtralForCausalLM>(config), source, [](const at::Tensor& t) { return t; });
+
+  EXPECT_EQ(copies, 2 * 3 * 3);  // layers, experts, and w1, w2 and w3 of each
+  EXPECT_TRUE(loaded.missing.empty() && loaded.unexpected.empty());
+  for (const auto& [path, tensor] : model->params()) EXPECT_TRUE(at::equal(loaded.params.at(path), tensor)) << path;
+}
+
+}  // namespace
+}  // namespace easydel
