@@ -20,6 +20,7 @@
 #include "easydel/infra/loss_config.h"
 #include "easydel/infra/model_io.h"
 #include "easydel/infra/registry.h"
+#include "easydel/infra/sharding_plan.h"
 #include "easydel/infra/task_type.h"
 #include "easydel/infra/weight_specs.h"
 #include "easydel/infra/weights.h"

@@ -1,9 +1,12 @@
 #include "easydel/cli/model_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "easydel/core/error.h"
+#include "easydel/infra/auto_config.h"
 #include "easydel/infra/field_visitor.h"
+#include "easydel/io/hub.h"
 
 namespace easydel::cli {
 namespace {
@@ -35,7 +38,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command
       .add_option("--devices", options.devices,
                   "Ranks to run on, as threads of this process; a launcher such as mpirun brings its own")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->capture_default_str();
   command
       .add_option("--mesh", options.mesh,
@@ -55,10 +58,28 @@ LoadOptions to_load_options(const ModelOptions& options) {
           .revision = options.revision};
 }
 
+Mesh set_mesh(BaseConfig& config, const ModelOptions& options, int64_t devices) {
+  std::string typed = concat("--devices ", devices);
+  for (std::size_t i = 0; i < options.mesh.size(); ++i) typed += concat(i ? "," : " --mesh ", options.mesh[i]);
+  try {
+    if (!options.mesh.empty()) config.update(Json::object({{"sharding_axis_dims", options.mesh}}));
+    return config.create_mesh(devices);
+  } catch (const ConfigError& error) {
+    fail<UsageError>(typed, ": ", error.what());
+  }
+}
+
 void on_ranks(const ModelOptions& options, const std::function<void(World&)>& body) {
   const std::shared_ptr<World> process = World::current();
   require<UsageError>(process->size() == 1 || options.devices == 1 || options.devices == process->size(), "--devices ",
                       options.devices, " does not go with the ", process->size(), " ranks that this was started with.");
+  const int64_t ranks = std::max(process->size(), options.devices);
+  if (ranks > 1 || !options.mesh.empty()) {  // told once, before anything runs
+    const auto directory = resolve(options.model, {.revision = options.revision, .files = {"config.json"}});
+    const auto config =
+        AutoConfig::from_pretrained(directory.string(), {.overrides = parse_overrides(options.overrides)});
+    set_mesh(*config, options, ranks);
+  }
   if (process->size() > 1 || options.devices == 1) return body(*process);
   require<UsageError>(parse_device(options.device).is_cpu(), "--devices ", options.devices,
                       " runs ranks as threads, which goes with --device cpu. For GPUs start a process for each: "

@@ -32,6 +32,9 @@ void add_model_options(CLI::App& command, ModelOptions& options);
 LoadOptions to_load_options(const ModelOptions& options);
 std::shared_ptr<BaseModule> load(const ModelOptions& options);
 
+// Puts --mesh into the config and gives the mesh of so many devices. UsageError repeats what was typed.
+Mesh set_mesh(BaseConfig& config, const ModelOptions& options, int64_t devices);
+
 // Runs it once for each rank: on --devices threads, or as the rank that a launcher has made this process.
 void on_ranks(const ModelOptions& options, const std::function<void(World&)>& body);
 

@@ -45,10 +45,10 @@ ShardingPlan plan_sharding(const BaseModule& module, int64_t devices) {
 }
 
 std::string ShardingPlan::to_string() const {
-  std::vector<std::vector<std::string>> cells{{"parameter", "rule", "spec", "shape", "rank 0", "bytes"}};
+  std::vector<std::vector<std::string>> cells{{"parameter", "shape", "rank 0", "bytes", "spec", "rule"}};
   for (const Row& row : rows) {
-    cells.push_back({row.path, row.rule, row.spec.to_string(), shape_text(row.shape), shape_text(row.local_shape),
-                     format_bytes(row.local_bytes)});
+    cells.push_back({row.path, shape_text(row.shape), shape_text(row.local_shape), format_bytes(row.local_bytes),
+                     row.spec.to_string(), row.rule});
   }
   std::vector<std::size_t> widths(cells[0].size(), 0);
   for (const auto& line : cells) {
@@ -64,7 +64,7 @@ std::string ShardingPlan::to_string() const {
   }
   const auto [least, most] = std::minmax_element(rank_bytes.begin(), rank_bytes.end());
   text += concat("\nmesh    ", mesh.to_string(), "\nstored  ", format_bytes(*least));
-  if (*least != *most) text += concat(" to ", format_bytes(*most));
+  if (format_bytes(*least) != format_bytes(*most)) text += concat(" to ", format_bytes(*most));
   text += concat(" on each of ", rank_bytes.size(), rank_bytes.size() == 1 ? " rank" : " ranks", ", of ",
                  format_bytes(bytes), "\n");
   return text;

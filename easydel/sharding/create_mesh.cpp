@@ -80,9 +80,10 @@ Mesh create_mesh(const MeshOptions& given) {
   int64_t needed = 0;
   const bool too_many = __builtin_mul_overflow(known, parts, &needed);
   if (open == dims.end()) {
-    require<ConfigError>(!too_many && needed == devices,
-                         "[create_mesh] sharding_axis_dims must multiply to the number of devices; got ",
-                         product_text(dims), " = ", known, over_parts, ", but there are ", devices, " devices.");
+    require<ConfigError>(
+        !too_many && needed == devices, "[create_mesh] sharding_axis_dims must multiply to the number of devices; got ",
+        product_text(dims), " = ", known, over_parts, devices == 1 ? ", but there is " : ", but there are ", devices,
+        devices == 1 ? " device." : " devices.");
   } else {
     require<ConfigError>(!too_many && devices % needed == 0,
                          "[create_mesh] the -1 in sharding_axis_dims must have a whole number to stand for; got ",

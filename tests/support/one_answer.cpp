@@ -64,12 +64,15 @@ Json draw_config(Draw& draw, std::string& family) {
 }
 
 Mesh draw_mesh(Draw& draw, int64_t devices) {
-  std::vector<int64_t> dims(5, 1);
+  std::vector<int64_t> dims(5, 1), outer(5, 1);
+  const bool has_outer = draw.chance(0.25);  // an outer network changes which ranks form a group
   int64_t left = devices;
   for (const int64_t prime : {2, 3, 5, 7}) {
-    for (; left % prime == 0; left /= prime) dims[static_cast<std::size_t>(draw.between(0, 4))] *= prime;
+    for (; left % prime == 0; left /= prime) {
+      (has_outer && draw.chance(0.5) ? outer : dims)[static_cast<std::size_t>(draw.between(0, 4))] *= prime;
+    }
   }
-  return create_mesh({.axis_dims = dims, .device_count = devices});
+  return create_mesh({.axis_dims = dims, .dcn_axis_dims = outer, .device_count = devices});
 }
 
 // A rule for each parameter, with any axes on any dimensions.
@@ -158,6 +161,9 @@ std::string Problem::to_string() const {
   std::string text = concat("seed ", seed, ", ", task_name(task), ", mesh ", mesh.to_string(), ", input ",
                             inputs.input_ids.sizes(), inputs.attention_mask.defined() ? ", padded" : "",
                             inputs.segment_ids.defined() ? ", packed" : "", ", ", config->to_dict().dump());
+  for (const MeshAxis& axis : mesh.axes()) {
+    if (axis.dcn_size > 1) text += concat(", ", axis.name, " in ", axis.dcn_size, " outer parts");
+  }
   if (rules) {
     for (const PartitionRule& rule : rules->rules()) text += concat("\n  ", rule.pattern, " ", rule.spec.to_string());
   }
