@@ -61,6 +61,17 @@ set(EASYDEL_HAS_ZLIB ${ZLIB_FOUND})
 find_package(CLI11 QUIET CONFIG)
 set(EASYDEL_HAS_CLI ${CLI11_FOUND})
 
+# Libraries that come with a pkg-config file: EASYDEL_HAS_<name> and the target PkgConfig::<name>.
+find_package(PkgConfig QUIET)
+foreach(_library PCRE2=libpcre2-8 UTF8PROC=libutf8proc SENTENCEPIECE=sentencepiece)
+  string(REPLACE "=" ";" _library ${_library})
+  list(POP_FRONT _library _name _module)
+  if(PKG_CONFIG_FOUND)
+    pkg_check_modules(${_name} QUIET IMPORTED_TARGET ${_module})
+  endif()
+  set(EASYDEL_HAS_${_name} ${${_name}_FOUND})
+endforeach()
+
 # name | what it gives | the Debian package that brings it
 set(EASYDEL_FEATURES
     "CUDA|GPUs|a torch built for CUDA, named by EASYDEL_TORCH"
@@ -68,6 +79,9 @@ set(EASYDEL_FEATURES
     "MPI|ranks on several hosts|libopenmpi-dev"
     "CURL|the Hugging Face hub|libcurl4-openssl-dev"
     "ZLIB|compressed torch checkpoints|zlib1g-dev"
+    "PCRE2|regular expressions of tokenizers|libpcre2-dev"
+    "UTF8PROC|Unicode normal forms of tokenizers|libutf8proc-dev"
+    "SENTENCEPIECE|tokenizer.model files|libsentencepiece-dev"
     "CLI|the easydel command|libcli11-dev")
 
 function(easydel_print_features)

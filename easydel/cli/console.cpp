@@ -16,6 +16,9 @@ std::vector<Feature> build_features() {
       {"MPI", EASYDEL_HAS_MPI, "ranks on several hosts", "apt-get install libopenmpi-dev openmpi-bin"},
       {"CURL", EASYDEL_HAS_CURL, "downloads from the Hugging Face hub", "apt-get install libcurl4-openssl-dev"},
       {"ZLIB", EASYDEL_HAS_ZLIB, "compressed torch checkpoints", "apt-get install zlib1g-dev"},
+      {"PCRE2", EASYDEL_HAS_PCRE2, "regular expressions of tokenizers", "apt-get install libpcre2-dev"},
+      {"UTF8PROC", EASYDEL_HAS_UTF8PROC, "Unicode normal forms of tokenizers", "apt-get install libutf8proc-dev"},
+      {"SENTENCEPIECE", EASYDEL_HAS_SENTENCEPIECE, "tokenizer.model files", "apt-get install libsentencepiece-dev"},
   };
 }
 
