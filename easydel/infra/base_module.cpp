@@ -100,9 +100,12 @@ ModelInputs BaseModule::prepare_inputs_for_call(ModelInputs inputs) const {
   const at::Tensor& given = inputs.input_ids.defined() ? inputs.input_ids : inputs.inputs_embeds;
   const int64_t batch = given.size(0);
   const int64_t tokens = given.size(1);
-  const int64_t seen = inputs.past_key_values ? inputs.past_key_values->length() : 0;
+  if (!inputs.position_ids.defined() && inputs.past_key_values) {
+    inputs.position_ids =
+        inputs.past_key_values->positions(batch, tokens, inputs.cache_metadata.get(), given.device());
+  }
   if (!inputs.position_ids.defined()) {
-    const at::Tensor counted = at::arange(seen, seen + tokens, given.options().dtype(at::kLong));
+    const at::Tensor counted = at::arange(tokens, given.options().dtype(at::kLong));
     inputs.position_ids = counted.unsqueeze(0).expand({batch, tokens});
     if (inputs.segment_ids.defined() && tokens > 0) {
       // The first slot of a token's segment is the largest start up to it.

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "easydel/caching/ragged_pages_cache.h"
+#include "easydel/caching/transformer_cache.h"
 #include "easydel/infra/base_config.h"
 #include "easydel/infra/graph.h"
 #include "easydel/infra/model_io.h"
@@ -24,6 +26,15 @@ struct PushOptions;  // io/hub_push.h
 using Specs = std::map<std::string, PartitionSpec>;
 using NamedShardings = std::map<std::string, NamedSharding>;
 using ShardFns = std::map<std::string, std::function<at::Tensor(const at::Tensor&)>>;
+
+struct OperationsCacheOptions {
+  int64_t batch_size = 1;
+  int64_t max_length = 0;
+  at::Tensor starts = {};  // [batch_size]: the first slot of each row that is no padding
+  std::optional<int64_t> pad_token_id = {};
+  std::optional<int64_t> page_size = {};
+  double hbm_utilization = 0.9;
+};
 
 struct SaveOptions {
   std::string max_shard_size = "5GB";
@@ -148,6 +159,20 @@ class BaseModule : public Module {
   // What save_pretrained writes, as one commit. Returns the address of the repository, or of the pull request.
   std::string push_to_hub(const std::string& repo_id) const;
   std::string push_to_hub(const std::string& repo_id, const PushOptions& options, const SaveOptions& save = {}) const;
+
+  // Caches for this model, on its device and mesh. Sizes are those of the whole batch; on a mesh a rank keeps its rows,
+  // its heads, and its share of a sequence that is split.
+  TransformerMetadata create_cache_metadata(int64_t batch_size, int64_t max_length,
+                                            std::optional<int64_t> pad_token_id = {}) const;
+  std::shared_ptr<TransformerCache> init_cache(int64_t batch_size, int64_t max_length, const at::Tensor& starts = {},
+                                               std::optional<int64_t> pad_token_id = {}) const;
+  // As many pages as this share of the free memory holds.
+  RaggedPagesMetadata create_paged_metadata(double hbm_utilization, int64_t page_size, int64_t max_model_length) const;
+  std::shared_ptr<RaggedPagesCache> init_ragged_pages(const RaggedPagesMetadata& metadata) const;
+  std::shared_ptr<RaggedPagesCache> init_ragged_pages(int64_t page_size, double hbm_utilization,
+                                                      int64_t max_model_length) const;
+  // Pages where a page size is given, else a dense cache.
+  std::shared_ptr<Cache> init_operations_cache(const OperationsCacheOptions& options) const;
 
   // Floating point operations of forward for one token of a sequence of that length, on average.
   double flops_per_token(int64_t batch_size = 1, int64_t sequence_length = 1) const;

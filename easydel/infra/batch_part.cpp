@@ -26,9 +26,10 @@ class Taker {
     if (!x.defined()) return x;
     return filled_up(x, 0, part_.batch, filler).narrow(0, part_.first_row, rows_);
   }
-  // [B, S]: own rows, all tokens.
+  // [B, S]: own rows, all tokens, and those of a cache.
   at::Tensor all_tokens(const at::Tensor& x, const at::Scalar& filler) const {
-    return x.defined() ? filled_up(rows(x, filler), 1, part_.tokens, filler) : x;
+    if (!x.defined() || !part_.tokens_dealt) return rows(x, filler);
+    return filled_up(rows(x, filler), 1, part_.tokens, filler);
   }
   // [B, T, ...]: own rows and tokens.
   at::Tensor tokens(const at::Tensor& x, const at::Scalar& filler) const {
@@ -64,18 +65,26 @@ class Taker {
 }  // namespace
 
 ModelInputs take_part(ModelInputs in, const Parallel& parallel, bool by_token) {
-  require<NotSupportedError>(!in.past_key_values, "[forward] a cache does not go with a mesh of several devices yet.");
+  // Ranks that share a sequence share its slots in the cache; each has all of the few new tokens. Ragged rows are not
+  // dealt either.
+  const bool cached = in.past_key_values != nullptr;
+  require<NotSupportedError>(!cached || !in.targets.defined(),
+                             "[forward] on a mesh labels do not go with a cache. Leave one of them out.");
   const DeviceMesh& mesh = parallel.mesh();
   const at::IntArrayRef shape = (in.input_ids.defined() ? in.input_ids : in.inputs_embeds).sizes();
   BatchPart part;
   part.given_batch = shape[0];
   part.given_tokens = shape[1];
-  part.batch = rounded_up(shape[0], mesh.size(parallel.batch()));
-  part.tokens = rounded_up(shape[1], mesh.size(parallel.sequence()));
-  const int64_t rows = part.batch / mesh.size(parallel.batch());
-  const int64_t tokens = part.tokens / mesh.size(parallel.sequence());
-  part.first_row = rows * mesh.index(parallel.batch());
-  part.first_token = tokens * mesh.index(parallel.sequence());
+  part.tokens_dealt = !cached;
+  part.rows_dealt = !cached || !in.past_key_values->is_ragged();
+  const int64_t row_parts = part.rows_dealt ? mesh.size(parallel.batch()) : 1;
+  const int64_t token_parts = part.tokens_dealt ? mesh.size(parallel.sequence()) : 1;
+  part.batch = rounded_up(shape[0], row_parts);
+  part.tokens = rounded_up(shape[1], token_parts);
+  const int64_t rows = part.batch / row_parts;
+  const int64_t tokens = part.tokens / token_parts;
+  part.first_row = part.rows_dealt ? rows * mesh.index(parallel.batch()) : 0;
+  part.first_token = part.tokens_dealt ? tokens * mesh.index(parallel.sequence()) : 0;
 
   const Taker take(part, rows, tokens);
   in.all_position_ids = in.position_ids;
@@ -99,7 +108,7 @@ ModelInputs take_part(ModelInputs in, const Parallel& parallel, bool by_token) {
   } else if (part.batch != part.given_batch || part.tokens != part.given_tokens) {
     counted = at::ones({shape[0], shape[1]}, at::TensorOptions(at::kBool).device(in.position_ids.device()));
   }
-  in.token_mask = take.tokens(counted, false);
+  in.token_mask = cached ? at::Tensor() : take.tokens(counted, false);
   in.attention_mask.reset();
   in.segment_ids.reset();
   in.part = part;
@@ -107,16 +116,17 @@ ModelInputs take_part(ModelInputs in, const Parallel& parallel, bool by_token) {
 }
 
 at::Tensor gather_rows(const at::Tensor& x, const BatchPart& place, const Parallel& parallel) {
-  if (!x.defined()) return x;
+  if (!x.defined() || !place.rows_dealt) return x;
   const std::vector<int64_t> sizes(static_cast<std::size_t>(parallel.mesh().size(parallel.batch())), x.size(0));
   return collectives::gather(x, 0, sizes, parallel.group(parallel.batch())).narrow(0, 0, place.given_batch);
 }
 
 at::Tensor gather_tokens(const at::Tensor& x, const BatchPart& place, const Parallel& parallel) {
   if (!x.defined()) return x;
+  if (!place.tokens_dealt) return gather_rows(x, place, parallel);
   const std::vector<int64_t> sizes(static_cast<std::size_t>(parallel.mesh().size(parallel.sequence())), x.size(1));
   const at::Tensor all = collectives::gather(x, 1, sizes, parallel.group(parallel.sequence()));
-  return gather_rows(all.narrow(1, 0, place.given_tokens), place, parallel);
+  return gather_rows(all.narrow(1, 0, std::min(all.size(1), place.given_tokens)), place, parallel);
 }
 
 }  // namespace easydel

@@ -3,12 +3,30 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "easydel/core/error.h"
 #include "easydel/operations/moe.h"
 #include "easydel/sharding/collectives.h"
 
 namespace easydel {
+
+namespace {
+
+// A cache keeps the tables of all its positions, so that a step looks its own up.
+operations::RopeTable look_up(Cache& cache, std::size_t index, const at::Tensor& positions,
+                              const std::function<operations::RopeTable(const at::Tensor&)>& table) {
+  if (cache.rope.size() <= index) {
+    const auto all = at::arange(cache.max_length(), at::TensorOptions(at::kLong).device(positions.device()));
+    cache.rope.push_back(table(all.unsqueeze(0)));
+  }
+  const auto rows = [&](const at::Tensor& all) {
+    return all.select(0, 0).index_select(0, positions.reshape({-1})).view({positions.size(0), positions.size(1), -1});
+  };
+  return {rows(cache.rope[index].cos), rows(cache.rope[index].sin)};
+}
+
+}  // namespace
 
 std::shared_ptr<const ForwardContext> make_context(const BaseModule& module, const ModelInputs& prepared,
                                                    const std::vector<RopeTableSpec>& rope) {
@@ -17,6 +35,13 @@ std::shared_ptr<const ForwardContext> make_context(const BaseModule& module, con
   ctx->positions = prepared.position_ids;
   ctx->mask = *prepared.mask_info;
   ctx->cache = prepared.past_key_values.get();
+  if (ctx->cache) {
+    ctx->cache->begin(ctx->positions.size(0), ctx->positions.size(1), prepared.cache_metadata.get());
+    if (ctx->mask.padding_mask.defined() && ctx->cache->take_padding(ctx->mask.padding_mask)) {
+      ctx->mask.padding_mask.reset();
+      ctx->mask.memory = MaskInfo::make_memory();
+    }
+  }
   if (prepared.part) ctx->part = *prepared.part;
   ctx->dropout_key = prepared.dropout_key;
   ctx->output_attentions = prepared.output_attentions.value_or(config.output_attentions);
@@ -31,10 +56,15 @@ std::shared_ptr<const ForwardContext> make_context(const BaseModule& module, con
   for (const auto& [parameters, head_dim] : rope) {
     std::optional<int64_t> length;
     const at::Tensor& all = prepared.part ? prepared.all_position_ids : ctx->positions;
-    if (operations::rope_depends_on_length(parameters) && all.numel() > 0) length = all.max().item<int64_t>() + 1;
-    ctx->rope.push_back(operations::rope_table(
-        operations::rope_frequencies(parameters, head_dim, config.max_position_embeddings, length), ctx->positions,
-        module.dtype() == float64 ? at::kDouble : at::kFloat));
+    const bool by_length = operations::rope_depends_on_length(parameters);
+    if (by_length && all.numel() > 0) length = all.max().item<int64_t>() + 1;
+    const auto table = [&](const at::Tensor& positions) {
+      return operations::rope_table(
+          operations::rope_frequencies(parameters, head_dim, config.max_position_embeddings, length), positions,
+          module.dtype() == float64 ? at::kDouble : at::kFloat);
+    };
+    ctx->rope.push_back(ctx->cache && !by_length ? look_up(*ctx->cache, ctx->rope.size(), ctx->positions, table)
+                                                 : table(ctx->positions));
   }
   return ctx;
 }
@@ -44,6 +74,17 @@ at::Tensor embed(const ModelInputs& inputs, const Embedding& table) {
 }
 
 namespace {
+
+// Those whose logits are asked for.
+at::Tensor kept_tokens(const at::Tensor& hidden, const ModelInputs& inputs) {
+  if (inputs.logit_indices.defined()) return hidden.index_select(1, inputs.logit_indices.to(hidden.device()));
+  const int64_t tokens = hidden.size(1), kept = inputs.logits_to_keep.value_or(0);
+  require<ConfigError>(kept >= 0, "[forward] logits_to_keep must not be negative; got ", kept, ".");
+  if (kept == 0 || kept >= tokens) return hidden;
+  require<NotSupportedError>(!inputs.part || inputs.part->tokens_dealt == false || inputs.part->tokens == tokens,
+                             "[forward] logits_to_keep needs a cache where ranks share the sequence.");
+  return hidden.narrow(1, tokens - kept, kept);
+}
 
 // The tokens that count in the routers' balance: [B, T], zero for padding; undefined when all do.
 at::Tensor token_mask(const ModelInputs& inputs, int64_t tokens) {
@@ -107,7 +148,7 @@ ModelOutput CausalLMModule::forward(const ModelInputs& given) const {
   ModelOutput out = base_->forward(inputs);
 
   const bool has_labels = inputs.targets.defined();
-  if (inputs.output_logits.value_or(!has_labels)) out.logits = logits(out.last_hidden_state);
+  if (inputs.output_logits.value_or(!has_labels)) out.logits = logits(kept_tokens(out.last_hidden_state, inputs));
   const LossConfig loss_config = inputs.loss_config.value_or(LossConfig());
   if (has_labels) {
     Loss loss = causal_lm_loss(out.last_hidden_state, *lm_head_->weight(), inputs.targets, loss_config, logit_options(),
@@ -157,6 +198,8 @@ void SequenceClassificationModule::prepare_whole(ModelInputs& inputs) const {
 }
 
 ModelOutput SequenceClassificationModule::forward(const ModelInputs& given) const {
+  require<NotSupportedError>(!given.past_key_values || !parallel(),
+                             "[", type_name(), "] a cache does not go with a classifier on a mesh.");
   const ModelInputs inputs = prepare_inputs_for_call(given);
   ModelOutput out = base_->forward(inputs);
   const at::Tensor& hidden = out.last_hidden_state;

@@ -32,6 +32,7 @@ ModelOutput run_decoder(const BaseModule& module, const ModelInputs& prepared, a
                         const Layers& layers, const Norm& norm, const std::vector<RopeTableSpec>& rope = {}) {
   const auto context = make_context(module, prepared, rope);
   StackOutput stack = run_layers({layers.begin(), layers.end()}, std::move(embeddings), context);
+  if (context->cache) context->cache->end();
   ModelOutput out;
   out.last_hidden_state = norm(stack.hidden);
   out.hidden_states = std::move(stack.hidden_states);

@@ -15,8 +15,6 @@
 
 namespace easydel {
 
-class CacheMetadata;  // with the caches
-
 // Letters: B batch, T tokens, S keys, D hidden, V vocabulary, E experts.
 struct ModelInputs {
   at::Tensor input_ids;       // [B, T]; this or inputs_embeds
@@ -32,6 +30,9 @@ struct ModelInputs {
   std::optional<bool> output_attentions = {};  // absent: as the config says
   std::optional<bool> output_hidden_states = {};
   std::optional<bool> output_router_logits = {};
+  // Logits of so many last tokens alone, or of the tokens with these indices [n] alone; absent: of all.
+  std::optional<int64_t> logits_to_keep = {};
+  at::Tensor logit_indices;
   std::optional<bool> output_logits = {};  // absent: only without labels, since a loss needs no whole logits
   std::optional<LossConfig> loss_config = {};
   std::optional<RandomKey> dropout_key = {};  // absent: nothing is dropped

@@ -29,8 +29,8 @@ Attention::Projected Attention::project(const at::Tensor& x_BTD) const {
   // -1 and not the config's counts: on a mesh a rank has its own heads only.
   const int64_t head = spec_.head_dim;
   if (!spec_.fused_qkv) {
-    return {(*q_)(x_BTD).unflatten(-1, {-1, head}), (*k_)(x_BTD).unflatten(-1, {-1, head}),
-            (*v_)(x_BTD).unflatten(-1, {-1, head})};
+    const std::vector<at::Tensor> all = Linear::together(x_BTD, {q_, k_, v_});
+    return {all[0].unflatten(-1, {-1, head}), all[1].unflatten(-1, {-1, head}), all[2].unflatten(-1, {-1, head})};
   }
   const at::Tensor qkv = (*qkv_)(x_BTD).unflatten(-1, {-1, head});
   const HeadPart part = head_part();
@@ -46,6 +46,11 @@ double Attention::own_flops_per_token(double keys) const {
   return 4.0 * static_cast<double>(spec_.num_heads * spec_.head_dim) * keys;
 }
 
+LayerKeys Attention::cached_keys() const {
+  const HeadPart part = head_part();
+  return {part.is_even() ? part.kv.size() : part.query.size(), spec_.head_dim, spec_.sliding_window};
+}
+
 HeadPart Attention::head_part() const {
   const HeadPart all{heads(), {0, spec_.num_heads}, {0, spec_.num_kv_heads}};
   if (!parallel()) return all;
@@ -59,7 +64,6 @@ Attention::Output Attention::operator()(const at::Tensor& x_whole, const Forward
   auto [q_BTNH, k_BTKH, v_BTKH] = project(x_BTD);
   if (spec_.rope)
     std::tie(q_BTNH, k_BTKH) = operations::apply_rotary(q_BTNH, k_BTKH, ctx.rope[*spec_.rope], spec_.rope_style);
-  if (ctx.cache) std::tie(k_BTKH, v_BTKH) = ctx.cache->update(spec_.layer_idx, k_BTKH, v_BTKH);
 
   operations::AttentionOptions options = ctx.attention;
   options.mask = ctx.windowed_mask(spec_.sliding_window);
@@ -71,7 +75,8 @@ Attention::Output Attention::operator()(const at::Tensor& x_whole, const Forward
     options.dropout_key = ctx.dropout_key->fold("attention").fold(static_cast<uint64_t>(spec_.layer_idx));
   }
   const operations::AttentionOutput attended =
-      parallel() ? parallel_attention(q_BTNH, k_BTKH, v_BTKH, options, {*parallel(), ctx.part, head_part()})
+      ctx.cache    ? cached_attention(*ctx.cache, spec_.layer_idx, q_BTNH, k_BTKH, v_BTKH, options, head_part())
+      : parallel() ? parallel_attention(q_BTNH, k_BTKH, v_BTKH, options, {*parallel(), ctx.part, head_part()})
                  : operations::attention(q_BTNH, k_BTKH, v_BTKH, options);
   return {(*out_)(attended.out.flatten(-2)), attended.weights};
 }

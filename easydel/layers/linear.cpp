@@ -1,7 +1,6 @@
 #include "easydel/layers/linear.h"
 
 #include "easydel/core/error.h"
-#include "easydel/operations/linear.h"
 #include "easydel/sharding/collectives.h"
 
 namespace easydel {
@@ -14,15 +13,30 @@ Linear::Linear(Dim in, Dim out, LinearOptions options)
   if (options_.bias) bias_ = add_parameter("bias", {bias_dim}, Initializer::zeros());
 }
 
+operations::LinearMap Linear::map() const {
+  return {weight_->value(), bias_ ? bias_->value() : at::Tensor(), options_.name,
+          {options_.transposed, weight_->sharding(), bias_ ? bias_->sharding() : nullptr}};
+}
+
 at::Tensor Linear::operator()(const at::Tensor& x) const {
-  const operations::LinearStorage storage{options_.transposed, weight_->sharding(),
-                                          bias_ ? bias_->sharding() : nullptr};
-  const at::Tensor bias = bias_ ? bias_->value() : at::Tensor();
+  const auto [weight, bias, name, storage] = map();
   const AxisNames& terms = split_over(in_axis_);
-  if (terms.empty()) return operations::linear(x, weight_->value(), bias, options_.name, storage);
-  const at::Tensor y =
-      collectives::sum(operations::linear(x, weight_->value(), {}, options_.name, storage), parallel()->group(terms));
+  if (terms.empty()) return operations::linear(x, weight, bias, name, storage);
+  const at::Tensor y = collectives::sum(operations::linear(x, weight, {}, name, storage), parallel()->group(terms));
   return bias_ ? y + collectives::gather_weight(bias, y.scalar_type(), bias_->sharding()) : y;
+}
+
+std::vector<at::Tensor> Linear::together(const at::Tensor& x, const std::vector<const Linear*>& maps) {
+  std::vector<operations::LinearMap> given;
+  std::vector<at::Tensor> results;
+  for (const Linear* linear : maps) {
+    if (!linear->split_over(linear->in_axis_).empty()) {
+      for (const Linear* each : maps) results.push_back((*each)(x));
+      return results;
+    }
+    given.push_back(linear->map());
+  }
+  return operations::linears(x, given);
 }
 
 void Linear::tie_weight(const std::shared_ptr<Parameter>& weight) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "easydel/layers/module.h"
+#include "easydel/operations/linear.h"
 
 namespace easydel {
 
@@ -20,6 +21,9 @@ class Linear : public Module {
   // features. Whoever calls several with the same x sums their gradients once, with collectives::enter.
   at::Tensor operator()(const at::Tensor& x) const;
 
+  // Several of the same x, which take less time together when x is the one new token of a sequence.
+  static std::vector<at::Tensor> together(const at::Tensor& x, const std::vector<const Linear*>& maps);
+
   const std::shared_ptr<Parameter>& weight() const { return weight_; }
   const std::shared_ptr<Parameter>& bias() const { return bias_; }  // null without one
   int64_t in_features() const { return in_; }
@@ -34,6 +38,8 @@ class Linear : public Module {
   std::string extra_repr() const override;
 
  private:
+  operations::LinearMap map() const;
+
   LinearOptions options_;
   int64_t in_, out_;
   LogicalAxis in_axis_;  // over its axes each rank has a term of the result

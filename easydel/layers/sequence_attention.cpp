@@ -20,17 +20,22 @@ Tensor match_heads(const Tensor& x_BSKH, const HeadPart& heads) {
   return x_BSKH.index_select(2, at::tensor(heads.kv_of_query(), at::kLong).to(x_BSKH.device()));
 }
 
+// What a mask says of this rank's heads.
+AttentionOptions own_heads(AttentionOptions options, const HeadPart& heads) {
+  const Tensor& mask = options.mask.explicit_mask;
+  if (!mask.defined() || mask.dim() != 4 || mask.size(1) == 1) return options;
+  options.mask.explicit_mask = mask.narrow(1, heads.query.begin, heads.query.size());
+  options.mask.memory = MaskInfo::make_memory();
+  return options;
+}
+
 AttentionOutput attend(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options,
                        const AttentionPlace& place, const HeadPart& heads, int64_t first_token) {
   if (q.size(2) == 0) {  // more ranks than heads; the sums keep the graph of this rank like that of the others
     return {at::zeros({q.size(0), q.size(1), 0, v.size(3)}, q.options()) + q.sum() + k.sum() + v.sum(),
             options.return_weights ? at::zeros({q.size(0), 0, q.size(1), k.size(1)}, q.options()) : Tensor()};
   }
-  const Tensor& mask = options.mask.explicit_mask;
-  if (mask.defined() && mask.dim() == 4 && mask.size(1) > 1) {
-    options.mask.explicit_mask = mask.narrow(1, heads.query.begin, heads.query.size());
-    options.mask.memory = MaskInfo::make_memory();
-  }
+  options = own_heads(std::move(options), heads);
   if (options.dropout_p > 0) {
     options.dropout_region =
         Region{{place.part.given_batch, heads.all.query, place.part.given_tokens, place.part.given_tokens},
@@ -103,6 +108,12 @@ struct HeadExchange {
 
 }  // namespace
 
+AttentionOutput cached_attention(Cache& cache, int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v,
+                                 const AttentionOptions& options, const HeadPart& heads) {
+  if (q.size(2) == 0) return {at::zeros({q.size(0), q.size(1), 0, v.size(3)}, q.options()), {}};
+  return cache.attend(layer, q, match_heads(k, heads), match_heads(v, heads), own_heads(options, heads));
+}
+
 AttentionOutput parallel_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                                    const AttentionPlace& place) {
   const Group& group = place.parallel.group(place.parallel.sequence());
@@ -111,11 +122,7 @@ AttentionOutput parallel_attention(const Tensor& q, const Tensor& k, const Tenso
                              "[attention] output_attentions does not go with a sequence that is split over \"",
                              group.name(), "\". Use a mesh without it.");
   if (options.mechanism == "ring") {
-    AttentionOptions ring = options;
-    if (const Tensor& mask = ring.mask.explicit_mask; mask.defined() && mask.dim() == 4 && mask.size(1) > 1) {
-      ring.mask.explicit_mask = mask.narrow(1, place.heads.query.begin, place.heads.query.size());
-      ring.mask.memory = MaskInfo::make_memory();
-    }
+    AttentionOptions ring = own_heads(options, place.heads);
     if (ring.dropout_p > 0) {
       ring.dropout_region =
           Region{{place.part.given_batch, place.heads.all.query, place.part.given_tokens, place.part.given_tokens},

@@ -19,4 +19,9 @@ operations::AttentionOutput parallel_attention(const at::Tensor& q_BTNH, const a
                                                const at::Tensor& v_BTKV, const operations::AttentionOptions& options,
                                                const AttentionPlace& place);
 
+// q, k and v of all new tokens and this rank's heads, with what the cache has of the tokens before.
+operations::AttentionOutput cached_attention(Cache& cache, int64_t layer, const at::Tensor& q_BTNH,
+                                             const at::Tensor& k_BTKH, const at::Tensor& v_BTKV,
+                                             const operations::AttentionOptions& options, const HeadPart& heads);
+
 }  // namespace easydel

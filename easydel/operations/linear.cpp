@@ -67,17 +67,73 @@ struct Linear : torch::autograd::Function<Linear> {
   }
 };
 
+void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  require<ShapeError>(x.dim() >= 1 && weight.dim() == 2 && x.size(-1) == weight.size(1),
+                      "[linear] x's last dimension must be the weight's second; got ", x.sizes(), " and ",
+                      weight.sizes(), ".");
+  require<ShapeError>(!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0)), "[linear] bias must be [",
+                      weight.size(0), "]; got ", bias.defined() ? bias.sizes() : at::IntArrayRef{}, ".");
+}
+
+// On the CPU a matrix times a few vectors takes as long as memory takes to give the matrix; torch's products take
+// longer. No gradient flows through this.
+constexpr int64_t kFewVectors = 4;
+
+bool is_few_vectors(const Tensor& x, const LinearMap& map) {
+  return kernels::applies(x) && x.dim() >= 1 && x.size(-1) > 0 && x.numel() <= kFewVectors * x.size(-1) &&
+         !map.storage.transposed && !map.storage.weight && !map.storage.bias &&
+         map.weight.scalar_type() == x.scalar_type() && map.weight.is_contiguous() &&
+         (!map.bias.defined() || map.bias.scalar_type() == x.scalar_type()) && !inside_checkpoint() &&
+         !(at::GradMode::is_enabled() &&
+           (x.requires_grad() || map.weight.requires_grad() || (map.bias.defined() && map.bias.requires_grad())));
+}
+
+std::vector<Tensor> multiply_few_vectors(const Tensor& x, const std::vector<LinearMap>& maps) {
+  const int64_t width = x.size(-1), vectors = x.numel() / width;
+  const Tensor wide = x.to(kernels::acc_type(x.scalar_type())).contiguous();
+  std::vector<Tensor> results;
+  std::vector<kernels::GemvArgs> args;
+  std::vector<int64_t> ends;
+  int64_t rows = 0;
+  for (const LinearMap& map : maps) {
+    std::vector<int64_t> shape = x.sizes().vec();
+    shape.back() = map.weight.size(0);
+    results.push_back(at::empty(shape, x.options()));
+    args.push_back({map.weight.const_data_ptr(), wide.const_data_ptr(),
+                    map.bias.defined() ? map.bias.const_data_ptr() : nullptr, results.back().mutable_data_ptr(), width,
+                    vectors, map.weight.size(0)});
+    ends.push_back(rows += map.weight.size(0));
+  }
+  const auto kernel = kernels::for_elements(x.scalar_type()).gemv;
+  kernels::for_rows(rows, width * vectors, [&](int64_t begin, int64_t end) {
+    int64_t first = 0;
+    for (std::size_t i = 0; i < maps.size(); first = ends[i], ++i) {
+      const int64_t from = std::max(begin, first), to = std::min(end, ends[i]);
+      if (from < to) kernel(args[i], from - first, to - first);
+    }
+  });
+  return results;
+}
+
 }  // namespace
+
+std::vector<Tensor> linears(const Tensor& x, const std::vector<LinearMap>& maps) {
+  if (std::all_of(maps.begin(), maps.end(), [&](const LinearMap& map) { return is_few_vectors(x, map); })) {
+    for (const LinearMap& map : maps) check_shapes(x, map.weight, map.bias);
+    return multiply_few_vectors(x, maps);
+  }
+  std::vector<Tensor> results;
+  for (const LinearMap& map : maps) results.push_back(linear(x, map.weight, map.bias, map.name, map.storage));
+  return results;
+}
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, std::string_view name,
               const LinearStorage& storage) {
   if (storage.weight || storage.bias) return Linear::apply(x, weight, kernels::as_optional(bias), name, storage);
   const Tensor used = storage.transposed ? weight.t() : weight;
-  require<ShapeError>(x.dim() >= 1 && weight.dim() == 2 && x.size(-1) == used.size(1),
-                      "[linear] x's last dimension must be the weight's second; got ", x.sizes(), " and ", used.sizes(),
-                      ".");
-  require<ShapeError>(!bias.defined() || (bias.dim() == 1 && bias.size(0) == used.size(0)), "[linear] bias must be [",
-                      used.size(0), "]; got ", bias.defined() ? bias.sizes() : at::IntArrayRef{}, ".");
+  check_shapes(x, used, bias);
+  if (const LinearMap map{weight, bias, name, storage}; is_few_vectors(x, map))
+    return multiply_few_vectors(x, {map})[0];
   const bool casts =
       weight.scalar_type() != x.scalar_type() || (bias.defined() && bias.scalar_type() != x.scalar_type());
   if (!casts && !inside_checkpoint()) return at::linear(x, used, bias);

@@ -3,7 +3,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <initializer_list>
 #include <string_view>
+#include <vector>
 
 #include "easydel/operations/weight_access.h"
 
@@ -19,5 +21,13 @@ struct LinearStorage {
 // name-based checkpoint policies know the result as: "attn_query", "mlp_gate", …
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {},
                   std::string_view name = {}, const LinearStorage& storage = {});
+
+// Several linear maps of one x, as one loop over all their rows where x is only a few vectors; else one by one.
+struct LinearMap {
+  at::Tensor weight, bias;
+  std::string_view name = {};
+  LinearStorage storage = {};
+};
+std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<LinearMap>& maps);
 
 }  // namespace easydel::operations

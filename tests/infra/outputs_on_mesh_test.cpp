@@ -263,22 +263,6 @@ TEST(OutputsOnMesh, OfComputeLossOfABatch) {
   });
 }
 
-struct NoCache : Cache {
-  std::pair<at::Tensor, at::Tensor> update(int64_t, const at::Tensor& k, const at::Tensor& v) override {
-    return {k, v};
-  }
-  int64_t length() const override { return 0; }
-};
-
-TEST(OutputsOnMesh, RefusesACache) {
-  on_mesh({1, 2, 1, 1, 1}, [](const Mesh& mesh, World&) {
-    const auto model = tiny_llama();
-    model->shard_model({}, mesh);
-    EXPECT_THAT([&] { (*model)({.input_ids = tiny_ids(), .past_key_values = std::make_shared<NoCache>()}); },
-                ThrowsMessage<NotSupportedError>("[forward] a cache does not go with a mesh of several devices yet."));
-  });
-}
-
 TEST(OutputsOnMesh, RefusesAttentionWeightsOfASplitSequence) {
   on_mesh({1, 1, 1, 1, 2}, [](const Mesh& mesh, World&) {
     const auto model = tiny_llama();

@@ -52,6 +52,25 @@ struct ScoreArgs {
   double softcap;
 };
 
+// y[v, row] = weight[row] . x[v] + bias[row], for rows of the weight.
+struct GemvArgs {
+  const void* weight;  // [rows, width]
+  const void* x;       // acc [vectors, width]
+  const void* bias;    // [rows] or null
+  void* y;             // [vectors, rows], y_row apart
+  int64_t width, vectors, y_row;
+};
+
+// Queries of one token that share a key/value head; the keys of a run lie k_stride apart.
+struct AttendArgs {
+  int64_t heads;  // at most kMostSharedHeads
+  int64_t k_size, v_size;
+  int64_t k_stride, v_stride;
+  double scale, softcap;
+};
+constexpr int64_t kMostSharedHeads = 32;
+constexpr int64_t kWidestHead = 1024;
+
 struct ElementKernels {
   void (*rms_norm_forward)(const RmsNormArgs&, void* y, void* rstd, int64_t begin, int64_t end);
   // d_factor (acc [width], may be null) is added to; d_x (may be null) is written.
@@ -64,6 +83,10 @@ struct ElementKernels {
   void (*gelu_tanh_gate_forward)(const GatedArgs&, void* y, int64_t begin, int64_t end);
   void (*gelu_tanh_gate_backward)(const GatedArgs&, const void* d_y, void* d_gate, void* d_up, int64_t d_row,
                                   int64_t begin, int64_t end);
+  void (*gemv)(const GemvArgs&, int64_t begin, int64_t end);
+  // Goes on with the online softmax over `count` more keys: maximum and sum [heads], out [heads, v_size], unnormalized.
+  void (*attend_run)(const AttendArgs&, const void* q, const void* k, const void* v, int64_t count, void* maximum,
+                     void* sum, void* out);
 };
 
 // Only for the types that are computed in.

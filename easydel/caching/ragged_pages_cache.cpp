@@ -1,0 +1,241 @@
+// Letters: T tokens of a call, K key/value heads, N query heads, H head size, S keys of a sequence.
+#include "easydel/caching/ragged_pages_cache.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "easydel/core/error.h"
+#include "easydel/core/memory.h"
+#include "easydel/operations/attention_blockwise.h"
+#include "easydel/operations/attention_cached.h"
+
+namespace easydel {
+
+using at::Tensor;
+using operations::AttentionOptions;
+using operations::AttentionOutput;
+
+int64_t RaggedPagesMetadata::page_bytes() const {
+  int64_t sum = 0;
+  for (const LayerKeys& layer : layers) sum += 2 * layer.kv_heads * page_size * layer.head_dim;
+  return sum * static_cast<int64_t>(c10::elementSize(dtype));
+}
+
+int64_t RaggedBatch::tokens() const {
+  int64_t sum = 0;
+  for (const Part& part : parts) sum += part.tokens;
+  return sum;
+}
+
+Tensor RaggedBatch::last_tokens() const {
+  std::vector<int64_t> last;
+  int64_t end = 0;
+  for (const Part& part : parts) last.push_back((end += part.tokens) - 1);
+  return at::tensor(last, at::kLong);
+}
+
+RaggedPagesCache::RaggedPagesCache(RaggedPagesMetadata metadata)
+    : metadata_(std::move(metadata)), part_(metadata_.parallel) {
+  require<ConfigError>(metadata_.page_size > 0 && metadata_.num_pages > 0 && metadata_.max_model_length > 0,
+                       "[init_ragged_pages] page_size, the number of pages and max_model_length must be positive; got ",
+                       metadata_.page_size, ", ", metadata_.num_pages, " and ", metadata_.max_model_length, ".");
+  const auto options = at::TensorOptions(metadata_.dtype).device(metadata_.device);
+  for (const LayerKeys& layer : metadata_.layers) {
+    const std::vector<int64_t> shape = {metadata_.num_pages, layer.kv_heads, metadata_.page_size, layer.head_dim};
+    layers_.push_back({zeros_on_demand(shape, options), zeros_on_demand(shape, options)});
+  }
+  for (int64_t page = metadata_.num_pages; page-- > 0;) free_.push_back(static_cast<int32_t>(page));
+}
+
+int64_t RaggedPagesCache::add_sequence() {
+  sequences_[next_sequence_] = {};
+  return next_sequence_++;
+}
+
+void RaggedPagesCache::free_sequence(int64_t sequence) {
+  const std::vector<int32_t>& pages = find(sequence).pages;
+  free_.insert(free_.end(), pages.rbegin(), pages.rend());
+  sequences_.erase(sequence);
+}
+
+RaggedPagesCache::Sequence& RaggedPagesCache::find(int64_t sequence) {
+  return const_cast<Sequence&>(std::as_const(*this).find(sequence));
+}
+const RaggedPagesCache::Sequence& RaggedPagesCache::find(int64_t sequence) const {
+  const auto found = sequences_.find(sequence);
+  require<ConfigError>(found != sequences_.end(), "[pages] there is no sequence ", sequence,
+                       ": it was never added, or is freed already.");
+  return found->second;
+}
+
+int64_t RaggedPagesCache::sequence_length(int64_t sequence) const { return find(sequence).length; }
+
+int64_t RaggedPagesCache::pages_needed(int64_t sequence, int64_t tokens) const {
+  const Sequence& found = find(sequence);
+  const int64_t kept = part_.local(found.length + tokens);
+  return std::max<int64_t>(0, (kept + metadata_.page_size - 1) / metadata_.page_size -
+                                  static_cast<int64_t>(found.pages.size()));
+}
+
+const RaggedBatch& RaggedPagesCache::batch_of(const CacheMetadata* step, int64_t tokens) const {
+  const auto* batch = dynamic_cast<const RaggedBatch*>(step);
+  require<ConfigError>(batch != nullptr,
+                       "[pages] a forward over pages needs cache_metadata: a RaggedBatch that says whose tokens these are.");
+  require<ShapeError>(batch->tokens() == tokens, "[pages] the parts of the RaggedBatch have ", batch->tokens(),
+                      " tokens; input_ids has ", tokens, ".");
+  return *batch;
+}
+
+Tensor RaggedPagesCache::positions(int64_t, int64_t tokens, const CacheMetadata* step, at::Device device) const {
+  std::vector<int64_t> positions;
+  for (const RaggedBatch::Part& part : batch_of(step, tokens).parts) {
+    for (int64_t t = 0; t < part.tokens; ++t) positions.push_back(find(part.sequence).length + t);
+  }
+  return at::tensor(positions, at::kLong).to(device).unsqueeze(0);
+}
+
+void RaggedPagesCache::begin(int64_t rows, int64_t tokens, const CacheMetadata* given) {
+  require<ShapeError>(rows == 1, "[pages] the tokens of all sequences are one row, [1, tokens]; got ", rows, " rows.");
+  const RaggedBatch& batch = batch_of(given, tokens);
+  std::vector<StepPart> step;
+  int64_t row = 0, needed = 0;
+  for (const RaggedBatch::Part& part : batch.parts) {
+    const int64_t before = find(part.sequence).length;
+    require<ShapeError>(part.tokens > 0, "[pages] every part brings tokens; sequence ", part.sequence, " has ",
+                        part.tokens, ".");
+    require<ShapeError>(before + part.tokens <= metadata_.max_model_length, "[pages] sequence ", part.sequence,
+                        " would have ", before + part.tokens, " tokens; max_model_length is ",
+                        metadata_.max_model_length, ".");
+    for (const StepPart& other : step)
+      require<ConfigError>(other.sequence != part.sequence, "[pages] sequence ", part.sequence, " comes twice in one call.");
+    needed += pages_needed(part.sequence, part.tokens);
+    step.push_back({part.sequence, row, part.tokens, before});
+    row += part.tokens;
+  }
+  require<Error>(needed <= free_pages(), "[pages] this call needs ", needed, " more pages of ", metadata_.page_size,
+                 " tokens; ", free_pages(), " of ", metadata_.num_pages, " are free. Free a sequence first.");
+  std::vector<int64_t> kept, places;
+  for (const StepPart& part : step) {
+    Sequence& sequence = find(part.sequence);
+    for (int64_t pages = pages_needed(part.sequence, part.tokens); pages > 0; --pages) {
+      sequence.pages.push_back(free_.back());
+      free_.pop_back();
+    }
+    for (int64_t local = part_.local(part.before); local < part_.local(part.before + part.tokens); ++local) {
+      kept.push_back(part.row + part_.slot(local) - part.before);
+      places.push_back(sequence.pages[static_cast<std::size_t>(local / metadata_.page_size)] * metadata_.page_size +
+                       local % metadata_.page_size);
+    }
+  }
+  step_ = std::move(step);
+  step_tokens_ = at::tensor(kept, at::kLong).to(metadata_.device);
+  step_places_ = at::tensor(places, at::kLong).to(metadata_.device);
+}
+
+void RaggedPagesCache::end() {
+  for (const StepPart& part : step_) find(part.sequence).length += part.tokens;
+  step_.clear();
+}
+
+void RaggedPagesCache::store(Layer& layer, const Tensor& k, const Tensor& v) const {
+  if (step_places_.numel() == 0) return;
+  const Tensor page = at::floor_divide(step_places_, metadata_.page_size);
+  const Tensor offset = step_places_.remainder(metadata_.page_size);
+  const auto put = [&](const Tensor& to, const Tensor& from) {
+    to.transpose(1, 2).index_put_({page, offset}, from.index_select(0, step_tokens_).to(to.scalar_type()));
+  };
+  put(layer.k, k);
+  put(layer.v, v);
+}
+
+// The keys of one sequence, copied together from its pages.
+Tensor RaggedPagesCache::attend_to_sequence(const Layer& layer, const StepPart& part, const Tensor& q_TNH,
+                                            const AttentionOptions& given) const {
+  const int64_t total = part.before + part.tokens, size = metadata_.page_size, window = given.mask.sliding_window;
+  const int64_t first_slot = window > 0 ? std::max<int64_t>(0, part.before + 1 - window) : 0;
+  const int64_t begin = part_.local(first_slot), end = part_.local(total);
+  const auto wide = q_TNH.options().dtype(q_TNH.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  AttentionOptions options = given;
+  options.sinks.reset();
+  options.mask.memory = MaskInfo::make_memory();
+  operations::blockwise::Forward result;
+  if (begin == end) {
+    result = {at::zeros({1, part.tokens, q_TNH.size(1), layer.v.size(3)}, wide),
+              at::full({1, q_TNH.size(1), part.tokens}, -std::numeric_limits<double>::infinity(), wide)};
+  } else {
+    const std::vector<int32_t>& pages = find(part.sequence).pages;
+    const int64_t first_page = begin / size, last_page = (end + size - 1) / size;
+    const Tensor table = at::tensor(std::vector<int64_t>(pages.begin() + first_page, pages.begin() + last_page), at::kLong)
+                             .to(metadata_.device);
+    const auto keys = [&](const Tensor& x) {
+      return x.index_select(0, table).transpose(1, 2).flatten(0, 1).narrow(0, begin - first_page * size, end - begin)
+          .unsqueeze(0).to(q_TNH.scalar_type());
+    };
+    if (part_.parts() == 1) {
+      options.mask.q_offset = part.before - begin;
+    } else {
+      const auto longs = at::TensorOptions(at::kLong).device(metadata_.device);
+      const Tensor slots = at::arange(part_.slot(begin), part_.slot(end), part_.parts(), longs).unsqueeze(0);
+      const Tensor queries = at::arange(part.before, total, longs).unsqueeze(1);
+      Tensor visible = slots.le(queries);
+      if (window > 0) visible = visible.logical_and(slots.gt(queries - window));
+      options.mask = MaskInfo{.causal = false};
+      options.mask.explicit_mask = visible.view({1, 1, part.tokens, end - begin});
+    }
+    const Tensor q = q_TNH.unsqueeze(0), k = keys(layer.k), v = keys(layer.v);
+    if (part_.parts() == 1 && q.is_cuda()) {
+      options.sinks = given.sinks;
+      return operations::attention(q, k, v, options).out.squeeze(0);
+    }
+    result = operations::blockwise::forward(q, k, v, options, operations::blockwise::OutType::Wide);
+  }
+  return part_.merge(result.out, result.lse, given.sinks).to(q_TNH.scalar_type()).squeeze(0);
+}
+
+AttentionOutput RaggedPagesCache::attend(int64_t index, const Tensor& q_BTNH, const Tensor& k_BTKH,
+                                         const Tensor& v_BTKH, const AttentionOptions& given) {
+  const MaskInfo& mask = given.mask;
+  require<NotSupportedError>(mask.causal && !mask.padding_mask.defined() && !mask.explicit_mask.defined() &&
+                                 !mask.q_segment_ids.defined() && !given.return_weights && !given.bias.defined(),
+                             "[pages] a forward over pages takes no masks and gives no attention weights.");
+  const at::NoGradGuard no_grad;
+  Layer& layer = layers_.at(static_cast<std::size_t>(index));
+  store(layer, k_BTKH.squeeze(0), v_BTKH.squeeze(0));
+  const Tensor q = q_BTNH.squeeze(0);
+  Tensor out = at::empty({q.size(0), q.size(1), v_BTKH.size(3)}, q.options());
+  AttentionOptions options = given;
+  options.scale = given.scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(-1))));
+
+  // Next tokens are looked up where they lie, all at once; longer parts one by one.
+  const bool in_place = operations::can_attend_to_blocks(q, {layer.k, layer.v});
+  std::vector<int64_t> rows;
+  std::vector<operations::KeySpan> spans;
+  for (const StepPart& part : step_) {
+    if (!in_place || part.tokens > 1) {
+      out.narrow(0, part.row, part.tokens)
+          .copy_(attend_to_sequence(layer, part, q.narrow(0, part.row, part.tokens), options));
+      continue;
+    }
+    const int64_t window = mask.sliding_window, first = window > 0 ? std::max<int64_t>(0, part.before + 1 - window) : 0;
+    rows.push_back(part.row);
+    spans.push_back({.begin = part_.local(first),
+                     .end = part_.local(part.before + 1),
+                     .blocks = find(part.sequence).pages.data()});
+  }
+  if (!rows.empty()) {
+    const Tensor places = at::tensor(rows, at::kLong);
+    const operations::CachedAttention attended = operations::attend_to_blocks(
+        q.index_select(0, places), {layer.k, layer.v}, spans, *options.scale, options.softcap, true);
+    const Tensor merged =
+        part_.merge(attended.out.unsqueeze(0), attended.lse.t().unsqueeze(0).contiguous(), given.sinks).squeeze(0);
+    out.index_copy_(0, places, merged.to(q.scalar_type()));
+  }
+  return {out.unsqueeze(0), {}};
+}
+
+void RaggedPagesCache::reorder(const Tensor&) {
+  fail<NotSupportedError>("[pages] beams need a dense cache: make it with init_cache.");
+}
+
+}  // namespace easydel

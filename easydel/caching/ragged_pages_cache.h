@@ -1,0 +1,86 @@
+// Keys and values in pages that sequences take as they grow and give back when they end.
+#pragma once
+
+#include <map>
+
+#include "easydel/caching/cache.h"
+
+namespace easydel {
+
+struct RaggedPagesMetadata : CacheMetadata {
+  int64_t page_size = 0;  // tokens
+  int64_t num_pages = 0;
+  int64_t max_model_length = 0;  // of one sequence
+  std::vector<LayerKeys> layers;
+  DType dtype = float32;
+  at::Device device = at::kCPU;
+  std::shared_ptr<const Parallel> parallel = {};  // over its sequence axes ranks share the slots
+
+  int64_t page_bytes() const;  // of one page in all layers
+};
+
+// Which tokens of a call belong to which sequence, one after the other in one row [1, T]: some sequences bring their
+// prompt or a piece of it, others their next token.
+struct RaggedBatch : CacheMetadata {
+  struct Part {
+    int64_t sequence = 0;
+    int64_t tokens = 0;
+  };
+  std::vector<Part> parts;
+
+  int64_t tokens() const;
+  at::Tensor last_tokens() const;  // [parts] where each part ends in the row, for logits
+};
+
+class RaggedPagesCache : public Cache {
+ public:
+  explicit RaggedPagesCache(RaggedPagesMetadata metadata);
+
+  int64_t add_sequence();                       // its number; it has no tokens yet
+  void free_sequence(int64_t sequence);         // its pages are there for others
+  int64_t sequence_length(int64_t sequence) const;
+  int64_t num_sequences() const { return static_cast<int64_t>(sequences_.size()); }
+  int64_t free_pages() const { return static_cast<int64_t>(free_.size()); }
+  int64_t pages_needed(int64_t sequence, int64_t tokens) const;  // that it would take for so many more
+  const RaggedPagesMetadata& metadata() const { return metadata_; }
+
+  int64_t length() const override { return 0; }
+  int64_t max_length() const override { return metadata_.max_model_length; }
+  bool is_ragged() const override { return true; }
+  at::Tensor positions(int64_t batch, int64_t tokens, const CacheMetadata* step, at::Device device) const override;
+  void begin(int64_t batch, int64_t tokens, const CacheMetadata* step) override;
+  bool take_padding(const at::Tensor&) override { return false; }
+  operations::AttentionOutput attend(int64_t layer, const at::Tensor& q_BTNH, const at::Tensor& k_BTKH,
+                                     const at::Tensor& v_BTKH, const operations::AttentionOptions& options) override;
+  void end() override;
+  void reorder(const at::Tensor& rows) override;  // NotSupportedError: beams use a dense cache
+
+ private:
+  struct Sequence {
+    int64_t length = 0;
+    std::vector<int32_t> pages;
+  };
+  struct Layer {
+    at::Tensor k, v;  // [pages, K, page_size, H]
+  };
+  struct StepPart {  // of the step: where its tokens lie in the row, and what its sequence had before
+    int64_t sequence, row, tokens, before;
+  };
+  const RaggedBatch& batch_of(const CacheMetadata* step, int64_t tokens) const;
+  Sequence& find(int64_t sequence);
+  const Sequence& find(int64_t sequence) const;
+  void store(Layer& layer, const at::Tensor& k_TKH, const at::Tensor& v_TKH) const;
+  at::Tensor attend_to_sequence(const Layer& layer, const StepPart& part, const at::Tensor& q_TNH,
+                                const operations::AttentionOptions& options) const;
+
+  RaggedPagesMetadata metadata_;
+  SlotPart part_;
+  std::vector<Layer> layers_;
+  std::vector<int32_t> free_;
+  std::map<int64_t, Sequence> sequences_;
+  int64_t next_sequence_ = 0;
+  std::vector<StepPart> step_;
+  at::Tensor step_tokens_, step_places_;  // which tokens are kept on this rank, and where: page * page_size + offset
+};
+
+}  // namespace easydel

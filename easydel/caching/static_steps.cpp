@@ -1,0 +1,67 @@
+// Steps of a dense cache that read their slot from the device.
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "easydel/caching/transformer_cache.h"
+#include "easydel/core/error.h"
+
+namespace easydel {
+
+using at::Tensor;
+
+void TransformerCache::begin_static(int64_t keys) {
+  require<NotSupportedError>(part_.parts() == 1, "[cache] static steps do not go with a cache that is split over ranks.");
+  require<ConfigError>(keys > length_ && keys <= metadata_.max_length, "[cache] static steps look at more than the ",
+                       length_, " tokens it has and at most the ", metadata_.max_length, " it has room for; got ", keys,
+                       ".");
+  if (!slot_.defined()) slot_ = at::full({1}, length_, at::TensorOptions(at::kLong).device(metadata_.device));
+  slot_.fill_(length_);
+  static_keys_ = keys;
+}
+
+void TransformerCache::end_static() { static_keys_ = 0; }
+
+// [B or 1, 1, 1, keys] of the ring of `capacity`: place i holds the last slot up to this one that is i modulo capacity.
+Tensor TransformerCache::visible_static(int64_t capacity, int64_t keys, int64_t window) {
+  for (const StaticMask& known : static_masks_) {
+    if (known.capacity == capacity && known.keys == keys && known.window == window) return known.visible;
+  }
+  const Tensor place = at::arange(keys, slot_.options());
+  Tensor visible;
+  if (keys == capacity && capacity < metadata_.max_length) {
+    const Tensor slots = slot_ - (slot_ - place).remainder(capacity);
+    visible = slots.ge(0).logical_and_(slots.gt(slot_ - window));
+    visible = starts_.defined() ? visible.unsqueeze(0).logical_and(slots.unsqueeze(0).ge(starts_.unsqueeze(1)))
+                                : visible.unsqueeze(0);
+  } else {
+    visible = place.le(slot_);
+    if (window > 0) visible = visible.logical_and_(place.gt(slot_ - window));
+    visible = starts_.defined() ? visible.unsqueeze(0).logical_and(place.unsqueeze(0).ge(starts_.unsqueeze(1)))
+                                : visible.unsqueeze(0);
+  }
+  visible = visible.unsqueeze(1).unsqueeze(1);
+  static_masks_.push_back({capacity, keys, window, visible});
+  return visible;
+}
+
+Tensor TransformerCache::attend_static(Layer& layer, const Tensor& q, const Tensor& k, const Tensor& v,
+                                       const operations::AttentionOptions& options) {
+  require<NotSupportedError>(is_plain(options) && options.softcap == 0.0 && !options.sinks.defined(),
+                             "[cache] static steps do not take masks, soft caps, sinks or weights.");
+  const int64_t capacity = layer.capacity(), keys = std::min(static_keys_, capacity);
+  const Tensor place = capacity < metadata_.max_length ? slot_.remainder(capacity) : slot_;
+  layer.k.index_copy_(2, place, k.transpose(1, 2));
+  layer.v.index_copy_(2, place, v.transpose(1, 2));
+  // The queries that share a key/value head are rows of one product.
+  const int64_t batch = q.size(0), kv_heads = layer.k.size(1), shared = q.size(2) / kv_heads;
+  const Tensor rows = q.reshape({batch, kv_heads, shared, q.size(3)});
+  const Tensor visible = visible_static(capacity, keys, options.mask.sliding_window);
+  const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(3))));
+  const Tensor out = at::scaled_dot_product_attention(rows, layer.k.narrow(2, 0, keys).to(q.scalar_type()),
+                                                      layer.v.narrow(2, 0, keys).to(q.scalar_type()),
+                                                      visible.expand({batch, kv_heads, shared, keys}), 0.0, false, scale);
+  return out.reshape({batch, 1, q.size(2), v.size(3)});
+}
+
+}  // namespace easydel

@@ -1,0 +1,268 @@
+// Letters: B batch, T new tokens, S keys, N query heads, K key/value heads, H head size, C capacity.
+#include "easydel/caching/transformer_cache.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "easydel/core/error.h"
+#include "easydel/core/memory.h"
+#include "easydel/operations/attention_blockwise.h"
+#include "easydel/operations/attention_cached.h"
+
+namespace easydel {
+namespace {
+
+using at::Tensor;
+using operations::AttentionOptions;
+using operations::AttentionOutput;
+
+double scale_of(const AttentionOptions& options, const Tensor& q) {
+  return options.scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(-1))));
+}
+
+int64_t capacity_of(const LayerKeys& layer, const TransformerMetadata& metadata, const SlotPart& part) {
+  const int64_t all = (metadata.max_length + part.parts() - 1) / part.parts();
+  return layer.window > 0 ? std::min(all, (layer.window + part.parts() - 1) / part.parts()) : all;
+}
+
+}  // namespace
+
+int64_t TransformerMetadata::bytes() const {
+  int64_t sum = 0;
+  for (const LayerKeys& layer : layers)
+    sum += 2 * batch_size * capacity_of(layer, *this, SlotPart(parallel)) * layer.kv_heads * layer.head_dim;
+  return sum * static_cast<int64_t>(c10::elementSize(dtype));
+}
+
+TransformerCache::TransformerCache(TransformerMetadata metadata, const Tensor& starts)
+    : metadata_(std::move(metadata)), part_(metadata_.parallel) {
+  require<ConfigError>(metadata_.batch_size > 0 && metadata_.max_length > 0,
+                       "[init_cache] batch_size and max_length must be positive; got ", metadata_.batch_size, " and ",
+                       metadata_.max_length, ".");
+  const auto options = at::TensorOptions(metadata_.dtype).device(metadata_.device);
+  for (const LayerKeys& layer : metadata_.layers) {
+    const int64_t capacity = capacity_of(layer, metadata_, part_);
+    const std::vector<int64_t> shape = {metadata_.batch_size, layer.kv_heads, capacity, layer.head_dim};
+    // Zeros: what a mask hides is multiplied by zero, and memory as it comes may hold NaN.
+    layers_.push_back({zeros_on_demand(shape, options), zeros_on_demand(shape, options), layer.window});
+  }
+  if (!starts.defined()) return;
+  require<ShapeError>(starts.dim() == 1 && starts.size(0) == metadata_.batch_size, "[init_cache] starts must be [",
+                      metadata_.batch_size, "]; got ", starts.sizes(), ".");
+  starts_ = starts.to(at::TensorOptions(at::kLong).device(metadata_.device));
+  const Tensor host = starts.to(at::kLong).cpu().contiguous();
+  host_starts_.assign(host.const_data_ptr<int64_t>(), host.const_data_ptr<int64_t>() + host.numel());
+}
+
+Tensor TransformerCache::positions(int64_t batch, int64_t tokens, const CacheMetadata*, at::Device device) const {
+  return at::arange(length_, length_ + tokens, at::TensorOptions(at::kLong).device(device))
+      .unsqueeze(0)
+      .expand({batch, tokens});
+}
+
+void TransformerCache::begin(int64_t batch, int64_t tokens, const CacheMetadata*) {
+  require<ShapeError>(batch == metadata_.batch_size, "[cache] it was made for ", metadata_.batch_size, " rows; got ",
+                      batch, ".");
+  require<ShapeError>(length_ + tokens <= metadata_.max_length, "[cache] it holds ", metadata_.max_length,
+                      " tokens and has ", length_, "; got ", tokens, " more. Make it with a larger max_length.");
+  require<ShapeError>(!is_static() || tokens == 1, "[cache] a static step is one token; got ", tokens, ".");
+  tokens_ = tokens;
+  static_masks_.clear();
+}
+
+void TransformerCache::end() {
+  length_ += std::exchange(tokens_, 0);
+  if (is_static()) slot_.add_(1);
+}
+
+bool TransformerCache::take_padding(const Tensor& mask) {
+  if (mask.dim() != 2 || mask.size(0) != metadata_.batch_size) return false;
+  const Tensor seen = mask.ne(0);
+  const Tensor starts = seen.size(1) - seen.sum(1);
+  if (!at::equal(seen, at::arange(seen.size(1), starts.options()).unsqueeze(0).ge(starts.unsqueeze(1)))) return false;
+  const Tensor host = starts.cpu().contiguous();
+  const std::vector<int64_t> values(host.const_data_ptr<int64_t>(), host.const_data_ptr<int64_t>() + host.numel());
+  if (length_ > 0 && values != (host_starts_.empty() ? std::vector<int64_t>(values.size(), 0) : host_starts_))
+    return false;
+  if (std::all_of(values.begin(), values.end(), [](int64_t start) { return start == 0; })) return true;
+  host_starts_ = values;
+  starts_ = starts.to(metadata_.device);
+  return true;
+}
+
+void TransformerCache::store(Layer& layer, const Tensor& k, const Tensor& v) const {
+  const int64_t first = part_.local(length_), end = part_.local(length_ + k.size(1)), parts = part_.parts();
+  const int64_t capacity = layer.capacity();
+  for (int64_t at = std::max(first, end - capacity); at < end;) {
+    const int64_t place = at % capacity, run = std::min(end - at, capacity - place);
+    const auto put = [&](const Tensor& to, const Tensor& from) {
+      const int64_t token = part_.slot(at) - length_;
+      to.narrow(2, place, run).copy_(from.slice(1, token, token + (run - 1) * parts + 1, parts).transpose(1, 2));
+    };
+    put(layer.k, k);
+    put(layer.v, v);
+    at += run;
+  }
+}
+
+TransformerCache::Seen TransformerCache::see(Layer& layer, const Tensor& k, const Tensor& v) const {
+  const int64_t tokens = k.size(1), capacity = layer.capacity();
+  const int64_t before = part_.local(length_), after = part_.local(length_ + tokens);
+  Seen seen;
+  const auto view = [](const Tensor& x, int64_t begin, int64_t count) { return x.narrow(2, begin, count).transpose(1, 2); };
+  if (after <= capacity || tokens == 1) {  // nothing that is still needed is overwritten
+    store(layer, k, v);
+    const int64_t count = std::min(after, capacity);
+    seen.k = view(layer.k, 0, count);
+    seen.v = view(layer.v, 0, count);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t rounds = after > capacity ? (after - 1 - i) / capacity : 0;
+      seen.slots.push_back(part_.slot(i + rounds * capacity));
+    }
+    seen.in_order = after <= capacity;
+    return seen;
+  }
+  // The end of the ring, its begin, and the new ones.
+  const int64_t kept = std::min(before, capacity), split = before > capacity ? before % capacity : 0;
+  const int64_t own = part_.local(length_ + tokens) - before, first = part_.slot(before) - length_;
+  const auto all = [&](const Tensor& ring, const Tensor& fresh) {
+    std::vector<Tensor> pieces{view(ring, split, kept - split), view(ring, 0, split)};
+    if (own > 0) pieces.push_back(fresh.slice(1, first, tokens, part_.parts()));
+    return at::cat(pieces, 1);
+  };
+  seen.k = all(layer.k, k);
+  seen.v = all(layer.v, v);
+  for (int64_t i = before - kept; i < after; ++i) seen.slots.push_back(part_.slot(i));
+  store(layer, k, v);
+  return seen;
+}
+
+// The rules between this step's queries and the keys that are seen. Its tensors speak of all slots up to the last token.
+MaskInfo TransformerCache::mask_of(const Seen& seen, const MaskInfo& given, int64_t tokens) const {
+  const auto options = at::TensorOptions(at::kLong).device(metadata_.device);
+  const auto keys = static_cast<int64_t>(seen.slots.size());
+  MaskInfo mask = given;
+  mask.memory = MaskInfo::make_memory();
+  const bool by_rule = part_.parts() == 1 && seen.in_order;
+  mask.q_offset = length_ - (keys > 0 ? seen.slots[0] : 0);
+  if (by_rule && !starts_.defined() && !given.padding_mask.defined() && !given.explicit_mask.defined()) return mask;
+  if (!by_rule && tokens == 1 && part_.parts() == 1 && !starts_.defined() && !given.padding_mask.defined() &&
+      !given.explicit_mask.defined() && (given.sliding_window == 0 || keys <= given.sliding_window)) {
+    mask.causal = false;  // a whole window, in another order
+    mask.sliding_window = 0;
+    return mask;
+  }
+  const Tensor slots = at::tensor(seen.slots, at::kLong).to(metadata_.device);
+  if (given.padding_mask.defined()) mask.padding_mask = given.padding_mask.index_select(1, slots);
+  if (starts_.defined()) {
+    const Tensor started = slots.unsqueeze(0).ge(starts_.unsqueeze(1));
+    mask.padding_mask = mask.padding_mask.defined() ? mask.padding_mask.ne(0).logical_and(started) : started;
+  }
+  if (given.explicit_mask.defined() && given.explicit_mask.size(-1) > 1)
+    mask.explicit_mask = given.explicit_mask.index_select(-1, slots);
+  if (by_rule) return mask;
+  const Tensor queries = at::arange(length_, length_ + tokens, options).unsqueeze(1);
+  Tensor visible = at::ones({tokens, keys}, options.dtype(at::kBool));
+  if (given.causal) visible = visible.logical_and(slots.unsqueeze(0).le(queries));
+  if (given.sliding_window > 0) visible = visible.logical_and(slots.unsqueeze(0).gt(queries - given.sliding_window));
+  visible = visible.view({1, 1, tokens, keys});
+  mask.explicit_mask = mask.explicit_mask.defined() ? mask.explicit_mask.logical_and(visible) : visible;
+  mask.causal = false;
+  mask.sliding_window = 0;
+  return mask;
+}
+
+bool TransformerCache::is_plain(const AttentionOptions& options) const {
+  const MaskInfo& mask = options.mask;
+  return !options.return_weights && !options.bias.defined() && options.dropout_p == 0.0 && !options.dtype &&
+         mask.causal && !mask.padding_mask.defined() && !mask.explicit_mask.defined() && !mask.q_positions.defined();
+}
+
+Tensor TransformerCache::attend_one(Layer& layer, const Tensor& q, const AttentionOptions& options) const {
+  std::vector<operations::KeySpan> spans;
+  for (int64_t row = 0; row < q.size(0); ++row) {
+    int64_t first = host_starts_.empty() ? 0 : host_starts_[static_cast<std::size_t>(row)];
+    if (options.mask.sliding_window > 0) first = std::max(first, length_ + 1 - options.mask.sliding_window);
+    const int64_t end = part_.local(length_ + 1);
+    spans.push_back({.begin = std::min(part_.local(first), end), .end = end, .ring = row});
+  }
+  const bool wide = part_.parts() > 1 || options.sinks.defined();
+  const operations::CachedAttention attended = operations::attend_to_blocks(
+      q.select(1, 0), {layer.k, layer.v}, spans, scale_of(options, q), options.softcap, wide);
+  const Tensor out = attended.out.unsqueeze(1);
+  return wide ? part_.merge(out, attended.lse.unsqueeze(-1), options.sinks).to(q.scalar_type()) : out;
+}
+
+AttentionOutput TransformerCache::attend(int64_t index, const Tensor& q, const Tensor& k, const Tensor& v,
+                                         const AttentionOptions& given) {
+  Layer& layer = layers_.at(static_cast<std::size_t>(index));
+  require<NotSupportedError>(!given.mask.q_segment_ids.defined(),
+                             "[cache] packed segments do not go with a cache. Give each sequence a row of its own.");
+  require<ShapeError>(k.size(2) == layer.k.size(1) && k.size(3) == layer.k.size(3), "[cache] layer ", index, " keeps ",
+                      layer.k.size(1), " heads of ", layer.k.size(3), "; got ", k.sizes(), ".");
+  const at::NoGradGuard no_grad;
+  const Tensor k_new = k.to(layer.k.scalar_type()), v_new = v.to(layer.v.scalar_type());
+  if (is_static()) return {attend_static(layer, q, k_new, v_new, given), {}};
+  const operations::KeyBlocks blocks{layer.k, layer.v};
+  if (q.size(1) == 1 && is_plain(given) && operations::can_attend_to_blocks(q, blocks)) {
+    store(layer, k_new, v_new);
+    return {attend_one(layer, q, given), {}};
+  }
+  const Seen seen = see(layer, k_new, v_new);
+  AttentionOptions options = given;
+  options.mask = mask_of(seen, given.mask, q.size(1));
+  if (part_.parts() == 1) return operations::attention(q, seen.k.to(q.scalar_type()), seen.v.to(q.scalar_type()), options);
+  require<NotSupportedError>(!options.return_weights,
+                             "[attention] output_attentions does not go with a cache that is split over ranks.");
+  options.scale = scale_of(given, q);
+  options.sinks.reset();
+  operations::blockwise::Forward part;
+  if (seen.slots.empty()) {
+    const auto wide = q.options().dtype(q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+    part = {at::zeros({q.size(0), q.size(1), q.size(2), v.size(3)}, wide),
+            at::full({q.size(0), q.size(2), q.size(1)}, -std::numeric_limits<double>::infinity(), wide)};
+  } else {
+    part = operations::blockwise::forward(q, seen.k.to(q.scalar_type()), seen.v.to(q.scalar_type()), options,
+                                          operations::blockwise::OutType::Wide);
+  }
+  return {part_.merge(part.out, part.lse, given.sinks).to(q.scalar_type()), {}};
+}
+
+void TransformerCache::reorder(const Tensor& rows) {
+  const Tensor index = rows.to(at::TensorOptions(at::kLong).device(metadata_.device));
+  for (Layer& layer : layers_) {
+    // In place: a captured graph goes on to use this memory.
+    const int64_t used = std::min(part_.local(length_), layer.capacity());
+    for (const Tensor& x : {layer.k, layer.v})
+      x.narrow(2, 0, used).copy_(x.narrow(2, 0, used).index_select(0, index));
+  }
+  if (!starts_.defined()) return;
+  starts_.copy_(starts_.index_select(0, index));
+  const Tensor host = starts_.cpu();
+  host_starts_.assign(host.const_data_ptr<int64_t>(), host.const_data_ptr<int64_t>() + host.numel());
+}
+
+void TransformerCache::reset() {
+  set_length(0);
+  starts_.reset();
+  host_starts_.clear();
+}
+
+void TransformerCache::crop(int64_t length) {
+  require<ConfigError>(length >= 0 && length <= length_, "[cache] crop takes a length from 0 to ", length_, "; got ",
+                       length, ".");
+  for (const Layer& layer : layers_) {
+    require<ConfigError>(layer.window == 0 || length == 0 || part_.local(length_) <= layer.capacity(),
+                         "[cache] a layer with a window of ", layer.window,
+                         " has forgotten what it would have to look back at. Start again with reset().");
+  }
+  set_length(length);
+}
+
+void TransformerCache::set_length(int64_t length) {
+  length_ = length;
+  if (slot_.defined()) slot_.fill_(length);
+}
+
+}  // namespace easydel

@@ -1,0 +1,86 @@
+// A dense cache: a block of memory for each row, made once and written in place.
+#pragma once
+
+#include <optional>
+
+#include "easydel/caching/cache.h"
+
+namespace easydel {
+
+struct TransformerMetadata : CacheMetadata {
+  int64_t batch_size = 0;  // rows on this rank
+  int64_t max_length = 0;  // of the whole sequence
+  std::optional<int64_t> pad_token_id = {};
+  std::vector<LayerKeys> layers;
+  DType dtype = float32;
+  at::Device device = at::kCPU;
+  std::shared_ptr<const Parallel> parallel = {};  // over its sequence axes ranks share the slots
+
+  int64_t bytes() const;  // of the cache
+};
+
+// A layer with a window keeps that window alone. Rows have one length; those that are shorter start later.
+class TransformerCache : public Cache {
+ public:
+  // starts [B]: the first slot of each row that is no padding; undefined: 0.
+  explicit TransformerCache(TransformerMetadata metadata, const at::Tensor& starts = {});
+
+  int64_t length() const override { return length_; }
+  int64_t max_length() const override { return metadata_.max_length; }
+  at::Tensor positions(int64_t batch, int64_t tokens, const CacheMetadata* step, at::Device device) const override;
+  void begin(int64_t batch, int64_t tokens, const CacheMetadata* step) override;
+  bool take_padding(const at::Tensor& padding_mask) override;
+  operations::AttentionOutput attend(int64_t layer, const at::Tensor& q_BTNH, const at::Tensor& k_BTKH,
+                                     const at::Tensor& v_BTKH, const operations::AttentionOptions& options) override;
+  void end() override;
+  void reorder(const at::Tensor& rows) override;
+
+  const TransformerMetadata& metadata() const { return metadata_; }
+  const at::Tensor& starts() const { return starts_; }
+  void reset();                // no tokens, no starts; the memory stays
+  void crop(int64_t length);   // forgets what came later; ConfigError for a layer with a window that has forgotten more
+
+  // Steps of one token whose slot is read from the device, over the first `keys` slots, so that one captured graph
+  // serves them all. Host and device count on their own: whoever replays a graph says how far it got, with set_length.
+  void begin_static(int64_t keys);
+  void end_static();
+  bool is_static() const { return static_keys_ > 0; }
+  void set_length(int64_t length);
+
+ private:
+  struct Layer {
+    at::Tensor k, v;  // [B, K, C, H]
+    int64_t window = 0;
+    int64_t capacity() const { return k.size(2); }
+  };
+  // The keys that a step looks at, in the order in which they lie, and their local slots.
+  struct Seen {
+    at::Tensor k, v;             // [B, S, K, H]
+    std::vector<int64_t> slots;  // [S] of the whole sequence
+    bool in_order = true;        // each slot follows the one before it
+  };
+  void store(Layer& layer, const at::Tensor& k_BTKH, const at::Tensor& v_BTKH) const;
+  Seen see(Layer& layer, const at::Tensor& k_BTKH, const at::Tensor& v_BTKH) const;
+  MaskInfo mask_of(const Seen& seen, const MaskInfo& given, int64_t tokens) const;
+  bool is_plain(const operations::AttentionOptions& options) const;
+  at::Tensor attend_one(Layer& layer, const at::Tensor& q_BTNH, const operations::AttentionOptions& options) const;
+  at::Tensor attend_static(Layer& layer, const at::Tensor& q_BTNH, const at::Tensor& k_BTKH, const at::Tensor& v_BTKH,
+                           const operations::AttentionOptions& options);
+  at::Tensor visible_static(int64_t capacity, int64_t keys, int64_t window);
+
+  TransformerMetadata metadata_;
+  SlotPart part_;
+  std::vector<Layer> layers_;
+  int64_t length_ = 0, tokens_ = 0;
+  at::Tensor starts_;                 // [B] on the device; undefined: all 0
+  std::vector<int64_t> host_starts_;  // the same
+  int64_t static_keys_ = 0;
+  at::Tensor slot_;  // [1] on the device, of the next token
+  struct StaticMask {
+    int64_t capacity, keys, window;
+    at::Tensor visible;
+  };
+  std::vector<StaticMask> static_masks_;  // of this step
+};
+
+}  // namespace easydel

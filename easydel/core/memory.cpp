@@ -1,0 +1,51 @@
+#include "easydel/core/memory.h"
+
+#include <ATen/ATen.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "easydel/core/build_info.h"
+#include "easydel/core/error.h"
+
+#if EASYDEL_HAS_CUDA
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <cuda_runtime_api.h>
+#endif
+
+namespace easydel {
+
+int64_t available_memory(at::Device device) {
+#if EASYDEL_HAS_CUDA
+  if (device.is_cuda()) {
+    const c10::cuda::CUDAGuard guard(device);
+    std::size_t free = 0, total = 0;
+    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    // What torch holds and does not use counts as free.
+    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index() < 0 ? guard.current_device().index()
+                                                                                          : device.index());
+    const int64_t unused = stats.reserved_bytes[0].current - stats.allocated_bytes[0].current;
+    return static_cast<int64_t>(free) + unused;
+  }
+#endif
+  if (!device.is_cpu()) return 0;
+  std::ifstream in("/proc/meminfo");
+  for (std::string line; std::getline(in, line);) {
+    constexpr std::string_view kKey = "MemAvailable:";
+    if (line.starts_with(kKey)) return std::strtoll(line.c_str() + kKey.size(), nullptr, 10) * 1024;
+  }
+  return 0;
+}
+
+at::Tensor zeros_on_demand(at::IntArrayRef sizes, const at::TensorOptions& options) {
+  if (!options.device().is_cpu()) return at::zeros(sizes, options);
+  const auto bytes = static_cast<std::size_t>(c10::multiply_integers(sizes)) * options.dtype().itemsize();
+  if (bytes == 0) return at::zeros(sizes, options);
+  void* memory = std::calloc(bytes, 1);
+  require<Error>(memory != nullptr, "[memory] the system has no ", bytes, " bytes for a tensor of ", sizes, ".");
+  return at::from_blob(memory, sizes, [](void* p) { std::free(p); }, options);
+}
+
+}  // namespace easydel

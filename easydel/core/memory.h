@@ -1,0 +1,16 @@
+// How much memory there is, and memory that costs nothing until it is written.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace easydel {
+
+// Bytes that can still be had on a device. 0 where the system does not say.
+int64_t available_memory(at::Device device);
+
+// As at::zeros; on the CPU the system gives pages when they are first written.
+at::Tensor zeros_on_demand(at::IntArrayRef sizes, const at::TensorOptions& options);
+
+}  // namespace easydel

@@ -1,0 +1,177 @@
+// What a model gives token by token, with a cache, is what it gives for the whole sequence: dense and in pages, for
+// random models, chunks and meshes, in float64. EASYDEL_DRAWS, EASYDEL_SEED and EASYDEL_TEST_DEVICE as in
+// one_answer_test.cpp.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <mutex>
+
+#include "easydel/core/error.h"
+#include "easydel/sharding/world.h"
+#include "tests/support/one_answer.h"
+
+namespace easydel {
+namespace {
+
+using at::Tensor;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using testing_support::Draw;
+using testing_support::Problem;
+
+constexpr double kTolerance = 1e-9;
+
+uint64_t number_from(const char* variable, uint64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+std::string difference(const std::string& what, const Tensor& got, const Tensor& want) {
+  if (got.sizes() != want.sizes()) return concat("\n  ", what, ": shape ", got.sizes(), " for ", want.sizes());
+  const double scale = std::max(want.abs().max().item<double>(), 1e-300);
+  const double error = (got - want).abs().max().item<double>() / scale;
+  return error < kTolerance ? "" : concat("\n  ", what, ": off by ", error);
+}
+
+// Without labels and packing, which do not go with a cache.
+Problem draw_cached(uint64_t seed) {
+  Problem p;
+  for (uint64_t n = 0;; ++n) {
+    p = testing_support::draw_problem(seed + 1000003 * n);
+    if (p.task == TaskType::CausalLM && !p.inputs.segment_ids.defined()) break;
+  }
+  p.inputs.labels.reset();
+  p.inputs.loss_config.reset();
+  p.inputs.output_logits.reset();
+  return p;
+}
+
+std::shared_ptr<BaseModule> on_mesh(const Problem& p) {
+  auto model = testing_support::make_model(p);
+  if (p.mesh.size() > 1) model->shard_model(p.rules, p.mesh);
+  return model;
+}
+
+std::string run_dense(const Problem& p, const Tensor& expected) {
+  const at::NoGradGuard no_grad;
+  const auto model = on_mesh(p);
+  Draw draw(p.seed + 17);
+  const Tensor& ids = p.inputs.input_ids;
+  const int64_t tokens = ids.size(1);
+  const auto cache = model->init_cache(ids.size(0), tokens + draw.between(0, 5));
+  std::string wrong;
+  for (int64_t at = 0; at < tokens;) {
+    const int64_t count = draw.chance(0.6) ? 1 : draw.between(1, tokens - at);
+    ModelInputs step{.input_ids = ids.narrow(1, at, count), .past_key_values = cache};
+    if (p.inputs.position_ids.defined()) step.position_ids = p.inputs.position_ids.narrow(1, at, count);
+    if (p.inputs.attention_mask.defined()) step.attention_mask = p.inputs.attention_mask.narrow(1, 0, at + count);
+    wrong += difference(concat("tokens ", at, " to ", at + count), (*model)(step).logits, expected.narrow(1, at, count));
+    at += count;
+    // A token that is taken back leaves no trace.
+    const bool has_window = std::any_of(cache->metadata().layers.begin(), cache->metadata().layers.end(),
+                                        [](const LayerKeys& layer) { return layer.window > 0; });
+    if (!has_window && at > 1 && draw.chance(0.1)) cache->crop(--at);
+  }
+  return wrong;
+}
+
+std::string run_paged(const Problem& p, const std::vector<Tensor>& sequences, const std::vector<Tensor>& expected) {
+  const at::NoGradGuard no_grad;
+  const auto model = on_mesh(p);
+  Draw draw(p.seed + 29);
+  RaggedPagesMetadata metadata = model->create_paged_metadata(0.01, draw.between(1, 5), 16);
+  metadata.num_pages = 80;
+  const auto cache = model->init_ragged_pages(metadata);
+  struct Running {
+    std::size_t index;
+    int64_t sequence, done = 0;
+  };
+  std::vector<Running> running;
+  std::string wrong;
+  for (std::size_t next = 0; next < sequences.size() || !running.empty();) {
+    while (next < sequences.size() && (running.empty() || draw.chance(0.4)))
+      running.push_back({next++, cache->add_sequence()});
+    const auto batch = std::make_shared<RaggedBatch>();
+    std::vector<Tensor> ids, wanted;
+    for (Running& each : running) {
+      const int64_t left = sequences[each.index].numel() - each.done;
+      if (!batch->parts.empty() && draw.chance(0.2)) continue;  // waits
+      const int64_t count = draw.chance(0.5) ? 1 : draw.between(1, left);
+      batch->parts.push_back({each.sequence, count});
+      ids.push_back(sequences[each.index].narrow(0, each.done, count));
+      wanted.push_back(expected[each.index].narrow(0, each.done, count));
+      each.done += count;
+    }
+    ModelInputs step{.input_ids = at::cat(ids).unsqueeze(0), .past_key_values = cache, .cache_metadata = batch};
+    const bool last_only = draw.chance(0.5);
+    if (last_only) step.logit_indices = batch->last_tokens();
+    Tensor want = at::cat(wanted);
+    if (last_only) want = want.index_select(0, batch->last_tokens().to(want.device()));
+    wrong += difference(concat("a step of ", batch->parts.size(), " sequences"), (*model)(step).logits.squeeze(0), want);
+    std::erase_if(running, [&](const Running& each) {
+      if (each.done < sequences[each.index].numel()) return false;
+      cache->free_sequence(each.sequence);
+      return true;
+    });
+  }
+  if (cache->free_pages() != metadata.num_pages) wrong += "\n  pages are lost";
+  return wrong;
+}
+
+void check(uint64_t seed, const std::function<std::function<std::string()>(const Problem&)>& prepare) {
+  const Problem p = draw_cached(seed);
+  try {
+    const std::function<std::string()> run = prepare(p);
+    std::mutex mutex;
+    std::string wrong;
+    run_ranks(p.mesh.size(), [&](World& world) {
+      const std::string found = run();
+      const std::lock_guard lock(mutex);
+      if (!found.empty()) wrong += concat("\nrank ", world.rank(), ":", found);
+    });
+    EXPECT_TRUE(wrong.empty()) << p.to_string() << wrong << "\nEASYDEL_SEED=" << seed << " repeats it.";
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << p.to_string() << "\n" << error.what() << "\nEASYDEL_SEED=" << seed << " repeats it.";
+  }
+}
+
+class Caching : public testing::TestWithParam<uint64_t> {
+ protected:
+  void each_seed(const std::function<std::function<std::string()>(const Problem&)>& prepare) {
+    if (const uint64_t seed = number_from("EASYDEL_SEED", 0); seed != 0) {
+      if (GetParam() == 0) check(seed, prepare);
+      return;
+    }
+    const uint64_t draws = number_from("EASYDEL_DRAWS", 240);
+    for (uint64_t seed = 1 + GetParam(); seed <= draws && !HasFailure(); seed += 4) check(seed, prepare);
+  }
+};
+
+TEST_P(Caching, DenseStepsGiveWhatTheWholeSequenceGives) {
+  each_seed([](const Problem& p) {
+    const at::NoGradGuard no_grad;
+    const Tensor expected = (*testing_support::make_model(p))(p.inputs).logits;
+    return [&p, expected] { return run_dense(p, expected); };
+  });
+}
+
+TEST_P(Caching, PagedStepsOfManySequencesGiveWhatEachGivesAlone) {
+  each_seed([](const Problem& p) {
+    const at::NoGradGuard no_grad;
+    const auto model = testing_support::make_model(p);
+    std::vector<Tensor> sequences, expected;
+    Draw draw(p.seed + 5);
+    for (int64_t row = 0; row < p.inputs.input_ids.size(0); ++row) {
+      const int64_t tokens = draw.between(1, p.inputs.input_ids.size(1));
+      sequences.push_back(p.inputs.input_ids[row].narrow(0, 0, tokens));
+      expected.push_back((*model)({.input_ids = sequences.back().unsqueeze(0)}).logits.squeeze(0));
+    }
+    return [&p, sequences, expected] { return run_paged(p, sequences, expected); };
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Draws, Caching, testing::Range<uint64_t>(0, 4));
+
+}  // namespace
+}  // namespace easydel
