@@ -1,0 +1,150 @@
+#include "easydel/generation/generate.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+
+#include "easydel/core/error.h"
+#include "easydel/core/log.h"
+#include "easydel/generation/search.h"
+#include "easydel/sharding/parallel.h"
+
+namespace easydel {
+namespace {
+
+// The longest sequence that is begun: beyond it a count of bytes would overflow somewhere.
+constexpr int64_t kLongest = int64_t{1} << 40;
+
+// max_length and min_length with the prompt counted, as transformers resolves them.
+void resolve_lengths(GenerationConfig& config, const GenerationConfig& given, const BaseConfig& model, int64_t prompt) {
+  const int64_t context = model.max_position_embeddings;
+  if (config.max_new_tokens) {
+    config.max_length = prompt + std::min(*config.max_new_tokens, kLongest);
+  } else if (!given.max_length) {
+    config.max_length = *config.max_length + prompt;
+    if (context > 0) config.max_length = std::min(*config.max_length, context);
+  }
+  config.max_length = std::min(*config.max_length, kLongest);
+  require<ConfigError>(prompt < *config.max_length, "[generate] the prompt has ", prompt, " tokens, and max_length is ",
+                       *config.max_length, given.max_length || config.max_new_tokens ? "" : ", the model's context",
+                       ": no room for a new one. Shorten the prompt or set max_new_tokens.");
+  if (context > 0 && *config.max_length > context) {
+    // A table of positions ends there; rotations go on, at a loss of quality.
+    require<ConfigError>(!model.get("rope_parameters").is_null(), "[generate] a prompt of ", prompt,
+                         " tokens and up to ", *config.max_length - prompt, " new ones exceed the ", context,
+                         " positions of the model. Set max_new_tokens to at most ",
+                         std::max<int64_t>(context - prompt, 0), ".");
+    log::warning("[generate] up to ", *config.max_length, " tokens are asked for; the model was made for ", context,
+                 ".");
+  }
+  if (config.min_new_tokens) config.min_length = prompt + std::min(*config.min_new_tokens, kLongest);
+}
+
+// What fills rows that have ended. An id outside of the vocabulary, as some files have, counts as none.
+int64_t padding(const GenerationConfig& config, int64_t vocab_size) {
+  const auto valid = [&](int64_t id) { return id >= 0 && id < vocab_size; };
+  if (config.pad_token_id && valid(*config.pad_token_id)) return *config.pad_token_id;
+  for (const int64_t id : config.eos_token_id) {
+    if (valid(id)) return id;
+  }
+  return 0;
+}
+
+std::vector<int64_t> row_streams(const GenerateOptions& options, int64_t prompts, int64_t copies) {
+  require<ShapeError>(options.streams.empty() || static_cast<int64_t>(options.streams.size()) == prompts,
+                      "[generate] streams must name one stream for each of ", prompts, " prompts; got ",
+                      options.streams.size(), ".");
+  std::vector<int64_t> streams;
+  for (int64_t i = 0; i < prompts; ++i) {
+    const int64_t stream = options.streams.empty() ? i : options.streams[static_cast<std::size_t>(i)];
+    for (int64_t j = 0; j < copies; ++j) streams.push_back(stream * copies + j);
+  }
+  return streams;
+}
+
+// Inference tensors cannot take part in training; copies can.
+GenerateOutput released(GenerateOutput out) {
+  const auto release = [](at::Tensor& tensor) {
+    if (tensor.defined()) tensor = tensor.clone();
+  };
+  for (at::Tensor* tensor : {&out.sequences, &out.log_probs, &out.sequences_scores, &out.beam_indices})
+    release(*tensor);
+  for (at::Tensor& tensor : out.scores) release(tensor);
+  for (at::Tensor& tensor : out.logits) release(tensor);
+  return out;
+}
+
+}  // namespace
+
+std::string_view finish_reason_name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::Stop: return "stop";
+    case FinishReason::Length: return "length";
+    case FinishReason::Time: return "time";
+    case FinishReason::Cancelled: return "cancelled";
+  }
+  return "";
+}
+
+std::optional<FinishReason> Search::ended() const {
+  const bool cancelled = options.stop_token.stop_requested();
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+  const bool late = config.max_time && passed.count() > *config.max_time;
+  int64_t state = cancelled ? 2 : late ? 1 : 0;
+  // Ranks have clocks of their own.
+  const bool may_differ = config.max_time || options.stop_token.stop_possible();
+  if (may_differ && module.parallel() && !module.parallel()->is_single()) {
+    const at::Tensor agreed = at::full({1}, state, input_ids.options());
+    module.parallel()->everyone().broadcast(agreed, 0);
+    state = agreed.item<int64_t>();
+  }
+  if (state == 0) return std::nullopt;
+  return state == 2 ? FinishReason::Cancelled : FinishReason::Time;
+}
+
+GenerateOutput generate(const BaseModule& module, const at::Tensor& input_ids, const GenerateOptions& options) {
+  require<NotSupportedError>(module.can_generate(), "[generate] ", module.type_name(),
+                             " has no language modelling head. Load the model for causal-lm.");
+  const auto begin = std::chrono::steady_clock::now();
+  const BaseConfig& model = module.config();
+  const GenerationConfig given = options.generation_config.over(GenerationConfig::from_model_config(model));
+  GenerationConfig config = given.with_defaults();
+  config.require_supported();
+  const bool beams = config.beams() > 1;
+  require<ConfigError>(!beams || !options.streamer,
+                       "[generate] a streamer does not go with beams, whose tokens are known only at the end.");
+
+  GenerateOutput out;
+  {
+    const c10::InferenceMode guard;
+    const at::Tensor ids = check_prompt(module, input_ids, config.bos_token_id);
+    resolve_lengths(config, given, model, ids.size(1));
+    const int64_t copies = beams ? config.beams() : *config.num_return_sequences;
+    ModelInputs inputs =
+        prepare_inputs_for_generation(ids, options.inputs, config.pad_token_id, config.eos_token_id, copies);
+    LogitsProcessorList processors =
+        make_logits_processors(config, ids.size(1), model.vocab_size, options.logits_processor);
+    std::vector<StoppingCriteriaPtr> criteria = options.stopping_criteria;
+    if (config.stop_strings) {
+      criteria.push_back(std::make_shared<StopStringCriteria>(config.stop_strings->values, options.decode));
+    }
+    const at::Tensor rows = inputs.input_ids;
+    const auto step = make_decode_step(module, std::move(inputs), *config.use_cache, *config.max_length);
+    Search search{.module = module,
+                  .options = options,
+                  .config = config,
+                  .input_ids = rows,
+                  .step = *step,
+                  .processors = processors,
+                  .criteria = std::move(criteria),
+                  .streams = row_streams(options, ids.size(0), beams ? 1 : copies),
+                  .pad_token_id = padding(config, model.vocab_size),
+                  .begin = begin};
+    out = beams ? search_beams(search) : sample_rows(search);
+    out.prompt_length = ids.size(1);
+  }
+  return released(std::move(out));
+}
+
+}  // namespace easydel

@@ -1,0 +1,129 @@
+#include "easydel/generation/inputs.h"
+
+#include <ATen/ATen.h>
+
+#include "easydel/core/error.h"
+
+namespace easydel {
+namespace {
+
+void require_like(const at::Tensor& tensor, const at::Tensor& ids, std::string_view name) {
+  require<ShapeError>(!tensor.defined() || tensor.sizes() == ids.sizes(), "[generate] ", name, " must be ", ids.sizes(),
+                      " like input_ids; got ", tensor.defined() ? tensor.sizes() : at::IntArrayRef(), ".");
+}
+
+int64_t first_row(const at::Tensor& bad_rows) { return bad_rows.to(at::kLong).argmax().item<int64_t>(); }
+
+void check_mask(const at::Tensor& mask) {
+  const at::Tensor padded_right = mask.select(1, mask.size(1) - 1).eq(0);
+  if (!padded_right.any().item<bool>()) return;
+  const at::Tensor empty = mask.ne(0).any(1).logical_not();
+  require<ShapeError>(!empty.any().item<bool>(), "[generate] row ", first_row(empty),
+                      " of attention_mask hides all of ", mask.size(1), " tokens; a prompt needs one.");
+  fail<ShapeError>("[generate] row ", first_row(padded_right),
+                   " is padded on the right, and generation goes on at the right end. Pad on the left.");
+}
+
+at::Tensor extended(const at::Tensor& tensor, const at::Tensor& more) { return at::cat({tensor, more}, 1); }
+
+}  // namespace
+
+at::Tensor check_prompt(const BaseModule& module, const at::Tensor& input_ids, std::optional<int64_t> bos_token_id,
+                        int64_t batch) {
+  const int64_t vocab = module.config().vocab_size;
+  at::Tensor ids = input_ids;
+  if (ids.defined() && ids.dim() == 1) ids = ids.unsqueeze(0);
+  require<ShapeError>(!ids.defined() || ids.dim() == 2, "[generate] input_ids must be [batch, tokens]; got ",
+                      ids.defined() ? ids.sizes() : at::IntArrayRef(), ".");
+  require<ShapeError>(!ids.defined() || at::isIntegralType(ids.scalar_type(), false),
+                      "[generate] input_ids must be integers; got ",
+                      ids.defined() ? c10::toString(ids.scalar_type()) : "", ".");
+  require<ShapeError>(!ids.defined() || ids.size(0) > 0, "[generate] input_ids must have at least one row; got none.");
+  if (!ids.defined() || ids.size(1) == 0) {
+    require<ConfigError>(bos_token_id.has_value(),
+                         "[generate] an empty prompt needs a bos_token_id to begin with; the config has none.");
+    ids = at::full({ids.defined() ? ids.size(0) : batch, 1}, *bos_token_id, at::kLong);
+  }
+  ids = ids.to(module.options().device, at::kLong);
+  const at::Tensor outside = ids.lt(0).logical_or(ids.ge(vocab));
+  if (outside.any().item<bool>()) {
+    const int64_t at = outside.flatten().to(at::kLong).argmax().item<int64_t>();
+    fail<ConfigError>("[generate] input_ids must lie in [0, ", vocab, "); got ", ids.flatten()[at].item<int64_t>(),
+                      " in row ", at / ids.size(1), ", position ", at % ids.size(1), ".");
+  }
+  return ids;
+}
+
+ModelInputs prepare_inputs_for_generation(const at::Tensor& input_ids, const PromptInputs& given,
+                                          std::optional<int64_t> pad_token_id, const TokenIds& eos_token_id,
+                                          int64_t copies) {
+  const auto on_device = [&](const at::Tensor& tensor, std::string_view name) {
+    require_like(tensor, input_ids, name);
+    return tensor.defined() ? tensor.to(input_ids.device(), at::kLong) : tensor;
+  };
+  at::Tensor mask = on_device(given.attention_mask, "attention_mask");
+  at::Tensor positions = on_device(given.position_ids, "position_ids");
+  const at::Tensor types = on_device(given.token_type_ids, "token_type_ids");
+  if (!mask.defined() && pad_token_id && !eos_token_id.contains(*pad_token_id)) {
+    mask = input_ids.ne(*pad_token_id).to(at::kLong);
+  }
+  if (mask.defined()) check_mask(mask);
+  if (mask.defined() && !mask.eq(1).all().item<bool>()) {
+    mask = mask.ne(0).to(at::kLong);
+    if (!positions.defined()) positions = (mask.cumsum(-1) - 1).masked_fill(mask.eq(0), 0);
+  } else {
+    mask.reset();
+  }
+  const auto repeated = [&](const at::Tensor& tensor) {
+    return tensor.defined() && copies > 1 ? tensor.repeat_interleave(copies, 0) : tensor;
+  };
+  ModelInputs inputs;
+  inputs.input_ids = repeated(input_ids);
+  inputs.attention_mask = repeated(mask);
+  inputs.position_ids = repeated(positions);
+  inputs.token_type_ids = repeated(types);
+  return inputs;
+}
+
+void update_inputs_for_generation(const ModelOutput& output, ModelInputs& inputs, const at::Tensor& next_tokens) {
+  const int64_t count = next_tokens.size(1);
+  if (!inputs.past_key_values) inputs.past_key_values = output.past_key_values;
+  const bool cached = inputs.past_key_values != nullptr;
+  const auto append = [&](at::Tensor& tensor, const at::Tensor& more) {
+    tensor = cached ? more : extended(tensor, more);
+  };
+  if (inputs.position_ids.defined()) {
+    const at::Tensor last = inputs.position_ids.narrow(1, inputs.position_ids.size(1) - 1, 1);
+    append(inputs.position_ids, last + at::arange(1, count + 1, last.options()));
+  }
+  if (inputs.token_type_ids.defined()) {
+    const at::Tensor last = inputs.token_type_ids.narrow(1, inputs.token_type_ids.size(1) - 1, 1);
+    append(inputs.token_type_ids, last.expand({-1, count}));
+  }
+  if (inputs.attention_mask.defined()) {  // of all tokens, cached or not
+    inputs.attention_mask = extended(inputs.attention_mask, at::ones_like(next_tokens));
+  }
+  append(inputs.input_ids, next_tokens);
+}
+
+namespace {
+
+template <class C>
+void reorder_cache(C& cache, const at::Tensor& rows) {
+  if constexpr (requires { cache.reorder(rows); }) {
+    cache.reorder(rows);
+  } else {
+    fail<NotSupportedError>("[generate] beam search with a cache is not supported yet. Set use_cache to false.");
+  }
+}
+
+}  // namespace
+
+void reorder_inputs_for_generation(ModelInputs& inputs, const at::Tensor& rows) {
+  for (at::Tensor* tensor : {&inputs.input_ids, &inputs.attention_mask, &inputs.position_ids, &inputs.token_type_ids}) {
+    if (tensor->defined()) *tensor = tensor->index_select(0, rows);
+  }
+  if (inputs.past_key_values) reorder_cache(*inputs.past_key_values, rows);
+}
+
+}  // namespace easydel

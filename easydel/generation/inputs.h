@@ -1,0 +1,38 @@
+// What the model is given at each step of generation.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "easydel/infra/base_module.h"
+
+namespace easydel {
+
+// What a prompt may come with, beside its ids.
+struct PromptInputs {
+  at::Tensor attention_mask = {};  // [B, T], zero: padding, which is on the left
+  at::Tensor position_ids = {};    // [B, T]; absent: counted over the mask
+  at::Tensor token_type_ids = {};  // [B, T]
+};
+
+// Ids, checked: int64 on the model's device, inside of the vocabulary. Without any (undefined, or no columns) the
+// prompt is bos_token_id. ShapeError and ConfigError name the row and the position at fault.
+at::Tensor check_prompt(const BaseModule& module, const at::Tensor& input_ids, std::optional<int64_t> bos_token_id,
+                        int64_t batch = 1);
+
+// The inputs of the first step: a mask where there is padding, found by pad_token_id when it is not given (and when
+// that is no end token), and positions that do not count it. Each prompt becomes `copies` rows, one after the other.
+ModelInputs prepare_inputs_for_generation(const at::Tensor& input_ids, const PromptInputs& given,
+                                          std::optional<int64_t> pad_token_id, const TokenIds& eos_token_id,
+                                          int64_t copies = 1);
+
+// The inputs of the next step, after `next_tokens` [B, T] were chosen: only those where there is a cache, else all.
+void update_inputs_for_generation(const ModelOutput& output, ModelInputs& inputs, const at::Tensor& next_tokens);
+
+// Row i goes on as what row rows[i] was, in the cache too.
+void reorder_inputs_for_generation(ModelInputs& inputs, const at::Tensor& rows);
+
+}  // namespace easydel

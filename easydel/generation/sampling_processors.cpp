@@ -1,0 +1,85 @@
+#include "easydel/generation/sampling_processors.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <limits>
+
+namespace easydel {
+namespace {
+
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+// The k-th best score of each row, [B, 1].
+at::Tensor kth_best(const at::Tensor& scores, int64_t k) {
+  const int64_t count = std::min(k, scores.size(-1));
+  return std::get<0>(scores.topk(count)).narrow(-1, count - 1, 1);
+}
+
+// Entropy of each row, [B]. Impossible tokens add nothing.
+at::Tensor entropy(const at::Tensor& scores) {
+  const at::Tensor logits = scores - scores.logsumexp(-1, /*keepdim=*/true);
+  return -(logits.clamp_min(std::numeric_limits<float>::lowest()) * logits.softmax(-1)).sum(-1);
+}
+
+}  // namespace
+
+at::Tensor TemperatureLogitsWarper::operator()(const at::Tensor&, const at::Tensor& scores) {
+  return scores / temperature_;
+}
+
+at::Tensor TopKLogitsWarper::operator()(const at::Tensor&, const at::Tensor& scores) {
+  return scores.masked_fill(scores < kth_best(scores, top_k_), kNever);
+}
+
+at::Tensor TopPLogitsWarper::operator()(const at::Tensor&, const at::Tensor& scores) {
+  // From the worst up: what has no more than 1 - top_p in all is left out.
+  const auto [sorted, order] = scores.sort(-1, /*descending=*/false);
+  at::Tensor remove = sorted.softmax(-1).cumsum(-1).le(1 - top_p_);
+  const int64_t keep = std::min(keep_, scores.size(-1));
+  remove.narrow(-1, scores.size(-1) - keep, keep).fill_(false);
+  return scores.masked_fill(remove.scatter(1, order, remove), kNever);
+}
+
+at::Tensor TopHLogitsWarper::operator()(const at::Tensor&, const at::Tensor& scores) {
+  constexpr int64_t kCandidates = 100;
+  const auto [best, order] = scores.topk(std::min(kCandidates, scores.size(-1)));
+  const at::Tensor probabilities = best.softmax(-1);
+  const at::Tensor terms = -probabilities * probabilities.log();
+  at::Tensor keep = terms.cumsum(-1).le((entropy(best) * top_h_).unsqueeze(-1));
+  keep.narrow(-1, 0, 1).fill_(true);
+  return scores.masked_fill(at::ones_like(scores, at::kBool).scatter(1, order, keep.logical_not()), kNever);
+}
+
+at::Tensor MinPLogitsWarper::operator()(const at::Tensor&, const at::Tensor& scores) {
+  const at::Tensor probabilities = scores.softmax(-1);
+  at::Tensor remove = probabilities < min_p_ * probabilities.amax(-1, /*keepdim=*/true);
+  const int64_t keep = std::min(keep_, scores.size(-1));
+  remove.scatter_(-1, std::get<1>(probabilities.topk(keep)), false);
+  return scores.masked_fill(remove, kNever);
+}
+
+at::Tensor TypicalLogitsWarper::operator()(const at::Tensor&, const at::Tensor& scores) {
+  const at::Tensor normalized = scores.log_softmax(-1);
+  const at::Tensor mean = -(normalized * normalized.exp()).nansum(-1, /*keepdim=*/true);
+  const auto [distance, order] = (-normalized - mean).abs().sort(-1, /*descending=*/false);
+  const at::Tensor mass = scores.gather(-1, order).softmax(-1).cumsum(-1);
+  const at::Tensor last = mass.lt(mass_).sum(1, /*keepdim=*/true).clamp_max(scores.size(-1) - 1);
+  at::Tensor remove = distance > distance.gather(1, last);
+  remove.narrow(-1, 0, std::min(keep_, scores.size(-1))).fill_(false);
+  return scores.masked_fill(remove.scatter(1, order, remove), kNever);
+}
+
+at::Tensor EpsilonLogitsWarper::operator()(const at::Tensor&, const at::Tensor& scores) {
+  const at::Tensor probabilities = scores.softmax(-1);
+  return scores.masked_fill(probabilities.lt(epsilon_).logical_and(scores < kth_best(scores, keep_)), kNever);
+}
+
+at::Tensor EtaLogitsWarper::operator()(const at::Tensor&, const at::Tensor& scores) {
+  // In float32 as transformers computes it: the bounds decide which tokens stay.
+  const auto epsilon = static_cast<float>(epsilon_);
+  const at::Tensor least = (std::sqrt(epsilon) * (-entropy(scores)).exp()).clamp_max(epsilon).unsqueeze(-1);
+  return scores.masked_fill(scores.softmax(-1).lt(least).logical_and(scores < kth_best(scores, keep_)), kNever);
+}
+
+}  // namespace easydel

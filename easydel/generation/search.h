@@ -1,0 +1,31 @@
+// The two loops behind generate: row by row, and beams.
+#pragma once
+
+#include <chrono>
+
+#include "easydel/generation/decode_step.h"
+#include "easydel/generation/generate.h"
+
+namespace easydel {
+
+// What both loops need, made by generate.
+struct Search {
+  const BaseModule& module;
+  const GenerateOptions& options;
+  const GenerationConfig& config;  // resolved: defaults, max_length with the prompt
+  at::Tensor input_ids;            // [rows, prompt]: each prompt as often as it has rows or beams
+  DecodeStep& step;
+  LogitsProcessor& processors;
+  std::vector<StoppingCriteriaPtr> criteria;  // but for end tokens
+  std::vector<int64_t> streams;               // of each row; of each prompt for beams
+  int64_t pad_token_id = 0;
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+
+  // Whether all rows must end now, whatever they hold. All ranks get rank 0's answer.
+  std::optional<FinishReason> ended() const;
+};
+
+GenerateOutput sample_rows(Search& search);
+GenerateOutput search_beams(Search& search);
+
+}  // namespace easydel
