@@ -47,8 +47,7 @@ class Cache {
   virtual bool take_padding(const at::Tensor& padding_mask) = 0;
   // Keeps the keys and values [B, T, K, H] of a layer and looks from the queries [B, T, N, H] at all that they may see.
   virtual operations::AttentionOutput attend(int64_t layer, const at::Tensor& q_BTNH, const at::Tensor& k_BTKH,
-                                             const at::Tensor& v_BTKH,
-                                             const operations::AttentionOptions& options) = 0;
+                                             const at::Tensor& v_BTKH, const operations::AttentionOptions& options) = 0;
   virtual void end() = 0;
 
   // Row i becomes what row rows[i] was: beams that live on.

@@ -74,14 +74,15 @@ int64_t RaggedPagesCache::sequence_length(int64_t sequence) const { return find(
 int64_t RaggedPagesCache::pages_needed(int64_t sequence, int64_t tokens) const {
   const Sequence& found = find(sequence);
   const int64_t kept = part_.local(found.length + tokens);
-  return std::max<int64_t>(0, (kept + metadata_.page_size - 1) / metadata_.page_size -
-                                  static_cast<int64_t>(found.pages.size()));
+  return std::max<int64_t>(
+      0, (kept + metadata_.page_size - 1) / metadata_.page_size - static_cast<int64_t>(found.pages.size()));
 }
 
 const RaggedBatch& RaggedPagesCache::batch_of(const CacheMetadata* step, int64_t tokens) const {
   const auto* batch = dynamic_cast<const RaggedBatch*>(step);
-  require<ConfigError>(batch != nullptr,
-                       "[pages] a forward over pages needs cache_metadata: a RaggedBatch that says whose tokens these are.");
+  require<ConfigError>(
+      batch != nullptr,
+      "[pages] a forward over pages needs cache_metadata: a RaggedBatch that says whose tokens these are.");
   require<ShapeError>(batch->tokens() == tokens, "[pages] the parts of the RaggedBatch have ", batch->tokens(),
                       " tokens; input_ids has ", tokens, ".");
   return *batch;
@@ -108,7 +109,8 @@ void RaggedPagesCache::begin(int64_t rows, int64_t tokens, const CacheMetadata* 
                         " would have ", before + part.tokens, " tokens; max_model_length is ",
                         metadata_.max_model_length, ".");
     for (const StepPart& other : step)
-      require<ConfigError>(other.sequence != part.sequence, "[pages] sequence ", part.sequence, " comes twice in one call.");
+      require<ConfigError>(other.sequence != part.sequence, "[pages] sequence ", part.sequence,
+                           " comes twice in one call.");
     needed += pages_needed(part.sequence, part.tokens);
     step.push_back({part.sequence, row, part.tokens, before});
     row += part.tokens;
@@ -166,11 +168,16 @@ Tensor RaggedPagesCache::attend_to_sequence(const Layer& layer, const StepPart& 
   } else {
     const std::vector<int32_t>& pages = find(part.sequence).pages;
     const int64_t first_page = begin / size, last_page = (end + size - 1) / size;
-    const Tensor table = at::tensor(std::vector<int64_t>(pages.begin() + first_page, pages.begin() + last_page), at::kLong)
-                             .to(metadata_.device);
+    const Tensor table =
+        at::tensor(std::vector<int64_t>(pages.begin() + first_page, pages.begin() + last_page), at::kLong)
+            .to(metadata_.device);
     const auto keys = [&](const Tensor& x) {
-      return x.index_select(0, table).transpose(1, 2).flatten(0, 1).narrow(0, begin - first_page * size, end - begin)
-          .unsqueeze(0).to(q_TNH.scalar_type());
+      return x.index_select(0, table)
+          .transpose(1, 2)
+          .flatten(0, 1)
+          .narrow(0, begin - first_page * size, end - begin)
+          .unsqueeze(0)
+          .to(q_TNH.scalar_type());
     };
     if (part_.parts() == 1) {
       options.mask.q_offset = part.before - begin;
@@ -219,9 +226,8 @@ AttentionOutput RaggedPagesCache::attend(int64_t index, const Tensor& q_BTNH, co
     }
     const int64_t window = mask.sliding_window, first = window > 0 ? std::max<int64_t>(0, part.before + 1 - window) : 0;
     rows.push_back(part.row);
-    spans.push_back({.begin = part_.local(first),
-                     .end = part_.local(part.before + 1),
-                     .blocks = find(part.sequence).pages.data()});
+    spans.push_back(
+        {.begin = part_.local(first), .end = part_.local(part.before + 1), .blocks = find(part.sequence).pages.data()});
   }
   if (!rows.empty()) {
     const Tensor places = at::tensor(rows, at::kLong);

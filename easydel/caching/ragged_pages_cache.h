@@ -36,8 +36,8 @@ class RaggedPagesCache : public Cache {
  public:
   explicit RaggedPagesCache(RaggedPagesMetadata metadata);
 
-  int64_t add_sequence();                       // its number; it has no tokens yet
-  void free_sequence(int64_t sequence);         // its pages are there for others
+  int64_t add_sequence();                // its number; it has no tokens yet
+  void free_sequence(int64_t sequence);  // its pages are there for others
   int64_t sequence_length(int64_t sequence) const;
   int64_t num_sequences() const { return static_cast<int64_t>(sequences_.size()); }
   int64_t free_pages() const { return static_cast<int64_t>(free_.size()); }

@@ -11,7 +11,8 @@ namespace easydel {
 using at::Tensor;
 
 void TransformerCache::begin_static(int64_t keys) {
-  require<NotSupportedError>(part_.parts() == 1, "[cache] static steps do not go with a cache that is split over ranks.");
+  require<NotSupportedError>(part_.parts() == 1,
+                             "[cache] static steps do not go with a cache that is split over ranks.");
   require<ConfigError>(keys > length_ && keys <= metadata_.max_length, "[cache] static steps look at more than the ",
                        length_, " tokens it has and at most the ", metadata_.max_length, " it has room for; got ", keys,
                        ".");
@@ -58,9 +59,9 @@ Tensor TransformerCache::attend_static(Layer& layer, const Tensor& q, const Tens
   const Tensor rows = q.reshape({batch, kv_heads, shared, q.size(3)});
   const Tensor visible = visible_static(capacity, keys, options.mask.sliding_window);
   const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(3))));
-  const Tensor out = at::scaled_dot_product_attention(rows, layer.k.narrow(2, 0, keys).to(q.scalar_type()),
-                                                      layer.v.narrow(2, 0, keys).to(q.scalar_type()),
-                                                      visible.expand({batch, kv_heads, shared, keys}), 0.0, false, scale);
+  const Tensor out = at::scaled_dot_product_attention(
+      rows, layer.k.narrow(2, 0, keys).to(q.scalar_type()), layer.v.narrow(2, 0, keys).to(q.scalar_type()),
+      visible.expand({batch, kv_heads, shared, keys}), 0.0, false, scale);
   return out.reshape({batch, 1, q.size(2), v.size(3)});
 }
 

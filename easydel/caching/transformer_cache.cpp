@@ -85,6 +85,7 @@ bool TransformerCache::take_padding(const Tensor& mask) {
   const std::vector<int64_t> values(host.const_data_ptr<int64_t>(), host.const_data_ptr<int64_t>() + host.numel());
   if (length_ > 0 && values != (host_starts_.empty() ? std::vector<int64_t>(values.size(), 0) : host_starts_))
     return false;
+  knows_padding_ = true;
   if (std::all_of(values.begin(), values.end(), [](int64_t start) { return start == 0; })) return true;
   host_starts_ = values;
   starts_ = starts.to(metadata_.device);
@@ -110,7 +111,9 @@ TransformerCache::Seen TransformerCache::see(Layer& layer, const Tensor& k, cons
   const int64_t tokens = k.size(1), capacity = layer.capacity();
   const int64_t before = part_.local(length_), after = part_.local(length_ + tokens);
   Seen seen;
-  const auto view = [](const Tensor& x, int64_t begin, int64_t count) { return x.narrow(2, begin, count).transpose(1, 2); };
+  const auto view = [](const Tensor& x, int64_t begin, int64_t count) {
+    return x.narrow(2, begin, count).transpose(1, 2);
+  };
   if (after <= capacity || tokens == 1) {  // nothing that is still needed is overwritten
     store(layer, k, v);
     const int64_t count = std::min(after, capacity);
@@ -138,7 +141,8 @@ TransformerCache::Seen TransformerCache::see(Layer& layer, const Tensor& k, cons
   return seen;
 }
 
-// The rules between this step's queries and the keys that are seen. Its tensors speak of all slots up to the last token.
+// The rules between this step's queries and the keys that are seen. Its tensors speak of all slots up to the last
+// token.
 MaskInfo TransformerCache::mask_of(const Seen& seen, const MaskInfo& given, int64_t tokens) const {
   const auto options = at::TensorOptions(at::kLong).device(metadata_.device);
   const auto keys = static_cast<int64_t>(seen.slots.size());
@@ -212,7 +216,8 @@ AttentionOutput TransformerCache::attend(int64_t index, const Tensor& q, const T
   const Seen seen = see(layer, k_new, v_new);
   AttentionOptions options = given;
   options.mask = mask_of(seen, given.mask, q.size(1));
-  if (part_.parts() == 1) return operations::attention(q, seen.k.to(q.scalar_type()), seen.v.to(q.scalar_type()), options);
+  if (part_.parts() == 1)
+    return operations::attention(q, seen.k.to(q.scalar_type()), seen.v.to(q.scalar_type()), options);
   require<NotSupportedError>(!options.return_weights,
                              "[attention] output_attentions does not go with a cache that is split over ranks.");
   options.scale = scale_of(given, q);
@@ -234,8 +239,7 @@ void TransformerCache::reorder(const Tensor& rows) {
   for (Layer& layer : layers_) {
     // In place: a captured graph goes on to use this memory.
     const int64_t used = std::min(part_.local(length_), layer.capacity());
-    for (const Tensor& x : {layer.k, layer.v})
-      x.narrow(2, 0, used).copy_(x.narrow(2, 0, used).index_select(0, index));
+    for (const Tensor& x : {layer.k, layer.v}) x.narrow(2, 0, used).copy_(x.narrow(2, 0, used).index_select(0, index));
   }
   if (!starts_.defined()) return;
   starts_.copy_(starts_.index_select(0, index));
@@ -247,6 +251,7 @@ void TransformerCache::reset() {
   set_length(0);
   starts_.reset();
   host_starts_.clear();
+  knows_padding_ = false;
 }
 
 void TransformerCache::crop(int64_t length) {

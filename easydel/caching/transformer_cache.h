@@ -37,15 +37,17 @@ class TransformerCache : public Cache {
 
   const TransformerMetadata& metadata() const { return metadata_; }
   const at::Tensor& starts() const { return starts_; }
-  void reset();                // no tokens, no starts; the memory stays
-  void crop(int64_t length);   // forgets what came later; ConfigError for a layer with a window that has forgotten more
+  bool knows_padding() const { return knows_padding_; }  // it took a mask, so that later steps need none
+  void reset();                                          // no tokens, no starts; the memory stays
+  void crop(int64_t length);  // forgets what came later; ConfigError for a layer with a window that has forgotten more
 
   // Steps of one token whose slot is read from the device, over the first `keys` slots, so that one captured graph
-  // serves them all. Host and device count on their own: whoever replays a graph says how far it got, with set_length.
+  // serves them all. Host and device count on their own: whoever replays a graph counts on the host, with count_tokens.
   void begin_static(int64_t keys);
   void end_static();
   bool is_static() const { return static_keys_ > 0; }
-  void set_length(int64_t length);
+  void set_length(int64_t length);                          // on host and device
+  void count_tokens(int64_t tokens) { length_ += tokens; }  // on the host alone, as replays do on the device
 
  private:
   struct Layer {
@@ -74,6 +76,7 @@ class TransformerCache : public Cache {
   int64_t length_ = 0, tokens_ = 0;
   at::Tensor starts_;                 // [B] on the device; undefined: all 0
   std::vector<int64_t> host_starts_;  // the same
+  bool knows_padding_ = false;
   int64_t static_keys_ = 0;
   at::Tensor slot_;  // [1] on the device, of the next token
   struct StaticMask {

@@ -7,6 +7,7 @@ class App;
 
 namespace easydel::cli {
 
+void add_bench_command(CLI::App& app);
 void add_convert_command(CLI::App& app);
 void add_demo_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);

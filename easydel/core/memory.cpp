@@ -24,8 +24,8 @@ int64_t available_memory(at::Device device) {
     std::size_t free = 0, total = 0;
     C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
     // What torch holds and does not use counts as free.
-    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index() < 0 ? guard.current_device().index()
-                                                                                          : device.index());
+    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(
+        device.index() < 0 ? guard.current_device().index() : device.index());
     const int64_t unused = stats.reserved_bytes[0].current - stats.allocated_bytes[0].current;
     return static_cast<int64_t>(free) + unused;
   }

@@ -1,5 +1,7 @@
 #include "easydel/generation/decode_step.h"
 
+#include "easydel/generation/graph_step.h"
+
 #include <ATen/ATen.h>
 
 namespace easydel {
@@ -12,7 +14,13 @@ at::Tensor ForwardStep::run() {
   return last;
 }
 
-at::Tensor ForwardStep::prefill() { return run(); }
+at::Tensor ForwardStep::prefill() {
+  inputs_.logits_to_keep = 1;
+  const at::Tensor logits = run();
+  const auto* cache = dynamic_cast<const TransformerCache*>(inputs_.past_key_values.get());
+  if (cache && cache->knows_padding()) inputs_.attention_mask.reset();
+  return logits;
+}
 
 at::Tensor ForwardStep::next(const at::Tensor& tokens) {
   update_inputs_for_generation(output_, inputs_, tokens.unsqueeze(1));
@@ -21,8 +29,16 @@ at::Tensor ForwardStep::next(const at::Tensor& tokens) {
 
 void ForwardStep::reorder(const at::Tensor& rows) { reorder_inputs_for_generation(inputs_, rows); }
 
-std::unique_ptr<DecodeStep> make_decode_step(const BaseModule& module, ModelInputs inputs, bool /*use_cache*/,
-                                             int64_t /*max_length*/) {
+std::unique_ptr<DecodeStep> make_decode_step(const BaseModule& module, ModelInputs inputs, bool use_cache,
+                                             int64_t max_length, bool trace) {
+  if (!use_cache) return std::make_unique<ForwardStep>(module, std::move(inputs));
+  const int64_t rows = inputs.input_ids.size(0);
+  if (inputs.attention_mask.defined() || inputs.position_ids.defined()) {
+    // Positions go on counting; a mask alone would leave them to the cache, which counts padding.
+    if (!inputs.position_ids.defined()) inputs.position_ids = (inputs.attention_mask.cumsum(-1) - 1).clamp_min(0);
+  }
+  inputs.past_key_values = module.init_cache(rows, max_length);
+  if (trace && can_capture(module, inputs)) return make_graph_step(module, std::move(inputs));
   return std::make_unique<ForwardStep>(module, std::move(inputs));
 }
 

@@ -22,22 +22,22 @@ class DecodeStep {
 };
 
 // Through the model's forward: of the new tokens where the inputs have a cache, else of all tokens each time.
-class ForwardStep final : public DecodeStep {
+class ForwardStep : public DecodeStep {
  public:
   ForwardStep(const BaseModule& module, ModelInputs inputs) : module_(module), inputs_(std::move(inputs)) {}
   at::Tensor prefill() override;
   at::Tensor next(const at::Tensor& tokens_B) override;
   void reorder(const at::Tensor& rows_B) override;
 
- private:
+ protected:
   at::Tensor run();
   const BaseModule& module_;
   ModelInputs inputs_;
   ModelOutput output_;
 };
 
-// The step for these inputs; rows become at most max_length tokens long.
+// The step for these inputs; rows become at most max_length tokens long. With `trace` it is captured where it can be.
 std::unique_ptr<DecodeStep> make_decode_step(const BaseModule& module, ModelInputs inputs, bool use_cache,
-                                             int64_t max_length);
+                                             int64_t max_length, bool trace = true);
 
 }  // namespace easydel

@@ -130,7 +130,7 @@ GenerateOutput generate(const BaseModule& module, const at::Tensor& input_ids, c
       criteria.push_back(std::make_shared<StopStringCriteria>(config.stop_strings->values, options.decode));
     }
     const at::Tensor rows = inputs.input_ids;
-    const auto step = make_decode_step(module, std::move(inputs), *config.use_cache, *config.max_length);
+    const auto step = make_decode_step(module, std::move(inputs), *config.use_cache, *config.max_length, options.trace);
     Search search{.module = module,
                   .options = options,
                   .config = config,

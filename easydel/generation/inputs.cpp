@@ -106,24 +106,11 @@ void update_inputs_for_generation(const ModelOutput& output, ModelInputs& inputs
   append(inputs.input_ids, next_tokens);
 }
 
-namespace {
-
-template <class C>
-void reorder_cache(C& cache, const at::Tensor& rows) {
-  if constexpr (requires { cache.reorder(rows); }) {
-    cache.reorder(rows);
-  } else {
-    fail<NotSupportedError>("[generate] beam search with a cache is not supported yet. Set use_cache to false.");
-  }
-}
-
-}  // namespace
-
 void reorder_inputs_for_generation(ModelInputs& inputs, const at::Tensor& rows) {
   for (at::Tensor* tensor : {&inputs.input_ids, &inputs.attention_mask, &inputs.position_ids, &inputs.token_type_ids}) {
     if (tensor->defined()) *tensor = tensor->index_select(0, rows);
   }
-  if (inputs.past_key_values) reorder_cache(*inputs.past_key_values, rows);
+  if (inputs.past_key_values) inputs.past_key_values->reorder(rows);
 }
 
 }  // namespace easydel

@@ -198,8 +198,8 @@ void SequenceClassificationModule::prepare_whole(ModelInputs& inputs) const {
 }
 
 ModelOutput SequenceClassificationModule::forward(const ModelInputs& given) const {
-  require<NotSupportedError>(!given.past_key_values || !parallel(),
-                             "[", type_name(), "] a cache does not go with a classifier on a mesh.");
+  require<NotSupportedError>(!given.past_key_values || !parallel(), "[", type_name(),
+                             "] a cache does not go with a classifier on a mesh.");
   const ModelInputs inputs = prepare_inputs_for_call(given);
   ModelOutput out = base_->forward(inputs);
   const at::Tensor& hidden = out.last_hidden_state;

@@ -77,7 +77,7 @@ Attention::Output Attention::operator()(const at::Tensor& x_whole, const Forward
   const operations::AttentionOutput attended =
       ctx.cache    ? cached_attention(*ctx.cache, spec_.layer_idx, q_BTNH, k_BTKH, v_BTKH, options, head_part())
       : parallel() ? parallel_attention(q_BTNH, k_BTKH, v_BTKH, options, {*parallel(), ctx.part, head_part()})
-                 : operations::attention(q_BTNH, k_BTKH, v_BTKH, options);
+                   : operations::attention(q_BTNH, k_BTKH, v_BTKH, options);
   return {(*out_)(attended.out.flatten(-2)), attended.weights};
 }
 

@@ -14,7 +14,9 @@ Linear::Linear(Dim in, Dim out, LinearOptions options)
 }
 
 operations::LinearMap Linear::map() const {
-  return {weight_->value(), bias_ ? bias_->value() : at::Tensor(), options_.name,
+  return {weight_->value(),
+          bias_ ? bias_->value() : at::Tensor(),
+          options_.name,
           {options_.transposed, weight_->sharding(), bias_ ? bias_->sharding() : nullptr}};
 }
 

@@ -46,8 +46,7 @@ void attend_run(const AttendArgs& args, const void* q_in, const void* k_in, cons
       for (int64_t j = 0; j < n; ++j) scores[j] = all_scores[g][j];
       ScoreArgs block = score_args;
       block.columns = n;
-      const A correction =
-          A(softmax_step<A>(block, scores, 0, n, nullptr, nullptr, maximum + g, sum + g));
+      const A correction = A(softmax_step<A>(block, scores, 0, n, nullptr, nullptr, maximum + g, sum + g));
       A* o = out + g * args.v_size;
       if (correction != A(1)) {
 #pragma omp simd
