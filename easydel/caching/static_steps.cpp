@@ -5,6 +5,7 @@
 
 #include "easydel/caching/transformer_cache.h"
 #include "easydel/core/error.h"
+#include "easydel/operations/cuda_fused.h"
 
 namespace easydel {
 
@@ -48,9 +49,17 @@ Tensor TransformerCache::visible_static(int64_t capacity, int64_t keys, int64_t 
 
 Tensor TransformerCache::attend_static(Layer& layer, const Tensor& q, const Tensor& k, const Tensor& v,
                                        const operations::AttentionOptions& options) {
-  require<NotSupportedError>(is_plain(options) && options.softcap == 0.0 && !options.sinks.defined(),
-                             "[cache] static steps do not take masks, soft caps, sinks or weights.");
+  require<NotSupportedError>(is_plain(options) && !options.sinks.defined(),
+                             "[cache] static steps do not take masks, sinks or weights.");
   const int64_t capacity = layer.capacity(), keys = std::min(static_keys_, capacity);
+  const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(3))));
+  const operations::cuda_fused::CacheSlots slots{layer.k, layer.v, slot_, starts_, keys, options.mask.sliding_window};
+  if (operations::cuda_fused::can_attend_to_cache(q.select(1, 0), slots)) {
+    return operations::cuda_fused::attend_to_cache(q.select(1, 0), k.select(1, 0), v.select(1, 0), slots, scale,
+                                                   options.softcap)
+        .unsqueeze(1);
+  }
+  require<NotSupportedError>(options.softcap == 0.0, "[cache] static steps do not take soft caps here.");
   const Tensor place = capacity < metadata_.max_length ? slot_.remainder(capacity) : slot_;
   layer.k.index_copy_(2, place, k.transpose(1, 2));
   layer.v.index_copy_(2, place, v.transpose(1, 2));
@@ -58,7 +67,6 @@ Tensor TransformerCache::attend_static(Layer& layer, const Tensor& q, const Tens
   const int64_t batch = q.size(0), kv_heads = layer.k.size(1), shared = q.size(2) / kv_heads;
   const Tensor rows = q.reshape({batch, kv_heads, shared, q.size(3)});
   const Tensor visible = visible_static(capacity, keys, options.mask.sliding_window);
-  const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(3))));
   const Tensor out = at::scaled_dot_product_attention(
       rows, layer.k.narrow(2, 0, keys).to(q.scalar_type()), layer.v.narrow(2, 0, keys).to(q.scalar_type()),
       visible.expand({batch, kv_heads, shared, keys}), 0.0, false, scale);

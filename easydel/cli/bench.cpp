@@ -56,7 +56,7 @@ void wait_for(at::Device device) {
 }
 
 struct Round {
-  double first_token = 0, decode = 0;  // seconds
+  double first_token = 1e30, all = 1e30;  // seconds
 };
 
 // Without end tokens, so that every round makes as many tokens as were asked for.
@@ -66,7 +66,6 @@ Round run_round(const BaseModule& model, const at::Tensor& ids, const BenchOptio
   generate_options.generation_config.do_sample = false;
   const auto generate_tokens = [&](int64_t count) {
     generate_options.generation_config.max_new_tokens = count;
-    generate_options.generation_config.min_new_tokens = count;
     wait_for(device);
     const double begin = now();
     generate(model, ids, generate_options);
@@ -75,7 +74,7 @@ Round run_round(const BaseModule& model, const at::Tensor& ids, const BenchOptio
   };
   Round round;
   round.first_token = generate_tokens(1);
-  round.decode = generate_tokens(options.new_tokens) - round.first_token;
+  round.all = generate_tokens(options.new_tokens);
   return round;
 }
 
@@ -93,15 +92,16 @@ void run(const BenchOptions& options) {
     ids.mutable_data_ptr<int64_t>()[i] =
         static_cast<int64_t>(RandomKey(options.seed).fold(static_cast<uint64_t>(i)).fold("prompt").bits() %
                              static_cast<uint64_t>(config->vocab_size));
-  Round best{1e30, 1e30};
+  run_round(*model, ids, options, device);  // warms up libraries and clocks
+  Round best;
   for (int64_t i = 0; i < options.rounds; ++i) {
     const Round round = run_round(*model, ids, options, device);
-    best = {std::min(best.first_token, round.first_token), std::min(best.decode, round.decode)};
+    best = {std::min(best.first_token, round.first_token), std::min(best.all, round.all)};
   }
   const auto batch = static_cast<double>(options.batch);
   const double prefill = batch * static_cast<double>(options.prompt) / best.first_token;
   const double decode =
-      options.new_tokens > 1 ? batch * static_cast<double>(options.new_tokens - 1) / best.decode : 0.0;
+      options.new_tokens > 1 ? batch * static_cast<double>(options.new_tokens - 1) / (best.all - best.first_token) : 0.0;
   const int64_t peak = peak_bytes(device);
   if (options.json) {
     print_json(Json::object({{"parameters", model->num_params()},

@@ -4,6 +4,7 @@
 
 #include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
+#include "easydel/core/log.h"
 #include "easydel/operations/rope.h"
 
 #if EASYDEL_HAS_CUDA
@@ -40,7 +41,8 @@ class GraphStep final : public ForwardStep {
       cache.begin_static(keys_);
       return step();
     }
-    if (!graph_) capture(cache);
+    if (!graph_ && can_capture_ && !capture(cache)) can_capture_ = false;
+    if (!can_capture_) return step();
     graph_->replay();
     cache.count_tokens(1);
     return logits_.clone();  // the next replay writes over them
@@ -69,23 +71,37 @@ class GraphStep final : public ForwardStep {
     return logits;
   }
 
-  void capture(TransformerCache& cache) {
+  // Some operations need the host in between; such a model goes on without a graph.
+  bool capture(TransformerCache& cache) {
     graph_ = std::make_unique<at::cuda::CUDAGraph>();
     const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream();
     const c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool(false, current.device_index());
     current.synchronize();
+    const int64_t length = cache.length();
+    bool captured = true;
     {
       const c10::cuda::CUDAStreamGuard guard(side);
       graph_->capture_begin();
-      logits_ = step();
-      graph_->capture_end();
+      try {
+        logits_ = step();
+      } catch (const std::exception& error) {
+        log::debug("[generate] the step cannot be captured: ", error.what());
+        captured = false;
+      }
+      try {
+        graph_->capture_end();
+      } catch (const c10::Error&) {
+        captured = false;
+      }
     }
-    side.synchronize();
-    cache.count_tokens(-1);  // a capture computes nothing
+    cache.count_tokens(length - cache.length());  // a capture computes nothing
+    if (!captured) graph_.reset();
+    return captured;
   }
 
   at::Tensor ids_, positions_, logits_;  // at these addresses in the graph
   int64_t keys_ = 0;
+  bool can_capture_ = true;
   std::unique_ptr<at::cuda::CUDAGraph> graph_;
 };
 

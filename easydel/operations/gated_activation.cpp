@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "easydel/operations/activation.h"
+#include "easydel/operations/cuda_fused.h"
 #include "easydel/operations/kernels/rows.h"
 
 namespace easydel::operations {
@@ -29,6 +30,8 @@ kernels::GatedArgs kernel_args(const Tensor& gate, const Tensor& up) {
 }
 
 Tensor forward_rows(const Tensor& gate, const Tensor& up, const Activation& act) {
+  if (act.gated != GatedKernel::None && cuda_fused::applies(gate))
+    return cuda_fused::gate(gate, up, row_stride(gate), row_stride(up), act.gated != GatedKernel::Silu);
   if (!is_fused(gate, act.gated)) return act(gate) * up;
   Tensor y = at::empty(gate.sizes(), gate.options());
   const auto args = kernel_args(gate, up);

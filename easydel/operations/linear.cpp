@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "easydel/operations/checkpoint.h"
+#include "easydel/operations/cuda_fused.h"
 #include "easydel/operations/kernels/rows.h"
 
 namespace easydel::operations {
@@ -75,13 +76,13 @@ void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                       weight.size(0), "]; got ", bias.defined() ? bias.sizes() : at::IntArrayRef{}, ".");
 }
 
-// On the CPU a matrix times a few vectors takes as long as memory takes to give the matrix; torch's products take
-// longer. No gradient flows through this.
+// A matrix times a few vectors takes as long as memory takes to give the matrix; torch's products take longer. No
+// gradient flows through this.
 constexpr int64_t kFewVectors = 4;
 
 bool is_few_vectors(const Tensor& x, const LinearMap& map) {
-  return kernels::applies(x) && x.dim() >= 1 && x.size(-1) > 0 && x.numel() <= kFewVectors * x.size(-1) &&
-         !map.storage.transposed && !map.storage.weight && !map.storage.bias &&
+  return (kernels::applies(x) || cuda_fused::can_multiply(x, map.weight)) && x.dim() >= 1 && x.size(-1) > 0 &&
+         x.numel() <= kFewVectors * x.size(-1) && !map.storage.transposed && !map.storage.weight && !map.storage.bias &&
          map.weight.scalar_type() == x.scalar_type() && map.weight.is_contiguous() &&
          (!map.bias.defined() || map.bias.scalar_type() == x.scalar_type()) && !inside_checkpoint() &&
          !(at::GradMode::is_enabled() &&
@@ -89,6 +90,14 @@ bool is_few_vectors(const Tensor& x, const LinearMap& map) {
 }
 
 std::vector<Tensor> multiply_few_vectors(const Tensor& x, const std::vector<LinearMap>& maps) {
+  if (x.is_cuda()) {
+    std::vector<cuda_fused::Product> products;
+    for (const LinearMap& map : maps) products.push_back({map.weight, map.bias, {}});
+    cuda_fused::multiply(x, products);
+    std::vector<Tensor> results;
+    for (const cuda_fused::Product& product : products) results.push_back(product.y);
+    return results;
+  }
   const int64_t width = x.size(-1), vectors = x.numel() / width;
   const Tensor wide = x.to(kernels::acc_type(x.scalar_type())).contiguous();
   std::vector<Tensor> results;

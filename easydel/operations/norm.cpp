@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "easydel/operations/cuda_fused.h"
 #include "easydel/operations/kernels/rows.h"
 
 namespace easydel::operations {
@@ -97,6 +98,13 @@ void require_width(const char* name, const Tensor& x, const Tensor& parameter) {
 Tensor rms_norm(const Tensor& x, const Tensor& weight, const RmsNormOptions& options) {
   require<ShapeError>(x.dim() >= 1, "[rms_norm] x must have at least one dimension; got a scalar.");
   require_width("rms_norm", x, weight);
+  const bool needs_graph =
+      at::GradMode::is_enabled() && (x.requires_grad() || (weight.defined() && weight.requires_grad()));
+  if (!needs_graph && cuda_fused::applies(x) && weight.defined() && weight.scalar_type() == x.scalar_type()) {
+    const bool cast_first = !options.multiply_before_cast && x.element_size() == 2;
+    return cuda_fused::rms_norm(x.contiguous(), weight.contiguous(), options.eps, options.weight_offset, cast_first)
+        .first;
+  }
   const bool plain = options.weight_offset == 0.0 && weight.defined() && weight.scalar_type() == x.scalar_type();
   if (x.is_cuda() && plain) return at::rms_norm(x, {x.size(-1)}, weight, options.eps);  // fused there
   return RmsNorm::apply(x, kernels::as_optional(weight), options);

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "easydel/operations/cuda_fused.h"
 #include "easydel/operations/kernels/rows.h"
 
 namespace easydel::operations {
@@ -58,6 +59,7 @@ Tensor rotate_composed(const Tensor& x, const Tensor& cos_in, const Tensor& sin_
 }
 
 Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved, bool inverse) {
+  if (cuda_fused::applies(x)) return cuda_fused::rotary(x, {}, cos, sin, interleaved, inverse).first;
   return kernels::applies(x) ? rotate_with_kernel(x, cos, sin, interleaved, inverse)
                              : rotate_composed(x, cos, sin, interleaved, inverse);
 }
@@ -92,7 +94,9 @@ RopeTable rope_table(const RopeFrequencies& frequencies, const Tensor& positions
   return table;
 }
 
-Tensor apply_rotary(const Tensor& x, const RopeTable& table, RopeStyle style) {
+namespace {
+
+void check(const Tensor& x, const RopeTable& table) {
   require<ShapeError>(x.dim() == 4, "[apply_rotary] q and k must be [B, T, heads, head_size]; got ", x.sizes(), ".");
   const Tensor& cos = table.cos;
   require<ShapeError>(cos.dim() == 3 && cos.sizes() == table.sin.sizes(),
@@ -103,10 +107,22 @@ Tensor apply_rotary(const Tensor& x, const RopeTable& table, RopeStyle style) {
                       x.size(0), " x ", x.size(1), ".");
   require<ShapeError>(2 * cos.size(2) <= x.size(3) && x.size(3) <= kMaxHeadSize, "[apply_rotary] the table turns ",
                       2 * cos.size(2), " dimensions; a head has ", x.size(3), " (at most ", kMaxHeadSize, ").");
-  return Rotary::apply(x, cos, table.sin, style == RopeStyle::Interleaved);
+}
+
+}  // namespace
+
+Tensor apply_rotary(const Tensor& x, const RopeTable& table, RopeStyle style) {
+  check(x, table);
+  return Rotary::apply(x, table.cos, table.sin, style == RopeStyle::Interleaved);
 }
 
 std::pair<Tensor, Tensor> apply_rotary(const Tensor& q, const Tensor& k, const RopeTable& table, RopeStyle style) {
+  const bool needs_graph = at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad());
+  if (!needs_graph && cuda_fused::applies(q) && k.scalar_type() == q.scalar_type()) {
+    check(q, table);
+    check(k, table);
+    return cuda_fused::rotary(q, k, table.cos, table.sin, style == RopeStyle::Interleaved, /*inverse=*/false);
+  }
   return {apply_rotary(q, table, style), apply_rotary(k, table, style)};
 }
 

@@ -1,0 +1,42 @@
+// Operations as one GPU kernel each, where the build has them: it needs nvcc. No gradients.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <utility>
+#include <vector>
+
+namespace easydel::operations::cuda_fused {
+
+// Whether tensors like this have them: on a GPU, float32, float16 or bfloat16.
+bool applies(const at::Tensor& x);
+
+// y and 1 / rms of each row. x is dense; weight has its type.
+std::pair<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, double offset,
+                                           bool cast_first);
+// Matrices [rows, width] times the few vectors x [..., width], each with its bias or an undefined one.
+struct Product {
+  at::Tensor weight, bias, y;
+};
+bool can_multiply(const at::Tensor& x, const at::Tensor& weight);
+void multiply(const at::Tensor& x, std::vector<Product>& products);  // fills in y
+
+// q and k [B, T, heads, H] turned; k may be undefined. cos and sin are float32.
+std::pair<at::Tensor, at::Tensor> rotary(const at::Tensor& q, const at::Tensor& k, const at::Tensor& cos,
+                                         const at::Tensor& sin, bool interleaved, bool inverse);
+// act(gate) * up, rows row_strides apart.
+at::Tensor gate(const at::Tensor& gate, const at::Tensor& up, int64_t gate_row, int64_t up_row, bool gelu);
+
+// One new token of each row, q [B, N, H], k and v [B, K, H]: it is kept at its slot, and looks at the others.
+struct CacheSlots {
+  at::Tensor k, v;    // [B, K, C, H], dense: a ring of C slots
+  at::Tensor slot;    // [1] int64: of the new token
+  at::Tensor starts;  // [B] int64 or undefined
+  int64_t keys = 0;   // the new token's slot is below, so no more need be looked at
+  int64_t window = 0;
+};
+bool can_attend_to_cache(const at::Tensor& q_BNH, const CacheSlots& slots);
+at::Tensor attend_to_cache(const at::Tensor& q_BNH, const at::Tensor& k_BKH, const at::Tensor& v_BKH,
+                           const CacheSlots& slots, double scale, double softcap);
+
+}  // namespace easydel::operations::cuda_fused

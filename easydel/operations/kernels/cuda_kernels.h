@@ -1,0 +1,91 @@
+// The GPU kernels behind fused operations, on raw pointers: compiled by nvcc without any of torch's headers.
+#pragma once
+
+#include <cstdint>
+
+struct CUstream_st;
+
+namespace easydel::operations::cuda_kernels {
+
+enum class Element : uint8_t { Float32, Float16, BFloat16 };
+using Stream = CUstream_st*;
+
+struct RmsNorm {
+  const void* x;       // [rows, width]
+  const void* weight;  // [width] of the same type
+  void* y;
+  float* rstd;  // [rows] or null
+  int64_t rows, width;
+  float eps, offset;  // offset is added to the weight
+  bool cast_first;    // round the normalized value before it is multiplied
+};
+void rms_norm(Element type, const RmsNorm& args, Stream stream);
+
+// Matrices times a few vectors, all in one go: y[v] = weight x[v] + bias. Everything lies dense, 16 bytes aligned.
+struct Gemv {
+  struct Matrix {
+    const void* weight;  // [rows, width]
+    const void* bias;    // [rows] or null
+    void* y;             // [vectors, rows]
+    int64_t rows;
+  };
+  static constexpr int kMostMatrices = 4;
+  Matrix matrices[kMostMatrices];
+  int count;
+  const void* x;  // [vectors, width]
+  int64_t width;
+  int vectors;
+};
+bool can_gemv(Element type, int64_t width, int64_t vectors);
+void gemv(Element type, const Gemv& args, Stream stream);
+
+// q and k in one go. Strides count elements; heads of `head_size` are dense.
+struct Rotary {
+  struct Heads {
+    const void* x;  // [batch, tokens, heads, head_size]
+    void* y;        // dense
+    int64_t batch_stride, token_stride, head_stride;
+    int32_t heads;
+  };
+  Heads q, k;
+  int64_t batch, tokens;
+  int32_t head_size, half;
+  const float* cos;  // rows of `half`
+  const float* sin;
+  int64_t table_batch, table_token;
+  bool interleaved, inverse;
+};
+void rotary(Element type, const Rotary& args, Stream stream);
+
+// y = act(gate) * up, rows of `width`.
+struct Gate {
+  const void* gate;
+  const void* up;
+  void* y;
+  int64_t gate_row, up_row, rows, width;
+  bool gelu;  // its tanh form; else silu
+};
+void gate(Element type, const Gate& args, Stream stream);
+
+// One new token of each row: its key and value are put at its slot of the cache, and its queries look at all slots that
+// they may see. The slot is read on the device.
+struct AttendToCache {
+  const void* q;  // [batch, kv_heads * shared, head_size]
+  const void* k;  // [batch, kv_heads, head_size], likewise v
+  const void* v;
+  int64_t q_batch, q_head, k_batch, k_head, v_batch, v_head;  // strides
+  void* k_cache;                                              // [batch, kv_heads, capacity, head_size]
+  void* v_cache;
+  void* out;                       // [batch, kv_heads * shared, head_size]
+  float* scratch;                  // scratch_floats() of them
+  const int64_t* slot;             // [1]
+  const int64_t* starts;           // [batch] or null
+  int64_t capacity, window, keys;  // keys: at most so many are looked at; window 0: none
+  int32_t batch, kv_heads, shared, head_size;
+  float scale, softcap;
+};
+bool can_attend_to_cache(int64_t shared, int64_t head_size);
+int64_t scratch_floats(const AttendToCache& args);
+void attend_to_cache(Element type, const AttendToCache& args, Stream stream);
+
+}  // namespace easydel::operations::cuda_kernels
