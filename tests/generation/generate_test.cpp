@@ -10,6 +10,7 @@
 #include "easydel/core/error.h"
 #include "easydel/models/gpt2/model.h"
 #include "easydel/models/llama/model.h"
+#include "tests/infra/on_mesh.h"
 #include "tests/support/tensors.h"
 
 namespace easydel {
@@ -78,6 +79,9 @@ TEST_F(Generate, APaddedRowGetsTheTokensThatItGetsAlone) {
         generate(*model_, padded.narrow(0, 1, 1), {.generation_config = config, .streams = {1}}).sequences;
     EXPECT_TRUE(at::equal(both[0].narrow(0, 2, 11), first[0]));
     EXPECT_TRUE(at::equal(both[1], second[0]));
+    const at::Tensor starts = at::tensor({2, 0}, at::kLong);
+    EXPECT_TRUE(at::equal(
+        generate(*model_, padded, {.generation_config = config, .inputs = {.starts = starts}}).sequences, both));
     // The mask follows from the pad token, too.
     GenerationConfig with_pad = config;
     with_pad.pad_token_id = 0;
@@ -306,6 +310,27 @@ TEST_F(Generate, BeamsFindABetterRowThanGreedySearch) {
   std::set<std::string> different;
   for (int64_t i = 0; i < 8; ++i) different.insert(concat(many.sequences[i]));
   EXPECT_EQ(different.size(), 8);
+}
+
+TEST(GenerateOnAMesh, GivesTheTokensOfOneDevice) {
+  const at::Tensor ids = at::tensor({0, 9, 3, 17, 8, 2}, at::kLong).view({2, 3});
+  const at::Tensor mask = at::tensor({0, 1, 1, 1, 1, 1}, at::kLong).view({2, 3});
+  const GenerationConfig greedy{.max_new_tokens = 5, .max_time = 1e6}, beams{.max_new_tokens = 5, .num_beams = 3},
+      drawn{.max_new_tokens = 5, .do_sample = true};
+  const auto model = wide_llama();
+  for (const std::vector<int64_t>& dims : {std::vector<int64_t>{1, 2, 1, 2, 1}, {2, 1, 1, 1, 2}}) {
+    for (const GenerationConfig& config : {greedy, beams, drawn}) {
+      const GenerateOptions options{.generation_config = config, .inputs = {.attention_mask = mask}};
+      const at::Tensor expected = generate(*model, ids, options).sequences;
+      on_mesh(dims, [&](const Mesh& mesh, World&) {
+        const auto sharded = wide_llama();
+        sharded->shard_model({}, mesh);
+        const at::Tensor sequences = generate(*sharded, ids, options).sequences;
+        EXPECT_TRUE(at::equal(sequences, expected)) << mesh.to_string();
+        (*sharded)({.input_ids = sequences, .labels = sequences}).loss.backward();
+      });
+    }
+  }
 }
 
 TEST_F(Generate, BeamSamplingIsDecidedByTheKey) {
