@@ -124,7 +124,11 @@ GenerateOutput generate(const BaseModule& module, const at::Tensor& input_ids, c
     ModelInputs inputs =
         prepare_inputs_for_generation(ids, options.inputs, config.pad_token_id, config.eos_token_id, copies);
     LogitsProcessorList processors =
-        make_logits_processors(config, ids.size(1), model.vocab_size, options.logits_processor);
+        make_score_processors(config, ids.size(1), model.vocab_size, options.logits_processor);
+    LogitsProcessorList warpers = make_warpers(config);
+    if (beams || !config.samples()) {
+      for (const LogitsProcessorPtr& warper : std::exchange(warpers, {})) processors.append(warper);
+    }
     std::vector<StoppingCriteriaPtr> criteria = options.stopping_criteria;
     if (config.stop_strings) {
       criteria.push_back(std::make_shared<StopStringCriteria>(config.stop_strings->values, options.decode));
@@ -136,7 +140,8 @@ GenerateOutput generate(const BaseModule& module, const at::Tensor& input_ids, c
                   .config = config,
                   .input_ids = rows,
                   .step = *step,
-                  .processors = processors,
+                  .processors = std::move(processors),
+                  .warpers = std::move(warpers),
                   .criteria = std::move(criteria),
                   .streams = row_streams(options, ids.size(0), beams ? 1 : copies),
                   .pad_token_id = padding(config, model.vocab_size),

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
+#include "easydel/generation/candidates.h"
 #include "easydel/generation/sampling.h"
 #include "easydel/generation/search.h"
 
@@ -82,6 +83,7 @@ GenerateOutput sample_rows(Search& s) {
   const int64_t count = s.input_ids.size(0);
   const int64_t prompt = s.input_ids.size(1);
   const bool samples = config.samples();
+  const bool wants_scores = *config.output_scores || !s.options.stopping_criteria.empty();
   const bool looks_at_tokens = s.options.streamer || !s.criteria.empty();
   const int64_t between = s.input_ids.is_cpu() || looks_at_tokens ? 1 : kStepsBetweenChecks;
 
@@ -95,8 +97,15 @@ GenerateOutput sample_rows(Search& s) {
 
   at::Tensor logits = s.step.prefill();
   for (int64_t step = 0;; ++step) {
-    const at::Tensor scores = s.processors(tokens.all(), logits);
-    at::Tensor chosen = samples ? sample_tokens(scores, uniform.at_step(step)) : scores.argmax(-1);
+    at::Tensor scores = s.processors(tokens.all(), logits);
+    at::Tensor chosen;
+    if (samples) {
+      const Candidates candidates = find_candidates(config, s.warpers, tokens.all(), scores);
+      chosen = candidates.sample(uniform.at_step(step));
+      if (wants_scores) scores = candidates.all_scores(scores.size(1));
+    } else {
+      chosen = scores.argmax(-1);
+    }
     // argmax takes a NaN for the best.
     const at::Tensor invalid = samples ? chosen.lt(0) : scores.gather(1, chosen.unsqueeze(1)).squeeze(1).isnan();
     chosen = at::where(rows.running(), chosen.clamp_min(0), s.pad_token_id);

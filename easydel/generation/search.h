@@ -15,7 +15,8 @@ struct Search {
   const GenerationConfig& config;  // resolved: defaults, max_length with the prompt
   at::Tensor input_ids;            // [rows, prompt]: each prompt as often as it has rows or beams
   DecodeStep& step;
-  LogitsProcessor& processors;
+  LogitsProcessorList processors;
+  LogitsProcessorList warpers;                // what only sampling uses; in beam search the processors hold these, too
   std::vector<StoppingCriteriaPtr> criteria;  // but for end tokens
   std::vector<int64_t> streams;               // of each row; of each prompt for beams
   int64_t pad_token_id = 0;
