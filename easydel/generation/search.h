@@ -1,6 +1,7 @@
 // The two loops behind generate: row by row, and beams.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 
 #include "easydel/generation/decode_step.h"
@@ -25,6 +26,11 @@ struct Search {
   // Whether all rows must end now, whatever they hold. All ranks get rank 0's answer.
   std::optional<FinishReason> ended() const;
 };
+
+// Continuations of a prompt that a step of beam search looks at, so that enough go on when the best of them end.
+inline int64_t beam_candidates(const GenerationConfig& config) {
+  return std::max<int64_t>(2, 1 + static_cast<int64_t>(config.eos_token_id.size())) * config.beams();
+}
 
 GenerateOutput sample_rows(Search& search);
 GenerateOutput search_beams(Search& search);

@@ -253,6 +253,13 @@ TEST_F(Generate, RefusesWhatItCannotDo) {
   EXPECT_EQ(refusal(prompt_, {.streams = {1}}),
             "[generate] streams must name one stream for each of 2 prompts; got 1.");
   EXPECT_EQ(refusal(prompt_, {.generation_config = {.num_beams = 60, .eos_token_id = {1, 2}}}), "");
+  EXPECT_EQ(refusal(prompt_, {.generation_config = {.num_beams = int64_t{1} << 60}}),
+            "[generate] 2 prompts with num_beams 1152921504606846976 make more than 65536 rows.");
+  EXPECT_EQ(refusal(prompt_, {.generation_config = {.do_sample = true, .num_return_sequences = 40000}}),
+            "[generate] 2 prompts with num_return_sequences 40000 make more than 65536 rows.");
+  std::vector<int64_t> ends(60, 1);
+  EXPECT_EQ(refusal(prompt_, {.generation_config = {.num_beams = 2, .eos_token_id = TokenIds(ends)}}),
+            "[generate] num_beams 2 with 60 end tokens needs 122 continuations; a vocabulary of 50 has not as many.");
   const GenerationConfig asked = GenerationConfig::from_dict(Json::parse(R"({"penalty_alpha": 0.6})"));
   EXPECT_THROW(generate(*model_, prompt_, {.generation_config = asked}), NotSupportedError);
 }
