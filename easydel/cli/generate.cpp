@@ -69,22 +69,34 @@ class Printer {
     ids_.push_back(static_cast<int32_t>(id));
     if (!tokenizer_) {
       std::cout << (ids_.size() > 1 ? " " : "") << id << std::flush;
-      return;
+    } else if (const std::string text = tail(); !text.ends_with("\xEF\xBF\xBD")) {
+      print(text);
     }
-    const std::string text = tokenizer_->decode(ids_);
-    if (text.ends_with("\xEF\xBF\xBD") || text.size() <= printed_) return;
-    std::cout << text.substr(printed_) << std::flush;
-    printed_ = text.size();
   }
   void end() {
-    if (tokenizer_) std::cout << tokenizer_->decode(ids_).substr(printed_);
+    if (tokenizer_) print(tail());
     std::cout << "\n";
   }
 
  private:
+  // What the tokens that are not printed yet add to the text of some before them, since a token's text depends on
+  // those.
+  std::string tail() const {
+    const std::span<const int32_t> ids(ids_);
+    const std::string before = tokenizer_->decode(ids.subspan(context_, printed_ - context_));
+    const std::string text = tokenizer_->decode(ids.subspan(context_));
+    return text.size() > before.size() ? text.substr(before.size()) : "";
+  }
+  void print(const std::string& text) {
+    if (text.empty()) return;
+    std::cout << text << std::flush;
+    context_ = printed_;
+    printed_ = ids_.size();
+  }
+
   const Tokenizer* tokenizer_;
   std::vector<int32_t> ids_;
-  std::size_t printed_ = 0;
+  std::size_t context_ = 0, printed_ = 0;
 };
 
 std::vector<int64_t> new_ids(const GenerateOutput& out, std::size_t row) {
@@ -129,6 +141,7 @@ void run(const Options& options, const GenerationConfig& config, World& world) {
   const Prompt prompt = read_prompt(options, tokenizer.get());
   const std::shared_ptr<BaseModule> module = load(options.model);
   GenerateOptions given{.generation_config = config, .prng_key = RandomKey(options.seed), .inputs = prompt.inputs};
+  if (options.json && !config.output_log_probs) given.generation_config.output_log_probs = true;
   if (tokenizer) given.decode = [&](std::span<const int32_t> ids) { return tokenizer->decode(ids); };
   const int64_t rows =
       (prompt.input_ids.defined() ? prompt.input_ids.size(0) : 1) * config.num_return_sequences.value_or(1);

@@ -8,6 +8,7 @@
 #include "easydel/generation/penalty_processors.h"
 #include "easydel/generation/sampling_processors.h"
 #include "easydel/generation/token_processors.h"
+#include "easydel/infra/config_io.h"
 
 namespace easydel {
 namespace {
@@ -43,7 +44,13 @@ LogitsProcessorList merged(const LogitsProcessorList& ours, const LogitsProcesso
 
 at::Tensor LogitsProcessorList::operator()(const at::Tensor& input_ids_BT, const at::Tensor& scores_BV) {
   at::Tensor scores = scores_BV;
-  for (const LogitsProcessorPtr& processor : processors_) scores = (*processor)(input_ids_BT, scores);
+  for (const LogitsProcessorPtr& processor : processors_) {
+    scores = (*processor)(input_ids_BT, scores);
+    if (scores.sizes() == scores_BV.sizes()) continue;
+    const LogitsProcessor& at_fault = *processor;
+    fail<ShapeError>("[generate] ", short_type_name(typeid(at_fault)), " must return scores of ", scores_BV.sizes(),
+                     "; got ", scores.sizes(), ".");
+  }
   return scores;
 }
 

@@ -123,7 +123,7 @@ class BeamSearch {
     const at::Tensor rows = tokens.flatten(0, 1);
     at::Tensor stopped = at::zeros({rows.size(0)}, rows.options().dtype(at::kBool));
     if (!config_.eos_token_id.empty()) stopped = eos_(rows, {});
-    for (const StoppingCriteriaPtr& criterion : s_.criteria) stopped = stopped.logical_or((*criterion)(rows, {}));
+    for (const StoppingCriteriaPtr& criterion : s_.criteria) stopped = stopped.logical_or(ask(*criterion, rows, {}));
     stopped = stopped.view({prompts_, candidates_});
     const std::optional<FinishReason> ended = tokens.size(2) >= *config_.max_length ? FinishReason::Length : s_.ended();
     const auto number = [](FinishReason reason) { return static_cast<int64_t>(reason); };

@@ -59,7 +59,7 @@ class Generate(unittest.TestCase):
         ours = json.loads(self.run_it(
             "--input", given, "--output", written, "--json", "--num-beams", "4", "--num-return-sequences", "2",
             "--length-penalty", "0.5", "--no-repeat-ngram-size", "2", "--suppress-tokens", "40,41", "--early-stopping",
-            "never", "--max-new-tokens", "7", "--eos-token-id", "2,33", "--output-log-probs").stdout)
+            "never", "--max-new-tokens", "7", "--eos-token-id", "2,33").stdout)
         self.assertEqual(load_file(written)["sequences"].tolist(), theirs.sequences.tolist())
         self.assertEqual(ours["prompt_length"], 4)
         for row, entry in enumerate(ours["sequences"]):

@@ -267,11 +267,54 @@ TEST_F(Generate, RefusesWhatItCannotDo) {
 TEST_F(Generate, ScoresThatAllowNoTokenAreAnError) {
   std::vector<int64_t> all(kVocab);
   for (int64_t id = 0; id < kVocab; ++id) all[static_cast<std::size_t>(id)] = id;
+  for (const bool sample : {false, true}) {
+    EXPECT_EQ(message_of([&] {
+                generate(*model_, prompt_, {.generation_config = {.do_sample = sample, .suppress_tokens = all}});
+              }),
+              "[generate] the scores of row 0 are not numbers, or leave no token possible, by new token 1. "
+              "remove_invalid_values replaces them.");
+  }
+  class Broken final : public LogitsProcessor {
+   public:
+    at::Tensor operator()(const at::Tensor& ids, const at::Tensor& scores) override {
+      return ids.size(1) < 5 ? scores : scores.index_fill(0, at::tensor({1}, at::kLong), std::nan(""));
+    }
+  };
+  for (const bool sample : {false, true}) {
+    EXPECT_EQ(message_of([&] {
+                generate(
+                    *model_, prompt_,
+                    {.generation_config = {.do_sample = sample}, .logits_processor = {std::make_shared<Broken>()}});
+              }),
+              "[generate] the scores of row 1 are not numbers, or leave no token possible, by new token 3. "
+              "remove_invalid_values replaces them.");
+  }
   EXPECT_EQ(message_of([&] {
-              generate(*model_, prompt_, {.generation_config = {.do_sample = true, .suppress_tokens = all}});
+              generate(*model_, prompt_,
+                       {.generation_config = {.num_beams = 2}, .logits_processor = {std::make_shared<Broken>()}});
             }),
-            "[generate] the scores of row 0 are not numbers, or leave no token possible, by new token 1. "
-            "remove_invalid_values replaces them.");
+            "[generate] the scores of new token 3 are not numbers. remove_invalid_values replaces them.");
+}
+
+TEST_F(Generate, ProcessorsAndCriteriaMustReturnWhatTheyWereAskedFor) {
+  class Narrow final : public LogitsProcessor {
+   public:
+    at::Tensor operator()(const at::Tensor&, const at::Tensor& scores) override { return scores.narrow(1, 0, 7); }
+  };
+  class Single final : public StoppingCriteria {
+   public:
+    at::Tensor operator()(const at::Tensor&, const at::Tensor&) override { return at::zeros({1}, at::kBool); }
+  };
+  EXPECT_EQ(message_of([&] { generate(*model_, prompt_, {.logits_processor = {std::make_shared<Narrow>()}}); }),
+            "[generate] Narrow must return scores of [2, 50]; got [2, 7].");
+  for (const int64_t beams : {1, 2}) {
+    EXPECT_EQ(message_of([&] {
+                generate(
+                    *model_, prompt_,
+                    {.generation_config = {.num_beams = beams}, .stopping_criteria = {std::make_shared<Single>()}});
+              }),
+              concat("[generate] Single must return bool of [", beams == 1 ? 2 : 8, "]; got bool of [1]."));
+  }
 }
 
 TEST(GenerateWithATableOfPositions, StopsBeforeItsEnd) {
