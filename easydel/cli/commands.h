@@ -13,6 +13,7 @@ void add_demo_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
 void add_download_command(CLI::App& app);
 void add_forward_command(CLI::App& app);
+void add_generate_command(CLI::App& app);
 void add_info_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
 

@@ -15,6 +15,7 @@ namespace {
 
 // The longest sequence that is begun: beyond it a count of bytes would overflow somewhere.
 constexpr int64_t kLongest = int64_t{1} << 40;
+constexpr int64_t kMostRows = 65536;
 
 // max_length and min_length with the prompt counted, as transformers resolves them.
 void resolve_lengths(GenerationConfig& config, const GenerationConfig& given, const BaseConfig& model, int64_t prompt) {
@@ -39,6 +40,18 @@ void resolve_lengths(GenerationConfig& config, const GenerationConfig& given, co
                  ".");
   }
   if (config.min_new_tokens) config.min_length = prompt + std::min(*config.min_new_tokens, kLongest);
+}
+
+// Beams and returned sequences multiply the rows: a number with a typo must not eat the memory.
+void check_rows(const GenerationConfig& config, int64_t prompts, int64_t copies, int64_t vocab_size) {
+  require<ConfigError>(copies <= kMostRows / prompts, "[generate] ", prompts, " prompts with ",
+                       config.beams() > 1 ? "num_beams " : "num_return_sequences ", copies, " make more than ",
+                       kMostRows, " rows.");
+  if (config.beams() == 1) return;
+  const int64_t candidates = beam_candidates(config);
+  require<ConfigError>(candidates <= copies * vocab_size, "[generate] num_beams ", copies, " with ",
+                       config.eos_token_id.size(), " end tokens needs ", candidates, " continuations; a vocabulary of ",
+                       vocab_size, " has not as many.");
 }
 
 // What fills rows that have ended. An id outside of the vocabulary, as some files have, counts as none.
@@ -121,10 +134,15 @@ GenerateOutput generate(const BaseModule& module, const at::Tensor& input_ids, c
     const at::Tensor ids = check_prompt(module, input_ids, config.bos_token_id);
     resolve_lengths(config, given, model, ids.size(1));
     const int64_t copies = beams ? config.beams() : *config.num_return_sequences;
+    check_rows(config, ids.size(0), copies, model.vocab_size);
     ModelInputs inputs =
         prepare_inputs_for_generation(ids, options.inputs, config.pad_token_id, config.eos_token_id, copies);
     LogitsProcessorList processors =
-        make_logits_processors(config, ids.size(1), model.vocab_size, options.logits_processor);
+        make_score_processors(config, ids.size(1), model.vocab_size, options.logits_processor);
+    LogitsProcessorList warpers = make_warpers(config);
+    if (beams || !config.samples()) {
+      for (const LogitsProcessorPtr& warper : std::exchange(warpers, {})) processors.append(warper);
+    }
     std::vector<StoppingCriteriaPtr> criteria = options.stopping_criteria;
     if (config.stop_strings) {
       criteria.push_back(std::make_shared<StopStringCriteria>(config.stop_strings->values, options.decode));
@@ -136,7 +154,8 @@ GenerateOutput generate(const BaseModule& module, const at::Tensor& input_ids, c
                   .config = config,
                   .input_ids = rows,
                   .step = *step,
-                  .processors = processors,
+                  .processors = std::move(processors),
+                  .warpers = std::move(warpers),
                   .criteria = std::move(criteria),
                   .streams = row_streams(options, ids.size(0), beams ? 1 : copies),
                   .pad_token_id = padding(config, model.vocab_size),

@@ -64,6 +64,13 @@ ModelInputs prepare_inputs_for_generation(const at::Tensor& input_ids, const Pro
   at::Tensor mask = on_device(given.attention_mask, "attention_mask");
   at::Tensor positions = on_device(given.position_ids, "position_ids");
   const at::Tensor types = on_device(given.token_type_ids, "token_type_ids");
+  if (given.starts.defined()) {
+    require<ShapeError>(!mask.defined() && given.starts.sizes() == input_ids.sizes().slice(0, 1),
+                        "[generate] starts must be [", input_ids.size(0), "], without an attention_mask; got ",
+                        given.starts.sizes(), mask.defined() ? " and a mask." : ".");
+    const at::Tensor starts = given.starts.to(input_ids.device(), at::kLong);
+    mask = at::arange(input_ids.size(1), input_ids.options()).ge(starts.unsqueeze(1)).to(at::kLong);
+  }
   if (!mask.defined() && pad_token_id && !eos_token_id.contains(*pad_token_id)) {
     mask = input_ids.ne(*pad_token_id).to(at::kLong);
   }
@@ -82,6 +89,7 @@ ModelInputs prepare_inputs_for_generation(const at::Tensor& input_ids, const Pro
   inputs.attention_mask = repeated(mask);
   inputs.position_ids = repeated(positions);
   inputs.token_type_ids = repeated(types);
+  inputs.output_attentions = inputs.output_hidden_states = inputs.output_router_logits = false;
   return inputs;
 }
 

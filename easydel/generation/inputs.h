@@ -14,6 +14,7 @@ namespace easydel {
 // What a prompt may come with, beside its ids.
 struct PromptInputs {
   at::Tensor attention_mask = {};  // [B, T], zero: padding, which is on the left
+  at::Tensor starts = {};          // [B], where each row's first token is: the same said shorter
   at::Tensor position_ids = {};    // [B, T]; absent: counted over the mask
   at::Tensor token_type_ids = {};  // [B, T]
 };

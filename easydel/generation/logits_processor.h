@@ -48,5 +48,9 @@ class LogitsProcessorList final : public LogitsProcessor {
 // and min_length that count the prompt.
 LogitsProcessorList make_logits_processors(const GenerationConfig& config, int64_t prompt_length, int64_t vocab_size,
                                            const LogitsProcessorList& custom = {});
+// The two parts of it: what any way of choosing uses, and the rest.
+LogitsProcessorList make_score_processors(const GenerationConfig& config, int64_t prompt_length, int64_t vocab_size,
+                                          const LogitsProcessorList& custom = {});
+LogitsProcessorList make_warpers(const GenerationConfig& config);
 
 }  // namespace easydel

@@ -8,6 +8,7 @@
 #include "easydel/generation/penalty_processors.h"
 #include "easydel/generation/sampling_processors.h"
 #include "easydel/generation/token_processors.h"
+#include "easydel/infra/config_io.h"
 
 namespace easydel {
 namespace {
@@ -39,31 +40,22 @@ LogitsProcessorList merged(const LogitsProcessorList& ours, const LogitsProcesso
   return list;
 }
 
-void add_warpers(LogitsProcessorList& list, const GenerationConfig& c) {
-  // Beams need a token besides the end tokens, so that a row can go on.
-  const int64_t keep = c.beams() == 1           ? 1
-                       : c.eos_token_id.empty() ? 2
-                                                : static_cast<int64_t>(c.eos_token_id.size()) + 1;
-  if (*c.temperature != 1.0) list.add<TemperatureLogitsWarper>(*c.temperature);
-  if (c.top_h) list.add<TopHLogitsWarper>(*c.top_h);
-  if (*c.top_k != 0) list.add<TopKLogitsWarper>(*c.top_k, keep);
-  if (*c.top_p < 1.0) list.add<TopPLogitsWarper>(*c.top_p, keep);
-  if (c.min_p) list.add<MinPLogitsWarper>(*c.min_p, keep);
-  if (*c.typical_p < 1.0) list.add<TypicalLogitsWarper>(*c.typical_p, keep);
-  if (*c.epsilon_cutoff > 0.0) list.add<EpsilonLogitsWarper>(*c.epsilon_cutoff, keep);
-  if (*c.eta_cutoff > 0.0) list.add<EtaLogitsWarper>(*c.eta_cutoff, keep);
-}
-
 }  // namespace
 
 at::Tensor LogitsProcessorList::operator()(const at::Tensor& input_ids_BT, const at::Tensor& scores_BV) {
   at::Tensor scores = scores_BV;
-  for (const LogitsProcessorPtr& processor : processors_) scores = (*processor)(input_ids_BT, scores);
+  for (const LogitsProcessorPtr& processor : processors_) {
+    scores = (*processor)(input_ids_BT, scores);
+    if (scores.sizes() == scores_BV.sizes()) continue;
+    const LogitsProcessor& at_fault = *processor;
+    fail<ShapeError>("[generate] ", short_type_name(typeid(at_fault)), " must return scores of ", scores_BV.sizes(),
+                     "; got ", scores.sizes(), ".");
+  }
   return scores;
 }
 
-LogitsProcessorList make_logits_processors(const GenerationConfig& c, int64_t prompt_length, int64_t vocab_size,
-                                           const LogitsProcessorList& custom) {
+LogitsProcessorList make_score_processors(const GenerationConfig& c, int64_t prompt_length, int64_t vocab_size,
+                                          const LogitsProcessorList& custom) {
   const TokenIds& eos = c.eos_token_id;
   LogitsProcessorList list;
   if (c.sequence_bias) list.add<SequenceBiasLogitsProcessor>(*c.sequence_bias, vocab_size);
@@ -98,9 +90,33 @@ LogitsProcessorList make_logits_processors(const GenerationConfig& c, int64_t pr
     list.add<SuppressTokensAtBeginLogitsProcessor>(*c.begin_suppress_tokens, prompt_length + (after_forced ? 1 : 0),
                                                    vocab_size);
   }
-  list = merged(list, custom);
-  if (c.samples()) add_warpers(list, c);
+  return merged(list, custom);
+}
+
+LogitsProcessorList make_warpers(const GenerationConfig& c) {
+  LogitsProcessorList list;
+  if (c.samples()) {
+    // Beams need a token besides the end tokens, so that a row can go on.
+    const int64_t keep = c.beams() == 1           ? 1
+                         : c.eos_token_id.empty() ? 2
+                                                  : static_cast<int64_t>(c.eos_token_id.size()) + 1;
+    if (*c.temperature != 1.0) list.add<TemperatureLogitsWarper>(*c.temperature);
+    if (c.top_h) list.add<TopHLogitsWarper>(*c.top_h);
+    if (*c.top_k != 0) list.add<TopKLogitsWarper>(*c.top_k, keep);
+    if (*c.top_p < 1.0) list.add<TopPLogitsWarper>(*c.top_p, keep);
+    if (c.min_p) list.add<MinPLogitsWarper>(*c.min_p, keep);
+    if (*c.typical_p < 1.0) list.add<TypicalLogitsWarper>(*c.typical_p, keep);
+    if (*c.epsilon_cutoff > 0.0) list.add<EpsilonLogitsWarper>(*c.epsilon_cutoff, keep);
+    if (*c.eta_cutoff > 0.0) list.add<EtaLogitsWarper>(*c.eta_cutoff, keep);
+  }
   if (*c.renormalize_logits) list.add<LogitNormalization>();
+  return list;
+}
+
+LogitsProcessorList make_logits_processors(const GenerationConfig& config, int64_t prompt_length, int64_t vocab_size,
+                                           const LogitsProcessorList& custom) {
+  LogitsProcessorList list = make_score_processors(config, prompt_length, vocab_size, custom);
+  for (const LogitsProcessorPtr& warper : make_warpers(config)) list.append(warper);
   return list;
 }
 

@@ -2,8 +2,10 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "easydel/core/error.h"
+#include "easydel/generation/candidates.h"
 #include "easydel/generation/sampling.h"
 #include "easydel/generation/search.h"
 
@@ -82,6 +84,7 @@ GenerateOutput sample_rows(Search& s) {
   const int64_t count = s.input_ids.size(0);
   const int64_t prompt = s.input_ids.size(1);
   const bool samples = config.samples();
+  const bool wants_scores = *config.output_scores || !s.options.stopping_criteria.empty();
   const bool looks_at_tokens = s.options.streamer || !s.criteria.empty();
   const int64_t between = s.input_ids.is_cpu() || looks_at_tokens ? 1 : kStepsBetweenChecks;
 
@@ -95,11 +98,20 @@ GenerateOutput sample_rows(Search& s) {
 
   at::Tensor logits = s.step.prefill();
   for (int64_t step = 0;; ++step) {
-    const at::Tensor scores = s.processors(tokens.all(), logits);
-    at::Tensor chosen = samples ? sample_tokens(scores, uniform.at_step(step)) : scores.argmax(-1);
-    // argmax takes a NaN for the best.
-    const at::Tensor invalid = samples ? chosen.lt(0) : scores.gather(1, chosen.unsqueeze(1)).squeeze(1).isnan();
-    chosen = at::where(rows.running(), chosen.clamp_min(0), s.pad_token_id);
+    at::Tensor scores = s.processors(tokens.all(), logits);
+    at::Tensor chosen, invalid;
+    if (samples) {
+      const Candidates candidates = find_candidates(config, s.warpers, tokens.all(), scores);
+      chosen = candidates.sample(uniform.at_step(step));
+      invalid = chosen.lt(0);
+      chosen = chosen.clamp_min(0);
+      if (wants_scores) scores = candidates.all_scores(scores.size(1));
+    } else {
+      at::Tensor best;
+      std::tie(best, chosen) = scores.max(-1);  // of which a NaN counts as the greatest
+      invalid = best.gt(-std::numeric_limits<double>::infinity()).logical_not();
+    }
+    chosen = at::where(rows.running(), chosen, s.pad_token_id);
     if (*config.output_scores) out.scores.push_back(scores);
     if (*config.output_logits) out.logits.push_back(logits);
     if (*config.output_log_probs) {
@@ -110,7 +122,7 @@ GenerateOutput sample_rows(Search& s) {
     rows.count_token(invalid);
     if (s.options.streamer) stream(s.options.streamer, chosen, rows.running());
     if (!config.eos_token_id.empty()) rows.end(eos(tokens.all(), scores));
-    for (const StoppingCriteriaPtr& criterion : s.criteria) rows.end((*criterion)(tokens.all(), scores));
+    for (const StoppingCriteriaPtr& criterion : s.criteria) rows.end(ask(*criterion, tokens.all(), scores));
 
     const bool full = tokens.length() >= *config.max_length;
     if ((step + 1) % between == 0 || full) {

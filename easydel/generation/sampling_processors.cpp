@@ -22,6 +22,20 @@ at::Tensor entropy(const at::Tensor& scores) {
   return -(logits.clamp_min(std::numeric_limits<float>::lowest()) * logits.softmax(-1)).sum(-1);
 }
 
+// top_p without sorting a large vocabulary, where its best tokens have that much probability in every row; undefined
+// otherwise. Only on the CPU, which can look at once, and where sorting is slow.
+at::Tensor keep_few(const at::Tensor& scores, double top_p, int64_t keep) {
+  constexpr int64_t kCandidates = 1024;
+  if (!scores.is_cpu() || scores.size(-1) < 4 * kCandidates) return {};
+  const auto [best, order] = scores.topk(kCandidates);
+  const at::Tensor probabilities = (best - scores.logsumexp(-1, /*keepdim=*/true)).exp();
+  const at::Tensor better = probabilities.cumsum(-1, at::kDouble) - probabilities;
+  at::Tensor kept = better.lt(top_p);
+  if (kept.narrow(-1, kCandidates - 1, 1).any().item<bool>() || scores.isnan().any().item<bool>()) return {};
+  kept.narrow(-1, 0, std::min(keep, kCandidates)).fill_(true);
+  return at::full_like(scores, kNever).scatter_(-1, order, best.masked_fill(kept.logical_not(), kNever));
+}
+
 }  // namespace
 
 at::Tensor TemperatureLogitsWarper::operator()(const at::Tensor&, const at::Tensor& scores) {
@@ -33,6 +47,7 @@ at::Tensor TopKLogitsWarper::operator()(const at::Tensor&, const at::Tensor& sco
 }
 
 at::Tensor TopPLogitsWarper::operator()(const at::Tensor&, const at::Tensor& scores) {
+  if (const at::Tensor kept = keep_few(scores, top_p_, keep_); kept.defined()) return kept;
   // From the worst up: what has no more than 1 - top_p in all is left out.
   const auto [sorted, order] = scores.sort(-1, /*descending=*/false);
   at::Tensor remove = sorted.softmax(-1).cumsum(-1).le(1 - top_p_);

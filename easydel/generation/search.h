@@ -1,6 +1,7 @@
 // The two loops behind generate: row by row, and beams.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 
 #include "easydel/generation/decode_step.h"
@@ -15,7 +16,8 @@ struct Search {
   const GenerationConfig& config;  // resolved: defaults, max_length with the prompt
   at::Tensor input_ids;            // [rows, prompt]: each prompt as often as it has rows or beams
   DecodeStep& step;
-  LogitsProcessor& processors;
+  LogitsProcessorList processors;
+  LogitsProcessorList warpers;                // what only sampling uses; in beam search the processors hold these, too
   std::vector<StoppingCriteriaPtr> criteria;  // but for end tokens
   std::vector<int64_t> streams;               // of each row; of each prompt for beams
   int64_t pad_token_id = 0;
@@ -24,6 +26,11 @@ struct Search {
   // Whether all rows must end now, whatever they hold. All ranks get rank 0's answer.
   std::optional<FinishReason> ended() const;
 };
+
+// Continuations of a prompt that a step of beam search looks at, so that enough go on when the best of them end.
+inline int64_t beam_candidates(const GenerationConfig& config) {
+  return std::max<int64_t>(2, 1 + static_cast<int64_t>(config.eos_token_id.size())) * config.beams();
+}
 
 GenerateOutput sample_rows(Search& search);
 GenerateOutput search_beams(Search& search);

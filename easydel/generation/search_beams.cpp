@@ -48,7 +48,7 @@ class BeamSearch {
         beams_(config_.beams()),
         prompts_(search.input_ids.size(0) / beams_),
         prompt_(search.input_ids.size(1)),
-        candidates_(std::max<int64_t>(2, 1 + static_cast<int64_t>(config_.eos_token_id.size())) * beams_) {
+        candidates_(beam_candidates(config_)) {
     const at::TensorOptions ints = search.input_ids.options();
     const at::TensorOptions floats = ints.dtype(at::kFloat);
     running_.tokens = search.input_ids.view({prompts_, beams_, prompt_});
@@ -68,9 +68,6 @@ class BeamSearch {
 
   GenerateOutput run() {
     at::Tensor logits = s_.step.prefill();
-    require<ConfigError>(candidates_ <= beams_ * logits.size(1), "[generate] num_beams ", beams_, " with ",
-                         config_.eos_token_id.size(), " end tokens needs ", candidates_,
-                         " continuations; a vocabulary of ", logits.size(1), " has not as many.");
     for (int64_t step = 0; advance(logits, step); ++step) {
       const at::Tensor last = running_.origins.select(2, step).flatten();
       s_.step.reorder(last);
@@ -126,7 +123,7 @@ class BeamSearch {
     const at::Tensor rows = tokens.flatten(0, 1);
     at::Tensor stopped = at::zeros({rows.size(0)}, rows.options().dtype(at::kBool));
     if (!config_.eos_token_id.empty()) stopped = eos_(rows, {});
-    for (const StoppingCriteriaPtr& criterion : s_.criteria) stopped = stopped.logical_or((*criterion)(rows, {}));
+    for (const StoppingCriteriaPtr& criterion : s_.criteria) stopped = stopped.logical_or(ask(*criterion, rows, {}));
     stopped = stopped.view({prompts_, candidates_});
     const std::optional<FinishReason> ended = tokens.size(2) >= *config_.max_length ? FinishReason::Length : s_.ended();
     const auto number = [](FinishReason reason) { return static_cast<int64_t>(reason); };

@@ -4,9 +4,20 @@
 
 #include <algorithm>
 
+#include "easydel/core/dtype.h"
 #include "easydel/core/error.h"
+#include "easydel/infra/config_io.h"
 
 namespace easydel {
+
+at::Tensor ask(StoppingCriteria& criterion, const at::Tensor& ids, const at::Tensor& scores) {
+  at::Tensor done = criterion(ids, scores);
+  const bool fits = done.defined() && done.scalar_type() == at::kBool && done.sizes() == ids.sizes().slice(0, 1);
+  require<ShapeError>(fits, "[generate] ", short_type_name(typeid(criterion)), " must return bool of [", ids.size(0),
+                      "]; got ", done.defined() ? dtype_name(done.scalar_type()) : "nothing", " of ",
+                      done.defined() ? done.sizes() : at::IntArrayRef(), ".");
+  return done.to(ids.device());
+}
 
 EosTokenCriteria::EosTokenCriteria(const TokenIds& eos_token_id) : eos_(at::tensor(eos_token_id.values(), at::kLong)) {}
 

@@ -28,6 +28,9 @@ class StoppingCriteria {
 
 using StoppingCriteriaPtr = std::shared_ptr<StoppingCriteria>;
 
+// What the criterion says, on the rows' device. ShapeError when that is not a bool for each row.
+at::Tensor ask(StoppingCriteria& criterion, const at::Tensor& input_ids_BT, const at::Tensor& scores_BV);
+
 class EosTokenCriteria final : public StoppingCriteria {
  public:
   explicit EosTokenCriteria(const TokenIds& eos_token_id);

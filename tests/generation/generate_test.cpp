@@ -10,6 +10,7 @@
 #include "easydel/core/error.h"
 #include "easydel/models/gpt2/model.h"
 #include "easydel/models/llama/model.h"
+#include "tests/infra/on_mesh.h"
 #include "tests/support/tensors.h"
 
 namespace easydel {
@@ -78,6 +79,9 @@ TEST_F(Generate, APaddedRowGetsTheTokensThatItGetsAlone) {
         generate(*model_, padded.narrow(0, 1, 1), {.generation_config = config, .streams = {1}}).sequences;
     EXPECT_TRUE(at::equal(both[0].narrow(0, 2, 11), first[0]));
     EXPECT_TRUE(at::equal(both[1], second[0]));
+    const at::Tensor starts = at::tensor({2, 0}, at::kLong);
+    EXPECT_TRUE(at::equal(
+        generate(*model_, padded, {.generation_config = config, .inputs = {.starts = starts}}).sequences, both));
     // The mask follows from the pad token, too.
     GenerationConfig with_pad = config;
     with_pad.pad_token_id = 0;
@@ -249,6 +253,13 @@ TEST_F(Generate, RefusesWhatItCannotDo) {
   EXPECT_EQ(refusal(prompt_, {.streams = {1}}),
             "[generate] streams must name one stream for each of 2 prompts; got 1.");
   EXPECT_EQ(refusal(prompt_, {.generation_config = {.num_beams = 60, .eos_token_id = {1, 2}}}), "");
+  EXPECT_EQ(refusal(prompt_, {.generation_config = {.num_beams = int64_t{1} << 60}}),
+            "[generate] 2 prompts with num_beams 1152921504606846976 make more than 65536 rows.");
+  EXPECT_EQ(refusal(prompt_, {.generation_config = {.do_sample = true, .num_return_sequences = 40000}}),
+            "[generate] 2 prompts with num_return_sequences 40000 make more than 65536 rows.");
+  std::vector<int64_t> ends(60, 1);
+  EXPECT_EQ(refusal(prompt_, {.generation_config = {.num_beams = 2, .eos_token_id = TokenIds(ends)}}),
+            "[generate] num_beams 2 with 60 end tokens needs 122 continuations; a vocabulary of 50 has not as many.");
   const GenerationConfig asked = GenerationConfig::from_dict(Json::parse(R"({"penalty_alpha": 0.6})"));
   EXPECT_THROW(generate(*model_, prompt_, {.generation_config = asked}), NotSupportedError);
 }
@@ -256,11 +267,54 @@ TEST_F(Generate, RefusesWhatItCannotDo) {
 TEST_F(Generate, ScoresThatAllowNoTokenAreAnError) {
   std::vector<int64_t> all(kVocab);
   for (int64_t id = 0; id < kVocab; ++id) all[static_cast<std::size_t>(id)] = id;
+  for (const bool sample : {false, true}) {
+    EXPECT_EQ(message_of([&] {
+                generate(*model_, prompt_, {.generation_config = {.do_sample = sample, .suppress_tokens = all}});
+              }),
+              "[generate] the scores of row 0 are not numbers, or leave no token possible, by new token 1. "
+              "remove_invalid_values replaces them.");
+  }
+  class Broken final : public LogitsProcessor {
+   public:
+    at::Tensor operator()(const at::Tensor& ids, const at::Tensor& scores) override {
+      return ids.size(1) < 5 ? scores : scores.index_fill(0, at::tensor({1}, at::kLong), std::nan(""));
+    }
+  };
+  for (const bool sample : {false, true}) {
+    EXPECT_EQ(message_of([&] {
+                generate(
+                    *model_, prompt_,
+                    {.generation_config = {.do_sample = sample}, .logits_processor = {std::make_shared<Broken>()}});
+              }),
+              "[generate] the scores of row 1 are not numbers, or leave no token possible, by new token 3. "
+              "remove_invalid_values replaces them.");
+  }
   EXPECT_EQ(message_of([&] {
-              generate(*model_, prompt_, {.generation_config = {.do_sample = true, .suppress_tokens = all}});
+              generate(*model_, prompt_,
+                       {.generation_config = {.num_beams = 2}, .logits_processor = {std::make_shared<Broken>()}});
             }),
-            "[generate] the scores of row 0 are not numbers, or leave no token possible, by new token 1. "
-            "remove_invalid_values replaces them.");
+            "[generate] the scores of new token 3 are not numbers. remove_invalid_values replaces them.");
+}
+
+TEST_F(Generate, ProcessorsAndCriteriaMustReturnWhatTheyWereAskedFor) {
+  class Narrow final : public LogitsProcessor {
+   public:
+    at::Tensor operator()(const at::Tensor&, const at::Tensor& scores) override { return scores.narrow(1, 0, 7); }
+  };
+  class Single final : public StoppingCriteria {
+   public:
+    at::Tensor operator()(const at::Tensor&, const at::Tensor&) override { return at::zeros({1}, at::kBool); }
+  };
+  EXPECT_EQ(message_of([&] { generate(*model_, prompt_, {.logits_processor = {std::make_shared<Narrow>()}}); }),
+            "[generate] Narrow must return scores of [2, 50]; got [2, 7].");
+  for (const int64_t beams : {1, 2}) {
+    EXPECT_EQ(message_of([&] {
+                generate(
+                    *model_, prompt_,
+                    {.generation_config = {.num_beams = beams}, .stopping_criteria = {std::make_shared<Single>()}});
+              }),
+              concat("[generate] Single must return bool of [", beams == 1 ? 2 : 8, "]; got bool of [1]."));
+  }
 }
 
 TEST(GenerateWithATableOfPositions, StopsBeforeItsEnd) {
@@ -306,6 +360,27 @@ TEST_F(Generate, BeamsFindABetterRowThanGreedySearch) {
   std::set<std::string> different;
   for (int64_t i = 0; i < 8; ++i) different.insert(concat(many.sequences[i]));
   EXPECT_EQ(different.size(), 8);
+}
+
+TEST(GenerateOnAMesh, GivesTheTokensOfOneDevice) {
+  const at::Tensor ids = at::tensor({0, 9, 3, 17, 8, 2}, at::kLong).view({2, 3});
+  const at::Tensor mask = at::tensor({0, 1, 1, 1, 1, 1}, at::kLong).view({2, 3});
+  const GenerationConfig greedy{.max_new_tokens = 5, .max_time = 1e6}, beams{.max_new_tokens = 5, .num_beams = 3},
+      drawn{.max_new_tokens = 5, .do_sample = true};
+  const auto model = wide_llama();
+  for (const std::vector<int64_t>& dims : {std::vector<int64_t>{1, 2, 1, 2, 1}, {2, 1, 1, 1, 2}}) {
+    for (const GenerationConfig& config : {greedy, beams, drawn}) {
+      const GenerateOptions options{.generation_config = config, .inputs = {.attention_mask = mask}};
+      const at::Tensor expected = generate(*model, ids, options).sequences;
+      on_mesh(dims, [&](const Mesh& mesh, World&) {
+        const auto sharded = wide_llama();
+        sharded->shard_model({}, mesh);
+        const at::Tensor sequences = generate(*sharded, ids, options).sequences;
+        EXPECT_TRUE(at::equal(sequences, expected)) << mesh.to_string();
+        (*sharded)({.input_ids = sequences, .labels = sequences}).loss.backward();
+      });
+    }
+  }
 }
 
 TEST_F(Generate, BeamSamplingIsDecidedByTheKey) {

@@ -5,7 +5,10 @@
 
 #include <cmath>
 
-#include "easydel/generation/logits_processor.h"
+#include "easydel/core/error.h"
+
+#include "easydel/generation/candidates.h"
+#include "easydel/generation/sampling_processors.h"
 
 namespace easydel {
 namespace {
@@ -92,6 +95,49 @@ INSTANTIATE_TEST_SUITE_P(EachSetting, DrawsFollow,
                                          GenerationConfig{.temperature = 1.8}, GenerationConfig{.top_k = 5},
                                          GenerationConfig{.top_p = 0.8}, GenerationConfig{.min_p = 0.1},
                                          GenerationConfig{.typical_p = 0.7}));
+
+TEST(Candidates, DrawWhatAllScoresDraw) {
+  constexpr int64_t kVocab = 6000, kRows = 40;
+  std::vector<int64_t> streams(kRows);
+  for (int64_t row = 0; row < kRows; ++row) streams[static_cast<std::size_t>(row)] = row;
+  UniformStream uniform(RandomKey(1), streams, at::kCPU);
+  const at::Tensor ids = at::zeros({kRows, 1}, at::kLong);
+  int64_t step = 0;
+  for (const at::ScalarType rounded : {at::kFloat, at::kBFloat16}) {  // the second makes many equal scores
+    const at::Tensor scores = some_scores(kRows, kVocab).to(rounded).to(at::kFloat);
+    for (GenerationConfig config :
+         {GenerationConfig{}, GenerationConfig{.temperature = 0.7, .top_p = 0.9},
+          GenerationConfig{.top_k = 3, .min_p = 0.1}, GenerationConfig{.top_k = 200, .typical_p = 0.8},
+          GenerationConfig{.top_k = 0, .top_p = 0.3}, GenerationConfig{.top_k = 5000}}) {
+      config.do_sample = true;
+      config = config.with_defaults();
+      SCOPED_TRACE(concat(rounded, " ", config.to_dict().dump()));
+      LogitsProcessorList warpers = make_warpers(config);
+      const at::Tensor all = warpers(ids, scores);
+      const Candidates candidates = find_candidates(config, warpers, ids, scores);
+      EXPECT_EQ(candidates.tokens.defined(), *config.top_k > 0 && *config.top_k < 1000);
+      const at::Tensor again = candidates.all_scores(kVocab), numbers = uniform.at_step(step++);
+      // Which of equal scores top_p takes is left to the sort.
+      EXPECT_TRUE(at::equal(std::get<0>(again.sort(-1)), std::get<0>(all.sort(-1))));
+      if (rounded == at::kBFloat16) continue;
+      EXPECT_TRUE(at::equal(again, all));
+      EXPECT_TRUE(at::equal(candidates.sample(numbers), sample_tokens(all, numbers)));
+    }
+  }
+}
+
+TEST(TopP, KeepsTheSameOfALargeVocabularyWithoutSortingIt) {
+  // Of few tokens, and the same followed by many that are impossible.
+  const at::Tensor few = some_scores(5, 900);
+  const at::Tensor many = at::constant_pad_nd(few, {0, 9000}, -std::numeric_limits<double>::infinity());
+  for (const double top_p : {0.2, 0.5, 0.9, 0.999}) {
+    TopPLogitsWarper warper(top_p);
+    const at::Tensor expected = warper({}, few);
+    EXPECT_TRUE(at::equal(warper({}, many).narrow(1, 0, 900), expected)) << top_p;
+    EXPECT_TRUE(warper({}, many).narrow(1, 900, 9000).isinf().all().item<bool>());
+    EXPECT_GT(expected.isfinite().sum().item<int64_t>(), 5);
+  }
+}
 
 TEST(SampleWithoutReplacement, FollowsSuccessiveDraws) {
   // P(first = i, second = j) = p_i p_j / (1 - p_i)

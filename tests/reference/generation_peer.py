@@ -6,6 +6,7 @@ import pathlib
 import random
 import sys
 import types
+import warnings
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
@@ -16,6 +17,8 @@ from transformers.utils import logging
 
 torch.set_num_threads(1)
 logging.set_verbosity_error()
+logging.disable_progress_bar()
+warnings.simplefilter("ignore")
 
 
 OURS = ("presence_penalty", "frequency_penalty")  # which transformers does not have
@@ -211,6 +214,116 @@ def stop_strings(directory: pathlib.Path, seed: int) -> None:
         tensors |= {f"{number}.ids": ids, f"{number}.done": criterion(ids, None)}
         cases.append({"pieces": pieces, "stops": stops})
     save_file(tensors, directory / "cases.safetensors")
+    (directory / "cases.json").write_text(json.dumps(cases))
+
+
+def drawn_settings(draw: random.Random, vocab: int, likely: list[int], prompt: int) -> dict:
+    """Greedy or beams, with some of what changes scores and lengths; `likely` are tokens that the model does generate."""
+    singles = single_settings(draw, vocab)
+    settings = {"max_new_tokens": draw.randrange(1, 13), "pad_token_id": draw.choice([0, 0, 3, None])}
+    usable = ("repetition_penalty", "no_repeat_ngram_size", "bad_words_ids", "sequence_bias", "forced_eos_token_id",
+              "min_new_tokens", "exponential_decay_length_penalty", "renormalize_logits")
+    for name in draw.sample(usable, draw.choice([0, 0, 1, 1, 2, 3])):
+        settings |= singles[name]
+    if draw.random() < 0.3:
+        settings["min_length"] = prompt + draw.randrange(1, 6)
+    if draw.random() < 0.3:
+        settings["suppress_tokens"] = draw.sample(likely, min(2, len(likely)))
+    if draw.random() < 0.2:
+        settings["begin_suppress_tokens"] = draw.sample(likely, min(2, len(likely)))
+    if draw.random() < 0.8:  # ends that do come
+        settings["eos_token_id"] = draw.choice([draw.choice(likely), draw.sample(likely, min(2, len(likely))),
+                                                draw.sample(likely, min(3, len(likely)))])
+    if draw.random() < 0.6:
+        beams = draw.randrange(2, 6)
+        settings |= {"num_beams": beams, "num_return_sequences": draw.randrange(1, beams + 1),
+                     "length_penalty": draw.choice([-1.0, 0.0, 0.6, 1.0, 2.0]),
+                     "early_stopping": draw.choice([True, False, "never"])}
+    eos = settings.get("eos_token_id")
+    ends = set(eos if isinstance(eos, list) else [eos])
+    if "suppress_tokens" in settings:
+        settings["suppress_tokens"] = [t for t in settings["suppress_tokens"] if t not in ends and t not in (2, 5)]
+    if eos is None:
+        settings.pop("exponential_decay_length_penalty", None)
+    return settings
+
+
+class Margin:
+    """How near the nearest two choices were that transformers had to tell apart."""
+
+    def __init__(self):
+        self.least = float("inf")
+
+    def see(self, sorted_scores: torch.Tensor) -> None:
+        gaps = (sorted_scores[..., :-1] - sorted_scores[..., 1:])[sorted_scores[..., 1:] > -1e8]
+        if gaps.numel():
+            self.least = min(self.least, gaps.min().item())
+
+    def watch(self, model) -> None:
+        top_k, finished = type(model)._get_top_k_continuations, type(model)._update_finished_beams
+
+        def watched_top_k(*, accumulated_log_probs, beams_to_keep, **others):
+            self.see(accumulated_log_probs.topk(beams_to_keep + 1)[0])
+            return top_k(model, accumulated_log_probs=accumulated_log_probs, beams_to_keep=beams_to_keep, **others)
+
+        def watched_finished(**others):
+            out = finished(model, **others)
+            self.see(out[1])
+            return out
+
+        model._get_top_k_continuations, model._update_finished_beams = watched_top_k, watched_finished
+
+
+def generate(directory: pathlib.Path, seed: int, cases_per_model: int) -> None:
+    """Tiny models of every family, prompts padded on the left, and what transformers generates for them."""
+    sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "models"))
+    from odd_configs import ODD_CONFIGS
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    draw = random.Random(seed)
+    tensors, cases = {}, []
+    for family, configs in ODD_CONFIGS.items():
+        for index, (name, settings) in enumerate(configs.items()):
+            torch.manual_seed(draw.randrange(1 << 30))
+            # The routers' balance cannot be computed with a cache: transformers stops with an error.
+            config = AutoConfig.for_model(family, **settings | {"output_router_logits": False, "eos_token_id": None,
+                                                               "bos_token_id": None})
+            model = AutoModelForCausalLM.from_config(config).eval()
+            with torch.no_grad():  # so that tokens differ in their scores, and rows in their tokens
+                for parameter in model.parameters():
+                    parameter.add_(torch.randn_like(parameter) * 0.2)
+            folder = f"{family}-{index}"
+            model.save_pretrained(directory / folder)
+            # Tables that depend on the length are made anew for all tokens only without a cache.
+            cached = "dynamic" not in name and "longrope" not in name
+            for _ in range(cases_per_model):
+                rows, length = draw.randrange(1, 4), draw.randrange(1, 9)
+                ids = torch.randint(6, config.vocab_size, (rows, length))
+                mask = torch.ones_like(ids)
+                for row in range(1, rows):
+                    mask[row, : draw.randrange(length)] = 0
+                ids = torch.where(mask == 1, ids, 0)
+                common = {"attention_mask": mask, "use_cache": cached and draw.random() < 0.5}
+                free = model.generate(ids, max_new_tokens=12, **common)
+                likely = sorted(set(free[:, length + 2 :].flatten().tolist()))
+                changed = drawn_settings(draw, config.vocab_size, likely, length)
+                generation = GenerationConfig(**changed, return_dict_in_generate=True, output_scores=True)
+                margin = Margin()
+                if changed.get("num_beams", 1) > 1:
+                    margin.watch(model)
+                with torch.no_grad():
+                    model(ids[:1, :1])  # dynamic tables remember the longest row of earlier calls; this resets them
+                    out = model.generate(ids, generation_config=generation, **common)
+                if changed.get("num_beams", 1) == 1:
+                    for scores in out.scores:
+                        margin.see(scores.topk(2)[0])
+                number = len(cases)
+                tensors |= {f"{number}.ids": ids, f"{number}.mask": mask, f"{number}.sequences": out.sequences}
+                if "num_beams" in changed:
+                    tensors |= {f"{number}.scores": out.sequences_scores, f"{number}.origins": out.beam_indices.long()}
+                cases.append({"model": folder, "config": changed | {"use_cache": common["use_cache"]},
+                              "margin": min(margin.least, 1e9)})
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, directory / "cases.safetensors")
     (directory / "cases.json").write_text(json.dumps(cases))
 
 

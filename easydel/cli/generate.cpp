@@ -1,0 +1,192 @@
+// easydel generate: tokens that a model adds to a prompt.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "easydel/cli/commands.h"
+#include "easydel/cli/console.h"
+#include "easydel/cli/generation_options.h"
+#include "easydel/cli/model_options.h"
+#include "easydel/cli/text.h"
+#include "easydel/core/error.h"
+#include "easydel/core/file.h"
+#include "easydel/generation/generate.h"
+#include "easydel/io/safetensors.h"
+#include "easydel/io/safetensors_writer.h"
+
+namespace easydel::cli {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  GenerationOptions generation;
+  std::vector<int64_t> input_ids;
+  std::string input, prompt, prompt_file, output;
+  uint64_t seed = 0;
+  bool json = false;
+};
+
+struct Prompt {
+  at::Tensor input_ids;  // undefined: the model's own beginning
+  PromptInputs inputs;
+};
+
+Prompt read_tensors(const std::string& path) {
+  const auto file = SafetensorsFile::open(path);
+  Prompt prompt;
+  const std::vector<std::pair<std::string, at::Tensor*>> known{{"input_ids", &prompt.input_ids},
+                                                               {"attention_mask", &prompt.inputs.attention_mask},
+                                                               {"position_ids", &prompt.inputs.position_ids},
+                                                               {"token_type_ids", &prompt.inputs.token_type_ids}};
+  for (const std::string& name : file->names()) {
+    const auto found = std::find_if(known.begin(), known.end(), [&](const auto& entry) { return entry.first == name; });
+    require<FormatError>(found != known.end(), "[", path, "] \"", name,
+                         "\" is no part of a prompt; those are input_ids, attention_mask, position_ids and "
+                         "token_type_ids.");
+    *found->second = file->tensor(name);
+  }
+  return prompt;
+}
+
+Prompt read_prompt(const Options& options, const Tokenizer* tokenizer) {
+  if (!options.input.empty()) return read_tensors(options.input);
+  if (!options.prompt.empty() || !options.prompt_file.empty()) {
+    require<NotSupportedError>(tokenizer, "[generate] ", options.model.model,
+                               " has no tokenizer that this build reads. Give ids with --input-ids.");
+    const std::string text = options.prompt_file.empty() ? options.prompt : read_file(options.prompt_file);
+    const std::vector<int32_t> ids = tokenizer->encode_ids(text);
+    return {.input_ids = at::tensor(ids, at::kInt).to(at::kLong).unsqueeze(0)};
+  }
+  if (options.input_ids.empty()) return {};
+  return {.input_ids = at::tensor(options.input_ids, at::kLong).unsqueeze(0)};
+}
+
+// Prints tokens of one row as they come: text once its characters are whole, or ids.
+class Printer {
+ public:
+  explicit Printer(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {}
+  void add(int64_t id) {
+    ids_.push_back(static_cast<int32_t>(id));
+    if (!tokenizer_) {
+      std::cout << (ids_.size() > 1 ? " " : "") << id << std::flush;
+    } else if (const std::string text = tail(); !text.ends_with("\xEF\xBF\xBD")) {
+      print(text);
+    }
+  }
+  void end() {
+    if (tokenizer_) print(tail());
+    std::cout << "\n";
+  }
+
+ private:
+  // What the tokens that are not printed yet add to the text of some before them, since a token's text depends on
+  // those.
+  std::string tail() const {
+    const std::span<const int32_t> ids(ids_);
+    const std::string before = tokenizer_->decode(ids.subspan(context_, printed_ - context_));
+    const std::string text = tokenizer_->decode(ids.subspan(context_));
+    return text.size() > before.size() ? text.substr(before.size()) : "";
+  }
+  void print(const std::string& text) {
+    if (text.empty()) return;
+    std::cout << text << std::flush;
+    context_ = printed_;
+    printed_ = ids_.size();
+  }
+
+  const Tokenizer* tokenizer_;
+  std::vector<int32_t> ids_;
+  std::size_t context_ = 0, printed_ = 0;
+};
+
+std::vector<int64_t> new_ids(const GenerateOutput& out, std::size_t row) {
+  const at::Tensor ids =
+      out.sequences[static_cast<int64_t>(row)].narrow(0, out.prompt_length, out.lengths[row]).to(at::kCPU).contiguous();
+  return {ids.const_data_ptr<int64_t>(), ids.const_data_ptr<int64_t>() + ids.numel()};
+}
+
+Json to_json(const GenerateOutput& out, const Tokenizer* tokenizer) {
+  Json rows = Json::array();
+  for (std::size_t row = 0; row < out.lengths.size(); ++row) {
+    const std::vector<int64_t> ids = new_ids(out, row);
+    Json entry = Json::object({{"ids", ids}, {"finish_reason", finish_reason_name(out.finish_reasons[row])}});
+    if (tokenizer) entry["text"] = tokenizer->decode(std::vector<int32_t>(ids.begin(), ids.end()));
+    const auto at = static_cast<int64_t>(row);
+    if (out.log_probs.defined()) {
+      Json::Array values;
+      for (int64_t i = 0; i < out.lengths[row]; ++i) values.emplace_back(out.log_probs[at][i].item<double>());
+      entry["log_probs"] = values;
+    }
+    if (out.sequences_scores.defined()) entry["score"] = out.sequences_scores[at].item<double>();
+    rows.push_back(entry);
+  }
+  return Json::object({{"prompt_length", out.prompt_length}, {"sequences", rows}});
+}
+
+void write_tensors(const std::string& path, const GenerateOutput& out) {
+  NamedTensors tensors{{"sequences", out.sequences}, {"lengths", at::tensor(out.lengths, at::kLong)}};
+  const auto put = [&](const std::string& name, const at::Tensor& tensor) {
+    if (tensor.defined()) tensors.emplace_back(name, tensor);
+  };
+  put("log_probs", out.log_probs);
+  put("sequences_scores", out.sequences_scores);
+  put("beam_indices", out.beam_indices);
+  for (std::size_t i = 0; i < out.scores.size(); ++i) put(concat("scores.", i), out.scores[i]);
+  for (std::size_t i = 0; i < out.logits.size(); ++i) put(concat("logits.", i), out.logits[i]);
+  save_safetensors(path, tensors);
+}
+
+void run(const Options& options, const GenerationConfig& config, World& world) {
+  const std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(options.model);
+  const Prompt prompt = read_prompt(options, tokenizer.get());
+  const std::shared_ptr<BaseModule> module = load(options.model);
+  GenerateOptions given{.generation_config = config, .prng_key = RandomKey(options.seed), .inputs = prompt.inputs};
+  if (options.json && !config.output_log_probs) given.generation_config.output_log_probs = true;
+  if (tokenizer) given.decode = [&](std::span<const int32_t> ids) { return tokenizer->decode(ids); };
+  const int64_t rows =
+      (prompt.input_ids.defined() ? prompt.input_ids.size(0) : 1) * config.num_return_sequences.value_or(1);
+  const bool shown = world.rank() == 0 && !options.json;
+  const bool streams = shown && rows == 1 && config.beams() == 1;
+  Printer printer(tokenizer.get());
+  if (streams) given.streamer = [&](std::span<const int64_t> tokens) { printer.add(tokens[0]); };
+
+  const GenerateOutput out = generate(*module, prompt.input_ids, given);
+  if (world.rank() != 0) return;
+  if (!options.output.empty()) write_tensors(options.output, out);
+  if (options.json) return print_json(to_json(out, tokenizer.get()));
+  if (streams) return printer.end();
+  for (std::size_t row = 0; row < out.lengths.size(); ++row) {
+    Printer one(tokenizer.get());
+    for (const int64_t id : new_ids(out, row)) one.add(id);
+    one.end();
+  }
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("generate", "Let a model go on from a prompt");
+  auto options = std::make_shared<Options>();
+  options->model.task = "causal-lm";
+  add_model_options(*command, options->model);
+  auto* sources = command->add_option_group("Prompt", "Without one the model begins with its bos_token_id");
+  sources->add_option("--prompt", options->prompt, "Text to go on from");
+  sources->add_option("--prompt-file", options->prompt_file, "A file with that text");
+  sources->add_option("--input-ids", options->input_ids, "Token ids to go on from")->delimiter(',')->type_name("ID,ID");
+  sources->add_option("--input", options->input,
+                      "safetensors with input_ids, padded on the left, and optional attention_mask, position_ids, "
+                      "token_type_ids");
+  sources->require_option(0, 1);
+  command->add_option("--seed", options->seed, "Of the draws, with --do-sample")->capture_default_str();
+  command->add_option("--output", options->output, "safetensors to write: sequences, lengths, log_probs, …");
+  command->add_flag("--json", options->json, "Print JSON: ids, text, finish_reason, log_probs of each row");
+  add_generation_options(*command, options->generation);
+  command->callback([options] {
+    const HubOptions hub{.revision = options->model.revision};
+    const GenerationConfig config =
+        to_generation_config(options->generation, GenerationConfig::from_pretrained(options->model.model, hub));
+    on_ranks(options->model, [&](World& world) { run(*options, config, world); });
+  });
+}
+
+}  // namespace easydel::cli
