@@ -28,11 +28,13 @@ int64_t capacity_of(const LayerKeys& layer, const TransformerMetadata& metadata,
 
 }  // namespace
 
-int64_t TransformerMetadata::bytes() const {
-  int64_t sum = 0;
-  for (const LayerKeys& layer : layers)
-    sum += 2 * batch_size * capacity_of(layer, *this, SlotPart(parallel)) * layer.kv_heads * layer.head_dim;
-  return sum * static_cast<int64_t>(c10::elementSize(dtype));
+double TransformerMetadata::bytes() const {
+  double sum = 0;
+  for (const LayerKeys& layer : layers) {
+    sum += 2.0 * static_cast<double>(batch_size * layer.kv_heads * layer.head_dim) *
+           static_cast<double>(capacity_of(layer, *this, SlotPart(parallel)));
+  }
+  return sum * static_cast<double>(c10::elementSize(dtype));
 }
 
 TransformerCache::TransformerCache(TransformerMetadata metadata, const Tensor& starts)
@@ -40,6 +42,11 @@ TransformerCache::TransformerCache(TransformerMetadata metadata, const Tensor& s
   require<ConfigError>(metadata_.batch_size > 0 && metadata_.max_length > 0,
                        "[init_cache] batch_size and max_length must be positive; got ", metadata_.batch_size, " and ",
                        metadata_.max_length, ".");
+  const int64_t free = available_memory(metadata_.device);
+  require<ConfigError>(free == 0 || metadata_.bytes() <= static_cast<double>(free), "[init_cache] ",
+                       metadata_.batch_size, " rows of ", metadata_.max_length, " tokens take ",
+                       metadata_.bytes() / 1073741824.0, " GiB; ", static_cast<double>(free) / 1073741824.0,
+                       " GiB are free. Ask for fewer tokens or rows.");
   const auto options = at::TensorOptions(metadata_.dtype).device(metadata_.device);
   for (const LayerKeys& layer : metadata_.layers) {
     const int64_t capacity = capacity_of(layer, metadata_, part_);

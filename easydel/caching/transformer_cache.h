@@ -16,7 +16,7 @@ struct TransformerMetadata : CacheMetadata {
   at::Device device = at::kCPU;
   std::shared_ptr<const Parallel> parallel = {};  // over its sequence axes ranks share the slots
 
-  int64_t bytes() const;  // of the cache
+  double bytes() const;  // of the cache
 };
 
 // A layer with a window keeps that window alone. Rows have one length; those that are shorter start later.

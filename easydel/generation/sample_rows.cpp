@@ -72,6 +72,16 @@ class Rows {
   at::Tensor running_, lengths_, invalid_;
 };
 
+// The greatest of each row, and where it is. A GPU gives a row to one block, so a long one is cut in pieces.
+std::tuple<at::Tensor, at::Tensor> greatest(const at::Tensor& scores) {
+  constexpr int64_t kPieces = 64;
+  if (!scores.is_cuda() || scores.size(1) % kPieces != 0) return scores.max(-1);
+  const int64_t width = scores.size(1) / kPieces;
+  const auto [best, places] = scores.view({scores.size(0), kPieces, width}).max(-1);
+  const auto [all_best, piece] = best.max(-1);
+  return {all_best, piece * width + places.gather(1, piece.unsqueeze(1)).squeeze(1)};
+}
+
 void stream(const Streamer& streamer, const at::Tensor& tokens, const at::Tensor& running) {
   const at::Tensor host = at::where(running, tokens, -1).to(at::kCPU).contiguous();
   streamer({host.const_data_ptr<int64_t>(), static_cast<std::size_t>(host.numel())});
@@ -108,7 +118,7 @@ GenerateOutput sample_rows(Search& s) {
       if (wants_scores) scores = candidates.all_scores(scores.size(1));
     } else {
       at::Tensor best;
-      std::tie(best, chosen) = scores.max(-1);  // of which a NaN counts as the greatest
+      std::tie(best, chosen) = greatest(scores);  // of which a NaN counts as the greatest
       invalid = best.gt(-std::numeric_limits<double>::infinity()).logical_not();
     }
     chosen = at::where(rows.running(), chosen, s.pad_token_id);

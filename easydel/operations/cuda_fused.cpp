@@ -4,10 +4,17 @@
 
 #include "easydel/core/error.h"
 
-#ifdef EASYDEL_CUDA_KERNELS
-#include <c10/cuda/CUDAException.h>
+#include "easydel/core/build_info.h"
+
+#if EASYDEL_HAS_CUDA
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#endif
+
+#ifdef EASYDEL_CUDA_KERNELS
+#include <c10/cuda/CUDAException.h>
 
 #include "easydel/operations/kernels/cuda_kernels.h"
 #endif
@@ -15,6 +22,36 @@
 namespace easydel::operations::cuda_fused {
 
 using at::Tensor;
+
+#if EASYDEL_HAS_CUDA
+void in_branches(const Tensor& x, int64_t count, const std::function<void(int64_t)>& f) {
+  const bool capturing =
+      x.is_cuda() && c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
+  if (!capturing || count < 2) {
+    for (int64_t i = 0; i < count; ++i) f(i);
+    return;
+  }
+  const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream();
+  at::cuda::CUDAEvent begin;
+  begin.record(current);
+  std::vector<at::cuda::CUDAEvent> ends;
+  for (int64_t i = 1; i < count; ++i) {
+    const c10::cuda::CUDAStream branch = c10::cuda::getStreamFromPool(false, current.device_index());
+    begin.block(branch);
+    {
+      const c10::cuda::CUDAStreamGuard guard(branch);
+      f(i);
+    }
+    ends.emplace_back().record(branch);
+  }
+  f(0);
+  for (at::cuda::CUDAEvent& end : ends) end.block(current);
+}
+#else
+void in_branches(const Tensor&, int64_t count, const std::function<void(int64_t)>& f) {
+  for (int64_t i = 0; i < count; ++i) f(i);
+}
+#endif
 
 #ifdef EASYDEL_CUDA_KERNELS
 namespace {

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,10 @@ struct Product {
 };
 bool can_multiply(const at::Tensor& x, const at::Tensor& weight);
 void multiply(const at::Tensor& x, std::vector<Product>& products);  // fills in y
+
+// Inside of a graph capture: f(0), f(1), … as branches that may run at the same time, joined at the end. Tensors that
+// they write must be there before. Elsewhere, and on the CPU, one after the other.
+void in_branches(const at::Tensor& x, int64_t count, const std::function<void(int64_t)>& f);
 
 // q and k [B, T, heads, H] turned; k may be undefined. cos and sin are float32.
 std::pair<at::Tensor, at::Tensor> rotary(const at::Tensor& q, const at::Tensor& k, const at::Tensor& cos,

@@ -80,13 +80,18 @@ void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 // gradient flows through this.
 constexpr int64_t kFewVectors = 4;
 
-bool is_few_vectors(const Tensor& x, const LinearMap& map) {
-  return (kernels::applies(x) || cuda_fused::can_multiply(x, map.weight)) && x.dim() >= 1 && x.size(-1) > 0 &&
-         x.numel() <= kFewVectors * x.size(-1) && !map.storage.transposed && !map.storage.weight && !map.storage.bias &&
+// Dense weights of x's type, whole, and no gradient.
+bool is_plain(const Tensor& x, const LinearMap& map) {
+  return x.dim() >= 1 && x.size(-1) > 0 && !map.storage.transposed && !map.storage.weight && !map.storage.bias &&
          map.weight.scalar_type() == x.scalar_type() && map.weight.is_contiguous() &&
          (!map.bias.defined() || map.bias.scalar_type() == x.scalar_type()) && !inside_checkpoint() &&
          !(at::GradMode::is_enabled() &&
            (x.requires_grad() || map.weight.requires_grad() || (map.bias.defined() && map.bias.requires_grad())));
+}
+
+bool is_few_vectors(const Tensor& x, const LinearMap& map) {
+  return is_plain(x, map) && x.numel() <= kFewVectors * x.size(-1) &&
+         (kernels::applies(x) || cuda_fused::can_multiply(x, map.weight));
 }
 
 std::vector<Tensor> multiply_few_vectors(const Tensor& x, const std::vector<LinearMap>& maps) {
@@ -132,6 +137,19 @@ std::vector<Tensor> linears(const Tensor& x, const std::vector<LinearMap>& maps)
     return multiply_few_vectors(x, maps);
   }
   std::vector<Tensor> results;
+  if (x.is_cuda() && std::all_of(maps.begin(), maps.end(), [&](const LinearMap& m) { return is_plain(x, m); })) {
+    for (const LinearMap& map : maps) {
+      check_shapes(x, map.weight, map.bias);
+      std::vector<int64_t> shape = x.sizes().vec();
+      shape.back() = map.weight.size(0);
+      results.push_back(at::empty(shape, x.options()));
+    }
+    cuda_fused::in_branches(x, static_cast<int64_t>(maps.size()), [&](int64_t i) {
+      const LinearMap& map = maps[static_cast<std::size_t>(i)];
+      at::linear_out(results[static_cast<std::size_t>(i)], x, map.weight, kernels::as_optional(map.bias));
+    });
+    return results;
+  }
   for (const LinearMap& map : maps) results.push_back(linear(x, map.weight, map.bias, map.name, map.storage));
   return results;
 }
