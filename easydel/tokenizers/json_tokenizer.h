@@ -57,7 +57,7 @@ class JsonTokenizer final : public Tokenizer {
   explicit JsonTokenizer(std::unique_ptr<Parts> parts);
 
   Encoding encode_with(Work& work, const TextPair& texts, const EncodeOptions& options) const;
-  Tokens tokenize(Work& work, std::string_view text, bool is_second, bool full) const;
+  Tokens tokenize(Work& work, std::string_view text, bool full) const;
   void normalize(Work& work, std::string_view text, PreTokenized& pre) const;
   std::vector<Encoding> build(const Tokens& tokens, std::size_t most, int32_t type_id, bool full) const;
 

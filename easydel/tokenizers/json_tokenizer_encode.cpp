@@ -11,6 +11,7 @@ namespace easydel {
 namespace {
 
 constexpr std::size_t kLongestText = std::size_t{1} << 30;
+constexpr std::size_t kMostPartsOfPairs = 1 << 16;
 
 void add_piece(PreTokenized& pre, uint32_t begin, uint32_t end, int32_t token) {
   if (begin < end) pre.pieces().push_back({begin, end, pre.origin_at(begin), token});
@@ -28,6 +29,21 @@ uint32_t trailing_blanks(std::string_view text) {
   uint32_t count = 0;
   for (std::size_t at = text.size(); at > 0 && is_blank(utf8::previous(text, at));) ++count;
   return count;
+}
+
+// Takes as many characters off each side as the token has blanks there.
+void trim(std::string_view text, TokenBlanks blanks, bool is_first, bool add_prefix_space, Offset& offset) {
+  if ((is_first || offset.begin == 0) && add_prefix_space && blanks.leading == 1) blanks.leading = 0;
+  for (; blanks.leading > 0 && offset.begin < offset.end; --blanks.leading) {
+    offset.begin += static_cast<uint32_t>(utf8::length_of_lead(text[offset.begin]));
+  }
+  std::size_t end = offset.end;
+  uint32_t taken = 0;
+  while (taken < blanks.trailing && end > 0) {
+    utf8::previous(text, end);
+    ++taken;
+  }
+  if (taken == blanks.trailing) offset.end = std::max(static_cast<uint32_t>(end), offset.begin);
 }
 
 // Numbers the texts of a batch out to the threads; rethrows the first error.
@@ -65,7 +81,7 @@ void fill_attention(Encoding& encoding) {
 
 }  // namespace
 
-JsonTokenizer::Tokens JsonTokenizer::tokenize(Work& work, std::string_view text, bool is_second, bool full) const {
+JsonTokenizer::Tokens JsonTokenizer::tokenize(Work& work, std::string_view text, bool full) const {
   const Parts& parts = *parts_;
   require<FormatError>(text.size() <= kLongestText, "[Tokenizer] a text has ", text.size(), " bytes; the limit is ",
                        kLongestText, ".");
@@ -91,7 +107,7 @@ JsonTokenizer::Tokens JsonTokenizer::tokenize(Work& work, std::string_view text,
   }
   if (parts.pre_tokenizer) parts.pre_tokenizer->apply(pre);
 
-  Tokens out;
+  Tokens out{.text = text};
   const bool trims = full && !parts.post_processor.trims().empty();
   out.ids.reserve(pre.pieces().size() + pre.pieces().size() / 4);
   if (full) {
@@ -118,25 +134,10 @@ JsonTokenizer::Tokens JsonTokenizer::tokenize(Work& work, std::string_view text,
       }
     }
   };
-  const bool limited =
-      parts.truncation && (parts.truncation->strategy != Truncation::Strategy::kOnlySecond || is_second);
-  const std::size_t most = limited ? parts.truncation->max_length : SIZE_MAX;
-  const std::vector<Piece>& pieces = pre.pieces();
-  std::size_t first = 0;
-  if (limited && parts.truncation->direction == Direction::kLeft) {
-    std::size_t total = 0;
-    for (first = pieces.size(); first > 0;) {
-      const Piece& piece = pieces[--first];
-      tokenize_piece(piece);
-      total += work.tokens.size();
-      if (piece.token < 0 && total >= most) break;
-    }
-  }
-  for (std::size_t i = first; i < pieces.size(); ++i) {
-    tokenize_piece(pieces[i]);
-    write(pieces[i], static_cast<int32_t>(i - first));
-    if (first == 0 && pieces[i].token < 0 && out.ids.size() >= most && parts.truncation->direction == Direction::kRight)
-      break;
+  int32_t word = 0;
+  for (const Piece& piece : pre.pieces()) {
+    tokenize_piece(piece);
+    write(piece, word++);
   }
   return out;
 }
@@ -193,12 +194,7 @@ std::vector<Encoding> JsonTokenizer::build(const Tokens& tokens, std::size_t mos
     out.attention_mask.assign(size, 1);
     for (const bool add_prefix_space : parts_->post_processor.trims()) {
       for (std::size_t i = 0; i < size; ++i) {
-        auto [leading, trailing] = tokens.blanks[range.begin + i];
-        Offset& offset = out.offsets[i];
-        const bool is_first = i == 0 || offset.begin == 0;
-        if (is_first && add_prefix_space && leading == 1) leading = 0;
-        offset.begin = std::min(offset.begin + leading, offset.end);
-        if (trailing > 0 && offset.end >= trailing) offset.end = std::max(offset.end - trailing, offset.begin);
+        trim(tokens.text, tokens.blanks[range.begin + i], i == 0, add_prefix_space, out.offsets[i]);
       }
     }
     return out;
@@ -212,8 +208,8 @@ std::vector<Encoding> JsonTokenizer::build(const Tokens& tokens, std::size_t mos
 Encoding JsonTokenizer::encode_with(Work& work, const TextPair& texts, const EncodeOptions& options) const {
   const Parts& parts = *parts_;
   const bool full = options.offsets;
-  const Tokens first = tokenize(work, texts.first, false, full);
-  const Tokens second = texts.second ? tokenize(work, *texts.second, true, full) : Tokens{};
+  const Tokens first = tokenize(work, texts.first, full);
+  const Tokens second = texts.second ? tokenize(work, *texts.second, full) : Tokens{};
   Lengths lengths{first.ids.size(), second.ids.size()};
   if (parts.truncation) {
     const std::size_t special =
@@ -223,6 +219,15 @@ Encoding JsonTokenizer::encode_with(Work& work, const TextPair& texts, const Enc
     lengths = truncated_lengths(first.ids.size(), texts.second ? std::optional(second.ids.size()) : std::nullopt,
                                 parts.truncation->max_length - special, *parts.truncation);
   }
+  const auto count_parts = [&](const Tokens& tokens, std::size_t most) {
+    return parts.truncation && most > 0 ? tokens.ids.size() / most + 1 : 1;
+  };
+  // Every part of the one goes with every part of the other.
+  const std::size_t combined =
+      count_parts(first, lengths.first) * (texts.second ? count_parts(second, lengths.second) : 1);
+  require<ConfigError>(!texts.second || combined <= kMostPartsOfPairs, "[Tokenizer] truncation to ",
+                       parts.truncation ? parts.truncation->max_length : 0, " tokens would leave ", combined,
+                       " overflowing parts of a pair; the limit is ", kMostPartsOfPairs, ".");
   const auto assemble = [&](const Tokens& tokens, std::size_t most, int32_t type_id) {
     std::vector<Encoding> all = build(tokens, most, type_id, full);
     Encoding out = std::move(all[0]);

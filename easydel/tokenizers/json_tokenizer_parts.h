@@ -20,15 +20,18 @@ struct JsonTokenizer::Work {
   std::vector<ModelToken> tokens;
 };
 
+// Blank characters at the ends of a token's own text.
+struct TokenBlanks {
+  uint32_t leading, trailing;
+};
+
 // The tokens of one text, before it is cut and joined.
 struct JsonTokenizer::Tokens {
-  struct Blanks {
-    uint32_t leading, trailing;  // of the token's own text
-  };
-  std::vector<int32_t> ids;
-  std::vector<Offset> offsets;
-  std::vector<int32_t> words;
-  std::vector<Blanks> blanks;  // where offsets are trimmed
+  std::string_view text = {};
+  std::vector<int32_t> ids = {};
+  std::vector<Offset> offsets = {};
+  std::vector<int32_t> words = {};
+  std::vector<TokenBlanks> blanks = {};  // where offsets are trimmed
 };
 
 struct JsonTokenizer::Parts {

@@ -49,6 +49,15 @@ struct Regex::Code {
   ~Code() { pcre2_code_free(code); }
 };
 
+bool is_pcre2_pattern(std::string_view pattern) {
+  int error = 0;
+  PCRE2_SIZE at = 0;
+  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), PCRE2_UTF | PCRE2_UCP,
+                                   &error, &at, nullptr);
+  pcre2_code_free(code);
+  return code != nullptr;
+}
+
 Regex::Regex(std::string_view pattern, const std::string& where) : code_(std::make_unique<Code>()) {
   require<FormatError>(pattern.size() <= kLongestPattern, where, " is a pattern of ", pattern.size(),
                        " bytes; the limit is ", kLongestPattern, ".");
@@ -95,6 +104,8 @@ void Regex::find_all(std::string_view text, std::vector<Offset>& matches) const 
 }
 
 #else
+
+bool is_pcre2_pattern(std::string_view) { return false; }
 
 struct Regex::Code {};
 

@@ -27,6 +27,7 @@ class Regex {
   std::unique_ptr<Code> code_;
 };
 
+bool is_pcre2_pattern(std::string_view pattern);  // whether PCRE2 compiles it
 // The same pattern in the dialect of PCRE2.
 std::string translate_regex(std::string_view pattern, const std::string& where);
 

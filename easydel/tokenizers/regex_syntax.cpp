@@ -188,6 +188,9 @@ class Translator {
     } else if (next == 'u') {
       out_ += concat("\\x{", in_.substr(at_ + 2, 4), "}");
       at_ = std::min(at_ + 6, in_.size());
+    } else if ((next == 'x' || next == 'o') && at_ + 2 < in_.size() && in_[at_ + 2] == '{') {
+      const std::size_t end = in_.find('}', at_);
+      copy(end == std::string_view::npos ? in_.size() - at_ : end + 1 - at_);
     } else if ((next == 'p' || next == 'P') && at_ + 2 < in_.size() && in_[at_ + 2] == '{') {
       property();
     } else {
@@ -212,7 +215,9 @@ class Translator {
     for (const Name& known : kProperties) {
       if (known.name == plain) meaning = known.meaning;
     }
-    out_ += concat(negated ? "\\P{" : "\\p{", meaning, "}");
+    // PCRE2 takes the name of a script for its extensions too, unless it is told.
+    const bool is_script = meaning.size() > 2 && is_pcre2_pattern(concat("\\p{sc:", meaning, "}"));
+    out_ += concat(negated ? "\\P{" : "\\p{", is_script ? "sc:" : "", meaning, "}");
     at_ = end + 1;
   }
 
