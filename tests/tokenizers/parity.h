@@ -6,7 +6,9 @@
 
 namespace easydel {
 
-// Reads NAME.json and NAME.jsonl; a failure prints the first texts that differ. Returns how many texts there were.
-std::size_t expect_same_as_the_package(const std::filesystem::path& directory, const std::string& name);
+// Reads NAME.json and NAME.jsonl; a failure prints the first texts that differ. Returns how many texts there were. With
+// `whole_stream` the steps of a stream must add up to the whole, which they do not for every decoder.
+std::size_t expect_same_as_the_package(const std::filesystem::path& directory, const std::string& name,
+                                       bool whole_stream);
 
 }  // namespace easydel
