@@ -101,7 +101,7 @@ void AddedTokens::find(std::string_view text, bool normalized, std::vector<Match
     const AddedToken& token = tokens_.at(id);
     if (token.single_word && (ends_with_word(text.substr(0, begin)) || starts_with_word(text.substr(end)))) continue;
     if (token.lstrip) {
-      while (begin > 0) {
+      while (begin > done) {
         std::size_t before = begin;
         if (!unicode::is_whitespace(utf8::previous(text, before))) break;
         begin = before;
@@ -109,6 +109,7 @@ void AddedTokens::find(std::string_view text, bool normalized, std::vector<Match
       begin = std::max(begin, done);
     }
     if (token.rstrip) {
+      end = std::max(end, done);  // up to there all is blank, when a token before this one has taken it
       while (end < text.size()) {
         std::size_t behind = end;
         if (!unicode::is_whitespace(utf8::next(text, behind))) break;

@@ -1,6 +1,16 @@
 #include "easydel/tokenizers/aligned_text.h"
 
+#include "easydel/core/error.h"
+
 namespace easydel {
+
+void check_growth(std::size_t size, std::size_t original) {
+  constexpr std::size_t kFactor = 64;
+  constexpr std::size_t kAlways = std::size_t{1} << 16;
+  constexpr std::size_t kNever = std::size_t{1} << 31;
+  require<FormatError>(size <= kAlways || (size <= kNever && size / kFactor <= original), "[Tokenizer] a text of ",
+                       original, " bytes would grow to ", size, "; the limit is ", kFactor, " times, and 2 GiB.");
+}
 
 Offset character_around(std::string_view text, std::size_t byte) {
   while (byte > 0 && utf8::is_continuation(text[byte])) --byte;
@@ -63,12 +73,14 @@ void AlignedText::transform(std::span<const unicode::Change> changes, std::size_
     }
     if (change <= 0) skip(1 + static_cast<std::size_t>(-change));
   }
+  check_growth(text.size(), original_size_);
   text_ = std::move(text);
   align_ = std::move(align);
 }
 
 void AlignedText::replace(std::span<const Offset> matches, std::string_view content) {
   if (matches.empty()) return;
+  if (!content.empty()) check_growth(text_.size() + matches.size() * content.size(), original_size_ + text_.size());
   materialize();
   std::string text;
   std::vector<Offset> align;
@@ -97,6 +109,7 @@ void AlignedText::replace(std::span<const Offset> matches, std::string_view cont
 
 void AlignedText::prepend(std::string_view prefix) {
   if (text_.empty() || prefix.empty()) return;
+  check_growth(text_.size() + prefix.size(), original_size_ + prefix.size());
   materialize();
   text_.insert(0, prefix);
   if (tracked_) align_.insert(align_.begin(), prefix.size(), align_[0]);

@@ -17,7 +17,7 @@ namespace easydel {
 class AlignedText {
  public:
   AlignedText(std::string_view original, uint32_t begin, bool tracked)
-      : text_(original), begin_(begin), tracked_(tracked) {}
+      : text_(original), original_size_(original.size()), begin_(begin), tracked_(tracked) {}
 
   std::string_view view() const { return text_; }
   bool empty() const { return text_.empty(); }
@@ -44,10 +44,15 @@ class AlignedText {
 
   std::string text_;
   std::vector<Offset> align_;
+  std::size_t original_size_;
   uint32_t begin_;
   bool tracked_;
   bool unchanged_ = true;
 };
+
+// FormatError when a text has grown out of proportion to what it was made from: a tokenizer.json of a few lines could
+// ask for more than any memory holds.
+void check_growth(std::size_t size, std::size_t original);
 
 // The byte range of the character around `byte`.
 Offset character_around(std::string_view text, std::size_t byte);

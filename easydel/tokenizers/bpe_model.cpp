@@ -81,13 +81,10 @@ void BpeModel::read_merges(const JsonField& field) {
 
 void BpeModel::learn_characters() {
   character_ids_.assign(0x10000, -1);
-  std::string text;
-  for (char32_t code = 0; code < 0x10000; ++code) {
-    if (code >= 0xD800 && code < 0xE000) continue;
-    text.clear();
-    utf8::append(text, code);
-    character_ids_[code] = vocabulary_.find(text);
-  }
+  vocabulary_.for_each([&](std::string_view token, int32_t id) {
+    if (token.empty() || token.size() > 3 || token.size() != utf8::length_of_lead(token[0])) return;
+    character_ids_[utf8::first(token)] = id;
+  });
   has_all_bytes_ = true;
   for (std::size_t byte = 0; byte < 256; ++byte) {
     byte_ids_[byte] = vocabulary_.find(byte_token(byte));

@@ -1,13 +1,23 @@
 #include "easydel/tokenizers/byte_trie.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace easydel {
 
 ByteTrie::ByteTrie(std::vector<Entry> entries) {
   std::erase_if(entries, [](const Entry& entry) { return entry.first.empty(); });
   if (entries.empty()) return;
-  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.first < b.first; });
+  // Equal keys stay in their order: a later one overwrites the value.
+  std::vector<std::size_t> order(entries.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return entries[a].first != entries[b].first ? entries[a].first < entries[b].first : a < b;
+  });
+  std::vector<Entry> sorted;
+  sorted.reserve(entries.size());
+  for (const std::size_t i : order) sorted.push_back(entries[i]);
+  entries = std::move(sorted);
   struct Job {
     uint32_t node;
     std::size_t begin, end, depth;  // these entries agree in the first `depth` bytes

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "easydel/tokenizers/aligned_text.h"
 #include "easydel/tokenizers/byte_level.h"
 #include "easydel/tokenizers/metaspace.h"
-#include "easydel/tokenizers/normalizer.h"
 #include "easydel/tokenizers/pattern.h"
 #include "easydel/tokenizers/utf8.h"
 
@@ -30,6 +30,12 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
   return out += text.substr(done);
 }
 
+std::size_t total_size(const std::vector<std::string>& tokens) {
+  std::size_t total = 0;
+  for (const std::string& token : tokens) total += token.size();
+  return total;
+}
+
 // Blanks that English does not write.
 std::string cleaned(std::string text) {
   constexpr std::pair<std::string_view, std::string_view> kRules[] = {
@@ -48,7 +54,11 @@ class SequenceDecoder final : public Decoder {
     for (std::size_t i = 0; i < parts.as_array().size(); ++i) parts_.push_back(make_decoder(parts[i]));
   }
   void apply(std::vector<std::string>& tokens) const override {
-    for (const auto& part : parts_) part->apply(tokens);
+    const std::size_t before = total_size(tokens);
+    for (const auto& part : parts_) {
+      part->apply(tokens);
+      check_growth(total_size(tokens), before);
+    }
   }
 
  private:
@@ -196,7 +206,7 @@ class ReplaceDecoder final : public Decoder {
       matches.clear();
       pattern_.find_all(token, matches);
       if (matches.empty()) continue;
-      check_growth(token.size(), matches.size(), content_.size());
+      check_growth(token.size() + matches.size() * content_.size(), token.size());
       std::string out;
       std::size_t done = 0;
       for (const Offset match : matches) {

@@ -7,7 +7,7 @@
 namespace easydel {
 namespace {
 
-constexpr int64_t kMostTokens = int64_t{1} << 30;
+constexpr int64_t kMostPadding = int64_t{1} << 20;
 
 Direction read_direction(const std::optional<JsonField>& field) {
   return field ? static_cast<Direction>(field->one_of({"Left", "Right"})) : Direction::kRight;
@@ -54,13 +54,13 @@ std::optional<Padding> read_padding(const std::optional<JsonField>& field) {
   Padding padding;
   const JsonField strategy = (*field)["strategy"];
   if (strategy.json().is_object()) {
-    padding.fixed = static_cast<std::size_t>(strategy["Fixed"].as_int(0, kMostTokens));
+    padding.fixed = static_cast<std::size_t>(strategy["Fixed"].as_int(0, kMostPadding));
   } else {
     strategy.one_of({"BatchLongest"});
   }
   padding.direction = read_direction((*field)["direction"]);
   if (const auto multiple = field->find("pad_to_multiple_of")) {
-    padding.multiple_of = static_cast<std::size_t>(multiple->as_int(0, kMostTokens));
+    padding.multiple_of = static_cast<std::size_t>(multiple->as_int(0, kMostPadding));
   }
   padding.id = static_cast<int32_t>((*field)["pad_id"].as_int(0, INT32_MAX));
   padding.type_id = static_cast<int32_t>((*field)["pad_type_id"].as_int(0, INT32_MAX));
@@ -75,6 +75,12 @@ std::vector<TokenRange> parts_of(std::size_t size, std::size_t most, const Trunc
                        "[Tokenizer] the stride of a truncation must be less than the tokens of ", "a part; got ",
                        truncation.stride, " and ", most, ".");
   const std::size_t step = most - truncation.stride;
+  // A stride that is almost the whole part would repeat every token hundreds of times.
+  constexpr std::size_t kRepeats = 64;
+  constexpr std::size_t kAlways = 1 << 16;
+  require<ConfigError>(most / step <= kRepeats || size / step <= kAlways / most, "[Tokenizer] parts of ", most,
+                       " tokens with a stride of ", truncation.stride, " would repeat each of ", size, " tokens ",
+                       most / step, " times; the limit is ", kRepeats, ".");
   std::vector<TokenRange> parts;
   if (truncation.direction == Direction::kRight) {
     for (std::size_t begin = 0; begin < size; begin += step) {

@@ -11,6 +11,17 @@ auto make_if(const std::optional<JsonField>& field, const Make& make) {
   return field ? make(*field) : decltype(make(*field)){};
 }
 
+// Parts within parts: each of them looks at the whole text.
+std::size_t count_parts(const Json& value) {
+  std::size_t total = value.contains("type") ? 1 : 0;
+  if (value.is_array()) {
+    for (const Json& part : value.as_array()) total += count_parts(part);
+  } else if (value.is_object()) {
+    for (const auto& [key, part] : value.as_object()) total += count_parts(part);
+  }
+  return total;
+}
+
 void check_room(const Truncation& truncation, const PostProcessor& processor) {
   const std::size_t special = processor.added_tokens(false);
   require<ConfigError>(truncation.max_length >= special && truncation.max_length - special >= truncation.stride,
@@ -46,6 +57,11 @@ std::shared_ptr<JsonTokenizer> JsonTokenizer::from_json(std::string_view text, c
   const Json document = Json::parse(text, {.where = where, .max_depth = 64});
   const JsonField root(document, where, "");
   root.as_object();
+  for (const char* key : {"normalizer", "pre_tokenizer", "post_processor", "decoder"}) {
+    constexpr std::size_t kMost = 128;
+    const auto part = root.find(key);
+    if (part && count_parts(part->json()) > kMost) part->refuse("must not have more than ", kMost, " parts.");
+  }
   auto parts = std::make_unique<Parts>(root);
   if (parts->truncation) check_room(*parts->truncation, parts->post_processor);
   return std::shared_ptr<JsonTokenizer>(new JsonTokenizer(std::move(parts)));

@@ -56,12 +56,20 @@ std::vector<Change> decomposed(std::string_view text, bool compatibility) {
   std::vector<Change> out;
   out.reserve(text.size());
   std::size_t pending = 0;  // from here on all are marks, to be put in order
+  struct Mark {
+    int mark_class;
+    std::size_t place;
+    Change change;
+  };
+  std::vector<Mark> marks;
   const auto sort_pending = [&] {
-    if (out.size() - pending > 1) {
-      std::stable_sort(
-          out.begin() + static_cast<std::ptrdiff_t>(pending), out.end(),
-          [](const Change& a, const Change& b) { return combining_class(a.first) < combining_class(b.first); });
-    }
+    if (out.size() - pending < 2) return;
+    marks.clear();
+    for (std::size_t i = pending; i < out.size(); ++i) marks.push_back({combining_class(out[i].first), i, out[i]});
+    std::sort(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) {
+      return a.mark_class != b.mark_class ? a.mark_class < b.mark_class : a.place < b.place;
+    });
+    for (std::size_t i = 0; i < marks.size(); ++i) out[pending + i] = marks[i].change;
   };
   const auto add = [&](char32_t code, int32_t change) {
     if (combining_class(code) == 0) {

@@ -103,7 +103,6 @@ class Replace final : public Normalizer {
   void normalize(AlignedText& text) const override {
     std::vector<Offset> matches;
     pattern_.find_all(text.view(), matches);
-    check_growth(text.view().size(), matches.size(), content_.size());
     text.replace(matches, content_);
   }
   bool needs_alignment() const override { return pattern_.is_regex(); }
@@ -136,12 +135,6 @@ class ByteLevelNormalizer final : public Normalizer {
 };
 
 }  // namespace
-
-void check_growth(std::size_t size, std::size_t matches, std::size_t content) {
-  constexpr std::size_t kMost = std::size_t{1} << 30;
-  require<FormatError>(content == 0 || matches <= kMost / content, "[Tokenizer] a Replace would make a text of ", size,
-                       " bytes longer than 1 GiB: ", matches, " times ", content, " bytes.");
-}
 
 void lowercase(AlignedText& text) {
   bool changed = false;

@@ -20,8 +20,6 @@ class Normalizer {
 std::unique_ptr<Normalizer> make_normalizer(const JsonField& field);
 
 void lowercase(AlignedText& text);
-// FormatError when putting `content` bytes in so many places would make a text absurdly long.
-void check_growth(std::size_t size, std::size_t matches, std::size_t content);
 
 // The types that live in files of their own.
 std::unique_ptr<Normalizer> make_precompiled(const JsonField& field);

@@ -8,6 +8,7 @@ namespace easydel {
 namespace {
 
 constexpr std::size_t kLongestTemplate = 256;
+constexpr std::size_t kMostSequences = 8;  // each is a copy of a text's tokens
 
 // Special tokens as an encoding of the same kind as its neighbours: with all fields, or with ids alone.
 Encoding special_tokens(std::span<const int32_t> ids, int32_t type_id, bool full) {
@@ -77,6 +78,7 @@ std::vector<PostProcessor::TemplatePiece> PostProcessor::read_template(const Jso
   const std::size_t size = field.as_array().size();
   if (size > kLongestTemplate) field.refuse("has ", size, " pieces; the limit is ", kLongestTemplate, ".");
   std::vector<TemplatePiece> pieces;
+  std::size_t used = 0;
   for (std::size_t i = 0; i < size; ++i) {
     TemplatePiece piece{};
     const auto sequence = field[i].find("Sequence");
@@ -84,6 +86,7 @@ std::vector<PostProcessor::TemplatePiece> PostProcessor::read_template(const Jso
     piece.is_sequence = sequence.has_value();
     piece.type_id = static_cast<int32_t>(content["type_id"].as_int(0, INT32_MAX));
     if (sequence) {
+      if (++used > kMostSequences) field.refuse("uses its texts more than ", kMostSequences, " times.");
       piece.sequence = content["id"].one_of({"A", "B"});
       if (piece.sequence >= sequences) content["id"].refuse("must be A, because there is one text alone.");
     } else {

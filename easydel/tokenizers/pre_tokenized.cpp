@@ -17,6 +17,7 @@ uint32_t PreTokenized::origin_at(uint32_t byte) const {
 }
 
 void PreTokenized::rewrite(std::string text, std::vector<Offset> align) {
+  check_growth(text.size(), original_size_);
   storage_ = std::move(text);
   text_ = storage_;
   align_ = std::move(align);

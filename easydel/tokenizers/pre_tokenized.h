@@ -17,7 +17,8 @@ struct Piece {
 
 class PreTokenized {
  public:
-  PreTokenized(std::string_view original, bool tracked) : text_(original), tracked_(tracked) {}
+  PreTokenized(std::string_view original, bool tracked)
+      : text_(original), original_size_(original.size()), tracked_(tracked) {}
   PreTokenized(const PreTokenized&) = delete;
   PreTokenized& operator=(const PreTokenized&) = delete;
 
@@ -39,6 +40,7 @@ class PreTokenized {
 
  private:
   std::string_view text_;
+  std::size_t original_size_;
   std::string storage_;
   std::vector<Offset> align_;
   std::vector<Piece> pieces_;

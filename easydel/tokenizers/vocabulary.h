@@ -40,6 +40,11 @@ class Vocabulary {
 
   int32_t find(std::string_view token) const;  // -1: not there
   std::optional<std::string_view> token(int32_t id) const;
+  // Calls `seen(token, id)` for each, in the order of adding.
+  template <class Seen>
+  void for_each(const Seen& seen) const {
+    for (const Entry& entry : entries_) seen(text(entry), entry.id);
+  }
   std::size_t size() const { return entries_.size(); }
   std::size_t longest() const { return longest_; }  // in bytes
 

@@ -1,4 +1,5 @@
 // The models that look words up: WordPiece takes the longest token again and again, WordLevel whole words.
+#include "easydel/tokenizers/byte_trie.h"
 #include "easydel/tokenizers/token_model.h"
 #include "easydel/tokenizers/utf8.h"
 
@@ -30,15 +31,23 @@ class WordModel : public TokenModel {
 
 class WordPieceModel final : public WordModel {
  public:
-  explicit WordPieceModel(const JsonField& field)
-      : WordModel(field, "[UNK]"), prefix_(field.string_or("continuing_subword_prefix", "##")) {
+  explicit WordPieceModel(const JsonField& field) : WordModel(field, "[UNK]") {
+    const std::string prefix = field.string_or("continuing_subword_prefix", "##");
+    std::vector<ByteTrie::Entry> whole;
+    std::vector<ByteTrie::Entry> rest;
+    vocabulary_.for_each([&](std::string_view token, int32_t id) {
+      whole.emplace_back(token, id);
+      if (token.starts_with(prefix)) rest.emplace_back(token.substr(prefix.size()), id);
+    });
+    whole_ = ByteTrie(std::move(whole));
+    rest_ = ByteTrie(std::move(rest));
     if (const auto most = field.find("max_input_chars_per_word")) most_ = most->as_int(0, INT64_MAX);
   }
 
   void tokenize(std::string_view piece, ModelScratch& scratch, std::vector<ModelToken>& out) const override {
     through_cache(piece, scratch, out, [&](std::string_view text, std::vector<ModelToken>& tokens) {
       const std::size_t before = tokens.size();
-      if (static_cast<int64_t>(utf8::count(text)) > most_ || !cut(text, scratch, tokens)) {
+      if (static_cast<int64_t>(utf8::count(text)) > most_ || !cut(text, tokens)) {
         tokens.resize(before);
         add_unknown(text, tokens);
       }
@@ -46,21 +55,14 @@ class WordPieceModel final : public WordModel {
   }
 
  private:
-  bool cut(std::string_view text, ModelScratch& scratch, std::vector<ModelToken>& out) const {
+  bool cut(std::string_view text, std::vector<ModelToken>& out) const {
     for (std::size_t begin = 0; begin < text.size();) {
-      scratch.key = begin > 0 ? prefix_ : std::string();
-      const std::size_t skipped = scratch.key.size();
-      scratch.key += text.substr(begin, vocabulary_.longest());
-      std::size_t size = scratch.key.size() - skipped;
-      // The key may stop inside of a character, which no token does.
-      while (begin + size < text.size() && size > 0 && utf8::is_continuation(text[begin + size])) --size;
+      std::size_t size = 0;
       int32_t id = -1;
-      while (size > 0) {
-        id = vocabulary_.find(std::string_view(scratch.key).substr(0, skipped + size));
-        if (id >= 0) break;
-        do --size;
-        while (size > 0 && utf8::is_continuation(text[begin + size]));
-      }
+      (begin == 0 ? whole_ : rest_).prefixes(text.substr(begin), [&](std::size_t length, int32_t value) {
+        size = length;
+        id = value;
+      });
       if (id < 0) return false;
       out.push_back({id, static_cast<uint32_t>(begin), static_cast<uint32_t>(begin + size)});
       begin += size;
@@ -68,7 +70,7 @@ class WordPieceModel final : public WordModel {
     return true;
   }
 
-  std::string prefix_;
+  ByteTrie whole_, rest_;  // tokens that start a word, and those that go on, without their prefix
   int64_t most_ = 100;
 };
 

@@ -67,7 +67,7 @@ TEST(TokenizerJson, RefusesWrongTypesWithTheirPath) {
             "[tokenizer.json] pre_tokenizer.pretokenizers[0].individual_digits must be true or false; got an integer.");
   EXPECT_EQ(message_with("added_tokens", R"([{"id": 0}])"), "[tokenizer.json] added_tokens[0] must have \"content\".");
   EXPECT_EQ(message_with("padding", R"({"strategy": {"Fixed": -1}, "direction": "Left"})"),
-            "[tokenizer.json] padding.strategy.Fixed must be between 0 and 1073741824; got -1.");
+            "[tokenizer.json] padding.strategy.Fixed must be between 0 and 1048576; got -1.");
   EXPECT_EQ(message_with("pre_tokenizer", R"({"type": "Metaspace", "replacement": "ab"})"),
             "[tokenizer.json] pre_tokenizer.replacement must be one character; got \"ab\".");
 }
