@@ -61,13 +61,16 @@ AddedTokens::AddedTokens(const std::optional<JsonField>& field, const TokenModel
 
   std::vector<ByteTrie::Entry> keys[2];
   std::vector<int32_t> order;
+  order.reserve(tokens_.size());
   for (const auto& [id, token] : tokens_) order.push_back(id);
   std::sort(order.begin(), order.end(), std::greater<>());  // of two with one key the lower id counts
   for (const int32_t id : order) {
     const AddedToken& token = tokens_.at(id);
-    keys[token.normalized ? 1 : 0].emplace_back(token.normalized ? *text_of(id) : token.content, id);
+    const auto changed = normalized_.find(id);
+    const std::string& text = changed == normalized_.end() ? token.content : changed->second;
+    keys[token.normalized ? 1 : 0].emplace_back(token.normalized ? text : token.content, id);
     if (token.single_word) unicode::require_tables("added_tokens");
-    if (special.contains(*text_of(id))) special_ids_.insert(id);
+    if (special.contains(text)) special_ids_.insert(id);
   }
   for (const std::string& content : special) {
     const int32_t id = model.token_to_id(content);

@@ -172,7 +172,7 @@ class Fuse final : public Decoder {
   void apply(std::vector<std::string>& tokens) const override {
     std::string all;
     for (const std::string& token : tokens) all += token;
-    tokens.assign(1, std::move(all));
+    tokens.assign(1, all);
   }
 };
 

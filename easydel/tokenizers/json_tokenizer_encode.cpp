@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <system_error>
 #include <thread>
 
 #include "easydel/tokenizers/byte_level.h"
@@ -68,7 +69,11 @@ void run_on_threads(std::size_t count, int threads,
     }
   };
   std::vector<std::thread> workers;
-  for (std::size_t i = 0; i < others; ++i) workers.emplace_back(guarded);
+  workers.reserve(others);
+  try {
+    for (std::size_t i = 0; i < others; ++i) workers.emplace_back(guarded);
+  } catch (const std::system_error&) {  // the system gives no more threads; those that run will do it
+  }
   guarded();
   for (std::thread& worker : workers) worker.join();
   if (error) std::rethrow_exception(error);
@@ -107,7 +112,8 @@ JsonTokenizer::Tokens JsonTokenizer::tokenize(Work& work, std::string_view text,
   }
   if (parts.pre_tokenizer) parts.pre_tokenizer->apply(pre);
 
-  Tokens out{.text = text};
+  Tokens out;
+  out.text = text;
   const bool trims = full && !parts.post_processor.trims().empty();
   out.ids.reserve(pre.pieces().size() + pre.pieces().size() / 4);
   if (full) {

@@ -27,11 +27,11 @@ struct TokenBlanks {
 
 // The tokens of one text, before it is cut and joined.
 struct JsonTokenizer::Tokens {
-  std::string_view text = {};
-  std::vector<int32_t> ids = {};
-  std::vector<Offset> offsets = {};
-  std::vector<int32_t> words = {};
-  std::vector<TokenBlanks> blanks = {};  // where offsets are trimmed
+  std::string_view text;
+  std::vector<int32_t> ids;
+  std::vector<Offset> offsets;
+  std::vector<int32_t> words;
+  std::vector<TokenBlanks> blanks;  // where offsets are trimmed
 };
 
 struct JsonTokenizer::Parts {

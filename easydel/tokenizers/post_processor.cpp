@@ -27,6 +27,7 @@ Encoding special_tokens(std::span<const int32_t> ids, int32_t type_id, bool full
 // before + encoding + after, in all overflowing parts too.
 Encoding surrounded(Encoding encoding, const Encoding& before, const Encoding& after, std::optional<int32_t> type_id) {
   std::vector<Encoding> parts;
+  parts.reserve(encoding.overflowing.size());
   for (Encoding& part : encoding.overflowing) parts.push_back(surrounded(std::move(part), before, after, type_id));
   encoding.overflowing.clear();
   if (type_id) std::fill(encoding.type_ids.begin(), encoding.type_ids.end(), *type_id);
