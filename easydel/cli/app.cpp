@@ -70,6 +70,7 @@ int run(int argc, char** argv) {
   add_forward_command(app);
   add_generate_command(app);
   add_bench_command(app);
+  add_tokenize_command(app);
   add_demo_command(app);
 
   try {

@@ -16,5 +16,6 @@ void add_forward_command(CLI::App& app);
 void add_generate_command(CLI::App& app);
 void add_info_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
+void add_tokenize_command(CLI::App& app);
 
 }  // namespace easydel::cli

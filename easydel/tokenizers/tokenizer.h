@@ -25,11 +25,13 @@ struct Encoding {
   std::vector<uint8_t> attention_mask;
   std::vector<Encoding> overflowing;  // what truncation cut off
   std::size_t size() const { return ids.size(); }
+  friend bool operator==(const Encoding&, const Encoding&) = default;
 };
 
 struct EncodeOptions {
   bool add_special_tokens = true;
-  bool offsets = true;  // only the ids are filled in otherwise, which is faster
+  // Otherwise only the ids are filled in, and the attention mask where there is padding, which is faster.
+  bool offsets = true;
 };
 
 class Tokenizer {

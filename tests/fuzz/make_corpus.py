@@ -184,9 +184,43 @@ def make_seeds() -> dict[str, dict[str, bytes]]:
     }
 
 
+def tokenizer_seeds() -> dict[str, dict[str, bytes]]:
+    """Small tokenizers of every kind and component, and for encoding the number of one with a text."""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "reference"))
+    from tokenizers_components import components
+
+    wanted = ("normalizer_many", "normalizer_bert_True_None", "normalizer_xlnet", "pre_tokenizer_sequence", "pre_tokenizer_pattern_o200k",
+              "pre_tokenizer_metaspace_first_True", "pre_tokenizer_scripts", "pre_tokenizer_bytes_and_digits", "decoder_sequence", "decoder_ctc",
+              "post_processor_sequence", "model_bpe_affixes", "model_word_piece", "model_unigram_True", "added_lower", "both_template")  # fmt: skip
+    seeds = {}
+    for name, document, _ in components():
+        if name in wanted:
+            seeds[name] = json.dumps(shrunk(json.loads(document)), ensure_ascii=False).encode()
+    texts = ["", "a b", "Hello wörld 123", "e\u0301 \u200d👩‍👩‍👧", "  ▁x<s>", "'s  \r\n\n x", "日本語テキスト"]
+    encode = {f"text-{i}": bytes([i]) + text.encode() for i, text in enumerate(texts)}
+    return {"tokenizer_json": seeds, "tokenizer_encode": encode}
+
+
+def shrunk(document: dict) -> dict:
+    """The same with the tokens that a short text needs: fuzzing is no faster than the file is long."""
+    model = document["model"]
+    if isinstance(model["vocab"], list):
+        model["vocab"] = model["vocab"][:3] + [entry for entry in model["vocab"][3:] if entry[0].isascii()][:40]
+        return document
+    keep = {token for token in model["vocab"] if len(token.replace("##", "").replace("</w>", "")) == 1 and token.isascii()}
+    merges = [pair for pair in model.get("merges", []) if set(pair) <= keep][:15]
+    prefix = model.get("continuing_subword_prefix") or ""
+    keep |= {left + right[len(prefix):] for left, right in merges} | {"<unk>", "<s>", "</s>"}
+    tokens = [token for token in model["vocab"] if token in keep]
+    model["vocab"] = {token: i for i, token in enumerate(tokens)}
+    if "merges" in model:
+        model["merges"] = merges
+    return document
+
+
 if __name__ == "__main__":
     directory = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "corpus"
-    for target, seeds in make_seeds().items():
+    for target, seeds in (make_seeds() | tokenizer_seeds()).items():
         (directory / target).mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():
             (directory / target / name).write_bytes(content)
