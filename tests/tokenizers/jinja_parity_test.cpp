@@ -1,0 +1,50 @@
+// Side by side with jinja2, set up as transformers sets it up.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+
+#include "easydel/core/json.h"
+#include "easydel/tokenizers/jinja/template.h"
+#include "tests/support/python.h"
+#include "tests/support/temporary_directory.h"
+
+namespace easydel::jinja {
+namespace {
+
+std::string draws(const char* otherwise) {
+  const char* given = std::getenv("EASYDEL_DRAWS");
+  return given ? given : otherwise;
+}
+
+std::string seed() {
+  const char* given = std::getenv("EASYDEL_SEED");
+  return given ? given : "1";
+}
+
+TEST(JinjaParity, SnippetsRenderOrFailAsInPython) {
+  const TemporaryDirectory directory;
+  run_python("templates_peer.py", {"snippets", directory / "cases.json", seed(), draws("3000")});
+  const Json file = Json::parse_file(directory / "cases.json");
+  int rendered = 0, refused = 0, differing = 0;
+  for (const Json& one : file.at("cases").as_array()) {
+    const std::string& source = one.at("template").as_string();
+    Json ours;
+    try {
+      ours["text"] = Template(source).render(file.at("variables")).text;
+    } catch (const TemplateError& error) {
+      ours["error"] = error.what();
+    }
+    const Json* text = one.find("text");
+    text ? ++rendered : ++refused;
+    const bool same = text ? ours.find("text") && *ours.find("text") == *text : ours.find("error") != nullptr;
+    if (same || ++differing > 40) continue;
+    ADD_FAILURE() << "template: " << source << "\n  theirs: " << (text ? *text : one.at("error")).dump()
+                  << "\n  ours:   " << ours.dump();
+  }
+  EXPECT_EQ(differing, 0);
+  EXPECT_GT(rendered, 300);
+  EXPECT_GT(refused, 150);
+}
+
+}  // namespace
+}  // namespace easydel::jinja
