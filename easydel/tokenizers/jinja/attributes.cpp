@@ -103,7 +103,7 @@ Value find_attribute(Runtime& runtime, const Value& object, std::string_view nam
       if (name == "start") return range.start;
       if (name == "stop") return range.stop;
       if (name == "step") return range.step;
-      return {};
+      return name == "copy" ? Value() : method(runtime, find_list_method(name), object);
     }
     case Type::Bool:
     case Type::Int:

@@ -58,13 +58,13 @@ constexpr NamedMethod kDictMethods[] = {
 Value list_count(Interpreter& in, const Value& self, Args& args) {
   const auto [wanted] = bind<1>("count", args, {"value"}, 1, 1);
   int64_t count = 0;
-  for (const Value& item : self.as<ListData>().items) count += item.same(wanted) || equal(in, item, wanted);
+  for (const Value& item : to_values(in, self)) count += item.same(wanted) || equal(in, item, wanted);
   return count;
 }
 
 Value list_index(Interpreter& in, const Value& self, Args& args) {
   const auto [wanted, start, stop] = bind<3>("index", args, {"value", "start", "stop"}, 1, 3);
-  const Values& items = self.as<ListData>().items;
+  const Values items = to_values(in, self);
   const auto size = static_cast<int64_t>(items.size());
   const auto bound = [&](const Value& value, int64_t otherwise) {
     const int64_t at = integer_argument("index", value, otherwise);
