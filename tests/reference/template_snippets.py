@@ -25,7 +25,7 @@ SNIPPETS = [
     # Arithmetic.
     "{{ a + b }} {{ a - b }} {{ a * b }} {{ a / b }} {{ a // b }} {{ a % b }} {{ a ** 2 }} {{ 2 ** -1 }} {{ -a }} {{ +a }}", "{{ -7 // 2 }} {{ -7 % 3 }} {{ 7 % -3 }} {{ 7.5 // 2 }} {{ -7.5 % 2 }} {{ 1 / 3 }}",
     "{{ 'ab' * 3 }} {{ 3 * 'ab' }} {{ [1] * 2 }} {{ 'a' * -1 }}|{{ (1,) * 2 }}", "{{ x + y }} {{ (1,) + (2,) }} {{ 'a' + 'b' }}", "{{ 'n=%d s=%s f=%.2f %% %5d|%-5d|%05d %x %r' % (a, s, c, a, a, a, 255, q) }}",
-    "{{ '%s' % a }} {{ '%(k)s' % d }} {{ '%s %s' % (1, 2) }}", "{{ a ~ b ~ none ~ true ~ missing ~ [1] }}", "{{ 2 ** 3 ** 2 }} {{ -2 ** 2 }} {{ 1 + 2 * 3 - 4 / 2 }}", "{{ true + true }} {{ t * 3 }} {{ -t }}",
+    "{{ '%s' % a }} {{ '%(k)s' % d }} {{ '%s %s' % (1, 2) }}", "{{ a ~ b ~ none ~ true ~ missing ~ [1] }}", "{{ 2 ** 3 ** 2 }} {{ -2 ** 2 }} {{ 1 + 2 * 3 - 4 / 2 }}", "{{ true + true }} {{ t * 3 }} {{ -t }}", "{{ -2 ** a }} {{ (-2) ** a }} {{ -2 ** 2 }} {{ (1 - 3) ** a }} {{ b ** 2 }} {{ -2.0 ** c }}",
     # Comparison and logic.
     "{{ 1 < 2 < 3 }} {{ 1 < 3 < 2 }} {{ a == 5.0 }} {{ 1 == true }} {{ 'a' < 'b' }} {{ [1, 2] < [1, 3] }} {{ x == ['b', 'a', 'C', 'a'] }}", "{{ 'a' in x }} {{ 'z' not in x }} {{ 'k' in d }} {{ 'ell' in s }} {{ 2 in y }} {{ '' in s }}",
     "{{ a and b }} {{ z or 'x' }} {{ not z }} {{ e or n or missing or 'last' }} {{ z and nothing.at.all }}", "{{ 'yes' if t else 'no' }} {{ 'yes' if f }} {{ 1 if f else 2 if f else 3 }}", "{{ not a == b }} {{ a != b }} {{ not not a }}",
@@ -149,7 +149,26 @@ def random_body(rng: random.Random, depth: int) -> str:
     return out
 
 
+PIECES = ["{{", "}}", "{%", "%}", "{#", "#}", "-", "-", "+", " ", " ", " ", "\n", "a", "x", "y", "if ", "else", "elif ", "endif", "for ", " in ", "endfor", "raw", "endraw", "set ", "=", "1", "2.5", "'q'", '"', "(", ")", "[", "]", ".", "|", "upper", "is ", "not ", "{", "}", ",", ":", "*", "~", "==", "text", "macro ", "endmacro", "generation", "endgeneration", "{{ a }}", "{% if t %}", "{% endif %}", "{% for i in y %}", "{{ i }}", "{% endfor %}", "{%- ", " -%}"]  # fmt: skip
+
+
+def random_pieces(rng: random.Random) -> str:
+    return "".join(rng.choice(PIECES) for _ in range(rng.randrange(2, 14)))
+
+
+TEXTS = ["'%d' % {0}", "'%5.2f|%-7s|%x' % ({0}, {1}, {2})", "'%r %s' % ({0}, {1})", "'%(k)s' % {0}", "'{{:>8}}|{{:<6}}|{{:^9}}'.format({0}, {1}, {2})", "'{{0!r:.5}}{{1}}'.format({0}, {1})", "'{{:,}} {{:e}} {{:05d}}'.format({0}, {1}, {2})", "'{{:+.2f}}{{:%}}'.format({0}, {1})", "'{{:#x}} {{:b}} {{:_}}'.format({0}, {1}, {2})", "({0}|string).center({1})", "({0}|string).replace({1}|string, {2}|string)", "({0}|string).split({1}|string)", "s[{1}:{2}]", "({0}|string).find({1}|string, {2})", "{0}|round({1})", "{0}|round(1, 'ceil')", "{0}|int({1})", "{0}|float({1})", "({0}|string)|truncate({1}, true, '', 0)", "{0}|indent({1}, true)", "{0}|join({1}|string)", "({0}|string).strip({1}|string)", "{0}|tojson(indent={1})", "{0}|batch({1})|list", "{0}|slice({1})|list", "range({0}, {1}, {2})|list", "({0}|string).zfill({1})", "({0}|string).rsplit({1}|string, {2})", "({0}|string).count({1}|string)", "{0} ** 2", "{0} // {1}", "{0} % {1}", "({0}|string).splitlines({1})", "({0}|string).expandtabs({1})", "({0}|string).partition({1}|string)", "{0}|sort(attribute={1})", "{0}|sum(start={1})", "{0}|wordcount", "({0}|string)|title", "{0}|filesizeformat"]  # fmt: skip
+OPERANDS = ATOMS + ["'3.7'", "' 42 '", "'0x1F'", "'1e3'", "'nan'", "'-5'", "12345.678", "-0.5", "1e15", "255", "-7", "10", "0.1", "12345", "u", "s", "a", "c", "1", "2", "3", "0", "'%'", "'ß'", "'a b  c'"]
+
+
+def random_text_expression(rng: random.Random) -> str:
+    return rng.choice(TEXTS).format(*(rng.choice(OPERANDS) for _ in range(3)))
+
+
 def random_snippet(rng: random.Random) -> str:
+    if rng.random() < 0.2:
+        return random_pieces(rng)
+    if rng.random() < 0.3:
+        return "{{ " + random_text_expression(rng) + " }}"
     if rng.random() < 0.6:
         return "{{ " + random_expression(rng, rng.randrange(1, 4)) + " }}"
     return "{% set ns = namespace(v=1) %}" + random_body(rng, rng.randrange(1, 4))

@@ -9,13 +9,15 @@ import json
 import random
 import re
 import sys
+import traceback
 from datetime import datetime
 from pathlib import Path
 
+import jinja2
 import tokenizers
 from chat_templates import TEMPLATES, random_chat
 from template_snippets import FAILING, SNIPPETS, VARIABLES, random_snippet
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 from transformers.utils import chat_template_utils
 from transformers.utils.chat_template_utils import _cached_compile_jinja_template, render_jinja_template
 
@@ -26,7 +28,13 @@ def render(template: str, variables: dict) -> dict:
     try:
         return {"text": _cached_compile_jinja_template(template).render(**copy.deepcopy(variables))}  # some filters change lists
     except Exception as error:  # whatever Python raises, ours must refuse too
-        return {"error": f"{type(error).__name__}: {error}"[:500], "line": getattr(error, "lineno", None)}
+        result = {"error": f"{type(error).__name__}: {error}"[:500]}
+        if isinstance(error, jinja2.TemplateSyntaxError):
+            result.update(message=error.message, line=error.lineno)
+        elif isinstance(error, jinja2.TemplateError):
+            lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "<template>"]
+            result.update(message=error.message, line=lines[-1])
+        return result
 
 
 def has_address(result: dict) -> bool:
@@ -91,5 +99,54 @@ def chats(file: str, seed: str, count: str) -> None:
     Path(file).write_text(json.dumps({"templates": TEMPLATES, "now": NOW, "variables": variables, "cases": cases}))
 
 
+ADDED = {"content": "<added>", "lstrip": False, "normalized": False, "rstrip": False, "single_word": False}
+DECODER = {"0": {**ADDED, "content": "<s>", "special": True}, "1": {**ADDED, "content": "</s>", "special": True}}
+# name: the files of a tokenizer, with JSON as objects
+CONFIGS = {
+    "plain": {"tokenizer_config.json": {"bos_token": "<s>", "eos_token": "</s>", "model_max_length": 4096, "chat_template": "{{ messages }}"}},
+    "objects": {"tokenizer_config.json": {"bos_token": {**ADDED, "__type": "AddedToken", "special": True}, "pad_token": None, "unk_token": "<unk>", "model_max_length": 10**30}},
+    "legacy map": {"tokenizer_config.json": {"bos_token": "<old>"}, "special_tokens_map.json": {"bos_token": "<new>", "eos_token": {**ADDED, "content": "<eos>"}}},
+    "decoder": {"tokenizer_config.json": {"bos_token": "<s>", "added_tokens_decoder": DECODER}, "special_tokens_map.json": {"bos_token": "<ignored>", "eos_token": "</s>"}},
+    "model tokens": {"tokenizer_config.json": {"bos_token": "<s>", "image_token": "<image>", "extra_special_tokens": {"audio_token": "<audio>", "boi": "<boi>"}}},
+    "more tokens": {"tokenizer_config.json": {"eos_token": "</s>", "additional_special_tokens": ["<a>", "<b>"], "max_len": 12}},
+    "extra list": {"tokenizer_config.json": {"eos_token": "</s>", "extra_special_tokens": ["<x>", "<y>"]}},
+    "list": {"tokenizer_config.json": {"chat_template": [{"name": "default", "template": "d"}, {"name": "tool_use", "template": "t"}]}},
+    "no default": {"tokenizer_config.json": {"chat_template": [{"name": "rag", "template": "r"}, {"name": "other", "template": "o"}]}},
+    "only tools": {"tokenizer_config.json": {"chat_template": [{"name": "tool_use", "template": "t"}]}},
+    "file": {"tokenizer_config.json": {"chat_template": "old"}, "chat_template.jinja": "new {{ bos_token }}\n"},
+    "files": {"tokenizer_config.json": {"chat_template": "old"}, "chat_template.jinja": "new", "additional_chat_templates/tool_use.jinja": "tools", "additional_chat_templates/rag.jinja": "rag"},
+    "only more files": {"tokenizer_config.json": {"chat_template": "old"}, "additional_chat_templates/rag.jinja": "rag"},
+    "nothing": {"tokenizer_config.json": {}},
+}  # fmt: skip
+
+
+def selected(tokenizer, **arguments):
+    try:
+        return tokenizer.get_chat_template(**arguments)
+    except ValueError:
+        return None
+
+
+def configs(directory: str) -> None:
+    backend = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, "a"))
+    for name, files in CONFIGS.items():
+        folder = Path(directory) / name
+        (folder / "additional_chat_templates").mkdir(parents=True)
+        backend.save(str(folder / "tokenizer.json"))
+        for file, content in files.items():
+            (folder / file).write_text(content if isinstance(content, str) else json.dumps(content))
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+        length = tokenizer.model_max_length
+        seen = {
+            "special_tokens": tokenizer.special_tokens_map,
+            "extra_special_tokens": [str(token) for token in tokenizer.extra_special_tokens],
+            "model_max_length": length if length < 10**18 else None,
+            "default": selected(tokenizer),
+            "with_tools": selected(tokenizer, tools=[]),
+            "rag": tokenizer.chat_template.get("rag") if isinstance(tokenizer.chat_template, dict) else None,
+        }
+        (folder / "seen.json").write_text(json.dumps(seen))
+
+
 if __name__ == "__main__":
-    {"snippets": snippets, "chats": chats}[sys.argv[1]](*sys.argv[2:])
+    {"snippets": snippets, "chats": chats, "configs": configs}[sys.argv[1]](*sys.argv[2:])

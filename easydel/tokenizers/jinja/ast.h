@@ -72,7 +72,8 @@ struct Arguments {
 struct Expr {
   ExprKind kind = ExprKind::Const;
   Operator op = Operator::Add;
-  bool soft = false;  // filters and tests: an unknown name is an error only when it is reached
+  bool soft = false;      // filters and tests: an unknown name is an error only when it is reached
+  bool constant = false;  // jinja2 computes it before the template runs
   int line = 0;
   int depth = 1;  // of the tree below
   Ref ref;

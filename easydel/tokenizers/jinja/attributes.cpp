@@ -209,7 +209,8 @@ Value get_item(Runtime& runtime, const Value& object, const Value& key) {
   if (!found.is_missing()) return found;
   if (key.is_string()) {
     found = find_attribute(runtime, object, key.text());
-    return found.is_missing() ? no_attribute(runtime, object, key.text()) : found;
+    if (!found.is_missing()) return found;
+    return runtime.undefined(concat(quoted(object_name(object)), " has no attribute ", to_repr(runtime, key)));
   }
   return runtime.undefined(concat(object_name(object), " has no element ", to_repr(runtime, key)));
 }

@@ -37,7 +37,11 @@ Value Interpreter::evaluate(const Expr& expr, Frame& frame) {
     case ExprKind::Positive: return positive(evaluate(*expr.a, frame));
     case ExprKind::Binary: {
       const Value left = evaluate(*expr.a, frame);
-      return binary(*this, expr.op, left, evaluate(*expr.b, frame));
+      const Value right = evaluate(*expr.b, frame);
+      // jinja2 writes a constant as Python text, where the sign of -2 ** x applies to the power.
+      const bool sign_last = expr.op == Operator::Power && !expr.constant && expr.a->constant && left.is_number() &&
+                             left.number() < 0 && !left.is(Type::Bool);
+      return sign_last ? negative(binary(*this, expr.op, negative(left), right)) : binary(*this, expr.op, left, right);
     }
     case ExprKind::Compare: return evaluate_compare(expr, frame);
     case ExprKind::Concat: return evaluate_concat(expr, frame);

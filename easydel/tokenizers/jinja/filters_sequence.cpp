@@ -74,10 +74,7 @@ Values sort_by(Interpreter& in, const Values& items, const std::function<Value(c
   keyed.reserve(items.size());
   for (const Value& item : items) keyed.emplace_back(key(item), item);
   if (reversed) std::reverse(keyed.begin(), keyed.end());
-  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
-    in.spend(1);
-    return less(in, a.first, b.first);
-  });
+  sort_by_key(in, keyed);
   if (reversed) std::reverse(keyed.begin(), keyed.end());
   Values out;
   for (auto& [sort_key, item] : keyed) out.push_back(std::move(item));
@@ -218,18 +215,16 @@ Value batch(Interpreter& in, Args& args) {
                              items = static_cast<GeneratorData*>(nullptr)](Value& out) mutable {
     if (items == nullptr) items = iterate(in, value);
     Values row;
-    Value item = std::move(pending);
+    if (!pending.is_missing()) row.push_back(std::move(pending));
     pending = Value();
-    while (!item.is_missing() || items->next(item)) {
-      const bool full = size.is_number() && size.number() == static_cast<double>(row.size());
-      if (full) {
+    for (Value item; items->next(item);) {
+      if (size.is_number() && size.number() == static_cast<double>(row.size())) {
         pending = std::move(item);
         out = in.list(std::move(row));
         return true;
       }
       in.take(sizeof(Value));
       row.push_back(std::move(item));
-      item = Value();
     }
     if (row.empty()) return false;
     if (!fill.is_missing() && !fill.is_none()) {

@@ -85,14 +85,14 @@ Value format_filter(Interpreter& in, Args& args) {
 
 Value indent(Interpreter& in, Args& args) {
   const auto [s, width, first, blank] = bind<4>("indent", args, {"s", "width", "first", "blank"}, 1);
-  refuse_undefined(s);
-  if (!s.is_string()) raise("unsupported operand type(s) for +=: '", type_name(s), "' and 'str'");
   std::string by = width.is_string() ? width.text() : "";
   if (!width.is_string()) {
     const int64_t spaces = integer_argument("indent", width, 4);
     in.check_text(static_cast<std::size_t>(std::max<int64_t>(spaces, 0)));
     by.assign(static_cast<std::size_t>(std::max<int64_t>(spaces, 0)), ' ');
   }
+  refuse_undefined(s);
+  if (!s.is_string()) raise("unsupported operand type(s) for +=: '", type_name(s), "' and 'str'");
   const bool blanks = !blank.is_missing() && truth(in, blank);
   in.spend(s.text().size() / 8);
   const std::string whole = s.text() + "\n";
@@ -111,14 +111,15 @@ Value indent(Interpreter& in, Args& args) {
 
 Value truncate(Interpreter& in, Args& args) {
   const auto [s, size, kill, end, leeway] = bind<5>("truncate", args, {"s", "length", "killwords", "end", "leeway"}, 1);
-  const int64_t most = integer_argument("truncate", size, 255);
+  const Value most = size.is_missing() ? Value(int64_t{255}) : size;
   const Value tail = end.is_missing() ? in.string("...") : end;
   const int64_t tail_length = require_length(in, tail);
-  const int64_t slack = leeway.is_none() ? 5 : integer_argument("truncate", leeway, 5);
-  if (most < tail_length) raise("expected length >= ", tail_length, ", got ", most);
-  if (slack < 0) raise("expected leeway >= 0, got ", slack);
-  if (require_length(in, s) <= checked_add(most, slack)) return s;
-  const Value head = get_slice(in, s, Value(), Value(most - tail_length), Value());
+  const Value slack = leeway.is_missing() || leeway.is_none() ? Value(int64_t{5}) : leeway;
+  if (less(in, most, Value(tail_length))) raise("expected length >= ", tail_length, ", got ", to_text(in, most));
+  if (less(in, slack, Value(int64_t{0}))) raise("expected leeway >= 0, got ", to_text(in, slack));
+  const Value room = binary(in, Operator::Add, most, slack);
+  if (less(in, Value(require_length(in, s)), room, Operator::LessEqual)) return s;
+  const Value head = get_slice(in, s, Value(), binary(in, Operator::Subtract, most, Value(tail_length)), Value());
   if (!kill.is_missing() && truth(in, kill)) return binary(in, Operator::Add, head, tail);
   if (!head.is_string()) raise("'", type_name(head), "' object has no attribute 'rsplit'");
   const auto parts = split_right(head.text(), " ", 1);
@@ -201,7 +202,7 @@ Value to_json_filter(Interpreter& in, Args& args) {
   JsonStyle style;
   style.ensure_ascii = truth(in, ascii);
   style.sort_keys = truth(in, sorted);
-  if (!indentation.is_missing() && !indentation.is_none()) {
+  if (!indentation.is_missing() && !indentation.is_none() && !value.is_string()) {
     style.indented = true;
     style.item_separator = ",";
     if (indentation.is_string()) {

@@ -39,8 +39,12 @@ class Lexer {
   explicit Lexer(std::string_view source) : source_(normalize(source)) {}
 
   std::vector<Token> run() {
-    while (at_ < source_.size()) text();
-    add(TokenType::End, "");
+    try {
+      while (at_ < source_.size()) text();
+      tokens_.push_back({TokenType::End, tokens_.empty() ? 1 : tokens_.back().line, ""});
+    } catch (const TemplateError& error) {
+      tokens_.push_back({TokenType::Bad, error.line(), error.reason()});
+    }
     return std::move(tokens_);
   }
 

@@ -19,6 +19,7 @@ enum class TokenType : uint8_t {
   Float,
   Operator,
   End,
+  Bad,  // what the text says is why the rest cannot be read
 };
 
 struct Token {
@@ -27,11 +28,12 @@ struct Token {
   std::string text;  // a name, an operator, the digits of a number, or the value of a string
 };
 
-// Raises SyntaxFailure. The text must be valid UTF-8.
+// The text must be valid UTF-8. Ends in End, or in Bad where it goes wrong: the parser may find a fault before that.
 std::vector<Token> tokenize(std::string_view source);
 
 std::string describe(const Token& token);  // as error messages name it
 
+// Throws TemplateError.
 [[noreturn]] void raise_syntax(int line, const std::string& message);
 
 }  // namespace easydel::jinja

@@ -38,6 +38,9 @@ Value dict_get(Runtime& runtime, const DictData& dict, const Value& key);  // mi
 void dict_set(Runtime& runtime, DictData& dict, const Value& key, const Value& value);
 Value dict_get(Runtime& runtime, const DictData& dict, std::string_view key);
 
+// Stable, by the first of each pair; as sorted(), it only ever asks whether one key is less than another.
+void sort_by_key(Runtime& runtime, std::vector<std::pair<Value, Value>>& entries);
+
 // Strings of one character, and parts of a string by character.
 Value substring(Runtime& runtime, const Value& text, int64_t begin, int64_t end);
 Value range_item(const RangeData& range, int64_t index);

@@ -34,9 +34,14 @@ std::string alternatives(const std::vector<std::string>& names) {
 
 }  // namespace
 
+const Token& Parser::check(const Token& token) {
+  if (token.type == TokenType::Bad) raise_syntax(token.line, token.text);
+  return token;
+}
+
 const Token& Parser::next() {
   const Token& token = tokens_[at_];
-  if (at_ + 1 < tokens_.size()) ++at_;
+  if (at_ + 1 < tokens_.size()) check(tokens_[++at_]);
   return token;
 }
 

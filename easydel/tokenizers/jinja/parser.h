@@ -10,9 +10,9 @@
 namespace easydel::jinja {
 
 struct ParsedTemplate {
+  std::vector<std::unique_ptr<StringData>> constants;  // first, since the statements refer to them
   Body body;
   FrameLayout frame;
-  std::vector<std::unique_ptr<StringData>> constants;
 };
 
 // Throws TemplateError with the line.

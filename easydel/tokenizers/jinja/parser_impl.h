@@ -16,16 +16,24 @@ constexpr int kMaxExpressionDepth = 200;  // of the tree
 constexpr int kMaxNesting = 400;          // of the parser's own calls
 constexpr int kMaxStatementDepth = 50;
 
+// Counts how deep the parser calls itself.
+struct Level {
+  explicit Level(int& count) : count_(count) { ++count_; }
+  ~Level() { --count_; }
+  int& count_;
+};
+
 class Parser {
  public:
-  explicit Parser(std::string_view source) : tokens_(tokenize(source)) {}
+  explicit Parser(std::string_view source) : tokens_(tokenize(source)) { check(tokens_[0]); }
   Body parse_all();
   std::vector<std::unique_ptr<StringData>> constants() { return std::move(constants_); }
 
  private:
   // The stream.
   const Token& current() const { return tokens_[at_]; }
-  const Token& look() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
+  const Token& look() const { return check(tokens_[std::min(at_ + 1, tokens_.size() - 1)]); }
+  static const Token& check(const Token& token);  // throws for a bad one
   const Token& next();
   bool is_name(std::string_view name) const { return current().type == TokenType::Name && current().text == name; }
   bool is_op(std::string_view op) const { return current().type == TokenType::Operator && current().text == op; }

@@ -220,4 +220,25 @@ bool contains(Runtime& runtime, const Value& container, const Value& value) {
   return false;
 }
 
+void sort_by_key(Runtime& runtime, std::vector<std::pair<Value, Value>>& entries) {
+  // Merges runs of one, two, four … entries. std::stable_sort asks clang for a deprecated function of libstdc++.
+  std::vector<std::pair<Value, Value>> merged;
+  merged.reserve(entries.size());
+  for (std::size_t run = 1; run < entries.size(); run *= 2) {
+    merged.clear();
+    for (std::size_t begin = 0; begin < entries.size(); begin += 2 * run) {
+      const std::size_t middle = std::min(begin + run, entries.size());
+      const std::size_t end = std::min(begin + 2 * run, entries.size());
+      std::size_t left = begin, right = middle;
+      while (left < middle || right < end) {
+        runtime.spend(1);
+        const bool take_right =
+            left == middle || (right < end && less(runtime, entries[right].first, entries[left].first));
+        merged.push_back(std::move(entries[take_right ? right++ : left++]));
+      }
+    }
+    entries.swap(merged);
+  }
+}
+
 }  // namespace easydel::jinja

@@ -123,7 +123,7 @@ Value split_lines_of(Interpreter& in, const Value& self, Args& args) {
   const auto [keep] = bind<1>("splitlines", args, {"keepends"}, 0);
   in.spend(self.text().size() / 8);
   Values out;
-  for (const std::string_view line : split_lines(self.text(), !keep.is_missing() && truth(in, keep))) {
+  for (const std::string_view line : split_lines(self.text(), integer_argument("splitlines", keep, 0) != 0)) {
     out.push_back(in.string(std::string(line), self.safe()));
   }
   return in.list(std::move(out));

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cmath>
 
 #include "easydel/tokenizers/jinja/operators.h"
@@ -78,8 +77,7 @@ class JsonWriter {
       return;
     }
     auto entries = dict.entries;
-    std::stable_sort(entries.begin(), entries.end(),
-                     [&](const auto& a, const auto& b) { return less(runtime_, a.first, b.first); });
+    sort_by_key(runtime_, entries);
     write_items('{', '}', entries, level, write_entry);
   }
 
