@@ -53,12 +53,13 @@ def mapping(change) -> tuple[list[int], list[int]]:
     return [n for entry in single for n in entry], several
 
 
+# Some characters are both: they begin no word, and yet a sigma does not see them.
 def is_cased(c: str) -> bool:
-    return (c + "Σ").lower().endswith("ς")
+    return (c + "a").title().endswith("a")
 
 
 def is_ignored(c: str) -> bool:
-    return ("A" + c + "Σ").lower().endswith("ς") and not is_cased(c)
+    return ("A" + c + "Σ").lower().endswith("ς") and not (c + "Σ").lower().endswith("ς")
 
 
 print(f"// Written by scripts/make_unicode_tables.py from Unicode {unicodedata.unidata_version}. Do not edit.\n// clang-format off")

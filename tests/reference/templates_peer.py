@@ -2,6 +2,7 @@
 usage: templates_peer.py snippets FILE SEED COUNT
        templates_peer.py chats FILE SEED COUNT
        templates_peer.py configs DIRECTORY
+       templates_peer.py characters FILE
 """
 
 import copy
@@ -10,6 +11,7 @@ import random
 import re
 import sys
 import traceback
+import unicodedata
 from datetime import datetime
 from pathlib import Path
 
@@ -148,5 +150,24 @@ def configs(directory: str) -> None:
         (folder / "seen.json").write_text(json.dumps(seen))
 
 
+CHARACTERS = (
+    "{{ u.upper() }}|{{ u.lower() }}|{{ u.title() }}|{{ u.capitalize() }}|{{ u.swapcase() }}|{{ u.casefold() }}|{{ [u] }}|"
+    "{{ u.split() }}|{{ u.splitlines() }}|{{ u|tojson(ensure_ascii=true) }}|{{ u|wordcount }}|{{ u|title }}|{{ u.strip() }}|"
+    "{% for c in u %}{{ [c.isalpha(), c.isdigit(), c.isdecimal(), c.isnumeric(), c.isupper(), c.islower(), c.isspace(),"
+    " c.isprintable(), c.istitle(), c.isalnum()]|map('int')|join }}{% endfor %}"
+)
+
+
+def characters(file: str) -> None:
+    """Every character of Unicode 3.2, which newer versions leave as it is, but few of the many ideographs."""
+    known = [c for c in map(chr, range(0x110000)) if unicodedata.ucd_3_2_0.category(c) not in ("Cn", "Cs", "Co")]
+    few = [c for i, c in enumerate(known) if not (0x3400 <= ord(c) <= 0xD7A3 or ord(c) > 0x20000) or i % 41 == 0]
+    random.Random(3).shuffle(few)  # so that letters of all kinds meet
+    cases = [{"u": "".join(few[i : i + 500])} for i in range(0, len(few), 500)]
+    for case in cases:
+        case.update(render(CHARACTERS, {"u": case["u"]}))
+    Path(file).write_text(json.dumps({"template": CHARACTERS, "cases": cases}))
+
+
 if __name__ == "__main__":
-    {"snippets": snippets, "chats": chats, "configs": configs}[sys.argv[1]](*sys.argv[2:])
+    {"snippets": snippets, "chats": chats, "configs": configs, "characters": characters}[sys.argv[1]](*sys.argv[2:])

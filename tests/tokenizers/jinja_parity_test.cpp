@@ -54,5 +54,17 @@ TEST(JinjaParity, SnippetsRenderOrFailAsInPython) {
   EXPECT_GT(messages, 100);
 }
 
+TEST(JinjaParity, CharactersAreWhatPythonTakesThemFor) {
+  const TemporaryDirectory directory;
+  run_python("templates_peer.py", {"characters", directory / "cases.json"});
+  const Json file = Json::parse_file(directory / "cases.json");
+  const Template parsed(file.at("template").as_string());
+  ASSERT_GT(file.at("cases").size(), 20);
+  for (const Json& one : file.at("cases").as_array()) {
+    const std::string ours = parsed.render(Json::object({{"u", one.at("u")}})).text;
+    EXPECT_EQ(ours, one.at("text").as_string());
+  }
+}
+
 }  // namespace
 }  // namespace easydel::jinja

@@ -147,6 +147,18 @@ TEST(Template, TellsTheTimeItIsGiven) {
   EXPECT_NE(render("{{ strftime_now('%Y') }}"), "");
 }
 
+TEST(ChatTemplate, RendersAPrompt) {
+  const ChatTemplate chat_template(
+      "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+      "{% if add_generation_prompt %}<assistant>{{ '' if enable_thinking else '<no thoughts>' }}{% endif %}");
+  ChatInput input;
+  input.messages = Json::parse(R"([{"role": "user", "content": "Hello!"}])");
+  input.add_generation_prompt = true;
+  input.variables["bos_token"] = "<s>";
+  input.variables["enable_thinking"] = false;
+  EXPECT_EQ(chat_template.render(input).text, "<s><user>Hello!<assistant><no thoughts>");
+}
+
 void expect_refused(const ChatInput& input, const std::string& message) {
   EXPECT_THAT([&] { ChatTemplate("{% for m in messages %}{{ m.content|trim }}{% endfor %}").render(input); },
               ThrowsMessage<ConfigError>("[ChatTemplate] " + message));
