@@ -18,6 +18,10 @@ import numpy as np
 import safetensors.torch
 import torch
 
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "reference"))
+from chat_templates import TEMPLATES
+from template_snippets import FAILING, SNIPPETS
+
 
 def torch_bytes(value, **options) -> bytes:
     file = io.BytesIO()
@@ -169,6 +173,19 @@ def make_seeds() -> dict[str, dict[str, bytes]]:
             "sparse": torch_bytes({"s": torch.eye(2).to_sparse()}),
             "conjugated": torch_bytes({"c": torch.ones(2, dtype=torch.complex64).conj()}),
             "legacy": torch_bytes({"a": torch.ones(2)}, _use_new_zipfile_serialization=False)[:64],
+        },
+        "jinja": {
+            **{name: template.encode() for name, template in TEMPLATES.items()},
+            "macro-for-ever": b"{% macro m(a) %}{{ [m(a + 1)]|join|upper }}{% endmacro %}{{ m(1) }}",
+            "caller-for-ever": b"{% macro m() %}{% call m() %}x{% endcall %}{{ caller() }}{% endmacro %}{% call m() %}{% endcall %}",
+            "loop-for-ever": b"{% for i in y if i recursive %}{% set q %}{{ loop(y) }}{% endset %}{{ q }}{% endfor %}",
+            "deep-value": b"{% set ns = namespace(v=[]) %}{% for i in range(9999) %}{% set ns.v = [ns.v] %}{% endfor %}{{ ns.v }}",
+            "deep-generator": b"{% set ns = namespace(v=y) %}{% for i in range(9999) %}{% set ns.v = ns.v|map('string')|select %}"
+                              b"{% endfor %}{{ ns.v|list }}",
+            "cycle": b"{% set ns = namespace() %}{% set ns.me = [ns] %}{{ ns == ns }}{{ ns.me == [ns] }}{{ ns }}",
+            "long-text": b"{{ 'ab' * 9999999 }}{% set a = 'x' * 99999 %}{{ a.replace('x', a) }}",
+            **{f"snippets-{i // 12}": "\n".join(SNIPPETS[i : i + 12]).encode() for i in range(0, len(SNIPPETS), 12)},
+            **{f"failing-{i // 20}": "\n".join(FAILING[i : i + 20]).encode() for i in range(0, len(FAILING), 20)},
         },
         "gguf": {
             "metadata": gguf_bytes(add_metadata),

@@ -1,0 +1,21 @@
+// Tokens to statements: Jinja's grammar with loop controls and the generation tag.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "easydel/tokenizers/jinja/ast.h"
+
+namespace easydel::jinja {
+
+struct ParsedTemplate {
+  std::vector<std::unique_ptr<StringData>> constants;  // first, since the statements refer to them
+  Body body;
+  FrameLayout frame;
+};
+
+// Throws TemplateError with the line.
+ParsedTemplate parse_template(std::string_view source);
+
+}  // namespace easydel::jinja

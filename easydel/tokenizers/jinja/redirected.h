@@ -1,0 +1,21 @@
+// Where a template writes, for a while.
+#pragma once
+
+#include <string>
+
+namespace easydel::jinja {
+
+// Sends what is written to another place while it lives.
+class Redirected {
+ public:
+  Redirected(std::string*& sink, std::string& to) : sink_(sink), before_(sink) { sink = &to; }
+  ~Redirected() { sink_ = before_; }
+  Redirected(const Redirected&) = delete;
+  Redirected& operator=(const Redirected&) = delete;
+
+ private:
+  std::string*& sink_;
+  std::string* before_;
+};
+
+}  // namespace easydel::jinja

@@ -1,0 +1,27 @@
+// The parts of Python's string methods that filters share with them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "easydel/tokenizers/jinja/runtime.h"
+
+namespace easydel::jinja {
+
+std::string strip(std::string_view text, bool left, bool right);
+std::string strip(std::string_view text, bool left, bool right, std::string_view characters);
+
+// At white space, or at a separator; a negative limit is none. The parts refer to the text.
+std::vector<std::string_view> split(std::string_view text, int64_t limit);
+std::vector<std::string_view> split_right(std::string_view text, int64_t limit);
+std::vector<std::string_view> split(std::string_view text, std::string_view separator, int64_t limit);
+std::vector<std::string_view> split_right(std::string_view text, std::string_view separator, int64_t limit);
+std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends);
+
+std::string replace(Runtime& runtime, std::string_view text, std::string_view from, std::string_view to, int64_t count);
+
+// '<', '>', or 'c' for Python's center.
+std::string justify(Runtime& runtime, const std::string& text, int64_t width, char align, const std::string& fill);
+
+}  // namespace easydel::jinja
