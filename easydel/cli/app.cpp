@@ -68,6 +68,7 @@ int run(int argc, char** argv) {
   add_convert_command(app);
   add_download_command(app);
   add_forward_command(app);
+  add_tokenizer_train_command(app);
   add_demo_command(app);
 
   try {

@@ -14,5 +14,6 @@ void add_download_command(CLI::App& app);
 void add_forward_command(CLI::App& app);
 void add_info_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
+void add_tokenizer_train_command(CLI::App& app);
 
 }  // namespace easydel::cli

@@ -1,5 +1,7 @@
 #include "easydel/tokenizers/bpe_split.h"
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 
 #include "easydel/core/build_info.h"
@@ -26,27 +28,48 @@ std::string bpe_pattern(const std::string& name_or_pattern) {
 #if EASYDEL_HAS_PCRE2
 namespace {
 
-// PCRE2's \s takes U+180E for white space, which Unicode and the `tokenizers` package do not.
-std::string with_unicode_spaces(const std::string& pattern) {
-  const std::string spaces = R"(\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
+// PCRE2's \s takes U+180E for white space, which Unicode and the `tokenizers` package do not. Its tables of letters and
+// numbers may be those of Unicode 14 (PCRE2 10.42); these came with Unicode 15 to 16, which the package knows.
+constexpr const char* kSpaces =
+    R"(\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
+constexpr const char* kLetters =
+    R"(\p{L})"
+    R"(\x{1c89}-\x{1c8a}\x{a7cb}-\x{a7cd}\x{a7da}-\x{a7dc}\x{105c0}-\x{105f3}\x{10d4a}-\x{10d65})"
+    R"(\x{10d6f}-\x{10d85}\x{10ec2}-\x{10ec4}\x{1123f}-\x{11240}\x{11380}-\x{11389}\x{1138b}\x{1138e})"
+    R"(\x{11390}-\x{113b5}\x{113b7}\x{113d1}\x{113d3}\x{11bc0}-\x{11be0}\x{11f02}\x{11f04}-\x{11f10})"
+    R"(\x{11f12}-\x{11f33}\x{1342f}\x{13441}-\x{13446}\x{13460}-\x{143fa}\x{16100}-\x{1611d})"
+    R"(\x{16d40}-\x{16d6c}\x{18cff}\x{1b132}\x{1b155}\x{1df25}-\x{1df2a}\x{1e030}-\x{1e06d})"
+    R"(\x{1e4d0}-\x{1e4eb}\x{1e5d0}-\x{1e5ed}\x{1e5f0}\x{2b739}\x{2ebf0}-\x{2ee5d}\x{31350}-\x{323af})";
+constexpr const char* kNumbers =
+    R"(\p{N})"
+    R"(\x{10d40}-\x{10d49}\x{116d0}-\x{116e3}\x{11bf0}-\x{11bf9}\x{11f50}-\x{11f59}\x{16130}-\x{16139})"
+    R"(\x{16d70}-\x{16d79}\x{1ccf0}-\x{1ccf9}\x{1d2c0}-\x{1d2d3}\x{1e4f0}-\x{1e4f9}\x{1e5f1}-\x{1e5fa})";
+
+std::string with_own_classes(std::string_view pattern) {
+  struct Class {
+    std::string_view name;
+    const char* members;
+    bool negated;
+  };
+  static constexpr Class classes[] = {
+      {"\\s", kSpaces, false},    {"\\S", kSpaces, true},      {"\\p{L}", kLetters, false},
+      {"\\P{L}", kLetters, true}, {"\\p{N}", kNumbers, false}, {"\\P{N}", kNumbers, true},
+  };
   std::string out;
   bool in_class = false;
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    const char c = pattern[i];
-    if (c == '\\' && i + 1 < pattern.size()) {
-      const char escaped = pattern[++i];
-      if (escaped == 's') {
-        out += in_class ? spaces : "[" + spaces + "]";
-      } else if (escaped == 'S' && !in_class) {
-        out += "[^" + spaces + "]";
-      } else {
-        (out += c) += escaped;
-      }
-      continue;
+  while (!pattern.empty()) {
+    std::size_t taken = pattern[0] == '\\' ? std::min<std::size_t>(2, pattern.size()) : 1;
+    if (pattern[0] == '[') in_class = true;
+    if (pattern[0] == ']') in_class = false;
+    const auto* own = std::find_if(std::begin(classes), std::end(classes),
+                                   [&](const Class& known) { return pattern.starts_with(known.name); });
+    if (own == std::end(classes) || (in_class && own->negated)) {
+      out += pattern.substr(0, taken);
+    } else {
+      taken = own->name.size();
+      out += in_class ? own->members : concat(own->negated ? "[^" : "[", own->members, "]");
     }
-    if (c == '[') in_class = true;
-    if (c == ']') in_class = false;
-    out += c;
+    pattern.remove_prefix(taken);
   }
   return out;
 }
@@ -60,7 +83,7 @@ std::string message_of(int code) {
 class Splitter {
  public:
   explicit Splitter(const std::string& pattern) : pattern_(pattern) {
-    const std::string full = with_unicode_spaces(pattern);
+    const std::string full = with_own_classes(pattern);
     int code = 0;
     PCRE2_SIZE at = 0;
     code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(full.data()), full.size(),

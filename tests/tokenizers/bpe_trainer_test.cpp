@@ -8,6 +8,7 @@
 #include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
+#include "easydel/tokenizers/bpe_split.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
 
@@ -43,13 +44,32 @@ TEST(BpeTrainerParity, TokenizersAreThePackagesOnRandomCorpora) {
     const Json ours = train_byte_level_bpe(files, options);
     const Json &merged = ours.at("model").at("merges"), &expected = theirs.at("model").at("merges");
     for (std::size_t k = 0; k < std::min(merged.size(), expected.size()); ++k) {
-      EXPECT_EQ(merged.at(k).dump(), expected.at(k).dump()) << "merge " << k << " of " << i << ": " << task.dump();
+      ASSERT_EQ(merged.at(k).dump(), expected.at(k).dump()) << "merge " << k << " of " << i << ": " << task.dump();
     }
     ASSERT_EQ(merged.size(), expected.size()) << i << ": " << task.dump();
     ASSERT_EQ(ours.dump(), theirs.dump()) << i << ": " << task.dump();
     merges += ours.at("model").at("merges").size();
   }
   EXPECT_GT(merges, 40 * static_cast<std::size_t>(count));
+}
+
+TEST(BpeSplitParity, EveryCharacterIsSplitAsThePackageDoes) {
+  const TemporaryDirectory directory;
+  const std::string file = (directory / "split.json").string();
+  run_python("split_peer.py", {file, "gpt2", "llama3", "qwen2"});
+  const Json peer = Json::parse_file(file);
+  for (const auto& [name, texts] : peer.as_object()) {
+    const SplitText split = make_splitter(bpe_pattern(name));
+    std::vector<std::string_view> words;
+    for (const Json& test : texts.as_array()) {
+      words.clear();
+      split(test.at(0).as_string(), words);
+      for (std::size_t i = 0; i < words.size(); ++i) {
+        ASSERT_EQ(static_cast<int64_t>(words[i].size()), test.at(1).at(i).as_int()) << name << " at " << words[i];
+      }
+      ASSERT_EQ(words.size(), test.at(1).size());
+    }
+  }
 }
 
 }  // namespace
