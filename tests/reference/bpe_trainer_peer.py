@@ -47,6 +47,9 @@ def main(directory: Path, seed: int, count: int) -> None:
             files.append(f"{i}-{k}.txt")
             ends = rng.choice(["\n", "\n", "\r\n", "\n\n"])
             text = ends.join(random_line(rng, letters) for _ in range(rng.choice([1, 5, 40, 200])))
+            if i == k == 0:  # several blocks of ours, and a line that is longer than one
+                lines = [random_line(rng, letters) for _ in range(500)]
+                text = "\n".join(rng.choices(lines, k=40000)) + " ".join(rng.choices(lines, k=60000)) + "\nend"
             (directory / files[-1]).write_bytes((text + rng.choice([".", "\n"])).encode())
         name = rng.choice(list(PATTERNS))
         special = rng.sample(SPECIAL, rng.randrange(4))

@@ -158,9 +158,9 @@ TEST(SentencePieceModel, DamageAtRandomIsAnErrorAtMost) {
     const std::size_t map = whole.find("nfkc") == std::string::npos ? whole.size() / 2 : whole.find("nfkc");
     for (int i = 0; i < draws; ++i) {
       std::string model = whole;
-      for (std::size_t edits = 1 + below(3); edits > 0; --edits) {
-        const std::size_t from = i % 3 == 0 ? map : 0, size = i % 3 == 1 ? map : model.size() - from;
-        const std::size_t at = std::min(from + below(size), model.size() - 1);
+      for (std::size_t edits = 1 + below(3); edits > 0 && !model.empty(); --edits) {
+        const std::size_t from = i % 3 == 0 ? map : 0, end = i % 3 == 1 ? map : model.size();
+        const std::size_t at = end > from ? std::min(from + below(end - from), model.size() - 1) : 0;
         switch (below(6)) {
           case 0: model[at] = static_cast<char>(random()); break;
           case 1: model[at] ^= static_cast<char>(1 << below(8)); break;
