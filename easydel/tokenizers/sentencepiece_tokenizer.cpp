@@ -37,7 +37,22 @@ std::unique_ptr<Processor> load(std::string_view bytes, const std::string& where
   return processor;
 }
 
-bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+// The size of the white space that a text begins or ends with, one character; 0: none.
+std::size_t blank_size(std::string_view text, bool at_end) {
+  const auto fits = [&](std::string_view blank) { return at_end ? text.ends_with(blank) : text.starts_with(blank); };
+  if (text.empty()) return 0;
+  const char c = at_end ? text.back() : text.front();
+  if (c == ' ' || (c >= '\t' && c <= '\r')) return 1;
+  if ((c & 0x80) == 0) return 0;
+  for (const char* blank :
+       {"\u0085", "\u00a0", "\u1680", "\u2000", "\u2001", "\u2002", "\u2003", "\u2004", "\u2005", "\u2006", "\u2007",
+        "\u2008", "\u2009", "\u200a", "\u2028", "\u2029", "\u202f", "\u205f", "\u3000"}) {
+    if (fits(blank)) return std::string_view(blank).size();
+  }
+  return 0;
+}
+
+// Characters beyond ASCII count as letters.
 bool is_word(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80) != 0;
 }
@@ -122,8 +137,12 @@ std::vector<Stretch> SentencePieceTokenizer::Impl::split(std::string_view text) 
       continue;
     }
     std::size_t begin = at, end = at + token->content.size();
-    while (token->lstrip && begin > done && is_blank(text[begin - 1])) --begin;
-    while (token->rstrip && end < text.size() && is_blank(text[end])) ++end;
+    if (token->lstrip) {
+      while (const std::size_t size = blank_size(text.substr(done, begin - done), true)) begin -= size;
+    }
+    if (token->rstrip) {
+      while (const std::size_t size = blank_size(text.substr(end), false)) end += size;
+    }
     if (begin > done) stretches.push_back({done, begin});
     stretches.push_back({begin, end, token});
     at = done = end;

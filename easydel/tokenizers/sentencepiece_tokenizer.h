@@ -17,7 +17,7 @@ struct SentencePieceAddedToken {
   std::string content;
   bool special = false;
   bool lstrip = false, rstrip = false;  // takes the white space on that side with it
-  bool single_word = false;             // not beside a letter, a digit or an underscore
+  bool single_word = false;             // not beside a letter, a digit, an underscore or anything beyond ASCII
 };
 
 struct SentencePieceOptions {

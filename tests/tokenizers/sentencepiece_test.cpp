@@ -72,7 +72,7 @@ bool is_tie(const std::string& kind, std::vector<int32_t> ours, std::vector<int3
 TEST(SentencePieceParity, IdsOffsetsAndTextsAreThePackages) {
   int compared = 0;
   for (const std::string& file : list_directory(models().path())) {
-    if (!file.ends_with(".json")) continue;
+    if (!file.ends_with(".json") || file.ends_with(".added.json")) continue;
     const std::string name = file.substr(0, file.size() - 5);
     const Json peer = Json::parse_file((models() / file).string());
     const auto tokenizer = SentencePieceTokenizer::open(models() / (name + ".model"));
@@ -96,7 +96,7 @@ TEST(SentencePieceParity, IdsOffsetsAndTextsAreThePackages) {
 
 TEST(SentencePieceParity, VocabulariesAndKindsOfPiecesAreThePackages) {
   for (const std::string& file : list_directory(models().path())) {
-    if (!file.ends_with(".json")) continue;
+    if (!file.ends_with(".json") || file.ends_with(".added.json")) continue;
     const Json peer = Json::parse_file((models() / file).string());
     const auto tokenizer = SentencePieceTokenizer::open(models() / (file.substr(0, file.size() - 5) + ".model"));
     const auto& vocab = peer.at("vocab").as_array();
@@ -168,6 +168,28 @@ TEST(SentencePieceTokenizer, FindsAddedTokensInTheText) {
   EXPECT_EQ(tokenizer->decode(expected, false), "<s>the<|end|>!of[x]");
   EXPECT_EQ(tokenizer->encode_ids("a cat").back(), size + 3);
   EXPECT_EQ(tokenizer->encode_ids("concat"), plain->encode_ids("concat"));
+}
+
+TEST(SentencePieceParity, AddedTokensAreCutOutAsInTransformers) {
+  run_python("sentencepiece_added_peer.py", {models().path().string(), "8", "1000"});
+  for (const char* name : {"bpe_bytes", "llama_like", "unigram"}) {
+    const Json peer = Json::parse_file((models() / concat(name, ".added.json")).string());
+    SentencePieceOptions options;
+    for (const Json& token : peer.at("added").as_array()) {
+      options.added_tokens.push_back({.id = static_cast<int32_t>(token.at("id").as_int()),
+                                      .content = token.at("content").as_string(),
+                                      .special = token.at("special").as_bool(),
+                                      .lstrip = token.at("lstrip").as_bool(),
+                                      .rstrip = token.at("rstrip").as_bool()});
+    }
+    const auto tokenizer = SentencePieceTokenizer::from_bytes(model_bytes(name), options);
+    EXPECT_EQ(tokenizer->vocab_size(), peer.at("vocab_size").as_int());
+    for (const Json& test : peer.at("cases").as_array()) {
+      const std::string text = text_of(test.at("text"));
+      ASSERT_EQ(tokenizer->encode_ids(text), ids_of(test.at("ids")))
+          << name << " with " << testing::PrintToString(text);
+    }
+  }
 }
 
 TEST(SentencePieceTokenizer, PutsThePrefixOnlyBeforeTheTextWhereLegacyIsOff) {
