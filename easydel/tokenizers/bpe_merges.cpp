@@ -6,10 +6,15 @@
 #include <array>
 #include <unordered_map>
 
+#include "easydel/core/error.h"
+#include "easydel/tokenizers/bpe_long_word.h"
+
 namespace easydel {
 namespace {
 
 using Positions = std::vector<uint32_t>;  // words that a pair stands in
+
+constexpr uint32_t kLongWord = 1024;  // symbols, from which on keeping track of them is cheaper than going over them
 
 uint64_t pair_of(uint32_t a, uint32_t b) { return uint64_t{a} << 32 | b; }
 
@@ -89,7 +94,9 @@ class Merging {
     words_.reserve(kept);
     for (const auto& word : words.words()) {
       if (word.text.size() < 2) continue;
-      words_.push_back({symbols_.size(), word.text.size(), static_cast<int64_t>(word.count)});
+      require<NotSupportedError>(word.text.size() < UINT32_MAX, "[train_byte_level_bpe] a word of ", word.text.size(),
+                                 " bytes. Use a pattern that cuts it.");
+      words_.push_back({symbols_.size(), static_cast<uint32_t>(word.text.size()), 0, static_cast<int64_t>(word.count)});
       for (const char c : word.text) symbols_.push_back(byte_ids[static_cast<uint8_t>(c)]);
     }
   }
@@ -98,6 +105,9 @@ class Merging {
     for (uint32_t i = 0; i < words_.size(); ++i) {
       const uint32_t* symbols = symbols_.data() + words_[i].begin;
       for (std::size_t k = 0; k + 1 < words_[i].size; ++k) change(pair_of(symbols[k], symbols[k + 1]), 1, i);
+      if (words_[i].size < kLongWord) continue;
+      long_words_.emplace_back(std::span(symbols, words_[i].size));
+      words_[i].long_word = static_cast<uint32_t>(long_words_.size());
     }
     push_pending();
   }
@@ -129,7 +139,9 @@ class Merging {
 
  private:
   struct Word {
-    std::size_t begin, size;
+    std::size_t begin;
+    uint32_t size;
+    uint32_t long_word;  // which one it is, from 1; 0: none
     int64_t count;
   };
 
@@ -163,26 +175,29 @@ class Merging {
   }
 
   void merge_in(uint32_t index, uint32_t left, uint32_t right, uint32_t merged) {
+    constexpr uint32_t kNone = BpeLongWord::kNone;
+    const auto around = [&](uint32_t before, uint32_t after) {
+      if (before != kNone) {
+        change(pair_of(before, left), -1, index);
+        if (may_join(before, merged)) change(pair_of(before, merged), 1, index);
+      }
+      if (after != kNone) {
+        change(pair_of(right, after), -1, index);
+        if (may_join(merged, after)) change(pair_of(merged, after), 1, index);
+      }
+    };
     Word& word = words_[index];
+    if (word.long_word > 0) return long_words_[word.long_word - 1].merge(left, right, merged, around);
     uint32_t* const symbols = symbols_.data() + word.begin;
-    std::size_t out = 0;
-    for (std::size_t in = 0; in < word.size;) {
+    uint32_t out = 0;
+    for (uint32_t in = 0; in < word.size;) {
       if (symbols[in] != left || in + 1 == word.size || symbols[in + 1] != right) {
         symbols[out++] = symbols[in++];
         continue;
       }
-      if (out > 0) {
-        const uint32_t before = symbols[out - 1];
-        change(pair_of(before, left), -1, index);
-        if (may_join(before, merged)) change(pair_of(before, merged), 1, index);
-      }
-      symbols[out++] = merged;
       in += 2;
-      if (in < word.size) {
-        const uint32_t after = symbols[in];
-        change(pair_of(right, after), -1, index);
-        if (may_join(merged, after)) change(pair_of(merged, after), 1, index);
-      }
+      around(out > 0 ? symbols[out - 1] : kNone, in < word.size ? symbols[in] : kNone);
+      symbols[out++] = merged;
     }
     word.size = out;
   }
@@ -203,6 +218,7 @@ class Merging {
   std::vector<std::size_t> lengths_;  // of the tokens, in characters: one for each byte
   std::vector<uint32_t> symbols_;     // of all words, one after the other
   std::vector<Word> words_;
+  std::vector<BpeLongWord> long_words_;
   PairCounts counts_;
   std::vector<Candidate> heap_;
   std::vector<Positions> positions_;

@@ -35,6 +35,8 @@ def random_line(rng: random.Random, letters: str) -> str:
         else:
             parts.append(rng.choice(ODD) * rng.choice([1, 1, 2, 3]))
         parts.append(" " * rng.choice([0, 1, 1, 1, 2]))
+    if rng.random() < 0.01:  # a word for which ours has a way of its own
+        parts.append("".join(rng.choice(letters.strip()) for _ in range(rng.choice([1023, 1024, 3000]))))
     return "".join(parts)
 
 
