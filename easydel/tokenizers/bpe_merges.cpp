@@ -71,7 +71,7 @@ struct Candidate {
 
 class Merging {
  public:
-  Merging(const BpeLimits& limits, BpeModel& model) : limits_(limits), model_(model) {}
+  Merging(const BpeLimits& limits, TrainedBpe& model) : limits_(limits), model_(model) {}
 
   uint32_t token(const std::string& text) {
     const auto [at, is_new] = ids_.try_emplace(text, static_cast<uint32_t>(model_.tokens.size()));
@@ -213,7 +213,7 @@ class Merging {
   }
 
   const BpeLimits& limits_;
-  BpeModel& model_;
+  TrainedBpe& model_;
   std::unordered_map<std::string, uint32_t> ids_;
   std::vector<std::size_t> lengths_;  // of the tokens, in characters: one for each byte
   std::vector<uint32_t> symbols_;     // of all words, one after the other
@@ -242,9 +242,9 @@ std::string byte_level_character(uint8_t byte) {
   return {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 63))};
 }
 
-BpeModel find_bpe_merges(WordCounts words, const std::vector<std::string>& special_tokens, const BpeLimits& limits,
-                         Progress& progress) {
-  BpeModel model;
+TrainedBpe find_bpe_merges(WordCounts words, const std::vector<std::string>& special_tokens, const BpeLimits& limits,
+                           Progress& progress) {
+  TrainedBpe model;
   Merging merging(limits, model);
   for (const std::string& token : special_tokens) merging.token(token);
   std::array<std::pair<std::string, uint8_t>, 256> alphabet;

@@ -10,7 +10,7 @@
 
 namespace easydel {
 
-struct BpeModel {
+struct TrainedBpe {
   std::vector<std::string> tokens;                    // by id: special tokens, the 256 bytes, what the merges make
   std::vector<std::pair<uint32_t, uint32_t>> merges;  // of ids, in the order in which they are applied
 };
@@ -25,7 +25,7 @@ struct BpeLimits {
 std::string byte_level_character(uint8_t byte);
 
 // Takes the words, which it needs no longer once it has begun.
-BpeModel find_bpe_merges(WordCounts words, const std::vector<std::string>& special_tokens, const BpeLimits& limits,
-                         Progress& progress);
+TrainedBpe find_bpe_merges(WordCounts words, const std::vector<std::string>& special_tokens, const BpeLimits& limits,
+                           Progress& progress);
 
 }  // namespace easydel

@@ -51,7 +51,7 @@ Json pre_tokenizer(const std::string& pattern) {
   return Json::object({{"type", "Sequence"}, {"pretokenizers", Json::array({split, byte_level(false, true, false)})}});
 }
 
-Json added_tokens(const BpeModel& model, const std::vector<std::string>& special_tokens) {
+Json added_tokens(const TrainedBpe& model, const std::vector<std::string>& special_tokens) {
   Json tokens = Json::array();
   for (std::size_t id = 0; id < std::min(special_tokens.size(), model.tokens.size()); ++id) {
     if (std::find(special_tokens.begin(), special_tokens.end(), model.tokens[id]) == special_tokens.end()) break;
@@ -66,7 +66,7 @@ Json added_tokens(const BpeModel& model, const std::vector<std::string>& special
   return tokens;
 }
 
-Json tokenizer_json(const BpeModel& model, const BpeTrainerOptions& options) {
+Json tokenizer_json(const TrainedBpe& model, const BpeTrainerOptions& options) {
   Json vocab = Json::object();
   for (std::size_t id = 0; id < model.tokens.size(); ++id) vocab[model.tokens[id]] = id;
   Json merges = Json::array();

@@ -220,8 +220,16 @@ SentencePieceModelFacts check_sentencepiece_model(std::string_view bytes, const 
       bool is_user_defined = false;
       const std::string_view piece = check_piece(field.bytes, facts.pieces, where, is_user_defined);
       if (is_user_defined) user_defined.push_back(piece);
+      facts.has_byte_names |= piece.size() == 6 && piece.starts_with("<0x") && piece.ends_with(">");
       require<FormatError>(++facts.pieces <= kMaxPieces, "[SentencePieceTokenizer] ", where, " has more than ",
                            kMaxPieces, " pieces.");
+    } else if (field.number == 2) {
+      Wire trainer(field.bytes, where, "trainer_spec");
+      for (Field inner; trainer.next(inner);) {
+        if (inner.number == 35 && inner.wire == 0) facts.byte_fallback = inner.value != 0;
+      }
+    } else if (field.number == 4) {
+      facts.tests_itself = true;
     } else if (field.number == 3 || field.number == 5) {
       SentencePieceModelFacts of_this = facts;
       check_normalizer(field.bytes, where, of_this);

@@ -10,7 +10,10 @@ namespace easydel {
 struct SentencePieceModelFacts {
   std::size_t pieces = 0;
   bool add_dummy_prefix = true;
-  std::size_t growth = 3;  // the most bytes that one byte of text becomes when it is normalized
+  bool byte_fallback = false;
+  bool has_byte_names = false;  // pieces that are called <0x41> or so
+  bool tests_itself = false;    // on samples, when the library loads it
+  std::size_t growth = 3;       // the most bytes that one byte of text becomes when it is normalized
 };
 
 // The library follows the double array of the normalizer without looking where it leads, has room for a fixed number of

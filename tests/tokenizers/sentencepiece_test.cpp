@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 
 #include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
@@ -18,16 +19,12 @@ namespace {
 
 using testing::ThrowsMessage;
 
-// Models and what the package makes of them; trained once for all tests.
-const TemporaryDirectory& models() {
-  static const TemporaryDirectory directory;
-  static const bool made = [] {
-    const char* texts = std::getenv("EASYDEL_DRAWS");
-    run_python("sentencepiece_peer.py", {directory.path().string(), "5", texts ? texts : "1000"});
-    return true;
-  }();
-  EXPECT_TRUE(made);
-  return directory;
+// Models and what the package makes of so many texts.
+const TemporaryDirectory& models(const std::string& texts = "1") {
+  static std::map<std::string, TemporaryDirectory> made;
+  const auto [place, is_new] = made.try_emplace(texts);
+  if (is_new) run_python("sentencepiece_peer.py", {place->second.path().string(), "5", texts});
+  return place->second;
 }
 
 std::vector<int32_t> ids_of(const Json& list) {
@@ -70,12 +67,14 @@ bool is_tie(const std::string& kind, std::vector<int32_t> ours, std::vector<int3
 }
 
 TEST(SentencePieceParity, IdsOffsetsAndTextsAreThePackages) {
+  const char* draws = std::getenv("EASYDEL_DRAWS");
+  const TemporaryDirectory& directory = models(draws ? draws : "1000");
   int compared = 0;
-  for (const std::string& file : list_directory(models().path())) {
+  for (const std::string& file : list_directory(directory.path())) {
     if (!file.ends_with(".json") || file.ends_with(".added.json")) continue;
     const std::string name = file.substr(0, file.size() - 5);
-    const Json peer = Json::parse_file((models() / file).string());
-    const auto tokenizer = SentencePieceTokenizer::open(models() / (name + ".model"));
+    const Json peer = Json::parse_file((directory / file).string());
+    const auto tokenizer = SentencePieceTokenizer::open(directory / (name + ".model"));
     for (const Json& test : peer.at("cases").as_array()) {
       const std::string text = text_of(test.at("text"));
       const auto encoding = tokenizer->encode(text);
@@ -210,6 +209,16 @@ TEST(SentencePieceTokenizer, PutsThePrefixOnlyBeforeTheTextWhereLegacyIsOff) {
       EXPECT_EQ(tokenizer->decode(tokenizer->encode_ids(text), false), text);
     }
   }
+}
+
+TEST(SentencePieceTokenizer, TakesNoLongerForCharactersThatItDoesNotKnow) {
+  const auto tokenizer = SentencePieceTokenizer::from_bytes(model_bytes("unigram"));
+  std::string text = "the ";
+  for (int i = 0; i < 600000; ++i) text += "ঌ";  // a minute, where joining them takes quadratic time
+  const auto encoding = tokenizer->encode(text + "the");
+  EXPECT_EQ(encoding.ids, tokenizer->encode_ids("the ঌthe"));
+  EXPECT_EQ(encoding.offsets.back().end, text.size() + 3);
+  EXPECT_EQ(tokenizer->encode_ids(text + "the"), encoding.ids);
 }
 
 TEST(SentencePieceTokenizer, RefusesWhatDoesNotFitTheModel) {
