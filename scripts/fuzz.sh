@@ -58,7 +58,7 @@ fixed_runs() {
     tail -n 60 "$new.log" >&2
     report "$target"
   }
-  grep -E '^(Done|stat::(number_of_executed|peak_rss))' "$new.log"
+  grep -aE '^(Done|stat::(number_of_executed|peak_rss))' "$new.log"
 }
 
 fuzz() {
@@ -76,7 +76,7 @@ fuzz() {
       tail -n 60 "$BUILD/$target.log" >&2
       report "$target"
     }
-    grep -E '^(Done|stat::(new_units|peak_rss))' "$BUILD/$target.log"
+    grep -aE '^(Done|stat::(new_units|peak_rss))' "$BUILD/$target.log"
   done
 }
 

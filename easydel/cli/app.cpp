@@ -71,6 +71,7 @@ int run(int argc, char** argv) {
   add_generate_command(app);
   add_bench_command(app);
   add_tokenize_command(app);
+  add_tokenizer_train_command(app);
   add_demo_command(app);
 
   try {

@@ -17,5 +17,6 @@ void add_generate_command(CLI::App& app);
 void add_info_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
 void add_tokenize_command(CLI::App& app);
+void add_tokenizer_train_command(CLI::App& app);
 
 }  // namespace easydel::cli

@@ -16,6 +16,7 @@ import zipfile
 import gguf
 import numpy as np
 import safetensors.torch
+import sentencepiece
 import torch
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "reference"))
@@ -127,6 +128,19 @@ def safetensors_bytes(header: dict, data: bytes) -> bytes:
     return struct.pack("<Q", len(text)) + text + data
 
 
+def sentencepiece_bytes(**options) -> bytes:
+    """A small model; the rules of its normalizer are few, because the usual ones take 230 KB."""
+    rules = pathlib.Path(sys.argv[0]).with_suffix(".tsv")
+    rules.write_text("41\t61\n61 301\te1\n61 62 63\t64\n2460\t31\nA0\t20\n", encoding="utf-8")
+    file = io.BytesIO()
+    sentences = ["the token of the model", "ab abc abcd <sep> x", "a b c", "to the of ab"] * 5
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences), model_writer=file, minloglevel=3, hard_vocab_limit=False,
+        normalization_rule_tsv=str(rules), **options)  # fmt: skip
+    rules.unlink()
+    return file.getvalue()
+
+
 class System:
     def __reduce__(self):
         import os
@@ -190,6 +204,15 @@ def make_seeds() -> dict[str, dict[str, bytes]]:
         "gguf": {
             "metadata": gguf_bytes(add_metadata),
             "tensors": gguf_bytes(add_tensors),
+        },
+        "sentencepiece": {
+            "unigram": sentencepiece_bytes(vocab_size=40, self_test_sample_size=3),
+            "bpe-bytes": sentencepiece_bytes(vocab_size=300, model_type="bpe", byte_fallback=True),
+            "symbols": sentencepiece_bytes(vocab_size=40, user_defined_symbols=["<sep>", "ab", "abc"],
+                                           control_symbols=["<c>"], add_dummy_prefix=False),
+            "suffix": sentencepiece_bytes(vocab_size=40, model_type="bpe", treat_whitespace_as_suffix=True),
+            "char": sentencepiece_bytes(vocab_size=40, model_type="char"),
+            "word": sentencepiece_bytes(vocab_size=40, model_type="word"),
         },
         "safetensors": {
             "tensors": safetensors.torch.save({"a": torch.ones(2, 3), "b": torch.ones(1, dtype=torch.bfloat16),

@@ -1,0 +1,102 @@
+// easydel tokenizer-train: a byte-level BPE from text files, as a directory that transformers loads.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "easydel/cli/commands.h"
+#include "easydel/core/error.h"
+#include "easydel/core/file.h"
+#include "easydel/tokenizers/bpe_trainer.h"
+
+namespace easydel::cli {
+namespace {
+
+struct Arguments {
+  std::string destination;
+  std::vector<std::string> files;
+  std::string bos_token, eos_token, pad_token;
+  BpeTrainerOptions training{.vocab_size = 32000, .show_progress = true};
+};
+
+// Named roles are special tokens too; without any token there is an end of text.
+void complete(Arguments& arguments) {
+  auto& tokens = arguments.training.special_tokens;
+  if (tokens.empty() && arguments.eos_token.empty()) arguments.eos_token = "<|endoftext|>";
+  for (const std::string& token : {arguments.eos_token, arguments.bos_token, arguments.pad_token}) {
+    if (!token.empty() && std::find(tokens.begin(), tokens.end(), token) == tokens.end()) tokens.push_back(token);
+  }
+  if (arguments.eos_token.empty()) arguments.eos_token = tokens.front();
+}
+
+Json tokenizer_config(const Arguments& arguments, const Json& tokenizer) {
+  Json config = Json::object({{"tokenizer_class", "PreTrainedTokenizerFast"},
+                              {"add_prefix_space", false},
+                              {"clean_up_tokenization_spaces", false}});
+  if (!arguments.bos_token.empty()) config["bos_token"] = arguments.bos_token;
+  config["eos_token"] = arguments.eos_token;
+  if (!arguments.pad_token.empty()) config["pad_token"] = arguments.pad_token;
+  Json added = Json::object();
+  for (const Json& token : tokenizer.at("added_tokens").as_array()) {
+    Json entry = token;
+    entry.as_object().erase("id");
+    added[std::to_string(token.at("id").as_int())] = std::move(entry);
+  }
+  config["added_tokens_decoder"] = std::move(added);
+  return config;
+}
+
+void train(Arguments& arguments) {
+  complete(arguments);
+  const std::filesystem::path destination = arguments.destination;
+  make_directory(destination);
+  AtomicFile file(destination / "tokenizer.json");  // what cannot be written is known before the work, not after it
+  const Json tokenizer = [&] {
+    try {
+      return train_byte_level_bpe({arguments.files.begin(), arguments.files.end()}, arguments.training);
+    } catch (const ConfigError& error) {  // what it does not take came from the command line
+      throw UsageError(error.what());
+    }
+  }();
+  const std::string text = tokenizer.dump(2);
+  file.write(text.data(), text.size());
+  file.commit();
+  write_file_atomically(destination / "tokenizer_config.json", tokenizer_config(arguments, tokenizer).dump(2) + "\n");
+  std::cout << "wrote a vocabulary of " << tokenizer.at("model").at("vocab").size() << " tokens and "
+            << tokenizer.at("model").at("merges").size() << " merges to " << arguments.destination << "\n";
+}
+
+}  // namespace
+
+void add_tokenizer_train_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("tokenizer-train", "Train a byte-level BPE tokenizer on text files");
+  auto arguments = std::make_shared<Arguments>();
+  auto& training = arguments->training;
+  command->add_option("destination", arguments->destination, "The directory to write to")->required()->type_name("OUT");
+  command->add_option("--files", arguments->files, "Text files in UTF-8; every line is a text of its own")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--vocab-size", training.vocab_size, "With the special tokens and the 256 bytes")
+      ->capture_default_str();
+  command->add_option("--min-frequency", training.min_frequency, "Pairs that are seen less often are not merged")
+      ->capture_default_str();
+  command
+      ->add_option("--special-token", training.special_tokens,
+                   "A token that text never becomes, such as <|endoftext|>; may be given several times")
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
+  command->add_option("--eos-token", arguments->eos_token,
+                      "The token at the end of a text; the first special token if none is named");
+  command->add_option("--bos-token", arguments->bos_token, "The token at the beginning of a text");
+  command->add_option("--pad-token", arguments->pad_token, "The token that fills up a batch");
+  command
+      ->add_option("--pattern", training.pattern,
+                   "How text is split into words: gpt2, llama3, qwen2 or a regular expression")
+      ->capture_default_str();
+  command->add_option("--max-token-length", training.max_token_length, "Tokens stay below so many bytes; 0: any")
+      ->capture_default_str();
+  command->add_option("--threads", training.threads, "That count words; 0: one for each core")->capture_default_str();
+  command->callback([arguments] { train(*arguments); });
+}
+
+}  // namespace easydel::cli
