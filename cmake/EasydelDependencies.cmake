@@ -63,7 +63,7 @@ set(EASYDEL_HAS_CLI ${CLI11_FOUND})
 
 # Libraries that come with a pkg-config file: EASYDEL_HAS_<name> and the target PkgConfig::<name>.
 find_package(PkgConfig QUIET)
-foreach(_library PCRE2=libpcre2-8 UTF8PROC=libutf8proc SENTENCEPIECE=sentencepiece)
+foreach(_library PCRE2=libpcre2-8 UTF8PROC=libutf8proc SENTENCEPIECE=sentencepiece EDIT=libedit)
   string(REPLACE "=" ";" _library ${_library})
   list(POP_FRONT _library _name _module)
   if(PKG_CONFIG_FOUND)
@@ -82,6 +82,7 @@ set(EASYDEL_FEATURES
     "PCRE2|regular expressions of tokenizers|libpcre2-dev"
     "UTF8PROC|Unicode normal forms of tokenizers|libutf8proc-dev"
     "SENTENCEPIECE|tokenizer.model files|libsentencepiece-dev"
+    "EDIT|editing the line in easydel chat|libedit-dev"
     "CLI|the easydel command|libcli11-dev")
 
 function(easydel_print_features)

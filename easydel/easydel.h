@@ -1,6 +1,8 @@
 // All of easydel: what a program includes when it does not want to think about headers.
 #pragma once
 
+#include "easydel/caching/ragged_pages_cache.h"
+#include "easydel/caching/transformer_cache.h"
 #include "easydel/core/bytes.h"
 #include "easydel/core/dtype.h"
 #include "easydel/core/error.h"
@@ -63,3 +65,8 @@
 #include "easydel/sharding/partition_axis.h"
 #include "easydel/sharding/partition_rules.h"
 #include "easydel/sharding/partition_spec.h"
+#include "easydel/tokenizers/auto_tokenizer.h"
+#include "easydel/tokenizers/bpe_trainer.h"
+#include "easydel/tokenizers/decode_stream.h"
+#include "easydel/tokenizers/json_tokenizer.h"
+#include "easydel/tokenizers/sentencepiece_tokenizer.h"

@@ -6,7 +6,7 @@ import re
 import sys
 
 THERE = {"yes", "kept"}
-LATER = {"sharding", "generation", "State", "eLargeModel", "LoRA", "quantization", "breadth"}
+LATER = {"sharding", "State", "eLargeModel", "LoRA", "quantization", "breadth"}
 HEADING = "| EasyDeL | here | what differs, and why | there |"
 # What stands in code spans and is declared elsewhere: C++ itself, libtorch, placeholders.
 FOREIGN = {"std", "at", "easydel", "bool", "operator", "include", "const", "h"} | {

@@ -9,6 +9,7 @@
 #include "easydel/core/memory.h"
 #include "easydel/operations/attention_blockwise.h"
 #include "easydel/operations/attention_cached.h"
+#include "easydel/sharding/collectives.h"
 
 namespace easydel {
 namespace {
@@ -242,14 +243,30 @@ AttentionOutput TransformerCache::attend(int64_t index, const Tensor& q, const T
 }
 
 void TransformerCache::reorder(const Tensor& rows) {
-  const Tensor index = rows.to(at::TensorOptions(at::kLong).device(metadata_.device));
+  Tensor index = rows.to(at::TensorOptions(at::kLong).device(metadata_.device));
+  const Group* group = nullptr;
+  std::vector<int64_t> sizes;
+  if (metadata_.parallel && metadata_.parallel->mesh().size(metadata_.parallel->batch()) > 1) {
+    // A row may go on on another rank. Those that only fill up stay where they are.
+    const AxisNames& axes = metadata_.parallel->batch();
+    const int64_t local = metadata_.batch_size, parts = metadata_.parallel->mesh().size(axes);
+    group = &metadata_.parallel->group(axes);
+    sizes.assign(static_cast<std::size_t>(parts), local);
+    index = at::cat({index, at::arange(index.size(0), local * parts, index.options())})
+                .narrow(0, local * metadata_.parallel->mesh().index(axes), local);
+  }
+  const auto chosen = [&](const Tensor& x) {
+    return (group ? collectives::gather(x.contiguous(), 0, sizes, *group) : x).index_select(0, index);
+  };
   for (Layer& layer : layers_) {
     // In place: a captured graph goes on to use this memory.
     const int64_t used = std::min(part_.local(length_), layer.capacity());
-    for (const Tensor& x : {layer.k, layer.v}) x.narrow(2, 0, used).copy_(x.narrow(2, 0, used).index_select(0, index));
+    for (const Tensor& x : {layer.k, layer.v}) x.narrow(2, 0, used).copy_(chosen(x.narrow(2, 0, used)));
   }
-  if (!starts_.defined()) return;
-  starts_.copy_(starts_.index_select(0, index));
+  // Ranks do not know whether others have starts.
+  if (!starts_.defined() && !group) return;
+  if (!starts_.defined()) starts_ = at::zeros({metadata_.batch_size}, index.options());
+  starts_.copy_(chosen(starts_));
   const Tensor host = starts_.cpu();
   host_starts_.assign(host.const_data_ptr<int64_t>(), host.const_data_ptr<int64_t>() + host.numel());
 }

@@ -100,8 +100,9 @@ void run(const BenchOptions& options) {
   }
   const auto batch = static_cast<double>(options.batch);
   const double prefill = batch * static_cast<double>(options.prompt) / best.first_token;
-  const double decode =
-      options.new_tokens > 1 ? batch * static_cast<double>(options.new_tokens - 1) / (best.all - best.first_token) : 0.0;
+  const double decode = options.new_tokens > 1
+                            ? batch * static_cast<double>(options.new_tokens - 1) / (best.all - best.first_token)
+                            : 0.0;
   const int64_t peak = peak_bytes(device);
   if (options.json) {
     print_json(Json::object({{"parameters", model->num_params()},

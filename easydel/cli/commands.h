@@ -8,10 +8,12 @@ class App;
 namespace easydel::cli {
 
 void add_bench_command(CLI::App& app);
+void add_chat_command(CLI::App& app);
 void add_convert_command(CLI::App& app);
 void add_demo_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
 void add_download_command(CLI::App& app);
+void add_eval_command(CLI::App& app);
 void add_forward_command(CLI::App& app);
 void add_generate_command(CLI::App& app);
 void add_info_command(CLI::App& app);

@@ -19,6 +19,7 @@ std::vector<Feature> build_features() {
       {"PCRE2", EASYDEL_HAS_PCRE2, "regular expressions of tokenizers", "apt-get install libpcre2-dev"},
       {"UTF8PROC", EASYDEL_HAS_UTF8PROC, "Unicode normal forms of tokenizers", "apt-get install libutf8proc-dev"},
       {"SENTENCEPIECE", EASYDEL_HAS_SENTENCEPIECE, "tokenizer.model files", "apt-get install libsentencepiece-dev"},
+      {"EDIT", EASYDEL_HAS_EDIT, "editing the line in easydel chat", "apt-get install libedit-dev"},
   };
 }
 

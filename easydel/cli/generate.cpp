@@ -61,44 +61,6 @@ Prompt read_prompt(const Options& options, const Tokenizer* tokenizer) {
   return {.input_ids = at::tensor(options.input_ids, at::kLong).unsqueeze(0)};
 }
 
-// Prints tokens of one row as they come: text once its characters are whole, or ids.
-class Printer {
- public:
-  explicit Printer(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {}
-  void add(int64_t id) {
-    ids_.push_back(static_cast<int32_t>(id));
-    if (!tokenizer_) {
-      std::cout << (ids_.size() > 1 ? " " : "") << id << std::flush;
-    } else if (const std::string text = tail(); !text.ends_with("\xEF\xBF\xBD")) {
-      print(text);
-    }
-  }
-  void end() {
-    if (tokenizer_) print(tail());
-    std::cout << "\n";
-  }
-
- private:
-  // What the tokens that are not printed yet add to the text of some before them, since a token's text depends on
-  // those.
-  std::string tail() const {
-    const std::span<const int32_t> ids(ids_);
-    const std::string before = tokenizer_->decode(ids.subspan(context_, printed_ - context_));
-    const std::string text = tokenizer_->decode(ids.subspan(context_));
-    return text.size() > before.size() ? text.substr(before.size()) : "";
-  }
-  void print(const std::string& text) {
-    if (text.empty()) return;
-    std::cout << text << std::flush;
-    context_ = printed_;
-    printed_ = ids_.size();
-  }
-
-  const Tokenizer* tokenizer_;
-  std::vector<int32_t> ids_;
-  std::size_t context_ = 0, printed_ = 0;
-};
-
 std::vector<int64_t> new_ids(const GenerateOutput& out, std::size_t row) {
   const at::Tensor ids =
       out.sequences[static_cast<int64_t>(row)].narrow(0, out.prompt_length, out.lengths[row]).to(at::kCPU).contiguous();
@@ -137,8 +99,9 @@ void write_tensors(const std::string& path, const GenerateOutput& out) {
 }
 
 void run(const Options& options, const GenerationConfig& config, World& world) {
-  const std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(options.model);
-  const Prompt prompt = read_prompt(options, tokenizer.get());
+  const std::optional<AutoTokenizer> loaded = load_tokenizer(options.model);
+  const Tokenizer* tokenizer = loaded ? &**loaded : nullptr;
+  const Prompt prompt = read_prompt(options, tokenizer);
   const std::shared_ptr<BaseModule> module = load(options.model);
   GenerateOptions given{.generation_config = config, .prng_key = RandomKey(options.seed), .inputs = prompt.inputs};
   if (options.json && !config.output_log_probs) given.generation_config.output_log_probs = true;
@@ -147,16 +110,16 @@ void run(const Options& options, const GenerationConfig& config, World& world) {
       (prompt.input_ids.defined() ? prompt.input_ids.size(0) : 1) * config.num_return_sequences.value_or(1);
   const bool shown = world.rank() == 0 && !options.json;
   const bool streams = shown && rows == 1 && config.beams() == 1;
-  Printer printer(tokenizer.get());
+  Printer printer(tokenizer);
   if (streams) given.streamer = [&](std::span<const int64_t> tokens) { printer.add(tokens[0]); };
 
   const GenerateOutput out = generate(*module, prompt.input_ids, given);
   if (world.rank() != 0) return;
   if (!options.output.empty()) write_tensors(options.output, out);
-  if (options.json) return print_json(to_json(out, tokenizer.get()));
+  if (options.json) return print_json(to_json(out, tokenizer));
   if (streams) return printer.end();
   for (std::size_t row = 0; row < out.lengths.size(); ++row) {
-    Printer one(tokenizer.get());
+    Printer one(tokenizer);
     for (const int64_t id : new_ids(out, row)) one.add(id);
     one.end();
   }

@@ -21,7 +21,9 @@
 namespace easydel {
 
 class BaseModule;
-struct PushOptions;  // io/hub_push.h
+struct PushOptions;      // io/hub_push.h
+struct GenerateOptions;  // generation/generate.h
+struct GenerateOutput;
 
 using Specs = std::map<std::string, PartitionSpec>;
 using NamedShardings = std::map<std::string, NamedSharding>;
@@ -159,6 +161,18 @@ class BaseModule : public Module {
   // What save_pretrained writes, as one commit. Returns the address of the repository, or of the pull request.
   std::string push_to_hub(const std::string& repo_id) const;
   std::string push_to_hub(const std::string& repo_id, const PushOptions& options, const SaveOptions& save = {}) const;
+
+  // Sequences of tokens from prompts [B, T], padded on the left; include generation/generate.h.
+  GenerateOutput generate(const at::Tensor& input_ids) const;
+  GenerateOutput generate(const at::Tensor& input_ids, const GenerateOptions& options) const;
+  // The inputs of the first step, with a cache for max_length tokens, and, from what it gave, those of the next.
+  // starts [B] says where rows begin, as attention_mask [B, T] does.
+  ModelInputs prepare_inputs_for_generation(const at::Tensor& input_ids, int64_t max_length,
+                                            std::optional<int64_t> pad_token_id = {}, const at::Tensor& starts = {},
+                                            const at::Tensor& attention_mask = {},
+                                            const at::Tensor& token_type_ids = {}) const;
+  void update_inputs_for_generation(const ModelOutput& model_outputs, ModelInputs& model_kwargs,
+                                    const at::Tensor& next_tokens) const;
 
   // Caches for this model, on its device and mesh. Sizes are those of the whole batch; on a mesh a rank keeps its rows,
   // its heads, and its share of a sequence that is split.

@@ -1,0 +1,105 @@
+// easydel eval: how well a model predicts a text.
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <iostream>
+#include <memory>
+
+#include "easydel/cli/commands.h"
+#include "easydel/cli/console.h"
+#include "easydel/cli/model_options.h"
+#include "easydel/cli/text.h"
+#include "easydel/core/bytes.h"
+#include "easydel/core/error.h"
+#include "easydel/core/file.h"
+#include "easydel/core/progress.h"
+
+namespace easydel::cli {
+namespace {
+
+struct EvalOptions {
+  ModelOptions model;
+  std::string text;
+  int64_t window = 0, stride = 0;  // 0: the context, at most 2048; half of the window
+  bool json = false;
+};
+
+struct Score {
+  double nll = 0;  // nats
+  int64_t tokens = 0;
+};
+
+// Every token but the first is predicted once: from as much of the text before it as the window holds, and from at
+// least window - stride tokens where there are so many.
+Score score(const BaseModule& model, const std::vector<int64_t>& ids, int64_t window, int64_t stride) {
+  const at::NoGradGuard no_grad;
+  const auto count = static_cast<int64_t>(ids.size());
+  Score total;
+  Progress progress("eval", {.total = count - 1, .unit = "tokens"});
+  const at::Tensor all = at::tensor(ids, at::kLong).to(model.options().device);
+  for (int64_t begin = 0, scored = 1; scored < count; begin += stride) {
+    const int64_t end = std::min(begin + window, count);
+    const at::Tensor part = all.narrow(0, begin, end - begin).unsqueeze(0);
+    at::Tensor labels = part.clone();
+    labels.narrow(1, 0, scored - begin).fill_(-100);
+    ModelInputs inputs{.input_ids = part, .labels = labels};
+    inputs.loss_config = LossConfig{.reduction = "sum"};
+    total.nll += model(inputs).loss.item<double>();
+    total.tokens += end - scored;
+    progress.advance(end - scored);
+    scored = end;
+  }
+  return total;
+}
+
+void run(const EvalOptions& options, World& world) {
+  const std::optional<AutoTokenizer> tokenizer = load_tokenizer(options.model);
+  require<ConfigError>(tokenizer.has_value(), "[easydel eval] ", options.model.model,
+                       " has no tokenizer.json or tokenizer.model.");
+  const std::string text = read_file(options.text);
+  const std::vector<int32_t> encoded = (*tokenizer)->encode_ids(text);
+  const std::vector<int64_t> ids(encoded.begin(), encoded.end());
+  require<ConfigError>(ids.size() >= 2, "[easydel eval] ", options.text, " has ", ids.size(),
+                       " tokens; two are needed to predict one.");
+  const std::shared_ptr<BaseModule> model = load(options.model);
+  const int64_t context = model->config().max_position_embeddings;
+  const int64_t window = options.window > 0 ? options.window : std::min<int64_t>(2048, context > 0 ? context : 2048);
+  const int64_t stride = options.stride > 0 ? options.stride : std::max<int64_t>(1, window / 2);
+  require<UsageError>(window >= 2 && stride < window, "--window must be at least 2, and --stride below it; got ",
+                      window, " and ", stride, ".");
+  require<UsageError>(context == 0 || window <= context, "--window is ", window, "; the model's context is ", context,
+                      ".");
+  const Score result = score(*model, ids, window, stride);
+  if (world.rank() != 0) return;
+  const double mean = result.nll / static_cast<double>(result.tokens);
+  const double bits = result.nll / std::log(2.0) / static_cast<double>(text.size());
+  if (options.json) {
+    return print_json(Json::object({{"tokens", result.tokens},
+                                    {"bytes", static_cast<int64_t>(text.size())},
+                                    {"window", window},
+                                    {"stride", stride},
+                                    {"loss", mean},
+                                    {"perplexity", std::exp(mean)},
+                                    {"bits_per_byte", bits}}));
+  }
+  print_table({{"tokens", group_digits(result.tokens)},
+               {"loss", concat(mean)},
+               {"perplexity", concat(std::exp(mean))},
+               {"bits per byte", concat(bits)}});
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("eval", "Perplexity and bits per byte of a text");
+  auto options = std::make_shared<EvalOptions>();
+  options->model.task = "causal-lm";
+  add_model_options(*command, options->model);
+  command->add_option("--text", options->text, "The text, as a file")->required();
+  command->add_option("--window", options->window,
+                      "Tokens that the model sees at a time; 0: its context, at most 2048");
+  command->add_option("--stride", options->stride, "Tokens between two windows; 0: half of the window");
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([options] { on_ranks(options->model, [&](World& world) { run(*options, world); }); });
+}
+
+}  // namespace easydel::cli

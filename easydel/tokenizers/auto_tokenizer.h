@@ -1,0 +1,39 @@
+// A model's tokenizer, with what stands beside it: special tokens and chat templates.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "easydel/io/hub.h"
+#include "easydel/tokenizers/tokenizer.h"
+#include "easydel/tokenizers/tokenizer_config.h"
+
+namespace easydel {
+
+class AutoTokenizer {
+ public:
+  // tokenizer.json, or else tokenizer.model, of a directory or of a repository on the hub. ConfigError when it has
+  // neither.
+  static AutoTokenizer from_pretrained(const std::string& name_or_path, const HubOptions& hub = {});
+  static AutoTokenizer from_directory(const std::filesystem::path& directory);
+  // Whether there is one to read.
+  static bool is_in(const std::filesystem::path& directory);
+
+  const Tokenizer& operator*() const { return *tokenizer_; }
+  const Tokenizer* operator->() const { return tokenizer_.get(); }
+  const std::shared_ptr<const Tokenizer>& shared() const { return tokenizer_; }
+  const TokenizerConfig& config() const { return config_; }
+
+  bool has_chat_template() const { return !config_.chat_templates.empty(); }
+  // The text of a conversation, special tokens filled in. ConfigError when the model has no chat template.
+  RenderedChat apply_chat_template(ChatInput input) const;
+  // Its ids; the template writes the special tokens.
+  std::vector<int32_t> encode_chat(const ChatInput& input) const;
+
+ private:
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  TokenizerConfig config_;
+};
+
+}  // namespace easydel
