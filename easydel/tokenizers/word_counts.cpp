@@ -144,8 +144,9 @@ class Counting {
       return std::move(counts_[0]);
     }
     std::vector<std::thread> threads;
-    for (std::size_t i = 0; i < splitters_.size(); ++i) threads.emplace_back([this, i] { work(i); });
+    threads.reserve(splitters_.size());
     try {
+      for (std::size_t i = 0; i < splitters_.size(); ++i) threads.emplace_back([this, i] { work(i); });
       for (Block block; read(block) && put(std::move(block)); block = {}) {
       }
     } catch (...) {
@@ -170,7 +171,7 @@ class Counting {
     changed_.notify_all();
     return true;
   }
-  void stop(std::exception_ptr problem) {
+  void stop(const std::exception_ptr& problem) {
     const std::lock_guard lock(mutex_);
     if (problem && !problem_) problem_ = problem;
     done_ = true;
