@@ -1,6 +1,8 @@
 // Tokens that stand beside the model: they are found in the text before anything else happens to it.
 #pragma once
 
+#include <cstdint>
+
 #include <functional>
 #include <optional>
 #include <string>

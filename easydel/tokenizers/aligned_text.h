@@ -1,6 +1,8 @@
 // A text on its way through a normalizer, with the bytes of the original that each of its bytes stands for.
 #pragma once
 
+#include <cstdint>
+
 #include <span>
 #include <string>
 #include <string_view>

@@ -1,6 +1,8 @@
 // Byte pair encoding: pairs are merged in the order in which training found them.
 #pragma once
 
+#include <cstdint>
+
 #include <array>
 #include <bitset>
 

@@ -1,6 +1,8 @@
 // A text cut into pieces, on its way through the pre-tokenizers.
 #pragma once
 
+#include <cstdint>
+
 #include <string>
 #include <string_view>
 #include <vector>

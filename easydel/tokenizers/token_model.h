@@ -1,6 +1,8 @@
 // What turns a piece of text into tokens: one class for each type of "model".
 #pragma once
 
+#include <cstdint>
+
 #include <memory>
 #include <optional>
 #include <string_view>

@@ -1,6 +1,8 @@
 // A parsed template: statements and expressions, with every name resolved to a slot of a frame.
 #pragma once
 
+#include <cstdint>
+
 #include <memory>
 #include <string>
 #include <utility>

@@ -1,6 +1,8 @@
 // What templates find without defining it: filters, tests, globals, and the methods of values.
 #pragma once
 
+#include <cstdint>
+
 #include <array>
 #include <string>
 #include <string_view>

@@ -1,6 +1,8 @@
 // Python's two ways to fill in a text: '%s' % value, and '{}'.format(value).
 #pragma once
 
+#include <cstdint>
+
 #include <functional>
 #include <string>
 #include <string_view>

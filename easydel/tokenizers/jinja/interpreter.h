@@ -1,6 +1,8 @@
 // Runs a parsed template.
 #pragma once
 
+#include <cstdint>
+
 #include <ctime>
 #include <memory>
 #include <string>

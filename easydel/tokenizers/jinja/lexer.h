@@ -1,6 +1,8 @@
 // Template text to tokens, with Jinja's rules for white space (trim_blocks and lstrip_blocks are on).
 #pragma once
 
+#include <cstdint>
+
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,6 +1,8 @@
 // What Python's operators and protocols do with values. All of these raise Failure as Python raises an exception.
 #pragma once
 
+#include <cstdint>
+
 #include <optional>
 #include <string_view>
 

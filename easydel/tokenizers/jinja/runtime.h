@@ -1,6 +1,8 @@
 // One rendering: its memory, and the limits that no template can get past.
 #pragma once
 
+#include <cstdint>
+
 #include <memory>
 #include <span>
 #include <string>

@@ -1,6 +1,8 @@
 // The parts of Python's string methods that filters share with them.
 #pragma once
 
+#include <cstdint>
+
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,6 +1,8 @@
 // The names of one frame while a template is analysed, after jinja2's idtracking.
 #pragma once
 
+#include <cstdint>
+
 #include <functional>
 #include <map>
 #include <set>
