@@ -1,0 +1,149 @@
+"""Text to text: generate --prompt, chat, eval and bench against transformers. usage: text_test.py EASYDEL"""
+
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+EASYDEL = sys.argv.pop(1)
+TEXT = "It was the best of times, it was the worst of times, it was the age of wisdom… 智慧 🙂 and so on.\n" * 6
+CHAT = ("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{{ eos_token }}{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}")
+
+
+def run(*arguments, stdin=""):
+    return subprocess.run([EASYDEL, *map(str, arguments)], capture_output=True, text=True, input=stdin)
+
+
+class Text(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.model_dir = pathlib.Path(cls.folder.name) / "model"
+        raw = Tokenizer(models.BPE())
+        raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        raw.decoder = decoders.ByteLevel()
+        special = ["<s>", "</s>", "<|user|>", "<|assistant|>", "<|system|>"]
+        raw.train_from_iterator([TEXT], trainers.BpeTrainer(
+            vocab_size=300, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+        cls.tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", eos_token="</s>")
+        cls.tokenizer.chat_template = CHAT
+        cls.tokenizer.save_pretrained(cls.model_dir)
+        torch.manual_seed(0)
+        config = LlamaConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+                             num_key_value_heads=2, vocab_size=len(cls.tokenizer), max_position_embeddings=64,
+                             bos_token_id=0, eos_token_id=1, initializer_range=0.4)
+        LlamaForCausalLM(config).save_pretrained(cls.model_dir)
+        cls.model = AutoModelForCausalLM.from_pretrained(cls.model_dir)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def expected(self, ids, count=12):
+        out = self.model.generate(torch.tensor([ids]), max_new_tokens=count, do_sample=False,
+                                  attention_mask=torch.ones(1, len(ids), dtype=torch.long), pad_token_id=1)
+        return out[0, len(ids):].tolist()
+
+    def test_a_prompt_goes_on_as_in_transformers(self):
+        for prompt in ("It was the best", "智慧 🙂", "times"):
+            ids = self.tokenizer(prompt)["input_ids"]
+            want = self.expected(ids)
+            done = run("generate", self.model_dir, "--prompt", prompt, "--max-new-tokens", 12, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            got = json.loads(done.stdout)["sequences"][0]
+            self.assertEqual(got["ids"], want)
+            self.assertEqual(got["text"], self.tokenizer.decode(want, skip_special_tokens=True))
+            streamed = run("generate", self.model_dir, "--prompt", prompt, "--max-new-tokens", 12)
+            self.assertEqual(streamed.stdout, got["text"] + "\n")
+
+    def test_a_prompt_from_a_file_and_a_stop_string(self):
+        file = pathlib.Path(self.folder.name) / "prompt.txt"
+        file.write_text("It was the best")
+        done = run("generate", self.model_dir, "--prompt-file", file, "--max-new-tokens", 12, "--json")
+        text = json.loads(done.stdout)["sequences"][0]["text"]
+        stop = text[3:5]
+        stopped = run("generate", self.model_dir, "--prompt-file", file, "--max-new-tokens", 12, "--json",
+                      "--stop-strings", stop)
+        row = json.loads(stopped.stdout)["sequences"][0]
+        self.assertIn(stop, row["text"])
+        self.assertLess(len(row["ids"]), 12)
+        self.assertEqual(row["finish_reason"], "stop")
+
+    def test_chat_keeps_the_conversation(self):
+        saved = pathlib.Path(self.folder.name) / "chat.json"
+        lines = f"/system Be brief.\nIt was the best\nand so on\n/save {saved}\n/reset\nwisdom\n/save {saved}2\n"
+        done = run("chat", self.model_dir, "--max-new-tokens", 8, stdin=lines)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        messages = json.loads(saved.read_text())
+        self.assertEqual([m["role"] for m in messages], ["system", "user", "assistant", "user", "assistant"])
+        for end in (2, 4):
+            ids = self.tokenizer.apply_chat_template(messages[:end], add_generation_prompt=True, return_dict=False)
+            self.assertEqual(messages[end]["content"],
+                             self.tokenizer.decode(self.expected(ids, 8), skip_special_tokens=True))
+            self.assertIn(messages[end]["content"] + "\n", done.stdout)
+        again = json.loads(pathlib.Path(f"{saved}2").read_text())
+        self.assertEqual([m["role"] for m in again], ["system", "user", "assistant"])
+        unknown = run("chat", self.model_dir, stdin="/save\n")
+        self.assertNotEqual(unknown.returncode, 0)
+        self.assertIn("/save needs a file name", unknown.stderr)
+
+    def test_eval_is_the_sliding_window_of_the_definition(self):
+        file = pathlib.Path(self.folder.name) / "text.txt"
+        file.write_text(TEXT)
+        ids = torch.tensor([self.tokenizer(TEXT)["input_ids"]])
+        for window, stride in ((64, 32), (50, 13)):
+            nll, scored, begin = 0.0, 1, 0
+            while scored < ids.shape[1]:
+                end = min(begin + window, ids.shape[1])
+                with torch.no_grad():
+                    logits = self.model(ids[:, begin:end]).logits.double().log_softmax(-1)
+                for at in range(scored, end):
+                    nll -= logits[0, at - begin - 1, ids[0, at]].item()
+                scored, begin = end, begin + stride
+            done = run("eval", self.model_dir, "--text", file, "--window", window, "--stride", stride, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            got = json.loads(done.stdout)
+            self.assertEqual(got["tokens"], ids.shape[1] - 1)
+            self.assertAlmostEqual(got["loss"], nll / (ids.shape[1] - 1), delta=1e-4)
+            self.assertAlmostEqual(got["perplexity"], math.exp(nll / (ids.shape[1] - 1)), delta=1e-2 * got["perplexity"])
+            self.assertAlmostEqual(got["bits_per_byte"], nll / math.log(2) / len(TEXT.encode()), delta=1e-3)
+
+    def test_bench_reports(self):
+        done = run("bench", "generate", "--config", self.model_dir / "config.json", "--prompt", 8, "--new", 4, "--batch", 2,
+                   "--rounds", 1, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        for key in ("prefill_tokens_per_second", "decode_tokens_per_second", "first_token_seconds", "peak_bytes"):
+            self.assertGreater(report[key], 0)
+
+    def test_what_cannot_be_done_is_said(self):
+        bare = pathlib.Path(self.folder.name) / "bare"
+        self.model.save_pretrained(bare)
+        cases = [
+            (("chat", bare), 1, "has no tokenizer.json or tokenizer.model"),
+            (("eval", bare, "--text", __file__), 1, "has no tokenizer.json or tokenizer.model"),
+            (("generate", bare, "--prompt", "x"), 1, "tokenizer"),
+            (("eval", self.model_dir, "--text", bare / "none.txt"), 1, "none.txt"),
+            (("eval", self.model_dir, "--text", __file__, "--window", 500), 2, "the model's context is 64"),
+            (("generate", self.model_dir, "--prompt", "x", "--temperature", "-1", "--do-sample"), 1, "temperature"),
+            (("generate", self.model_dir, "--input-ids", "9999"), 1, "must lie in [0, "),
+            (("bench", "generate", "--config", bare / "none.json"), 1, "none.json"),
+        ]
+        for arguments, code, words in cases:
+            done = run(*arguments)
+            self.assertIn(words, done.stderr, arguments)
+            self.assertEqual(done.returncode, code, (arguments, done.stderr))
+
+
+if __name__ == "__main__":
+    unittest.main()
