@@ -1,0 +1,131 @@
+"""Generation on the CPU against transformers, in turns in one run, and against what memory allows.
+usage: generate_bench.py [EASYDEL]   (default: build/release/bin/easydel)
+
+Prints decode and prefill tokens per second at batch 1 in float32 and bfloat16, the ratios, the share of the machine's
+read bandwidth, the time from the start of the process to the first token of a small model, and how memory grows over
+10,000 tokens."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+SHAPE = dict(model_type="llama", hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
+             num_key_value_heads=3, vocab_size=49152, max_position_embeddings=16384, tie_word_embeddings=True,
+             rms_norm_eps=1e-5)
+SMALL = dict(SHAPE, hidden_size=384, intermediate_size=1024, num_hidden_layers=6, num_attention_heads=6,
+             num_key_value_heads=6)  # 29 M parameters
+PROMPT, NEW, ROUNDS = 128, 64, 3
+
+PEER = """
+import json, sys, time, torch
+from transformers import LlamaConfig, LlamaForCausalLM
+shape, prompt, new = json.loads(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+shape.pop("model_type")
+model = LlamaForCausalLM(LlamaConfig(**shape, eos_token_id=None, bos_token_id=None)).eval()
+ids = torch.randint(shape["vocab_size"], (1, prompt))
+mask = torch.ones_like(ids)
+def generate(count):
+    start = time.perf_counter()
+    model.generate(ids, attention_mask=mask, max_new_tokens=count, min_new_tokens=count, do_sample=False, pad_token_id=0)
+    return time.perf_counter() - start
+generate(2)
+first = min(generate(1) for _ in range(3))
+print(json.dumps(dict(first=first, decode=(new - 1) / (min(generate(new) for _ in range(2)) - first))))
+"""
+
+# What two threads can read: sums over far more memory than the caches hold.
+READ = """
+import time, torch
+x = torch.ones(192 * 2**20)
+best = 0
+for _ in range(6):
+    start = time.perf_counter(); x.sum(); best = max(best, x.numel() * 4 / (time.perf_counter() - start))
+print(best)
+"""
+
+
+def peer(code: str, *arguments: str) -> str:
+    return subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True).stdout.splitlines()[-1]
+
+
+def ours(program: str, config: pathlib.Path, dtype: str) -> dict:
+    done = subprocess.run([program, "bench", "generate", "--config", str(config), "--prompt", str(PROMPT), "--new", str(NEW),
+                           "--dtype", dtype, "--rounds", "2", "--json"], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def first_token(program: str, directory: pathlib.Path) -> float:
+    """Seconds from the start of the process until the first token is printed."""
+    start = time.perf_counter()
+    with subprocess.Popen([program, "generate", str(directory), "--input-ids", "5,6,7,8", "--max-new-tokens", "4"],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        process.stdout.read(1)
+        seconds = time.perf_counter() - start
+        process.stdout.read()
+    return seconds
+
+
+def resident(process: subprocess.Popen) -> int:
+    for line in open(f"/proc/{process.pid}/status"):
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def memory_growth(program: str, directory: pathlib.Path, tokens: int, cache_bytes: int) -> None:
+    with subprocess.Popen([program, "generate", str(directory), "--input-ids", "5", "--max-new-tokens", str(tokens),
+                           "--eos-token-id", "-1"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        seen, early, late = 0, 0, 0
+        while byte := process.stdout.read(1):
+            seen += byte == b" "
+            if seen == 500 and not early:
+                early = resident(process)
+            if seen == tokens - 100 and not late:
+                late = resident(process)
+        process.wait()
+    print(f"memory over {seen + 1} tokens: {early / 2**20:.1f} MiB after 500, {late / 2**20:.1f} at the end: "
+          f"{(late - early) / 2**20:.1f} MiB more, of which the cache fills {cache_bytes * (tokens - 600) / tokens / 2**20:.1f}")
+
+
+def main() -> None:
+    root = pathlib.Path(__file__).resolve().parent.parent
+    program = sys.argv[1] if len(sys.argv) > 1 else str(root / "build/release/bin/easydel")
+    with tempfile.TemporaryDirectory() as folder:
+        config = pathlib.Path(folder) / "config.json"
+        config.write_text(json.dumps(SHAPE))
+        best = dict(read=0.0, theirs=0.0, fp32=0.0, bf16=0.0, prefill=0.0, their_prefill=0.0)
+        for _ in range(ROUNDS):
+            best["read"] = max(best["read"], float(peer(READ)))
+            for dtype in ("fp32", "bf16"):
+                report = ours(program, config, dtype)
+                best[dtype] = max(best[dtype], report["decode_tokens_per_second"])
+                if dtype == "fp32":
+                    best["prefill"] = max(best["prefill"], report["prefill_tokens_per_second"])
+                    parameters = report["parameters"]
+            theirs = json.loads(peer(PEER, json.dumps(SHAPE), str(PROMPT), str(NEW)))
+            best["theirs"] = max(best["theirs"], theirs["decode"])
+            best["their_prefill"] = max(best["their_prefill"], PROMPT / theirs["first"])
+        limit = best["read"] / (parameters * 4)
+        print(f"decode  fp32 {best['fp32']:.1f} tokens/s, transformers {best['theirs']:.1f}: ratio {best['fp32'] / best['theirs']:.2f};"
+              f" memory allows {limit:.1f} ({best['read'] / 1e9:.1f} GB/s): ratio {best['fp32'] / limit:.2f}")
+        print(f"decode  bf16 {best['bf16']:.1f} tokens/s: {best['bf16'] / best['fp32']:.2f} of fp32")
+        print(f"prefill fp32 {best['prefill']:.0f} tokens/s, transformers {best['their_prefill']:.0f}: ratio {best['prefill'] / best['their_prefill']:.2f}")
+
+        from transformers import LlamaConfig, LlamaForCausalLM
+        small = {key: value for key, value in SMALL.items() if key != "model_type"}
+        model = LlamaForCausalLM(LlamaConfig(**small, eos_token_id=None, bos_token_id=None))
+        directory = pathlib.Path(folder) / "small"
+        model.save_pretrained(directory)
+        count = sum(p.numel() for p in model.parameters())
+        print(f"first token {min(first_token(program, directory) for _ in range(5)):.2f} s after the start, {count / 1e6:.0f} M parameters")
+        cache = 2 * SMALL["num_hidden_layers"] * SMALL["num_key_value_heads"] * 64 * 4 * 10000
+        memory_growth(program, directory, 10000, cache)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    main()
