@@ -58,3 +58,6 @@
 #include "easydel/sharding/partition_axis.h"
 #include "easydel/sharding/partition_rules.h"
 #include "easydel/sharding/partition_spec.h"
+#include "easydel/tokenizers/decode_stream.h"
+#include "easydel/tokenizers/json_tokenizer.h"
+#include "easydel/tokenizers/tokenizer.h"
