@@ -70,3 +70,4 @@
 #include "easydel/tokenizers/decode_stream.h"
 #include "easydel/tokenizers/json_tokenizer.h"
 #include "easydel/tokenizers/sentencepiece_tokenizer.h"
+#include "easydel/tokenizers/tokenizer.h"

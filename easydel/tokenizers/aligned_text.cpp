@@ -80,7 +80,7 @@ void AlignedText::transform(std::span<const unicode::Change> changes, std::size_
 
 void AlignedText::replace(std::span<const Offset> matches, std::string_view content) {
   if (matches.empty()) return;
-  if (!content.empty()) check_growth(text_.size() + matches.size() * content.size(), original_size_ + text_.size());
+  if (!content.empty()) check_growth(text_.size() + matches.size() * content.size(), original_size_);
   materialize();
   std::string text;
   std::vector<Offset> align;

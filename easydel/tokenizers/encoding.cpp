@@ -120,19 +120,19 @@ Lengths truncated_lengths(std::size_t first, std::optional<std::size_t> second, 
   return cuts_first ? Lengths{first - excess, other} : Lengths{first, other - excess};
 }
 
-void append(Encoding& encoding, const Encoding& other) {
+void append_encoding(Encoding& encoding, const Encoding& other) {
   std::vector<Encoding> overflowing;
   for (const Encoding& part : encoding.overflowing) {
     overflowing.push_back(part);
-    append(overflowing.back(), other);
+    append_encoding(overflowing.back(), other);
     for (const Encoding& other_part : other.overflowing) {
       overflowing.push_back(part);
-      append(overflowing.back(), other_part);
+      append_encoding(overflowing.back(), other_part);
     }
   }
   for (const Encoding& other_part : other.overflowing) {
     Encoding joined = encoding;
-    append(joined, other_part);
+    append_encoding(joined, other_part);
     overflowing.push_back(std::move(joined));
   }
   extend(encoding.ids, other.ids);
@@ -144,7 +144,7 @@ void append(Encoding& encoding, const Encoding& other) {
   encoding.overflowing = std::move(overflowing);
 }
 
-void pad(std::span<Encoding> batch, const Padding& padding) {
+void pad_encodings(std::span<Encoding> batch, const Padding& padding) {
   if (batch.empty()) return;
   std::size_t length = padding.fixed.value_or(0);
   if (!padding.fixed) {

@@ -45,7 +45,7 @@ struct Lengths {
 Lengths truncated_lengths(std::size_t first, std::optional<std::size_t> second, std::size_t max_length,
                           const Truncation& truncation);
 
-void append(Encoding& encoding, const Encoding& other);
-void pad(std::span<Encoding> batch, const Padding& padding);
+void append_encoding(Encoding& encoding, const Encoding& other);
+void pad_encodings(std::span<Encoding> batch, const Padding& padding);
 
 }  // namespace easydel

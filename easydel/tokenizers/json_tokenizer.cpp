@@ -37,7 +37,7 @@ JsonTokenizer::Parts::Parts(const JsonField& root)
       model(make_token_model(root["model"])),
       added(root.find("added_tokens"), *model, normalizer.get()),
       post_processor(make_if(root.find("post_processor"), [](const JsonField& field) { return PostProcessor(field); })),
-      decoder(make_if(root.find("decoder"), make_decoder)),
+      decoder(make_if(root.find("decoder"), make_token_decoder)),
       truncation(read_truncation(root.find("truncation"))),
       padding(read_padding(root.find("padding"))) {
   if (const auto version = root.find("version")) version->one_of({"1.0"});

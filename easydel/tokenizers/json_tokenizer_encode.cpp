@@ -246,7 +246,7 @@ Encoding JsonTokenizer::encode_with(Work& work, const TextPair& texts, const Enc
   Encoding out = parts.post_processor.process(std::move(encodings), options.add_special_tokens, full);
   if (parts.padding) {
     if (!full) fill_attention(out);
-    pad(std::span(&out, 1), *parts.padding);
+    pad_encodings(std::span(&out, 1), *parts.padding);
   }
   return out;
 }
@@ -268,7 +268,7 @@ std::vector<Encoding> JsonTokenizer::encode_batch(std::span<const TextPair> text
     const Borrowed work(*parts_);
     for (std::size_t i = 0; take(i);) batch[i] = encode_with(*work, texts[i], options);
   });
-  if (parts_->padding) pad(batch, *parts_->padding);
+  if (parts_->padding) pad_encodings(batch, *parts_->padding);
   return batch;
 }
 

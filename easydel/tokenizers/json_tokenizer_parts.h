@@ -4,11 +4,11 @@
 #include <mutex>
 
 #include "easydel/tokenizers/added_tokens.h"
-#include "easydel/tokenizers/decoder.h"
 #include "easydel/tokenizers/json_tokenizer.h"
 #include "easydel/tokenizers/normalizer.h"
 #include "easydel/tokenizers/post_processor.h"
 #include "easydel/tokenizers/pre_tokenizer.h"
+#include "easydel/tokenizers/token_decoder.h"
 #include "easydel/tokenizers/token_model.h"
 
 namespace easydel {
@@ -42,7 +42,7 @@ struct JsonTokenizer::Parts {
   std::unique_ptr<TokenModel> model;
   AddedTokens added;
   PostProcessor post_processor;
-  std::unique_ptr<Decoder> decoder;
+  std::unique_ptr<TokenDecoder> decoder;
   std::optional<Truncation> truncation;
   std::optional<Padding> padding;
   bool always_tracks = false;  // some part looks at where characters came from

@@ -32,8 +32,8 @@ Encoding surrounded(Encoding encoding, const Encoding& before, const Encoding& a
   encoding.overflowing.clear();
   if (type_id) std::fill(encoding.type_ids.begin(), encoding.type_ids.end(), *type_id);
   Encoding out = before;
-  append(out, encoding);
-  append(out, after);
+  append_encoding(out, encoding);
+  append_encoding(out, after);
   out.overflowing = std::move(parts);
   return out;
 }
@@ -155,7 +155,7 @@ Encoding PostProcessor::process(std::vector<Encoding> encodings, bool add_specia
   }
   if (encodings.empty()) return {};
   Encoding out = std::move(encodings[0]);
-  for (std::size_t i = 1; i < encodings.size(); ++i) append(out, encodings[i]);
+  for (std::size_t i = 1; i < encodings.size(); ++i) append_encoding(out, encodings[i]);
   return out;
 }
 

@@ -151,6 +151,62 @@ TEST(Tokenizer, GivesUpOnAPatternThatTakesForEver) {
       ThrowsMessage<FormatError>(HasSubstr("the pattern \"(a+)+$\" gives up at byte 0 of a text of 5001 bytes")));
 }
 
+// What a file of a few lines could ask for, and no machine has.
+TEST(Tokenizer, RefusesToGrowATextWithoutEnd) {
+  const auto sequence = [](std::string_view part, int times) {
+    std::string parts;
+    for (int i = 0; i < times; ++i) parts += concat(i ? "," : "", part);
+    return parts;
+  };
+  const std::string doubled = sequence(R"({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"})", 40);
+  const std::string bytes = sequence(R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false})", 40);
+  const std::string blanks =
+      sequence(R"({"type": "CTC", "pad_token": "x", "word_delimiter_token": "", "cleanup": true})", 40);
+  Json document = small_bpe();
+  document["normalizer"] = Json::parse(concat(R"({"type": "Sequence", "normalizers": [)", doubled, "]}"));
+  EXPECT_THAT([&] { JsonTokenizer::from_json(document.dump())->encode(std::string(2000, 'a')); },
+              ThrowsMessage<FormatError>(HasSubstr("the limit is 64 times, and 2 GiB.")));
+  document["normalizer"] = Json();
+  document["pre_tokenizer"] = Json::parse(concat(R"({"type": "Sequence", "pretokenizers": [)", bytes, "]}"));
+  EXPECT_THAT([&] { JsonTokenizer::from_json(document.dump())->encode(std::string(2000, '\x01')); },
+              ThrowsMessage<FormatError>(HasSubstr("the limit is 64 times, and 2 GiB.")));
+  document["pre_tokenizer"] = Json();
+  document["decoder"] = Json::parse(concat(R"({"type": "Sequence", "decoders": [)", blanks, "]}"));
+  EXPECT_THAT([&] { JsonTokenizer::from_json(document.dump())->decode(std::vector<int32_t>{0, 1, 2}); },
+              ThrowsMessage<FormatError>(HasSubstr("the limit is 64 times, and 2 GiB.")));
+  document["decoder"] =
+      Json::parse(concat(R"({"type": "Sequence", "decoders": [)", sequence(R"({"type": "Fuse"})", 200), "]}"));
+  EXPECT_THAT([&] { JsonTokenizer::from_json(document.dump()); },
+              ThrowsMessage<FormatError>("[tokenizer.json] decoder must not have more than 128 parts."));
+}
+
+TEST(Tokenizer, RefusesToRepeatATextWithoutEnd) {
+  const auto tokenizer = JsonTokenizer::from_json(small_bpe().dump());
+  tokenizer->set_truncation(Truncation{.max_length = 1000, .stride = 999});
+  EXPECT_THAT(
+      [&] { tokenizer->encode(std::string(100'000, 'a')); },
+      ThrowsMessage<ConfigError>("[Tokenizer] parts of 1000 tokens with a stride of 999 would repeat each of 100000 "
+                                 "tokens 1000 times; the limit is 64."));
+  const std::string long_text(2000, 'a');
+  tokenizer->set_truncation(Truncation{.max_length = 4});
+  EXPECT_THAT([&] { tokenizer->encode_pair({long_text, long_text}); },
+              ThrowsMessage<ConfigError>(HasSubstr("overflowing parts of a pair; the limit is 65536.")));
+  std::string sequences;
+  for (int i = 0; i < 9; ++i) sequences += concat(i ? "," : "", R"({"Sequence": {"id": "A", "type_id": 0}})");
+  EXPECT_THAT(message_with("post_processor", concat(R"({"type": "TemplateProcessing", "single": [)", sequences,
+                                                    R"(], "pair": [], "special_tokens": {}})")),
+              "[tokenizer.json] post_processor.single uses its texts more than 8 times.");
+}
+
+TEST(Tokenizer, TakesBlanksBesideAddedTokensInTimeThatGrowsWithTheText) {
+  Json document = small_bpe();
+  document["added_tokens"] =
+      Json::parse(R"([{"id": 3, "content": " ", "single_word": false, "lstrip": true, "rstrip": true,
+    "normalized": false, "special": false}])");
+  const auto tokenizer = JsonTokenizer::from_json(document.dump());
+  EXPECT_EQ(tokenizer->encode_ids("a" + std::string(1'000'000, ' ') + "b").front(), 0);
+}
+
 TEST(Tokenizer, BatchesAreWhatTheTextsAreAloneOnAnyNumberOfThreads) {
   const auto tokenizer = JsonTokenizer::from_json(small_bpe().dump());
   std::vector<std::string> texts;

@@ -1,4 +1,4 @@
-#include "easydel/tokenizers/decoder.h"
+#include "easydel/tokenizers/token_decoder.h"
 
 #include <algorithm>
 
@@ -47,11 +47,11 @@ std::string cleaned(std::string text) {
   return text;
 }
 
-class SequenceDecoder final : public Decoder {
+class SequenceDecoder final : public TokenDecoder {
  public:
   explicit SequenceDecoder(const JsonField& field) {
     const JsonField parts = field["decoders"];
-    for (std::size_t i = 0; i < parts.as_array().size(); ++i) parts_.push_back(make_decoder(parts[i]));
+    for (std::size_t i = 0; i < parts.as_array().size(); ++i) parts_.push_back(make_token_decoder(parts[i]));
   }
   void apply(std::vector<std::string>& tokens) const override {
     const std::size_t before = total_size(tokens);
@@ -62,10 +62,10 @@ class SequenceDecoder final : public Decoder {
   }
 
  private:
-  std::vector<std::unique_ptr<Decoder>> parts_;
+  std::vector<std::unique_ptr<TokenDecoder>> parts_;
 };
 
-class ByteLevelDecoder final : public Decoder {
+class ByteLevelDecoder final : public TokenDecoder {
  public:
   void apply(std::vector<std::string>& tokens) const override {
     std::string bytes;
@@ -85,7 +85,7 @@ class ByteLevelDecoder final : public Decoder {
   }
 };
 
-class WordPieceDecoder final : public Decoder {
+class WordPieceDecoder final : public TokenDecoder {
  public:
   explicit WordPieceDecoder(const JsonField& field)
       : prefix_(field["prefix"].as_string()), cleanup_(field["cleanup"].as_bool()) {}
@@ -101,7 +101,7 @@ class WordPieceDecoder final : public Decoder {
   bool cleanup_;
 };
 
-class MetaspaceDecoder final : public Decoder {
+class MetaspaceDecoder final : public TokenDecoder {
  public:
   explicit MetaspaceDecoder(const JsonField& field) : options_(read_metaspace(field)) {}
   void apply(std::vector<std::string>& tokens) const override {
@@ -115,7 +115,7 @@ class MetaspaceDecoder final : public Decoder {
   MetaspaceOptions options_;
 };
 
-class BpeDecoder final : public Decoder {
+class BpeDecoder final : public TokenDecoder {
  public:
   explicit BpeDecoder(const JsonField& field) : suffix_(field["suffix"].as_string()) {}
   void apply(std::vector<std::string>& tokens) const override {
@@ -128,7 +128,7 @@ class BpeDecoder final : public Decoder {
   std::string suffix_;
 };
 
-class ByteFallback final : public Decoder {
+class ByteFallback final : public TokenDecoder {
  public:
   void apply(std::vector<std::string>& tokens) const override {
     std::vector<std::string> out;
@@ -167,7 +167,7 @@ class ByteFallback final : public Decoder {
   }
 };
 
-class Fuse final : public Decoder {
+class Fuse final : public TokenDecoder {
  public:
   void apply(std::vector<std::string>& tokens) const override {
     std::string all;
@@ -176,7 +176,7 @@ class Fuse final : public Decoder {
   }
 };
 
-class StripDecoder final : public Decoder {
+class StripDecoder final : public TokenDecoder {
  public:
   explicit StripDecoder(const JsonField& field)
       : content_(utf8::encode(field["content"].as_char())),
@@ -196,7 +196,7 @@ class StripDecoder final : public Decoder {
   int64_t start_, stop_;
 };
 
-class ReplaceDecoder final : public Decoder {
+class ReplaceDecoder final : public TokenDecoder {
  public:
   explicit ReplaceDecoder(const JsonField& field)
       : pattern_(field["pattern"]), content_(field["content"].as_string()) {}
@@ -223,7 +223,7 @@ class ReplaceDecoder final : public Decoder {
   std::string content_;
 };
 
-class Ctc final : public Decoder {
+class Ctc final : public TokenDecoder {
  public:
   explicit Ctc(const JsonField& field)
       : pad_(field["pad_token"].as_string()),
@@ -245,7 +245,7 @@ class Ctc final : public Decoder {
 
 }  // namespace
 
-std::unique_ptr<Decoder> make_decoder(const JsonField& field) {
+std::unique_ptr<TokenDecoder> make_token_decoder(const JsonField& field) {
   switch (field["type"].one_of({"Sequence", "ByteLevel", "WordPiece", "Metaspace", "BPEDecoder", "ByteFallback", "Fuse",
                                 "Strip", "Replace", "CTC"})) {
     case 0: return std::make_unique<SequenceDecoder>(field);

@@ -9,12 +9,12 @@
 
 namespace easydel {
 
-class Decoder {
+class TokenDecoder {
  public:
-  virtual ~Decoder() = default;
+  virtual ~TokenDecoder() = default;
   virtual void apply(std::vector<std::string>& tokens) const = 0;  // the text is what is left, joined
 };
 
-std::unique_ptr<Decoder> make_decoder(const JsonField& field);
+std::unique_ptr<TokenDecoder> make_token_decoder(const JsonField& field);
 
 }  // namespace easydel
