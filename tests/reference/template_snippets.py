@@ -122,13 +122,13 @@ def random_body(rng: random.Random, depth: int) -> str:
     tag = lambda text: "{%" + rng.choice(["", "", "", "-", "+"]) + f" {text} " + rng.choice(["", "", "", "-", "+"]) + "%}"  # noqa: E731
     out = space()
     for _ in range(rng.randrange(1, 4)):
-        kind = rng.randrange(9 if depth else 2)
+        kind = rng.randrange(16 if depth else 2)
         body = lambda: random_body(rng, depth - 1)  # noqa: E731
         expression = lambda: random_expression(rng, rng.randrange(2))  # noqa: E731
         name = rng.choice(["a", "v", "x", "i"])
         if kind == 0:
-            out += "{{" + rng.choice(["", "-"]) + f" {rng.choice(['v', 'i', 'loop.index', 'a', 'x', 'ns.v', 'loop.last'])}|string " + rng.choice(["", "-"]) + "}}"
-            out = out.replace("loop.", "(loop or {}).") if rng.random() < 0.5 else out
+            out += "{{" + rng.choice(["", "-"]) + f" {rng.choice(['v', 'i', 'loop.index', 'a', 'x', 'ns.v', 'ns.w', 'loop.last', 'loop.length', 'loop.revindex', 'loop.previtem', 'loop.nextitem', 'loop.depth', 'loop.changed(i)', 'loop.cycle(1, 2)', 'loop', 'k', 'varargs', 'kwargs', 'caller', 'joined()', 'cycled.next()'])}|string " + rng.choice(["", "-"]) + "}}"
+            out = out.replace("loop.", "(loop or {}).") if rng.random() < 0.7 else out
         elif kind == 1:
             out += "{{ " + expression() + " }}"
         elif kind == 2:
@@ -143,6 +143,20 @@ def random_body(rng: random.Random, depth: int) -> str:
             out += tag(f"set {name}") + body() + tag("endset")
         elif kind == 7:
             out += tag(f"macro mm({rng.choice(['', 'v', 'v=a', 'i=1, v=i'])})") + body() + tag("endmacro") + "{{ mm(" + rng.choice(["", "1", "v=2", "a"]) + ") }}"
+        elif kind == 9:
+            out += tag(f"set ns.{rng.choice('vw')} = {expression()}")
+        elif kind == 10:
+            out += tag(f"call{rng.choice(['', '(i)', '(i, v=a)'])} cm({rng.choice(['', 'a', 'a, q=x', 'v, 2'])})") + body() + tag("endcall")
+        elif kind == 11:
+            out += tag("for i in tree recursive") + "{{ i.v }}" + rng.choice(["{{ loop(i.c) }}", "{% if i.c %}({{ loop(i.c) }}){% endif %}"]) + body() + tag("endfor")
+        elif kind == 12:
+            out += tag("for i, v in " + rng.choice(["d.items()", "d|dictsort(true, 'key')", "m", "[(1, 2)]"])) + body() + tag("endfor")
+        elif kind == 13:
+            out += tag(f"block b{rng.randrange(10**9)}") + body() + tag("endblock")
+        elif kind == 14:
+            out += tag(f"set {rng.choice(['a, v', 'i, ns.v', 'v, x'])} = {rng.choice(['1, 2', 'm', 'a, x', '(x, y)'])}")
+        elif kind == 15:
+            out += tag(f"macro {rng.choice(['mm', 'cm'])}({rng.choice(['p, q=1', 'p=v', ''])})") + body() + rng.choice(["", "{{ caller() }}", "{{ varargs }}{{ kwargs }}", "{{ p }}"]) + tag("endmacro") + rng.choice(["{{ cm(1) }}", "{{ cm(1, 2) }}", "{{ cm(1, 2, k=3) }}", "{{ mm(v=1) }}"])
         else:
             out += rng.choice([tag(f"with v = {name}") + body() + tag("endwith"), "{# c #}" + space(), tag("filter upper") + body() + tag("endfilter"), tag("generation") + body() + tag("endgeneration")])
         out += space()
@@ -164,6 +178,9 @@ def random_text_expression(rng: random.Random) -> str:
     return rng.choice(TEXTS).format(*(rng.choice(OPERANDS) for _ in range(3)))
 
 
+HEADER = "{% set ns = namespace(v=1) %}{% set joined = joiner('+') %}{% set cycled = cycler(1, 2) %}{% macro cm(p, q=1) %}[{{ caller(p) if caller else '' }}{{ caller(q) if caller and q else p }}]{% endmacro %}"
+
+
 def random_snippet(rng: random.Random) -> str:
     if rng.random() < 0.2:
         return random_pieces(rng)
@@ -171,4 +188,4 @@ def random_snippet(rng: random.Random) -> str:
         return "{{ " + random_text_expression(rng) + " }}"
     if rng.random() < 0.6:
         return "{{ " + random_expression(rng, rng.randrange(1, 4)) + " }}"
-    return "{% set ns = namespace(v=1) %}" + random_body(rng, rng.randrange(1, 4))
+    return HEADER + random_body(rng, rng.randrange(1, 4))
