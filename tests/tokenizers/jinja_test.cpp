@@ -108,6 +108,15 @@ TEST(Template, ManyBranchesAndNamesEnd) {
   EXPECT_THAT([&] { render(source); }, ThrowsMessage<TemplateError>(HasSubstr("too many branches and variables")));
 }
 
+TEST(Template, ManyArgumentsEnd) {
+  std::string names;
+  for (int i = 0; i < 20000; ++i) names += "a" + std::to_string(i) + "=1,";
+  EXPECT_EQ(render("{{ dict(" + names + ")|length }}"), "20000");
+  names.pop_back();
+  expect_error("{% macro m(" + names + ") %}{% endmacro %}{{ m(" + names + ") }}",
+               "line 1: the template takes more than 20000000 steps (a limit of this engine)");
+}
+
 TEST(Template, RefusesWhatIsNotUtf8) {
   EXPECT_THAT([] { render("a\xff"); },
               ThrowsMessage<TemplateError>("[Template] line 1: the template is not UTF-8, at byte 1"));

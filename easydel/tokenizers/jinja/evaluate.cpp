@@ -136,7 +136,7 @@ Value Interpreter::evaluate_builtin(const Expr& expr, Frame& frame, const Value*
   if (expr.a) {
     args.positional.push_back(input && expr.a->kind == ExprKind::Filter ? evaluate_builtin(*expr.a, frame, input)
                                                                         : evaluate(*expr.a, frame));
-  } else {
+  } else if (input != nullptr) {
     args.positional.push_back(*input);
   }
   if (expr.builtin == nullptr) raise("No ", filter ? "filter" : "test", " named ", quoted(expr.name), " found.");

@@ -79,8 +79,7 @@ Spec parse_spec(std::string_view text, const Value& value) {
 std::string lay_out(Runtime& runtime, const Spec& spec, std::string body, char default_align) {
   const std::size_t length = count_characters(body);
   if (spec.width > 0) {
-    runtime.take(static_cast<std::size_t>(spec.width) * spec.fill.size());
-    runtime.give(static_cast<std::size_t>(spec.width) * spec.fill.size());
+    runtime.check_text(static_cast<std::size_t>(spec.width) * spec.fill.size());
   }
   return pad(std::move(body), length, spec.width, spec.align ? spec.align : default_align, spec.fill);
 }

@@ -152,8 +152,7 @@ class PercentFormat {
     }
     if (numeric && sign.find('-') == std::string::npos && (plus || space)) sign = (plus ? "+" : " ") + sign;
     const std::size_t length = count_characters(body) + sign.size();
-    runtime_.take(static_cast<std::size_t>(std::max<int64_t>(width, 0)));
-    runtime_.give(static_cast<std::size_t>(std::max<int64_t>(width, 0)));
+    runtime_.check_text(static_cast<std::size_t>(std::max<int64_t>(width, 0)));
     if (numeric && zero && !left && width > static_cast<int64_t>(length)) {
       out_ += sign + std::string(static_cast<std::size_t>(width) - length, '0') + body;
     } else {

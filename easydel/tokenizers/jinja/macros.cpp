@@ -50,6 +50,7 @@ Value Interpreter::call_macro(const MacroData& macro, Args& args) {
   Values arguments(args.positional.begin(),
                    args.positional.begin() + static_cast<std::ptrdiff_t>(std::min(args.positional.size(), count)));
   const auto pop = [&](const std::string& wanted) {
+    spend(args.named.size() + 1);
     for (auto entry = args.named.begin(); entry != args.named.end(); ++entry) {
       if (entry->first != wanted) continue;
       Value value = std::move(entry->second);

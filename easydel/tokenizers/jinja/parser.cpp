@@ -1,6 +1,7 @@
 #include "easydel/tokenizers/jinja/parser.h"
 
 #include <algorithm>
+#include <set>
 
 #include "easydel/tokenizers/jinja/parser_impl.h"
 #include "easydel/tokenizers/jinja/printing.h"
@@ -241,11 +242,12 @@ Stmt Parser::parse_with() {
 }
 
 void Parser::parse_signature(Stmt& stmt) {
+  std::set<std::string> names;
   expect_op("(");
   while (!is_op(")")) {
     if (!stmt.parameters.empty()) expect_op(",");
     const Token& name = expect_name();
-    if (std::find(stmt.parameters.begin(), stmt.parameters.end(), name.text) != stmt.parameters.end()) {
+    if (!names.insert(name.text).second) {
       fail(concat("duplicate argument ", quoted(name.text), " in function definition"), name.line);
     }
     if (skip_op("=")) {

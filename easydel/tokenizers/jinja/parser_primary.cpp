@@ -1,5 +1,6 @@
 // Names, literals, and what can follow them: subscripts, calls, filters, tests.
 #include <charconv>
+#include <set>
 
 #include "easydel/tokenizers/jinja/parser_impl.h"
 #include "easydel/tokenizers/jinja/printing.h"
@@ -194,6 +195,7 @@ ExprPtr Parser::parse_subscribed() {
 Arguments Parser::parse_arguments() {
   const int line = expect_op("(").line;
   Arguments out;
+  std::set<std::string> names;
   const auto ensure = [&](bool condition) {
     if (!condition) fail("invalid syntax for function call expression", line);
   };
@@ -214,9 +216,7 @@ Arguments Parser::parse_arguments() {
       ensure(!out.double_star);
       const std::string name = next().text;
       next();
-      for (const auto& [other, value] : out.named) {
-        if (other == name) fail(concat("keyword argument repeated: ", name));
-      }
+      if (!names.insert(name).second) fail(concat("keyword argument repeated: ", name));
       out.named.emplace_back(name, parse_expression());
     } else {
       ensure(!out.star && !out.double_star && out.named.empty());

@@ -79,10 +79,10 @@ class Resolver {
     Place place{.symbols = &symbols, .layout = &layout, .parent = outer, .loops = flags.loops};
     for (std::size_t i = 0; i < layout.names.size(); ++i) {
       Load& load = layout.loads[i];
-      if (load.kind != Load::Alias) continue;
+      if (load.kind != Load::Alias || outer == nullptr) continue;
       const int levels = load.outer.up;
       const Place* holder = outer;
-      for (int up = 1; up < levels; ++up) holder = holder->parent;
+      for (int up = 1; up < levels && holder->parent != nullptr; ++up) holder = holder->parent;
       load.outer = {levels, slot_of(*holder->layout, layout.names[i])};
     }
     return place;
