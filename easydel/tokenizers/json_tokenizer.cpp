@@ -41,9 +41,7 @@ JsonTokenizer::Parts::Parts(const JsonField& root)
       truncation(read_truncation(root.find("truncation"))),
       padding(read_padding(root.find("padding"))) {
   if (const auto version = root.find("version")) version->one_of({"1.0"});
-  always_tracks = normalizer && (normalizer->needs_alignment() || (pre_tokenizer && pre_tokenizer->needs_origin()));
-  // A piece that a rewriting pre-tokenizer has passed on has lost its place otherwise.
-  always_tracks = always_tracks || (pre_tokenizer && pre_tokenizer->needs_origin());
+  always_tracks = (normalizer && normalizer->needs_alignment()) || (pre_tokenizer && pre_tokenizer->needs_origin());
 }
 
 JsonTokenizer::JsonTokenizer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
