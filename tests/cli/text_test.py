@@ -135,7 +135,7 @@ class Text(unittest.TestCase):
             (("generate", bare, "--prompt", "x"), 1, "tokenizer"),
             (("eval", self.model_dir, "--text", bare / "none.txt"), 1, "none.txt"),
             (("eval", self.model_dir, "--text", __file__, "--window", 500), 2, "the model's context is 64"),
-            (("generate", self.model_dir, "--prompt", "x", "--temperature", "-1", "--do-sample"), 1, "temperature"),
+            (("generate", self.model_dir, "--prompt", "x", "--temperature", "-1", "--do-sample"), 2, "temperature"),
             (("generate", self.model_dir, "--input-ids", "9999"), 1, "must lie in [0, "),
             (("bench", "generate", "--config", bare / "none.json"), 1, "none.json"),
         ]

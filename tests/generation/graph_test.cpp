@@ -86,7 +86,10 @@ INSTANTIATE_TEST_SUITE_P(
             "max_position_embeddings": 512, "pad_token_id": 0})",
         R"({"model_type": "mixtral", "vocab_size": 31, "hidden_size": 32, "num_hidden_layers": 2,
             "num_attention_heads": 4, "num_key_value_heads": 1, "intermediate_size": 24, "num_local_experts": 4,
-            "num_experts_per_tok": 2, "sliding_window": 20, "max_position_embeddings": 512})"));
+            "num_experts_per_tok": 2, "sliding_window": 20, "max_position_embeddings": 512})"),
+    [](const testing::TestParamInfo<const char*>& info) {
+      return Json::parse(info.param).at("model_type").as_string();
+    });
 
 }  // namespace
 }  // namespace easydel
