@@ -7,8 +7,9 @@
 #include "easydel/cli/commands.h"
 #include "easydel/cli/console.h"
 #include "easydel/core/error.h"
-#include "easydel/io/hub.h"
+#include "easydel/tokenizers/auto_tokenizer.h"
 #include "easydel/tokenizers/json_tokenizer.h"
+#include "easydel/tokenizers/sentencepiece_tokenizer.h"
 
 namespace easydel::cli {
 namespace {
@@ -23,11 +24,20 @@ struct TokenizeOptions {
   int threads = 0;
 };
 
-std::shared_ptr<JsonTokenizer> open_tokenizer(const TokenizeOptions& options) {
+std::shared_ptr<const Tokenizer> open_tokenizer(const TokenizeOptions& options) {
   const std::filesystem::path path(options.model);
-  if (std::filesystem::is_regular_file(path)) return JsonTokenizer::from_file(path);
-  const HubOptions hub{.revision = options.revision, .files = {"tokenizer.json"}};
-  return JsonTokenizer::from_file(resolve(options.model, hub) / "tokenizer.json");
+  if (!std::filesystem::is_regular_file(path))
+    return AutoTokenizer::from_pretrained(options.model, {.revision = options.revision}).shared();
+  if (path.extension() == ".model") return SentencePieceTokenizer::open(path);
+  return JsonTokenizer::from_file(path);
+}
+
+std::vector<Encoding> encode_all(const Tokenizer& tokenizer, const std::vector<std::string>& texts,
+                                 const EncodeOptions& how, int threads) {
+  if (const auto* json = dynamic_cast<const JsonTokenizer*>(&tokenizer)) return json->encode_batch(texts, how, threads);
+  std::vector<Encoding> encodings;
+  for (const std::string& text : texts) encodings.push_back(tokenizer.encode(text, how));
+  return encodings;
 }
 
 Json to_json(const std::vector<int32_t>& ids) { return Json(ids); }
@@ -59,7 +69,7 @@ std::vector<int32_t> read_ids(const Json& value, const std::string& where) {
 // Lines in, lines out, in order; many of them at a time go to the threads.
 class Lines {
  public:
-  Lines(const JsonTokenizer& tokenizer, const TokenizeOptions& options) : tokenizer_(tokenizer), options_(options) {}
+  Lines(const Tokenizer& tokenizer, const TokenizeOptions& options) : tokenizer_(tokenizer), options_(options) {}
 
   void run(std::istream& in) {
     for (std::string line; std::getline(in, line);) {
@@ -85,7 +95,7 @@ class Lines {
  private:
   void write() {
     const EncodeOptions how{.add_special_tokens = !options_.no_special_tokens, .offsets = options_.offsets};
-    for (const Encoding& encoding : tokenizer_.encode_batch(texts_, how, options_.threads)) {
+    for (const Encoding& encoding : encode_all(tokenizer_, texts_, how, options_.threads)) {
       if (options_.offsets) {
         std::cout << Json::object({{"ids", to_json(encoding.ids)}, {"offsets", to_json(encoding.offsets)}}).dump();
       } else {
@@ -102,14 +112,14 @@ class Lines {
     bytes_ = 0;
   }
 
-  const JsonTokenizer& tokenizer_;
+  const Tokenizer& tokenizer_;
   const TokenizeOptions& options_;
   std::vector<std::string> texts_;
   std::size_t bytes_ = 0;
   std::size_t number_ = 0;
 };
 
-void print_text(const JsonTokenizer& tokenizer, const TokenizeOptions& options) {
+void print_text(const Tokenizer& tokenizer, const TokenizeOptions& options) {
   if (options.decode) {
     const Json ids = Json::parse(options.text, {.where = "the ids"});
     const std::string text = tokenizer.decode(read_ids(ids, "TEXT"), options.no_special_tokens);
@@ -147,10 +157,12 @@ void run(const TokenizeOptions& options, bool has_text) {
 }  // namespace
 
 void add_tokenize_command(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("tokenize", "Turn text into token ids with a tokenizer.json, or ids into text");
+  CLI::App* command = app.add_subcommand("tokenize", "Turn text into token ids, or ids into text");
   auto options = std::make_shared<TokenizeOptions>();
-  command->add_option("MODEL", options->model, "A model directory, a tokenizer.json or a name on the hub")->required();
+  command
+      ->add_option("MODEL", options->model,
+                   "A model directory, a tokenizer.json or tokenizer.model, or a name on the hub")
+      ->required();
   CLI::Option* text = command->add_option("TEXT", options->text, "What to encode; with --decode a JSON array of ids");
   command->add_option("--jsonl", options->jsonl, "A file with a JSON string a line, or - for standard input")
       ->type_name("FILE");

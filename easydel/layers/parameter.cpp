@@ -4,6 +4,7 @@
 #include <ATen/EmptyTensor.h>
 
 #include "easydel/core/error.h"
+#include "easydel/core/large_pages.h"
 
 namespace easydel {
 namespace {
@@ -62,7 +63,7 @@ at::Tensor Parameter::whole() const {
 }
 
 void Parameter::draw(RandomKey key, at::TensorOptions options) {
-  const at::Tensor value = at::empty(stored_shape(), options);
+  const at::Tensor value = empty_in_large_pages(stored_shape(), options);
   if (!sharding_ || sharding_->is_whole()) {
     init.fill(value, key);
   } else {

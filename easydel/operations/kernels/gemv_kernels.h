@@ -57,7 +57,7 @@ struct Lanes {
   }
 };
 
-// Narrow elements are converted, which leaves the processor less time to look ahead on its own.
+// So far ahead of what is read: some processors look less far on their own, above all where elements are converted.
 constexpr int64_t kPrefetchBytes = 4096;
 
 // One row after the other, as they lie: memory is read in one stream. Four sums, so that none waits for another.
@@ -68,10 +68,8 @@ inline acc_t<T> dot(const T* w, const acc_t<T>* x, int64_t width) {
   Lanes<A> a, b, c, d;
   int64_t i = 0;
   for (; i + 4 * kLanes <= width; i += 4 * kLanes) {
-    if constexpr (sizeof(T) == 2) {
-      __builtin_prefetch(reinterpret_cast<const char*>(w + i) + kPrefetchBytes);
-      __builtin_prefetch(reinterpret_cast<const char*>(w + i) + kPrefetchBytes + 64);
-    }
+    for (std::size_t line = 0; line < 4 * kLanes * sizeof(T); line += 64)
+      __builtin_prefetch(reinterpret_cast<const char*>(w + i) + kPrefetchBytes + line);
     a.add_product(w + i, x + i);
     b.add_product(w + i + kLanes, x + i + kLanes);
     c.add_product(w + i + 2 * kLanes, x + i + 2 * kLanes);
