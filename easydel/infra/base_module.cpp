@@ -101,8 +101,7 @@ ModelInputs BaseModule::prepare_inputs_for_call(ModelInputs inputs) const {
   const int64_t batch = given.size(0);
   const int64_t tokens = given.size(1);
   if (!inputs.position_ids.defined() && inputs.past_key_values) {
-    inputs.position_ids =
-        inputs.past_key_values->positions(batch, tokens, inputs.cache_metadata.get(), given.device());
+    inputs.position_ids = inputs.past_key_values->positions(batch, tokens, inputs.cache_metadata.get(), given.device());
   }
   if (!inputs.position_ids.defined()) {
     const at::Tensor counted = at::arange(tokens, given.options().dtype(at::kLong));

@@ -28,8 +28,8 @@ struct CachedAttention {
   at::Tensor lse;  // [Q, N] float32 or better; -inf for a query that sees nothing
 };
 
-// q [Q, N, H], one span for each query. `wide_out`: the result in float32 or better, for who goes on to add. On the CPU;
-// no gradients.
+// q [Q, N, H], one span for each query. `wide_out`: the result in float32 or better, for who goes on to add. On the
+// CPU; no gradients.
 CachedAttention attend_to_blocks(const at::Tensor& q_QNH, const KeyBlocks& keys, const std::vector<KeySpan>& spans,
                                  double scale, double softcap, bool wide_out);
 bool can_attend_to_blocks(const at::Tensor& q_QNH, const KeyBlocks& keys);

@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+#include <atomic>
+
 #include "easydel/operations/checkpoint.h"
 #include "easydel/operations/cuda_fused.h"
 #include "easydel/operations/kernels/rows.h"
@@ -119,13 +122,22 @@ std::vector<Tensor> multiply_few_vectors(const Tensor& x, const std::vector<Line
     ends.push_back(rows += map.weight.size(0));
   }
   const auto kernel = kernels::for_elements(x.scalar_type()).gemv;
-  kernels::for_rows(rows, width * vectors, [&](int64_t begin, int64_t end) {
+  const auto multiply = [&](int64_t begin, int64_t end) {
     int64_t first = 0;
     for (std::size_t i = 0; i < maps.size(); first = ends[i], ++i) {
       const int64_t from = std::max(begin, first), to = std::min(end, ends[i]);
       if (from < to) kernel(args[i], from - first, to - first);
     }
-  });
+  };
+  // Threads take pieces as they get done with them: one that memory serves late holds up nobody.
+  constexpr int64_t kPieceBytes = 128 << 10;
+  const int64_t piece = std::max<int64_t>(1, kPieceBytes / (width * static_cast<int64_t>(x.element_size())));
+  std::atomic<int64_t> next{0};
+  kernels::for_rows(std::min<int64_t>(at::get_num_threads(), (rows + piece - 1) / piece), piece * width,
+                    [&](int64_t, int64_t) {
+                      for (int64_t begin = 0; (begin = next.fetch_add(piece)) < rows;)
+                        multiply(begin, std::min(rows, begin + piece));
+                    });
   return results;
 }
 

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "easydel/core/error.h"
+#include "easydel/infra/auto_config.h"
 #include "easydel/sharding/world.h"
 #include "tests/support/one_answer.h"
 
@@ -66,7 +67,8 @@ std::string run_dense(const Problem& p, const Tensor& expected) {
     ModelInputs step{.input_ids = ids.narrow(1, at, count), .past_key_values = cache};
     if (p.inputs.position_ids.defined()) step.position_ids = p.inputs.position_ids.narrow(1, at, count);
     if (p.inputs.attention_mask.defined()) step.attention_mask = p.inputs.attention_mask.narrow(1, 0, at + count);
-    wrong += difference(concat("tokens ", at, " to ", at + count), (*model)(step).logits, expected.narrow(1, at, count));
+    wrong +=
+        difference(concat("tokens ", at, " to ", at + count), (*model)(step).logits, expected.narrow(1, at, count));
     at += count;
     // A token that is taken back leaves no trace.
     const bool has_window = std::any_of(cache->metadata().layers.begin(), cache->metadata().layers.end(),
@@ -108,7 +110,8 @@ std::string run_paged(const Problem& p, const std::vector<Tensor>& sequences, co
     if (last_only) step.logit_indices = batch->last_tokens();
     Tensor want = at::cat(wanted);
     if (last_only) want = want.index_select(0, batch->last_tokens().to(want.device()));
-    wrong += difference(concat("a step of ", batch->parts.size(), " sequences"), (*model)(step).logits.squeeze(0), want);
+    wrong +=
+        difference(concat("a step of ", batch->parts.size(), " sequences"), (*model)(step).logits.squeeze(0), want);
     std::erase_if(running, [&](const Running& each) {
       if (each.done < sequences[each.index].numel()) return false;
       cache->free_sequence(each.sequence);
@@ -169,6 +172,68 @@ TEST_P(Caching, PagedStepsOfManySequencesGiveWhatEachGivesAlone) {
     }
     return [&p, sequences, expected] { return run_paged(p, sequences, expected); };
   });
+}
+
+// A Llama of one layer, to be asked for what cannot be.
+std::shared_ptr<BaseModule> tiny() {
+  Problem p = draw_cached(1);
+  p.config = AutoConfig::from_dict(Json::parse(
+      R"({"model_type": "llama", "vocab_size": 11, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+          "intermediate_size": 8, "max_position_embeddings": 32})"));
+  return testing_support::make_model(p);
+}
+Tensor ids(int64_t rows, int64_t tokens) { return at::ones({rows, tokens}, at::kLong); }
+
+TEST(CacheErrors, OfADenseCache) {
+  const auto model = tiny();
+  EXPECT_THAT([&] { model->init_cache(0, 4); }, ThrowsMessage<ConfigError>(HasSubstr("must be positive; got 0 and 4")));
+  EXPECT_THAT([&] { model->init_cache(1, int64_t{1} << 40); }, ThrowsMessage<ConfigError>(HasSubstr("GiB are free")));
+  EXPECT_THAT([&] { model->init_cache(2, 4, at::zeros({3}, at::kLong)); },
+              ThrowsMessage<ShapeError>("[init_cache] starts must be [2]; got [3]."));
+  const auto cache = model->init_cache(2, 4);
+  EXPECT_THAT([&] { (*model)({.input_ids = ids(3, 1), .past_key_values = cache}); },
+              ThrowsMessage<ShapeError>("[cache] it was made for 2 rows; got 3."));
+  EXPECT_THAT([&] { (*model)({.input_ids = ids(2, 5), .past_key_values = cache}); },
+              ThrowsMessage<ShapeError>("[cache] it holds 4 tokens and has 0; got 5 more. Make it with a larger "
+                                        "max_length."));
+  EXPECT_THAT([&] { (*model)({.input_ids = ids(2, 2), .segment_ids = ids(2, 2).cumsum(1), .past_key_values = cache}); },
+              ThrowsMessage<NotSupportedError>(HasSubstr("packed segments do not go with a cache")));
+  EXPECT_EQ(cache->length(), 0);  // a step that fails does not count
+  (*model)({.input_ids = ids(2, 3), .past_key_values = cache});
+  EXPECT_EQ(cache->length(), 3);
+  EXPECT_THAT([&] { cache->crop(4); }, ThrowsMessage<ConfigError>("[cache] crop takes a length from 0 to 3; got 4."));
+}
+
+TEST(CacheErrors, OfPages) {
+  const auto model = tiny();
+  EXPECT_THAT([&] { model->create_paged_metadata(1.5, 4, 16); },
+              ThrowsMessage<ConfigError>(HasSubstr("in (0, 1]; got 1.5")));
+  EXPECT_THAT([&] { model->create_paged_metadata(0.5, 0, 16); }, ThrowsMessage<ConfigError>(HasSubstr("got 0 and 16")));
+  RaggedPagesMetadata metadata = model->create_paged_metadata(0.01, 2, 8);
+  metadata.num_pages = 3;
+  const auto cache = model->init_ragged_pages(metadata);
+  const int64_t a = cache->add_sequence(), b = cache->add_sequence();
+  const auto step = [&](std::vector<RaggedBatch::Part> parts, int64_t tokens) {
+    const auto batch = std::make_shared<RaggedBatch>();
+    batch->parts = std::move(parts);
+    (*model)({.input_ids = ids(1, tokens), .past_key_values = cache, .cache_metadata = batch});
+  };
+  EXPECT_THAT([&] { (*model)({.input_ids = ids(1, 2), .past_key_values = cache}); },
+              ThrowsMessage<ConfigError>(HasSubstr("needs cache_metadata: a RaggedBatch")));
+  EXPECT_THAT([&] { step({{a, 3}}, 2); }, ThrowsMessage<ShapeError>(HasSubstr("have 3 tokens; input_ids has 2")));
+  EXPECT_THAT([&] { step({{77, 2}}, 2); }, ThrowsMessage<ConfigError>(HasSubstr("there is no sequence 77")));
+  EXPECT_THAT([&] { step({{a, 1}, {a, 1}}, 2); }, ThrowsMessage<ConfigError>(HasSubstr("comes twice")));
+  EXPECT_THAT([&] { step({{a, 9}}, 9); }, ThrowsMessage<ShapeError>(HasSubstr("max_model_length is 8")));
+  EXPECT_THAT([&] { step({{a, 4}, {b, 3}}, 7); },
+              ThrowsMessage<Error>("[pages] this call needs 4 more pages of 2 tokens; 3 of 3 are free. Free a sequence "
+                                   "first."));
+  EXPECT_EQ(cache->free_pages(), 3);
+  step({{a, 4}, {b, 1}}, 5);
+  EXPECT_EQ(cache->free_pages(), 0);
+  cache->free_sequence(a);
+  EXPECT_EQ(cache->free_pages(), 2);
+  EXPECT_THAT([&] { cache->free_sequence(a); }, ThrowsMessage<ConfigError>(HasSubstr("freed already")));
+  EXPECT_THAT([&] { cache->reorder(at::zeros({1}, at::kLong)); }, ThrowsMessage<NotSupportedError>(HasSubstr("beams")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Draws, Caching, testing::Range<uint64_t>(0, 4));

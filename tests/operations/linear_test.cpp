@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "easydel/core/error.h"
 #include "easydel/operations/checkpoint.h"
 #include "easydel/operations/dropout.h"
@@ -40,6 +42,30 @@ TEST(Linear, CastsAMasterWeightWithoutHoldingTheCopy) {
   EXPECT_TRUE(at::equal(y, at::linear(x, w.to(at::kBFloat16), b.to(at::kBFloat16))));
   y.sum().backward();
   EXPECT_EQ(w.grad().scalar_type(), at::kFloat);
+}
+
+TEST(Linear, AFewVectorsAtATimeGiveWhatTorchGives) {
+  at::manual_seed(1);
+  const at::NoGradGuard no_grad;
+  for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
+    const double tolerance = type == at::kDouble ? 1e-12 : type == at::kFloat ? 1e-5 : 0.02;
+    for (const int64_t width : {1, 15, 64, 100, 577}) {
+      for (const int64_t vectors : {1, 3, 4, 5}) {
+        const Tensor x = at::randn({vectors, 1, width}).to(type);
+        std::vector<LinearMap> maps;
+        for (const int64_t rows : {1, 700, 33})
+          maps.push_back({at::randn({rows, width}).to(type), rows == 33 ? at::randn({rows}).to(type) : Tensor()});
+        const std::vector<Tensor> got = linears(x, maps);
+        for (std::size_t i = 0; i < maps.size(); ++i) {
+          const auto wide = [](const Tensor& t) { return t.defined() ? t.to(at::kDouble) : t; };
+          const Tensor want = at::linear(wide(x), wide(maps[i].weight), wide(maps[i].bias));
+          EXPECT_EQ(got[i].scalar_type(), type);
+          EXPECT_TRUE(is_close(got[i].to(at::kDouble), want, {tolerance, tolerance * std::sqrt(double(width))}))
+              << type << " " << width << " " << vectors;
+        }
+      }
+    }
+  }
 }
 
 TEST(Linear, RefusesWhatDoesNotFit) {
