@@ -1,6 +1,9 @@
 """Writes tokenizers and what the tokenizers package makes of random texts.
 usage: tokenizers_peer.py kind DIRECTORY KIND COUNT SEED       one of the published kinds
-       tokenizers_peer.py components DIRECTORY COUNT SEED      every component; see tokenizers_components.py
+       tokenizers_peer.py components DIRECTORY PART COUNT SEED every component of that part: normalizer, pre_tokenizer,
+                                                               decoder, post_processor, model or rest
+
+A component's type (NFC, Split, …) gets COUNT texts in all, dealt to the tokenizers that try its settings.
 
 A tokenizer is NAME.json, its texts are NAME.jsonl: a line is an object with text (and pair), ids, offsets in characters
 as one flat list, error where the package refuses, decoded (without special tokens), decoded_all, and at times stream, the steps of a DecodeStream."""
@@ -66,6 +69,10 @@ def added_of(document: str) -> list[str]:
     return [token["content"] for token in json.loads(document)["added_tokens"]]
 
 
+def type_of(part: str, name: str, document: str) -> str:
+    return json.loads(document)[part]["type"] if part != "rest" else name.split("_")[0]
+
+
 def main() -> None:
     command, directory, *rest = sys.argv[1:]
     directory = pathlib.Path(directory)
@@ -78,11 +85,16 @@ def main() -> None:
     else:
         from tokenizers_components import components
 
-        count, seed = map(int, rest)
+        wanted, count, seed = rest[0], *map(int, rest[1:])
+        parts = ("normalizer", "pre_tokenizer", "decoder", "post_processor", "model")
+        part_of = lambda name: next((part for part in parts if name.startswith(part + "_")), "rest")
+        chosen = [(type_of(wanted, name, document), name, document, options)
+                  for name, document, options in components() if part_of(name) == wanted]
         texts = Texts(seed, [])
-        for name, document, options in components():
+        for kind, name, document, options in chosen:
             texts.added = added_of(document)
-            write(directory, name, document, texts, count, **options)
+            settings = sum(other == kind for other, *_ in chosen)
+            write(directory, name, document, texts, -(-count // settings), **options)
 
 
 if __name__ == "__main__":
