@@ -15,7 +15,8 @@ at::Tensor ForwardStep::run() {
 }
 
 at::Tensor ForwardStep::prefill() {
-  inputs_.logits_to_keep = 1;
+  // Where ranks share the sequence and there is no cache, the last token is on one of them alone.
+  if (inputs_.past_key_values || !module_.parallel()) inputs_.logits_to_keep = 1;
   const at::Tensor logits = run();
   const auto* cache = dynamic_cast<const TransformerCache*>(inputs_.past_key_values.get());
   if (cache && cache->knows_padding()) inputs_.attention_mask.reset();

@@ -366,10 +366,10 @@ TEST(GenerateOnAMesh, GivesTheTokensOfOneDevice) {
   const at::Tensor ids = at::tensor({0, 9, 3, 17, 8, 2}, at::kLong).view({2, 3});
   const at::Tensor mask = at::tensor({0, 1, 1, 1, 1, 1}, at::kLong).view({2, 3});
   const GenerationConfig greedy{.max_new_tokens = 5, .max_time = 1e6}, beams{.max_new_tokens = 5, .num_beams = 3},
-      drawn{.max_new_tokens = 5, .do_sample = true};
+      drawn{.max_new_tokens = 5, .do_sample = true}, uncached{.max_new_tokens = 5, .use_cache = false};
   const auto model = wide_llama();
   for (const std::vector<int64_t>& dims : {std::vector<int64_t>{1, 2, 1, 2, 1}, {2, 1, 1, 1, 2}}) {
-    for (const GenerationConfig& config : {greedy, beams, drawn}) {
+    for (const GenerationConfig& config : {greedy, beams, drawn, uncached}) {
       const GenerateOptions options{.generation_config = config, .inputs = {.attention_mask = mask}};
       const at::Tensor expected = generate(*model, ids, options).sequences;
       on_mesh(dims, [&](const Mesh& mesh, World&) {
