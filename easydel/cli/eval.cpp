@@ -51,15 +51,23 @@ Score score(const BaseModule& model, const std::vector<int64_t>& ids, int64_t wi
   return total;
 }
 
-void run(const EvalOptions& options, World& world) {
+struct Text {
+  std::vector<int64_t> ids;
+  std::size_t bytes = 0;
+};
+
+Text read_text(const EvalOptions& options) {
   const std::optional<AutoTokenizer> tokenizer = load_tokenizer(options.model);
   require<ConfigError>(tokenizer.has_value(), "[easydel eval] ", options.model.model,
                        " has no tokenizer.json or tokenizer.model.");
   const std::string text = read_file(options.text);
   const std::vector<int32_t> encoded = (*tokenizer)->encode_ids(text);
-  const std::vector<int64_t> ids(encoded.begin(), encoded.end());
-  require<ConfigError>(ids.size() >= 2, "[easydel eval] ", options.text, " has ", ids.size(),
+  require<ConfigError>(encoded.size() >= 2, "[easydel eval] ", options.text, " has ", encoded.size(),
                        " tokens; two are needed to predict one.");
+  return {{encoded.begin(), encoded.end()}, text.size()};
+}
+
+void run(const EvalOptions& options, const Text& text, World& world) {
   const std::shared_ptr<BaseModule> model = load(options.model);
   const int64_t context = model->config().max_position_embeddings;
   const int64_t window = options.window > 0 ? options.window : std::min<int64_t>(2048, context > 0 ? context : 2048);
@@ -68,13 +76,13 @@ void run(const EvalOptions& options, World& world) {
                       window, " and ", stride, ".");
   require<UsageError>(context == 0 || window <= context, "--window is ", window, "; the model's context is ", context,
                       ".");
-  const Score result = score(*model, ids, window, stride);
+  const Score result = score(*model, text.ids, window, stride);
   if (world.rank() != 0) return;
   const double mean = result.nll / static_cast<double>(result.tokens);
-  const double bits = result.nll / std::log(2.0) / static_cast<double>(text.size());
+  const double bits = result.nll / std::log(2.0) / static_cast<double>(text.bytes);
   if (options.json) {
     return print_json(Json::object({{"tokens", result.tokens},
-                                    {"bytes", static_cast<int64_t>(text.size())},
+                                    {"bytes", static_cast<int64_t>(text.bytes)},
                                     {"window", window},
                                     {"stride", stride},
                                     {"loss", mean},
@@ -99,7 +107,10 @@ void add_eval_command(CLI::App& app) {
                       "Tokens that the model sees at a time; 0: its context, at most 2048");
   command->add_option("--stride", options->stride, "Tokens between two windows; 0: half of the window");
   command->add_flag("--json", options->json, "Print JSON");
-  command->callback([options] { on_ranks(options->model, [&](World& world) { run(*options, world); }); });
+  command->callback([options] {
+    const Text text = read_text(*options);
+    on_ranks(options->model, [&](World& world) { run(*options, text, world); });
+  });
 }
 
 }  // namespace easydel::cli

@@ -98,9 +98,7 @@ void write_tensors(const std::string& path, const GenerateOutput& out) {
   save_safetensors(path, tensors);
 }
 
-void run(const Options& options, const GenerationConfig& config, World& world) {
-  const std::optional<AutoTokenizer> loaded = load_tokenizer(options.model);
-  const Tokenizer* tokenizer = loaded ? &**loaded : nullptr;
+void run(const Options& options, const GenerationConfig& config, const Tokenizer* tokenizer, World& world) {
   const Prompt prompt = read_prompt(options, tokenizer);
   const std::shared_ptr<BaseModule> module = load(options.model);
   GenerateOptions given{.generation_config = config, .prng_key = RandomKey(options.seed), .inputs = prompt.inputs};
@@ -148,7 +146,8 @@ void add_generate_command(CLI::App& app) {
     const HubOptions hub{.revision = options->model.revision};
     const GenerationConfig config =
         to_generation_config(options->generation, GenerationConfig::from_pretrained(options->model.model, hub));
-    on_ranks(options->model, [&](World& world) { run(*options, config, world); });
+    const std::optional<AutoTokenizer> tokenizer = load_tokenizer(options->model);
+    on_ranks(options->model, [&](World& world) { run(*options, config, tokenizer ? &**tokenizer : nullptr, world); });
   });
 }
 
