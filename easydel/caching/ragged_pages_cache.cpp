@@ -3,8 +3,6 @@
 
 #include <ATen/ATen.h>
 
-#include <cmath>
-
 #include "easydel/core/error.h"
 #include "easydel/core/memory.h"
 #include "easydel/operations/attention_blockwise.h"
@@ -157,14 +155,12 @@ Tensor RaggedPagesCache::attend_to_sequence(const Layer& layer, const StepPart& 
   const int64_t total = part.before + part.tokens, size = metadata_.page_size, window = given.mask.sliding_window;
   const int64_t first_slot = window > 0 ? std::max<int64_t>(0, part.before + 1 - window) : 0;
   const int64_t begin = part_.local(first_slot), end = part_.local(total);
-  const auto wide = q_TNH.options().dtype(q_TNH.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
   AttentionOptions options = given;
   options.sinks.reset();
   options.mask.memory = MaskInfo::make_memory();
   operations::blockwise::Forward result;
   if (begin == end) {
-    result = {at::zeros({1, part.tokens, q_TNH.size(1), layer.v.size(3)}, wide),
-              at::full({1, q_TNH.size(1), part.tokens}, -std::numeric_limits<double>::infinity(), wide)};
+    result = operations::blockwise::nothing_seen(q_TNH.unsqueeze(0), layer.v.size(3));
   } else {
     const std::vector<int32_t>& pages = find(part.sequence).pages;
     const int64_t first_page = begin / size, last_page = (end + size - 1) / size;
@@ -212,7 +208,7 @@ AttentionOutput RaggedPagesCache::attend(int64_t index, const Tensor& q_BTNH, co
   const Tensor q = q_BTNH.squeeze(0);
   Tensor out = at::empty({q.size(0), q.size(1), v_BTKH.size(3)}, q.options());
   AttentionOptions options = given;
-  options.scale = given.scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(-1))));
+  options.scale = operations::score_scale(given, q.size(-1));
 
   // Next tokens are looked up where they lie, all at once; longer parts one by one.
   const bool in_place = operations::can_attend_to_blocks(q, {layer.k, layer.v});

@@ -1,10 +1,9 @@
 // Steps of a dense cache that read their slot from the device.
 #include <ATen/ATen.h>
 
-#include <cmath>
-
 #include "easydel/caching/transformer_cache.h"
 #include "easydel/core/error.h"
+#include "easydel/operations/attention_cached.h"
 #include "easydel/operations/cuda_fused.h"
 
 namespace easydel {
@@ -52,7 +51,7 @@ Tensor TransformerCache::attend_static(Layer& layer, const Tensor& q, const Tens
   require<NotSupportedError>(is_plain(options) && !options.sinks.defined(),
                              "[cache] static steps do not take masks, sinks or weights.");
   const int64_t capacity = layer.capacity(), keys = std::min(static_keys_, capacity);
-  const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(3))));
+  const double scale = operations::score_scale(options, q.size(3));
   const operations::cuda_fused::CacheSlots slots{layer.k, layer.v, slot_, starts_, keys, options.mask.sliding_window};
   if (operations::cuda_fused::can_attend_to_cache(q.select(1, 0), slots)) {
     return operations::cuda_fused::attend_to_cache(q.select(1, 0), k.select(1, 0), v.select(1, 0), slots, scale,

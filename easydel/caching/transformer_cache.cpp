@@ -3,8 +3,6 @@
 
 #include <ATen/ATen.h>
 
-#include <cmath>
-
 #include "easydel/core/error.h"
 #include "easydel/core/memory.h"
 #include "easydel/operations/attention_blockwise.h"
@@ -18,8 +16,9 @@ using at::Tensor;
 using operations::AttentionOptions;
 using operations::AttentionOutput;
 
-double scale_of(const AttentionOptions& options, const Tensor& q) {
-  return options.scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(-1))));
+std::vector<int64_t> to_host(const Tensor& numbers) {
+  const Tensor host = numbers.to(at::kLong).cpu().contiguous();
+  return {host.const_data_ptr<int64_t>(), host.const_data_ptr<int64_t>() + host.numel()};
 }
 
 int64_t capacity_of(const LayerKeys& layer, const TransformerMetadata& metadata, const SlotPart& part) {
@@ -59,8 +58,7 @@ TransformerCache::TransformerCache(TransformerMetadata metadata, const Tensor& s
   require<ShapeError>(starts.dim() == 1 && starts.size(0) == metadata_.batch_size, "[init_cache] starts must be [",
                       metadata_.batch_size, "]; got ", starts.sizes(), ".");
   starts_ = starts.to(at::TensorOptions(at::kLong).device(metadata_.device));
-  const Tensor host = starts.to(at::kLong).cpu().contiguous();
-  host_starts_.assign(host.const_data_ptr<int64_t>(), host.const_data_ptr<int64_t>() + host.numel());
+  host_starts_ = to_host(starts);
 }
 
 Tensor TransformerCache::positions(int64_t batch, int64_t tokens, const CacheMetadata*, at::Device device) const {
@@ -89,8 +87,7 @@ bool TransformerCache::take_padding(const Tensor& mask) {
   const Tensor seen = mask.ne(0);
   const Tensor starts = seen.size(1) - seen.sum(1);
   if (!at::equal(seen, at::arange(seen.size(1), starts.options()).unsqueeze(0).ge(starts.unsqueeze(1)))) return false;
-  const Tensor host = starts.cpu().contiguous();
-  const std::vector<int64_t> values(host.const_data_ptr<int64_t>(), host.const_data_ptr<int64_t>() + host.numel());
+  const std::vector<int64_t> values = to_host(starts);
   if (length_ > 0 && values != (host_starts_.empty() ? std::vector<int64_t>(values.size(), 0) : host_starts_))
     return false;
   knows_padding_ = true;
@@ -201,7 +198,7 @@ Tensor TransformerCache::attend_one(Layer& layer, const Tensor& q, const Attenti
   }
   const bool wide = part_.parts() > 1 || options.sinks.defined();
   const operations::CachedAttention attended = operations::attend_to_blocks(
-      q.select(1, 0), {layer.k, layer.v}, spans, scale_of(options, q), options.softcap, wide);
+      q.select(1, 0), {layer.k, layer.v}, spans, operations::score_scale(options, q.size(-1)), options.softcap, wide);
   const Tensor out = attended.out.unsqueeze(1);
   return wide ? part_.merge(out, attended.lse.unsqueeze(-1), options.sinks).to(q.scalar_type()) : out;
 }
@@ -228,17 +225,12 @@ AttentionOutput TransformerCache::attend(int64_t index, const Tensor& q, const T
     return operations::attention(q, seen.k.to(q.scalar_type()), seen.v.to(q.scalar_type()), options);
   require<NotSupportedError>(!options.return_weights,
                              "[attention] output_attentions does not go with a cache that is split over ranks.");
-  options.scale = scale_of(given, q);
+  options.scale = operations::score_scale(given, q.size(-1));
   options.sinks.reset();
-  operations::blockwise::Forward part;
-  if (seen.slots.empty()) {
-    const auto wide = q.options().dtype(q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-    part = {at::zeros({q.size(0), q.size(1), q.size(2), v.size(3)}, wide),
-            at::full({q.size(0), q.size(2), q.size(1)}, -std::numeric_limits<double>::infinity(), wide)};
-  } else {
-    part = operations::blockwise::forward(q, seen.k.to(q.scalar_type()), seen.v.to(q.scalar_type()), options,
-                                          operations::blockwise::OutType::Wide);
-  }
+  const operations::blockwise::Forward part =
+      seen.slots.empty() ? operations::blockwise::nothing_seen(q, v.size(3))
+                         : operations::blockwise::forward(q, seen.k.to(q.scalar_type()), seen.v.to(q.scalar_type()),
+                                                          options, operations::blockwise::OutType::Wide);
   return {part_.merge(part.out, part.lse, given.sinks).to(q.scalar_type()), {}};
 }
 
@@ -267,8 +259,7 @@ void TransformerCache::reorder(const Tensor& rows) {
   if (!starts_.defined() && !group) return;
   if (!starts_.defined()) starts_ = at::zeros({metadata_.batch_size}, index.options());
   starts_.copy_(chosen(starts_));
-  const Tensor host = starts_.cpu();
-  host_starts_.assign(host.const_data_ptr<int64_t>(), host.const_data_ptr<int64_t>() + host.numel());
+  host_starts_ = to_host(starts_);
 }
 
 void TransformerCache::reset() {

@@ -6,8 +6,21 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
+#include "easydel/core/float_text.h"
 
 namespace easydel {
+
+void append_float(double value, std::string& out) {
+  std::array<char, 40> buffer{};
+  const double magnitude = std::abs(value);
+  const bool fixed = value == 0 || (magnitude >= 1e-4 && magnitude < 1e16);
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
+                                 fixed ? std::chars_format::fixed : std::chars_format::scientific)
+                       .ptr;
+  out.append(buffer.data(), end);
+  if (fixed && std::string_view(buffer.data(), end).find('.') == std::string_view::npos) out += ".0";
+}
+
 namespace {
 
 constexpr std::size_t kIndexFrom = 16;  // below this many keys a scan beats hashing
@@ -37,24 +50,14 @@ void dump_string(const std::string& text, std::string& out) {
   out += '"';
 }
 
-// The shortest digits that read back equal, laid out as Python's repr lays them out.
 void dump_double(double value, std::string& out) {
   if (std::isnan(value)) {
     out += "NaN";
-    return;
-  }
-  if (std::isinf(value)) {
+  } else if (std::isinf(value)) {
     out += value > 0 ? "Infinity" : "-Infinity";
-    return;
+  } else {
+    append_float(value, out);
   }
-  std::array<char, 40> buffer{};
-  const double magnitude = std::abs(value);
-  const bool fixed = value == 0 || (magnitude >= 1e-4 && magnitude < 1e16);
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
-                                 fixed ? std::chars_format::fixed : std::chars_format::scientific)
-                       .ptr;
-  out.append(buffer.data(), end);
-  if (fixed && std::string_view(buffer.data(), end).find('.') == std::string_view::npos) out += ".0";
 }
 
 void dump_value(const Json& value, int indent, int depth, std::string& out) {

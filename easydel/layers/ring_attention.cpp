@@ -141,11 +141,7 @@ Forward ring_forward(const Tensor& q, const Tensor& k, const Tensor& v, const At
     next->wait();
     now = now.in(received);
   }
-  if (!all.out.defined()) {
-    const auto acc = q.options().dtype(q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-    all = {at::zeros({q.size(0), q.size(1), q.size(2), v.size(3)}, acc),
-           at::full({q.size(0), q.size(2), q.size(1)}, -kInfinity, acc)};
-  }
+  if (!all.out.defined()) all = operations::blockwise::nothing_seen(q, v.size(3));
   if (options.sinks.defined()) {
     const Tensor lse = at::logaddexp(all.lse, options.sinks.to(all.lse.scalar_type()).view({1, -1, 1}));
     all.out.mul_(weight_of(all.lse, lse));

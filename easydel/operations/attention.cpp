@@ -2,11 +2,11 @@
 
 #include <ATen/ATen.h>
 
-#include <cmath>
 #include <map>
 #include <shared_mutex>
 
 #include "easydel/core/error.h"
+#include "easydel/operations/attention_cached.h"
 #include "easydel/operations/attention_mechanisms.h"
 
 namespace easydel::operations {
@@ -120,7 +120,7 @@ AttentionOutput attention(const Tensor& q_in, const Tensor& k_in, const Tensor& 
   const Tensor q = cast(q_in), k = cast(k_in), v = cast(v_in);
   check_attention(q, k, v, given, q.size(1), k.size(1));
   AttentionOptions options = given;
-  if (!options.scale) options.scale = 1.0 / std::sqrt(static_cast<double>(q.size(3)));
+  options.scale = score_scale(given, q.size(3));
   AttentionOutput output = function(q, k, v, options);
   if (given.dtype) {
     output.out = output.out.to(q_in.scalar_type());

@@ -4,6 +4,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>
 
+#include <limits>
+
 #include "easydel/operations/attention_mechanisms.h"
 #include "easydel/operations/checkpoint.h"
 #include "easydel/operations/kernels/rows.h"
@@ -97,6 +99,12 @@ AttentionOutput blockwise_attention(const Tensor& q, const Tensor& k_in, const T
 }
 
 namespace blockwise {
+
+Forward nothing_seen(const Tensor& q, int64_t value_size) {
+  const auto wide = q.options().dtype(q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  return {at::zeros({q.size(0), q.size(1), q.size(2), value_size}, wide),
+          at::full({q.size(0), q.size(2), q.size(1)}, -std::numeric_limits<double>::infinity(), wide)};
+}
 
 Forward forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options, OutType out_type) {
   return kernels::applies(q) ? forward_on_cpu(q, k, v, options, out_type)

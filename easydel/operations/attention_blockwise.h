@@ -25,6 +25,9 @@ Forward forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, c
 Backward backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options,
                   const Forward& forward, const at::Tensor& d_out);
 
+// What a query that sees nothing gives: zeros, and a log-sum-exp of -inf. Wide.
+Forward nothing_seen(const at::Tensor& q, int64_t value_size);
+
 // A task is a head and a block of queries, with scores that stay in the cache of its core.
 Forward forward_on_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options,
                        OutType out_type = OutType::Same);

@@ -120,6 +120,10 @@ class Attend {
 
 }  // namespace
 
+double score_scale(const AttentionOptions& options, int64_t head_size) {
+  return options.scale.value_or(1.0 / std::sqrt(static_cast<double>(head_size)));
+}
+
 bool can_attend_to_blocks(const Tensor& q, const KeyBlocks& keys) {
   return kernels::applies(q) && keys.k.is_cpu() && q.scalar_type() == keys.k.scalar_type() && keys.k.stride(3) == 1 &&
          keys.v.stride(3) == 1 && keys.k.size(1) > 0 && q.size(-2) / keys.k.size(1) <= kernels::kMostSharedHeads &&

@@ -6,9 +6,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "easydel/operations/attention.h"
+
 // Letters: P blocks, K key/value heads, C tokens of a block, H head size of q and k, V head size of v, Q queries, N
 // query heads.
 namespace easydel::operations {
+
+// What scores are multiplied by: as the options say, or 1 / sqrt(head size).
+double score_scale(const AttentionOptions& options, int64_t head_size);
 
 struct KeyBlocks {
   at::Tensor k;  // [P, K, C, H]

@@ -225,6 +225,12 @@ class Translator {
     copy(1);
     if (sees("^")) copy(1);
     if (sees("]")) copy(1);  // a literal one, here
+    class_items();
+    copy(1);
+  }
+
+  // Up to the bracket that closes it.
+  void class_items() {
     while (at_ < in_.size() && in_[at_] != ']') {
       if (sees("&&")) lacks("an intersection of classes");
       if (sees("[:") && posix()) continue;
@@ -236,7 +242,6 @@ class Translator {
         copy(1);
       }
     }
-    copy(1);
   }
 
   // [a[bc]] is [abc]; what negates or intersects inside has no other way to be written.
@@ -244,17 +249,7 @@ class Translator {
     if (in_.substr(at_, 2) == "[^") lacks("a negated class inside of a class");
     ++at_;
     if (++depth_ > 16) lacks("classes this deep");
-    while (at_ < in_.size() && in_[at_] != ']') {
-      if (sees("&&")) lacks("an intersection of classes");
-      if (sees("[:") && posix()) continue;
-      if (in_[at_] == '[') {
-        nested();
-      } else if (in_[at_] == '\\') {
-        class_escape();
-      } else {
-        copy(1);
-      }
-    }
+    class_items();
     if (at_ < in_.size()) ++at_;
     --depth_;
   }

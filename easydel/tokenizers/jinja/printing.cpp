@@ -1,10 +1,10 @@
 #include "easydel/tokenizers/jinja/printing.h"
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 
+#include "easydel/core/float_text.h"
 #include "easydel/tokenizers/jinja/operators.h"
 #include "easydel/tokenizers/jinja/unicode.h"
 
@@ -115,14 +115,8 @@ std::string quoted(std::string_view text) {
 std::string print_float(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  std::array<char, 40> buffer{};
-  const double magnitude = std::abs(value);
-  const bool fixed = value == 0 || (magnitude >= 1e-4 && magnitude < 1e16);
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
-                                 fixed ? std::chars_format::fixed : std::chars_format::scientific)
-                       .ptr;
-  std::string out(buffer.data(), end);
-  if (fixed && out.find('.') == std::string::npos) out += ".0";
+  std::string out;
+  append_float(value, out);
   return out;
 }
 

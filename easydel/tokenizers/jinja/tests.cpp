@@ -30,15 +30,7 @@ bool is_iterable_value(const Value& value) { return is_iterable(value); }
 bool is_escaped(const Value& value) { return value.safe(); }
 
 bool is_sequence(const Value& value) {
-  switch (value.type()) {
-    case Type::Undefined:
-    case Type::String:
-    case Type::List:
-    case Type::Tuple:
-    case Type::Dict:
-    case Type::Range: return true;
-    default: return false;
-  }
+  return is_iterable(value) && !value.is(Type::View) && !value.is(Type::Generator);
 }
 
 bool is_callable(const Value& value) {

@@ -1,0 +1,11 @@
+// Floats as Python's repr writes them.
+#pragma once
+
+#include <string>
+
+namespace easydel {
+
+// The shortest digits that read back equal, 1e-05 or 10000.0. For finite values.
+void append_float(double value, std::string& out);
+
+}  // namespace easydel
