@@ -63,7 +63,8 @@ set(EASYDEL_HAS_CLI ${CLI11_FOUND})
 
 # Libraries that come with a pkg-config file: EASYDEL_HAS_<name> and the target PkgConfig::<name>.
 find_package(PkgConfig QUIET)
-foreach(_library PCRE2=libpcre2-8 UTF8PROC=libutf8proc SENTENCEPIECE=sentencepiece EDIT=libedit)
+foreach(_library PCRE2=libpcre2-8 UTF8PROC=libutf8proc SENTENCEPIECE=sentencepiece EDIT=libedit ZSTD=libzstd
+                 YAML=yaml-cpp)
   string(REPLACE "=" ";" _library ${_library})
   list(POP_FRONT _library _name _module)
   if(PKG_CONFIG_FOUND)
@@ -71,6 +72,24 @@ foreach(_library PCRE2=libpcre2-8 UTF8PROC=libutf8proc SENTENCEPIECE=sentencepie
   endif()
   set(EASYDEL_HAS_${_name} ${${_name}_FOUND})
 endforeach()
+
+# Arrow's C++ library: one that CMake finds, or the one inside of the pyarrow package beside torch.
+find_package(Arrow QUIET CONFIG)
+find_package(Parquet QUIET CONFIG)
+set(EASYDEL_HAS_ARROW OFF)
+if(TARGET Parquet::parquet_shared)
+  set(EASYDEL_HAS_ARROW ON)
+else()
+  cmake_path(GET EASYDEL_TORCH PARENT_PATH _site_packages)
+  file(GLOB _arrow_libraries ${_site_packages}/pyarrow/libarrow.so.* ${_site_packages}/pyarrow/libparquet.so.*)
+  list(LENGTH _arrow_libraries _count)
+  if(_count EQUAL 2 AND EXISTS ${_site_packages}/pyarrow/include/parquet/arrow/reader.h)
+    add_library(Parquet::parquet_shared INTERFACE IMPORTED)
+    target_include_directories(Parquet::parquet_shared SYSTEM INTERFACE ${_site_packages}/pyarrow/include)
+    target_link_libraries(Parquet::parquet_shared INTERFACE ${_arrow_libraries})
+    set(EASYDEL_HAS_ARROW ON)
+  endif()
+endif()
 
 # name | what it gives | the Debian package that brings it
 set(EASYDEL_FEATURES
@@ -83,6 +102,9 @@ set(EASYDEL_FEATURES
     "UTF8PROC|Unicode normal forms of tokenizers|libutf8proc-dev"
     "SENTENCEPIECE|tokenizer.model files|libsentencepiece-dev"
     "EDIT|editing the line in easydel chat|libedit-dev"
+    "ZSTD|data files compressed with zstd|libzstd-dev"
+    "ARROW|Parquet and Arrow files|the pyarrow package beside torch, or libparquet-dev"
+    "YAML|easydel elarge|libyaml-cpp-dev"
     "CLI|the easydel command|libcli11-dev")
 
 function(easydel_print_features)

@@ -20,6 +20,9 @@ std::vector<Feature> build_features() {
       {"UTF8PROC", EASYDEL_HAS_UTF8PROC, "Unicode normal forms of tokenizers", "apt-get install libutf8proc-dev"},
       {"SENTENCEPIECE", EASYDEL_HAS_SENTENCEPIECE, "tokenizer.model files", "apt-get install libsentencepiece-dev"},
       {"EDIT", EASYDEL_HAS_EDIT, "editing the line in easydel chat", "apt-get install libedit-dev"},
+      {"ZSTD", EASYDEL_HAS_ZSTD, "data files compressed with zstd", "apt-get install libzstd-dev"},
+      {"ARROW", EASYDEL_HAS_ARROW, "Parquet and Arrow files", "pip install pyarrow beside torch"},
+      {"YAML", EASYDEL_HAS_YAML, "easydel elarge", "apt-get install libyaml-cpp-dev"},
   };
 }
 
