@@ -1,25 +1,18 @@
-// easydel bench: how fast this machine generates, with random weights of any shape.
+// easydel bench generate: how fast this machine generates, with random weights of any shape.
 #include <ATen/Parallel.h>
-#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <iostream>
 #include <memory>
 
+#include "easydel/cli/bench_tools.h"
 #include "easydel/cli/commands.h"
 #include "easydel/cli/console.h"
-#include "easydel/core/build_info.h"
 #include "easydel/core/bytes.h"
-#include "easydel/core/error.h"
+#include "easydel/core/memory.h"
 #include "easydel/generation/generate.h"
 #include "easydel/infra/auto_config.h"
 #include "easydel/infra/registry.h"
-
-#if EASYDEL_HAS_CUDA
-#include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/cuda/CUDAFunctions.h>
-#endif
 
 namespace easydel::cli {
 namespace {
@@ -30,29 +23,6 @@ struct BenchOptions {
   bool trace = true;
   bool json = false;
 };
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-int64_t peak_bytes(at::Device device) {
-#if EASYDEL_HAS_CUDA
-  if (device.is_cuda()) {
-    return c10::cuda::CUDACachingAllocator::getDeviceStats(device.has_index() ? device.index() : 0)
-        .allocated_bytes[0]
-        .peak;
-  }
-#endif
-  (void)device;
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_maxrss * 1024;
-}
-
-void wait_for(at::Device device) {
-#if EASYDEL_HAS_CUDA
-  if (device.is_cuda()) c10::cuda::device_synchronize();
-#endif
-  (void)device;
-}
 
 struct Round {
   double first_token = 1e30, decode = 1e30;  // seconds; decode: of the tokens after the first
@@ -66,10 +36,10 @@ Round run_round(const BaseModule& model, const at::Tensor& ids, const BenchOptio
   const auto generate_tokens = [&](int64_t count) {
     given.generation_config.max_new_tokens = count;
     wait_for(device);
-    const double begin = now();
+    const double begin = seconds();
     generate(model, ids, given);
     wait_for(device);
-    return now() - begin;
+    return seconds() - begin;
   };
   if (device.is_cuda()) {  // looking at each token would wait for the device, so that two runs are compared
     const double first = generate_tokens(1);
@@ -77,9 +47,9 @@ Round run_round(const BaseModule& model, const at::Tensor& ids, const BenchOptio
   }
   double first = 0;
   given.streamer = [&](std::span<const int64_t>) {
-    if (first == 0) first = now();
+    if (first == 0) first = seconds();
   };
-  const double begin = now(), all = generate_tokens(options.new_tokens);
+  const double begin = seconds(), all = generate_tokens(options.new_tokens);
   return {first - begin, all - (first - begin)};
 }
 
@@ -88,14 +58,11 @@ void run(const BenchOptions& options) {
   const DType dtype = parse_dtype(options.dtype);
   std::unique_ptr<BaseConfig> config = AutoConfig::from_dict(Json::parse_file(options.config));
   config->eos_token_id = {};
-  const double begin = now();
+  const double begin = seconds();
   const std::shared_ptr<BaseModule> model = Registry::instance().make_module(*config, TaskType::CausalLM);
   model->initialize({.dtype = dtype, .param_dtype = dtype, .rngs = RandomKey(0), .device = device});
-  const double made = now() - begin;
-  at::Tensor ids = at::empty({options.batch, options.prompt}, at::kLong);
-  for (int64_t i = 0; i < ids.numel(); ++i)
-    ids.mutable_data_ptr<int64_t>()[i] = static_cast<int64_t>(
-        RandomKey(0).fold(static_cast<uint64_t>(i)).fold("prompt").bits() % static_cast<uint64_t>(config->vocab_size));
+  const double made = seconds() - begin;
+  const at::Tensor ids = random_ids(options.batch, options.prompt, config->vocab_size);
   run_round(*model, ids, options, device);  // warms up libraries and clocks
   Round best;
   for (int64_t i = 0; i < options.rounds; ++i) {
@@ -106,7 +73,7 @@ void run(const BenchOptions& options) {
   const double prefill = batch * static_cast<double>(options.prompt) / best.first_token;
   const double decode =
       options.new_tokens > 1 ? batch * static_cast<double>(options.new_tokens - 1) / best.decode : 0.0;
-  const int64_t peak = peak_bytes(device);
+  const int64_t peak = peak_memory(device);
   if (options.json) {
     print_json(Json::object({{"parameters", model->num_params()},
                              {"device", device.str()},
@@ -152,6 +119,7 @@ void add_bench_command(CLI::App& app) {
   generate_command->add_flag("!--no-trace", options->trace, "Do not capture the step in a CUDA graph");
   generate_command->add_flag("--json", options->json, "Print JSON");
   generate_command->callback([options] { run(*options); });
+  add_bench_train_command(*command);
 }
 
 }  // namespace easydel::cli

@@ -39,6 +39,42 @@ int64_t available_memory(at::Device device) {
   return 0;
 }
 
+namespace {
+
+#if EASYDEL_HAS_CUDA
+auto allocated(at::Device device) {
+  const c10::cuda::CUDAGuard guard(device);
+  return c10::cuda::CUDACachingAllocator::getDeviceStats(device.index() < 0 ? guard.current_device().index()
+                                                                            : device.index())
+      .allocated_bytes[0];
+}
+#endif
+
+// "VmHWM", "VmRSS"
+int64_t process_memory(std::string_view key) {
+  std::ifstream in("/proc/self/status");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with(key)) return std::strtoll(line.c_str() + key.size() + 1, nullptr, 10) * 1024;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int64_t used_memory(at::Device device) {
+#if EASYDEL_HAS_CUDA
+  if (device.is_cuda()) return allocated(device).current;
+#endif
+  return device.is_cpu() ? process_memory("VmRSS") : 0;
+}
+
+int64_t peak_memory(at::Device device) {
+#if EASYDEL_HAS_CUDA
+  if (device.is_cuda()) return allocated(device).peak;
+#endif
+  return device.is_cpu() ? process_memory("VmHWM") : 0;
+}
+
 at::Tensor zeros_on_demand(at::IntArrayRef sizes, const at::TensorOptions& options) {
   if (!options.device().is_cpu()) return at::zeros(sizes, options);
   const auto bytes = static_cast<std::size_t>(c10::multiply_integers(sizes)) * options.dtype().itemsize();

@@ -10,6 +10,10 @@ namespace easydel {
 // Bytes that can still be had on a device. 0 where the system does not say.
 int64_t available_memory(at::Device device);
 
+// Bytes that tensors hold on a GPU, or that the process has resident: now, and at most so far.
+int64_t used_memory(at::Device device);
+int64_t peak_memory(at::Device device);
+
 // As at::zeros; on the CPU the system gives pages when they are first written.
 at::Tensor zeros_on_demand(at::IntArrayRef sizes, const at::TensorOptions& options);
 

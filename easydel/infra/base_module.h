@@ -24,6 +24,10 @@ class BaseModule;
 struct PushOptions;      // io/hub_push.h
 struct GenerateOptions;  // generation/generate.h
 struct GenerateOutput;
+class State;  // infra/state.h
+namespace optim {
+class Transformation;  // optim/transformation.h
+}
 
 using Specs = std::map<std::string, PartitionSpec>;
 using NamedShardings = std::map<std::string, NamedSharding>;
@@ -110,6 +114,10 @@ class BaseModule : public Module {
   // many; ShapeError names a tensor that does not fit.
   static std::shared_ptr<BaseModule> merge_module(const GraphDef& graphdef, const GraphState& state,
                                                   const GraphOther& other = {});
+  // The state of a training run that begins with these parameters, which it shares; include infra/state.h. Without a
+  // transformation there is no optimizer state yet.
+  State to_state() const;
+  State to_state(const std::shared_ptr<const optim::Transformation>& tx) const;
   GraphState split_params() const { return params(); }
   TensorMap split_params_dict() const { return params(); }
   // Binds these tensors in place of the parameters of the same paths. All or nothing.
@@ -158,6 +166,9 @@ class BaseModule : public Module {
 
   // Hugging Face's files: config.json and safetensors. On a mesh all ranks call it, and rank 0 writes.
   void save_pretrained(const std::filesystem::path& directory, const SaveOptions& options = {}) const;
+  // The same files from parameters that the caller has whole, by path.
+  void write_files(const std::filesystem::path& directory, const SaveOptions& options,
+                   const std::function<at::Tensor(const std::string& path)>& whole) const;
   // What save_pretrained writes, as one commit. Returns the address of the repository, or of the pull request.
   std::string push_to_hub(const std::string& repo_id) const;
   std::string push_to_hub(const std::string& repo_id, const PushOptions& options, const SaveOptions& save = {}) const;
@@ -203,8 +214,6 @@ class BaseModule : public Module {
   ShardFns sharding_fns(const std::optional<PartitionRules>& rules, const std::optional<Mesh>& mesh,
                         bool is_gather) const;
   ModelOutput gather_outputs(ModelOutput out, const BatchPart& part, const ModelInputs& given) const;
-  void write_files(const std::filesystem::path& directory, const SaveOptions& options,
-                   const std::function<at::Tensor(const std::string& path)>& whole) const;
   void share_options(const ModuleOptions& options);  // with the base model inside of a head
 
   std::shared_ptr<const BaseConfig> config_;

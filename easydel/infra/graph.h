@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "easydel/core/dtype.h"
 #include "easydel/core/random.h"
 #include "easydel/infra/task_type.h"
 #include "easydel/layers/tensor_map.h"

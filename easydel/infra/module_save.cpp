@@ -5,6 +5,7 @@
 #include "easydel/core/progress.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/infra/weights.h"
+#include "easydel/infra/whole_tensors.h"
 #include "easydel/io/checkpoint_writer.h"
 #include "easydel/io/hub_push.h"
 #include "easydel/sharding/parallel.h"
@@ -14,53 +15,23 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Rank 0 writes; for each parameter that it needs, all ranks gather it, so nobody holds more than one whole at a time.
+// The parameters of a module, whole, for rank 0.
 class WholeParameters {
  public:
-  explicit WholeParameters(const BaseModule& module) : module_(module), parameters_(module.named_parameters()) {
+  explicit WholeParameters(const BaseModule& module)
+      : parameters_(module.named_parameters()),
+        tensors_([this](int64_t index) { return parameters_[static_cast<std::size_t>(index)].parameter->whole(); },
+                 module.parallel() ? &module.parallel()->everyone() : nullptr, module.options().device) {
     for (std::size_t i = 0; i < parameters_.size(); ++i) index_[parameters_[i].path] = static_cast<int64_t>(i);
-    if (module.parallel()) group_ = &module.parallel()->everyone();
   }
-  bool writes() const { return !group_ || group_->rank() == 0; }
-
-  const at::Tensor& get(const std::string& path) {
-    const int64_t index = index_.at(path);
-    if (index != last_) {
-      whole_.reset();
-      tell(index);
-      whole_ = parameters_[static_cast<std::size_t>(index)].parameter->whole();
-      last_ = index;
-    }
-    return whole_;
-  }
-  void finish() { tell(kDone); }
-  void abandon() { tell(kFailed); }
-
-  // On the other ranks: until rank 0 is done. DistributedError when it failed.
-  void serve() const {
-    for (;;) {
-      const at::Tensor index = at::empty({1}, options());
-      group_->broadcast(index, 0);
-      const int64_t wanted = index.item<int64_t>();
-      if (wanted == kDone) return;
-      require<DistributedError>(wanted != kFailed, "[save_pretrained] rank 0 could not save; its error says why.");
-      parameters_[static_cast<std::size_t>(wanted)].parameter->whole();
-    }
-  }
+  WholeParameters(const WholeParameters&) = delete;
+  const at::Tensor& get(const std::string& path) { return tensors_.get(index_.at(path)); }
+  WholeTensors& tensors() { return tensors_; }
 
  private:
-  static constexpr int64_t kDone = -1, kFailed = -2;
-  at::TensorOptions options() const { return at::TensorOptions(at::kLong).device(module_.options().device); }
-  void tell(int64_t what) const {
-    if (group_) group_->broadcast(at::full({1}, what, options()), 0);
-  }
-
-  const BaseModule& module_;
   std::vector<Module::NamedParameter> parameters_;
   std::unordered_map<std::string, int64_t> index_;
-  const Group* group_ = nullptr;
-  at::Tensor whole_;
-  int64_t last_ = -1;
+  WholeTensors tensors_;
 };
 
 }  // namespace
@@ -68,16 +39,9 @@ class WholeParameters {
 void BaseModule::save_pretrained(const fs::path& directory, const SaveOptions& options) const {
   require<Error>(!is_lazy(), "[save_pretrained] ", type_name(), " has no weights yet: it was made by lazy_init.");
   WholeParameters parameters(*this);
-  if (!parameters.writes()) return parameters.serve();
-  try {
-    write_files(directory, options, [&](const std::string& path) { return parameters.get(path); });
-  } catch (const DistributedError&) {
-    throw;  // the others know
-  } catch (...) {
-    parameters.abandon();
-    throw;
-  }
-  parameters.finish();
+  parameters.tensors().run(
+      [&] { write_files(directory, options, [&](const std::string& path) { return parameters.get(path); }); },
+      "save_pretrained");
 }
 
 void BaseModule::write_files(const fs::path& directory, const SaveOptions& options,
@@ -139,7 +103,7 @@ std::string BaseModule::push_to_hub(const std::string& repo_id, const PushOption
         },
         options);
   } catch (...) {
-    if (!saving) WholeParameters(*this).abandon();  // the others wait to help
+    if (!saving) WholeParameters(*this).tensors().abandon();  // the others wait to help
     throw;
   }
   return commit.pull_request_url.empty() ? commit.repo_url : commit.pull_request_url;

@@ -9,6 +9,7 @@
 #include "easydel/operations/checkpoint.h"
 #include "easydel/operations/cuda_fused.h"
 #include "easydel/operations/kernels/rows.h"
+#include "easydel/operations/product.h"
 
 namespace easydel::operations {
 namespace {
@@ -47,7 +48,7 @@ struct Linear : torch::autograd::Function<Linear> {
       const Tensor used = usable_weight(weight, x, storage);
       require<ShapeError>(x.size(-1) == used.size(1), "[linear] x's last dimension must be the weight's second; got ",
                           x.sizes(), " and ", used.sizes(), ".");
-      return at::linear(x, used, usable(bias, x, storage.bias));
+      return product(x, used, usable(bias, x, storage.bias));
     });
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -57,7 +58,7 @@ struct Linear : torch::autograd::Function<Linear> {
     const LinearStorage& storage = holder->storage;
     const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &d_y = grads[0];
     Tensor d_x, d_weight, d_bias;
-    if (ctx->needs_input_grad(0)) d_x = at::matmul(d_y, usable_weight(weight, x, storage));
+    if (ctx->needs_input_grad(0)) d_x = product(d_y, usable_weight(weight, x, storage).t());
     const Tensor d_rows = rows_of(d_y);
     if (ctx->needs_input_grad(1)) {
       const Tensor rows = rows_of(x);
@@ -175,7 +176,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, std::st
     return multiply_few_vectors(x, {map})[0];
   const bool casts =
       weight.scalar_type() != x.scalar_type() || (bias.defined() && bias.scalar_type() != x.scalar_type());
-  if (!casts && !inside_checkpoint()) return at::linear(x, used, bias);
+  if (!casts && !inside_checkpoint() && !prefers_onednn(x)) return at::linear(x, used, bias);
   return Linear::apply(x, weight, kernels::as_optional(bias), name, storage);
 }
 

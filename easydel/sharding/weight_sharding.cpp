@@ -190,6 +190,12 @@ Slices WeightSharding::stored(int64_t rank) const {
   return slices;
 }
 
+std::vector<int64_t> WeightSharding::shape() const {
+  std::vector<int64_t> shape;
+  for (const Dim& dim : dims_) shape.push_back(dim.size);
+  return shape;
+}
+
 bool WeightSharding::is_whole() const { return all_.empty(); }
 
 at::Tensor WeightSharding::part_of(const at::Tensor& whole) const { return take(whole, stored_); }

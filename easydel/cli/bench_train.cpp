@@ -1,0 +1,104 @@
+// easydel bench train: how fast this machine trains, with random weights and tokens of any shape.
+#include <ATen/Parallel.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "easydel/cli/bench_tools.h"
+#include "easydel/cli/commands.h"
+#include "easydel/cli/console.h"
+#include "easydel/core/bytes.h"
+#include "easydel/core/memory.h"
+#include "easydel/infra/auto_config.h"
+#include "easydel/infra/state.h"
+#include "easydel/optim/optimizers.h"
+#include "easydel/trainers/gradients.h"
+
+namespace easydel::cli {
+namespace {
+
+struct BenchTrainOptions {
+  std::string config, dtype = "fp32", param_dtype, device = "cpu", checkpointing;
+  int64_t batch = 4, length = 512, steps = 8, warmup = 2;
+  double learning_rate = 1e-4;
+  bool json = false;
+};
+
+void run(const BenchTrainOptions& options) {
+  const at::Device device(options.device);
+  const DType dtype = parse_dtype(options.dtype);
+  std::unique_ptr<BaseConfig> config = AutoConfig::from_dict(Json::parse_file(options.config));
+  if (!options.checkpointing.empty()) config->memory.gradient_checkpointing = options.checkpointing;
+  const int64_t before = used_memory(device);
+  const std::shared_ptr<BaseModule> model =
+      init_model(*config, TaskType::CausalLM,
+                 {.dtype = dtype,
+                  .param_dtype = options.param_dtype.empty() ? dtype : parse_dtype(options.param_dtype),
+                  .device = device});
+  State state = model->to_state(optim::adamw(options.learning_rate));
+  const at::Tensor ids = random_ids(options.batch, options.length, config->vocab_size).to(device);
+  std::vector<double> times;
+  double first_loss = 0, loss = 0;
+  for (int64_t i = 0; i < options.warmup + options.steps; ++i) {
+    wait_for(device);
+    const double begin = seconds();
+    ModelOutput out = (*model)({.input_ids = ids, .labels = ids});
+    out.loss.backward();
+    state = std::move(state).apply_gradients(take_gradients(state.graphstate));
+    wait_for(device);
+    if (i >= options.warmup) times.push_back(seconds() - begin);
+    loss = out.loss.item<double>();
+    if (i == 0) first_loss = loss;
+  }
+  std::sort(times.begin(), times.end());
+  const auto tokens = static_cast<double>(options.batch * options.length);
+  const double best = tokens / times.front(), median = tokens / times[times.size() / 2];
+  const int64_t peak = peak_memory(device) - (device.is_cpu() ? before : 0);
+  const double flops = 3 * model->flops_per_token(options.batch, options.length);
+  if (options.json) {
+    print_json(Json::object({{"parameters", model->num_params()},
+                             {"device", device.str()},
+                             {"dtype", std::string(dtype_name(dtype))},
+                             {"threads", at::get_num_threads()},
+                             {"batch", options.batch},
+                             {"length", options.length},
+                             {"steps", options.steps},
+                             {"tokens_per_second", best},
+                             {"median_tokens_per_second", median},
+                             {"tflops", best * flops / 1e12},
+                             {"first_loss", first_loss},
+                             {"loss", loss},
+                             {"peak_bytes", peak}}));
+    return;
+  }
+  print_table({{"parameters", group_digits(model->num_params())},
+               {"training", concat(best, " tokens/s (median ", median, ")")},
+               {"arithmetic", concat(best * flops / 1e12, " TFLOP/s")},
+               {"loss", concat(first_loss, " to ", loss)},
+               {"peak memory", format_bytes(peak)}});
+}
+
+}  // namespace
+
+void add_bench_train_command(CLI::App& bench) {
+  CLI::App* command = bench.add_subcommand("train", "Steps of adamw with random weights and tokens");
+  auto options = std::make_shared<BenchTrainOptions>();
+  command->add_option("--config", options->config, "config.json of the model")->required();
+  command->add_option("--batch", options->batch, "Rows")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--length", options->length, "Tokens of a row")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--steps", options->steps, "Steps that are timed; the best is reported")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--dtype", options->dtype, "Of the computation")->capture_default_str();
+  command->add_option("--param-dtype", options->param_dtype, "Of weights and optimizer; default: --dtype");
+  command->add_option("--device", options->device, "cpu or cuda")->capture_default_str();
+  command->add_option("--gradient-checkpointing", options->checkpointing, "What is computed again in backward");
+  command->add_option("--learning-rate", options->learning_rate, "Of adamw")->capture_default_str();
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace easydel::cli

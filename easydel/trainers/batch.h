@@ -1,0 +1,61 @@
+// The rows of one step as tensors.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace easydel {
+
+class Parallel;
+struct ModelInputs;
+
+// A row of the model's batch. Shorter ones are filled up on the right; empty lists mean "as usual".
+struct BatchRow {
+  std::vector<int64_t> input_ids;
+  std::vector<int64_t> labels;       // -100: counts in no loss
+  std::vector<int64_t> segment_ids;  // of packed documents
+  std::vector<int64_t> position_ids;
+  std::vector<double> targets;            // of a classifier: a class, or numbers
+  std::map<std::string, double> numbers;  // what an objective knows of a row beside its tokens
+};
+
+// The whole batch has the same shape on every rank, and a rank's own rows are filled in; the model looks at no others.
+struct Batch {
+  at::Tensor input_ids;       // [rows, width]
+  at::Tensor labels;          // [rows, width], or what a classifier is to predict
+  at::Tensor attention_mask;  // undefined: nothing is padding
+  at::Tensor segment_ids, position_ids;
+  std::map<std::string, at::Tensor> numbers;  // [rows]
+  int64_t tokens = 0;                         // that are no padding, over all ranks
+
+  ModelInputs inputs() const;
+};
+
+// Which rows of a batch of so many are this rank's. ConfigError when they do not divide.
+struct OwnRows {
+  int64_t first = 0, count = 0;
+};
+OwnRows own_rows(int64_t rows, const Parallel* parallel);
+
+// What every rank brings, added up (or the largest), over the ranks that have different rows.
+std::vector<double> sum_over_batch(std::vector<double> values, const Parallel* parallel, at::Device device);
+std::vector<double> max_over_batch(std::vector<double> values, const Parallel* parallel, at::Device device);
+double max_over_all(double value, const Parallel* parallel, at::Device device);  // over all ranks
+// The texts of all ranks that have different rows, in their order.
+std::vector<std::string> gather_texts(const std::string& text, const Parallel* parallel, at::Device device);
+
+struct BatchOptions {
+  int64_t rows = 0;   // of the whole batch
+  int64_t width = 0;  // 0: the longest row of all ranks
+  int64_t pad_token_id = 0;
+  int64_t multiple = 1;  // the width is rounded up to one of it
+  at::Device device = at::kCPU;
+};
+// `own` are this rank's rows, in order. All ranks call it together.
+Batch make_batch(const std::vector<BatchRow>& own, const BatchOptions& options, const Parallel* parallel);
+
+}  // namespace easydel

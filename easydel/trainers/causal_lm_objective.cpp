@@ -1,0 +1,77 @@
+// The next token: plain pretraining and supervised fine-tuning.
+#include <ATen/ATen.h>
+
+#include "easydel/core/error.h"
+#include "easydel/data/sft.h"
+#include "easydel/infra/loss_config.h"
+#include "easydel/trainers/objective.h"
+
+namespace easydel {
+
+double count_targets(const BatchRow& row) {
+  double count = 0;
+  for (std::size_t i = 1; i < row.labels.size(); ++i) {
+    const bool begins = !row.segment_ids.empty() && row.segment_ids[i] != row.segment_ids[i - 1];
+    if (row.labels[i] != -100 && !begins) ++count;
+  }
+  return count;
+}
+
+namespace {
+
+class CausalLMObjective final : public Objective {
+ public:
+  data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
+    const TextArguments& text = arguments.text;
+    data::SftOptions options;
+    options.dataset_text_field = text.dataset_text_field.value_or("text");
+    if (!text.packing) options.max_length = arguments.sequence_length();
+    options.truncation_mode = arguments.truncation_mode;
+    options.completion_only_loss = text.completion_only_loss.value_or(true);
+    options.assistant_only_loss = text.assistant_only_loss;
+    return data::make_sft_transform(tokenizer, options);
+  }
+
+  bool packs(const TrainingArguments& arguments) const override { return arguments.text.packing; }
+
+  std::vector<BatchRow> rows(const data::Example& example) const override {
+    return {{.input_ids = example.input_ids,
+             .labels = example.labels,
+             .segment_ids = example.segment_ids,
+             .position_ids = example.position_ids}};
+  }
+
+  double count_items(const std::vector<BatchRow>& rows) const override {
+    double count = 0;
+    for (const BatchRow& row : rows) count += count_targets(row);
+    return count;
+  }
+
+  ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {
+    ModelInputs inputs = batch.inputs();
+    LossConfig config = context.arguments.loss();
+    config.num_items_in_batch = context.items;
+    inputs.loss_config = config;
+    inputs.dropout_key = context.dropout_key;
+    if (context.arguments.aux_loss_enabled) inputs.output_router_logits = true;
+    ModelOutput out = model(inputs);
+    ObjectiveLoss result{.loss = out.loss};
+    if (out.metrics.accuracy.defined()) result.metrics["accuracy"] = out.metrics.accuracy * context.share;
+    if (out.aux_loss.defined()) {
+      // The routers' balance is a mean over this minibatch, which is a part of the step.
+      const Json config_json = model.config().to_dict();
+      const Json* known = config_json.find("router_aux_loss_coef");
+      const double coefficient =
+          config.auxiliary_loss_coefficient.value_or(known && known->is_number() ? known->as_double() : 0.0);
+      if (context.share != 1) result.loss = result.loss - coefficient * (1 - context.share) * out.aux_loss;
+      result.metrics["aux_loss"] = out.metrics.aux_loss * context.share;
+    }
+    return result;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Objective> make_causal_lm_objective() { return std::make_unique<CausalLMObjective>(); }
+
+}  // namespace easydel

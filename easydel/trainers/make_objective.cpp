@@ -1,0 +1,13 @@
+#include "easydel/core/error.h"
+#include "easydel/trainers/trainer.h"
+
+namespace easydel {
+
+std::unique_ptr<Objective> make_objective(const std::string& trainer_type) {
+  if (trainer_type == "sft" || trainer_type == "base") return make_causal_lm_objective();
+  if (trainer_type == "classification") return make_classification_objective();
+  require_trainer_type(trainer_type, "[make_objective]");
+  fail<NotSupportedError>("[make_objective] ", trainer_type, " needs more than a model.");
+}
+
+}  // namespace easydel

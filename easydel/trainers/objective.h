@@ -1,0 +1,55 @@
+// What a run learns: how an example becomes rows of the batch, and a batch a loss. One objective is one file.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "easydel/data/loader.h"
+#include "easydel/infra/base_module.h"
+#include "easydel/tokenizers/auto_tokenizer.h"
+#include "easydel/trainers/batch.h"
+#include "easydel/trainers/training_arguments.h"
+
+namespace easydel {
+
+struct ObjectiveLoss {
+  at::Tensor loss;
+  // Numbers without gradient, already divided as the loss is: they add up over minibatches.
+  std::map<std::string, at::Tensor> metrics = {};
+};
+
+// What a minibatch is a part of.
+struct LossContext {
+  const TrainingArguments& arguments;
+  double items = 1;  // of all minibatches of the step and all ranks: what the loss is divided by
+  double share = 1;  // of this minibatch's items in them
+  std::optional<RandomKey> dropout_key = {};  // absent: nothing is dropped
+};
+
+class Objective {
+ public:
+  virtual ~Objective() = default;
+  virtual TaskType task() const { return TaskType::CausalLM; }
+  virtual int64_t rows_per_example() const { return 1; }
+  // From a row of the data to an example. The tokenizer outlives the function.
+  virtual data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const = 0;
+  virtual bool packs(const TrainingArguments&) const { return false; }
+  virtual std::vector<BatchRow> rows(const data::Example& example) const = 0;
+  // What a loss of these rows is a mean over: tokens, rows or pairs.
+  virtual double count_items(const std::vector<BatchRow>& rows) const = 0;
+  // Of the whole batch, on every rank.
+  virtual ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const = 0;
+  // Once, before the first step: what is computed of the data ahead.
+  virtual void prepare(const BaseModule&, const TrainingArguments&) {}
+};
+
+// Labels that count: -100 and the first token of a document predict nothing.
+double count_targets(const BatchRow& row);
+
+// "sft", "base": the next token. "classification": what a row is.
+std::unique_ptr<Objective> make_causal_lm_objective();
+std::unique_ptr<Objective> make_classification_objective();
+
+}  // namespace easydel

@@ -1,0 +1,177 @@
+// A trainer before its first step: checks, the optimizer, the data, a checkpoint to go on from.
+#include <ATen/ATen.h>
+
+#include <regex>
+
+#include "easydel/core/error.h"
+#include "easydel/core/log.h"
+#include "easydel/core/progress.h"
+#include "easydel/infra/weights.h"
+#include "easydel/io/checkpoint.h"
+#include "easydel/io/safetensors.h"
+#include "easydel/optim/make_optimizer.h"
+#include "easydel/sharding/parallel.h"
+#include "easydel/trainers/trainer_impl.h"
+
+namespace easydel {
+namespace fs = std::filesystem;
+
+Trainer::Impl::Impl(TrainerOptions options) : options_(std::move(options)) {
+  check();
+  freeze_parameters();
+  make_loader();
+  make_optimizer();
+  if (options_.model->dtype() == float16) loss_scale_ = LossScale(args().loss_scale, args().loss_scale_growth_interval);
+  state = options_.model->to_state(tx_);
+  if (args().ema_decay) ema_.emplace(state.graphstate, *args().ema_decay);
+}
+
+void Trainer::Impl::check() const {
+  require<ConfigError>(options_.model != nullptr, "[trainer] a model is needed.");
+  require<ConfigError>(options_.objective != nullptr, "[trainer] an objective is needed.");
+  require<ConfigError>(options_.tokenizer != nullptr, "[trainer] a tokenizer is needed.");
+  require<ConfigError>(options_.train_dataset != nullptr, "[trainer] a train_dataset is needed.");
+  args().validate();
+  require<ConfigError>(options_.model->model_task() == options_.objective->task(), "[trainer] ", options_.trainer_type,
+                       " trains a model for ", task_name(options_.objective->task()), "; got ",
+                       options_.model->type_name(), ".");
+  require<ConfigError>(options_.train_dataset->size() > 0, "[trainer] the data set to train on has no rows.");
+  own_rows(args().minibatch_size(), parallel());
+}
+
+void Trainer::Impl::freeze_parameters() {
+  if (!args().frozen_parameters) return;
+  const std::regex pattern(*args().frozen_parameters);
+  int64_t frozen = 0;
+  for (const auto& [path, parameter] : options_.model->named_parameters()) {
+    if (!std::regex_search(path, pattern)) continue;
+    parameter->value().requires_grad_(false);
+    ++frozen;
+  }
+  require<ConfigError>(frozen > 0, "[trainer] frozen_parameters \"", *args().frozen_parameters,
+                       "\" matches no parameter.");
+}
+
+void Trainer::Impl::make_loader() {
+  const OwnRows own = own_rows(args().minibatch_size(), parallel());
+  data::LoaderOptions loader;
+  loader.streams = args().total_batch_size;
+  for (int64_t i = 0; i < args().gradient_accumulation_steps; ++i) {
+    for (int64_t j = 0; j < own.count; ++j) loader.own.push_back(i * args().minibatch_size() + own.first + j);
+  }
+  if (options_.objective->packs(args())) loader.pack = {.max_length = args().sequence_length()};
+  loader_ = std::make_unique<data::Loader>(options_.train_dataset,
+                                           options_.objective->transform(*options_.tokenizer, args()), loader);
+  if (args().max_training_steps) {
+    total_steps = *args().max_training_steps;
+    return;
+  }
+  const int64_t examples = options_.objective->packs(args()) ? count_packed_rows() : loader_->examples_of_epoch();
+  const int64_t per_epoch = args().per_epoch_training_steps.value_or(
+      std::max<int64_t>((examples + args().total_batch_size - 1) / args().total_batch_size, 1));
+  total_steps = per_epoch * args().num_train_epochs;
+}
+
+// How many packed rows an epoch makes: every document is tokenized once.
+int64_t Trainer::Impl::count_packed_rows() const {
+  const data::Dataset& dataset = *options_.train_dataset;
+  const data::Transform transform = options_.objective->transform(*options_.tokenizer, args());
+  Progress progress("counting tokens", {.total = dataset.epoch_size(), .unit = "rows", .enabled = args().verbose});
+  int64_t tokens = 0;
+  for (int64_t i = 0; i < dataset.epoch_size(); ++i) {
+    if (const auto example = transform(dataset.at(i))) tokens += static_cast<int64_t>(example->input_ids.size());
+    progress.advance();
+  }
+  return (tokens + args().sequence_length() - 1) / args().sequence_length();
+}
+
+void Trainer::Impl::make_optimizer() {
+  const TrainingArguments& a = args();
+  auto made = optim::make_optimizer({.optimizer = a.optimizer,
+                                     .scheduler = a.scheduler,
+                                     .learning_rate = a.learning_rate,
+                                     .learning_rate_end = a.learning_rate_end,
+                                     .warmup_steps = a.warmup_steps,
+                                     .total_steps = total_steps,
+                                     .weight_decay = a.weight_decay,
+                                     .extra_optimizer_kwargs = a.extra_optimizer_kwargs});
+  tx_ = options_.tx ? options_.tx : made.tx;
+  schedule_ = made.schedule;
+}
+
+std::optional<fs::path> Trainer::Impl::directory() const {
+  if (!args().save_directory) return std::nullopt;
+  return fs::path(*args().save_directory);
+}
+
+BatchOptions Trainer::Impl::batch_options(int64_t rows) const {
+  BatchOptions batch{.rows = rows, .device = device()};
+  const auto pad = options_.tokenizer->config().special_token("pad_token");
+  const auto id = pad ? (*options_.tokenizer)->token_to_id(*pad) : std::nullopt;
+  batch.pad_token_id = id ? *id : options_.model->config().pad_token_id.value_or(0);
+  if (options_.objective->packs(args())) batch.width = args().sequence_length();
+  return batch;
+}
+
+void Trainer::Impl::load_weights_from(const fs::path& path) {
+  const Json config = Json::parse_file((path / "config.json").string());
+  const Json* type = config.find("model_type");
+  require<ConfigError>(type && *type == Json(options_.model->model_type()), "[resume_from] ", path.string(), " is a ",
+                       type ? type->dump() : "nameless", " model; this run trains \"", options_.model->model_type(),
+                       "\".");
+  const auto checkpoint = Checkpoint::open(path);
+  const WeightSource source{.where = checkpoint->where(),
+                            .names = checkpoint->names(),
+                            .shape = [&](const std::string& name) { return checkpoint->info(name).shape; },
+                            .tensor = [&](const std::string& name) { return checkpoint->tensor(name); }};
+  const DType dtype = options_.model->param_dtype();
+  LoadedWeights weights = load_weights(*options_.model, source, [&](const at::Tensor& t) {
+    return t.to(at::TensorOptions(at::isFloatingType(t.scalar_type()) ? dtype : t.scalar_type()).device(device()),
+                /*non_blocking=*/false, /*copy=*/true);
+  });
+  require<FormatError>(weights.missing.empty(), "[resume_from] ", path.string(), " lacks ", weights.missing.size(),
+                       " parameters of this model, \"", weights.missing.empty() ? "" : weights.missing.front(),
+                       "\" the first of them.");
+  bind_weights(*options_.model, std::move(weights), checkpoint->where());
+  freeze_parameters();
+}
+
+void Trainer::Impl::resume() {
+  if (!directory() && !args().resume_from) return;
+  if (!args().resume_from && !args().resume_if_possible) return;
+  const auto found = find_checkpoint(args().resume_from.value_or("latest"), directory().value_or(""));
+  if (!found) return;
+  const Json saved = read_trainer_file(found->path);
+  require<ConfigError>(saved.at("total_batch_size") == Json(args().total_batch_size), "[resume_from] ",
+                       found->path.string(), " was trained with total_batch_size ", saved.at("total_batch_size").dump(),
+                       "; this run has ", args().total_batch_size, ". The data cannot go on from there.");
+  load_weights_from(found->path);
+  state = options_.model->to_state();
+  state.tx = tx_;
+  state.step = found->step;
+  state = fs::exists(found->path / "optimizer.safetensors") ? state.load_optimizer(found->path) : state.init_tx(tx_);
+  loader_->restore(saved.at("data"));
+  tokens_seen_ = saved.at("tokens_seen").as_int();
+  skipped_ = saved.at("skipped").as_int();
+  skipped_in_a_row_ = saved.at("skipped_in_a_row").as_int();
+  evaluations_without_gain_ = saved.at("evaluations_without_gain").as_int();
+  if (const Json* best = saved.find("best"); best && !best->is_null()) best_ = best->as_double();
+  if (const Json* step = saved.find("best_step"); step && !step->is_null()) best_step_ = step->as_int();
+  loss_scale_.load_json(saved.at("loss_scale"));
+  last_saved_ = found->step;
+  if (ema_) {
+    const fs::path file = found->path / "ema.safetensors";
+    require<IoError>(fs::exists(file), "[resume_from] ", found->path.string(), " has no ema.safetensors.");
+    const auto source = SafetensorsFile::open(file);
+    GraphState average;
+    for (const ParameterInfo& info : *state.graphdef.parameters) {
+      const at::Tensor all = source->tensor(info.path);
+      average.set(info.path, (info.sharding ? take(all, info.sharding->stored()) : all)
+                                 .to(device(), all.scalar_type(), false, true, at::MemoryFormat::Contiguous));
+    }
+    ema_.emplace(average, *args().ema_decay);
+  }
+  if (is_first()) log::info("[trainer] goes on from step ", state.step, ", ", found->path.string());
+}
+
+}  // namespace easydel
