@@ -7,7 +7,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
 #include "easydel/core/log.h"
-#include "easydel/optim/norms.h"
+#include "easydel/optim/transforms.h"
 #include "easydel/sharding/parallel.h"
 #include "easydel/trainers/gradients.h"
 #include "easydel/trainers/stop_signal.h"

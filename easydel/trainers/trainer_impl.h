@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "easydel/data/loader.h"
-#include "easydel/optim/ema.h"
+#include "easydel/optim/params_ema.h"
 #include "easydel/optim/schedules.h"
 #include "easydel/trainers/checkpoints.h"
 #include "easydel/trainers/loss_scale.h"
@@ -64,7 +64,7 @@ class Trainer::Impl {
 
   TrainerOptions options_;
   optim::GradientTransformation tx_;
-  optim::Schedule schedule_;
+  optim::Schedule schedule_ = 0.0;
   std::unique_ptr<data::Loader> loader_;
   std::optional<optim::ParamsEma> ema_;
   LossScale loss_scale_;

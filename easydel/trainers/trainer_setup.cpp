@@ -23,7 +23,7 @@ Trainer::Impl::Impl(TrainerOptions options) : options_(std::move(options)) {
   make_optimizer();
   if (options_.model->dtype() == float16) loss_scale_ = LossScale(args().loss_scale, args().loss_scale_growth_interval);
   state = options_.model->to_state(tx_);
-  if (args().ema_decay) ema_.emplace(state.graphstate, *args().ema_decay);
+  if (args().ema_decay) ema_.emplace(*args().ema_decay).init(state.graphstate);
 }
 
 void Trainer::Impl::check() const {
@@ -169,7 +169,7 @@ void Trainer::Impl::resume() {
       average.set(info.path, (info.sharding ? take(all, info.sharding->stored()) : all)
                                  .to(device(), all.scalar_type(), false, true, at::MemoryFormat::Contiguous));
     }
-    ema_.emplace(average, *args().ema_decay);
+    ema_->init(average);
   }
   if (is_first()) log::info("[trainer] goes on from step ", state.step, ", ", found->path.string());
 }

@@ -1,0 +1,85 @@
+#include "easydel/trainers/train_progress.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "easydel/core/bytes.h"
+#include "easydel/core/error.h"
+#include "easydel/core/json.h"
+#include "easydel/core/progress_board.h"
+#include "easydel/core/runtime.h"
+
+namespace easydel {
+namespace {
+
+std::string number(const char* format, double value) {
+  std::array<char, 64> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), format, value);
+  return buffer.data();
+}
+
+// 1.234, 12.34, 1234, 1.23e+06: about four digits that say something.
+std::string short_number(double value) {
+  const double size = std::abs(value);
+  if (size != 0 && (size < 1e-3 || size >= 1e5)) return number("%.2e", value);
+  return number(size < 10 ? "%.4f" : size < 1000 ? "%.2f" : "%.0f", value);
+}
+
+std::string per_second(double tokens) {
+  if (tokens >= 1e6) return number("%.2fM tok/s", tokens / 1e6);
+  return tokens >= 1e4 ? number("%.1fk tok/s", tokens / 1e3) : number("%.0f tok/s", tokens);
+}
+
+Json to_json(int64_t step, const TrainProgressOptions& options, const TrainProgressValues& v) {
+  Json json = Json::object({{"step", step}});
+  if (options.total_steps > 0) json["total_steps"] = options.total_steps;
+  const auto add = [&](std::string_view key, const auto& value) {
+    if (value) json[key] = *value;
+  };
+  add("loss", v.loss);
+  add("learning_rate", v.learning_rate);
+  add("grad_norm", v.grad_norm);
+  add("tokens_per_second", v.tokens_per_second);
+  add("mfu", v.mfu);
+  add("memory_bytes", v.memory_bytes);
+  return json;
+}
+
+}  // namespace
+
+std::string format_train_values(const TrainProgressValues& v) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "  ") + part; };
+  if (v.loss) add("loss " + short_number(*v.loss));
+  if (v.learning_rate) add("lr " + number("%.2e", *v.learning_rate));
+  if (v.grad_norm) add("grad " + short_number(*v.grad_norm));
+  if (v.tokens_per_second) add(per_second(*v.tokens_per_second));
+  if (v.mfu) add("MFU " + number("%.1f%%", *v.mfu * 100));
+  if (v.memory_bytes) add(format_bytes(*v.memory_bytes));
+  return text;
+}
+
+TrainProgress::TrainProgress(TrainProgressOptions options)
+    : options_(std::move(options)),
+      bar_(options_.label, {.total = std::max<int64_t>(0, options_.total_steps - options_.first_step),
+                            .unit = "step",
+                            .enabled = options_.type == "tqdm" || options_.type == "rich"}) {}
+
+void TrainProgress::update(int64_t step, const TrainProgressValues& values) {
+  if (options_.type == "json" && current_rank().rank == 0) {
+    ProgressBoard::current().print_line(to_json(step, options_, values).dump());
+  }
+  std::string message = format_train_values(values);
+  if (options_.first_step > 0) {  // the bar counts what this run does
+    message = concat("step ", group_digits(step), options_.total_steps > 0 ? "/" : "",
+                     options_.total_steps > 0 ? group_digits(options_.total_steps) : "", "  ", message);
+  }
+  bar_.set_message(std::move(message));
+  bar_.set(step - options_.first_step);
+}
+
+void TrainProgress::finish() { bar_.finish(); }
+
+}  // namespace easydel

@@ -1,0 +1,171 @@
+// TrainingArguments from JSON and back, and what is made of EasyDeL's other keys.
+#include <algorithm>
+#include <charconv>
+
+#include "easydel/core/error.h"
+#include "easydel/infra/field_visitor.h"
+#include "easydel/infra/loss_config.h"
+#include "easydel/trainers/training_arguments.h"
+
+namespace easydel {
+namespace {
+
+using Names = std::initializer_list<std::string_view>;
+
+bool among(std::string_view key, Names names) { return std::find(names.begin(), names.end(), key) != names.end(); }
+
+bool begins(std::string_view text, std::string_view beginning) { return text.substr(0, beginning.size()) == beginning; }
+
+// As EasyDeL does: "1e-5", which YAML calls a string, is a number where a number belongs.
+Json with_number(const Json& value, const std::string& type) {
+  const bool integer = begins(type, "an integer"), number = begins(type, "a number");
+  if (!value.is_string() || !(integer || number)) return value;
+  std::string_view text = value.as_string();
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  if (!text.empty() && text.front() == '+') text.remove_prefix(1);
+  const char* end = text.data() + text.size();
+  int64_t whole = 0;
+  if (const auto r = std::from_chars(text.data(), end, whole); r.ec == std::errc() && r.ptr == end) return whole;
+  double real = 0;
+  if (const auto r = std::from_chars(text.data(), end, real); r.ec == std::errc() && r.ptr == end) return real;
+  return value;
+}
+
+}  // namespace
+
+KeySupport key_support(std::string_view key) {
+  // Of JAX, of TPUs, of services, or of a way of computing that is another one here.
+  if (among(key, {"auto_shard_states",
+                  "backend",
+                  "dataloader_pin_memory",
+                  "dataset_kwargs",
+                  "generate_during_eval",
+                  "grain_shard_count",
+                  "grain_shard_index",
+                  "init_tx",
+                  "is_encoder_decoder",
+                  "is_fine_tuning",
+                  "jax_distributed_config",
+                  "log_all_workers",
+                  "log_training_generations_to_wandb",
+                  "low_mem_usage",
+                  "merge_lora_before_tpu_preemption_save",
+                  "metrics_to_show_in_rich_pbar",
+                  "model_parameters",
+                  "num_of_sequences",
+                  "offload_dataset",
+                  "offload_device_index",
+                  "offload_device_type",
+                  "process_zero_is_admin",
+                  "remove_ckpt_after_load",
+                  "save_tpu_preemption_checkpoints",
+                  "sparse_module_type",
+                  "state_apply_fn_kwarguments_to_model",
+                  "step_partition_spec",
+                  "trainer_config_class",
+                  "use_esurge_generation",
+                  "use_grain",
+                  "weight_distribution_log_steps",
+                  "weight_distribution_pattern"}) ||
+      begins(key, "esurge_")) {
+    return KeySupport::Ignored;
+  }
+  if (key == "generation_interval") return KeySupport::NotYet;  // the others say what such previews look like
+  if (begins(key, "generation_")) return KeySupport::Ignored;
+  if (among(key, {"benchmark_interval", "benchmarks", "custom_scheduler", "model_init_kwargs", "pruning_module",
+                  "quantization_bits", "quantization_block", "quantization_group_size", "quantization_mode",
+                  "ref_model_init_kwargs", "sparsify_module", "straight_through_emulator", "tensor_straight_through",
+                  "tools", "watchers"})) {
+    return KeySupport::NotYet;
+  }
+  return KeySupport::None;
+}
+
+TrainingArguments TrainingArguments::from_json(std::string_view type, const Json& json, const KeyPlace& place) {
+  const KeyPlace where = place ? place : [](std::string_view key) { return concat("[TrainingArguments] ", key); };
+  TrainingArguments arguments = for_trainer(type);
+  require<ConfigError>(json.is_object(), "[TrainingArguments] the arguments must be an object; got ", json.type_name(),
+                       ".");
+  const FieldList fields = [&](FieldVisitor& v) { list_fields(arguments, type, v); };
+  std::vector<std::string> known;
+  Json values = json;
+  for (const FieldValue& field : collect_fields(fields)) {
+    known.push_back(field.key);
+    known.insert(known.end(), field.aliases.begin(), field.aliases.end());
+    for (const std::string& alias : field.aliases) {
+      if (!json.contains(field.key) || !json.contains(alias)) continue;
+      require<ConfigError>(json.at(field.key) == json.at(alias), where(alias), " is another name of ", field.key,
+                           ", which has another value; got ", json.at(alias).dump(), " and ", json.at(field.key).dump(),
+                           ".");
+    }
+    for (const std::string& name : {field.key, field.aliases.empty() ? field.key : field.aliases.front()}) {
+      if (Json* value = values.as_object().find(name)) *value = with_number(*value, field.type);
+    }
+  }
+  for (const auto& [key, value] : json.as_object()) {
+    if (key == "trainer_type" || std::find(known.begin(), known.end(), key) != known.end()) continue;
+    switch (key_support(key)) {
+      case KeySupport::Ignored: continue;
+      case KeySupport::NotYet:
+        if (value.is_null() || value == Json(false) || (!value.is_string() && !value.is_number() && value.size() == 0))
+          continue;  // asks for nothing
+        fail<NotSupportedError>(where(key), " is a key of EasyDeL's that is not supported yet; got ", value.dump(),
+                                ". Take it out.");
+      case KeySupport::None: break;
+    }
+    const std::string near = nearest_name(key, known);
+    fail<ConfigError>(where(key), " is no key of the trainer \"", type, "\".",
+                      near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
+  }
+  if (const Json* track = values.find("track_memory"); track && track->is_bool()) {
+    values["track_memory"] = track->as_bool() ? 1.0 : 0.0;
+  }
+  read_fields(fields, values, where);
+  if (arguments.extra_optimizer_kwargs.is_null()) arguments.extra_optimizer_kwargs = Json::object();
+  arguments.validate(where);
+  return arguments;
+}
+
+Json TrainingArguments::to_json(std::string_view type) const {
+  TrainingArguments copy = *this;
+  Json json = Json::object();
+  for (FieldValue& field : collect_fields([&](FieldVisitor& v) { list_fields(copy, type, v); })) {
+    json[field.key] = std::move(field.value);
+  }
+  return json;
+}
+
+// Our keys as they are; EasyDeL's others where they ask for what is done anyway.
+LossConfig TrainingArguments::loss() const {
+  Json ours = Json::object();
+  if (loss_config.is_null()) return LossConfig{}.with(ours);
+  require<ConfigError>(loss_config.is_object(), "[TrainingArguments] loss_config must be an object or null; got ",
+                       loss_config.type_name(), ".");
+  const auto refuse = [](std::string_view key, const Json& value, std::string_view only) {
+    fail<NotSupportedError>("[TrainingArguments] loss_config.", key, " must be ", only, "; got ", value.dump(), ".");
+  };
+  for (const auto& [key, value] : loss_config.as_object()) {
+    if (key == "chunk_token_size") {
+      ours["chunk_size"] = value.is_null() ? Json(0) : value;
+    } else if (key == "classification_problem_type") {
+      ours["problem_type"] = value;
+    } else if (key == "reduction" && value.is_null()) {
+      continue;
+    } else if (key == "loss_normalizing_factor") {
+      if (value.is_string() && among(value.as_string(), {"NUM_REAL_TARGET_TOKENS", "NO_WEIGHT_NUM_REAL_TARGET_TOKENS"}))
+        continue;
+      refuse(key, value, "NUM_REAL_TARGET_TOKENS");
+    } else if (key == "divide_weight_sum") {
+      if (!(value == Json(false))) refuse(key, value, "false");
+    } else if (key == "compute_dtype") {
+      if (!value.is_null() && !(value == Json("fp32"))) refuse(key, value, "fp32");
+    } else if (!among(key, {"break_on_nan", "num_labels", "num_classification_labels", "chunk_vocab_size",
+                            "chunk_block_size"})) {
+      ours[key] = value;
+    }
+  }
+  return LossConfig{}.with(ours);
+}
+
+}  // namespace easydel

@@ -1,0 +1,180 @@
+#include "easydel/trainers/report.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+
+#include "easydel/core/error.h"
+#include "easydel/core/file.h"
+#include "tests/support/python.h"
+#include "tests/support/temporary_directory.h"
+
+namespace easydel {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::vector<std::string> texts(const Json& list) {
+  std::vector<std::string> found;
+  for (const Json& text : list.as_array()) found.push_back(text.as_string());
+  return found;
+}
+
+Json checked(const Report& report) {
+  const TemporaryDirectory directory;
+  write_report(directory / "out/report.html", report);
+  Json page = Json::parse(run_python("report_peer.py", {(directory / "out/report.html").string()}));
+  EXPECT_THAT(texts(page.at("faults")), IsEmpty());
+  return page;
+}
+
+Report small_report() {
+  Report report{.title = "SFT of tiny", .subtitle = "begun today"};
+  for (int step = 1; step <= 20; ++step) {
+    Json line =
+        Json::object({{"step", step}, {"train/loss", 4.0 / step}, {"train/learning_rate", 1e-4 * step}, {"epoch", 1}});
+    if (step % 10 == 0) line["eval/loss"] = 5.0 / step;
+    report.metrics.push_back(line);
+  }
+  report.config =
+      Json::parse(R"({"trainer": {"learning_rate": 1e-05, "optimizer": "adamw"}, "seed": 1, "list": [1, 2]})");
+  report.summary = Json::parse(R"({"final loss": 0.2, "steps": 20})");
+  return report;
+}
+
+TEST(Report, HasTheCurvesTheConfigAndTheNumbers) {
+  const Json page = checked(small_report());
+  const auto text = texts(page.at("text"));
+  for (const char* expected : {"SFT of tiny", "begun today", "final loss", "0.2", "trainer.learning_rate", "1e-05",
+                               "trainer.optimizer", "adamw", "[1, 2]"}) {
+    EXPECT_THAT(text, Contains(expected));
+  }
+  std::vector<std::string> series;
+  for (const Json& s : page.at("series").as_array()) {
+    series.push_back(s.at("chart").as_string() + " " + s.at("kind").as_string());
+  }
+  EXPECT_THAT(series, ElementsAre("loss train", "loss eval", "learning_rate train"));
+  EXPECT_EQ(page.at("series").at(1).at("x").dump(), "[10, 20]");
+  EXPECT_EQ(page.at("series").at(1).at("y").dump(), "[0.5, 0.25]");
+}
+
+TEST(Report, EscapesEverything) {
+  const std::string attack = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;\"'";
+  Report report{.title = attack, .subtitle = attack};
+  report.metrics = {Json::object({{"step", 1}, {attack, 1.5}, {"train/" + attack, 2}, {"\xff\xfe", 1}})};
+  report.config = Json::object({{attack, attack}, {"bytes", std::string("\xc3(\0", 3)}});
+  report.summary = Json::object({{attack, attack}});
+  const Json page = checked(report);
+  EXPECT_THAT(texts(page.at("text")), Contains(attack));
+  std::vector<std::string> names;
+  for (const Json& s : page.at("series").as_array()) names.push_back(s.at("name").as_string());
+  EXPECT_THAT(names, Contains(attack));
+  EXPECT_EQ(html_escaped(std::string("a\0\xff<", 4)), "a\xef\xbf\xbd\xef\xbf\xbd&lt;");
+}
+
+TEST(Report, WritesGapsForWhatIsNotFinite) {
+  Report report;
+  report.metrics = {Json::object({{"step", 1}, {"loss", std::nan("")}}), Json::object({{"step", 2}, {"loss", 1}}),
+                    Json::object({{"step", 3}, {"loss", std::numeric_limits<double>::infinity()}}),
+                    Json::object({{"loss", 4}}), Json::object({{"step", 5}, {"note", "text"}})};
+  const Json page = checked(report);
+  ASSERT_EQ(page.at("series").size(), 1);
+  EXPECT_EQ(page.at("series").at(0).at("y").dump(), "[null, 1.0, null]");
+}
+
+TEST(Report, StaysSmallAndKeepsThePeaksOfALongRun) {
+  Report report;
+  for (int step = 0; step < 200'000; ++step) {
+    double loss = 2.0 + 0.1 * std::sin(step);
+    if (step == 77'777) loss = 9;
+    if (step == 33'333) loss = -9;
+    if (step == 55'555) loss = std::nan("");
+    report.metrics.push_back(Json::object({{"step", step}, {"loss", loss}}));
+  }
+  const Json page = checked(report);
+  const Json& series = page.at("series").at(0);
+  EXPECT_LE(series.at("x").size(), 3000);
+  EXPECT_GE(series.at("x").size(), 2000);
+  EXPECT_EQ(series.at("x").at(0).as_int(), 0);
+  EXPECT_EQ(series.at("x").as_array().back().as_int(), 199'999);
+  EXPECT_THAT(series.at("y").dump(), testing::AllOf(HasSubstr(" 9.0,"), HasSubstr(" -9.0,"), HasSubstr("null")));
+  EXPECT_LT(render_report(report).size(), 150'000);
+}
+
+TEST(Report, SaysThatThereIsNothing) {
+  const Json page = checked({});
+  EXPECT_EQ(page.at("series").size(), 0);
+  EXPECT_THAT(texts(page.at("text")), Contains("Nothing was given."));
+}
+
+class ReportScript : public testing::Test {
+ protected:
+  Json run(const Report& report) {
+    write_report(directory / "report.html", report);
+    const std::string source = std::getenv("EASYDEL_SOURCE_DIR");
+    const std::string command = "node " + shell_quoted(source + "/tests/reference/report_dom.js") + " " +
+                                shell_quoted((directory / "report.html").string());
+    FILE* pipe = ::popen(command.c_str(), "r");
+    std::string output;
+    char buffer[4096];
+    for (std::size_t got; (got = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, got);
+    EXPECT_EQ(::pclose(pipe), 0);
+    return Json::parse(output);
+  }
+  void SetUp() override {
+    if (std::system("node --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "needs node";
+  }
+  const TemporaryDirectory directory;
+};
+
+TEST_F(ReportScript, DrawsCurvesShowsValuesAndSwitches) {
+  const Json drawn = run(small_report());
+  ASSERT_EQ(drawn.at("charts").size(), 2);
+  const Json& loss = drawn.at("charts").at(0);
+  EXPECT_EQ(loss.at("caption").as_string(), "losstrain/losseval/loss");
+  ASSERT_EQ(loss.at("paths").size(), 3);  // train as it is and smoothed, eval
+  EXPECT_EQ(loss.at("plain_paths").size(), 2);
+  EXPECT_THAT(texts(loss.at("first")), ElementsAre("step 1", "train/loss: 4", "eval/loss (step 10): 0.5"));
+  const auto last = texts(loss.at("last"));
+  ASSERT_EQ(last.size(), 3);
+  EXPECT_EQ(last[0], "step 20");
+  EXPECT_THAT(last[1], testing::StartsWith("train/loss: 0.2, smoothed 0.2"));
+  EXPECT_EQ(last[2], "eval/loss: 0.25");
+  EXPECT_NE(loss.at("log_paths"), loss.at("paths"));
+  EXPECT_THAT(texts(loss.at("log_labels")), Contains("1"));
+  for (const char* paths : {"paths", "log_paths", "plain_paths"}) {
+    for (const std::string& path : texts(loss.at(paths))) {
+      EXPECT_THAT(path, testing::StartsWith("M"));
+      EXPECT_THAT(path, testing::Not(HasSubstr("NaN")));
+    }
+  }
+  EXPECT_EQ(drawn.at("theme").as_string(), "dark");
+  EXPECT_EQ(drawn.at("ticks").dump(), "[0, 0.2, 0.4, 0.6000000000000001, 0.8]");
+  EXPECT_EQ(drawn.at("smoothed").dump(), "[4, 2.6666666666666665, null, 1.7142857142857142]");
+}
+
+TEST_F(ReportScript, DrawsWhatIsFlatNegativeMissingOrAlone) {
+  Report report;
+  for (int step = 0; step < 5; ++step) {
+    report.metrics.push_back(
+        Json::object({{"step", step}, {"flat", 3}, {"negative", -1.0 * step}, {"none", std::nan("")}}));
+  }
+  report.metrics.push_back(Json::object({{"step", 2}, {"alone", 1e-9}}));
+  const Json drawn = run(report);
+  EXPECT_EQ(drawn.at("charts").size(), 4);
+  for (const Json& chart : drawn.at("charts").as_array()) {
+    for (const char* paths : {"paths", "log_paths"}) {
+      for (const std::string& path : texts(chart.at(paths))) EXPECT_THAT(path, testing::Not(HasSubstr("NaN")));
+    }
+    for (const char* labels : {"labels", "log_labels"}) {
+      EXPECT_THAT(texts(chart.at(labels)), testing::Not(Contains(HasSubstr("NaN"))));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace easydel

@@ -1,0 +1,147 @@
+#include "easydel/trainers/training_arguments.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "easydel/core/error.h"
+#include "easydel/infra/loss_config.h"
+
+namespace easydel {
+namespace {
+
+using testing::ThrowsMessage;
+
+Json from(const std::string& text) { return Json::parse(text); }
+
+template <class E = ConfigError>
+void expect_refused(const std::string& type, const std::string& json, const std::string& message) {
+  EXPECT_THAT([&] { TrainingArguments::from_json(type, from(json)); }, ThrowsMessage<E>(message)) << json;
+}
+
+TEST(TrainingArguments, HasEasyDelsDefaultsForEachTrainer) {
+  EXPECT_EQ(TrainingArguments::for_trainer("base").learning_rate, 5e-5);
+  EXPECT_EQ(TrainingArguments::for_trainer("sft").learning_rate, 2e-5);
+  EXPECT_EQ(TrainingArguments::for_trainer("dpo").learning_rate, 1e-6);
+  EXPECT_EQ(TrainingArguments::for_trainer("dpo").sequence_length(), 512);
+  EXPECT_EQ(TrainingArguments::for_trainer("orpo").sequence_length(), 1024);
+  EXPECT_EQ(TrainingArguments::for_trainer("sft").sequence_length(), 4096);
+  for (const std::string& type : trainer_types()) TrainingArguments::for_trainer(type).validate();
+}
+
+TEST(TrainingArguments, ReadBackWhatTheyWrote) {
+  for (const std::string& type : trainer_types()) {
+    TrainingArguments arguments = TrainingArguments::for_trainer(type);
+    arguments.learning_rate = 3.25e-4;
+    arguments.clip_grad = 1.5;
+    arguments.tx_mu_dtype = bfloat16;
+    arguments.extra_optimizer_kwargs["b1"] = 0.8;
+    arguments.dpo.beta = arguments.orpo.beta = 0.25;
+    arguments.text.packing = true;
+    const Json json = arguments.to_json(type);
+    EXPECT_EQ(TrainingArguments::from_json(type, json).to_json(type), json) << type;
+  }
+  EXPECT_EQ(TrainingArguments::from_json("dpo", from(R"({"beta": 0.3})")).dpo.beta, 0.3);
+  EXPECT_EQ(TrainingArguments::from_json("orpo", from(R"({"beta": 0.3})")).orpo.beta, 0.3);
+}
+
+TEST(TrainingArguments, TakeTextsThatReadAsNumbers) {
+  const auto arguments = TrainingArguments::from_json(
+      "sft", from(R"({"learning_rate": "1e-5", "clip_grad": " 1 ", "save_steps": "20", "max_sequence_length": "64"})"));
+  EXPECT_EQ(arguments.learning_rate, 1e-5);
+  EXPECT_EQ(arguments.clip_grad, 1.0);
+  EXPECT_EQ(arguments.save_steps, 20);
+  EXPECT_EQ(arguments.max_length, 64);
+  expect_refused("sft", R"({"learning_rate": "fast"})",
+                 "[TrainingArguments] learning_rate must be a number; got \"fast\".");
+}
+
+TEST(TrainingArguments, RefuseNonsenseWithKeyAndValue) {
+  const std::string where = "[TrainingArguments] ";
+  expect_refused("sft", R"({"learning_rate": NaN})",
+                 where + "learning_rate must be a finite number that is not negative; got nan.");
+  expect_refused("sft", R"({"learning_rate": Infinity})",
+                 where + "learning_rate must be a finite number that is not negative; got inf.");
+  expect_refused("sft", R"({"learning_rate": -1})",
+                 where + "learning_rate must be a finite number that is not negative; got -1.");
+  expect_refused("sft", R"({"total_batch_size": 10, "gradient_accumulation_steps": 4})",
+                 where + "total_batch_size must be a multiple of gradient_accumulation_steps; got 10 and 4.");
+  expect_refused("sft", R"({"gradient_accumulation_steps": 0})",
+                 where + "gradient_accumulation_steps must be at least 1; got 0.");
+  expect_refused("sft", R"({"max_training_steps": 0})", where + "max_training_steps must be at least 1; got 0.");
+  expect_refused("sft", R"({"clip_grad": 0})", where + "clip_grad must be a finite positive number; got 0.");
+  expect_refused("sft", R"({"ema_decay": 1})", where + "ema_decay must lie in [0, 1); got 1.");
+  expect_refused(
+      "sft", R"({"progress_bar_type": "tqmd"})",
+      where + "progress_bar_type must be one of tqdm, rich, json, none; got \"tqmd\". Did you mean \"tqdm\"?");
+  expect_refused("dpo", R"({"beta": 0})", where + "beta must be a finite positive number; got 0.");
+  expect_refused("dpo", R"({"loss_type": "hing"})",
+                 where +
+                     "loss_type must be one of sigmoid, hinge, ipo, exo_pair, nca_pair, robust, bco_pair, sppo_hard, "
+                     "aot, aot_pair, apo_zero, apo_down; got \"hing\". Did you mean \"hinge\"?");
+  expect_refused("distillation", R"({"alpha": 1.5})", where + "alpha must lie in [0, 1]; got 1.5.");
+  expect_refused("sft", R"({"training_time_limit": "2 fortnights"})",
+                 where + "training_time_limit must read like 90min, 23h, 30s or 1d2h30m; got \"2 fortnights\".");
+  expect_refused("sft", R"({"early_stopping_patience": 2})",
+                 where + "early_stopping_patience must stand beside do_eval: true; got 2.");
+  expect_refused("sft", R"({"max_length": 8, "max_sequence_length": 9})",
+                 where + "max_sequence_length is another name of max_length, which has another value; got 9 and 8.");
+  expect_refused("sft", R"({"loss_config": {"label_smoothing": 2}})",
+                 where + "loss_config: [LossConfig] label_smoothing must lie in [0, 1); got 2.");
+}
+
+TEST(TrainingArguments, NameTheNearestKey) {
+  expect_refused("sft", R"({"learning_rat": 1})",
+                 "[TrainingArguments] learning_rat is no key of the trainer \"sft\". Did you mean \"learning_rate\"?");
+  expect_refused("sft", R"({"beta": 0.1})", "[TrainingArguments] beta is no key of the trainer \"sft\".");
+  EXPECT_THAT([] { TrainingArguments::for_trainer("dop"); },
+              ThrowsMessage<ConfigError>("[TrainingArguments] trainer_type must name a trainer; known: sft, base, dpo, "
+                                         "orpo, reward, distillation, classification; got \"dop\". Did you mean "
+                                         "\"dpo\"?"));
+  EXPECT_THAT([] { TrainingArguments::for_trainer("grpo"); },
+              ThrowsMessage<NotSupportedError>(
+                  "[TrainingArguments] trainer_type \"grpo\" is a trainer of EasyDeL that is not supported yet; known: "
+                  "sft, base, dpo, orpo, reward, distillation, classification."));
+}
+
+TEST(TrainingArguments, KnowEasyDelsOtherKeys) {
+  const auto arguments = TrainingArguments::from_json(
+      "sft", from(R"({"use_grain": true, "esurge_page_size": 8, "generation_top_p": 0.5, "watchers": [],
+                      "quantization_mode": null, "sparsify_module": false, "use_wandb": true, "track_memory": true})"));
+  EXPECT_EQ(arguments.track_memory, 1.0);
+  EXPECT_THAT(arguments.unsupported_notes(),
+              testing::ElementsAre("use_wandb: Weights & Biases is not supported; metrics go to metrics.jsonl, "
+                                   "TensorBoard and report.html."));
+  expect_refused<NotSupportedError>("sft", R"({"quantization_mode": "nf4"})",
+                                    "[TrainingArguments] quantization_mode is a key of EasyDeL's that is not supported "
+                                    "yet; got \"nf4\". Take it out.");
+}
+
+TEST(TrainingArguments, MapEasyDelsLossConfig) {
+  const auto arguments = TrainingArguments::from_json(
+      "sft", from(R"({"loss_config": {"z_loss": 0.5, "chunk_token_size": 128, "break_on_nan": true, "reduction": null,
+                      "loss_normalizing_factor": "NUM_REAL_TARGET_TOKENS"}})"));
+  EXPECT_EQ(arguments.loss().z_loss_coefficient, 0.5);
+  EXPECT_EQ(arguments.loss().chunk_size, 128);
+  EXPECT_EQ(arguments.loss().reduction, "mean");
+  expect_refused<NotSupportedError>(
+      "sft", R"({"loss_config": {"divide_weight_sum": true}})",
+      "[TrainingArguments] loss_config: [TrainingArguments] loss_config.divide_weight_sum must be false; got true.");
+}
+
+TEST(TrainingArguments, ReadTimeLimits) {
+  TrainingArguments arguments;
+  const auto seconds = [&](const std::string& text) {
+    arguments.training_time_limit = text;
+    return arguments.time_limit_seconds().value_or(-1);
+  };
+  EXPECT_EQ(seconds("90min"), 5400);
+  EXPECT_EQ(seconds("23 hours"), 82800);
+  EXPECT_EQ(seconds("1d2H30m5s"), 86400 + 7200 + 1800 + 5);
+  for (const char* wrong : {"", "5", "min", "1x", "0s", "99999999999h", "1h1"}) EXPECT_EQ(seconds(wrong), -1) << wrong;
+}
+
+}  // namespace
+}  // namespace easydel
