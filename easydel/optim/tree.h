@@ -1,0 +1,51 @@
+// Working on the tensors of a tree together: gradients beside their parameters and what a state has for them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "easydel/optim/schedules.h"
+#include "easydel/optim/transformation.h"
+
+namespace easydel::optim {
+
+using Tensors = std::vector<at::Tensor>;
+
+// Aligned: the i-th update belongs to the i-th parameter. Only parameters of a float dtype with a gradient.
+struct Items {
+  std::vector<std::string> paths;
+  Tensors updates, params;
+  std::size_t size() const { return paths.size(); }
+};
+Items collect(const char* where, const TensorMap& updates, const TensorMap& params);
+// What the tree has for each; ConfigError when it was made for other parameters.
+Tensors leaves_of(const char* where, const OptState& state, const std::string& tree, const Items& items);
+
+// Zeros, or another value, for each parameter of a float dtype that the filter takes, lying as the parameter does.
+OptState::Leaves full_like(const TensorMap& params, const Placement& placement, double value = 0,
+                           std::optional<at::ScalarType> dtype = {});
+std::shared_ptr<const WeightSharding> sharding_of(const Placement& placement, const std::string& path);
+
+// ConfigError unless init of this kind made the state.
+void check_state(const OptState& state, const char* kind, std::size_t children = 0);
+
+// f(begin, end) for runs of tensors that are small together, so that what f allocates stays small.
+void for_batches(const Tensors& tensors, const std::function<void(std::size_t begin, std::size_t end)>& f);
+Tensors range(const Tensors& tensors, std::size_t begin, std::size_t end);
+// In float32, where they are narrower; the tensors themselves otherwise.
+Tensors widen(const Tensors& tensors);
+// Back from there: copies what is not the same tensor.
+void narrow_into(const Tensors& to, const Tensors& from);
+
+// Checks of options. ConfigError names the key and the value.
+void check_rate(const char* where, const char* key, const Schedule& schedule);        // a number that is not negative
+double rate_at(const char* where, const char* key, const Schedule& s, int64_t step);  // the same, for this step
+void check_not_negative(const char* where, const char* key, double value);            // and finite
+void check_positive(const char* where, const char* key, double value);                // and finite
+void check_decay(const char* where, const char* key, double value);                   // in [0, 1)
+
+}  // namespace easydel::optim
