@@ -1,0 +1,45 @@
+// Data sets, mixed and shuffled: an endless sequence of rows in which every position can be asked for.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "easydel/core/json.h"
+#include "easydel/data/mixture_order.h"
+#include "easydel/data/options.h"
+#include "easydel/data/source.h"
+
+namespace easydel::data {
+
+// Any thread may ask for any position.
+class Dataset {
+ public:
+  // Opens files and applies limits and filters. ConfigError, IoError, FormatError.
+  static std::shared_ptr<const Dataset> open(const MixtureOptions& options);
+  // Of sources that are open already; `options.informs` is not looked at, but for names and weights.
+  Dataset(std::vector<SourcePtr> sources, const MixtureOptions& options);
+
+  Row at(int64_t position) const;  // of the endless sequence; a function of (seed, position)
+  int64_t epoch_size() const { return order_->epoch_size(); }  // positions until every row was there, or as it is set
+
+  // Every row once, in order, one data set after the other: for evaluation.
+  int64_t size() const { return all_->size(); }
+  Row row(int64_t index) const { return {all_->row(index), all_.get(), index}; }
+
+  const MixtureOrder& order() const { return *order_; }
+  Json fingerprint() const;  // what a position depends on: seed, sizes, weights, shuffle
+
+ private:
+  int64_t shuffled(std::size_t dataset, int64_t epoch, int64_t index) const;
+
+  std::vector<SourcePtr> sources_;
+  std::vector<std::string> names_;
+  SourcePtr all_;
+  std::unique_ptr<const MixtureOrder> order_;
+  uint64_t seed_;
+  int64_t window_ = 0;  // 0: no shuffle
+};
+
+}  // namespace easydel::data

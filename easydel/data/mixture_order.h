@@ -1,0 +1,56 @@
+// Which data set, and which of its rows, stands at a position of the endless mixture.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace easydel::data {
+
+struct MixtureOrderOptions {
+  std::vector<int64_t> sizes;   // rows of each data set
+  std::vector<double> weights;  // one for each
+  int64_t block_size = 2048;
+  uint64_t seed = 0;
+  bool stop_at_first = false;  // an epoch ends with the first data set that is used up
+  bool take_turns = false;     // one of each in turn, without chance; weights and block_size do not matter
+};
+
+// Blocks of block_size positions hold each data set in proportion to its weight (what rounding leaves goes to the
+// heaviest, as in EasyDeL), in an order that depends on (seed, block). Inside of a data set rows come in order.
+// Several threads may ask at a time.
+class MixtureOrder {
+ public:
+  // ConfigError on weights that are negative, not finite or all zero, and on a block too small for one of them.
+  MixtureOrder(MixtureOrderOptions options, const std::vector<std::string>& names);
+
+  struct Place {
+    std::size_t dataset = 0;
+    int64_t epoch = 0;  // how often this data set was gone through before
+    int64_t index = 0;  // in this pass
+  };
+  Place at(int64_t position) const;
+
+  // Positions in an epoch: until every row was there, or until the first data set has no more.
+  int64_t epoch_size() const { return epoch_size_; }
+  const std::vector<int64_t>& counts() const { return counts_; }  // in a block
+
+ private:
+  struct Block {
+    std::vector<uint32_t> dataset;  // at each position of the block
+    std::vector<uint32_t> rank;     // how many of the same data set stand before it in the block
+  };
+  std::shared_ptr<const Block> block(int64_t number) const;
+  int64_t position_of(std::size_t dataset, int64_t row) const;
+
+  MixtureOrderOptions options_;
+  std::vector<int64_t> counts_;
+  int64_t epoch_size_ = 0;
+  mutable std::mutex mutex_;
+  mutable std::map<int64_t, std::shared_ptr<const Block>> blocks_;
+};
+
+}  // namespace easydel::data

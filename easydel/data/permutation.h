@@ -1,0 +1,25 @@
+// Orders that are computed and not stored: the element at a position depends on the key and the position alone.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace easydel::data {
+
+// A bijection of 0 … size - 1: a Feistel network over Philox, walked until it lands inside.
+class Permutation {
+ public:
+  Permutation(int64_t size, uint64_t key);
+  int64_t operator()(int64_t position) const;  // position in [0, size)
+
+ private:
+  uint64_t encrypt(uint64_t value) const;
+
+  uint64_t size_, key_;
+  int half_bits_ = 4;  // with fewer, some orders would be more likely than others
+};
+
+// The key of a stream of choices: what for, of which data set, in which epoch or block.
+uint64_t make_key(uint64_t seed, std::string_view purpose, uint64_t dataset, uint64_t number);
+
+}  // namespace easydel::data
