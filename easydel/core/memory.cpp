@@ -43,10 +43,12 @@ namespace {
 
 #if EASYDEL_HAS_CUDA
 auto allocated(at::Device device) {
+  using Stat = std::decay_t<decltype(c10::cuda::CUDACachingAllocator::getDeviceStats(0).allocated_bytes[0])>;
+  if (!c10::cuda::CUDACachingAllocator::get()->initialized()) return Stat{};  // no tensor is on a GPU yet
   const c10::cuda::CUDAGuard guard(device);
-  return c10::cuda::CUDACachingAllocator::getDeviceStats(device.index() < 0 ? guard.current_device().index()
-                                                                            : device.index())
-      .allocated_bytes[0];
+  return Stat(c10::cuda::CUDACachingAllocator::getDeviceStats(device.index() < 0 ? guard.current_device().index()
+                                                                                 : device.index())
+                  .allocated_bytes[0]);
 }
 #endif
 
