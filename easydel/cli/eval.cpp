@@ -11,7 +11,7 @@
 #include "easydel/core/bytes.h"
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
-#include "easydel/core/progress.h"
+#include "easydel/trainers/score.h"
 
 namespace easydel::cli {
 namespace {
@@ -22,34 +22,6 @@ struct EvalOptions {
   int64_t window = 0, stride = 0;  // 0: the context, at most 2048; half of the window
   bool json = false;
 };
-
-struct Score {
-  double nll = 0;  // nats
-  int64_t tokens = 0;
-};
-
-// Every token but the first is predicted once: from as much of the text before it as the window holds, and from at
-// least window - stride tokens where there are so many.
-Score score(const BaseModule& model, const std::vector<int64_t>& ids, int64_t window, int64_t stride) {
-  const at::NoGradGuard no_grad;
-  const auto count = static_cast<int64_t>(ids.size());
-  Score total;
-  Progress progress("eval", {.total = count - 1, .unit = "tokens"});
-  const at::Tensor all = at::tensor(ids, at::kLong).to(model.options().device);
-  for (int64_t begin = 0, scored = 1; scored < count; begin += stride) {
-    const int64_t end = std::min(begin + window, count);
-    const at::Tensor part = all.narrow(0, begin, end - begin).unsqueeze(0);
-    at::Tensor labels = part.clone();
-    labels.narrow(1, 0, scored - begin).fill_(-100);
-    ModelInputs inputs{.input_ids = part, .labels = labels};
-    inputs.loss_config = LossConfig{.reduction = "sum"};
-    total.nll += model(inputs).loss.item<double>();
-    total.tokens += end - scored;
-    progress.advance(end - scored);
-    scored = end;
-  }
-  return total;
-}
 
 struct Text {
   std::vector<int64_t> ids;
@@ -69,22 +41,21 @@ Text read_text(const EvalOptions& options) {
 
 void run(const EvalOptions& options, const Text& text, World& world) {
   const std::shared_ptr<BaseModule> model = load(options.model);
-  const int64_t context = model->config().max_position_embeddings;
-  const int64_t window = options.window > 0 ? options.window : std::min<int64_t>(2048, context > 0 ? context : 2048);
-  const int64_t stride = options.stride > 0 ? options.stride : std::max<int64_t>(1, window / 2);
-  require<UsageError>(window >= 2 && stride < window, "--window must be at least 2, and --stride below it; got ",
-                      window, " and ", stride, ".");
-  require<UsageError>(context == 0 || window <= context, "--window is ", window, "; the model's context is ", context,
-                      ".");
-  const Score result = score(*model, text.ids, window, stride);
+  ScoreOptions scoring{.window = options.window, .stride = options.stride};
+  try {
+    scoring = resolved(scoring, *model);
+  } catch (const ConfigError& error) {
+    fail<UsageError>("--window and --stride: ", error.what());
+  }
+  const TextScore result = score_text(*model, text.ids, scoring);
   if (world.rank() != 0) return;
   const double mean = result.nll / static_cast<double>(result.tokens);
   const double bits = result.nll / std::log(2.0) / static_cast<double>(text.bytes);
   if (options.json) {
     return print_json(Json::object({{"tokens", result.tokens},
                                     {"bytes", static_cast<int64_t>(text.bytes)},
-                                    {"window", window},
-                                    {"stride", stride},
+                                    {"window", scoring.window},
+                                    {"stride", scoring.stride},
                                     {"loss", mean},
                                     {"perplexity", std::exp(mean)},
                                     {"bits_per_byte", bits}}));

@@ -1,0 +1,12 @@
+// What gzip makes of a text.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace easydel {
+
+// Bytes of the text after gzip -9. NotSupportedError in a build without zlib.
+int64_t gzip_size(std::string_view text);
+
+}  // namespace easydel
