@@ -70,6 +70,8 @@ int run(int argc, char** argv) {
   add_forward_command(app);
   add_generate_command(app);
   add_chat_command(app);
+  add_train_command(app);
+  add_elarge_command(app);
   add_eval_command(app);
   add_bench_command(app);
   add_tokenize_command(app);

@@ -14,12 +14,14 @@ void add_convert_command(CLI::App& app);
 void add_demo_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
 void add_download_command(CLI::App& app);
+void add_elarge_command(CLI::App& app);
 void add_eval_command(CLI::App& app);
 void add_forward_command(CLI::App& app);
 void add_generate_command(CLI::App& app);
 void add_info_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
 void add_tokenize_command(CLI::App& app);
+void add_train_command(CLI::App& app);
 void add_tokenizer_train_command(CLI::App& app);
 
 }  // namespace easydel::cli

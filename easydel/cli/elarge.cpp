@@ -1,0 +1,208 @@
+// easydel elarge: a run as a YAML file describes it. easydel train: the common case, with flags.
+#include "easydel/elarge/elarge_model.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "easydel/cli/commands.h"
+#include "easydel/cli/console.h"
+#include "easydel/core/error.h"
+#include "easydel/core/log.h"
+#include "easydel/sharding/world.h"
+#include "easydel/trainers/trainer.h"
+
+namespace easydel::cli {
+namespace {
+
+void print_result(const TrainResult& result, bool json) {
+  if (World::current()->rank() != 0) return;
+  if (json) {
+    Json metrics = Json::object();
+    for (const auto& [name, value] : result.metrics) metrics[name] = value;
+    return print_json(Json::object({{"step", result.step},
+                                    {"stopped_by", result.stopped_by},
+                                    {"checkpoint", result.checkpoint.string()},
+                                    {"report", result.report.string()},
+                                    {"metrics", metrics}}));
+  }
+  std::vector<std::pair<std::string, std::string>> rows{{"steps", concat(result.step)},
+                                                        {"ended by", result.stopped_by}};
+  if (const auto loss = result.metrics.find("loss"); loss != result.metrics.end())
+    rows.emplace_back("loss", concat(loss->second));
+  if (const auto loss = result.metrics.find("eval_loss"); loss != result.metrics.end())
+    rows.emplace_back("eval loss", concat(loss->second));
+  if (!result.checkpoint.empty()) rows.emplace_back("checkpoint", result.checkpoint.string());
+  if (!result.report.empty()) rows.emplace_back("report", result.report.string());
+  print_table(rows);
+}
+
+void run_action(ELargeModel& model, const ElargeAction& action, bool json) {
+  const auto path = [&] { return std::filesystem::path(action.parameters.at("path").as_string()); };
+  if (action.name == "validate") {
+    model.validate();
+    std::cout << "the config is valid\n";
+  } else if (action.name == "print") {
+    std::cout << model.summary() << "\n";
+  } else if (action.name == "dump_config") {
+    std::cout << model.config().dump();
+  } else if (action.name == "to_json") {
+    model.to_json(path());
+  } else if (action.name == "to_yaml") {
+    model.to_yaml(path());
+  } else if (action.name == "train") {
+    print_result(model.train(), json);
+  } else if (action.name == "eval") {
+    model.eval(action.parameters);
+  } else {
+    fail<NotSupportedError>(model.config().where(action.path), ": the action \"", action.name,
+                            "\" is not supported yet.");
+  }
+}
+
+struct ElargeOptions {
+  std::string config;
+  std::vector<std::string> changes;
+  bool dry_run = false, json = false;
+};
+
+void run(const ElargeOptions& options) {
+  ELargeConfig config = ELargeConfig::from_file(options.config);
+  for (const std::string& change : options.changes) config.set(change);
+  config.validate();
+  const bool first = World::current()->rank() == 0;
+  if (first) {
+    for (const std::string& note : config.notes()) log::warning("[elarge] ", note);
+  }
+  const std::vector<ElargeAction> actions = config.actions();
+  if (options.dry_run) {
+    if (!first) return;
+    std::cout << config.dump() << "\n";
+    for (const ElargeAction& action : actions) std::cout << "would run: " << action.name << "\n";
+    return;
+  }
+  ELargeModel model(config);
+  for (const ElargeAction& action : actions) run_action(model, action, options.json);
+}
+
+struct TrainOptions {
+  std::string model, tokenizer, output = "checkpoints", trainer = "sft", dtype, param_dtype, device, reference, teacher,
+                                resume;
+  std::vector<std::string> data, eval_data, changes;
+  std::vector<int64_t> mesh;
+  std::optional<int64_t> steps, epochs, batch, accumulation, length, save_steps, eval_steps, warmup;
+  std::optional<double> learning_rate;
+  std::string field, scheduler, optimizer;
+  bool packing = false, no_shuffle = false, dry_run = false, json = false;
+};
+
+Json informs(const std::vector<std::string>& files, const std::string& field) {
+  Json inform = Json::object({{"data_files", files}});
+  if (!field.empty()) inform["content_field"] = field;
+  return Json::object({{"informs", Json::array({inform})}});
+}
+
+Json to_config(const TrainOptions& o) {
+  Json json = Json::object();
+  json["model"] = Json::object({{"name_or_path", o.model}});
+  if (!o.tokenizer.empty()) json["model"]["tokenizer"] = o.tokenizer;
+  if (!o.reference.empty()) json["reference_model"] = Json::object({{"name_or_path", o.reference}});
+  if (!o.teacher.empty()) json["teacher_model"] = Json::object({{"name_or_path", o.teacher}});
+  const bool gpu = o.device.starts_with("cuda");
+  json["loader"] = Json::object({{"dtype", o.dtype.empty() ? (gpu ? "bf16" : "fp32") : o.dtype},
+                                 {"param_dtype", o.param_dtype.empty() ? "fp32" : o.param_dtype},
+                                 {"device", o.device.empty() ? "cpu" : o.device}});
+  if (!o.mesh.empty()) json["sharding"] = Json::object({{"axis_dims", o.mesh}});
+  json["mixture"] = informs(o.data, o.field);
+  if (!o.eval_data.empty()) json["eval_mixture"] = informs(o.eval_data, o.field);
+  Json trainer = Json::object({{"trainer_type", o.trainer}, {"save_directory", o.output}});
+  const auto put = [&](const char* key, const auto& value) {
+    if (value) trainer[key] = *value;
+  };
+  put("max_training_steps", o.steps);
+  put("num_train_epochs", o.epochs);
+  put("total_batch_size", o.batch);
+  put("gradient_accumulation_steps", o.accumulation);
+  put("max_length", o.length);
+  put("save_steps", o.save_steps);
+  put("evaluation_steps", o.eval_steps);
+  put("warmup_steps", o.warmup);
+  put("learning_rate", o.learning_rate);
+  if (!o.steps && !o.epochs) trainer["num_train_epochs"] = 1;
+  if (!o.scheduler.empty()) trainer["scheduler"] = o.scheduler;
+  if (!o.optimizer.empty()) trainer["optimizer"] = o.optimizer;
+  if (!o.resume.empty()) trainer["resume_from"] = o.resume;
+  if (!o.eval_data.empty()) trainer["do_eval"] = true;
+  if (o.packing) trainer["packing"] = true;
+  if (o.no_shuffle) trainer["shuffle_train_dataset"] = false;
+  json["trainer"] = trainer;
+  json["actions"] = Json::array({"validate", "train"});
+  return json;
+}
+
+void run(const TrainOptions& options) {
+  ELargeConfig config(to_config(options));
+  for (const std::string& change : options.changes)
+    config.set(change.find('.') < change.find('=') ? change : "trainer." + change);
+  config.validate();
+  if (options.dry_run) {
+    if (World::current()->rank() == 0) std::cout << config.to_yaml();
+    return;
+  }
+  print_result(ELargeModel(config).train(), options.json);
+}
+
+}  // namespace
+
+void add_elarge_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("elarge", "Run what a YAML file says: validate, train, eval");
+  auto options = std::make_shared<ElargeOptions>();
+  command->add_option("config,--config", options->config, "The YAML or JSON file")->required();
+  command->add_option("--set", options->changes, "trainer.learning_rate=1e-5: a value in place of the file's");
+  command->add_flag("--dry-run", options->dry_run, "Check the file and print it with all defaults; run nothing");
+  command->add_flag("--json", options->json, "Print results as JSON");
+  command->callback([options] { run(*options); });
+}
+
+void add_train_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("train", "Train or fine-tune a model");
+  auto options = std::make_shared<TrainOptions>();
+  command
+      ->add_option("model", options->model,
+                   "A directory, a name on the hub, or a config.json: then the weights are drawn")
+      ->required();
+  command->add_option("--data", options->data, "Files, directories or patterns to learn from")->required();
+  command->add_option("--eval-data", options->eval_data, "The same to evaluate on");
+  command->add_option("--field", options->field, "The field of a row that holds the text");
+  command->add_option("--output", options->output, "Where checkpoints and logs go")->capture_default_str();
+  command->add_option("--trainer", options->trainer, "sft, base, dpo, orpo, reward, distillation, classification")
+      ->capture_default_str();
+  command->add_option("--tokenizer", options->tokenizer, "Its directory, when it is not the model's");
+  command->add_option("--reference", options->reference, "The reference model of dpo");
+  command->add_option("--teacher", options->teacher, "The teacher of distillation");
+  command->add_option("--steps", options->steps, "Steps of the optimizer")->check(CLI::PositiveNumber);
+  command->add_option("--epochs", options->epochs, "Times through the data; 1 without --steps")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--batch", options->batch, "Rows of a step, over all devices")->check(CLI::PositiveNumber);
+  command->add_option("--accumulate", options->accumulation, "Parts that a step's rows are computed in");
+  command->add_option("--length", options->length, "Tokens of a row at most")->check(CLI::PositiveNumber);
+  command->add_option("--learning-rate", options->learning_rate, "The highest");
+  command->add_option("--warmup", options->warmup, "Steps until it is reached");
+  command->add_option("--scheduler", options->scheduler, "none, linear, cosine, …");
+  command->add_option("--optimizer", options->optimizer, "adamw, lion, muon, adafactor, …");
+  command->add_option("--save-steps", options->save_steps, "Steps between checkpoints");
+  command->add_option("--eval-steps", options->eval_steps, "Steps between evaluations");
+  command->add_option("--resume", options->resume, "latest, or a checkpoint");
+  command->add_option("--mesh", options->mesh, "Devices along dp, fsdp, ep, tp and sp: 1,2,1,2,1")->delimiter(',');
+  command->add_option("--dtype", options->dtype, "What is computed in; fp32, on a GPU bf16");
+  command->add_option("--param-dtype", options->param_dtype, "What weights are stored in; fp32");
+  command->add_option("--device", options->device, "cpu or cuda; cpu");
+  command->add_flag("--packing", options->packing, "Several documents in a row, none of which sees another");
+  command->add_flag("--no-shuffle", options->no_shuffle, "Rows in the order of the files");
+  command->add_option("--set", options->changes, "clip_grad=1.0: any other key of the trainer, or section.key=value");
+  command->add_flag("--dry-run", options->dry_run, "Print the run as YAML for easydel elarge; run nothing");
+  command->add_flag("--json", options->json, "Print the result as JSON");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace easydel::cli

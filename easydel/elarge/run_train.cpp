@@ -1,0 +1,169 @@
+// What an ELargeModel builds and runs.
+#include <ATen/ATen.h>
+
+#include <filesystem>
+
+#include "easydel/core/error.h"
+#include "easydel/core/log.h"
+#include "easydel/data/dataset.h"
+#include "easydel/elarge/elarge_model.h"
+#include "easydel/elarge/mixture_options.h"
+#include "easydel/infra/auto_config.h"
+#include "easydel/infra/auto_model.h"
+#include "easydel/infra/registry.h"
+#include "easydel/io/hub.h"
+#include "easydel/sharding/launch.h"
+#include "easydel/sharding/world.h"
+#include "easydel/tokenizers/auto_tokenizer.h"
+#include "easydel/trainers/trainer.h"
+
+namespace easydel {
+namespace fs = std::filesystem;
+namespace {
+
+at::Device device_of(const LoaderSection& loader) {
+  return at::Device(loader.device.value_or(at::hasCUDA() ? "cuda" : "cpu"));
+}
+
+// A config file has no weights: they are drawn.
+bool is_config_file(const std::string& name) { return name.ends_with(".json") && fs::is_regular_file(name); }
+
+fs::path tokenizer_directory(const ModelSection& model) {
+  const std::string name = model.tokenizer.value_or(
+      is_config_file(model.name_or_path) ? fs::path(model.name_or_path).parent_path().string() : model.name_or_path);
+  return fs::is_directory(name) ? fs::path(name) : resolve(name, {});
+}
+
+std::shared_ptr<BaseModule> load(const ELargeConfig& config, const ModelSection& section, TaskType task,
+                                 bool is_trained) {
+  const LoaderSection loader = config.loader();
+  const ShardingSection sharding = config.sharding();
+  const bool spread = sharding.auto_shard_model && World::current()->size() > 1;
+  Json changes = config.config_kwargs();
+  for (const auto& [key, value] : section.extra_kwargs.as_object()) {
+    if (key == "num_labels") changes[key] = value;
+  }
+  if (is_trained && config.has("trainer")) {
+    if (const auto policy = config.training_arguments().gradient_checkpointing)
+      changes["gradient_checkpointing"] = *policy;
+  }
+  const Json* revision = section.extra_kwargs.find("revision");
+  if (is_config_file(section.name_or_path)) {
+    const auto parsed = AutoConfig::from_pretrained(section.name_or_path, {.overrides = changes});
+    if (World::current()->rank() == 0)
+      log::info("[elarge] ", section.name_or_path, " is a config alone: the weights are drawn.");
+    const auto module = Registry::instance().make_module(*parsed, task);
+    module->set_options({.dtype = loader.dtype,
+                         .param_dtype = loader.param_dtype,
+                         .precision = parse_precision(loader.precision.value_or("")),
+                         .device = device_of(loader)});
+    if (spread) module->place_parameters({}, World::current());
+    module->initialize({.dtype = loader.dtype,
+                        .param_dtype = loader.param_dtype,
+                        .precision = parse_precision(loader.precision.value_or("")),
+                        .rngs = RandomKey(static_cast<uint64_t>(config.training_arguments().seed)),
+                        .device = device_of(loader)});
+    return module;
+  }
+  return load_model(section.name_or_path, task,
+                    {.device = device_of(loader),
+                     .dtype = loader.dtype,
+                     .param_dtype = loader.param_dtype,
+                     .precision = loader.precision.value_or(""),
+                     .partition_axis = sharding.partition_axis,
+                     .auto_shard_model = spread,
+                     .config_kwargs = changes,
+                     .revision = revision && revision->is_string() ? revision->as_string() : "main",
+                     .verbose = loader.verbose});
+}
+
+TaskType task_of(const ELargeConfig& config) {
+  const TaskType given = config.model().task_type();
+  if (given != TaskType::AutoBind || !config.has("trainer")) return given;
+  const std::string type = config.trainer_type();
+  return type == "reward" || type == "classification" ? TaskType::SequenceClassification : TaskType::CausalLM;
+}
+
+std::shared_ptr<const data::Dataset> open_mixture(const MixtureSection& section, const TrainingArguments& arguments,
+                                                  bool shuffle) {
+  auto options = to_mixture_options<data::MixtureOptions>(section);
+  if (!shuffle) options.shuffle_buffer_size.reset();
+  options.seed = static_cast<uint64_t>(section.seed.value_or(arguments.shuffle_seed_train));
+  return data::Dataset::open(options);
+}
+
+// As many virtual devices as a mesh of fixed sizes asks for, where nothing has started more than one rank.
+int64_t wanted_ranks(const ELargeConfig& config) {
+  if (World::current()->size() > 1 || !device_of(config.loader()).is_cpu()) return 1;
+  int64_t product = 1;
+  for (const int64_t size : config.sharding().axis_dims) product *= size;
+  return std::max<int64_t>(product, 1);
+}
+
+}  // namespace
+
+int64_t ELargeModel::devices() const { return wanted_ranks(config_); }
+
+std::shared_ptr<BaseModule> ELargeModel::build_model() {
+  if (!model_) model_ = load(config_, config_.model(), task_of(config_), /*is_trained=*/true);
+  return model_;
+}
+
+std::shared_ptr<BaseModule> ELargeModel::build_teacher_model() {
+  if (const auto section = config_.teacher_model(); section && !teacher_model_)
+    teacher_model_ = load(config_, *section, TaskType::CausalLM, false);
+  return teacher_model_;
+}
+
+std::shared_ptr<BaseModule> ELargeModel::build_reference_model() {
+  if (const auto section = config_.reference_model(); section && !reference_model_)
+    reference_model_ = load(config_, *section, TaskType::CausalLM, false);
+  return reference_model_;
+}
+
+std::shared_ptr<const AutoTokenizer> ELargeModel::build_tokenizer() {
+  if (!tokenizer_) {
+    tokenizer_ =
+        std::make_shared<const AutoTokenizer>(AutoTokenizer::from_directory(tokenizer_directory(config_.model())));
+  }
+  return tokenizer_;
+}
+
+std::shared_ptr<Trainer> ELargeModel::build_trainer() {
+  config_.validate();
+  TrainerOptions run;
+  run.trainer_type = config_.trainer_type();
+  run.arguments = config_.training_arguments();
+  MixtureSection mixture = config_.mixture();
+  if (mixture.pack_tokens) run.arguments.text.packing = true;
+  if (mixture.pack_seq_length && !run.arguments.max_length) run.arguments.max_length = mixture.pack_seq_length;
+  run.train_dataset = open_mixture(mixture, run.arguments, run.arguments.shuffle_train_dataset);
+  if (const auto eval = config_.eval_mixture()) run.eval_dataset = open_mixture(*eval, run.arguments, false);
+  run.tokenizer = build_tokenizer();
+  run.tokenizer_directory = tokenizer_directory(config_.model());
+  run.model = build_model();
+  run.objective = make_objective(run.trainer_type, run.arguments, build_reference_model(), build_teacher_model());
+  run.run_config = config_.normalized();
+  return std::make_shared<Trainer>(std::move(run));
+}
+
+TrainResult ELargeModel::train() {
+  const int64_t ranks = wanted_ranks(config_);
+  if (ranks == 1) return build_trainer()->train();
+  TrainResult result;
+  run_ranks(ranks, [&](World& world) {
+    ELargeModel own(config_);
+    TrainResult mine = own.build_trainer()->train();
+    if (world.rank() == 0) result = std::move(mine);
+  });
+  return result;
+}
+
+void ELargeModel::clear_cache() {
+  model_.reset();
+  teacher_model_.reset();
+  reference_model_.reset();
+  tokenizer_.reset();
+}
+
+}  // namespace easydel
