@@ -1,10 +1,10 @@
 // TrainingArguments from JSON and back, and what is made of EasyDeL's other keys.
 #include <algorithm>
-#include <charconv>
 
 #include "easydel/core/error.h"
 #include "easydel/infra/field_visitor.h"
 #include "easydel/infra/loss_config.h"
+#include "easydel/trainers/number_fields.h"
 #include "easydel/trainers/training_arguments.h"
 
 namespace easydel {
@@ -15,22 +15,6 @@ using Names = std::initializer_list<std::string_view>;
 bool among(std::string_view key, Names names) { return std::find(names.begin(), names.end(), key) != names.end(); }
 
 bool begins(std::string_view text, std::string_view beginning) { return text.substr(0, beginning.size()) == beginning; }
-
-// As EasyDeL does: "1e-5", which YAML calls a string, is a number where a number belongs.
-Json with_number(const Json& value, const std::string& type) {
-  const bool integer = begins(type, "an integer"), number = begins(type, "a number");
-  if (!value.is_string() || !(integer || number)) return value;
-  std::string_view text = value.as_string();
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  if (!text.empty() && text.front() == '+') text.remove_prefix(1);
-  const char* end = text.data() + text.size();
-  int64_t whole = 0;
-  if (const auto r = std::from_chars(text.data(), end, whole); r.ec == std::errc() && r.ptr == end) return whole;
-  double real = 0;
-  if (const auto r = std::from_chars(text.data(), end, real); r.ec == std::errc() && r.ptr == end) return real;
-  return value;
-}
 
 }  // namespace
 
@@ -88,9 +72,10 @@ TrainingArguments TrainingArguments::from_json(std::string_view type, const Json
   require<ConfigError>(json.is_object(), "[TrainingArguments] the arguments must be an object; got ", json.type_name(),
                        ".");
   const FieldList fields = [&](FieldVisitor& v) { list_fields(arguments, type, v); };
+  const std::vector<FieldValue> described = collect_fields(fields);
+  Json values = with_numbers(json, described);
   std::vector<std::string> known;
-  Json values = json;
-  for (const FieldValue& field : collect_fields(fields)) {
+  for (const FieldValue& field : described) {
     known.push_back(field.key);
     known.insert(known.end(), field.aliases.begin(), field.aliases.end());
     for (const std::string& alias : field.aliases) {
@@ -98,9 +83,6 @@ TrainingArguments TrainingArguments::from_json(std::string_view type, const Json
       require<ConfigError>(json.at(field.key) == json.at(alias), where(alias), " is another name of ", field.key,
                            ", which has another value; got ", json.at(alias).dump(), " and ", json.at(field.key).dump(),
                            ".");
-    }
-    for (const std::string& name : {field.key, field.aliases.empty() ? field.key : field.aliases.front()}) {
-      if (Json* value = values.as_object().find(name)) *value = with_number(*value, field.type);
     }
   }
   for (const auto& [key, value] : json.as_object()) {

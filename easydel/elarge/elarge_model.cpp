@@ -1,0 +1,157 @@
+#include "easydel/elarge/elarge_model.h"
+
+#include "easydel/core/error.h"
+#include "easydel/core/file.h"
+#include "easydel/infra/field_visitor.h"
+
+namespace easydel {
+
+ELargeModel ELargeModel::from_pretrained(const std::string& name_or_path, const std::string& task) {
+  ELargeModel model;
+  model.set_model(name_or_path);
+  if (!task.empty()) model.config_.set({"model", "task"}, task);
+  return model;
+}
+
+ELargeModel& ELargeModel::set_section(const std::string& section, KeyValues values) {
+  for (const auto& [key, value] : values) config_.set({section, std::string(key)}, value);
+  return *this;
+}
+
+ELargeModel& ELargeModel::set_model(const std::string& name) { return set_section("model", {{"name_or_path", name}}); }
+ELargeModel& ELargeModel::set_teacher_model(const std::string& name) {
+  return set_section("teacher_model", {{"name_or_path", name}});
+}
+ELargeModel& ELargeModel::set_reference_model(const std::string& name) {
+  return set_section("reference_model", {{"name_or_path", name}});
+}
+
+ELargeModel& ELargeModel::set_dtype(const std::string& dtype, const std::string& param_dtype) {
+  return set_section("loader", {{"dtype", dtype}, {"param_dtype", param_dtype.empty() ? dtype : param_dtype}});
+}
+
+ELargeModel& ELargeModel::set_loader(KeyValues values) { return set_section("loader", values); }
+ELargeModel& ELargeModel::set_quantization(KeyValues values) { return set_section("quantization", values); }
+ELargeModel& ELargeModel::set_esurge(KeyValues values) { return set_section("esurge", values); }
+ELargeModel& ELargeModel::set_mixture(KeyValues values) { return set_section("mixture", values); }
+ELargeModel& ELargeModel::set_eval(KeyValues values) { return set_section("eval", values); }
+
+ELargeModel& ELargeModel::set_base_config(KeyValues values) {
+  for (const auto& [key, value] : values) config_.set({"base_config", "values", std::string(key)}, value);
+  return *this;
+}
+
+ELargeModel& ELargeModel::set_operation_configs(KeyValues values) {
+  for (const auto& [key, value] : values) config_.set({"base_config", "operation_configs", std::string(key)}, value);
+  return *this;
+}
+
+ELargeModel& ELargeModel::set_sharding(const ShardingArguments& a) {
+  if (!a.axis_dims.empty()) set_section("sharding", {{"axis_dims", a.axis_dims}});
+  if (!a.axis_names.empty()) set_section("sharding", {{"axis_names", a.axis_names}});
+  if (!a.dcn_axis_dims.empty()) set_section("sharding", {{"dcn_axis_dims", a.dcn_axis_dims}});
+  if (a.partition_axis) {
+    set_section("sharding", {{"partition_axis", FieldType<PartitionAxis>::to_json(*a.partition_axis)}});
+  }
+  for (const auto& [key, value] :
+       {std::pair("auto_shard_model", a.auto_shard_model), std::pair("fsdp_is_ep_bound", a.fsdp_is_ep_bound),
+        std::pair("sp_is_ep_bound", a.sp_is_ep_bound)}) {
+    if (value) set_section("sharding", {{key, *value}});
+  }
+  return *this;
+}
+
+ELargeModel& ELargeModel::add_inform(const std::string& section, const DatasetArguments& a) {
+  Json inform = Json::object();
+  const auto add = [&](std::string_view key, const std::string& value) {
+    if (!value.empty()) inform[key] = value;
+  };
+  add("dataset_name", a.dataset_name);
+  if (a.data_files.values.size() == 1) inform["data_files"] = a.data_files.values[0];
+  if (a.data_files.values.size() > 1) inform["data_files"] = Json(a.data_files.values);
+  add("type", a.dataset_type);
+  add("split", a.split);
+  add("content_field", a.content_field);
+  if (!a.additional_fields.empty()) inform["additional_fields"] = Json(a.additional_fields);
+  for (const auto& [from, to] : a.format_fields) inform["format_fields"][from] = to;
+  if (a.num_rows) inform["num_rows"] = *a.num_rows;
+  add("name", a.name);
+  if (a.weight) inform["weight"] = *a.weight;
+  const Json* trainer = to_dict().find("trainer");
+  if (a.max_length && !(trainer && trainer->contains("max_length"))) {
+    set_section("trainer", {{"max_length", *a.max_length}});
+  }
+  const Json* mixture = to_dict().find(section);
+  const Json* informs = mixture ? mixture->find("informs") : nullptr;
+  if (!informs) config_.set({section, "informs"}, Json::array());
+  const std::size_t count = informs ? informs->size() : 0;
+  config_.set({section, "informs", std::to_string(count)}, std::move(inform));
+  return *this;
+}
+
+ELargeModel& ELargeModel::add_dataset(const DatasetArguments& arguments) { return add_inform("mixture", arguments); }
+ELargeModel& ELargeModel::add_eval_dataset(const DatasetArguments& arguments) {
+  return add_inform("eval_mixture", arguments);
+}
+
+ELargeModel& ELargeModel::set_trainer(const std::string& trainer_type, KeyValues values) {
+  set_section("trainer", {{"trainer_type", trainer_type}});
+  return set_section("trainer", values);
+}
+
+ELargeModel& ELargeModel::set_training_arguments(const std::string& trainer_type, const TrainingArguments& arguments) {
+  config_.set({"trainer"}, arguments.to_json(trainer_type));
+  return set_section("trainer", {{"trainer_type", trainer_type}});
+}
+
+ELargeModel& ELargeModel::update_config(const Json& changes) {
+  config_.update(changes);
+  return *this;
+}
+
+std::optional<std::string> ELargeModel::teacher_model_name() const {
+  const auto model = config_.teacher_model();
+  return model ? std::optional(model->name_or_path) : std::nullopt;
+}
+
+std::optional<std::string> ELargeModel::reference_model_name() const {
+  const auto model = config_.reference_model();
+  return model ? std::optional(model->name_or_path) : std::nullopt;
+}
+
+void ELargeModel::to_json(const std::filesystem::path& path) const {
+  if (path.has_parent_path()) make_directory(path.parent_path());
+  write_file_atomically(path, config_.to_json());
+}
+
+void ELargeModel::to_yaml(const std::filesystem::path& path) const {
+  if (path.has_parent_path()) make_directory(path.parent_path());
+  write_file_atomically(path, config_.to_yaml());
+}
+
+std::string ELargeModel::summary() const {
+  const LoaderSection loader = config_.loader();
+  const ShardingSection sharding = config_.sharding();
+  std::string mesh;
+  for (std::size_t i = 0; i < sharding.axis_dims.size() && i < sharding.axis_names.size(); ++i) {
+    mesh += concat(mesh.empty() ? "" : " ", sharding.axis_names[i], "=", sharding.axis_dims[i]);
+  }
+  std::string text =
+      concat("model:    ", model_name(), " (", task_name(task()), ")\n", "dtype:    ", dtype_name(loader.dtype),
+             ", weights in ", dtype_name(loader.param_dtype), "\n", "mesh:     ", mesh, "\n");
+  if (const auto teacher = teacher_model_name()) text += concat("teacher:  ", *teacher, "\n");
+  if (const auto reference = reference_model_name()) text += concat("reference: ", *reference, "\n");
+  for (const InformSection& inform : config_.mixture().informs) {
+    std::string source = inform.dataset_name.value_or(inform.type.value_or(""));
+    for (const std::string& file : inform.data_files.values) source += (source.empty() ? "" : " ") + file;
+    text += concat("data:     ", source, " (", inform.split, ")\n");
+  }
+  if (config_.has("trainer")) {
+    const TrainingArguments arguments = config_.training_arguments();
+    text += concat("trainer:  ", config_.trainer_type(), ", learning rate ", arguments.learning_rate, ", batch ",
+                   arguments.total_batch_size, ", ", arguments.optimizer, "\n");
+  }
+  return text;
+}
+
+}  // namespace easydel

@@ -1,0 +1,120 @@
+// The fluent builder: a model, its data and its trainer in one expression.
+#pragma once
+
+#include <filesystem>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "easydel/core/json.h"
+#include "easydel/elarge/elarge_config.h"
+
+namespace easydel {
+
+class AutoTokenizer;
+class BaseModule;
+class Trainer;
+struct TrainResult;
+
+// {{"learning_rate", 2e-5}, {"num_train_epochs", 3}}
+using KeyValues = std::initializer_list<std::pair<std::string_view, Json>>;
+
+// What is not given stays as it was.
+struct ShardingArguments {
+  std::vector<int64_t> axis_dims = {};
+  std::vector<std::string> axis_names = {};
+  std::vector<int64_t> dcn_axis_dims = {};
+  std::optional<PartitionAxis> partition_axis = {};
+  std::optional<bool> auto_shard_model = {};
+  std::optional<bool> fsdp_is_ep_bound = {};
+  std::optional<bool> sp_is_ep_bound = {};
+};
+
+// One data set: where it is and which of its columns count.
+struct DatasetArguments {
+  std::string dataset_name = {};  // on the hub
+  TextList data_files = {};       // or files: "train.jsonl", {"a.parquet", "b.parquet"}
+  std::string dataset_type = {};  // json, parquet, …
+  std::string split = "train";
+  std::string content_field = {};
+  std::vector<std::string> additional_fields = {};
+  TextMap format_fields = {};
+  std::optional<int64_t> num_rows = {};
+  std::string name = {};
+  std::optional<double> weight = {};
+  std::optional<int64_t> max_length = {};  // the trainer's, where it has none
+};
+
+struct EvalArguments {
+  std::vector<std::string> tasks;
+  int64_t num_fewshot = 0;
+  std::filesystem::path output_path = {};
+};
+
+// Every setter changes the one config and returns the builder. Wrong keys and values are reported by validate(), and by
+// whatever uses them.
+class ELargeModel {
+ public:
+  ELargeModel() = default;
+  explicit ELargeModel(ELargeConfig config) : config_(std::move(config)) {}
+  explicit ELargeModel(Json config) : config_(std::move(config)) {}
+
+  static ELargeModel from_pretrained(const std::string& name_or_path, const std::string& task = "");
+  static ELargeModel from_yaml(const std::filesystem::path& path) { return ELargeModel(ELargeConfig::from_yaml(path)); }
+  static ELargeModel from_json(const std::filesystem::path& path) { return ELargeModel(ELargeConfig::from_json(path)); }
+
+  ELargeModel& set_model(const std::string& name_or_path);
+  ELargeModel& set_teacher_model(const std::string& name_or_path);
+  ELargeModel& set_reference_model(const std::string& name_or_path);
+  ELargeModel& set_dtype(const std::string& dtype, const std::string& param_dtype = "");  // param_dtype: dtype
+  ELargeModel& set_loader(KeyValues values);
+  ELargeModel& set_sharding(const ShardingArguments& arguments);
+  ELargeModel& set_quantization(KeyValues values);
+  ELargeModel& set_base_config(KeyValues values);  // keys of the model's config
+  ELargeModel& set_operation_configs(KeyValues values);
+  ELargeModel& set_esurge(KeyValues values);
+  ELargeModel& set_mixture(KeyValues values);
+  ELargeModel& add_dataset(const DatasetArguments& arguments);
+  ELargeModel& add_eval_dataset(const DatasetArguments& arguments);
+  ELargeModel& set_trainer(const std::string& trainer_type, KeyValues values = {});
+  ELargeModel& set_training_arguments(const std::string& trainer_type, const TrainingArguments& arguments);
+  ELargeModel& set_eval(KeyValues values);
+  ELargeModel& update_config(const Json& changes);
+
+  const ELargeConfig& config() const { return config_; }
+  std::string model_name() const { return config_.model().name_or_path; }
+  TaskType task() const { return config_.model().task_type(); }
+  std::optional<std::string> teacher_model_name() const;
+  std::optional<std::string> reference_model_name() const;
+
+  const Json& to_dict() const { return config_.to_dict(); }
+  void to_json(const std::filesystem::path& path) const;
+  void to_yaml(const std::filesystem::path& path) const;
+  void validate() const { config_.validate(); }
+  std::string summary() const;  // a few lines: model, dtype, mesh, data, trainer
+
+  // In run_train.cpp. What was built once is kept.
+  std::shared_ptr<BaseModule> build_model();
+  std::shared_ptr<BaseModule> build_teacher_model();    // null without a teacher_model
+  std::shared_ptr<BaseModule> build_reference_model();  // null without a reference_model
+  std::shared_ptr<const AutoTokenizer> build_tokenizer();
+  TrainingArguments build_training_arguments() const { return config_.training_arguments(); }
+  std::shared_ptr<Trainer> build_trainer();
+  TrainResult train();
+  Json eval(const EvalArguments& arguments);
+  void clear_cache();
+
+ private:
+  ELargeModel& set_section(const std::string& section, KeyValues values);
+  ELargeModel& add_inform(const std::string& section, const DatasetArguments& arguments);
+
+  ELargeConfig config_;
+  std::shared_ptr<BaseModule> model_, teacher_model_, reference_model_;
+  std::shared_ptr<const AutoTokenizer> tokenizer_;
+};
+
+}  // namespace easydel

@@ -1,0 +1,158 @@
+#include "easydel/elarge/sections.h"
+
+#include <algorithm>
+
+#include "easydel/core/error.h"
+#include "easydel/infra/field_visitor.h"
+
+namespace easydel {
+
+template <>
+struct FieldType<TextList> {
+  static Json to_json(const TextList& list) {
+    return list.values.size() == 1 ? Json(list.values[0]) : FieldType<std::vector<std::string>>::to_json(list.values);
+  }
+  static void from_json(const Json& json, TextList& list, const std::string& where) {
+    if (json.is_string()) {
+      list.values = {json.as_string()};
+    } else if (json.is_array()) {
+      FieldType<std::vector<std::string>>::from_json(json, list.values, where);
+    } else if (json.is_null()) {
+      list.values.clear();
+    } else {
+      wrong_type(where, name(), json);
+    }
+  }
+  static std::string name() { return "a string, a list of strings or null"; }
+  static std::string plural() { return "lists of strings"; }
+};
+
+template <class T>
+struct FieldType<std::map<std::string, T>> {
+  static Json to_json(const std::map<std::string, T>& map) {
+    Json json = Json::object();
+    for (const auto& [key, value] : map) json[key] = FieldType<T>::to_json(value);
+    return json;
+  }
+  static void from_json(const Json& json, std::map<std::string, T>& map, const std::string& where) {
+    map.clear();
+    if (json.is_null()) return;
+    if (!json.is_object()) wrong_type(where, name(), json);
+    for (const auto& [key, value] : json.as_object()) FieldType<T>::from_json(value, map[key], where + "." + key);
+  }
+  static std::string name() { return "an object from names to " + FieldType<T>::plural(); }
+  static std::string plural() { return "objects"; }
+};
+
+TaskType ModelSection::task_type() const {
+  if (!task) return TaskType::AutoBind;
+  std::string name;
+  for (const char c : *task) name += c == '_' ? '-' : static_cast<char>(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
+  if (name == "lm") return TaskType::CausalLM;
+  static constexpr std::string_view kOthers[] = {"audio-classification",
+                                                 "diffusion-language-model",
+                                                 "diffusion-lm",
+                                                 "image-classification",
+                                                 "image-text-to-text",
+                                                 "seq2seq",
+                                                 "sequence-to-sequence",
+                                                 "speech-seq2seq",
+                                                 "speech-sequence-to-sequence",
+                                                 "vision-language-model",
+                                                 "vision-module",
+                                                 "zero-shot-image-classification"};
+  require<NotSupportedError>(std::find(std::begin(kOthers), std::end(kOthers), name) == std::end(kOthers), "\"", *task,
+                             "\" is a task of EasyDeL that is not supported yet; known: auto-bind, "
+                             "base-module, causal-language-model, sequence-classification.");
+  return parse_task(name);
+}
+
+void list_fields(ModelSection& m, FieldVisitor& v) {
+  v("name_or_path", m.name_or_path, "A directory, or a model on the hub.");
+  v("tokenizer", m.tokenizer, "The same for the tokenizer; null: name_or_path.");
+  v("task", m.task, "causal-language-model, sequence-classification, base-module; null: what the files say.");
+  v("extra_kwargs", m.extra_kwargs, "More options of loading: revision, num_labels, …");
+}
+
+void list_fields(LoaderSection& l, FieldVisitor& v) {
+  v("device", l.device, "cpu, cuda, cuda:1; null: a GPU where there is one.");
+  v("dtype", l.dtype, "What the model computes in.");
+  v("param_dtype", l.param_dtype, "What the weights are stored in.");
+  v("precision", l.precision, "Of float32 products: default, high, highest.");
+  v("verbose", l.verbose, "Show how loading goes on.");
+  v("from_torch", l.from_torch, "Files are Hugging Face's either way.");
+  v("trust_remote_code", l.trust_remote_code, "No code of a repository runs here.");
+}
+
+void list_fields(ShardingSection& s, FieldVisitor& v) {
+  v("axis_dims", s.axis_dims, "Devices along each axis; one may be -1: all that are left.");
+  v("axis_names", s.axis_names, "Names of the axes.");
+  v("dcn_axis_dims", s.dcn_axis_dims, "How often each axis is repeated over the outer network.");
+  v("partition_axis", s.partition_axis, "Which axes carry the batch, the sequence, heads, …");
+  v("auto_shard_model", s.auto_shard_model, "Split the weights.");
+  v("fsdp_is_ep_bound", s.fsdp_is_ep_bound, "Deal experts over fsdp together with ep.");
+  v("sp_is_ep_bound", s.sp_is_ep_bound, "Deal experts over sp together with ep.");
+}
+
+void list_fields(BaseConfigSection& b, FieldVisitor& v) {
+  v("values", b.values, "Keys of the model's config.");
+  v("operation_configs", b.operation_configs, "Settings of EasyDeL's kernels; not used.");
+}
+
+void list_fields(InformSection& i, FieldVisitor& v) {
+  v("type", i.type, "json, csv, parquet, …, or the id of a data set on the hub.");
+  v("dataset_name", i.dataset_name, "The id of a data set on the hub.");
+  v("data_files", i.data_files, "Files, directories, globs.");
+  v("name", i.name, "What mixture_weights calls it.");
+  v("dataset_split_name", i.dataset_split_name, "A split or a subdirectory.");
+  v("split", i.split, "The split: train, or a part of it, train[:1000].");
+  v("revision", i.revision, "Of a data set on the hub.");
+  v("sample_by", i.sample_by, "Of text files: line or document.");
+  v("content_field", i.content_field, "The column that holds the text.");
+  v("additional_fields", i.additional_fields, "Other columns that are kept.");
+  v("format_fields", i.format_fields, "New names of columns.");
+  v("filter_query", i.filter_query, "A condition on rows.");
+  v("num_rows", i.num_rows, "Rows at most.");
+  v("weight", i.weight, "Its share, when mixture_weights does not name it.");
+}
+
+void list_fields(TokenizationSection& t, FieldVisitor& v) {
+  v("tokenizer", t.tokenizer, "Another tokenizer than the model's.");
+  v("max_length", t.max_length, "Tokens of a row at most; null: the trainer's.");
+  v("truncation", t.truncation, "Cut longer rows.");
+  v("padding", t.padding, "true, false, max_length or longest.");
+  v("add_special_tokens", t.add_special_tokens, "Whether the tokenizer adds its special tokens.");
+  v("text_field", t.text_field, "The column that is tokenized.");
+}
+
+void list_fields(MixtureSection& m, FieldVisitor& v) {
+  v("cache_dir", m.cache_dir, "Where what was decompressed is kept.");
+  v("streaming", m.streaming, "Read large files in order.");
+  v("text_target_field", m.text_target_field, "What content_field is called later.");
+  v("batch_size", m.batch_size, "Rows of a batch.");
+  v("shuffle_buffer_size", m.shuffle_buffer_size, "Rows that are shuffled at once; null: none.");
+  v("seed", m.seed, "Of the order.");
+  v("pack_tokens", m.pack_tokens, "Put several texts into one sequence.");
+  v("tokens_field_name", m.tokens_field_name, "The column of rows that come with token ids.");
+  v("pack_seq_length", m.pack_seq_length, "Tokens of such a sequence; null: the trainer's max_length.");
+  v("prefetch_workers", m.prefetch_workers, "Threads that read ahead.");
+  v("prefetch_buffer_size", m.prefetch_buffer_size, "How far they do.");
+  v("block_mixture", m.block_mixture, "Mix by blocks whose shares are exact.");
+  v("mixture_block_size", m.mixture_block_size, "Rows of such a block.");
+  v("stop_strategy", m.stop_strategy, "restart or first_exhausted.");
+  v("mixture_weights", m.mixture_weights, "The share of each data set, by name.");
+}
+
+void list_fields(EvalSection& e, FieldVisitor& v) {
+  v("num_fewshot", e.num_fewshot, "Examples before each question.");
+  v("max_new_tokens", e.max_new_tokens, "Tokens of an answer at most.");
+  v("temperature", e.temperature, "0: the likeliest token.");
+  v("top_p", e.top_p, "Of sampling.");
+  v("batch_size", e.batch_size, "Questions at once.");
+  v("limit", e.limit, "Questions of each task at most; below 1: their share.");
+  v("apply_chat_template", e.apply_chat_template, "Ask as the chat template has it.");
+  v("system_instruction", e.system_instruction, "What the template's system says.");
+  v("use_tqdm", e.use_tqdm, "Show how it goes on.");
+}
+
+}  // namespace easydel

@@ -1,0 +1,138 @@
+// The sections of a run's config, with EasyDeL's keys and defaults.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "easydel/core/dtype.h"
+#include "easydel/core/json.h"
+#include "easydel/infra/task_type.h"
+#include "easydel/sharding/partition_axis.h"
+
+namespace easydel {
+
+class FieldVisitor;
+
+// model, teacher_model, reference_model.
+struct ModelSection {
+  std::string name_or_path;
+  std::optional<std::string> tokenizer;  // name_or_path
+  std::optional<std::string> task;       // what the files were saved with
+  Json extra_kwargs = Json::object();    // revision, num_labels, …
+
+  TaskType task_type() const;  // ConfigError, or NotSupportedError on a task of EasyDeL that is not here
+};
+
+struct LoaderSection {
+  std::optional<std::string> device;
+  DType dtype = bfloat16;        // what the model computes in
+  DType param_dtype = bfloat16;  // what it stores
+  std::optional<std::string> precision;
+  bool verbose = true;
+  std::optional<bool> from_torch;
+  bool trust_remote_code = false;  // no code of a repository runs here, whatever this says
+};
+
+struct ShardingSection {
+  std::vector<int64_t> axis_dims = {1, 1, 1, -1, 1};
+  std::vector<std::string> axis_names = {"dp", "fsdp", "ep", "tp", "sp"};
+  std::vector<int64_t> dcn_axis_dims;
+  std::optional<PartitionAxis> partition_axis;
+  bool auto_shard_model = true;
+  bool fsdp_is_ep_bound = true;
+  bool sp_is_ep_bound = true;
+};
+
+struct BaseConfigSection {
+  Json values = Json::object();             // of the model's config
+  Json operation_configs = Json::object();  // of EasyDeL's kernels
+};
+
+// One text or several.
+struct TextList {
+  TextList() = default;
+  TextList(const char* value) : values({value}) {}
+  TextList(std::string value) : values({std::move(value)}) {}
+  TextList(std::initializer_list<std::string> texts) : values(texts) {}
+
+  std::vector<std::string> values;
+};
+
+using TextMap = std::map<std::string, std::string>;
+using NumberMap = std::map<std::string, double>;
+
+// One data set of a mixture.
+struct InformSection {
+  std::optional<std::string> type;          // json, parquet, …, or the id of a data set on the hub
+  std::optional<std::string> dataset_name;  // the same id, as add_dataset calls it
+  TextList data_files;
+  std::optional<std::string> name;  // what mixture_weights calls it
+  std::optional<std::string> dataset_split_name;
+  std::string split = "train";
+  std::optional<std::string> revision;
+  std::optional<std::string> sample_by;
+  std::optional<std::string> content_field;
+  std::vector<std::string> additional_fields;
+  TextMap format_fields;
+  std::optional<std::string> filter_query;
+  std::optional<int64_t> num_rows;
+  std::optional<double> weight;
+};
+
+struct TokenizationSection {
+  std::optional<std::string> tokenizer;
+  std::optional<int64_t> max_length;
+  bool truncation = true;
+  Json padding = false;  // or "max_length", "longest"
+  bool add_special_tokens = true;
+  std::string text_field = "text";
+};
+
+// mixture, eval_mixture.
+struct MixtureSection {
+  std::vector<InformSection> informs;
+  std::optional<TokenizationSection> tokenization;
+  std::optional<std::string> cache_dir;
+  bool streaming = true;
+  std::string text_target_field = "text";
+  int64_t batch_size = 1;
+  std::optional<int64_t> shuffle_buffer_size = 1000;
+  std::optional<int64_t> seed = 42;
+  bool pack_tokens = false;
+  std::string tokens_field_name = "tokens";
+  std::optional<int64_t> pack_seq_length;
+  int64_t prefetch_workers = 2;
+  int64_t prefetch_buffer_size = 4;
+  bool block_mixture = true;
+  int64_t mixture_block_size = 2048;
+  std::string stop_strategy = "restart";
+  NumberMap mixture_weights;
+};
+
+struct EvalSection {
+  std::optional<int64_t> num_fewshot;
+  int64_t max_new_tokens = 8192;
+  double temperature = 0.0;
+  double top_p = 0.95;
+  Json batch_size;  // a number, "auto" or null
+  std::optional<double> limit;
+  Json apply_chat_template = false;
+  std::optional<std::string> system_instruction;
+  bool use_tqdm = true;
+};
+
+void list_fields(ModelSection& model, FieldVisitor& v);
+void list_fields(LoaderSection& loader, FieldVisitor& v);
+void list_fields(ShardingSection& sharding, FieldVisitor& v);
+void list_fields(BaseConfigSection& base, FieldVisitor& v);
+void list_fields(InformSection& inform, FieldVisitor& v);
+void list_fields(TokenizationSection& tokenization, FieldVisitor& v);
+void list_fields(MixtureSection& mixture, FieldVisitor& v);  // without informs and tokenization
+void list_fields(EvalSection& eval, FieldVisitor& v);
+
+}  // namespace easydel

@@ -1,0 +1,351 @@
+#include "easydel/elarge/elarge_config.h"
+
+#include <gmock/gmock.h>
+
+#include "easydel/core/error.h"
+#include "easydel/core/file.h"
+#include "tests/support/temporary_directory.h"
+
+namespace easydel {
+namespace {
+
+using testing::ElementsAre;
+using testing::ThrowsMessage;
+
+ELargeConfig read(const std::string& text) { return ELargeConfig::from_yaml_text(text, "run.yaml"); }
+
+template <class E = ConfigError>
+void expect_refused(const std::string& text, const std::string& message) {
+  EXPECT_THAT([&] { read(text).validate(); }, ThrowsMessage<E>(message)) << text;
+}
+
+// What the files of EasyDeL's users look like, up to the trainer.
+const std::string kBeginning = R"(# A comment at the top
+
+model:
+  name_or_path: some/model
+
+loader:
+  dtype: bf16
+  param_dtype: fp32
+  trust_remote_code: true
+
+sharding:
+  axis_dims: [1, -1, 1, 1, 1]
+  auto_shard_model: true
+
+base_config:
+  values:
+    freq_max_position_embeddings: 512
+    mask_max_position_embeddings: 512
+    attn_mechanism: auto
+    attn_dtype: bf16
+    gradient_checkpointing: ""
+    hardware_abstraction: true
+
+mixture:
+  informs:
+    - type: some/dataset
+      split: "train"
+      content_field: chosen
+    - {type: json, data_files: ["a.json", b.json], additional_fields: [c], num_rows: 5}
+  batch_size: 4
+  streaming: false
+  use_fast_loader: true
+  tokenization: {max_length: 512, truncation: true, padding: max_length}
+
+)";
+
+std::string with_trainer(const std::string& type, const std::string& more = "") {
+  return kBeginning + "trainer:\n  trainer_type: " + type + "\n  learning_rate: 8e-6\n  num_train_epochs: 1\n" +
+         "  total_batch_size: 4\n  gradient_accumulation_steps: 2\n  max_training_steps: 1024\n  max_length: 512\n" +
+         "  save_steps: 1000\n  save_total_limit: 1\n  log_steps: 1\n  shuffle_train_dataset: false\n" +
+         "  save_directory: ./out\n" + more + "\nactions:\n  - validate\n  - train\n";
+}
+
+const std::string kSmall = "model: {name_or_path: m}\n";
+
+TEST(ELargeConfig, ReadsTheFilesOfEveryTrainer) {
+  struct Case {
+    std::string type, more, extra;
+  };
+  for (const auto& [type, more, extra] :
+       {Case{"sft", "  packing: true\n", ""}, Case{"dpo", "  beta: 0.2\n  max_prompt_length: 256\n", ""},
+        Case{"orpo", "  beta: 0.1\n", ""}, Case{"reward", "", ""}, Case{"base", "", ""},
+        Case{"distillation", "  alpha: 0.5\n  temperature: 2.0\n", "teacher_model: {name_or_path: t}\n"},
+        Case{"classification", "  num_labels: 3\n", ""}}) {
+    const ELargeConfig config = read(with_trainer(type, more) + extra);
+    EXPECT_NO_THROW(config.validate()) << type;
+    EXPECT_EQ(config.trainer_type(), type);
+    EXPECT_EQ(config.training_arguments().learning_rate, 8e-6);
+    EXPECT_EQ(config.training_arguments().minibatch_size(), 2);
+  }
+  const ELargeConfig config = read(with_trainer("dpo", "  beta: 0.2\n"));
+  EXPECT_EQ(config.training_arguments().dpo.beta, 0.2);
+  EXPECT_EQ(config.model().name_or_path, "some/model");
+  EXPECT_EQ(config.model().task_type(), TaskType::AutoBind);
+  EXPECT_EQ(config.loader().dtype, bfloat16);
+  EXPECT_EQ(config.loader().param_dtype, float32);
+  EXPECT_THAT(config.sharding().axis_dims, ElementsAre(1, -1, 1, 1, 1));
+  EXPECT_EQ(config.config_kwargs().dump(),
+            R"({"fsdp_is_ep_bound": true, "sp_is_ep_bound": true, "freq_max_position_embeddings": 512, )"
+            R"("mask_max_position_embeddings": 512, "attn_mechanism": "auto", "attn_dtype": "bf16", )"
+            R"("gradient_checkpointing": ""})");
+  const MixtureSection mixture = config.mixture();
+  ASSERT_EQ(mixture.informs.size(), 2);
+  EXPECT_EQ(mixture.informs[0].type, "some/dataset");
+  EXPECT_EQ(mixture.informs[0].content_field, "chosen");
+  EXPECT_THAT(mixture.informs[1].data_files.values, ElementsAre("a.json", "b.json"));
+  EXPECT_EQ(mixture.informs[1].num_rows, 5);
+  EXPECT_EQ(mixture.tokenization->max_length, 512);
+  EXPECT_FALSE(mixture.streaming);
+  ASSERT_EQ(config.actions().size(), 2);
+  EXPECT_EQ(config.actions()[1].name, "train");
+}
+
+TEST(ELargeConfig, SaysWhatHasNoMeaningHere) {
+  const ELargeConfig config = read(with_trainer("sft", "  use_wandb: true\n  use_grain: true\n") +
+                                   "esurge: {max_model_len: 4096}\nplatform: {backend: gpu}\n");
+  config.validate();
+  EXPECT_THAT(config.notes(),
+              ElementsAre("[elarge] run.yaml:55: platform.backend has no meaning here.",
+                          "[elarge] run.yaml:22: base_config.values.hardware_abstraction has no meaning here.",
+                          "[elarge] run.yaml:32: mixture.use_fast_loader has no meaning here.",
+                          "[elarge] run.yaml:54: esurge is not used: there is no server yet.",
+                          "[elarge] run.yaml:49: trainer.use_grain has no meaning here.",
+                          "[elarge] run.yaml:35: trainer.use_wandb: Weights & Biases is not supported; metrics go to "
+                          "metrics.jsonl, TensorBoard and report.html."));
+}
+
+TEST(ELargeConfig, NamesTheLineTheSectionAndTheNearestKey) {
+  expect_refused(kSmall + "trainer:\n  learning_rat: 1\n",
+                 "[elarge] run.yaml:3: trainer.learning_rat is no key of the trainer \"sft\". Did you mean "
+                 "\"learning_rate\"?");
+  expect_refused(kSmall + "loader:\n  dtyp: bf16\n",
+                 "[elarge] run.yaml:3: loader.dtyp is no key of the section loader. Did you mean \"dtype\"?");
+  expect_refused(
+      kSmall + "mixture:\n  informs:\n  - type: json\n    data_file: x\n",
+      "[elarge] run.yaml:5: mixture.informs[0].data_file is no key of the section mixture.informs[0]. Did you "
+      "mean \"data_files\"?");
+  expect_refused(kSmall + "mixture:\n  tokenization: {max_len: 5}\n  informs: []\n",
+                 "[elarge] run.yaml:3: mixture.tokenization.max_len is no key of the section mixture.tokenization. Did "
+                 "you mean \"max_length\"?");
+  expect_refused(kSmall + "\ntrianer: {}\n", "[elarge] run.yaml:3: trianer is no section. Did you mean \"trainer\"?");
+  expect_refused(kSmall + "esurge: {page_sze: 4}\n",
+                 "[elarge] run.yaml:2: esurge.page_sze is no key of the section esurge. Did you mean \"page_size\"?");
+  expect_refused(kSmall + "eval: {zzz: 4}\n", "[elarge] run.yaml:2: eval.zzz is no key of the section eval.");
+}
+
+TEST(ELargeConfig, NamesTheLineOfAWrongValue) {
+  expect_refused("loader: {dtype: bf16}\n",
+                 "[elarge] run.yaml:1: model.name_or_path must name a directory or a model on "
+                 "the hub.");
+  expect_refused("model: {task: lm}\n",
+                 "[elarge] run.yaml:1: model.name_or_path must name a directory or a model on the "
+                 "hub.");
+  expect_refused("model: gpt2\n", "[elarge] run.yaml:1: model must be a mapping; got \"gpt2\".");
+  expect_refused(
+      kSmall + "trainer:\n  total_batch_size: 6\n  gradient_accumulation_steps: 4\n",
+      "[elarge] run.yaml:3: trainer.total_batch_size must be a multiple of gradient_accumulation_steps; got 6 "
+      "and 4.");
+  expect_refused(kSmall + "trainer:\n  gradient_accumulation_steps: 3\n",
+                 "[elarge] run.yaml:2: trainer.total_batch_size must be a multiple of gradient_accumulation_steps; got "
+                 "32 and 3.");
+  expect_refused(kSmall + "trainer:\n  learning_rate: fast\n",
+                 "[elarge] run.yaml:3: trainer.learning_rate must be a number; got \"fast\".");
+  expect_refused(kSmall + "loader:\n  precision: lots\n",
+                 "[elarge] run.yaml:3: loader.precision must be one of default, fastest, high, highest; got \"lots\".");
+  expect_refused(kSmall + "mixture:\n  informs:\n  - split: train\n",
+                 "[elarge] run.yaml:4: mixture.informs[0] must say where its rows are: type, dataset_name or "
+                 "data_files.");
+  expect_refused(kSmall + "mixture:\n  informs: x\n",
+                 "[elarge] run.yaml:3: mixture.informs must be a list of data sets; got \"x\".");
+  expect_refused(kSmall + "mixture:\n  batch_size: 0\n",
+                 "[elarge] run.yaml:3: mixture.batch_size must be at least 1; got 0.");
+  expect_refused(kSmall + "trainer: 5\n", "[elarge] run.yaml:2: trainer must be a mapping; got 5.");
+  expect_refused("- a\n", "[elarge] run.yaml must be a mapping of sections; got an array.");
+  expect_refused("model: {name_or_path: m, task: dancing}\n",
+                 "[elarge] run.yaml:1: model.task: [TaskType] a task is one of base-module, causal-lm, "
+                 "sequence-classification, auto-bind; got \"dancing\".");
+  EXPECT_THAT([] { read(kSmall + "sharding:\n  axis_dims: [1, 0, 1, 1, 1]\n").validate(); },
+              testing::ThrowsMessage<ConfigError>(testing::StartsWith("[elarge] run.yaml:3: sharding.axis_dims: ")));
+}
+
+TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
+  expect_refused<NotSupportedError>(
+      with_trainer("grpo", "  num_return_sequences: 4\n") + "reward_model: {name_or_path: r}\n",
+      "[elarge] run.yaml:36: trainer.trainer_type \"grpo\" is a trainer of EasyDeL that is not supported yet; known: "
+      "sft, "
+      "base, dpo, orpo, reward, distillation, classification.");
+  expect_refused(kSmall + "trainer: {trainer_type: stf}\n",
+                 "[elarge] run.yaml:2: trainer.trainer_type must name a trainer; known: sft, base, dpo, orpo, reward, "
+                 "distillation, classification; got \"stf\". Did you mean \"sft\"?");
+  expect_refused<NotSupportedError>(kSmall + "reward_model: {name_or_path: r}\n",
+                                    "[elarge] run.yaml:2: reward_model is a section of EasyDeL's that is not supported "
+                                    "yet: no trainer here asks for it.");
+  expect_refused<NotSupportedError>(with_trainer("sft", "  quantization_mode: affine\n"),
+                                    "[elarge] run.yaml:48: trainer.quantization_mode is a key of EasyDeL's that is not "
+                                    "supported yet; got \"affine\". Take it out.");
+  expect_refused<NotSupportedError>(
+      kSmall + "quantization:\n  group_size: 64\n  model: {quantization_method: nf4}\n",
+      "[elarge] run.yaml:4: quantization.model is a key of EasyDeL's that is not supported yet; got "
+      "{\"quantization_method\": \"nf4\"}.");
+  EXPECT_NO_THROW(read(kSmall + "quantization: {apply_quantization: false, group_size: 64, model: null}\n").validate());
+  expect_refused<NotSupportedError>(kSmall + "actions:\n- serve:\n    port: 8000\n",
+                                    "[elarge] run.yaml:3: actions[0] (serve) is an action of EasyDeL's that is not "
+                                    "supported yet: there is no server.");
+  expect_refused<NotSupportedError>("model: {name_or_path: m, task: image-text-to-text}\n",
+                                    "[elarge] run.yaml:1: model.task: \"image-text-to-text\" is a task of EasyDeL that "
+                                    "is not supported yet; known: auto-bind, base-module, causal-language-model, "
+                                    "sequence-classification.");
+  expect_refused<NotSupportedError>(
+      kSmall + "sharding: {use_ring_of_experts: true}\n",
+      "[elarge] run.yaml:2: sharding.use_ring_of_experts is a key of EasyDeL's that is not "
+      "supported yet; got true.");
+}
+
+TEST(ELargeConfig, ReadsActionsAsEasyDelDoes) {
+  const auto names = [](const std::string& text) {
+    std::string all;
+    for (const ElargeAction& action : read(kSmall + text).actions()) {
+      all += action.name + (action.parameters.is_null() ? "" : action.parameters.dump()) + ";";
+    }
+    return all;
+  };
+  EXPECT_EQ(names("actions: validate\n"), "validate;");
+  EXPECT_EQ(names("actions: [show, Print-Config, save_json: x.json, {to_yaml: {path: y}}]\n"),
+            "print;dump_config;to_json{\"path\": \"x.json\"};to_yaml{\"path\": \"y\"};");
+  EXPECT_EQ(names("actions:\n- eval:\n    tasks: [a, b]\n    num_fewshot: 5\n"),
+            "eval{\"tasks\": [\"a\", \"b\"], \"num_fewshot\": 5};");
+  EXPECT_EQ(names("actions:\n- eval:\n  tasks: a\n"), "eval{\"tasks\": \"a\"};");  // not indented enough
+  expect_refused(kSmall + "actions: [trian]\n",
+                 "[elarge] run.yaml:2: actions[0] must be an action: validate, print, dump_config, to_json, to_yaml, "
+                 "train, eval; got \"trian\". Did you mean \"train\"?");
+  expect_refused(
+      kSmall + "actions: [{a: 1, b: 2}]\n",
+      "[elarge] run.yaml:2: actions[0] must have one name, with its parameters indented below it; got {\"a\": "
+      "1, \"b\": 2}.");
+  expect_refused(kSmall + "actions: [3]\n",
+                 "[elarge] run.yaml:2: actions[0] must be a name, or a name with its parameters; got 3.");
+  expect_refused(kSmall + "actions: 3\n", "[elarge] run.yaml:2: actions must be a list; got 3.");
+  expect_refused(kSmall + "actions: [eval]\n",
+                 "[elarge] run.yaml:2: actions[0] (eval) needs tasks: a name or a list of names.");
+  expect_refused(kSmall + "actions: [{eval: {tasks: [1]}}]\n",
+                 "[elarge] run.yaml:2: actions[0] (eval).tasks must be a name or a list of names; got [1].");
+  expect_refused(kSmall + "actions: [{eval: {tasks: a, num_few_shot: 1}}]\n",
+                 "[elarge] run.yaml:2: actions[0] (eval).num_few_shot is no parameter of eval. Did you mean "
+                 "\"num_fewshot\"?");
+  expect_refused(kSmall + "actions: [to_json]\n",
+                 "[elarge] run.yaml:2: actions[0] (to_json) needs a path: to_json: FILE.");
+  EXPECT_THAT(
+      [] { read(kSmall).actions(); },
+      ThrowsMessage<ConfigError>("[elarge] run.yaml: there must be a list of actions, as in actions: [validate, "
+                                 "train]."));
+}
+
+TEST(ELargeConfig, ChecksWhatAnActionNeeds) {
+  expect_refused(kSmall + "actions: [train]\n",
+                 "[elarge] run.yaml:2: actions[0] needs data: name it under mixture.informs.");
+  expect_refused(with_trainer("distillation"),
+                 "[elarge] run.yaml:51: actions[1] with the trainer distillation needs a teacher_model.");
+  expect_refused(with_trainer("sft", "  do_eval: true\n"),
+                 "[elarge] run.yaml:48: trainer.do_eval needs data: name it under eval_mixture.informs.");
+  EXPECT_NO_THROW(
+      read(with_trainer("sft", "  do_eval: true\n") + "eval_mixture: {informs: [{type: x/y}]}\n").validate());
+}
+
+TEST(ELargeConfig, TakesTheWrappersOfTheRunner) {
+  for (const std::string wrapper : {"config", "elarge_model", "elm"}) {
+    const ELargeConfig config =
+        read(wrapper + ":\n  model:\n    name_or_path: m\n  trainer: {trainer_type: dpo}\nactions: [validate]\n");
+    EXPECT_EQ(config.model().name_or_path, "m");
+    EXPECT_EQ(config.trainer_type(), "dpo");
+    EXPECT_EQ(config.where({"trainer", "trainer_type"}), "[elarge] run.yaml:4: trainer.trainer_type");
+    EXPECT_EQ(config.where({"actions", "0"}), "[elarge] run.yaml:5: actions[0]");
+  }
+  expect_refused("config: {model: {name_or_path: m}}\ntrainer: {}\n",
+                 "[elarge] run.yaml:2: trainer must stand below config, as the other sections do.");
+}
+
+TEST(ELargeConfig, IsChangedFromTheCommandLine) {
+  ELargeConfig config = read(with_trainer("sft"));
+  config.set("trainer.learning_rate=1e-5");
+  config.set("mixture.informs.0.split=test");
+  config.set("mixture.informs[1].num_rows=7");
+  config.set("mixture.informs[2].type=c/d");
+  config.set("sharding.axis_dims=[1, 2, 1, 1, 1]");
+  config.set("loader.dtype=fp16");
+  config.set("eval_mixture.informs=[{\"type\": \"a/b\"}]");
+  config.validate();
+  EXPECT_EQ(config.training_arguments().learning_rate, 1e-5);
+  EXPECT_EQ(config.mixture().informs[0].split, "test");
+  EXPECT_EQ(config.mixture().informs[1].num_rows, 7);
+  EXPECT_EQ(config.mixture().informs[2].type, "c/d");
+  EXPECT_THAT(config.sharding().axis_dims, ElementsAre(1, 2, 1, 1, 1));
+  EXPECT_EQ(config.loader().dtype, float16);
+  EXPECT_EQ(config.eval_mixture()->informs.size(), 1);
+
+  config.set("trainer.learning_rat=1");
+  EXPECT_THAT(
+      [&] { config.validate(); },
+      ThrowsMessage<ConfigError>("[elarge] --set: trainer.learning_rat is no key of the trainer \"sft\". Did you "
+                                 "mean \"learning_rate\"?"));
+  EXPECT_THAT([&] { config.set("trainer"); },
+              ThrowsMessage<UsageError>("[parse_overrides] an override must read key=value; got \"trainer\"."));
+  EXPECT_THAT([&] { config.set("trainer..x=1"); },
+              ThrowsMessage<UsageError>("[elarge] --set must name a key, as in trainer.learning_rate=1e-5; got "
+                                        "\"trainer..x\"."));
+  EXPECT_THAT([&] { config.set("mixture.informs.9.split=a"); },
+              ThrowsMessage<ConfigError>("[elarge] run.yaml:25: mixture.informs must name an element from 0 to 3; got "
+                                         "\"9\"."));
+  EXPECT_THAT([&] { config.set("model.name_or_path.x=a"); },
+              ThrowsMessage<ConfigError>("[elarge] run.yaml:4: model.name_or_path must be a mapping to hold \"x\"; got "
+                                         "\"some/model\"."));
+}
+
+TEST(ELargeConfig, SurvivesBeingWrittenAndRead) {
+  const TemporaryDirectory directory;
+  for (const char* type : {"sft", "dpo", "orpo", "reward"}) {
+    const ELargeConfig config = read(with_trainer(type, "  extra_optimizer_kwargs: {b1: 0.8, eps: 1.0e-08}\n"));
+    const ELargeConfig again = ELargeConfig::from_yaml_text(config.to_yaml());
+    EXPECT_EQ(again.to_dict().dump(), config.to_dict().dump());
+    EXPECT_EQ(again.normalized().dump(), config.normalized().dump());
+    EXPECT_EQ(again.to_yaml(), config.to_yaml());
+    const ELargeConfig full = ELargeConfig::from_yaml_text(config.dump());
+    full.validate();
+    EXPECT_EQ(full.normalized().dump(), config.normalized().dump());
+    write_file_atomically(directory / "run.json", config.to_json());
+    EXPECT_EQ(ELargeConfig::from_file(directory / "run.json").to_yaml(), config.to_yaml());
+    write_file_atomically(directory / "run.yml", config.to_yaml());
+    EXPECT_EQ(ELargeConfig::from_file(directory / "run.yml").to_json(), config.to_json());
+  }
+}
+
+TEST(ELargeConfig, NamesTheFileWhereItHasNoLines) {
+  const TemporaryDirectory directory;
+  const std::string path = (directory / "run.json").string();
+  write_file_atomically(path, R"({"model": {"name_or_path": "m"}, "loader": {"dtyp": 1}})");
+  EXPECT_THAT([&] { ELargeConfig::from_file(path).validate(); },
+              ThrowsMessage<ConfigError>("[elarge] " + path +
+                                         ": loader.dtyp is no key of the section loader. Did you mean "
+                                         "\"dtype\"?"));
+  EXPECT_THAT([] { ELargeConfig(Json::parse(R"({"model": {"name": "m"}})")).validate(); },
+              ThrowsMessage<ConfigError>("[elarge] model.name is no key of the section model."));
+}
+
+TEST(ELargeConfig, MergesAnchorsOfTheFile) {
+  const ELargeConfig config = read(
+      "model: &m {name_or_path: m}\n"
+      "reference_model: *m\n"
+      "trainer:\n"
+      "  <<: {learning_rate: 1e-5, warmup_step: 5}\n"
+      "  trainer_type: dpo\n");
+  EXPECT_EQ(config.reference_model()->name_or_path, "m");
+  EXPECT_THAT(
+      [&] { config.validate(); },
+      ThrowsMessage<ConfigError>("[elarge] run.yaml:4: trainer.warmup_step is no key of the trainer \"dpo\". Did "
+                                 "you mean \"warmup_steps\"?"));
+}
+
+}  // namespace
+}  // namespace easydel

@@ -1,0 +1,162 @@
+#include "easydel/elarge/elarge_model.h"
+
+#include <gmock/gmock.h>
+
+#include "easydel/core/error.h"
+#include "easydel/core/file.h"
+#include "easydel/elarge/mixture_options.h"
+#include "tests/support/temporary_directory.h"
+
+namespace easydel {
+namespace {
+
+using testing::ElementsAre;
+
+ELargeModel guide() {  // the example of EasyDeL's guide
+  return ELargeModel::from_pretrained("meta-llama/Llama-2-7b-hf")
+      .set_dtype("bf16")
+      .set_sharding({.axis_dims = {1, -1, 1, 1, 1}})
+      .add_dataset({.dataset_name = "your-dataset", .split = "train", .max_length = 2048})
+      .set_trainer("sft", {{"learning_rate", 2e-5},
+                           {"num_train_epochs", 3},
+                           {"total_batch_size", 32},
+                           {"step_start_point", 5000},
+                           {"resume_if_possible", false}});
+}
+
+TEST(ELargeModel, KeepsOneConfig) {
+  const ELargeModel model = guide();
+  model.validate();
+  EXPECT_EQ(model.config().to_yaml(),
+            "model:\n"
+            "  name_or_path: meta-llama/Llama-2-7b-hf\n"
+            "loader:\n"
+            "  dtype: bf16\n"
+            "  param_dtype: bf16\n"
+            "sharding:\n"
+            "  axis_dims: [1, -1, 1, 1, 1]\n"
+            "trainer:\n"
+            "  max_length: 2048\n"
+            "  trainer_type: sft\n"
+            "  learning_rate: 2.0e-05\n"
+            "  num_train_epochs: 3\n"
+            "  total_batch_size: 32\n"
+            "  step_start_point: 5000\n"
+            "  resume_if_possible: false\n"
+            "mixture:\n"
+            "  informs:\n"
+            "    - dataset_name: your-dataset\n"
+            "      split: train\n");
+  EXPECT_EQ(model.model_name(), "meta-llama/Llama-2-7b-hf");
+  EXPECT_EQ(model.build_training_arguments().step_start_point, 5000);
+  EXPECT_EQ(model.build_training_arguments().sequence_length(), 2048);
+  EXPECT_EQ(model.summary(),
+            "model:    meta-llama/Llama-2-7b-hf (auto-bind)\n"
+            "dtype:    bfloat16, weights in bfloat16\n"
+            "mesh:     dp=1 fsdp=-1 ep=1 tp=1 sp=1\n"
+            "data:     your-dataset (train)\n"
+            "trainer:  sft, learning rate 2e-05, batch 32, adamw\n");
+}
+
+TEST(ELargeModel, HasASetterForEverySection) {
+  ELargeModel model = guide();
+  model.set_model("m")
+      .set_teacher_model("t")
+      .set_reference_model("r")
+      .set_dtype("fp32", "bf16")
+      .set_loader({{"verbose", false}})
+      .set_sharding({.axis_names = {"dp", "fsdp", "ep", "tp", "sp"}, .auto_shard_model = false})
+      .set_quantization({{"group_size", 64}})
+      .set_base_config({{"attn_dtype", "float32"}})
+      .set_operation_configs({{"flash_attn2", Json::object({{"blocksize_q", 128}})}})
+      .set_esurge({{"max_model_len", 4096}})
+      .set_mixture({{"batch_size", 8}, {"pack_tokens", true}})
+      .add_dataset(
+          {.data_files = "b.jsonl", .dataset_type = "json", .content_field = "text", .name = "b", .weight = 0.5})
+      .add_dataset({.data_files = {"c.parquet", "d.parquet"}, .num_rows = 10})
+      .add_eval_dataset({.dataset_name = "your-dataset", .split = "test"})
+      .set_eval({{"max_new_tokens", 512}, {"temperature", 0.0}})
+      .set_trainer("distillation", {{"alpha", 0.5}})
+      .update_config(Json::parse(R"({"loader": {"device": "cpu"}, "trainer": {"log_steps": 2}})"));
+  model.validate();
+  EXPECT_EQ(model.teacher_model_name(), "t");
+  EXPECT_EQ(model.reference_model_name(), "r");
+  EXPECT_EQ(model.config().loader().dtype, float32);
+  EXPECT_EQ(model.config().loader().param_dtype, bfloat16);
+  EXPECT_EQ(model.config().loader().device, "cpu");
+  EXPECT_FALSE(model.config().loader().verbose);
+  EXPECT_THAT(model.config().sharding().axis_dims, ElementsAre(1, -1, 1, 1, 1));
+  EXPECT_FALSE(model.config().sharding().auto_shard_model);
+  EXPECT_EQ(model.config().config_kwargs().at("attn_dtype").as_string(), "float32");
+  const MixtureSection mixture = model.config().mixture();
+  ASSERT_EQ(mixture.informs.size(), 3);
+  EXPECT_EQ(mixture.batch_size, 8);
+  EXPECT_EQ(mixture.informs[1].weight, 0.5);
+  EXPECT_THAT(mixture.informs[2].data_files.values, ElementsAre("c.parquet", "d.parquet"));
+  EXPECT_EQ(model.config().eval_mixture()->informs[0].split, "test");
+  EXPECT_EQ(model.build_training_arguments().distillation.alpha, 0.5);
+  EXPECT_EQ(model.build_training_arguments().log_steps, 2);
+  EXPECT_EQ(model.config().eval().max_new_tokens, 512);
+
+  TrainingArguments arguments = TrainingArguments::for_trainer("dpo");
+  arguments.dpo.beta = 0.7;
+  model.set_training_arguments("dpo", arguments);
+  EXPECT_EQ(model.build_training_arguments().dpo.beta, 0.7);
+  EXPECT_EQ(model.build_training_arguments().to_json("dpo"), arguments.to_json("dpo"));
+}
+
+TEST(ELargeModel, SurvivesItsFiles) {
+  const TemporaryDirectory directory;
+  const ELargeModel model = guide();
+  model.to_yaml(directory / "new/run.yaml");
+  model.to_json(directory / "new/run.json");
+  EXPECT_EQ(ELargeModel::from_yaml(directory / "new/run.yaml").to_dict(), model.to_dict());
+  EXPECT_EQ(ELargeModel::from_json(directory / "new/run.json").to_dict(), model.to_dict());
+}
+
+TEST(ELargeModel, ReportsAWrongKey) {
+  EXPECT_THAT(
+      [] { guide().set_trainer("sft", {{"learning_rates", 1}}).validate(); },
+      testing::ThrowsMessage<ConfigError>("[elarge] trainer.learning_rates is no key of the trainer \"sft\". Did "
+                                          "you mean \"learning_rate\"?"));
+}
+
+// The members of data::DatasetOptions and data::MixtureOptions that a section fills in.
+struct SomeDataset {
+  std::string type, name, dataset_split_name, split, revision = "main", sample_by = "line", content_field, filter_query;
+  std::vector<std::string> data_files, additional_fields;
+  std::map<std::string, std::string> format_fields;
+  std::optional<int64_t> num_rows;
+  std::optional<double> weight;
+};
+struct SomeMixture {
+  std::vector<SomeDataset> informs;
+  std::string cache_dir, text_target_field, tokens_field_name, stop_strategy;
+  bool streaming = false, pack_tokens = false, block_mixture = false;
+  int64_t batch_size = 0, prefetch_workers = 0, prefetch_buffer_size = 0, mixture_block_size = 0;
+  std::optional<int64_t> shuffle_buffer_size, pack_seq_length;
+  uint64_t seed = 0;
+  std::map<std::string, double> mixture_weights;
+};
+
+TEST(MixtureOptions, SayTheSameAsTheSection) {
+  const TemporaryDirectory directory;
+  ELargeModel model;
+  model.set_mixture({{"mixture_weights", Json::object({{"a", 0.75}})}, {"seed", 7}})
+      .add_dataset({.dataset_name = "user/name", .name = "a"})
+      .add_dataset({.dataset_name = directory.path().string()})
+      .add_dataset({.data_files = "x.csv", .dataset_type = "csv", .format_fields = {{"q", "prompt"}}});
+  const auto options = to_mixture_options<SomeMixture>(model.config().mixture());
+  ASSERT_EQ(options.informs.size(), 3);
+  EXPECT_EQ(options.informs[0].type, "user/name");
+  EXPECT_EQ(options.informs[0].revision, "main");
+  EXPECT_THAT(options.informs[1].data_files, ElementsAre(directory.path().string()));
+  EXPECT_EQ(options.informs[2].type, "csv");
+  EXPECT_EQ(options.informs[2].format_fields.at("q"), "prompt");
+  EXPECT_EQ(options.mixture_weights.at("a"), 0.75);
+  EXPECT_EQ(options.seed, 7);
+  EXPECT_EQ(options.shuffle_buffer_size, 1000);
+}
+
+}  // namespace
+}  // namespace easydel
