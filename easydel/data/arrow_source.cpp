@@ -8,11 +8,11 @@
 #include <arrow/table.h>
 #include <arrow/util/byte_size.h>
 #include <parquet/arrow/reader.h>
-#include <parquet/exception.h>
 #include <parquet/file_reader.h>
 #include <parquet/metadata.h>
 
 #include <algorithm>
+#include <limits>
 #include <list>
 #include <mutex>
 
@@ -25,7 +25,7 @@ namespace easydel::data {
 
 namespace {
 
-using BatchPtr = std::shared_ptr<arrow::RecordBatch>;
+using TablePtr = std::shared_ptr<arrow::Table>;
 
 template <class T>
 T checked(arrow::Result<T> result, const std::string& where, const char* format) {
@@ -42,19 +42,19 @@ void checked(const arrow::Status& status, const std::string& where, const char* 
 // The pieces that were read last, of all files together.
 class PieceCache {
  public:
-  BatchPtr find(const void* owner, int64_t piece) {
+  TablePtr find(const void* owner, int64_t piece) {
     const std::lock_guard lock(mutex_);
     for (auto at = entries_.begin(); at != entries_.end(); ++at) {
       if (at->owner != owner || at->piece != piece) continue;
       entries_.splice(entries_.begin(), entries_, at);
-      return at->batch;
+      return at->table;
     }
     return nullptr;
   }
-  void add(const void* owner, int64_t piece, BatchPtr batch) {
+  void add(const void* owner, int64_t piece, TablePtr table) {
     const std::lock_guard lock(mutex_);
-    const int64_t bytes = arrow::util::TotalBufferSize(*batch);
-    entries_.push_front({owner, piece, std::move(batch), bytes});
+    const int64_t bytes = arrow::util::TotalBufferSize(*table);
+    entries_.push_front({owner, piece, std::move(table), bytes});
     bytes_ += bytes;
     while (bytes_ > kMostBytes && entries_.size() > 2) drop(std::prev(entries_.end()));
   }
@@ -72,7 +72,7 @@ class PieceCache {
   struct Entry {
     const void* owner;
     int64_t piece;
-    BatchPtr batch;
+    TablePtr table;
     int64_t bytes;
   };
   void drop(std::list<Entry>::iterator at) {
@@ -99,29 +99,31 @@ class PiecesSource : public Source {
   std::string place(int64_t index) const override { return concat(path_, ", row ", index + 1); }
   Json row(int64_t index) const override {
     const auto piece = std::upper_bound(begins_.begin(), begins_.end(), index) - begins_.begin() - 1;
-    const BatchPtr batch = load(piece);
+    const TablePtr table = load(piece);
     const int64_t inside = index - begins_[static_cast<std::size_t>(piece)];
-    require<FormatError>(inside < batch->num_rows(), "[", place(index), "] the file has fewer rows than it claims.");
-    return arrow_row(*batch, inside, place(index));
+    require<FormatError>(inside < table->num_rows(), "[", place(index), "] the file has fewer rows than it claims.");
+    return arrow_row(*table, inside, place(index));
   }
 
  protected:
   void add_piece(int64_t rows) {
+    require<FormatError>(rows >= 0 && rows < std::numeric_limits<int64_t>::max() - size_, "[", path_,
+                         "] claims a part with ", rows, " rows.");
     begins_.push_back(size_);
     size_ += rows;
   }
-  virtual BatchPtr read(int64_t piece) const = 0;  // one caller at a time
+  virtual TablePtr read(int64_t piece) const = 0;  // one caller at a time
 
   std::string path_;
 
  private:
-  BatchPtr load(int64_t piece) const {
+  TablePtr load(int64_t piece) const {
     if (auto found = cache().find(this, piece)) return found;
     const std::lock_guard lock(mutex_);
     if (auto found = cache().find(this, piece)) return found;
-    BatchPtr batch = read(piece);
-    cache().add(this, piece, batch);
-    return batch;
+    TablePtr table = read(piece);
+    cache().add(this, piece, table);
+    return table;
   }
 
   std::vector<int64_t> begins_;
@@ -140,8 +142,10 @@ class ParquetSource : public PiecesSource {
  public:
   explicit ParquetSource(const std::string& path) : PiecesSource(path) {
     guarded([&] {
+      parquet::ReaderProperties properties = parquet::default_reader_properties();
+      properties.set_page_checksum_verification(true);  // of files that have checksums
       parquet::arrow::FileReaderBuilder builder;
-      checked(builder.Open(checked(arrow::io::ReadableFile::Open(path), path, "Parquet")), path, "Parquet");
+      checked(builder.Open(checked(arrow::io::ReadableFile::Open(path), path, "Parquet"), properties), path, "Parquet");
       reader_ = checked(builder.Build(), path, "Parquet");
       const auto metadata = reader_->parquet_reader()->metadata();
       for (int i = 0; i < metadata->num_row_groups(); ++i) add_piece(metadata->RowGroup(i)->num_rows());
@@ -154,24 +158,27 @@ class ParquetSource : public PiecesSource {
   void guarded(const Action& action) const {
     try {
       action();
-    } catch (const parquet::ParquetException& error) {
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
       fail<FormatError>("[", path_, "] cannot be read as Parquet: ", error.what(),
                         ". The file is damaged or was cut short.");
     }
   }
-  BatchPtr read(int64_t piece) const override {
-    BatchPtr batch;
-    guarded([&] {
-      const auto table = checked(reader_->ReadRowGroup(static_cast<int>(piece)), path_, "Parquet");
-      batch = checked(table->CombineChunksToBatch(), path_, "Parquet");
-    });
-    return batch;
+  TablePtr read(int64_t piece) const override {
+    TablePtr table;
+    guarded([&] { table = checked(reader_->ReadRowGroup(static_cast<int>(piece)), path_, "Parquet"); });
+    return table;
   }
 
   std::unique_ptr<parquet::arrow::FileReader> reader_;
 };
 
 constexpr const char* kArrow = "Arrow";
+
+TablePtr as_table(const std::shared_ptr<arrow::RecordBatch>& batch, const std::string& path) {
+  return checked(arrow::Table::FromRecordBatches({batch}), path, kArrow);
+}
 
 class ArrowFileSource : public PiecesSource {
  public:
@@ -190,8 +197,8 @@ class ArrowFileSource : public PiecesSource {
   Access access() const override { return access_; }
 
  private:
-  BatchPtr read(int64_t piece) const override {
-    return checked(reader_->ReadRecordBatch(static_cast<int>(piece)), path_, kArrow);
+  TablePtr read(int64_t piece) const override {
+    return as_table(checked(reader_->ReadRecordBatch(static_cast<int>(piece)), path_, kArrow), path_);
   }
   std::shared_ptr<arrow::ipc::RecordBatchFileReader> reader_;
   Access access_ = Access::Random;
@@ -203,16 +210,16 @@ class ArrowStreamSource : public PiecesSource {
   ArrowStreamSource(const std::string& path, const std::shared_ptr<arrow::io::RandomAccessFile>& file)
       : PiecesSource(path) {
     const auto reader = checked(arrow::ipc::RecordBatchStreamReader::Open(file), path, kArrow);
-    for (BatchPtr batch; (batch = checked(reader->Next(), path, kArrow));) {
+    for (std::shared_ptr<arrow::RecordBatch> batch; (batch = checked(reader->Next(), path, kArrow));) {
       checked(batch->ValidateFull(), path, kArrow);
       add_piece(batch->num_rows());
-      batches_.push_back(std::move(batch));
+      tables_.push_back(as_table(batch, path));
     }
   }
 
  private:
-  BatchPtr read(int64_t piece) const override { return batches_[static_cast<std::size_t>(piece)]; }
-  std::vector<BatchPtr> batches_;
+  TablePtr read(int64_t piece) const override { return tables_[static_cast<std::size_t>(piece)]; }
+  std::vector<TablePtr> tables_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <arrow/array.h>
 #include <arrow/extension_type.h>
 #include <arrow/scalar.h>
+#include <arrow/table.h>
 #include <arrow/type.h>
 #include <arrow/util/float16.h>
 
@@ -73,8 +74,6 @@ Json map_value(const arrow::Array& array, int64_t index, const std::string& wher
   return out;
 }
 
-
-
 }  // namespace
 
 Json arrow_value(const arrow::Array& array, int64_t index, const std::string& where) {
@@ -101,8 +100,10 @@ Json arrow_value(const arrow::Array& array, int64_t index, const std::string& wh
       return text_value(static_cast<const arrow::LargeStringArray&>(array).GetView(index), where);
     case Type::STRING_VIEW: return text_value(static_cast<const arrow::StringViewArray&>(array).GetView(index), where);
     case Type::BINARY: return Json(base64_encode(static_cast<const arrow::BinaryArray&>(array).GetView(index)));
-    case Type::LARGE_BINARY: return Json(base64_encode(static_cast<const arrow::LargeBinaryArray&>(array).GetView(index)));
-    case Type::BINARY_VIEW: return Json(base64_encode(static_cast<const arrow::BinaryViewArray&>(array).GetView(index)));
+    case Type::LARGE_BINARY:
+      return Json(base64_encode(static_cast<const arrow::LargeBinaryArray&>(array).GetView(index)));
+    case Type::BINARY_VIEW:
+      return Json(base64_encode(static_cast<const arrow::BinaryViewArray&>(array).GetView(index)));
     case Type::FIXED_SIZE_BINARY:
       return Json(base64_encode(static_cast<const arrow::FixedSizeBinaryArray&>(array).GetView(index)));
     case Type::LIST: return list_value<arrow::ListArray>(array, index, where);
@@ -125,10 +126,15 @@ Json arrow_value(const arrow::Array& array, int64_t index, const std::string& wh
   return Json((*scalar)->ToString());
 }
 
-Json arrow_row(const arrow::RecordBatch& batch, int64_t index, const std::string& where) {
+Json arrow_row(const arrow::Table& table, int64_t index, const std::string& where) {
   Json row = Json::object();
-  for (int i = 0; i < batch.num_columns(); ++i) {
-    row[batch.column_name(i)] = arrow_value(*batch.column(i), index, concat(where, ", ", batch.column_name(i)));
+  for (int i = 0; i < table.num_columns(); ++i) {
+    int64_t inside = index;
+    int chunk = 0;
+    const arrow::ChunkedArray& column = *table.column(i);
+    for (; inside >= column.chunk(chunk)->length(); ++chunk) inside -= column.chunk(chunk)->length();
+    const std::string& name = table.field(i)->name();
+    row[name] = arrow_value(*column.chunk(chunk), inside, concat(where, ", ", name));
   }
   return row;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <arrow/array.h>
-#include <arrow/record_batch.h>
+#include <arrow/table.h>
 
 #include <string>
 
@@ -14,6 +14,6 @@ namespace easydel::data {
 // that Arrow prints. FormatError on text that is not UTF-8; NotSupportedError on an integer above 2^63.
 Json arrow_value(const arrow::Array& array, int64_t index, const std::string& where);
 
-Json arrow_row(const arrow::RecordBatch& batch, int64_t index, const std::string& where);
+Json arrow_row(const arrow::Table& table, int64_t index, const std::string& where);
 
 }  // namespace easydel::data
