@@ -1,8 +1,7 @@
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
-#include <map>
-#include <tuple>
 
 #include "easydel/optim/elementwise.h"
 #include "easydel/optim/fused.h"
@@ -44,10 +43,13 @@ class Adam : public Elementwise {
       }
     }
     for (const auto& [key, lists] : groups.groups()) {
-      const at::Tensor count = at::full({}, static_cast<double>(step + 1), lists[0][0].options().dtype(at::kFloat));
-      const Tensors counts(lists[0].size(), count);
-      at::_fused_adamw_(lists[0], lists[1], lists[2], lists[3], {}, counts, rate, o_.b1, o_.b2,
-                        key.flag ? o_.weight_decay : 0.0, o_.eps, /*amsgrad=*/false, /*maximize=*/false);
+      const at::Tensor count =
+          at::full({}, static_cast<double>(step + 1), lists[0][0].options().dtype(at::kFloat).requires_grad(false));
+      if (key.flag && lists[0][0].is_cpu()) {
+        apply_decayed(lists, count, rate);
+      } else {
+        run_kernel(lists, count, rate, key.flag ? o_.weight_decay : 0.0);
+      }
     }
     if (rest.size() == 0) return;
     run_all(rest, state, step);
@@ -55,6 +57,34 @@ class Adam : public Elementwise {
   }
 
  private:
+  // Parameters, gradients, mu, nu.
+  void run_kernel(const std::vector<Tensors>& lists, const at::Tensor& count, double rate, double decay) const {
+    const Tensors counts(lists[0].size(), count);
+    at::_fused_adamw_(lists[0], lists[1], lists[2], lists[3], {}, counts, rate, o_.b1, o_.b2, decay, o_.eps,
+                      /*amsgrad=*/false, /*maximize=*/false);
+  }
+
+  // On the CPU the kernel multiplies a parameter by 1 - rate * decay and rounds it: at 1e-7 that is always the same
+  // wrong way, which adds up over the steps. Here the kernel steps from zero, piece by piece, and the parameter is
+  // rounded once.
+  void apply_decayed(const std::vector<Tensors>& lists, const at::Tensor& count, double rate) const {
+    constexpr int64_t kPiece = int64_t{1} << 18;
+    int64_t longest = 0;
+    for (const at::Tensor& param : lists[0]) longest = std::max(longest, param.numel());
+    const at::Tensor delta = at::empty({std::min(longest, kPiece)}, lists[0][0].options().requires_grad(false));
+    for (std::size_t i = 0; i < lists[0].size(); ++i) {
+      Tensors flat;
+      for (const Tensors& list : lists) flat.push_back(list[i].as_strided({list[i].numel()}, {1}));
+      for (int64_t begin = 0; begin < flat[0].numel(); begin += kPiece) {
+        const int64_t size = std::min(kPiece, flat[0].numel() - begin);
+        const auto piece = [&](std::size_t list) { return flat[list].narrow(0, begin, size); };
+        const at::Tensor step = delta.narrow(0, 0, size).zero_(), param = piece(0);
+        run_kernel({{step}, {piece(1)}, {piece(2)}, {piece(3)}}, count, rate, 0);
+        param.add_(step.add_(param, -rate * o_.weight_decay));
+      }
+    }
+  }
+
   bool decays(const std::string& path, const at::Tensor& param) const {
     return o_.weight_decay != 0 && (!o_.mask || o_.mask(path, param));
   }

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <iostream>
 #include <set>
 
@@ -19,21 +20,21 @@ constexpr int64_t kSteps = 100;
 
 Schedule cosine() {
   return warmup_cosine_decay_schedule(
-      {.init_value = 0, .peak_value = 1e-2, .warmup_steps = 10, .decay_steps = 80, .end_value = 1e-3});
+      {.init_value = 0, .peak_value = 5e-3, .warmup_steps = 10, .decay_steps = 80, .end_value = 1e-3});
 }
 
 // By the names in optim_peer.py.
-std::map<std::string, GradientTransformation> cases() {
+std::map<std::string, GradientTransformation> cases(at::ScalarType dtype) {
   const Mask weights = matching("weight$");
   return {
-      {"adamw", adamw(1e-2)},
+      {"adamw", adamw(2e-3)},
       {"adamw_options", adamw({.learning_rate = 3e-3, .b1 = 0.8, .b2 = 0.95, .eps = 1e-6, .weight_decay = 0.1})},
-      {"adamw_mask", adamw({.learning_rate = 1e-2, .weight_decay = 0.1, .mask = weights})},
-      {"adamw_nesterov", adamw({.learning_rate = 1e-2, .weight_decay = 0.01, .nesterov = true})},
-      {"adamw_eps_root", adamw({.learning_rate = 1e-2, .eps_root = 1e-6})},
+      {"adamw_mask", adamw({.learning_rate = 2e-3, .weight_decay = 0.1, .mask = weights})},
+      {"adamw_nesterov", adamw({.learning_rate = 2e-3, .weight_decay = 0.01, .nesterov = true})},
+      {"adamw_eps_root", adamw({.learning_rate = 2e-3, .eps_root = 1e-6})},
       {"adamw_schedule", adamw(cosine())},
-      {"adam", adam(1e-2)},
-      {"scale_by_adam", chain({scale_by_adam(), scale(-1e-2)})},
+      {"adam", adam(2e-3)},
+      {"scale_by_adam", chain({scale_by_adam(), scale(-2e-3)})},
       {"sgd", sgd(1e-2)},
       {"sgd_momentum", sgd({.learning_rate = 1e-3, .momentum = 0.9})},
       {"sgd_nesterov", sgd({.learning_rate = cosine(), .momentum = 0.8, .nesterov = true})},
@@ -53,10 +54,12 @@ std::map<std::string, GradientTransformation> cases() {
                                        .multiply_by_parameter_scale = false,
                                        .clipping_threshold = 0.5,
                                        .momentum = 0.9,
+                                       .dtype_momentum = dtype,
                                        .weight_decay_rate = 1e-3,
                                        .weight_decay_mask = weights})},
-      {"adafactor_plain", adafactor({.clipping_threshold = {}, .factored = false})},
-      {"muon", muon(1e-2)},
+      {"adafactor_plain", adafactor({.learning_rate = 1e-2, .clipping_threshold = {}, .factored = false})},
+      {"adafactor_without_a_rate", chain({adafactor({.min_dim_size_to_factor = 2}), scale(1e-2)})},
+      {"muon", muon(2e-3)},
       {"muon_options", muon({.learning_rate = cosine(),
                              .ns_coeffs = {{4.0848, -6.8946, 2.9270},
                                            {3.9505, -6.3029, 2.6377},
@@ -71,24 +74,24 @@ std::map<std::string, GradientTransformation> cases() {
                              .adam_b2 = 0.95,
                              .adam_weight_decay = 0.05,
                              .consistent_rms = 0.2})},
-      {"muon_aol", muon({.learning_rate = 1e-2, .ns_steps = 4, .preconditioning = "aol"})},
-      {"muon_schatten", muon({.learning_rate = 1e-2, .preconditioning = "schatten"})},
-      {"muon_spectral", muon({.learning_rate = 1e-2, .preconditioning = "spectral"})},
+      {"muon_aol", muon({.learning_rate = 2e-3, .ns_steps = 4, .preconditioning = "aol"})},
+      {"muon_schatten", muon({.learning_rate = 2e-3, .preconditioning = "schatten"})},
+      {"muon_spectral", muon({.learning_rate = 2e-3, .preconditioning = "spectral"})},
       {"muon_adaptive", muon({.learning_rate = 1e-3, .adaptive = true})},
       {"clip", chain({clip(0.3), sgd(1e-2)})},
       {"clip_by_global_norm", chain({clip_by_global_norm(0.5), sgd(1e-2)})},
       {"clip_by_a_norm_that_is_not_reached", chain({clip_by_global_norm(1e6), sgd(1e-2)})},
       {"clip_by_block_rms", chain({clip_by_block_rms(0.7), sgd(1e-2)})},
-      {"clip_adamw", chain({clip_by_global_norm(1.0), adamw({.learning_rate = 1e-2, .weight_decay = 0.01})})},
+      {"clip_adamw", chain({clip_by_global_norm(1.0), adamw({.learning_rate = 2e-3, .weight_decay = 0.01})})},
       {"pieces",
        chain({trace({.decay = 0.9, .nesterov = true}), ema({.decay = 0.8}), add_decayed_weights(0.01, weights),
               scale_by_param_block_rms(), scale_by_schedule(cosine()), scale(-1)})},
-      {"masked", chain({masked(adamw(1e-2), "weight$"), scale(1e-2)})},
+      {"masked", chain({masked(adamw(2e-3), "weight$"), scale(1e-2)})},
       {"multi_transform",
-       multi_transform({{"^a\\.", adamw(1e-2)},
+       multi_transform({{"^a\\.", adamw(2e-3)},
                         {".*", chain({clip_by_global_norm(1.0), sgd({.learning_rate = 1e-2, .momentum = 0.9})})}})},
       {"frozen", multi_transform({{"^a\\.", set_to_zero()}, {".*", lion(1e-3)}})},
-      {"multi_steps", MultiSteps(chain({clip_by_global_norm(1.0), adamw(1e-2)}), 3)},
+      {"multi_steps", MultiSteps(chain({clip_by_global_norm(1.0), adamw(2e-3)}), 3)},
       {"multi_steps_sum",
        MultiSteps(sgd({.learning_rate = 1e-3, .momentum = 0.9}), {.every_k = 4, .use_grad_mean = false})},
       {"inject_hyperparams", inject_hyperparams(
@@ -97,14 +100,16 @@ std::map<std::string, GradientTransformation> cases() {
                                        {.learning_rate = h.at("learning_rate"), .weight_decay = h.at("weight_decay")});
                                  },
                                  {{"learning_rate", cosine()}, {"weight_decay", 0.02}})},
-      {"apply_if_finite", apply_if_finite(adamw(1e-2), 2)},
+      {"apply_if_finite", apply_if_finite(adamw(2e-3), 2)},
   };
 }
 
 class OptimParity : public testing::Test {
  protected:
-  void load(const char* dtype) {
-    run_python("optim_peer.py", {"run", directory_.path().string(), dtype, std::to_string(kSteps)});
+  void load(const char* dtype, const std::vector<std::string>& names) {
+    std::vector<std::string> arguments{"run", directory_.path().string(), dtype, std::to_string(kSteps)};
+    arguments.insert(arguments.end(), names.begin(), names.end());
+    run_python("optim_peer.py", arguments);
     file_ = SafetensorsFile::open(directory_ / "optim.safetensors");
     for (const std::string& name : file_->names()) {
       if (name.starts_with("params/")) paths_.push_back(name.substr(7));
@@ -118,10 +123,13 @@ class OptimParity : public testing::Test {
     return map;
   }
 
-  // The largest difference, as a part of the largest element of its parameter, at each step that optax's were kept of.
+  // The largest difference at any step that optax's were kept of, as a part of the largest element that the parameter
+  // had until then.
   double worst(const std::string& name, const GradientTransformation& tx, bool applies) {
     TensorMap params = tree("params");
     for (const auto& [path, param] : params) param.requires_grad_();
+    std::map<std::string, double> sizes;
+    for (const auto& [path, param] : params) sizes[path] = param.abs().max().item<double>();
     OptState state = tx->init(params);
     double worst = 0;
     for (int64_t step = 0; step < kSteps; ++step) {
@@ -135,7 +143,8 @@ class OptimParity : public testing::Test {
       if (!names_at(name, step + 1)) continue;
       for (const auto& [path, expected] : tree(concat(name, "/", step + 1))) {
         const at::Tensor a = params.at(path).detach().to(at::kDouble), b = expected.to(at::kDouble);
-        const double difference = ((a - b).abs().max() / b.abs().max()).item<double>();
+        sizes[path] = std::max(sizes[path], b.abs().max().item<double>());
+        const double difference = (a - b).abs().max().item<double>() / sizes[path];
         worst = std::isfinite(difference) ? std::max(worst, difference) : INFINITY;
       }
       ++compared_;
@@ -146,17 +155,23 @@ class OptimParity : public testing::Test {
     return file_->contains(concat(name, "/", step, "/", paths_[0]));
   }
 
-  void expect_equal(const char* dtype, double tolerance) {
-    load(dtype);
-    const auto ours = cases();
-    ASSERT_GE(names_.size(), 40U);
+  void expect_equal(const char* name_of_dtype, at::ScalarType dtype, double tolerance,
+                    const std::vector<std::string>& names = {}) {
+    load(name_of_dtype, names);
+    const auto ours = cases(dtype);
+    ASSERT_EQ(names_.size(), names.empty() ? ours.size() : names.size());
     for (const std::string& name : names_) {
       ASSERT_TRUE(ours.contains(name)) << name;
       const double updated = worst(name, ours.at(name), false), applied = worst(name, ours.at(name), true);
-      std::cout << name << ": " << updated << ", fused " << applied << "\n";
+      if (worst_ < std::max(updated, applied)) {
+        worst_ = std::max(updated, applied);
+        worst_name_ = name;
+      }
       EXPECT_LE(updated, tolerance) << name;
       EXPECT_LE(applied, tolerance) << name << ", fused";
     }
+    std::cout << names_.size() << " optimizers, " << kSteps << " steps; the largest difference is " << worst_
+              << " of the parameter, with " << worst_name_ << "\n";
     EXPECT_EQ(compared_, static_cast<int64_t>(names_.size()) * 2 * 6);
   }
 
@@ -165,10 +180,18 @@ class OptimParity : public testing::Test {
   std::vector<std::string> paths_;
   std::set<std::string> names_;
   int64_t compared_ = 0;
+  double worst_ = 0;
+  std::string worst_name_;
 };
 
-TEST_F(OptimParity, EqualsOptaxInFloat32) { expect_equal("float32", 1e-6); }
-TEST_F(OptimParity, EqualsOptaxInFloat64) { expect_equal("float64", 1e-11); }
+TEST_F(OptimParity, EqualsOptaxInFloat32) { expect_equal("float32", at::kFloat, 1e-6); }
+// EASYDEL_DRAWS runs all of them.
+TEST_F(OptimParity, EqualsOptaxInFloat64) {
+  const std::vector<std::string> some{"adafactor_options", "adafactor_small", "adamw_mask",      "adamw_nesterov",
+                                      "clip_adamw",        "lion_mask",       "multi_steps",     "muon",
+                                      "muon_options",      "pieces",          "rmsprop_momentum"};
+  expect_equal("float64", at::kDouble, 1e-13, std::getenv("EASYDEL_DRAWS") ? std::vector<std::string>() : some);
+}
 
 }  // namespace
 }  // namespace easydel::optim
