@@ -26,15 +26,28 @@ void print_result(const TrainResult& result, bool json) {
                                     {"report", result.report.string()},
                                     {"metrics", metrics}}));
   }
-  std::vector<std::pair<std::string, std::string>> rows{{"steps", concat(result.step)},
-                                                        {"ended by", result.stopped_by}};
+  std::vector<std::vector<std::string>> rows{{"steps", concat(result.step)}, {"ended by", result.stopped_by}};
   if (const auto loss = result.metrics.find("loss"); loss != result.metrics.end())
-    rows.emplace_back("loss", concat(loss->second));
+    rows.push_back({"loss", concat(loss->second)});
   if (const auto loss = result.metrics.find("eval_loss"); loss != result.metrics.end())
-    rows.emplace_back("eval loss", concat(loss->second));
-  if (!result.checkpoint.empty()) rows.emplace_back("checkpoint", result.checkpoint.string());
-  if (!result.report.empty()) rows.emplace_back("report", result.report.string());
+    rows.push_back({"eval loss", concat(loss->second)});
+  if (!result.checkpoint.empty()) rows.push_back({"checkpoint", result.checkpoint.string()});
+  if (!result.report.empty()) rows.push_back({"report", result.report.string()});
   print_table(rows);
+}
+
+EvalArguments to_eval_arguments(const Json& parameters) {
+  EvalArguments arguments;
+  if (const Json* tasks = parameters.find("tasks")) {
+    if (tasks->is_string()) arguments.tasks.push_back(tasks->as_string());
+    for (std::size_t i = 0; tasks->is_array() && i < tasks->size(); ++i)
+      arguments.tasks.push_back(tasks->at(i).as_string());
+  }
+  if (const Json* shots = parameters.find("num_fewshot"); shots && !shots->is_null())
+    arguments.num_fewshot = shots->as_int();
+  if (const Json* path = parameters.find("output_path"); path && path->is_string())
+    arguments.output_path = path->as_string();
+  return arguments;
 }
 
 void run_action(ELargeModel& model, const ElargeAction& action, bool json) {
@@ -53,7 +66,9 @@ void run_action(ELargeModel& model, const ElargeAction& action, bool json) {
   } else if (action.name == "train") {
     print_result(model.train(), json);
   } else if (action.name == "eval") {
-    model.eval(action.parameters);
+    const Json results = model.eval(to_eval_arguments(action.parameters));
+    const Json* quiet = action.parameters.find("print_results");
+    if (World::current()->rank() == 0 && !(quiet && *quiet == Json(false))) print_json(results);
   } else {
     fail<NotSupportedError>(model.config().where(action.path), ": the action \"", action.name,
                             "\" is not supported yet.");

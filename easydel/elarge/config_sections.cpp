@@ -123,7 +123,11 @@ BaseConfigSection ELargeConfig::base_config() const {
 
 Json ELargeConfig::config_kwargs() const {
   const ShardingSection split = sharding();
-  Json kwargs = Json::object({{"fsdp_is_ep_bound", split.fsdp_is_ep_bound}, {"sp_is_ep_bound", split.sp_is_ep_bound}});
+  Json kwargs = Json::object({{"sharding_axis_dims", split.axis_dims},
+                              {"sharding_axis_names", split.axis_names},
+                              {"fsdp_is_ep_bound", split.fsdp_is_ep_bound},
+                              {"sp_is_ep_bound", split.sp_is_ep_bound}});
+  if (!split.dcn_axis_dims.empty()) kwargs["sharding_dcn_axis_dims"] = split.dcn_axis_dims;
   const BaseConfigSection base = base_config();
   for (const auto& [key, value] : base.values.as_object()) {
     if (!among(key, section_keys("base_config.values").ignored)) kwargs[key] = value;

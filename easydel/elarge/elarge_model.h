@@ -105,6 +105,9 @@ class ELargeModel {
   TrainingArguments build_training_arguments() const { return config_.training_arguments(); }
   std::shared_ptr<Trainer> build_trainer();
   TrainResult train();
+  // Virtual devices that the mesh asks for, where nothing has started more than one rank; 1 otherwise. train() and
+  // eval() make them.
+  int64_t devices() const;
   Json eval(const EvalArguments& arguments);
   void clear_cache();
 

@@ -3,7 +3,8 @@
 
 namespace easydel {
 
-std::unique_ptr<Objective> make_objective(const std::string& trainer_type) {
+std::unique_ptr<Objective> make_objective(const std::string& trainer_type, const TrainingArguments&,
+                                          std::shared_ptr<const BaseModule>, std::shared_ptr<const BaseModule>) {
   if (trainer_type == "sft" || trainer_type == "base") return make_causal_lm_objective();
   if (trainer_type == "classification") return make_classification_objective();
   require_trainer_type(trainer_type, "[make_objective]");

@@ -70,6 +70,9 @@ class Trainer {
   std::unique_ptr<Impl> impl_;
 };
 
-std::unique_ptr<Objective> make_objective(const std::string& trainer_type);
+// The objective of a trainer's type, with the models that it needs beside the one that learns.
+std::unique_ptr<Objective> make_objective(const std::string& trainer_type, const TrainingArguments& arguments = {},
+                                          std::shared_ptr<const BaseModule> reference = {},
+                                          std::shared_ptr<const BaseModule> teacher = {});
 
 }  // namespace easydel
