@@ -43,8 +43,8 @@ State State::create(const CreateOptions& options) {
       !(options.model && any),
       "[State::create] give a model or graph components (graphdef, graphstate, graphother), not both.");
   require<ConfigError>(options.model || all || !any,
-                       "[State::create] graph components come together; missing: ", options.graphdef ? "" : "graphdef ",
-                       options.graphstate ? "" : "graphstate ", options.graphother ? "" : "graphother ", ".");
+                       "[State::create] graph components come together; missing:", options.graphdef ? "" : " graphdef",
+                       options.graphstate ? "" : " graphstate", options.graphother ? "" : " graphother", ".");
   require<ConfigError>(options.model || all,
                        "[State::create] a model or graphdef, graphstate and graphother are needed.");
   require<ConfigError>(!(options.init_opt_state && options.opt_state),
