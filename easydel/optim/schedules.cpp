@@ -128,8 +128,10 @@ Schedule join_schedules(std::vector<Schedule> schedules, std::vector<int64_t> bo
   require<ConfigError>(!schedules.empty() && boundaries.size() + 1 == schedules.size(),
                        "[join_schedules] there must be one boundary less than schedules; got ", boundaries.size(),
                        " boundaries and ", schedules.size(), " schedules.");
-  require<ConfigError>(std::is_sorted(boundaries.begin(), boundaries.end()),
-                       "[join_schedules] boundaries must not go down.");
+  for (std::size_t i = 1; i < boundaries.size(); ++i) {
+    require<ConfigError>(boundaries[i] >= boundaries[i - 1], "[join_schedules] boundaries must not go down; got ",
+                         boundaries[i], " after ", boundaries[i - 1], ".");
+  }
   std::string name;
   for (const Schedule& schedule : schedules) name += (name.empty() ? "" : "+") + schedule.name();
   return {name, [schedules = std::move(schedules), boundaries = std::move(boundaries)](int64_t step) {

@@ -9,8 +9,8 @@
 namespace easydel::optim {
 namespace {
 
-// Float32 sums of this many elements, then float64: a long float32 sum would lose digits.
-constexpr int64_t kPieceOnCpu = int64_t{1} << 16;
+// On the CPU: float32 sums of a row, which a long one would lose digits in, then float64; this many rows at a time.
+constexpr int64_t kRow = 512, kRows = 512;
 
 Intervals minus(const Intervals& from, const Intervals& taken) {
   Intervals left = from;
@@ -26,35 +26,42 @@ Intervals minus(const Intervals& from, const Intervals& taken) {
   return left;
 }
 
-void add_norms(const at::Tensor& tensor, Tensors& norms) {
+void add_squares(const at::Tensor& sum, const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return;
   const bool narrow = tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
   const auto dtype = narrow ? std::optional(at::kFloat) : std::nullopt;
+  const auto add = [&](const at::Tensor& rows) {
+    const at::Tensor norms = at::linalg_vector_norm(rows, 2, at::IntArrayRef{1}, /*keepdim=*/false, dtype);
+    const at::Tensor wide = norms.to(at::kDouble);
+    sum.add_(wide.dot(wide));
+  };
   if (!tensor.is_cpu() || !tensor.is_contiguous()) {
-    norms.push_back(at::linalg_vector_norm(tensor, 2, std::nullopt, false, dtype).to(at::kDouble));
+    const at::Tensor norm = at::linalg_vector_norm(tensor, 2, std::nullopt, /*keepdim=*/false, dtype).to(at::kDouble);
+    sum.addcmul_(norm, norm);
     return;
   }
   const at::Tensor flat = tensor.view({-1});
-  for (int64_t begin = 0; begin < flat.numel(); begin += kPieceOnCpu) {
-    const at::Tensor piece = flat.narrow(0, begin, std::min(kPieceOnCpu, flat.numel() - begin));
-    norms.push_back(at::linalg_vector_norm(piece, 2, std::nullopt, false, dtype).to(at::kDouble));
+  const int64_t whole = flat.numel() / kRow * kRow;
+  for (int64_t begin = 0; begin < whole; begin += kRow * kRows) {
+    add(flat.narrow(0, begin, std::min(kRow * kRows, whole - begin)).view({-1, kRow}));
   }
+  if (whole < flat.numel()) add(flat.narrow(0, whole, flat.numel() - whole).unsqueeze(0));
 }
 
 at::Tensor sum_of_squares(const at::Tensor& tensor, const Share* share) {
-  Tensors norms;
+  const at::Tensor sum = at::zeros({}, tensor.options().dtype(at::kDouble).requires_grad(false));
   if (!share || (share->counts && share->counts_all_it_stores)) {
-    if (tensor.numel() > 0) add_norms(tensor, norms);
+    add_squares(sum, tensor);
   } else if (share->counts) {
     for_boxes(share->counted, [&](const std::vector<Interval>& box) {
       at::Tensor part = tensor;
       for (std::size_t d = 0; d < box.size(); ++d) {
         part = part.narrow(static_cast<int64_t>(d), box[d].begin, box[d].size());
       }
-      if (part.numel() > 0) add_norms(part, norms);
+      add_squares(sum, part);
     });
   }
-  if (norms.empty()) return at::zeros({}, tensor.options().dtype(at::kDouble).requires_grad(false));
-  return norms.size() == 1 ? norms[0].square() : at::stack(norms).square_().sum();
+  return sum;
 }
 
 }  // namespace
