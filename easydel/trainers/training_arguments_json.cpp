@@ -16,6 +16,18 @@ bool among(std::string_view key, Names names) { return std::find(names.begin(), 
 
 bool begins(std::string_view text, std::string_view beginning) { return text.substr(0, beginning.size()) == beginning; }
 
+// "dpo, orpo" for "beta".
+std::string trainers_with(const std::string& key) {
+  std::string found;
+  for (const std::string& type : trainer_types()) {
+    TrainingArguments arguments;
+    for (const FieldValue& field : collect_fields([&](FieldVisitor& v) { list_fields(arguments, type, v); })) {
+      if (field.key == key) found += (found.empty() ? "" : ", ") + type;
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 KeySupport key_support(std::string_view key) {
@@ -96,9 +108,9 @@ TrainingArguments TrainingArguments::from_json(std::string_view type, const Json
                                 ". Take it out.");
       case KeySupport::None: break;
     }
-    const std::string near = nearest_name(key, known);
-    fail<ConfigError>(where(key), " is no key of the trainer \"", type, "\".",
-                      near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
+    const std::string others = trainers_with(key), near = nearest_name(key, known);
+    fail<ConfigError>(where(key), " is no key of the trainer \"", type, "\"", others.empty() ? "" : ", but of ", others,
+                      ".", near.empty() || !others.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
   }
   if (const Json* track = values.find("track_memory"); track && track->is_bool()) {
     values["track_memory"] = track->as_bool() ? 1.0 : 0.0;

@@ -95,7 +95,8 @@ TEST(TrainingArguments, RefuseNonsenseWithKeyAndValue) {
 TEST(TrainingArguments, NameTheNearestKey) {
   expect_refused("sft", R"({"learning_rat": 1})",
                  "[TrainingArguments] learning_rat is no key of the trainer \"sft\". Did you mean \"learning_rate\"?");
-  expect_refused("sft", R"({"beta": 0.1})", "[TrainingArguments] beta is no key of the trainer \"sft\".");
+  expect_refused("sft", R"({"beta": 0.1})",
+                 "[TrainingArguments] beta is no key of the trainer \"sft\", but of dpo, orpo.");
   EXPECT_THAT([] { TrainingArguments::for_trainer("dop"); },
               ThrowsMessage<ConfigError>("[TrainingArguments] trainer_type must name a trainer; known: sft, base, dpo, "
                                          "orpo, reward, distillation, classification; got \"dop\". Did you mean "
