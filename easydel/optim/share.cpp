@@ -35,12 +35,14 @@ void add_squares(const at::Tensor& sum, const at::Tensor& tensor) {
     const at::Tensor wide = norms.to(at::kDouble);
     sum.add_(wide.dot(wide));
   };
-  if (!tensor.is_cpu() || !tensor.is_contiguous()) {
-    const at::Tensor norm = at::linalg_vector_norm(tensor, 2, std::nullopt, /*keepdim=*/false, dtype).to(at::kDouble);
+  // In the order of memory: a transposed matrix, as gradients of weights may be, is not copied.
+  const bool dense = tensor.is_non_overlapping_and_dense();
+  const at::Tensor flat = dense ? tensor.as_strided({tensor.numel()}, {1}) : tensor;
+  if (!tensor.is_cpu() || !dense) {
+    const at::Tensor norm = at::linalg_vector_norm(flat, 2, std::nullopt, /*keepdim=*/false, dtype).to(at::kDouble);
     sum.addcmul_(norm, norm);
     return;
   }
-  const at::Tensor flat = tensor.view({-1});
   const int64_t whole = flat.numel() / kRow * kRow;
   for (int64_t begin = 0; begin < whole; begin += kRow * kRows) {
     add(flat.narrow(0, begin, std::min(kRow * kRows, whole - begin)).view({-1, kRow}));
