@@ -32,6 +32,7 @@ struct DemoOptions {
   std::string output = "build/demo";
   std::vector<int64_t> mesh = {1, 2, 1, 2, 1};
   int64_t steps = 400, batch = 16, length = 128, vocabulary = 2048, hidden = 256, layers = 4, held_out = 4;
+  std::string optimizer = "adamw";
   double learning_rate = 3e-3;
   bool json = false;
 };
@@ -120,7 +121,8 @@ TrainingArguments make_arguments(const DemoOptions& options) {
   arguments.text.packing = true;
   arguments.save_total_limit = 1;
   arguments.resume_if_possible = false;
-  arguments.extra_optimizer_kwargs = Json::object({{"b2", 0.95}});
+  arguments.optimizer = options.optimizer;
+  if (options.optimizer == "adamw") arguments.extra_optimizer_kwargs = Json::object({{"b2", 0.95}});
   return arguments;
 }
 
@@ -262,6 +264,7 @@ void add_demo_command(CLI::App& app) {
       ->check(CLI::Range(300, 100000))
       ->capture_default_str();
   command->add_option("--learning-rate", options->learning_rate, "The highest")->capture_default_str();
+  command->add_option("--optimizer", options->optimizer, "adamw, muon, lion, …")->capture_default_str();
   command->add_option("--mesh", options->mesh, "Virtual devices: dp, fsdp, ep, tp, sp")->expected(5)->delimiter(',');
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { run(*options); });
