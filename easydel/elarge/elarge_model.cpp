@@ -94,9 +94,23 @@ ELargeModel& ELargeModel::add_eval_dataset(const DatasetArguments& arguments) {
   return add_inform("eval_mixture", arguments);
 }
 
-ELargeModel& ELargeModel::set_trainer(const std::string& trainer_type, KeyValues values) {
-  set_section("trainer", {{"trainer_type", trainer_type}});
-  return set_section("trainer", values);
+ELargeModel& ELargeModel::set_trainer(const std::string& trainer_type) {
+  return set_section("trainer", {{"trainer_type", trainer_type}});
+}
+
+ELargeModel& ELargeModel::set_trainer(const std::string& trainer_type, const TrainingArguments& arguments) {
+  const Json defaults = TrainingArguments{}.to_json(trainer_type), given = arguments.to_json(trainer_type);
+  Json changed = Json::object();
+  for (const auto& [key, value] : given.as_object()) {
+    const Json* same = defaults.find(key);
+    if (!same || !(*same == value)) changed[key] = value;
+  }
+  return set_trainer(trainer_type, changed);
+}
+
+ELargeModel& ELargeModel::set_trainer(const std::string& trainer_type, const Json& values) {
+  set_trainer(trainer_type);
+  return update_config(Json::object({{"trainer", values}}));
 }
 
 ELargeModel& ELargeModel::set_training_arguments(const std::string& trainer_type, const TrainingArguments& arguments) {

@@ -80,7 +80,11 @@ class ELargeModel {
   ELargeModel& set_mixture(KeyValues values);
   ELargeModel& add_dataset(const DatasetArguments& arguments);
   ELargeModel& add_eval_dataset(const DatasetArguments& arguments);
-  ELargeModel& set_trainer(const std::string& trainer_type, KeyValues values = {});
+  // set_trainer("sft", {.learning_rate = 2e-5}): what differs from TrainingArguments' own defaults counts; the rest is
+  // the default of that trainer. By key: set_trainer("sft", Json::object({{"learning_rate", 2e-5}})).
+  ELargeModel& set_trainer(const std::string& trainer_type);
+  ELargeModel& set_trainer(const std::string& trainer_type, const TrainingArguments& arguments);
+  ELargeModel& set_trainer(const std::string& trainer_type, const Json& values);
   ELargeModel& set_training_arguments(const std::string& trainer_type, const TrainingArguments& arguments);
   ELargeModel& set_eval(KeyValues values);
   ELargeModel& update_config(const Json& changes);

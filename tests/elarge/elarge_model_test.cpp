@@ -17,11 +17,21 @@ ELargeModel guide() {  // the example of EasyDeL's guide
       .set_dtype("bf16")
       .set_sharding({.axis_dims = {1, -1, 1, 1, 1}})
       .add_dataset({.dataset_name = "your-dataset", .split = "train", .max_length = 2048})
-      .set_trainer("sft", {{"learning_rate", 2e-5},
-                           {"num_train_epochs", 3},
-                           {"total_batch_size", 32},
-                           {"step_start_point", 5000},
-                           {"resume_if_possible", false}});
+      .set_trainer("sft", Json::object({{"learning_rate", 2e-5},
+                                        {"num_train_epochs", 3},
+                                        {"total_batch_size", 32},
+                                        {"step_start_point", 5000},
+                                        {"resume_if_possible", false}}));
+}
+
+TEST(ELargeModel, TakesArgumentsAsAnAggregate) {
+  ELargeModel model = ELargeModel::from_pretrained("somewhere");
+  model.set_trainer("sft", {.num_train_epochs = 2, .learning_rate = 1e-4});
+  EXPECT_EQ(model.to_dict().at("trainer"),
+            Json::object({{"trainer_type", "sft"}, {"num_train_epochs", 2}, {"learning_rate", 1e-4}}));
+  model.set_trainer("sft", {.total_batch_size = 8});  // adds to what was set
+  EXPECT_EQ(model.config().training_arguments().total_batch_size, 8);
+  EXPECT_EQ(model.config().training_arguments().learning_rate, 1e-4);
 }
 
 TEST(ELargeModel, KeepsOneConfig) {
@@ -76,7 +86,7 @@ TEST(ELargeModel, HasASetterForEverySection) {
       .add_dataset({.data_files = {"c.parquet", "d.parquet"}, .num_rows = 10})
       .add_eval_dataset({.dataset_name = "your-dataset", .split = "test"})
       .set_eval({{"max_new_tokens", 512}, {"temperature", 0.0}})
-      .set_trainer("distillation", {{"alpha", 0.5}})
+      .set_trainer("distillation", Json::object({{"alpha", 0.5}}))
       .update_config(Json::parse(R"({"loader": {"device": "cpu"}, "trainer": {"log_steps": 2}})"));
   model.validate();
   EXPECT_EQ(model.teacher_model_name(), "t");
@@ -116,7 +126,7 @@ TEST(ELargeModel, SurvivesItsFiles) {
 
 TEST(ELargeModel, ReportsAWrongKey) {
   EXPECT_THAT(
-      [] { guide().set_trainer("sft", {{"learning_rates", 1}}).validate(); },
+      [] { guide().set_trainer("sft", Json::object({{"learning_rates", 1}})).validate(); },
       testing::ThrowsMessage<ConfigError>("[elarge] trainer.learning_rates is no key of the trainer \"sft\". Did "
                                           "you mean \"learning_rate\"?"));
 }
