@@ -163,6 +163,23 @@ Tensor gate(const Tensor& gate, const Tensor& up, int64_t gate_row, int64_t up_r
   return y;
 }
 
+void gate_backward(const Tensor& gate, const Tensor& up, int64_t gate_row, int64_t up_row, const Tensor& d_y,
+                   const Tensor& d_gate, const Tensor& d_up, int64_t d_row, bool gelu) {
+  const int64_t width = gate.size(-1);
+  const cuda_kernels::GateBackward args{gate.const_data_ptr(),
+                                        up.const_data_ptr(),
+                                        d_y.const_data_ptr(),
+                                        d_gate.mutable_data_ptr(),
+                                        d_up.mutable_data_ptr(),
+                                        gate_row,
+                                        up_row,
+                                        d_row,
+                                        width ? gate.numel() / width : 0,
+                                        width,
+                                        gelu};
+  launch(gate, [&](auto stream) { cuda_kernels::gate_backward(element(gate), args, stream); });
+}
+
 bool can_attend_to_cache(const Tensor& q, const CacheSlots& slots) {
   return applies(q) && slots.k.scalar_type() == q.scalar_type() && slots.k.size(3) == slots.v.size(3) &&
          slots.k.is_contiguous() && slots.v.is_contiguous() && slots.k.size(1) > 0 &&
@@ -206,6 +223,10 @@ bool can_attend_to_cache(const Tensor&, const CacheSlots&) { return false; }
 std::pair<Tensor, Tensor> rms_norm(const Tensor&, const Tensor&, double, double, bool) { missing(); }
 std::pair<Tensor, Tensor> rotary(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, bool) { missing(); }
 Tensor gate(const Tensor&, const Tensor&, int64_t, int64_t, bool) { missing(); }
+void gate_backward(const Tensor&, const Tensor&, int64_t, int64_t, const Tensor&, const Tensor&, const Tensor&, int64_t,
+                   bool) {
+  missing();
+}
 bool can_multiply(const Tensor&, const Tensor&) { return false; }
 void multiply(const Tensor&, std::vector<Product>&) { missing(); }
 Tensor attend_to_cache(const Tensor&, const Tensor&, const Tensor&, const CacheSlots&, double, double) { missing(); }

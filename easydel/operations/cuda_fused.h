@@ -31,6 +31,9 @@ std::pair<at::Tensor, at::Tensor> rotary(const at::Tensor& q, const at::Tensor& 
                                          const at::Tensor& sin, bool interleaved, bool inverse);
 // act(gate) * up, rows row_strides apart.
 at::Tensor gate(const at::Tensor& gate, const at::Tensor& up, int64_t gate_row, int64_t up_row, bool gelu);
+// Fills in what gate and up get of d_y, which is dense; d_gate and d_up have rows d_row apart.
+void gate_backward(const at::Tensor& gate, const at::Tensor& up, int64_t gate_row, int64_t up_row,
+                   const at::Tensor& d_y, const at::Tensor& d_gate, const at::Tensor& d_up, int64_t d_row, bool gelu);
 
 // One new token of each row, q [B, N, H], k and v [B, K, H]: it is kept at its slot, and looks at the others.
 struct CacheSlots {

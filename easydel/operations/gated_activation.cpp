@@ -56,6 +56,10 @@ void backward_rows(const Tensor& gate, const Tensor& up, const Activation& act, 
     });
     return;
   }
+  if (act.gated != GatedKernel::None && cuda_fused::applies(gate)) {
+    return cuda_fused::gate_backward(gate, up, row_stride(gate), row_stride(up), d_y.contiguous(), d_gate, d_up,
+                                     row_stride(d_gate), act.gated != GatedKernel::Silu);
+  }
   // The activation once more, with a graph of its own.
   at::AutoGradMode with_graph(true);
   const Tensor leaf = gate.detach().requires_grad_();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 
 #include "easydel/operations/kernels/cuda_kernels.h"
 
@@ -150,16 +151,67 @@ __global__ void rotary_kernel(Rotary a) {
   y[j] = narrow<T>(second * c + first * s);
 }
 
-template <class T>
+struct Activated {
+  float value, slope;
+};
+__device__ inline Activated activate(float g, bool gelu) {
+  if (!gelu) {
+    const float sigmoid = 1.0f / (1.0f + __expf(-g));
+    return {g * sigmoid, sigmoid * (1.0f + g * (1.0f - sigmoid))};
+  }
+  constexpr float kBeta = 0.7978845608028654f, kKappa = 0.044715f;
+  const float t = tanhf(kBeta * (g + kKappa * g * g * g));
+  return {0.5f * g * (1.0f + t),
+          0.5f * (1.0f + t) + 0.5f * g * (1.0f - t * t) * kBeta * (1.0f + 3.0f * kKappa * g * g)};
+}
+
+// kPacked: sixteen bytes at a time; `index` counts these.
+template <class T, bool kPacked>
 __global__ void gate_kernel(Gate a) {
-  const int64_t index = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (index >= a.rows * a.width) return;
-  const int64_t row = index / a.width, i = index % a.width;
-  const float g = wide(static_cast<const T*>(a.gate)[row * a.gate_row + i]);
-  const float u = wide(static_cast<const T*>(a.up)[row * a.up_row + i]);
-  const float act =
-      a.gelu ? 0.5f * g * (1.0f + tanhf(0.7978845608028654f * (g + 0.044715f * g * g * g))) : g / (1.0f + __expf(-g));
-  static_cast<T*>(a.y)[index] = narrow<T>(wide(narrow<T>(act)) * u);
+  constexpr int kCount = kPacked ? Pack<T>::kCount : 1;
+  const int64_t index = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, width = a.width / kCount;
+  if (index >= a.rows * width) return;
+  const int64_t row = index / width, i = index % width * kCount;
+  const T* gate = static_cast<const T*>(a.gate) + row * a.gate_row + i;
+  const T* up = static_cast<const T*>(a.up) + row * a.up_row + i;
+  const auto one = [&](float g, float u) { return wide(narrow<T>(activate(g, a.gelu).value)) * u; };
+  if constexpr (kPacked) {
+    const Pack<T> g = Pack<T>::at(gate, 0), u = Pack<T>::at(up, 0);
+    Pack<T> y;
+    for (int j = 0; j < kCount; ++j) y.set(j, one(g.get(j), u.get(j)));
+    static_cast<uint4*>(a.y)[index] = y.bits;
+  } else {
+    static_cast<T*>(a.y)[index] = narrow<T>(one(wide(*gate), wide(*up)));
+  }
+}
+
+template <class T, bool kPacked>
+__global__ void gate_backward_kernel(GateBackward a) {
+  constexpr int kCount = kPacked ? Pack<T>::kCount : 1;
+  const int64_t index = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, width = a.width / kCount;
+  if (index >= a.rows * width) return;
+  const int64_t row = index / width, i = index % width * kCount;
+  const T* gate = static_cast<const T*>(a.gate) + row * a.gate_row + i;
+  const T* up = static_cast<const T*>(a.up) + row * a.up_row + i;
+  const T* d_y = static_cast<const T*>(a.d_y) + row * a.width + i;
+  T* d_gate = static_cast<T*>(a.d_gate) + row * a.d_row + i;
+  T* d_up = static_cast<T*>(a.d_up) + row * a.d_row + i;
+  if constexpr (kPacked) {
+    const Pack<T> g = Pack<T>::at(gate, 0), u = Pack<T>::at(up, 0), d = Pack<T>::at(d_y, 0);
+    Pack<T> d_g, d_u;
+    for (int j = 0; j < kCount; ++j) {
+      const Activated act = activate(g.get(j), a.gelu);
+      d_g.set(j, d.get(j) * u.get(j) * act.slope);
+      d_u.set(j, d.get(j) * act.value);
+    }
+    *reinterpret_cast<uint4*>(d_gate) = d_g.bits;
+    *reinterpret_cast<uint4*>(d_up) = d_u.bits;
+  } else {
+    const Activated act = activate(wide(*gate), a.gelu);
+    const float d = wide(*d_y);
+    *d_gate = narrow<T>(d * wide(*up) * act.slope);
+    *d_up = narrow<T>(d * act.value);
+  }
 }
 
 // Keys are dealt to blocks in splits; a warp looks at one key at a time, with all queries that share it.
@@ -345,10 +397,41 @@ void rotary(Element type, const Rotary& args, Stream stream) {
   with_type(type, [&](auto t) { rotary_kernel<decltype(t)><<<blocks_for(items, 256), 256, 0, stream>>>(args); });
 }
 
-void gate(Element type, const Gate& args, Stream stream) {
-  const int64_t items = args.rows * args.width;
+namespace {
+
+template <class T>
+bool packs(std::initializer_list<const void*> pointers, std::initializer_list<int64_t> sizes) {
+  return std::all_of(pointers.begin(), pointers.end(),
+                     [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }) &&
+         std::all_of(sizes.begin(), sizes.end(), [](int64_t n) { return n % Pack<T>::kCount == 0; });
+}
+
+}  // namespace
+
+void gate(Element type, const Gate& a, Stream stream) {
+  const int64_t items = a.rows * a.width;
   if (items == 0) return;
-  with_type(type, [&](auto t) { gate_kernel<decltype(t)><<<blocks_for(items, 256), 256, 0, stream>>>(args); });
+  with_type(type, [&](auto t) {
+    using T = decltype(t);
+    if (packs<T>({a.gate, a.up, a.y}, {a.gate_row, a.up_row, a.width})) {
+      gate_kernel<T, true><<<blocks_for(items / Pack<T>::kCount, 256), 256, 0, stream>>>(a);
+    } else {
+      gate_kernel<T, false><<<blocks_for(items, 256), 256, 0, stream>>>(a);
+    }
+  });
+}
+
+void gate_backward(Element type, const GateBackward& a, Stream stream) {
+  const int64_t items = a.rows * a.width;
+  if (items == 0) return;
+  with_type(type, [&](auto t) {
+    using T = decltype(t);
+    if (packs<T>({a.gate, a.up, a.d_y, a.d_gate, a.d_up}, {a.gate_row, a.up_row, a.d_row, a.width})) {
+      gate_backward_kernel<T, true><<<blocks_for(items / Pack<T>::kCount, 256), 256, 0, stream>>>(a);
+    } else {
+      gate_backward_kernel<T, false><<<blocks_for(items, 256), 256, 0, stream>>>(a);
+    }
+  });
 }
 
 bool can_attend_to_cache(int64_t shared, int64_t head_size) {

@@ -67,6 +67,18 @@ struct Gate {
 };
 void gate(Element type, const Gate& args, Stream stream);
 
+// What gate and up get of d_y, whose rows are dense; both lie in rows of d_row.
+struct GateBackward {
+  const void* gate;
+  const void* up;
+  const void* d_y;
+  void* d_gate;
+  void* d_up;
+  int64_t gate_row, up_row, d_row, rows, width;
+  bool gelu;
+};
+void gate_backward(Element type, const GateBackward& args, Stream stream);
+
 // One new token of each row: its key and value are put at its slot of the cache, and its queries look at all slots that
 // they may see. The slot is read on the device.
 struct AttendToCache {
