@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +15,9 @@ class Adam : public Elementwise {
  public:
   // Without a learning rate: scale_by_adam.
   Adam(const char* kind, AdamwOptions options, bool scales)
-      : Elementwise(kind, true, {{"mu", options.mu_dtype}, {"nu"}}), o_(std::move(options)), scales_(scales) {
+      : Elementwise(kind, true, {{"mu", options.mu_dtype}, {"nu"}}, options.mask),
+        o_(std::move(options)),
+        scales_(scales) {
     check_rate(kind, "learning_rate", o_.learning_rate);
     check_decay(kind, "b1", o_.b1);
     check_decay(kind, "b2", o_.b2);
@@ -36,7 +39,8 @@ class Adam : public Elementwise {
     FusedGroups groups;
     Items rest;
     for (std::size_t i = 0; i < items.size(); ++i) {
-      if (!groups.add(decays(items.paths[i], items.params[i]), {items.params[i], items.updates[i], mu[i], nu[i]})) {
+      const bool decays = o_.weight_decay != 0 && chooses(items.paths[i], items.params[i]);
+      if (!groups.add(decays, {items.params[i], items.updates[i], mu[i], nu[i]})) {
         rest.paths.push_back(items.paths[i]);
         rest.updates.push_back(items.updates[i]);
         rest.params.push_back(items.params[i]);
@@ -68,25 +72,21 @@ class Adam : public Elementwise {
   // wrong way, which adds up over the steps. Here the kernel steps from zero, piece by piece, and the parameter is
   // rounded once.
   void apply_decayed(const std::vector<Tensors>& lists, const at::Tensor& count, double rate) const {
-    constexpr int64_t kPiece = int64_t{1} << 18;
+    const int64_t piece_size = (int64_t{1} << 16) * at::get_num_threads();
     int64_t longest = 0;
     for (const at::Tensor& param : lists[0]) longest = std::max(longest, param.numel());
-    const at::Tensor delta = at::empty({std::min(longest, kPiece)}, lists[0][0].options().requires_grad(false));
+    const at::Tensor delta = at::empty({std::min(longest, piece_size)}, lists[0][0].options().requires_grad(false));
     for (std::size_t i = 0; i < lists[0].size(); ++i) {
       Tensors flat;
       for (const Tensors& list : lists) flat.push_back(list[i].as_strided({list[i].numel()}, {1}));
-      for (int64_t begin = 0; begin < flat[0].numel(); begin += kPiece) {
-        const int64_t size = std::min(kPiece, flat[0].numel() - begin);
+      for (int64_t begin = 0; begin < flat[0].numel(); begin += piece_size) {
+        const int64_t size = std::min(piece_size, flat[0].numel() - begin);
         const auto piece = [&](std::size_t list) { return flat[list].narrow(0, begin, size); };
         const at::Tensor step = delta.narrow(0, 0, size).zero_(), param = piece(0);
         run_kernel({{step}, {piece(1)}, {piece(2)}, {piece(3)}}, count, rate, 0);
         param.add_(step.add_(param, -rate * o_.weight_decay));
       }
     }
-  }
-
-  bool decays(const std::string& path, const at::Tensor& param) const {
-    return o_.weight_decay != 0 && (!o_.mask || o_.mask(path, param));
   }
 
   void run(Batch& batch, int64_t step) const override {
@@ -109,8 +109,10 @@ class Adam : public Elementwise {
     at::_foreach_add_(scale, o_.eps);
     at::_foreach_div_(g, scale);
     if (!scales_) return;
-    for (std::size_t i = 0; i < g.size(); ++i) {
-      if (decays(batch.paths[i], batch.params[i])) g[i].add_(batch.params[i], o_.weight_decay);
+    if (o_.weight_decay != 0) {
+      for (std::size_t i = 0; i < g.size(); ++i) {
+        if (batch.chosen[i]) g[i].add_(batch.params[i], o_.weight_decay);
+      }
     }
     at::_foreach_mul_(g, -rate_at(kind(), "learning_rate", o_.learning_rate, step));
   }

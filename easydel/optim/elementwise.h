@@ -5,7 +5,8 @@
 
 namespace easydel::optim {
 
-// Moments lie as their parameters do. Batches are small, in float32 or wider, and free to be overwritten.
+// Moments lie as their parameters do. What is given to run() is small, so that it stays in the cache and needs little
+// memory beside it: several parameters, or a piece of a large one, in float32 or wider.
 class Elementwise : public Transformation {
  public:
   struct Moment {
@@ -15,16 +16,16 @@ class Elementwise : public Transformation {
   };
   struct Batch {
     Tensors updates, params;
-    std::vector<Tensors> moments;  // in the order of their names
-    std::vector<std::string> paths;
+    std::vector<Tensors> moments;  // in the order in which they are named
+    std::vector<bool> chosen;      // by the mask
   };
 
   OptState init(const TensorMap& params, const Placement& placement) const override;
   void update(TensorMap& updates, OptState& state, const TensorMap& params, const Placement& placement) const override;
 
  protected:
-  Elementwise(const char* kind, bool counts, std::vector<Moment> moments = {})
-      : kind_(kind), counts_(counts), moments_(std::move(moments)) {}
+  Elementwise(const char* kind, bool counts, std::vector<Moment> moments = {}, Mask mask = {})
+      : kind_(kind), counts_(counts), moments_(std::move(moments)), mask_(std::move(mask)) {}
   // Updates and moments in place. `step` counts from 0.
   virtual void run(Batch& batch, int64_t step) const = 0;
 
@@ -32,11 +33,13 @@ class Elementwise : public Transformation {
   int64_t advance(OptState& state) const;
   void run_all(const Items& items, const OptState& state, int64_t step) const;
   const char* kind() const { return kind_; }
+  bool chooses(const std::string& path, const at::Tensor& param) const { return !mask_ || mask_(path, param); }
 
  private:
   const char* kind_;
   bool counts_;
   std::vector<Moment> moments_;
+  Mask mask_;
 };
 
 }  // namespace easydel::optim

@@ -8,7 +8,7 @@ namespace {
 
 class Lion : public Elementwise {
  public:
-  explicit Lion(const LionOptions& o) : Elementwise("lion", true, {{"mu", o.mu_dtype}}), o_(o) {
+  explicit Lion(const LionOptions& o) : Elementwise("lion", true, {{"mu", o.mu_dtype}}, o.mask), o_(o) {
     check_rate("lion", "learning_rate", o.learning_rate);
     check_decay("lion", "b1", o.b1);
     check_decay("lion", "b2", o.b2);
@@ -24,9 +24,9 @@ class Lion : public Elementwise {
     at::_foreach_mul_(mu, o_.b2);
     at::_foreach_add_(mu, g, 1 - o_.b2);
     at::_foreach_copy_(g, sign);
-    for (std::size_t i = 0; i < g.size(); ++i) {
-      if (o_.weight_decay != 0 && (!o_.mask || o_.mask(batch.paths[i], batch.params[i]))) {
-        g[i].add_(batch.params[i], o_.weight_decay);
+    if (o_.weight_decay != 0) {
+      for (std::size_t i = 0; i < g.size(); ++i) {
+        if (batch.chosen[i]) g[i].add_(batch.params[i], o_.weight_decay);
       }
     }
     at::_foreach_mul_(g, -rate_at(kind(), "learning_rate", o_.learning_rate, step));

@@ -53,9 +53,8 @@ class LearningRate : public Elementwise {
 class DecayedWeights : public Elementwise {
  public:
   DecayedWeights(Schedule weight_decay, Mask mask)
-      : Elementwise("add_decayed_weights", !weight_decay.constant()),
-        weight_decay_(std::move(weight_decay)),
-        mask_(std::move(mask)) {
+      : Elementwise("add_decayed_weights", !weight_decay.constant(), {}, std::move(mask)),
+        weight_decay_(std::move(weight_decay)) {
     if (weight_decay_.constant()) {
       require<ConfigError>(std::isfinite(*weight_decay_.constant()),
                            "[add_decayed_weights] weight_decay must be finite; got ", *weight_decay_.constant(), ".");
@@ -67,11 +66,10 @@ class DecayedWeights : public Elementwise {
     const double decay = weight_decay_(step);
     if (decay == 0) return;
     for (std::size_t i = 0; i < batch.updates.size(); ++i) {
-      if (!mask_ || mask_(batch.paths[i], batch.params[i])) batch.updates[i].add_(batch.params[i], decay);
+      if (batch.chosen[i]) batch.updates[i].add_(batch.params[i], decay);
     }
   }
   Schedule weight_decay_;
-  Mask mask_;
 };
 
 class Trace : public Elementwise {

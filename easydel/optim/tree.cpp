@@ -9,8 +9,6 @@
 namespace easydel::optim {
 namespace {
 
-constexpr int64_t kBatchElements = int64_t{1} << 24;
-
 bool is_float(const at::Tensor& tensor) { return at::isFloatingType(tensor.scalar_type()); }
 
 }  // namespace
@@ -73,24 +71,6 @@ void check_state(const OptState& state, const char* kind, std::size_t children) 
                        state.kind, "\". Make it with init().");
   require<ConfigError>(state.children.size() == children, "[", kind, "] the state must have ", children,
                        " children; got ", state.children.size(), ". Make it with init().");
-}
-
-void for_batches(const Tensors& tensors, const std::function<void(std::size_t, std::size_t)>& f) {
-  std::size_t begin = 0;
-  int64_t elements = 0;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (i > begin && elements + tensors[i].numel() > kBatchElements) {
-      f(begin, i);
-      begin = i;
-      elements = 0;
-    }
-    elements += tensors[i].numel();
-  }
-  if (begin < tensors.size()) f(begin, tensors.size());
-}
-
-Tensors range(const Tensors& tensors, std::size_t begin, std::size_t end) {
-  return {tensors.begin() + static_cast<std::ptrdiff_t>(begin), tensors.begin() + static_cast<std::ptrdiff_t>(end)};
 }
 
 Tensors widen(const Tensors& tensors) {

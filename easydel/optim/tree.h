@@ -3,7 +3,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,9 +32,6 @@ std::shared_ptr<const WeightSharding> sharding_of(const Placement& placement, co
 // ConfigError unless init of this kind made the state.
 void check_state(const OptState& state, const char* kind, std::size_t children = 0);
 
-// f(begin, end) for runs of tensors that are small together, so that what f allocates stays small.
-void for_batches(const Tensors& tensors, const std::function<void(std::size_t begin, std::size_t end)>& f);
-Tensors range(const Tensors& tensors, std::size_t begin, std::size_t end);
 // In float32, where they are narrower; the tensors themselves otherwise.
 Tensors widen(const Tensors& tensors);
 // Back from there: copies what is not the same tensor.
