@@ -16,6 +16,8 @@ constexpr std::size_t kMostPoints = 3000;  // of a series; more is nothing that 
 struct Series {
   std::string name, chart, kind;  // "eval/loss" is drawn in the chart "loss" as "eval"
   std::vector<std::pair<int64_t, double>> points;
+  std::vector<double>
+      means;  // of thinned ones: of the stretch that a point stands for, which is what smoothing smooths
 };
 
 // What the charts are, first to last; others follow by name.
@@ -41,9 +43,9 @@ Series named(const std::string& name) {
   for (const std::string_view kind : {"train", "eval"}) {
     if (name.size() > kind.size() + 1 && name.starts_with(kind) &&
         (name[kind.size()] == '/' || name[kind.size()] == '_'))
-      return {name, name.substr(kind.size() + 1), std::string(kind), {}};
+      return {name, name.substr(kind.size() + 1), std::string(kind), {}, {}};
   }
-  return {name, name, "train", {}};
+  return {name, name, "train", {}, {}};
 }
 
 bool is_chart(std::string_view key) {
@@ -79,14 +81,24 @@ std::vector<Series> collect(const std::vector<Json>& lines) {
 
 // Each stretch keeps its least and its largest value, in order; a value that is not finite stays.
 void thin(Series& series) {
-  const auto& all = series.points;
-  if (all.size() <= kMostPoints) return;
-  std::vector<std::pair<int64_t, double>> kept = {all.front()};
+  const auto all = std::move(series.points);
+  series.points.clear();
+  const auto keep = [&](std::size_t at, double mean) {
+    series.points.push_back(all[at]);
+    series.means.push_back(mean);
+  };
+  if (all.size() <= kMostPoints) {
+    series.points = all;
+    return;
+  }
+  keep(0, all[0].second);
   const std::size_t stretches = kMostPoints / 2 - 1;
   for (std::size_t i = 0; i < stretches; ++i) {
     const std::size_t begin = 1 + (all.size() - 2) * i / stretches, end = 1 + (all.size() - 2) * (i + 1) / stretches;
     std::size_t low = begin, high = begin;
+    double sum = 0;
     for (std::size_t at = begin; at < end; ++at) {
+      sum += all[at].second;
       if (!std::isfinite(all[at].second)) {
         low = high = at;
         break;
@@ -94,11 +106,11 @@ void thin(Series& series) {
       if (all[at].second < all[low].second) low = at;
       if (all[at].second > all[high].second) high = at;
     }
-    kept.push_back(all[std::min(low, high)]);
-    if (low != high) kept.push_back(all[std::max(low, high)]);
+    const double mean = sum / static_cast<double>(end - begin);
+    keep(std::min(low, high), mean);
+    if (low != high) keep(std::max(low, high), mean);
   }
-  kept.push_back(all.back());
-  series.points = std::move(kept);
+  keep(all.size() - 1, all.back().second);
 }
 
 // JSON that a script element may hold: nothing in it ends the element, and no value is NaN.
@@ -122,7 +134,9 @@ Json data_of(const std::vector<Series>& all) {
       x.push_back(step);
       y.push_back(std::isfinite(value) ? Json(value) : Json());
     }
-    series.push_back(Json::object({{"name", s.name}, {"chart", s.chart}, {"kind", s.kind}, {"x", x}, {"y", y}}));
+    Json entry = Json::object({{"name", s.name}, {"chart", s.chart}, {"kind", s.kind}, {"x", x}, {"y", y}});
+    for (const double mean : s.means) entry["mean"].push_back(std::isfinite(mean) ? Json(mean) : Json());
+    series.push_back(std::move(entry));
   }
   return series;
 }

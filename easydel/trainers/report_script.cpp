@@ -43,7 +43,7 @@ function show(value) {
   if (value === null || value === undefined) return "not finite";
   const size = Math.abs(value);
   if (Number.isInteger(value) && size < 1e7) return String(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(2);
+  if (size !== 0 && (size < 1e-3 || size >= 1e6)) return Number(value.toPrecision(4)).toExponential();
   return String(Number(value.toPrecision(5)));
 }
 
@@ -75,6 +75,8 @@ function start() {
   const smoothing = document.getElementById("smoothing");
   const logScale = document.getElementById("log-scale");
   const charts = new Map();
+  const smooths = (s) => s.kind !== "eval" && s.chart !== "learning_rate";
+  if (all.some((s) => s.x.length > 500)) smoothing.value = "0.9";
   for (const s of all) {
     if (!charts.has(s.chart)) charts.set(s.chart, []);
     charts.get(s.chart).push(s);
@@ -111,9 +113,9 @@ function start() {
     function draw() {
       svg.replaceChildren();
       const width = svg.clientWidth || 420, height = svg.clientHeight || 240;
-      const box = { left: 56, right: width - 12, top: 10, bottom: height - 24 };
+      const box = { left: 56, right: width - 14, top: 10, bottom: height - 24 };
       const weight = Number(smoothing.value);
-      const lines = series.map((s) => ({ ...s, line: s.kind === "eval" ? s.y : smooth(s.y, weight) }));
+      const lines = series.map((s) => ({ ...s, line: smooths(s) && weight > 0 ? smooth(s.mean || s.y, weight) : s.y }));
       const logs = logScale.checked;
       const toY = (v) => (logs ? Math.log10(v) : v);
       const xs = series.flatMap((s) => [s.x[0], s.x[s.x.length - 1]]);
@@ -133,10 +135,12 @@ function start() {
           show(logs ? 10 ** t : t);
       }
       for (const t of ticks(x0, x1, Math.max(2, Math.floor(width / 90)))) {
-        element("text", { x: mapX(t), y: height - 6, "text-anchor": "middle" }, svg).textContent = show(t);
+        const anchor = mapX(t) > width - 28 ? "end" : "middle";
+        element("text", { x: anchor === "end" ? width - 4 : mapX(t), y: height - 6, "text-anchor": anchor }, svg)
+          .textContent = show(t);
       }
       for (const s of lines) {
-        if (s.kind !== "eval" && weight > 0) {
+        if (smooths(s) && weight > 0) {
           element("path", { class: "raw " + s.kind, d: toPath(s.x, s.y, mapX, mapY) }, svg);
         }
         element("path", { class: "smooth " + s.kind, d: toPath(s.x, s.line, mapX, mapY) }, svg);

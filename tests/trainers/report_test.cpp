@@ -102,7 +102,13 @@ TEST(Report, StaysSmallAndKeepsThePeaksOfALongRun) {
   EXPECT_EQ(series.at("x").at(0).as_int(), 0);
   EXPECT_EQ(series.at("x").as_array().back().as_int(), 199'999);
   EXPECT_THAT(series.at("y").dump(), testing::AllOf(HasSubstr(" 9.0,"), HasSubstr(" -9.0,"), HasSubstr("null")));
-  EXPECT_LT(render_report(report).size(), 150'000);
+  EXPECT_LT(render_report(report).size(), 220'000);
+  // What is smoothed are means, not the extremes that are shown.
+  ASSERT_EQ(series.at("mean").size(), series.at("x").size());
+  for (std::size_t i = 1; i + 1 < series.at("mean").size(); ++i) {
+    const Json& mean = series.at("mean").at(i);
+    EXPECT_TRUE(mean.is_null() || std::abs(mean.as_double() - 2.0) < 0.12) << i;
+  }
 }
 
 TEST(Report, SaysThatThereIsNothing) {
@@ -138,6 +144,8 @@ TEST_F(ReportScript, DrawsCurvesShowsValuesAndSwitches) {
   EXPECT_EQ(loss.at("caption").as_string(), "losstrain/losseval/loss");
   ASSERT_EQ(loss.at("paths").size(), 3);  // train as it is and smoothed, eval
   EXPECT_EQ(loss.at("plain_paths").size(), 2);
+  EXPECT_EQ(drawn.at("charts").at(1).at("paths").size(), 1);  // nobody smooths a schedule
+  EXPECT_THAT(texts(drawn.at("charts").at(1).at("labels")), Contains("0.0015"));
   EXPECT_THAT(texts(loss.at("first")), ElementsAre("step 1", "train/loss: 4", "eval/loss (step 10): 0.5"));
   const auto last = texts(loss.at("last"));
   ASSERT_EQ(last.size(), 3);
