@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "easydel/core/error.h"
 #include "easydel/core/json.h"
@@ -41,6 +42,13 @@ void RecordScanner::check_utf8(std::string_view piece, bool is_last) {
 }
 
 void RecordScanner::feed(std::string_view piece) {
+  if (at_ > 0) return scan(piece);
+  start_ += piece;  // a byte order mark is never cut in two
+  if (start_.size() < 3) return;
+  scan(std::exchange(start_, {}));
+}
+
+void RecordScanner::scan(std::string_view piece) {
   check_utf8(piece, false);
   if (kind_ == RecordKind::Csv || kind_ == RecordKind::Tsv) {
     feed_csv(piece);
@@ -75,6 +83,7 @@ void RecordScanner::end_line(uint64_t next) {
 }
 
 RecordIndex RecordScanner::finish() {
+  if (!start_.empty()) scan(std::exchange(start_, {}));
   check_utf8({}, true);
   if (kind_ == RecordKind::Csv || kind_ == RecordKind::Tsv) {
     require<FormatError>(cell_ != Cell::Quoted, "[", where_, "] line ", record_line_,

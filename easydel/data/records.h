@@ -33,6 +33,7 @@ class RecordScanner {
   RecordIndex finish();
 
  private:
+  void scan(std::string_view piece);
   void check_utf8(std::string_view piece, bool is_last);
   void feed_lines(std::string_view piece);
   void feed_csv(std::string_view piece);
@@ -42,6 +43,7 @@ class RecordScanner {
   RecordKind kind_;
   std::string where_;
   RecordIndex index_;
+  std::string start_;       // the first bytes, until there are enough to see a byte order mark
   uint64_t at_ = 0;         // bytes before the piece
   std::string utf8_carry_;  // the beginning of a character whose rest is in the next piece
   uint64_t checked_ = 0;    // bytes that are known to be UTF-8

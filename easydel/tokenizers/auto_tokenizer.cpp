@@ -62,7 +62,10 @@ AutoTokenizer AutoTokenizer::from_directory(const std::filesystem::path& directo
                        kModel, ".");
   result.config_ = TokenizerConfig::load(directory);
   if (std::filesystem::exists(directory / kJson)) {
-    result.tokenizer_ = JsonTokenizer::from_file(directory / kJson);
+    const auto tokenizer = JsonTokenizer::from_file(directory / kJson);
+    tokenizer->set_truncation({});  // transformers truncates and pads where a call asks for it, whatever the file says
+    tokenizer->set_padding({});
+    result.tokenizer_ = tokenizer;
   } else {
     result.tokenizer_ = SentencePieceTokenizer::open(directory / kModel, sentencepiece_options(result.config_));
   }

@@ -45,7 +45,7 @@ class DatasetFiles : public testing::Test {
     return out;
   }
 
-  TemporaryDirectory directory_;
+  TemporaryDirectory directory_{memory_directory()};
 };
 
 TEST_F(DatasetFiles, AreFoundByGlobDirectoryAndName) {

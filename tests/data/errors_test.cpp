@@ -49,7 +49,7 @@ class DataErrors : public testing::Test {
     return message({.data_files = {write(name, content)}});
   }
 
-  TemporaryDirectory directory_;
+  TemporaryDirectory directory_{memory_directory()};
 };
 
 TEST_F(DataErrors, OfFilesThatAreNotThere) {

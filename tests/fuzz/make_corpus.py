@@ -224,6 +224,14 @@ def make_seeds() -> dict[str, dict[str, bytes]]:
     }
 
 
+def record_seeds() -> dict[str, dict[str, bytes]]:
+    """The kind of the file and the length of the pieces, then the text."""
+    texts = [b'{"a": 1}\n\n{"a": "\xc3\xa9"}', b"one\r\n\ntwo", b'a,b\n1,"x\n""y"\n\n2\n', b'\xef\xbb\xbf"a"\tb\r\n"1"\t\r2\t3']
+    seeds = {f"kind-{i}": bytes([i, 2]) + text for i, text in enumerate(texts)}
+    seeds |= {"split": b"\x00\x00train[10%:-20]", "cut": b'\x02\x01a\n"x', "many": b"\x02\x03a\n1,2\n", "bad": b"\x01\x01\xc3\n\xff"}
+    return {"records": seeds}
+
+
 def tokenizer_seeds() -> dict[str, dict[str, bytes]]:
     """Small tokenizers of every kind and component, and for encoding the number of one with a text."""
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "reference"))
@@ -260,7 +268,7 @@ def shrunk(document: dict) -> dict:
 
 if __name__ == "__main__":
     directory = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "corpus"
-    for target, seeds in (make_seeds() | tokenizer_seeds()).items():
+    for target, seeds in (make_seeds() | record_seeds() | tokenizer_seeds()).items():
         (directory / target).mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():
             (directory / target / name).write_bytes(content)

@@ -51,6 +51,11 @@ def make_tokenizers(directory: pathlib.Path) -> dict:
         fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=special[1], bos_token=bos, pad_token="<pad>")
         fast.chat_template = template
         fast.save_pretrained(directory / name)
+        if name == "thinking":  # what the file says about lengths does not count
+            document = json.loads((directory / name / "tokenizer.json").read_text())
+            document["truncation"] = dict(direction="Right", max_length=8, strategy="LongestFirst", stride=0)
+            document["padding"] = dict(strategy={"Fixed": 8}, direction="Right", pad_to_multiple_of=None, pad_id=0, pad_type_id=0, pad_token="<pad>")
+            (directory / name / "tokenizer.json").write_text(json.dumps(document))
         made[name] = PreTrainedTokenizerFast.from_pretrained(directory / name)
     return made
 
