@@ -180,6 +180,23 @@ void gate_backward(const Tensor& gate, const Tensor& up, int64_t gate_row, int64
   launch(gate, [&](auto stream) { cuda_kernels::gate_backward(element(gate), args, stream); });
 }
 
+void cross_entropy(const CrossEntropyRows& r) {
+  const cuda_kernels::CrossEntropy args{r.logits.mutable_data_ptr<float>(),
+                                        r.labels.const_data_ptr<int64_t>(),
+                                        r.row_scale.defined() ? r.row_scale.const_data_ptr<float>() : nullptr,
+                                        r.nll.mutable_data_ptr<float>(),
+                                        r.lse.mutable_data_ptr<float>(),
+                                        r.correct.mutable_data_ptr<uint8_t>(),
+                                        r.logits.size(0),
+                                        r.logits.size(1),
+                                        r.ignore_index,
+                                        static_cast<float>(r.label_smoothing),
+                                        static_cast<float>(r.z_loss),
+                                        static_cast<float>(r.logit_scale),
+                                        static_cast<float>(r.logit_softcap)};
+  launch(r.logits, [&](auto stream) { cuda_kernels::cross_entropy(args, stream); });
+}
+
 bool can_attend_to_cache(const Tensor& q, const CacheSlots& slots) {
   return applies(q) && slots.k.scalar_type() == q.scalar_type() && slots.k.size(3) == slots.v.size(3) &&
          slots.k.is_contiguous() && slots.v.is_contiguous() && slots.k.size(1) > 0 &&
@@ -227,6 +244,7 @@ void gate_backward(const Tensor&, const Tensor&, int64_t, int64_t, const Tensor&
                    bool) {
   missing();
 }
+void cross_entropy(const CrossEntropyRows&) { missing(); }
 bool can_multiply(const Tensor&, const Tensor&) { return false; }
 void multiply(const Tensor&, std::vector<Product>&) { missing(); }
 Tensor attend_to_cache(const Tensor&, const Tensor&, const Tensor&, const CacheSlots&, double, double) { missing(); }

@@ -35,6 +35,15 @@ at::Tensor gate(const at::Tensor& gate, const at::Tensor& up, int64_t gate_row, 
 void gate_backward(const at::Tensor& gate, const at::Tensor& up, int64_t gate_row, int64_t up_row,
                    const at::Tensor& d_y, const at::Tensor& d_gate, const at::Tensor& d_up, int64_t d_row, bool gelu);
 
+// Rows of dense float32 logits [R, V]: nll, lse [R] float32 and correct [R] uint8 are filled in; with row_scale [R] the
+// logits become their gradient. Rows with the label ignore_index get zeros.
+struct CrossEntropyRows {
+  at::Tensor logits, labels, row_scale, nll, lse, correct;
+  int64_t ignore_index = -100;
+  double label_smoothing = 0, z_loss = 0, logit_scale = 1, logit_softcap = 0;
+};
+void cross_entropy(const CrossEntropyRows& rows);
+
 // One new token of each row, q [B, N, H], k and v [B, K, H]: it is kept at its slot, and looks at the others.
 struct CacheSlots {
   at::Tensor k, v;    // [B, K, C, H], dense: a ring of C slots

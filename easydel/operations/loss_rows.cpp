@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "easydel/operations/cuda_fused.h"
 #include "easydel/operations/kernels/rows.h"
 
 namespace easydel::operations::loss_rows {
@@ -131,6 +132,12 @@ int64_t Problem::chunk_rows() const {
 
 void Problem::compute(int64_t at, const Tensor& logits, const Tensor& row_scale) {
   if (options.split) return compute_split(*this, at, logits, row_scale);
+  if (cuda_fused::applies(logits) && acc == at::kFloat && logits.is_contiguous() && logits.size(1) > 0) {
+    const auto rows_of = [&](const Tensor& t) { return t.narrow(0, at, logits.size(0)); };
+    return cuda_fused::cross_entropy({logits, rows_of(labels), row_scale, rows_of(nll), rows_of(lse), rows_of(correct),
+                                      options.ignore_index, options.label_smoothing, options.z_loss,
+                                      options.logit_scale, options.logit_softcap});
+  }
   if (!logits.is_cpu()) return compute_composed(*this, at, logits, row_scale);
   const kernels::CrossEntropyArgs args{vocabulary,     options.ignore_index, options.label_smoothing,
                                        options.z_loss, options.logit_scale,  options.logit_softcap};

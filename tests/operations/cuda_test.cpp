@@ -54,6 +54,10 @@ TEST_F(Cuda, NormsRotationsAndGates) {
     for (const char* name : {"silu", "gelu_pytorch_tanh", "relu2"}) {
       expect_same([&](const auto& in) { return gated_activation(in[0], find_activation(name)); }, {x.to(type)},
                   tolerance);
+      expect_same([&](const auto& in) { return gated_activation(in[0], in[1], find_activation(name)); },
+                  {at::randn({3, 5, 40}), at::randn({3, 5, 40})}, {1e-5, 1e-5});
+      expect_same([&](const auto& in) { return gated_activation(in[0], in[1], find_activation(name)); },
+                  {at::randn({3, 5, 7}), at::randn({3, 5, 7})}, {1e-5, 1e-5});  // not of sixteen bytes
     }
     for (const RopeStyle style : {RopeStyle::Half, RopeStyle::Interleaved}) {
       const auto frequencies = rope_frequencies({.partial_rotary_factor = 0.5}, 16, 64);
@@ -170,6 +174,20 @@ TEST_F(Cuda, Losses) {
     expect_same(linear_loss, {hidden.to(at::kBFloat16), weight.to(at::kBFloat16), bias.to(at::kBFloat16)}, kBf16);
     expect_same([&](const auto& in) { return cross_entropy(in[0], labels.to(in[0].device()), options).loss; },
                 {at::randn({50, 40}, at::kDouble)}, kExact);
+  }
+  // The kernel for float32, with rows of four and with others, longer than a block.
+  for (const int64_t width : {4096, 5003}) {
+    const Tensor logits = at::randn({33, width}) * 3, classes = at::randint(width, {33}, at::kLong);
+    classes.select(0, 5).fill_(-100);
+    for (const CrossEntropyOptions& options :
+         {CrossEntropyOptions{},
+          CrossEntropyOptions{.label_smoothing = 0.1, .z_loss = 0.01, .logit_scale = 0.5, .logit_softcap = 4.0}}) {
+      const auto loss = [&](const auto& in) { return cross_entropy(in[0], classes.to(in[0].device()), options).loss; };
+      expect_same(loss, {logits}, {1e-4, 1e-6});
+      const auto here = cross_entropy(logits, classes, options),
+                 there = cross_entropy(on_gpu(logits), on_gpu(classes), options);
+      EXPECT_EQ(here.num_correct.item<int64_t>(), there.num_correct.item<int64_t>());
+    }
   }
   const auto a = linear_cross_entropy(hidden, weight, bias, labels);
   const auto b = linear_cross_entropy(on_gpu(hidden), on_gpu(weight), on_gpu(bias), on_gpu(labels));

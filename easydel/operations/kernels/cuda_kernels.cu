@@ -214,6 +214,91 @@ __global__ void gate_backward_kernel(GateBackward a) {
   }
 }
 
+// A maximum and the sum of exponentials below it, which two of them merge into one.
+struct MaxSum {
+  float maximum, sum;
+};
+__device__ inline MaxSum merge(MaxSum a, MaxSum b) {
+  const float maximum = fmaxf(a.maximum, b.maximum);
+  if (maximum == -INFINITY) return {maximum, 0.0f};
+  return {maximum, a.sum * __expf(a.maximum - maximum) + b.sum * __expf(b.maximum - maximum)};
+}
+
+constexpr int kRowThreads = 1024;
+
+// One block for a row. The row is read twice and written once.
+__global__ void __launch_bounds__(kRowThreads) cross_entropy_kernel(CrossEntropy a) {
+  __shared__ float maxima[kWarp], sums[kWarp], totals[kWarp];
+  const int64_t row = blockIdx.x, label = a.labels[row];
+  float* x = a.logits + row * a.width;
+  const bool valid = label != a.ignore_index;
+  const auto logit = [&](float raw) {
+    const float scaled = raw * a.logit_scale;
+    return a.logit_softcap != 0.0f ? tanhf(scaled / a.logit_softcap) * a.logit_softcap : scaled;
+  };
+  const bool packed = a.width % 4 == 0 && reinterpret_cast<std::uintptr_t>(a.logits) % 16 == 0;
+  const int64_t packs = packed ? a.width / 4 : 0;
+  MaxSum seen{-INFINITY, 0.0f};
+  float total = 0.0f;
+  const auto take = [&](float raw) {
+    const float y = logit(raw);
+    if (y > seen.maximum) {
+      seen.sum = seen.sum * __expf(seen.maximum - y) + 1.0f;
+      seen.maximum = y;
+    } else {
+      seen.sum += __expf(y - seen.maximum);
+    }
+    total += y;
+  };
+  for (int64_t i = threadIdx.x; i < packs; i += kRowThreads) {
+    const float4 four = reinterpret_cast<const float4*>(x)[i];
+    take(four.x), take(four.y), take(four.z), take(four.w);
+  }
+  for (int64_t i = packs * 4 + threadIdx.x; i < a.width; i += kRowThreads) take(x[i]);
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    seen =
+        merge(seen, {__shfl_xor_sync(0xffffffffu, seen.maximum, step), __shfl_xor_sync(0xffffffffu, seen.sum, step)});
+  }
+  total = warp_sum(total);
+  if (threadIdx.x % kWarp == 0) {
+    maxima[threadIdx.x / kWarp] = seen.maximum;
+    sums[threadIdx.x / kWarp] = seen.sum;
+    totals[threadIdx.x / kWarp] = total;
+  }
+  const float picked = valid ? logit(x[label]) : 0.0f;
+  __syncthreads();
+  seen = {maxima[threadIdx.x % kWarp], sums[threadIdx.x % kWarp]};
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    seen =
+        merge(seen, {__shfl_xor_sync(0xffffffffu, seen.maximum, step), __shfl_xor_sync(0xffffffffu, seen.sum, step)});
+  }
+  total = warp_sum(totals[threadIdx.x % kWarp]);
+  const float lse = seen.maximum + logf(seen.sum), width = static_cast<float>(a.width);
+  if (threadIdx.x == 0) {
+    const float nll = (1.0f - a.label_smoothing) * (lse - picked) + a.label_smoothing * (lse - total / width);
+    a.nll[row] = valid ? nll : 0.0f;
+    a.lse[row] = valid ? lse : 0.0f;
+    a.correct[row] = valid && picked >= seen.maximum;
+  }
+  if (!a.scale) return;
+  __syncthreads();  // everyone has read the label's logit
+  const float weight = valid ? a.scale[row] : 0.0f;
+  const float times = weight * (1.0f + 2.0f * a.z_loss * lse), minus = weight * a.label_smoothing / width;
+  const auto slope = [&](float raw, int64_t i) {
+    const float y = logit(raw);
+    float d = __expf(y - lse) * times - minus;
+    if (i == label) d += weight * (a.label_smoothing - 1.0f);
+    if (a.logit_softcap != 0.0f) d *= 1.0f - (y / a.logit_softcap) * (y / a.logit_softcap);
+    return d * a.logit_scale;
+  };
+  for (int64_t i = threadIdx.x; i < packs; i += kRowThreads) {
+    float4 four = reinterpret_cast<const float4*>(x)[i];
+    four = {slope(four.x, 4 * i), slope(four.y, 4 * i + 1), slope(four.z, 4 * i + 2), slope(four.w, 4 * i + 3)};
+    reinterpret_cast<float4*>(x)[i] = four;
+  }
+  for (int64_t i = packs * 4 + threadIdx.x; i < a.width; i += kRowThreads) x[i] = slope(x[i], i);
+}
+
 // Keys are dealt to blocks in splits; a warp looks at one key at a time, with all queries that share it.
 constexpr int kWarps = 4, kSplitKeys = 64, kMostShared = 16, kMostPerLane = 8;
 
@@ -432,6 +517,10 @@ void gate_backward(Element type, const GateBackward& a, Stream stream) {
       gate_backward_kernel<T, false><<<blocks_for(items, 256), 256, 0, stream>>>(a);
     }
   });
+}
+
+void cross_entropy(const CrossEntropy& args, Stream stream) {
+  if (args.rows > 0) cross_entropy_kernel<<<static_cast<unsigned>(args.rows), kRowThreads, 0, stream>>>(args);
 }
 
 bool can_attend_to_cache(int64_t shared, int64_t head_size) {

@@ -79,6 +79,20 @@ struct GateBackward {
 };
 void gate_backward(Element type, const GateBackward& args, Stream stream);
 
+// Rows of logits, float32 and dense: their loss, and with `scale` their gradient in place, as kernels.h's
+// cross_entropy.
+struct CrossEntropy {
+  float* logits;
+  const int64_t* labels;
+  const float* scale;  // of each row, or null: no gradient
+  float* nll;
+  float* lse;
+  uint8_t* correct;
+  int64_t rows, width, ignore_index;
+  float label_smoothing, z_loss, logit_scale, logit_softcap;
+};
+void cross_entropy(const CrossEntropy& args, Stream stream);
+
 // One new token of each row: its key and value are put at its slot of the cache, and its queries look at all slots that
 // they may see. The slot is read on the device.
 struct AttendToCache {
