@@ -1,5 +1,4 @@
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cmath>
@@ -35,7 +34,7 @@ class Adam : public Elementwise {
     const Items items = collect(kind(), gradients, params);
     const Tensors mu = leaves_of(kind(), state, "mu", items), nu = leaves_of(kind(), state, "nu", items);
     const int64_t step = advance(state);
-    const double rate = rate_at(kind(), "learning_rate", o_.learning_rate, step);
+    const double rate_now = rate(step);
     FusedGroups groups;
     Items rest;
     for (std::size_t i = 0; i < items.size(); ++i) {
@@ -50,9 +49,9 @@ class Adam : public Elementwise {
       const at::Tensor count =
           at::full({}, static_cast<double>(step + 1), lists[0][0].options().dtype(at::kFloat).requires_grad(false));
       if (key.flag && lists[0][0].is_cpu()) {
-        apply_decayed(lists, count, rate);
+        apply_decayed(lists, count, rate_now);
       } else {
-        run_kernel(lists, count, rate, key.flag ? o_.weight_decay : 0.0);
+        run_kernel(lists, count, rate_now, key.flag ? o_.weight_decay : 0.0);
       }
     }
     if (rest.size() == 0) return;
@@ -72,26 +71,26 @@ class Adam : public Elementwise {
   // wrong way, which adds up over the steps. Here the kernel steps from zero, piece by piece, and the parameter is
   // rounded once.
   void apply_decayed(const std::vector<Tensors>& lists, const at::Tensor& count, double rate) const {
-    const int64_t piece_size = (int64_t{1} << 16) * at::get_num_threads();
-    int64_t longest = 0;
-    for (const at::Tensor& param : lists[0]) longest = std::max(longest, param.numel());
-    const at::Tensor delta = at::empty({std::min(longest, piece_size)}, lists[0][0].options().requires_grad(false));
+    constexpr int64_t kPiece = int64_t{1} << 16;
+    std::vector<std::pair<std::size_t, int64_t>> pieces;  // which parameter, where it begins
     for (std::size_t i = 0; i < lists[0].size(); ++i) {
-      Tensors flat;
-      for (const Tensors& list : lists) flat.push_back(list[i].as_strided({list[i].numel()}, {1}));
-      for (int64_t begin = 0; begin < flat[0].numel(); begin += piece_size) {
-        const int64_t size = std::min(piece_size, flat[0].numel() - begin);
-        const auto piece = [&](std::size_t list) { return flat[list].narrow(0, begin, size); };
-        const at::Tensor step = delta.narrow(0, 0, size).zero_(), param = piece(0);
-        run_kernel({{step}, {piece(1)}, {piece(2)}, {piece(3)}}, count, rate, 0);
-        param.add_(step.add_(param, -rate * o_.weight_decay));
-      }
+      for (int64_t begin = 0; begin < lists[0][i].numel(); begin += kPiece) pieces.emplace_back(i, begin);
     }
+    for_each_on_threads(/*on_cpu=*/true, pieces.size(), [&](std::size_t p) {
+      const auto [i, begin] = pieces[p];
+      const int64_t size = std::min(kPiece, lists[0][i].numel() - begin);
+      const auto piece = [&, i = i, begin = begin](std::size_t list) {
+        return lists[list][i].as_strided({size}, {1}, lists[list][i].storage_offset() + begin);
+      };
+      const at::Tensor param = piece(0), step = at::zeros({size}, param.options().requires_grad(false));
+      run_kernel({{step}, {piece(1)}, {piece(2)}, {piece(3)}}, count, rate, 0);
+      param.add_(step.add_(param, -rate * o_.weight_decay));
+    });
   }
 
-  void run(Batch& batch, int64_t step) const override {
+  void run(Batch& batch) const override {
     const Tensors &g = batch.updates, &mu = batch.moments[0], &nu = batch.moments[1];
-    const auto t = static_cast<double>(step + 1);
+    const auto t = static_cast<double>(batch.step + 1);
     at::_foreach_mul_(mu, o_.b1);
     at::_foreach_add_(mu, g, 1 - o_.b1);
     at::_foreach_mul_(nu, o_.b2);
@@ -114,8 +113,9 @@ class Adam : public Elementwise {
         if (batch.chosen[i]) g[i].add_(batch.params[i], o_.weight_decay);
       }
     }
-    at::_foreach_mul_(g, -rate_at(kind(), "learning_rate", o_.learning_rate, step));
+    at::_foreach_mul_(g, -batch.rate);
   }
+  double rate(int64_t step) const override { return rate_at(kind(), "learning_rate", o_.learning_rate, step); }
 
   AdamwOptions o_;
   bool scales_;

@@ -1,7 +1,6 @@
 #include "easydel/optim/elementwise.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 
@@ -27,17 +26,22 @@ void Elementwise::update(TensorMap& updates, OptState& state, const TensorMap& p
   run_all(items, state, advance(state));
 }
 
+// Some parameters, or a part of one.
+struct Elementwise::Piece {
+  std::size_t from, to;  // which of the items
+  int64_t begin, size;   // of their elements, where it is one
+  bool whole;
+};
+
 namespace {
 
 // On the CPU what several passes find in the cache; elsewhere enough for a kernel to be worth its launch.
-int64_t batch_elements(const at::Tensor& tensor) {
-  return tensor.is_cpu() ? (int64_t{1} << 15) * at::get_num_threads() : int64_t{1} << 24;
-}
+int64_t piece_elements(const at::Tensor& tensor) { return int64_t{1} << (tensor.is_cpu() ? 15 : 24); }
 
 // One after the other in memory, in the same order in each.
-bool lie_alike(const Tensors& tensors) {
-  for (const at::Tensor& t : tensors) {
-    if (!t.is_non_overlapping_and_dense() || t.strides() != tensors[0].strides()) return false;
+bool lie_alike(const std::vector<Tensors>& lists, std::size_t i) {
+  for (const Tensors& list : lists) {
+    if (!list[i].is_non_overlapping_and_dense() || list[i].strides() != lists[0][i].strides()) return false;
   }
   return true;
 }
@@ -45,43 +49,47 @@ bool lie_alike(const Tensors& tensors) {
 }  // namespace
 
 void Elementwise::run_all(const Items& items, const OptState& state, int64_t step) const {
-  std::vector<Tensors> stored;
-  for (const Moment& moment : moments_) stored.push_back(leaves_of(kind_, state, moment.name, items));
-  std::vector<Tensors> lists(2 + stored.size());  // updates, params, moments
+  std::vector<Tensors> lists{items.updates, items.params};  // and the moments
+  for (const Moment& moment : moments_) lists.push_back(leaves_of(kind_, state, moment.name, items));
   std::vector<bool> chosen;
-  int64_t elements = 0;
-  const auto flush = [&] {
-    if (chosen.empty()) return;
-    Batch batch{.updates = widen(lists[0]), .params = lists[1], .moments = {}, .chosen = chosen};
-    for (std::size_t m = 0; m < stored.size(); ++m) batch.moments.push_back(widen(lists[2 + m]));
-    run(batch, step);
-    narrow_into(lists[0], batch.updates);
-    for (std::size_t m = 0; m < stored.size(); ++m) narrow_into(lists[2 + m], batch.moments[m]);
-    for (Tensors& list : lists) list.clear();
-    chosen.clear();
-    elements = 0;
-  };
+  std::vector<Piece> pieces;
+  int64_t room = -1;  // in the last piece, if it takes more
+  bool on_cpu = true;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    Tensors together{items.updates[i], items.params[i]};
-    for (const Tensors& moment : stored) together.push_back(moment[i]);
-    const bool choice = chooses(items.paths[i], items.params[i]);
-    const int64_t limit = batch_elements(items.updates[i]), numel = items.updates[i].numel();
-    const auto add = [&](const std::function<at::Tensor(const at::Tensor&)>& part, int64_t size) {
-      if (elements + size > limit) flush();
-      for (std::size_t t = 0; t < together.size(); ++t) lists[t].push_back(part(together[t]));
-      chosen.push_back(choice);
-      elements += size;
-    };
-    if (numel <= limit || !lie_alike(together)) {
-      add([](const at::Tensor& t) { return t; }, numel);
-      continue;
-    }
-    for (int64_t begin = 0; begin < numel; begin += limit) {
-      const int64_t size = std::min(limit, numel - begin);
-      add([&](const at::Tensor& t) { return t.as_strided({size}, {1}, t.storage_offset() + begin); }, size);
+    chosen.push_back(chooses(items.paths[i], items.params[i]));
+    on_cpu &= items.updates[i].is_cpu();
+    const int64_t limit = piece_elements(items.updates[i]), numel = items.updates[i].numel();
+    if (numel > limit && lie_alike(lists, i)) {
+      for (int64_t begin = 0; begin < numel; begin += limit) {
+        pieces.push_back({i, i + 1, begin, std::min(limit, numel - begin), false});
+      }
+      room = -1;
+    } else if (numel <= room) {
+      pieces.back().to = i + 1;
+      room -= numel;
+    } else {
+      pieces.push_back({i, i + 1, 0, numel, true});
+      room = limit - numel;
     }
   }
-  flush();
+  const double rate_now = rate(step);
+  const auto run_piece = [&](const Piece& piece) {
+    std::vector<Tensors> taken(lists.size());
+    for (std::size_t list = 0; list < lists.size(); ++list) {
+      for (std::size_t i = piece.from; i < piece.to; ++i) {
+        const at::Tensor& t = lists[list][i];
+        taken[list].push_back(piece.whole ? t : t.as_strided({piece.size}, {1}, t.storage_offset() + piece.begin));
+      }
+    }
+    Batch batch{
+        .updates = widen(taken[0]), .params = taken[1], .moments = {}, .chosen = {}, .step = step, .rate = rate_now};
+    for (std::size_t i = piece.from; i < piece.to; ++i) batch.chosen.push_back(chosen[i]);
+    for (std::size_t m = 2; m < taken.size(); ++m) batch.moments.push_back(widen(taken[m]));
+    run(batch);
+    narrow_into(taken[0], batch.updates);
+    for (std::size_t m = 2; m < taken.size(); ++m) narrow_into(taken[m], batch.moments[m - 2]);
+  };
+  for_each_on_threads(on_cpu, pieces.size(), [&](std::size_t i) { run_piece(pieces[i]); });
 }
 
 }  // namespace easydel::optim

@@ -18,6 +18,8 @@ class Elementwise : public Transformation {
     Tensors updates, params;
     std::vector<Tensors> moments;  // in the order in which they are named
     std::vector<bool> chosen;      // by the mask
+    int64_t step = 0;              // counts from 0
+    double rate = 0;               // what rate() gave for this step
   };
 
   OptState init(const TensorMap& params, const Placement& placement) const override;
@@ -26,8 +28,10 @@ class Elementwise : public Transformation {
  protected:
   Elementwise(const char* kind, bool counts, std::vector<Moment> moments = {}, Mask mask = {})
       : kind_(kind), counts_(counts), moments_(std::move(moments)), mask_(std::move(mask)) {}
-  // Updates and moments in place. `step` counts from 0.
-  virtual void run(Batch& batch, int64_t step) const = 0;
+  // Updates and moments in place. On the CPU several threads do this at once, each with pieces of its own.
+  virtual void run(Batch& batch) const = 0;
+  // What changes with the step: called once in each, before run().
+  virtual double rate(int64_t step) const { return 0; }
 
   // The steps before this one, one more from here on; 0 when nothing is counted.
   int64_t advance(OptState& state) const;
@@ -36,6 +40,7 @@ class Elementwise : public Transformation {
   bool chooses(const std::string& path, const at::Tensor& param) const { return !mask_ || mask_(path, param); }
 
  private:
+  struct Piece;
   const char* kind_;
   bool counts_;
   std::vector<Moment> moments_;

@@ -16,7 +16,7 @@ class Lion : public Elementwise {
   }
 
  private:
-  void run(Batch& batch, int64_t step) const override {
+  void run(Batch& batch) const override {
     const Tensors &g = batch.updates, &mu = batch.moments[0];
     Tensors sign = at::_foreach_mul(g, 1 - o_.b1);
     at::_foreach_add_(sign, mu, o_.b1);
@@ -29,8 +29,9 @@ class Lion : public Elementwise {
         if (batch.chosen[i]) g[i].add_(batch.params[i], o_.weight_decay);
       }
     }
-    at::_foreach_mul_(g, -rate_at(kind(), "learning_rate", o_.learning_rate, step));
+    at::_foreach_mul_(g, -batch.rate);
   }
+  double rate(int64_t step) const override { return rate_at(kind(), "learning_rate", o_.learning_rate, step); }
 
   LionOptions o_;
 };

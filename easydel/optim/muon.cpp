@@ -38,9 +38,9 @@ class ScaleByMuon : public Elementwise {
   }
 
  private:
-  void run(Batch& batch, int64_t step) const override {
+  void run(Batch& batch) const override {
     const Tensors &g = batch.updates, &mu = batch.moments[0];
-    const auto t = static_cast<double>(step + 1);
+    const auto t = static_cast<double>(batch.step + 1);
     at::_foreach_mul_(mu, o_.beta);
     at::_foreach_add_(mu, g, 1 - o_.beta);
     if (o_.nesterov) {

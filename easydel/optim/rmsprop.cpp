@@ -24,9 +24,9 @@ class Rms : public Elementwise {
   }
 
  private:
-  void run(Batch& batch, int64_t step) const override {
+  void run(Batch& batch) const override {
     const Tensors &g = batch.updates, &nu = batch.moments[0];
-    const double correction = o_.bias_correction ? 1 - std::pow(o_.decay, static_cast<double>(step + 1)) : 1;
+    const double correction = o_.bias_correction ? 1 - std::pow(o_.decay, static_cast<double>(batch.step + 1)) : 1;
     at::_foreach_mul_(nu, o_.decay);
     at::_foreach_addcmul_(nu, g, g, 1 - o_.decay);
     Tensors variance = at::_foreach_div(nu, correction);

@@ -25,7 +25,7 @@ class Sgd : public Elementwise {
     const Items items = collect(kind(), gradients, params);
     const Tensors trace = o_.momentum ? leaves_of(kind(), state, "trace", items) : Tensors();
     const int64_t step = advance(state);
-    const double rate = rate_at(kind(), "learning_rate", o_.learning_rate, step);
+    const double rate_now = rate(step);
     FusedGroups groups;
     Items rest;
     for (std::size_t i = 0; i < items.size(); ++i) {
@@ -39,7 +39,7 @@ class Sgd : public Elementwise {
     }
     for (const auto& [key, lists] : groups.groups()) {
       at::_fused_sgd_(lists[0], lists[1], o_.momentum ? lists[2] : Tensors(), /*weight_decay=*/0.0,
-                      o_.momentum.value_or(0), rate, /*dampening=*/0.0, o_.nesterov, /*maximize=*/false,
+                      o_.momentum.value_or(0), rate_now, /*dampening=*/0.0, o_.nesterov, /*maximize=*/false,
                       /*is_first_step=*/false);
     }
     if (rest.size() == 0) return;
@@ -48,7 +48,7 @@ class Sgd : public Elementwise {
   }
 
  private:
-  void run(Batch& batch, int64_t step) const override {
+  void run(Batch& batch) const override {
     if (o_.momentum) {
       at::_foreach_mul_(batch.moments[0], *o_.momentum);
       at::_foreach_add_(batch.moments[0], batch.updates);
@@ -58,8 +58,9 @@ class Sgd : public Elementwise {
         at::_foreach_copy_(batch.updates, batch.moments[0]);
       }
     }
-    at::_foreach_mul_(batch.updates, -rate_at(kind(), "learning_rate", o_.learning_rate, step));
+    at::_foreach_mul_(batch.updates, -batch.rate);
   }
+  double rate(int64_t step) const override { return rate_at(kind(), "learning_rate", o_.learning_rate, step); }
 
   SgdOptions o_;
 };

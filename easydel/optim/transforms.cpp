@@ -17,7 +17,7 @@ class Clip : public Elementwise {
   }
 
  private:
-  void run(Batch& batch, int64_t) const override {
+  void run(Batch& batch) const override {
     at::_foreach_clamp_min_(batch.updates, -max_delta_);
     at::_foreach_clamp_max_(batch.updates, max_delta_);
   }
@@ -26,13 +26,13 @@ class Clip : public Elementwise {
 
 class Scale : public Elementwise {
  public:
-  Scale(const char* kind, Schedule step_size, double sign = 1)
-      : Elementwise(kind, !step_size.constant()), step_size_(std::move(step_size)), sign_(sign) {}
+  Scale(const char* kind, Schedule step_size)
+      : Elementwise(kind, !step_size.constant()), step_size_(std::move(step_size)) {}
 
  private:
-  void run(Batch& batch, int64_t step) const override { at::_foreach_mul_(batch.updates, sign_ * step_size_(step)); }
+  void run(Batch& batch) const override { at::_foreach_mul_(batch.updates, batch.rate); }
+  double rate(int64_t step) const override { return step_size_(step); }
   Schedule step_size_;
-  double sign_;
 };
 
 class LearningRate : public Elementwise {
@@ -43,9 +43,8 @@ class LearningRate : public Elementwise {
   }
 
  private:
-  void run(Batch& batch, int64_t step) const override {
-    at::_foreach_mul_(batch.updates, sign_ * rate_at(kind(), "learning_rate", rate_, step));
-  }
+  void run(Batch& batch) const override { at::_foreach_mul_(batch.updates, sign_ * batch.rate); }
+  double rate(int64_t step) const override { return rate_at(kind(), "learning_rate", rate_, step); }
   Schedule rate_;
   double sign_;
 };
@@ -62,11 +61,11 @@ class DecayedWeights : public Elementwise {
   }
 
  private:
-  void run(Batch& batch, int64_t step) const override {
-    const double decay = weight_decay_(step);
-    if (decay == 0) return;
+  double rate(int64_t step) const override { return weight_decay_(step); }
+  void run(Batch& batch) const override {
+    if (batch.rate == 0) return;
     for (std::size_t i = 0; i < batch.updates.size(); ++i) {
-      if (batch.chosen[i]) batch.updates[i].add_(batch.params[i], decay);
+      if (batch.chosen[i]) batch.updates[i].add_(batch.params[i], batch.rate);
     }
   }
   Schedule weight_decay_;
@@ -79,7 +78,7 @@ class Trace : public Elementwise {
   }
 
  private:
-  void run(Batch& batch, int64_t) const override {
+  void run(Batch& batch) const override {
     const Tensors& trace = batch.moments[0];
     at::_foreach_mul_(trace, o_.decay);
     at::_foreach_add_(trace, batch.updates);
@@ -99,12 +98,12 @@ class Ema : public Elementwise {
   }
 
  private:
-  void run(Batch& batch, int64_t step) const override {
+  void run(Batch& batch) const override {
     const Tensors& ema = batch.moments[0];
     at::_foreach_mul_(ema, o_.decay);
     at::_foreach_add_(ema, batch.updates, 1 - o_.decay);
     at::_foreach_copy_(batch.updates, ema);
-    if (o_.debias) at::_foreach_div_(batch.updates, 1 - std::pow(o_.decay, static_cast<double>(step + 1)));
+    if (o_.debias) at::_foreach_div_(batch.updates, 1 - std::pow(o_.decay, static_cast<double>(batch.step + 1)));
   }
   EmaOptions o_;
 };

@@ -1,6 +1,7 @@
 #include "easydel/optim/tree.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <cmath>
 
@@ -71,6 +72,16 @@ void check_state(const OptState& state, const char* kind, std::size_t children) 
                        state.kind, "\". Make it with init().");
   require<ConfigError>(state.children.size() == children, "[", kind, "] the state must have ", children,
                        " children; got ", state.children.size(), ". Make it with init().");
+}
+
+void for_each_on_threads(bool on_cpu, std::size_t count, const std::function<void(std::size_t)>& f) {
+  const auto run = [&](int64_t begin, int64_t end) {
+    const at::NoGradGuard no_grad;
+    for (int64_t i = begin; i < end; ++i) f(static_cast<std::size_t>(i));
+  };
+  const auto all = static_cast<int64_t>(count);
+  if (!on_cpu || all <= 1) return run(0, all);
+  at::parallel_for(0, all, /*grain_size=*/1, run);
 }
 
 Tensors widen(const Tensors& tensors) {

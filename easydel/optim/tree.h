@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,8 @@ std::shared_ptr<const WeightSharding> sharding_of(const Placement& placement, co
 // ConfigError unless init of this kind made the state.
 void check_state(const OptState& state, const char* kind, std::size_t children = 0);
 
+// f(i) for all i below count: on the CPU by all threads, each with some, elsewhere in order. Nothing is recorded.
+void for_each_on_threads(bool on_cpu, std::size_t count, const std::function<void(std::size_t i)>& f);
 // In float32, where they are narrower; the tensors themselves otherwise.
 Tensors widen(const Tensors& tensors);
 // Back from there: copies what is not the same tensor.

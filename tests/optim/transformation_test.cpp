@@ -107,6 +107,33 @@ TEST(Apply, KeepsMomentsInTheDtypeThatIsAskedFor) {
   EXPECT_EQ(params.at("s").scalar_type(), at::kBFloat16);
 }
 
+// Large parameters are worked on in pieces, by several threads.
+TEST(Apply, StepsOnALargeParameterAsOnItsRows) {
+  const std::vector<GradientTransformation> all{adamw({.learning_rate = 1e-2, .weight_decay = 0.1}),
+                                                adamw({.learning_rate = 1e-2, .nesterov = true}),
+                                                adam(1e-2),
+                                                sgd({.learning_rate = 1e-2, .momentum = 0.9, .nesterov = true}),
+                                                lion(1e-2),
+                                                rmsprop({.learning_rate = 1e-2, .centered = true, .momentum = 0.9})};
+  const at::Tensor start = at::randn({150, 1001});
+  for (const auto& tx : all) {
+    TensorMap whole{{"w", start.clone()}}, rows;
+    for (int64_t r = 0; r < start.size(0); ++r) rows.set(std::to_string(r), start[r].clone());
+    OptState of_whole = tx->init(whole), of_rows = tx->init(rows);
+    for (int step = 0; step < 3; ++step) {
+      const at::Tensor gradient = at::randn({150, 1001});
+      TensorMap for_whole{{"w", gradient.clone()}}, for_rows;
+      for (int64_t r = 0; r < start.size(0); ++r) for_rows.set(std::to_string(r), gradient[r].clone());
+      tx->apply(whole, for_whole, of_whole);
+      tx->apply(rows, for_rows, of_rows);
+    }
+    EXPECT_FALSE(at::equal(whole.at("w"), start));
+    for (int64_t r = 0; r < start.size(0); ++r) {
+      EXPECT_TRUE(is_close(whole.at("w")[r], rows.at(std::to_string(r)), {.rtol = 1e-6, .atol = 1e-6})) << r;
+    }
+  }
+}
+
 TEST(Apply, TakesParametersThatLieInMemoryInAnyOrder) {
   for (const auto& tx : {adamw(1e-2), adam(1e-2), sgd({.learning_rate = 1e-2, .momentum = 0.9})}) {
     const at::Tensor start = at::randn({6, 4}), gradient = at::randn({6, 4});
