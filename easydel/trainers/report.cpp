@@ -66,15 +66,21 @@ std::vector<Series> collect(const std::vector<Json>& lines) {
   }
   std::vector<Series> all;
   for (auto& [name, series] : found) {
-    std::stable_sort(series.points.begin(), series.points.end(), [](auto& a, auto& b) { return a.first < b.first; });
+    auto& points = series.points;
+    if (!std::is_sorted(points.begin(), points.end(), [](auto& a, auto& b) { return a.first < b.first; })) {
+      std::map<int64_t, double> in_order;  // of a step that was done twice, the last
+      for (const auto& [step, value] : points) in_order[step] = value;
+      points.assign(in_order.begin(), in_order.end());
+    }
     all.push_back(std::move(series));
   }
   const auto rank = [](const Series& s) {
     return std::find(std::begin(kOrder), std::end(kOrder), s.chart) - std::begin(kOrder);
   };
-  std::stable_sort(all.begin(), all.end(), [&](const Series& a, const Series& b) {
+  std::sort(all.begin(), all.end(), [&](const Series& a, const Series& b) {
     if (rank(a) != rank(b)) return rank(a) < rank(b);
-    return a.chart != b.chart ? a.chart < b.chart : a.kind > b.kind;  // train before eval
+    if (a.chart != b.chart) return a.chart < b.chart;
+    return a.kind != b.kind ? a.kind > b.kind : a.name < b.name;  // train before eval
   });
   return all;
 }

@@ -3,7 +3,6 @@
 usage: yaml_peer.py scalars FILE        each line of FILE as a plain scalar: its value as JSON, a line each
        yaml_peer.py draw DIRECTORY SEED COUNT   writes COUNT random documents N.yaml, and N.json, what they mean
        yaml_peer.py load DIRECTORY      reads each N.yaml there and fails unless it means what N.json says
-       yaml_peer.py broken DIRECTORY    prints the names of the files that safe_load refuses
 """
 
 import datetime
@@ -102,12 +101,6 @@ def main():
             if not same(found, expected):
                 sys.exit(f"{file.name}: PyYAML reads {found!r}, written was {expected!r}:\n{file.read_text()}")
         print("ok")
-    elif mode == "broken":
-        for file in sorted(where.glob("*.yaml")):
-            try:
-                yaml.safe_load(file.read_bytes())
-            except (yaml.YAMLError, ValueError):
-                print(file.name)
 
 
 main()

@@ -86,6 +86,16 @@ TEST(Report, WritesGapsForWhatIsNotFinite) {
   EXPECT_EQ(page.at("series").at(0).at("y").dump(), "[null, 1.0, null]");
 }
 
+TEST(Report, ShowsTheLastValueOfAStepThatWasDoneTwice) {
+  Report report;
+  for (const int step : {1, 2, 3, 2, 3, 4}) {
+    report.metrics.push_back(Json::object({{"step", step}, {"loss", static_cast<double>(report.metrics.size())}}));
+  }
+  const Json page = checked(report);
+  EXPECT_EQ(page.at("series").at(0).at("x").dump(), "[1, 2, 3, 4]");
+  EXPECT_EQ(page.at("series").at(0).at("y").dump(), "[0.0, 3.0, 4.0, 5.0]");
+}
+
 TEST(Report, StaysSmallAndKeepsThePeaksOfALongRun) {
   Report report;
   for (int step = 0; step < 200'000; ++step) {
