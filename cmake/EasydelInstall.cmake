@@ -15,6 +15,11 @@ if(EASYDEL_HAS_NCCL)
   cmake_path(GET NCCL_LIBRARY PARENT_PATH _nccl)
   list(APPEND _libraries ${_nccl})
 endif()
+if(_arrow_libraries)  # those of the pyarrow package
+  list(GET _arrow_libraries 0 _arrow)
+  cmake_path(GET _arrow PARENT_PATH _arrow)
+  list(APPEND _libraries ${_arrow})
+endif()
 # What the library calls of its own is called directly, without a look-up by name at the first call.
 target_link_options(easydel PRIVATE LINKER:-Bsymbolic-functions)
 set_target_properties(easydel PROPERTIES

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <limits>
 #include <list>
+#include <map>
 #include <mutex>
 
 #include "easydel/data/arrow_values.h"
@@ -44,49 +45,47 @@ class PieceCache {
  public:
   TablePtr find(const void* owner, int64_t piece) {
     const std::lock_guard lock(mutex_);
-    for (auto at = entries_.begin(); at != entries_.end(); ++at) {
-      if (at->owner != owner || at->piece != piece) continue;
-      entries_.splice(entries_.begin(), entries_, at);
-      return at->table;
-    }
-    return nullptr;
+    const auto found = places_.find({owner, piece});
+    if (found == places_.end()) return nullptr;
+    entries_.splice(entries_.begin(), entries_, found->second);
+    return found->second->table;
   }
   void add(const void* owner, int64_t piece, TablePtr table) {
     const std::lock_guard lock(mutex_);
     const int64_t bytes = arrow::util::TotalBufferSize(*table);
-    entries_.push_front({owner, piece, std::move(table), bytes});
+    entries_.push_front({{owner, piece}, std::move(table), bytes});
+    places_[{owner, piece}] = entries_.begin();
     bytes_ += bytes;
     while (bytes_ > kMostBytes && entries_.size() > 2) drop(std::prev(entries_.end()));
   }
   void forget(const void* owner) {
     const std::lock_guard lock(mutex_);
-    for (auto at = entries_.begin(); at != entries_.end();) {
-      const auto next = std::next(at);
-      if (at->owner == owner) drop(at);
-      at = next;
-    }
+    const auto begin = places_.lower_bound({owner, 0});
+    for (auto at = begin; at != places_.end() && at->first.first == owner;) drop((at++)->second);
   }
 
  private:
   static constexpr int64_t kMostBytes = int64_t{512} << 20;
+  using Key = std::pair<const void*, int64_t>;  // the file and the number of the piece
   struct Entry {
-    const void* owner;
-    int64_t piece;
+    Key key;
     TablePtr table;
     int64_t bytes;
   };
   void drop(std::list<Entry>::iterator at) {
     bytes_ -= at->bytes;
+    places_.erase(at->key);
     entries_.erase(at);
   }
   std::mutex mutex_;
-  std::list<Entry> entries_;
+  std::list<Entry> entries_;  // the last one that was asked for comes first
+  std::map<Key, std::list<Entry>::iterator> places_;
   int64_t bytes_ = 0;
 };
 
 PieceCache& cache() {
-  static PieceCache one;
-  return one;
+  static auto* one = new PieceCache;  // sources may outlive what is destroyed at the end
+  return *one;
 }
 
 // Rows in pieces that are read whole: row groups, record batches.

@@ -83,8 +83,13 @@ std::shared_ptr<const MixtureOrder::Block> MixtureOrder::block(int64_t number) c
     made->rank.push_back(seen[dataset]++);
   }
   const std::lock_guard lock(mutex_);
-  if (blocks_.size() >= kKeptBlocks) blocks_.erase(blocks_.begin());  // streams only go forward
-  return blocks_.emplace(number, std::move(made)).first->second;
+  const auto [entry, is_new] = blocks_.emplace(number, made);
+  if (is_new) kept_.push_back(number);
+  if (kept_.size() > kKeptBlocks) {
+    blocks_.erase(kept_.front());
+    kept_.pop_front();
+  }
+  return made;
 }
 
 int64_t MixtureOrder::position_of(std::size_t dataset, int64_t row) const {

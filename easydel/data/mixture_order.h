@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -51,6 +52,7 @@ class MixtureOrder {
   int64_t epoch_size_ = 0;
   mutable std::mutex mutex_;
   mutable std::map<int64_t, std::shared_ptr<const Block>> blocks_;
+  mutable std::deque<int64_t> kept_;  // their numbers, the oldest first
 };
 
 }  // namespace easydel::data

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
 #include <thread>
 
 #include "easydel/core/build_info.h"
@@ -13,6 +15,7 @@
 #include "easydel/data/loader.h"
 #include "tests/data/toy_rows.h"
 #include "tests/support/hub_fixture.h"
+#include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
 
 namespace easydel::data {
@@ -164,7 +167,31 @@ TEST_F(DatasetFiles, GoThroughALoader) {
   EXPECT_GE(seen.size(), 78U);  // all but what the last batch, cut off, would have had
 }
 
-// Many threads, any order: what is behind a compressed file is read again when it must be.
+// A compressed file that is read in order: every row once an epoch, for streams that stand at different places.
+TEST_F(DatasetFiles, ThatAreReadInOrderAreShuffledInWindows) {
+  if (!EASYDEL_HAS_ZLIB || !EASYDEL_HAS_ZSTD) GTEST_SKIP();
+  run_python("data_broken_peer.py", {directory_.path().string()});
+  for (const char* name : {"small.jsonl.gz", "small.jsonl.zst"}) {
+    const SourcePtr source =
+        open_records(directory_ / name, RecordKind::JsonLine, {.streaming = true, .memory_limit = 0});
+    ASSERT_EQ(source->access(), Access::InOrder);
+    ASSERT_EQ(source->size(), 20);
+    const auto dataset = make_dataset({source}, {.shuffle_buffer_size = 6});
+    const Transform numbers = [](const Row& row) {
+      return std::optional(Example{.input_ids = {row.values.at("n").as_int()}, .labels = {0}});
+    };
+    Loader loader(dataset, numbers, {.streams = 4, .prefetch = 3, .workers = 3});
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      std::set<int64_t> seen;
+      for (int t = 0; t < 5; ++t) {
+        for (const Example& example : loader.next()) seen.insert(example.input_ids[0]);
+      }
+      EXPECT_EQ(seen.size(), 20U);
+    }
+  }
+}
+
+// Many threads, any order.
 TEST_F(DatasetFiles, AreReadByManyThreadsAtATime) {
   std::string lines;
   for (int i = 0; i < 3000; ++i) lines += concat(R"({"n": )", i, "}\n");
