@@ -108,6 +108,16 @@ std::vector<std::string> gather_texts(const std::string& text, const Parallel* p
   return texts;
 }
 
+double checksum(const std::vector<BatchRow>& rows) {
+  double sum = 0;
+  for (const BatchRow& row : rows) {
+    uint32_t hash = 2166136261U;
+    for (const int64_t id : row.input_ids) hash = (hash ^ static_cast<uint32_t>(id)) * 16777619U;
+    sum += hash;
+  }
+  return sum;
+}
+
 Batch make_batch(const std::vector<BatchRow>& own, const BatchOptions& options, const Parallel* parallel) {
   require<Error>(!own.empty(), "[make_batch] there are no rows.");
   const OwnRows place = own_rows(options.rows, parallel);

@@ -48,6 +48,9 @@ double max_over_all(double value, const Parallel* parallel, at::Device device); 
 // The texts of all ranks that have different rows, in their order.
 std::vector<std::string> gather_texts(const std::string& text, const Parallel* parallel, at::Device device);
 
+// Of the tokens of these rows, whatever their order: the sum of the rows' 32-bit FNV-1a hashes.
+double checksum(const std::vector<BatchRow>& rows);
+
 struct BatchOptions {
   int64_t rows = 0;   // of the whole batch
   int64_t width = 0;  // 0: the longest row of all ranks

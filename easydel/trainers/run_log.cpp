@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "easydel/core/build_info.h"
+#include "easydel/core/file.h"
 #include "easydel/core/log.h"
 #include "easydel/core/memory.h"
 #include "easydel/sharding/parallel.h"
@@ -95,11 +96,11 @@ RunLog::RunLog(const TrainerOptions& options, const BaseModule& model, std::opti
   if (!options.arguments.performance_mode) peak_flops_ = peak_flops(device_, model.dtype());
   if (peak_flops_) *peak_flops_ *= static_cast<double>(devices);
   if (!directory_) return;
-  fs::create_directories(*directory_);
+  make_directory(*directory_);
   const std::optional<int64_t> resumed = first_step > 0 ? std::optional(first_step) : std::nullopt;
   metrics_ = std::make_unique<MetricsLog>(*directory_ / "metrics.jsonl", resumed);
   if (options.arguments.use_tensorboard)
-    tensorboard_ = std::make_unique<TensorboardWriter>(*directory_ / "tensorboard", resumed);
+    tensorboard_ = std::make_unique<TensorboardWriter>(*directory_ / "tensorboard", first_step);
 }
 
 void RunLog::step(int64_t step, const Metrics& metrics) {
@@ -137,13 +138,17 @@ fs::path RunLog::finish(const std::string& stopped_by, const fs::path& checkpoin
   progress_.finish();
   if (!directory_ || !options_.arguments.html_report) return {};
   Json summary = Json::object({{"steps", last_step_}, {"stopped by", stopped_by}, {"seconds", seconds_since(begin_)}});
+  const std::vector<Json> lines = read_metrics(metrics_->path());
+  if (last_.empty() && !lines.empty()) {  // a run that had all its steps before
+    for (const auto& [name, value] : lines.back().as_object()) summary[name] = value;
+  }
   for (const auto& [name, value] : last_) summary[name] = value;
   if (!checkpoint.empty()) summary["checkpoint"] = checkpoint.string();
   Json config = options_.run_config.is_null() ? options_.arguments.to_json(options_.trainer_type) : options_.run_config;
   const fs::path path = *directory_ / "report.html";
   write_report(path, {.title = options_.arguments.model_name.value_or("Training run"),
                       .subtitle = options_.trainer_type,
-                      .metrics = read_metrics(metrics_->path()),
+                      .metrics = lines,
                       .config = std::move(config),
                       .summary = std::move(summary)});
   return path;

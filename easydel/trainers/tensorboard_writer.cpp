@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 
@@ -72,14 +74,22 @@ double now() { return std::chrono::duration<double>(std::chrono::system_clock::n
 std::string summary(const std::string& values) { return bytes_field(event_field::kSummary, values); }
 
 // events.out.tfevents.<seconds>.<host>.<process>.<number>, as TensorBoard names them.
+// They are read in the order of their names, so that the seconds are later than those of all that are there.
 std::filesystem::path new_file(const std::filesystem::path& directory, int number) {
+  constexpr std::string_view kBegin = "events.out.tfevents.";
+  auto seconds = static_cast<int64_t>(now());
+  for (const std::string& name : list_directory(directory)) {
+    int64_t other = 0;
+    if (!name.starts_with(kBegin)) continue;
+    std::from_chars(name.data() + kBegin.size(), name.data() + name.size(), other);
+    if (other < INT64_MAX) seconds = std::max(seconds, other + 1);
+  }
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0 || host[0] == '\0') host = {"localhost"};
   for (char& c : host) {
     if (c == '/') c = '_';
   }
-  return directory /
-         concat("events.out.tfevents.", static_cast<int64_t>(now()), ".", host.data(), ".", ::getpid(), ".", number);
+  return directory / concat(kBegin, seconds, ".", host.data(), ".", ::getpid(), ".", number);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
@@ -32,6 +33,12 @@ Metrics to_host(const std::map<std::string, at::Tensor>& values) {
   int64_t i = 0;
   for (const auto& [name, value] : values) metrics[name] = host.const_data_ptr<double>()[i++];
   return metrics;
+}
+
+// For who wants to know which rows a run learned from: metrics.jsonl gets a "batch_checksum".
+bool logs_batches() {
+  static const bool wanted = std::getenv("EASYDEL_LOG_BATCHES") != nullptr;
+  return wanted;
 }
 
 Json describe_row(const BatchRow& row) {
@@ -74,7 +81,7 @@ int Trainer::Impl::wish_to_stop() const {
   if (StopSignal::received() != 0) return StopSignal::received();
   const auto limit = args().time_limit_seconds();
   const std::chrono::duration<double> spent = Clock::now() - begin_;
-  return limit && spent.count() > *limit ? kTimeIsUp : 0;
+  return is_first() && limit && spent.count() > *limit ? kTimeIsUp : 0;
 }
 
 bool Trainer::Impl::is_due(const std::optional<int64_t>& every) const {
@@ -94,8 +101,7 @@ Trainer::Impl::Step Trainer::Impl::run_step() {
   std::vector<double> counts;
   for (const auto& minibatch : rows) counts.push_back(options_.objective->count_items(minibatch));
   counts = sum_over_batch(std::move(counts), parallel(), device());
-  const int stop =
-      static_cast<int>(max_over_all(static_cast<double>(is_first() ? wish_to_stop() : 0), parallel(), device()));
+  const int stop = static_cast<int>(max_over_all(wish_to_stop(), parallel(), device()));
   double items = 0;
   for (const double count : counts) items += count;
   items = std::max(items, 1.0);
@@ -145,6 +151,11 @@ Trainer::Impl::Step Trainer::Impl::run_step() {
   step.metrics["tokens_per_second"] = static_cast<double>(tokens) / seconds;
   step.metrics["step_seconds"] = seconds;
   if (step.skipped) step.metrics["skipped"] = 1;
+  if (logs_batches()) {
+    double sum = 0;
+    for (const auto& minibatch : rows) sum += checksum(minibatch);
+    step.metrics["batch_checksum"] = sum_over_batch({sum}, parallel(), device())[0];
+  }
   return step;
 }
 
@@ -191,24 +202,31 @@ TrainResult Trainer::Impl::train() {
   begin_ = last_save_ = Clock::now();
   options_.objective->prepare(*options_.model, args());
   resume();
-  TrainResult result{.stopped_by = "steps"};
+  TrainResult result{.stopped_by = has_stopped_early() ? "early stopping" : "steps"};
+  if (is_first() && directory()) tidy_checkpoints(*directory(), state.step);
   if (is_first()) log_ = std::make_unique<RunLog>(options_, *options_.model, directory(), state.step, total_steps);
   if (state.step >= total_steps && is_first())
     log::info("[trainer] the run has its ", total_steps, " steps already; nothing is left to do.");
+  if (has_stopped_early() && is_first())
+    log::info("[trainer] the run was stopped early at step ", state.step,
+              "; a larger early_stopping_patience goes on.");
   const TrainerHooks& hooks = options_.hooks;
   bool saved = true;
   while (state.step < total_steps && result.stopped_by == "steps") {
     if (hooks.before_step) hooks.before_step(state.step);
     Step step = run_step();
     saved = false;
+    writer_.rethrow_error();
     result.metrics = step.metrics;
     if (hooks.after_step) hooks.after_step(state.step, step.metrics);
     if (log_) log_->step(state.step, step.metrics);
     if (hooks.on_log && is_due(args().log_steps)) hooks.on_log(state.step, step.metrics);
-    if (options_.eval_dataset && args().do_eval && is_due(args().evaluation_steps)) {
+    const bool ends = state.step == total_steps;
+    if (options_.eval_dataset && args().do_eval && (is_due(args().evaluation_steps) || ends)) {
       const Metrics metrics = evaluate();
       result.metrics.insert(metrics.begin(), metrics.end());
-      if (!note_evaluation(metrics)) result.stopped_by = "early stopping";
+      note_evaluation(metrics);
+      if (has_stopped_early() && !ends) result.stopped_by = "early stopping";
       if (best_step_ == state.step && directory() && is_due(args().save_steps) == false &&
           args().load_best_model_at_end) {
         save();
@@ -220,18 +238,11 @@ TrainResult Trainer::Impl::train() {
       save();
       saved = true;
     }
-  }
-  if (options_.eval_dataset && args().do_eval && result.stopped_by == "steps" && !is_due(args().evaluation_steps)) {
-    const Metrics metrics = evaluate();
-    result.metrics.insert(metrics.begin(), metrics.end());
-    note_evaluation(metrics);
+    if (step.stop != 0 && is_first()) log::info("[trainer] ", result.stopped_by, ": the run ends at step ", state.step);
   }
   if (directory() && !saved && args().do_last_save) save();
   finish_saving();
-  if (args().load_best_model_at_end && best_step_ && directory() && *best_step_ != state.step) {
-    load_weights_from(checkpoint_path(*directory(), *best_step_));
-    if (is_first()) log::info("[trainer] the weights of step ", *best_step_, " are the best and were loaded.");
-  }
+  if (args().load_best_model_at_end) load_best();
   result.step = state.step;
   if (last_saved_) result.checkpoint = checkpoint_path(*directory(), *last_saved_);
   if (log_) result.report = log_->finish(result.stopped_by, result.checkpoint);

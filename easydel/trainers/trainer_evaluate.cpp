@@ -66,7 +66,7 @@ Metrics Trainer::Impl::evaluate() {
   return metrics;
 }
 
-bool Trainer::Impl::note_evaluation(const Metrics& metrics) {
+void Trainer::Impl::note_evaluation(const Metrics& metrics) {
   std::string name = args().metric_for_best_model;
   if (!name.starts_with("eval_")) name = "eval_" + name;
   const auto found = metrics.find(name);
@@ -77,14 +77,32 @@ bool Trainer::Impl::note_evaluation(const Metrics& metrics) {
                       "\" is not among what evaluation gives: ", known, ".");
   }
   const double sign = args().greater_is_better ? 1.0 : -1.0;
+  ++evaluations_without_gain_;
+  if (!std::isfinite(found->second)) return;
   if (!best_ || sign * (found->second - *best_) > args().early_stopping_threshold) {
     best_ = found->second;
     best_step_ = state.step;
     evaluations_without_gain_ = 0;
-    return true;
   }
-  ++evaluations_without_gain_;
-  return !args().early_stopping_patience || evaluations_without_gain_ < *args().early_stopping_patience;
+}
+
+bool Trainer::Impl::has_stopped_early() const {
+  return args().early_stopping_patience && evaluations_without_gain_ >= *args().early_stopping_patience;
+}
+
+void Trainer::Impl::load_best() {
+  if (!best_step_ || !directory() || *best_step_ == state.step) return;
+  const std::filesystem::path path = checkpoint_path(*directory(), *best_step_);
+  if (!std::filesystem::exists(path)) {
+    if (is_first()) log::warning("[load_best_model_at_end] ", path.string(), " is gone: the last weights stay.");
+    return;
+  }
+  load_weights_from(path);
+  const State best = options_.model->to_state();
+  state.graphdef = best.graphdef;
+  state.graphstate = best.graphstate;
+  state.graphother = best.graphother;
+  if (is_first()) log::info("[trainer] the weights of step ", *best_step_, " are the best and were loaded.");
 }
 
 }  // namespace easydel

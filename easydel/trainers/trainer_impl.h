@@ -52,7 +52,9 @@ class Trainer::Impl {
   Json trainer_file();
   void finish_saving();
   // trainer_evaluate.cpp
-  bool note_evaluation(const Metrics& metrics);  // false: time to stop
+  void note_evaluation(const Metrics& metrics);
+  bool has_stopped_early() const;
+  void load_best();
 
   const Parallel* parallel() const { return options_.model->parallel().get(); }
   bool is_first() const;

@@ -34,6 +34,7 @@ Json Trainer::Impl::trainer_file() {
 
 fs::path Trainer::Impl::save() {
   require<ConfigError>(directory().has_value(), "[trainer] nothing can be saved without a save_directory.");
+  writer_.wait();  // before another copy is made
   const fs::path path = checkpoint_path(*directory(), state.step);
   const std::string text = trainer_file().dump(2) + "\n";
   std::optional<NamedTensors> average;

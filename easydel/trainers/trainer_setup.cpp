@@ -145,11 +145,20 @@ void Trainer::Impl::resume() {
   require<ConfigError>(saved.at("total_batch_size") == Json(args().total_batch_size), "[resume_from] ",
                        found->path.string(), " was trained with total_batch_size ", saved.at("total_batch_size").dump(),
                        "; this run has ", args().total_batch_size, ". The data cannot go on from there.");
+  require<FormatError>(saved.at("step") == Json(found->step), "[resume_from] ", found->path.string(),
+                       " is the checkpoint of step ", found->step, "; its trainer.json is of step ",
+                       saved.at("step").dump(), ".");
   load_weights_from(found->path);
   state = options_.model->to_state();
   state.tx = tx_;
   state.step = found->step;
-  state = fs::exists(found->path / "optimizer.safetensors") ? state.load_optimizer(found->path) : state.init_tx(tx_);
+  if (has_optimizer(found->path)) {
+    state = state.load_optimizer(found->path);
+  } else {
+    state = state.init_tx(tx_);
+    if (is_first())
+      log::warning("[resume_from] ", found->path.string(), " was saved without its optimizer, which begins anew.");
+  }
   loader_->restore(saved.at("data"));
   tokens_seen_ = saved.at("tokens_seen").as_int();
   skipped_ = saved.at("skipped").as_int();

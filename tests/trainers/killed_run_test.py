@@ -1,0 +1,83 @@
+"""A run that is killed again and again ends where the one that was left alone does.
+
+usage: killed_run_test.py KILL_AT EASYDEL, the first of them tests/support/kill_at.cpp as a library.
+"""
+
+import unittest
+
+from tiny_run import *
+
+KILL_AT = sys.argv.pop()
+
+MESHES = [[], ["--mesh", "1,2,1,2,1"], ["--mesh", "2,1,1,1,2"], ["--mesh", "1,1,1,4,1"], ["--mesh", "4,1,1,1,1"]]
+
+
+def fnv(ids):
+    value = 2166136261
+    for token in ids:
+        value = (value ^ token) * 16777619 % 2**32
+    return value
+
+
+class KilledRun(TinyRun):
+    def kill_often(self, output, arguments, kills, seed):
+        """Runs it until it was killed so often, each time at a call that changes a file or a moment after it. Returns how
+        many kills there were, and how many of them left an unfinished checkpoint behind."""
+        draw = random.Random(seed)
+        unfinished = 0
+        for done in range(kills):
+            moment = {"LD_PRELOAD": KILL_AT, "KILL_AT": str(draw.randint(1, 110)),
+                      "KILL_AFTER_US": str(draw.choice([0, 0, draw.randint(1, 30000)])),
+                      "ASAN_OPTIONS": "verify_asan_link_order=0"}
+            process = self.start(output, *arguments(), environment=moment)
+            _, err = process.communicate(timeout=120)
+            if process.returncode == 0:
+                return done, unfinished
+            self.assertEqual(process.returncode, -signal.SIGKILL, err)
+            unfinished += bool(list((self.folder / output).glob(".run-*.unfinished")))
+        return kills, unfinished
+
+    def compare(self, name, *arguments, arguments_of=None, exact=True, kills=DRAWS):
+        with self.subTest(name):
+            self.train(f"{name}-whole", *arguments)
+            done, unfinished = self.kill_often(f"{name}-killed", arguments_of or (lambda: arguments), kills, name)
+            self.assertGreaterEqual(done, kills * 3 // 4, "the run was too fast to be killed so often")
+            self.assertGreater(unfinished, 0, "no kill hit a save")
+            result = self.train(f"{name}-killed", *arguments)
+            self.assertEqual((result["step"], result["stopped_by"]), (40, "steps"))
+            whole, killed = self.log(f"{name}-whole")[0], self.log(f"{name}-killed")[0]
+            self.assertEqual(list(whole), list(range(1, 41)))
+            self.assertEqual(list(killed), list(whole))
+            for step in whole:
+                self.assertEqual(killed[step]["batch_checksum"], whole[step]["batch_checksum"], f"step {step}")
+                if exact:
+                    self.assertEqual(killed[step]["loss"], whole[step]["loss"], f"step {step}")
+                else:
+                    self.assertAlmostEqual(killed[step]["loss"], whole[step]["loss"], delta=1e-3, msg=f"step {step}")
+            if exact:
+                self.same_weights(f"{name}-whole", f"{name}-killed", 40)
+            leftover = [path.name for path in (self.folder / f"{name}-killed").iterdir() if path.name.startswith(".")]
+            self.assertEqual(leftover, [])
+            return whole
+
+    def test_shuffled_from_two_files_with_accumulation_and_an_average(self):
+        whole = self.compare("accumulated", "--accumulate", 2, "--set", "save_total_limit=3", "--set", "ema_decay=0.9")
+        self.assertEqual(self.checkpoints("accumulated-killed"), [36, 38, 40])
+        # Every row once in each epoch of ten steps, as transformers reads it, and every epoch in an order of its own.
+        rows = [self.ids(text) for text in self.texts[:40]]
+        sums = [whole[step]["batch_checksum"] for step in whole]
+        for epoch in range(4):
+            self.assertEqual(sum(sums[epoch * 10:epoch * 10 + 10]), sum(map(fnv, rows)), f"epoch {epoch}")
+        self.assertEqual(len(set(sums)), 40)
+
+    def test_packed_and_saved_at_once(self):
+        self.compare("packed", "--packing", "--set", "async_save=false", "--scheduler", "cosine", "--warmup", 5)
+
+    def test_on_changing_meshes(self):
+        draw = random.Random(7)
+        self.compare("meshes", arguments_of=lambda: draw.choice(MESHES), exact=False)
+        self.compare("mesh", "--mesh", "1,2,1,2,1", "--set", "save_total_limit=1", kills=DRAWS // 4)
+
+
+if __name__ == "__main__":
+    unittest.main()

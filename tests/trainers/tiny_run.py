@@ -1,0 +1,133 @@
+"""A tiny model, texts, and `easydel train` on them, for tests of whole runs. The program is the last argument."""
+
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedTokenizerFast
+
+EASYDEL = sys.argv.pop()
+DRAWS = int(os.environ.get("EASYDEL_DRAWS", "20"))
+BOOK = pathlib.Path(__file__).parents[2] / "examples" / "demo" / "pride_and_prejudice.txt"
+torch.set_num_threads(1)
+
+
+def make_model(directory, **changes):
+    torch.manual_seed(0)
+    sizes = dict(vocab_size=300, hidden_size=32, intermediate_size=56, num_hidden_layers=2, num_attention_heads=4,
+                 num_key_value_heads=2, max_position_embeddings=128, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+    model = AutoModelForCausalLM.from_config(LlamaConfig(**(sizes | changes)))
+    model.save_pretrained(directory)
+    return model
+
+
+def make_tokenizer(directory, text):
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    raw.train_from_iterator([text], trainers.BpeTrainer(
+        vocab_size=300, special_tokens=["<pad>", "<s>", "</s>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", eos_token="</s>", pad_token="<pad>")
+    tokenizer.save_pretrained(directory)
+    return tokenizer
+
+
+def write_rows(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def tensor_bytes(path):
+    return {name: (tensor.dtype, tuple(tensor.shape), tensor.numpy().tobytes()) for name, tensor in load_file(path).items()}
+
+
+class TinyRun(unittest.TestCase):
+    """A folder with model/, one.jsonl (24 rows), two.jsonl (16 rows) and held_out.jsonl (10 rows)."""
+
+    @classmethod
+    def setUpClass(cls):
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # many small files, all synced
+        cls.temporary = tempfile.TemporaryDirectory(dir=memory)
+        cls.folder = pathlib.Path(cls.temporary.name)
+        text = BOOK.read_text(encoding="utf-8")
+        cls.tokenizer = make_tokenizer(cls.folder / "model", text[:60000])
+        cls.model = make_model(cls.folder / "model")
+        paragraphs = [p.replace("\n", " ") for p in text.split("\n\n") if len(p) > 150][20:70]
+        cls.texts = [p[:20 + 37 * i % 130] for i, p in enumerate(paragraphs)]
+        for name, rows in (("one", cls.texts[:24]), ("two", cls.texts[24:40]), ("held_out", cls.texts[40:])):
+            write_rows(cls.folder / f"{name}.jsonl", [{"text": row} for row in rows])
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def ids(self, text):
+        """A row as the run reads it: with its end, and the last 48 tokens of it."""
+        return self.tokenizer(text + "</s>")["input_ids"][-48:]
+
+    def command(self, output, *more, steps=40, data=("one", "two"), model="model"):
+        files = [part for name in data for part in ("--data", f"{self.folder / name}.jsonl")]
+        options = {"--steps": steps, "--batch": 4, "--length": 48, "--learning-rate": "1e-2", "--save-steps": 2,
+                   "--resume": "latest"}
+        defaults = [part for name, value in options.items() if name not in more for part in (name, value)]
+        return [str(part) for part in [EASYDEL, "train", self.folder / model, *files, "--output", self.folder / output,
+                                       "--json", "--set", "progress_bar_type=none", *defaults, *more]]
+
+    def start(self, output, *more, environment={}, **options):
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "EASYDEL_LOG_BATCHES": "1"} | environment
+        return subprocess.Popen(self.command(output, *more, **options), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, env=environment)
+
+    def end(self, process, code=0):
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, code, err)
+        return (json.loads(out), err) if code == 0 else (out, err)
+
+    def train(self, output, *more, **options):
+        return self.end(self.start(output, *more, **options))[0]
+
+    def fails(self, output, *more, **options):
+        """The error that ends a run, with paths from the folder on."""
+        out, err = self.end(self.start(output, *more, **options), 1)
+        self.assertEqual(out, "")
+        self.assertEqual(err.count("easydel: "), 1, err)
+        return err[err.index("easydel: ") + len("easydel: "):].removesuffix("\n").replace(str(self.folder) + "/", "")
+
+    def log(self, output):
+        """Lines of metrics.jsonl: those of steps and those of evaluations, each by step."""
+        steps, evaluations = {}, {}
+        for line in (self.folder / output / "metrics.jsonl").read_text().splitlines():
+            row = json.loads(line)
+            rows = evaluations if "eval_loss" in row else steps
+            self.assertNotIn(row["step"], rows, f"step {row['step']} twice")
+            rows[row["step"]] = row
+        self.assertEqual(list(steps), sorted(steps))
+        return steps, evaluations
+
+    def curve(self, output, key="loss"):
+        return [row[key] for row in self.log(output)[0].values()]
+
+    def checkpoints(self, output):
+        return sorted(int(path.name[4:]) for path in (self.folder / output).glob("run-*"))
+
+    def same_weights(self, one, other, step):
+        for name in ("model.safetensors", "optimizer.safetensors", "ema.safetensors"):
+            paths = [self.folder / run / f"run-{step}" / name for run in (one, other)]
+            self.assertEqual(paths[0].exists(), paths[1].exists(), name)
+            if paths[0].exists():
+                self.assertEqual(tensor_bytes(paths[0]), tensor_bytes(paths[1]), name)
+
+    def remove(self, output):
+        shutil.rmtree(self.folder / output, ignore_errors=True)
