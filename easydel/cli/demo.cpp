@@ -31,9 +31,9 @@ struct DemoOptions {
   std::string corpus = "examples/demo/pride_and_prejudice.txt";
   std::string output = "build/demo";
   std::vector<int64_t> mesh = {1, 2, 1, 2, 1};
-  int64_t steps = 400, batch = 16, length = 128, vocabulary = 2048, hidden = 256, layers = 4, held_out = 4;
+  int64_t steps = 900, batch = 8, length = 128, vocabulary = 2048, hidden = 192, layers = 4, held_out = 4;
   std::string optimizer = "adamw";
-  double learning_rate = 3e-3;
+  double learning_rate = 4e-3;
   bool json = false;
 };
 

@@ -1,9 +1,11 @@
 #include "easydel/trainers/run_log.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <cmath>
 #include <mutex>
+#include <thread>
 
 #include "easydel/core/build_info.h"
 #include "easydel/core/file.h"
@@ -76,7 +78,9 @@ std::optional<double> peak_flops(at::Device device, DType dtype) {
   static std::map<DType, double> measured;
   const std::lock_guard lock(mutex);
   auto [found, fresh] = measured.try_emplace(dtype, 0.0);
-  if (fresh) found->second = measure_cpu(dtype);
+  // Of all cores, where ranks as threads have a share of them each.
+  const double shares = std::max(1.0, static_cast<double>(std::thread::hardware_concurrency()) / at::get_num_threads());
+  if (fresh) found->second = measure_cpu(dtype) * shares;
   return found->second;
 }
 
