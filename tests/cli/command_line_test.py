@@ -1,6 +1,8 @@
 """Runs the easydel command as a user would. usage: command_line_test.py EASYDEL"""
 
 import json
+import tempfile
+import pathlib
 import os
 import subprocess
 import sys
@@ -60,10 +62,18 @@ class CommandLine(unittest.TestCase):
         self.assertEqual({backend["name"] for backend in report["ranks"]}, {"threads"} | present & {"mpi", "nccl"})
         self.assertIn("threads (--devices)", words.stdout)
 
-    def test_demo_fits_its_function(self):
-        report = json.loads(run("demo", "--json").stdout)
-        self.assertLess(report["last_loss"], report["first_loss"] / 100)
-        self.assertLess(report["worst_error"], 0.1)
+    def test_demo_learns_from_its_book(self):
+        book = pathlib.Path(__file__).parents[2] / "examples/demo/pride_and_prejudice.txt"
+        with tempfile.TemporaryDirectory() as directory:
+            done = run("demo", "--json", "--corpus", book, "--output", f"{directory}/demo", "--steps", "12", "--hidden", "64", "--layers", "2",
+                       "--batch", "4", "--length", "64", "--vocabulary", "512")
+            report = json.loads(done.stdout)
+            self.assertLess(report["last_loss"], report["first_loss"] - 0.3)
+            self.assertGreater(report["gzip_bits_per_byte"], 2)
+            self.assertEqual(len(report["samples"]), 3)
+            for path in (report["checkpoint"], report["report"]):
+                self.assertTrue(pathlib.Path(path).exists(), path)
+            self.assertEqual(run("demo", "--corpus", f"{directory}/none").returncode, 2)
 
     def test_bad_value_is_a_usage_error(self):
         self.assertEqual(run("demo", "--steps", "0").returncode, 2)
