@@ -73,8 +73,6 @@ Json map_value(const arrow::Array& array, int64_t index, const std::string& wher
   return out;
 }
 
-
-
 }  // namespace
 
 Json arrow_value(const arrow::Array& array, int64_t index, const std::string& where) {
@@ -101,8 +99,10 @@ Json arrow_value(const arrow::Array& array, int64_t index, const std::string& wh
       return text_value(static_cast<const arrow::LargeStringArray&>(array).GetView(index), where);
     case Type::STRING_VIEW: return text_value(static_cast<const arrow::StringViewArray&>(array).GetView(index), where);
     case Type::BINARY: return Json(base64_encode(static_cast<const arrow::BinaryArray&>(array).GetView(index)));
-    case Type::LARGE_BINARY: return Json(base64_encode(static_cast<const arrow::LargeBinaryArray&>(array).GetView(index)));
-    case Type::BINARY_VIEW: return Json(base64_encode(static_cast<const arrow::BinaryViewArray&>(array).GetView(index)));
+    case Type::LARGE_BINARY:
+      return Json(base64_encode(static_cast<const arrow::LargeBinaryArray&>(array).GetView(index)));
+    case Type::BINARY_VIEW:
+      return Json(base64_encode(static_cast<const arrow::BinaryViewArray&>(array).GetView(index)));
     case Type::FIXED_SIZE_BINARY:
       return Json(base64_encode(static_cast<const arrow::FixedSizeBinaryArray&>(array).GetView(index)));
     case Type::LIST: return list_value<arrow::ListArray>(array, index, where);

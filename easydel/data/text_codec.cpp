@@ -1,6 +1,7 @@
 #include "easydel/data/text_codec.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include "easydel/core/error.h"
 
@@ -29,9 +30,30 @@ std::vector<uint8_t> masks_of(const Encoding& encoding, const std::vector<Render
 
 }  // namespace
 
+// Parsed when the first conversation comes: a model whose template is broken can still be trained on texts.
+struct TextCodec::ParsedTemplates {
+  std::string given;
+  std::once_flag once[2];
+  std::optional<ChatTemplate> parsed[2];  // without tools and with them
+
+  const ChatTemplate& get(const AutoTokenizer& tokenizer, bool with_tools) {
+    std::call_once(once[with_tools], [&] {
+      if (!given.empty()) {
+        parsed[with_tools].emplace(given);
+        return;
+      }
+      require<ConfigError>(tokenizer.has_chat_template(),
+                           "the tokenizer has no chat template: neither chat_template.jinja nor a chat_template in "
+                           "tokenizer_config.json.");
+      parsed[with_tools] = tokenizer.config().chat_templates.select({}, with_tools);
+    });
+    return *parsed[with_tools];
+  }
+};
+
 TextCodec::TextCodec(AutoTokenizer tokenizer, const CodecOptions& options)
-    : tokenizer_(std::move(tokenizer)), eos_token_(options.eos_token) {
-  if (!options.chat_template.empty()) template_.emplace(options.chat_template);
+    : tokenizer_(std::move(tokenizer)), templates_(std::make_shared<ParsedTemplates>()), eos_token_(options.eos_token) {
+  templates_->given = options.chat_template;
   if (eos_token_.empty()) eos_token_ = tokenizer_.config().special_token("eos_token").value_or("");
   require<ConfigError>(eos_token_.empty() || tokenizer_->token_to_id(eos_token_), "[eos_token] \"", eos_token_,
                        "\" is not in the vocabulary of the tokenizer.");
@@ -46,17 +68,16 @@ RenderedChat TextCodec::render(const Json& messages, const Row& row, const Chat&
   ChatInput input{.messages = messages, .add_generation_prompt = chat.add_generation_prompt, .generated = chat.masks};
   if (chat.continue_final_message) input.continue_final_message = "content";
   const Json* tools = row.values.find("tools");
-  if (tools && !tools->is_null()) {
+  if (chat.tools && tools && !tools->is_null()) {
     input.tools = tools->is_string() ? Json::parse(tools->as_string(), {.where = row.place() + ", tools"}) : *tools;
   }
+  input.variables = tokenizer_.config().template_variables();
   const Json* variables = row.values.find("chat_template_kwargs");
-  if (variables && variables->is_object()) input.variables = *variables;
+  if (variables && variables->is_object()) {
+    for (const auto& [key, value] : variables->as_object()) input.variables[key] = value;
+  }
   try {
-    if (!template_) return tokenizer_.apply_chat_template(std::move(input));
-    Json all = tokenizer_.config().template_variables();
-    for (const auto& [key, value] : input.variables.as_object()) all[key] = value;
-    input.variables = all;
-    return template_->render(input);
+    return templates_->get(tokenizer_, input.tools.has_value()).render(input);
   } catch (const Error& error) {
     fail<FormatError>("[", row.place(), "] the chat template cannot write the conversation: ", error.what());
   }

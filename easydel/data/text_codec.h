@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +31,7 @@ class TextCodec {
     bool add_generation_prompt = false;
     bool continue_final_message = false;
     bool masks = false;  // whether assistant_masks are wanted
+    bool tools = true;   // whether the template sees the row's tools
   };
   struct ChatIds {
     Ids ids;
@@ -45,10 +47,11 @@ class TextCodec {
   std::string with_eos(std::string text) const;  // with the token at its end, once
 
  private:
+  struct ParsedTemplates;
   RenderedChat render(const Json& messages, const Row& row, const Chat& chat) const;
 
   AutoTokenizer tokenizer_;
-  std::optional<ChatTemplate> template_;
+  std::shared_ptr<ParsedTemplates> templates_;
   std::string eos_token_;
 };
 
