@@ -4,7 +4,7 @@
 #include "easydel/core/error.h"
 #include "easydel/data/sft.h"
 #include "easydel/infra/loss_config.h"
-#include "easydel/trainers/objective.h"
+#include "easydel/trainers/pairs.h"
 
 namespace easydel {
 
@@ -59,10 +59,7 @@ class CausalLMObjective final : public Objective {
     if (out.metrics.accuracy.defined()) result.metrics["accuracy"] = out.metrics.accuracy * context.share;
     if (out.aux_loss.defined()) {
       // The routers' balance is a mean over this minibatch, which is a part of the step.
-      const Json config_json = model.config().to_dict();
-      const Json* known = config_json.find("router_aux_loss_coef");
-      const double coefficient =
-          config.auxiliary_loss_coefficient.value_or(known && known->is_number() ? known->as_double() : 0.0);
+      const double coefficient = router_coefficient(model, config);
       if (context.share != 1) result.loss = result.loss - coefficient * (1 - context.share) * out.aux_loss;
       result.metrics["aux_loss"] = out.metrics.aux_loss * context.share;
     }

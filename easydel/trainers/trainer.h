@@ -70,6 +70,9 @@ class Trainer {
   std::unique_ptr<Impl> impl_;
 };
 
-std::unique_ptr<Objective> make_objective(const std::string& trainer_type);
+// By the name of its trainer. `other` is the model that is learned from: the reference of dpo, the teacher of
+// distillation.
+std::unique_ptr<Objective> make_objective(const std::string& trainer_type,
+                                          std::shared_ptr<const BaseModule> other = nullptr);
 
 }  // namespace easydel
