@@ -4,18 +4,9 @@
 #include "easydel/core/error.h"
 #include "easydel/data/sft.h"
 #include "easydel/infra/loss_config.h"
-#include "easydel/trainers/pairs.h"
+#include "easydel/trainers/objective.h"
 
 namespace easydel {
-
-double count_targets(const BatchRow& row) {
-  double count = 0;
-  for (std::size_t i = 1; i < row.labels.size(); ++i) {
-    const bool begins = !row.segment_ids.empty() && row.segment_ids[i] != row.segment_ids[i - 1];
-    if (row.labels[i] != -100 && !begins) ++count;
-  }
-  return count;
-}
 
 namespace {
 

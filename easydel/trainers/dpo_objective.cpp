@@ -99,11 +99,7 @@ class DpoObjective final : public Objective {
     check_supported(arguments.dpo);
     require_pair_loss(arguments.dpo.loss_type);
     if (arguments.dpo.reference_free) reference_ = nullptr;
-    if (reference_) {
-      const bool alike = (reference_->parallel() == nullptr) == (model.parallel() == nullptr) &&
-                         (!model.parallel() || reference_->mesh().to_string() == model.mesh().to_string());
-      require<ConfigError>(alike, "[dpo] the reference must lie on the model's mesh.");
-    }
+    if (reference_) require_same_mesh(model, *reference_, "[dpo] the reference");
     if (!arguments.dpo.precompute_ref_log_probs || arguments.dpo.reference_free) return;
     for (const auto& dataset : data.datasets) walk(reference_ ? *reference_ : model, *dataset, arguments, data);
     reference_ = nullptr;

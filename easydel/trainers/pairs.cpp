@@ -73,13 +73,6 @@ void RowLogps::add_aux_loss(ObjectiveLoss& out) const {
   out.metrics["aux_loss"] = aux_loss.detach();
 }
 
-double router_coefficient(const BaseModule& model, const LossConfig& config) {
-  if (config.auxiliary_loss_coefficient) return *config.auxiliary_loss_coefficient;
-  const Json json = model.config().to_dict();
-  const Json* known = json.find("router_aux_loss_coef");
-  return known && known->is_number() ? known->as_double() : 0.0;
-}
-
 RowLogps row_logps(const BaseModule& model, const Batch& batch, const LossContext& context, bool with_dropout) {
   ModelInputs inputs = batch.inputs();
   LossConfig config = context.arguments.loss();
@@ -110,7 +103,10 @@ at::Tensor number_like(const Batch& batch, const std::string& name, const at::Te
 PairMean::PairMean(const Batch& batch, const LossContext& context, const at::Tensor& like)
     : weights_(by_answer(number_like(batch, "counts", like)).chosen / context.items) {}
 
-at::Tensor PairMean::operator()(const at::Tensor& values) const { return (values * weights_).sum(); }
+at::Tensor PairMean::operator()(const at::Tensor& values) const {
+  // Rows that only fill a batch up may have values that are no numbers.
+  return (values.to(weights_.scalar_type()).masked_fill(weights_.eq(0), 0) * weights_).sum();
+}
 
 void add_reward_metrics(const at::Tensor& chosen, const at::Tensor& rejected, const PairMean& mean,
                         std::map<std::string, at::Tensor>& metrics) {

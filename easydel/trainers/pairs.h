@@ -45,9 +45,6 @@ struct RowLogps {
 // Of the whole batch, on every rank.
 RowLogps row_logps(const BaseModule& model, const Batch& batch, const LossContext& context, bool with_dropout);
 
-// The coefficient of the routers' balance: of the arguments, else the model's.
-double router_coefficient(const BaseModule& model, const LossConfig& config);
-
 // Values of rows [2P, ...] by what they are: [P, ...] each.
 struct ByAnswer {
   at::Tensor chosen, rejected;
