@@ -116,6 +116,7 @@ class ELargeModel {
   void clear_cache();
 
  private:
+  std::shared_ptr<BaseModule> other_model(const std::string& trainer_type, const TrainingArguments& arguments);
   ELargeModel& set_section(const std::string& section, KeyValues values);
   ELargeModel& add_inform(const std::string& section, const DatasetArguments& arguments);
 

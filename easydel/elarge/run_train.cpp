@@ -129,6 +129,19 @@ std::shared_ptr<const AutoTokenizer> ELargeModel::build_tokenizer() {
   return tokenizer_;
 }
 
+// The model that an objective needs beside the one that learns. Without a reference_model that of DPO is the model as it
+// was at the beginning.
+std::shared_ptr<BaseModule> ELargeModel::other_model(const std::string& trainer_type,
+                                                     const TrainingArguments& arguments) {
+  if (trainer_type == "distillation") {
+    require<ConfigError>(config_.teacher_model().has_value(), "[elarge] distillation needs a teacher_model.");
+    return build_teacher_model();
+  }
+  if (trainer_type != "dpo" || arguments.dpo.reference_free) return nullptr;
+  if (!config_.reference_model()) reference_model_ = load(config_, config_.model(), TaskType::CausalLM, false);
+  return build_reference_model();
+}
+
 std::shared_ptr<Trainer> ELargeModel::build_trainer() {
   config_.validate();
   TrainerOptions run;
@@ -142,7 +155,7 @@ std::shared_ptr<Trainer> ELargeModel::build_trainer() {
   run.tokenizer = build_tokenizer();
   run.tokenizer_directory = tokenizer_directory(config_.model());
   run.model = build_model();
-  run.objective = make_objective(run.trainer_type, run.arguments, build_reference_model(), build_teacher_model());
+  run.objective = make_objective(run.trainer_type, other_model(run.trainer_type, run.arguments));
   run.run_config = config_.normalized();
   return std::make_shared<Trainer>(std::move(run));
 }

@@ -88,6 +88,8 @@ class CausalLMModule : public BaseModule {
 
   BaseModule& base_model() const { return *base_; }
   Linear& lm_head() const { return *lm_head_; }
+  // [..., V] of a rank's own hidden states [..., D], over the whole vocabulary.
+  at::Tensor logits(const at::Tensor& hidden) const;
 
  protected:
   CausalLMModule(const BaseConfig& config, std::string prefix) : BaseModule(config), prefix_(std::move(prefix)) {}
@@ -97,7 +99,6 @@ class CausalLMModule : public BaseModule {
   virtual RouterBalance router_balance() const { return {}; }
 
  private:
-  at::Tensor logits(const at::Tensor& hidden) const;
   at::Tensor balance_loss(const ModelOutput& out, const ModelInputs& inputs, int64_t top_k) const;
   std::string prefix_;
   BaseModule* base_ = nullptr;

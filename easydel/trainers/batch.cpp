@@ -37,6 +37,13 @@ class Table {
   int64_t width_;
 };
 
+double number_of(const BatchRow& row, const std::string& name) {
+  const auto found = row.numbers.find(name);
+  require<Error>(found != row.numbers.end(), "[make_batch] rows of one batch have the same numbers; one lacks ", name,
+                 ".");
+  return found->second;
+}
+
 at::Tensor targets_of(const std::vector<BatchRow>& own, int64_t rows, int64_t first, at::Device device) {
   const auto each = static_cast<int64_t>(own.front().targets.size());
   at::Tensor targets = at::zeros({rows, each}, at::kDouble);
@@ -55,6 +62,12 @@ at::Tensor targets_of(const std::vector<BatchRow>& own, int64_t rows, int64_t fi
 }
 
 }  // namespace
+
+void add_numbers(const std::vector<BatchRow>& rows, std::map<std::string, double>& totals) {
+  for (const BatchRow& row : rows) {
+    for (const auto& [name, value] : row.numbers) totals[name] += value;
+  }
+}
 
 ModelInputs Batch::inputs() const {
   ModelInputs in;
@@ -167,12 +180,10 @@ Batch make_batch(const std::vector<BatchRow>& own, const BatchOptions& options, 
   for (const auto& [name, value] : own.front().numbers) {
     at::Tensor values = at::zeros({options.rows}, at::kDouble);
     for (std::size_t i = 0; i < own.size(); ++i)
-      values.mutable_data_ptr<double>()[place.first + static_cast<int64_t>(i)] = own[i].numbers.at(name);
-    if (parallel && !parallel->batch().empty()) {
-      values = values.to(options.device);
-      parallel->group(parallel->batch()).all_reduce(values);
-    }
-    batch.numbers.emplace(name, values.to(at::TensorOptions(at::kFloat).device(options.device)));
+      values.mutable_data_ptr<double>()[place.first + static_cast<int64_t>(i)] = number_of(own[i], name);
+    values = values.to(options.device);
+    if (parallel && !parallel->batch().empty()) parallel->group(parallel->batch()).all_reduce(values);
+    batch.numbers.emplace(name, values);
   }
   return batch;
 }

@@ -23,13 +23,16 @@ struct BatchRow {
   std::map<std::string, double> numbers;  // what an objective knows of a row beside its tokens
 };
 
+// Adds up the rows' numbers, by name.
+void add_numbers(const std::vector<BatchRow>& rows, std::map<std::string, double>& totals);
+
 // The whole batch has the same shape on every rank, and a rank's own rows are filled in; the model looks at no others.
 struct Batch {
   at::Tensor input_ids;       // [rows, width]
   at::Tensor labels;          // [rows, width], or what a classifier is to predict
   at::Tensor attention_mask;  // undefined: nothing is padding
   at::Tensor segment_ids, position_ids;
-  std::map<std::string, at::Tensor> numbers;  // [rows]
+  std::map<std::string, at::Tensor> numbers;  // [rows] in float64, those of all ranks
   int64_t tokens = 0;                         // that are no padding, over all ranks
 
   ModelInputs inputs() const;

@@ -8,15 +8,6 @@
 
 namespace easydel {
 
-double count_targets(const BatchRow& row) {
-  double count = 0;
-  for (std::size_t i = 1; i < row.labels.size(); ++i) {
-    const bool begins = !row.segment_ids.empty() && row.segment_ids[i] != row.segment_ids[i - 1];
-    if (row.labels[i] != -100 && !begins) ++count;
-  }
-  return count;
-}
-
 namespace {
 
 class CausalLMObjective final : public Objective {
@@ -59,10 +50,7 @@ class CausalLMObjective final : public Objective {
     if (out.metrics.accuracy.defined()) result.metrics["accuracy"] = out.metrics.accuracy * context.share;
     if (out.aux_loss.defined()) {
       // The routers' balance is a mean over this minibatch, which is a part of the step.
-      const Json config_json = model.config().to_dict();
-      const Json* known = config_json.find("router_aux_loss_coef");
-      const double coefficient =
-          config.auxiliary_loss_coefficient.value_or(known && known->is_number() ? known->as_double() : 0.0);
+      const double coefficient = router_coefficient(model, config);
       if (context.share != 1) result.loss = result.loss - coefficient * (1 - context.share) * out.aux_loss;
       result.metrics["aux_loss"] = out.metrics.aux_loss * context.share;
     }

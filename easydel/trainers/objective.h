@@ -25,7 +25,15 @@ struct LossContext {
   const TrainingArguments& arguments;
   double items = 1;  // of all minibatches of the step and all ranks: what the loss is divided by
   double share = 1;  // of this minibatch's items in them
+  std::map<std::string, double> totals = {};  // of the rows' numbers, over all minibatches of the step and all ranks
   std::optional<RandomKey> dropout_key = {};  // absent: nothing is dropped
+};
+
+// What an objective may look through before the first step.
+struct ObjectiveData {
+  const AutoTokenizer& tokenizer;
+  std::vector<std::shared_ptr<const data::Dataset>> datasets;  // that a run reads
+  BatchOptions batch;                                          // of a minibatch
 };
 
 class Objective {
@@ -41,15 +49,28 @@ class Objective {
   virtual double count_items(const std::vector<BatchRow>& rows) const = 0;
   // Of the whole batch, on every rank.
   virtual ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const = 0;
-  // Once, before the first step: what is computed of the data ahead.
-  virtual void prepare(const BaseModule&, const TrainingArguments&) {}
+  // Once, before the first step, with the model as it is then: checks, and what is computed of the data ahead.
+  virtual void prepare(const BaseModule&, const TrainingArguments&, const ObjectiveData&) {}
 };
 
+// What objectives share.
 // Labels that count: -100 and the first token of a document predict nothing.
 double count_targets(const BatchRow& row);
+// The coefficient of the routers' balance: the arguments', else the model's.
+double router_coefficient(const BaseModule& model, const LossConfig& config);
+// ConfigError unless `other`, called `what`, lies on the model's mesh, so that a rank has the same rows in both.
+void require_same_mesh(const BaseModule& model, const BaseModule& other, const std::string& what);
 
 // "sft", "base": the next token. "classification": what a row is.
 std::unique_ptr<Objective> make_causal_lm_objective();
 std::unique_ptr<Objective> make_classification_objective();
+// "dpo": pairs of answers, against a reference. It may be absent when reference_free is set, when the rows carry
+// ref_chosen_logps and ref_rejected_logps, and with precompute_ref_log_probs, which takes the model as it begins.
+std::unique_ptr<Objective> make_dpo_objective(std::shared_ptr<const BaseModule> reference = nullptr);
+// "orpo": pairs of answers without a reference. "reward": a number for each answer, the chosen one's higher.
+std::unique_ptr<Objective> make_orpo_objective();
+std::unique_ptr<Objective> make_reward_objective();
+// "distillation": the distribution of a teacher with the same vocabulary.
+std::unique_ptr<Objective> make_distillation_objective(std::shared_ptr<const BaseModule> teacher);
 
 }  // namespace easydel

@@ -55,7 +55,7 @@ void list_fields(DistillationArguments& d, FieldVisitor& v) {
   v("temperature", d.temperature, "Divides the logits of both models.");
   v("alpha", d.alpha, "Weight of the teacher; the rest is that of the labels.");
   v("hidden_state_loss_weight", d.hidden_state_loss_weight, "Weight of the hidden states' distance; null: none.");
-  v("hidden_state_layers", d.hidden_state_layers, "The layers that it compares; null: all.");
+  v("hidden_state_layers", d.hidden_state_layers, "The layers that it compares, -1 the last; null: the last.");
   v("hidden_state_loss", d.hidden_state_loss, "The distance: mse.");
   v("attention_loss_weight", d.attention_loss_weight, "Weight of the attention maps' distance; null: none.");
   v("attention_layers", d.attention_layers, "The layers that it compares; null: all.");

@@ -99,8 +99,15 @@ Trainer::Impl::Step Trainer::Impl::run_step() {
   const auto begin = Clock::now();
   const std::vector<std::vector<BatchRow>> rows = next_rows();
   std::vector<double> counts;
-  for (const auto& minibatch : rows) counts.push_back(options_.objective->count_items(minibatch));
+  std::map<std::string, double> totals;
+  for (const auto& minibatch : rows) {
+    counts.push_back(options_.objective->count_items(minibatch));
+    add_numbers(minibatch, totals);
+  }
+  for (const auto& [name, total] : totals) counts.push_back(total);
   counts = sum_over_batch(std::move(counts), parallel(), device());
+  for (std::size_t i = rows.size(); auto& [name, total] : totals) total = counts[i++];
+  counts.resize(rows.size());
   const int stop = static_cast<int>(max_over_all(wish_to_stop(), parallel(), device()));
   double items = 0;
   for (const double count : counts) items += count;
@@ -111,8 +118,9 @@ Trainer::Impl::Step Trainer::Impl::run_step() {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Batch batch = make_batch(rows[i], batch_options(minibatch_rows()), parallel());
     tokens += batch.tokens;
-    const ObjectiveLoss out =
-        options_.objective->loss(*options_.model, batch, context(items, counts[i] / items, static_cast<int64_t>(i)));
+    LossContext part = context(items, counts[i] / items, static_cast<int64_t>(i));
+    part.totals = totals;
+    const ObjectiveLoss out = options_.objective->loss(*options_.model, batch, part);
     (loss_scale_.value() == 1.0 ? out.loss : out.loss * loss_scale_.value()).backward();
     const auto add = [&](const std::string& name, const at::Tensor& value) {
       at::Tensor& sum = sums[name];
@@ -200,7 +208,7 @@ void Trainer::Impl::skip(const std::vector<std::vector<BatchRow>>& rows, const M
 TrainResult Trainer::Impl::train() {
   const StopSignal signals;
   begin_ = last_save_ = Clock::now();
-  options_.objective->prepare(*options_.model, args());
+  prepare();
   resume();
   TrainResult result{.stopped_by = has_stopped_early() ? "early stopping" : "steps"};
   if (is_first() && directory()) tidy_checkpoints(*directory(), state.step);

@@ -13,6 +13,7 @@ namespace easydel {
 Metrics Trainer::Impl::evaluate() {
   require<ConfigError>(options_.eval_dataset != nullptr, "[trainer] there is no eval_dataset.");
   const at::NoGradGuard no_grad;
+  prepare();
   const Objective& objective = *options_.objective;
   const int64_t size = args().evaluation_batch_size(), each = objective.rows_per_example();
   const OwnRows own = own_rows(size, parallel());
@@ -34,18 +35,22 @@ Metrics Trainer::Impl::evaluate() {
       for (BatchRow& row : objective.rows(example)) all.push_back(std::move(row));
     }
     const double count = objective.count_items(all);
+    std::map<std::string, double> totals;
+    add_numbers(all, totals);
     // The last batch is short: its missing rows repeat a token and count in nothing.
     while (static_cast<int64_t>(all.size()) < size * each) {
       BatchRow filler = all.front();
       filler.labels.assign(filler.input_ids.size(), -100);
+      for (auto& [name, value] : filler.numbers) value = 0;
       all.push_back(std::move(filler));
     }
-    if (static_cast<int64_t>(batch_examples.size()) < size && objective.task() == TaskType::SequenceClassification)
+    if (static_cast<int64_t>(batch_examples.size()) < size && objective.task() == TaskType::SequenceClassification &&
+        each == 1)
       continue;  // rows of a classifier all count: the last ones are left out
     for (int64_t i = own.first * each; i < (own.first + own.count) * each; ++i)
       rows.push_back(all[static_cast<std::size_t>(i)]);
     const Batch batch = make_batch(rows, batch_options(size * each), parallel());
-    const LossContext context{.arguments = args(), .items = std::max(count, 1.0), .share = 1};
+    const LossContext context{.arguments = args(), .items = std::max(count, 1.0), .share = 1, .totals = totals};
     const ObjectiveLoss out = objective.loss(*options_.model, batch, context);
     items += count;
     const auto add = [&](const std::string& name, const at::Tensor& value) {

@@ -28,6 +28,7 @@ class Trainer::Impl {
   using Clock = std::chrono::steady_clock;
   // trainer_setup.cpp
   void check() const;
+  void prepare();  // the objective, once
   void freeze_parameters();
   void make_optimizer();
   void make_loader();
@@ -73,6 +74,8 @@ class Trainer::Impl {
   std::unique_ptr<RunLog> log_;  // of rank 0
   BackgroundWriter writer_;
   Clock::time_point begin_ = Clock::now(), last_save_ = begin_;
+
+  bool prepared_ = false;
 
   // What a checkpoint remembers beside the state.
   int64_t tokens_seen_ = 0, skipped_ = 0, skipped_in_a_row_ = 0;

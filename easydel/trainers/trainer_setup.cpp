@@ -39,6 +39,16 @@ void Trainer::Impl::check() const {
   own_rows(args().minibatch_size(), parallel());
 }
 
+void Trainer::Impl::prepare() {
+  if (prepared_) return;
+  prepared_ = true;
+  ObjectiveData data{.tokenizer = *options_.tokenizer, .datasets = {}, .batch = batch_options(minibatch_rows())};
+  for (const auto& dataset : {options_.train_dataset, options_.eval_dataset}) {
+    if (dataset) data.datasets.push_back(dataset);
+  }
+  options_.objective->prepare(*options_.model, args(), data);
+}
+
 void Trainer::Impl::freeze_parameters() {
   if (!args().frozen_parameters) return;
   const std::regex pattern(*args().frozen_parameters);
@@ -108,7 +118,11 @@ BatchOptions Trainer::Impl::batch_options(int64_t rows) const {
   BatchOptions batch{.rows = rows, .device = device()};
   const auto pad = options_.tokenizer->config().special_token("pad_token");
   const auto id = pad ? (*options_.tokenizer)->token_to_id(*pad) : std::nullopt;
-  batch.pad_token_id = id ? *id : options_.model->config().pad_token_id.value_or(0);
+  const std::optional<int64_t> known = options_.model->config().pad_token_id;
+  batch.pad_token_id = id ? *id : known.value_or(0);
+  // A classifier finds the end of a row by the padding that its config names.
+  if (options_.objective->task() == TaskType::SequenceClassification)
+    batch.pad_token_id = known.value_or(batch.pad_token_id);
   if (options_.objective->packs(args())) batch.width = args().sequence_length();
   return batch;
 }

@@ -1,0 +1,247 @@
+"""Our trainers beside trl's: the same tiny model and pairs, five steps; the loss of every step, the metrics and the
+final weights must agree. usage: trl_test.py TRAIN_PROGRAM"""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+PROGRAM = sys.argv.pop(1)
+
+from training import largest_difference, make_model, make_pairs, make_tokenizer, run_ours, weights_of, write_rows
+
+import datasets
+import torch
+import torch.nn.functional as F
+from datasets import Dataset
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, PrinterCallback, TrainerCallback
+from trl import DPOConfig, DPOTrainer, RewardConfig, RewardTrainer
+from trl.experimental.orpo import ORPOConfig, ORPOTrainer
+
+datasets.disable_progress_bars()
+STEPS, BATCH, RATE = 5, 4, 1e-3
+TOLERANCE = 1e-3
+OURS = {"total_batch_size": BATCH, "max_training_steps": STEPS, "learning_rate": RATE, "optimizer": "adamw",
+        "weight_decay": 0.0, "clip_grad": 1.0, "max_length": 128}
+PAIRS = {**OURS, "max_prompt_length": None}
+METRICS = ["rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins", "logps/chosen",
+           "logps/rejected"]
+
+
+class Losses(TrainerCallback):
+    def __init__(self):
+        self.steps = []
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if "loss" in logs:
+            self.steps.append(logs)
+
+
+class Trl(unittest.TestCase):
+    def setUp(self):
+        self.directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def config(self, kind, **changes):
+        return kind(output_dir=str(self.directory / "trl"), per_device_train_batch_size=BATCH, max_steps=STEPS,
+                    learning_rate=RATE, lr_scheduler_type="constant", weight_decay=0.0, max_grad_norm=1.0,
+                    logging_steps=1, report_to=[], save_strategy="no", use_cpu=True, bf16=False, fp16=False,
+                    gradient_checkpointing=False, train_sampling_strategy="sequential", disable_tqdm=True,
+                    **{"max_length": 128, **changes})
+
+    def run_theirs(self, kind, model, rows, config, **extra):
+        losses = Losses()
+        trainer = kind(model=model, args=config, train_dataset=Dataset.from_list(rows),
+                       processing_class=make_tokenizer(), callbacks=[losses], **extra)
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+        return losses.steps, weights_of(trainer.model)
+
+    def compare(self, ours, theirs, metrics=METRICS, loss_tolerance=TOLERANCE):
+        (our_steps, our_weights), (their_steps, their_weights) = ours, theirs
+        self.assertEqual(len(our_steps), STEPS)
+        self.assertEqual(len(their_steps), STEPS)
+        for step, (a, b) in enumerate(zip(our_steps, their_steps)):
+            for name in ["loss", *metrics]:
+                self.assertLess(abs(a[name] - float(b[name])), loss_tolerance * max(1, abs(float(b[name]))),
+                                f"step {step}, {name}: {a[name]} and {b[name]}")
+        self.assertLess(largest_difference(our_weights, their_weights), TOLERANCE)
+        begin = load_file(self.directory / "model" / "model.safetensors")
+        self.assertGreater(largest_difference(our_weights, begin), 3 * TOLERANCE)  # something was learned
+
+    def dpo(self, arguments: dict, ours: dict = {}, theirs: dict = {}, family="llama", config={}, names=METRICS, **job):
+        make_model(self.directory / "reference", family, seed=7, **config)
+        model = make_model(self.directory / "model", family, **config)
+        rows = make_pairs(BATCH * STEPS)
+        data = write_rows(self.directory / "rows.jsonl", rows)
+        reference = AutoModelForCausalLM.from_pretrained(self.directory / "reference", attn_implementation="eager")
+        theirs = self.run_theirs(DPOTrainer, model, rows, self.config(DPOConfig, **arguments, **theirs),
+                                 ref_model=reference)
+        job = {"other": self.directory / "reference", "data": data, **job}
+        ours = run_ours(PROGRAM, self.directory, model=self.directory / "model", trainer_type="dpo",
+                        arguments={**PAIRS, **arguments, **ours}, **job)
+        self.compare(ours, theirs, names)
+        return theirs
+
+    def test_dpo(self):
+        for loss_type, smoothing in [("sigmoid", 0.0), ("ipo", 0.0), ("hinge", 0.0), ("robust", 0.2),
+                                     ("exo_pair", 0.1), ("nca_pair", 0.0), ("bco_pair", 0.0), ("sppo_hard", 0.0),
+                                     ("apo_zero", 0.0), ("apo_down", 0.0)]:
+            with self.subTest(loss_type=loss_type):
+                self.dpo({"beta": 0.3, "loss_type": loss_type, "label_smoothing": smoothing})
+
+    def test_dpo_with_a_reference_that_was_run_before(self):
+        self.dpo({"precompute_ref_log_probs": True})
+        # Without a reference it is the model as the run begins.
+        make_model(self.directory / "model")
+        model = AutoModelForCausalLM.from_pretrained(self.directory / "model", attn_implementation="eager")
+        rows = make_pairs(BATCH * STEPS - 1)  # the last batch is not full
+        data = write_rows(self.directory / "rows.jsonl", rows)
+        job = {"model": self.directory / "model", "data": data, "trainer_type": "dpo"}
+        live = run_ours(PROGRAM, self.directory, **job, other=self.directory / "model", arguments=PAIRS)
+        ahead = run_ours(PROGRAM, self.directory, **job, arguments={**PAIRS, "precompute_ref_log_probs": True})
+        names = [name for name in METRICS if name != "rewards/accuracies"]  # at the first step all rewards are zero
+        self.compare(ahead, live, names)
+        # The same numbers as columns of the data.
+        for row in rows:
+            for side in ("chosen", "rejected"):
+                row[f"ref_{side}_logps"] = log_probability(model, row["prompt"], row[side])
+        given = run_ours(PROGRAM, self.directory, **{**job, "data": write_rows(self.directory / "given.jsonl", rows)},
+                         arguments=PAIRS)
+        self.compare(given, live, names)
+        with self.assertRaisesRegex(AssertionError, 'needs "ref_chosen_logps" in every row'):
+            run_ours(PROGRAM, self.directory, **job, arguments=PAIRS)
+
+    def test_dpo_with_the_likelihood_of_chosen_answers(self):
+        self.dpo({}, {"rpo_alpha": 0.7}, {"loss_type": ["sigmoid", "sft"], "loss_weights": [1.0, 0.7]})
+
+    def test_dpo_of_experts(self):
+        config = {"output_router_logits": True, "router_aux_loss_coef": 0.2}
+        for mesh in (None, [1, 1, 4, 1, 1]):
+            with self.subTest(mesh=mesh):
+                self.dpo({}, {"aux_loss_enabled": True}, family="mixtral", config=config,
+                         names=[*METRICS, "aux_loss"], mesh=mesh)
+
+    def test_dpo_on_meshes_and_in_minibatches(self):
+        theirs = self.dpo({"beta": 0.3}, {"gradient_accumulation_steps": 2})
+        for mesh in ([1, 2, 1, 2, 1], [2, 1, 1, 1, 2]):
+            for extra in ({}, {"precompute_ref_log_probs": True}):
+                with self.subTest(mesh=mesh, **extra):
+                    ours = run_ours(PROGRAM, self.directory, model=self.directory / "model", trainer_type="dpo",
+                                    other=self.directory / "reference", data=self.directory / "rows.jsonl", mesh=mesh,
+                                    arguments={**PAIRS, "beta": 0.3, **extra})
+                    self.compare(ours, theirs)
+
+    def test_dpo_of_long_rows(self):
+        for mode in ("keep_start", "keep_end"):
+            with self.subTest(mode=mode):
+                limits = {"max_length": 20, "truncation_mode": mode}
+                self.dpo({}, limits, limits)
+
+    def test_orpo(self):
+        model = make_model(self.directory / "model")
+        rows = make_pairs(BATCH * STEPS)
+        data = write_rows(self.directory / "rows.jsonl", rows)
+        theirs = self.run_theirs(ORPOTrainer, model, rows, self.config(ORPOConfig, beta=0.5))
+        job = dict(model=self.directory / "model", data=data, trainer_type="orpo", arguments={**PAIRS, "beta": 0.5})
+        names = [*METRICS, "nll_loss", "log_odds_ratio", "log_odds_chosen"]
+        self.compare(run_ours(PROGRAM, self.directory, **job), theirs, names)
+        self.compare(run_ours(PROGRAM, self.directory, **job, mesh=[1, 2, 1, 2, 1]), theirs, names)
+
+    def test_reward(self):
+        for center in (None, 0.1):
+            for margins in ({}, {"margin": lambda generator: generator.random()}):
+                with self.subTest(center=center, margins=bool(margins)):
+                    model = make_model(self.directory / "model", task="reward")
+                    rows = make_pairs(BATCH * STEPS, **margins)
+                    data = write_rows(self.directory / "rows.jsonl", rows)
+                    config = self.config(RewardConfig, center_rewards_coefficient=center)
+                    theirs = self.run_theirs(RewardTrainer, model, rows, config)
+                    job = dict(model=self.directory / "model", data=data, trainer_type="reward",
+                               arguments={**OURS, "center_rewards_coefficient": center})
+                    names = ["accuracy", "margin", "mean_reward"]
+                    self.compare(run_ours(PROGRAM, self.directory, **job), theirs, names)
+                    self.compare(run_ours(PROGRAM, self.directory, **job, mesh=[1, 2, 1, 2, 1]), theirs, names)
+
+    def test_distillation(self):
+        """Against the formula in torch."""
+        temperature, alpha, distance = 3.0, 0.6, 0.1
+        student = make_model(self.directory / "model")
+        teacher = make_model(self.directory / "teacher", seed=7, num_hidden_layers=3, num_attention_heads=8)
+        rows = [{"prompt": row["prompt"], "completion": row["chosen"]} for row in make_pairs(BATCH * STEPS)]
+        data = write_rows(self.directory / "rows.jsonl", rows)
+        optimizer = torch.optim.AdamW(student.parameters(), lr=RATE, weight_decay=0.0)
+        steps = []
+        for step in range(STEPS):
+            inputs, labels = prompt_and_completion(rows[step * BATCH:(step + 1) * BATCH])
+            ours = student(**inputs, output_hidden_states=True)
+            with torch.no_grad():
+                theirs = teacher(**inputs, output_hidden_states=True)
+            counted = labels[:, 1:] != -100
+            s, t = ours.logits[:, :-1][counted], theirs.logits[:, :-1][counted]
+            kl = F.kl_div(F.log_softmax(s / temperature, -1), F.log_softmax(t / temperature, -1),
+                          reduction="batchmean", log_target=True) * temperature**2
+            ce = F.cross_entropy(s, labels[:, 1:][counted])
+            hidden = (ours.hidden_states[-1] - theirs.hidden_states[-1])[:, :-1][counted].pow(2).sum(-1).mean()
+            loss = alpha * kl + (1 - alpha) * ce + distance * hidden
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(student.parameters(), 1.0)
+            optimizer.step()
+            steps.append({"loss": loss.item(), "kl_loss": kl.item(), "ce_loss": ce.item(),
+                          "hidden_state_loss": hidden.item()})
+        job = dict(model=self.directory / "model", other=self.directory / "teacher", data=data,
+                   trainer_type="distillation")
+        arguments = {**OURS, "temperature": temperature, "alpha": alpha, "hidden_state_loss_weight": distance}
+        for changes, mesh in [({}, None), ({"logits_chunk_size": 7}, None), ({"gradient_accumulation_steps": 2}, None),
+                              ({"logits_chunk_size": 7}, [1, 2, 1, 2, 1]), ({}, [2, 1, 1, 1, 2])]:
+            with self.subTest(changes=changes, mesh=mesh):
+                ours = run_ours(PROGRAM, self.directory, **job, mesh=mesh, arguments={**arguments, **changes})
+                self.compare(ours, (steps, weights_of(student)), ["kl_loss", "ce_loss", "hidden_state_loss"])
+
+    def test_evaluation_counts_every_pair_once(self):
+        """The last batch is filled up with rows that count in nothing."""
+        make_model(self.directory / "model")
+        make_model(self.directory / "reference", seed=7)
+        make_model(self.directory / "reward", task="reward")
+        rows = make_pairs(6)
+        data = write_rows(self.directory / "rows.jsonl", rows)
+        for kind, model in [("dpo", "model"), ("orpo", "model"), ("reward", "reward")]:
+            with self.subTest(kind=kind):
+                job = dict(model=self.directory / model, trainer_type=kind, data=data, eval_data=data)
+                if kind == "dpo":
+                    job["other"] = self.directory / "reference"
+                arguments = {**OURS, "learning_rate": 0.0, "max_training_steps": 1, "do_eval": True}
+                if kind != "reward":
+                    arguments["max_prompt_length"] = None
+                whole, parts = ([step for step in run_ours(PROGRAM, self.directory, **job,
+                                                           arguments={**arguments, "eval_batch_size": size})[0]
+                                 if "eval_loss" in step][0] for size in (6, 4))
+                # Means over tokens are taken batch by batch, and so differ a little.
+                by_token = {"eval_loss", "eval_nll_loss"} if kind == "orpo" else set()
+                names = [name for name in whole if name.startswith("eval_")]
+                self.assertGreater(len(names), 3)
+                for name in names:
+                    self.assertAlmostEqual(whole[name], parts[name], delta=0.1 if name in by_token else 1e-4, msg=name)
+
+
+def log_probability(model, prompt: str, answer: str) -> float:
+    tokenizer = make_tokenizer()
+    before, ids = tokenizer(prompt).input_ids, tokenizer(prompt + answer + tokenizer.eos_token).input_ids
+    with torch.no_grad():
+        log_p = F.log_softmax(model(torch.tensor([ids])).logits[0], -1)
+    return sum(log_p[i - 1, ids[i]].item() for i in range(len(before), len(ids)))
+
+
+def prompt_and_completion(rows: list[dict]) -> tuple[dict, torch.Tensor]:
+    tokenizer = make_tokenizer()
+    texts = [row["prompt"] + row["completion"] + tokenizer.eos_token for row in rows]
+    inputs = tokenizer(texts, return_tensors="pt", padding=True, padding_side="right", return_token_type_ids=False)
+    labels = inputs["input_ids"].masked_fill(inputs["attention_mask"] == 0, -100)
+    for i, row in enumerate(rows):
+        labels[i, :len(tokenizer(row["prompt"]).input_ids)] = -100
+    return dict(inputs), labels
+
+
+if __name__ == "__main__":
+    unittest.main()
