@@ -146,6 +146,9 @@ void Trainer::Impl::load_weights_from(const fs::path& path) {
   require<FormatError>(weights.missing.empty(), "[resume_from] ", path.string(), " lacks ", weights.missing.size(),
                        " parameters of this model, \"", weights.missing.empty() ? "" : weights.missing.front(),
                        "\" the first of them.");
+  require<FormatError>(weights.unexpected.empty(), "[resume_from] ", path.string(), " has ", weights.unexpected.size(),
+                       " tensors that this model lacks, \"",
+                       weights.unexpected.empty() ? "" : weights.unexpected.front(), "\" the first of them.");
   bind_weights(*options_.model, std::move(weights), checkpoint->where());
   freeze_parameters();
 }

@@ -25,11 +25,12 @@ BOOK = pathlib.Path(__file__).parents[2] / "examples" / "demo" / "pride_and_prej
 torch.set_num_threads(1)
 
 
-def make_model(directory, **changes):
+def make_model(directory, architecture=LlamaConfig, **changes):
     torch.manual_seed(0)
-    sizes = dict(vocab_size=300, hidden_size=32, intermediate_size=56, num_hidden_layers=2, num_attention_heads=4,
-                 num_key_value_heads=2, max_position_embeddings=128, bos_token_id=1, eos_token_id=2, pad_token_id=0)
-    model = AutoModelForCausalLM.from_config(LlamaConfig(**(sizes | changes)))
+    sizes = dict(hidden_size=32, intermediate_size=56, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                 max_position_embeddings=128) if architecture is LlamaConfig else {}
+    ids = dict(vocab_size=300, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+    model = AutoModelForCausalLM.from_config(architecture(**(ids | sizes | changes)))
     model.save_pretrained(directory)
     return model
 
@@ -85,10 +86,10 @@ class TinyRun(unittest.TestCase):
         return [str(part) for part in [EASYDEL, "train", self.folder / model, *files, "--output", self.folder / output,
                                        "--json", "--set", "progress_bar_type=none", *defaults, *more]]
 
-    def start(self, output, *more, environment={}, **options):
+    def start(self, output, *more, environment={}, preexec_fn=None, restore_signals=True, **options):
         environment = os.environ | {"OMP_NUM_THREADS": "1", "EASYDEL_LOG_BATCHES": "1"} | environment
         return subprocess.Popen(self.command(output, *more, **options), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True, env=environment)
+                                text=True, env=environment, preexec_fn=preexec_fn, restore_signals=restore_signals)
 
     def end(self, process, code=0):
         out, err = process.communicate(timeout=120)
