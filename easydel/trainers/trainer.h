@@ -70,9 +70,9 @@ class Trainer {
   std::unique_ptr<Impl> impl_;
 };
 
-// By the name of its trainer. `other` is the model that is learned from: the reference of dpo, the teacher of
-// distillation.
-std::unique_ptr<Objective> make_objective(const std::string& trainer_type,
-                                          std::shared_ptr<const BaseModule> other = nullptr);
+// The objective of a trainer's type, with the models that it needs beside the one that learns.
+std::unique_ptr<Objective> make_objective(const std::string& trainer_type, const TrainingArguments& arguments = {},
+                                          std::shared_ptr<const BaseModule> reference = {},
+                                          std::shared_ptr<const BaseModule> teacher = {});
 
 }  // namespace easydel
