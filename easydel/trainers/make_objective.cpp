@@ -4,13 +4,12 @@
 namespace easydel {
 
 std::unique_ptr<Objective> make_objective(const std::string& trainer_type, std::shared_ptr<const BaseModule> other) {
-  if (trainer_type == "dpo") return make_dpo_objective(std::move(other));
-  if (trainer_type == "distillation") return make_distillation_objective(std::move(other));
-  require<ConfigError>(!other, "[make_objective] ", trainer_type, " takes no second model.");
   if (trainer_type == "sft" || trainer_type == "base") return make_causal_lm_objective();
   if (trainer_type == "classification") return make_classification_objective();
+  if (trainer_type == "dpo") return make_dpo_objective(std::move(other));
   if (trainer_type == "orpo") return make_orpo_objective();
   if (trainer_type == "reward") return make_reward_objective();
+  if (trainer_type == "distillation") return make_distillation_objective(std::move(other));
   require_trainer_type(trainer_type, "[make_objective]");
   fail<NotSupportedError>("[make_objective] ", trainer_type, " is not supported yet.");
 }

@@ -41,6 +41,19 @@ bool logs_batches() {
   return wanted;
 }
 
+// Of all minibatches and all ranks. What numbers a row has depends on the objective alone.
+std::map<std::string, double> total_numbers(const std::vector<std::vector<BatchRow>>& rows, const Parallel* parallel,
+                                            at::Device device) {
+  std::map<std::string, double> totals;
+  for (const auto& minibatch : rows) add_numbers(minibatch, totals);
+  if (totals.empty()) return totals;
+  std::vector<double> values;
+  for (const auto& [name, total] : totals) values.push_back(total);
+  values = sum_over_batch(std::move(values), parallel, device);
+  for (std::size_t i = 0; auto& [name, total] : totals) total = values[i++];
+  return totals;
+}
+
 Json describe_row(const BatchRow& row) {
   return Json::object({{"input_ids", row.input_ids}, {"labels", row.labels}, {"segment_ids", row.segment_ids}});
 }
@@ -99,19 +112,13 @@ Trainer::Impl::Step Trainer::Impl::run_step() {
   const auto begin = Clock::now();
   const std::vector<std::vector<BatchRow>> rows = next_rows();
   std::vector<double> counts;
-  std::map<std::string, double> totals;
-  for (const auto& minibatch : rows) {
-    counts.push_back(options_.objective->count_items(minibatch));
-    add_numbers(minibatch, totals);
-  }
-  for (const auto& [name, total] : totals) counts.push_back(total);
+  for (const auto& minibatch : rows) counts.push_back(options_.objective->count_items(minibatch));
   counts = sum_over_batch(std::move(counts), parallel(), device());
-  for (std::size_t i = rows.size(); auto& [name, total] : totals) total = counts[i++];
-  counts.resize(rows.size());
   const int stop = static_cast<int>(max_over_all(wish_to_stop(), parallel(), device()));
   double items = 0;
   for (const double count : counts) items += count;
   items = std::max(items, 1.0);
+  const std::map<std::string, double> totals = total_numbers(rows, parallel(), device());
 
   std::map<std::string, at::Tensor> sums;
   int64_t tokens = 0;

@@ -34,7 +34,8 @@ void train(const Json& job, const std::optional<Mesh>& mesh, bool prints) {
   const std::string type = job.at("trainer_type").as_string(), directory = job.at("model").as_string();
   TrainerOptions options{.trainer_type = type, .arguments = TrainingArguments::from_json(type, job.at("arguments"))};
   const auto other = text_in(job, "other");
-  options.objective = make_objective(type, other ? open_model(job, *other, TaskType::CausalLM, mesh) : nullptr);
+  const auto learned_from = other ? open_model(job, *other, TaskType::CausalLM, mesh) : nullptr;
+  options.objective = make_objective(type, learned_from);
   options.model = open_model(job, directory, options.objective->task(), mesh);
   options.tokenizer = std::make_shared<AutoTokenizer>(AutoTokenizer::from_directory(directory));
   options.train_dataset = open_data(job.at("data").as_string());

@@ -124,13 +124,12 @@ class Trl(unittest.TestCase):
 
     def test_dpo_on_meshes_and_in_minibatches(self):
         theirs = self.dpo({"beta": 0.3}, {"gradient_accumulation_steps": 2})
-        for mesh in ([1, 2, 1, 2, 1], [2, 1, 1, 1, 2]):
-            for extra in ({}, {"precompute_ref_log_probs": True}):
-                with self.subTest(mesh=mesh, **extra):
-                    ours = run_ours(PROGRAM, self.directory, model=self.directory / "model", trainer_type="dpo",
-                                    other=self.directory / "reference", data=self.directory / "rows.jsonl", mesh=mesh,
-                                    arguments={**PAIRS, "beta": 0.3, **extra})
-                    self.compare(ours, theirs)
+        for mesh, extra in [([1, 2, 1, 2, 1], {}), ([2, 1, 1, 1, 2], {"precompute_ref_log_probs": True})]:
+            with self.subTest(mesh=mesh):
+                ours = run_ours(PROGRAM, self.directory, model=self.directory / "model", trainer_type="dpo",
+                                other=self.directory / "reference", data=self.directory / "rows.jsonl", mesh=mesh,
+                                arguments={**PAIRS, "beta": 0.3, **extra})
+                self.compare(ours, theirs)
 
     def test_dpo_of_long_rows(self):
         for mode in ("keep_start", "keep_end"):
@@ -161,7 +160,8 @@ class Trl(unittest.TestCase):
                                arguments={**OURS, "center_rewards_coefficient": center})
                     names = ["accuracy", "margin", "mean_reward"]
                     self.compare(run_ours(PROGRAM, self.directory, **job), theirs, names)
-                    self.compare(run_ours(PROGRAM, self.directory, **job, mesh=[1, 2, 1, 2, 1]), theirs, names)
+                    if center and margins:
+                        self.compare(run_ours(PROGRAM, self.directory, **job, mesh=[1, 2, 1, 2, 1]), theirs, names)
 
     def test_distillation(self):
         """Against the formula in torch."""
