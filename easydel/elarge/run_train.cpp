@@ -138,6 +138,8 @@ std::shared_ptr<BaseModule> ELargeModel::other_model(const std::string& trainer_
     return build_teacher_model();
   }
   if (trainer_type != "dpo" || arguments.dpo.reference_free) return nullptr;
+  // The trainer computes its log-probabilities ahead with the model itself.
+  if (!config_.reference_model() && arguments.dpo.precompute_ref_log_probs) return nullptr;
   if (!config_.reference_model()) reference_model_ = load(config_, config_.model(), TaskType::CausalLM, false);
   return build_reference_model();
 }
