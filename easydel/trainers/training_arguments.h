@@ -52,7 +52,7 @@ struct TrainingArguments {
   // Numbers.
   std::optional<double> loss_scale;  // for float16; absent: found as it goes
   int64_t loss_scale_growth_interval = 2000;
-  int64_t max_skipped_steps = 0;  // steps in a row whose gradients are not finite, before the run stops
+  int64_t max_skipped_steps = 3;  // steps in a row whose gradients are not finite; one more ends the run
   Json loss_config;               // keys of LossConfig; null: its defaults
   bool aux_loss_enabled = false;  // of the routers
   std::optional<std::string> gradient_checkpointing;  // the model's; a policy's name
