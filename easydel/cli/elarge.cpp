@@ -1,5 +1,6 @@
 // easydel elarge: a run as a YAML file describes it. easydel train: the common case, with flags.
 #include "easydel/elarge/elarge_model.h"
+#include "easydel/elarge/evaluate.h"
 
 #include <CLI/CLI.hpp>
 #include <iostream>
@@ -67,8 +68,10 @@ void run_action(ELargeModel& model, const ElargeAction& action, bool json) {
     print_result(model.train(), json);
   } else if (action.name == "eval") {
     const Json results = model.eval(to_eval_arguments(action.parameters));
-    const Json* quiet = action.parameters.find("print_results");
-    if (World::current()->rank() == 0 && !(quiet && *quiet == Json(false))) print_json(results);
+    const Json* prints = action.parameters.find("print_results");
+    if (results.is_null() || (prints && *prints == Json(false))) return;
+    if (json) return print_json(results);
+    print_table(eval_table(results));
   } else {
     fail<NotSupportedError>(model.config().where(action.path), ": the action \"", action.name,
                             "\" is not supported yet.");
@@ -90,13 +93,16 @@ void run(const ElargeOptions& options) {
     for (const std::string& note : config.notes()) log::warning("[elarge] ", note);
   }
   const std::vector<ElargeAction> actions = config.actions();
+  ELargeModel model(config);
+  for (const ElargeAction& action : actions) {
+    if (action.name == "eval") model.check_tasks(to_eval_arguments(action.parameters));
+  }
   if (options.dry_run) {
     if (!first) return;
     std::cout << config.dump() << "\n";
     for (const ElargeAction& action : actions) std::cout << "would run: " << action.name << "\n";
     return;
   }
-  ELargeModel model(config);
   for (const ElargeAction& action : actions) run_action(model, action, options.json);
 }
 

@@ -1,4 +1,4 @@
-// easydel eval: how well a model predicts a text.
+// easydel eval: how well a model predicts a text, or answers the questions of a task.
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <iostream>
@@ -11,6 +11,7 @@
 #include "easydel/core/bytes.h"
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
+#include "easydel/elarge/evaluate.h"
 #include "easydel/trainers/score.h"
 
 namespace easydel::cli {
@@ -20,6 +21,11 @@ struct EvalOptions {
   ModelOptions model;
   std::string text;
   int64_t window = 0, stride = 0;  // 0: the context, at most 2048; half of the window
+  std::vector<std::string> tasks, include_path;
+  std::optional<int64_t> num_fewshot;
+  std::optional<double> limit;
+  int64_t batch_size = 0;
+  std::string output;
   bool json = false;
 };
 
@@ -28,12 +34,17 @@ struct Text {
   std::size_t bytes = 0;
 };
 
-Text read_text(const EvalOptions& options) {
-  const std::optional<AutoTokenizer> tokenizer = load_tokenizer(options.model);
+AutoTokenizer tokenizer_of(const EvalOptions& options) {
+  std::optional<AutoTokenizer> tokenizer = load_tokenizer(options.model);
   require<ConfigError>(tokenizer.has_value(), "[easydel eval] ", options.model.model,
                        " has no tokenizer.json or tokenizer.model.");
+  return std::move(*tokenizer);
+}
+
+Text read_text(const EvalOptions& options) {
+  const AutoTokenizer tokenizer = tokenizer_of(options);
   const std::string text = read_file(options.text);
-  const std::vector<int32_t> encoded = (*tokenizer)->encode_ids(text);
+  const std::vector<int32_t> encoded = tokenizer->encode_ids(text);
   require<ConfigError>(encoded.size() >= 2, "[easydel eval] ", options.text, " has ", encoded.size(),
                        " tokens; two are needed to predict one.");
   return {{encoded.begin(), encoded.end()}, text.size()};
@@ -66,19 +77,48 @@ void run(const EvalOptions& options, const Text& text, World& world) {
                {"bits per byte", concat(bits)}});
 }
 
+void run_tasks(const EvalOptions& options) {
+  const std::vector<EvalTask> tasks =
+      read_eval_tasks(options.tasks, {options.include_path.begin(), options.include_path.end()});
+  const AutoTokenizer tokenizer = tokenizer_of(options);
+  on_ranks(options.model, [&](World& world) {
+    const Json results = evaluate(*load(options.model), tokenizer, tasks,
+                                  {.num_fewshot = options.num_fewshot,
+                                   .limit = options.limit,
+                                   .batch_size = options.batch_size,
+                                   .model_name = options.model.model});
+    if (world.rank() != 0) return;
+    if (!options.output.empty()) write_eval_results(results, options.output);
+    if (options.json) return print_json(results);
+    print_table(eval_table(results));
+  });
+}
+
 }  // namespace
 
 void add_eval_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("eval", "Perplexity and bits per byte of a text");
+  CLI::App* command = app.add_subcommand("eval", "Perplexity of a text, or accuracy and perplexity on tasks");
   auto options = std::make_shared<EvalOptions>();
   options->model.task = "causal-lm";
   add_model_options(*command, options->model);
-  command->add_option("--text", options->text, "The text, as a file")->required();
+  command->remove_option(command->get_option("--task"));  // of a model: here it is a language model's
+  command->add_option("--text", options->text, "The text, as a file");
   command->add_option("--window", options->window,
                       "Tokens that the model sees at a time; 0: its context, at most 2048");
   command->add_option("--stride", options->stride, "Tokens between two windows; 0: half of the window");
+  command->add_option("--task", options->tasks, "Task files of lm-evaluation-harness, in place of a text");
+  command->add_option("--include-path", options->include_path, "Directories with task files");
+  command->add_option("--num-fewshot", options->num_fewshot, "Examples before each question; the task's")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--limit", options->limit, "Rows of each task at most; below 1: their share")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--batch-size", options->batch_size, "Rows at a time; 0: by their length")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--output", options->output, "Write the results of tasks to this file, as JSON");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] {
+    require<UsageError>(options->text.empty() != options->tasks.empty(), "give --text FILE or --task FILE.yaml.");
+    if (!options->tasks.empty()) return run_tasks(*options);
     const Text text = read_text(*options);
     on_ranks(options->model, [&](World& world) { run(*options, text, world); });
   });

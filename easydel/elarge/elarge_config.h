@@ -70,6 +70,7 @@ class ELargeConfig {
   std::string to_yaml() const;
   std::string dump() const;  // normalized(), as YAML
 
+  const std::string& name() const { return name_; }  // the file; "" without one
   // "[elarge] run.yaml:12: trainer.learning_rate", the beginning of a message about that place.
   std::string where(const YamlPath& path) const;
 

@@ -50,8 +50,8 @@ struct DatasetArguments {
 };
 
 struct EvalArguments {
-  std::vector<std::string> tasks;
-  int64_t num_fewshot = 0;
+  std::vector<std::string> tasks;           // files, or names of files beside the config or in eval.include_path
+  std::optional<int64_t> num_fewshot = {};  // the eval section's, else the task's
   std::filesystem::path output_path = {};
 };
 
@@ -112,7 +112,11 @@ class ELargeModel {
   // Virtual devices that the mesh asks for, where nothing has started more than one rank; 1 otherwise. train() and
   // eval() make them.
   int64_t devices() const;
+  // Perplexities and accuracies as lm-evaluation-harness reports them: {"results": {task: {"acc,none": …}}, …}. On
+  // ranks that a launcher started, null on all but the first.
   Json eval(const EvalArguments& arguments);
+  // Reads the task files, without the model and without the data. Throws what eval() would throw.
+  void check_tasks(const EvalArguments& arguments) const;
   void clear_cache();
 
  private:

@@ -153,6 +153,9 @@ void list_fields(EvalSection& e, FieldVisitor& v) {
   v("apply_chat_template", e.apply_chat_template, "Ask as the chat template has it.");
   v("system_instruction", e.system_instruction, "What the template's system says.");
   v("use_tqdm", e.use_tqdm, "Show how it goes on.");
+  v("include_path", e.include_path, "Directories with task files.");
+  v("bootstrap_iters", e.bootstrap_iters, "Draws for the standard error of a perplexity; 0: no standard errors.");
+  v("fewshot_random_seed", e.fewshot_random_seed, "Of the examples before a question.");
 }
 
 }  // namespace easydel

@@ -124,6 +124,9 @@ struct EvalSection {
   Json apply_chat_template = false;
   std::optional<std::string> system_instruction;
   bool use_tqdm = true;
+  TextList include_path;               // directories with task files
+  int64_t bootstrap_iters = 100000;    // draws for the standard error of a perplexity; 0: no standard errors
+  int64_t fewshot_random_seed = 1234;  // of the examples before a question
 };
 
 void list_fields(ModelSection& model, FieldVisitor& v);

@@ -30,9 +30,19 @@ std::string repaired(std::string_view text) {
   }
 }
 
+// Where each line of a text begins.
+std::vector<std::size_t> find_lines(std::string_view text) {
+  std::vector<std::size_t> begins = {0};
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\n') begins.push_back(i + 1);
+  }
+  return begins;
+}
+
 class Builder final : public YAML::EventHandler {
  public:
-  Builder(const std::string& name, const YamlLimits& limits) : name_(name), limits_(limits) {}
+  Builder(const std::string& source, const std::string& name, const YamlLimits& limits)
+      : source_(source), name_(name), limits_(limits) {}
 
   std::shared_ptr<YamlNode> root;
 
@@ -43,7 +53,7 @@ class Builder final : public YAML::EventHandler {
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& written) override {
-    const std::string value = repaired(written);
+    const std::string value = tag == "!" && written.empty() ? blank_lines(mark) : repaired(written);
     auto node = make(Kind::Scalar, mark, anchor);
     node->text = value;
     node->merges = tag == "?" && value == "<<";
@@ -78,6 +88,20 @@ class Builder final : public YAML::EventHandler {
     node->line = mark.line + 1;
     if (anchor != YAML::NullAnchor) anchors_[anchor] = node;
     return node;
+  }
+
+  // yaml-cpp takes quotes around blank lines alone for an empty text; they mean the line breaks but for one.
+  std::string blank_lines(const YAML::Mark& mark) {
+    if (lines_.empty()) lines_ = find_lines(source_);
+    if (mark.line < 0 || static_cast<std::size_t>(mark.line) >= lines_.size()) return "";
+    const std::string_view source = source_;
+    const std::size_t from = lines_[static_cast<std::size_t>(mark.line)] + static_cast<std::size_t>(mark.column);
+    const std::size_t open = source.find_first_of("'\"", from);
+    if (open == std::string_view::npos) return "";
+    const std::string_view inside = source.substr(open + 1, source.find(source[open], open + 1) - open - 1);
+    const auto breaks = std::count(inside.begin(), inside.end(), '\n');
+    if (breaks == 0 || inside.find_first_not_of(" \t\r\n") != std::string_view::npos) return "";
+    return std::string(static_cast<std::size_t>(breaks - 1), '\n');
   }
 
   Json scalar(const std::string& tag, const std::string& value, int line) const {
@@ -167,6 +191,8 @@ class Builder final : public YAML::EventHandler {
   // Keys are looked for one by one: no config has many.
   static constexpr std::size_t kMostKeys = 2000, kMostMerged = 20'000;
 
+  const std::string& source_;
+  std::vector<std::size_t> lines_;
   const std::string& name_;
   const YamlLimits& limits_;
   std::map<YAML::anchor_t, std::shared_ptr<YamlNode>> anchors_;
@@ -177,12 +203,12 @@ class Builder final : public YAML::EventHandler {
 }  // namespace
 
 std::shared_ptr<YamlNode> read_yaml_nodes(const std::string& text, const std::string& name, const YamlLimits& limits) {
-  Builder builder(name, limits);
+  Builder builder(text, name, limits);
   try {
     std::istringstream stream(text);
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) return nullptr;
-    Builder second(name, limits);
+    Builder second(text, name, limits);
     if (parser.HandleNextDocument(second) && second.root) {
       fail<FormatError>(second.at(second.root->line), "a second document begins here; there must be one.");
     }

@@ -92,6 +92,7 @@ bool is_iterable(const Value& value) {
 }
 
 GeneratorData* iterate(Runtime& runtime, const Value& value) {
+  refuse_strictly(runtime, value);
   switch (value.type()) {
     case Type::Undefined: return runtime.make<EmptyIterator>();
     case Type::String: return runtime.make<StringIterator>(runtime, value);

@@ -16,8 +16,8 @@ int count_lines(std::string_view text) {
   return lines;
 }
 
-// Line ends become "\n", and one at the very end goes.
-std::string normalize(std::string_view source) {
+// Line ends become "\n", and one at the very end goes unless it is kept.
+std::string normalize(std::string_view source, bool keep_trailing_newline) {
   std::string out;
   out.reserve(source.size());
   for (std::size_t i = 0; i < source.size(); ++i) {
@@ -28,7 +28,7 @@ std::string normalize(std::string_view source) {
       out += source[i];
     }
   }
-  if (!out.empty() && out.back() == '\n') out.pop_back();
+  if (!keep_trailing_newline && !out.empty() && out.back() == '\n') out.pop_back();
   return out;
 }
 
@@ -36,7 +36,8 @@ bool is_name_character(char32_t c) { return c == '_' || is_alnum(c); }
 
 class Lexer {
  public:
-  explicit Lexer(std::string_view source) : source_(normalize(source)) {}
+  Lexer(std::string_view source, const Settings& settings)
+      : settings_(settings), source_(normalize(source, settings.keep_trailing_newline)) {}
 
   std::vector<Token> run() {
     try {
@@ -78,7 +79,7 @@ class Lexer {
         if (!is_space(last_character(kept, end))) break;
         kept = kept.substr(0, end);
       }
-    } else if (sign != '+' && strips_line) {
+    } else if (sign != '+' && strips_line && settings_.lstrip_blocks) {
       const std::size_t newline = text.rfind('\n');
       const std::size_t start = newline == std::string_view::npos ? 0 : newline + 1;
       if ((start > 0 || line_starting_) && start < text.size() && skip_space(at_ + start) >= at_ + text.size()) {
@@ -93,7 +94,7 @@ class Lexer {
     const std::string_view text = std::string_view(source_).substr(at);
     if (text.starts_with("+%}")) return at + 3;
     if (text.starts_with("-%}")) return skip_space(at + 3);
-    if (text.starts_with("%}")) return at + (text.size() > 2 && text[2] == '\n' ? 3 : 2);
+    if (text.starts_with("%}")) return at + (settings_.trim_blocks && text.size() > 2 && text[2] == '\n' ? 3 : 2);
     return 0;
   }
 
@@ -155,7 +156,7 @@ class Lexer {
     std::size_t end = close + 2;
     if (sign == '-') {
       end = skip_space(end);
-    } else if (sign != '+' && end < source_.size() && source_[end] == '\n') {
+    } else if (settings_.trim_blocks && sign != '+' && end < source_.size() && source_[end] == '\n') {
       ++end;
     }
     advance(end);
@@ -312,6 +313,7 @@ class Lexer {
     advance(end);
   }
 
+  Settings settings_;
   std::string source_;
   std::size_t at_ = 0;
   int line_ = 1;
@@ -321,7 +323,7 @@ class Lexer {
 
 }  // namespace
 
-std::vector<Token> tokenize(std::string_view source) { return Lexer(source).run(); }
+std::vector<Token> tokenize(std::string_view source, const Settings& settings) { return Lexer(source, settings).run(); }
 
 std::string describe(const Token& token) {
   switch (token.type) {

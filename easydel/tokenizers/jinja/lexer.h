@@ -1,4 +1,4 @@
-// Template text to tokens, with Jinja's rules for white space (trim_blocks and lstrip_blocks are on).
+// Template text to tokens, with Jinja's rules for white space.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "easydel/tokenizers/jinja/settings.h"
 
 namespace easydel::jinja {
 
@@ -31,7 +33,7 @@ struct Token {
 };
 
 // The text must be valid UTF-8. Ends in End, or in Bad where it goes wrong: the parser may find a fault before that.
-std::vector<Token> tokenize(std::string_view source);
+std::vector<Token> tokenize(std::string_view source, const Settings& settings = {});
 
 std::string describe(const Token& token);  // as error messages name it
 

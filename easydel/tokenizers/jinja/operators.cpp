@@ -139,6 +139,10 @@ void refuse_undefined(const Value& value) {
   if (value.is_undefined()) raise(value.as<UndefinedData>().message);
 }
 
+void refuse_strictly(const Runtime& runtime, const Value& value) {
+  if (runtime.strict_undefined()) refuse_undefined(value);
+}
+
 std::string escape_html(std::string_view text) {
   std::string out;
   for (const char c : text) {

@@ -25,6 +25,8 @@ Value repeat(Runtime& runtime, const Value& sequence, int64_t times);
 
 // Raises with the message of an undefined value, as any use of it does.
 void refuse_undefined(const Value& value);
+// The same where only StrictUndefined refuses: printing, looping, counting, comparing, asking for its truth.
+void refuse_strictly(const Runtime& runtime, const Value& value);
 
 std::optional<int64_t> length(Runtime& runtime, const Value& value);  // nothing: it has none
 int64_t require_length(Runtime& runtime, const Value& value);

@@ -325,8 +325,8 @@ Stmt Parser::parse_unsupported() {
   return stmt;
 }
 
-ParsedTemplate parse_template(std::string_view source) {
-  Parser parser(source);
+ParsedTemplate parse_template(std::string_view source, const Settings& settings) {
+  Parser parser(source, settings);
   ParsedTemplate out;
   out.body = parser.parse_all();
   out.constants = parser.constants();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "easydel/tokenizers/jinja/ast.h"
+#include "easydel/tokenizers/jinja/settings.h"
 
 namespace easydel::jinja {
 
@@ -16,6 +17,6 @@ struct ParsedTemplate {
 };
 
 // Throws TemplateError with the line.
-ParsedTemplate parse_template(std::string_view source);
+ParsedTemplate parse_template(std::string_view source, const Settings& settings = {});
 
 }  // namespace easydel::jinja

@@ -25,7 +25,7 @@ struct Level {
 
 class Parser {
  public:
-  explicit Parser(std::string_view source) : tokens_(tokenize(source)) { check(tokens_[0]); }
+  Parser(std::string_view source, const Settings& settings) : tokens_(tokenize(source, settings)) { check(tokens_[0]); }
   Body parse_all();
   std::vector<std::unique_ptr<StringData>> constants() { return std::move(constants_); }
 

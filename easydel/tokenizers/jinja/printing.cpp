@@ -121,6 +121,7 @@ std::string print_float(double value) {
 }
 
 void append_text(Runtime& runtime, const Value& value, std::string& out) {
+  refuse_strictly(runtime, value);
   if (value.is_string()) {
     runtime.spend(value.text().size() / 64);
     out += value.text();

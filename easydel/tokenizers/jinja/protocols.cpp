@@ -75,6 +75,7 @@ void rebuild_index(Runtime& runtime, DictData& dict) {
 }  // namespace
 
 bool truth(Runtime& runtime, const Value& value) {
+  refuse_strictly(runtime, value);
   switch (value.type()) {
     case Type::Missing:
     case Type::Undefined:
@@ -88,6 +89,8 @@ bool truth(Runtime& runtime, const Value& value) {
 
 bool equal(Runtime& runtime, const Value& a, const Value& b) {
   const Nested nested(runtime);
+  refuse_strictly(runtime, a);
+  refuse_strictly(runtime, b);
   runtime.spend(1);
   if (a.is_integral() && b.is_integral()) return a.integer() == b.integer();
   if (a.is_number() && b.is_number()) {
@@ -113,6 +116,7 @@ bool equal(Runtime& runtime, const Value& a, const Value& b) {
 
 std::size_t hash_of(Runtime& runtime, const Value& value) {
   const Nested nested(runtime);
+  refuse_strictly(runtime, value);
   switch (value.type()) {
     case Type::Bool:
     case Type::Int: return std::hash<int64_t>{}(value.integer());
@@ -168,6 +172,7 @@ void dict_set(Runtime& runtime, DictData& dict, const Value& key, const Value& v
 }
 
 std::optional<int64_t> length(Runtime& runtime, const Value& value) {
+  refuse_strictly(runtime, value);
   switch (value.type()) {
     case Type::Undefined: return 0;
     case Type::String: return static_cast<int64_t>(value.string().length);

@@ -42,6 +42,8 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
 
   const Limits& limits() const { return limits_; }
+  void be_strict(bool strict) { strict_undefined_ = strict; }
+  bool strict_undefined() const { return strict_undefined_; }
   void spend(std::size_t steps);             // raises when too many were spent
   void take(std::size_t bytes);              // before memory of that size is used
   void check_text(std::size_t bytes) const;  // raises for a text that is longer than the output may be
@@ -67,6 +69,7 @@ class Runtime {
   Value sequence(Type type, Values items);
 
   Limits limits_;
+  bool strict_undefined_ = false;
   int64_t steps_ = 0;
   int64_t memory_ = 0;
   int depth_ = 0;

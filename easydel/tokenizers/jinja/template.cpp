@@ -36,18 +36,20 @@ Value from_json(Runtime& runtime, const Json& json) {
 
 }  // namespace
 
-Template::Template(std::string_view source, const Limits& limits) : limits_(limits) {
+Template::Template(std::string_view source, const Limits& limits, const Settings& settings)
+    : limits_(limits), strict_undefined_(settings.strict_undefined) {
   if (source.size() > static_cast<std::size_t>(limits.template_size)) {
     throw TemplateError(1, concat("a template may have ", limits.template_size, " bytes; got ", source.size()));
   }
   if (const std::size_t at = invalid_utf8(source); at != std::string::npos) {
     throw TemplateError(1, concat("the template is not UTF-8, at byte ", at));
   }
-  parsed_ = std::make_shared<const ParsedTemplate>(parse_template(source));
+  parsed_ = std::make_shared<const ParsedTemplate>(parse_template(source, settings));
 }
 
 Rendering Template::render(const Json& variables, const RenderOptions& options) const {
   Interpreter interpreter(*parsed_, limits_, options.now ? *options.now : local_time_now());
+  interpreter.be_strict(strict_undefined_);
   Rendering out;
   try {
     for (const auto& [name, value] : variables.as_object()) {

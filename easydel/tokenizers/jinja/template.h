@@ -1,5 +1,5 @@
-// A Jinja template, parsed once and rendered often. Set up as transformers sets up chat templates: sandboxed,
-// trim_blocks and lstrip_blocks on, with break, continue, and the generation tag.
+// A Jinja template, parsed once and rendered often. Set up as transformers sets up chat templates, unless the settings
+// say otherwise: sandboxed, trim_blocks and lstrip_blocks on, with break, continue, and the generation tag.
 #pragma once
 
 #include <ctime>
@@ -11,6 +11,7 @@
 
 #include "easydel/core/json.h"
 #include "easydel/tokenizers/jinja/runtime.h"
+#include "easydel/tokenizers/jinja/settings.h"
 #include "easydel/tokenizers/jinja/template_error.h"
 
 namespace easydel::jinja {
@@ -34,7 +35,7 @@ struct RenderOptions {
 class Template {
  public:
   // Throws TemplateError with the line, for text that is no template or too long.
-  explicit Template(std::string_view source, const Limits& limits = {});
+  explicit Template(std::string_view source, const Limits& limits = {}, const Settings& settings = {});
 
   // `variables` must be an object: its keys are the template's variables. Throws TemplateError.
   Rendering render(const Json& variables, const RenderOptions& options = {}) const;
@@ -42,6 +43,7 @@ class Template {
  private:
   std::shared_ptr<const ParsedTemplate> parsed_;
   Limits limits_;
+  bool strict_undefined_ = false;
 };
 
 }  // namespace easydel::jinja

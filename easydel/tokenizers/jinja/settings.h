@@ -1,0 +1,14 @@
+// How the text of a template is read.
+#pragma once
+
+namespace easydel::jinja {
+
+// The defaults are those of transformers' chat templates.
+struct Settings {
+  bool trim_blocks = true;
+  bool lstrip_blocks = true;
+  bool keep_trailing_newline = false;
+  bool strict_undefined = false;  // an undefined variable may be tested and given a default, and nothing else
+};
+
+}  // namespace easydel::jinja

@@ -1,0 +1,298 @@
+"""`easydel eval --task` and the eval action against lm-evaluation-harness's rules, on tiny models that transformers made.
+usage: eval_test.py EASYDEL SOURCE_DIRECTORY. EASYDEL_EVAL_DRAWS: how many sets of random data (1)."""
+
+import importlib.util
+import json
+import math
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_DATASETS_CACHE", tempfile.mkdtemp())
+os.environ.setdefault("DISABLE_MULTIPROC", "1")
+
+import datasets
+import torch
+import yaml
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, PreTrainedTokenizerFast
+
+SOURCE = pathlib.Path(sys.argv.pop())
+EASYDEL = sys.argv.pop()
+sys.path.insert(0, str(SOURCE / "tests/reference"))
+import eval_peer
+
+torch.set_num_threads(1)
+datasets.disable_progress_bars()
+LENGTH = 40  # tokens that the models see
+WORDS = ["red", "blue", "greens", "über", "sun", "moon", "river's", "stone", "walks", "日本", "fast", "slow", "and", "the", "7", "42"]
+
+
+def text(draw: random.Random, low: int, high: int) -> str:
+    return draw.choice([" ", " ", "  ", "\n"]).join(draw.choice(WORDS) for _ in range(draw.randint(low, high)))
+
+
+def make_tokenizer(path: pathlib.Path, adds_bos: bool) -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    draw = random.Random(3)
+    tokenizer.train_from_iterator([text(draw, 5, 40) for _ in range(60)], trainers.BpeTrainer(
+        vocab_size=330, special_tokens=["<s>", "</s>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    if adds_bos:
+        tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>", **({"bos_token": "<s>"} if adds_bos else {}))
+    fast.save_pretrained(path)
+    return fast
+
+
+def make_model(path: pathlib.Path, kind: str):
+    tokenizer = make_tokenizer(path, adds_bos=kind == "llama")
+    torch.manual_seed(5)
+    config = (LlamaConfig(vocab_size=len(tokenizer), hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+                          num_key_value_heads=2, max_position_embeddings=LENGTH, bos_token_id=0, eos_token_id=1)
+              if kind == "llama" else
+              GPT2Config(vocab_size=len(tokenizer), n_embd=32, n_layer=2, n_head=4, n_positions=LENGTH, bos_token_id=1, eos_token_id=1))
+    model = AutoModelForCausalLM.from_config(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+    model.save_pretrained(path)
+    return model, tokenizer
+
+
+def write_rows(path: pathlib.Path, rows: list) -> str:
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row, ensure_ascii=draw_ascii) + "\n" for draw_ascii, row in zip([True, False] * len(rows), rows)))
+    elif path.suffix == ".csv":
+        datasets.Dataset.from_list(rows).to_csv(str(path))
+    else:
+        datasets.Dataset.from_list(rows).to_parquet(str(path))
+    return str(path)
+
+
+def greedy_word(model, tokenizer, context: str) -> str:
+    """A continuation that the model finds likeliest, where it is one that encodes back."""
+    ids = tokenizer.encode(context)
+    if len(ids) > LENGTH:
+        return ""
+    with torch.no_grad():
+        token = model(torch.tensor([ids])).logits[0, -1].argmax().item()
+    word = tokenizer.decode([token])
+    return word if tokenizer.encode(context + word) == ids + [token] and not context[-1:].isspace() else ""
+
+
+def make_tasks(directory: pathlib.Path, seed: int, model, tokenizer) -> list[pathlib.Path]:
+    draw = random.Random(seed)
+    directory.mkdir()
+    question = lambda: {"question": text(draw, 1, 9), "choices": [text(draw, 1, 4) + draw.choice(".!") for _ in range(draw.randint(2, 4))],
+                        "label": draw.randrange(2), "é": "ü"}
+    questions = {split: write_rows(directory / f"{split}.jsonl", [question() for _ in range(n)]) for split, n in [("train", 30), ("test", 14)]}
+    named = [{"q": text(draw, 1, 6), "a": "up " + text(draw, 1, 2), "b": "down's", "key": draw.choice("ab"), "right": draw.randrange(2)}
+             for _ in range(11)]
+    named += [dict(named[3]), dict(named[3])]  # rows that are there more than once
+    blanks = [{"before": text(draw, 1, 5), "options": [text(draw, 1, 2), text(draw, 1, 2)], "after": text(draw, 1, 3), "which": draw.randrange(2)}
+              for _ in range(9)]
+    stories = []
+    for i in range(12):
+        context = text(draw, 2, 12)
+        word = (greedy_word(model, tokenizer, context) if i % 2 else "") or " " + draw.choice(WORDS)
+        stories.append({"context": context, "word": word})
+    nasty = lambda: "".join(draw.choice(["a", "'", '"', "\\", "\n", "\t", "\x07", "é", "\u2028", "😀", " ", "]", ","]) for _ in range(draw.randint(1, 6)))
+    literals = [{"raw": repr([nasty() + "." for _ in range(3)]) if i % 2 else repr((nasty() + ".", "b", "c")).replace("(", "[").replace(")", ",]")}
+                for i in range(10)]
+    pages = [{"page": text(draw, 1, 150)} for _ in range(5)] + [{"page": ""}, {"page": "  x\u2003y "}]
+    (directory / "lines.txt").write_text("\n".join(text(draw, 1, 9).replace("\n", " ") for _ in range(6)) + "\n")
+
+    files = lambda **splits: {"data_files": splits}
+    tasks = [
+        {"task": "shots", "dataset_path": "json", "dataset_kwargs": files(**questions), "test_split": "test", "fewshot_split": "train",
+         "output_type": "multiple_choice", "doc_to_text": "Q: {{question}}\nA:", "doc_to_choice": "choices", "doc_to_target": "label",
+         "num_fewshot": 2, "tag": "ours", "metadata": {"version": 2.0}},
+        {"task": "itself", "dataset_path": "csv", "dataset_kwargs": files(test=write_rows(directory / "named.csv", named)),
+         "test_split": "test", "fewshot_split": "test", "output_type": "multiple_choice", "description": "Of {{key}}:\n",
+         "doc_to_text": "{% if key == 'a' %}\nFirst: {{q}} \n{% else %}{{q}}{% endif %}\n", "doc_to_choice": "{{[a, b]}}",
+         "doc_to_target": "{{ {'a': 0, 'b': 1}[key] }}", "target_delimiter": "", "fewshot_delimiter": "\n", "num_fewshot": 3,
+         "metric_list": [{"metric": "acc_norm", "aggregation": "mean", "higher_is_better": True}, {"metric": "acc_bytes"}, {"metric": "acc"}]},
+        {"task": "first", "dataset_path": "csv", "dataset_kwargs": files(validation=write_rows(directory / "named2.csv", named)),
+         "validation_split": "validation", "output_type": "multiple_choice", "doc_to_text": "q", "doc_to_choice": ["up", "down"],
+         "doc_to_target": "right", "fewshot_config": {"sampler": "first_n", "doc_to_text": "{{q}}?", "target_delimiter": ": "}, "num_fewshot": 2},
+        {"task": "texts", "dataset_path": "json", "dataset_kwargs": files(**questions), "test_split": "test", "output_type": "multiple_choice",
+         "doc_to_text": "{{question}}  ", "doc_to_choice": "{{choices}}", "doc_to_target": "{{choices[label]}}",
+         "fewshot_config": {"samples": [{"question": "why", "choices": ["so", "no"], "label": 1}]}, "num_fewshot": 1},
+        {"task": "several", "dataset_path": "json", "dataset_kwargs": files(**questions), "test_split": "test", "output_type": "multiple_choice",
+         "doc_to_text": "", "doc_to_choice": "choices", "doc_to_target": "[0, {{label}}]", "num_fewshot": 0},
+        {"task": "literals", "dataset_path": "json", "dataset_kwargs": files(test=write_rows(directory / "literals.jsonl", literals)),
+         "test_split": "test", "output_type": "multiple_choice", "doc_to_text": "Which?", "doc_to_choice": "{{raw}}", "doc_to_target": 1},
+        {"task": "blanks", "dataset_path": "parquet", "dataset_kwargs": files(test=write_rows(directory / "blanks.parquet", blanks)),
+         "test_split": "test", "training_split": "test", "output_type": "multiple_choice", "doc_to_text": "{{which}}",
+         "doc_to_choice": "{{[before + ' ' + options[0], before + ' ' + options[1]]}}", "doc_to_target": "after", "num_fewshot": 1},
+        {"task": "stories", "dataset_path": "json", "dataset_kwargs": files(test=write_rows(directory / "stories.jsonl", stories)),
+         "test_split": "test", "output_type": "loglikelihood", "doc_to_text": "{{context}}", "doc_to_target": "{{word}}"},
+        {"task": "pages", "dataset_path": "parquet", "dataset_kwargs": files(test=write_rows(directory / "pages.parquet", pages)),
+         "test_split": "test", "output_type": "loglikelihood_rolling", "doc_to_text": "", "doc_to_target": "page"},
+        {"task": "lines", "dataset_path": "text", "dataset_kwargs": files(train=str(directory / "lines.txt")), "validation_split": "train",
+         "output_type": "loglikelihood_rolling", "doc_to_text": "", "doc_to_target": "{{text}}",
+         "metric_list": [{"metric": "bits_per_byte"}, {"metric": "byte_perplexity"}]},
+    ]
+    paths = []
+    for task in tasks:
+        paths.append(directory / f"{task['task']}.yaml")
+        paths[-1].write_text(yaml.safe_dump(task, sort_keys=False, allow_unicode=True))
+    return paths
+
+
+def run(*args, ok: bool = True) -> str:
+    done = subprocess.run([EASYDEL, "--log", "error", *map(str, args)], capture_output=True, text=True, timeout=300)
+    assert (done.returncode == 0) == ok, done.stderr
+    return done.stdout if ok else done.stderr
+
+
+class Eval(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = pathlib.Path(tempfile.mkdtemp())
+        cls.models = {kind: make_model(cls.directory / kind, kind) for kind in ("llama", "gpt2")}
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.directory)
+
+    def check(self, ours: dict, theirs: dict, what: str):
+        for key, value in theirs.items():
+            if not key.endswith(",none"):
+                continue
+            if isinstance(value, str):
+                self.assertEqual(ours[key], value, f"{what} {key}")
+            else:
+                # A perplexity is exp of a log-likelihood, which is what float32 gives to 1e-6 of its size.
+                scale = max(1.0, math.log(theirs["perplexity,none"])) if key.startswith("perplexity") else 1.0
+                self.assertAlmostEqual(ours[key] / (value or 1), value / (value or 1), delta=1e-6 * scale, msg=f"{what} {key}: {ours[key]} {value}")
+        self.assertEqual({k for k in ours if "," in k}, {k for k in theirs if "," in k}, what)
+
+    def test_results_are_the_harnesss(self):
+        has_harness = importlib.util.find_spec("lm_eval") is not None
+        for seed in range(int(os.environ.get("EASYDEL_EVAL_DRAWS", "1"))):
+            for kind, (model, tokenizer) in self.models.items():
+                scorer = eval_peer.Scorer(model, tokenizer, LENGTH)
+                tasks = make_tasks(self.directory / f"{kind}{seed}", seed, model, tokenizer)
+                names = [arg for task in tasks for arg in ("--task", task)]
+                for shots, limit in [(None, None), (1, 5), (None, 0.3)]:
+                    options = [*(["--num-fewshot", shots] if shots else []), *(["--limit", limit] if limit else [])]
+                    ours = json.loads(run("eval", self.directory / kind, *names, *options, "--json"))
+                    for task in tasks:
+                        what, name = f"{kind} seed {seed}, {task.stem}, shots {shots}, limit {limit}", task.stem
+                        peer = eval_peer.Task(task, shots, limit)
+                        self.check(ours["results"][name], peer.results(scorer), what)
+                        self.assertEqual(ours["n-samples"][name], {"original": len(peer.rows), "effective": peer.count}, what)
+                        if has_harness:
+                            theirs = eval_peer.harness_results(self.directory / kind, task, shots, limit)
+                            self.check(ours["results"][name], theirs, what + ", the package")
+                            self.assertEqual(ours["n-samples"][name], theirs["n-samples"], what)
+
+    def test_ranks_give_one_answer(self):
+        model, tokenizer = self.models["llama"]
+        tasks = make_tasks(self.directory / "ranks", 11, model, tokenizer)
+        names = [arg for task in tasks for arg in ("--task", task)]
+        alone = json.loads(run("eval", self.directory / "llama", *names, "--limit", "5", "--json"))
+        for mesh in (["--devices", "4", "--mesh", "2,1,1,2,1"], ["--devices", "2", "--mesh", "1,1,1,1,2"]):
+            several = json.loads(run("eval", self.directory / "llama", *names, "--limit", "5", "--json", *mesh, "--batch-size", "3"))
+            for name, result in alone["results"].items():
+                self.check(several["results"][name], result, f"{name} {mesh}")
+
+    def test_the_eval_action_does_the_same_and_writes_it(self):
+        model, tokenizer = self.models["llama"]
+        make_tasks(self.directory / "action", 12, model, tokenizer)
+        config = {"model": {"name_or_path": str(self.directory / "llama")}, "loader": {"dtype": "fp32", "param_dtype": "fp32", "device": "cpu"},
+                  "eval": {"limit": 6, "fewshot_random_seed": 7, "include_path": str(self.directory / "action")},
+                  "actions": ["validate", {"eval": {"tasks": ["shots", "pages"], "output_path": str(self.directory / "out/results.json")}}]}
+        path = self.directory / "run.yaml"
+        path.write_text(yaml.safe_dump(config))
+        printed = run("elarge", path)
+        self.assertRegex(printed, r"Tasks +Version +n-shot +Metric +Value +Stderr\n")
+        self.assertRegex(printed, r"shots +2.0 +2 +acc +↑ +\d\.\d{4} +\d\.\d{4}\n +acc_norm +↑")
+        ours = json.loads((self.directory / "out/results.json").read_text())
+        scorer = eval_peer.Scorer(model, tokenizer, LENGTH)
+        for name in ("shots", "pages"):
+            peer = eval_peer.Task(self.directory / "action" / f"{name}.yaml", None, 6, seed=7)
+            self.check(ours["results"][name], peer.results(scorer), name)
+        self.assertEqual(ours["n-shot"], {"shots": 2, "pages": 0})
+        self.assertEqual(ours["versions"], {"shots": 2.0, "pages": "Yaml"})
+        self.assertEqual(ours["higher_is_better"]["shots"], {"acc": True, "acc_norm": True})
+        self.assertEqual(ours["configs"]["shots"]["doc_to_choice"], "choices")
+        self.assertEqual(run("elarge", path, "--set", "actions.1.eval.print_results=false"), "the config is valid\n")
+
+    def test_examples_are_valid(self):
+        for name in ("sft", "dpo", "pretrain", "eval"):
+            out = run("elarge", SOURCE / f"examples/elarge/{name}.yaml", "--dry-run")
+            self.assertIn("would run: validate\nwould run: " + ("eval" if name == "eval" else "train"), out)
+        out = run("eval", self.directory / "llama", "--task", SOURCE / "examples/elarge/capitals.yaml")
+        self.assertRegex(out, r"capitals +1.0 +2 +acc ")
+
+
+GOOD = {"task": "t", "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": "rows.jsonl"}}, "test_split": "test",
+        "output_type": "multiple_choice", "doc_to_text": "{{q}}", "doc_to_choice": "c", "doc_to_target": "a"}
+ROWS = [{"q": "one", "c": ["x", "y"], "a": 0}, {"q": "two", "c": ["x", "y"], "a": 1}, {"q": "three", "c": ["x", "y"], "a": 1}]
+
+
+class BadInput(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = pathlib.Path(tempfile.mkdtemp())
+        make_model(cls.directory / "model", "llama")
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.directory)
+
+    def refused(self, message: str, rows=None, options=(), raw: str | None = None, **changes):
+        task = {key: value for key, value in (GOOD | changes).items() if value is not None}
+        (self.directory / "t.yaml").write_text(raw if raw is not None else yaml.safe_dump(task, sort_keys=False))
+        (self.directory / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (ROWS if rows is None else rows)))
+        error = run("eval", self.directory / "model", "--task", self.directory / "t.yaml", *options, ok=False)
+        self.assertEqual(error.replace(str(self.directory) + "/", "").splitlines()[-1], "easydel: " + message)
+
+    def test_task_files(self):
+        error = run("eval", self.directory / "model", "--task", "nothing", "--include-path", "/there", ok=False)
+        self.assertEqual(error, 'easydel: [eval] there is no task file "nothing.yaml"; looked in the working directory, /there. The tasks of '
+                                "lm-evaluation-harness are not built in: give a file.\n")
+        self.refused("[eval] t.yaml must be a mapping of keys; got an array.", raw="[1, 2]")
+        self.refused("[eval] t.yaml: task is missing: the name of the task.", task=None)
+        self.refused("[eval] t.yaml: dataset_path is missing: json, csv, parquet, arrow, text or a directory.", dataset_path=None)
+        self.refused("[eval] t.yaml: doc_to_target is missing.", doc_to_target=None)
+        self.refused('[eval] t.yaml:11: doc_to_txt is no key of a task. Did you mean "doc_to_text"?', doc_to_txt="q")
+        self.refused("[eval] t.yaml:7: output_type: generate_until is not supported yet. There are multiple_choice, loglikelihood and "
+                     "loglikelihood_rolling.", output_type="generate_until")
+        self.refused("[eval] t.yaml:11: process_docs is a key of lm-evaluation-harness that is not supported here.", process_docs="f")
+        self.refused('[eval] t.yaml:11: metric_list: "f1" is no metric of this output_type here; there are acc, acc_norm, acc_bytes.',
+                     metric_list=[{"metric": "f1"}])
+        self.refused("[eval] t.yaml:11: fewshot_config.sampler must be default or first_n; got \"balanced\".", fewshot_config={"sampler": "balanced"})
+        self.refused('[eval] t.yaml:2: dataset_path must be json, csv, parquet, arrow, text or a directory of this machine; got "user/set". '
+                     "Download the data set and name its files.", dataset_path="user/set")
+        self.refused('[eval] t.yaml:3: dataset_kwargs.data_files has no files for the split "tests"; it has test. Did you mean "test"?',
+                     test_split="tests")
+        self.refused("[eval] t.yaml:8: doc_to_text is no template: line 1: unexpected end of template, expected 'end of print statement'.", doc_to_text="{{q")
+
+    def test_rows(self):
+        broken = lambda **changes: ROWS[:1] + [{key: value for key, value in (ROWS[1] | changes).items() if value is not None}] + ROWS[2:]
+        self.refused('[eval] t.yaml:10: doc_to_target: rows.jsonl, line 2 has no field "a"; it has q, c.', rows=broken(a=None))
+        self.refused("[eval] t.yaml:8: doc_to_text fails on rows.jsonl, line 2: line 1 of the template: 'q' is undefined.", rows=broken(q=None))
+        self.refused("[eval] t.yaml:10: doc_to_target gives 2 for rows.jsonl, line 2, which has 2 choices: an index from 0 to 1.", rows=broken(a=2))
+        self.refused('[eval] t.yaml:10: doc_to_target gives "z" for rows.jsonl, line 2, which is none of its 2 choices.', rows=broken(a="z"))
+        self.refused("[eval] t.yaml:9: doc_to_choice must give a list of texts; got 3 among them for rows.jsonl, line 2.", rows=broken(c=["x", 3]))
+        self.refused('[eval] t.yaml:9: doc_to_choice: "d" is no field of the data. Did you mean "a"? As a text of its own it is written '
+                     "{{ 'd' }}.", doc_to_choice="d")
+        self.refused('[eval] t.yaml:9: doc_to_choice must give a list; got "one, two" for rows.jsonl, line 1. A list of the data prints as one: '
+                     "{{ choices }}.", doc_to_choice="{{q}}, two")
+        self.refused("[eval] t.yaml: num_fewshot is 4; there are 3 rows to draw from.", options=["--num-fewshot", "4"])
+        self.refused('[eval] rows.jsonl, line 1: the continuation "" has no token of its own.', doc_to_choice=["", "x"], target_delimiter="")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
