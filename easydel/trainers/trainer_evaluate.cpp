@@ -9,6 +9,21 @@
 #include "easydel/trainers/trainer_impl.h"
 
 namespace easydel {
+namespace {
+
+// What follows from these numbers must be the same on all ranks, to the last bit.
+void take_from_first(Metrics& metrics, const Parallel* parallel, at::Device device) {
+  if (!parallel) return;
+  std::vector<double> values;
+  for (const auto& [name, value] : metrics) values.push_back(value);
+  at::Tensor shared = at::tensor(values, at::TensorOptions(at::kDouble)).to(device);
+  parallel->everyone().broadcast(shared, 0);
+  shared = shared.to(at::kCPU);
+  int64_t i = 0;
+  for (auto& [name, value] : metrics) value = shared.const_data_ptr<double>()[i++];
+}
+
+}  // namespace
 
 Metrics Trainer::Impl::evaluate() {
   require<ConfigError>(options_.eval_dataset != nullptr, "[trainer] there is no eval_dataset.");
@@ -66,6 +81,7 @@ Metrics Trainer::Impl::evaluate() {
   for (const auto& [name, sum] : sums) metrics[name] = sum.item<double>() / items;
   if (objective.task() == TaskType::CausalLM && objective.rows_per_example() == 1)
     metrics["eval_perplexity"] = std::exp(metrics.at("eval_loss"));
+  take_from_first(metrics, parallel(), device());
   if (log_) log_->evaluated(state.step, metrics);
   if (options_.hooks.on_evaluate) options_.hooks.on_evaluate(state.step, metrics);
   return metrics;

@@ -180,6 +180,29 @@ class BrokenRun(TinyRun):
         self.same_weights("run", "whole", 8)
         self.assertEqual(self.curve("run"), self.curve("whole"))
 
+    @unittest.skipIf(os.geteuid() != 0, "only root mounts")
+    def test_a_small_file_system_that_fills(self):
+        place = self.folder / "small"
+        place.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1300k", "tmpfs", place], capture_output=True).returncode:
+            self.skipTest("nothing may be mounted here")
+        try:
+            for more in ([], ["--set", "async_save=false"]):
+                said = self.fails("small/run", *more, steps=40)
+                self.assertRegex(said, r"^\[.*small/run/\S*\] .*No space left on device.*$")
+                last = self.checkpoints("small/run")[-1]
+                self.assertGreaterEqual(last, 2)
+                for step in self.checkpoints("small/run"):
+                    load_file(place / "run" / f"run-{step}" / "optimizer.safetensors")
+            subprocess.run(["mount", "-o", "remount,size=30m", place], check=True)
+            result, log = self.end(self.start("small/run", steps=8))
+            self.assertIn(f"goes on from step {last}", log)
+            self.train("roomy", steps=8)
+            self.same_weights("small/run", "roomy", 8)
+            self.assertEqual(self.curve("small/run"), self.curve("roomy"))
+        finally:
+            subprocess.run(["umount", "-l", place], check=True)
+
     def test_later_checkpoints_of_another_run_are_set_aside(self):
         first = self.folder / "run" / "run-2"
         result, log = self.end(self.start("run", "--resume", first, "--save-steps", 3, "--set", "save_total_limit=1", steps=5))

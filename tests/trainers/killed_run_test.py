@@ -3,12 +3,13 @@
 usage: killed_run_test.py KILL_AT EASYDEL, the first of them tests/support/kill_at.cpp as a library.
 """
 
+import math
 import unittest
 
 from tiny_run import *
 
 KILL_AT = sys.argv.pop()
-
+STEPS = 20 * math.ceil(DRAWS / 10)  # two for each kill
 MESHES = [[], ["--mesh", "1,2,1,2,1"], ["--mesh", "2,1,1,1,2"], ["--mesh", "1,1,1,4,1"], ["--mesh", "4,1,1,1,1"]]
 
 
@@ -29,7 +30,7 @@ class KilledRun(TinyRun):
             moment = {"LD_PRELOAD": KILL_AT, "KILL_AT": str(draw.randint(1, 110)),
                       "KILL_AFTER_US": str(draw.choice([0, 0, draw.randint(1, 30000)])),
                       "ASAN_OPTIONS": "verify_asan_link_order=0"}
-            process = self.start(output, *arguments(), environment=moment)
+            process = self.start(output, *arguments(), steps=STEPS, environment=moment)
             _, err = process.communicate(timeout=120)
             if process.returncode == 0:
                 return done, unfinished
@@ -39,43 +40,44 @@ class KilledRun(TinyRun):
 
     def compare(self, name, *arguments, arguments_of=None, exact=True, kills=DRAWS):
         with self.subTest(name):
-            self.train(f"{name}-whole", *arguments)
+            self.train(f"{name}-whole", *arguments, steps=STEPS)
             done, unfinished = self.kill_often(f"{name}-killed", arguments_of or (lambda: arguments), kills, name)
             self.assertGreaterEqual(done, kills * 3 // 4, "the run was too fast to be killed so often")
             self.assertGreater(unfinished, 0, "no kill hit a save")
-            result = self.train(f"{name}-killed", *arguments)
-            self.assertEqual((result["step"], result["stopped_by"]), (40, "steps"))
+            result = self.train(f"{name}-killed", *arguments, steps=STEPS)
+            self.assertEqual((result["step"], result["stopped_by"]), (STEPS, "steps"))
             whole, killed = self.log(f"{name}-whole")[0], self.log(f"{name}-killed")[0]
-            self.assertEqual(list(whole), list(range(1, 41)))
+            self.assertEqual(list(whole), list(range(1, STEPS + 1)))
             self.assertEqual(list(killed), list(whole))
             for step in whole:
                 self.assertEqual(killed[step]["batch_checksum"], whole[step]["batch_checksum"], f"step {step}")
                 if exact:
                     self.assertEqual(killed[step]["loss"], whole[step]["loss"], f"step {step}")
                 else:
-                    self.assertAlmostEqual(killed[step]["loss"], whole[step]["loss"], delta=1e-3, msg=f"step {step}")
+                    self.assertAlmostEqual(killed[step]["loss"], whole[step]["loss"], delta=1e-4, msg=f"step {step}")
             if exact:
-                self.same_weights(f"{name}-whole", f"{name}-killed", 40)
+                self.same_weights(f"{name}-whole", f"{name}-killed", STEPS)
             leftover = [path.name for path in (self.folder / f"{name}-killed").iterdir() if path.name.startswith(".")]
             self.assertEqual(leftover, [])
             return whole
 
     def test_shuffled_from_two_files_with_accumulation_and_an_average(self):
         whole = self.compare("accumulated", "--accumulate", 2, "--set", "save_total_limit=3", "--set", "ema_decay=0.9")
-        self.assertEqual(self.checkpoints("accumulated-killed"), [36, 38, 40])
+        self.assertEqual(self.checkpoints("accumulated-killed"), [STEPS - 4, STEPS - 2, STEPS])
         # Every row once in each epoch of ten steps, as transformers reads it, and every epoch in an order of its own.
         rows = [self.ids(text) for text in self.texts[:40]]
         sums = [whole[step]["batch_checksum"] for step in whole]
-        for epoch in range(4):
+        for epoch in range(STEPS // 10):
             self.assertEqual(sum(sums[epoch * 10:epoch * 10 + 10]), sum(map(fnv, rows)), f"epoch {epoch}")
-        self.assertEqual(len(set(sums)), 40)
+        self.assertEqual(len(set(sums)), STEPS)
 
     def test_packed_and_saved_at_once(self):
         self.compare("packed", "--packing", "--set", "async_save=false", "--scheduler", "cosine", "--warmup", 5)
 
     def test_on_changing_meshes(self):
         draw = random.Random(7)
-        self.compare("meshes", arguments_of=lambda: draw.choice(MESHES), exact=False)
+        slow = ["--learning-rate", "1e-3"]  # with a large one the last bits of a sum become large in a hundred steps
+        self.compare("meshes", *slow, arguments_of=lambda: [*draw.choice(MESHES), *slow], exact=False)
         self.compare("mesh", "--mesh", "1,2,1,2,1", "--set", "save_total_limit=1", kills=DRAWS // 4)
 
 
