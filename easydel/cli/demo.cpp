@@ -31,7 +31,7 @@ struct DemoOptions {
   std::string corpus = "examples/demo/pride_and_prejudice.txt";
   std::string output = "build/demo";
   std::vector<int64_t> mesh = {1, 2, 1, 2, 1};
-  int64_t steps = 900, batch = 8, length = 128, vocabulary = 2048, hidden = 192, layers = 4, held_out = 4;
+  int64_t steps = 1000, batch = 8, length = 128, vocabulary = 2048, hidden = 192, layers = 4, held_out = 4;
   std::string optimizer = "adamw";
   double learning_rate = 4e-3;
   bool json = false;
@@ -131,7 +131,7 @@ std::string write_text(const BaseModule& model, const AutoTokenizer& tokenizer, 
   GenerateOptions options;
   options.generation_config.max_new_tokens = 90;
   options.generation_config.do_sample = true;
-  options.generation_config.temperature = 0.7;
+  options.generation_config.temperature = 0.6;
   options.generation_config.top_k = 40;
   options.generation_config.top_p = 0.95;
   const at::Tensor input = at::tensor(std::vector<int64_t>(ids.begin(), ids.end()), at::kLong).unsqueeze(0);
@@ -233,10 +233,11 @@ void run(const DemoOptions& options) {
                                static_cast<int64_t>(outcome.seconds), " s")},
                {"held-out text", concat(outcome.bits, " bits per byte; gzip -9 needs ", gzip_bits)}});
   for (const std::string& sample : outcome.samples) std::cout << "\n  " << sample << "\n";
+  const std::string program = fs::relative(fs::read_symlink("/proc/self/exe")).string();
   std::cout << "\nmodel:  " << outcome.result.checkpoint.string() << "\nreport: " << outcome.result.report.string()
-            << "\n\nTry next:\n  easydel generate " << outcome.result.checkpoint.string()
-            << " --prompt \"Mr. Darcy\" --max-new-tokens 100\n  easydel eval " << outcome.result.checkpoint.string()
-            << " --text FILE\n  easydel elarge --help\n";
+            << "\n\nTry next:\n  " << program << " generate " << outcome.result.checkpoint.string()
+            << " --prompt \"Mr. Darcy\" --max-new-tokens 100\n  " << program << " eval "
+            << outcome.result.checkpoint.string() << " --text FILE\n  " << program << " train --help\n";
 }
 
 }  // namespace
