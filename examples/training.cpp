@@ -17,8 +17,8 @@ int main(int argc, char** argv) {
     ed::State state = model->to_state(ed::optim::adamw(1e-3));
     const at::Tensor ids = at::arange(32, at::kLong).view({2, 16});
     for (int i = 0; i < 3; ++i) {
-      auto [loss, grads] = ed::value_and_grad(
-          state, [&](const ed::BaseModule& m) { return m({.input_ids = ids, .labels = ids}).loss; });
+      auto [loss, grads] =
+          ed::value_and_grad(state, [&](const ed::BaseModule& m) { return m({.input_ids = ids, .labels = ids}).loss; });
       state = std::move(state).apply_gradients(std::move(grads));
       std::cout << "step " << state.step << ": loss " << loss.item<double>() << "\n";
     }

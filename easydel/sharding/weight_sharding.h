@@ -30,7 +30,7 @@ class WeightSharding : public operations::WeightAccess {
   const Slices& computed() const { return computed_; }
   const std::vector<int64_t>& stored_shape() const { return stored_shape_; }
   std::vector<int64_t> shape() const;  // of the whole
-  bool is_whole() const;  // this rank stores all of it, as every rank does
+  bool is_whole() const;               // this rank stores all of it, as every rank does
   bool is_gathered() const { return !gathered_.empty(); }
   int64_t gathered_numel() const;  // elements that gathering gives, at most: the same on every rank
 
