@@ -1,0 +1,74 @@
+"""Classifiers beside transformers: the same rows, AdamW, step by step; and the same on a mesh.
+
+usage: classification_test.py EASYDEL
+"""
+
+import unittest
+
+from tiny_run import *
+
+from transformers import AutoModelForSequenceClassification
+
+STEPS, BATCH, RATE, DECAY = 12, 4, 1e-3, 0.01
+
+
+class Classification(TinyRun):
+    def make(self, name, labels, **changes):
+        torch.manual_seed(1)
+        config = LlamaConfig(vocab_size=300, hidden_size=32, intermediate_size=56, num_hidden_layers=2, num_attention_heads=4,
+                             num_key_value_heads=2, max_position_embeddings=128, pad_token_id=0, num_labels=labels, **changes)
+        model = AutoModelForSequenceClassification.from_config(config)
+        model.save_pretrained(self.folder / name)
+        for file in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(self.folder / "model" / file, self.folder / name / file)
+        return model
+
+    def theirs(self, model, targets):
+        optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY)
+        losses = []
+        for step in range(STEPS):
+            rows = [(step * BATCH + i) % len(self.texts) for i in range(BATCH)]
+            batch = self.tokenizer([self.texts[i] for i in rows], return_tensors="pt", padding=True, padding_side="right")
+            loss = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"],
+                         labels=torch.tensor([targets[i] for i in rows])).loss
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        return losses, {name: value.detach() for name, value in model.state_dict().items()}
+
+    def compare(self, name, labels, targets, *more, **changes):
+        model = self.make(name, labels, **changes)
+        write_rows(self.folder / f"{name}.jsonl", [{"text": t, "label": v} for t, v in zip(self.texts, targets)])
+        losses, weights = self.theirs(model, targets)
+        for mesh in ((), ("--mesh", "1,2,1,2,1"), ("--set", "gradient_accumulation_steps=2")):
+            with self.subTest(name=name, mesh=mesh):
+                self.remove("out")
+                self.train("out", "--trainer", "classification", "--no-shuffle", "--learning-rate", RATE, "--length", 128, "--save-steps",
+                           STEPS,
+                           *mesh, *more, steps=STEPS, data=[name], model=name)
+                for step, (ours, expected) in enumerate(zip(self.curve("out"), losses, strict=True)):
+                    self.assertLess(abs(ours - expected), 1e-3, f"step {step}")
+                saved = load_file(self.folder / "out" / f"run-{STEPS}" / "model.safetensors")
+                for path, value in weights.items():
+                    self.assertLess((saved[path] - value).abs().max().item(), 1e-3, path)
+
+    def test_one_class_of_several(self):
+        self.compare("classes", 3, [len(text) % 3 for text in self.texts])
+
+    def test_a_number(self):
+        self.compare("number", 1, [len(text) / 100 + 0.25 for text in self.texts], problem_type="regression")
+
+    def test_any_of_several(self):
+        self.compare("several", 2, [[float(len(text) % 2), float(len(text) % 3 == 0)] for text in self.texts],
+                     problem_type="multi_label_classification")
+
+    def test_a_label_that_is_no_number(self):
+        self.make("words", 2)
+        write_rows(self.folder / "words.jsonl", [{"text": "a", "label": "good"}])
+        self.assertEqual(self.fails("none", "--trainer", "classification", data=["words"], model="words"),
+                         '[words.jsonl, line 1] "label" must be a number or a list of numbers; got "good".')
+
+
+if __name__ == "__main__":
+    unittest.main()
