@@ -1,5 +1,5 @@
 """Templates and what jinja2, set up by transformers, makes of them.
-usage: templates_peer.py snippets FILE SEED COUNT
+usage: templates_peer.py snippets FILE SEED COUNT [strict]: as lm-evaluation-harness sets up jinja2
        templates_peer.py chats FILE SEED COUNT
        templates_peer.py configs DIRECTORY
        templates_peer.py characters FILE
@@ -26,16 +26,22 @@ from transformers.utils.chat_template_utils import _cached_compile_jinja_templat
 NOW = [2024, 2, 29, 13, 7, 5]
 
 
-def render(template: str, variables: dict) -> dict:
+def compile_strict(template: str) -> jinja2.Template:
+    return _cached_compile_jinja_template("").environment.overlay(
+        trim_blocks=False, lstrip_blocks=False, keep_trailing_newline=True, undefined=jinja2.StrictUndefined).from_string(template)
+
+
+def render(template: str, variables: dict, compile=_cached_compile_jinja_template) -> dict:
     try:
-        return {"text": _cached_compile_jinja_template(template).render(**copy.deepcopy(variables))}  # some filters change lists
+        return {"text": compile(template).render(**copy.deepcopy(variables))}  # some filters change lists
     except Exception as error:  # whatever Python raises, ours must refuse too
         result = {"error": f"{type(error).__name__}: {error}"[:500]}
         if isinstance(error, jinja2.TemplateSyntaxError):
             result.update(message=error.message, line=error.lineno)
         elif isinstance(error, jinja2.TemplateError):
             lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "<template>"]
-            result.update(message=error.message, line=lines[-1])
+            if lines:  # none where the compiler computed a constant
+                result.update(message=error.message, line=lines[-1])
         return result
 
 
@@ -43,16 +49,17 @@ def has_address(result: dict) -> bool:
     return "0x7f" in re.sub("[^0-9a-z]", "", result.get("text", "").lower())
 
 
-def snippets(file: str, seed: str, count: str) -> None:
+def snippets(file: str, seed: str, count: str, strict: str = "") -> None:
+    compile = compile_strict if strict else _cached_compile_jinja_template
     rng = random.Random(int(seed))
     cases = []
     for template in SNIPPETS + FAILING:
-        result = render(template, VARIABLES)
-        assert ("error" in result) == (template in FAILING), (template, result)
+        result = render(template, VARIABLES, compile)
+        assert strict or ("error" in result) == (template in FAILING), (template, result)
         cases.append({"template": template, **result})
     while len(cases) < len(SNIPPETS) + len(FAILING) + int(count):
         template = random_snippet(rng)
-        result = render(template, VARIABLES)
+        result = render(template, VARIABLES, compile)
         if not has_address(result):
             cases.append({"template": template, **result})
     Path(file).write_text(json.dumps({"variables": VARIABLES, "cases": cases}))

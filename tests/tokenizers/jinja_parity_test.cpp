@@ -21,16 +21,18 @@ std::string seed() {
   return given ? given : "1";
 }
 
-TEST(JinjaParity, SnippetsRenderOrFailAsInPython) {
+void compare_snippets(const std::string& count, const Settings& settings) {
   const TemporaryDirectory directory;
-  run_python("templates_peer.py", {"snippets", directory / "cases.json", seed(), draws("3000")});
+  std::vector<std::string> arguments = {"snippets", directory / "cases.json", seed(), count};
+  if (settings.strict_undefined) arguments.emplace_back("strict");
+  run_python("templates_peer.py", arguments);
   const Json file = Json::parse_file(directory / "cases.json");
   int rendered = 0, refused = 0, messages = 0, differing = 0;
   for (const Json& one : file.at("cases").as_array()) {
     const std::string& source = one.at("template").as_string();
     Json ours;
     try {
-      ours["text"] = Template(source).render(file.at("variables")).text;
+      ours["text"] = Template(source, {}, settings).render(file.at("variables")).text;
     } catch (const TemplateError& error) {
       ours["error"] = error.what();
       ours["message"] = error.reason();
@@ -52,6 +54,14 @@ TEST(JinjaParity, SnippetsRenderOrFailAsInPython) {
   EXPECT_GT(rendered, 300);
   EXPECT_GT(refused, 150);
   EXPECT_GT(messages, 100);
+}
+
+TEST(JinjaParity, SnippetsRenderOrFailAsInPython) { compare_snippets(draws("3000"), {}); }
+
+TEST(JinjaParity, SnippetsWithJinjasOwnSpaceAndStrictUndefined) {
+  compare_snippets(
+      draws("1000"),
+      {.trim_blocks = false, .lstrip_blocks = false, .keep_trailing_newline = true, .strict_undefined = true});
 }
 
 TEST(JinjaParity, CharactersAreWhatPythonTakesThemFor) {

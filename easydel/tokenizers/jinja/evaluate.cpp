@@ -22,8 +22,12 @@ Value Interpreter::evaluate(const Expr& expr, Frame& frame) {
     case ExprKind::Conditional:
       if (truth(*this, evaluate(*expr.a, frame))) return evaluate(*expr.b, frame);
       if (expr.c) return evaluate(*expr.c, frame);
-      return undefined(concat("the inline if-expression on line ", expr.line,
-                              " evaluated to false and no else section was defined."));
+      {
+        Value nothing = undefined(concat("the inline if-expression on line ", expr.line,
+                                         " evaluated to false and no else section was defined."));
+        nothing.as<UndefinedData>().lenient = true;
+        return nothing;
+      }
     case ExprKind::Or: {
       Value left = evaluate(*expr.a, frame);
       return truth(*this, left) ? left : evaluate(*expr.b, frame);
@@ -169,9 +173,12 @@ Value Interpreter::evaluate_compare(const Expr& expr, Frame& frame) {
 }
 
 Value Interpreter::evaluate_concat(const Expr& expr, Frame& frame) {
+  Values items;  // all of them come before the first text, as in Python
+  items.reserve(expr.items.size());
+  for (const ExprPtr& item : expr.items) items.push_back(evaluate(*item, frame));
   std::string out;
-  for (const ExprPtr& item : expr.items) {
-    append_text(*this, evaluate(*item, frame), out);
+  for (const Value& item : items) {
+    append_text(*this, item, out);
     check_text(out.size());
   }
   return string(std::move(out));

@@ -218,6 +218,7 @@ Value batch(Interpreter& in, Args& args) {
     if (!pending.is_missing()) row.push_back(std::move(pending));
     pending = Value();
     for (Value item; items->next(item);) {
+      refuse_strictly(in, size);
       if (size.is_number() && size.number() == static_cast<double>(row.size())) {
         pending = std::move(item);
         out = in.list(std::move(row));

@@ -140,7 +140,7 @@ void refuse_undefined(const Value& value) {
 }
 
 void refuse_strictly(const Runtime& runtime, const Value& value) {
-  if (runtime.strict_undefined()) refuse_undefined(value);
+  if (runtime.strict_undefined() && value.is_undefined() && !value.as<UndefinedData>().lenient) refuse_undefined(value);
 }
 
 std::string escape_html(std::string_view text) {

@@ -26,10 +26,17 @@ bool is_float(const Value& value) { return value.is(Type::Float); }
 bool is_number(const Value& value) { return value.is_number(); }
 bool is_string(const Value& value) { return value.is_string(); }
 bool is_mapping(const Value& value) { return value.is(Type::Dict); }
-bool is_iterable_value(const Value& value) { return is_iterable(value); }
 bool is_escaped(const Value& value) { return value.safe(); }
 
-bool is_sequence(const Value& value) {
+Value is_iterable_value(Interpreter& in, Args& args) {
+  const auto [value] = bind<1>("test", args, {"value"}, 1);
+  refuse_strictly(in, value);
+  return is_iterable(value);
+}
+
+Value is_sequence(Interpreter& in, Args& args) {
+  const auto [value] = bind<1>("test", args, {"value"}, 1);
+  if (value.is_undefined() && in.strict_undefined() && !value.as<UndefinedData>().lenient) return false;
   return is_iterable(value) && !value.is(Type::View) && !value.is(Type::Generator);
 }
 
@@ -119,7 +126,7 @@ constexpr Builtin kTests[] = {
     {"gt", compares<Operator::Greater>},
     {"in", is_in},
     {"integer", is<is_integer>},
-    {"iterable", is<is_iterable_value>},
+    {"iterable", is_iterable_value},
     {"le", compares<Operator::LessEqual>},
     {"lessthan", compares<Operator::Less>},
     {"lower", is_cased<is_lower, is_upper>},
@@ -130,7 +137,7 @@ constexpr Builtin kTests[] = {
     {"number", is<is_number>},
     {"odd", is_parity<1>},
     {"sameas", is_same},
-    {"sequence", is<is_sequence>},
+    {"sequence", is_sequence},
     {"string", is<is_string>},
     {"test", is_known<find_test>},
     {"true", is<is_true>},

@@ -135,7 +135,8 @@ struct DictData : Object {
 
 struct UndefinedData : Object {
   std::string message;
-  bool unsafe = false;  // the sandbox refuses the attribute
+  bool unsafe = false;   // the sandbox refuses the attribute
+  bool lenient = false;  // also where undefined values are strict: what an if-expression without an else gives
 };
 
 struct RangeData : Object {
