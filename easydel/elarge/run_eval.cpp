@@ -4,7 +4,6 @@
 #include "easydel/elarge/elarge_model.h"
 #include "easydel/elarge/evaluate.h"
 #include "easydel/infra/base_module.h"
-#include "easydel/sharding/launch.h"
 #include "easydel/sharding/world.h"
 #include "easydel/tokenizers/auto_tokenizer.h"
 

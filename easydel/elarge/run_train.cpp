@@ -12,7 +12,6 @@
 #include "easydel/infra/auto_model.h"
 #include "easydel/infra/registry.h"
 #include "easydel/io/hub.h"
-#include "easydel/sharding/launch.h"
 #include "easydel/sharding/world.h"
 #include "easydel/tokenizers/auto_tokenizer.h"
 #include "easydel/trainers/trainer.h"
@@ -53,16 +52,14 @@ std::shared_ptr<BaseModule> load(const ELargeConfig& config, const ModelSection&
     if (World::current()->rank() == 0)
       log::info("[elarge] ", section.name_or_path, " is a config alone: the weights are drawn.");
     const auto module = Registry::instance().make_module(*parsed, task);
-    module->set_options({.dtype = loader.dtype,
-                         .param_dtype = loader.param_dtype,
-                         .precision = parse_precision(loader.precision.value_or("")),
-                         .device = device_of(loader)});
+    const ModuleOptions options{.dtype = loader.dtype,
+                                .param_dtype = loader.param_dtype,
+                                .precision = parse_precision(loader.precision.value_or("")),
+                                .rngs = RandomKey(static_cast<uint64_t>(config.training_arguments().seed)),
+                                .device = device_of(loader)};
+    module->set_options(options);
     if (spread) module->place_parameters({}, World::current());
-    module->initialize({.dtype = loader.dtype,
-                        .param_dtype = loader.param_dtype,
-                        .precision = parse_precision(loader.precision.value_or("")),
-                        .rngs = RandomKey(static_cast<uint64_t>(config.training_arguments().seed)),
-                        .device = device_of(loader)});
+    module->initialize(options);
     return module;
   }
   return load_model(section.name_or_path, task,
@@ -92,17 +89,14 @@ std::shared_ptr<const data::Dataset> open_mixture(const MixtureSection& section,
   return data::Dataset::open(options);
 }
 
-// As many virtual devices as a mesh of fixed sizes asks for, where nothing has started more than one rank.
-int64_t wanted_ranks(const ELargeConfig& config) {
-  if (World::current()->size() > 1 || !device_of(config.loader()).is_cpu()) return 1;
-  int64_t product = 1;
-  for (const int64_t size : config.sharding().axis_dims) product *= size;
-  return std::max<int64_t>(product, 1);
-}
-
 }  // namespace
 
-int64_t ELargeModel::devices() const { return wanted_ranks(config_); }
+int64_t ELargeModel::devices() const {
+  if (World::current()->size() > 1 || !device_of(config_.loader()).is_cpu()) return 1;
+  int64_t product = 1;
+  for (const int64_t size : config_.sharding().axis_dims) product *= size;
+  return std::max<int64_t>(product, 1);
+}
 
 std::shared_ptr<BaseModule> ELargeModel::build_model() {
   if (!model_) model_ = load(config_, config_.model(), task_of(config_), /*is_trained=*/true);
@@ -163,7 +157,7 @@ std::shared_ptr<Trainer> ELargeModel::build_trainer() {
 }
 
 TrainResult ELargeModel::train() {
-  const int64_t ranks = wanted_ranks(config_);
+  const int64_t ranks = devices();
   if (ranks == 1) return build_trainer()->train();
   TrainResult result;
   run_ranks(ranks, [&](World& world) {

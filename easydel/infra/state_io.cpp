@@ -11,6 +11,7 @@
 #include "easydel/infra/whole_tensors.h"
 #include "easydel/io/safetensors.h"
 #include "easydel/io/safetensors_writer.h"
+#include "easydel/optim/share.h"
 #include "easydel/sharding/parallel.h"
 
 namespace easydel {
@@ -25,11 +26,6 @@ constexpr int64_t kFormat = 1;
 bool is_ours(const std::string& name) {
   return name == kStateFile || name == kOptimizerFile || name == "config.json" || name == "trainer.json" ||
          (name.starts_with("model") && (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json")));
-}
-
-std::vector<int64_t> whole_shape(const optim::OptState::Leaf& leaf) {
-  if (!leaf.sharding) return leaf.value.sizes().vec();
-  return leaf.sharding->shape();
 }
 
 // All parameters, then all leaves of the optimizer: gathered by index.
@@ -58,7 +54,7 @@ void write_optimizer(const fs::path& directory, const StateTensors& tensors, Who
   for (const auto& [name, index] : tensors.leaves) {
     const optim::OptState::Leaf& leaf = tensors.all[static_cast<std::size_t>(index)];
     TensorInfo info = describe(name, leaf.value);
-    info.shape = whole_shape(leaf);
+    info.shape = optim::whole_shape(leaf.value, leaf.sharding);
     info.nbytes = info.numel() * static_cast<int64_t>(leaf.value.element_size());
     infos.push_back(std::move(info));
   }
@@ -170,7 +166,7 @@ State State::load_optimizer(const fs::path& load_directory) const {
   for (auto& [name, leaf] : next.opt_state->leaves()) {
     require<ConfigError>(left.erase(name) == 1, "[", where, ": \"", name, "\" is missing, which the optimizer of this ",
                          "run needs. Was it saved with another optimizer or another model?");
-    const std::vector<int64_t> shape = whole_shape(*leaf);
+    const std::vector<int64_t> shape = optim::whole_shape(leaf->value, leaf->sharding);
     const TensorInfo& info = file->info(name);
     require<ShapeError>(info.shape == shape, "[", where, ": \"", name, "\" is ", at::IntArrayRef(info.shape),
                         "; this state needs ", at::IntArrayRef(shape), ".");

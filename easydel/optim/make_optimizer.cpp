@@ -136,8 +136,9 @@ GradientTransformation with_decay(GradientTransformation inner, const OptimizerC
 
 using Builder = GradientTransformation (*)(const OptimizerConfig& config, const Schedule& rate, Kwargs& kwargs);
 
-GradientTransformation make_adamw(const OptimizerConfig& config, const Schedule& rate, Kwargs& kwargs) {
-  AdamwOptions o{.learning_rate = rate, .weight_decay = config.weight_decay, .mask = config.weight_decay_mask};
+// What adam and adamw both take.
+template <class Options>
+void read_adam(Kwargs& kwargs, Options& o) {
   kwargs.read("b1", o.b1);
   kwargs.read("b2", o.b2);
   kwargs.read("eps", o.eps);
@@ -145,18 +146,17 @@ GradientTransformation make_adamw(const OptimizerConfig& config, const Schedule&
   kwargs.read("mu_dtype", o.mu_dtype);
   kwargs.read("nesterov", o.nesterov);
   kwargs.check_all_read();
+}
+
+GradientTransformation make_adamw(const OptimizerConfig& config, const Schedule& rate, Kwargs& kwargs) {
+  AdamwOptions o{.learning_rate = rate, .weight_decay = config.weight_decay, .mask = config.weight_decay_mask};
+  read_adam(kwargs, o);
   return adamw(o);
 }
 
 GradientTransformation make_adam(const OptimizerConfig& config, const Schedule& rate, Kwargs& kwargs) {
   AdamOptions o{.learning_rate = rate};
-  kwargs.read("b1", o.b1);
-  kwargs.read("b2", o.b2);
-  kwargs.read("eps", o.eps);
-  kwargs.read("eps_root", o.eps_root);
-  kwargs.read("mu_dtype", o.mu_dtype);
-  kwargs.read("nesterov", o.nesterov);
-  kwargs.check_all_read();
+  read_adam(kwargs, o);
   return with_decay(adam(o), config, rate);
 }
 

@@ -121,7 +121,7 @@ std::shared_ptr<const Share> share_of(const std::shared_ptr<const WeightSharding
 }
 
 std::vector<int64_t> whole_shape(const at::Tensor& part, const std::shared_ptr<const WeightSharding>& sharding) {
-  return sharding ? share_of(sharding)->shape : part.sizes().vec();
+  return sharding ? sharding->shape() : part.sizes().vec();
 }
 
 at::Tensor sum_over(const at::Tensor& part, int64_t dim, const std::shared_ptr<const WeightSharding>& sharding) {

@@ -37,14 +37,13 @@ Metrics Trainer::Impl::evaluate() {
   int64_t next = 0;
   const int64_t limit = args().max_evaluation_steps.value_or(INT64_MAX);
   std::map<std::string, at::Tensor> sums;
-  double items = 0, examples = 0;
+  double items = 0;
   for (int64_t step = 0; step < limit; ++step) {
     std::vector<data::Example> batch_examples;
     while (next < dataset.size() && static_cast<int64_t>(batch_examples.size()) < size) {
       if (auto example = transform(dataset.row(next++))) batch_examples.push_back(std::move(*example));
     }
     if (batch_examples.empty()) break;
-    examples += static_cast<double>(batch_examples.size());
     std::vector<BatchRow> rows, all;
     for (const data::Example& example : batch_examples) {
       for (BatchRow& row : objective.rows(example)) all.push_back(std::move(row));
