@@ -51,7 +51,7 @@ int usage_error(const CLI::App& app, const std::string& message) {
 
 int run(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is a write error, not a silent death
-  CLI::App app("Load, shard, train, adapt, quantize and run large language models, without Python.", "easydel");
+  CLI::App app("Load, shard, train and run large language models, without Python.", "easydel");
   app.set_version_flag(
       "--version", [] { return version_text(); }, "Version of easydel and torch, and what this build can do");
   app.require_subcommand(0, 1);
