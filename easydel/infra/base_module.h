@@ -151,6 +151,11 @@ class BaseModule : public Module {
                         const std::optional<Mesh>& mesh = {});
   void place_like(const GraphDef& graphdef);
 
+  // Changes the tree, and remembers it for models that are built from the graphdef.
+  void transform(std::shared_ptr<const ModuleTransform> transform);
+  const std::vector<std::shared_ptr<const ModuleTransform>>& transforms() const { return transforms_; }
+  void set_transforms(std::vector<std::shared_ptr<const ModuleTransform>> transforms);  // when some were undone
+
   // Casts the parameters; with change_runtime_dtype the computation too.
   BaseModule& to_dtype(DType dtype);
   BaseModule& half(bool change_runtime_dtype = true);
@@ -218,6 +223,7 @@ class BaseModule : public Module {
 
   std::shared_ptr<const BaseConfig> config_;
   ModuleOptions options_;
+  std::vector<std::shared_ptr<const ModuleTransform>> transforms_;
 };
 
 // The parameters of a module, a line each: path, dtype, shape.

@@ -151,7 +151,7 @@ ModelOutput CausalLMModule::forward(const ModelInputs& given) const {
   if (inputs.output_logits.value_or(!has_labels)) out.logits = logits(kept_tokens(out.last_hidden_state, inputs));
   const LossConfig loss_config = inputs.loss_config.value_or(LossConfig());
   if (has_labels) {
-    Loss loss = causal_lm_loss(out.last_hidden_state, *lm_head_->weight(), inputs.targets, loss_config, logit_options(),
+    Loss loss = causal_lm_loss(out.last_hidden_state, *lm_head_, inputs.targets, loss_config, logit_options(),
                                parallel().get());
     out.loss = std::move(loss.loss);
     out.metrics = std::move(loss.metrics);

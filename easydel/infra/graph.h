@@ -13,6 +13,7 @@
 namespace easydel {
 
 struct BaseConfig;
+class BaseModule;
 class Parallel;
 class WeightSharding;
 
@@ -48,13 +49,22 @@ struct ParameterInfo {
   std::shared_ptr<const WeightSharding> sharding = {};  // null: one device
 };
 
+// A change of a model's tree that a rebuilt model goes through too: adapters, packed weights. It may find the
+// parameters with memory or without: what it puts in is declared, and filled where there is something to fill it from.
+class ModuleTransform {
+ public:
+  virtual ~ModuleTransform() = default;
+  virtual void apply(BaseModule& module) const = 0;
+};
+
 // Immutable and cheap to copy: the class (by model type and task), the config, and the table of parameters.
 struct GraphDef {
   std::shared_ptr<const BaseConfig> config;
   TaskType task = TaskType::BaseModule;
   ModuleOptions options;
   std::shared_ptr<const std::vector<ParameterInfo>> parameters;
-  std::shared_ptr<const Parallel> parallel = {};  // null: one device
+  std::shared_ptr<const Parallel> parallel = {};                        // null: one device
+  std::vector<std::shared_ptr<const ModuleTransform>> transforms = {};  // in the order in which they were applied
 };
 
 }  // namespace easydel

@@ -61,27 +61,27 @@ at::Tensor lm_targets(const at::Tensor& labels, const at::Tensor& segment_ids, c
   return config.shift_tokens ? operations::shift_labels(labels, config.ignore_index, segment_ids) : labels;
 }
 
-Loss causal_lm_loss(const at::Tensor& hidden, const Parameter& weight, const at::Tensor& targets,
-                    const LossConfig& config, const LogitOptions& logits, const Parallel* parallel) {
+Loss causal_lm_loss(const at::Tensor& hidden, const Linear& head, const at::Tensor& targets, const LossConfig& config,
+                    const LogitOptions& logits, const Parallel* parallel) {
   operations::CrossEntropyOptions options = cross_entropy_options(config, hidden, logits);
-  if (!parallel) return to_loss(operations::linear_cross_entropy(hidden, weight.value(), {}, targets, options));
+  const at::Tensor weight = head.is_plain() ? head.weight()->value() : head.matrix(hidden.scalar_type());
+  if (!parallel) return to_loss(operations::linear_cross_entropy(hidden, weight, {}, targets, options));
   const Group& tokens = parallel->group(parallel->data());
-  const AxisNames& axes = parallel->axes(weight.dims[0].axis);
+  const AxisNames& axes = parallel->axes(head.out_dim().axis);
   const Group& vocabulary = parallel->group(axes);
   share_divisor(options, targets, tokens);
-  options.weight_access = weight.sharding();
-  options.vocabulary = weight.shape[0];
+  if (head.is_plain()) options.weight_access = head.weight()->sharding();
+  options.vocabulary = head.out_features();
   if (vocabulary.size() > 1) {
     options.split =
-        operations::VocabularySplit{.begin = even_part(weight.shape[0], vocabulary.size(), vocabulary.rank()).begin,
+        operations::VocabularySplit{.begin = even_part(head.out_features(), vocabulary.size(), vocabulary.rank()).begin,
                                     .parts = vocabulary.size(),
                                     .all_reduce = [&vocabulary](const at::Tensor& x, bool maximum) {
                                       vocabulary.all_reduce(x, maximum ? ReduceOp::Max : ReduceOp::Sum);
                                     }};
   }
-  return to_loss(
-      operations::linear_cross_entropy(collectives::enter(hidden, vocabulary), weight.value(), {}, targets, options),
-      &tokens);
+  return to_loss(operations::linear_cross_entropy(collectives::enter(hidden, vocabulary), weight, {}, targets, options),
+                 &tokens);
 }
 
 Loss causal_lm_loss(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& segment_ids,

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "easydel/infra/loss_config.h"
-#include "easydel/layers/parameter.h"
+#include "easydel/layers/linear.h"
 
 namespace easydel {
 
@@ -25,10 +25,10 @@ struct LogitOptions {
 // What each position is to predict: the next label, where the config shifts.
 at::Tensor lm_targets(const at::Tensor& labels, const at::Tensor& segment_ids, const LossConfig& config);
 
-// hidden [B, T, D] and the head's weight [V, D]: the logits of all tokens are never held at once. On a mesh they are a
+// hidden [B, T, D] and the output layer, [V, D]: the logits of all tokens are never held at once. On a mesh they are a
 // rank's part, and the loss is that of all tokens.
-Loss causal_lm_loss(const at::Tensor& hidden, const Parameter& weight, const at::Tensor& targets,
-                    const LossConfig& config, const LogitOptions& logits = {}, const Parallel* parallel = nullptr);
+Loss causal_lm_loss(const at::Tensor& hidden, const Linear& head, const at::Tensor& targets, const LossConfig& config,
+                    const LogitOptions& logits = {}, const Parallel* parallel = nullptr);
 // From logits [B, T, V] and labels.
 Loss causal_lm_loss(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& segment_ids,
                     const LossConfig& config);

@@ -29,9 +29,8 @@ void BaseModule::share_options(const ModuleOptions& options) {
 void BaseModule::set_options(const ModuleOptions& options) {
   share_options(options);
   for (const auto& [path, parameter] : named_parameters()) {
-    if (parameter->is_lazy() && parameter->value().scalar_type() != options.param_dtype) {
-      parameter->to_meta(options.param_dtype);
-    }
+    const DType dtype = parameter->dtype_in(options.param_dtype);
+    if (parameter->is_lazy() && parameter->value().scalar_type() != dtype) parameter->to_meta(dtype);
   }
 }
 
@@ -39,7 +38,8 @@ void BaseModule::initialize(const ModuleOptions& options) {
   set_options(options);
   for (const auto& [path, parameter] : named_parameters()) {
     if (!parameter->is_lazy()) continue;
-    parameter->draw(options.rngs.fold(path), at::TensorOptions(options.param_dtype).device(options.device));
+    const DType dtype = parameter->dtype_in(options.param_dtype);
+    parameter->draw(options.rngs.fold(path), at::TensorOptions(dtype).device(options.device));
   }
 }
 
@@ -50,6 +50,7 @@ bool BaseModule::is_lazy() const {
 
 DType BaseModule::module_dtype() const {
   for (const auto& [path, parameter] : named_parameters()) {
+    if (parameter->fixed_dtype) continue;
     if (at::isFloatingType(parameter->value().scalar_type())) return parameter->value().scalar_type();
   }
   return options_.param_dtype;
@@ -76,8 +77,18 @@ int64_t BaseModule::num_params() const {
 }
 
 GraphDef BaseModule::graphdef() const {
-  return {config_, model_task(), options_, std::make_shared<const std::vector<ParameterInfo>>(graphtree_params_shape()),
-          parallel()};
+  return {config_,    model_task(),
+          options_,   std::make_shared<const std::vector<ParameterInfo>>(graphtree_params_shape()),
+          parallel(), transforms_};
+}
+
+void BaseModule::transform(std::shared_ptr<const ModuleTransform> transform) {
+  transform->apply(*this);
+  transforms_.push_back(std::move(transform));
+}
+
+void BaseModule::set_transforms(std::vector<std::shared_ptr<const ModuleTransform>> transforms) {
+  transforms_ = std::move(transforms);
 }
 
 GraphOther BaseModule::graphother() const {
@@ -99,6 +110,7 @@ std::tuple<GraphDef, GraphState, GraphOther> BaseModule::split_module_parts() co
 std::shared_ptr<BaseModule> BaseModule::merge_module(const GraphDef& graphdef, const GraphState& state,
                                                      const GraphOther& other) {
   std::shared_ptr<BaseModule> module = Registry::instance().make_module(*graphdef.config, graphdef.task);
+  for (const auto& transform : graphdef.transforms) module->transform(transform);
   module->set_options(graphdef.options);
   module->place_like(graphdef);
   GraphState params;
@@ -149,6 +161,7 @@ void BaseModule::merge_params(const GraphState& params) {
 BaseModule& BaseModule::to_dtype(DType dtype) {
   const at::NoGradGuard no_grad;
   for (const auto& [path, parameter] : named_parameters()) {
+    if (parameter->fixed_dtype) continue;
     if (at::isFloatingType(parameter->value().scalar_type())) parameter->bind(parameter->value().detach().to(dtype));
   }
   options_.param_dtype = dtype;
@@ -175,6 +188,7 @@ ModelOutput PureTransform::operator()(const GraphState& params, const ModelInput
 
 GraphState PureTransform::operator()(const TensorMap& torch_state_dict) const {
   std::shared_ptr<BaseModule> module = Registry::instance().make_module(*graphdef_.config, graphdef_.task);
+  for (const auto& transform : graphdef_.transforms) module->transform(transform);
   module->set_options(graphdef_.options);
   module->place_like(graphdef_);
   return module->transform_fn(torch_state_dict);

@@ -6,11 +6,16 @@
 namespace easydel {
 
 Linear::Linear(Dim in, Dim out, LinearOptions options)
-    : options_(std::move(options)), in_(in.size), out_(out.size), in_axis_(in.axis) {
-  const Dim bias_dim = out;
+    : options_(std::move(options)), in_dim_(in), out_dim_(out), in_(in.size), out_(out.size) {
   std::vector<Dim> dims = options_.transposed ? std::vector<Dim>{in, out} : std::vector<Dim>{out, in};
   weight_ = add_parameter("weight", std::move(dims), Initializer::normal(options_.init_stddev));
-  if (options_.bias) bias_ = add_parameter("bias", {bias_dim}, Initializer::zeros());
+  if (options_.bias) bias_ = add_parameter("bias", {out}, Initializer::zeros());
+}
+
+void Linear::set_packed(std::shared_ptr<const PackedWeight> packed, std::shared_ptr<Parameter> dense) {
+  packed_ = std::move(packed);
+  weight_ = std::move(dense);
+  set_parameter("weight", weight_);
 }
 
 operations::LinearMap Linear::map() const {
@@ -20,19 +25,36 @@ operations::LinearMap Linear::map() const {
           {options_.transposed, weight_->sharding(), bias_ ? bias_->sharding() : nullptr}};
 }
 
+at::Tensor Linear::matrix(DType dtype) const {
+  at::Tensor matrix =
+      packed_ ? packed_->dequantize(dtype) : collectives::gather_weight(weight_->value(), dtype, weight_->sharding());
+  if (!packed_ && options_.transposed) matrix = matrix.t();
+  return adapter_ ? adapter_->merged(matrix) : matrix;
+}
+
+at::Tensor Linear::multiply(const at::Tensor& x) const {
+  at::Tensor y = packed_ ? packed_->multiply(x, options_.name)
+                         : operations::linear(x, weight_->value(), {}, options_.name,
+                                              {options_.transposed, weight_->sharding(), nullptr});
+  return adapter_ ? (*adapter_)(x, y) : y;
+}
+
 at::Tensor Linear::operator()(const at::Tensor& x) const {
-  const auto [weight, bias, name, storage] = map();
-  const AxisNames& terms = split_over(in_axis_);
-  if (terms.empty()) return operations::linear(x, weight, bias, name, storage);
-  const at::Tensor y = collectives::sum(operations::linear(x, weight, {}, name, storage), parallel()->group(terms));
-  return bias_ ? y + collectives::gather_weight(bias, y.scalar_type(), bias_->sharding()) : y;
+  const AxisNames& terms = split_over(in_dim_.axis);
+  if (terms.empty() && is_plain()) {
+    const auto [weight, bias, name, storage] = map();
+    return operations::linear(x, weight, bias, name, storage);
+  }
+  at::Tensor y = multiply(x);
+  if (!terms.empty()) y = collectives::sum(y, parallel()->group(terms));
+  return bias_ ? y + collectives::gather_weight(bias_->value(), y.scalar_type(), bias_->sharding()) : y;
 }
 
 std::vector<at::Tensor> Linear::together(const at::Tensor& x, const std::vector<const Linear*>& maps) {
   std::vector<operations::LinearMap> given;
   std::vector<at::Tensor> results;
   for (const Linear* linear : maps) {
-    if (!linear->split_over(linear->in_axis_).empty()) {
+    if (!linear->is_plain() || !linear->split_over(linear->in_dim_.axis).empty()) {
       for (const Linear* each : maps) results.push_back((*each)(x));
       return results;
     }

@@ -13,6 +13,25 @@ struct LinearOptions {
   std::string name = {};  // what checkpoint policies know the result as: "attn_query"
 };
 
+// A matrix that is kept as codes and scales.
+class PackedWeight {
+ public:
+  virtual ~PackedWeight() = default;
+  // What a dense weight would give this rank for x [..., in]. The gradient of x flows; codes have none.
+  virtual at::Tensor multiply(const at::Tensor& x, std::string_view name) const = 0;
+  virtual at::Tensor dequantize(DType dtype) const = 0;  // the part [out, in] that this rank computes with
+};
+
+// What stands beside a linear map and changes its result. Its weights are children of the Linear.
+class LinearAdapter {
+ public:
+  virtual ~LinearAdapter() = default;
+  // From x and the map's own y, which has no bias yet; on a mesh, before the terms of several ranks are summed.
+  virtual at::Tensor operator()(const at::Tensor& x, const at::Tensor& y) const = 0;
+  // The matrix [out, in] that does the same alone, from the one that the rank computes with; gradients flow.
+  virtual at::Tensor merged(const at::Tensor& matrix) const = 0;
+};
+
 class Linear : public Module {
  public:
   Linear(Dim in, Dim out, LinearOptions options = {});
@@ -24,12 +43,25 @@ class Linear : public Module {
   // Several of the same x, which take less time together when x is the one new token of a sequence.
   static std::vector<at::Tensor> together(const at::Tensor& x, const std::vector<const Linear*>& maps);
 
-  const std::shared_ptr<Parameter>& weight() const { return weight_; }
-  const std::shared_ptr<Parameter>& bias() const { return bias_; }  // null without one
+  const std::shared_ptr<Parameter>& weight() const { return weight_; }  // null when it is packed
+  const std::shared_ptr<Parameter>& bias() const { return bias_; }      // null without one
   int64_t in_features() const { return in_; }
   int64_t out_features() const { return out_; }
   // Uses another module's weight from now on: an embedding's, for the language model head.
   void tie_weight(const std::shared_ptr<Parameter>& weight);
+
+  // With null it is a plain map again. Packing takes the dense weight away: whoever packs puts the parameters of the
+  // codes in its place, and whoever unpacks a dense weight.
+  void set_packed(std::shared_ptr<const PackedWeight> packed, std::shared_ptr<Parameter> dense = nullptr);
+  const std::shared_ptr<const PackedWeight>& packed() const { return packed_; }
+  void set_adapter(std::shared_ptr<const LinearAdapter> adapter) { adapter_ = std::move(adapter); }
+  const std::shared_ptr<const LinearAdapter>& adapter() const { return adapter_; }
+  bool is_plain() const { return !packed_ && !adapter_; }
+  const LinearOptions& options() const { return options_; }
+  const Dim& in_dim() const { return in_dim_; }
+  const Dim& out_dim() const { return out_dim_; }
+  // The dense matrix [out, in] that this rank computes with: gathered, dequantized, cast, and with the adapter in it.
+  at::Tensor matrix(DType dtype) const;
 
   double own_flops_per_token(double) const override {
     return 2.0 * static_cast<double>(in_) * static_cast<double>(out_);
@@ -40,10 +72,15 @@ class Linear : public Module {
  private:
   operations::LinearMap map() const;
 
+  // The result without a bias, before terms are summed; of an adapted map too.
+  at::Tensor multiply(const at::Tensor& x) const;
+
   LinearOptions options_;
+  Dim in_dim_, out_dim_;  // over the axes of the first, each rank has a term of the result
   int64_t in_, out_;
-  LogicalAxis in_axis_;  // over its axes each rank has a term of the result
   std::shared_ptr<Parameter> weight_, bias_;
+  std::shared_ptr<const PackedWeight> packed_;
+  std::shared_ptr<const LinearAdapter> adapter_;
 };
 
 }  // namespace easydel

@@ -2,6 +2,7 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cstdlib>
 #include <functional>
@@ -91,6 +92,36 @@ std::string Module::type_name() const {
 std::shared_ptr<Parameter> Module::add_parameter(std::string name, std::vector<Dim> dims, Initializer init) {
   parameters_.emplace_back(std::move(name), std::make_shared<Parameter>(std::move(dims), init));
   return parameters_.back().second;
+}
+
+void Module::set_parameter(std::string_view name, std::shared_ptr<Parameter> parameter) {
+  const auto own = std::find_if(parameters_.begin(), parameters_.end(), [&](const auto& p) { return p.first == name; });
+  if (!parameter) {
+    if (own != parameters_.end()) parameters_.erase(own);
+  } else if (own != parameters_.end()) {
+    own->second = std::move(parameter);
+  } else {
+    parameters_.emplace_back(name, std::move(parameter));
+  }
+}
+
+void Module::attach(std::string name, std::unique_ptr<Module> child) {
+  child->set_dtype(dtype_);
+  child->set_parallel(parallel_);
+  add_child(std::move(name), std::move(child));
+}
+
+std::unique_ptr<Module> Module::detach(std::string_view name) {
+  const auto found = std::find_if(children_.begin(), children_.end(), [&](const auto& c) { return c.first == name; });
+  if (found == children_.end()) return nullptr;
+  std::unique_ptr<Module> taken = std::move(found->second);
+  children_.erase(found);
+  return taken;
+}
+
+Module* Module::child(std::string_view name) const {
+  const auto found = std::find_if(children_.begin(), children_.end(), [&](const auto& c) { return c.first == name; });
+  return found == children_.end() ? nullptr : found->second.get();
 }
 
 void Module::tie_parameter(std::string_view name, std::shared_ptr<Parameter> parameter) {

@@ -49,6 +49,13 @@ class Module {
   const std::shared_ptr<const Parallel>& parallel() const { return parallel_; }
   void set_parallel(const std::shared_ptr<const Parallel>& parallel);  // of the whole tree
 
+  // Changes of the tree after it was built: adapters, packed weights. A parameter of that name is replaced, else added;
+  // a null one is taken away. A child takes over the dtype and the mesh.
+  void set_parameter(std::string_view name, std::shared_ptr<Parameter> parameter);
+  void attach(std::string name, std::unique_ptr<Module> child);
+  std::unique_ptr<Module> detach(std::string_view name);  // null: no such child
+  Module* child(std::string_view name) const;             // null: none
+
   // Floating point operations of this module's own forward for one token, its children's left out, with `keys` keys to
   // attend to on average (before windows). A multiplication and an addition are two.
   virtual double own_flops_per_token(double keys) const { return 0; }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,8 @@ class Parameter {
   std::vector<int64_t> shape;  // of the whole
   Initializer init;
   bool trainable = true;
+  // The type of codes and scales, which stay as they are when the model's parameters are cast.
+  std::optional<DType> fixed_dtype = {};
   // For a weight that files store otherwise than memory; empty: one tensor under the parameter's own path.
   std::function<FileLayout(const std::string& path)> file_layout;
 
@@ -61,6 +64,7 @@ class Parameter {
   void draw(RandomKey key, at::TensorOptions options);
   // ShapeError when the shape is not that of the stored part. Sets requires_grad for a trainable weight of floats.
   void bind(at::Tensor value);
+  DType dtype_in(DType param_dtype) const { return fixed_dtype.value_or(param_dtype); }
   bool is_lazy() const { return value_.is_meta(); }
   void to_meta(DType dtype);
 
