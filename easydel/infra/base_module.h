@@ -24,7 +24,9 @@ class BaseModule;
 struct PushOptions;      // io/hub_push.h
 struct GenerateOptions;  // generation/generate.h
 struct GenerateOutput;
-class State;  // infra/state.h
+class State;             // infra/state.h
+struct QuantizeOptions;  // quantization/quantize.h
+struct LoraOptions;      // lora/lora.h
 namespace optim {
 class Transformation;  // optim/transformation.h
 }
@@ -155,6 +157,21 @@ class BaseModule : public Module {
   void transform(std::shared_ptr<const ModuleTransform> transform);
   const std::vector<std::shared_ptr<const ModuleTransform>>& transforms() const { return transforms_; }
   void set_transforms(std::vector<std::shared_ptr<const ModuleTransform>> transforms);  // when some were undone
+
+  // Weights as codes and scales; include quantization/quantize.h. Without options: 8bit.
+  BaseModule& quantize();
+  BaseModule& quantize(const QuantizeOptions& options);
+  bool is_quantized() const;
+
+  // Low-rank adapters on the layers whose path the pattern finds; include lora/lora.h. From then on they alone train.
+  BaseModule& apply_lora_to_layers(int64_t lora_rank, double lora_alpha, const std::string& lora_pattern);
+  BaseModule& apply_lora_to_layers(int64_t lora_rank, double lora_alpha, const std::string& lora_pattern,
+                                   const LoraOptions& options);
+  bool lora_is_enabled() const;
+  std::pair<GraphState, GraphState> split_lora_params() const;   // the base's, the adapters'
+  BaseModule& merge_lora_params();                               // adds the active adapters to the weights
+  BaseModule& merge_lora_params(const GraphState& lora_params);  // the same with these for the adapters
+  BaseModule& unwrap_lora_to_layers();                           // merges what is not merged, and takes adapters off
 
   // Casts the parameters; with change_runtime_dtype the computation too.
   BaseModule& to_dtype(DType dtype);
