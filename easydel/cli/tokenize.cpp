@@ -28,6 +28,7 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const TokenizeOptions& options) 
   const std::filesystem::path path(options.model);
   if (!std::filesystem::is_regular_file(path))
     return AutoTokenizer::from_pretrained(options.model, {.revision = options.revision}).shared();
+  if (path.extension() == ".gguf") return AutoTokenizer::from_directory(path).shared();
   if (path.extension() == ".model") return SentencePieceTokenizer::open(path);
   return JsonTokenizer::from_file(path);
 }
@@ -161,7 +162,7 @@ void add_tokenize_command(CLI::App& app) {
   auto options = std::make_shared<TokenizeOptions>();
   command
       ->add_option("MODEL", options->model,
-                   "A model directory, a tokenizer.json or tokenizer.model, or a name on the hub")
+                   "A model directory, a tokenizer.json, tokenizer.model or .gguf file, or a name on the hub")
       ->required();
   CLI::Option* text = command->add_option("TEXT", options->text, "What to encode; with --decode a JSON array of ids");
   command->add_option("--jsonl", options->jsonl, "A file with a JSON string a line, or - for standard input")

@@ -5,6 +5,7 @@
 #include "easydel/core/log.h"
 #include "easydel/core/progress.h"
 #include "easydel/infra/auto_config.h"
+#include "easydel/infra/gguf_model.h"
 #include "easydel/infra/registry.h"
 #include "easydel/infra/weights.h"
 #include "easydel/io/checkpoint.h"
@@ -65,8 +66,11 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, TaskType
                        .device = device});
   if (options.auto_shard_model || options.auto_shard_params)
     module->place_parameters(options.partition_rules, World::current());
-  const auto checkpoint = Checkpoint::open(directory);
-  const bool fetches = checkpoint->is_worth_fetching();
+  const auto gguf = find_gguf(directory);
+  const auto files = gguf ? nullptr : Checkpoint::open(directory);
+  const std::shared_ptr<const TensorSource> checkpoint =
+      gguf ? std::shared_ptr<const TensorSource>(GgufModel::open(*gguf)) : files;
+  const bool fetches = files && files->is_worth_fetching();
   Progress progress(
       "loading " + name_or_path,
       {.total = checkpoint->nbytes(), .unit = "B", .enabled = options.verbose && World::current()->rank() == 0});

@@ -10,6 +10,7 @@
 #include "easydel/infra/base_config.h"
 #include "easydel/infra/config_json.h"
 #include "easydel/infra/config_spelling.h"
+#include "easydel/infra/gguf_model.h"
 
 namespace easydel {
 namespace {
@@ -33,6 +34,7 @@ ConfigFile load_config_file(const std::string& name_or_path, const ConfigOptions
   namespace fs = std::filesystem;
   std::error_code ignored;
   fs::path file = name_or_path;
+  if (const auto gguf = find_gguf(file)) return {gguf_config(*GgufFile::open(*gguf)), gguf->string()};
   if (!fs::is_regular_file(file, ignored)) {
     HubOptions hub = options.hub;
     hub.files = {"config.json"};

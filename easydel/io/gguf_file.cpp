@@ -5,6 +5,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include "easydel/core/error.h"
+#include "easydel/core/file.h"
 #include "easydel/io/gguf_dequantize.h"
 #include "easydel/io/quoted.h"
 
@@ -90,6 +91,20 @@ at::Tensor GgufFile::dequantize(const TensorInfo& info, const GgmlType& type, at
     }
   });
   return decoded.narrow(-1, starts.back() - first_block * type.block_elements, sizes.back());
+}
+
+std::optional<std::filesystem::path> find_gguf(const std::filesystem::path& model) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (fs::is_regular_file(model, ignored)) return model.extension() == ".gguf" ? std::optional(model) : std::nullopt;
+  if (!fs::is_directory(model, ignored) || fs::exists(model / "config.json", ignored)) return std::nullopt;
+  std::optional<fs::path> only;
+  for (const std::string& name : list_directory(model)) {
+    if (!name.ends_with(".gguf")) continue;
+    if (only) return std::nullopt;
+    only = model / name;
+  }
+  return only;
 }
 
 }  // namespace easydel

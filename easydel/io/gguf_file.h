@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "easydel/core/mapped_file.h"
 #include "easydel/io/gguf.h"
@@ -30,5 +31,8 @@ class GgufFile final : public TensorSource {
   std::shared_ptr<const MappedFile> file_;
   GgufContainer container_;
 };
+
+// The GGUF file that a model is: the path itself, or the only one in a directory without a config.json.
+std::optional<std::filesystem::path> find_gguf(const std::filesystem::path& model);
 
 }  // namespace easydel

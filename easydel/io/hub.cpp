@@ -163,8 +163,9 @@ fs::path resolve_online(const HubEnvironment& env, const HubCache& cache, const 
 fs::path resolve(const std::string& name_or_path, const HubOptions& options) {
   std::error_code ignored;
   if (fs::is_directory(name_or_path, ignored)) return name_or_path;
+  if (name_or_path.ends_with(".gguf") && fs::is_regular_file(name_or_path, ignored)) return name_or_path;
   require<ConfigError>(!fs::exists(name_or_path, ignored), "[hub] ", name_or_path,
-                       " is a file; a directory or the name of a repository is needed.");
+                       " is a file; a directory, a .gguf file or the name of a repository is needed.");
   require<ConfigError>(is_repo_id(name_or_path), "[hub] \"", name_or_path,
                        "\" is neither a directory nor the name of a repository, which is \"org/name\".");
   const HubRepo repo = make_hub_repo(name_or_path, options.repo_type, options.revision);

@@ -1,6 +1,8 @@
 #include "easydel/tokenizers/auto_tokenizer.h"
 
 #include "easydel/core/error.h"
+#include "easydel/io/gguf_file.h"
+#include "easydel/tokenizers/gguf_tokenizer.h"
 #include "easydel/tokenizers/json_tokenizer.h"
 #include "easydel/tokenizers/sentencepiece_tokenizer.h"
 
@@ -53,13 +55,22 @@ SentencePieceOptions sentencepiece_options(const TokenizerConfig& config) {
 }  // namespace
 
 bool AutoTokenizer::is_in(const std::filesystem::path& directory) {
-  return std::filesystem::exists(directory / kJson) || std::filesystem::exists(directory / kModel);
+  if (std::filesystem::exists(directory / kJson) || std::filesystem::exists(directory / kModel)) return true;
+  const auto gguf = find_gguf(directory);
+  return gguf && has_tokenizer(GgufFile::open(*gguf)->container());
 }
 
 AutoTokenizer AutoTokenizer::from_directory(const std::filesystem::path& directory) {
   AutoTokenizer result;
   require<ConfigError>(is_in(directory), "[AutoTokenizer] ", directory.string(), " has neither ", kJson, " nor ",
-                       kModel, ".");
+                       kModel, " nor a GGUF file with a tokenizer.");
+  const bool in_files = std::filesystem::exists(directory / kJson) || std::filesystem::exists(directory / kModel);
+  if (!in_files) {
+    const auto file = GgufFile::open(*find_gguf(directory));
+    result.config_ = gguf_tokenizer_config(file->container());
+    result.tokenizer_ = gguf_tokenizer(file->container(), file->where());
+    return result;
+  }
   result.config_ = TokenizerConfig::load(directory);
   if (std::filesystem::exists(directory / kJson)) {
     const auto tokenizer = JsonTokenizer::from_file(directory / kJson);

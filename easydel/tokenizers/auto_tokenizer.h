@@ -13,8 +13,8 @@ namespace easydel {
 
 class AutoTokenizer {
  public:
-  // tokenizer.json, or else tokenizer.model, of a directory or of a repository on the hub. ConfigError when it has
-  // neither.
+  // tokenizer.json, or else tokenizer.model, of a directory or of a repository on the hub; or the tokenizer of a GGUF
+  // file. ConfigError when there is none.
   static AutoTokenizer from_pretrained(const std::string& name_or_path, const HubOptions& hub = {});
   static AutoTokenizer from_directory(const std::filesystem::path& directory);
   // Whether there is one to read.

@@ -1,0 +1,49 @@
+// A GGUF file as a model: the config.json that its metadata stand for, and its tensors under Hugging Face's names.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "easydel/core/json.h"
+#include "easydel/io/gguf_file.h"
+
+namespace easydel {
+
+// Architectures llama (Mistral and Mixtral too, which llama.cpp calls so), qwen2 and qwen3; NotSupportedError, which
+// names these, for others. FormatError for metadata that are missing or make no sense.
+Json gguf_config(const GgufFile& file);
+
+// llama.cpp's converter pairs the rows of q and k for its own rotary embedding; here they lie as Hugging Face's do.
+class GgufModel final : public TensorSource {
+ public:
+  static std::shared_ptr<const GgufModel> open(const std::filesystem::path& path);
+
+  // Where a tensor lies in the file: rows of a matrix, or one expert of a stack of them.
+  struct Place {
+    std::string name;                    // in the file
+    std::optional<int64_t> expert = {};  // of a stack
+    int64_t heads = 0;                   // whose rows are paired; 0: none are
+  };
+  const GgufFile& file() const { return *file_; }
+  const Place& place(const std::string& name) const;
+
+ private:
+  struct Contents {
+    std::vector<TensorInfo> infos;
+    std::vector<Place> places;  // for each info
+  };
+  GgufModel(std::shared_ptr<const GgufFile> file, Contents contents);
+  static Contents rename(const GgufFile& file);
+  at::Tensor load(const TensorInfo& info) const override;
+
+  std::shared_ptr<const GgufFile> file_;
+  std::vector<Place> places_;
+};
+
+// The order in which rows of a file make up rows of Hugging Face's matrix: [out] of int64.
+at::Tensor unpaired_rows(int64_t rows, int64_t heads);
+
+}  // namespace easydel

@@ -1,0 +1,19 @@
+// The tokenizer that a GGUF file carries in its metadata.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "easydel/io/gguf.h"
+#include "easydel/tokenizers/tokenizer.h"
+#include "easydel/tokenizers/tokenizer_config.h"
+
+namespace easydel {
+
+bool has_tokenizer(const GgufContainer& gguf);
+// tokenizer.ggml.model "llama" (sentencepiece's BPE) and "gpt2" (BPE on bytes, with the splits of tokenizer.ggml.pre).
+// NotSupportedError, which names the known ones, for others; FormatError for lists that do not fit together.
+std::shared_ptr<const Tokenizer> gguf_tokenizer(const GgufContainer& gguf, const std::string& where);
+TokenizerConfig gguf_tokenizer_config(const GgufContainer& gguf);  // special tokens and the chat template
+
+}  // namespace easydel
