@@ -7,6 +7,7 @@
 #include "easydel/core/memory.h"
 #include "easydel/operations/attention_blockwise.h"
 #include "easydel/operations/attention_cached.h"
+#include "easydel/operations/coded_rows.h"
 
 namespace easydel {
 
@@ -16,7 +17,8 @@ using operations::AttentionOutput;
 
 int64_t RaggedPagesMetadata::page_bytes() const {
   int64_t sum = 0;
-  for (const LayerKeys& layer : layers) sum += 2 * layer.kv_heads * page_size * layer.head_dim;
+  for (const LayerKeys& layer : layers)
+    sum += 2 * layer.kv_heads * page_size * operations::row_width(layer.head_dim, dtype);
   return sum * static_cast<int64_t>(c10::elementSize(dtype));
 }
 
@@ -40,7 +42,8 @@ RaggedPagesCache::RaggedPagesCache(RaggedPagesMetadata metadata)
                        metadata_.page_size, ", ", metadata_.num_pages, " and ", metadata_.max_model_length, ".");
   const auto options = at::TensorOptions(metadata_.dtype).device(metadata_.device);
   for (const LayerKeys& layer : metadata_.layers) {
-    const std::vector<int64_t> shape = {metadata_.num_pages, layer.kv_heads, metadata_.page_size, layer.head_dim};
+    const std::vector<int64_t> shape = {metadata_.num_pages, layer.kv_heads, metadata_.page_size,
+                                        operations::row_width(layer.head_dim, metadata_.dtype)};
     layers_.push_back({zeros_on_demand(shape, options), zeros_on_demand(shape, options)});
   }
   for (int64_t page = metadata_.num_pages; page-- > 0;) free_.push_back(static_cast<int32_t>(page));
@@ -143,7 +146,8 @@ void RaggedPagesCache::store(Layer& layer, const Tensor& k, const Tensor& v) con
   const Tensor page = at::floor_divide(step_places_, metadata_.page_size);
   const Tensor offset = step_places_.remainder(metadata_.page_size);
   const auto put = [&](const Tensor& to, const Tensor& from) {
-    to.transpose(1, 2).index_put_({page, offset}, from.index_select(0, step_tokens_).to(to.scalar_type()));
+    to.transpose(1, 2).index_put_({page, offset},
+                                  operations::to_stored(from.index_select(0, step_tokens_), to.scalar_type()));
   };
   put(layer.k, k);
   put(layer.v, v);
@@ -160,7 +164,8 @@ Tensor RaggedPagesCache::attend_to_sequence(const Layer& layer, const StepPart& 
   options.mask.memory = MaskInfo::make_memory();
   operations::blockwise::Forward result;
   if (begin == end) {
-    result = operations::blockwise::nothing_seen(q_TNH.unsqueeze(0), layer.v.size(3));
+    result = operations::blockwise::nothing_seen(q_TNH.unsqueeze(0),
+                                                 operations::row_features(layer.v.size(3), metadata_.dtype));
   } else {
     const std::vector<int32_t>& pages = find(part.sequence).pages;
     const int64_t first_page = begin / size, last_page = (end + size - 1) / size;
@@ -168,12 +173,9 @@ Tensor RaggedPagesCache::attend_to_sequence(const Layer& layer, const StepPart& 
         at::tensor(std::vector<int64_t>(pages.begin() + first_page, pages.begin() + last_page), at::kLong)
             .to(metadata_.device);
     const auto keys = [&](const Tensor& x) {
-      return x.index_select(0, table)
-          .transpose(1, 2)
-          .flatten(0, 1)
-          .narrow(0, begin - first_page * size, end - begin)
-          .unsqueeze(0)
-          .to(q_TNH.scalar_type());
+      const Tensor rows = x.index_select(0, table).transpose(1, 2).flatten(0, 1);
+      return operations::from_stored(rows.narrow(0, begin - first_page * size, end - begin).unsqueeze(0),
+                                     q_TNH.scalar_type());
     };
     if (part_.parts() == 1) {
       options.mask.q_offset = part.before - begin;

@@ -4,6 +4,7 @@
 #include "easydel/caching/transformer_cache.h"
 #include "easydel/core/error.h"
 #include "easydel/operations/attention_cached.h"
+#include "easydel/operations/coded_rows.h"
 #include "easydel/operations/cuda_fused.h"
 
 namespace easydel {
@@ -66,10 +67,11 @@ Tensor TransformerCache::attend_static(Layer& layer, const Tensor& q, const Tens
   const int64_t batch = q.size(0), kv_heads = layer.k.size(1), shared = q.size(2) / kv_heads;
   const Tensor rows = q.reshape({batch, kv_heads, shared, q.size(3)});
   const Tensor visible = visible_static(capacity, keys, options.mask.sliding_window);
-  const Tensor out = at::scaled_dot_product_attention(
-      rows, layer.k.narrow(2, 0, keys).to(q.scalar_type()), layer.v.narrow(2, 0, keys).to(q.scalar_type()),
-      visible.expand({batch, kv_heads, shared, keys}), 0.0, false, scale);
-  return out.reshape({batch, 1, q.size(2), v.size(3)});
+  const Tensor out =
+      at::scaled_dot_product_attention(rows, operations::from_stored(layer.k.narrow(2, 0, keys), q.scalar_type()),
+                                       operations::from_stored(layer.v.narrow(2, 0, keys), q.scalar_type()),
+                                       visible.expand({batch, kv_heads, shared, keys}), 0.0, false, scale);
+  return out.reshape({batch, 1, q.size(2), out.size(3)});
 }
 
 }  // namespace easydel

@@ -7,6 +7,7 @@
 #include "easydel/core/memory.h"
 #include "easydel/operations/attention_blockwise.h"
 #include "easydel/operations/attention_cached.h"
+#include "easydel/operations/coded_rows.h"
 #include "easydel/sharding/collectives.h"
 
 namespace easydel {
@@ -31,7 +32,7 @@ int64_t capacity_of(const LayerKeys& layer, const TransformerMetadata& metadata,
 double TransformerMetadata::bytes() const {
   double sum = 0;
   for (const LayerKeys& layer : layers) {
-    sum += 2.0 * static_cast<double>(batch_size * layer.kv_heads * layer.head_dim) *
+    sum += 2.0 * static_cast<double>(batch_size * layer.kv_heads * operations::row_width(layer.head_dim, dtype)) *
            static_cast<double>(capacity_of(layer, *this, SlotPart(parallel)));
   }
   return sum * static_cast<double>(c10::elementSize(dtype));
@@ -50,7 +51,8 @@ TransformerCache::TransformerCache(TransformerMetadata metadata, const Tensor& s
   const auto options = at::TensorOptions(metadata_.dtype).device(metadata_.device);
   for (const LayerKeys& layer : metadata_.layers) {
     const int64_t capacity = capacity_of(layer, metadata_, part_);
-    const std::vector<int64_t> shape = {metadata_.batch_size, layer.kv_heads, capacity, layer.head_dim};
+    const std::vector<int64_t> shape = {metadata_.batch_size, layer.kv_heads, capacity,
+                                        operations::row_width(layer.head_dim, metadata_.dtype)};
     // Zeros: what a mask hides is multiplied by zero, and memory as it comes may hold NaN.
     layers_.push_back({zeros_on_demand(shape, options), zeros_on_demand(shape, options), layer.window});
   }
@@ -208,10 +210,11 @@ AttentionOutput TransformerCache::attend(int64_t index, const Tensor& q, const T
   Layer& layer = layers_.at(static_cast<std::size_t>(index));
   require<NotSupportedError>(!given.mask.q_segment_ids.defined(),
                              "[cache] packed segments do not go with a cache. Give each sequence a row of its own.");
-  require<ShapeError>(k.size(2) == layer.k.size(1) && k.size(3) == layer.k.size(3), "[cache] layer ", index, " keeps ",
-                      layer.k.size(1), " heads of ", layer.k.size(3), "; got ", k.sizes(), ".");
+  const int64_t features = operations::row_features(layer.k.size(3), metadata_.dtype);
+  require<ShapeError>(k.size(2) == layer.k.size(1) && k.size(3) == features, "[cache] layer ", index, " keeps ",
+                      layer.k.size(1), " heads of ", features, "; got ", k.sizes(), ".");
   const at::NoGradGuard no_grad;
-  const Tensor k_new = k.to(layer.k.scalar_type()), v_new = v.to(layer.v.scalar_type());
+  const Tensor k_new = operations::to_stored(k, metadata_.dtype), v_new = operations::to_stored(v, metadata_.dtype);
   if (is_static()) return {attend_static(layer, q, k_new, v_new, given), {}};
   const operations::KeyBlocks blocks{layer.k, layer.v};
   if (q.size(1) == 1 && is_plain(given) && operations::can_attend_to_blocks(q, blocks)) {
@@ -222,15 +225,17 @@ AttentionOutput TransformerCache::attend(int64_t index, const Tensor& q, const T
   AttentionOptions options = given;
   options.mask = mask_of(seen, given.mask, q.size(1));
   if (part_.parts() == 1)
-    return operations::attention(q, seen.k.to(q.scalar_type()), seen.v.to(q.scalar_type()), options);
+    return operations::attention(q, operations::from_stored(seen.k, q.scalar_type()),
+                                 operations::from_stored(seen.v, q.scalar_type()), options);
   require<NotSupportedError>(!options.return_weights,
                              "[attention] output_attentions does not go with a cache that is split over ranks.");
   options.scale = operations::score_scale(given, q.size(-1));
   options.sinks.reset();
   const operations::blockwise::Forward part =
       seen.slots.empty() ? operations::blockwise::nothing_seen(q, v.size(3))
-                         : operations::blockwise::forward(q, seen.k.to(q.scalar_type()), seen.v.to(q.scalar_type()),
-                                                          options, operations::blockwise::OutType::Wide);
+                         : operations::blockwise::forward(q, operations::from_stored(seen.k, q.scalar_type()),
+                                                          operations::from_stored(seen.v, q.scalar_type()), options,
+                                                          operations::blockwise::OutType::Wide);
   return {part_.merge(part.out, part.lse, given.sinks).to(q.scalar_type()), {}};
 }
 

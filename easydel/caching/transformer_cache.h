@@ -12,7 +12,7 @@ struct TransformerMetadata : CacheMetadata {
   int64_t max_length = 0;  // of the whole sequence
   std::optional<int64_t> pad_token_id = {};
   std::vector<LayerKeys> layers;
-  DType dtype = float32;
+  DType dtype = float32;  // int8: codes, with a scale for each token and head
   at::Device device = at::kCPU;
   std::shared_ptr<const Parallel> parallel = {};  // over its sequence axes ranks share the slots
 
@@ -51,7 +51,7 @@ class TransformerCache : public Cache {
 
  private:
   struct Layer {
-    at::Tensor k, v;  // [B, K, C, H]
+    at::Tensor k, v;  // [B, K, C, H], or rows of codes
     int64_t window = 0;
     int64_t capacity() const { return k.size(2); }
   };

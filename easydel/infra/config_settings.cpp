@@ -39,7 +39,8 @@ void list_fields(AttentionSettings& a, FieldVisitor& v) {
   v("decode_attn_mechanism", a.decode_mechanism, "The same for decoding; null: attn_mechanism.");
   v("attn_dtype", a.dtype, "What attention computes in; null: the model's dtype.");
   v("attn_softmax_dtype", a.softmax_dtype, "What the softmax computes in.");
-  v("kvdtype", a.kv_dtype, "What the cache holds; null: attn_dtype.");
+  v("kvdtype", a.kv_dtype,
+    "What the cache holds: a float type, or int8 for codes with scales; null: the model's dtype.");
   v("blocksize_q", a.blocksize_q, "Queries in a block of blockwise attention.");
   v("blocksize_k", a.blocksize_k, "Keys in a block of blockwise attention.");
   v("blocksize_b", a.blocksize_b, "Sequences in a block of blockwise attention.");
@@ -63,7 +64,7 @@ void list_fields(MoeSettings& m, FieldVisitor& v) {
 
 void list_fields(QuantizationSettings& q, FieldVisitor& v) {
   v("quantization_config", q.weights, "How weights are quantized; null: they are not.");
-  v("kv_cache_quantization_config", q.kv_cache, "How the cache is quantized; null: it is not.");
+  v("kv_cache_quantization_config", q.kv_cache, "How the cache is quantized: {\"dtype\": \"int8\"}; null: it is not.");
 }
 
 void check_settings(const ShardingSettings& s, const std::string&) {

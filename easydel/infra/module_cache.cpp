@@ -30,6 +30,25 @@ at::Device device_of(const BaseModule& model) {
   return parameters.front().parameter->value().device();
 }
 
+// What the config says of the cache, in either of its ways; else what the model computes in.
+DType cache_dtype(const BaseModule& model) {
+  const BaseConfig& config = model.config();
+  const Json& given = config.quantization.kv_cache;
+  if (given.is_null()) {
+    const DType dtype = config.attention.kv_dtype.value_or(model.dtype());
+    require<ConfigError>(at::isFloatingType(dtype) || dtype == at::kChar,
+                         "[init_cache] kvdtype must be a floating type or int8; got ", dtype_name(dtype), ".");
+    return dtype;
+  }
+  for (const char* key : {"dtype", "method", "quantization_method"}) {
+    const Json* method = given.is_object() ? given.find(key) : nullptr;
+    if (method && method->is_string() && (method->as_string() == "int8" || method->as_string() == "8bit"))
+      return at::kChar;
+  }
+  fail<NotSupportedError>("[init_cache] kv_cache_quantization_config must be {\"dtype\": \"int8\"}; got ", given.dump(),
+                          ".");
+}
+
 }  // namespace
 
 TransformerMetadata BaseModule::create_cache_metadata(int64_t batch_size, int64_t max_length,
@@ -43,7 +62,7 @@ TransformerMetadata BaseModule::create_cache_metadata(int64_t batch_size, int64_
   metadata.max_length = max_length;
   metadata.pad_token_id = pad_token_id ? pad_token_id : config().pad_token_id;
   metadata.layers = layer_keys(*this);
-  metadata.dtype = dtype();
+  metadata.dtype = cache_dtype(*this);
   metadata.device = device_of(*this);
   metadata.parallel = parallel();
   return metadata;
@@ -76,7 +95,7 @@ RaggedPagesMetadata BaseModule::create_paged_metadata(double hbm_utilization, in
   metadata.page_size = page_size;
   metadata.max_model_length = max_model_length;
   metadata.layers = layer_keys(*this);
-  metadata.dtype = dtype();
+  metadata.dtype = cache_dtype(*this);
   metadata.device = device_of(*this);
   metadata.parallel = parallel();
   const int64_t free = available_memory(metadata.device), page = std::max<int64_t>(1, metadata.page_bytes());

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "easydel/operations/coded_rows.h"
 #include "easydel/operations/kernels/rows.h"
 
 namespace easydel::operations {
@@ -31,10 +32,11 @@ class Attend {
         kv_heads_(keys.k.size(1)),
         capacity_(keys.k.size(2)),
         element_(keys.k.element_size()),
-        kernel_(kernels::for_elements(keys.k.scalar_type()).attend_run) {
+        kernel_(keys.k.scalar_type() == at::kChar ? kernels::active().attend_codes
+                                                  : kernels::for_elements(keys.k.scalar_type()).attend_run) {
     args_ = {.heads = q.size(1) / kv_heads_,
-             .k_size = keys.k.size(3),
-             .v_size = keys.v.size(3),
+             .k_size = row_features(keys.k.size(3), keys.k.scalar_type()),
+             .v_size = row_features(keys.v.size(3), keys.v.scalar_type()),
              .k_stride = keys.k.stride(2),
              .v_stride = keys.v.stride(2),
              .scale = scale,
@@ -125,15 +127,19 @@ double score_scale(const AttentionOptions& options, int64_t head_size) {
 }
 
 bool can_attend_to_blocks(const Tensor& q, const KeyBlocks& keys) {
-  return kernels::applies(q) && keys.k.is_cpu() && q.scalar_type() == keys.k.scalar_type() && keys.k.stride(3) == 1 &&
-         keys.v.stride(3) == 1 && keys.k.size(1) > 0 && q.size(-2) / keys.k.size(1) <= kernels::kMostSharedHeads &&
-         keys.k.size(3) <= kernels::kWidestHead && keys.v.size(3) <= kernels::kWidestHead;
+  return kernels::applies(q) && keys.k.is_cpu() &&
+         (q.scalar_type() == keys.k.scalar_type() ||
+          (keys.k.scalar_type() == at::kChar && q.scalar_type() != at::kDouble)) &&
+         keys.k.stride(3) == 1 && keys.v.stride(3) == 1 && keys.k.size(1) > 0 &&
+         q.size(-2) / keys.k.size(1) <= kernels::kMostSharedHeads && keys.k.size(3) <= kernels::kWidestHead &&
+         keys.v.size(3) <= kernels::kWidestHead;
 }
 
 CachedAttention attend_to_blocks(const Tensor& q, const KeyBlocks& keys, const std::vector<KeySpan>& spans,
                                  double scale, double softcap, bool wide_out) {
   const auto acc = kernels::acc_type(q.scalar_type());
-  Tensor out = at::empty({q.size(0), q.size(1), keys.v.size(3)}, q.options().dtype(acc));
+  Tensor out =
+      at::empty({q.size(0), q.size(1), row_features(keys.v.size(3), keys.v.scalar_type())}, q.options().dtype(acc));
   Tensor lse = at::empty({q.size(0), q.size(1)}, out.options());
   if (acc == at::kDouble) {
     Attend<double>(q, keys, spans, scale, softcap).run(out, lse);

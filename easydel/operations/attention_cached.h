@@ -16,7 +16,7 @@ namespace easydel::operations {
 double score_scale(const AttentionOptions& options, int64_t head_size);
 
 struct KeyBlocks {
-  at::Tensor k;  // [P, K, C, H]
+  at::Tensor k;  // [P, K, C, H]; int8: rows of codes
   at::Tensor v;  // [P, K, C, V]
 };
 

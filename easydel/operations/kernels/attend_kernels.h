@@ -26,6 +26,17 @@ void attend_run(const AttendArgs& args, const void* q_in, const void* k_in, cons
     if constexpr (sizeof(T) == sizeof(A)) {
       row_stride = stride;
       return from;
+    } else if constexpr (sizeof(T) == 1) {  // codes, and the scale behind them
+      row_stride = width;
+      for (int64_t j = 0; j < n; ++j) {
+        const T* codes = from + j * stride;
+        float scale;
+        __builtin_memcpy(&scale, codes + width, sizeof scale);
+        A* wide = wide_rows + j * width;
+#pragma omp simd
+        for (int64_t i = 0; i < width; ++i) wide[i] = scale * static_cast<A>(codes[i]);
+      }
+      return wide_rows;
     } else {
       row_stride = width;
       for (int64_t j = 0; j < n; ++j) load(from + j * stride, wide_rows + j * width, width);

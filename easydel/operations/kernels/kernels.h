@@ -112,6 +112,8 @@ struct Kernels {
   const char* instruction_set;
   ElementKernels float32, float64, bfloat16, float16;
   AccKernels acc32, acc64;
+  // attend_run over int8 rows with their scales behind them, for float32 queries.
+  decltype(ElementKernels::attend_run) attend_codes;
 };
 
 }  // namespace easydel::operations::kernels

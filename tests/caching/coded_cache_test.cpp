@@ -1,0 +1,114 @@
+// A cache of int8 codes gives what attention gives over keys and values that went through the codes.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include "easydel/caching/ragged_pages_cache.h"
+#include "easydel/caching/transformer_cache.h"
+#include "easydel/operations/attention.h"
+#include "easydel/operations/coded_rows.h"
+
+namespace easydel {
+namespace {
+
+using at::Tensor;
+
+constexpr int64_t kHeads = 4, kKvHeads = 2, kHead = 24, kTokens = 21;
+
+struct Case {
+  Tensor q, k, v;  // [B, T, heads, H]
+};
+
+Case draw(int64_t batch) {
+  at::manual_seed(11);
+  const auto options = at::TensorOptions(at::kFloat);
+  return {at::randn({batch, kTokens, kHeads, kHead}, options), at::randn({batch, kTokens, kKvHeads, kHead}, options),
+          at::randn({batch, kTokens, kKvHeads, kHead}, options)};
+}
+
+Tensor through_codes(const Tensor& x) { return operations::decode_rows(operations::encode_rows(x), x.scalar_type()); }
+
+operations::AttentionOptions causal(int64_t window) {
+  operations::AttentionOptions options;
+  options.mask.causal = true;
+  options.mask.sliding_window = window;
+  return options;
+}
+
+Tensor expected(const Case& c, int64_t window) {
+  return operations::attention(c.q, through_codes(c.k), through_codes(c.v), causal(window)).out;
+}
+
+TEST(CodedRows, AreOffByAtMostA254thOfTheLargestElement) {
+  at::manual_seed(3);
+  const Tensor x = at::randn({5, 7, 33}) * at::logspace(-6, 6, 7).view({7, 1});
+  const Tensor off = (through_codes(x) - x).abs();
+  const Tensor bound = x.abs().amax(-1, true) * (1.0 / 254 * 1.0001);
+  EXPECT_TRUE(off.le(bound).all().item<bool>()) << (off / bound).max();
+  EXPECT_GT((off / bound).max().item<double>(), 0.9) << "the bound is met";
+  EXPECT_TRUE(at::equal(through_codes(at::zeros({2, 8})), at::zeros({2, 8})));
+}
+
+TEST(CodedCache, GivesAttentionOverWhatItKeptInChunksOfAnySize) {
+  for (const int64_t window : {0, 6}) {
+    for (const std::vector<int64_t>& chunks : {std::vector<int64_t>{kTokens}, {9, 1, 1, 10}, {1, 1, 1, 18}}) {
+      const Case c = draw(3);
+      TransformerMetadata metadata;
+      metadata.batch_size = 3;
+      metadata.max_length = kTokens;
+      metadata.layers = {{kKvHeads, kHead, window}};
+      metadata.dtype = int8;
+      TransformerCache cache(metadata);
+      std::vector<Tensor> got;
+      int64_t at = 0;
+      for (const int64_t chunk : chunks) {
+        cache.begin(3, chunk, nullptr);
+        got.push_back(
+            cache
+                .attend(0, c.q.narrow(1, at, chunk), c.k.narrow(1, at, chunk), c.v.narrow(1, at, chunk), causal(window))
+                .out);
+        cache.end();
+        at += chunk;
+      }
+      const Tensor want = expected(c, window), off = (at::cat(got, 1) - want).abs();
+      EXPECT_LT(off.max().item<double>(), 2e-6) << "window " << window << ", first chunk " << chunks[0];
+    }
+  }
+}
+
+TEST(CodedCache, TakesAFractionOfTheMemory) {
+  TransformerMetadata metadata;
+  metadata.batch_size = 2;
+  metadata.max_length = 100;
+  metadata.layers = {{kKvHeads, 64, 0}};
+  const double floats = metadata.bytes();
+  metadata.dtype = int8;
+  EXPECT_EQ(metadata.bytes(), 2.0 * 2 * kKvHeads * 100 * (64 + 4));
+  EXPECT_LT(metadata.bytes(), 0.27 * floats);
+}
+
+TEST(CodedCache, InPagesGivesTheSame) {
+  const Case c = draw(1);
+  RaggedPagesMetadata metadata;
+  metadata.page_size = 4;
+  metadata.num_pages = 8;
+  metadata.max_model_length = 32;
+  metadata.layers = {{kKvHeads, kHead, 0}};
+  metadata.dtype = int8;
+  RaggedPagesCache cache(metadata);
+  const int64_t sequence = cache.add_sequence();
+  std::vector<Tensor> got;
+  int64_t at = 0;
+  for (const int64_t chunk : {9, 1, 1, 10}) {
+    RaggedBatch batch;
+    batch.parts = {{sequence, chunk}};
+    cache.begin(1, chunk, &batch);
+    got.push_back(
+        cache.attend(0, c.q.narrow(1, at, chunk), c.k.narrow(1, at, chunk), c.v.narrow(1, at, chunk), causal(0)).out);
+    cache.end();
+    at += chunk;
+  }
+  EXPECT_LT((at::cat(got, 1) - expected(c, 0)).abs().max().item<double>(), 2e-6);
+}
+
+}  // namespace
+}  // namespace easydel
