@@ -26,6 +26,7 @@ struct BenchTrainOptions {
 };
 
 void run(const BenchTrainOptions& options) {
+  keep_freed_memory();  // as the trainer does
   const at::Device device(options.device);
   const DType dtype = parse_dtype(options.dtype);
   std::unique_ptr<BaseConfig> config = AutoConfig::from_dict(Json::parse_file(options.config));

@@ -2,8 +2,11 @@
 
 #include <ATen/ATen.h>
 
+#include <malloc.h>
+
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <string>
 
 #include "easydel/core/build_info.h"
@@ -84,6 +87,13 @@ at::Tensor zeros_on_demand(at::IntArrayRef sizes, const at::TensorOptions& optio
   void* memory = std::calloc(bytes, 1);
   require<Error>(memory != nullptr, "[memory] the system has no ", bytes, " bytes for a tensor of ", sizes, ".");
   return at::from_blob(memory, sizes, [](void* p) { std::free(p); }, options);
+}
+
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest that there is: what is larger goes back to the system
+#endif
 }
 
 }  // namespace easydel

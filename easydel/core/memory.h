@@ -17,4 +17,8 @@ int64_t peak_memory(at::Device device);
 // As at::zeros; on the CPU the system gives pages when they are first written.
 at::Tensor zeros_on_demand(at::IntArrayRef sizes, const at::TensorOptions& options);
 
+// For a program that takes and frees the same memory over and over, as training does: what was freed stays with the
+// process, where it would go back to the system and be zeroed anew at every step.
+void keep_freed_memory();
+
 }  // namespace easydel

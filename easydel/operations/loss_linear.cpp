@@ -4,6 +4,7 @@
 
 #include "easydel/operations/kernels/rows.h"
 #include "easydel/operations/loss_rows.h"
+#include "easydel/operations/product.h"
 
 namespace easydel::operations {
 namespace {
@@ -29,7 +30,9 @@ class OutputLayer {
   Tensor logits(int64_t at, int64_t count) {
     const Tensor rows = hidden_.narrow(0, at, count);
     Tensor out;
-    if (is_wide_) {
+    if (prefers_onednn(rows)) {
+      out = product(rows, weight_);
+    } else if (is_wide_) {
       if (!memory_.defined()) memory_ = at::empty({count, weight_.size(0)}, hidden_.options());
       out = memory_.narrow(0, 0, count);
       at::mm_out(out, rows, weight_.t());
@@ -52,7 +55,11 @@ class OutputLayer {
     const Tensor d = d_logits.to(hidden_.scalar_type());
     if (d_hidden.defined()) {
       Tensor target = d_hidden.narrow(0, at, count);
-      at::mm_out(target, d, weight_);
+      if (prefers_onednn(d)) {
+        target.copy_(product(d, weight_.t()));
+      } else {
+        at::mm_out(target, d, weight_);
+      }
     }
     if (!wants_weight_) return;
     const Tensor rows = hidden_.narrow(0, at, count);

@@ -8,6 +8,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
 #include "easydel/core/log.h"
+#include "easydel/core/memory.h"
 #include "easydel/optim/transforms.h"
 #include "easydel/sharding/parallel.h"
 #include "easydel/trainers/gradients.h"
@@ -214,6 +215,7 @@ void Trainer::Impl::skip(const std::vector<std::vector<BatchRow>>& rows, const M
 
 TrainResult Trainer::Impl::train() {
   const StopSignal signals;
+  keep_freed_memory();
   begin_ = last_save_ = Clock::now();
   prepare();
   resume();
