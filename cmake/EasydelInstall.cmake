@@ -21,7 +21,7 @@ if(_arrow_libraries)  # those of the pyarrow package
   list(APPEND _libraries ${_arrow})
 endif()
 # What the library calls of its own is called directly, without a look-up by name at the first call.
-target_link_options(easydel PRIVATE LINKER:-Bsymbolic-functions)
+target_link_options(easydel PRIVATE LINKER:-Bsymbolic-functions,-z,relro,-z,now)
 set_target_properties(easydel PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
   INSTALL_RPATH "$ORIGIN;${_libraries}")

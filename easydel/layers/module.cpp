@@ -8,6 +8,7 @@
 #include <functional>
 #include <typeinfo>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "easydel/core/error.h"
 
@@ -34,14 +35,30 @@ std::vector<Module::NamedModule> Module::named_modules() {
   return found;
 }
 
+// Loading walks over the parameters several times, so a path is made where it is kept and nowhere else.
 std::vector<Module::NamedParameter> Module::named_parameters() const {
   std::vector<NamedParameter> found;
-  std::unordered_map<const Parameter*, bool> seen;
-  for (const auto& [path, module] : const_cast<Module*>(this)->named_modules()) {
-    for (const auto& [name, parameter] : module->parameters_) {
-      if (!std::exchange(seen[parameter.get()], true)) found.push_back({join(path, name), parameter});
+  std::unordered_set<const Parameter*> seen;
+  std::string path;
+  const std::function<void(const Module&)> walk = [&](const Module& module) {
+    const std::size_t length = path.size();
+    const auto extend = [&](const std::string& name) {
+      path.resize(length);
+      if (length > 0) path += '.';
+      path += name;
+    };
+    for (const auto& [name, parameter] : module.parameters_) {
+      if (!seen.insert(parameter.get()).second) continue;
+      extend(name);
+      found.push_back({path, parameter});
     }
-  }
+    for (const auto& [name, child] : module.children_) {
+      extend(name);
+      walk(*child);
+    }
+    path.resize(length);
+  };
+  walk(*this);
   return found;
 }
 
