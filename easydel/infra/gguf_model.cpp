@@ -132,6 +132,15 @@ std::string_view name_outside(std::string_view name) {
   return "";
 }
 
+// The order in which rows of a file make up rows of Hugging Face's matrix.
+at::Tensor unpaired_rows(int64_t rows, int64_t heads) {
+  return at::arange(rows, at::kLong).view({heads, rows / heads / 2, 2}).transpose(1, 2).reshape({-1});
+}
+
+bool has_codes(const TensorInfo& info) { return info.stored_as == "Q4_0" && info.shape.size() == 2; }
+
+constexpr int64_t kBlock = 32;  // weights of a block of Q4_0: a float16 scale, and 16 bytes of codes
+
 }  // namespace
 
 Json gguf_config(const GgufFile& file) {
@@ -165,6 +174,10 @@ Json gguf_config(const GgufFile& file) {
     if (const GgufValue* id = file.container().find(concat("tokenizer.ggml.", name, "_token_id")))
       config[concat(name, "_token_id")] = id->as_int();
   }
+  if (std::any_of(file.infos().begin(), file.infos().end(), has_codes)) {
+    config["quantization_config"] =
+        Json::object({{"quant_method", "easydel"}, {"method", "int4"}, {"group_size", kBlock}});
+  }
   config["architectures"] = Json::array({experts > 0                              ? "MixtralForCausalLM"
                                          : metadata.architecture->name == "qwen2" ? "Qwen2ForCausalLM"
                                          : metadata.architecture->name == "qwen3" ? "Qwen3ForCausalLM"
@@ -172,13 +185,9 @@ Json gguf_config(const GgufFile& file) {
   return config;
 }
 
-at::Tensor unpaired_rows(int64_t rows, int64_t heads) {
-  return at::arange(rows, at::kLong).view({heads, rows / heads / 2, 2}).transpose(1, 2).reshape({-1});
-}
-
-std::shared_ptr<const GgufModel> GgufModel::open(const std::filesystem::path& path) {
+std::shared_ptr<const GgufModel> GgufModel::open(const std::filesystem::path& path, bool keeps_codes) {
   const auto file = GgufFile::open(path);
-  return std::shared_ptr<const GgufModel>(new GgufModel(file, rename(*file)));
+  return std::shared_ptr<const GgufModel>(new GgufModel(file, rename(*file, keeps_codes)));
 }
 
 GgufModel::GgufModel(std::shared_ptr<const GgufFile> file, Contents contents)
@@ -186,7 +195,7 @@ GgufModel::GgufModel(std::shared_ptr<const GgufFile> file, Contents contents)
       file_(std::move(file)),
       places_(std::move(contents.places)) {}
 
-GgufModel::Contents GgufModel::rename(const GgufFile& file) {
+GgufModel::Contents GgufModel::rename(const GgufFile& file, bool keeps_codes) {
   const Metadata metadata(file);
   Contents out;
   const auto add = [&](const TensorInfo& info, std::string name, Place place) {
@@ -200,6 +209,21 @@ GgufModel::Contents GgufModel::rename(const GgufFile& file) {
       require<FormatError>(info.shape[0] % (2 * place.heads) == 0, "[GGUF] ", file.where(), ": \"", info.name,
                            "\" must have an even number of rows for each of ", place.heads, " heads; got ",
                            info.shape[0], ".");
+    if (keeps_codes && has_codes(info)) {
+      TensorInfo scales = renamed;
+      scales.name += ".scales";
+      scales.dtype = float16;
+      scales.shape[1] /= kBlock;
+      scales.nbytes = 2 * scales.numel();
+      renamed.dtype = uint8;
+      renamed.shape[1] /= 2;
+      renamed.nbytes = renamed.numel();
+      place.kind = Kind::Codes;
+      out.infos.push_back(std::move(renamed));
+      out.places.push_back(place);
+      place.kind = Kind::Scales;
+      renamed = std::move(scales);
+    }
     out.infos.push_back(std::move(renamed));
     out.places.push_back(std::move(place));
   };
@@ -232,8 +256,10 @@ GgufModel::Contents GgufModel::rename(const GgufFile& file) {
   return out;
 }
 
-const GgufModel::Place& GgufModel::place(const std::string& name) const {
-  return places_[static_cast<std::size_t>(&info(name) - infos().data())];
+at::Tensor GgufModel::blocks(const TensorInfo& stored) const {
+  const int64_t count = stored.shape[1] / kBlock, bytes = stored.nbytes / std::max<int64_t>(1, stored.shape[0] * count);
+  return at::from_blob(const_cast<std::byte*>(file_->map()->bytes().data() + stored.offset),
+                       {stored.shape[0], count, bytes}, at::kByte);
 }
 
 at::Tensor GgufModel::load(const TensorInfo& info) const {
@@ -244,7 +270,14 @@ at::Tensor GgufModel::load(const TensorInfo& info) const {
     sizes.insert(sizes.end(), info.shape.begin(), info.shape.end());
     return file_->slice(place.name, starts, sizes).squeeze(0);
   }
-  const at::Tensor tensor = file_->tensor(place.name);
+  at::Tensor tensor;
+  if (place.kind == Kind::Values) {
+    tensor = file_->tensor(place.name);
+  } else {
+    const at::Tensor all = blocks(file_->info(place.name));
+    tensor = place.kind == Kind::Scales ? all.narrow(2, 0, 2).contiguous().view(at::kHalf).squeeze(2)
+                                        : all.narrow(2, 2, kBlock / 2).reshape({all.size(0), -1});
+  }
   return place.heads > 0 ? tensor.index_select(0, unpaired_rows(tensor.size(0), place.heads)) : tensor;
 }
 
