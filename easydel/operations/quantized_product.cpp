@@ -17,7 +17,7 @@ namespace {
 using at::Tensor;
 
 // With more vectors, unpacking a matrix once and multiplying it by a library's routine is faster.
-constexpr int64_t kFewVectors = 16;
+constexpr int64_t kFewVectors = 24;
 constexpr int64_t kActivationGroup = 64;
 
 bool is_int8(const PackedCodes& weight) { return weight.format == PackedFormat::kInt8; }

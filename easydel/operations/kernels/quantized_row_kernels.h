@@ -1,5 +1,5 @@
-// Packed rows times a few vectors, at the speed at which memory gives the codes. Included by quantized_kernels.cpp.in
-// alone.
+// Packed rows times a few vectors of floats, at the speed at which memory gives the codes. Included by
+// quantized_kernels.cpp.in alone.
 #pragma once
 
 #include "easydel/operations/kernels/quantized_kernels.h"
@@ -33,184 +33,152 @@ inline const float* scales_of(const GroupScales& scales, int64_t begin, int64_t 
   return scratch;
 }
 
-// f(first vector, how many as a constant), for as many at a time as leave enough registers.
 template <int N>
 struct Constant {
   static constexpr int value = N;
 };
+
+// Rows and vectors that are multiplied at a time: as many as there are registers for, so that weights and x are read
+// often from registers and no sum waits for itself.
+#if defined(__AVX512F__)
+constexpr int kRows = 4, kRowsOfSeveral = 4, kVectors = 4;
+#else
+constexpr int kRows = 4, kRowsOfSeveral = 1, kVectors = 4;
+#endif
+
+// f(first row, how many, first vector, how many), the numbers as constants.
 template <class F>
-inline void in_batches(int64_t vectors, const F& f) {
-  int64_t v = 0;
-  for (; v + 8 <= vectors; v += 8) f(v, Constant<8>());
-  if (v + 4 <= vectors) {
-    f(v, Constant<4>());
-    v += 4;
+inline void in_blocks(int64_t begin, int64_t end, int64_t vectors, const F& f) {
+  int64_t row = begin;
+  if (vectors == 1) {
+    for (; row + kRows <= end; row += kRows) f(row, Constant<kRows>(), 0, Constant<1>());
+    for (; row < end; ++row) f(row, Constant<1>(), 0, Constant<1>());
+    return;
   }
-  switch (vectors - v) {
-    case 1: return f(v, Constant<1>());
-    case 2: return f(v, Constant<2>());
-    case 3: return f(v, Constant<3>());
-    default: return;
-  }
+  const auto some_rows = [&](int64_t row, auto count) {
+    int64_t v = 0;
+    for (; v + kVectors <= vectors; v += kVectors) f(row, count, v, Constant<kVectors>());
+    for (; v + 2 <= vectors; v += 2) f(row, count, v, Constant<2>());
+    if (v < vectors) f(row, count, v, Constant<1>());
+  };
+  for (; row + kRowsOfSeveral <= end; row += kRowsOfSeveral) some_rows(row, Constant<kRowsOfSeveral>());
+  for (; row < end; ++row) some_rows(row, Constant<1>());
 }
 
 inline void put(const PackedArgs& args, int64_t v, int64_t row, float value) {
   args.y[v * args.y_row + row] = args.bias ? value + args.bias[row] : value;
 }
 
-template <int V>
-inline void int8_row(const int8_t* w, const float* x, int64_t width, float* result) {
-  constexpr int kChains = V == 1 ? 4 : V < 4 ? 2 : 1;  // so that no sum waits for itself
-  Floats sums[V][kChains];
-  for (auto& chains : sums)
-    for (Floats& chain : chains) chain = zeros();
-  int64_t i = 0;
-  for (; i + 4 * kLanes <= width; i += 4 * kLanes) {
-    prefetch(w + i);
+template <int R, int V>
+struct Sums {
+  Floats of[R][V];
+  Sums() {
+    for (auto& row : of)
+      for (Floats& s : row) s = zeros();
+  }
+};
+
+// `count` int8 codes of each of R rows, which lie `width` apart, from place i on.
+template <int R, int V>
+inline void add_int8(Sums<R, V>& sums, const int8_t* w, const float* x, int64_t width, int64_t i) {
+  Floats values[V];
 #pragma GCC unroll 4
-    for (int c = 0; c < 4; ++c) {
-      const Floats weights = read(w + i + c * kLanes);
-#pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) {
-        Floats& chain = sums[v][c % kChains];
-        chain = add_product(weights, read(x + v * width + i + c * kLanes), chain);
-      }
-    }
-  }
-  for (; i + kLanes <= width; i += kLanes) {
-    const Floats weights = read(w + i);
-    for (int v = 0; v < V; ++v) sums[v][0] = add_product(weights, read(x + v * width + i), sums[v][0]);
-  }
-  for (int v = 0; v < V; ++v) {
-    for (int c = 1; c < kChains; ++c) sums[v][0] = sums[v][0] + sums[v][c];
-    result[v] = sum(sums[v][0]);
-    for (int64_t j = i; j < width; ++j) result[v] += static_cast<float>(w[j]) * x[v * width + j];
+  for (int v = 0; v < V; ++v) values[v] = read(x + v * width + i);
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+    const Floats weights = read(w + r * width + i);
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) sums.of[r][v] = add_product(weights, values[v], sums.of[r][v]);
   }
 }
 
 void int8_times_float(const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
   const float* scales = scales_of(args.scales, begin, end, scratch);
-  for (int64_t row = begin; row < end; ++row, ++scales) {
-    const int8_t* w = static_cast<const int8_t*>(args.codes) + row * args.width;
-    const float scale = *scales / 127.0f;
-    in_batches(args.vectors, [&](int64_t v, auto count) {
-      float result[count.value];
-      int8_row<count.value>(w, args.x + v * args.width, args.width, result);
-      for (int i = 0; i < count.value; ++i) put(args, v + i, row, scale * result[i]);
-    });
-  }
+  const int64_t width = args.width;
+  in_blocks(begin, end, args.vectors, [&](int64_t row, auto rows, int64_t first, auto vectors) {
+    const int8_t* w = static_cast<const int8_t*>(args.codes) + row * width;
+    const float* x = args.x + first * width;
+    Sums<rows.value, vectors.value> sums;
+    int64_t i = 0;
+    for (; i + 4 * kLanes <= width; i += 4 * kLanes) {
+#pragma GCC unroll 4
+      for (int r = 0; r < rows.value; ++r) prefetch(w + r * width + i);
+#pragma GCC unroll 4
+      for (int c = 0; c < 4; ++c) add_int8(sums, w, x, width, i + c * kLanes);
+    }
+    for (; i + kLanes <= width; i += kLanes) add_int8(sums, w, x, width, i);
+    for (int r = 0; r < rows.value; ++r) {
+      for (int v = 0; v < vectors.value; ++v) {
+        float total = sum(sums.of[r][v]);
+        for (int64_t j = i; j < width; ++j) total += static_cast<float>(w[r * width + j]) * x[v * width + j];
+        put(args, first + v, row + r, total * (scales[row - begin + r] / 127.0f));
+      }
+    }
+  });
 }
 
-template <int V>
-inline void nibble_row(const uint8_t* w, const Table& table, const float* scales, const float* x, int64_t width,
-                       int64_t group, float* result) {
-  Floats sums[V];
-  for (Floats& s : sums) s = zeros();
-  for (int64_t i = 0; i < width; i += group, ++scales) {
-    Floats low[V], high[V];
-    prefetch(w + i / 2);
-    {
-      const Block block = look_up(table, w + i / 2);
-#pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) {
-        low[v] = block.low * read(x + v * width + i);
-        high[v] = block.high * read(x + v * width + i + kLanes);
-      }
+// A group of each row, with one vector: the sum over the group is scaled.
+template <int R>
+inline void add_group(Sums<R, 1>& sums, const Table& table, const uint8_t* w, int64_t row_bytes, const float* scales,
+                      int64_t groups, const float* x, int64_t, int64_t group) {
+  Floats inner[R];
+  for (Floats& s : inner) s = zeros();
+  for (int64_t i = 0; i < group; i += kNibbleBlock) {
+    const Floats low = read(x + i), high = read(x + i + kLanes);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      prefetch(w + r * row_bytes + i / 2);
+      const Block block = look_up(table, w + r * row_bytes + i / 2);
+      inner[r] = add_product(block.low, low, inner[r]);
+      inner[r] = add_product(block.high, high, inner[r]);
     }
-    for (int64_t j = i + kNibbleBlock; j < i + group; j += kNibbleBlock) {
-      prefetch(w + j / 2);
-      const Block block = look_up(table, w + j / 2);
-#pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) {
-        low[v] = add_product(block.low, read(x + v * width + j), low[v]);
-        high[v] = add_product(block.high, read(x + v * width + j + kLanes), high[v]);
-      }
-    }
-    const Floats scale = all(*scales);
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) sums[v] = add_product(low[v] + high[v], scale, sums[v]);
   }
-  for (int v = 0; v < V; ++v) result[v] = sum(sums[v]);
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) sums.of[r][0] = add_product(inner[r], all(scales[r * groups]), sums.of[r][0]);
+}
+
+// With several vectors the weights are scaled: that is less work, and takes fewer registers.
+template <int R, int V>
+inline void add_group(Sums<R, V>& sums, const Table& table, const uint8_t* w, int64_t row_bytes, const float* scales,
+                      int64_t groups, const float* x, int64_t width, int64_t group) {
+  for (int64_t i = 0; i < group; i += kNibbleBlock) {
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      prefetch(w + r * row_bytes + i / 2);
+      const Block block = look_up(table, w + r * row_bytes + i / 2);
+      const Floats scale = all(scales[r * groups]), low = block.low * scale, high = block.high * scale;
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) {
+        sums.of[r][v] = add_product(low, read(x + v * width + i), sums.of[r][v]);
+        sums.of[r][v] = add_product(high, read(x + v * width + i + kLanes), sums.of[r][v]);
+      }
+    }
+  }
 }
 
 void nibbles_times_float(const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
   const Table table = read_table(args.table);
-  const int64_t group = args.width / args.scales.groups;
   const float* scales = scales_of(args.scales, begin, end, scratch);
-  for (int64_t row = begin; row < end; ++row, scales += args.scales.groups) {
-    const uint8_t* w = static_cast<const uint8_t*>(args.codes) + row * args.width / 2;
-    in_batches(args.vectors, [&](int64_t v, auto count) {
-      float result[count.value];
-      const float* x = args.x + v * args.width;
-      // A constant size lets the compiler unroll the most common groups.
-      if (group == 32)
-        nibble_row<count.value>(w, table, scales, x, args.width, 32, result);
-      else if (group == 64)
-        nibble_row<count.value>(w, table, scales, x, args.width, 64, result);
-      else
-        nibble_row<count.value>(w, table, scales, x, args.width, group, result);
-      for (int i = 0; i < count.value; ++i) put(args, v + i, row, result[i]);
-    });
-  }
-}
-
-// The codes of [from, from + count), 32 at a time where they are int8; what is left over one by one.
-inline Dots group_dots(Dots dots, const int8_t* w, const int8_t* x, int64_t count) {
-  int64_t i = 0;
-  for (; i + 64 <= count; i += 64) {
-    prefetch(w + i);
-    dots = add_products(dots, w + i, x + i);
-    dots = add_products(dots, w + i + 32, x + i + 32);
-  }
-  for (; i + 32 <= count; i += 32) dots = add_products(dots, w + i, x + i);
-  return dots;
-}
-
-void int8_times_int8(const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
-  const int64_t group = args.width / args.x_groups;
-  const float* scales = scales_of(args.scales, begin, end, scratch);
-  for (int64_t row = begin; row < end; ++row, ++scales) {
-    const int8_t* w = static_cast<const int8_t*>(args.codes) + row * args.width;
-    const float scale = *scales / 127.0f;
-    for (int64_t v = 0; v < args.vectors; ++v) {
-      const int8_t* x = args.x_codes + v * args.width;
-      const float* x_scales = args.x_scales + v * args.x_groups;
-      const int32_t* starts = args.x_starts + v * args.x_groups;
-      if (args.x_groups == 1) {
-        int32_t total = sum(group_dots(start(starts[0]), w, x, group));
-        for (int64_t i = group / 32 * 32; i < group; ++i) total += (w[i] + kOffset) * x[i];
-        put(args, v, row, static_cast<float>(total) * x_scales[0] * scale);
-        continue;
-      }
-      DotSums sums = no_sums();
-      for (int64_t g = 0; g < args.x_groups; ++g)
-        sums = add_scaled(sums, group_dots(start(starts[g]), w + g * group, x + g * group, group), x_scales[g], scale);
-      put(args, v, row, sum(sums));
-    }
-  }
-}
-
-void nibbles_times_int8(const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
-  const int64_t groups = args.scales.groups, group = args.width / groups;
-  const float* scales = scales_of(args.scales, begin, end, scratch);
-  for (int64_t row = begin; row < end; ++row, scales += args.scales.groups) {
-    const uint8_t* w = static_cast<const uint8_t*>(args.codes) + row * args.width / 2;
-    for (int64_t v = 0; v < args.vectors; ++v) {
-      const int8_t* x = args.x_codes + v * args.width;
-      const float* x_scales = args.x_scales + v * groups;
-      const int32_t* starts = args.x_starts + v * groups;
-      DotSums sums = no_sums();
-      for (int64_t g = 0; g < groups; ++g) {
-        Dots dots = start(starts[g]);
-        for (int64_t i = g * group; i < (g + 1) * group; i += kNibbleBlock) {
-          prefetch(w + i / 2);
-          dots = add_products(dots, w + i / 2, x + i);
-        }
-        sums = add_scaled(sums, dots, x_scales[g], scales[g]);
-      }
-      put(args, v, row, sum(sums));
-    }
-  }
+  const int64_t width = args.width, groups = args.scales.groups;
+  in_blocks(begin, end, args.vectors, [&](int64_t row, auto rows, int64_t first, auto vectors) {
+    const uint8_t* w = static_cast<const uint8_t*>(args.codes) + row * width / 2;
+    const float* own = scales + (row - begin) * groups;
+    const float* x = args.x + first * width;
+    Sums<rows.value, vectors.value> sums;
+    // A constant size lets the compiler unroll the most common groups.
+    const auto all_groups = [&](int64_t group) __attribute__((always_inline)) {
+      for (int64_t g = 0; g < groups; ++g)
+        add_group(sums, table, w + g * group / 2, width / 2, own + g, groups, x + g * group, width, group);
+    };
+    if (width == 32 * groups)
+      all_groups(32);
+    else if (width == 64 * groups)
+      all_groups(64);
+    else
+      all_groups(width / groups);
+    for (int r = 0; r < rows.value; ++r)
+      for (int v = 0; v < vectors.value; ++v) put(args, first + v, row + r, sum(sums.of[r][v]));
+  });
 }
 
 void unpack_int8(const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
@@ -239,42 +207,6 @@ void unpack_nibbles(const PackedArgs& args, int64_t begin, int64_t end, float* s
         write(y + i + kLanes, block.high * scale);
       }
     }
-  }
-}
-
-// max|x|, or a NaN where x is not finite.
-inline float largest_of(const float* x, int64_t count) {
-  float largest = 0, poison = 0;
-#pragma omp simd reduction(max : largest) reduction(+ : poison)
-  for (int64_t i = 0; i < count; ++i) {
-    const float size = __builtin_fabsf(x[i]);
-    largest = size > largest ? size : largest;
-    poison += x[i] * 0.0f;
-  }
-  return poison == 0 ? largest : poison;
-}
-
-void quantize_rows(const QuantizeArgs& args, int64_t begin, int64_t end) {
-  const int64_t group = args.width / args.groups;
-  float of_row = 0;
-  for (int64_t g = begin * args.groups; g < end * args.groups; ++g) {
-    const float* x = args.x + g * group;
-    int8_t* codes = args.codes + g * group;
-    if (args.one_scale && g % args.groups == 0) of_row = largest_of(x, args.width);
-    const float largest = args.one_scale ? of_row : largest_of(x, group);
-    const bool usable = largest > 1e-36f;  // else the scale is zero or a NaN
-    const float inverse = usable ? 127.0f / largest : 0.0f;
-    int32_t total = 0;
-#pragma omp simd reduction(+ : total)
-    for (int64_t i = 0; i < group; ++i) {
-      // Adding 1.5 * 2^23 rounds to the nearest integer, ties to even, and leaves it in the last bits.
-      const float shifted = (usable ? x[i] : 0.0f) * inverse + 12582912.0f;
-      const int32_t code = static_cast<int32_t>(float_to_bits(shifted) - 0x4b400000u);
-      codes[i] = static_cast<int8_t>(code);
-      total += code;
-    }
-    args.scales[g] = usable || largest != largest ? largest / 127.0f : 0.0f;
-    args.starts[g] = -total * (args.for_nibbles ? 8 : kOffset);
   }
 }
 
