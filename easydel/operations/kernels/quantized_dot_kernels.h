@@ -1,0 +1,132 @@
+// Packed rows times a few vectors of int8, and how these are made. Included by quantized_kernels.cpp.in alone.
+#pragma once
+
+#include "easydel/operations/kernels/quantized_row_kernels.h"
+
+namespace easydel::operations::kernels {
+namespace {
+
+// Of `count` int8 codes, those in whole blocks of 32.
+inline Dots group_dots(Dots dots, const int8_t* w, const int8_t* x, int64_t count) {
+  int64_t i = 0;
+  for (; i + 64 <= count; i += 64) {
+    prefetch(w + i);
+    dots = add_products(dots, w + i, x + i);
+    dots = add_products(dots, w + i + 32, x + i + 32);
+  }
+  for (; i + 32 <= count; i += 32) dots = add_products(dots, w + i, x + i);
+  return dots;
+}
+
+void int8_times_int8(const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
+  const int64_t group = args.width / args.x_groups;
+  const float* scales = scales_of(args.scales, begin, end, scratch);
+  for (int64_t row = begin; row < end; ++row, ++scales) {
+    const int8_t* w = static_cast<const int8_t*>(args.codes) + row * args.width;
+    const float scale = *scales / 127.0f;
+    for (int64_t v = 0; v < args.vectors; ++v) {
+      const int8_t* x = args.x_codes + v * args.width;
+      const float* x_scales = args.x_scales + v * args.x_groups;
+      const int32_t* starts = args.x_starts + v * args.x_groups;
+      if (args.x_groups == 1) {
+        int32_t total = sum(group_dots(start(starts[0]), w, x, group));
+        for (int64_t i = group / 32 * 32; i < group; ++i) total += (w[i] + kOffset) * x[i];
+        put(args, v, row, static_cast<float>(total) * x_scales[0] * scale);
+        continue;
+      }
+      DotSums sums = no_sums();
+      for (int64_t g = 0; g < args.x_groups; ++g)
+        sums = add_scaled(sums, group_dots(start(starts[g]), w + g * group, x + g * group, group), x_scales[g], scale);
+      put(args, v, row, sum(sums));
+    }
+  }
+}
+
+// R rows at a time, so that their sums do not wait for each other.
+template <int R>
+inline void nibble_dots(const uint8_t* w, const float* scales, const int8_t* x, const float* x_scales,
+                        const int32_t* starts, int64_t groups, int64_t group, float* result) {
+  const int64_t row_bytes = groups * group / 2;
+  DotSums sums[R];
+  for (DotSums& s : sums) s = no_sums();
+  for (int64_t g = 0; g < groups; ++g) {
+    Dots dots[R];
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) dots[r] = start(starts[g]);
+    for (int64_t i = g * group; i < (g + 1) * group; i += kNibbleBlock) {
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        const uint8_t* codes = w + r * row_bytes + i / 2;
+        prefetch(codes);
+        dots[r] = add_products(dots[r], codes, x + i);
+      }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) sums[r] = add_scaled(sums[r], dots[r], x_scales[g], scales[r * groups + g]);
+  }
+  for (int r = 0; r < R; ++r) result[r] = sum(sums[r]);
+}
+
+void nibbles_times_int8(const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
+  const int64_t groups = args.scales.groups, group = args.width / groups;
+  const float* scales = scales_of(args.scales, begin, end, scratch);
+  const auto rows = [&](int64_t row, auto count) {
+    const uint8_t* w = static_cast<const uint8_t*>(args.codes) + row * args.width / 2;
+    const float* own = scales + (row - begin) * groups;
+    for (int64_t v = 0; v < args.vectors; ++v) {
+      const int8_t* x = args.x_codes + v * args.width;
+      const float* x_scales = args.x_scales + v * groups;
+      const int32_t* starts = args.x_starts + v * groups;
+      float result[count.value];
+      if (group == 32)
+        nibble_dots<count.value>(w, own, x, x_scales, starts, groups, 32, result);
+      else if (group == 64)
+        nibble_dots<count.value>(w, own, x, x_scales, starts, groups, 64, result);
+      else
+        nibble_dots<count.value>(w, own, x, x_scales, starts, groups, group, result);
+      for (int r = 0; r < count.value; ++r) put(args, v, row + r, result[r]);
+    }
+  };
+  int64_t row = begin;
+  for (; row + 4 <= end; row += 4) rows(row, Constant<4>());
+  for (; row < end; ++row) rows(row, Constant<1>());
+}
+
+// max|x|, or a NaN where x is not finite.
+inline float largest_of(const float* x, int64_t count) {
+  float largest = 0, poison = 0;
+#pragma omp simd reduction(max : largest) reduction(+ : poison)
+  for (int64_t i = 0; i < count; ++i) {
+    const float size = __builtin_fabsf(x[i]);
+    largest = size > largest ? size : largest;
+    poison += x[i] * 0.0f;
+  }
+  return poison == 0 ? largest : poison;
+}
+
+void quantize_rows(const QuantizeArgs& args, int64_t begin, int64_t end) {
+  const int64_t group = args.width / args.groups;
+  float of_row = 0;
+  for (int64_t g = begin * args.groups; g < end * args.groups; ++g) {
+    const float* x = args.x + g * group;
+    int8_t* codes = args.codes + g * group;
+    if (args.one_scale && g % args.groups == 0) of_row = largest_of(x, args.width);
+    const float largest = args.one_scale ? of_row : largest_of(x, group);
+    const bool usable = largest > 1e-36f;  // else the scale is zero or a NaN
+    const float inverse = usable ? 127.0f / largest : 0.0f;
+    int32_t total = 0;
+#pragma omp simd reduction(+ : total)
+    for (int64_t i = 0; i < group; ++i) {
+      // Adding 1.5 * 2^23 rounds to the nearest integer, ties to even, and leaves it in the last bits.
+      const float shifted = (usable ? x[i] : 0.0f) * inverse + 12582912.0f;
+      const int32_t code = static_cast<int32_t>(float_to_bits(shifted) - 0x4b400000u);
+      codes[i] = static_cast<int8_t>(code);
+      total += code;
+    }
+    args.scales[g] = usable || largest != largest ? largest / 127.0f : 0.0f;
+    args.starts[g] = -total * (args.for_nibbles ? 8 : kOffset);
+  }
+}
+
+}  // namespace
+}  // namespace easydel::operations::kernels

@@ -1,0 +1,219 @@
+// Sixteen weights at a time, out of their codes and into floats; and products of int8. Included by
+// quantized_kernels.cpp.in alone.
+#pragma once
+
+#include <cstdint>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace easydel::operations::kernels {
+namespace {
+
+constexpr int64_t kLanes = 16;
+
+#if defined(__AVX512F__)
+
+struct Floats {
+  __m512 a;
+};
+inline Floats zeros() { return {_mm512_setzero_ps()}; }
+inline Floats all(float value) { return {_mm512_set1_ps(value)}; }
+inline Floats read(const float* from) { return {_mm512_loadu_ps(from)}; }
+inline Floats read(const int8_t* codes) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
+}
+inline void write(float* to, Floats x) { _mm512_storeu_ps(to, x.a); }
+inline Floats operator+(Floats x, Floats y) { return {_mm512_add_ps(x.a, y.a)}; }
+inline Floats operator*(Floats x, Floats y) { return {_mm512_mul_ps(x.a, y.a)}; }
+inline Floats add_product(Floats x, Floats y, Floats to) { return {_mm512_fmadd_ps(x.a, y.a, to.a)}; }
+inline float sum(Floats x) { return _mm512_reduce_add_ps(x.a); }
+
+using Table = Floats;
+inline Table read_table(const float* from) { return read(from); }
+struct Block {
+  Floats low, high;
+};
+// Only the last four bits of an index count, so the byte's others need no mask.
+inline Block look_up(const Table& table, const uint8_t* codes) {
+  const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
+  return {{_mm512_permutexvar_ps(bytes, table.a)}, {_mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4), table.a)}};
+}
+
+#elif defined(__AVX2__)
+
+struct Floats {
+  __m256 a, b;
+};
+inline Floats zeros() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+inline Floats all(float value) { return {_mm256_set1_ps(value), _mm256_set1_ps(value)}; }
+inline Floats read(const float* from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
+inline __m256i eight_bytes(const void* from, bool is_signed) {
+  const __m128i bytes = _mm_loadl_epi64(static_cast<const __m128i*>(from));
+  return is_signed ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes);
+}
+inline Floats read(const int8_t* codes) {
+  return {_mm256_cvtepi32_ps(eight_bytes(codes, true)), _mm256_cvtepi32_ps(eight_bytes(codes + 8, true))};
+}
+inline void write(float* to, Floats x) {
+  _mm256_storeu_ps(to, x.a);
+  _mm256_storeu_ps(to + 8, x.b);
+}
+inline Floats operator+(Floats x, Floats y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
+inline Floats operator*(Floats x, Floats y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
+inline Floats add_product(Floats x, Floats y, Floats to) {
+  return {_mm256_fmadd_ps(x.a, y.a, to.a), _mm256_fmadd_ps(x.b, y.b, to.b)};
+}
+inline float sum(Floats x) {
+  const __m256 eight = _mm256_add_ps(x.a, x.b);
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+using Table = Floats;
+inline Table read_table(const float* from) { return read(from); }
+// Three bits of an index choose within each half of the table, the fourth one between them.
+inline __m256 pick(const Table& table, __m256i index) {
+  return _mm256_blendv_ps(_mm256_permutevar8x32_ps(table.a, index), _mm256_permutevar8x32_ps(table.b, index),
+                          _mm256_castsi256_ps(_mm256_slli_epi32(index, 28)));
+}
+struct Block {
+  Floats low, high;
+};
+inline Block look_up(const Table& table, const uint8_t* codes) {
+  const __m256i a = eight_bytes(codes, false), b = eight_bytes(codes + 8, false);
+  return {{pick(table, a), pick(table, b)},
+          {pick(table, _mm256_srli_epi32(a, 4)), pick(table, _mm256_srli_epi32(b, 4))}};
+}
+
+#else
+
+struct Floats {
+  typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));
+  Vector a;
+};
+inline Floats zeros() { return {Floats::Vector{}}; }
+inline Floats all(float value) { return {Floats::Vector{} + value}; }
+inline Floats read(const float* from) {
+  Floats x;
+  __builtin_memcpy(&x, from, sizeof x);
+  return x;
+}
+inline Floats read(const int8_t* codes) {
+  float x[kLanes];
+  for (int64_t i = 0; i < kLanes; ++i) x[i] = codes[i];
+  return read(x);
+}
+inline void write(float* to, const Floats& x) { __builtin_memcpy(to, &x, sizeof x); }
+inline Floats operator+(const Floats& x, const Floats& y) { return {x.a + y.a}; }
+inline Floats operator*(const Floats& x, const Floats& y) { return {x.a * y.a}; }
+inline Floats add_product(const Floats& x, const Floats& y, const Floats& to) { return {x.a * y.a + to.a}; }
+inline float sum(const Floats& x) {
+  float total = 0;
+  for (int64_t i = 0; i < kLanes; ++i) total += x.a[i];
+  return total;
+}
+
+using Table = const float*;
+inline Table read_table(const float* from) { return from; }
+struct Block {
+  Floats low, high;
+};
+inline Block look_up(Table table, const uint8_t* codes) {
+  float low[kLanes], high[kLanes];
+  for (int64_t i = 0; i < kLanes; ++i) {
+    low[i] = table[codes[i] & 15];
+    high[i] = table[codes[i] >> 4];
+  }
+  return {read(low), read(high)};
+}
+
+#endif
+
+// Thirty-two products of int8 at a time, added up in eight or one int32. kOffset is what int8 codes are made unsigned
+// with; the sum of the products is then too large by kOffset times the sum of x.
+#if defined(__AVX2__)
+
+struct Dots {
+  __m256i a;
+};
+inline Dots start(int32_t value) { return {_mm256_zextsi128_si256(_mm_cvtsi32_si128(value))}; }
+inline __m256i thirty_two(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
+
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+constexpr int32_t kOffset = 128;
+inline __m256i products(__m256i to, __m256i codes, __m256i x) {
+#if defined(__AVX512VNNI__)
+  return _mm256_dpbusd_epi32(to, codes, x);
+#else
+  return _mm256_dpbusd_avx_epi32(to, codes, x);
+#endif
+}
+inline Dots add_products(Dots to, const int8_t* codes, const int8_t* x) {
+  const __m256i as_unsigned = _mm256_xor_si256(thirty_two(codes), _mm256_set1_epi8(-128));
+  return {products(to.a, as_unsigned, thirty_two(x))};
+}
+#else
+constexpr int32_t kOffset = 0;
+// Pairs are added up in int16: nibbles and x reach 2 * 15 * 127, int8 and x 2 * 128 * 127.
+inline __m256i products(__m256i to, __m256i codes, __m256i x) {
+  return _mm256_add_epi32(to, _mm256_madd_epi16(_mm256_maddubs_epi16(codes, x), _mm256_set1_epi16(1)));
+}
+inline Dots add_products(Dots to, const int8_t* codes, const int8_t* x) {
+  const __m256i weights = thirty_two(codes);
+  return {products(to.a, _mm256_abs_epi8(weights), _mm256_sign_epi8(thirty_two(x), weights))};
+}
+#endif
+
+inline Dots add_products(Dots to, const uint8_t* nibbles, const int8_t* x) {
+  const __m256i bytes = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(nibbles)));
+  const __m256i codes = _mm256_and_si256(_mm256_srlv_epi64(bytes, _mm256_set_epi64x(4, 4, 0, 0)), _mm256_set1_epi8(15));
+  return {products(to.a, codes, thirty_two(x))};
+}
+inline int32_t sum(Dots x) {
+  const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(x.a), _mm256_extracti128_si256(x.a, 1));
+  const __m128i two = _mm_add_epi32(four, _mm_unpackhi_epi64(four, four));
+  return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 1)));
+}
+
+struct DotSums {
+  __m256 a;
+};
+inline DotSums no_sums() { return {_mm256_setzero_ps()}; }
+inline DotSums add_scaled(DotSums to, Dots x, float x_scale, float scale) {
+  const __m256 scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(x.a), _mm256_set1_ps(x_scale));
+  return {_mm256_fmadd_ps(scaled, _mm256_set1_ps(scale), to.a)};
+}
+inline float sum(DotSums x) {
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(x.a), _mm256_extractf128_ps(x.a, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+#else
+
+constexpr int32_t kOffset = 0;
+using Dots = int32_t;
+inline Dots start(int32_t value) { return value; }
+inline Dots add_products(Dots to, const int8_t* codes, const int8_t* x) {
+  for (int64_t i = 0; i < 32; ++i) to += codes[i] * x[i];
+  return to;
+}
+inline Dots add_products(Dots to, const uint8_t* nibbles, const int8_t* x) {
+  for (int64_t i = 0; i < 16; ++i) to += (nibbles[i] & 15) * x[i] + (nibbles[i] >> 4) * x[16 + i];
+  return to;
+}
+inline int32_t sum(Dots x) { return x; }
+using DotSums = float;
+inline DotSums no_sums() { return 0; }
+inline DotSums add_scaled(DotSums to, Dots x, float x_scale, float scale) {
+  return to + static_cast<float>(x) * x_scale * scale;
+}
+inline float sum(DotSums x) { return x; }
+
+#endif
+
+}  // namespace
+}  // namespace easydel::operations::kernels

@@ -1,0 +1,234 @@
+// Packed rows times a few vectors of floats, at the speed at which memory gives the codes. Included by
+// quantized_kernels.cpp.in alone.
+#pragma once
+
+#include "easydel/operations/kernels/quantized_kernels.h"
+#include "easydel/operations/kernels/quantized_lanes.h"
+#include "easydel/operations/kernels/scalar.h"
+
+namespace easydel::operations::kernels {
+namespace {
+
+// So far ahead of what is read: processors look less far on their own where codes are unpacked.
+constexpr int64_t kPrefetchBytes = 4096;
+inline void prefetch(const void* from) { __builtin_prefetch(static_cast<const char*>(from) + kPrefetchBytes); }
+
+// The scales of rows [begin, end), in place where they are floats, otherwise in `scratch`.
+inline const float* scales_of(const GroupScales& scales, int64_t begin, int64_t end, float* scratch) {
+  const int64_t first = begin * scales.groups, count = (end - begin) * scales.groups;
+  switch (scales.kind) {
+    case GroupScales::Kind::kFloat32: return static_cast<const float*>(scales.values) + first;
+    case GroupScales::Kind::kFloat16: return load(static_cast<const f16*>(scales.values) + first, scratch, count);
+    case GroupScales::Kind::kNested: break;
+  }
+  const uint8_t* index = static_cast<const uint8_t*>(scales.values) + first;
+  for (int64_t i = 0; i < count;) {
+    const int64_t block = (first + i) / scales.outer_block;
+    const int64_t left = (block + 1) * scales.outer_block - first, stop = left < count ? left : count;
+    const float outer = scales.outer[block];
+    for (; i < stop; ++i) scratch[i] = scales.map[index[i]] * outer;
+  }
+  // A loop of its own, so that the product is rounded first, as bitsandbytes does.
+  for (int64_t i = 0; i < count; ++i) scratch[i] += scales.offset;
+  return scratch;
+}
+
+template <int N>
+struct Constant {
+  static constexpr int value = N;
+};
+
+// Rows and vectors that are multiplied at a time: as many as there are registers for, so that weights and x are read
+// often from registers and no sum waits for itself.
+#if defined(__AVX512F__)
+constexpr int kRows = 4, kRowsOfSeveral = 4, kVectors = 4;
+#else
+constexpr int kRows = 4, kRowsOfSeveral = 1, kVectors = 4;
+#endif
+
+// f(first row, how many, first vector, how many), the numbers as constants.
+template <class F>
+inline void in_blocks(int64_t begin, int64_t end, int64_t vectors, const F& f) {
+  int64_t row = begin;
+  if (vectors == 1) {
+    for (; row + kRows <= end; row += kRows) f(row, Constant<kRows>(), 0, Constant<1>());
+    for (; row < end; ++row) f(row, Constant<1>(), 0, Constant<1>());
+    return;
+  }
+  const auto some_rows = [&](int64_t row, auto count) {
+    int64_t v = 0;
+    for (; v + kVectors <= vectors; v += kVectors) f(row, count, v, Constant<kVectors>());
+    for (; v + 2 <= vectors; v += 2) f(row, count, v, Constant<2>());
+    if (v < vectors) f(row, count, v, Constant<1>());
+  };
+  for (; row + kRowsOfSeveral <= end; row += kRowsOfSeveral) some_rows(row, Constant<kRowsOfSeveral>());
+  for (; row < end; ++row) some_rows(row, Constant<1>());
+}
+
+inline void put(const PackedArgs& args, int64_t v, int64_t row, float value) {
+  args.y[v * args.y_row + row] = args.bias ? value + args.bias[row] : value;
+}
+
+template <int R, int V>
+struct Sums {
+  Floats of[R][V];
+  Sums() {
+    for (auto& row : of)
+      for (Floats& s : row) s = zeros();
+  }
+};
+
+// `count` int8 codes of each of R rows, which lie `width` apart, from place i on.
+template <int R, int V>
+inline void add_int8(Sums<R, V>& sums, const int8_t* w, const float* x, int64_t width, int64_t i) {
+  Floats values[V];
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v) values[v] = read(x + v * width + i);
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+    const Floats weights = read(w + r * width + i);
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) sums.of[r][v] = add_product(weights, values[v], sums.of[r][v]);
+  }
+}
+
+void int8_times_float(const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
+  const float* scales = scales_of(args.scales, begin, end, scratch);
+  const int64_t width = args.width;
+  in_blocks(begin, end, args.vectors, [&](int64_t row, auto rows, int64_t first, auto vectors) {
+    const int8_t* w = static_cast<const int8_t*>(args.codes) + row * width;
+    const float* x = args.x + first * width;
+    Sums<rows.value, vectors.value> sums;
+    int64_t i = 0;
+    for (; i + 4 * kLanes <= width; i += 4 * kLanes) {
+#pragma GCC unroll 4
+      for (int r = 0; r < rows.value; ++r) prefetch(w + r * width + i);
+#pragma GCC unroll 4
+      for (int c = 0; c < 4; ++c) add_int8(sums, w, x, width, i + c * kLanes);
+    }
+    for (; i + kLanes <= width; i += kLanes) add_int8(sums, w, x, width, i);
+    for (int r = 0; r < rows.value; ++r) {
+      for (int v = 0; v < vectors.value; ++v) {
+        float total = sum(sums.of[r][v]);
+        for (int64_t j = i; j < width; ++j) total += static_cast<float>(w[r * width + j]) * x[v * width + j];
+        put(args, first + v, row + r, total * (scales[row - begin + r] / 127.0f));
+      }
+    }
+  });
+}
+
+// A group of each row, with one vector: the sum over the group is scaled.
+template <int R>
+inline void add_group(Sums<R, 1>& sums, const Table& table, const uint8_t* w, int64_t row_bytes, const float* scales,
+                      int64_t groups, const float* x, int64_t, int64_t group) {
+  Floats inner[R];
+  for (Floats& s : inner) s = zeros();
+  for (int64_t i = 0; i < group; i += kNibbleBlock) {
+    const Floats low = read(x + i), high = read(x + i + kLanes);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      prefetch(w + r * row_bytes + i / 2);
+      const Block block = look_up(table, w + r * row_bytes + i / 2);
+      inner[r] = add_product(block.low, low, inner[r]);
+      inner[r] = add_product(block.high, high, inner[r]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) sums.of[r][0] = add_product(inner[r], all(scales[r * groups]), sums.of[r][0]);
+}
+
+// With several vectors the weights are scaled: that is less work, and takes fewer registers.
+template <int R, int V>
+inline void add_group(Sums<R, V>& sums, const Table& table, const uint8_t* w, int64_t row_bytes, const float* scales,
+                      int64_t groups, const float* x, int64_t width, int64_t group) {
+  for (int64_t i = 0; i < group; i += kNibbleBlock) {
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      prefetch(w + r * row_bytes + i / 2);
+      const Block block = look_up(table, w + r * row_bytes + i / 2);
+      const Floats scale = all(scales[r * groups]), low = block.low * scale, high = block.high * scale;
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) {
+        sums.of[r][v] = add_product(low, read(x + v * width + i), sums.of[r][v]);
+        sums.of[r][v] = add_product(high, read(x + v * width + i + kLanes), sums.of[r][v]);
+      }
+    }
+  }
+}
+
+void nibbles_times_float(const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
+  const Table table = read_table(args.table);
+  const float* scales = scales_of(args.scales, begin, end, scratch);
+  const int64_t width = args.width, groups = args.scales.groups;
+  in_blocks(begin, end, args.vectors, [&](int64_t row, auto rows, int64_t first, auto vectors) {
+    const uint8_t* w = static_cast<const uint8_t*>(args.codes) + row * width / 2;
+    const float* own = scales + (row - begin) * groups;
+    const float* x = args.x + first * width;
+    Sums<rows.value, vectors.value> sums;
+    // A constant size lets the compiler unroll the most common groups.
+    const auto all_groups = [&](int64_t group) __attribute__((always_inline)) {
+      for (int64_t g = 0; g < groups; ++g)
+        add_group(sums, table, w + g * group / 2, width / 2, own + g, groups, x + g * group, width, group);
+    };
+    if (width == 32 * groups)
+      all_groups(32);
+    else if (width == 64 * groups)
+      all_groups(64);
+    else
+      all_groups(width / groups);
+    for (int r = 0; r < rows.value; ++r)
+      for (int v = 0; v < vectors.value; ++v) put(args, first + v, row + r, sum(sums.of[r][v]));
+  });
+}
+
+void unpack_int8(const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
+  const float* scales = scales_of(args.scales, begin, end, scratch);
+  for (int64_t row = begin; row < end; ++row, ++scales) {
+    const int8_t* w = static_cast<const int8_t*>(args.codes) + row * args.width;
+    const float scale = *scales / 127.0f;
+    float* y = args.y + (row - begin) * args.width;
+#pragma omp simd
+    for (int64_t i = 0; i < args.width; ++i) y[i] = static_cast<float>(w[i]) * scale;
+  }
+}
+
+void unpack_nibbles(const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
+  const Table table = read_table(args.table);
+  const int64_t group = args.width / args.scales.groups;
+  const float* scales = scales_of(args.scales, begin, end, scratch);
+  for (int64_t row = begin; row < end; ++row, scales += args.scales.groups) {
+    const uint8_t* w = static_cast<const uint8_t*>(args.codes) + row * args.width / 2;
+    float* y = args.y + (row - begin) * args.width;
+    for (int64_t g = 0; g < args.scales.groups; ++g) {
+      const Floats scale = all(scales[g]);
+      for (int64_t i = g * group; i < (g + 1) * group; i += kNibbleBlock) {
+        const Block block = look_up(table, w + i / 2);
+        write(y + i, block.low * scale);
+        write(y + i + kLanes, block.high * scale);
+      }
+    }
+  }
+}
+
+void part_pairs(const float* from, float* to, int64_t count) {
+  for (int64_t i = 0; i < count; i += kNibbleBlock) {
+#pragma omp simd
+    for (int64_t j = 0; j < kLanes; ++j) {
+      to[i + j] = from[i + 2 * j + 1];
+      to[i + kLanes + j] = from[i + 2 * j];
+    }
+  }
+}
+
+void join_pairs(const float* from, float* to, int64_t count) {
+  for (int64_t i = 0; i < count; i += kNibbleBlock) {
+#pragma omp simd
+    for (int64_t j = 0; j < kLanes; ++j) {
+      to[i + 2 * j + 1] = from[i + j];
+      to[i + 2 * j] = from[i + kLanes + j];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace easydel::operations::kernels
