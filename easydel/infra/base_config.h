@@ -81,6 +81,9 @@ struct BaseConfig {
   virtual std::unique_ptr<BaseConfig> clone() const = 0;
 
   virtual void fields(FieldVisitor& v) = 0;
+  // Puts today's keys in the place of those that this family's older files have, in a whole config or in overrides.
+  // What all families share (torch_dtype, rope_theta, aliases of fields) is done without it.
+  virtual void rename_older_keys(Json& given, bool is_whole) const {}
   // Fills in what follows from other fields, as reading and writing do first.
   virtual void post_init() {}
   // ConfigError names the class and the key. A family's own calls this one first.

@@ -12,8 +12,9 @@
 
 namespace easydel {
 
-template <class Derived>
-struct Config : BaseConfig {
+// `Base`: BaseConfig, or what several families share.
+template <class Derived, class Base = BaseConfig>
+struct Config : Base {
   // `where` is named in errors: the file, where there is one.
   static Derived from_dict(const Json& json, const ConfigOptions& options = {}, const std::string& where = "") {
     Derived config;

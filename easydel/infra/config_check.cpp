@@ -61,6 +61,11 @@ void ConfigCheck::operations() const {
 
 void ConfigCheck::rope() const { check_rope(config_.rope, where_, config_.head_size()); }
 
+void ConfigCheck::causal(const char* key, std::optional<bool> both_ways) const {
+  require<NotSupportedError>(!both_ways.value_or(false), where_, key,
+                             " must be false or null; got true. Attention looks back alone.");
+}
+
 void ConfigCheck::decoder() const {
   const BaseConfig& c = config_;
   at_least("vocab_size", c.vocab_size, 1);

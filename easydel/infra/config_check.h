@@ -24,6 +24,8 @@ class ConfigCheck {
   void activation(const char* key, const std::string& name) const;
   void operations() const;  // the names of attention mechanisms and checkpoint policies
   void rope() const;        // all of rope_parameters
+  // NotSupportedError when attention is to go both ways.
+  void causal(const char* key, std::optional<bool> both_ways) const;
 
   // The sizes that a decoder has under their usual names: positive, heads that divide.
   void decoder() const;

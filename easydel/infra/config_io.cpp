@@ -50,7 +50,9 @@ void read_config(BaseConfig& config, const Json& json, const std::string& where,
   const std::string prefix = where_text(config, where);
   if (!json.is_object()) wrong_type(prefix + "a config", "an object", json);
   const auto fields = config.describe();
-  CurrentSpelling current = to_current_spelling(json, fields, prefix);
+  Json given = json;
+  config.rename_older_keys(given, /*is_whole=*/true);
+  CurrentSpelling current = to_current_spelling(given, fields, prefix);
   ConfigJson::read(config, std::move(current), prefix);
   if (options.overrides.size() > 0) {
     ConfigJson::change(config, options.overrides, /*any_key=*/false);

@@ -85,7 +85,9 @@ void ConfigJson::change(BaseConfig& config, const Json& values, bool any_key) {
   const auto fields = config.describe();
   Json changed = write(config);
   const bool sort = keys_are_sorted(changed);
-  CurrentSpelling spelled = overrides_in_current_spelling(changed, values, fields, where);
+  Json given = values;
+  config.rename_older_keys(given, /*is_whole=*/false);
+  CurrentSpelling spelled = overrides_in_current_spelling(changed, given, fields, where);
   for (const auto& [key, value] : spelled.json.as_object()) {
     if (!any_key && !changed.contains(key)) {
       std::vector<std::string> known;

@@ -69,6 +69,12 @@ void name_labels(CurrentSpelling& spelling, std::size_t labels_before, const std
   spelling.json["label2id"] = std::move(label2id);
 }
 
+// A config may have a block for each kind of layer; then only whole blocks are given.
+const FieldValue* find_rope(const std::vector<FieldValue>& fields) {
+  const FieldValue* rope = find_field(fields, "rope_parameters");
+  return rope && rope->value.contains("rope_theta") ? rope : nullptr;
+}
+
 bool mentions_rope(const Json& object) {
   return object.contains("rope_parameters") || object.contains("rope_scaling") || object.contains("rope_theta") ||
          object.contains("partial_rotary_factor");
@@ -109,7 +115,7 @@ CurrentSpelling to_current_spelling(const Json& object, const std::vector<FieldV
   CurrentSpelling spelling{object, {}};
   rename_aliases(spelling, fields);
   name_labels(spelling, 2, where);
-  const FieldValue* rope = find_field(fields, "rope_parameters");
+  const FieldValue* rope = find_rope(fields);
   if (rope && mentions_rope(spelling.json)) join_rope(spelling, rope->value.at("rope_theta"), where);
   if (keys_are_sorted(object)) spelling.json = with_sorted_keys(std::move(spelling.json));
   return spelling;
@@ -122,7 +128,7 @@ CurrentSpelling overrides_in_current_spelling(const Json& current, const Json& o
   const Json* labels = current.find("id2label");
   name_labels(spelling, has_value(labels) ? labels->size() : 2, where);
   const auto given = [&](const char* key) { return spelling.json.contains(key); };
-  if (!find_field(fields, "rope_parameters") || !mentions_rope(spelling.json)) return spelling;
+  if (!find_rope(fields) || !mentions_rope(spelling.json)) return spelling;
   const Json& rope = current.at("rope_parameters");
   if (given("rope_scaling") || given("rope_parameters")) {
     join_rope(spelling, rope.at("rope_theta"), where);

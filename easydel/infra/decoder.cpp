@@ -69,8 +69,34 @@ std::shared_ptr<const ForwardContext> make_context(const BaseModule& module, con
   return ctx;
 }
 
-at::Tensor embed(const ModelInputs& inputs, const Embedding& table) {
-  return inputs.inputs_embeds.defined() ? inputs.inputs_embeds.to(table.dtype()) : table(inputs.input_ids);
+at::Tensor embed(const ModelInputs& inputs, const Embedding& table, double scale) {
+  if (inputs.inputs_embeds.defined()) return inputs.inputs_embeds.to(table.dtype());
+  const at::Tensor x = table(inputs.input_ids);
+  return scale == 1.0 ? x : x * at::scalar_tensor(scale, at::TensorOptions(table.dtype())).item<double>();
+}
+
+at::Tensor drop_embeddings(const at::Tensor& x_BTD, double p, const ModelInputs& inputs) {
+  if (p == 0 || !inputs.dropout_key) return x_BTD;
+  return drop(x_BTD, p, inputs.dropout_key->fold("embd"), inputs.part.value_or(BatchPart()));
+}
+
+BlockSpec block_spec(const DecoderConfig& c, int64_t layer_idx) {
+  return {.attention = {.hidden_size = c.hidden_size,
+                        .num_heads = c.num_attention_heads,
+                        .num_kv_heads = c.key_value_heads(),
+                        .head_dim = c.head_size(),
+                        .layer_idx = layer_idx,
+                        .qkv_bias = c.attention_bias,
+                        .out_bias = c.attention_bias,
+                        .sliding_window = c.window_of(layer_idx),
+                        .dropout = c.attention_dropout,
+                        .init_stddev = c.initializer_range},
+          .mlp = {.hidden_size = c.hidden_size,
+                  .intermediate_size = c.intermediate_size,
+                  .act = c.hidden_act,
+                  .bias = c.mlp_bias,
+                  .init_stddev = c.initializer_range},
+          .norm = {.eps = c.norm_eps}};
 }
 
 namespace {

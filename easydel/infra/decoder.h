@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "easydel/infra/base_module.h"
+#include "easydel/infra/decoder_config.h"
 #include "easydel/infra/loss.h"
+#include "easydel/layers/decoder_block.h"
 #include "easydel/layers/embedding.h"
 #include "easydel/layers/forward_context.h"
 #include "easydel/layers/linear.h"
@@ -23,8 +25,13 @@ struct RopeTableSpec {
 std::shared_ptr<const ForwardContext> make_context(const BaseModule& module, const ModelInputs& prepared,
                                                    const std::vector<RopeTableSpec>& rope = {});
 
-// The given embeddings, or those of the given ids.
-at::Tensor embed(const ModelInputs& inputs, const Embedding& table);
+// The given embeddings, or those of the given ids, multiplied by `scale` (rounded to their type).
+at::Tensor embed(const ModelInputs& inputs, const Embedding& table, double scale = 1.0);
+// With some of them dropped in training.
+at::Tensor drop_embeddings(const at::Tensor& x_BTD, double p, const ModelInputs& inputs);
+
+// A layer as Llama has it, in the sizes of the config: what a family changes of it is its own.
+BlockSpec block_spec(const DecoderConfig& config, int64_t layer_idx);
 
 // Runs the layers and the final norm, and gathers what was asked for.
 template <class Layers, class Norm>
@@ -43,31 +50,52 @@ ModelOutput run_decoder(const BaseModule& module, const ModelInputs& prepared, a
   return out;
 }
 
-// The base model of most families: embeddings, rotary layers, and an RMS norm, under the names that they all use.
+// What a base model has around its layers.
+struct DecoderSpec {
+  NormSpec norm;
+  double embedding_scale = 1.0;
+  double embedding_dropout = 0.0;
+  std::string embeddings_name = "embed_tokens", norm_name = "norm";
+};
+inline DecoderSpec decoder_spec(const DecoderConfig& c) { return {.norm = {.eps = c.norm_eps}}; }
+template <class C>
+  requires requires(const C& c) { c.rms_norm_eps; }
+DecoderSpec decoder_spec(const C& c) {
+  return {.norm = {.eps = c.rms_norm_eps}};
+}
+
+// The base model of most families: embeddings, rotary layers, and a norm.
 template <class C, class Layer>
 class DecoderModel : public BaseModule {
  public:
   using ConfigType = C;
-  explicit DecoderModel(const C& c)
+  explicit DecoderModel(const C& c) : DecoderModel(c, decoder_spec(c)) {}
+  DecoderModel(const C& c, const DecoderSpec& spec)
       : BaseModule(c),
-        embed_tokens_(
-            add<Embedding>("embed_tokens", Dim(c.vocab_size, LogicalAxis::Vocab), c.hidden_size, c.initializer_range)),
+        spec_(spec),
+        embed_tokens_(add<Embedding>(spec.embeddings_name, Dim(c.vocab_size, LogicalAxis::Vocab), c.hidden_size,
+                                     c.initializer_range)),
         layers_(add<ModuleList<Layer>>("layers")),
-        norm_(add<RMSNorm>("norm", c.hidden_size, c.rms_norm_eps)) {
+        norm_(*add_norm(*this, spec.norm_name, c.hidden_size, spec.norm)) {
     for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers_.append(c, i);
   }
 
   ModelOutput forward(const ModelInputs& given) const override {
     const ModelInputs inputs = prepare_inputs_for_call(given);
-    return run_decoder(*this, inputs, embed(inputs, embed_tokens_), layers_, norm_,
-                       {{config().rope, config().head_size()}});
+    const at::Tensor x_BTD = embed(inputs, embed_tokens_, spec_.embedding_scale);
+    return run_decoder(*this, inputs, drop_embeddings(x_BTD, spec_.embedding_dropout, inputs), layers_, norm_,
+                       rope_tables());
   }
   const Embedding& embeddings() const { return embed_tokens_; }
 
+ protected:
+  virtual std::vector<RopeTableSpec> rope_tables() const { return {{config().rope, config().head_size()}}; }
+
  private:
+  DecoderSpec spec_;
   const Embedding& embed_tokens_;
   ModuleList<Layer>& layers_;
-  const RMSNorm& norm_;
+  const Norm& norm_;
 };
 
 // How the routers of a mixture of experts are kept in balance.

@@ -7,7 +7,7 @@
 namespace easydel {
 namespace {
 
-// What EasyDeL's documents and modules name and this library lacks so far.
+// What EasyDeL's documents and modules name: what is not registered is not here yet.
 constexpr std::string_view kNotYet[] = {
     "arctic",       "aya_vision",  "bart",        "clip",           "cohere",      "cohere2",      "dbrx",
     "deepseek",     "deepseek_v2", "deepseek_v3", "exaone",         "exaone4",     "falcon",       "falcon_h1",

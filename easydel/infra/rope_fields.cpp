@@ -13,13 +13,15 @@ const std::set<std::string> kRopeTypes = {"default", "dynamic", "linear", "llama
 const std::set<std::string> kNeedsFactor = {"dynamic", "linear", "llama3", "yarn"};
 const std::set<std::string> kNeedsOriginalLength = {"llama3", "longrope", "yarn"};
 
-void check_present(bool present, const std::string& where, const RopeParameters& rope, const char* key) {
-  require<ConfigError>(present, where, "rope_parameters.", key, " must be given for rope_type \"", rope.rope_type,
+void check_present(bool present, const std::string& where, const std::string& block, const RopeParameters& rope,
+                   const char* key) {
+  require<ConfigError>(present, where, block, ".", key, " must be given for rope_type \"", rope.rope_type,
                        "\"; got none.");
 }
 
-void check_factor_list(const std::vector<double>& factors, const std::string& where, const char* key, int64_t rotated) {
-  require<ConfigError>(static_cast<int64_t>(factors.size()) == rotated / 2, where, "rope_parameters.", key,
+void check_factor_list(const std::vector<double>& factors, const std::string& where, const std::string& key,
+                       int64_t rotated) {
+  require<ConfigError>(static_cast<int64_t>(factors.size()) == rotated / 2, where, key,
                        " must have one number for each pair of the ", rotated, " rotated dimensions of a head, ",
                        rotated / 2, "; got ", factors.size(), ".");
 }
@@ -45,39 +47,38 @@ void list_fields(RopeParameters& rope, FieldVisitor& v) {
   v("truncate", rope.truncate, "yarn: round the ends of the ramp to whole dimensions.");
 }
 
-void check_rope(const RopeParameters& rope, const std::string& where, int64_t head_dim) {
+void check_rope(const RopeParameters& rope, const std::string& where, int64_t head_dim, const std::string& block) {
   if (!kRopeTypes.contains(rope.rope_type)) {
     std::string known;
     for (const std::string& type : kRopeTypes) known += (known.empty() ? "" : ", ") + type;
-    fail<ConfigError>(where, "rope_parameters.rope_type must be one of ", known, "; got \"", rope.rope_type, "\".");
+    fail<ConfigError>(where, block, ".rope_type must be one of ", known, "; got \"", rope.rope_type, "\".");
   }
-  require<ConfigError>(rope.rope_theta > 0, where, "rope_parameters.rope_theta must be above 0; got ", rope.rope_theta,
-                       ".");
-  require<ConfigError>(rope.partial_rotary_factor > 0 && rope.partial_rotary_factor <= 1, where,
-                       "rope_parameters.partial_rotary_factor must be above 0 and at most 1; got ",
-                       rope.partial_rotary_factor, ".");
+  require<ConfigError>(rope.rope_theta > 0, where, block, ".rope_theta must be above 0; got ", rope.rope_theta, ".");
+  require<ConfigError>(rope.partial_rotary_factor > 0 && rope.partial_rotary_factor <= 1, where, block,
+                       ".partial_rotary_factor must be above 0 and at most 1; got ", rope.partial_rotary_factor, ".");
   const auto rotated = static_cast<int64_t>(static_cast<double>(head_dim) * rope.partial_rotary_factor);
   require<ConfigError>(rotated != head_dim || rotated % 2 == 0, where,
                        "head_dim must be even where whole heads are rotated; got ", head_dim, ".");
-  if (kNeedsFactor.contains(rope.rope_type)) check_present(rope.factor.has_value(), where, rope, "factor");
-  require<ConfigError>(!rope.factor || *rope.factor > 0, where, "rope_parameters.factor must be above 0; got ",
+  if (kNeedsFactor.contains(rope.rope_type)) check_present(rope.factor.has_value(), where, block, rope, "factor");
+  require<ConfigError>(!rope.factor || *rope.factor > 0, where, block, ".factor must be above 0; got ",
                        rope.factor.value_or(0), ".");
   if (kNeedsOriginalLength.contains(rope.rope_type)) {
-    check_present(rope.original_max_position_embeddings.has_value(), where, rope, "original_max_position_embeddings");
-    require<ConfigError>(*rope.original_max_position_embeddings >= 1, where,
-                         "rope_parameters.original_max_position_embeddings must be at least 1; got ",
+    check_present(rope.original_max_position_embeddings.has_value(), where, block, rope,
+                  "original_max_position_embeddings");
+    require<ConfigError>(*rope.original_max_position_embeddings >= 1, where, block,
+                         ".original_max_position_embeddings must be at least 1; got ",
                          *rope.original_max_position_embeddings, ".");
   }
   if (rope.rope_type == "llama3") {
-    check_present(rope.low_freq_factor.has_value(), where, rope, "low_freq_factor");
-    check_present(rope.high_freq_factor.has_value(), where, rope, "high_freq_factor");
-    require<ConfigError>(*rope.low_freq_factor > 0 && *rope.high_freq_factor > *rope.low_freq_factor, where,
-                         "rope_parameters.high_freq_factor must be above low_freq_factor, and both above 0; got ",
+    check_present(rope.low_freq_factor.has_value(), where, block, rope, "low_freq_factor");
+    check_present(rope.high_freq_factor.has_value(), where, block, rope, "high_freq_factor");
+    require<ConfigError>(*rope.low_freq_factor > 0 && *rope.high_freq_factor > *rope.low_freq_factor, where, block,
+                         ".high_freq_factor must be above low_freq_factor, and both above 0; got ",
                          *rope.high_freq_factor, " and ", *rope.low_freq_factor, ".");
   }
   if (rope.rope_type == "longrope") {
-    check_factor_list(rope.short_factor, where, "short_factor", rotated);
-    check_factor_list(rope.long_factor, where, "long_factor", rotated);
+    check_factor_list(rope.short_factor, where, block + ".short_factor", rotated);
+    check_factor_list(rope.long_factor, where, block + ".long_factor", rotated);
   }
 }
 

@@ -12,8 +12,9 @@ class FieldVisitor;
 
 void list_fields(RopeParameters& rope, FieldVisitor& v);
 
-// ConfigError begins with `where` and names the key under rope_parameters.
-void check_rope(const RopeParameters& rope, const std::string& where, int64_t head_dim);
+// ConfigError begins with `where` and names the key under `block`.
+void check_rope(const RopeParameters& rope, const std::string& where, int64_t head_dim,
+                const std::string& block = "rope_parameters");
 
 // Scalings that count from the length the model was trained with take max_position_embeddings when it is not given.
 void fill_original_length(RopeParameters& rope, int64_t max_position_embeddings);

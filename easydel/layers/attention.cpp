@@ -1,6 +1,8 @@
 // Letters: B batch, T new tokens, S all tokens, D hidden, N query heads, K key/value heads, H head size.
 #include "easydel/layers/attention.h"
 
+#include <algorithm>
+
 #include "easydel/layers/sequence_attention.h"
 #include "easydel/sharding/collectives.h"
 
@@ -12,8 +14,9 @@ Attention::Attention(AttentionSpec spec) : spec_(std::move(spec)) {
     return LinearOptions{.bias = bias, .transposed = spec_.transposed, .init_stddev = spec_.init_stddev, .name = name};
   };
   if (spec_.fused_qkv) {
-    qkv_ = &add<Linear>(spec_.qkv_name, embed, Dim::fused_heads(heads(), spec_.head_dim),
-                        options(spec_.qkv_bias, "attn_qkv"));
+    Dim fused = Dim::fused_heads(heads(), spec_.head_dim);
+    if (spec_.qkv_by_head) fused = Dim::query_heads(heads(), 3 * spec_.head_dim);
+    qkv_ = &add<Linear>(spec_.qkv_name, embed, fused, options(spec_.qkv_bias, "attn_qkv"));
   } else {
     q_ = &add<Linear>(spec_.q_name, embed, Dim::query_heads(heads(), spec_.head_dim),
                       options(spec_.qkv_bias, "attn_query"));
@@ -23,6 +26,10 @@ Attention::Attention(AttentionSpec spec) : spec_(std::move(spec)) {
   }
   out_ = &add<Linear>(spec_.out_name, Dim::query_heads(heads(), spec_.head_dim), embed,
                       options(spec_.out_bias, "attn_output"));
+  if (spec_.qk_norm) {
+    q_norm_ = &add<HeadNorm>("q_norm", *spec_.qk_norm, Dim::query_heads(heads(), 1), spec_.head_dim);
+    k_norm_ = &add<HeadNorm>("k_norm", *spec_.qk_norm, Dim::kv_heads(heads(), 1), spec_.head_dim);
+  }
 }
 
 Attention::Projected Attention::project(const at::Tensor& x_BTD) const {
@@ -31,6 +38,10 @@ Attention::Projected Attention::project(const at::Tensor& x_BTD) const {
   if (!spec_.fused_qkv) {
     const std::vector<at::Tensor> all = Linear::together(x_BTD, {q_, k_, v_});
     return {all[0].unflatten(-1, {-1, head}), all[1].unflatten(-1, {-1, head}), all[2].unflatten(-1, {-1, head})};
+  }
+  if (spec_.qkv_by_head) {
+    const at::Tensor qkv = (*qkv_)(x_BTD).unflatten(-1, {-1, 3, head});
+    return {qkv.select(-2, 0), qkv.select(-2, 1), qkv.select(-2, 2)};
   }
   const at::Tensor qkv = (*qkv_)(x_BTD).unflatten(-1, {-1, head});
   const HeadPart part = head_part();
@@ -58,10 +69,26 @@ HeadPart Attention::head_part() const {
   return all.part(parallel()->mesh().size(axes), parallel()->mesh().index(axes));
 }
 
+Interval Attention::counted_kv() const {
+  const HeadPart own = head_part();
+  int64_t begin = own.kv.begin;
+  if (parallel()) {
+    const AxisNames& axes = split_over(LogicalAxis::Head);
+    const HeadPart all{heads(), {0, spec_.num_heads}, {0, spec_.num_kv_heads}};
+    const int64_t parts = parallel()->mesh().size(axes), index = parallel()->mesh().index(axes);
+    for (int64_t r = 0; r < index; ++r) begin = std::max(begin, all.part(parts, r).kv.end);
+  }
+  return {std::min(begin, own.kv.end) - own.kv.begin, own.kv.size()};
+}
+
 Attention::Output Attention::operator()(const at::Tensor& x_whole, const ForwardContext& ctx) const {
   const at::Tensor x_BTD =
       parallel() ? collectives::enter(x_whole, parallel()->group(split_over(LogicalAxis::Head))) : x_whole;
   auto [q_BTNH, k_BTKH, v_BTKH] = project(x_BTD);
+  if (q_norm_) {
+    q_BTNH = (*q_norm_)(q_BTNH, {0, q_BTNH.size(2)});
+    k_BTKH = (*k_norm_)(k_BTKH, counted_kv());
+  }
   if (spec_.rope)
     std::tie(q_BTNH, k_BTKH) = operations::apply_rotary(q_BTNH, k_BTKH, ctx.rope[*spec_.rope], spec_.rope_style);
 

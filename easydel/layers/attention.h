@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "easydel/layers/forward_context.h"
+#include "easydel/layers/head_norm.h"
 #include "easydel/layers/linear.h"
 
 namespace easydel {
@@ -14,11 +15,13 @@ struct AttentionSpec {
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
   int64_t layer_idx = 0;
-  bool fused_qkv = false;  // one projection for q, k and v, in this order
+  bool fused_qkv = false;    // one projection for q, k and v, in this order
+  bool qkv_by_head = false;  // a fused projection with q, k and v of each head together; no grouped heads
   bool qkv_bias = false;
   bool out_bias = false;
-  bool transposed = false;              // weights as [in, out]
-  std::optional<std::size_t> rope = 0;  // which table of the context turns q and k; none: no rotary embedding
+  bool transposed = false;                   // weights as [in, out]
+  std::optional<HeadNormSpec> qk_norm = {};  // of q and k, before they are turned
+  std::optional<std::size_t> rope = 0;       // which table of the context turns q and k; none: no rotary embedding
   operations::RopeStyle rope_style = operations::RopeStyle::Half;
   std::optional<double> scale;  // 1 / sqrt(head_dim)
   int64_t sliding_window = 0;   // 0: none
@@ -48,10 +51,12 @@ class Attention : public Module {
   };
   Projected project(const at::Tensor& x_BTD) const;
   HeadCounts heads() const { return {spec_.num_heads, spec_.num_kv_heads}; }
-  HeadPart head_part() const;  // what this rank has of them
+  HeadPart head_part() const;   // what this rank has of them
+  Interval counted_kv() const;  // and which of its key/value heads no rank before it has
 
   AttentionSpec spec_;
   const Linear *q_ = nullptr, *k_ = nullptr, *v_ = nullptr, *qkv_ = nullptr, *out_ = nullptr;
+  const HeadNorm *q_norm_ = nullptr, *k_norm_ = nullptr;
 };
 
 }  // namespace easydel

@@ -12,6 +12,19 @@ at::Tensor stored_whole(const std::shared_ptr<Parameter>& p) {
 
 }  // namespace
 
+const Norm* add_norm(Module& parent, const std::string& name, Dim features, const NormSpec& spec) {
+  if (name.empty()) return nullptr;
+  std::unique_ptr<Norm> norm;
+  if (spec.kind == NormSpec::Kind::Layer)
+    norm = std::make_unique<LayerNorm>(std::move(features), spec.eps, spec.bias);
+  else
+    norm = std::make_unique<RMSNorm>(
+        std::move(features), operations::RmsNormOptions{spec.eps, spec.weight_offset, spec.multiply_before_cast});
+  const Norm* added = norm.get();
+  parent.attach(name, std::move(norm));
+  return added;
+}
+
 RMSNorm::RMSNorm(Dim features, operations::RmsNormOptions options)
     : options_(options),
       weight_(

@@ -6,12 +6,30 @@
 
 namespace easydel {
 
-class RMSNorm : public Module {
+// Which norm a family has, and its numbers.
+struct NormSpec {
+  enum class Kind { Rms, Layer };
+  Kind kind = Kind::Rms;
+  double eps = 1e-6;
+  double weight_offset = 0.0;         // Rms: the factor is offset + weight
+  bool multiply_before_cast = false;  // Rms: by the weight in float32
+  bool bias = true;                   // Layer
+};
+
+class Norm : public Module {
+ public:
+  virtual at::Tensor operator()(const at::Tensor& x) const = 0;
+};
+
+// Adds the norm that `spec` says as a child; null for an empty name.
+const Norm* add_norm(Module& parent, const std::string& name, Dim features, const NormSpec& spec);
+
+class RMSNorm : public Norm {
  public:
   RMSNorm(Dim features, operations::RmsNormOptions options);
   RMSNorm(Dim features, double eps) : RMSNorm(std::move(features), operations::RmsNormOptions{.eps = eps}) {}
 
-  at::Tensor operator()(const at::Tensor& x) const;
+  at::Tensor operator()(const at::Tensor& x) const override;
   std::string extra_repr() const override;
 
  private:
@@ -19,11 +37,11 @@ class RMSNorm : public Module {
   std::shared_ptr<Parameter> weight_;
 };
 
-class LayerNorm : public Module {
+class LayerNorm : public Norm {
  public:
   LayerNorm(Dim features, double eps, bool bias = true);
 
-  at::Tensor operator()(const at::Tensor& x) const;
+  at::Tensor operator()(const at::Tensor& x) const override;
   std::string extra_repr() const override;
 
  private:

@@ -23,7 +23,7 @@ TEST(GenerateParity, GivesTheTokensOfTransformers) {
   log::set_level(log::Level::Error);
   const TemporaryDirectory directory;
   const char* draws = std::getenv("EASYDEL_DRAWS");
-  run_python("generation_peer.py", {"generate", directory.path().string(), "8", draws ? draws : "8"});
+  run_python("generation_peer.py", {"generate", directory.path().string(), "8", draws ? draws : "4"});
   const Json cases = Json::parse_file(directory / "cases.json");
   const auto tensors = SafetensorsFile::open(directory / "cases.safetensors");
   std::map<std::string, std::shared_ptr<BaseModule>> models;
@@ -64,7 +64,7 @@ TEST(GenerateParity, GivesTheTokensOfTransformers) {
   const auto count = static_cast<int64_t>(cases.size());
   std::cout << count << " cases, " << beams << " with beams; " << stopped << " of " << rows << " rows end early; "
             << ties << " set aside for a near tie\n";
-  EXPECT_EQ(models.size(), 21);
+  EXPECT_GE(models.size(), 40);
   EXPECT_LE(ties * 50, count);
   EXPECT_GT(beams * 3, count);
   EXPECT_GT(stopped * 5, rows);

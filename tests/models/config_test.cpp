@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "easydel/core/error.h"
+#include "easydel/infra/auto_config.h"
+#include "easydel/infra/registry.h"
 #include "easydel/models/gpt2/config.h"
 #include "easydel/models/llama/config.h"
 #include "easydel/models/mixtral/config.h"
@@ -14,6 +16,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::EndsWith;
+using testing::HasSubstr;
 using testing::StartsWith;
 using testing::ThrowsMessage;
 
@@ -52,16 +55,45 @@ TEST(LlamaConfig, RefusesWrongSizes) {
                        "[LlamaConfig] rope_parameters.factor must be given for rope_type \"linear\"; got none.");
 }
 
-TEST(EveryFamily, RefusesAnActivationThatThereIsNot) {
-  const auto names = [](const std::string& where) {
-    return ThrowsMessage<ConfigError>(
-        AllOf(StartsWith(where + " must be one of "), EndsWith("; got \"sillu\". Did you mean \"silu\"?")));
-  };
-  EXPECT_THAT([] { make<LlamaConfig>(R"({"hidden_act": "sillu"})"); }, names("[LlamaConfig] hidden_act"));
-  EXPECT_THAT([] { make<Phi3Config>(R"({"hidden_act": "sillu"})"); }, names("[Phi3Config] hidden_act"));
-  EXPECT_THAT([] { make<MixtralConfig>(R"({"hidden_act": "sillu"})"); }, names("[MixtralConfig] hidden_act"));
-  EXPECT_THAT([] { make<GPT2Config>(R"({"activation_function": "sillu"})"); },
-              names("[GPT2Config] activation_function"));
+// A family's default config with one key changed.
+void refuses_change(const std::string& family, const std::string& key, const Json& value,
+                    const testing::Matcher<std::string>& message) {
+  const auto config = Registry::instance().make_config(family, "");
+  Json dict = config->to_dict();
+  dict[key] = value;
+  EXPECT_THAT([&] { AutoConfig::from_dict(dict); },
+              ThrowsMessage<ConfigError>(AllOf(StartsWith("[" + config->class_name() + "] "), message)))
+      << family << " " << key;
+}
+
+TEST(EveryFamily, RefusesWhatItDoesNotKnowWithTheKeyTheValueAndTheKnown) {
+  for (const std::string& family : Registry::instance().model_types()) {
+    refuses_change(family, "num_attention_heads", 7, AllOf(HasSubstr(" must be a multiple of "), HasSubstr("7")));
+    int activations = 0;
+    for (const FieldValue& field : Registry::instance().make_config(family, "")->describe()) {
+      if (field.key == "hidden_act" || field.key == "hidden_activation" || field.key == "activation_function") {
+        ++activations;
+        refuses_change(family, field.key, "sillu",
+                       AllOf(HasSubstr(field.key + " must be one of "), HasSubstr(" silu, "),
+                             EndsWith("; got \"sillu\". Did you mean \"silu\"?")));
+      }
+      if (field.key == "rope_parameters") {
+        const Json block = Json::object({{"rope_type", "yran"}, {"rope_theta", 1e4}});
+        const bool nested = !field.value.contains("rope_theta");
+        refuses_change(family, field.key, nested ? Json::object({{"sliding_attention", block}}) : block,
+                       AllOf(HasSubstr(".rope_type must be "), HasSubstr("longrope"), EndsWith("; got \"yran\".")));
+      }
+      if (field.key == "layer_types") {
+        Json types = Registry::instance().make_config(family, "")->to_dict().at("layer_types");
+        types.as_array().back() = "sideways_attention";
+        refuses_change(family, field.key, types,
+                       StartsWith("[" + Registry::instance().make_config(family, "")->class_name() +
+                                  "] layer_types must be one of full_attention, sliding_attention; got "
+                                  "\"sideways_attention\"."));
+      }
+    }
+    EXPECT_EQ(activations, 1) << family;
+  }
 }
 
 TEST(LlamaConfig, WorksOutHeadsAsTransformersDoes) {

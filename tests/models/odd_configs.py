@@ -1,4 +1,7 @@
-"""Small configs of each family that are odd in some way: the sweep's only knowledge of a family."""
+"""Small configs of each family that are odd in some way: the sweep's only knowledge of a family. The first is the plain
+one. As a program it prints them as JSON."""
+
+import json
 
 TINY = dict(vocab_size=97, hidden_size=32, intermediate_size=56, num_hidden_layers=2, num_attention_heads=4,
             num_key_value_heads=2, max_position_embeddings=64, pad_token_id=None, bos_token_id=1, eos_token_id=2)
@@ -48,4 +51,75 @@ ODD_CONFIGS = {
                                    "router_aux_loss_coef": 0.1, "tie_word_embeddings": True},
         "window, all experts": {**TINY, "num_local_experts": 2, "num_experts_per_tok": 2, "sliding_window": 4, "head_dim": 12},
     },
+    "mistral": {
+        "window": {**TINY, "sliding_window": 5},
+        "no window, head_dim": {**TINY, "sliding_window": None, "head_dim": 12, "num_attention_heads": 6,
+                                "num_key_value_heads": 3, "tie_word_embeddings": True},
+    },
+    "qwen2": {
+        "plain": {**TINY, "num_key_value_heads": 1},
+        "windows above": {**TINY, "num_hidden_layers": 3, "use_sliding_window": True, "sliding_window": 4,
+                          "max_window_layers": 1, "tie_word_embeddings": True},
+    },
+    "qwen3": {
+        "plain": {**TINY, "head_dim": 12},
+        "biases, windows": {**TINY, "head_dim": 8, "attention_bias": True, "use_sliding_window": True,
+                            "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"],
+                            "tie_word_embeddings": True, "num_attention_heads": 6, "num_key_value_heads": 3},
+    },
+    "gemma": {
+        "plain": {**TINY, "head_dim": 12},
+        "one kv head, untied": {**TINY, "head_dim": 8, "num_key_value_heads": 1, "tie_word_embeddings": False,
+                                "attention_bias": True, "hidden_act": "gelu"},
+    },
+    "gemma2": {
+        "plain": {**TINY, "head_dim": 12, "num_hidden_layers": 3, "sliding_window": 4, "query_pre_attn_scalar": 20,
+                  "final_logit_softcapping": 2.0, "attn_logit_softcapping": 3.0},
+        "no caps, untied": {**TINY, "head_dim": 8, "final_logit_softcapping": None, "attn_logit_softcapping": None,
+                            "tie_word_embeddings": False, "attention_bias": True,
+                            "layer_types": ["full_attention", "full_attention"]},
+    },
+    "gemma3_text": {
+        "plain": {**TINY, "head_dim": 12, "num_hidden_layers": 3, "sliding_window": 4, "query_pre_attn_scalar": 20,
+                  "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
+        "scaled, capped": {**TINY, "head_dim": 8, "sliding_window": 5, "final_logit_softcapping": 2.0,
+                           "layer_types": ["full_attention", "sliding_attention"],
+                           "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+                                               "sliding_attention": {"rope_type": "default", "rope_theta": 5e3}}},
+    },
+    "olmo2": {
+        "plain": TINY,
+        "one kv head, biases": {**TINY, "num_key_value_heads": 1, "attention_bias": True, "tie_word_embeddings": True,
+                                "rms_norm_eps": 1e-3},
+    },
+    "smollm3": {
+        "every other without": {**TINY, "no_rope_layer_interval": 2, "tie_word_embeddings": False},
+        # Without rotary embeddings the gradient of k's bias is nothing but rounding: softmax does not see it.
+        "biases, windows": {**TINY, "num_hidden_layers": 3, "no_rope_layers": [1, 1, 1], "sliding_window": 4,
+                            "layer_types": ["full_attention", "sliding_attention", "full_attention"],
+                            "attention_bias": True, "mlp_bias": True},
+        "windows without": {**TINY, "num_hidden_layers": 3, "no_rope_layers": [1, 0, 1], "use_sliding_window": True,
+                            "sliding_window": 4},
+    },
+    "cohere": {
+        "plain": TINY,
+        "normed q and k": {**TINY, "use_qk_norm": True, "attention_bias": True, "logit_scale": 0.5,
+                           "tie_word_embeddings": False, "num_attention_heads": 8, "num_key_value_heads": 4},
+    },
+    "cohere2": {
+        "plain": {**TINY, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]},
+        "untied": {**TINY, "num_hidden_layers": 3, "sliding_window": 5, "tie_word_embeddings": False,
+                   "layer_types": ["full_attention"] + ["sliding_attention"] * 2},
+        "biases": {**TINY, "sliding_window": 5, "attention_bias": True, "layer_types": ["sliding_attention"] * 2},
+    },
+    "gpt_neox": {
+        "plain": {k: v for k, v in TINY.items() if k != "num_key_value_heads"} | rope("default", partial_rotary_factor=0.25),
+        "one after the other": dict(vocab_size=97, hidden_size=24, intermediate_size=40, num_hidden_layers=3,
+                                    num_attention_heads=3, max_position_embeddings=64, use_parallel_residual=False,
+                                    attention_bias=False, tie_word_embeddings=True, hidden_act="gelu_new",
+                                    bos_token_id=1, eos_token_id=2, **rope("default", partial_rotary_factor=1.0)),
+    },
 }
+
+if __name__ == "__main__":
+    print(json.dumps(ODD_CONFIGS))

@@ -1,4 +1,4 @@
-// The tree of every family as torch prints it.
+// The tree of every family as torch prints it, and its numbers as torch counts them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "easydel/core/file.h"
+#include "easydel/core/json.h"
 #include "easydel/infra/auto_config.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/infra/registry.h"
@@ -25,7 +26,7 @@ std::vector<std::string> sorted_lines(const std::string& text) {
   return lines;
 }
 
-TEST(Prettify, IsWhatTorchPrints) {
+TEST(Tree, IsWhatTorchPrintsAndCounts) {
   const TemporaryDirectory theirs;
   run_python("models_peer.py", {"print", theirs.path().string()});
   int models = 0;
@@ -33,9 +34,14 @@ TEST(Prettify, IsWhatTorchPrints) {
     const auto config = AutoConfig::from_pretrained(entry.path().string());
     const auto model = Registry::instance().make_module(*config, TaskType::CausalLM);
     EXPECT_EQ(sorted_lines(prettify(*model)), sorted_lines(read_file(entry.path() / "model.txt")));
+    const Json numbers = Json::parse_file(entry.path() / "numbers.json");
+    EXPECT_EQ(model->num_params(), numbers.at("parameters").as_int()) << entry.path();
+    EXPECT_EQ(model->flops_per_token(1, 1), numbers.at("flops").as_double()) << entry.path();
+    // All of it without memory for a weight.
+    for (const auto& [path, parameter] : model->named_parameters()) EXPECT_TRUE(parameter->is_lazy()) << path;
     ++models;
   }
-  EXPECT_GE(models, 20);
+  EXPECT_GE(models, 40);
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST(SaveParity, TransformersLoadsAllThatIsLoadedAndSavedAgain) {
 
 TEST(SaveParity, OneMeshSavesAnotherLoadsAndSavesAndTransformersSeesNoDifference) {
   const TemporaryDirectory theirs, between, ours;
-  run_python("models_peer.py", {"write", theirs.path().string()});
+  run_python("models_peer.py", {"write", theirs.path().string(), "2"});
   log::set_sink([](log::Level, const std::string&) {});
   int models = 0;
   for (const auto& entry : fs::directory_iterator(theirs.path())) {

@@ -13,9 +13,12 @@ import warnings
 warnings.filterwarnings("ignore")
 from transformers import AutoConfig, GPT2Config, LlamaConfig, MixtralConfig, Phi3Config, logging  # noqa: E402
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "models"))
+from odd_configs import ODD_CONFIGS  # noqa: E402
+
 logging.set_verbosity_error()
 
-FAMILIES = {"llama": LlamaConfig, "phi3": Phi3Config, "gpt2": GPT2Config, "mixtral": MixtralConfig}
+DRAWN = {"llama": LlamaConfig, "phi3": Phi3Config, "gpt2": GPT2Config, "mixtral": MixtralConfig}
 
 LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 512}
 LONGROPE = {"short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2, 2.5, 3, 3.5]}
@@ -100,6 +103,34 @@ OLDER = {
     "mixtral_8x7b": {"model_type": "mixtral", "rope_theta": 1000000.0, "num_local_experts": 8, "sliding_window": None,
                      "torch_dtype": "bfloat16", "num_key_value_heads": 8, "router_aux_loss_coef": 0.02},
     "mixtral_num_experts": {"model_type": "mixtral", "num_experts": 4, "sliding_window": 4096},
+    "mistral_7b": {"model_type": "mistral", "rope_theta": 10000.0, "sliding_window": 4096, "torch_dtype": "bfloat16"},
+    "qwen2_7b": {"model_type": "qwen2", "rope_theta": 1000000.0, "sliding_window": 131072, "max_window_layers": 28,
+                 "use_sliding_window": False, "num_hidden_layers": 28, "num_key_value_heads": 4},
+    "qwen2_windows": {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 64, "max_window_layers": 30},
+    "qwen3_8b": {"model_type": "qwen3", "attention_bias": False, "head_dim": 128, "rope_scaling": None,
+                 "rope_theta": 1000000, "use_sliding_window": False, "sliding_window": None, "max_window_layers": 36},
+    "gemma_2b": {"model_type": "gemma", "hidden_act": "gelu", "hidden_activation": None, "head_dim": 256,
+                 "num_key_value_heads": 1, "rope_scaling": None, "rope_theta": 10000.0},
+    "gemma2_9b": {"model_type": "gemma2", "hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh",
+                  "query_pre_attn_scalar": 256, "cache_implementation": "hybrid", "num_hidden_layers": 42,
+                  "hidden_size": 3584, "num_attention_heads": 16, "rope_theta": 10000.0},
+    "gemma3_1b": {"model_type": "gemma3_text", "rope_theta": 1000000, "rope_local_base_freq": 10000, "rope_scaling": None,
+                  "sliding_window": 512, "sliding_window_pattern": 6, "num_hidden_layers": 26, "hidden_size": 1152,
+                  "num_attention_heads": 4, "num_key_value_heads": 1},
+    "gemma3_scaled": {"model_type": "gemma3_text", "rope_theta": 1000000, "sliding_window_pattern": 3,
+                      "rope_scaling": {"rope_type": "linear", "factor": 8.0}},
+    "olmo2_7b": {"model_type": "olmo2", "rope_theta": 500000, "rope_scaling": None, "rms_norm_eps": 1e-06},
+    "smollm3_3b": {"model_type": "smollm3", "rope_theta": 5000000.0, "no_rope_layer_interval": 4, "max_window_layers": 28,
+                   "use_sliding_window": False, "sliding_window": None, "pretraining_tp": 2},
+    "cohere_r": {"model_type": "cohere", "rope_theta": 8000000.0, "logit_scale": 0.0625, "use_qk_norm": True,
+                 "num_key_value_heads": 8},
+    "cohere2_r7b": {"model_type": "cohere2", "sliding_window_pattern": 4, "sliding_window": 4096, "rope_theta": 50000,
+                    "num_hidden_layers": 32, "num_attention_heads": 32, "hidden_size": 4096, "head_dim": 128,
+                    "rope_scaling": None, "order_of_interleaved_layers": "local_attn_first"},
+    "gpt_neox_pythia": {"model_type": "gpt_neox", "rotary_emb_base": 10000, "rotary_pct": 0.25, "hidden_size": 512,
+                        "num_attention_heads": 8, "intermediate_size": 2048, "num_hidden_layers": 6,
+                        "use_parallel_residual": True, "torch_dtype": "float16"},
+    "gpt_neox_whole_heads": {"model_type": "gpt_neox", "rotary_pct": 1.0, "use_parallel_residual": False},
 }  # fmt: skip
 
 
@@ -125,7 +156,7 @@ def draw(family: str, rng: random.Random):
         rope = {**rope, "rope_theta": rng.choice([1e4, 5e5, 1234.5])}
     if family == "mixtral" and (rope["rope_type"] == "longrope" or rng.random() < 0.5):
         sizes["head_dim"] = head_dim  # transformers cannot check longrope without it
-    return FAMILIES[family](
+    return DRAWN[family](
         hidden_size=heads * head_dim, num_attention_heads=heads, rope_parameters=rope,
         num_key_value_heads=rng.choice([k for k in range(1, heads + 1) if heads % k == 0]), **sizes)  # fmt: skip
 
@@ -133,8 +164,14 @@ def draw(family: str, rng: random.Random):
 def write(directory: pathlib.Path) -> None:
     made = dict(MADE)
     rng = random.Random(20240621)
-    for family in FAMILIES:
+    for family in DRAWN:
         made |= {f"{family}_drawn_{i}": draw(family, rng) for i in range(25)}
+    for family, configs in ODD_CONFIGS.items():
+        made[f"{family}_untouched"] = AutoConfig.for_model(family)
+        for i, settings in enumerate(configs.values()):
+            extra = {f"key_{rng.randint(0, 99)}": rng.choice([1.5, None, "text", {"b": 1, "a": 2}]),
+                     "eos_token_id": rng.choice([None, [2], [2, 3]]), "initializer_range": rng.choice([0.02, 1e-3])}  # fmt: skip
+            made[f"{family}_odd_{i}"] = AutoConfig.for_model(family, **settings | extra)
     for name, config in made.items():
         config.save_pretrained(directory / "made" / name)
     for name, values in OLDER.items():
@@ -165,9 +202,9 @@ def check(directory: pathlib.Path, ours: pathlib.Path) -> int:
         for key, value in plain.items():
             if text[key] != value:
                 faults.append(f"{source.name}: {key} was written as {text[key]!r}, not {value!r}")
-    for family, config in FAMILIES.items():
+    for family in ODD_CONFIGS:
         seen += 1
-        expected, found = config().to_dict(), meaning(ours / f"default_{family}")
+        expected, found = AutoConfig.for_model(family).to_dict(), meaning(ours / f"default_{family}")
         expected.pop("_name_or_path", None)
         if expected != found:
             faults.append(f"the defaults of {family} are {found}, not {expected}")

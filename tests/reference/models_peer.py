@@ -1,11 +1,13 @@
 """The other side of the tests of models: transformers makes tiny random ones, and loads what easydel made of them.
 
-usage: models_peer.py write DIRECTORY        one folder for each model; NAME.bin and NAME.stacked hold the weights of
+usage: models_peer.py write DIRECTORY [N]    one folder for each model (of N odd configs of each family); NAME.bin and NAME.stacked hold the weights of
                                              NAME as torch.save wrote them, and with experts under their newer names
        models_peer.py check DIRECTORY OURS   what easydel wrote under OURS is the same model to transformers
-       models_peer.py print DIRECTORY        one folder for each config, with its config.json and how torch prints it
+       models_peer.py print DIRECTORY        one folder for each config, with its config.json, how torch prints it, and
+                                             its parameters and operations as torch counts them
 """
 
+import json
 import os
 import pathlib
 import re
@@ -16,6 +18,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "models"))
 
 import torch  # noqa: E402
+import torch.utils.flop_counter  # noqa: E402
 import transformers  # noqa: E402
 from odd_configs import ODD_CONFIGS  # noqa: E402
 from safetensors import safe_open  # noqa: E402
@@ -37,14 +40,17 @@ def make(family: str, settings: dict, loader: str, seed: int = 0):
     return model.eval()
 
 
-def write(directory: pathlib.Path) -> None:
+def write(directory: pathlib.Path, count: int = 99) -> None:
     for family, configs in ODD_CONFIGS.items():
+        configs = dict(list(configs.items())[:count])
         for i, settings in enumerate(configs.values()):
             make(family, settings, LOADERS["lm"], i).save_pretrained(directory / f"{family}-{i}-lm")
         settings = next(iter(configs.values()))
         make(family, settings, LOADERS["base"]).save_pretrained(directory / f"{family}-0-base")
-        labelled = {**settings, "num_labels": 3, "pad_token_id": 0}
-        make(family, labelled, LOADERS["classifier"]).save_pretrained(directory / f"{family}-0-classifier")
+        classifiers = transformers.AutoModelForSequenceClassification._model_mapping
+        if type(transformers.AutoConfig.for_model(family)) in classifiers:
+            labelled = {**settings, "num_labels": 3, "pad_token_id": 0}
+            make(family, labelled, LOADERS["classifier"]).save_pretrained(directory / f"{family}-0-classifier")
 
         # Tied weights stand in a pickle under both of their names.
         for i in range(2):
@@ -131,11 +137,20 @@ def print_all(directory: pathlib.Path) -> None:
         for i, settings in enumerate(configs.values()):
             model = make(family, settings, LOADERS["lm"])
             model.config.save_pretrained(directory / f"{family}-{i}")
+            with torch.utils.flop_counter.FlopCounterMode(display=False) as counter, torch.no_grad():
+                model(torch.ones(1, 1, dtype=torch.long), use_cache=False)
+            numbers = {"parameters": model.num_parameters(), "flops": counter.get_total_flops()}
+            (directory / f"{family}-{i}" / "numbers.json").write_text(json.dumps(numbers))
             for module in list(model.modules()):
                 for name, child in list(module.named_children()):
                     if not list(child.parameters()):
                         del module._modules[name]
-            text = re.sub(r"\b(Llama|Phi3|GPT2|Mixtral)(Attention|MLP|RMSNorm|Experts)\b", r"\2", str(model))
+                    elif type(child).__name__.endswith("LayerNorm") and not child.extra_repr():  # prints no numbers
+                        shape, eps = tuple(child.weight.shape), child.variance_epsilon
+                        child.extra_repr = lambda: f"{shape}, eps={eps}, elementwise_affine=True, bias=False"
+            family_name = type(model).__name__.split("For")[0].removesuffix("LMHeadModel")
+            text = re.sub(rf"\b{family_name}(Attention|MLP|RMSNorm|LayerNorm|Experts)\b", r"\1", str(model))
+            text = re.sub(r"\b\w+ScaledWordEmbedding\b", "Embedding", text)
             # The block's name in files, and a router that is a plain linear map.
             text = text.replace("(mlp): MixtralSparseMoeBlock", "(block_sparse_moe): SparseMoE").replace(
                 "MixtralTopKRouter()", f"Linear(in_features=32, out_features={settings.get('num_local_experts')}, bias=False)")
@@ -145,7 +160,7 @@ def print_all(directory: pathlib.Path) -> None:
 if __name__ == "__main__":
     command, *arguments = sys.argv[1:]
     if command == "write":
-        write(pathlib.Path(arguments[0]))
+        write(pathlib.Path(arguments[0]), *map(int, arguments[1:]))
     elif command == "check":
         sys.exit(check(*map(pathlib.Path, arguments)))
     else:

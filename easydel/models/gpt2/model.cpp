@@ -13,44 +13,41 @@ double attention_scale(const GPT2Config& c, int64_t layer_idx) {
   return c.scale_attn_by_inverse_layer_idx ? scale / static_cast<double>(layer_idx + 1) : scale;
 }
 
+BlockSpec gpt2_block(const GPT2Config& c, int64_t layer_idx) {
+  return {.attention = {.hidden_size = c.hidden_size,
+                        .num_heads = c.num_attention_heads,
+                        .num_kv_heads = c.num_attention_heads,
+                        .head_dim = c.head_size(),
+                        .layer_idx = layer_idx,
+                        .fused_qkv = true,
+                        .qkv_bias = true,
+                        .out_bias = true,
+                        .transposed = true,
+                        .rope = std::nullopt,
+                        .scale = attention_scale(c, layer_idx),
+                        .dropout = c.attn_pdrop,
+                        .init_stddev = c.initializer_range,
+                        .qkv_name = "c_attn",
+                        .out_name = "c_proj"},
+          .mlp = {.hidden_size = c.hidden_size,
+                  .intermediate_size = c.inner_size(),
+                  .act = c.hidden_act,
+                  .gated = false,
+                  .bias = true,
+                  .transposed = true,
+                  .init_stddev = c.initializer_range,
+                  .up_name = "c_fc",
+                  .down_name = "c_proj"},
+          .norm = {.kind = NormSpec::Kind::Layer, .eps = c.layer_norm_epsilon},
+          .dropout = c.resid_pdrop,
+          .attention_name = "attn",
+          .before_attention = "ln_1",
+          .before_mlp = "ln_2"};
+}
+
 }  // namespace
 
-GPT2Block::GPT2Block(const GPT2Config& c, int64_t layer_idx)
-    : layer_idx_(layer_idx),
-      resid_pdrop_(c.resid_pdrop),
-      ln_1_(add<LayerNorm>("ln_1", c.hidden_size, c.layer_norm_epsilon)),
-      attn_(add<Attention>("attn", AttentionSpec{.hidden_size = c.hidden_size,
-                                                 .num_heads = c.num_attention_heads,
-                                                 .num_kv_heads = c.num_attention_heads,
-                                                 .head_dim = c.head_size(),
-                                                 .layer_idx = layer_idx,
-                                                 .fused_qkv = true,
-                                                 .qkv_bias = true,
-                                                 .out_bias = true,
-                                                 .transposed = true,
-                                                 .rope = std::nullopt,
-                                                 .scale = attention_scale(c, layer_idx),
-                                                 .dropout = c.attn_pdrop,
-                                                 .init_stddev = c.initializer_range,
-                                                 .qkv_name = "c_attn",
-                                                 .out_name = "c_proj"})),
-      ln_2_(add<LayerNorm>("ln_2", c.hidden_size, c.layer_norm_epsilon)),
-      mlp_(add<MLP>("mlp", MlpSpec{.hidden_size = c.hidden_size,
-                                   .intermediate_size = c.inner_size(),
-                                   .act = c.hidden_act,
-                                   .gated = false,
-                                   .bias = true,
-                                   .transposed = true,
-                                   .init_stddev = c.initializer_range,
-                                   .up_name = "c_fc",
-                                   .down_name = "c_proj"})) {}
-
-LayerOutput GPT2Block::operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const {
-  const Attention::Output attended = attn_(ln_1_(x_BTD), ctx);
-  const at::Tensor h_BTD = x_BTD + ctx.dropout(attended.hidden, resid_pdrop_, "resid_attn", layer_idx_);
-  return {.hidden = h_BTD + ctx.dropout(mlp_(ln_2_(h_BTD)), resid_pdrop_, "resid_mlp", layer_idx_),
-          .attention_weights = attended.weights};
-}
+GPT2Block::GPT2Block(const GPT2Config& c, int64_t layer_idx) : DecoderBlock(gpt2_block(c, layer_idx)) {}
 
 GPT2Model::GPT2Model(const GPT2Config& c)
     : BaseModule(c),
@@ -68,9 +65,7 @@ ModelOutput GPT2Model::forward(const ModelInputs& given) const {
   const ModelInputs inputs = prepare_inputs_for_call(given);
   at::Tensor x_BTD = embed(inputs, wte_) + wpe_(inputs.position_ids);
   if (inputs.token_type_ids.defined()) x_BTD = x_BTD + wte_(inputs.token_type_ids);
-  if (embd_pdrop_ > 0 && inputs.dropout_key)
-    x_BTD = drop(x_BTD, embd_pdrop_, inputs.dropout_key->fold("embd"), inputs.part.value_or(BatchPart()));
-  return run_decoder(*this, inputs, x_BTD, h_, ln_f_);
+  return run_decoder(*this, inputs, drop_embeddings(x_BTD, embd_pdrop_, inputs), h_, ln_f_);
 }
 
 }  // namespace easydel

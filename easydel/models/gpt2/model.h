@@ -2,25 +2,13 @@
 #pragma once
 
 #include "easydel/infra/decoder.h"
-#include "easydel/layers/attention.h"
-#include "easydel/layers/mlp.h"
-#include "easydel/layers/norm.h"
 #include "easydel/models/gpt2/config.h"
 
 namespace easydel {
 
-class GPT2Block : public DecoderLayer {
+class GPT2Block : public DecoderBlock {
  public:
   GPT2Block(const GPT2Config& config, int64_t layer_idx);
-  LayerOutput operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const override;
-
- private:
-  int64_t layer_idx_;
-  double resid_pdrop_;
-  const LayerNorm& ln_1_;
-  const Attention& attn_;
-  const LayerNorm& ln_2_;
-  const MLP& mlp_;
 };
 
 class GPT2Model : public BaseModule {

@@ -2,23 +2,13 @@
 #pragma once
 
 #include "easydel/infra/decoder.h"
-#include "easydel/layers/attention.h"
-#include "easydel/layers/mlp.h"
-#include "easydel/layers/norm.h"
 #include "easydel/models/llama/config.h"
 
 namespace easydel {
 
-class LlamaDecoderLayer : public DecoderLayer {
+class LlamaDecoderLayer : public DecoderBlock {
  public:
   LlamaDecoderLayer(const LlamaConfig& config, int64_t layer_idx);
-  LayerOutput operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const override;
-
- private:
-  const Attention& self_attn_;
-  const MLP& mlp_;
-  const RMSNorm& input_layernorm_;
-  const RMSNorm& post_attention_layernorm_;
 };
 
 class LlamaModel : public DecoderModel<LlamaConfig, LlamaDecoderLayer> {

@@ -2,25 +2,13 @@
 #pragma once
 
 #include "easydel/infra/decoder.h"
-#include "easydel/layers/attention.h"
-#include "easydel/layers/mlp.h"
-#include "easydel/layers/norm.h"
 #include "easydel/models/phi3/config.h"
 
 namespace easydel {
 
-class Phi3DecoderLayer : public DecoderLayer {
+class Phi3DecoderLayer : public DecoderBlock {
  public:
   Phi3DecoderLayer(const Phi3Config& config, int64_t layer_idx);
-  LayerOutput operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const override;
-
- private:
-  int64_t layer_idx_;
-  double resid_pdrop_;
-  const Attention& self_attn_;
-  const MLP& mlp_;
-  const RMSNorm& input_layernorm_;
-  const RMSNorm& post_attention_layernorm_;
 };
 
 class Phi3Model : public DecoderModel<Phi3Config, Phi3DecoderLayer> {

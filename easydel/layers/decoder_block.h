@@ -1,0 +1,37 @@
+// The layer of most decoders: attention and an MLP, with norms around them and a residual stream past them.
+#pragma once
+
+#include "easydel/layers/attention.h"
+#include "easydel/layers/mlp.h"
+#include "easydel/layers/norm.h"
+
+namespace easydel {
+
+struct BlockSpec {
+  AttentionSpec attention;
+  MlpSpec mlp;
+  NormSpec norm;
+  double dropout = 0;     // of what attention and MLP give
+  bool parallel = false;  // the MLP reads what the attention reads, not what it adds
+  std::string attention_name = "self_attn", mlp_name = "mlp";
+  // The norms before and after each of the two; an empty name: none. In parallel and without a norm of its own, the MLP
+  // reads that of the attention.
+  std::string before_attention = "input_layernorm", after_attention = "";
+  std::string before_mlp = "post_attention_layernorm", after_mlp = "";
+};
+
+class DecoderBlock : public DecoderLayer {
+ public:
+  explicit DecoderBlock(const BlockSpec& spec);
+  LayerOutput operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const override;
+
+ private:
+  int64_t layer_idx_;
+  double dropout_;
+  bool parallel_;
+  const Attention& attention_;
+  const MLP& mlp_;
+  const Norm *before_attention_, *after_attention_, *before_mlp_, *after_mlp_;
+};
+
+}  // namespace easydel

@@ -1,0 +1,41 @@
+#include "easydel/models/gemma3/model.h"
+
+#include <cmath>
+
+namespace easydel {
+namespace {
+
+NormSpec gemma3_norm(const Gemma3TextConfig& c) {
+  return {.eps = c.norm_eps, .weight_offset = 1, .multiply_before_cast = true};
+}
+
+BlockSpec gemma3_block(const Gemma3TextConfig& c, int64_t layer_idx) {
+  BlockSpec spec = block_spec(c, layer_idx);
+  spec.norm = gemma3_norm(c);
+  spec.attention.scale = 1 / std::sqrt(static_cast<double>(c.query_pre_attn_scalar));
+  spec.attention.qk_norm = HeadNormSpec{.norm = spec.norm};
+  spec.attention.rope = c.is_sliding(layer_idx) ? 1 : 0;
+  spec.after_attention = "post_attention_layernorm";
+  spec.before_mlp = "pre_feedforward_layernorm";
+  spec.after_mlp = "post_feedforward_layernorm";
+  return spec;
+}
+
+}  // namespace
+
+Gemma3DecoderLayer::Gemma3DecoderLayer(const Gemma3TextConfig& c, int64_t layer_idx)
+    : DecoderBlock(gemma3_block(c, layer_idx)) {}
+
+Gemma3TextModel::Gemma3TextModel(const Gemma3TextConfig& c)
+    : DecoderModel(c, {.norm = gemma3_norm(c), .embedding_scale = std::sqrt(static_cast<double>(c.hidden_size))}) {}
+
+std::vector<RopeTableSpec> Gemma3TextModel::rope_tables() const {
+  const auto& c = static_cast<const Gemma3TextConfig&>(config());
+  return {{c.rope_by_type.full_attention, c.head_size()}, {c.rope_by_type.sliding_attention, c.head_size()}};
+}
+
+LogitOptions Gemma3ForCausalLM::logit_options() const {
+  return {.softcap = static_cast<const Gemma3TextConfig&>(config()).final_logit_softcapping.value_or(0)};
+}
+
+}  // namespace easydel

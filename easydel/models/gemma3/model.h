@@ -1,0 +1,35 @@
+// The text model of Gemma 3: Gemma 2 with normed queries and keys, without soft caps on scores.
+#pragma once
+
+#include "easydel/infra/decoder.h"
+#include "easydel/models/gemma3/config.h"
+
+namespace easydel {
+
+class Gemma3DecoderLayer : public DecoderBlock {
+ public:
+  Gemma3DecoderLayer(const Gemma3TextConfig& config, int64_t layer_idx);
+};
+
+class Gemma3TextModel : public DecoderModel<Gemma3TextConfig, Gemma3DecoderLayer> {
+ public:
+  explicit Gemma3TextModel(const Gemma3TextConfig& config);
+
+ protected:
+  std::vector<RopeTableSpec> rope_tables() const override;
+};
+
+class Gemma3ForCausalLM : public ForCausalLM<Gemma3TextModel> {
+ public:
+  using ForCausalLM::ForCausalLM;
+
+ protected:
+  LogitOptions logit_options() const override;
+};
+
+class Gemma3TextForSequenceClassification : public ForSequenceClassification<Gemma3TextModel> {
+ public:
+  using ForSequenceClassification::ForSequenceClassification;
+};
+
+}  // namespace easydel
