@@ -20,6 +20,10 @@ struct LayerKeys {
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
   int64_t window = 0;  // 0: the layer looks back over everything
+  // Above 0: values are the first so many numbers of the keys, as latent attention has them, and are kept once.
+  int64_t value_dim = 0;
+
+  int64_t numbers_per_token() const { return kv_heads * head_dim * (value_dim > 0 ? 1 : 2); }
 };
 
 // The plan of a cache; also what a call says about its tokens.

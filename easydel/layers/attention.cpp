@@ -23,6 +23,12 @@ Attention::Attention(AttentionSpec spec) : spec_(std::move(spec)) {
   }
   out_ = &add<Linear>(spec_.out_name, Dim::query_heads(heads(), spec_.head_dim), embed,
                       options(spec_.out_bias, "attn_output"));
+  if (spec_.qk_norm_eps) {
+    q_norm_ = &add<RMSNorm>("q_norm", spec_.head_dim, *spec_.qk_norm_eps);
+    k_norm_ = &add<RMSNorm>("k_norm", spec_.head_dim, *spec_.qk_norm_eps);
+  }
+  if (spec_.sinks)
+    sinks_ = add_parameter("sinks", {Dim::query_heads(heads(), 1)}, Initializer::normal(spec_.init_stddev));
 }
 
 Attention::Projected Attention::project(const at::Tensor& x_BTD) const {
@@ -62,6 +68,11 @@ Attention::Output Attention::operator()(const at::Tensor& x_whole, const Forward
   const at::Tensor x_BTD =
       parallel() ? collectives::enter(x_whole, parallel()->group(split_over(LogicalAxis::Head))) : x_whole;
   auto [q_BTNH, k_BTKH, v_BTKH] = project(x_BTD);
+  if (q_norm_) {
+    const Group* parts = parallel() ? &parallel()->group(split_over(LogicalAxis::Head)) : nullptr;
+    q_BTNH = parts ? (*q_norm_)(q_BTNH, *parts) : (*q_norm_)(q_BTNH);
+    k_BTKH = parts ? (*k_norm_)(k_BTKH, *parts) : (*k_norm_)(k_BTKH);
+  }
   if (spec_.rope)
     std::tie(q_BTNH, k_BTKH) = operations::apply_rotary(q_BTNH, k_BTKH, ctx.rope[*spec_.rope], spec_.rope_style);
 
@@ -70,6 +81,8 @@ Attention::Output Attention::operator()(const at::Tensor& x_whole, const Forward
   options.scale = spec_.scale;
   options.softcap = spec_.softcap;
   options.return_weights = ctx.output_attentions;
+  if (sinks_)
+    options.sinks = collectives::gather_weight(sinks_->value(), sinks_->value().scalar_type(), sinks_->sharding());
   if (spec_.dropout > 0 && ctx.dropout_key) {
     options.dropout_p = spec_.dropout;
     options.dropout_key = ctx.dropout_key->fold("attention").fold(static_cast<uint64_t>(spec_.layer_idx));

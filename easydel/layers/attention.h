@@ -5,6 +5,7 @@
 
 #include "easydel/layers/forward_context.h"
 #include "easydel/layers/linear.h"
+#include "easydel/layers/norm.h"
 
 namespace easydel {
 
@@ -23,7 +24,9 @@ struct AttentionSpec {
   std::optional<double> scale;  // 1 / sqrt(head_dim)
   int64_t sliding_window = 0;   // 0: none
   double softcap = 0;
-  double dropout = 0;  // of the weights
+  std::optional<double> qk_norm_eps;  // RMS norm on each head of q and k, before the rotation
+  bool sinks = false;                 // a learned score per head that takes weight and gives nothing
+  double dropout = 0;                 // of the weights
   double init_stddev = 0.02;
   std::string q_name = "q_proj", k_name = "k_proj", v_name = "v_proj", qkv_name = "qkv_proj", out_name = "o_proj";
 };
@@ -51,6 +54,8 @@ class Attention : public Module {
   HeadPart head_part() const;  // what this rank has of them
 
   AttentionSpec spec_;
+  const RMSNorm *q_norm_ = nullptr, *k_norm_ = nullptr;
+  std::shared_ptr<Parameter> sinks_;
   const Linear *q_ = nullptr, *k_ = nullptr, *v_ = nullptr, *qkv_ = nullptr, *out_ = nullptr;
 };
 

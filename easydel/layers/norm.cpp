@@ -21,6 +21,10 @@ at::Tensor RMSNorm::operator()(const at::Tensor& x) const {
   return operations::rms_norm(x, stored_whole(weight_), options_);
 }
 
+at::Tensor RMSNorm::operator()(const at::Tensor& x, const Group& parts) const {
+  return operations::rms_norm(x, collectives::enter(stored_whole(weight_), parts), options_);
+}
+
 std::string RMSNorm::extra_repr() const { return concat("(", weight_->shape[0], ",), eps=", options_.eps); }
 
 LayerNorm::LayerNorm(Dim features, double eps, bool bias)

@@ -12,6 +12,8 @@ class RMSNorm : public Module {
   RMSNorm(Dim features, double eps) : RMSNorm(std::move(features), operations::RmsNormOptions{.eps = eps}) {}
 
   at::Tensor operator()(const at::Tensor& x) const;
+  // Of rows that the members of a group have parts of, such as their own heads.
+  at::Tensor operator()(const at::Tensor& x, const Group& parts) const;
   std::string extra_repr() const override;
 
  private:

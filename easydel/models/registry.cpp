@@ -1,9 +1,13 @@
 // The models of this library; one line for each family.
 #include "easydel/infra/registry.h"
+#include "easydel/models/deepseek_v2/model.h"
+#include "easydel/models/deepseek_v3/model.h"
 #include "easydel/models/gpt2/model.h"
+#include "easydel/models/gpt_oss/model.h"
 #include "easydel/models/llama/model.h"
 #include "easydel/models/mixtral/model.h"
 #include "easydel/models/phi3/model.h"
+#include "easydel/models/qwen3_moe/model.h"
 
 namespace easydel {
 namespace {
@@ -19,10 +23,14 @@ void register_family(Registry& registry) {
 }  // namespace
 
 void register_models(Registry& registry) {
+  register_family<DeepseekV2Model, DeepseekV2ForCausalLM, DeepseekV2ForSequenceClassification>(registry);
+  register_family<DeepseekV3Model, DeepseekV3ForCausalLM, DeepseekV3ForSequenceClassification>(registry);
   register_family<GPT2Model, GPT2LMHeadModel, GPT2ForSequenceClassification>(registry);
+  register_family<GptOssModel, GptOssForCausalLM, GptOssForSequenceClassification>(registry);
   register_family<LlamaModel, LlamaForCausalLM, LlamaForSequenceClassification>(registry);
   register_family<MixtralModel, MixtralForCausalLM, MixtralForSequenceClassification>(registry);
   register_family<Phi3Model, Phi3ForCausalLM, Phi3ForSequenceClassification>(registry);
+  register_family<Qwen3MoeModel, Qwen3MoeForCausalLM, Qwen3MoeForSequenceClassification>(registry);
 }
 
 }  // namespace easydel

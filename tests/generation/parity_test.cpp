@@ -64,7 +64,7 @@ TEST(GenerateParity, GivesTheTokensOfTransformers) {
   const auto count = static_cast<int64_t>(cases.size());
   std::cout << count << " cases, " << beams << " with beams; " << stopped << " of " << rows << " rows end early; "
             << ties << " set aside for a near tie\n";
-  EXPECT_EQ(models.size(), 21);
+  EXPECT_GE(models.size(), 21);
   EXPECT_LE(ties * 50, count);
   EXPECT_GT(beams * 3, count);
   EXPECT_GT(stopped * 5, rows);

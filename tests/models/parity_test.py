@@ -37,6 +37,9 @@ def make_model(settings: dict, loader, seed: int):
     with torch.no_grad():  # what transformers draws is too even to tell mistakes apart: norms of one, biases of zero
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.05)
+        for name, buffer in model.named_buffers():
+            if name in model.state_dict():
+                buffer.add_(torch.randn_like(buffer) * 0.05)
     return model.eval()
 
 
@@ -85,6 +88,8 @@ def reference_gradients(model, directory: pathlib.Path) -> dict[str, torch.Tenso
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(state[name])
+        for buffer in model.buffers():  # they have none
+            buffer.zero_()
     model.save_pretrained(directory / "grads")
     gradients = {}
     for file in (directory / "grads").glob("*.safetensors"):
@@ -127,6 +132,8 @@ class Parity(unittest.TestCase):
         for change in ("attn_mechanism=vanilla", "attn_mechanism=sdpa", "attn_mechanism=blockwise",
                        "gradient_checkpointing=nothing_saveable"):
             with self.subTest(change=change):
+                if change.endswith("sdpa") and not AutoModelForCausalLM.from_config(AutoConfig.for_model(FAMILY, **settings))._supports_sdpa:
+                    self.skipTest("torch's kernels lack what this family needs")
                 self.check(settings, AutoModelForCausalLM, lambda c: make_batch(c, "left"), "causal-lm", "--set", change)
 
     def test_sequence_classification(self):
@@ -169,7 +176,7 @@ class Parity(unittest.TestCase):
                     model.to(torch.bfloat16).save_pretrained(directory)
                     ours = easydel(pathlib.Path(directory), batch, "--dtype", "bf16")["logits"].float()
                     exact = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, attn_implementation="eager")
-                    rounded = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.bfloat16, attn_implementation="sdpa")
+                    rounded = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.bfloat16, attn_implementation="sdpa" if model._supports_sdpa else "eager")
                     with torch.no_grad():
                         exact, rounded = exact(**batch).logits, rounded(**batch).logits.float()
                     # The median token: a router's near tie falls either way in bf16 and changes a whole token.

@@ -2,12 +2,14 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
 #include "easydel/core/error.h"
 #include "easydel/infra/auto_config.h"
 #include "easydel/infra/registry.h"
+#include "tests/support/python.h"
 
 namespace easydel::testing_support {
 namespace {
@@ -19,48 +21,69 @@ at::Device device() {
   return name ? at::Device(name) : at::Device(at::kCPU);
 }
 
-Json draw_config(Draw& draw, std::string& family) {
-  family = draw.one_of<std::string>({"llama", "gpt2", "phi3", "mixtral"});
+// What each family's odd configs are: model_type to name to settings.
+const Json& odd_configs() {
+  static const Json configs = Json::parse(run_python("../models/odd_configs.py", {}));
+  return configs;
+}
+
+// One of the family's odd configs in other sizes, with some switches turned: what no family in particular knows of.
+Json vary(Draw& draw, const std::string& family) {
+  std::vector<Json> known;
+  for (const auto& [name, settings] : odd_configs().at(family).as_object()) known.push_back(settings);
+  Json c = draw.one_of(known);
+  c["model_type"] = family;
+  const std::unique_ptr<BaseConfig> before = AutoConfig::from_dict(c);
+
   const int64_t kv_heads = draw.between(1, 4), heads = kv_heads * draw.between(1, 3);
-  const int64_t head_dim = draw.one_of<int64_t>({2, 4, 6});
-  Json c = Json::object({{"model_type", family}, {"vocab_size", draw.between(5, 40)}});
-  if (family == "gpt2") {
-    c["n_embd"] = heads * head_dim;
-    c["n_head"] = heads;
-    c["n_layer"] = draw.between(1, 3);
-    c["n_positions"] = 32;
-    c["n_inner"] = draw.between(1, 24);
-    c["tie_word_embeddings"] = draw.chance(0.5);
-    for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) c[key] = 0.0;
-    return c;
-  }
-  c["hidden_size"] = family == "llama" ? heads * 2 * draw.between(1, 4) : heads * head_dim;
+  const int64_t head_dim = draw.one_of<int64_t>({2, 4, 6, 8});
+  c["vocab_size"] = draw.between(5, 40);
   c["num_attention_heads"] = heads;
   c["num_key_value_heads"] = kv_heads;
-  if (family != "phi3") c["head_dim"] = head_dim;
-  c["num_hidden_layers"] = draw.between(1, 3);
+  c["head_dim"] = head_dim;
+  c["hidden_size"] = heads * (draw.chance(0.5) ? head_dim : 2 * draw.between(1, 4));
   c["intermediate_size"] = draw.between(1, 24);
+  if (draw.chance(0.5)) c["num_hidden_layers"] = draw.between(1, 3);
   c["max_position_embeddings"] = 32;
-  c["tie_word_embeddings"] = draw.chance(0.3);
+  c["tie_word_embeddings"] = draw.chance(0.4);
   c["pad_token_id"] = 0;
-  c["bos_token_id"] = 1;
-  c["eos_token_id"] = 2;
-  if (family == "llama") {
-    c["attention_bias"] = draw.chance(0.4);
-    c["mlp_bias"] = draw.chance(0.4);
-  } else if (draw.chance(0.5)) {
-    c["sliding_window"] = draw.between(1, 6);
-  }
-  if (family == "mixtral") {
-    c["num_local_experts"] = draw.between(1, 6);
-    c["num_experts_per_tok"] = draw.between(1, c["num_local_experts"].as_int());
-    c["output_router_logits"] = draw.chance(0.6);
-    c["router_aux_loss_coef"] = 0.3;
-    c["fsdp_is_ep_bound"] = draw.chance(0.5);
-    c["sp_is_ep_bound"] = draw.chance(0.5);
-    c["use_expert_tensor_mode"] = draw.chance(0.2);
+  c["fsdp_is_ep_bound"] = draw.chance(0.5);
+  c["sp_is_ep_bound"] = draw.chance(0.5);
+  c["use_expert_tensor_mode"] = draw.chance(0.2);
+  int64_t experts = 0;
+  for (const FieldValue& field : before->describe()) {
+    if (field.key == "architectures") break;  // behind it comes what all families share
+    if (field.key.find("experts") != std::string::npos && field.value.is_int()) {
+      experts = experts == 0 ? draw.between(1, 6) : draw.between(1, experts);
+      c[field.key] = experts;
+    }
+    if (field.key == "sliding_window" && draw.chance(0.5)) c[field.key] = draw.between(1, 6);
+    const bool is_switch = field.type.starts_with("true or false") && field.key != "tie_word_embeddings";
+    if (is_switch && draw.chance(0.3)) c[field.key] = draw.chance(0.5);
   }
   return c;
+}
+
+bool is_whole_rotation(const BaseConfig& c) {
+  const auto rotated = static_cast<int64_t>(static_cast<double>(c.head_size()) * c.rope.partial_rotary_factor);
+  return rotated > 0 && rotated % 2 == 0;
+}
+
+// Draws until the config is one that a model can be made of.
+std::unique_ptr<BaseConfig> draw_config(Draw& draw, const std::string& family, const Json& settings) {
+  std::string why;
+  for (int attempt = 0; attempt < 200; ++attempt) {
+    Json dict = vary(draw, family);
+    for (const auto& [key, value] : settings.as_object()) dict[key] = value;
+    try {
+      std::unique_ptr<BaseConfig> config = AutoConfig::from_dict(dict);
+      Registry::instance().make_module(*config, TaskType::BaseModule);
+      if (is_whole_rotation(*config)) return config;
+    } catch (const Error& error) {
+      why = error.what();
+    }
+  }
+  fail<Error>("[draw_config] no valid config of ", family, " in 200 draws; the last: ", why);
 }
 
 Mesh draw_mesh(Draw& draw, int64_t devices) {
@@ -174,15 +197,17 @@ Problem draw_problem(uint64_t seed, int64_t devices) {
   Draw draw(seed);
   Problem p;
   p.seed = seed;
-  std::string family;
-  Json dict = draw_config(draw, family);
-  dict["attn_mechanism"] = draw.one_of<std::string>({"auto", "vanilla", "blockwise", "ring"});
+  const std::vector<std::string> families = Registry::instance().model_types();
+  const std::string& family = families[seed % families.size()];
+  Json settings = Json::object();
+  settings["attn_mechanism"] = draw.one_of<std::string>({"auto", "vanilla", "blockwise", "ring"});
   if (draw.chance(0.25))
-    dict["gradient_checkpointing"] = draw.one_of<std::string>({"nothing_saveable", "checkpoint_dots"});
-  p.task = draw.chance(0.15) ? TaskType::SequenceClassification : TaskType::CausalLM;
-  if (p.task == TaskType::SequenceClassification) dict["pad_token_id"] = 0;
-  if (draw.chance(0.1)) dict["shard_attention_computation"] = false;
-  p.config = AutoConfig::from_dict(dict);
+    settings["gradient_checkpointing"] = draw.one_of<std::string>({"nothing_saveable", "checkpoint_dots"});
+  const std::vector<TaskType> tasks = Registry::instance().tasks(family);
+  const bool classifies = std::find(tasks.begin(), tasks.end(), TaskType::SequenceClassification) != tasks.end();
+  p.task = draw.chance(0.15) && classifies ? TaskType::SequenceClassification : TaskType::CausalLM;
+  if (draw.chance(0.1)) settings["shard_attention_computation"] = false;
+  p.config = draw_config(draw, family, settings);
   p.inputs = draw_inputs(draw, *p.config, p.task);
   p.mesh = draw_mesh(draw, devices > 0 ? devices : draw.between(1, 8));
   const int64_t kind = draw.between(0, 5);
