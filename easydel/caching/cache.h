@@ -9,6 +9,7 @@
 
 #include "easydel/core/dtype.h"
 #include "easydel/operations/attention.h"
+#include "easydel/operations/coded_rows.h"
 #include "easydel/operations/rope.h"
 #include "easydel/sharding/parallel.h"
 
@@ -20,6 +21,14 @@ struct LayerKeys {
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
   int64_t window = 0;  // 0: the layer looks back over everything
+  // Above 0: values are the first so many numbers of the keys, as latent attention has them, and are kept once.
+  int64_t value_dim = 0;
+
+  // Whether values lie inside of the keys. Rows of codes cannot be cut that way: NotSupportedError.
+  bool is_latent(DType stored) const;
+  int64_t numbers_per_token(DType stored) const {
+    return kv_heads * operations::row_width(head_dim, stored) * (value_dim > 0 ? 1 : 2);
+  }
 };
 
 // The plan of a cache; also what a call says about its tokens.

@@ -17,8 +17,7 @@ using operations::AttentionOutput;
 
 int64_t RaggedPagesMetadata::page_bytes() const {
   int64_t sum = 0;
-  for (const LayerKeys& layer : layers)
-    sum += 2 * layer.kv_heads * page_size * operations::row_width(layer.head_dim, dtype);
+  for (const LayerKeys& layer : layers) sum += layer.numbers_per_token(dtype) * page_size;
   return sum * static_cast<int64_t>(c10::elementSize(dtype));
 }
 
@@ -44,7 +43,9 @@ RaggedPagesCache::RaggedPagesCache(RaggedPagesMetadata metadata)
   for (const LayerKeys& layer : metadata_.layers) {
     const std::vector<int64_t> shape = {metadata_.num_pages, layer.kv_heads, metadata_.page_size,
                                         operations::row_width(layer.head_dim, metadata_.dtype)};
-    layers_.push_back({zeros_on_demand(shape, options), zeros_on_demand(shape, options)});
+    const Tensor k = zeros_on_demand(shape, options);
+    const bool is_latent = layer.is_latent(metadata_.dtype);
+    layers_.push_back({k, is_latent ? k.narrow(3, 0, layer.value_dim) : zeros_on_demand(shape, options), is_latent});
   }
   for (int64_t page = metadata_.num_pages; page-- > 0;) free_.push_back(static_cast<int32_t>(page));
 }
@@ -150,7 +151,7 @@ void RaggedPagesCache::store(Layer& layer, const Tensor& k, const Tensor& v) con
                                   operations::to_stored(from.index_select(0, step_tokens_), to.scalar_type()));
   };
   put(layer.k, k);
-  put(layer.v, v);
+  if (!layer.is_latent) put(layer.v, v);
 }
 
 // The keys of one sequence, copied together from its pages.

@@ -61,7 +61,8 @@ class RaggedPagesCache : public Cache {
     std::vector<int32_t> pages;
   };
   struct Layer {
-    at::Tensor k, v;  // [pages, K, page_size, H]
+    at::Tensor k, v;         // [pages, K, page_size, H]
+    bool is_latent = false;  // v is a view of k
   };
   struct StepPart {  // of the step: where its tokens lie in the row, and what its sequence had before
     int64_t sequence, row, tokens, before;

@@ -2,7 +2,15 @@
 
 #include "easydel/caching/cache.h"
 
+#include "easydel/core/error.h"
+
 namespace easydel {
+
+bool LayerKeys::is_latent(DType stored) const {
+  require<NotSupportedError>(value_dim == 0 || stored != at::kChar,
+                             "[cache] a cache of latents does not go with int8 codes. Leave kvdtype to a float type.");
+  return value_dim > 0;
+}
 
 SlotPart::SlotPart(std::shared_ptr<const Parallel> parallel) : parallel_(std::move(parallel)) {
   if (!parallel_) return;

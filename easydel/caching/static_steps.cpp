@@ -47,14 +47,29 @@ Tensor TransformerCache::visible_static(int64_t capacity, int64_t keys, int64_t 
   return visible;
 }
 
+namespace {
+
+// q [B, K, G, H] of the G query heads that share a key/value head.
+Tensor attend_with_sinks(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible, double scale,
+                         const Tensor& sinks) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const at::ScalarType wide = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const Tensor scores = (at::matmul(q, k.transpose(2, 3)).to(wide) * scale).masked_fill(~visible, -infinity);
+  const Tensor extra = sinks.to(wide).view({1, q.size(1), q.size(2), 1}).expand({q.size(0), -1, -1, -1});
+  const Tensor weights = at::softmax(at::cat({scores, extra}, -1), -1).narrow(-1, 0, k.size(2));
+  return at::matmul(weights.to(v.scalar_type()), v);
+}
+
+}  // namespace
+
 Tensor TransformerCache::attend_static(Layer& layer, const Tensor& q, const Tensor& k, const Tensor& v,
                                        const operations::AttentionOptions& options) {
-  require<NotSupportedError>(is_plain(options) && !options.sinks.defined(),
-                             "[cache] static steps do not take masks, sinks or weights.");
+  require<NotSupportedError>(is_plain(options), "[cache] static steps do not take masks or weights.");
   const int64_t capacity = layer.capacity(), keys = std::min(static_keys_, capacity);
   const double scale = operations::score_scale(options, q.size(3));
   const operations::cuda_fused::CacheSlots slots{layer.k, layer.v, slot_, starts_, keys, options.mask.sliding_window};
-  if (operations::cuda_fused::can_attend_to_cache(q.select(1, 0), slots)) {
+  if (!layer.is_latent && !options.sinks.defined() &&
+      operations::cuda_fused::can_attend_to_cache(q.select(1, 0), slots)) {
     return operations::cuda_fused::attend_to_cache(q.select(1, 0), k.select(1, 0), v.select(1, 0), slots, scale,
                                                    options.softcap)
         .unsqueeze(1);
@@ -62,15 +77,17 @@ Tensor TransformerCache::attend_static(Layer& layer, const Tensor& q, const Tens
   require<NotSupportedError>(options.softcap == 0.0, "[cache] static steps do not take soft caps here.");
   const Tensor place = capacity < metadata_.max_length ? slot_.remainder(capacity) : slot_;
   layer.k.index_copy_(2, place, k.transpose(1, 2));
-  layer.v.index_copy_(2, place, v.transpose(1, 2));
+  if (!layer.is_latent) layer.v.index_copy_(2, place, v.transpose(1, 2));
   // The queries that share a key/value head are rows of one product.
   const int64_t batch = q.size(0), kv_heads = layer.k.size(1), shared = q.size(2) / kv_heads;
   const Tensor rows = q.reshape({batch, kv_heads, shared, q.size(3)});
   const Tensor visible = visible_static(capacity, keys, options.mask.sliding_window);
-  const Tensor out =
-      at::scaled_dot_product_attention(rows, operations::from_stored(layer.k.narrow(2, 0, keys), q.scalar_type()),
-                                       operations::from_stored(layer.v.narrow(2, 0, keys), q.scalar_type()),
-                                       visible.expand({batch, kv_heads, shared, keys}), 0.0, false, scale);
+  const Tensor k_seen = operations::from_stored(layer.k.narrow(2, 0, keys), q.scalar_type());
+  const Tensor v_seen = operations::from_stored(layer.v.narrow(2, 0, keys), q.scalar_type());
+  const Tensor out = options.sinks.defined() ? attend_with_sinks(rows, k_seen, v_seen, visible, scale, options.sinks)
+                                             : at::scaled_dot_product_attention(
+                                                   rows, k_seen, v_seen,
+                                                   visible.expand({batch, kv_heads, shared, keys}), 0.0, false, scale);
   return out.reshape({batch, 1, q.size(2), out.size(3)});
 }
 

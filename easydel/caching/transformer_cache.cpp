@@ -32,7 +32,7 @@ int64_t capacity_of(const LayerKeys& layer, const TransformerMetadata& metadata,
 double TransformerMetadata::bytes() const {
   double sum = 0;
   for (const LayerKeys& layer : layers) {
-    sum += 2.0 * static_cast<double>(batch_size * layer.kv_heads * operations::row_width(layer.head_dim, dtype)) *
+    sum += static_cast<double>(batch_size * layer.numbers_per_token(dtype)) *
            static_cast<double>(capacity_of(layer, *this, SlotPart(parallel)));
   }
   return sum * static_cast<double>(c10::elementSize(dtype));
@@ -54,7 +54,10 @@ TransformerCache::TransformerCache(TransformerMetadata metadata, const Tensor& s
     const std::vector<int64_t> shape = {metadata_.batch_size, layer.kv_heads, capacity,
                                         operations::row_width(layer.head_dim, metadata_.dtype)};
     // Zeros: what a mask hides is multiplied by zero, and memory as it comes may hold NaN.
-    layers_.push_back({zeros_on_demand(shape, options), zeros_on_demand(shape, options), layer.window});
+    const Tensor k = zeros_on_demand(shape, options);
+    const bool is_latent = layer.is_latent(metadata_.dtype);
+    layers_.push_back(
+        {k, is_latent ? k.narrow(3, 0, layer.value_dim) : zeros_on_demand(shape, options), layer.window, is_latent});
   }
   if (!starts.defined()) return;
   require<ShapeError>(starts.dim() == 1 && starts.size(0) == metadata_.batch_size, "[init_cache] starts must be [",
@@ -109,7 +112,7 @@ void TransformerCache::store(Layer& layer, const Tensor& k, const Tensor& v) con
       to.narrow(2, place, run).copy_(from.slice(1, token, token + (run - 1) * parts + 1, parts).transpose(1, 2));
     };
     put(layer.k, k);
-    put(layer.v, v);
+    if (!layer.is_latent) put(layer.v, v);
     at += run;
   }
 }
@@ -258,7 +261,9 @@ void TransformerCache::reorder(const Tensor& rows) {
   for (Layer& layer : layers_) {
     // In place: a captured graph goes on to use this memory.
     const int64_t used = std::min(part_.local(length_), layer.capacity());
-    for (const Tensor& x : {layer.k, layer.v}) x.narrow(2, 0, used).copy_(chosen(x.narrow(2, 0, used)));
+    const auto move = [&](const Tensor& x) { x.narrow(2, 0, used).copy_(chosen(x.narrow(2, 0, used))); };
+    move(layer.k);
+    if (!layer.is_latent) move(layer.v);
   }
   // Ranks do not know whether others have starts.
   if (!starts_.defined() && !group) return;

@@ -53,6 +53,7 @@ class TransformerCache : public Cache {
   struct Layer {
     at::Tensor k, v;  // [B, K, C, H], or rows of codes
     int64_t window = 0;
+    bool is_latent = false;  // v is a view of k
     int64_t capacity() const { return k.size(2); }
   };
   // The keys that a step looks at, in the order in which they lie, and their local slots.

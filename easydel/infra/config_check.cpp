@@ -44,6 +44,21 @@ void ConfigCheck::one_of(const char* key, const std::string& value, const std::v
                     nearest.empty() ? "" : concat(" Did you mean \"", nearest, "\"?"));
 }
 
+void ConfigCheck::top_k(std::optional<int64_t> value, const char* experts_key, int64_t experts) const {
+  require<ConfigError>(value && *value >= 1 && *value <= experts, where_,
+                       "num_experts_per_tok must be at least 1 and at most ", experts_key, "; got ",
+                       value ? concat(*value) : "null", " and ", experts, ".");
+}
+
+void ConfigCheck::groups(int64_t groups, int64_t top, const char* experts_key, int64_t experts, int64_t top_k) const {
+  at_least("n_group", groups, 1);
+  multiple(experts_key, experts, "n_group", groups);
+  require<ConfigError>(top >= 1 && top <= groups, where_, "topk_group must be at least 1 and at most n_group; got ",
+                       top, " and ", groups, ".");
+  require<ConfigError>(top_k <= top * (experts / groups), where_, "num_experts_per_tok must be at most the ",
+                       top * (experts / groups), " experts of topk_group groups; got ", top_k, ".");
+}
+
 void ConfigCheck::activation(const char* key, const std::string& name) const {
   one_of(key, name, easydel::operations::activation_names());
 }

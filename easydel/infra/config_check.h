@@ -21,6 +21,10 @@ class ConfigCheck {
   void between_zero_and_one(const char* key, double value) const;
   void multiple(const char* key, int64_t value, const char* of_key, int64_t of) const;
   void one_of(const char* key, const std::string& value, const std::vector<std::string>& known) const;
+  // A token may go to one expert or to all: the key is num_experts_per_tok.
+  void top_k(std::optional<int64_t> value, const char* experts_key, int64_t experts) const;
+  // Experts in equal groups, of which a token's experts come from some: the keys are n_group and topk_group.
+  void groups(int64_t groups, int64_t top, const char* experts_key, int64_t experts, int64_t top_k) const;
   void activation(const char* key, const std::string& name) const;
   void operations() const;  // the names of attention mechanisms and checkpoint policies
   void rope() const;        // all of rope_parameters

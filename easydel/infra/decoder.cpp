@@ -162,8 +162,10 @@ at::Tensor CausalLMModule::balance_loss(const ModelOutput& out, const ModelInput
   const at::Tensor sums = collectives::sum(at::cat({total.assignments, total.probabilities, total.tokens.reshape({1})}),
                                            parallel()->group(parallel()->data()));
   const int64_t experts = total.assignments.numel();
-  return operations::load_balancing_loss(
-      {sums.narrow(0, 0, experts).detach(), sums.narrow(0, experts, experts), sums.select(0, 2 * experts).detach()});
+  return operations::load_balancing_loss({sums.narrow(0, 0, experts).detach(),
+                                          sums.narrow(0, experts, experts),
+                                          sums.select(0, 2 * experts).detach(),
+                                          {}});
 }
 
 ModelOutput CausalLMModule::forward(const ModelInputs& given) const {

@@ -6,6 +6,7 @@
 #include "easydel/core/memory.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/layers/attention.h"
+#include "easydel/layers/latent_attention.h"
 
 namespace easydel {
 namespace {
@@ -13,11 +14,13 @@ namespace {
 std::vector<LayerKeys> layer_keys(const BaseModule& model) {
   std::vector<LayerKeys> layers;
   for (const auto& [path, module] : const_cast<BaseModule&>(model).named_modules()) {
-    const auto* attention = dynamic_cast<const Attention*>(module);
-    if (!attention) continue;
-    const auto index = static_cast<std::size_t>(attention->layer_idx());
-    if (layers.size() <= index) layers.resize(index + 1);
-    layers[index] = attention->cached_keys();
+    const auto keep = [&layers](const auto& attention) {
+      const auto index = static_cast<std::size_t>(attention.layer_idx());
+      if (layers.size() <= index) layers.resize(index + 1);
+      layers[index] = attention.cached_keys();
+    };
+    if (const auto* attention = dynamic_cast<const Attention*>(module)) keep(*attention);
+    if (const auto* attention = dynamic_cast<const LatentAttention*>(module)) keep(*attention);
   }
   require<NotSupportedError>(!layers.empty(), "[init_cache] ", model.type_name(), " has no attention layers to cache.");
   return layers;

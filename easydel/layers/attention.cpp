@@ -30,6 +30,8 @@ Attention::Attention(AttentionSpec spec) : spec_(std::move(spec)) {
     q_norm_ = &add<HeadNorm>("q_norm", *spec_.qk_norm, Dim::query_heads(heads(), 1), spec_.head_dim);
     k_norm_ = &add<HeadNorm>("k_norm", *spec_.qk_norm, Dim::kv_heads(heads(), 1), spec_.head_dim);
   }
+  if (spec_.sinks)
+    sinks_ = add_parameter("sinks", {Dim::query_heads(heads(), 1)}, Initializer::normal(spec_.init_stddev));
 }
 
 Attention::Projected Attention::project(const at::Tensor& x_BTD) const {
@@ -97,6 +99,8 @@ Attention::Output Attention::operator()(const at::Tensor& x_whole, const Forward
   options.scale = spec_.scale;
   options.softcap = spec_.softcap;
   options.return_weights = ctx.output_attentions;
+  if (sinks_)
+    options.sinks = collectives::gather_weight(sinks_->value(), sinks_->value().scalar_type(), sinks_->sharding());
   if (spec_.dropout > 0 && ctx.dropout_key) {
     options.dropout_p = spec_.dropout;
     options.dropout_key = ctx.dropout_key->fold("attention").fold(static_cast<uint64_t>(spec_.layer_idx));

@@ -6,6 +6,7 @@
 #include "easydel/layers/forward_context.h"
 #include "easydel/layers/head_norm.h"
 #include "easydel/layers/linear.h"
+#include "easydel/layers/norm.h"
 
 namespace easydel {
 
@@ -26,6 +27,7 @@ struct AttentionSpec {
   std::optional<double> scale;  // 1 / sqrt(head_dim)
   int64_t sliding_window = 0;   // 0: none
   double softcap = 0;
+  bool sinks = false;  // a learned score per head that takes weight and gives nothing
   double dropout = 0;  // of the weights
   double init_stddev = 0.02;
   std::string q_name = "q_proj", k_name = "k_proj", v_name = "v_proj", qkv_name = "qkv_proj", out_name = "o_proj";
@@ -55,6 +57,7 @@ class Attention : public Module {
   Interval counted_kv() const;  // and which of its key/value heads no rank before it has
 
   AttentionSpec spec_;
+  std::shared_ptr<Parameter> sinks_;
   const Linear *q_ = nullptr, *k_ = nullptr, *v_ = nullptr, *qkv_ = nullptr, *out_ = nullptr;
   const HeadNorm *q_norm_ = nullptr, *k_norm_ = nullptr;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "easydel/layers/linear.h"
+#include "easydel/layers/mlp.h"
 #include "easydel/operations/activation.h"
 #include "easydel/operations/moe.h"
 
@@ -13,6 +14,13 @@ struct ExpertsSpec {
   int64_t num_experts = 0;
   std::string act = "silu";
   double init_stddev = 0.02;
+  // How they compute, as moe_method names it. fused_moe: rows sorted by expert and one product for all of them, all of
+  // it one operation; standard_moe: the same, one operation after the other; dense_moe: every expert for every token.
+  std::string method = "fused_moe";
+  // As gpt_oss stores them: stacked in files too, matrices as [in, out], biases, and gate and up in turn.
+  bool transposed = false;
+  bool bias = false;
+  std::optional<operations::ClampedGate> clamped_gate = {};  // in place of `act`, on gate and up in turn
   // Names of one expert's weights in files that hold experts one by one: "<experts>.<e>.<name>.weight".
   std::string gate_name = "gate_proj", up_name = "up_proj", down_name = "down_proj";
 };
@@ -29,16 +37,27 @@ class Experts : public Module {
  private:
   // Rows sorted by expert through these experts' networks.
   at::Tensor run(const at::Tensor& rows, const operations::Dispatch& dispatch) const;
+  at::Tensor run_dense(const at::Tensor& x_TD, const operations::Routing& routing) const;
   at::Tensor run_on_mesh(const at::Tensor& x_TD, const operations::Routing& routing) const;
+  at::Tensor gate(const at::Tensor& gate_up) const;
+  at::Tensor gate_up_bias(at::ScalarType dtype) const;  // undefined without one
+  at::Tensor down_bias(at::ScalarType dtype) const;     // on a mesh, what this rank adds of it
+  void store_one_by_one();
 
   ExpertsSpec spec_;
   const operations::Activation& act_;
-  std::shared_ptr<Parameter> gate_up_proj_, down_proj_;
+  std::shared_ptr<Parameter> gate_up_proj_, gate_up_proj_bias_, down_proj_, down_proj_bias_;
 };
 
 struct MoeSpec {
   ExpertsSpec experts;
   operations::RouterOptions router;
+  std::string router_name = "gate";
+  bool router_bias = false;
+  bool router_in_float32 = false;   // logits too, whatever the model computes in
+  bool selection_bias = false;      // a weight e_score_correction_bias of the router, which no gradient reaches
+  int64_t shared_intermediate = 0;  // of shared_experts, an MLP that every token goes through; 0: none
+  bool shared_bias = false;
 };
 
 class SparseMoE : public Module {
@@ -57,6 +76,8 @@ class SparseMoE : public Module {
   MoeSpec spec_;
   const Linear& gate_;
   const Experts& experts_;
+  const MLP* shared_experts_ = nullptr;
+  std::shared_ptr<Parameter> selection_bias_;
 };
 
 }  // namespace easydel

@@ -29,10 +29,19 @@ AttentionOptions own_heads(AttentionOptions options, const HeadPart& heads) {
   return options;
 }
 
+// Sinks of the heads that a member gets, of those that it had.
+AttentionOptions sinks_of(AttentionOptions options, Interval wanted, Interval held) {
+  if (options.sinks.defined())
+    options.sinks = options.sinks.narrow(0, wanted.size() > 0 ? wanted.begin - held.begin : 0, wanted.size());
+  return options;
+}
+
 AttentionOutput attend(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options,
                        const AttentionPlace& place, const HeadPart& heads, int64_t first_token) {
   if (q.size(2) == 0) {  // more ranks than heads; the sums keep the graph of this rank like that of the others
-    return {at::zeros({q.size(0), q.size(1), 0, v.size(3)}, q.options()) + q.sum() + k.sum() + v.sum(),
+    Tensor nothing = q.sum() + k.sum() + v.sum();
+    if (options.sinks.defined()) nothing = nothing + options.sinks.sum().to(q.scalar_type());
+    return {at::zeros({q.size(0), q.size(1), 0, v.size(3)}, q.options()) + nothing,
             options.return_weights ? at::zeros({q.size(0), 0, q.size(1), k.size(1)}, q.options()) : Tensor()};
   }
   options = own_heads(std::move(options), heads);
@@ -132,7 +141,8 @@ AttentionOutput parallel_attention(const Tensor& q, const Tensor& k, const Tenso
   }
   const HeadExchange exchange(group, place.heads);
   const auto [q_all, k_all, v_all] = exchange.to_sequences(q, k, v);
-  const AttentionOutput attended = attend(q_all, k_all, v_all, options, place, exchange.own(), 0);
+  const AttentionOptions own = sinks_of(options, exchange.own().query, place.heads.query);
+  const AttentionOutput attended = attend(q_all, k_all, v_all, own, place, exchange.own(), 0);
   return {exchange.to_heads(attended.out, q.size(1))};
 }
 

@@ -2,11 +2,14 @@
 #include "easydel/infra/registry.h"
 #include "easydel/models/cohere/model.h"
 #include "easydel/models/cohere2/model.h"
+#include "easydel/models/deepseek_v2/model.h"
+#include "easydel/models/deepseek_v3/model.h"
 #include "easydel/models/gemma/model.h"
 #include "easydel/models/gemma2/model.h"
 #include "easydel/models/gemma3/model.h"
 #include "easydel/models/gpt2/model.h"
 #include "easydel/models/gpt_neox/model.h"
+#include "easydel/models/gpt_oss/model.h"
 #include "easydel/models/llama/model.h"
 #include "easydel/models/mistral/model.h"
 #include "easydel/models/mixtral/model.h"
@@ -14,6 +17,7 @@
 #include "easydel/models/phi3/model.h"
 #include "easydel/models/qwen2/model.h"
 #include "easydel/models/qwen3/model.h"
+#include "easydel/models/qwen3_moe/model.h"
 #include "easydel/models/smollm3/model.h"
 
 namespace easydel {
@@ -30,13 +34,16 @@ void register_family(Registry& registry) {
 }  // namespace
 
 void register_models(Registry& registry) {
-  register_family<CohereModel, CohereForCausalLM>(registry);
   register_family<Cohere2Model, Cohere2ForCausalLM>(registry);
-  register_family<GemmaModel, GemmaForCausalLM, GemmaForSequenceClassification>(registry);
+  register_family<CohereModel, CohereForCausalLM>(registry);
+  register_family<DeepseekV2Model, DeepseekV2ForCausalLM, DeepseekV2ForSequenceClassification>(registry);
+  register_family<DeepseekV3Model, DeepseekV3ForCausalLM, DeepseekV3ForSequenceClassification>(registry);
   register_family<Gemma2Model, Gemma2ForCausalLM, Gemma2ForSequenceClassification>(registry);
   register_family<Gemma3TextModel, Gemma3ForCausalLM, Gemma3TextForSequenceClassification>(registry);
+  register_family<GemmaModel, GemmaForCausalLM, GemmaForSequenceClassification>(registry);
   register_family<GPT2Model, GPT2LMHeadModel, GPT2ForSequenceClassification>(registry);
   register_family<GPTNeoXModel, GPTNeoXForCausalLM, GPTNeoXForSequenceClassification>(registry);
+  register_family<GptOssModel, GptOssForCausalLM, GptOssForSequenceClassification>(registry);
   register_family<LlamaModel, LlamaForCausalLM, LlamaForSequenceClassification>(registry);
   register_family<MistralModel, MistralForCausalLM, MistralForSequenceClassification>(registry);
   register_family<MixtralModel, MixtralForCausalLM, MixtralForSequenceClassification>(registry);
@@ -44,6 +51,7 @@ void register_models(Registry& registry) {
   register_family<Phi3Model, Phi3ForCausalLM, Phi3ForSequenceClassification>(registry);
   register_family<Qwen2Model, Qwen2ForCausalLM, Qwen2ForSequenceClassification>(registry);
   register_family<Qwen3Model, Qwen3ForCausalLM, Qwen3ForSequenceClassification>(registry);
+  register_family<Qwen3MoeModel, Qwen3MoeForCausalLM, Qwen3MoeForSequenceClassification>(registry);
   register_family<SmolLM3Model, SmolLM3ForCausalLM, SmolLM3ForSequenceClassification>(registry);
 }
 

@@ -5,6 +5,7 @@
 #include "easydel/operations/activation.h"
 #include "easydel/operations/cuda_fused.h"
 #include "easydel/operations/kernels/rows.h"
+#include "easydel/operations/moe_products.h"
 
 namespace easydel::operations {
 namespace {
@@ -109,6 +110,13 @@ struct GatedHalves : torch::autograd::Function<GatedHalves> {
 };
 
 }  // namespace
+
+void gated_activation_backward(const Tensor& gate_up, const Activation& act, const Tensor& d_y,
+                               const Tensor& d_gate_up) {
+  const int64_t width = gate_up.size(-1) / 2;
+  backward_rows(gate_up.narrow(-1, 0, width), gate_up.narrow(-1, width, width), act, d_y,
+                d_gate_up.narrow(-1, 0, width), d_gate_up.narrow(-1, width, width));
+}
 
 Tensor gated_activation(const Tensor& gate, const Tensor& up, const Activation& act) {
   require<ShapeError>(gate.dim() >= 1 && gate.sizes() == up.sizes() && gate.scalar_type() == up.scalar_type(),

@@ -7,6 +7,33 @@ namespace easydel::operations {
 
 using at::Tensor;
 
+namespace {
+
+void check_groups(const RouterOptions& options, int64_t experts) {
+  const int64_t groups = options.groups, top = options.top_groups;
+  require<ConfigError>(groups >= 1 && experts % groups == 0, "[route] groups must divide the ", experts,
+                       " experts; got ", groups, ".");
+  require<ConfigError>(top >= 1 && top <= groups, "[route] top_groups must be in [1, ", groups, "]; got ", top, ".");
+  require<ConfigError>(options.group_best >= 1 && options.group_best <= experts / groups,
+                       "[route] group_best must be in [1, ", experts / groups, "], the size of a group; got ",
+                       options.group_best, ".");
+  require<ConfigError>(options.top_k <= top * (experts / groups), "[route] top_k must be at most the ",
+                       top * (experts / groups), " experts of the chosen groups; got ", options.top_k, ".");
+}
+
+// The scores, and -inf outside of each token's best groups.
+Tensor best_groups(const Tensor& scores, const RouterOptions& options) {
+  const int64_t tokens = scores.size(0), groups = options.groups, size = scores.size(1) / groups;
+  const Tensor in_group = scores.view({tokens, groups, size});
+  const Tensor group_scores =
+      options.group_best == 1 ? in_group.amax(-1) : std::get<0>(at::topk(in_group, options.group_best, -1)).sum(-1);
+  const Tensor best = std::get<1>(at::topk(group_scores, options.top_groups, -1));
+  const Tensor hidden = at::ones({tokens, groups}, scores.options().dtype(at::kBool)).scatter_(1, best, false);
+  return in_group.masked_fill(hidden.unsqueeze(-1), -std::numeric_limits<double>::infinity()).view_as(scores);
+}
+
+}  // namespace
+
 Routing route(const Tensor& logits, const RouterOptions& options) {
   require<ShapeError>(logits.dim() == 2, "[route] logits must be [tokens, experts]; got ", logits.sizes(), ".");
   require<ConfigError>(options.top_k >= 1 && options.top_k <= logits.size(1), "[route] top_k must be in [1, ",
@@ -14,17 +41,28 @@ Routing route(const Tensor& logits, const RouterOptions& options) {
   require<ShapeError>(!options.selection_bias.defined() || options.selection_bias.numel() == logits.size(1),
                       "[route] selection_bias must be [", logits.size(1), "]; got ",
                       options.selection_bias.defined() ? options.selection_bias.sizes() : at::IntArrayRef(), ".");
+  check_groups(options, logits.size(1));
   const Tensor wide = logits.to(logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-  const Tensor scores = options.scoring == RouterScoring::Softmax ? at::softmax(wide, -1) : at::sigmoid(wide);
+  const Tensor scores = options.scoring == RouterScoring::Softmax   ? at::softmax(wide, -1)
+                        : options.scoring == RouterScoring::Sigmoid ? at::sigmoid(wide)
+                                                                    : wide;
+  const bool in_groups = options.top_groups < options.groups;
   Tensor weights, experts;
-  if (options.selection_bias.defined()) {
-    experts = std::get<1>(
-        at::topk(scores.detach() + options.selection_bias.detach().to(scores.options()), options.top_k, -1));
+  if (options.selection_bias.defined() || in_groups) {
+    Tensor choice = scores.detach();
+    if (options.selection_bias.defined()) choice = choice + options.selection_bias.detach().to(scores.options());
+    if (in_groups) choice = best_groups(choice, options);
+    experts = std::get<1>(at::topk(choice, options.top_k, -1));
     weights = scores.gather(1, experts);
   } else {
     std::tie(weights, experts) = at::topk(scores, options.top_k, -1);
   }
-  if (options.renormalize) weights = weights / weights.sum(-1, true);
+  if (options.scoring == RouterScoring::SoftmaxOfChosen) {
+    weights = at::softmax(weights, -1);
+  } else if (options.renormalize) {
+    const Tensor sum = weights.sum(-1, true);  // sigmoids may all be zero
+    weights = weights / (options.scoring == RouterScoring::Sigmoid ? sum + 1e-20 : sum);
+  }
   if (options.scale != 1.0) weights = weights * options.scale;
   return {weights, experts};
 }
@@ -34,6 +72,7 @@ RouterStatistics& RouterStatistics::operator+=(const RouterStatistics& other) {
   assignments = assignments + other.assignments;
   probabilities = probabilities + other.probabilities;
   tokens = tokens + other.tokens;
+  entropy = entropy + other.entropy;
   return *this;
 }
 
@@ -52,13 +91,19 @@ RouterStatistics router_statistics(const Tensor& logits, int64_t top_k, const Te
   const Tensor weight = attention_mask.defined() ? attention_mask.reshape({-1}).to(wide.device(), wide.scalar_type())
                                                  : at::ones({tokens}, wide.options().requires_grad(false));
   const Tensor counts = at::zeros({experts}, weight.options()).scatter_add_(0, chosen, weight.repeat_interleave(top_k));
-  return {counts, (wide * weight.unsqueeze(-1)).sum(0), weight.sum()};
+  const Tensor entropy = at::special_entr(wide.detach()).sum(-1).mul_(weight).sum();
+  return {counts, (wide * weight.unsqueeze(-1)).sum(0), weight.sum(), entropy};
 }
 
 Tensor load_balancing_loss(const RouterStatistics& statistics) {
   const Tensor assigned = statistics.assignments / statistics.tokens;
   const Tensor probability = statistics.probabilities / statistics.tokens;
   return (assigned * probability).sum() * statistics.assignments.numel();
+}
+
+Tensor router_load_max(const RouterStatistics& statistics) {
+  const Tensor& assigned = statistics.assignments;
+  return assigned.max() * assigned.numel() / assigned.sum().clamp_min(1);
 }
 
 Tensor load_balancing_loss(const std::vector<Tensor>& layer_logits, int64_t top_k, const Tensor& attention_mask) {

@@ -7,6 +7,11 @@ TINY = dict(vocab_size=97, hidden_size=32, intermediate_size=56, num_hidden_laye
             num_key_value_heads=2, max_position_embeddings=64, pad_token_id=None, bos_token_id=1, eos_token_id=2)
 
 
+# Keys and values from a latent, and experts behind the first layer.
+LATENT = TINY | dict(num_key_value_heads=4, q_lora_rank=20, kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=8,
+                     moe_intermediate_size=24, n_routed_experts=4, n_shared_experts=1, first_k_dense_replace=1)
+
+
 def rope(rope_type: str, **settings) -> dict:
     return {"rope_parameters": {"rope_type": rope_type, "rope_theta": 10000.0, **settings}}
 
@@ -118,6 +123,43 @@ ODD_CONFIGS = {
                                     num_attention_heads=3, max_position_embeddings=64, use_parallel_residual=False,
                                     attention_bias=False, tie_word_embeddings=True, hidden_act="gelu_new",
                                     bos_token_id=1, eos_token_id=2, **rope("default", partial_rotary_factor=1.0)),
+    },
+    "qwen3_moe": {
+        "plain": {**TINY, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "head_dim": 12},
+        "weights of one, balanced": {**TINY, "num_experts": 5, "num_experts_per_tok": 3, "moe_intermediate_size": 40,
+                                     "norm_topk_prob": True, "output_router_logits": True, "router_aux_loss_coef": 0.1,
+                                     "attention_bias": True, "tie_word_embeddings": True},
+        "some layers, window": {**TINY, "num_hidden_layers": 4, "num_experts": 3, "num_experts_per_tok": 1,
+                                "moe_intermediate_size": 16, "decoder_sparse_step": 2, "mlp_only_layers": [3],
+                                "use_sliding_window": True, "sliding_window": 4},
+    },
+    "deepseek_v2": {
+        "plain": {**LATENT, "num_experts_per_tok": 2, "topk_method": "group_limited_greedy", "n_group": 2, "topk_group": 1,
+                  "routed_scaling_factor": 1.5},
+        "queries without a latent": {**LATENT, "q_lora_rank": None, "num_experts_per_tok": 3, "first_k_dense_replace": 0,
+                                     "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True,
+                                     "n_shared_experts": 2},
+        "yarn": {**LATENT, "num_experts_per_tok": 1, "v_head_dim": 12, "output_router_logits": True,
+                 **rope("yarn", factor=4.0, original_max_position_embeddings=16, mscale=0.7, mscale_all_dim=0.9)},
+    },
+    "deepseek_v3": {
+        "plain": {**LATENT, "num_experts_per_tok": 2, "n_group": 2, "topk_group": 1, "routed_scaling_factor": 1.5},
+        "halves, queries without a latent": {**LATENT, "q_lora_rank": None, "num_experts_per_tok": 3, "n_group": 1,
+                                             "topk_group": 1, "norm_topk_prob": False, "rope_interleave": False,
+                                             "attention_bias": True, "tie_word_embeddings": True, "v_head_dim": 12},
+        "yarn, two groups of three": {**LATENT, "n_routed_experts": 6, "num_experts_per_tok": 3, "n_group": 3,
+                                      "topk_group": 2, "first_k_dense_replace": 0,
+                                      **rope("yarn", factor=4.0, original_max_position_embeddings=16, mscale=1.0,
+                                             mscale_all_dim=1.0)},
+    },
+    "gpt_oss": {
+        "plain": {**TINY, "head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 5},
+        "no biases in the attention": {**TINY, "head_dim": 12, "num_hidden_layers": 3, "num_local_experts": 3,
+                                       "num_experts_per_tok": 1, "sliding_window": 4, "attention_bias": False,
+                                       "layer_types": ["full_attention", "sliding_attention", "full_attention"],
+                                       "tie_word_embeddings": True, "swiglu_limit": 0.2, **rope("default")},
+        "balanced": {**TINY, "head_dim": 8, "num_local_experts": 5, "num_experts_per_tok": 3, "sliding_window": 64,
+                     "output_router_logits": True, "router_aux_loss_coef": 0.1, "swiglu_alpha": 1.0},
     },
 }
 

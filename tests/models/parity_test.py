@@ -37,6 +37,9 @@ def make_model(settings: dict, loader, seed: int):
     with torch.no_grad():  # what transformers draws is too even to tell mistakes apart: norms of one, biases of zero
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.05)
+        for name, buffer in model.named_buffers():
+            if name in model.state_dict():
+                buffer.add_(torch.randn_like(buffer) * 0.05)
     return model.eval()
 
 
@@ -85,6 +88,8 @@ def reference_gradients(model, directory: pathlib.Path) -> dict[str, torch.Tenso
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(state[name])
+        for buffer in model.buffers():  # they have none
+            buffer.zero_()
     model.save_pretrained(directory / "grads")
     gradients = {}
     for file in (directory / "grads").glob("*.safetensors"):

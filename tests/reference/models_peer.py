@@ -37,6 +37,9 @@ def make(family: str, settings: dict, loader: str, seed: int = 0):
     with torch.no_grad():  # norms of one and biases of zero would hide a mistake
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.05)
+        for name, buffer in model.named_buffers():
+            if name in model.state_dict():
+                buffer.add_(torch.randn_like(buffer) * 0.05)
     return model.eval()
 
 
@@ -151,9 +154,17 @@ def print_all(directory: pathlib.Path) -> None:
             family_name = type(model).__name__.split("For")[0].removesuffix("LMHeadModel")
             text = re.sub(rf"\b{family_name}(Attention|MLP|RMSNorm|LayerNorm|Experts)\b", r"\1", str(model))
             text = re.sub(r"\b\w+ScaledWordEmbedding\b", "Embedding", text)
+            experts = getattr(model.config, "num_local_experts", 0) or getattr(model.config, "n_routed_experts", 0)
+            text = re.sub(rf"\b{family_name}(SparseMoeBlock|Moe|MoE)\b", "SparseMoE", text)
+            text = re.sub(rf"\b{family_name}Top[kK]Router\(\)",
+                          f"Linear(in_features=32, out_features={experts}, bias={family == 'gpt_oss'})", text)
+            if family == "gpt_oss":
+                text = text.replace("(mlp): MLP", "(mlp): SparseMoE")
+            if hasattr(model.config, "kv_lora_rank"):
+                text = text.replace(": Attention(", ": LatentAttention(")
             # The block's name in files, and a router that is a plain linear map.
-            text = text.replace("(mlp): MixtralSparseMoeBlock", "(block_sparse_moe): SparseMoE").replace(
-                "MixtralTopKRouter()", f"Linear(in_features=32, out_features={settings.get('num_local_experts')}, bias=False)")
+            if family == "mixtral":
+                text = text.replace("(mlp): SparseMoE", "(block_sparse_moe): SparseMoE")
             (directory / f"{family}-{i}" / "model.txt").write_text(text + "\n")
 
 

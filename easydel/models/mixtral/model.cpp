@@ -21,6 +21,7 @@ MixtralDecoderLayer::MixtralDecoderLayer(const MixtralConfig& c, int64_t layer_i
                                                                                .num_experts = c.num_local_experts,
                                                                                .act = c.hidden_act,
                                                                                .init_stddev = c.initializer_range,
+                                                                               .method = c.moe.method,
                                                                                .gate_name = "w1",
                                                                                .up_name = "w3",
                                                                                .down_name = "w2"},

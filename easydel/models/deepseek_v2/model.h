@@ -1,0 +1,34 @@
+// DeepSeek V2: attention over a latent, and experts of which some are shared by all tokens.
+#pragma once
+
+#include "easydel/infra/decoder.h"
+#include "easydel/layers/latent_attention.h"
+#include "easydel/layers/moe_decoder.h"
+#include "easydel/models/deepseek_v2/config.h"
+
+namespace easydel {
+
+class DeepseekV2DecoderLayer : public MoeDecoderLayer<LatentAttention, LatentAttentionSpec> {
+ public:
+  DeepseekV2DecoderLayer(const DeepseekV2Config& config, int64_t layer_idx);
+};
+
+class DeepseekV2Model : public DecoderModel<DeepseekV2Config, DeepseekV2DecoderLayer> {
+ public:
+  using DecoderModel::DecoderModel;
+};
+
+class DeepseekV2ForCausalLM : public ForCausalLM<DeepseekV2Model> {
+ public:
+  using ForCausalLM::ForCausalLM;
+
+ protected:
+  RouterBalance router_balance() const override;
+};
+
+class DeepseekV2ForSequenceClassification : public ForSequenceClassification<DeepseekV2Model> {
+ public:
+  using ForSequenceClassification::ForSequenceClassification;
+};
+
+}  // namespace easydel

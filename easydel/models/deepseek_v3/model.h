@@ -1,0 +1,34 @@
+// DeepSeek V3: V2 with sigmoid scores, a bias that evens out the experts, and groups of experts.
+#pragma once
+
+#include "easydel/infra/decoder.h"
+#include "easydel/layers/latent_attention.h"
+#include "easydel/layers/moe_decoder.h"
+#include "easydel/models/deepseek_v3/config.h"
+
+namespace easydel {
+
+class DeepseekV3DecoderLayer : public MoeDecoderLayer<LatentAttention, LatentAttentionSpec> {
+ public:
+  DeepseekV3DecoderLayer(const DeepseekV3Config& config, int64_t layer_idx);
+};
+
+class DeepseekV3Model : public DecoderModel<DeepseekV3Config, DeepseekV3DecoderLayer> {
+ public:
+  using DecoderModel::DecoderModel;
+};
+
+class DeepseekV3ForCausalLM : public ForCausalLM<DeepseekV3Model> {
+ public:
+  using ForCausalLM::ForCausalLM;
+
+ protected:
+  RouterBalance router_balance() const override;
+};
+
+class DeepseekV3ForSequenceClassification : public ForSequenceClassification<DeepseekV3Model> {
+ public:
+  using ForSequenceClassification::ForSequenceClassification;
+};
+
+}  // namespace easydel

@@ -1,0 +1,34 @@
+// gpt-oss: sinks in the attention, and experts that are stored as they are computed with.
+#pragma once
+
+#include "easydel/infra/decoder.h"
+#include "easydel/layers/moe_decoder.h"
+#include "easydel/models/gpt_oss/config.h"
+
+namespace easydel {
+
+class GptOssDecoderLayer : public MoeDecoderLayer<Attention, AttentionSpec> {
+ public:
+  GptOssDecoderLayer(const GptOssConfig& config, int64_t layer_idx);
+};
+
+class GptOssModel : public DecoderModel<GptOssConfig, GptOssDecoderLayer> {
+ public:
+  // NotSupportedError for weights in mxfp4.
+  explicit GptOssModel(const GptOssConfig& config);
+};
+
+class GptOssForCausalLM : public ForCausalLM<GptOssModel> {
+ public:
+  using ForCausalLM::ForCausalLM;
+
+ protected:
+  RouterBalance router_balance() const override;
+};
+
+class GptOssForSequenceClassification : public ForSequenceClassification<GptOssModel> {
+ public:
+  using ForSequenceClassification::ForSequenceClassification;
+};
+
+}  // namespace easydel

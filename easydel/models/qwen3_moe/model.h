@@ -1,0 +1,33 @@
+// Qwen3 MoE: attention with norms on each head, and a router with experts behind it in all layers or some.
+#pragma once
+
+#include "easydel/infra/decoder.h"
+#include "easydel/layers/moe_decoder.h"
+#include "easydel/models/qwen3_moe/config.h"
+
+namespace easydel {
+
+class Qwen3MoeDecoderLayer : public MoeDecoderLayer<Attention, AttentionSpec> {
+ public:
+  Qwen3MoeDecoderLayer(const Qwen3MoeConfig& config, int64_t layer_idx);
+};
+
+class Qwen3MoeModel : public DecoderModel<Qwen3MoeConfig, Qwen3MoeDecoderLayer> {
+ public:
+  using DecoderModel::DecoderModel;
+};
+
+class Qwen3MoeForCausalLM : public ForCausalLM<Qwen3MoeModel> {
+ public:
+  using ForCausalLM::ForCausalLM;
+
+ protected:
+  RouterBalance router_balance() const override;
+};
+
+class Qwen3MoeForSequenceClassification : public ForSequenceClassification<Qwen3MoeModel> {
+ public:
+  using ForSequenceClassification::ForSequenceClassification;
+};
+
+}  // namespace easydel

@@ -1,0 +1,99 @@
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "easydel/operations/kernels/rows.h"
+#include "easydel/operations/moe.h"
+
+namespace easydel::operations {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Each token's k rows lie anywhere in the sorted order; taken back through `inverse` they stand side by side.
+Tensor by_token(const Tensor& rows, const Tensor& inverse, int64_t top_k) {
+  return rows.index_select(0, inverse).view({-1, top_k, rows.size(1)});
+}
+
+struct DispatchRows : torch::autograd::Function<DispatchRows> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& order, const Tensor& inverse,
+                        int64_t top_k) {
+    ctx->save_for_backward({inverse});
+    ctx->saved_data["top_k"] = top_k;
+    return x.index_select(0, at::div(order, top_k, "floor"));
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    kernels::require_first_derivative("dispatch_rows");
+    const Tensor inverse = ctx->get_saved_variables()[0];
+    return {by_token(grads[0], inverse, ctx->saved_data["top_k"].toInt()).sum(1), Tensor(), Tensor(), Tensor()};
+  }
+};
+
+struct CombineRows : torch::autograd::Function<CombineRows> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& rows, const Tensor& weights, const Tensor& order,
+                        const Tensor& inverse) {
+    ctx->save_for_backward({rows, weights, order, inverse});
+    const Tensor factors = weights.to(rows.scalar_type()).unsqueeze(1);  // [T, 1, k]
+    return at::bmm(factors, by_token(rows, inverse, weights.size(1))).squeeze(1);
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    kernels::require_first_derivative("combine_rows");
+    const auto saved = ctx->get_saved_variables();
+    const Tensor &rows = saved[0], &weights = saved[1], &order = saved[2], &inverse = saved[3], &d_y = grads[0];
+    const int64_t top_k = weights.size(1);
+    Tensor d_rows, d_weights;
+    if (ctx->needs_input_grad(0)) {
+      const Tensor factor = weights.to(rows.scalar_type()).reshape({-1}).index_select(0, order).unsqueeze(1);
+      d_rows = d_y.index_select(0, at::div(order, top_k, "floor")).mul_(factor);
+    }
+    if (ctx->needs_input_grad(1)) {
+      d_weights = at::bmm(by_token(rows, inverse, top_k), d_y.unsqueeze(2)).squeeze(2).to(weights.scalar_type());
+    }
+    return {d_rows, d_weights, Tensor(), Tensor()};
+  }
+};
+
+}  // namespace
+
+Dispatch make_dispatch(const Tensor& experts, int64_t num_experts) {
+  require<ShapeError>(experts.dim() == 2 && experts.scalar_type() == at::kLong,
+                      "[make_dispatch] experts must be int64 [tokens, top_k]; got ", experts.scalar_type(), " ",
+                      experts.sizes(), ".");
+  if (experts.is_cpu() && experts.numel() > 0) {  // elsewhere the check would wait for the device
+    const Tensor outside = experts.masked_select(experts.lt(0).logical_or_(experts.ge(num_experts)));
+    require<ShapeError>(outside.numel() == 0, "[make_dispatch] an expert must be in [0, ", num_experts, "); got ",
+                        outside.numel() ? outside[0].item<int64_t>() : 0, ".");
+  }
+  Dispatch dispatch;
+  dispatch.num_experts = num_experts;
+  dispatch.top_k = experts.size(1);
+  const Tensor flat = experts.reshape({-1});
+  dispatch.order = at::argsort(flat, /*stable=*/true, /*dim=*/0, /*descending=*/false);
+  dispatch.inverse = at::empty_like(dispatch.order);
+  dispatch.inverse.scatter_(0, dispatch.order, at::arange(flat.numel(), flat.options()));
+  const Tensor counts = at::zeros({num_experts}, flat.options()).scatter_add_(0, flat, at::ones_like(flat));
+  const Tensor ends = counts.cumsum(0);
+  dispatch.ends = ends.to(at::kInt);
+  if (flat.is_cpu()) {
+    dispatch.host_ends.assign(ends.const_data_ptr<int64_t>(), ends.const_data_ptr<int64_t>() + num_experts);
+  }
+  return dispatch;
+}
+
+Tensor dispatch_rows(const Tensor& x, const Dispatch& dispatch) {
+  require<ShapeError>(x.dim() == 2 && x.size(0) * dispatch.top_k == dispatch.order.numel(),
+                      "[dispatch_rows] x must be [", dispatch.order.numel() / dispatch.top_k, ", features]; got ",
+                      x.sizes(), ".");
+  return DispatchRows::apply(x, dispatch.order, dispatch.inverse, dispatch.top_k);
+}
+
+Tensor combine_rows(const Tensor& rows, const Tensor& weights, const Dispatch& dispatch) {
+  require<ShapeError>(rows.dim() == 2 && rows.size(0) == dispatch.order.numel() && weights.numel() == rows.size(0) &&
+                          weights.dim() == 2 && weights.size(1) == dispatch.top_k,
+                      "[combine_rows] rows must be [", dispatch.order.numel(), ", features] and weights [tokens, ",
+                      dispatch.top_k, "]; got ", rows.sizes(), " and ", weights.sizes(), ".");
+  return CombineRows::apply(rows, weights, dispatch.order, dispatch.inverse);
+}
+
+}  // namespace easydel::operations
