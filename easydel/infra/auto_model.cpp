@@ -69,7 +69,8 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, TaskType
   const auto gguf = find_gguf(directory);
   const auto files = gguf ? nullptr : Checkpoint::open(directory);
   const std::shared_ptr<const TensorSource> checkpoint =
-      gguf ? std::shared_ptr<const TensorSource>(GgufModel::open(*gguf)) : files;
+      gguf ? std::shared_ptr<const TensorSource>(GgufModel::open(*gguf, !config->quantization.weights.is_null()))
+           : files;
   const bool fetches = files && files->is_worth_fetching();
   Progress progress(
       "loading " + name_or_path,
