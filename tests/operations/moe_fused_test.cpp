@@ -1,4 +1,5 @@
 // The parts of a mixture of experts in one operation, groups of experts, and the gate that is clamped.
+#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 
 #include "easydel/core/error.h"
