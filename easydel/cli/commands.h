@@ -8,6 +8,7 @@ class App;
 namespace easydel::cli {
 
 void add_bench_command(CLI::App& app);
+void add_bench_moe_command(CLI::App& bench);
 void add_bench_train_command(CLI::App& bench);
 void add_chat_command(CLI::App& app);
 void add_convert_command(CLI::App& app);

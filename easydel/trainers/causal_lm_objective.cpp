@@ -54,6 +54,7 @@ class CausalLMObjective final : public Objective {
       if (context.share != 1) result.loss = result.loss - coefficient * (1 - context.share) * out.aux_loss;
       result.metrics["aux_loss"] = out.metrics.aux_loss * context.share;
     }
+    add_router_metrics(result, model, inputs, out, context.share);
     return result;
   }
 };

@@ -1,7 +1,10 @@
 #include "easydel/trainers/objective.h"
 
+#include <ATen/ATen.h>
+
 #include "easydel/core/error.h"
 #include "easydel/infra/loss_config.h"
+#include "easydel/operations/moe.h"
 
 namespace easydel {
 
@@ -19,6 +22,30 @@ double router_coefficient(const BaseModule& model, const LossConfig& config) {
   const Json json = model.config().to_dict();
   const Json* known = json.find("router_aux_loss_coef");
   return known && known->is_number() ? known->as_double() : 0.0;
+}
+
+void add_router_metrics(ObjectiveLoss& loss, const BaseModule& model, const ModelInputs& inputs, const ModelOutput& out,
+                        double share) {
+  const Json* top_k = nullptr;
+  const Json json = model.config().to_dict();
+  if (out.router_logits.empty() || !(top_k = json.find("num_experts_per_tok")) || !top_k->is_int()) return;
+  const at::NoGradGuard no_grad;
+  operations::RouterStatistics total;
+  for (const at::Tensor& logits : out.router_logits) {
+    const bool has_mask = inputs.attention_mask.defined() && inputs.attention_mask.numel() == logits.size(0);
+    total += operations::router_statistics(logits.detach(), top_k->as_int(),
+                                           has_mask ? inputs.attention_mask : at::Tensor());
+  }
+  if (const auto& parallel = model.parallel()) {
+    const int64_t experts = total.assignments.numel();
+    const at::Tensor sums = at::cat({total.assignments, total.tokens.view({1}), total.entropy.view({1})});
+    parallel->group(parallel->data()).all_reduce(sums);
+    total.assignments = sums.narrow(0, 0, experts);
+    total.tokens = sums.select(0, experts);
+    total.entropy = sums.select(0, experts + 1);
+  }
+  loss.metrics["router/load_max"] = operations::router_load_max(total) * share;
+  loss.metrics["router/entropy"] = total.entropy / total.tokens.clamp_min(1) * share;
 }
 
 void require_same_mesh(const BaseModule& model, const BaseModule& other, const std::string& what) {

@@ -134,8 +134,11 @@ class Parity(unittest.TestCase):
 
     def test_mechanisms_and_checkpointing(self):
         settings = next(iter(ODD_CONFIGS[FAMILY].values()))
-        for change in ("attn_mechanism=vanilla", "attn_mechanism=sdpa", "attn_mechanism=blockwise",
-                       "gradient_checkpointing=nothing_saveable"):
+        changes = ["attn_mechanism=vanilla", "attn_mechanism=sdpa", "attn_mechanism=blockwise",
+                   "gradient_checkpointing=nothing_saveable"]
+        if getattr(AutoConfig.for_model(FAMILY, **settings), "num_experts_per_tok", None):
+            changes += ["moe_method=standard_moe", "moe_method=dense_moe"]
+        for change in changes:
             with self.subTest(change=change):
                 def check():
                     self.check(settings, AutoModelForCausalLM, lambda c: make_batch(c, "left"), "causal-lm", "--set", change)

@@ -1,4 +1,5 @@
 // The parts of a mixture of experts in one operation, groups of experts, and the gate that is clamped.
+#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 
 #include "easydel/core/error.h"
@@ -47,7 +48,7 @@ void expect_the_same(const Problem& p, Tolerance tolerance) {
 
 TEST(FusedExperts, EqualTheirParts) {
   at::manual_seed(0);
-  for (const int threads : {1, 3}) {
+  for (const int threads : {1, 2}) {
     at::set_num_threads(threads);
     expect_the_same({.tokens = 7, .experts = 4, .top_k = 2, .hidden = 5, .inner = 6}, {1e-11, 1e-11});
     expect_the_same({.tokens = 900, .experts = 3, .top_k = 2, .hidden = 8, .inner = 16, .act = "gelu"}, {1e-10, 1e-9});

@@ -84,6 +84,30 @@ class Sft(unittest.TestCase):
         self.compare(self.run_ours(40), theirs)
         self.compare(self.run_ours(40, mesh=[1, 1, 4, 1, 1]), theirs)
 
+    def test_routers_are_reported_where_their_logits_are_asked_for(self):
+        model = make_model(self.directory / "model", "mixtral").eval()
+        tokenizer = make_tokenizer()
+        batch = tokenizer([text + tokenizer.eos_token for text in self.texts[:BATCH]], return_tensors="pt", padding=True,
+                          padding_side="right")
+        with torch.no_grad():
+            layers = model(**batch, output_router_logits=True).router_logits
+        seen = batch["attention_mask"].flatten().bool()
+        logits = torch.cat([layer[seen] for layer in layers])
+        load = torch.bincount(logits.topk(2).indices.flatten(), minlength=4).float()
+        entropy = torch.distributions.Categorical(logits=logits).entropy().mean().item()
+
+        def first_step(arguments, **job):
+            return run_ours(PROGRAM, self.directory, model=self.directory / "model", data=self.data, trainer_type="sft",
+                            arguments={"total_batch_size": BATCH, "max_training_steps": 1, "max_length": 128, **arguments},
+                            **job)[0][0]
+
+        self.assertNotIn("router/entropy", first_step({}))
+        for job in ({}, {"mesh": [1, 2, 1, 1, 2]}):
+            with self.subTest(job=job):
+                step = first_step({"aux_loss_enabled": True}, **job)
+                self.assertAlmostEqual(step["router/load_max"], (load.max() / load.mean()).item(), places=4)
+                self.assertAlmostEqual(step["router/entropy"], entropy, places=4)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,92 @@
+// easydel bench moe: forward and backward of one block of experts, with random weights and tokens of any shape.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "easydel/cli/bench_tools.h"
+#include "easydel/cli/commands.h"
+#include "easydel/cli/console.h"
+#include "easydel/core/error.h"
+#include "easydel/layers/moe.h"
+
+namespace easydel::cli {
+namespace {
+
+struct BenchMoeOptions {
+  std::string dtype = "fp32", device = "cpu", method = "fused_moe";
+  int64_t hidden = 512, inner = 1024, experts = 8, top_k = 2, tokens = 2048, steps = 8, warmup = 2;
+  bool json = false;
+};
+
+void run(const BenchMoeOptions& options) {
+  const at::Device device(options.device);
+  const DType dtype = parse_dtype(options.dtype);
+  SparseMoE moe(MoeSpec{.experts = {.hidden_size = options.hidden,
+                                    .intermediate_size = options.inner,
+                                    .num_experts = options.experts,
+                                    .method = options.method},
+                        .router = {.top_k = options.top_k}});
+  moe.set_dtype(dtype);
+  for (const auto& [path, parameter] : moe.named_parameters())
+    parameter->draw(RandomKey(0).fold(path), at::TensorOptions(dtype).device(device));
+  at::Tensor x = at::empty({1, options.tokens, options.hidden}, at::TensorOptions(dtype).device(device));
+  fill_normal(x, RandomKey(1), 0, 1);
+  x.requires_grad_();
+  std::vector<double> forward, both;
+  for (int64_t i = 0; i < options.warmup + options.steps; ++i) {
+    wait_for(device);
+    const double begin = seconds();
+    const at::Tensor y = moe(x).hidden;
+    wait_for(device);
+    const double between = seconds();
+    y.backward(at::ones_like(y));
+    wait_for(device);
+    const double end = seconds();
+    x.mutable_grad().reset();
+    for (const auto& [path, parameter] : moe.named_parameters()) parameter->value().mutable_grad().reset();
+    if (i < options.warmup) continue;
+    forward.push_back(between - begin);
+    both.push_back(end - begin);
+  }
+  std::sort(forward.begin(), forward.end());
+  std::sort(both.begin(), both.end());
+  const double flops = 3 * moe.own_flops_per_token(0) * static_cast<double>(options.tokens);
+  if (options.json) {
+    return print_json(Json::object({{"forward_seconds", forward.front()},
+                                    {"seconds", both.front()},
+                                    {"median_seconds", both[both.size() / 2]},
+                                    {"tflops", flops / both.front() / 1e12},
+                                    {"threads", at::get_num_threads()}}));
+  }
+  print_table({{"forward", concat(forward.front() * 1e3, " ms")},
+               {"forward and backward", concat(both.front() * 1e3, " ms (median ", both[both.size() / 2] * 1e3, ")")},
+               {"arithmetic", concat(flops / both.front() / 1e12, " TFLOP/s")}});
+}
+
+}  // namespace
+
+void add_bench_moe_command(CLI::App& bench) {
+  CLI::App* command = bench.add_subcommand("moe", "Forward and backward of a block of experts, with random weights");
+  auto options = std::make_shared<BenchMoeOptions>();
+  const auto size = [&](const char* name, int64_t& value, const char* help) {
+    command->add_option(name, value, help)->check(CLI::PositiveNumber)->capture_default_str();
+  };
+  size("--hidden", options->hidden, "Width of the tokens");
+  size("--inner", options->inner, "Width of an expert");
+  size("--experts", options->experts, "Experts");
+  size("--top-k", options->top_k, "Experts for each token");
+  size("--tokens", options->tokens, "Tokens");
+  size("--steps", options->steps, "Steps that are timed; the best is reported");
+  command->add_option("--method", options->method, "fused_moe, standard_moe or dense_moe")
+      ->check(CLI::IsMember({"fused_moe", "standard_moe", "dense_moe"}))
+      ->capture_default_str();
+  command->add_option("--dtype", options->dtype, "Of weights and computation")->capture_default_str();
+  command->add_option("--device", options->device, "cpu or cuda")->capture_default_str();
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace easydel::cli
