@@ -42,54 +42,43 @@ void int8_times_int8(const PackedArgs& args, int64_t begin, int64_t end, float* 
   }
 }
 
-// R rows at a time, so that their sums do not wait for each other.
-template <int R>
-inline void nibble_dots(const uint8_t* w, const float* scales, const int8_t* x, const float* x_scales,
-                        const int32_t* starts, int64_t groups, int64_t group, float* result) {
-  const int64_t row_bytes = groups * group / 2;
-  DotSums sums[R];
-  for (DotSums& s : sums) s = no_sums();
-  for (int64_t g = 0; g < groups; ++g) {
-    Dots dots[R];
-#pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) dots[r] = start(starts[g]);
+// Four groups at a time, so that their sums do not wait for each other.
+inline float nibble_dots(const uint8_t* w, const float* scales, const int8_t* x, const float* x_scales,
+                         const int32_t* starts, int64_t groups, int64_t group) {
+  const auto add = [&](DotSums to, int64_t g) __attribute__((always_inline)) {
+    Dots dots = start(starts[g]);
     for (int64_t i = g * group; i < (g + 1) * group; i += kNibbleBlock) {
-#pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) {
-        const uint8_t* codes = w + r * row_bytes + i / 2;
-        prefetch(codes);
-        dots[r] = add_products(dots[r], codes, x + i);
-      }
+      prefetch(w + i / 2);
+      dots = add_products(dots, w + i / 2, x + i);
     }
+    return add_scaled(to, dots, x_scales[g], scales[g]);
+  };
+  DotSums sums[4] = {no_sums(), no_sums(), no_sums(), no_sums()};
+  int64_t g = 0;
+  for (; g + 4 <= groups; g += 4) {
 #pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) sums[r] = add_scaled(sums[r], dots[r], x_scales[g], scales[r * groups + g]);
+    for (int i = 0; i < 4; ++i) sums[i] = add(sums[i], g + i);
   }
-  for (int r = 0; r < R; ++r) result[r] = sum(sums[r]);
+  for (; g < groups; ++g) sums[0] = add(sums[0], g);
+  return (sum(sums[0]) + sum(sums[1])) + (sum(sums[2]) + sum(sums[3]));
 }
 
 void nibbles_times_int8(const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
   const int64_t groups = args.scales.groups, group = args.width / groups;
   const float* scales = scales_of(args.scales, begin, end, scratch);
-  const auto rows = [&](int64_t row, auto count) {
+  for (int64_t row = begin; row < end; ++row, scales += groups) {
     const uint8_t* w = static_cast<const uint8_t*>(args.codes) + row * args.width / 2;
-    const float* own = scales + (row - begin) * groups;
     for (int64_t v = 0; v < args.vectors; ++v) {
       const int8_t* x = args.x_codes + v * args.width;
       const float* x_scales = args.x_scales + v * groups;
       const int32_t* starts = args.x_starts + v * groups;
-      float result[count.value];
-      if (group == 32)
-        nibble_dots<count.value>(w, own, x, x_scales, starts, groups, 32, result);
-      else if (group == 64)
-        nibble_dots<count.value>(w, own, x, x_scales, starts, groups, 64, result);
-      else
-        nibble_dots<count.value>(w, own, x, x_scales, starts, groups, group, result);
-      for (int r = 0; r < count.value; ++r) put(args, v, row + r, result[r]);
+      // A constant size lets the compiler unroll the most common groups.
+      const float y = group == 32   ? nibble_dots(w, scales, x, x_scales, starts, groups, 32)
+                      : group == 64 ? nibble_dots(w, scales, x, x_scales, starts, groups, 64)
+                                    : nibble_dots(w, scales, x, x_scales, starts, groups, group);
+      put(args, v, row, y);
     }
-  };
-  int64_t row = begin;
-  for (; row + 4 <= end; row += 4) rows(row, Constant<4>());
-  for (; row < end; ++row) rows(row, Constant<1>());
+  }
 }
 
 // max|x|, or a NaN where x is not finite.

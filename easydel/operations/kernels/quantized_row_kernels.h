@@ -39,11 +39,11 @@ struct Constant {
 };
 
 // Rows and vectors that are multiplied at a time: as many as there are registers for, so that weights and x are read
-// often from registers and no sum waits for itself.
+// often from registers. One vector is multiplied row by row: memory is then read in one stream, which counts for more.
 #if defined(__AVX512F__)
-constexpr int kRows = 4, kRowsOfSeveral = 4, kVectors = 4;
+constexpr int kRows = 4, kVectors = 4;
 #else
-constexpr int kRows = 4, kRowsOfSeveral = 1, kVectors = 4;
+constexpr int kRows = 1, kVectors = 4;
 #endif
 
 // f(first row, how many, first vector, how many), the numbers as constants.
@@ -51,7 +51,6 @@ template <class F>
 inline void in_blocks(int64_t begin, int64_t end, int64_t vectors, const F& f) {
   int64_t row = begin;
   if (vectors == 1) {
-    for (; row + kRows <= end; row += kRows) f(row, Constant<kRows>(), 0, Constant<1>());
     for (; row < end; ++row) f(row, Constant<1>(), 0, Constant<1>());
     return;
   }
@@ -61,7 +60,7 @@ inline void in_blocks(int64_t begin, int64_t end, int64_t vectors, const F& f) {
     for (; v + 2 <= vectors; v += 2) f(row, count, v, Constant<2>());
     if (v < vectors) f(row, count, v, Constant<1>());
   };
-  for (; row + kRowsOfSeveral <= end; row += kRowsOfSeveral) some_rows(row, Constant<kRowsOfSeveral>());
+  for (; row + kRows <= end; row += kRows) some_rows(row, Constant<kRows>());
   for (; row < end; ++row) some_rows(row, Constant<1>());
 }
 
@@ -98,17 +97,21 @@ void int8_times_float(const PackedArgs& args, int64_t begin, int64_t end, float*
   in_blocks(begin, end, args.vectors, [&](int64_t row, auto rows, int64_t first, auto vectors) {
     const int8_t* w = static_cast<const int8_t*>(args.codes) + row * width;
     const float* x = args.x + first * width;
-    Sums<rows.value, vectors.value> sums;
+    constexpr int kBlock = rows.value * vectors.value;
+    constexpr int kChains = kBlock == 1 ? 4 : kBlock == 2 ? 2 : 1;  // so that no sum waits for itself
+    Sums<rows.value, vectors.value> chains[kChains];
+    auto& sums = chains[0];
     int64_t i = 0;
     for (; i + 4 * kLanes <= width; i += 4 * kLanes) {
 #pragma GCC unroll 4
       for (int r = 0; r < rows.value; ++r) prefetch(w + r * width + i);
 #pragma GCC unroll 4
-      for (int c = 0; c < 4; ++c) add_int8(sums, w, x, width, i + c * kLanes);
+      for (int c = 0; c < 4; ++c) add_int8(chains[c % kChains], w, x, width, i + c * kLanes);
     }
     for (; i + kLanes <= width; i += kLanes) add_int8(sums, w, x, width, i);
     for (int r = 0; r < rows.value; ++r) {
       for (int v = 0; v < vectors.value; ++v) {
+        for (int c = 1; c < kChains; ++c) sums.of[r][v] = sums.of[r][v] + chains[c].of[r][v];
         float total = sum(sums.of[r][v]);
         for (int64_t j = i; j < width; ++j) total += static_cast<float>(w[r * width + j]) * x[v * width + j];
         put(args, first + v, row + r, total * (scales[row - begin + r] / 127.0f));
@@ -117,27 +120,20 @@ void int8_times_float(const PackedArgs& args, int64_t begin, int64_t end, float*
   });
 }
 
-// A group of each row, with one vector: the sum over the group is scaled.
-template <int R>
-inline void add_group(Sums<R, 1>& sums, const Table& table, const uint8_t* w, int64_t row_bytes, const float* scales,
-                      int64_t groups, const float* x, int64_t, int64_t group) {
-  Floats inner[R];
-  for (Floats& s : inner) s = zeros();
+// A group of one row, with one vector: the sum over the group is scaled.
+inline void add_group(Sums<1, 1>& sums, const Table& table, const uint8_t* w, int64_t, const float* scale, int64_t,
+                      const float* x, int64_t, int64_t group) {
+  Floats low = zeros(), high = zeros();
   for (int64_t i = 0; i < group; i += kNibbleBlock) {
-    const Floats low = read(x + i), high = read(x + i + kLanes);
-#pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) {
-      prefetch(w + r * row_bytes + i / 2);
-      const Block block = look_up(table, w + r * row_bytes + i / 2);
-      inner[r] = add_product(block.low, low, inner[r]);
-      inner[r] = add_product(block.high, high, inner[r]);
-    }
+    prefetch(w + i / 2);
+    const Block block = look_up(table, w + i / 2);
+    low = add_product(block.low, read(x + i), low);
+    high = add_product(block.high, read(x + i + kLanes), high);
   }
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r) sums.of[r][0] = add_product(inner[r], all(scales[r * groups]), sums.of[r][0]);
+  sums.of[0][0] = add_product(low + high, all(*scale), sums.of[0][0]);
 }
 
-// With several vectors the weights are scaled: that is less work, and takes fewer registers.
+// With more of them the weights are scaled: that is less work, and takes fewer registers.
 template <int R, int V>
 inline void add_group(Sums<R, V>& sums, const Table& table, const uint8_t* w, int64_t row_bytes, const float* scales,
                       int64_t groups, const float* x, int64_t width, int64_t group) {
