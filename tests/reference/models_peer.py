@@ -140,6 +140,8 @@ def print_all(directory: pathlib.Path) -> None:
         for i, settings in enumerate(configs.values()):
             model = make(family, settings, LOADERS["lm"])
             model.config.save_pretrained(directory / f"{family}-{i}")
+            model.set_attn_implementation("eager")  # whose products are plain ones, which torch counts
+            model.set_experts_implementation("eager")
             with torch.utils.flop_counter.FlopCounterMode(display=False) as counter, torch.no_grad():
                 model(torch.ones(1, 1, dtype=torch.long), use_cache=False)
             numbers = {"parameters": model.num_parameters(), "flops": counter.get_total_flops()}
@@ -149,8 +151,8 @@ def print_all(directory: pathlib.Path) -> None:
                     if not list(child.parameters()):
                         del module._modules[name]
                     elif type(child).__name__.endswith("LayerNorm") and not child.extra_repr():  # prints no numbers
-                        shape, eps = tuple(child.weight.shape), child.variance_epsilon
-                        child.extra_repr = lambda: f"{shape}, eps={eps}, elementwise_affine=True, bias=False"
+                        numbers = f"{tuple(child.weight.shape)}, eps={child.variance_epsilon}, elementwise_affine=True, bias=False"
+                        child.extra_repr = lambda numbers=numbers: numbers
             family_name = type(model).__name__.split("For")[0].removesuffix("LMHeadModel")
             text = re.sub(rf"\b{family_name}(Attention|MLP|RMSNorm|LayerNorm|Experts)\b", r"\1", str(model))
             text = re.sub(r"\b\w+ScaledWordEmbedding\b", "Embedding", text)
