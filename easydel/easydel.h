@@ -54,6 +54,8 @@
 #include "easydel/layers/module.h"
 #include "easydel/layers/moe.h"
 #include "easydel/layers/norm.h"
+#include "easydel/lora/lora.h"
+#include "easydel/lora/lora_config.h"
 #include "easydel/models/gpt2/model.h"
 #include "easydel/models/llama/model.h"
 #include "easydel/models/mixtral/model.h"
