@@ -31,7 +31,8 @@ target_compile_options(easydel_flags INTERFACE -Wall -Wextra -Wno-unused-paramet
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(easydel_flags INTERFACE -Wno-restrict)  # GCC 12 sees overlaps in std::string that are not there
 elseif(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
-  target_compile_options(easydel_flags INTERFACE -Wno-dangling-reference)  # GCC 13 takes an argument for the result
+  # GCC 13 takes an argument for the result, and loses sight of which alternative a variant holds.
+  target_compile_options(easydel_flags INTERFACE -Wno-dangling-reference -Wno-maybe-uninitialized)
 endif()
 if(EASYDEL_WERROR)
   target_compile_options(easydel_flags INTERFACE -Werror)

@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "easydel/core/error.h"
+#include "easydel/infra/state_layout.h"
 
 namespace easydel {
 namespace {
@@ -33,6 +34,26 @@ void step_in_place(State& state, GraphState& grads, const optim::Placement& plac
   state.tx->apply(state.graphstate, grads, *state.opt_state, placement);
   ++state.step;
 }
+
+// No parameter has a gradient while this lives; afterwards each has the one that it had.
+class FreshGradients {
+ public:
+  explicit FreshGradients(const torch::autograd::variable_list& parameters) : parameters_(parameters) {
+    for (const at::Tensor& parameter : parameters_) {
+      before_.push_back(parameter.grad());
+      parameter.mutable_grad().reset();
+    }
+  }
+  ~FreshGradients() {
+    for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].mutable_grad() = before_[i];
+  }
+  FreshGradients(const FreshGradients&) = delete;
+  FreshGradients& operator=(const FreshGradients&) = delete;
+
+ private:
+  const torch::autograd::variable_list& parameters_;
+  std::vector<at::Tensor> before_;
+};
 
 }  // namespace
 
@@ -83,7 +104,7 @@ State State::init_tx(optim::GradientTransformation transformation,
   require<ConfigError>(transformation != nullptr, "[init_tx] a transformation is needed; got none.");
   State next = *this;
   next.tx = std::move(transformation);
-  next.opt_state = next.tx->init(graphstate, placement());
+  next.opt_state = next.tx->init(trained_params(graphdef, graphstate), placement());
   return partition_rules ? next.shard_optimizer_state({}, partition_rules) : next;
 }
 
@@ -146,11 +167,12 @@ std::pair<at::Tensor, GraphState> value_and_grad(const State& state,
   const at::Tensor loss = loss_fn(*model);
   require<ShapeError>(loss.defined() && loss.numel() == 1, "[value_and_grad] the loss must be one number; got ",
                       loss.defined() ? concat("a tensor of ", loss.sizes()) : "nothing", ".");
-  const auto grads = torch::autograd::grad({loss}, parameters, {}, /*retain_graph=*/false, /*create_graph=*/false,
-                                           /*allow_unused=*/true);
+  // Backward and not autograd's grad, which does not see the parameters inside of layers that are computed again.
+  const FreshGradients fresh(parameters);
+  torch::autograd::backward({loss}, {});
   GraphState tree;
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    if (grads[i].defined()) tree.set(paths[i], grads[i]);
+    if (parameters[i].grad().defined()) tree.set(paths[i], parameters[i].grad());
   }
   return {loss.detach(), std::move(tree)};
 }

@@ -8,6 +8,7 @@
 #include "easydel/core/replace_directory.h"
 #include "easydel/infra/state.h"
 #include "easydel/infra/state_layout.h"
+#include "easydel/infra/state_model_writer.h"
 #include "easydel/infra/whole_tensors.h"
 #include "easydel/io/safetensors.h"
 #include "easydel/io/safetensors_writer.h"
@@ -25,6 +26,7 @@ constexpr int64_t kFormat = 1;
 // What a save writes itself, so that the old one's goes with the old directory.
 bool is_ours(const std::string& name) {
   return name == kStateFile || name == kOptimizerFile || name == "config.json" || name == "trainer.json" ||
+         name == "adapter" ||
          (name.starts_with("model") && (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json")));
 }
 
@@ -60,6 +62,15 @@ void write_optimizer(const fs::path& directory, const StateTensors& tensors, Who
   }
   save_safetensors(directory / kOptimizerFile, infos,
                    [&](const TensorInfo& info) { return whole.get(tensors.leaves.at(info.name)); });
+}
+
+void write_model(const BaseModule& model, const fs::path& directory, const SaveOptions& options,
+                 const std::function<at::Tensor(const std::string& path)>& whole) {
+  for (const auto& transform : model.transforms()) {
+    if (const auto* writer = dynamic_cast<const StateModelWriter*>(transform.get()))
+      return writer->write_model(model, directory, options, whole);
+  }
+  model.write_files(directory, options, whole);
 }
 
 Json read_state_file(const fs::path& directory) {
@@ -127,12 +138,12 @@ void State::save_state(const fs::path& save_directory, const SaveStateOptions& o
     replace_directory(
         save_directory,
         [&](const fs::path& fresh) {
-          model()->write_files(fresh,
-                               {.max_shard_size = options.max_shard_size,
-                                .float_dtype = options.float_dtype,
-                                .mismatch_allowed = options.mismatch_allowed,
-                                .verbose = options.verbose},
-                               [&](const std::string& path) { return whole.get(tensors.place.at(path)); });
+          write_model(*model(), fresh,
+                      {.max_shard_size = options.max_shard_size,
+                       .float_dtype = options.float_dtype,
+                       .mismatch_allowed = options.mismatch_allowed,
+                       .verbose = options.verbose},
+                      [&](const std::string& path) { return whole.get(tensors.place.at(path)); });
           if (with_optimizer) write_optimizer(fresh, tensors, whole);
           Json json = Json::object({{"format", kFormat}, {"step", step}});
           if (with_optimizer) json["optimizer"] = opt_state->to_json();
@@ -156,10 +167,10 @@ State State::load_optimizer(const fs::path& load_directory) const {
     next.opt_state = form_of(json.at("optimizer"), (load_directory / kStateFile).string());
     for (const std::string& name : file->names())
       put_leaf(*next.opt_state, name, file->read(name).to(graphdef.options.device), path.string());
-    lay_out(*next.opt_state, nullptr, *graphdef.parameters, placement());
+    lay_out(*next.opt_state, nullptr, trained_parameters(graphdef), placement());
     return next;
   }
-  next.opt_state = planned_state(*tx, *graphdef.parameters, placement());
+  next.opt_state = planned_state(*tx, trained_parameters(graphdef), placement());
   next.opt_state->load_json(json.at("optimizer"), (load_directory / kStateFile).string());
   std::set<std::string> left;
   for (const std::string& name : file->names()) left.insert(name);

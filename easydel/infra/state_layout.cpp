@@ -5,6 +5,8 @@
 #include <unordered_map>
 
 #include "easydel/core/error.h"
+#include "easydel/infra/base_module.h"
+#include "easydel/infra/registry.h"
 #include "easydel/sharding/weight_sharding.h"
 
 namespace easydel {
@@ -36,6 +38,26 @@ void move_leaf(optim::OptState::Leaf& leaf, std::shared_ptr<const WeightSharding
 }
 
 }  // namespace
+
+std::vector<ParameterInfo> trained_parameters(const GraphDef& graphdef) {
+  if (graphdef.transforms.empty()) return *graphdef.parameters;
+  const std::shared_ptr<BaseModule> module = Registry::instance().make_module(*graphdef.config, graphdef.task);
+  for (const auto& transform : graphdef.transforms) module->transform(transform);
+  std::unordered_map<std::string, bool> trains;
+  for (const auto& [path, parameter] : module->named_parameters()) trains.emplace(path, parameter->trainable);
+  std::vector<ParameterInfo> infos;
+  for (const ParameterInfo& info : *graphdef.parameters) {
+    if (trains.at(info.path)) infos.push_back(info);
+  }
+  return infos;
+}
+
+GraphState trained_params(const GraphDef& graphdef, const GraphState& params) {
+  if (graphdef.transforms.empty()) return params;
+  GraphState trained;
+  for (const ParameterInfo& info : trained_parameters(graphdef)) trained.set(info.path, params.at(info.path));
+  return trained;
+}
 
 optim::OptState planned_state(const optim::Transformation& tx, const std::vector<ParameterInfo>& parameters,
                               const optim::Placement& placement) {

@@ -14,6 +14,11 @@ namespace easydel {
 void lay_out(optim::OptState& state, const optim::GradientTransformation& tx,
              const std::vector<ParameterInfo>& parameters, const optim::Placement& placement);
 
+// The parameters that train: without those that a transform of the model has frozen, for which no optimizer keeps
+// anything.
+std::vector<ParameterInfo> trained_parameters(const GraphDef& graphdef);
+GraphState trained_params(const GraphDef& graphdef, const GraphState& params);
+
 // What the transformation would make, without memory.
 optim::OptState planned_state(const optim::Transformation& tx, const std::vector<ParameterInfo>& parameters,
                               const optim::Placement& placement);

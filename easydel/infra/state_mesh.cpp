@@ -1,6 +1,8 @@
 // State on a mesh: gathered, dealt, dealt otherwise.
 #include <ATen/ATen.h>
 
+#include <set>
+
 #include "easydel/core/error.h"
 #include "easydel/infra/state.h"
 #include "easydel/infra/state_layout.h"
@@ -76,7 +78,7 @@ State State::shard_optimizer_state(const std::optional<optim::OptState>& given,
     const auto module = State(*this).shard_model(partition_rules);
     where = module.placement();
   }
-  lay_out(*next.opt_state, tx, *graphdef.parameters, where);
+  lay_out(*next.opt_state, tx, trained_parameters(graphdef), where);
   return next;
 }
 
@@ -111,11 +113,14 @@ std::optional<State> State::snapshot(bool with_optimizer) const {
   const auto to_host = [](const at::Tensor& tensor) {
     return tensor.device().is_cpu() ? tensor.detach().clone() : tensor.detach().to(at::kCPU);
   };
+  std::set<std::string> trained;
+  for (const ParameterInfo& info : trained_parameters(graphdef)) trained.insert(info.path);
   auto infos = *graphdef.parameters;
   for (ParameterInfo& info : infos) {
     const at::Tensor& part = graphstate.at(info.path);
     const at::Tensor all = info.sharding ? info.sharding->gather_whole(part.detach()) : part;
-    if (keeps) copy.graphstate.set(info.path, to_host(all));
+    const bool shared = !trained.contains(info.path) && all.device().is_cpu();  // nothing changes it
+    if (keeps) copy.graphstate.set(info.path, shared ? all.detach() : to_host(all));
     info.sharding = nullptr;
   }
   if (copy.opt_state) {

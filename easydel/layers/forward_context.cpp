@@ -1,8 +1,19 @@
 #include "easydel/layers/forward_context.h"
 
+#include "easydel/layers/layer_scope.h"
 #include "easydel/operations/dropout.h"
 
 namespace easydel {
+namespace {
+
+thread_local const ForwardContext* current = nullptr;
+
+}  // namespace
+
+LayerScope::LayerScope(const ForwardContext& ctx) : before_(std::exchange(current, &ctx)) {}
+LayerScope::~LayerScope() { current = before_; }
+
+const ForwardContext* current_forward() { return current; }
 
 const MaskInfo& ForwardContext::windowed_mask(int64_t window) const {
   if (window == mask.sliding_window) return mask;
@@ -37,6 +48,7 @@ StackOutput run_layers(const std::vector<const DecoderLayer*>& layers, at::Tenso
     if (recompute) {
       // A checkpoint passes plain lists of tensors: what was not asked for is left out of them.
       const auto run = [layer, ctx](const operations::TensorList& inputs) {
+        const LayerScope scope(*ctx);
         const LayerOutput r = (*layer)(inputs[0], *ctx);
         operations::TensorList list{r.hidden};
         if (r.attention_weights.defined()) list.push_back(r.attention_weights);
@@ -49,6 +61,7 @@ StackOutput run_layers(const std::vector<const DecoderLayer*>& layers, at::Tenso
       if (ctx->output_attentions && next < list.size()) result.attention_weights = list[next++];
       if (ctx->output_router_logits && next < list.size()) result.router_logits = list[next++];
     } else {
+      const LayerScope scope(*ctx);
       result = (*layer)(x_BTD, *ctx);
     }
     x_BTD = result.hidden;

@@ -29,6 +29,7 @@ class Trainer::Impl {
   // trainer_setup.cpp
   void check() const;
   void prepare();  // the objective, once
+  void apply_lora();
   void freeze_parameters();
   void make_optimizer();
   void make_loader();

@@ -1,14 +1,17 @@
 // A trainer before its first step: checks, the optimizer, the data, a checkpoint to go on from.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <regex>
 
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/core/progress.h"
+#include "easydel/infra/state_layout.h"
 #include "easydel/infra/weights.h"
 #include "easydel/io/checkpoint.h"
 #include "easydel/io/safetensors.h"
+#include "easydel/lora/lora.h"
 #include "easydel/optim/make_optimizer.h"
 #include "easydel/sharding/parallel.h"
 #include "easydel/trainers/trainer_impl.h"
@@ -16,14 +19,36 @@
 namespace easydel {
 namespace fs = std::filesystem;
 
+namespace {
+
+// A transform, so that a model that is made from the state has the same parameters frozen.
+class Freeze final : public ModuleTransform {
+ public:
+  explicit Freeze(const std::string& pattern) : pattern_(pattern) {}
+  void apply(BaseModule& module) const override {
+    for (const auto& [path, parameter] : module.named_parameters()) {
+      if (!matches(path)) continue;
+      parameter->trainable = false;
+      if (!parameter->is_lazy() && parameter->value().is_floating_point()) parameter->value().requires_grad_(false);
+    }
+  }
+  bool matches(const std::string& path) const { return std::regex_search(path, pattern_); }
+
+ private:
+  std::regex pattern_;
+};
+
+}  // namespace
+
 Trainer::Impl::Impl(TrainerOptions options) : options_(std::move(options)) {
   check();
+  apply_lora();
   freeze_parameters();
   make_loader();
   make_optimizer();
   if (options_.model->dtype() == float16) loss_scale_ = LossScale(args().loss_scale, args().loss_scale_growth_interval);
   state = options_.model->to_state(tx_);
-  if (args().ema_decay) ema_.emplace(*args().ema_decay).init(state.graphstate);
+  if (args().ema_decay) ema_.emplace(*args().ema_decay).init(trained_params(state.graphdef, state.graphstate));
 }
 
 void Trainer::Impl::check() const {
@@ -51,15 +76,38 @@ void Trainer::Impl::prepare() {
 
 void Trainer::Impl::freeze_parameters() {
   if (!args().frozen_parameters) return;
-  const std::regex pattern(*args().frozen_parameters);
-  int64_t frozen = 0;
-  for (const auto& [path, parameter] : options_.model->named_parameters()) {
-    if (!std::regex_search(path, pattern)) continue;
-    parameter->value().requires_grad_(false);
-    ++frozen;
+  auto freeze = std::make_shared<Freeze>(*args().frozen_parameters);
+  const auto parameters = options_.model->named_parameters();
+  const bool found =
+      std::any_of(parameters.begin(), parameters.end(), [&](const auto& p) { return freeze->matches(p.path); });
+  require<ConfigError>(found, "[trainer] frozen_parameters \"", *args().frozen_parameters, "\" matches no parameter.");
+  options_.model->transform(std::move(freeze));
+}
+
+// The adapters that the arguments ask for. A model that has some already trains those that are active.
+void Trainer::Impl::apply_lora() {
+  BaseModule& model = *options_.model;
+  if (args().lora_rank) {
+    require<ConfigError>(adapter_names(model).empty(),
+                         "[trainer] lora_rank puts adapters on the model, which has some.");
+    LoraOptions lora{.dropout = args().lora_dropout,
+                     .rslora = args().use_rslora,
+                     .dora = args().use_dora,
+                     .rngs = RandomKey(static_cast<uint64_t>(args().seed)).fold("lora")};
+    if (options_.objective->task() == TaskType::SequenceClassification) lora.modules_to_save = {"score"};
+    std::string pattern = args().lora_pattern.value_or(".*");
+    if (!args().lora_pattern && !lora.modules_to_save.empty()) pattern = "^(?!score$)";
+    model.apply_lora_to_layers(*args().lora_rank, args().lora_alpha.value_or(static_cast<double>(*args().lora_rank)),
+                               pattern, lora);
   }
-  require<ConfigError>(frozen > 0, "[trainer] frozen_parameters \"", *args().frozen_parameters,
-                       "\" matches no parameter.");
+  if (adapter_names(model).empty()) return;
+  require<ConfigError>(!lora_is_merged(model),
+                       "[trainer] the adapters of the model are merged: nothing of it would train.");
+  try {
+    set_saves_merged(model, args().merge_lora_before_save);
+  } catch (const NotSupportedError& error) {
+    if (is_first()) log::warning("[trainer] checkpoints hold the adapters alone: ", error.what());
+  }
 }
 
 void Trainer::Impl::make_loader() {
@@ -128,6 +176,13 @@ BatchOptions Trainer::Impl::batch_options(int64_t rows) const {
 }
 
 void Trainer::Impl::load_weights_from(const fs::path& path) {
+  if (const auto names = adapter_names(*options_.model); !names.empty()) {
+    for (const std::string& name : names)
+      reload_adapter(*options_.model, adapter_directory(*options_.model, path, name), name);
+    return;
+  }
+  require<ConfigError>(!fs::exists(path / "adapter"), "[resume_from] ", path.string(),
+                       " is the checkpoint of a run with adapters; this run has none. Set lora_rank.");
   const Json config = Json::parse_file((path / "config.json").string());
   const Json* type = config.find("model_type");
   require<ConfigError>(type && *type == Json(options_.model->model_type()), "[resume_from] ", path.string(), " is a ",
@@ -150,7 +205,6 @@ void Trainer::Impl::load_weights_from(const fs::path& path) {
                        " tensors that this model lacks, \"",
                        weights.unexpected.empty() ? "" : weights.unexpected.front(), "\" the first of them.");
   bind_weights(*options_.model, std::move(weights), checkpoint->where());
-  freeze_parameters();
 }
 
 void Trainer::Impl::resume() {
@@ -190,7 +244,7 @@ void Trainer::Impl::resume() {
     require<IoError>(fs::exists(file), "[resume_from] ", found->path.string(), " has no ema.safetensors.");
     const auto source = SafetensorsFile::open(file);
     GraphState average;
-    for (const ParameterInfo& info : *state.graphdef.parameters) {
+    for (const ParameterInfo& info : trained_parameters(state.graphdef)) {
       const at::Tensor all = source->tensor(info.path);
       average.set(info.path, (info.sharding ? take(all, info.sharding->stored()) : all)
                                  .to(device(), all.scalar_type(), false, true, at::MemoryFormat::Contiguous));

@@ -83,6 +83,13 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
   v("frozen_parameters", a.frozen_parameters, "A pattern: parameters with such names are not trained.");
   v("ema_decay", a.ema_decay, "Keeps an average of the weights; null: none.");
 
+  v("lora_rank", a.lora_rank, "Trains low-rank adapters of this rank alone; null: the whole model.");
+  v("lora_alpha", a.lora_alpha, "Their scaling times the rank; null: lora_rank.");
+  v("lora_pattern", a.lora_pattern, "Found in the paths of the layers that have one; null: all linear layers.");
+  v("lora_dropout", a.lora_dropout, "Share of an adapter's inputs that training drops.");
+  v("use_rslora", a.use_rslora, "Scale by alpha / sqrt(rank) instead of alpha / rank.");
+  v("use_dora", a.use_dora, "Learn the length of each row apart from its direction.");
+
   v("loss_scale", a.loss_scale, "Factor of the loss for float16; null: found as it goes.");
   v("loss_scale_growth_interval", a.loss_scale_growth_interval, "Finite steps after which that factor doubles.");
   v("max_skipped_steps", a.max_skipped_steps, "Steps in a row that may be skipped for gradients that are not finite.");

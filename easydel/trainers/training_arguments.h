@@ -49,6 +49,14 @@ struct TrainingArguments {
   std::optional<std::string> frozen_parameters;  // a pattern of names that are not trained
   std::optional<double> ema_decay;               // of an average of the weights, kept beside them
 
+  // LoRA: with a rank, adapters are put on the model, and they alone train.
+  std::optional<int64_t> lora_rank;
+  std::optional<double> lora_alpha;         // lora_rank
+  std::optional<std::string> lora_pattern;  // of the layers that have one; all linear ones
+  double lora_dropout = 0.0;
+  bool use_rslora = false;
+  bool use_dora = false;
+
   // Numbers.
   std::optional<double> loss_scale;  // for float16; absent: found as it goes
   int64_t loss_scale_growth_interval = 2000;

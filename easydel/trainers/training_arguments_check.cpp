@@ -68,6 +68,16 @@ void check_run(const TrainingArguments& a, const Checker& c) {
   }
 }
 
+void check_lora(const TrainingArguments& a, const Checker& c) {
+  c.at_least("lora_rank", a.lora_rank, 1);
+  c.positive("lora_alpha", a.lora_alpha);
+  c.name("lora_pattern", a.lora_pattern);
+  c.rule(a.lora_dropout >= 0 && a.lora_dropout < 1, "lora_dropout", "be at least 0 and below 1", a.lora_dropout);
+  if (a.lora_rank) return;
+  c.rule(!a.lora_alpha && !a.lora_pattern && a.lora_dropout == 0 && !a.use_rslora && !a.use_dora, "lora_rank",
+         "be given where other keys of LoRA are", "none");
+}
+
 void check_optimizer(const TrainingArguments& a, const Checker& c) {
   c.finite_from_zero("learning_rate", a.learning_rate);
   c.finite_from_zero("learning_rate_end", a.learning_rate_end);
@@ -178,6 +188,7 @@ void TrainingArguments::validate(const KeyPlace& place) const {
   const Checker checker(where);
   check_run(*this, checker);
   check_optimizer(*this, checker);
+  check_lora(*this, checker);
   check_schedule(*this, checker);
   check_data(*this, checker);
   check_objectives(*this, checker);

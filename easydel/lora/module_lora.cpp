@@ -1,0 +1,110 @@
+// What a model does by itself of adapters.
+#include <algorithm>
+
+#include "easydel/core/error.h"
+#include "easydel/core/log.h"
+#include "easydel/lora/lora.h"
+#include "easydel/lora/lora_setup.h"
+#include "easydel/lora/merge.h"
+
+namespace easydel {
+namespace {
+
+constexpr const char* kWhere = "apply_lora_to_layers";
+
+// The maps that the pattern finds. A head that shares the table of the embeddings is left alone: merged into it, the
+// adapter would change the embeddings too.
+std::vector<LoraTarget> find_targets(const BaseModule& model, const LoraConfig& config, const std::string& pattern) {
+  std::set<std::string> tied;
+  for (const auto& [path, first] : model.tied_parameters()) tied.insert(path);
+  std::vector<LoraTarget> targets;
+  bool only_tied = false;
+  for (const auto& [path, linear] : linears_of(model)) {
+    if (!is_found(path, pattern)) continue;
+    if (tied.contains(path + ".weight")) {
+      only_tied = true;
+      continue;
+    }
+    const int64_t rank = config.rank_of(path);
+    targets.push_back({path, rank, config.scaling_of(path, rank)});
+  }
+  require<ConfigError>(
+      !targets.empty(), "[", kWhere, "] lora_pattern \"", pattern, "\" matches no linear layer of ", model.type_name(),
+      only_tied ? " but one that is tied to the embeddings" : "", ". Layers have names like \"",
+      [&] {
+        const auto all = linears_of(model);
+        return all.empty() ? std::string() : all.begin()->first;
+      }(),
+      "\".");
+  return targets;
+}
+
+}  // namespace
+
+BaseModule& BaseModule::apply_lora_to_layers(int64_t lora_rank, double lora_alpha, const std::string& lora_pattern) {
+  return apply_lora_to_layers(lora_rank, lora_alpha, lora_pattern, LoraOptions());
+}
+
+BaseModule& BaseModule::apply_lora_to_layers(int64_t lora_rank, double lora_alpha, const std::string& lora_pattern,
+                                             const LoraOptions& options) {
+  LoraConfig config{.r = lora_rank,
+                    .lora_alpha = lora_alpha,
+                    .lora_dropout = options.dropout,
+                    .use_rslora = options.rslora,
+                    .use_dora = options.dora,
+                    .init = options.init,
+                    .rank_pattern = options.rank_pattern,
+                    .alpha_pattern = options.alpha_pattern,
+                    .modules_to_save = options.modules_to_save};
+  config.validate(kWhere);
+  require<ConfigError>(!options.dora || !is_lazy(), "[", kWhere, "] DoRA begins with the norms of the weights, and ",
+                       type_name(), " has no weights yet: load them first.");
+  LoraSetup setup = with_new_adapter(*this, options.adapter_name, kWhere);
+  LoraAdapter adapter{options.adapter_name, config, find_targets(*this, config, lora_pattern), adapter_dtype(*this)};
+  if (options.verbose)
+    log::info("[lora] ", adapter.targets.size(), " layers have the adapter \"", adapter.name, "\", of rank ",
+              lora_rank);
+  setup.active = {{adapter.name, 1.0}};
+  setup.adapters.push_back(std::move(adapter));
+  change_setup(*this, std::move(setup), options.rngs.value_or(options_.rngs));
+  return *this;
+}
+
+bool BaseModule::lora_is_enabled() const {
+  const LoraSetup* setup = find_setup(*this);
+  return setup && setup->enabled;
+}
+
+std::pair<GraphState, GraphState> BaseModule::split_lora_params() const {
+  const std::set<std::string> own = adapter_paths(get_setup(*this, "split_lora_params"));
+  std::pair<GraphState, GraphState> parts;
+  for (const auto& [path, parameter] : named_parameters())
+    (own.contains(path) ? parts.second : parts.first).set(path, parameter->value());
+  return parts;
+}
+
+BaseModule& BaseModule::merge_lora_params() {
+  merge_adapters(*this, /*keep_originals=*/true);
+  return *this;
+}
+
+BaseModule& BaseModule::merge_lora_params(const GraphState& lora_params) {
+  const std::set<std::string> own = adapter_paths(get_setup(*this, "merge_lora_params"));
+  for (const auto& [path, tensor] : lora_params)
+    require<ConfigError>(own.contains(path), "[merge_lora_params] \"", path, "\" is no parameter of an adapter.");
+  require<ConfigError>(!lora_is_merged(*this), "[merge_lora_params] the adapters are merged already.");
+  merge_params(lora_params);
+  return merge_lora_params();
+}
+
+BaseModule& BaseModule::unwrap_lora_to_layers() {
+  if (!get_setup(*this, "unwrap_lora_to_layers").merged) merge_adapters(*this, /*keep_originals=*/false);
+  LoraSetup setup = get_setup(*this, "unwrap_lora_to_layers");
+  setup.adapters.clear();
+  setup.active.clear();
+  setup.originals.clear();
+  change_setup(*this, std::move(setup));
+  return *this;
+}
+
+}  // namespace easydel

@@ -1,0 +1,61 @@
+// An adapted model in the checkpoints of its training.
+#include <algorithm>
+
+#include "easydel/core/error.h"
+#include "easydel/lora/adapter_keys.h"
+#include "easydel/lora/lora.h"
+#include "easydel/lora/merge.h"
+
+namespace easydel {
+namespace fs = std::filesystem;
+namespace {
+
+// The model without its adapters, whose files take merged weights.
+void write_merged(const BaseModule& model, const LoraSetup& setup, const fs::path& directory,
+                  const SaveOptions& options, const std::function<at::Tensor(const std::string& path)>& whole) {
+  GraphDef graphdef = model.graphdef();
+  std::erase_if(graphdef.transforms,
+                [](const auto& transform) { return dynamic_cast<const LoraTransform*>(transform.get()) != nullptr; });
+  const std::set<std::string> own = adapter_paths(setup);
+  const TensorMap own_params = model.params();
+  GraphState params;  // detached: the tensors of the model that trains must not come to require gradients
+  auto infos = *graphdef.parameters;
+  std::erase_if(infos, [&](const ParameterInfo& info) { return own.contains(info.path); });
+  for (const ParameterInfo& info : infos) params.set(info.path, own_params.at(info.path).detach());
+  graphdef.parameters = std::make_shared<const std::vector<ParameterInfo>>(std::move(infos));
+  const std::shared_ptr<BaseModule> plain = BaseModule::merge_module(graphdef, params, model.graphother());
+  std::map<std::string, const Linear*> layers;
+  for (const auto& [path, linear] : linears_of(model)) layers.emplace(path + ".weight", linear);
+  plain->write_files(directory, options, [&](const std::string& path) {
+    const auto layer = layers.find(path);
+    if (layer == layers.end() || setup.merged) return whole(path);
+    return merged_weight(setup, path.substr(0, path.rfind('.')), layer->second->options().transposed, whole);
+  });
+}
+
+}  // namespace
+
+fs::path adapter_directory(const BaseModule& model, const fs::path& checkpoint, const std::string& name) {
+  // Not beside the model's own files: transformers would put the adapter on a model that has it merged.
+  const fs::path directory = checkpoint / "adapter";
+  return name == "default" || adapter_names(model).size() == 1 ? directory : directory / name;
+}
+
+void set_saves_merged(BaseModule& model, bool merged) {
+  LoraSetup setup = get_setup(model, "set_saves_merged");
+  if (merged) check_mergeable(model, setup);
+  setup.saves_merged = merged;
+  change_setup(model, std::move(setup));
+}
+
+void LoraTransform::write_model(const BaseModule& model, const fs::path& directory, const SaveOptions& options,
+                                const std::function<at::Tensor(const std::string& path)>& whole) const {
+  for (const LoraAdapter& adapter : setup_.adapters)
+    write_adapter(model, adapter_directory(model, directory, adapter.name), adapter.name, "", whole);
+  if (setup_.saves_merged) return write_merged(model, setup_, directory, options, whole);
+  const std::unique_ptr<BaseConfig> config = model.config().clone();
+  config->architectures = {model.type_name()};
+  config->save_pretrained(directory);
+}
+
+}  // namespace easydel
