@@ -13,6 +13,7 @@ using at::Tensor;
 void TransformerCache::begin_static(int64_t keys) {
   require<NotSupportedError>(part_.parts() == 1,
                              "[cache] static steps do not go with a cache that is split over ranks.");
+  require<NotSupportedError>(metadata_.dtype != at::kChar, "[cache] static steps do not go with a cache of int8.");
   require<ConfigError>(keys > length_ && keys <= metadata_.max_length, "[cache] static steps look at more than the ",
                        length_, " tokens it has and at most the ", metadata_.max_length, " it has room for; got ", keys,
                        ".");

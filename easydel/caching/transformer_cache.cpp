@@ -21,6 +21,26 @@ std::vector<int64_t> to_host(const Tensor& numbers) {
   return {host.const_data_ptr<int64_t>(), host.const_data_ptr<int64_t>() + host.numel()};
 }
 
+// A cache of int8: codes of a token's head, and after them the bytes of their scale, the largest |value| / 127.
+bool is_packed(DType dtype) { return dtype == at::kChar; }
+int64_t stored_width(int64_t head_dim, DType dtype) {
+  return head_dim + (is_packed(dtype) ? int64_t{sizeof(float)} : 0);
+}
+
+Tensor stored(const Tensor& x, DType dtype) {
+  if (!is_packed(dtype)) return x.to(dtype);
+  const Tensor wide = x.to(at::kFloat), scale = wide.abs().amax({-1}, /*keepdim=*/true).div_(127.0);
+  const Tensor codes = (wide / scale.clamp_min(1e-30)).round_().to(at::kChar);
+  return at::cat({codes, scale.contiguous().view(at::kChar)}, -1);
+}
+
+Tensor usable(const Tensor& x, DType dtype) {
+  if (!is_packed(x.scalar_type())) return x.to(dtype);
+  const int64_t width = x.size(-1) - int64_t{sizeof(float)};
+  const Tensor scale = x.narrow(-1, width, sizeof(float)).contiguous().view(at::kFloat);
+  return x.narrow(-1, 0, width).to(at::kFloat).mul_(scale).to(dtype);
+}
+
 int64_t capacity_of(const LayerKeys& layer, const TransformerMetadata& metadata, const SlotPart& part) {
   const int64_t all = (metadata.max_length + part.parts() - 1) / part.parts();
   return layer.window > 0 ? std::min(all, (layer.window + part.parts() - 1) / part.parts()) : all;
@@ -31,7 +51,7 @@ int64_t capacity_of(const LayerKeys& layer, const TransformerMetadata& metadata,
 double TransformerMetadata::bytes() const {
   double sum = 0;
   for (const LayerKeys& layer : layers) {
-    sum += 2.0 * static_cast<double>(batch_size * layer.kv_heads * layer.head_dim) *
+    sum += 2.0 * static_cast<double>(batch_size * layer.kv_heads * stored_width(layer.head_dim, dtype)) *
            static_cast<double>(capacity_of(layer, *this, SlotPart(parallel)));
   }
   return sum * static_cast<double>(c10::elementSize(dtype));
@@ -50,7 +70,8 @@ TransformerCache::TransformerCache(TransformerMetadata metadata, const Tensor& s
   const auto options = at::TensorOptions(metadata_.dtype).device(metadata_.device);
   for (const LayerKeys& layer : metadata_.layers) {
     const int64_t capacity = capacity_of(layer, metadata_, part_);
-    const std::vector<int64_t> shape = {metadata_.batch_size, layer.kv_heads, capacity, layer.head_dim};
+    const std::vector<int64_t> shape = {metadata_.batch_size, layer.kv_heads, capacity,
+                                        stored_width(layer.head_dim, metadata_.dtype)};
     // Zeros: what a mask hides is multiplied by zero, and memory as it comes may hold NaN.
     layers_.push_back({zeros_on_demand(shape, options), zeros_on_demand(shape, options), layer.window});
   }
@@ -208,13 +229,14 @@ AttentionOutput TransformerCache::attend(int64_t index, const Tensor& q, const T
   Layer& layer = layers_.at(static_cast<std::size_t>(index));
   require<NotSupportedError>(!given.mask.q_segment_ids.defined(),
                              "[cache] packed segments do not go with a cache. Give each sequence a row of its own.");
-  require<ShapeError>(k.size(2) == layer.k.size(1) && k.size(3) == layer.k.size(3), "[cache] layer ", index, " keeps ",
-                      layer.k.size(1), " heads of ", layer.k.size(3), "; got ", k.sizes(), ".");
+  const LayerKeys& keys = metadata_.layers.at(static_cast<std::size_t>(index));
+  require<ShapeError>(k.size(2) == layer.k.size(1) && k.size(3) == keys.head_dim, "[cache] layer ", index, " keeps ",
+                      layer.k.size(1), " heads of ", keys.head_dim, "; got ", k.sizes(), ".");
   const at::NoGradGuard no_grad;
-  const Tensor k_new = k.to(layer.k.scalar_type()), v_new = v.to(layer.v.scalar_type());
+  const Tensor k_new = stored(k, metadata_.dtype), v_new = stored(v, metadata_.dtype);
   if (is_static()) return {attend_static(layer, q, k_new, v_new, given), {}};
   const operations::KeyBlocks blocks{layer.k, layer.v};
-  if (q.size(1) == 1 && is_plain(given) && operations::can_attend_to_blocks(q, blocks)) {
+  if (q.size(1) == 1 && is_plain(given) && !is_packed(metadata_.dtype) && operations::can_attend_to_blocks(q, blocks)) {
     store(layer, k_new, v_new);
     return {attend_one(layer, q, given), {}};
   }
@@ -222,15 +244,16 @@ AttentionOutput TransformerCache::attend(int64_t index, const Tensor& q, const T
   AttentionOptions options = given;
   options.mask = mask_of(seen, given.mask, q.size(1));
   if (part_.parts() == 1)
-    return operations::attention(q, seen.k.to(q.scalar_type()), seen.v.to(q.scalar_type()), options);
+    return operations::attention(q, usable(seen.k, q.scalar_type()), usable(seen.v, q.scalar_type()), options);
   require<NotSupportedError>(!options.return_weights,
                              "[attention] output_attentions does not go with a cache that is split over ranks.");
   options.scale = operations::score_scale(given, q.size(-1));
   options.sinks.reset();
   const operations::blockwise::Forward part =
-      seen.slots.empty() ? operations::blockwise::nothing_seen(q, v.size(3))
-                         : operations::blockwise::forward(q, seen.k.to(q.scalar_type()), seen.v.to(q.scalar_type()),
-                                                          options, operations::blockwise::OutType::Wide);
+      seen.slots.empty()
+          ? operations::blockwise::nothing_seen(q, v.size(3))
+          : operations::blockwise::forward(q, usable(seen.k, q.scalar_type()), usable(seen.v, q.scalar_type()), options,
+                                           operations::blockwise::OutType::Wide);
   return {part_.merge(part.out, part.lse, given.sinks).to(q.scalar_type()), {}};
 }
 

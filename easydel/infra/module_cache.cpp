@@ -30,6 +30,21 @@ at::Device device_of(const BaseModule& model) {
   return parameters.front().parameter->value().device();
 }
 
+// What keys and values are kept in: the type that the model computes in, or int8 when the config asks for it.
+DType cache_dtype(const BaseModule& model) {
+  const Json& asked = model.config().quantization.kv_cache;
+  if (!asked.is_object()) return model.dtype();
+  for (const char* key : {"dtype", "method", "quantization_method"}) {
+    const Json* value = asked.find(key);
+    if (value == nullptr || value->is_null()) continue;
+    require<NotSupportedError>(*value == Json("int8") || *value == Json("8bit"),
+                               "[init_cache] kv_cache_quantization_config takes int8, or 8bit, for ", key, "; got ",
+                               value->dump(), ".");
+    return int8;
+  }
+  return model.dtype();
+}
+
 }  // namespace
 
 TransformerMetadata BaseModule::create_cache_metadata(int64_t batch_size, int64_t max_length,
@@ -43,7 +58,7 @@ TransformerMetadata BaseModule::create_cache_metadata(int64_t batch_size, int64_
   metadata.max_length = max_length;
   metadata.pad_token_id = pad_token_id ? pad_token_id : config().pad_token_id;
   metadata.layers = layer_keys(*this);
-  metadata.dtype = dtype();
+  metadata.dtype = cache_dtype(*this);
   metadata.device = device_of(*this);
   metadata.parallel = parallel();
   return metadata;
@@ -72,6 +87,8 @@ RaggedPagesMetadata BaseModule::create_paged_metadata(double hbm_utilization, in
   require<ConfigError>(page_size > 0 && max_model_length > 0,
                        "[create_paged_metadata] page_size and max_model_length must be positive; got ", page_size,
                        " and ", max_model_length, ".");
+  require<NotSupportedError>(cache_dtype(*this) == dtype(),
+                             "[create_paged_metadata] a cache of int8 is dense; take init_cache, without pages.");
   RaggedPagesMetadata metadata;
   metadata.page_size = page_size;
   metadata.max_model_length = max_model_length;
