@@ -93,6 +93,8 @@
 #include "easydel/optim/transformation.h"
 #include "easydel/optim/transforms.h"
 #include "easydel/optim/wrappers.h"
+#include "easydel/quantization/calibrate.h"
+#include "easydel/quantization/quantize.h"
 #include "easydel/sharding/mesh.h"
 #include "easydel/sharding/partition_axis.h"
 #include "easydel/sharding/partition_rules.h"

@@ -66,6 +66,7 @@ int run(int argc, char** argv) {
   add_info_command(app);
   add_inspect_command(app);
   add_convert_command(app);
+  add_quantize_command(app);
   add_download_command(app);
   add_forward_command(app);
   add_generate_command(app);

@@ -45,6 +45,11 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
                   "Devices along dp,fsdp,ep,tp,sp (or dp,fsdp,tp,sp); one may be -1 (default: the config's)")
       ->delimiter(',')
       ->type_name("DP,FSDP,EP,TP,SP");
+  command.add_option("--quantize", options.quantize, "Pack the weights as they are read: 8bit, nf4, int4 or a8q")
+      ->type_name("METHOD");
+  command.add_option("--quantize-pattern", options.quantize_pattern,
+                     "Layers whose path has this regular expression (default: all linear layers but heads)");
+  command.add_option("--quantize-group-size", options.quantize_group_size, "Columns that share a scale");
 }
 
 LoadOptions to_load_options(const ModelOptions& options) {
@@ -55,6 +60,9 @@ LoadOptions to_load_options(const ModelOptions& options) {
           .sharding_axis_dims = options.mesh,
           .auto_shard_model = true,
           .config_kwargs = parse_overrides(options.overrides),
+          .quantization_method = options.quantize,
+          .quantization_block_size = options.quantize_group_size,
+          .quantization_pattern = options.quantize_pattern,
           .revision = options.revision};
 }
 

@@ -26,6 +26,9 @@ struct ModelOptions {
   std::vector<std::string> overrides;  // key=value
   int64_t devices = 1;                 // ranks, as threads; under mpirun or torchrun these say how many there are
   std::vector<int64_t> mesh;           // empty: the config's
+  std::string quantize;                // a method; empty: as the files are
+  std::string quantize_pattern;
+  int64_t quantize_group_size = 0;
 };
 
 void add_model_options(CLI::App& command, ModelOptions& options);

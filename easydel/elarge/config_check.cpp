@@ -54,7 +54,8 @@ void ELargeConfig::validate() const {
   loader();
   sharding();
   base_config();
-  for (const char* section : {"platform", "quantization", "esurge"}) check_unread(section);
+  quantization();
+  for (const char* section : {"platform", "esurge"}) check_unread(section);
   const MixtureSection data = mixture();
   const auto eval_data = eval_mixture();
   eval();

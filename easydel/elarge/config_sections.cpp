@@ -101,6 +101,32 @@ LoaderSection ELargeConfig::loader() const {
   return section;
 }
 
+QuantizationSection ELargeConfig::quantization() const {
+  QuantizationSection section = read<QuantizationSection>({"quantization"}, "quantization");
+  require<ConfigError>(section.kv_cache.is_null() || section.kv_cache.is_object(), where({"quantization", "kv_cache"}),
+                       " must be a mapping; got ", section.kv_cache.dump(), ".");
+  const YamlPath path{"quantization", "model"};
+  if (section.model.is_null()) return section;
+  require<ConfigError>(section.model.is_object(), where(path), " must be a mapping; got ", section.model.dump(), ".");
+  for (const auto& [key, value] : section.model.as_object()) {
+    const std::string place = where(below(path, key));
+    if (key == "dtype" || key == "quantization_method" || key == "method") {
+      require<ConfigError>(value.is_string(), place, " must be the name of a method; got ", value.dump(), ".");
+      section.method = value.as_string();
+    } else if (key == "pattern" || key == "quantization_pattern") {
+      require<ConfigError>(value.is_string(), place, " must be a regular expression; got ", value.dump(), ".");
+      section.linear_pattern = value.as_string();
+    } else if (key == "group_size" || key == "block_size") {
+      require<ConfigError>(value.is_int() && value.as_int() > 0, place, " must be a number above zero; got ",
+                           value.dump(), ".");
+      section.linear_group_size = value.as_int();
+    } else {
+      fail<ConfigError>(place, " is no key of ", dotted(path), "; known: dtype, group_size, pattern.");
+    }
+  }
+  return section;
+}
+
 ShardingSection ELargeConfig::sharding() const {
   const ShardingSection section = read<ShardingSection>({"sharding"}, "sharding");
   located(where({"sharding", "axis_dims"}), [&] {
@@ -128,6 +154,7 @@ Json ELargeConfig::config_kwargs() const {
                               {"fsdp_is_ep_bound", split.fsdp_is_ep_bound},
                               {"sp_is_ep_bound", split.sp_is_ep_bound}});
   if (!split.dcn_axis_dims.empty()) kwargs["sharding_dcn_axis_dims"] = split.dcn_axis_dims;
+  if (const Json cache = quantization().kv_cache; !cache.is_null()) kwargs["kv_cache_quantization_config"] = cache;
   const BaseConfigSection base = base_config();
   for (const auto& [key, value] : base.values.as_object()) {
     if (!among(key, section_keys("base_config.values").ignored)) kwargs[key] = value;

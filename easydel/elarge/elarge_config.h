@@ -48,6 +48,7 @@ class ELargeConfig {
   std::optional<ModelSection> teacher_model() const;
   std::optional<ModelSection> reference_model() const;
   LoaderSection loader() const;
+  QuantizationSection quantization() const;
   ShardingSection sharding() const;
   BaseConfigSection base_config() const;
   // Keys of the model's config: base_config.values without those that mean nothing here, and sharding's.

@@ -37,6 +37,7 @@ std::shared_ptr<BaseModule> load(const ELargeConfig& config, const ModelSection&
                                  bool is_trained) {
   const LoaderSection loader = config.loader();
   const ShardingSection sharding = config.sharding();
+  const QuantizationSection packing = config.quantization();
   const bool spread = sharding.auto_shard_model && World::current()->size() > 1;
   Json changes = config.config_kwargs();
   for (const auto& [key, value] : section.extra_kwargs.as_object()) {
@@ -70,6 +71,11 @@ std::shared_ptr<BaseModule> load(const ELargeConfig& config, const ModelSection&
                      .partition_axis = sharding.partition_axis,
                      .auto_shard_model = spread,
                      .config_kwargs = changes,
+                     .quantization_method = packing.method.value_or(""),
+                     .quantization_block_size =
+                         packing.method ? packing.linear_group_size.value_or(packing.group_size.value_or(0)) : 0,
+                     .quantization_pattern = packing.method ? packing.linear_pattern.value_or("") : "",
+                     .quantize_tensors = packing.apply_quantization,
                      .revision = revision && revision->is_string() ? revision->as_string() : "main",
                      .verbose = loader.verbose});
 }

@@ -13,14 +13,8 @@ constexpr string_view kSections[] = {"model",        "teacher_model", "reference
 
 constexpr string_view kShardingNotYet[] = {"partition_rules", "shard_fns", "use_ring_of_experts"};
 constexpr string_view kPlatform[] = {"backend", "platform"};
-constexpr string_view kQuantization[] = {"platform",
-                                         "group_size",
-                                         "linear_pattern",
-                                         "linear_group_size",
-                                         "use_qmm_best_config",
-                                         "qmm_platform_override",
+constexpr string_view kQuantization[] = {"platform", "use_qmm_best_config", "qmm_platform_override",
                                          "qmm_tpu_path_override"};
-constexpr string_view kQuantizationNotYet[] = {"apply_quantization", "kv_cache", "method", "model"};
 
 constexpr string_view kInforms[] = {"max_length"};
 constexpr string_view kInformsNotYet[] = {"format_callback", "image_field",      "image_size",
@@ -155,7 +149,7 @@ constexpr string_view kEval[] = {"cache_requests",
 
 constexpr SectionKeys kKeys[] = {{"sharding", {}, kShardingNotYet},
                                  {"platform", kPlatform, {}},
-                                 {"quantization", kQuantization, kQuantizationNotYet},
+                                 {"quantization", kQuantization, {}},
                                  {"mixture", kMixture, kMixtureNotYet},
                                  {"eval_mixture", kMixture, kMixtureNotYet},
                                  {"mixture.informs", kInforms, kInformsNotYet},

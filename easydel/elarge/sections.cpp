@@ -84,6 +84,16 @@ void list_fields(LoaderSection& l, FieldVisitor& v) {
   v("trust_remote_code", l.trust_remote_code, "No code of a repository runs here.");
 }
 
+void list_fields(QuantizationSection& q, FieldVisitor& v) {
+  v("method", q.method, "8bit, nf4, int4 or a8q; null: as the files are.");
+  v("group_size", q.group_size, "Columns that share a scale; null: the method's own.");
+  v("linear_group_size", q.linear_group_size, "The same; wins over group_size.");
+  v("linear_pattern", q.linear_pattern, "Layers whose path it is found in; null: all linear layers but heads.");
+  v("apply_quantization", q.apply_quantization, "false: everything is checked, and weights stay dense.");
+  v("kv_cache", q.kv_cache, "{dtype: int8}: keys and values of generation in 8 bits.");
+  v("model", q.model, "The same as a mapping: dtype or quantization_method, group_size or block_size, pattern.");
+}
+
 void list_fields(ShardingSection& s, FieldVisitor& v) {
   v("axis_dims", s.axis_dims, "Devices along each axis; one may be -1: all that are left.");
   v("axis_names", s.axis_names, "Names of the axes.");

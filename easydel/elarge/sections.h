@@ -48,6 +48,17 @@ struct ShardingSection {
   bool sp_is_ep_bound = true;
 };
 
+// How weights are packed as they are read.
+struct QuantizationSection {
+  std::optional<std::string> method;  // 8bit, nf4, int4, a8q; null: as the files are
+  std::optional<int64_t> group_size;
+  std::optional<int64_t> linear_group_size;   // wins over group_size
+  std::optional<std::string> linear_pattern;  // of layers' paths
+  bool apply_quantization = true;             // false: everything is checked, and weights stay dense
+  Json kv_cache;                              // {dtype: int8}: keys and values in 8 bits
+  Json model;                                 // the same as a mapping of EasyDeL's: {dtype: nf4, group_size: 64}
+};
+
 struct BaseConfigSection {
   Json values = Json::object();             // of the model's config
   Json operation_configs = Json::object();  // of EasyDeL's kernels
@@ -131,6 +142,7 @@ struct EvalSection {
 
 void list_fields(ModelSection& model, FieldVisitor& v);
 void list_fields(LoaderSection& loader, FieldVisitor& v);
+void list_fields(QuantizationSection& quantization, FieldVisitor& v);
 void list_fields(ShardingSection& sharding, FieldVisitor& v);
 void list_fields(BaseConfigSection& base, FieldVisitor& v);
 void list_fields(InformSection& inform, FieldVisitor& v);

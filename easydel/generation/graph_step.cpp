@@ -109,7 +109,8 @@ class GraphStep final : public ForwardStep {
 
 bool can_capture(const BaseModule& module, const ModelInputs& inputs) {
   return inputs.input_ids.is_cuda() && !module.parallel() && !inputs.token_type_ids.defined() &&
-         !operations::rope_depends_on_length(module.config().rope);
+         !operations::rope_depends_on_length(module.config().rope) &&
+         !module.config().quantization.kv_cache.is_object();
 }
 
 std::unique_ptr<DecodeStep> make_graph_step(const BaseModule& module, ModelInputs inputs) {

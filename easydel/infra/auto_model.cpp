@@ -6,6 +6,7 @@
 #include "easydel/core/progress.h"
 #include "easydel/infra/auto_config.h"
 #include "easydel/infra/gguf_model.h"
+#include "easydel/infra/packed_files.h"
 #include "easydel/infra/registry.h"
 #include "easydel/infra/weights.h"
 #include "easydel/io/checkpoint.h"
@@ -19,8 +20,6 @@ void refuse_what_is_missing(const LoadOptions& options) {
   const auto later = [](bool asked, std::string_view what, std::string_view why) {
     require<NotSupportedError>(!asked, "[from_pretrained] ", what, " is not yet supported: ", why);
   };
-  later(options.load_in_8bit, "load_in_8bit", "this version has no quantization. Load in bf16 instead.");
-  later(!options.bit_targeted_params.empty(), "bit_targeted_params", "this version has no quantization.");
   later(!options.platform.empty() && options.platform != "torch", concat("platform \"", options.platform, "\""),
         "kernels are torch's and this library's own; leave it empty.");
 }
@@ -59,13 +58,6 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, TaskType
       AutoConfig::from_pretrained(directory.string(), {.overrides = config_changes(options)});
   if (options.partition_axis) config->sharding.partition_axis = *options.partition_axis;
   std::shared_ptr<BaseModule> module = Registry::instance().make_module(*config, task);
-  module->set_options({.dtype = options.dtype,
-                       .param_dtype = options.param_dtype,
-                       .precision = parse_precision(options.precision),
-                       .rngs = options.rngs,
-                       .device = device});
-  if (options.auto_shard_model || options.auto_shard_params)
-    module->place_parameters(options.partition_rules, World::current());
   const auto gguf = find_gguf(directory);
   const auto files = gguf ? nullptr : Checkpoint::open(directory);
   const std::shared_ptr<const TensorSource> checkpoint =
@@ -85,11 +77,20 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, TaskType
             return checkpoint->tensor(name);
           },
       .copy = [&](const at::Tensor& part, const at::Tensor& out) { checkpoint->copy(part, out); }};
+  if (auto packing = packing_at_load(*module, options, source)) module->transform(std::move(packing));
+  module->set_options({.dtype = options.dtype,
+                       .param_dtype = options.param_dtype,
+                       .precision = parse_precision(options.precision),
+                       .rngs = options.rngs,
+                       .device = device});
+  if (options.auto_shard_model || options.auto_shard_params)
+    module->place_parameters(options.partition_rules, World::current());
   LoadedWeights weights = load_weights(
-      *module, source,
-      [&](const at::Tensor& t) {
+      *module, reading(*module, source),
+      [&](const at::Tensor& t, const Parameter& parameter) {
         if (fetches) fetch(t);
-        const DType dtype = at::isFloatingType(t.scalar_type()) ? options.param_dtype : t.scalar_type();
+        const DType dtype =
+            at::isFloatingType(t.scalar_type()) ? parameter.dtype_in(options.param_dtype) : t.scalar_type();
         return t.device() == device && t.scalar_type() == dtype ? t : t.to(device, dtype);
       },
       options.shard_fns);

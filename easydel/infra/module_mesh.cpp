@@ -9,6 +9,21 @@
 #include "easydel/sharding/gather_ahead.h"
 
 namespace easydel {
+namespace {
+
+// Scales lie as the weight that they are of, in as many dimensions as they have: "q_proj.weight.absmax" and
+// "q_proj.SCB" as "q_proj.weight".
+PartitionSpec match(const PartitionRules& rules, const std::string& path, const Parameter& parameter) {
+  if (!parameter.fixed_dtype) return rules.match(path);
+  const auto weight = path.rfind(".weight.");
+  const PartitionSpec& spec = rules.match(weight != std::string::npos ? path.substr(0, weight) + ".weight"
+                                                                      : path.substr(0, path.rfind('.') + 1) + "weight");
+  std::vector<SpecDim> dims;
+  for (std::size_t d = 0; d < std::min(spec.size(), parameter.dims.size()); ++d) dims.emplace_back(spec.axes(d));
+  return PartitionSpec(std::move(dims));
+}
+
+}  // namespace
 
 Mesh BaseModule::mesh() const { return parallel() ? parallel()->mesh().mesh() : config_->mesh(); }
 
@@ -58,7 +73,8 @@ int64_t BaseModule::largest_layer_bytes() const {
 void BaseModule::place_parameters(const std::optional<PartitionRules>& rules, std::shared_ptr<World> world,
                                   const std::optional<Mesh>& mesh) {
   const PartitionRules used = rules ? *rules : partition_rules();
-  place([&](const NamedParameter& named) { return used.match(named.path); }, parallel_on(mesh, std::move(world)));
+  place([&](const NamedParameter& named) { return match(used, named.path, *named.parameter); },
+        parallel_on(mesh, std::move(world)));
 }
 
 void BaseModule::place_like(const GraphDef& graphdef) {
@@ -100,7 +116,7 @@ BaseModule& BaseModule::fully_shard(const std::optional<Mesh>& mesh) {
 Specs BaseModule::specs_sharding(const std::optional<PartitionRules>& rules) const {
   const PartitionRules used = rules ? *rules : partition_rules();
   Specs specs;
-  for (const auto& [path, parameter] : named_parameters()) specs.emplace(path, used.match(path));
+  for (const auto& [path, parameter] : named_parameters()) specs.emplace(path, match(used, path, *parameter));
   return specs;
 }
 
@@ -125,7 +141,7 @@ ShardFns BaseModule::sharding_fns(const std::optional<PartitionRules>& rules, co
   const PartitionRules used = rules ? *rules : partition_rules();
   ShardFns fns;
   for (const auto& [path, parameter] : named_parameters()) {
-    const auto sharding = std::make_shared<WeightSharding>(parameter->dims, used.match(path), parallel);
+    const auto sharding = std::make_shared<WeightSharding>(parameter->dims, match(used, path, *parameter), parallel);
     const auto check = [path = path](const at::Tensor& t, const std::vector<int64_t>& shape, const char* where,
                                      const char* what) {
       require<ShapeError>(t.sizes() == at::IntArrayRef(shape), "[", where, "] \"", path, "\" must be ",

@@ -4,6 +4,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/progress.h"
 #include "easydel/infra/base_module.h"
+#include "easydel/infra/packed_files.h"
 #include "easydel/infra/weights.h"
 #include "easydel/infra/whole_tensors.h"
 #include "easydel/io/checkpoint_writer.h"
@@ -52,16 +53,17 @@ void BaseModule::write_files(const fs::path& directory, const SaveOptions& optio
   require<IoError>(!error, "[", target.string(), "] cannot be made: ", error.message(), ".");
 
   std::vector<SavedTensor> saved = saved_tensors(*this);
+  std::unordered_map<std::string, FileTensor> beside;
   std::vector<TensorInfo> infos;
   std::unordered_map<std::string, const SavedTensor*> by_name;
   int64_t bytes = 0;
   for (SavedTensor& tensor : saved) {
-    if (!options.mismatch_allowed) {
+    if (!options.mismatch_allowed && !tensor.has_fixed_dtype) {
       require<ConfigError>(tensor.info.dtype == options_.param_dtype, "[save_pretrained] \"", tensor.path, "\" is ",
                            dtype_name(tensor.info.dtype), ", but the module stores ", dtype_name(options_.param_dtype),
                            ".");
     }
-    if (options.float_dtype && at::isFloatingType(tensor.info.dtype)) {
+    if (options.float_dtype && at::isFloatingType(tensor.info.dtype) && !tensor.has_fixed_dtype) {
       tensor.info.dtype = *options.float_dtype;
       tensor.info.nbytes = tensor.info.numel() * static_cast<int64_t>(c10::elementSize(*options.float_dtype));
     }
@@ -71,11 +73,22 @@ void BaseModule::write_files(const fs::path& directory, const SaveOptions& optio
   }
 
   std::unique_ptr<BaseConfig> config = config_->clone();
+  for (const auto& transform : transforms_) {
+    const auto* in_files = dynamic_cast<const FileTransform*>(transform.get());
+    if (in_files == nullptr) continue;
+    in_files->describe(*this, *config);
+    for (FileTensor& tensor : in_files->beside(*this)) {
+      infos.push_back(tensor.info);
+      beside.emplace(tensor.info.name, std::move(tensor));
+    }
+  }
   config->architectures = {type_name()};
   config->dtype = options.float_dtype.value_or(module_dtype());
   Progress progress("saving " + target.string(), {.total = bytes, .unit = "B", .enabled = options.verbose});
   save_checkpoint(target, infos,
                   [&](const TensorInfo& info) {
+                    if (const auto extra = beside.find(info.name); extra != beside.end())
+                      return extra->second.make(whole);
                     const SavedTensor& tensor = *by_name.at(info.name);
                     progress.advance(tensor.info.nbytes);
                     return cut(whole(tensor.path), tensor.piece).to(info.dtype);

@@ -1,5 +1,6 @@
 // BaseModule to and from a torch state dict.
 #include "easydel/infra/base_module.h"
+#include "easydel/infra/packed_files.h"
 #include "easydel/infra/weights.h"
 
 namespace easydel {
@@ -12,10 +13,12 @@ TensorMap BaseModule::to_torch() const {
 }
 
 GraphState BaseModule::transform_fn(const TensorMap& torch_state_dict) const {
-  LoadedWeights weights = load_weights(*this, weights_of(torch_state_dict, "transform_fn"), [&](const at::Tensor& t) {
-    // Detached: the state dict's own tensors must not come to require gradients.
-    return at::isFloatingType(t.scalar_type()) ? t.detach().to(options_.param_dtype) : t.detach();
-  });
+  LoadedWeights weights = load_weights(
+      *this, reading(*this, weights_of(torch_state_dict, "transform_fn")),
+      [&](const at::Tensor& t, const Parameter& p) {
+        // Detached: the state dict's own tensors must not come to require gradients.
+        return at::isFloatingType(t.scalar_type()) ? t.detach().to(p.dtype_in(options_.param_dtype)) : t.detach();
+      });
   std::shared_ptr<BaseModule> checked = merge_module(graphdef(), params(), graphother());  // a scratch copy for errors
   bind_weights(*checked, std::move(weights), "transform_fn");
   return checked->params();

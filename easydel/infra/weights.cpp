@@ -29,58 +29,18 @@ std::string list_lines(const std::vector<std::string>& lines) {
   return text;
 }
 
-class Finder {
- public:
-  Finder(const BaseModule& module, const WeightSource& source) : module_(module), source_(source) {
-    known_.reserve(source.names.size());
-    for (const std::string& name : source.names) known_.emplace(name, known_.size());
-    // A head may be loaded from the files of a base model, and a base model from those of a head.
-    prefix_ = module.base_model_prefix().empty() ? "" : module.base_model_prefix() + ".";
-    if (prefix_.empty()) foreign_prefix_ = prefix_in_files();
+// The first layout all of whose pieces are there.
+std::optional<FileLayout> find_layout(const FileNames& names, const std::string& path, const Parameter& parameter) {
+  const auto all_there = [&](const FileLayout& layout) {
+    return !layout.empty() &&
+           std::all_of(layout.begin(), layout.end(), [&](const FilePiece& p) { return names.contains(p.name); });
+  };
+  for (const std::string& spelled : names.spellings(path)) {
+    if (FileLayout layout = parameter.layout_in_files(spelled); all_there(layout)) return layout;
+    if (FileLayout layout = parameter.whole_layout(spelled); all_there(layout)) return layout;
   }
-
-  // The first layout all of whose pieces are there.
-  std::optional<FileLayout> find(const std::string& path, const Parameter& parameter) const {
-    const auto all_there = [&](const FileLayout& layout) {
-      return std::all_of(layout.begin(), layout.end(), [&](const FilePiece& p) { return known_.contains(p.name); });
-    };
-    for (const std::string& name : {path, module_.torch_path(path)}) {
-      for (const std::string& spelled : spellings(name)) {
-        if (FileLayout layout = parameter.layout_in_files(spelled); all_there(layout)) return layout;
-        if (FileLayout layout = parameter.whole_layout(spelled); all_there(layout)) return layout;
-      }
-    }
-    return std::nullopt;
-  }
-
-  std::size_t place(const FileLayout& layout) const { return known_.at(layout.front().name); }
-
- private:
-  std::vector<std::string> spellings(const std::string& name) const {
-    std::vector<std::string> all{name};
-    if (!prefix_.empty() && name.starts_with(prefix_)) all.push_back(name.substr(prefix_.size()));
-    if (!foreign_prefix_.empty()) all.push_back(foreign_prefix_ + name);
-    return all;
-  }
-
-  // "model." when the files have model.norm.weight where this base model has norm.weight.
-  std::string prefix_in_files() const {
-    const auto parameters = module_.named_parameters();
-    if (parameters.empty()) return "";
-    const std::string& first = parameters.front().path;
-    if (known_.contains(first)) return "";
-    for (const std::string& name : source_.names) {
-      if (name.size() > first.size() + 1 && name.ends_with("." + first))
-        return name.substr(0, name.size() - first.size());
-    }
-    return "";
-  }
-
-  const BaseModule& module_;
-  const WeightSource& source_;
-  std::unordered_map<std::string_view, std::size_t> known_;  // with their places in the files
-  std::string prefix_, foreign_prefix_;
-};
+  return std::nullopt;
+}
 
 void copy(const WeightSource& source, const at::Tensor& part, const at::Tensor& out) {
   if (source.copy) {
@@ -99,6 +59,8 @@ at::Tensor assemble_part(const FileLayout& layout, const Parameter& parameter, c
     // Rows of one tensor stay where they are: in the mapped file.
     if (layout.size() == 1 && tensor.sizes() == at::IntArrayRef(parameter.shape)) {
       const at::Tensor view = take(tensor, held);
+      // Codes may have been made just now: what is not stored is to be dropped.
+      if (parameter.fixed_dtype) return view.clone(at::MemoryFormat::Contiguous);
       if (view.is_contiguous()) return view;
       part = empty_in_large_pages(view.sizes(), view.options());
       copy(source, view, part);
@@ -143,6 +105,40 @@ at::Tensor assemble(const FileLayout& layout, const Parameter& parameter, const 
 
 }  // namespace
 
+FileNames::FileNames(const BaseModule& module, const std::vector<std::string>& names) : module_(module) {
+  known_.reserve(names.size());
+  for (const std::string& name : names) known_.emplace(name, known_.size());
+  // A head may be loaded from the files of a base model, and a base model from those of a head: "model." is put before
+  // names when the files have model.norm.weight where this base model has norm.weight.
+  prefix_ = module.base_model_prefix().empty() ? "" : module.base_model_prefix() + ".";
+  const auto parameters = module.named_parameters();
+  if (!prefix_.empty() || parameters.empty() || known_.contains(parameters.front().path)) return;
+  const std::string& first = parameters.front().path;
+  for (const std::string& name : names) {
+    if (name.size() > first.size() + 1 && name.ends_with("." + first)) {
+      foreign_prefix_ = name.substr(0, name.size() - first.size());
+      return;
+    }
+  }
+}
+
+std::vector<std::string> FileNames::spellings(const std::string& path) const {
+  std::vector<std::string> all;
+  for (const std::string& name : {path, module_.torch_path(path)}) {
+    all.push_back(name);
+    if (!prefix_.empty() && name.starts_with(prefix_)) all.push_back(name.substr(prefix_.size()));
+    if (!foreign_prefix_.empty()) all.push_back(foreign_prefix_ + name);
+  }
+  return all;
+}
+
+std::optional<std::string> FileNames::find(const std::string& path) const {
+  for (std::string& name : spellings(path)) {
+    if (known_.contains(name)) return std::move(name);
+  }
+  return std::nullopt;
+}
+
 at::Tensor cut(const at::Tensor& parameter, const FilePiece& piece) {
   at::Tensor box = parameter.detach();
   for (std::size_t d = 0; d < piece.starts.size(); ++d) {
@@ -157,25 +153,26 @@ std::vector<SavedTensor> saved_tensors(const BaseModule& module) {
     for (FilePiece& piece : parameter->layout_in_files(path)) {
       TensorInfo info{.name = piece.name, .dtype = parameter->value().scalar_type(), .shape = piece.shape};
       info.nbytes = info.numel() * static_cast<int64_t>(c10::elementSize(info.dtype));
-      saved.push_back({std::move(info), path, std::move(piece)});
+      saved.push_back({std::move(info), path, std::move(piece), parameter->fixed_dtype.has_value()});
     }
   }
   return saved;
 }
 
 LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
-                           const std::function<at::Tensor(at::Tensor)>& convert, const ShardFns& shard_fns) {
+                           const std::function<at::Tensor(at::Tensor, const Parameter&)>& convert,
+                           const ShardFns& shard_fns) {
   const at::NoGradGuard no_grad;
   const TensorMap own = module.params();
   for (const auto& [path, fn] : shard_fns) {
     require<ConfigError>(own.contains(path), "[shard_fns] ", module.type_name(), " has no parameter \"", path, "\".");
   }
-  const Finder finder(module, source);
+  const FileNames names(module, source.names);
   LoadedWeights loaded;
   std::unordered_set<std::string> wanted;
   std::vector<std::pair<Module::NamedParameter, FileLayout>> found;
   for (const Module::NamedParameter& named : module.named_parameters()) {
-    std::optional<FileLayout> layout = finder.find(named.path, *named.parameter);
+    std::optional<FileLayout> layout = find_layout(names, named.path, *named.parameter);
     if (!layout) {
       loaded.missing.push_back(named.path);
       continue;
@@ -198,7 +195,7 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
   if (!loaded.misshapen.empty()) return loaded;
   // A disk is fast in the order of its files, which is not the model's.
   std::vector<std::pair<std::size_t, std::size_t>> order;  // places in the files and in `found`
-  for (std::size_t i = 0; i < found.size(); ++i) order.emplace_back(finder.place(found[i].second), i);
+  for (std::size_t i = 0; i < found.size(); ++i) order.emplace_back(names.place(found[i].second.front().name), i);
   std::sort(order.begin(), order.end());
   std::vector<at::Tensor> values(found.size());
   for (const auto& [place, i] : order) {
@@ -213,7 +210,7 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
       require<ShapeError>(value.sizes() == stored, "[shard_fns] \"", named.path, "\" must give ", stored,
                           ", the part that this rank stores; got ", value.sizes(), ".");
     }
-    values[i] = convert(std::move(value));
+    values[i] = convert(std::move(value), *named.parameter);
   }
   for (std::size_t i = 0; i < found.size(); ++i) loaded.params.set(found[i].first.path, std::move(values[i]));
   return loaded;

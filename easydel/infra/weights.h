@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "easydel/infra/base_module.h"
@@ -15,6 +17,7 @@ struct SavedTensor {
   TensorInfo info;
   std::string path;  // of the parameter
   FilePiece piece;
+  bool has_fixed_dtype = false;  // codes and scales, which are not cast
 };
 std::vector<SavedTensor> saved_tensors(const BaseModule& module);
 at::Tensor cut(const at::Tensor& parameter, const FilePiece& piece);  // a view where it can be
@@ -36,12 +39,29 @@ struct LoadedWeights {
   std::vector<std::string> misshapen;   // a line for each tensor of another shape than the config asks for
 };
 
+// What files may call a parameter: the names of files or of transformers' memory, with or without the base model's
+// prefix.
+class FileNames {
+ public:
+  FileNames(const BaseModule& module, const std::vector<std::string>& names);
+  std::vector<std::string> spellings(const std::string& path) const;
+  std::optional<std::string> find(const std::string& path) const;  // the first that is there
+  std::size_t place(const std::string& name) const { return known_.at(name); }
+  bool contains(const std::string& name) const { return known_.contains(name); }
+
+ private:
+  const BaseModule& module_;
+  std::unordered_map<std::string, std::size_t> known_;  // with their places in the files
+  std::string prefix_, foreign_prefix_;
+};
+
 // Finds each parameter under the names of files or of transformers' memory, with or without the base model's prefix.
 // `convert` is applied to each parameter: a cast, a move to a device. No tensor is read when some are misshapen, and on
 // a mesh only what this rank stores. With a function of its path in `shard_fns` a parameter is read whole and given to
 // it; what it returns must have the shape that is stored.
 LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
-                           const std::function<at::Tensor(at::Tensor)>& convert, const ShardFns& shard_fns = {});
+                           const std::function<at::Tensor(at::Tensor, const Parameter&)>& convert,
+                           const ShardFns& shard_fns = {});
 
 WeightSource weights_of(const TensorMap& map, std::string where);
 

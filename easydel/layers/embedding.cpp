@@ -6,37 +6,61 @@
 namespace easydel {
 
 Embedding::Embedding(Dim count, Dim features, double init_stddev)
-    : weight_(add_parameter("weight", {count, features}, Initializer::normal(init_stddev))) {}
+    : count_(count),
+      features_(features),
+      weight_(add_parameter("weight", {count, features}, Initializer::normal(init_stddev))) {}
+
+void Embedding::set_packed(std::shared_ptr<const PackedTable> packed, std::shared_ptr<Parameter> dense) {
+  packed_ = std::move(packed);
+  weight_ = std::move(dense);
+  set_parameter("weight", weight_);
+}
 
 at::Tensor Embedding::operator()(const at::Tensor& ids) const {
-  if (ids.is_cpu() && ids.numel() > 0 && !weight_->is_lazy()) {
+  if (ids.is_cpu() && ids.numel() > 0 && (packed_ || !weight_->is_lazy())) {
     const auto [low, high] = at::aminmax(ids);
-    require<ShapeError>(low.item<int64_t>() >= 0 && high.item<int64_t>() < weight_->shape[0],
-                        "[Embedding] ids must lie in [0, ", weight_->shape[0], "); got ", low.item<int64_t>(), " to ",
+    require<ShapeError>(low.item<int64_t>() >= 0 && high.item<int64_t>() < count_.size,
+                        "[Embedding] ids must lie in [0, ", count_.size, "); got ", low.item<int64_t>(), " to ",
                         high.item<int64_t>(), ".");
   }
   const bool native = ids.scalar_type() == at::kLong || ids.scalar_type() == at::kInt;
-  const at::Tensor index = native ? ids : ids.to(at::kLong);
-  if (!weight_->sharding()) return at::embedding(weight_->value(), index).to(dtype());
+  return look_up(native ? ids : ids.to(at::kLong));
+}
 
-  const at::Tensor table = collectives::gather_weight(weight_->value(), dtype(), weight_->sharding());
-  const AxisNames& terms = split_over(weight_->dims[0].axis);
-  if (terms.empty()) return at::embedding(table, index);
-  // Each rank looks up the tokens of its part of the table; the others' are zeros.
-  const int64_t begin = weight_->sharding()->computed()[0].empty() ? 0 : weight_->sharding()->computed()[0][0].begin;
-  at::Tensor found;
-  if (table.size(0) == 0) {
-    std::vector<int64_t> shape = ids.sizes().vec();
-    shape.push_back(weight_->shape[1]);
-    found = at::zeros(shape, table.options()) + table.sum();
+at::Tensor Embedding::look_up(const at::Tensor& index) const {
+  const AxisNames& terms = split_over(count_.axis);
+  at::Tensor table;
+  int64_t first = 0, rows = count_.size;
+  if (packed_) {
+    if (terms.empty()) return packed_->rows(index, dtype());
+    first = packed_->first_row();
+    rows = packed_->row_count();
   } else {
-    const at::Tensor place = index - begin;
-    const at::Tensor outside = place.lt(0).logical_or_(place.ge(table.size(0)));
-    found = at::embedding(table, place.masked_fill(outside, 0)).masked_fill(outside.unsqueeze(-1), 0);
+    if (!weight_->sharding()) return at::embedding(weight_->value(), index).to(dtype());
+    table = collectives::gather_weight(weight_->value(), dtype(), weight_->sharding());
+    if (terms.empty()) return at::embedding(table, index);
+    const Intervals& held = weight_->sharding()->computed()[0];
+    first = held.empty() ? 0 : held[0].begin;
+    rows = table.size(0);
+  }
+  // Each rank looks up the tokens of its part of the table; the others' are zeros.
+  at::Tensor found;
+  if (rows == 0) {
+    std::vector<int64_t> shape = index.sizes().vec();
+    shape.push_back(features_.size);
+    found = at::zeros(shape, index.options().dtype(dtype()));
+    found =
+        table.defined() ? found + table.sum() : found + packed_->rows(index.flatten().narrow(0, 0, 0), dtype()).sum();
+  } else {
+    const at::Tensor place = index - first;
+    const at::Tensor outside = place.lt(0).logical_or_(place.ge(rows));
+    const at::Tensor inside = place.masked_fill(outside, 0);
+    found = packed_ ? packed_->rows(inside, dtype()) : at::embedding(table, inside);
+    found = found.masked_fill(outside.unsqueeze(-1), 0);
   }
   return collectives::sum(found, parallel()->group(terms));
 }
 
-std::string Embedding::extra_repr() const { return concat(weight_->shape[0], ", ", weight_->shape[1]); }
+std::string Embedding::extra_repr() const { return concat(count_.size, ", ", features_.size); }
 
 }  // namespace easydel

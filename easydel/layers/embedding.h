@@ -5,6 +5,16 @@
 
 namespace easydel {
 
+// A table that is kept as codes and scales.
+class PackedTable {
+ public:
+  virtual ~PackedTable() = default;
+  // [..., features] for places [...] among the rows that this rank computes with. No gradient flows.
+  virtual at::Tensor rows(const at::Tensor& places, DType dtype) const = 0;
+  virtual int64_t first_row() const = 0;
+  virtual int64_t row_count() const = 0;
+};
+
 class Embedding : public Module {
  public:
   Embedding(Dim count, Dim features, double init_stddev = 0.02);
@@ -13,11 +23,20 @@ class Embedding : public Module {
   // where that can be seen without waiting for a device.
   at::Tensor operator()(const at::Tensor& ids) const;
 
-  const std::shared_ptr<Parameter>& weight() const { return weight_; }
+  const std::shared_ptr<Parameter>& weight() const { return weight_; }  // null when it is packed
+  const Dim& count_dim() const { return count_; }
+  const Dim& features_dim() const { return features_; }
+  // With null it is a plain table again. As for a Linear, whoever packs puts the codes in the place of the weight.
+  void set_packed(std::shared_ptr<const PackedTable> packed, std::shared_ptr<Parameter> dense = nullptr);
+  const std::shared_ptr<const PackedTable>& packed() const { return packed_; }
   std::string extra_repr() const override;
 
  private:
+  at::Tensor look_up(const at::Tensor& index) const;
+
+  Dim count_, features_;
   std::shared_ptr<Parameter> weight_;
+  std::shared_ptr<const PackedTable> packed_;
 };
 
 }  // namespace easydel

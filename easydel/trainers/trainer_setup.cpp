@@ -7,6 +7,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/core/progress.h"
+#include "easydel/infra/packed_files.h"
 #include "easydel/infra/state_layout.h"
 #include "easydel/infra/weights.h"
 #include "easydel/io/checkpoint.h"
@@ -194,10 +195,12 @@ void Trainer::Impl::load_weights_from(const fs::path& path) {
                             .shape = [&](const std::string& name) { return checkpoint->info(name).shape; },
                             .tensor = [&](const std::string& name) { return checkpoint->tensor(name); }};
   const DType dtype = options_.model->param_dtype();
-  LoadedWeights weights = load_weights(*options_.model, source, [&](const at::Tensor& t) {
-    return t.to(at::TensorOptions(at::isFloatingType(t.scalar_type()) ? dtype : t.scalar_type()).device(device()),
-                /*non_blocking=*/false, /*copy=*/true);
-  });
+  LoadedWeights weights =
+      load_weights(*options_.model, reading(*options_.model, source), [&](const at::Tensor& t, const Parameter& p) {
+        return t.to(at::TensorOptions(at::isFloatingType(t.scalar_type()) ? p.dtype_in(dtype) : t.scalar_type())
+                        .device(device()),
+                    /*non_blocking=*/false, /*copy=*/true);
+      });
   require<FormatError>(weights.missing.empty(), "[resume_from] ", path.string(), " lacks ", weights.missing.size(),
                        " parameters of this model, \"", weights.missing.empty() ? "" : weights.missing.front(),
                        "\" the first of them.");

@@ -189,10 +189,14 @@ TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
   expect_refused<NotSupportedError>(with_trainer("sft", "  quantization_mode: affine\n"),
                                     "[elarge] run.yaml:48: trainer.quantization_mode is a key of EasyDeL's that is not "
                                     "supported yet; got \"affine\". Take it out.");
-  expect_refused<NotSupportedError>(
-      kSmall + "quantization:\n  group_size: 64\n  model: {quantization_method: nf4}\n",
-      "[elarge] run.yaml:4: quantization.model is a key of EasyDeL's that is not supported yet; got "
-      "{\"quantization_method\": \"nf4\"}.");
+  expect_refused<ConfigError>(kSmall + "quantization:\n  model: {bits: 4}\n",
+                              "[elarge] run.yaml:3: quantization.model.bits is no key of quantization.model; known: "
+                              "dtype, group_size, pattern.");
+  const auto packing =
+      read(kSmall + "quantization: {group_size: 32, model: {dtype: nf4, block_size: 64}}\n").quantization();
+  EXPECT_EQ(packing.method, "nf4");
+  EXPECT_EQ(packing.linear_group_size, 64);
+  EXPECT_EQ(packing.group_size, 32);
   EXPECT_NO_THROW(read(kSmall + "quantization: {apply_quantization: false, group_size: 64, model: null}\n").validate());
   expect_refused<NotSupportedError>(kSmall + "actions:\n- serve:\n    port: 8000\n",
                                     "[elarge] run.yaml:3: actions[0] (serve) is an action of EasyDeL's that is not "

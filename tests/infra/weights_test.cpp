@@ -22,7 +22,8 @@ TEST(LoadWeights, TakesTensorsInTheOrderOfTheFilesAndGivesThemInTheModels) {
     return params.at(name).detach();
   };
 
-  const LoadedWeights loaded = load_weights(*tiny_llama(), source, [](const at::Tensor& t) { return t; });
+  const LoadedWeights loaded =
+      load_weights(*tiny_llama(), source, [](const at::Tensor& t, const Parameter&) { return t; });
 
   EXPECT_EQ(taken, source.names);
   EXPECT_EQ(loaded.params.paths(), params.paths());
@@ -51,8 +52,8 @@ TEST(LoadWeights, CopiesPiecesAsTheSourceWouldHaveIt) {
     out.copy_(part);
   };
 
-  const LoadedWeights loaded =
-      load_weights(*lazy_init<MixtralForCausalLM>(config), source, [](const at::Tensor& t) { return t; });
+  const LoadedWeights loaded = load_weights(*lazy_init<MixtralForCausalLM>(config), source,
+                                            [](const at::Tensor& t, const Parameter&) { return t; });
 
   EXPECT_EQ(copies, 2 * 3 * 3);  // layers, experts, and w1, w2 and w3 of each
   EXPECT_TRUE(loaded.missing.empty() && loaded.unexpected.empty());

@@ -1,0 +1,21 @@
+// 4-bit codes around zero, which other methods build on.
+#pragma once
+
+#include "easydel/quantization/method.h"
+
+namespace easydel::quantization {
+
+class Int4 : public Method {
+ public:
+  explicit Int4(MethodSettings settings) : settings_(std::move(settings)) {}
+  MethodSettings settings() const override { return settings_; }
+  std::vector<Part> parts(int64_t out, int64_t in) const override;
+  std::vector<at::Tensor> quantize(const at::Tensor& matrix, const ChannelStatistics* seen) const override;
+  at::Tensor dequantize(const Held& held, int64_t begin, int64_t end) const override;
+  at::Tensor multiply(const at::Tensor& x, const Held& held) const override;
+
+ protected:
+  MethodSettings settings_;
+};
+
+}  // namespace easydel::quantization

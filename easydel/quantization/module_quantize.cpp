@@ -1,0 +1,121 @@
+// What a model does by itself of quantization.
+#include <algorithm>
+#include <regex>
+#include <set>
+
+#include "easydel/core/bytes.h"
+#include "easydel/core/error.h"
+#include "easydel/core/log.h"
+#include "easydel/layers/moe.h"
+#include "easydel/quantization/pack.h"
+
+namespace easydel {
+namespace {
+
+bool is_head(const std::string& path) {
+  const std::string name = path.substr(path.rfind('.') + 1);
+  return name == "lm_head" || name == "score";
+}
+
+// Which kinds of layers are meant.
+struct Kinds {
+  bool linear = true, table = false;
+};
+
+Kinds kinds_of(const QuantizeOptions& options) {
+  if (options.bit_targeted_params.empty()) return {true, !options.pattern.empty()};
+  Kinds kinds{false, false};
+  for (const std::string& word : options.bit_targeted_params) {
+    if (word == "kernel" || word == "weight") {
+      kinds.linear = true;
+    } else if (word == "embedding") {
+      kinds.table = true;
+    } else {
+      fail<ConfigError>("[quantize] bit_targeted_params takes kernel, weight and embedding; got \"", word, "\".");
+    }
+  }
+  return kinds;
+}
+
+std::regex compile(const std::string& pattern) {
+  try {
+    return std::regex(pattern, std::regex::ECMAScript | std::regex::optimize);
+  } catch (const std::regex_error& error) {
+    fail<ConfigError>("[quantize] the pattern is no regular expression (", error.what(), "); got \"", pattern, "\".");
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> layers_to_quantize(const BaseModule& module, const QuantizeOptions& options) {
+  const Kinds kinds = kinds_of(options);
+  const std::regex pattern = compile(options.pattern);
+  std::set<const Parameter*> shared;  // weights of tables that are taken, and of heads that are
+  std::set<const Module*> routers;
+  const auto modules = const_cast<BaseModule&>(module).named_modules();
+  const auto is_found = [&](const std::string& path) { return std::regex_search(path, pattern); };
+  for (const auto& [path, child] : modules) {
+    if (dynamic_cast<const SparseMoE*>(child) != nullptr) routers.insert(child->child("gate"));
+    if (const auto* table = dynamic_cast<const Embedding*>(child); table && kinds.table && is_found(path))
+      shared.insert(table->weight().get());
+    if (const auto* linear = dynamic_cast<const Linear*>(child);
+        linear && !options.pattern.empty() && kinds.linear && is_found(path))
+      shared.insert(linear->weight().get());
+  }
+  std::vector<std::string> layers;
+  for (const auto& [path, child] : modules) {
+    const auto* linear = dynamic_cast<const Linear*>(child);
+    const auto* table = dynamic_cast<const Embedding*>(child);
+    if (!linear && !table) continue;
+    const bool by_default =
+        linear && kinds.linear && options.pattern.empty() && !is_head(path) && !routers.contains(child);
+    if (by_default || shared.contains((linear ? linear->weight() : table->weight()).get())) layers.push_back(path);
+  }
+  require<ConfigError>(!layers.empty(), "[quantize] no layer of ", module.type_name(), " fits the pattern \"",
+                       options.pattern, "\". Paths look like model.layers.0.self_attn.q_proj.");
+  return layers;
+}
+
+int64_t parameter_bytes(const BaseModule& module) {
+  int64_t bytes = 0;
+  for (const auto& [path, parameter] : module.named_parameters())
+    bytes += c10::multiply_integers(parameter->shape) * static_cast<int64_t>(parameter->value().element_size());
+  return bytes;
+}
+
+bool BaseModule::is_quantized() const {
+  const auto modules = const_cast<BaseModule*>(this)->named_modules();
+  return std::any_of(modules.begin(), modules.end(), [](const NamedModule& named) {
+    const auto* linear = dynamic_cast<const Linear*>(named.module);
+    const auto* table = dynamic_cast<const Embedding*>(named.module);
+    return (linear && linear->packed()) || (table && table->packed());
+  });
+}
+
+BaseModule& BaseModule::quantize() { return quantize(QuantizeOptions()); }
+
+BaseModule& BaseModule::quantize(const QuantizeOptions& options) {
+  const quantization::MethodSettings settings{options.method, options.group_size, options.double_quant};
+  const auto method = quantization::make_method(settings);
+  require<ConfigError>(!is_quantized(), "[quantize] ", type_name(),
+                       " is quantized already. Quantize the model that it was made from.");
+  const std::vector<std::string> layers = layers_to_quantize(*this, options);
+  if (method->needs_calibration() && !is_lazy()) {
+    require<ConfigError>(options.calibration != nullptr, "[quantize] ", options.method,
+                         " needs calibration data: pass the result of calibrate() as .calibration.");
+    for (const std::string& layer : layers) {
+      require<ConfigError>(options.calibration->contains(layer), "[quantize] the calibration data has no layer \"",
+                           layer, "\"; ", options.method, " works on linear layers alone.");
+    }
+  }
+  const int64_t before = parameter_bytes(*this);
+  if (options.quantize_tensors) {
+    transform(std::make_shared<quantization::Packing>(settings, layers, options.calibration));
+    if (options.verbose)
+      log::info("[quantize] ", layers.size(), " layers as ", options.method, ": ", format_bytes(before), " are now ",
+                format_bytes(parameter_bytes(*this)));
+  }
+  return *this;
+}
+
+}  // namespace easydel

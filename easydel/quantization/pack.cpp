@@ -1,0 +1,97 @@
+#include "easydel/quantization/pack.h"
+
+#include <set>
+#include <unordered_map>
+
+#include "easydel/core/error.h"
+
+namespace easydel::quantization {
+namespace {
+
+// What a layer and a table have in common.
+struct Target {
+  std::string path;
+  Module* module;
+  Linear* linear;
+  Embedding* table;
+
+  const std::shared_ptr<Parameter>& weight() const { return linear ? linear->weight() : table->weight(); }
+  const Dim& out() const { return linear ? linear->out_dim() : table->count_dim(); }
+  const Dim& in() const { return linear ? linear->in_dim() : table->features_dim(); }
+  bool transposed() const { return linear && linear->options().transposed; }
+  void set(std::shared_ptr<const PackedMatrix> matrix) const {
+    if (linear) return linear->set_packed(std::move(matrix));
+    table->set_packed(std::move(matrix));
+  }
+};
+
+std::vector<Target> find(BaseModule& module, const std::vector<std::string>& layers) {
+  const std::set<std::string> wanted(layers.begin(), layers.end());
+  std::vector<Target> found;
+  for (const auto& [path, child] : module.named_modules()) {
+    Target target{path, child, dynamic_cast<Linear*>(child), dynamic_cast<Embedding*>(child)};
+    if (wanted.contains(path) && (target.linear || target.table)) found.push_back(std::move(target));
+  }
+  require<ConfigError>(found.size() == wanted.size(), "[quantize] ", module.type_name(), " has ", found.size(), " of ",
+                       wanted.size(), " layers that are to be packed.");
+  return found;
+}
+
+}  // namespace
+
+std::shared_ptr<const PackedMatrix> packed_matrix(const Module& layer) {
+  if (const auto* linear = dynamic_cast<const Linear*>(&layer))
+    return std::dynamic_pointer_cast<const PackedMatrix>(linear->packed());
+  if (const auto* table = dynamic_cast<const Embedding*>(&layer))
+    return std::dynamic_pointer_cast<const PackedMatrix>(table->packed());
+  return nullptr;
+}
+
+std::vector<PackedLayer> packed_layers(const BaseModule& module) {
+  std::vector<PackedLayer> layers;
+  std::set<const PackedMatrix*> seen;
+  for (const auto& [path, child] : const_cast<BaseModule&>(module).named_modules()) {
+    const std::shared_ptr<const PackedMatrix> matrix = packed_matrix(*child);
+    if (!matrix || !seen.insert(matrix.get()).second) continue;
+    const auto* linear = dynamic_cast<const Linear*>(child);
+    layers.push_back({path, matrix, linear && linear->options().transposed});
+  }
+  return layers;
+}
+
+Packing::Packing(MethodSettings settings, std::vector<std::string> layers,
+                 std::shared_ptr<const Calibration> calibration)
+    : method_(make_method(settings)), layers_(std::move(layers)), calibration_(std::move(calibration)) {}
+
+void Packing::apply(BaseModule& module) const {
+  const std::vector<Target> targets = find(module, layers_);
+  // All are declared before the first one changes.
+  std::unordered_map<const Parameter*, std::shared_ptr<PackedMatrix>> matrices;
+  for (const Target& target : targets) {
+    require<ConfigError>(target.weight() != nullptr, "[quantize] \"", target.path, "\" is quantized already.");
+    auto& matrix = matrices[target.weight().get()];
+    if (matrix) continue;
+    try {
+      matrix = std::make_shared<PackedMatrix>(method_, target.out(), target.in());
+    } catch (const ConfigError& error) {
+      fail<ConfigError>(error.what(), " The layer is \"", target.path, "\".");
+    }
+  }
+  std::set<const PackedMatrix*> filled;
+  for (const Target& target : targets) {
+    const std::shared_ptr<Parameter> dense = target.weight();
+    const std::shared_ptr<PackedMatrix> matrix = matrices.at(dense.get());
+    const bool first = filled.insert(matrix.get()).second;
+    if (first) {
+      const ChannelStatistics* seen = nullptr;
+      if (const auto known = calibration_ ? calibration_->find(target.path) : Calibration::const_iterator();
+          calibration_ && known != calibration_->end())
+        seen = &known->second;
+      matrix->fill(*dense, target.transposed(), seen);
+    }
+    target.set(matrix);
+    if (first) matrix->put_into(*target.module);
+  }
+}
+
+}  // namespace easydel::quantization
