@@ -13,12 +13,13 @@
 #include "easydel/generation/generate.h"
 #include "easydel/infra/auto_config.h"
 #include "easydel/infra/registry.h"
+#include "easydel/quantization/quantize.h"
 
 namespace easydel::cli {
 namespace {
 
 struct BenchOptions {
-  std::string config, dtype = "fp32", device = "cpu";
+  std::string config, dtype = "fp32", device = "cpu", quantize;
   int64_t prompt = 128, new_tokens = 128, batch = 1, rounds = 3;
   bool trace = true;
   bool json = false;
@@ -61,6 +62,8 @@ void run(const BenchOptions& options) {
   const double begin = seconds();
   const std::shared_ptr<BaseModule> model = Registry::instance().make_module(*config, TaskType::CausalLM);
   model->initialize({.dtype = dtype, .param_dtype = dtype, .rngs = RandomKey(0), .device = device});
+  if (!options.quantize.empty())
+    model->quantize({.method = options.quantize, .bit_targeted_params = {"kernel", "embedding"}});
   const double made = seconds() - begin;
   const at::Tensor ids = random_ids(options.batch, options.prompt, config->vocab_size);
   run_round(*model, ids, options, device);  // warms up libraries and clocks
@@ -115,6 +118,8 @@ void add_bench_command(CLI::App& app) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   generate_command->add_option("--dtype", options->dtype, "Of weights and computation")->capture_default_str();
+  generate_command->add_option("--quantize", options->quantize, "Pack all matrices: 8bit, nf4, int4 or a8q")
+      ->type_name("METHOD");
   generate_command->add_option("--device", options->device, "cpu or cuda")->capture_default_str();
   generate_command->add_flag("!--no-trace", options->trace, "Do not capture the step in a CUDA graph");
   generate_command->add_flag("--json", options->json, "Print JSON");

@@ -56,9 +56,10 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, TaskType
   const std::filesystem::path directory = resolve(name_or_path, {.revision = options.revision, .token = options.token});
   std::unique_ptr<BaseConfig> config =
       AutoConfig::from_pretrained(directory.string(), {.overrides = config_changes(options)});
+  const auto gguf = find_gguf(directory);
+  if (gguf && (options.load_in_8bit || !options.quantization_method.empty())) config->quantization.weights = Json();
   if (options.partition_axis) config->sharding.partition_axis = *options.partition_axis;
   std::shared_ptr<BaseModule> module = Registry::instance().make_module(*config, task);
-  const auto gguf = find_gguf(directory);
   const auto files = gguf ? nullptr : Checkpoint::open(directory);
   const std::shared_ptr<const TensorSource> checkpoint =
       gguf ? std::shared_ptr<const TensorSource>(GgufModel::open(*gguf, !config->quantization.weights.is_null()))

@@ -1,6 +1,7 @@
 #include "easydel/layers/linear.h"
 
 #include "easydel/core/error.h"
+#include "easydel/operations/checkpoint.h"
 #include "easydel/sharding/collectives.h"
 
 namespace easydel {
@@ -50,7 +51,29 @@ at::Tensor Linear::operator()(const at::Tensor& x) const {
   return bias_ ? y + collectives::gather_weight(bias_->value(), y.scalar_type(), bias_->sharding()) : y;
 }
 
+namespace {
+
+// The codes of all maps, where they can be multiplied in one loop.
+std::vector<operations::PackedCodes> codes_of(const at::Tensor& x, const std::vector<const Linear*>& maps) {
+  std::vector<operations::PackedCodes> all;
+  if (!x.is_cpu() || (at::GradMode::is_enabled() && x.requires_grad()) || operations::inside_checkpoint()) return {};
+  for (const Linear* linear : maps) {
+    if (linear->adapter() || linear->bias()) return {};
+    std::optional<operations::PackedCodes> codes = linear->packed() ? linear->packed()->codes() : std::nullopt;
+    if (!codes) return {};
+    all.push_back(std::move(*codes));
+  }
+  return all;
+}
+
+}  // namespace
+
 std::vector<at::Tensor> Linear::together(const at::Tensor& x, const std::vector<const Linear*>& maps) {
+  if (const std::vector<operations::PackedCodes> codes = codes_of(x, maps); !codes.empty()) {
+    std::vector<operations::PackedMap> packed;
+    for (const operations::PackedCodes& each : codes) packed.push_back({&each});
+    return operations::packed_products(x, packed);
+  }
   std::vector<operations::LinearMap> given;
   std::vector<at::Tensor> results;
   for (const Linear* linear : maps) {

@@ -1,8 +1,11 @@
 // A linear map. The weight is stored as the checkpoint stores it, and cast to the input's dtype where it is used.
 #pragma once
 
+#include <optional>
+
 #include "easydel/layers/module.h"
 #include "easydel/operations/linear.h"
+#include "easydel/operations/quantized_product.h"
 
 namespace easydel {
 
@@ -20,6 +23,8 @@ class PackedWeight {
   // What a dense weight would give this rank for x [..., in]. The gradient of x flows; codes have none.
   virtual at::Tensor multiply(const at::Tensor& x, std::string_view name) const = 0;
   virtual at::Tensor dequantize(DType dtype) const = 0;  // the part [out, in] that this rank computes with
+  // As the CPU's kernels read it. None: it is on another device, in parts, or of another kind.
+  virtual std::optional<operations::PackedCodes> codes() const { return std::nullopt; }
 };
 
 // What stands beside a linear map and changes its result. Its weights are children of the Linear.

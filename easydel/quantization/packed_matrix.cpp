@@ -207,6 +207,28 @@ at::Tensor PackedMatrix::multiply(const at::Tensor& x, std::string_view name) co
   return method_->multiply(x, held);
 }
 
+std::optional<operations::PackedCodes> PackedMatrix::codes() const {
+  const at::Tensor codes = parameters_[0]->value();
+  if (parameters_[0]->sharding() || !codes.is_cpu() || parameters_.size() != 2) return std::nullopt;
+  const MethodSettings settings = method_->settings();
+  operations::PackedCodes packed;
+  if (settings.method == "8bit")
+    packed.format = operations::PackedFormat::kInt8;
+  else if (settings.method == "int4")
+    packed.format = operations::PackedFormat::kInt4;
+  else if (settings.method == "nf4")
+    packed.format = operations::PackedFormat::kNf4;
+  else
+    return std::nullopt;
+  packed.codes = codes;
+  packed.scales = parameters_[1]->value();
+  if (packed.format != operations::PackedFormat::kInt8) {
+    packed.codes = packed.codes.view({out_.size, -1});
+    packed.scales = packed.scales.view({out_.size, -1});
+  }
+  return packed;
+}
+
 at::Tensor PackedMatrix::dequantize(DType dtype) const {
   const at::NoGradGuard no_grad;
   const Held held = this->held();

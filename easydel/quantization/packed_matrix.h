@@ -3,6 +3,7 @@
 
 #include "easydel/layers/embedding.h"
 #include "easydel/layers/linear.h"
+#include "easydel/operations/quantized_product.h"
 #include "easydel/quantization/method.h"
 
 namespace easydel::quantization {
@@ -25,6 +26,7 @@ class PackedMatrix : public PackedWeight, public PackedTable, public std::enable
 
   at::Tensor multiply(const at::Tensor& x, std::string_view name) const override;
   at::Tensor dequantize(DType dtype) const override;
+  std::optional<operations::PackedCodes> codes() const override;
   at::Tensor rows(const at::Tensor& places, DType dtype) const override;
   int64_t first_row() const override;
   int64_t row_count() const override;

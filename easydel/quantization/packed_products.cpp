@@ -6,33 +6,17 @@
 #include <algorithm>
 #include <array>
 
+#include "easydel/operations/quantized_product.h"
+
 namespace easydel::quantization {
 namespace {
-
-constexpr std::array<float, 16> kNormalFloat = {
-    -1.0F,
-    -0.6961928009986877F,
-    -0.5250730514526367F,
-    -0.39491748809814453F,
-    -0.28444138169288635F,
-    -0.18477343022823334F,
-    -0.09105003625154495F,
-    0.0F,
-    0.07958029955625534F,
-    0.16093020141124725F,
-    0.24611230194568634F,
-    0.33791524171829224F,
-    0.44070982933044434F,
-    0.5626170039176941F,
-    0.7229568362236023F,
-    1.0F,
-};
 
 // What a byte stands for: both of its values.
 const std::array<std::array<float, 2>, 256>& pairs() {
   static const auto table = [] {
     std::array<std::array<float, 2>, 256> pairs{};
-    for (std::size_t byte = 0; byte < 256; ++byte) pairs[byte] = {kNormalFloat[byte >> 4], kNormalFloat[byte & 15]};
+    for (std::size_t byte = 0; byte < 256; ++byte)
+      pairs[byte] = {operations::nf4_values()[byte >> 4], operations::nf4_values()[byte & 15]};
     return pairs;
   }();
   return table;
@@ -54,9 +38,23 @@ at::Tensor rows_on_cpu(const at::Tensor& codes, int64_t width, const auto& fill)
   return out;
 }
 
+// The CPU's kernels read dense codes.
+bool has_kernel(const at::Tensor& x, const at::Tensor& codes) {
+  return x.is_cpu() && codes.is_cpu() && codes.size(1) > 0 &&
+         (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf);
+}
+at::Tensor kernel_product(operations::PackedFormat format, const at::Tensor& x, const at::Tensor& codes,
+                          const at::Tensor& scales) {
+  operations::PackedCodes packed;
+  packed.format = format;
+  packed.codes = codes.contiguous();
+  packed.scales = scales.contiguous();
+  return operations::packed_product(x, packed);
+}
+
 }  // namespace
 
-at::Tensor nf4_table() { return at::tensor(at::ArrayRef<float>(kNormalFloat.data(), kNormalFloat.size())); }
+at::Tensor nf4_table() { return at::tensor(at::ArrayRef<float>(operations::nf4_values(), 16)); }
 
 at::Tensor chunked_product(const at::Tensor& x, int64_t rows, const RowsOf& rows_of) {
   const at::Tensor flat = x.reshape({-1, x.size(-1)});
@@ -98,6 +96,7 @@ at::Tensor int8_rows(const at::Tensor& codes, const at::Tensor& scales) {
 }
 
 at::Tensor int8_product(const at::Tensor& x, const at::Tensor& codes, const at::Tensor& scales) {
+  if (has_kernel(x, codes)) return kernel_product(operations::PackedFormat::kInt8, x, codes, scales);
   return chunked_product(x, codes.size(0), [&](int64_t begin, int64_t end) {
     return int8_rows(codes.narrow(0, begin, end - begin), scales.narrow(0, begin, end - begin));
   });
@@ -127,6 +126,7 @@ at::Tensor nf4_rows(const at::Tensor& codes, const at::Tensor& absmax, int64_t g
 }
 
 at::Tensor nf4_product(const at::Tensor& x, const at::Tensor& codes, const at::Tensor& absmax, int64_t group) {
+  if (has_kernel(x, codes)) return kernel_product(operations::PackedFormat::kNf4, x, codes, absmax);
   return chunked_product(x, codes.size(0), [&](int64_t begin, int64_t end) {
     return nf4_rows(codes.narrow(0, begin, end - begin), absmax.narrow(0, begin, end - begin), group);
   });
@@ -162,6 +162,7 @@ at::Tensor int4_rows(const at::Tensor& codes, const at::Tensor& scales, int64_t 
 }
 
 at::Tensor int4_product(const at::Tensor& x, const at::Tensor& codes, const at::Tensor& scales, int64_t group) {
+  if (has_kernel(x, codes)) return kernel_product(operations::PackedFormat::kInt4, x, codes, scales);
   return chunked_product(x, codes.size(0), [&](int64_t begin, int64_t end) {
     return int4_rows(codes.narrow(0, begin, end - begin), scales.narrow(0, begin, end - begin), group);
   });
