@@ -146,6 +146,7 @@ void add_chat_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->model.task = "causal-lm";
   add_model_options(*command, options->model);
+  add_adapter_option(*command, options->model);
   command->add_option("--system", options->system, "The system message");
   command->add_option("--seed", options->seed, "Of the draws, with --do-sample")->capture_default_str();
   add_generation_options(*command, options->generation);

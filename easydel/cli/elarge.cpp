@@ -112,8 +112,9 @@ struct TrainOptions {
   std::vector<std::string> data, eval_data, changes;
   std::vector<int64_t> mesh;
   std::optional<int64_t> steps, epochs, batch, accumulation, length, save_steps, eval_steps, warmup;
-  std::optional<double> learning_rate;
-  std::string field, scheduler, optimizer;
+  std::optional<double> learning_rate, lora_alpha;
+  std::optional<int64_t> lora_rank;
+  std::string field, scheduler, optimizer, lora_pattern;
   bool packing = false, no_shuffle = false, dry_run = false, json = false;
 };
 
@@ -149,6 +150,9 @@ Json to_config(const TrainOptions& o) {
   put("evaluation_steps", o.eval_steps);
   put("warmup_steps", o.warmup);
   put("learning_rate", o.learning_rate);
+  put("lora_rank", o.lora_rank);
+  put("lora_alpha", o.lora_alpha);
+  if (!o.lora_pattern.empty()) trainer["lora_pattern"] = o.lora_pattern;
   if (!o.steps && !o.epochs) trainer["num_train_epochs"] = 1;
   if (!o.scheduler.empty()) trainer["scheduler"] = o.scheduler;
   if (!o.optimizer.empty()) trainer["optimizer"] = o.optimizer;
@@ -211,6 +215,11 @@ void add_train_command(CLI::App& app) {
   command->add_option("--warmup", options->warmup, "Steps until it is reached");
   command->add_option("--scheduler", options->scheduler, "none, linear, cosine, …");
   command->add_option("--optimizer", options->optimizer, "adamw, lion, muon, adafactor, …");
+  command->add_option("--lora-rank", options->lora_rank, "Train low-rank adapters of this rank alone")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--lora-alpha", options->lora_alpha, "Their scaling times the rank; the rank");
+  command->add_option("--lora-pattern", options->lora_pattern,
+                      "Layers that have one: q_proj|v_proj; all linear layers");
   command->add_option("--save-steps", options->save_steps, "Steps between checkpoints");
   command->add_option("--eval-steps", options->eval_steps, "Steps between evaluations");
   command->add_option("--resume", options->resume, "latest, or a checkpoint");

@@ -101,6 +101,7 @@ void add_eval_command(CLI::App& app) {
   auto options = std::make_shared<EvalOptions>();
   options->model.task = "causal-lm";
   add_model_options(*command, options->model);
+  add_adapter_option(*command, options->model);
   command->remove_option(command->get_option("--task"));  // of a model: here it is a language model's
   command->add_option("--text", options->text, "The text, as a file");
   command->add_option("--window", options->window,

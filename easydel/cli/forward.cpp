@@ -115,6 +115,7 @@ void add_forward_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("forward", "Run a model on inputs from a file and write what it computes");
   auto options = std::make_shared<ForwardOptions>();
   add_model_options(*command, options->model);
+  add_adapter_option(*command, options->model);
   command
       ->add_option("--input", options->input,
                    "safetensors with input_ids, and optional attention_mask, position_ids, "

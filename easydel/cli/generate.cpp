@@ -130,6 +130,7 @@ void add_generate_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->model.task = "causal-lm";
   add_model_options(*command, options->model);
+  add_adapter_option(*command, options->model);
   auto* sources = command->add_option_group("Prompt", "Without one the model begins with its bos_token_id");
   sources->add_option("--prompt", options->prompt, "Text to go on from");
   sources->add_option("--prompt-file", options->prompt_file, "A file with that text");

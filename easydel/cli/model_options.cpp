@@ -2,11 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
+#include <filesystem>
 
 #include "easydel/core/error.h"
 #include "easydel/infra/auto_config.h"
 #include "easydel/infra/field_visitor.h"
 #include "easydel/io/hub.h"
+#include "easydel/lora/lora.h"
 
 namespace easydel::cli {
 namespace {
@@ -21,7 +24,43 @@ at::Device parse_device(const std::string& name) {
   }
 }
 
+// "DIR=0.5": the number behind the last sign; a directory whose own name has one is taken as it is.
+std::pair<std::string, double> parse_adapter(const std::string& text) {
+  const std::size_t sign = text.rfind('=');
+  if (sign == std::string::npos || std::filesystem::is_directory(text)) return {text, 1.0};
+  std::size_t read = 0;
+  double weight = 0;
+  try {
+    weight = std::stod(text.substr(sign + 1), &read);
+  } catch (const std::exception&) {
+    read = 0;
+  }
+  require<UsageError>(read > 0 && sign + 1 + read == text.size() && std::isfinite(weight),
+                      "--adapter takes DIR or DIR=WEIGHT; got \"", text, "\".");
+  return {text.substr(0, sign), weight};
+}
+
+void load_adapters(BaseModule& model, const std::vector<std::string>& adapters) {
+  if (adapters.empty()) return;
+  std::vector<std::pair<std::string, double>> active;
+  for (const std::string& text : adapters) {
+    const auto [name, weight] = parse_adapter(text);
+    const std::string own = adapters.size() == 1 ? "default" : concat("adapter_", active.size());
+    load_adapter(model, resolve(name, {.files = {"adapter_config.json", "adapter_model.*"}}), own);
+    active.emplace_back(own, weight);
+  }
+  set_adapters(model, active);
+}
+
 }  // namespace
+
+void add_adapter_option(CLI::App& command, ModelOptions& options) {
+  command
+      .add_option("--adapter", options.adapters,
+                  "A LoRA adapter in peft's format, which may be given several times; a weight multiplies it")
+      ->type_name("DIR[=WEIGHT]")
+      ->allow_extra_args(false);
+}
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_option("model", options.model, "A model directory, a .gguf file, or the name of a model on the hub")->required();
@@ -97,7 +136,9 @@ void on_ranks(const ModelOptions& options, const std::function<void(World&)>& bo
 }
 
 std::shared_ptr<BaseModule> load(const ModelOptions& options) {
-  return load_model(options.model, parse_task(options.task), to_load_options(options));
+  std::shared_ptr<BaseModule> model = load_model(options.model, parse_task(options.task), to_load_options(options));
+  load_adapters(*model, options.adapters);
+  return model;
 }
 
 }  // namespace easydel::cli

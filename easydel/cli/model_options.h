@@ -29,11 +29,13 @@ struct ModelOptions {
   std::string quantize;                // a method; empty: as the files are
   std::string quantize_pattern;
   int64_t quantize_group_size = 0;
+  std::vector<std::string> adapters;   // DIR or DIR=WEIGHT
 };
 
 void add_model_options(CLI::App& command, ModelOptions& options);
+void add_adapter_option(CLI::App& command, ModelOptions& options);  // of commands that call load()
 LoadOptions to_load_options(const ModelOptions& options);
-std::shared_ptr<BaseModule> load(const ModelOptions& options);
+std::shared_ptr<BaseModule> load(const ModelOptions& options);  // with its adapters
 
 // Puts --mesh into the config and gives the mesh of so many devices. UsageError repeats what was typed.
 Mesh set_mesh(BaseConfig& config, const ModelOptions& options, int64_t devices);
