@@ -1,8 +1,10 @@
 """Fails when a name of EasyDeL's documents has no row in docs/from-easydel.md, or when a row says that something is there
-which no header declares. usage: docs_test.py SOURCE_DIRECTORY"""
+which no header declares, or when the README's table of models is not what `easydel models` prints.
+usage: docs_test.py SOURCE_DIRECTORY [EASYDEL]"""
 
 import pathlib
 import re
+import subprocess
 import sys
 
 THERE = {"yes", "kept"}
@@ -73,5 +75,9 @@ if __name__ == "__main__":
     names = read_names((source / "tests/reference/seed_names.txt").read_text())
     rows = read_rows((source / "docs/from-easydel.md").read_text())
     faults = find_faults(names, rows, declared)
+    for easydel in sys.argv[2:]:
+        table = subprocess.run([easydel, "models"], capture_output=True, text=True, check=True).stdout
+        if table.count("\n") < 3 or table not in (source / "README.md").read_text():
+            faults.append("README.md must have the table that `easydel models` prints:\n" + table)
     print("\n".join(faults) or f"{len(names)} names have their rows, of {len(rows)}")
     sys.exit(1 if faults or not names else 0)

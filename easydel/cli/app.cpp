@@ -63,6 +63,7 @@ int run(int argc, char** argv) {
     if (!level.empty()) log::set_level(log::parse_level(level));
   });
   add_doctor_command(app);
+  add_models_command(app);
   add_info_command(app);
   add_inspect_command(app);
   add_convert_command(app);

@@ -22,6 +22,7 @@ void add_generate_command(CLI::App& app);
 void add_info_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
 void add_lora_command(CLI::App& app);
+void add_models_command(CLI::App& app);
 void add_quantize_command(CLI::App& app);
 void add_tokenize_command(CLI::App& app);
 void add_train_command(CLI::App& app);

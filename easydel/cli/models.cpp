@@ -1,0 +1,114 @@
+// easydel models: the families that the registry knows, as a Markdown table.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "easydel/cli/commands.h"
+#include "easydel/cli/console.h"
+#include "easydel/infra/base_module.h"
+#include "easydel/infra/registry.h"
+
+namespace easydel::cli {
+namespace {
+
+struct Family {
+  std::string model_type;
+  std::vector<std::pair<TaskType, std::string>> classes;
+  bool rotary = false, windows = false, experts = false, generates = false;
+  std::vector<std::string> mesh_axes;
+};
+
+// What a default config and the module that is made of it, without weights, say about the family.
+Family describe(const std::string& model_type) {
+  const Registry& registry = Registry::instance();
+  Family family{.model_type = model_type};
+  const auto config = registry.make_config(model_type, "[models] ");
+  config->post_init();
+  for (const FieldValue& field : config->describe()) {
+    family.rotary |= field.key == "rope_parameters";
+    family.windows |= field.key == "sliding_window";
+  }
+  for (const TaskType task : registry.tasks(model_type)) {
+    const auto module = registry.make_module(*config, task);
+    family.classes.emplace_back(task, module->type_name());
+    family.generates |= module->can_generate();
+    for (const auto& [path, parameter] : module->named_parameters()) {
+      for (const Dim& dim : parameter->dims) family.experts |= dim.axis == LogicalAxis::Expert;
+    }
+  }
+  family.mesh_axes = {"dp", "fsdp", "tp", "sp"};
+  if (family.experts) family.mesh_axes.insert(family.mesh_axes.begin() + 2, "ep");
+  return family;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+Json to_json(const Family& family) {
+  Json classes = Json::object();
+  for (const auto& [task, name] : family.classes) classes[task_name(task)] = name;
+  Json axes = Json::array();
+  for (const std::string& axis : family.mesh_axes) axes.push_back(axis);
+  return Json::object({{"model_type", family.model_type},
+                       {"classes", std::move(classes)},
+                       {"rotary", family.rotary},
+                       {"windows", family.windows},
+                       {"experts", family.experts},
+                       {"generates", family.generates},
+                       {"mesh_axes", std::move(axes)}});
+}
+
+std::vector<std::string> to_row(const Family& family) {
+  std::vector<std::string> tasks;
+  for (const auto& [task, name] : family.classes) tasks.push_back(task_name(task));
+  return {"`" + family.model_type + "`",
+          joined(tasks),
+          family.rotary ? "rotary" : "learned",
+          family.windows ? "yes" : "",
+          family.experts ? "yes" : "",
+          family.generates ? "dense, paged" : "",
+          joined(family.mesh_axes)};
+}
+
+void print_markdown(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths(rows.front().size(), 3);
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    for (std::size_t i = 0; i < widths.size(); ++i)
+      std::cout << "| " << rows[r][i] << std::string(widths[i] - rows[r][i].size() + 1, ' ');
+    std::cout << "|\n";
+    if (r > 0) continue;
+    for (const std::size_t width : widths) std::cout << "|" << std::string(width + 2, '-');
+    std::cout << "|\n";
+  }
+}
+
+void run(bool json) {
+  std::vector<std::vector<std::string>> rows{
+      {"model_type", "tasks", "positions", "windows", "experts", "cache", "mesh axes"}};
+  Json all = Json::array();
+  for (const std::string& model_type : Registry::instance().model_types()) {
+    const Family family = describe(model_type);
+    all.push_back(to_json(family));
+    rows.push_back(to_row(family));
+  }
+  json ? print_json(all) : print_markdown(rows);
+}
+
+}  // namespace
+
+void add_models_command(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("models", "List the families of models, their tasks and what each supports, as Markdown");
+  auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "Print JSON");
+  command->callback([json] { run(*json); });
+}
+
+}  // namespace easydel::cli
