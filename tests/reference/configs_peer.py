@@ -13,9 +13,12 @@ import warnings
 warnings.filterwarnings("ignore")
 from transformers import AutoConfig, GPT2Config, LlamaConfig, MixtralConfig, Phi3Config, logging  # noqa: E402
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "models"))
+from odd_configs import ODD_CONFIGS  # noqa: E402
+
 logging.set_verbosity_error()
 
-FAMILIES = {"llama": LlamaConfig, "phi3": Phi3Config, "gpt2": GPT2Config, "mixtral": MixtralConfig}
+DRAWN = {"llama": LlamaConfig, "phi3": Phi3Config, "gpt2": GPT2Config, "mixtral": MixtralConfig}
 
 LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 512}
 LONGROPE = {"short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2, 2.5, 3, 3.5]}
@@ -100,6 +103,25 @@ OLDER = {
     "mixtral_8x7b": {"model_type": "mixtral", "rope_theta": 1000000.0, "num_local_experts": 8, "sliding_window": None,
                      "torch_dtype": "bfloat16", "num_key_value_heads": 8, "router_aux_loss_coef": 0.02},
     "mixtral_num_experts": {"model_type": "mixtral", "num_experts": 4, "sliding_window": 4096},
+    "qwen3_30b": {"model_type": "qwen3_moe", "decoder_sparse_step": 1, "head_dim": 128, "max_window_layers": 48,
+                  "mlp_only_layers": [], "norm_topk_prob": True, "num_experts": 128, "num_experts_per_tok": 8,
+                  "rope_scaling": None, "rope_theta": 1000000.0, "use_sliding_window": False, "sliding_window": None},
+    "deepseek_v2_lite": {"model_type": "deepseek_v2", "aux_loss_alpha": 0.001, "ep_size": 1, "first_k_dense_replace": 1,
+                         "kv_lora_rank": 512, "moe_layer_freq": 1, "n_group": 1, "n_routed_experts": 64, "n_shared_experts": 2,
+                         "norm_topk_prob": False, "num_attention_heads": 16, "num_experts_per_tok": 6, "num_hidden_layers": 27,
+                         "hidden_size": 2048, "num_key_value_heads": 16, "q_lora_rank": None, "rope_theta": 10000,
+                         "rope_scaling": {"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 0.707, "mscale_all_dim": 0.707,
+                                          "original_max_position_embeddings": 4096, "type": "yarn"},
+                         "scoring_func": "softmax", "seq_aux": True, "topk_group": 1, "topk_method": "greedy"},
+    "deepseek_v3_671b": {"model_type": "deepseek_v3", "ep_size": 1, "moe_layer_freq": 1, "num_nextn_predict_layers": 1,
+                         "rope_theta": 10000, "max_position_embeddings": 163840, "scoring_func": "sigmoid",
+                         "rope_scaling": {"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0,
+                                          "original_max_position_embeddings": 4096, "type": "yarn"},
+                         "topk_method": "noaux_tc", "torch_dtype": "bfloat16"},
+    "gpt_oss_20b": {"model_type": "gpt_oss", "experts_per_token": 4, "num_local_experts": 32, "num_hidden_layers": 24,
+                    "initial_context_length": 4096, "rope_theta": 150000, "swiglu_limit": 7.0, "eos_token_id": 200002,
+                    "pad_token_id": 199999, "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0,
+                    "original_max_position_embeddings": 4096, "rope_type": "yarn", "truncate": False}},
 }  # fmt: skip
 
 
@@ -125,7 +147,7 @@ def draw(family: str, rng: random.Random):
         rope = {**rope, "rope_theta": rng.choice([1e4, 5e5, 1234.5])}
     if family == "mixtral" and (rope["rope_type"] == "longrope" or rng.random() < 0.5):
         sizes["head_dim"] = head_dim  # transformers cannot check longrope without it
-    return FAMILIES[family](
+    return DRAWN[family](
         hidden_size=heads * head_dim, num_attention_heads=heads, rope_parameters=rope,
         num_key_value_heads=rng.choice([k for k in range(1, heads + 1) if heads % k == 0]), **sizes)  # fmt: skip
 
@@ -133,8 +155,14 @@ def draw(family: str, rng: random.Random):
 def write(directory: pathlib.Path) -> None:
     made = dict(MADE)
     rng = random.Random(20240621)
-    for family in FAMILIES:
+    for family in DRAWN:
         made |= {f"{family}_drawn_{i}": draw(family, rng) for i in range(25)}
+    for family, configs in ODD_CONFIGS.items():
+        made[f"{family}_untouched"] = AutoConfig.for_model(family)
+        for i, settings in enumerate(configs.values()):
+            extra = {f"key_{rng.randint(0, 99)}": rng.choice([1.5, None, "text", {"b": 1, "a": 2}]),
+                     "eos_token_id": rng.choice([None, [2], [2, 3]]), "initializer_range": rng.choice([0.02, 1e-3])}  # fmt: skip
+            made[f"{family}_odd_{i}"] = AutoConfig.for_model(family, **settings | extra)
     for name, config in made.items():
         config.save_pretrained(directory / "made" / name)
     for name, values in OLDER.items():
@@ -165,9 +193,9 @@ def check(directory: pathlib.Path, ours: pathlib.Path) -> int:
         for key, value in plain.items():
             if text[key] != value:
                 faults.append(f"{source.name}: {key} was written as {text[key]!r}, not {value!r}")
-    for family, config in FAMILIES.items():
+    for family in ODD_CONFIGS:
         seen += 1
-        expected, found = config().to_dict(), meaning(ours / f"default_{family}")
+        expected, found = AutoConfig.for_model(family).to_dict(), meaning(ours / f"default_{family}")
         expected.pop("_name_or_path", None)
         if expected != found:
             faults.append(f"the defaults of {family} are {found}, not {expected}")
