@@ -13,6 +13,15 @@ constexpr int64_t kLimit = int64_t{1} << 31;  // the product of two sizes still 
 
 }  // namespace
 
+void refuse_quantized(const BaseConfig& config, const std::string& method) {
+  const Json& given = config.quantization.weights;
+  const Json* found = given.is_object() ? given.find("quant_method") : nullptr;
+  require<NotSupportedError>(!found || !found->is_string() || found->as_string() != method, "[", config.class_name(),
+                             "] quantization_config.quant_method \"", method,
+                             "\" is not supported. Convert the checkpoint to bfloat16 first, and take "
+                             "quantization_config out of its config.json.");
+}
+
 void ConfigCheck::at_least(const char* key, std::optional<int64_t> value, int64_t least) const {
   require<ConfigError>(value.value_or(least) >= least, where_, key, " must be at least ", least, "; got ",
                        value.value_or(least), ".");
@@ -45,9 +54,9 @@ void ConfigCheck::one_of(const char* key, const std::string& value, const std::v
 }
 
 void ConfigCheck::top_k(std::optional<int64_t> value, const char* experts_key, int64_t experts) const {
-  require<ConfigError>(value && *value >= 1 && *value <= experts, where_,
-                       "num_experts_per_tok must be at least 1 and at most ", experts_key, "; got ",
-                       value ? concat(*value) : "null", " and ", experts, ".");
+  require<ConfigError>(value.value_or(1) >= 1 && value.value_or(1) <= experts, where_,
+                       "num_experts_per_tok must be at least 1 and at most ", experts_key, "; got ", value.value_or(1),
+                       " and ", experts, ".");
 }
 
 void ConfigCheck::groups(int64_t groups, int64_t top, const char* experts_key, int64_t experts, int64_t top_k) const {

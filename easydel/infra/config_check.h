@@ -11,6 +11,9 @@
 
 namespace easydel {
 
+// NotSupportedError when quantization_config says that the files hold weights in this way.
+void refuse_quantized(const BaseConfig& config, const std::string& method);
+
 class ConfigCheck {
  public:
   explicit ConfigCheck(const BaseConfig& config) : config_(config), where_("[" + config.class_name() + "] ") {}
@@ -21,7 +24,7 @@ class ConfigCheck {
   void between_zero_and_one(const char* key, double value) const;
   void multiple(const char* key, int64_t value, const char* of_key, int64_t of) const;
   void one_of(const char* key, const std::string& value, const std::vector<std::string>& known) const;
-  // A token may go to one expert or to all: the key is num_experts_per_tok.
+  // A token may go to one expert or to all: the key is num_experts_per_tok. Passes without a value.
   void top_k(std::optional<int64_t> value, const char* experts_key, int64_t experts) const;
   // Experts in equal groups, of which a token's experts come from some: the keys are n_group and topk_group.
   void groups(int64_t groups, int64_t top, const char* experts_key, int64_t experts, int64_t top_k) const;

@@ -1,7 +1,9 @@
 // A cache of latent attention keeps the latent and the shared rotated part of the keys, and nothing for each head.
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "easydel/core/error.h"
 #include "easydel/infra/auto_config.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/infra/registry.h"
@@ -46,6 +48,20 @@ TEST(LatentCache, FollowsBeams) {
   const at::Tensor whole = at::cat({ids.flip(0), next}, 1);
   const at::Tensor want = (*model)({.input_ids = whole}).logits.select(1, 4);
   EXPECT_LT((got - want).abs().max().item<double>(), 1e-10 * want.abs().max().item<double>());
+}
+
+TEST(QuantizedFiles, AreRefusedByName) {
+  const auto make = [](const std::string& family, const std::string& method) {
+    const auto config = AutoConfig::from_dict(Json::parse(
+        R"({"model_type": ")" + family + R"(", "quantization_config": {"quant_method": ")" + method + R"("}})"));
+    Registry::instance().make_module(*config, TaskType::CausalLM);
+  };
+  EXPECT_THAT([&] { make("gpt_oss", "mxfp4"); },
+              testing::ThrowsMessage<NotSupportedError>(
+                  "[GptOssConfig] quantization_config.quant_method \"mxfp4\" is not supported. Convert the checkpoint "
+                  "to bfloat16 first, and take quantization_config out of its config.json."));
+  EXPECT_THAT([&] { make("deepseek_v3", "fp8"); },
+              testing::ThrowsMessage<NotSupportedError>(testing::HasSubstr("quant_method \"fp8\" is not supported")));
 }
 
 }  // namespace

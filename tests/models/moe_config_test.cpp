@@ -23,7 +23,8 @@ TEST(MoeConfigs, RefuseMoreExpertsForATokenThanThereAre) {
       R"({"num_experts": 4, "num_experts_per_tok": 5})",
       "[Qwen3MoeConfig] num_experts_per_tok must be at least 1 and at most num_local_experts; got 5 and 4.");
   refuses<DeepseekV2Config>(
-      "{}", "[DeepseekV2Config] num_experts_per_tok must be at least 1 and at most n_routed_experts; got null and 64.");
+      R"({"num_experts_per_tok": 65})",
+      "[DeepseekV2Config] num_experts_per_tok must be at least 1 and at most n_routed_experts; got 65 and 64.");
   refuses<DeepseekV3Config>(
       R"({"num_experts_per_tok": 0})",
       "[DeepseekV3Config] num_experts_per_tok must be at least 1 and at most n_routed_experts; got 0 and 256.");

@@ -66,7 +66,7 @@ Json vary(Draw& draw, const std::string& family) {
 
 bool is_whole_rotation(const BaseConfig& c) {
   const auto rotated = static_cast<int64_t>(static_cast<double>(c.head_size()) * c.rope.partial_rotary_factor);
-  return rotated > 0 && rotated % 2 == 0;
+  return rotated > (c.rope.rope_type == "dynamic" ? 2 : 0) && rotated % 2 == 0;
 }
 
 // Draws until the config is one that a model can be made of.

@@ -1,5 +1,7 @@
 #include "easydel/models/deepseek_v2/model.h"
 
+#include "easydel/core/error.h"
+
 namespace easydel {
 namespace {
 
@@ -12,6 +14,8 @@ std::variant<MoeSpec, MlpSpec> mlp_of(const DeepseekV2Config& c, int64_t layer_i
                    .init_stddev = c.initializer_range};
   }
   const bool in_groups = c.topk_method == "group_limited_greedy";
+  require<ConfigError>(c.num_experts_per_tok.has_value(),
+                       "[DeepseekV2Config] num_experts_per_tok must be given where layers have experts; got null.");
   return MoeSpec{.experts = {.hidden_size = c.hidden_size,
                              .intermediate_size = c.moe_intermediate_size,
                              .num_experts = c.n_routed_experts,
@@ -49,7 +53,7 @@ DeepseekV2DecoderLayer::DeepseekV2DecoderLayer(const DeepseekV2Config& c, int64_
 // transformers gives the logits, and has no balancing loss.
 RouterBalance DeepseekV2ForCausalLM::router_balance() const {
   const auto& c = static_cast<const DeepseekV2Config&>(config());
-  return {.top_k = *c.num_experts_per_tok, .coefficient = 0, .output_router_logits = c.output_router_logits};
+  return {.top_k = c.num_experts_per_tok.value_or(0), .coefficient = 0, .output_router_logits = c.output_router_logits};
 }
 
 }  // namespace easydel

@@ -1,5 +1,8 @@
 #include "easydel/models/deepseek_v3/model.h"
 
+#include "easydel/core/error.h"
+#include "easydel/infra/config_check.h"
+
 namespace easydel {
 namespace {
 
@@ -10,6 +13,8 @@ std::variant<MoeSpec, MlpSpec> mlp_of(const DeepseekV3Config& c, int64_t layer_i
                    .act = c.hidden_act,
                    .init_stddev = c.initializer_range};
   }
+  require<ConfigError>(c.num_experts_per_tok.has_value(),
+                       "[DeepseekV3Config] num_experts_per_tok must be given where layers have experts; got null.");
   return MoeSpec{.experts = {.hidden_size = c.hidden_size,
                              .intermediate_size = c.moe_intermediate_size,
                              .num_experts = c.n_routed_experts,
@@ -48,10 +53,14 @@ DeepseekV3DecoderLayer::DeepseekV3DecoderLayer(const DeepseekV3Config& c, int64_
                        .mlp = mlp_of(c, layer_idx),
                        .norm_eps = c.rms_norm_eps}) {}
 
+DeepseekV3Model::DeepseekV3Model(const DeepseekV3Config& config) : DecoderModel(config) {
+  refuse_quantized(config, "fp8");
+}
+
 // transformers gives the logits, and has no balancing loss.
 RouterBalance DeepseekV3ForCausalLM::router_balance() const {
   const auto& c = static_cast<const DeepseekV3Config&>(config());
-  return {.top_k = *c.num_experts_per_tok, .coefficient = 0, .output_router_logits = c.output_router_logits};
+  return {.top_k = c.num_experts_per_tok.value_or(0), .coefficient = 0, .output_router_logits = c.output_router_logits};
 }
 
 }  // namespace easydel

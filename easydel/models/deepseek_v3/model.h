@@ -15,7 +15,8 @@ class DeepseekV3DecoderLayer : public MoeDecoderLayer<LatentAttention, LatentAtt
 
 class DeepseekV3Model : public DecoderModel<DeepseekV3Config, DeepseekV3DecoderLayer> {
  public:
-  using DecoderModel::DecoderModel;
+  // NotSupportedError for weights in fp8.
+  explicit DeepseekV3Model(const DeepseekV3Config& config);
 };
 
 class DeepseekV3ForCausalLM : public ForCausalLM<DeepseekV3Model> {

@@ -1,20 +1,8 @@
 #include "easydel/models/gpt_oss/model.h"
 
-#include "easydel/core/error.h"
+#include "easydel/infra/config_check.h"
 
 namespace easydel {
-namespace {
-
-const GptOssConfig& without_mxfp4(const GptOssConfig& config) {
-  const Json* method =
-      config.quantization.weights.is_object() ? config.quantization.weights.find("quant_method") : nullptr;
-  require<NotSupportedError>(!method || !method->is_string() || method->as_string() != "mxfp4",
-                             "[GptOssModel] quantization_config.quant_method \"mxfp4\" is not supported. Convert the "
-                             "checkpoint to bfloat16 first, and remove quantization_config from its config.json.");
-  return config;
-}
-
-}  // namespace
 
 GptOssDecoderLayer::GptOssDecoderLayer(const GptOssConfig& c, int64_t layer_idx)
     : MoeDecoderLayer({.attention = {.hidden_size = c.hidden_size,
@@ -42,7 +30,7 @@ GptOssDecoderLayer::GptOssDecoderLayer(const GptOssConfig& c, int64_t layer_idx)
                                       .router_bias = true},
                        .norm_eps = c.rms_norm_eps}) {}
 
-GptOssModel::GptOssModel(const GptOssConfig& config) : DecoderModel(without_mxfp4(config)) {}
+GptOssModel::GptOssModel(const GptOssConfig& config) : DecoderModel(config) { refuse_quantized(config, "mxfp4"); }
 
 RouterBalance GptOssForCausalLM::router_balance() const {
   const auto& c = static_cast<const GptOssConfig&>(config());
