@@ -15,7 +15,8 @@ std::shared_ptr<ed::LlamaForCausalLM> make_base() {
   config.hidden_size = 32;
   config.intermediate_size = 64;
   config.num_hidden_layers = 2;
-  config.num_attention_heads = config.num_key_value_heads = 4;
+  config.num_attention_heads = 4;
+  config.num_key_value_heads = 4;
   return ed::make_model<ed::LlamaForCausalLM>(config, {.rngs = ed::RandomKey(1)});
 }
 

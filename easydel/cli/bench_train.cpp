@@ -12,15 +12,18 @@
 #include "easydel/core/memory.h"
 #include "easydel/infra/auto_config.h"
 #include "easydel/infra/state.h"
+#include "easydel/lora/lora.h"
 #include "easydel/optim/optimizers.h"
+#include "easydel/quantization/quantize.h"
 #include "easydel/trainers/gradients.h"
 
 namespace easydel::cli {
 namespace {
 
 struct BenchTrainOptions {
-  std::string config, dtype = "fp32", param_dtype, device = "cpu", checkpointing;
+  std::string config, dtype = "fp32", param_dtype, device = "cpu", checkpointing, quantize;
   int64_t batch = 4, length = 512, steps = 8, warmup = 2;
+  int64_t lora_rank = 0;
   double learning_rate = 1e-4;
   bool json = false;
 };
@@ -37,6 +40,10 @@ void run(const BenchTrainOptions& options) {
                  {.dtype = dtype,
                   .param_dtype = options.param_dtype.empty() ? dtype : parse_dtype(options.param_dtype),
                   .device = device});
+  if (!options.quantize.empty()) model->quantize({.method = options.quantize});
+  if (options.lora_rank > 0)
+    model->apply_lora_to_layers(options.lora_rank, 2.0 * static_cast<double>(options.lora_rank),
+                                "self_attn\\..*_proj|mlp\\..*_proj");
   State state = model->to_state(optim::adamw(options.learning_rate));
   const at::Tensor ids = random_ids(options.batch, options.length, config->vocab_size).to(device);
   std::vector<double> times;
@@ -97,6 +104,10 @@ void add_bench_train_command(CLI::App& bench) {
   command->add_option("--param-dtype", options->param_dtype, "Of weights and optimizer; default: --dtype");
   command->add_option("--device", options->device, "cpu or cuda")->capture_default_str();
   command->add_option("--gradient-checkpointing", options->checkpointing, "What is computed again in backward");
+  command->add_option("--quantize", options->quantize, "Pack the linear layers first, for adapters: nf4, 8bit, int4")
+      ->type_name("METHOD");
+  command->add_option("--lora-rank", options->lora_rank, "Train adapters of this rank on attention and MLP alone")
+      ->check(CLI::PositiveNumber);
   command->add_option("--learning-rate", options->learning_rate, "Of adamw")->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { run(*options); });

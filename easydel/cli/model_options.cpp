@@ -63,7 +63,8 @@ void add_adapter_option(CLI::App& command, ModelOptions& options) {
 }
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
-  command.add_option("model", options.model, "A model directory, a .gguf file, or the name of a model on the hub")->required();
+  command.add_option("model", options.model, "A model directory, a .gguf file, or the name of a model on the hub")
+      ->required();
   command.add_option("--dtype", options.dtype, "What the model computes in")->capture_default_str();
   command.add_option("--param-dtype", options.param_dtype, "What its weights are stored in (default: --dtype)");
   command.add_option("--device", options.device, "cpu, cuda or cuda:1")->capture_default_str();

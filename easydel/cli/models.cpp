@@ -28,6 +28,9 @@ Family describe(const std::string& model_type) {
   for (const FieldValue& field : config->describe()) {
     family.rotary |= field.key == "rope_parameters";
     family.windows |= field.key == "sliding_window";
+    // Some configs leave it open, and no module can be made without.
+    if (field.key == "num_experts_per_tok" && field.value.is_null())
+      config->update(Json::object({{"num_experts_per_tok", 1}}));
   }
   for (const TaskType task : registry.tasks(model_type)) {
     const auto module = registry.make_module(*config, task);
