@@ -57,10 +57,12 @@ struct Case {
   bool needs_text = false;
   double tolerance = 0;  // of the logits' norm
 };
-const std::vector<Case> kCases{{"8bit", 0, false, false, 0.02}, {"nf4", 32, false, false, 0.3},
-                               {"nf4", 32, true, false, 0.3},   {"int4", 32, false, false, 0.3},
-                               {"a8bit", 0, false, true, 0.02}, {"a8q", 0, false, false, 0.04},
-                               {"a4q", 32, false, true, 0.4}};
+// 8 bits put a matrix of normal values off by about 0.6 % of its norm, 4 bits by about 9 %, and rounded inputs by as
+// much again; the errors of the 14 matrices of a model add up like those of independent draws, to 2.3 % and 34 %.
+const std::vector<Case> kCases{{"8bit", 0, false, false, 0.03}, {"nf4", 32, false, false, 0.34},
+                               {"nf4", 32, true, false, 0.34},  {"int4", 32, false, false, 0.34},
+                               {"a8bit", 0, false, true, 0.03}, {"a8q", 0, false, false, 0.04},
+                               {"a4q", 32, false, true, 0.48}};
 
 std::vector<int64_t> some_text() {
   std::vector<int64_t> ids;
