@@ -184,7 +184,7 @@ ModelOutput CausalLMModule::forward(const ModelInputs& given) const {
     out.loss = std::move(loss.loss);
     out.metrics = std::move(loss.metrics);
   }
-  if (routers) {
+  if (routers && !out.router_logits.empty()) {  // a config may have no layer with experts
     out.aux_loss = balance_loss(out, inputs, balance.top_k);
     const double coefficient = loss_config.auxiliary_loss_coefficient.value_or(balance.coefficient);
     if (has_labels) {
