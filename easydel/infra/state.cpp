@@ -35,26 +35,6 @@ void step_in_place(State& state, GraphState& grads, const optim::Placement& plac
   ++state.step;
 }
 
-// No parameter has a gradient while this lives; afterwards each has the one that it had.
-class FreshGradients {
- public:
-  explicit FreshGradients(const torch::autograd::variable_list& parameters) : parameters_(parameters) {
-    for (const at::Tensor& parameter : parameters_) {
-      before_.push_back(parameter.grad());
-      parameter.mutable_grad().reset();
-    }
-  }
-  ~FreshGradients() {
-    for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].mutable_grad() = before_[i];
-  }
-  FreshGradients(const FreshGradients&) = delete;
-  FreshGradients& operator=(const FreshGradients&) = delete;
-
- private:
-  const torch::autograd::variable_list& parameters_;
-  std::vector<at::Tensor> before_;
-};
-
 }  // namespace
 
 State State::create(const CreateOptions& options) {
@@ -157,22 +137,20 @@ int64_t State::size() const { return graphstate.nbytes() + (opt_state ? opt_stat
 std::pair<at::Tensor, GraphState> value_and_grad(const State& state,
                                                  const std::function<at::Tensor(const BaseModule& model)>& loss_fn) {
   const std::shared_ptr<BaseModule> model = state.model();
-  std::vector<std::string> paths;
-  torch::autograd::variable_list parameters;
+  // Leaves of its own, on the same memory: gradients are added up beside them, and other threads may use the state.
+  GraphState leaves;
   for (const auto& [path, tensor] : model->params()) {
-    if (!tensor.requires_grad()) continue;
-    paths.push_back(path);
-    parameters.push_back(tensor);
+    if (tensor.requires_grad()) leaves.set(path, tensor.detach().requires_grad_());
   }
+  model->merge_params(leaves);
   const at::Tensor loss = loss_fn(*model);
   require<ShapeError>(loss.defined() && loss.numel() == 1, "[value_and_grad] the loss must be one number; got ",
                       loss.defined() ? concat("a tensor of ", loss.sizes()) : "nothing", ".");
   // Backward and not autograd's grad, which does not see the parameters inside of layers that are computed again.
-  const FreshGradients fresh(parameters);
   torch::autograd::backward({loss}, {});
   GraphState tree;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    if (parameters[i].grad().defined()) tree.set(paths[i], parameters[i].grad());
+  for (const auto& [path, leaf] : leaves) {
+    if (leaf.grad().defined()) tree.set(path, leaf.grad());
   }
   return {loss.detach(), std::move(tree)};
 }

@@ -56,7 +56,9 @@ namespace {
 // The codes of all maps, where they can be multiplied in one loop.
 std::vector<operations::PackedCodes> codes_of(const at::Tensor& x, const std::vector<const Linear*>& maps) {
   std::vector<operations::PackedCodes> all;
-  if (!x.is_cpu() || (at::GradMode::is_enabled() && x.requires_grad()) || operations::inside_checkpoint()) return {};
+  if (!x.is_cpu() || x.scalar_type() == at::kDouble || (at::GradMode::is_enabled() && x.requires_grad()) ||
+      operations::inside_checkpoint())
+    return {};
   for (const Linear* linear : maps) {
     if (linear->adapter() || linear->bias()) return {};
     std::optional<operations::PackedCodes> codes = linear->packed() ? linear->packed()->codes() : std::nullopt;

@@ -26,10 +26,10 @@ class MoeDecoderLayer : public DecoderLayer {
 
   LayerOutput operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const override {
     const Attention::Output attended = self_attn_(input_layernorm_(x_BTD), ctx);
-    const at::Tensor h_BTD = x_BTD + attended.hidden;
+    const at::Tensor h_BTD = x_BTD.add(attended.hidden);
     const at::Tensor normed_BTD = post_attention_layernorm_(h_BTD);
     const SparseMoE::Output done = moe_ ? (*moe_)(normed_BTD) : SparseMoE::Output{(*mlp_)(normed_BTD), {}};
-    return {.hidden = h_BTD + done.hidden,
+    return {.hidden = h_BTD.add(done.hidden),
             .attention_weights = attended.weights,
             .router_logits = ctx.output_router_logits ? done.router_logits : at::Tensor()};
   }

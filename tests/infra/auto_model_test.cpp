@@ -140,12 +140,8 @@ TEST_F(Files, OfACausalLMGiveItsBaseModelAndBack) {
 }
 
 TEST_F(Files, WhatThisVersionCannotDoIsRefused) {
-  EXPECT_THAT([&] { load({.load_in_8bit = true}); },
-              ThrowsMessage<NotSupportedError>("[from_pretrained] load_in_8bit is not yet supported: this version has "
-                                               "no quantization. Load in bf16 instead."));
-  EXPECT_THAT([&] { load({.bit_targeted_params = {"kernel"}}); },
-              ThrowsMessage<NotSupportedError>(
-                  "[from_pretrained] bit_targeted_params is not yet supported: this version has no quantization."));
+  EXPECT_THAT([&] { load({.platform = "pallas"}); },
+              ThrowsMessage<NotSupportedError>(HasSubstr("platform \"pallas\"")));
   EXPECT_THAT([&] { load({.shard_fns = {{"a", [](const at::Tensor& t) { return t; }}}}); },
               ThrowsMessage<ConfigError>(HasSubstr("has no parameter \"a\".")));
   EXPECT_THAT(

@@ -23,9 +23,12 @@ TEST(Resolve, ReturnsADirectoryAsItIs) {
 TEST(Resolve, RefusesWhatIsNeitherADirectoryNorAName) {
   const TemporaryDirectory directory;
   write_file_atomically(directory / "model.gguf", "x");
-  EXPECT_THAT([&] { resolve((directory / "model.gguf").string()); },
-              ThrowsMessage<ConfigError>("[hub] " + (directory / "model.gguf").string() +
-                                         " is a file; a directory or the name of a repository is needed."));
+  EXPECT_EQ(resolve((directory / "model.gguf").string()), directory / "model.gguf");
+  write_file_atomically(directory / "model.bin", "x");
+  EXPECT_THAT([&] { resolve((directory / "model.bin").string()); },
+              ThrowsMessage<ConfigError>("[hub] " + (directory / "model.bin").string() +
+                                         " is a file; a directory, a .gguf file or the name of a repository is "
+                                         "needed."));
   EXPECT_THAT(
       [] { resolve("./not/there"); },
       ThrowsMessage<ConfigError>("[hub] \"./not/there\" is neither a directory nor the name of a repository, which "

@@ -30,6 +30,11 @@ at::Tensor loss_of(const BaseModule& model) {
   return model({.input_ids = tiny_ids(4, 8), .labels = tiny_ids(4, 8)}).loss;
 }
 
+// Of the largest element: a merged weight is rounded once, to float32.
+double distance(const at::Tensor& a, const at::Tensor& b) {
+  return ((a - b).abs().max() / b.abs().max()).item<double>();
+}
+
 TEST(Lora, BeginsWhereTheBaseIs) {
   const at::Tensor before = logits_of(*tiny_llama());
   for (const bool dora : {false, true}) {
@@ -99,7 +104,7 @@ TEST(Lora, AStateIsSavedAsAdapterAndOptimizer) {
   for (const auto& [path, tensor] : a.graphstate) EXPECT_TRUE(at::equal(tensor, b.graphstate.at(path))) << path;
   // And a model that runs by itself.
   const auto merged = load_model((directory.path() / "run").string(), TaskType::CausalLM, {.verbose = false});
-  EXPECT_TRUE(is_close(logits_of(*merged), logits_of(*state.model())));
+  EXPECT_LT(distance(logits_of(*merged), logits_of(*state.model())), 1e-5);
 }
 
 TEST(Lora, MergesAndComesBackExactly) {
@@ -109,14 +114,14 @@ TEST(Lora, MergesAndComesBackExactly) {
     const at::Tensor weight = model->params().at("model.layers.0.self_attn.q_proj.weight").detach().clone();
     model->merge_lora_params();
     EXPECT_TRUE(lora_is_merged(*model));
-    EXPECT_TRUE(is_close(logits_of(*model), before));
-    EXPECT_TRUE(is_close(logits_of(*model->to_state().model()), before));
+    EXPECT_LT(distance(logits_of(*model), before), 1e-5);
+    EXPECT_LT(distance(logits_of(*model->to_state().model()), before), 1e-5);
     EXPECT_FALSE(at::equal(model->params().at("model.layers.0.self_attn.q_proj.weight"), weight));
     unmerge_lora_params(*model);
     EXPECT_TRUE(at::equal(model->params().at("model.layers.0.self_attn.q_proj.weight"), weight));
     EXPECT_TRUE(at::equal(logits_of(*model), before));
     model->unwrap_lora_to_layers();
-    EXPECT_TRUE(is_close(logits_of(*model), before));
+    EXPECT_LT(distance(logits_of(*model), before), 1e-5);
     EXPECT_EQ(model->params().paths(), tiny_llama()->params().paths());
   }
 }

@@ -21,7 +21,7 @@ using testing_support::Problem;
 Tensor logits(const BaseModule& model, const Problem& p) {
   const at::NoGradGuard no_grad;
   ModelInputs inputs = p.inputs;
-  inputs.labels.reset();
+  inputs.input_ids = inputs.input_ids.to(model.params().begin()->second.device());
   inputs.output_logits = true;
   return model(inputs).logits;
 }

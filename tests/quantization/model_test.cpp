@@ -303,7 +303,7 @@ TEST(KvCache, KeepsKeysAndValuesIn8Bits) {
 
   config.quantization.kv_cache = Json::object({{"dtype", "nf4"}});
   const auto wrong = make_model<LlamaForCausalLM>(config);
-  EXPECT_THAT([&] { wrong->init_cache(1, 4); }, ThrowsMessage<NotSupportedError>(HasSubstr("takes int8")));
+  EXPECT_THAT([&] { wrong->init_cache(1, 4); }, ThrowsMessage<NotSupportedError>(HasSubstr("must be {\"dtype\": \"int8\"}")));
 }
 
 TEST(Quantize, SaysWhatIsWrong) {

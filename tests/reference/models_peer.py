@@ -144,7 +144,9 @@ def print_all(directory: pathlib.Path) -> None:
             model.set_experts_implementation("eager")
             with torch.utils.flop_counter.FlopCounterMode(display=False) as counter, torch.no_grad():
                 model(torch.ones(1, 1, dtype=torch.long), use_cache=False)
-            numbers = {"parameters": model.num_parameters(), "flops": counter.get_total_flops()}
+            # What files hold: a router's correction is a buffer there.
+            held = model.num_parameters() + sum(b.numel() for n, b in model.named_buffers() if n in model.state_dict())
+            numbers = {"parameters": held, "flops": counter.get_total_flops()}
             (directory / f"{family}-{i}" / "numbers.json").write_text(json.dumps(numbers))
             for module in list(model.modules()):
                 for name, child in list(module.named_children()):

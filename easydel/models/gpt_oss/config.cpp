@@ -80,6 +80,7 @@ void GptOssConfig::validate() const {
   BaseConfig::validate();
   const ConfigCheck check(*this);
   check.decoder();
+  check.activation("hidden_act", hidden_act);
   check.above_zero("rms_norm_eps", rms_norm_eps);
   check.between_zero_and_one("attention_dropout", attention_dropout);
   check.at_least("sliding_window", sliding_window, 1);
