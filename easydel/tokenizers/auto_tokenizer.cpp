@@ -12,6 +12,10 @@ namespace {
 constexpr const char* kJson = "tokenizer.json";
 constexpr const char* kModel = "tokenizer.model";
 
+bool is_in_files(const std::filesystem::path& directory) {
+  return std::filesystem::exists(directory / kJson) || std::filesystem::exists(directory / kModel);
+}
+
 bool flag(const Json& json, std::string_view key, bool otherwise) {
   const Json* found = json.find(key);
   return found && found->is_bool() ? found->as_bool() : otherwise;
@@ -55,18 +59,18 @@ SentencePieceOptions sentencepiece_options(const TokenizerConfig& config) {
 }  // namespace
 
 bool AutoTokenizer::is_in(const std::filesystem::path& directory) {
-  if (std::filesystem::exists(directory / kJson) || std::filesystem::exists(directory / kModel)) return true;
+  if (is_in_files(directory)) return true;
   const auto gguf = find_gguf(directory);
   return gguf && has_tokenizer(GgufFile::open(*gguf)->container());
 }
 
 AutoTokenizer AutoTokenizer::from_directory(const std::filesystem::path& directory) {
   AutoTokenizer result;
-  require<ConfigError>(is_in(directory), "[AutoTokenizer] ", directory.string(), " has neither ", kJson, " nor ",
-                       kModel, " nor a GGUF file with a tokenizer.");
-  const bool in_files = std::filesystem::exists(directory / kJson) || std::filesystem::exists(directory / kModel);
-  if (!in_files) {
-    const auto file = GgufFile::open(*find_gguf(directory));
+  if (!is_in_files(directory)) {
+    const auto gguf = find_gguf(directory);
+    const auto file = gguf ? GgufFile::open(*gguf) : nullptr;
+    require<ConfigError>(file && has_tokenizer(file->container()), "[AutoTokenizer] ", directory.string(),
+                         " has neither ", kJson, " nor ", kModel, " nor a GGUF file with a tokenizer.");
     result.config_ = gguf_tokenizer_config(file->container());
     result.tokenizer_ = gguf_tokenizer(file->container(), file->where());
     return result;
