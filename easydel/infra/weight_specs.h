@@ -3,6 +3,7 @@
 #pragma once
 
 #include "easydel/infra/config_settings.h"
+#include "easydel/sharding/partition_rules.h"
 #include "easydel/sharding/partition_spec.h"
 
 namespace easydel {
@@ -28,5 +29,8 @@ class WeightSpecs {
   AxisNames shard_;
   AxisNames experts_;
 };
+
+// Of a decoder with latent attention whose layers have experts, stacked, or an MLP.
+PartitionRules latent_moe_rules(const WeightSpecs& specs);
 
 }  // namespace easydel

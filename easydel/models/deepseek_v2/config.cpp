@@ -97,23 +97,7 @@ void DeepseekV2Config::validate() const {
 }
 
 PartitionRules DeepseekV2Config::get_partition_rules(bool fully_sharded) const {
-  const WeightSpecs specs(sharding, fully_sharded);
-  return {
-      {"embed_tokens\\.weight$", specs.split_first(LogicalAxis::Vocab)},
-      {"self_attn\\.(q|q_b|kv_b)_proj\\.weight$", specs.split_first(LogicalAxis::Head)},
-      {"self_attn\\.(q_a_proj|kv_a_proj_with_mqa)\\.weight$", specs.shard_second()},
-      {"self_attn\\.o_proj\\.weight$", specs.split_second(LogicalAxis::Head)},
-      // Experts are stacked: [expert, out, in].
-      {"mlp\\.experts\\.gate_up_proj$", specs.experts_split_first(LogicalAxis::MlpIntermediate)},
-      {"mlp\\.experts\\.down_proj$", specs.experts_split_second(LogicalAxis::MlpIntermediate)},
-      {"mlp\\.gate\\.weight$", specs.shard_second()},
-      {"(gate|up)_proj\\.weight$", specs.split_first(LogicalAxis::MlpIntermediate)},
-      {"(gate|up)_proj\\.bias$", specs.bias(LogicalAxis::MlpIntermediate)},
-      {"down_proj\\.weight$", specs.split_second(LogicalAxis::MlpIntermediate)},
-      {"lm_head\\.weight$", specs.split_first(LogicalAxis::Vocab)},
-      {"score\\.weight$", specs.shard_second()},
-      {".*", {}},  // norms, biases
-  };
+  return latent_moe_rules(WeightSpecs(sharding, fully_sharded));
 }
 
 }  // namespace easydel
