@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "easydel/core/dtype.h"
 #include "easydel/operations/attention.h"
+#include "easydel/operations/attention_cached.h"
 #include "easydel/operations/coded_rows.h"
 #include "easydel/operations/rope.h"
 #include "easydel/sharding/parallel.h"
@@ -37,6 +39,12 @@ class CacheMetadata {
   virtual ~CacheMetadata() = default;
 };
 
+// Where the one new token of the one row of a step goes, and what it sees.
+struct CacheSlot {
+  operations::KeyBlocks keys;
+  operations::KeySpan span;
+};
+
 // One call of a model is a step: begin, attend in every layer, end. A step that fails does not count.
 // Gradients do not flow into a cache.
 class Cache {
@@ -57,6 +65,9 @@ class Cache {
   // Keeps the keys and values [B, T, K, H] of a layer and looks from the queries [B, T, N, H] at all that they may see.
   virtual operations::AttentionOutput attend(int64_t layer, const at::Tensor& q_BTNH, const at::Tensor& k_BTKH,
                                              const at::Tensor& v_BTKH, const operations::AttentionOptions& options) = 0;
+  // For who writes the key and value of a step's only token, and looks at all that it may see, by itself: in float32 on
+  // the CPU. None: call attend.
+  virtual std::optional<CacheSlot> slot_of_token(int64_t, const operations::AttentionOptions&) { return std::nullopt; }
   virtual void end() = 0;
 
   // Row i becomes what row rows[i] was: beams that live on.

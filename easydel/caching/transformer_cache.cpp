@@ -102,7 +102,35 @@ bool TransformerCache::take_padding(const Tensor& mask) {
   return true;
 }
 
+namespace {
+
+// One token of every row, [B, 1, K, H], into a place of the ring. The CPU copies it faster than it makes views.
+void put_token(const Tensor& to, const Tensor& from, int64_t place) {
+  const auto bytes = static_cast<std::size_t>(to.size(3) * to.element_size());
+  const int64_t element = to.element_size();
+  auto* const target = static_cast<char*>(to.mutable_data_ptr()) + place * to.stride(2) * element;
+  const auto* const source = static_cast<const char*>(from.const_data_ptr());
+  for (int64_t row = 0; row < to.size(0); ++row) {
+    for (int64_t head = 0; head < to.size(1); ++head) {
+      std::memcpy(target + (row * to.stride(0) + head * to.stride(1)) * element,
+                  source + (row * from.stride(0) + head * from.stride(2)) * element, bytes);
+    }
+  }
+}
+
+bool is_one_token_here(const Tensor& to, const Tensor& from) {
+  return from.size(1) == 1 && from.is_cpu() && to.is_cpu() && from.scalar_type() == to.scalar_type() &&
+         from.stride(3) == 1 && to.stride(3) == 1 && from.size(3) == to.size(3);
+}
+
+}  // namespace
+
 void TransformerCache::store(Layer& layer, const Tensor& k, const Tensor& v) const {
+  if (part_.parts() == 1 && is_one_token_here(layer.k, k) && (layer.is_latent || is_one_token_here(layer.v, v))) {
+    put_token(layer.k, k, length_ % layer.capacity());
+    if (!layer.is_latent) put_token(layer.v, v, length_ % layer.capacity());
+    return;
+  }
   const int64_t first = part_.local(length_), end = part_.local(length_ + k.size(1)), parts = part_.parts();
   const int64_t capacity = layer.capacity();
   for (int64_t at = std::max(first, end - capacity); at < end;) {
@@ -193,14 +221,24 @@ bool TransformerCache::is_plain(const AttentionOptions& options) const {
          mask.causal && !mask.padding_mask.defined() && !mask.explicit_mask.defined() && !mask.q_positions.defined();
 }
 
+operations::KeySpan TransformerCache::span_of(int64_t row, int64_t window) const {
+  int64_t first = host_starts_.empty() ? 0 : host_starts_[static_cast<std::size_t>(row)];
+  if (window > 0) first = std::max(first, length_ + 1 - window);
+  const int64_t end = part_.local(length_ + 1);
+  return {.begin = std::min(part_.local(first), end), .end = end, .ring = row};
+}
+
+std::optional<CacheSlot> TransformerCache::slot_of_token(int64_t index, const AttentionOptions& options) {
+  const Layer& layer = layers_.at(static_cast<std::size_t>(index));
+  if (metadata_.batch_size != 1 || tokens_ != 1 || part_.parts() > 1 || is_static() || layer.is_latent ||
+      metadata_.dtype != float32 || !layer.k.is_cpu() || !is_plain(options))
+    return std::nullopt;
+  return CacheSlot{{layer.k, layer.v}, span_of(0, options.mask.sliding_window)};
+}
+
 Tensor TransformerCache::attend_one(Layer& layer, const Tensor& q, const AttentionOptions& options) const {
   std::vector<operations::KeySpan> spans;
-  for (int64_t row = 0; row < q.size(0); ++row) {
-    int64_t first = host_starts_.empty() ? 0 : host_starts_[static_cast<std::size_t>(row)];
-    if (options.mask.sliding_window > 0) first = std::max(first, length_ + 1 - options.mask.sliding_window);
-    const int64_t end = part_.local(length_ + 1);
-    spans.push_back({.begin = std::min(part_.local(first), end), .end = end, .ring = row});
-  }
+  for (int64_t row = 0; row < q.size(0); ++row) spans.push_back(span_of(row, options.mask.sliding_window));
   const bool wide = part_.parts() > 1 || options.sinks.defined();
   const operations::CachedAttention attended = operations::attend_to_blocks(
       q.select(1, 0), {layer.k, layer.v}, spans, operations::score_scale(options, q.size(-1)), options.softcap, wide);

@@ -32,6 +32,7 @@ class TransformerCache : public Cache {
   bool take_padding(const at::Tensor& padding_mask) override;
   operations::AttentionOutput attend(int64_t layer, const at::Tensor& q_BTNH, const at::Tensor& k_BTKH,
                                      const at::Tensor& v_BTKH, const operations::AttentionOptions& options) override;
+  std::optional<CacheSlot> slot_of_token(int64_t layer, const operations::AttentionOptions& options) override;
   void end() override;
   void reorder(const at::Tensor& rows) override;
 
@@ -66,6 +67,7 @@ class TransformerCache : public Cache {
   Seen see(Layer& layer, const at::Tensor& k_BTKH, const at::Tensor& v_BTKH) const;
   MaskInfo mask_of(const Seen& seen, const MaskInfo& given, int64_t tokens) const;
   bool is_plain(const operations::AttentionOptions& options) const;
+  operations::KeySpan span_of(int64_t row, int64_t window) const;  // of the next token
   at::Tensor attend_one(Layer& layer, const at::Tensor& q_BTNH, const operations::AttentionOptions& options) const;
   at::Tensor attend_static(Layer& layer, const at::Tensor& q_BTNH, const at::Tensor& k_BTKH, const at::Tensor& v_BTKH,
                            const operations::AttentionOptions& options);

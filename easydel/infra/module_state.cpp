@@ -43,10 +43,7 @@ void BaseModule::initialize(const ModuleOptions& options) {
   }
 }
 
-bool BaseModule::is_lazy() const {
-  const auto parameters = named_parameters();
-  return std::any_of(parameters.begin(), parameters.end(), [](const auto& p) { return p.parameter->is_lazy(); });
-}
+bool BaseModule::is_lazy() const { return has_lazy_parameters(); }
 
 DType BaseModule::module_dtype() const {
   for (const auto& [path, parameter] : named_parameters()) {

@@ -39,7 +39,10 @@ Attention::Projected Attention::project(const at::Tensor& x_BTD) const {
   const int64_t head = spec_.head_dim;
   if (!spec_.fused_qkv) {
     const std::vector<at::Tensor> all = Linear::together(x_BTD, {q_, k_, v_});
-    return {all[0].unflatten(-1, {-1, head}), all[1].unflatten(-1, {-1, head}), all[2].unflatten(-1, {-1, head})};
+    const auto by_head = [&](const at::Tensor& x) {
+      return x.view({x.size(0), x.size(1), head > 0 ? x.size(2) / head : 0, head});
+    };
+    return {by_head(all[0]), by_head(all[1]), by_head(all[2])};
   }
   if (spec_.qkv_by_head) {
     const at::Tensor qkv = (*qkv_)(x_BTD).unflatten(-1, {-1, 3, head});
@@ -81,6 +84,32 @@ Interval Attention::counted_kv() const {
     for (int64_t r = 0; r < index; ++r) begin = std::max(begin, all.part(parts, r).kv.end);
   }
   return {std::min(begin, own.kv.end) - own.kv.begin, own.kv.size()};
+}
+
+bool Attention::describe(operations::DecodeLayer& layer, const ForwardContext& ctx) const {
+  if (!q_ || q_norm_ || sinks_ || !ctx.cache || ctx.output_attentions || (ctx.dropout_key && spec_.dropout > 0))
+    return false;
+  const auto q = q_->decode_map(), k = k_->decode_map(), v = v_->decode_map(), out = out_->decode_map();
+  if (!q || !k || !v || !out) return false;
+  operations::AttentionOptions options = ctx.attention;
+  options.mask = ctx.windowed_mask(spec_.sliding_window);
+  std::optional<CacheSlot> slot = ctx.cache->slot_of_token(spec_.layer_idx, options);
+  if (!slot) return false;
+  layer.q = *q;
+  layer.k = *k;
+  layer.v = *v;
+  layer.out = *out;
+  layer.heads = spec_.num_heads;
+  layer.kv_heads = spec_.num_kv_heads;
+  layer.head_dim = spec_.head_dim;
+  options.scale = spec_.scale;
+  layer.scale = operations::score_scale(options, spec_.head_dim);
+  layer.softcap = spec_.softcap;
+  layer.rope = spec_.rope ? &ctx.rope[*spec_.rope] : nullptr;
+  layer.rope_style = spec_.rope_style;
+  layer.keys = std::move(slot->keys);
+  layer.span = slot->span;
+  return true;
 }
 
 Attention::Output Attention::operator()(const at::Tensor& x_whole, const ForwardContext& ctx) const {

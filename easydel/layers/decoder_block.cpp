@@ -19,7 +19,23 @@ DecoderBlock::DecoderBlock(const BlockSpec& spec)
       before_mlp_(add_norm(*this, spec.before_mlp, spec.attention.hidden_size, spec.norm)),
       after_mlp_(add_norm(*this, spec.after_mlp, spec.attention.hidden_size, spec.norm)) {}
 
+std::optional<at::Tensor> DecoderBlock::decode(const at::Tensor& x_BTD, const ForwardContext& ctx) const {
+  const bool is_one = x_BTD.is_cpu() && x_BTD.scalar_type() == at::kFloat && x_BTD.size(0) * x_BTD.size(1) == 1;
+  const bool has_gradient = at::GradMode::is_enabled() && x_BTD.requires_grad();
+  if (!is_one || !ctx.cache || has_gradient || parallel() || parallel_ || after_attention_ || after_mlp_ ||
+      !before_attention_ || !before_mlp_ || (dropout_ > 0 && ctx.dropout_key))
+    return std::nullopt;
+  operations::DecodeLayer layer;
+  const auto first = before_attention_->decode_norm(), second = before_mlp_->decode_norm();
+  if (!first || !second || !attention_.describe(layer, ctx) || !mlp_.describe(layer)) return std::nullopt;
+  layer.before_attention = *first;
+  layer.before_mlp = *second;
+  if (!operations::can_decode(layer)) return std::nullopt;
+  return operations::decode_layer(x_BTD.contiguous(), layer);
+}
+
 LayerOutput DecoderBlock::operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const {
+  if (const std::optional<at::Tensor> next = decode(x_BTD, ctx)) return {.hidden = *next};
   const at::Tensor read_BTD = normed(before_attention_, x_BTD);
   const Attention::Output attended = attention_(read_BTD, ctx);
   const at::Tensor added_BTD = normed(after_attention_, attended.hidden);

@@ -26,6 +26,9 @@ class DecoderBlock : public DecoderLayer {
   LayerOutput operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const override;
 
  private:
+  // The one new token of a sequence, in one operation; none where decode_layer has no such layer.
+  std::optional<at::Tensor> decode(const at::Tensor& x_BTD, const ForwardContext& ctx) const;
+
   int64_t layer_idx_;
   double dropout_;
   bool parallel_;

@@ -33,10 +33,24 @@ at::Tensor Linear::matrix(DType dtype) const {
   return adapter_ ? adapter_->merged(matrix) : matrix;
 }
 
+namespace {
+
+// Whether products with x come straight from the codes: on the CPU, without a gradient.
+bool reads_codes(const at::Tensor& x) {
+  return x.is_cpu() && x.scalar_type() != at::kDouble && !(at::GradMode::is_enabled() && x.requires_grad()) &&
+         !operations::inside_checkpoint();
+}
+
+}  // namespace
+
 at::Tensor Linear::multiply(const at::Tensor& x) const {
-  at::Tensor y = packed_ ? packed_->multiply(x, options_.name)
-                         : operations::linear(x, weight_->value(), {}, options_.name,
-                                              {options_.transposed, weight_->sharding(), nullptr});
+  at::Tensor y;
+  if (const auto* codes = packed_ && reads_codes(x) ? packed_->codes() : nullptr)
+    y = operations::packed_product(x, *codes, {}, operations::activations_of(*codes));
+  else if (packed_)
+    y = packed_->multiply(x, options_.name);
+  else
+    y = operations::linear(x, weight_->value(), {}, options_.name, {options_.transposed, weight_->sharding(), nullptr});
   return adapter_ ? (*adapter_)(x, y) : y;
 }
 
@@ -54,16 +68,14 @@ at::Tensor Linear::operator()(const at::Tensor& x) const {
 namespace {
 
 // The codes of all maps, where they can be multiplied in one loop.
-std::vector<operations::PackedCodes> codes_of(const at::Tensor& x, const std::vector<const Linear*>& maps) {
-  std::vector<operations::PackedCodes> all;
-  if (!x.is_cpu() || x.scalar_type() == at::kDouble || (at::GradMode::is_enabled() && x.requires_grad()) ||
-      operations::inside_checkpoint())
-    return {};
+std::vector<operations::PackedMap> codes_of(const at::Tensor& x, const std::vector<const Linear*>& maps) {
+  if (!reads_codes(x)) return {};
+  std::vector<operations::PackedMap> all;
   for (const Linear* linear : maps) {
     if (linear->adapter() || linear->bias()) return {};
-    std::optional<operations::PackedCodes> codes = linear->packed() ? linear->packed()->codes() : std::nullopt;
-    if (!codes) return {};
-    all.push_back(std::move(*codes));
+    const operations::PackedCodes* codes = linear->packed() ? linear->packed()->codes() : nullptr;
+    if (!codes || (!all.empty() && all.front().weight->format != codes->format)) return {};
+    all.push_back({codes});
   }
   return all;
 }
@@ -71,11 +83,8 @@ std::vector<operations::PackedCodes> codes_of(const at::Tensor& x, const std::ve
 }  // namespace
 
 std::vector<at::Tensor> Linear::together(const at::Tensor& x, const std::vector<const Linear*>& maps) {
-  if (const std::vector<operations::PackedCodes> codes = codes_of(x, maps); !codes.empty()) {
-    std::vector<operations::PackedMap> packed;
-    for (const operations::PackedCodes& each : codes) packed.push_back({&each});
-    return operations::packed_products(x, packed);
-  }
+  if (const auto packed = codes_of(x, maps); !packed.empty())
+    return operations::packed_products(x, packed, operations::activations_of(*packed.front().weight));
   std::vector<operations::LinearMap> given;
   std::vector<at::Tensor> results;
   for (const Linear* linear : maps) {
@@ -86,6 +95,30 @@ std::vector<at::Tensor> Linear::together(const at::Tensor& x, const std::vector<
     given.push_back(linear->map());
   }
   return operations::linears(x, given);
+}
+
+namespace {
+
+// Whole float32 values in this machine's memory, row by row.
+const float* plain_floats(const std::shared_ptr<Parameter>& parameter) {
+  if (!parameter || parameter->sharding()) return nullptr;
+  const at::Tensor& value = parameter->value();
+  return value.is_cpu() && value.scalar_type() == at::kFloat && value.is_contiguous() ? value.const_data_ptr<float>()
+                                                                                      : nullptr;
+}
+
+}  // namespace
+
+std::optional<operations::DecodeMap> Linear::decode_map() const {
+  if (adapter_ || parallel() || options_.transposed) return std::nullopt;
+  operations::DecodeMap map{.rows = out_, .width = in_};
+  if (packed_)
+    map.packed = packed_->codes();
+  else
+    map.dense = plain_floats(weight_);
+  map.bias = plain_floats(bias_);
+  if ((!map.packed && !map.dense) || (bias_ && !map.bias)) return std::nullopt;
+  return map;
 }
 
 void Linear::tie_weight(const std::shared_ptr<Parameter>& weight) {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "easydel/layers/module.h"
+#include "easydel/operations/decode_layer.h"
 #include "easydel/operations/linear.h"
 #include "easydel/operations/quantized_product.h"
 
@@ -23,8 +24,9 @@ class PackedWeight {
   // What a dense weight would give this rank for x [..., in]. The gradient of x flows; codes have none.
   virtual at::Tensor multiply(const at::Tensor& x, std::string_view name) const = 0;
   virtual at::Tensor dequantize(DType dtype) const = 0;  // the part [out, in] that this rank computes with
-  // As the CPU's kernels read it. None: it is on another device, in parts, or of another kind.
-  virtual std::optional<operations::PackedCodes> codes() const { return std::nullopt; }
+  // As the CPU's kernels read it, until the weight changes. Null: it is on another device, in parts, or of another
+  // kind.
+  virtual const operations::PackedCodes* codes() const { return nullptr; }
 };
 
 // What stands beside a linear map and changes its result. Its weights are children of the Linear.
@@ -44,6 +46,9 @@ class Linear : public Module {
   // On a mesh: a rank's part of the output features, of a whole x; or the whole result, of its part of the input
   // features. Whoever calls several with the same x sums their gradients once, with collectives::enter.
   at::Tensor operator()(const at::Tensor& x) const;
+
+  // As one token is multiplied with it on the CPU; none where something stands beside it or it lies elsewhere.
+  std::optional<operations::DecodeMap> decode_map() const;
 
   // Several of the same x, which take less time together when x is the one new token of a sequence.
   static std::vector<at::Tensor> together(const at::Tensor& x, const std::vector<const Linear*>& maps);

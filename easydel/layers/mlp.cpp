@@ -35,4 +35,15 @@ at::Tensor MLP::operator()(const at::Tensor& x_whole) const {
   return (*down_)(act_((*up_)(x)));
 }
 
+bool MLP::describe(operations::DecodeLayer& layer) const {
+  if (!gate_) return false;
+  const auto gate = gate_->decode_map(), up = up_->decode_map(), down = down_->decode_map();
+  if (!gate || !up || !down) return false;
+  layer.gate = *gate;
+  layer.up = *up;
+  layer.down = *down;
+  layer.act = &act_;
+  return true;
+}
+
 }  // namespace easydel

@@ -23,6 +23,7 @@ class MLP : public Module {
   explicit MLP(MlpSpec spec);
 
   at::Tensor operator()(const at::Tensor& x) const;
+  bool describe(operations::DecodeLayer& layer) const;  // its part of it; false where decode_layer has no such MLP
 
  private:
   MlpSpec spec_;

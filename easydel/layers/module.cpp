@@ -36,6 +36,11 @@ std::vector<Module::NamedModule> Module::named_modules() {
 }
 
 // Loading walks over the parameters several times, so a path is made where it is kept and nowhere else.
+bool Module::has_lazy_parameters() const {
+  return std::any_of(parameters_.begin(), parameters_.end(), [](const auto& p) { return p.second->is_lazy(); }) ||
+         std::any_of(children_.begin(), children_.end(), [](const auto& c) { return c.second->has_lazy_parameters(); });
+}
+
 std::vector<Module::NamedParameter> Module::named_parameters() const {
   std::vector<NamedParameter> found;
   std::unordered_set<const Parameter*> seen;

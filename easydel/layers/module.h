@@ -40,6 +40,7 @@ class Module {
   std::vector<std::pair<std::string, std::string>> tied_parameters() const;
   std::vector<NamedBuffer> named_buffers();
   std::vector<NamedModule> named_modules();  // this one first, under ""
+  bool has_lazy_parameters() const;          // anywhere in the tree
   const std::vector<std::pair<std::string, std::unique_ptr<Module>>>& children() const { return children_; }
 
   DType dtype() const { return dtype_; }  // what it computes in

@@ -34,6 +34,14 @@ at::Tensor RMSNorm::operator()(const at::Tensor& x) const {
   return operations::rms_norm(x, stored_whole(weight_), options_);
 }
 
+std::optional<operations::DecodeNorm> RMSNorm::decode_norm() const {
+  const at::Tensor& weight = weight_->value();
+  if (options_.weight_offset != 0.0 || weight_->sharding() || !weight.is_cpu() || weight.scalar_type() != at::kFloat ||
+      !weight.is_contiguous())
+    return std::nullopt;
+  return operations::DecodeNorm{weight.const_data_ptr<float>(), options_.eps};
+}
+
 std::string RMSNorm::extra_repr() const { return concat("(", weight_->shape[0], ",), eps=", options_.eps); }
 
 LayerNorm::LayerNorm(Dim features, double eps, bool bias)

@@ -1,7 +1,10 @@
 // Normalisation layers, computed in float32 or better.
 #pragma once
 
+#include <optional>
+
 #include "easydel/layers/module.h"
+#include "easydel/operations/decode_layer.h"
 #include "easydel/operations/norm.h"
 
 namespace easydel {
@@ -19,6 +22,8 @@ struct NormSpec {
 class Norm : public Module {
  public:
   virtual at::Tensor operator()(const at::Tensor& x) const = 0;
+  // As one token is normalised on the CPU, if decode_layer has this norm.
+  virtual std::optional<operations::DecodeNorm> decode_norm() const { return std::nullopt; }
 };
 
 // Adds the norm that `spec` says as a child; null for an empty name.
@@ -30,6 +35,7 @@ class RMSNorm : public Norm {
   RMSNorm(Dim features, double eps) : RMSNorm(std::move(features), operations::RmsNormOptions{.eps = eps}) {}
 
   at::Tensor operator()(const at::Tensor& x) const override;
+  std::optional<operations::DecodeNorm> decode_norm() const override;
   std::string extra_repr() const override;
 
  private:

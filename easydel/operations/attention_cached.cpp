@@ -3,8 +3,8 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
-#include <limits>
 
+#include "easydel/operations/attend_parts.h"
 #include "easydel/operations/coded_rows.h"
 #include "easydel/operations/kernels/rows.h"
 
@@ -14,21 +14,15 @@ namespace {
 using at::Tensor;
 using kernels::AttendArgs;
 
-constexpr int64_t kKeysWorthATask = 128;
-
-// What a task leaves behind: the online softmax of some heads over some of the keys.
-template <class A>
-struct Partial {
-  A maximum[kernels::kMostSharedHeads], sum[kernels::kMostSharedHeads];
-};
-
 template <class A>
 class Attend {
  public:
   Attend(const Tensor& q, const KeyBlocks& keys, const std::vector<KeySpan>& spans, double scale, double softcap)
       : keys_(keys),
         spans_(spans),
-        q_(q.to(c10::CppTypeToScalarType<A>::value).contiguous()),
+        q_(q.scalar_type() == c10::CppTypeToScalarType<A>::value && q.is_contiguous()
+               ? q
+               : q.to(c10::CppTypeToScalarType<A>::value).contiguous()),
         kv_heads_(keys.k.size(1)),
         capacity_(keys.k.size(2)),
         element_(keys.k.element_size()),
@@ -44,15 +38,14 @@ class Attend {
     int64_t longest = 0;
     for (const KeySpan& span : spans) longest = std::max(longest, span.end - span.begin);
     const int64_t tasks = static_cast<int64_t>(spans.size()) * kv_heads_;
-    const int64_t wanted = (4 * at::get_num_threads() + tasks - 1) / std::max<int64_t>(1, tasks);
-    splits_ = std::max<int64_t>(1, std::min(wanted, longest / kKeysWorthATask));
+    splits_ = attend_splits(longest, tasks, at::get_num_threads());
     longest_ = longest;
   }
 
   void run(Tensor& out, Tensor& lse) {
     const int64_t tasks = static_cast<int64_t>(spans_.size()) * kv_heads_ * splits_;
     const int64_t out_size = args_.heads * args_.v_size;
-    std::vector<Partial<A>> partials(static_cast<std::size_t>(tasks));
+    std::vector<AttendPart<A>> partials(static_cast<std::size_t>(tasks));
     const Tensor sums = at::empty({tasks, out_size}, q_.options());
     A* sums_data = sums.mutable_data_ptr<A>();
     const int64_t cost = 2 * args_.heads * args_.k_size * (longest_ / splits_ + 1);
@@ -64,18 +57,18 @@ class Attend {
     A* lse_data = lse.mutable_data_ptr<A>();
     for (int64_t group = 0; group < tasks / splits_; ++group) {
       for (int64_t g = 0; g < args_.heads; ++g) {
-        merge(partials.data() + group * splits_, sums_data + group * splits_ * out_size, g,
-              out_data + group * out_size + g * args_.v_size, lse_data[group * args_.heads + g]);
+        lse_data[group * args_.heads + g] =
+            merge_parts(partials.data() + group * splits_, splits_, sums_data + group * splits_ * out_size, out_size, g,
+                        args_.v_size, out_data + group * out_size + g * args_.v_size);
       }
     }
   }
 
  private:
-  void attend(int64_t task, Partial<A>& partial, A* sums) const {
+  void attend(int64_t task, AttendPart<A>& partial, A* sums) const {
     const int64_t split = task % splits_, head = task / splits_ % kv_heads_, query = task / splits_ / kv_heads_;
     const KeySpan& span = spans_[static_cast<std::size_t>(query)];
-    std::fill_n(partial.maximum, args_.heads, -std::numeric_limits<A>::infinity());
-    std::fill_n(partial.sum, args_.heads, A(0));
+    partial.clear(args_.heads);
     std::fill_n(sums, args_.heads * args_.v_size, A(0));
     const int64_t count = span.end - span.begin;
     int64_t slot = span.begin + count * split / splits_;
@@ -93,23 +86,6 @@ class Attend {
   const char* place(const Tensor& x, int64_t block, int64_t head, int64_t at) const {
     return static_cast<const char*>(x.const_data_ptr()) +
            (block * x.stride(0) + head * x.stride(1) + at * x.stride(2)) * element_;
-  }
-
-  void merge(const Partial<A>* partials, const A* sums, int64_t g, A* out, A& lse) const {
-    const int64_t size = args_.v_size, stride = args_.heads * size;
-    A maximum = -std::numeric_limits<A>::infinity(), sum = 0;
-    for (int64_t s = 0; s < splits_; ++s) maximum = std::max(maximum, partials[s].maximum[g]);
-    std::fill_n(out, size, A(0));
-    lse = maximum;
-    if (std::isinf(maximum)) return;
-    for (int64_t s = 0; s < splits_; ++s) {
-      const A weight = std::exp(partials[s].maximum[g] - maximum);
-      sum += weight * partials[s].sum[g];
-      const A* from = sums + s * stride + g * size;
-      for (int64_t i = 0; i < size; ++i) out[i] += weight * from[i];
-    }
-    for (int64_t i = 0; i < size; ++i) out[i] /= sum;
-    lse = maximum + std::log(sum);
   }
 
   const KeyBlocks& keys_;
@@ -146,7 +122,7 @@ CachedAttention attend_to_blocks(const Tensor& q, const KeyBlocks& keys, const s
   } else {
     Attend<float>(q, keys, spans, scale, softcap).run(out, lse);
   }
-  return {wide_out ? out : out.to(q.scalar_type()), lse};
+  return {wide_out || q.scalar_type() == acc ? out : out.to(q.scalar_type()), lse};
 }
 
 }  // namespace easydel::operations

@@ -19,6 +19,7 @@ at::Tensor decode_rows(const at::Tensor& rows, at::ScalarType dtype) {
 }
 
 at::Tensor to_stored(const at::Tensor& x, at::ScalarType stored) {
+  if (x.scalar_type() == stored) return x;
   return stored == at::kChar ? encode_rows(x) : x.to(stored);
 }
 

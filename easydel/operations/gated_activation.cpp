@@ -70,6 +70,8 @@ void backward_rows(const Tensor& gate, const Tensor& up, const Activation& act, 
   d_up.copy_((d_y * activated).detach());
 }
 
+bool needs_graph(const Tensor& x) { return at::GradMode::is_enabled() && x.requires_grad(); }
+
 struct Gated : torch::autograd::Function<Gated> {
   static Tensor forward(AutogradContext* ctx, const Tensor& gate_in, const Tensor& up_in, const Activation* act) {
     const Tensor gate = has_plain_rows(gate_in) ? gate_in : gate_in.contiguous();
@@ -122,6 +124,8 @@ Tensor gated_activation(const Tensor& gate, const Tensor& up, const Activation& 
   require<ShapeError>(gate.dim() >= 1 && gate.sizes() == up.sizes() && gate.scalar_type() == up.scalar_type(),
                       "[gated_activation] gate and up must agree in shape and type; got ", gate.sizes(), " ",
                       gate.scalar_type(), " and ", up.sizes(), " ", up.scalar_type(), ".");
+  if (!needs_graph(gate) && !needs_graph(up) && has_plain_rows(gate) && has_plain_rows(up))
+    return forward_rows(gate, up, act);
   return Gated::apply(gate, up, &act);
 }
 

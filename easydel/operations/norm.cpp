@@ -22,8 +22,28 @@ Tensor factor_of(const Tensor& x, const Tensor& weight, const RmsNormOptions& op
   const auto acc = kernels::acc_type(x.scalar_type());
   if (!weight.defined())
     return at::full({x.size(-1)}, options.weight_offset == 0.0 ? 1.0 : options.weight_offset, x.options().dtype(acc));
-  const Tensor wide = weight.to(x.scalar_type()).to(acc).contiguous();
+  const bool fits = x.scalar_type() == acc && weight.scalar_type() == acc && weight.is_contiguous();
+  const Tensor wide = fits ? weight : weight.to(x.scalar_type()).to(acc).contiguous();
   return options.weight_offset == 0.0 ? wide : wide + options.weight_offset;
+}
+
+struct Normed {
+  Tensor y, rstd;
+};
+Normed normed(const Tensor& x, const Tensor& factor, const RmsNormOptions& options) {
+  const bool cast_first = !options.multiply_before_cast && x.element_size() == 2;
+  if (kernels::applies(x)) {
+    Normed out{at::empty(x.sizes(), x.options()), at::empty({kernels::row_count(x)}, factor.options())};
+    const auto args = kernel_args(x, factor, options.eps, cast_first);
+    const auto kernel = kernels::for_elements(x.scalar_type()).rms_norm_forward;
+    kernels::for_rows(out.rstd.numel(), x.size(-1),
+                      [&, y_data = out.y.mutable_data_ptr(), r_data = out.rstd.mutable_data_ptr()](
+                          int64_t begin, int64_t end) { kernel(args, y_data, r_data, begin, end); });
+    return out;
+  }
+  const Tensor wide = x.to(factor.scalar_type());
+  const Tensor rstd = at::rsqrt(wide.square().mean(-1, true) + options.eps), normalized = wide * rstd;
+  return {((cast_first ? normalized.to(x.scalar_type()) : normalized) * factor).to(x.scalar_type()), rstd};
 }
 
 struct RmsNorm : torch::autograd::Function<RmsNorm> {
@@ -31,24 +51,9 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
                         const RmsNormOptions& options) {
     const Tensor x = x_in.contiguous(), weight = given.value_or(Tensor());
     const Tensor factor = factor_of(x, weight, options);
-    const bool cast_first = !options.multiply_before_cast && x.element_size() == 2;
-    Tensor y, rstd;
-    if (kernels::applies(x)) {
-      y = at::empty_like(x);
-      rstd = at::empty({kernels::row_count(x)}, factor.options());
-      const auto args = kernel_args(x, factor, options.eps, cast_first);
-      const auto kernel = kernels::for_elements(x.scalar_type()).rms_norm_forward;
-      kernels::for_rows(rstd.numel(), x.size(-1),
-                        [&, y_data = y.mutable_data_ptr(), r_data = rstd.mutable_data_ptr()](
-                            int64_t begin, int64_t end) { kernel(args, y_data, r_data, begin, end); });
-    } else {
-      const Tensor wide = x.to(factor.scalar_type());
-      rstd = at::rsqrt(wide.square().mean(-1, true) + options.eps);
-      const Tensor normalized = wide * rstd;
-      y = ((cast_first ? normalized.to(x.scalar_type()) : normalized) * factor).to(x.scalar_type());
-    }
-    ctx->save_for_backward({x, weight, factor, rstd});
-    return y;
+    const Normed out = normed(x, factor, options);
+    ctx->save_for_backward({x, weight, factor, out.rstd});
+    return out.y;
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -107,7 +112,9 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, const RmsNormOptions& opt
   }
   const bool plain = options.weight_offset == 0.0 && weight.defined() && weight.scalar_type() == x.scalar_type();
   if (x.is_cuda() && plain) return at::rms_norm(x, {x.size(-1)}, weight, options.eps);  // fused there
-  return RmsNorm::apply(x, kernels::as_optional(weight), options);
+  if (needs_graph) return RmsNorm::apply(x, kernels::as_optional(weight), options);
+  const Tensor dense = x.contiguous();
+  return normed(dense, factor_of(dense, weight, options), options).y;
 }
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {

@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <map>
 
@@ -34,7 +35,9 @@ int64_t x_groups(const PackedCodes& weight, Activations activations) {
 class Prepared {
  public:
   Prepared(const Tensor& x, Activations activations)
-      : x_(x.to(at::kFloat).contiguous()), rows_(x.numel() / x.size(-1)), activations_(activations) {}
+      : x_(x.scalar_type() == at::kFloat && x.is_contiguous() ? x : x.to(at::kFloat).contiguous()),
+        rows_(x.numel() / x.size(-1)),
+        activations_(activations) {}
 
   void put_into(kernels::PackedArgs& args, const PackedCodes& weight) {
     args.vectors = rows_;
@@ -122,20 +125,23 @@ struct Job {
 
 // Each thread reads a part of its own from front to end, so that memory is read in few streams, and then helps the
 // others with what is left of theirs: one that memory serves late holds up nobody.
-void run(const std::vector<Job>& jobs, std::size_t scratch_floats) {
+void run(at::ArrayRef<Job> jobs, std::size_t scratch_floats) {
   struct alignas(64) Part {
     std::atomic<int64_t> next;
     int64_t end;
   };
-  const int64_t pieces = jobs.back().end, threads = std::min<int64_t>(at::get_num_threads(), pieces);
-  std::vector<Part> parts(static_cast<std::size_t>(threads));
+  constexpr int64_t kMostThreads = 64;
+  const int64_t pieces = jobs.back().end;
+  const int64_t threads = std::min<int64_t>({at::get_num_threads(), pieces, kMostThreads});
+  std::array<Part, kMostThreads> parts;
   for (int64_t i = 0; i < threads; ++i) {
     Part& part = parts[static_cast<std::size_t>(i)];
     part.next = pieces * i / threads;
     part.end = pieces * (i + 1) / threads;
   }
   at::parallel_for(0, threads, 1, [&](int64_t first, int64_t last) {
-    std::vector<float> scratch(scratch_floats);
+    thread_local std::vector<float> scratch;
+    if (scratch.size() < scratch_floats) scratch.resize(scratch_floats);
     for (int64_t own = first; own < last; ++own) {
       for (int64_t i = 0; i < threads; ++i) {
         Part& part = parts[static_cast<std::size_t>((own + i) % threads)];
@@ -152,7 +158,7 @@ void run(const std::vector<Job>& jobs, std::size_t scratch_floats) {
 void multiply_few(Prepared& x, const std::vector<PackedMap>& maps, const std::vector<Tensor>& biases,
                   const std::vector<Tensor>& results, Activations activations) {
   constexpr int64_t kPieceBytes = 16 << 10;
-  std::vector<Job> jobs;
+  c10::SmallVector<Job, 3> jobs;
   int64_t pieces = 0, scratch = 0;
   for (std::size_t i = 0; i < maps.size(); ++i) {
     const PackedCodes& weight = *maps[i].weight;
@@ -188,7 +194,7 @@ void check(const Tensor& x, const PackedMap& map, Activations activations) {
   require<ShapeError>(
       x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf),
       "[packed_product] x must be Float, BFloat16 or Half on the CPU; got ", c10::toString(x.scalar_type()), " on ",
-      x.device().str(), ".");
+      x.device(), ".");
   require<ShapeError>(x.dim() >= 1 && x.size(-1) == weight.in(), "[packed_product] x's last dimension must be ",
                       weight.in(), "; got ", x.sizes(), ".");
   require<ShapeError>(!map.bias.defined() || (map.bias.dim() == 1 && map.bias.size(0) == weight.out()),
@@ -204,19 +210,21 @@ void check(const Tensor& x, const PackedMap& map, Activations activations) {
 }  // namespace
 
 std::vector<Tensor> packed_products(const Tensor& x, const std::vector<PackedMap>& maps, Activations activations) {
-  std::vector<Tensor> results, biases, given;
+  std::vector<Tensor> results, biases;
   for (const PackedMap& map : maps) {
     check(x, map, activations);
-    std::vector<int64_t> shape = x.sizes().vec();
+    at::DimVector shape(x.sizes());
     shape.back() = map.weight->out();
     results.push_back(at::empty(shape, at::kFloat));
     biases.push_back(map.bias.defined() ? map.bias.detach().to(at::kFloat).contiguous() : Tensor());
   }
-  if (maps.empty() || x.numel() == 0) {
-    for (Tensor& y : results) y = y.to(x.scalar_type());
-    return results;
-  }
-  Prepared prepared(x.detach(), activations);
+  const auto as_x = [&](std::vector<Tensor>& all) {
+    if (x.scalar_type() != at::kFloat)
+      for (Tensor& y : all) y = y.to(x.scalar_type());
+    return std::move(all);
+  };
+  if (maps.empty() || x.numel() == 0) return as_x(results);
+  Prepared prepared(x.requires_grad() ? x.detach() : x, activations);
   const int64_t rows = x.numel() / x.size(-1);
   if (rows <= kFewVectors) {
     multiply_few(prepared, maps, biases, results, activations);
@@ -226,8 +234,7 @@ std::vector<Tensor> packed_products(const Tensor& x, const std::vector<PackedMap
       multiply_many(prepared.values(weight), weight, biases[i], results[i].view({rows, weight.out()}));
     }
   }
-  for (Tensor& y : results) y = y.to(x.scalar_type());
-  return results;
+  return as_x(results);
 }
 
 Tensor packed_product(const Tensor& x, const PackedCodes& weight, const Tensor& bias, Activations activations) {

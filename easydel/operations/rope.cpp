@@ -19,7 +19,10 @@ Tensor rotate_with_kernel(const Tensor& x_in, const Tensor& cos_in, const Tensor
                           bool inverse) {
   const Tensor x = x_in.stride(-1) == 1 ? x_in : x_in.contiguous();
   const auto acc = kernels::acc_type(x.scalar_type());
-  const Tensor cos = cos_in.to(acc).contiguous(), sin = sin_in.to(acc).contiguous();
+  const auto dense = [&](const Tensor& table) {
+    return table.scalar_type() == acc && table.is_contiguous() ? table : table.to(acc).contiguous();
+  };
+  const Tensor cos = dense(cos_in), sin = dense(sin_in);
   Tensor y = at::empty(x.sizes(), x.options());
   kernels::RotaryArgs args{};
   args.x = x.const_data_ptr();
@@ -113,7 +116,10 @@ void check(const Tensor& x, const RopeTable& table) {
 
 Tensor apply_rotary(const Tensor& x, const RopeTable& table, RopeStyle style) {
   check(x, table);
-  return Rotary::apply(x, table.cos, table.sin, style == RopeStyle::Interleaved);
+  const bool interleaved = style == RopeStyle::Interleaved;
+  if (!at::GradMode::is_enabled() || !x.requires_grad())
+    return rotate(x, table.cos, table.sin, interleaved, /*inverse=*/false);
+  return Rotary::apply(x, table.cos, table.sin, interleaved);
 }
 
 std::pair<Tensor, Tensor> apply_rotary(const Tensor& q, const Tensor& k, const RopeTable& table, RopeStyle style) {

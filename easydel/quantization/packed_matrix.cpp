@@ -207,9 +207,18 @@ at::Tensor PackedMatrix::multiply(const at::Tensor& x, std::string_view name) co
   return method_->multiply(x, held);
 }
 
-std::optional<operations::PackedCodes> PackedMatrix::codes() const {
-  const at::Tensor codes = parameters_[0]->value();
-  if (parameters_[0]->sharding() || !codes.is_cpu() || parameters_.size() != 2) return std::nullopt;
+const operations::PackedCodes* PackedMatrix::codes() const {
+  if (parameters_.size() != 2 || parameters_[0]->sharding()) return nullptr;
+  const at::Tensor &codes = parameters_[0]->value(), &scales = parameters_[1]->value();
+  const std::lock_guard lock(reading_);
+  if (!read_.codes.is_same(codes) || !read_.scales.is_same(scales)) read_ = {codes, scales, packed_codes()};
+  return read_.packed ? &*read_.packed : nullptr;
+}
+
+std::optional<operations::PackedCodes> PackedMatrix::packed_codes() const {
+  const at::NoGradGuard no_grad;
+  const at::Tensor& codes = parameters_[0]->value();
+  if (!codes.is_cpu()) return std::nullopt;
   const MethodSettings settings = method_->settings();
   operations::PackedCodes packed;
   if (settings.method == "8bit")

@@ -1,6 +1,9 @@
 // A matrix of a model that is kept as codes and scales: what a Linear multiplies with and an Embedding looks up in.
 #pragma once
 
+#include <mutex>
+#include <optional>
+
 #include "easydel/layers/embedding.h"
 #include "easydel/layers/linear.h"
 #include "easydel/operations/quantized_product.h"
@@ -26,7 +29,7 @@ class PackedMatrix : public PackedWeight, public PackedTable, public std::enable
 
   at::Tensor multiply(const at::Tensor& x, std::string_view name) const override;
   at::Tensor dequantize(DType dtype) const override;
-  std::optional<operations::PackedCodes> codes() const override;
+  const operations::PackedCodes* codes() const override;
   at::Tensor rows(const at::Tensor& places, DType dtype) const override;
   int64_t first_row() const override;
   int64_t row_count() const override;
@@ -41,12 +44,20 @@ class PackedMatrix : public PackedWeight, public PackedTable, public std::enable
     bool aligned = true;                                 // on every rank
   };
   const Plan& plan() const;
+  std::optional<operations::PackedCodes> packed_codes() const;
 
   std::shared_ptr<const Method> method_;
   Dim out_, in_;
   std::vector<Part> parts_;
   std::vector<std::shared_ptr<Parameter>> parameters_;
   mutable std::shared_ptr<const Plan> plan_;
+  // What `codes` gave, and the parameters' values that it is of.
+  struct Read {
+    at::Tensor codes, scales;
+    std::optional<operations::PackedCodes> packed;
+  };
+  mutable Read read_;
+  mutable std::mutex reading_;
 };
 
 }  // namespace easydel::quantization

@@ -63,11 +63,25 @@ void attend_run(const AttendArgs& args, const void* q_in, const void* k_in, cons
 #pragma omp simd
         for (int64_t i = 0; i < args.v_size; ++i) o[i] *= correction;
       }
-      for (int64_t j = 0; j < n; ++j) {
+      // Some numbers of the sum at a time, which stay in registers.
+      constexpr int64_t kWidth = 64;
+      int64_t at_value = 0;
+      for (; at_value + kWidth <= args.v_size; at_value += kWidth) {
+        A part[kWidth];
+        for (int64_t i = 0; i < kWidth; ++i) part[i] = o[at_value + i];
+        for (int64_t j = 0; j < n; ++j) {
+          const A weight = scores[j];
+          const A* value = v + j * stride + at_value;
+#pragma omp simd
+          for (int64_t i = 0; i < kWidth; ++i) part[i] += weight * value[i];
+        }
+        for (int64_t i = 0; i < kWidth; ++i) o[at_value + i] = part[i];
+      }
+      for (int64_t j = 0; j < n && at_value < args.v_size; ++j) {
         const A weight = scores[j];
         const A* value = v + j * stride;
 #pragma omp simd
-        for (int64_t i = 0; i < args.v_size; ++i) o[i] += weight * value[i];
+        for (int64_t i = at_value; i < args.v_size; ++i) o[i] += weight * value[i];
       }
     }
   }

@@ -42,6 +42,52 @@ void int8_times_int8(const PackedArgs& args, int64_t begin, int64_t end, float* 
   }
 }
 
+#if defined(__AVX512VNNI__)
+// Groups of 32, two in each register.
+inline float nibble_dots_of_32(const uint8_t* w, const float* scales, const int8_t* x, const float* x_scales,
+                               const int32_t* starts, int64_t groups) {
+  const __m512i shifts = _mm512_set_epi64(4, 4, 0, 0, 4, 4, 0, 0), fifteen = _mm512_set1_epi8(15);
+  const __m512i halves = _mm512_set_epi32(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0);
+  constexpr int64_t kGroups = 64;
+  alignas(64) float both[kGroups];  // the products of both scales
+  __m512 sums[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+  const auto add = [&](__m256i bytes, __m512i codes_of_x, __m512 scale, __m512& to) __attribute__((always_inline)) {
+    const __m512i twice = _mm512_castsi256_si512(bytes);
+    const __m512i lanes = _mm512_shuffle_i64x2(twice, twice, 0x50);  // the first 16 bytes twice, then the others
+    const __m512i codes = _mm512_and_si512(_mm512_srlv_epi64(lanes, shifts), fifteen);
+    const __m512i dots = _mm512_dpbusd_epi32(_mm512_setzero_si512(), codes, codes_of_x);
+    to = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots), scale, to);
+  };
+  for (int64_t first = 0; first < groups; first += kGroups) {
+    const int64_t count = groups - first < kGroups ? groups - first : kGroups;
+    for (int64_t g = 0; g < count; g += 16) {
+      const auto used = static_cast<__mmask16>(count - g < 16 ? (1U << (count - g)) - 1 : 0xffff);
+      const __m512 scale = _mm512_mul_ps(_mm512_maskz_loadu_ps(used, scales + first + g),
+                                         _mm512_maskz_loadu_ps(used, x_scales + first + g));
+      _mm512_store_ps(both + g, scale);
+      const __m512i start = _mm512_maskz_loadu_epi32(used, starts + first + g);
+      sums[0] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(start), sums[0]);
+    }
+    const uint8_t* codes = w + first * 16;
+    const int8_t* own_x = x + first * 32;
+    int64_t g = 0;
+    for (; g + 2 <= count; g += 2) {
+      prefetch(codes + g * 16);
+      double pair;
+      __builtin_memcpy(&pair, both + g, sizeof pair);
+      const __m512 scale = _mm512_permutexvar_ps(halves, _mm512_castpd_ps(_mm512_set1_pd(pair)));
+      add(thirty_two(codes + g * 16), _mm512_loadu_si512(own_x + g * 32), scale, sums[1]);
+    }
+    if (g < count) {
+      const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + g * 16));
+      add(_mm256_zextsi128_si256(bytes), _mm512_zextsi256_si512(thirty_two(own_x + g * 32)), _mm512_set1_ps(both[g]),
+          sums[0]);
+    }
+  }
+  return _mm512_reduce_add_ps(_mm512_add_ps(sums[0], sums[1]));
+}
+#endif
+
 // Four groups at a time, so that their sums do not wait for each other.
 inline float nibble_dots(const uint8_t* w, const float* scales, const int8_t* x, const float* x_scales,
                          const int32_t* starts, int64_t groups, int64_t group) {
@@ -73,7 +119,12 @@ void nibbles_times_int8(const PackedArgs& args, int64_t begin, int64_t end, floa
       const float* x_scales = args.x_scales + v * groups;
       const int32_t* starts = args.x_starts + v * groups;
       // A constant size lets the compiler unroll the most common groups.
-      const float y = group == 32   ? nibble_dots(w, scales, x, x_scales, starts, groups, 32)
+#if defined(__AVX512VNNI__)
+      const float in_pairs = group == 32 ? nibble_dots_of_32(w, scales, x, x_scales, starts, groups) : 0;
+#else
+      const float in_pairs = group == 32 ? nibble_dots(w, scales, x, x_scales, starts, groups, 32) : 0;
+#endif
+      const float y = group == 32   ? in_pairs
                       : group == 64 ? nibble_dots(w, scales, x, x_scales, starts, groups, 64)
                                     : nibble_dots(w, scales, x, x_scales, starts, groups, group);
       put(args, v, row, y);

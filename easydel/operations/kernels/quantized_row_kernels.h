@@ -16,6 +16,12 @@ inline void prefetch(const void* from) { __builtin_prefetch(static_cast<const ch
 // The scales of rows [begin, end), in place where they are floats, otherwise in `scratch`.
 inline const float* scales_of(const GroupScales& scales, int64_t begin, int64_t end, float* scratch) {
   const int64_t first = begin * scales.groups, count = (end - begin) * scales.groups;
+  // Those of the rows that most likely come next: they are few, and nothing else would fetch them in time.
+  const int64_t size = scales.kind == GroupScales::Kind::kFloat32   ? 4
+                       : scales.kind == GroupScales::Kind::kFloat16 ? 2
+                                                                    : 1;
+  const char* next = static_cast<const char*>(scales.values) + (first + count) * size;
+  for (int64_t line = 0; line < count * size; line += 64) __builtin_prefetch(next + line);
   switch (scales.kind) {
     case GroupScales::Kind::kFloat32: return static_cast<const float*>(scales.values) + first;
     case GroupScales::Kind::kFloat16: return load(static_cast<const f16*>(scales.values) + first, scratch, count);
@@ -91,9 +97,43 @@ inline void add_int8(Sums<R, V>& sums, const int8_t* w, const float* x, int64_t 
   }
 }
 
+#if defined(__AVX512F__)
+// One row with one vector, eight codes at a time: wider registers are slower where codes are widened (Zen 4: by 15 %).
+inline float int8_dot(const int8_t* w, const float* x, int64_t width) {
+  constexpr int kChains = 8;
+  __m256 sums[kChains] = {};
+  const auto add = [&](int c, int64_t i) __attribute__((always_inline)) {
+    const __m128i codes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(w + i));
+    sums[c] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes)), _mm256_loadu_ps(x + i), sums[c]);
+  };
+  int64_t i = 0;
+  for (; i + 8 * kChains <= width; i += 8 * kChains) {
+    prefetch(w + i);
+#pragma GCC unroll 8
+    for (int c = 0; c < kChains; ++c) add(c, i + 8 * c);
+  }
+  for (; i + 8 <= width; i += 8) add(0, i);
+#pragma GCC unroll 3
+  for (int half = kChains / 2; half > 0; half /= 2)
+    for (int c = 0; c < half; ++c) sums[c] = _mm256_add_ps(sums[c], sums[c + half]);
+  float total = _mm512_reduce_add_ps(_mm512_zextps256_ps512(sums[0]));
+  for (; i < width; ++i) total += static_cast<float>(w[i]) * x[i];
+  return total;
+}
+#endif
+
 void int8_times_float(const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
   const float* scales = scales_of(args.scales, begin, end, scratch);
   const int64_t width = args.width;
+#if defined(__AVX512F__)
+  if (args.vectors == 1) {
+    for (int64_t row = begin; row < end; ++row) {
+      const float total = int8_dot(static_cast<const int8_t*>(args.codes) + row * width, args.x, width);
+      put(args, 0, row, total * (scales[row - begin] / 127.0f));
+    }
+    return;
+  }
+#endif
   in_blocks(begin, end, args.vectors, [&](int64_t row, auto rows, int64_t first, auto vectors) {
     const int8_t* w = static_cast<const int8_t*>(args.codes) + row * width;
     const float* x = args.x + first * width;
