@@ -204,32 +204,18 @@ struct FusedExperts : torch::autograd::Function<FusedExperts> {
       expert.begin = std::min(expert.begin, tile.begin);
       expert.rows += tile.rows;
     }
-    struct Piece {
-      Tensor target, left, right;
-      int64_t cost;
-    };
-    std::vector<Piece> pieces;
-    const int64_t share = std::max<int64_t>(256, d_hidden.size(0) / (4 * at::get_num_threads()));
+    std::vector<MatrixProduct> products;
     const auto add = [&](const Tensor& target, const Tensor& left, const Tensor& right) {
       if (!target.defined()) return;
       for (const Tile& expert : experts) {
-        const int64_t parts = std::max<int64_t>(1, (expert.rows + share - 1) / share), wide = left.size(1);
-        for (int64_t p = 0; p < parts; ++p) {
-          const int64_t at = wide * p / parts, size = wide * (p + 1) / parts - at;
-          const int64_t begin = expert.rows > 0 ? expert.begin : 0;
-          pieces.push_back({target.select(0, expert.expert).narrow(0, at, size),
-                            left.narrow(0, begin, expert.rows).narrow(1, at, size), right.narrow(0, begin, expert.rows),
-                            expert.rows * size * right.size(1)});
-        }
+        const int64_t begin = expert.rows > 0 ? expert.begin : 0;
+        products.push_back({target.select(0, expert.expert), left.narrow(0, begin, expert.rows).t(),
+                            right.narrow(0, begin, expert.rows)});
       }
     };
     add(d_w1, d_hidden, x_rows);
     add(d_w2, d_rows, activated);
-    std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.cost > b.cost; });
-    for_tasks(static_cast<int64_t>(pieces.size()), [&](int64_t i) {
-      Piece& piece = pieces[static_cast<std::size_t>(i)];
-      at::mm_out(piece.target, piece.left.t(), piece.right);
-    });
+    multiply_into(products);
   }
 };
 

@@ -1,0 +1,164 @@
+// Sizes: a panel of 12 rows and 32 columns of results takes 24 registers; a block of `a` and one of `b` stay in a
+// core's second-level cache of 1 MB, and a panel of `a` in its first.
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+#include "easydel/operations/kernels/float_product_pack.h"
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+namespace easydel::operations::kernels {
+namespace {
+
+constexpr int64_t kDepth = 384;     // of a block
+constexpr int64_t kBlockRows = 48;  // of a, packed at a time
+constexpr int64_t kBlockColumns = kFloatProductColumns;
+
+// What a micro-kernel adds its sums to, and where it puts them.
+struct Target {
+  const float* start;  // may be null
+  int64_t start_row;
+  float* c;
+  int64_t c_row;
+  int64_t columns;
+};
+
+template <int kRows, bool kWhole>
+void multiply_panels(const float* a, const float* b, int64_t depth, const Target& t) {
+  __m512 sums[kRows][2];
+#pragma GCC unroll 12
+  for (int r = 0; r < kRows; ++r) {
+    sums[r][0] = sums[r][1] = _mm512_setzero_ps();
+    __builtin_prefetch(t.c + r * t.c_row, 1);
+    __builtin_prefetch(t.c + r * t.c_row + kPanelColumns - 1, 1);
+  }
+  for (int64_t k = 0; k < depth; ++k, a += kPanelRows, b += kPanelColumns) {
+    const __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + kLanes);
+#pragma GCC unroll 12
+    for (int r = 0; r < kRows; ++r) {
+      const __m512 factor = _mm512_set1_ps(a[r]);
+      sums[r][0] = _mm512_fmadd_ps(factor, b0, sums[r][0]);
+      sums[r][1] = _mm512_fmadd_ps(factor, b1, sums[r][1]);
+    }
+  }
+  const __mmask16 low = kWhole ? 0xffff : first_lanes(t.columns), high = first_lanes(t.columns - kLanes);
+  if (t.start) {
+#pragma GCC unroll 12
+    for (int r = 0; r < kRows; ++r) {
+      const float* from = t.start + r * t.start_row;
+      sums[r][0] = _mm512_add_ps(sums[r][0], kWhole ? _mm512_loadu_ps(from) : _mm512_maskz_loadu_ps(low, from));
+      sums[r][1] = _mm512_add_ps(sums[r][1],
+                                 kWhole ? _mm512_loadu_ps(from + kLanes) : _mm512_maskz_loadu_ps(high, from + kLanes));
+    }
+  }
+#pragma GCC unroll 12
+  for (int r = 0; r < kRows; ++r) {
+    float* to = t.c + r * t.c_row;
+    if (kWhole) {
+      _mm512_storeu_ps(to, sums[r][0]);
+      _mm512_storeu_ps(to + kLanes, sums[r][1]);
+    } else {
+      _mm512_mask_storeu_ps(to, low, sums[r][0]);
+      _mm512_mask_storeu_ps(to + kLanes, high, sums[r][1]);
+    }
+  }
+}
+
+using MicroKernel = void (*)(const float*, const float*, int64_t, const Target&);
+template <bool kWhole>
+constexpr MicroKernel kMicroKernels[] = {
+    multiply_panels<1, kWhole>, multiply_panels<2, kWhole>,  multiply_panels<3, kWhole>,  multiply_panels<4, kWhole>,
+    multiply_panels<5, kWhole>, multiply_panels<6, kWhole>,  multiply_panels<7, kWhole>,  multiply_panels<8, kWhole>,
+    multiply_panels<9, kWhole>, multiply_panels<10, kWhole>, multiply_panels<11, kWhole>, multiply_panels<12, kWhole>,
+};
+
+// The packed blocks of one thread, kept between calls in one large page.
+struct Blocks {
+  static constexpr std::size_t kBytes = 2 << 20;
+  struct Free {
+    void operator()(float* p) const { std::free(p); }
+  };
+  std::unique_ptr<float, Free> memory{static_cast<float*>(std::aligned_alloc(kBytes, kBytes))};
+
+  Blocks() {
+    if (!memory) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+    ::madvise(memory.get(), kBytes, MADV_HUGEPAGE);
+#endif
+  }
+  float* b() const { return memory.get(); }
+  float* a() const { return memory.get() + kDepth * kBlockColumns; }
+};
+static_assert((kDepth * (kBlockColumns + kBlockRows) + kLanes) * sizeof(float) <= Blocks::kBytes);
+
+FloatMatrix part(const FloatMatrix& x, int64_t row, int64_t column) {
+  return {x.data + row * x.row + column * x.column, x.row, x.column};
+}
+
+int64_t pieces(int64_t size, int64_t of) { return (size + of - 1) / of; }
+
+void multiply_columns(const FloatProduct& p, const Blocks& blocks) {
+  // Blocks of about the same depth.
+  const int64_t count = std::max<int64_t>(1, pieces(p.k, kDepth)), full_depth = pieces(pieces(p.k, count), 16) * 16;
+  int64_t k = 0;
+  do {
+    const int64_t depth = std::min(full_depth, p.k - k), next_depth = std::min(full_depth, p.k - k - depth);
+    for (int64_t row = 0; row < p.m; row += kBlockRows) {
+      const int64_t rows = std::min(kBlockRows, p.m - row), panels = pieces(rows, kPanelRows);
+      pack_rows(part(p.a, row, k), rows, depth, blocks.a());
+      const int64_t below = p.m - row - rows, times = panels * pieces(p.n, kPanelColumns);
+      Ahead next_a = below > 0 ? Ahead(part(p.a, row + rows, k), std::min(below, kBlockRows), depth, times)
+                               : Ahead(part(p.a, 0, k + depth), std::min(p.m, kBlockRows), next_depth, times);
+      const auto multiply = [&](int64_t i, int64_t j) {
+        next_a.ask();
+        const int64_t at = row + i * kPanelRows, columns = p.n - j;
+        float* c = p.c + at * p.c_row + j;
+        Target target{c, p.c_row, c, p.c_row, columns};
+        if (k == 0) {
+          target.start = p.start ? p.start + at * p.start_row + j : nullptr;
+          target.start_row = p.start_row;
+        }
+        const auto& kernels = columns >= kPanelColumns ? kMicroKernels<true> : kMicroKernels<false>;
+        kernels[std::min(kPanelRows, rows - i * kPanelRows) - 1](blocks.a() + i * kPanelRows * depth,
+                                                                 blocks.b() + j * depth, depth, target);
+      };
+      if (row > 0) {
+        for (int64_t i = 0; i < panels; ++i) {
+          for (int64_t j = 0; j < p.n; j += kPanelColumns) multiply(i, j);
+        }
+        continue;
+      }
+      // b is packed panel by panel between the first rows' products, which give memory the time to bring it.
+      for (int64_t j = 0; j < p.n; j += kPanelColumns) {
+        pack_columns(part(p.b, k, j), std::min(kPanelColumns, p.n - j), depth, blocks.b() + j * depth);
+        const int64_t after = j + kPanelColumns;
+        Ahead next_b(part(p.b, k, after), depth, std::min(kPanelColumns, p.n - after), panels);
+        for (int64_t i = 0; i < panels; ++i) {
+          next_b.ask();
+          multiply(i, j);
+        }
+      }
+    }
+    k += depth;
+  } while (k < p.k);
+}
+
+}  // namespace
+
+void float_product_avx512(const FloatProduct& product);
+void float_product_avx512(const FloatProduct& product) {
+  static thread_local const Blocks blocks;
+  for (int64_t j = 0; j < product.n; j += kBlockColumns) {
+    FloatProduct some = product;
+    some.n = std::min(kBlockColumns, product.n - j);
+    some.b = part(product.b, 0, j);
+    some.c = product.c + j;
+    if (product.start) some.start = product.start + j;
+    multiply_columns(some, blocks);
+  }
+}
+
+}  // namespace easydel::operations::kernels
