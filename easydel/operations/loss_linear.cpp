@@ -30,10 +30,12 @@ class OutputLayer {
   Tensor logits(int64_t at, int64_t count) {
     const Tensor rows = hidden_.narrow(0, at, count);
     Tensor out;
-    if (is_wide_) {
+    if (has_own_product(rows)) {
+      out = product(rows, weight_);
+    } else if (is_wide_) {
       if (!memory_.defined()) memory_ = at::empty({count, weight_.size(0)}, hidden_.options());
       out = memory_.narrow(0, 0, count);
-      multiply_into({{out, rows, weight_.t()}});
+      at::mm_out(out, rows, weight_.t());
     } else if (hidden_.is_cuda()) {
       out = at::mm(rows, weight_.t(), acc_);
     } else {

@@ -1,14 +1,10 @@
 // Sizes: a panel of 12 rows and 32 columns of results takes 24 registers; a block of `a` and one of `b` stay in a
 // core's second-level cache of 1 MB, and a panel of `a` in its first.
-#include <cstdlib>
-#include <memory>
+#include <sys/mman.h>
+
 #include <new>
 
 #include "easydel/operations/kernels/float_product_pack.h"
-
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
 
 namespace easydel::operations::kernels {
 namespace {
@@ -75,22 +71,30 @@ constexpr MicroKernel kMicroKernels[] = {
     multiply_panels<9, kWhole>, multiply_panels<10, kWhole>, multiply_panels<11, kWhole>, multiply_panels<12, kWhole>,
 };
 
-// The packed blocks of one thread, kept between calls in one large page.
-struct Blocks {
+// The packed blocks of one thread, kept between calls in one large page. Not from malloc: memory that stays for good
+// would cut its free space in pieces.
+class Blocks {
+ public:
   static constexpr std::size_t kBytes = 2 << 20;
-  struct Free {
-    void operator()(float* p) const { std::free(p); }
-  };
-  std::unique_ptr<float, Free> memory{static_cast<float*>(std::aligned_alloc(kBytes, kBytes))};
 
-  Blocks() {
-    if (!memory) throw std::bad_alloc();
+  Blocks() : all_(::mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    if (all_ == MAP_FAILED) throw std::bad_alloc();
+    const auto begin = reinterpret_cast<std::uintptr_t>(all_);
+    memory_ = reinterpret_cast<float*>((begin + kBytes - 1) / kBytes * kBytes);
 #ifdef MADV_HUGEPAGE
-    ::madvise(memory.get(), kBytes, MADV_HUGEPAGE);
+    ::madvise(memory_, kBytes, MADV_HUGEPAGE);
 #endif
   }
-  float* b() const { return memory.get(); }
-  float* a() const { return memory.get() + kDepth * kBlockColumns; }
+  ~Blocks() { ::munmap(all_, 2 * kBytes); }
+  Blocks(const Blocks&) = delete;
+  Blocks& operator=(const Blocks&) = delete;
+
+  float* b() const { return memory_; }
+  float* a() const { return memory_ + kDepth * kBlockColumns; }
+
+ private:
+  void* all_;
+  float* memory_;
 };
 static_assert((kDepth * (kBlockColumns + kBlockRows) + kLanes) * sizeof(float) <= Blocks::kBytes);
 
