@@ -50,14 +50,18 @@ FloatProduct float_product(const MatrixProduct& p) {
 
 int64_t pieces(int64_t size, int64_t of) { return (size + of - 1) / of; }
 
-// Adds the parts of a product: about `share` of multiplications each, and as many as divide among the threads.
-void cut(const FloatProduct& p, int64_t share, int64_t threads, std::vector<FloatProduct>& parts) {
+// Adds the parts of a product: about `share` of multiplications each or less, and a multiple of `multiple` of them
+// where it is large enough. As few as that allows: each part packs its own operands.
+void cut(const FloatProduct& p, int64_t share, int64_t multiple, std::vector<FloatProduct>& parts) {
   constexpr int64_t kFewestPartRows = 48, kColumns = 32;
   if (p.m == 0 || p.n == 0) return;
-  const int64_t across = pieces(p.n, kernels::kFloatProductColumns);
-  const int64_t most = std::max<int64_t>(1, p.m / kFewestPartRows);
+  int64_t across = pieces(p.n, kernels::kFloatProductColumns);
+  const int64_t most = std::max<int64_t>(1, p.m / kFewestPartRows),
+                most_across = std::max(across, p.n / (2 * kColumns));
   int64_t down = std::clamp<int64_t>(pieces(p.m * p.n * p.k, std::max<int64_t>(1, share * across)), 1, most);
-  while (down < most && down * across % threads != 0 && down * across < 8 * threads) ++down;
+  const auto fits = [&] { return down * across % multiple == 0 || down * across >= 8 * multiple; };
+  while (down < most && !fits()) ++down;
+  while (across < most_across && !fits()) ++across;
   const int64_t width = pieces(pieces(p.n, across), kColumns) * kColumns;
   for (int64_t column = 0; column < p.n; column += width) {
     for (int64_t i = 0; i < down; ++i) {
@@ -83,16 +87,17 @@ void run(const std::vector<FloatProduct>& products) {
     }
     return;
   }
+  const auto cost = [](const FloatProduct& p) { return p.m * p.n * p.k; };
   int64_t work = 0;
-  for (const FloatProduct& p : products) work += p.m * p.n * p.k;
-  // Parts of several products are unlike: more of them, so that the threads end together.
-  const int64_t share = work / (products.size() == 1 ? threads : 8 * threads);
+  for (const FloatProduct& p : products) work += cost(p);
   std::vector<FloatProduct> parts;
-  for (const FloatProduct& p : products) cut(p, share, products.size() == 1 ? threads : 1, parts);
-  if (products.size() > 1) {
-    const auto cost = [](const FloatProduct& p) { return p.m * p.n * p.k; };
-    std::stable_sort(parts.begin(), parts.end(), [&](const auto& x, const auto& y) { return cost(x) > cost(y); });
+  // A few products: each is divided evenly. Many: parts that are unlike, the largest first.
+  constexpr int64_t kMany = 4;
+  const bool many = static_cast<int64_t>(products.size()) >= kMany * threads;
+  for (const FloatProduct& p : products) {
+    cut(p, many ? work / (kMany * threads) : pieces(cost(p), threads), many ? 1 : threads, parts);
   }
+  std::stable_sort(parts.begin(), parts.end(), [&](const auto& x, const auto& y) { return cost(x) > cost(y); });
   std::atomic<std::size_t> next{0};
   at::parallel_for(0, std::min<int64_t>(threads, static_cast<int64_t>(parts.size())), 1, [&](int64_t, int64_t) {
     for (std::size_t i = next++; i < parts.size(); i = next++) kernel(parts[i]);
