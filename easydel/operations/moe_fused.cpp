@@ -245,7 +245,7 @@ struct FusedExperts : torch::autograd::Function<FusedExperts> {
       const auto space = [&](const Tensor& all, int64_t width) {
         return all.defined() ? own(all) : at::empty({unit.rows, width}, x.options());
       };
-      Tensor d_row = space(all_d, x.size(1)), x_row = space(all_x, x.size(1)), activated = space(all_activated, inner);
+      Tensor d_row = space(all_d, x.size(1)), x_row = space(all_x, x.size(1));
       const Tensor d_hidden = space(all_d_hidden, 2 * inner), d_a = at::empty({unit.rows, inner}, x.options());
       const Tensor& h = saved[7 + i];
       at::index_select_out(d_row, d_y, 0, own(tokens));
@@ -254,7 +254,8 @@ struct FusedExperts : torch::autograd::Function<FusedExperts> {
       add_products(products, unit, d_a, d_row, [&](int64_t expert) { return w2.select(0, expert); });
       multiply_into(products);
       products.clear();
-      activated.copy_(gated_activation(h, *holder->act));
+      Tensor activated = gated_activation(h, *holder->act);
+      if (!shares) activated = own(all_activated).copy_(activated);
       weigh(activated, d_a, own(factors), own(d_factors));
       gated_activation_backward(h, *holder->act, d_a, d_hidden);
       if (needs_x) {

@@ -22,8 +22,9 @@ struct Target {
   int64_t columns;
 };
 
-template <int kRows, bool kWhole>
-void multiply_panels(const float* a, const float* b, int64_t depth, const Target& t) {
+// With kAsks lines of what comes next are asked for on the way, in the gaps that the arithmetic leaves.
+template <int kRows, bool kWhole, bool kAsks>
+void multiply_panels(const float* a, const float* b, int64_t depth, const Target& t, Ahead& next) {
   __m512 sums[kRows][2];
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
@@ -31,7 +32,7 @@ void multiply_panels(const float* a, const float* b, int64_t depth, const Target
     __builtin_prefetch(t.c + r * t.c_row, 1);
     __builtin_prefetch(t.c + r * t.c_row + kPanelColumns - 1, 1);
   }
-  for (int64_t k = 0; k < depth; ++k, a += kPanelRows, b += kPanelColumns) {
+  const auto step = [&]() __attribute__((always_inline)) {
     const __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + kLanes);
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
@@ -39,7 +40,23 @@ void multiply_panels(const float* a, const float* b, int64_t depth, const Target
       sums[r][0] = _mm512_fmadd_ps(factor, b0, sums[r][0]);
       sums[r][1] = _mm512_fmadd_ps(factor, b1, sums[r][1]);
     }
+    a += kPanelRows;
+    b += kPanelColumns;
+  };
+  int64_t k = 0;
+  if constexpr (kAsks) {
+    Ahead lines = next;
+    for (; k + 4 <= depth; k += 4) {
+      lines.ask_one();
+      step();
+      step();
+      lines.ask_one();
+      step();
+      step();
+    }
+    next = lines;
   }
+  for (; k < depth; ++k) step();
   const __mmask16 low = kWhole ? 0xffff : first_lanes(t.columns), high = first_lanes(t.columns - kLanes);
   if (t.start) {
 #pragma GCC unroll 12
@@ -63,12 +80,13 @@ void multiply_panels(const float* a, const float* b, int64_t depth, const Target
   }
 }
 
-using MicroKernel = void (*)(const float*, const float*, int64_t, const Target&);
-template <bool kWhole>
+using MicroKernel = void (*)(const float*, const float*, int64_t, const Target&, Ahead&);
+template <bool kWhole, bool kAsks>
 constexpr MicroKernel kMicroKernels[] = {
-    multiply_panels<1, kWhole>, multiply_panels<2, kWhole>,  multiply_panels<3, kWhole>,  multiply_panels<4, kWhole>,
-    multiply_panels<5, kWhole>, multiply_panels<6, kWhole>,  multiply_panels<7, kWhole>,  multiply_panels<8, kWhole>,
-    multiply_panels<9, kWhole>, multiply_panels<10, kWhole>, multiply_panels<11, kWhole>, multiply_panels<12, kWhole>,
+    multiply_panels<1, kWhole, kAsks>,  multiply_panels<2, kWhole, kAsks>,  multiply_panels<3, kWhole, kAsks>,
+    multiply_panels<4, kWhole, kAsks>,  multiply_panels<5, kWhole, kAsks>,  multiply_panels<6, kWhole, kAsks>,
+    multiply_panels<7, kWhole, kAsks>,  multiply_panels<8, kWhole, kAsks>,  multiply_panels<9, kWhole, kAsks>,
+    multiply_panels<10, kWhole, kAsks>, multiply_panels<11, kWhole, kAsks>, multiply_panels<12, kWhole, kAsks>,
 };
 
 // The packed blocks of one thread, kept between calls in one large page. Not from malloc: memory that stays for good
@@ -116,8 +134,7 @@ void multiply_columns(const FloatProduct& p, const Blocks& blocks) {
       const int64_t below = p.m - row - rows, times = panels * pieces(p.n, kPanelColumns);
       Ahead next_a = below > 0 ? Ahead(part(p.a, row + rows, k), std::min(below, kBlockRows), depth, times)
                                : Ahead(part(p.a, 0, k + depth), std::min(p.m, kBlockRows), next_depth, times);
-      const auto multiply = [&](int64_t i, int64_t j) {
-        next_a.ask();
+      const auto multiply = [&](const auto& kernels, int64_t i, int64_t j, Ahead& next) {
         const int64_t at = row + i * kPanelRows, columns = p.n - j;
         float* c = p.c + at * p.c_row + j;
         Target target{c, p.c_row, c, p.c_row, columns};
@@ -125,13 +142,15 @@ void multiply_columns(const FloatProduct& p, const Blocks& blocks) {
           target.start = p.start ? p.start + at * p.start_row + j : nullptr;
           target.start_row = p.start_row;
         }
-        const auto& kernels = columns >= kPanelColumns ? kMicroKernels<true> : kMicroKernels<false>;
         kernels[std::min(kPanelRows, rows - i * kPanelRows) - 1](blocks.a() + i * kPanelRows * depth,
-                                                                 blocks.b() + j * depth, depth, target);
+                                                                 blocks.b() + j * depth, depth, target, next);
       };
       if (row > 0) {
         for (int64_t i = 0; i < panels; ++i) {
-          for (int64_t j = 0; j < p.n; j += kPanelColumns) multiply(i, j);
+          for (int64_t j = 0; j < p.n; j += kPanelColumns) {
+            next_a.ask();
+            multiply(p.n - j >= kPanelColumns ? kMicroKernels<true, false> : kMicroKernels<false, false>, i, j, next_a);
+          }
         }
         continue;
       }
@@ -141,8 +160,8 @@ void multiply_columns(const FloatProduct& p, const Blocks& blocks) {
         const int64_t after = j + kPanelColumns;
         Ahead next_b(part(p.b, k, after), depth, std::min(kPanelColumns, p.n - after), panels);
         for (int64_t i = 0; i < panels; ++i) {
-          next_b.ask();
-          multiply(i, j);
+          next_a.ask();
+          multiply(p.n - j >= kPanelColumns ? kMicroKernels<true, true> : kMicroKernels<false, true>, i, j, next_b);
         }
       }
     }

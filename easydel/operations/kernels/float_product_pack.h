@@ -144,12 +144,16 @@ class Ahead {
   }
 
   void ask() {
-    for (int64_t i = std::min(step_, left_); i > 0; --i, --left_) {
-      _mm_prefetch(reinterpret_cast<const char*>(at_ + column_ * kLanes), _MM_HINT_T1);
-      if (++column_ == across_) {
-        column_ = 0;
-        at_ += stride_;
-      }
+    for (int64_t i = step_; i > 0; --i) ask_one();
+  }
+
+  void ask_one() {
+    if (left_ == 0) return;
+    --left_;
+    _mm_prefetch(reinterpret_cast<const char*>(at_ + column_ * kLanes), _MM_HINT_T1);
+    if (++column_ == across_) {
+      column_ = 0;
+      at_ += stride_;
     }
   }
 
