@@ -9,6 +9,7 @@
 #include "easydel/operations/attention_blockwise.h"
 #include "easydel/operations/dropout.h"
 #include "easydel/operations/kernels/rows.h"
+#include "easydel/operations/product.h"
 
 namespace easydel::operations::blockwise {
 namespace {
@@ -175,7 +176,7 @@ Forward run_forward(const Problem& p) {
       std::fill(sum.begin(), sum.end(), sinks.defined() ? A(1) : A(0));
       p.for_keys(q_at, q_count, [&](int64_t k_at, int64_t k_count) {
         Tensor scores = score_memory.narrow(0, 0, q_count * k_count).view({q_count, k_count});
-        at::mm_out(scores, q, head_rows(p.k, b, head / p.group, k_at, k_count).t());
+        multiply_into({{scores, q, head_rows(p.k, b, head / p.group, k_at, k_count).t()}});
         const auto args = p.score_args(k_count);
         A* const rows = scores.mutable_data_ptr<A>();
         for (int64_t r = 0; r < q_count; ++r) {
@@ -188,7 +189,7 @@ Forward run_forward(const Problem& p) {
           }
         }
         if (p.options.dropout_p > 0.0) scores.mul_(p.block_factors(scores, b, head, q_at, k_at));
-        out.addmm_(scores, head_rows(p.v, b, head / p.group, k_at, k_count));
+        multiply_into({{out, scores, head_rows(p.v, b, head / p.group, k_at, k_count), /*adds=*/true}});
       });
       A* const lse = result.lse.mutable_data_ptr<A>() + (b * p.heads + head) * p.queries + q_at;
       for (int64_t r = 0; r < q_count; ++r) {
@@ -234,8 +235,8 @@ Backward run_backward(const Problem& p, const Forward& forward, const Tensor& d_
           };
           const Tensor k = head_rows(p.k, b, kv_head, k_at, k_count), v = head_rows(p.v, b, kv_head, k_at, k_count);
           Tensor weights = block(p_memory), d_weights = block(d_memory);
-          at::mm_out(weights, q, k.t());
-          at::mm_out(d_weights, d_o, v.t());
+          multiply_into({{weights, q, k.t()}});
+          multiply_into({{d_weights, d_o, v.t()}});
           const auto args = p.score_args(k_count);
           Tensor factors;
           if (p.options.dropout_p > 0.0) d_weights.mul_(factors = p.block_factors(weights, b, head, q_at, k_at));
@@ -247,9 +248,12 @@ Backward run_backward(const Problem& p, const Forward& forward, const Tensor& d_
                                        p.bias_row(b, head, q_at + r, k_at), lse[q_at + r], deltas[q_at + r]);
           }
           if (factors.defined()) weights.mul_(factors);
-          head_rows(d_v.select(0, part), b, kv_head, k_at, k_count).addmm_(weights.t(), d_o);
-          d_q_rows.addmm_(d_weights, k);
-          head_rows(d_k.select(0, part), b, kv_head, k_at, k_count).addmm_(d_weights.t(), q);
+          const auto add = [](const Tensor& c, const Tensor& left, const Tensor& right) {
+            multiply_into({{c, left, right, /*adds=*/true}});
+          };
+          add(head_rows(d_v.select(0, part), b, kv_head, k_at, k_count), weights.t(), d_o);
+          add(d_q_rows, d_weights, k);
+          add(head_rows(d_k.select(0, part), b, kv_head, k_at, k_count), d_weights.t(), q);
         });
       }
     }

@@ -62,7 +62,7 @@ struct Linear : torch::autograd::Function<Linear> {
     const Tensor d_rows = rows_of(d_y);
     if (ctx->needs_input_grad(1)) {
       const Tensor rows = rows_of(x);
-      d_weight = storage.transposed ? at::mm(rows.t(), d_rows) : at::mm(d_rows.t(), rows);
+      d_weight = storage.transposed ? matrix_product(rows.t(), d_rows) : matrix_product(d_rows.t(), rows);
       d_weight = reduce(d_weight, storage.weight).to(weight.scalar_type());
     }
     if (bias.defined() && ctx->needs_input_grad(2)) {
@@ -176,7 +176,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, std::st
     return multiply_few_vectors(x, {map})[0];
   const bool casts =
       weight.scalar_type() != x.scalar_type() || (bias.defined() && bias.scalar_type() != x.scalar_type());
-  if (!casts && !inside_checkpoint() && !prefers_onednn(x)) return at::linear(x, used, bias);
+  if (!casts && !inside_checkpoint() && !has_own_product(x)) return at::linear(x, used, bias);
   return Linear::apply(x, weight, kernels::as_optional(bias), name, storage);
 }
 

@@ -30,7 +30,7 @@ class OutputLayer {
   Tensor logits(int64_t at, int64_t count) {
     const Tensor rows = hidden_.narrow(0, at, count);
     Tensor out;
-    if (prefers_onednn(rows)) {
+    if (has_own_product(rows)) {
       out = product(rows, weight_);
     } else if (is_wide_) {
       if (!memory_.defined()) memory_ = at::empty({count, weight_.size(0)}, hidden_.options());
@@ -53,20 +53,13 @@ class OutputLayer {
   void add_gradients(int64_t at, int64_t count, const Tensor& d_logits) {
     if (d_bias.defined()) d_bias.add_(d_logits.sum(0));
     const Tensor d = d_logits.to(hidden_.scalar_type());
-    if (d_hidden.defined()) {
-      Tensor target = d_hidden.narrow(0, at, count);
-      if (prefers_onednn(d)) {
-        target.copy_(product(d, weight_.t()));
-      } else {
-        at::mm_out(target, d, weight_);
-      }
-    }
+    if (d_hidden.defined()) multiply_into({{d_hidden.narrow(0, at, count), d, weight_}});
     if (!wants_weight_) return;
     const Tensor rows = hidden_.narrow(0, at, count);
     if (!d_weight.defined()) {
       d_weight = weight_product(d, rows);
     } else if (is_wide_) {
-      d_weight.addmm_(d.t(), rows);
+      multiply_into({{d_weight, d.t(), rows, /*adds=*/true}});
     } else {
       d_weight.add_(weight_product(d, rows));
     }
@@ -76,7 +69,7 @@ class OutputLayer {
 
  private:
   Tensor weight_product(const Tensor& d, const Tensor& rows) const {  // sums over chunks are in acc
-    if (is_wide_) return at::mm(d.t(), rows);
+    if (is_wide_) return matrix_product(d.t(), rows);
     return hidden_.is_cuda() ? at::mm(d.t(), rows, acc_) : at::mm(d.t(), rows).to(acc_);
   }
 

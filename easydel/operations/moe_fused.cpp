@@ -7,6 +7,7 @@
 #include <atomic>
 #include <numeric>
 
+#include "easydel/core/large_pages.h"
 #include "easydel/operations/checkpoint.h"
 #include "easydel/operations/kernels/rows.h"
 #include "easydel/operations/moe_products.h"
@@ -19,38 +20,61 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// f(task) for each of them, by threads that take the next one as they come free. Whatever f calls is of one thread, and
-// has no gradient.
-template <class F>
-void for_tasks(int64_t tasks, const F& f) {
-  std::atomic<int64_t> next{0};
-  at::parallel_for(0, std::min<int64_t>(tasks, at::get_num_threads()), 1, [&](int64_t, int64_t) {
-    const at::NoGradGuard no_grad;
-    for (int64_t task = next++; task < tasks; task = next++) f(task);
-  });
-}
-
 // Some rows of one expert.
 struct Tile {
   int64_t expert, begin, rows;
 };
 
-// Small enough that threads end at about the same time, large enough for fast products; the largest first.
-std::vector<Tile> make_tiles(const std::vector<int64_t>& ends) {
-  constexpr int64_t kFewest = 128, kMost = 1024;
-  const int64_t total = ends.empty() ? 0 : ends.back(), threads = at::get_num_threads();
-  const int64_t size = threads == 1 ? kMost : std::clamp(total / (8 * threads), kFewest, kMost);
+// Rows that are worked on together: of one expert, or of experts that follow each other.
+struct Unit {
+  int64_t begin = 0, rows = 0;
   std::vector<Tile> tiles;
+};
+
+// Where threads share each product, units come one after the other: large enough for that, and small enough that what
+// lies between their products stays in cache. Else each thread has units of its own: small enough that threads end at
+// about the same time, large enough for fast products; the largest first. No unit has two pieces of one expert.
+std::vector<Unit> make_units(const std::vector<int64_t>& ends, bool shares) {
+  constexpr int64_t kFewest = 128, kMost = 1024, kFewestShared = kMost / 2;  // less than any of several pieces
+  const int64_t total = ends.empty() ? 0 : ends.back(), threads = at::get_num_threads();
+  const int64_t size = threads == 1 || shares ? kMost : std::clamp(total / (8 * threads), kFewest, kMost);
+  std::vector<Unit> units;
   int64_t begin = 0;
   for (std::size_t e = 0; e < ends.size(); begin = ends[e++]) {
     const int64_t rows = ends[e] - begin, pieces = (rows + size - 1) / size;
     for (int64_t p = 0; p < pieces; ++p) {
       const int64_t first = rows * p / pieces, last = rows * (p + 1) / pieces;
-      tiles.push_back({static_cast<int64_t>(e), begin + first, last - first});
+      if (units.empty() || !shares || units.back().rows >= kFewestShared) units.push_back({begin + first, 0, {}});
+      units.back().rows += last - first;
+      units.back().tiles.push_back({static_cast<int64_t>(e), begin + first, last - first});
     }
   }
-  std::stable_sort(tiles.begin(), tiles.end(), [](const Tile& a, const Tile& b) { return a.rows > b.rows; });
-  return tiles;
+  if (!shares)
+    std::stable_sort(units.begin(), units.end(), [](const Unit& a, const Unit& b) { return a.rows > b.rows; });
+  return units;
+}
+
+// f(unit) for the index of each, without gradient: by threads that take the next one as they come free, or one after
+// the other where the threads share what f does.
+template <class F>
+void for_units(std::size_t units, bool shares, const F& f) {
+  std::atomic<std::size_t> next{0};
+  const auto work = [&](int64_t, int64_t) {
+    const at::NoGradGuard no_grad;
+    for (std::size_t unit = next++; unit < units; unit = next++) f(unit);
+  };
+  if (shares) return work(0, 1);
+  at::parallel_for(0, std::min<int64_t>(static_cast<int64_t>(units), at::get_num_threads()), 1, work);
+}
+
+// c = a times its expert's matrix, for each row of a unit.
+template <class F>
+void add_products(std::vector<MatrixProduct>& products, const Unit& unit, const Tensor& c, const Tensor& a,
+                  const F& matrix_of) {
+  for (const Tile& tile : unit.tiles) {
+    const int64_t at = tile.begin - unit.begin;
+    products.push_back({c.narrow(0, at, tile.rows), a.narrow(0, at, tile.rows), matrix_of(tile.expert)});
+  }
 }
 
 // out[t] = the sum of its k rows, each times its weight where there are weights. `rows[r]` is where row r begins.
@@ -72,17 +96,17 @@ void sum_rows(const std::vector<const T*>& rows, const int64_t* inverse, const T
   });
 }
 
-// The results of tiles, back in the order of the tokens.
-Tensor combine_tiles(const std::vector<Tile>& tiles, const std::vector<Tensor>& results, const Tensor& inverse,
+// The results of units, back in the order of the tokens.
+Tensor combine_units(const std::vector<Unit>& units, const std::vector<Tensor>& results, const Tensor& inverse,
                      const Tensor& weights, const Tensor& like) {
   const int64_t tokens = like.size(0), width = like.size(1), top_k = tokens ? inverse.numel() / tokens : 0;
   const Tensor out = at::empty({tokens, width}, like.options());
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, like.scalar_type(), "combine_tiles", [&] {
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, like.scalar_type(), "combine_units", [&] {
     std::vector<const scalar_t*> rows(static_cast<std::size_t>(inverse.numel()));
-    for (std::size_t i = 0; i < tiles.size(); ++i) {
+    for (std::size_t i = 0; i < units.size(); ++i) {
       const auto* first = results[i].const_data_ptr<scalar_t>();
-      for (int64_t r = 0; r < tiles[i].rows; ++r)
-        rows[static_cast<std::size_t>(tiles[i].begin + r)] = first + r * width;
+      for (int64_t r = 0; r < units[i].rows; ++r)
+        rows[static_cast<std::size_t>(units[i].begin + r)] = first + r * width;
     }
     const Tensor factors = weights.defined() ? weights.to(like.scalar_type()).contiguous() : Tensor();
     sum_rows<scalar_t>(rows, inverse.const_data_ptr<int64_t>(),
@@ -111,15 +135,55 @@ void weigh_rows(T* a, T* d_a, const T* weights, T* d_weights, int64_t rows, int6
 
 void weigh(const Tensor& a, const Tensor& d_a, const Tensor& weights, const Tensor& d_weights) {
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, a.scalar_type(), "weigh", [&] {
-    weigh_rows(a.mutable_data_ptr<scalar_t>(), d_a.mutable_data_ptr<scalar_t>(), weights.const_data_ptr<scalar_t>(),
-               d_weights.mutable_data_ptr<scalar_t>(), a.size(0), a.size(1));
+    const int64_t width = a.size(1);
+    kernels::for_rows(a.size(0), width, [&](int64_t begin, int64_t end) {
+      weigh_rows(a.mutable_data_ptr<scalar_t>() + begin * width, d_a.mutable_data_ptr<scalar_t>() + begin * width,
+                 weights.const_data_ptr<scalar_t>() + begin, d_weights.mutable_data_ptr<scalar_t>() + begin,
+                 end - begin, width);
+    });
   });
 }
+
+Tensor empty_like_large(const Tensor& w) {
+  constexpr std::size_t kFresh = 32 << 20;  // from here on malloc asks the system for each of them
+  return empty_in_large_pages(w.sizes(), w.options(), kFresh);
+}
+
+// The gradients of stacked weights, unit by unit. Either may be missing.
+struct WeightGradients {
+  Tensor w1, w2;
+  int64_t last = -1;  // the expert whose rows came last
+
+  void add_products(std::vector<MatrixProduct>& products, const Unit& unit, const Tensor& d_hidden, const Tensor& x,
+                    const Tensor& d_y, const Tensor& activated) {
+    for (const Tile& tile : unit.tiles) {
+      const auto own = [&](const Tensor& rows) { return rows.narrow(0, tile.begin - unit.begin, tile.rows); };
+      const bool adds = tile.expert == last;
+      if (w1.defined()) products.push_back({w1.select(0, tile.expert), own(d_hidden).t(), own(x), adds});
+      if (w2.defined()) products.push_back({w2.select(0, tile.expert), own(d_y).t(), own(activated), adds});
+      last = tile.expert;
+    }
+  }
+
+  void clear_others(const std::vector<Unit>& units) const {  // those without rows
+    for (const Tensor& w : {w1, w2}) {
+      if (!w.defined()) continue;
+      std::vector<bool> has_rows(static_cast<std::size_t>(w.size(0)));
+      for (const Unit& unit : units) {
+        for (const Tile& tile : unit.tiles) has_rows[static_cast<std::size_t>(tile.expert)] = true;
+      }
+      for (std::size_t e = 0; e < has_rows.size(); ++e) {
+        if (!has_rows[e]) w.select(0, static_cast<int64_t>(e)).zero_();
+      }
+    }
+  }
+};
 
 struct Holder : torch::CustomClassHolder {
   const Activation* act = nullptr;
   WeightAccessPtr gate_up_access, down_access;
-  std::vector<Tile> tiles;
+  bool shares = false;
+  std::vector<Unit> units;
 };
 
 struct FusedExperts : torch::autograd::Function<FusedExperts> {
@@ -129,24 +193,30 @@ struct FusedExperts : torch::autograd::Function<FusedExperts> {
     holder->act = experts.act;
     holder->gate_up_access = experts.gate_up_access;
     holder->down_access = experts.down_access;
-    holder->tiles = make_tiles(dispatch.host_ends);
-    const std::vector<Tile>& tiles = holder->tiles;
+    holder->shares = has_own_product(x);
+    holder->units = make_units(dispatch.host_ends, holder->shares);
+    const std::vector<Unit>& units = holder->units;
     const Tensor w1 = gather(gate_up, x.scalar_type(), experts.gate_up_access);
     const Tensor w2 = gather(down, x.scalar_type(), experts.down_access);
     const Tensor tokens = at::div(dispatch.order, dispatch.top_k, "floor");
-    std::vector<Tensor> hidden(tiles.size()), results(tiles.size());
-    for_tasks(static_cast<int64_t>(tiles.size()), [&](int64_t task) {
-      const Tile& tile = tiles[static_cast<std::size_t>(task)];
-      const Tensor rows = x.index_select(0, tokens.narrow(0, tile.begin, tile.rows));
-      Tensor& h = hidden[static_cast<std::size_t>(task)];
-      h = product(rows, w1.select(0, tile.expert));
-      results[static_cast<std::size_t>(task)] = product(gated_activation(h, *experts.act), w2.select(0, tile.expert));
+    std::vector<Tensor> hidden(units.size()), results(units.size());
+    for_units(units.size(), holder->shares, [&](std::size_t i) {
+      const Unit& unit = units[i];
+      const auto multiply = [&](const Tensor& rows, const Tensor& w) {
+        const Tensor y = at::empty({unit.rows, w.size(1)}, x.options());
+        std::vector<MatrixProduct> products;
+        add_products(products, unit, y, rows, [&](int64_t expert) { return w.select(0, expert).t(); });
+        multiply_into(products);
+        return y;
+      };
+      hidden[i] = multiply(x.index_select(0, tokens.narrow(0, unit.begin, unit.rows)), w1);
+      results[i] = multiply(gated_activation(hidden[i], *experts.act), w2);
     });
     variable_list saved{x, weights, gate_up, down, tokens, dispatch.order, dispatch.inverse};
     saved.insert(saved.end(), hidden.begin(), hidden.end());
     ctx->save_for_backward(saved);
     ctx->saved_data["holder"] = c10::IValue::make_capsule(holder);
-    return combine_tiles(tiles, results, dispatch.inverse, weights, x);
+    return combine_units(units, results, dispatch.inverse, weights, x);
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -155,54 +225,74 @@ struct FusedExperts : torch::autograd::Function<FusedExperts> {
     const Tensor &x = saved[0], &weights = saved[1], &gate_up = saved[2], &down = saved[3], &tokens = saved[4];
     const Tensor &order = saved[5], &inverse = saved[6], d_y = grads[0].contiguous();
     const auto holder = c10::static_intrusive_pointer_cast<Holder>(ctx->saved_data["holder"].toCapsule());
-    const std::vector<Tile>& tiles = holder->tiles;
+    const std::vector<Unit>& units = holder->units;
     const bool needs_x = ctx->needs_input_grad(0), needs_w1 = ctx->needs_input_grad(2),
-               needs_w2 = ctx->needs_input_grad(3);
+               needs_w2 = ctx->needs_input_grad(3), shares = holder->shares;
     const Tensor w1 = gather(gate_up, x.scalar_type(), holder->gate_up_access);
     const Tensor w2 = gather(down, x.scalar_type(), holder->down_access);
     const int64_t count = order.numel(), inner = w2.size(2);
-    const auto rows_of = [&](int64_t width) { return at::empty({count, width}, x.options()); };
     const Tensor factors = weights.to(x.scalar_type()).reshape({-1}).index_select(0, order);
-    // What the weights' gradients are made of, sorted by expert.
-    const Tensor x_rows = rows_of(x.size(1)), d_rows = rows_of(x.size(1)), activated = rows_of(inner);
-    const Tensor d_hidden = rows_of(2 * inner), d_factors = at::empty_like(factors);
-    std::vector<Tensor> d_inputs(tiles.size());
-    for_tasks(static_cast<int64_t>(tiles.size()), [&](int64_t task) {
-      const Tile& tile = tiles[static_cast<std::size_t>(task)];
-      const auto own = [&](const Tensor& rows) { return rows.narrow(0, tile.begin, tile.rows); };
-      Tensor d_row = own(d_rows), x_row = own(x_rows);
-      const Tensor& h = saved[7 + static_cast<std::size_t>(task)];
+    const Tensor d_factors = at::empty_like(factors);
+    WeightGradients d_w{needs_w1 ? empty_like_large(w1) : Tensor(), needs_w2 ? empty_like_large(w2) : Tensor()};
+    // What the weights' gradients are made of, sorted by expert: of all rows, or of a unit where they are made at once.
+    const auto rows_of = [&](int64_t width) { return shares ? Tensor() : at::empty({count, width}, x.options()); };
+    const Tensor all_x = rows_of(x.size(1)), all_d = rows_of(x.size(1)), all_activated = rows_of(inner);
+    const Tensor all_d_hidden = rows_of(2 * inner);
+    std::vector<Tensor> d_inputs(units.size());
+    for_units(units.size(), shares, [&](std::size_t i) {
+      const Unit& unit = units[i];
+      const auto own = [&](const Tensor& rows) { return rows.narrow(0, unit.begin, unit.rows); };
+      const auto space = [&](const Tensor& all, int64_t width) {
+        return all.defined() ? own(all) : at::empty({unit.rows, width}, x.options());
+      };
+      Tensor d_row = space(all_d, x.size(1)), x_row = space(all_x, x.size(1));
+      const Tensor d_hidden = space(all_d_hidden, 2 * inner), d_a = at::empty({unit.rows, inner}, x.options());
+      const Tensor& h = saved[7 + i];
       at::index_select_out(d_row, d_y, 0, own(tokens));
       if (needs_w1) at::index_select_out(x_row, x, 0, own(tokens));
-      const Tensor d_a = product(d_row, w2.select(0, tile.expert).t());
-      own(activated).copy_(gated_activation(h, *holder->act));
-      weigh(own(activated), d_a, own(factors), own(d_factors));
-      gated_activation_backward(h, *holder->act, d_a, own(d_hidden));
-      if (needs_x) d_inputs[static_cast<std::size_t>(task)] = product(own(d_hidden), w1.select(0, tile.expert).t());
+      std::vector<MatrixProduct> products;
+      add_products(products, unit, d_a, d_row, [&](int64_t expert) { return w2.select(0, expert); });
+      multiply_into(products);
+      products.clear();
+      Tensor activated = gated_activation(h, *holder->act);
+      if (!shares) activated = own(all_activated).copy_(activated);
+      weigh(activated, d_a, own(factors), own(d_factors));
+      gated_activation_backward(h, *holder->act, d_a, d_hidden);
+      if (needs_x) {
+        d_inputs[i] = at::empty({unit.rows, x.size(1)}, x.options());
+        add_products(products, unit, d_inputs[i], d_hidden, [&](int64_t expert) { return w1.select(0, expert); });
+      }
+      if (shares) d_w.add_products(products, unit, d_hidden, x_row, d_row, activated);
+      multiply_into(products);
     });
-    Tensor d_w1 = needs_w1 ? at::empty_like(w1) : Tensor(), d_w2 = needs_w2 ? at::empty_like(w2) : Tensor();
-    multiply_rows(tiles, d_w1, d_hidden, x_rows, d_w2, d_rows, activated);
-    const Tensor d_x = needs_x ? combine_tiles(tiles, d_inputs, inverse, {}, x) : Tensor();
+    if (shares) {
+      d_w.clear_others(units);
+    } else {
+      multiply_rows(units, d_w.w1, all_d_hidden, all_x, d_w.w2, all_d, all_activated);
+    }
+    const Tensor d_x = needs_x ? combine_units(units, d_inputs, inverse, {}, x) : Tensor();
     const Tensor d_weights = d_factors.index_select(0, inverse).view(weights.sizes()).to(weights.scalar_type());
     return {d_x,
             d_weights,
-            needs_w1 ? reduce(d_w1, holder->gate_up_access).to(gate_up.scalar_type()) : Tensor(),
-            needs_w2 ? reduce(d_w2, holder->down_access).to(down.scalar_type()) : Tensor(),
+            needs_w1 ? reduce(d_w.w1, holder->gate_up_access).to(gate_up.scalar_type()) : Tensor(),
+            needs_w2 ? reduce(d_w.w2, holder->down_access).to(down.scalar_type()) : Tensor(),
             Tensor(),
             Tensor()};
   }
 
   // d_w1[e] and d_w2[e], in pieces of about the same cost: of the rows of the one and of the other.
-  static void multiply_rows(const std::vector<Tile>& tiles, const Tensor& d_w1, const Tensor& d_hidden,
+  static void multiply_rows(const std::vector<Unit>& units, const Tensor& d_w1, const Tensor& d_hidden,
                             const Tensor& x_rows, const Tensor& d_w2, const Tensor& d_rows, const Tensor& activated) {
     const Tensor& any = d_w1.defined() ? d_w1 : d_w2;
     if (!any.defined()) return;
     std::vector<Tile> experts;
     for (int64_t e = 0; e < any.size(0); ++e) experts.push_back({e, d_hidden.size(0), 0});
-    for (const Tile& tile : tiles) {
-      Tile& expert = experts[static_cast<std::size_t>(tile.expert)];
-      expert.begin = std::min(expert.begin, tile.begin);
-      expert.rows += tile.rows;
+    for (const Unit& unit : units) {
+      for (const Tile& tile : unit.tiles) {
+        Tile& expert = experts[static_cast<std::size_t>(tile.expert)];
+        expert.begin = std::min(expert.begin, tile.begin);
+        expert.rows += tile.rows;
+      }
     }
     struct Piece {
       Tensor target, left, right;
@@ -226,8 +316,8 @@ struct FusedExperts : torch::autograd::Function<FusedExperts> {
     add(d_w1, d_hidden, x_rows);
     add(d_w2, d_rows, activated);
     std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.cost > b.cost; });
-    for_tasks(static_cast<int64_t>(pieces.size()), [&](int64_t i) {
-      Piece& piece = pieces[static_cast<std::size_t>(i)];
+    for_units(pieces.size(), /*shares=*/false, [&](std::size_t i) {
+      Piece& piece = pieces[i];
       at::mm_out(piece.target, piece.left.t(), piece.right);
     });
   }

@@ -34,26 +34,30 @@ void for_experts(const ExpertRows& rows, const F& f) {
 Tensor grouped_product(const Tensor& x, const Tensor& matrices, const ExpertRows& rows) {
   if (has_grouped_kernel(x, matrices.size(2), rows)) return at::_grouped_mm(x, matrices, rows.ends);
   Tensor y = at::empty({x.size(0), matrices.size(2)}, x.options());
+  std::vector<MatrixProduct> products;
   for_experts(rows, [&](int64_t expert, int64_t at, int64_t count) {
-    Tensor target = y.narrow(0, at, count);
-    const Tensor source = x.narrow(0, at, count), matrix = matrices.select(0, expert);
-    if (prefers_onednn(source)) {
-      target.copy_(product(source, matrix.t()));
-    } else {
-      at::mm_out(target, source, matrix);
-    }
+    products.push_back({y.narrow(0, at, count), x.narrow(0, at, count), matrices.select(0, expert)});
   });
+  multiply_into(products);
   return y;
 }
 
 Tensor grouped_outer(const Tensor& a, const Tensor& b, const ExpertRows& rows) {
   if (has_grouped_kernel(b, a.size(1), rows)) return at::_grouped_mm(a.t(), b, rows.ends);
-  Tensor products = at::zeros({rows.ends.size(0), a.size(1), b.size(1)}, a.options());
+  const Tensor y = at::empty({rows.ends.size(0), a.size(1), b.size(1)}, a.options());
+  std::vector<MatrixProduct> products;
+  int64_t next = 0;
+  const auto clear_until = [&](int64_t expert) {  // those without rows
+    for (; next < expert; ++next) y.select(0, next).zero_();
+    ++next;
+  };
   for_experts(rows, [&](int64_t expert, int64_t at, int64_t count) {
-    Tensor target = products.select(0, expert);
-    at::mm_out(target, a.narrow(0, at, count).t(), b.narrow(0, at, count));
+    clear_until(expert);
+    products.push_back({y.select(0, expert), a.narrow(0, at, count).t(), b.narrow(0, at, count)});
   });
-  return products;
+  clear_until(y.size(0));
+  multiply_into(products);
+  return y;
 }
 
 }  // namespace easydel::operations

@@ -1,61 +1,147 @@
 #include "easydel/operations/product.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/Parallel.h>
 
-#include <cstring>
+#include <algorithm>
+#include <atomic>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
+#include "easydel/operations/kernels/float_product.h"
 
 namespace easydel::operations {
 namespace {
 
 using at::Tensor;
-using LinearPointwise = Tensor(const Tensor&, const Tensor&, const std::optional<Tensor>&, std::string_view,
-                               c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);
+using kernels::FloatMatrix;
+using kernels::FloatProduct;
 
-constexpr int64_t kFewestRows = 64;
+constexpr int64_t kFewestRows = 64;  // of a weight's input: below, memory decides
+constexpr int64_t kLeastWork = 64 * 64 * 64;
 
-bool is_amd_with_avx512() {
-#if defined(__x86_64__)
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (!__get_cpuid(0, &a, &b, &c, &d)) return false;
-  char vendor[12];
-  std::memcpy(vendor, &b, 4);
-  std::memcpy(vendor + 4, &d, 4);
-  std::memcpy(vendor + 8, &c, 4);
-  return std::memcmp(vendor, "AuthenticAMD", sizeof vendor) == 0 && __builtin_cpu_supports("avx512f");
-#else
-  return false;
-#endif
+bool is_own(const Tensor& x) {
+  return x.scalar_type() == at::kFloat && x.is_cpu() && x.layout() == at::kStrided && !x.is_conj() && !x.is_neg() &&
+         kernels::float_product_preferred() != nullptr;
 }
 
-const std::optional<c10::TypedOperatorHandle<LinearPointwise>>& onednn_linear() {
-  static const auto handle = []() -> std::optional<c10::TypedOperatorHandle<LinearPointwise>> {
-    if (!is_amd_with_avx512() || !at::globalContext().userEnabledMkldnn()) return std::nullopt;
-    const auto schema = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
-    if (!schema || !schema->hasKernelForDispatchKey(c10::DispatchKey::CPU)) return std::nullopt;
-    return schema->typed<LinearPointwise>();
-  }();
-  return handle;
+bool is_own(const MatrixProduct& p) {
+  return is_own(p.a) && is_own(p.b) && is_own(p.c) && (p.c.stride(1) == 1 || p.c.stride(0) == 1) &&
+         p.a.size(0) * p.a.size(1) * p.b.size(1) >= kLeastWork;
+}
+
+FloatMatrix matrix(const Tensor& x) { return {x.const_data_ptr<float>(), x.stride(0), x.stride(1)}; }
+FloatMatrix transposed(const FloatMatrix& x) { return {x.data, x.column, x.row}; }
+
+FloatProduct float_product(const MatrixProduct& p) {
+  float* c = p.c.mutable_data_ptr<float>();
+  const float* start = p.adds ? c : nullptr;
+  if (p.c.stride(1) == 1 || p.c.size(1) == 1) {
+    return {matrix(p.a), matrix(p.b), start, p.c.stride(0), c, p.c.stride(0), p.a.size(0), p.b.size(1), p.a.size(1)};
+  }
+  return {transposed(matrix(p.b)),
+          transposed(matrix(p.a)),
+          start,
+          p.c.stride(1),
+          c,
+          p.c.stride(1),
+          p.b.size(1),
+          p.a.size(0),
+          p.a.size(1)};
+}
+
+int64_t pieces(int64_t size, int64_t of) { return (size + of - 1) / of; }
+
+// Adds the parts of a product: about `share` of multiplications each or less, and a multiple of `multiple` of them
+// where it is large enough. As few as that allows: each part packs its own operands.
+void cut(const FloatProduct& p, int64_t share, int64_t multiple, std::vector<FloatProduct>& parts) {
+  constexpr int64_t kFewestPartRows = 48, kColumns = 32;
+  if (p.m == 0 || p.n == 0) return;
+  int64_t across = pieces(p.n, kernels::kFloatProductColumns);
+  const int64_t most = std::max<int64_t>(1, p.m / kFewestPartRows),
+                most_across = std::max(across, p.n / (2 * kColumns));
+  int64_t down = std::clamp<int64_t>(pieces(p.m * p.n * p.k, std::max<int64_t>(1, share * across)), 1, most);
+  const auto fits = [&] { return down * across % multiple == 0 || down * across >= 8 * multiple; };
+  while (down < most && !fits()) ++down;
+  while (across < most_across && !fits()) ++across;
+  const int64_t width = pieces(pieces(p.n, across), kColumns) * kColumns;
+  for (int64_t column = 0; column < p.n; column += width) {
+    for (int64_t i = 0; i < down; ++i) {
+      const int64_t row = p.m * i / down;
+      FloatProduct part = p;
+      part.m = p.m * (i + 1) / down - row;
+      part.n = std::min(width, p.n - column);
+      part.a.data += row * p.a.row;
+      part.b.data += column * p.b.column;
+      part.c += row * p.c_row + column;
+      if (part.start) part.start += row * p.start_row + column;
+      parts.push_back(part);
+    }
+  }
+}
+
+void run(const std::vector<FloatProduct>& products) {
+  const auto kernel = kernels::float_product_preferred();
+  const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
+  if (threads == 1) {
+    for (const FloatProduct& p : products) {
+      if (p.m > 0 && p.n > 0) kernel(p);
+    }
+    return;
+  }
+  const auto cost = [](const FloatProduct& p) { return p.m * p.n * p.k; };
+  int64_t work = 0;
+  for (const FloatProduct& p : products) work += cost(p);
+  std::vector<FloatProduct> parts;
+  // A few products: each is divided evenly. Many: parts that are unlike, the largest first.
+  constexpr int64_t kMany = 4;
+  const bool many = static_cast<int64_t>(products.size()) >= kMany * threads;
+  for (const FloatProduct& p : products) {
+    cut(p, many ? work / (kMany * threads) : pieces(cost(p), threads), many ? 1 : threads, parts);
+  }
+  std::stable_sort(parts.begin(), parts.end(), [&](const auto& x, const auto& y) { return cost(x) > cost(y); });
+  std::atomic<std::size_t> next{0};
+  at::parallel_for(0, std::min<int64_t>(threads, static_cast<int64_t>(parts.size())), 1, [&](int64_t, int64_t) {
+    for (std::size_t i = next++; i < parts.size(); i = next++) kernel(parts[i]);
+  });
 }
 
 }  // namespace
 
-bool prefers_onednn(const Tensor& rows) {
-  return rows.scalar_type() == at::kFloat && rows.device().is_cpu() && rows.dim() >= 2 && rows.size(-1) > 0 &&
-         rows.numel() >= kFewestRows * rows.size(-1) && onednn_linear();
+bool has_own_product(const Tensor& rows) {
+  return is_own(rows) && rows.dim() >= 2 && rows.size(-1) > 0 && rows.numel() >= kFewestRows * rows.size(-1);
 }
 
 Tensor product(const Tensor& rows, const Tensor& weight, const Tensor& bias) {
-  if (!prefers_onednn(rows) || weight.numel() == 0) return at::linear(rows, weight, bias);
-  const Tensor flat = rows.reshape({-1, rows.size(-1)});
+  if (!has_own_product(rows) || !is_own(weight) || weight.numel() == 0) return at::linear(rows, weight, bias);
+  const Tensor flat = rows.reshape({-1, rows.size(-1)}), given = bias.defined() ? bias.contiguous() : bias;
   std::vector<int64_t> shape = rows.sizes().vec();
   shape.back() = weight.size(0);
-  const auto given = bias.defined() ? std::optional(bias) : std::nullopt;
-  return onednn_linear()->call(flat, weight, given, "none", c10::List<std::optional<at::Scalar>>(), "").view(shape);
+  const Tensor y = at::empty(shape, rows.options());
+  run({{matrix(flat), transposed(matrix(weight)), given.defined() ? given.const_data_ptr<float>() : nullptr, 0,
+        y.mutable_data_ptr<float>(), weight.size(0), flat.size(0), weight.size(0), flat.size(1)}});
+  return y;
+}
+
+Tensor matrix_product(const Tensor& a, const Tensor& b) {
+  const Tensor c = at::empty({a.size(0), b.size(1)}, a.options());
+  multiply_into({{c, a, b}});
+  return c;
+}
+
+void multiply_into(const std::vector<MatrixProduct>& products) {
+  std::vector<FloatProduct> own;
+  for (const MatrixProduct& p : products) {
+    if (is_own(p)) {
+      own.push_back(float_product(p));
+      continue;
+    }
+    Tensor c = p.c;
+    if (p.adds) {
+      c.addmm_(p.a, p.b);
+    } else {
+      at::mm_out(c, p.a, p.b);
+    }
+  }
+  if (!own.empty()) run(own);
 }
 
 }  // namespace easydel::operations

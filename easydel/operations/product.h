@@ -1,16 +1,29 @@
-// The product of rows and a matrix, by whichever of torch's libraries is faster on this machine.
+// Products of matrices, by whichever of our kernel and torch's libraries is faster on this machine. No gradient flows
+// through these.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 namespace easydel::operations {
 
-// Whether oneDNN multiplies these rows faster than what torch takes by itself. MKL runs its AVX2 kernels on AMD's
-// processors: there oneDNN's AVX-512 ones are 10 to 20 % faster for float32.
-bool prefers_onednn(const at::Tensor& rows);
+// Whether our kernel multiplies these rows by a weight.
+bool has_own_product(const at::Tensor& rows);
 
 // rows [..., n] and weight [m, n], of any strides: rows times the transposed weight, plus the bias [m] where there is
-// one. No gradient flows through this.
+// one.
 at::Tensor product(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias = {});
+
+// a [m, k] times b [k, n], of any strides.
+at::Tensor matrix_product(const at::Tensor& a, const at::Tensor& b);
+
+// c [m, n] = a times b, or c += with `adds`.
+struct MatrixProduct {
+  at::Tensor c, a, b;
+  bool adds = false;
+};
+// The threads share the products' parts out among them, and wait once. The same bits for any number of threads.
+void multiply_into(const std::vector<MatrixProduct>& products);
 
 }  // namespace easydel::operations

@@ -2,6 +2,8 @@
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "easydel/core/error.h"
 #include "easydel/operations/moe.h"
 #include "tests/support/tensors.h"
@@ -56,6 +58,28 @@ TEST(FusedExperts, EqualTheirParts) {
     expect_the_same({.tokens = 300, .experts = 5, .top_k = 3, .hidden = 16, .inner = 24, .dtype = at::kFloat},
                     {1e-4, 1e-3});
   }
+  at::set_num_threads(1);
+}
+
+TEST(FusedExperts, InFloat32EqualTheirPartsInFloat64) {
+  at::manual_seed(0);
+  at::set_num_threads(2);
+  // Experts with many rows, some rows and none.
+  const Problem p{.tokens = 1700, .experts = 5, .top_k = 2, .hidden = 72, .inner = 40};
+  const Dispatch dispatch = make_dispatch(choose(p), p.experts);
+  const Activation& act = find_activation(p.act);
+  std::vector<Tensor> wide = inputs_of(p), narrow;
+  wide[2].mul_(1 / std::sqrt(p.hidden));
+  wide[3].mul_(1 / std::sqrt(p.inner));
+  for (Tensor& t : wide) t = t.to(at::kFloat).to(at::kDouble);
+  for (const Tensor& t : wide) narrow.push_back(t.to(at::kFloat));
+  const auto fused = [&](const std::vector<Tensor>& in) {
+    return fused_experts(in[0], in[1], {in[2], in[3], &act}, dispatch);
+  };
+  EXPECT_TRUE(is_close(fused(narrow).to(at::kDouble), fused(wide), {1e-5, 1e-5}));
+  const auto got = gradients_of(fused, narrow), want = gradients_of(fused, wide);
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_TRUE(is_close(got[i].to(at::kDouble), want[i], {1e-5, 1e-4})) << "gradient " << i;
   at::set_num_threads(1);
 }
 

@@ -1,0 +1,35 @@
+// Products of float32 matrices for AVX-512: packed panels, and a tile of 12 x 32 results held in registers.
+#pragma once
+
+#include <cstdint>
+
+namespace easydel::operations::kernels {
+
+struct FloatMatrix {
+  const float* data;
+  int64_t row, column;  // strides, any
+};
+
+// c [m, n] = a [m, k] times b [k, n], plus `start` [m, n] where there is one: c itself to add to it, or with start_row
+// 0 a row that is added to all rows. Rows of c and start are dense.
+struct FloatProduct {
+  FloatMatrix a, b;
+  const float* start;
+  int64_t start_row;
+  float* c;
+  int64_t c_row;
+  int64_t m, n, k;
+};
+
+// Wider products are cut into pieces of at most this many columns, to be spread over threads. Any cut gives the same
+// bits.
+constexpr int64_t kFloatProductColumns = 512;
+
+// By the calling thread alone.
+using FloatProductKernel = void (*)(const FloatProduct&);
+
+FloatProductKernel float_product_available();  // null where the instructions are missing
+// Null also where torch's own libraries are as fast: MKL runs its AVX2 kernels on AMD's processors alone.
+FloatProductKernel float_product_preferred();
+
+}  // namespace easydel::operations::kernels

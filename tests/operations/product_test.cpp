@@ -1,0 +1,158 @@
+#include "easydel/operations/product.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "easydel/operations/kernels/float_product.h"
+
+namespace easydel::operations {
+namespace {
+
+using at::Tensor;
+
+// [rows, columns] with the strides of a row-major matrix, a transposed one, a part of a wider one, or none of these.
+enum class Layout { kRows, kColumns, kPart, kSpread };
+constexpr Layout kLayouts[] = {Layout::kRows, Layout::kColumns, Layout::kPart, Layout::kSpread};
+
+Tensor filled(int64_t rows, int64_t columns, Layout layout) {
+  switch (layout) {
+    case Layout::kRows: return at::randn({rows, columns});
+    case Layout::kColumns: return at::randn({columns, rows}).t();
+    case Layout::kPart: return at::randn({rows + 1, columns + 3}).narrow(0, 1, rows).narrow(1, 2, columns);
+    case Layout::kSpread:
+      return at::randn({2 * rows, 3 * columns}).slice(0, 0, 2 * rows, 2).slice(1, 0, 3 * columns, 3);
+  }
+  return {};
+}
+
+// Sums of k rounded products are off by no more than k roundings of the sum of their sizes.
+void expect_product(const Tensor& c, const Tensor& a, const Tensor& b, const Tensor& start = {}) {
+  Tensor wanted = at::mm(a.to(at::kDouble), b.to(at::kDouble));
+  Tensor size = at::mm(a.to(at::kDouble).abs(), b.to(at::kDouble).abs());
+  if (start.defined()) {
+    wanted.add_(start);
+    size.add_(start.abs());
+  }
+  const double rounding = std::numeric_limits<float>::epsilon() * (static_cast<double>(a.size(1)) / 2 + 2);
+  EXPECT_TRUE(((c.to(at::kDouble) - wanted).abs() <= size * rounding).all().item<bool>())
+      << a.sizes() << " " << a.strides() << " times " << b.sizes() << " " << b.strides() << " into " << c.strides();
+}
+
+struct Sizes {
+  int64_t m, n, k;
+};
+
+TEST(FloatProduct, MatchesFloat64ForOddSizesAndAllStrides) {
+  const auto kernel = kernels::float_product_available();
+  if (!kernel) GTEST_SKIP() << "needs AVX-512";
+  at::manual_seed(0);
+  for (const auto& [m, n, k] :
+       {Sizes{1, 1, 1}, Sizes{1, 33, 5}, Sizes{12, 32, 16}, Sizes{13, 31, 17}, Sizes{7, 16, 384}, Sizes{61, 47, 385},
+        Sizes{49, 515, 9}, Sizes{100, 1025, 40}, Sizes{25, 18, 1000}}) {
+    for (const Layout left : kLayouts) {
+      for (const Layout right : kLayouts) {
+        const Tensor a = filled(m, k, left), b = filled(k, n, right);
+        const Tensor whole = at::full({m + 2, n + 2}, 7.0f), c = whole.narrow(0, 1, m).narrow(1, 1, n);
+        const Tensor before = at::randn({m, n}), bias = at::randn({n});
+        kernels::FloatProduct p{{a.const_data_ptr<float>(), a.stride(0), a.stride(1)},
+                                {b.const_data_ptr<float>(), b.stride(0), b.stride(1)},
+                                nullptr,
+                                0,
+                                c.mutable_data_ptr<float>(),
+                                c.stride(0),
+                                m,
+                                n,
+                                k};
+        kernel(p);
+        expect_product(c, a, b);
+        p.start = bias.const_data_ptr<float>();
+        kernel(p);
+        expect_product(c, a, b, bias.expand({m, n}));
+        c.copy_(before);
+        p.start = c.const_data_ptr<float>();
+        p.start_row = c.stride(0);
+        kernel(p);
+        expect_product(c, a, b, before);
+        c.fill_(7.0f);
+        EXPECT_TRUE((whole == 7.0f).all().item<bool>()) << "wrote beside the result";
+      }
+    }
+  }
+}
+
+TEST(FloatProduct, OfNothingIsTheStart) {
+  const auto kernel = kernels::float_product_available();
+  if (!kernel) GTEST_SKIP() << "needs AVX-512";
+  Tensor c = at::randn({14, 35});
+  const Tensor before = c.clone();
+  kernels::FloatProduct p{
+      {nullptr, 0, 1}, {nullptr, 35, 1}, c.const_data_ptr<float>(), 35, c.mutable_data_ptr<float>(), 35, 14, 35, 0};
+  kernel(p);
+  EXPECT_TRUE(c.equal(before));
+  p.start = nullptr;
+  kernel(p);
+  EXPECT_TRUE(c.equal(at::zeros_like(c)));
+}
+
+TEST(FloatProduct, PassesOnWhatIsNotANumber) {
+  const auto kernel = kernels::float_product_available();
+  if (!kernel) GTEST_SKIP() << "needs AVX-512";
+  Tensor a = at::ones({70, 40}), b = at::ones({40, 70});
+  a[69][3] = std::numeric_limits<float>::infinity();
+  b[39][69] = std::numeric_limits<float>::quiet_NaN();
+  const Tensor c = at::empty({70, 70});
+  kernel({{a.const_data_ptr<float>(), 40, 1},
+          {b.const_data_ptr<float>(), 70, 1},
+          nullptr,
+          0,
+          c.mutable_data_ptr<float>(),
+          70,
+          70,
+          70,
+          40});
+  EXPECT_TRUE(c.allclose(at::mm(a, b), 0, 0, /*equal_nan=*/true));
+}
+
+TEST(MultiplyInto, GivesTheSameBitsForAnyNumberOfThreads) {
+  if (!kernels::float_product_preferred()) GTEST_SKIP() << "torch's libraries multiply here, and promise less";
+  const int threads = at::get_num_threads();
+  std::vector<Tensor> results;
+  for (const int count : {1, 2, 3}) {
+    at::manual_seed(2);
+    at::set_num_threads(count);
+    const Tensor x = at::randn({700, 130}), w = at::randn({90, 130}), y = at::randn({700, 90});
+    const Tensor d_w = at::ones({90, 130}), wide = at::empty({700, 1100});
+    multiply_into({{d_w, y.t(), x, /*adds=*/true}, {wide, y, at::randn({90, 1100})}});
+    results.push_back(at::cat({product(x, w).flatten(), d_w.flatten(), wide.flatten()}));
+    EXPECT_TRUE(results.front().equal(results.back())) << count << " threads";
+  }
+  at::set_num_threads(threads);
+}
+
+TEST(MultiplyInto, WritesAndAddsToMatricesOfAnyStrides) {
+  at::manual_seed(3);
+  for (const Layout layout : kLayouts) {
+    const Tensor a = at::randn({130, 70}), b = at::randn({70, 90}), c = filled(130, 90, layout);
+    const Tensor before = c.clone();
+    multiply_into({{c, a, b, /*adds=*/true}});
+    expect_product(c, a, b, before);
+    multiply_into({{c, a, b}});
+    expect_product(c, a, b);
+  }
+}
+
+TEST(Product, AddsTheBiasToEachRow) {
+  at::manual_seed(4);
+  const Tensor x = at::randn({3, 50, 40}), w = at::randn({24, 40}), bias = at::randn({48}).slice(0, 0, 48, 2);
+  const Tensor y = product(x, w, bias);
+  EXPECT_EQ(y.sizes(), (at::IntArrayRef{3, 50, 24}));
+  expect_product(y.view({150, 24}), x.view({150, 40}), w.t(), bias.expand({150, 24}));
+}
+
+}  // namespace
+}  // namespace easydel::operations
