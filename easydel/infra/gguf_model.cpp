@@ -137,7 +137,12 @@ at::Tensor unpaired_rows(int64_t rows, int64_t heads) {
   return at::arange(rows, at::kLong).view({heads, rows / heads / 2, 2}).transpose(1, 2).reshape({-1});
 }
 
-bool has_codes(const TensorInfo& info) { return info.stored_as == "Q4_0" && info.shape.size() == 2; }
+// Matrices whose codes stay: Q4_0 as int4 has them, others block by block.
+bool is_int4(const TensorInfo& info) { return info.stored_as == "Q4_0" && info.shape.size() == 2; }
+bool is_blocks(const TensorInfo& info) {
+  return info.shape.size() == 2 &&
+         (info.stored_as == "Q8_0" || info.stored_as == "Q4_K" || info.stored_as == "Q5_K" || info.stored_as == "Q6_K");
+}
 
 constexpr int64_t kBlock = 32;  // weights of a block of Q4_0: a float16 scale, and 16 bytes of codes
 
@@ -174,7 +179,12 @@ Json gguf_config(const GgufFile& file) {
     if (const GgufValue* id = file.container().find(concat("tokenizer.ggml.", name, "_token_id")))
       config[concat(name, "_token_id")] = id->as_int();
   }
-  if (std::any_of(file.infos().begin(), file.infos().end(), has_codes)) {
+  const auto any = [&](bool (*is)(const TensorInfo&)) {
+    return std::any_of(file.infos().begin(), file.infos().end(), is);
+  };
+  if (any(is_blocks)) {
+    config["quantization_config"] = Json::object({{"quant_method", "easydel"}, {"method", "gguf"}});
+  } else if (any(is_int4)) {
     config["quantization_config"] =
         Json::object({{"quant_method", "easydel"}, {"method", "int4"}, {"group_size", kBlock}});
   }
@@ -209,7 +219,12 @@ GgufModel::Contents GgufModel::rename(const GgufFile& file, bool keeps_codes) {
       require<FormatError>(info.shape[0] % (2 * place.heads) == 0, "[GGUF] ", file.where(), ": \"", info.name,
                            "\" must have an even number of rows for each of ", place.heads, " heads; got ",
                            info.shape[0], ".");
-    if (keeps_codes && has_codes(info)) {
+    if (keeps_codes && is_blocks(info)) {
+      const GgmlType& type = *find_ggml_type(info.stored_as);
+      renamed.dtype = uint8;
+      renamed.shape = {info.shape[0], info.shape[1] / type.block_elements, type.block_bytes};
+      place.kind = Kind::Blocks;
+    } else if (keeps_codes && is_int4(info)) {
       TensorInfo scales = renamed;
       scales.name += ".scales";
       scales.dtype = float16;
@@ -257,9 +272,10 @@ GgufModel::Contents GgufModel::rename(const GgufFile& file, bool keeps_codes) {
 }
 
 at::Tensor GgufModel::blocks(const TensorInfo& stored) const {
-  const int64_t count = stored.shape[1] / kBlock, bytes = stored.nbytes / std::max<int64_t>(1, stored.shape[0] * count);
-  return at::from_blob(const_cast<std::byte*>(file_->map()->bytes().data() + stored.offset),
-                       {stored.shape[0], count, bytes}, at::kByte);
+  const GgmlType& type = *find_ggml_type(stored.stored_as);
+  return at::from_blob(
+      const_cast<std::byte*>(file_->map()->bytes().data() + stored.offset),
+      {stored.shape[0], stored.shape[1] / type.block_elements, type.block_bytes}, [file = file_](void*) {}, at::kByte);
 }
 
 at::Tensor GgufModel::load(const TensorInfo& info) const {
@@ -275,8 +291,9 @@ at::Tensor GgufModel::load(const TensorInfo& info) const {
     tensor = file_->tensor(place.name);
   } else {
     const at::Tensor all = blocks(file_->info(place.name));
-    tensor = place.kind == Kind::Scales ? all.narrow(2, 0, 2).contiguous().view(at::kHalf).squeeze(2)
-                                        : all.narrow(2, 2, kBlock / 2).reshape({all.size(0), -1});
+    tensor = place.kind == Kind::Blocks   ? all
+             : place.kind == Kind::Scales ? all.narrow(2, 0, 2).contiguous().view(at::kHalf).squeeze(2)
+                                          : all.narrow(2, 2, kBlock / 2).reshape({all.size(0), -1});
   }
   return place.heads > 0 ? tensor.index_select(0, unpaired_rows(tensor.size(0), place.heads)) : tensor;
 }

@@ -14,18 +14,19 @@ namespace easydel {
 
 // Architectures llama (Mistral and Mixtral too, which llama.cpp calls so), qwen2 and qwen3; NotSupportedError, which
 // names these, for others. FormatError for metadata that are missing or make no sense. Where matrices are of type Q4_0
-// there is a quantization_config: they are int4, whose codes are the same.
+// there is a quantization_config: they are int4, whose codes are the same. So there is for Q8_0, Q4_K, Q5_K and Q6_K,
+// whose blocks are kept as they are.
 Json gguf_config(const GgufFile& file);
 
 // llama.cpp's converter pairs the rows of q and k for its own rotary embedding; here they lie as Hugging Face's do.
 class GgufModel final : public TensorSource {
  public:
-  // With `keeps_codes` a matrix of type Q4_0 is two tensors, "weight" and "weight.scales", as int4 has them; without,
-  // all are floats.
+  // With `keeps_codes` a matrix of type Q4_0 is two tensors, "weight" and "weight.scales", as int4 has them, and one of
+  // type Q8_0, Q4_K, Q5_K or Q6_K bytes [out, blocks of a row, bytes of a block]; without, all are floats.
   static std::shared_ptr<const GgufModel> open(const std::filesystem::path& path, bool keeps_codes);
 
  private:
-  enum class Kind : uint8_t { Values, Codes, Scales };
+  enum class Kind : uint8_t { Values, Codes, Scales, Blocks };
   // Where a tensor lies in the file: rows of a matrix, or one expert of a stack of them.
   struct Place {
     std::string name;                    // in the file

@@ -11,13 +11,21 @@
 namespace easydel {
 namespace {
 
-// Scales lie as the weight that they are of, in as many dimensions as they have: "q_proj.weight.absmax" and
-// "q_proj.SCB" as "q_proj.weight".
+// The dense weight that codes and scales stand for: "q_proj.weight" for "q_proj.weight.absmax" and "q_proj.SCB",
+// "experts.down_proj" for "experts.down_proj.absmax".
+std::string weight_of(const std::string& path) {
+  if (const auto weight = path.rfind(".weight."); weight != std::string::npos)
+    return path.substr(0, weight) + ".weight";
+  constexpr std::string_view kStacked = ".experts.";
+  if (const auto experts = path.rfind(kStacked); experts != std::string::npos && !path.ends_with(".weight"))
+    return path.substr(0, path.find('.', experts + kStacked.size()));
+  return path.substr(0, path.rfind('.') + 1) + "weight";
+}
+
+// Scales lie as the weight that they are of, in as many dimensions as they have.
 PartitionSpec match(const PartitionRules& rules, const std::string& path, const Parameter& parameter) {
   if (!parameter.fixed_dtype) return rules.match(path);
-  const auto weight = path.rfind(".weight.");
-  const PartitionSpec& spec = rules.match(weight != std::string::npos ? path.substr(0, weight) + ".weight"
-                                                                      : path.substr(0, path.rfind('.') + 1) + "weight");
+  const PartitionSpec& spec = rules.match(weight_of(path));
   std::vector<SpecDim> dims;
   for (std::size_t d = 0; d < std::min(spec.size(), parameter.dims.size()); ++d) dims.emplace_back(spec.axes(d));
   return PartitionSpec(std::move(dims));

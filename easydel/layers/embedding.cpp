@@ -24,7 +24,9 @@ at::Tensor Embedding::operator()(const at::Tensor& ids) const {
                         high.item<int64_t>(), ".");
   }
   const bool native = ids.scalar_type() == at::kLong || ids.scalar_type() == at::kInt;
-  return look_up(native ? ids : ids.to(at::kLong));
+  const at::Tensor index = native ? ids : ids.to(at::kLong);
+  const at::Tensor found = look_up(index);
+  return adapter_ ? (*adapter_)(index, found) : found;
 }
 
 at::Tensor Embedding::look_up(const at::Tensor& index) const {

@@ -15,6 +15,14 @@ class PackedTable {
   virtual int64_t row_count() const = 0;
 };
 
+// What stands beside a table and changes what is looked up. Its weights are children of the Embedding.
+class EmbeddingAdapter {
+ public:
+  virtual ~EmbeddingAdapter() = default;
+  // From ids [...] and what the table has for them, [..., features], whole on every rank.
+  virtual at::Tensor operator()(const at::Tensor& ids, const at::Tensor& found) const = 0;
+};
+
 class Embedding : public Module {
  public:
   Embedding(Dim count, Dim features, double init_stddev = 0.02);
@@ -29,6 +37,8 @@ class Embedding : public Module {
   // With null it is a plain table again. As for a Linear, whoever packs puts the codes in the place of the weight.
   void set_packed(std::shared_ptr<const PackedTable> packed, std::shared_ptr<Parameter> dense = nullptr);
   const std::shared_ptr<const PackedTable>& packed() const { return packed_; }
+  void set_adapter(std::shared_ptr<const EmbeddingAdapter> adapter) { adapter_ = std::move(adapter); }
+  const std::shared_ptr<const EmbeddingAdapter>& adapter() const { return adapter_; }
   std::string extra_repr() const override;
 
  private:
@@ -37,6 +47,7 @@ class Embedding : public Module {
   Dim count_, features_;
   std::shared_ptr<Parameter> weight_;
   std::shared_ptr<const PackedTable> packed_;
+  std::shared_ptr<const EmbeddingAdapter> adapter_;
 };
 
 }  // namespace easydel

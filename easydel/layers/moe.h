@@ -25,6 +25,15 @@ struct ExpertsSpec {
   std::string gate_name = "gate_proj", up_name = "up_proj", down_name = "down_proj";
 };
 
+// Stacked matrices that are kept as codes and scales.
+class PackedExperts {
+ public:
+  virtual ~PackedExperts() = default;
+  // x [R, in], sorted by expert, times the matrices of the experts that this rank has. The gradient of x flows; codes
+  // have none.
+  virtual at::Tensor multiply(const at::Tensor& x, const operations::Dispatch& dispatch) const = 0;
+};
+
 // gate_up_proj [E, 2I, D], the gate's rows first, and down_proj [E, D, I]. Files hold them one by one, or stacked; both
 // are read, one by one is written.
 class Experts : public Module {
@@ -34,7 +43,22 @@ class Experts : public Module {
   // x [T, D], routed as `routing` says, to [T, D].
   at::Tensor operator()(const at::Tensor& x_TD, const operations::Routing& routing) const;
 
+  // A matrix [out, in] of every expert.
+  struct Stack {
+    std::string name;  // of the parameter
+    Dim out, in;
+    std::shared_ptr<Parameter> dense;  // [E, out, in], or [E, in, out] when transposed; null when it is packed
+    std::shared_ptr<const PackedExperts> packed;
+  };
+  const std::vector<Stack>& stacks() const { return stacks_; }  // gate_up_proj and down_proj
+  const Dim& experts_dim() const { return experts_; }
+  bool transposed() const { return spec_.transposed; }
+  // As for a Linear: whoever packs puts the parameters of the codes in the place of the dense ones.
+  void set_packed(std::string_view name, std::shared_ptr<const PackedExperts> packed,
+                  std::shared_ptr<Parameter> dense = nullptr);
+
  private:
+  bool is_packed() const { return stacks_[0].packed || stacks_[1].packed; }
   // Rows sorted by expert through these experts' networks.
   at::Tensor run(const at::Tensor& rows, const operations::Dispatch& dispatch) const;
   at::Tensor run_dense(const at::Tensor& x_TD, const operations::Routing& routing) const;
@@ -46,7 +70,9 @@ class Experts : public Module {
 
   ExpertsSpec spec_;
   const operations::Activation& act_;
-  std::shared_ptr<Parameter> gate_up_proj_, gate_up_proj_bias_, down_proj_, down_proj_bias_;
+  Dim experts_;
+  std::vector<Stack> stacks_;
+  std::shared_ptr<Parameter> gate_up_proj_bias_, down_proj_bias_;
 };
 
 struct MoeSpec {

@@ -16,30 +16,42 @@ at::Tensor whole(const Parameter& p, at::ScalarType dtype) {
 
 }  // namespace
 
-Experts::Experts(ExpertsSpec spec) : spec_(std::move(spec)), act_(operations::find_activation(spec_.act)) {
-  const Dim experts(spec_.num_experts, LogicalAxis::Expert), hidden(spec_.hidden_size);
-  const Dim inner(spec_.intermediate_size, kInner);
+Experts::Experts(ExpertsSpec spec)
+    : spec_(std::move(spec)),
+      act_(operations::find_activation(spec_.act)),
+      experts_(spec_.num_experts, LogicalAxis::Expert) {
+  const Dim hidden(spec_.hidden_size), inner(spec_.intermediate_size, kInner);
   const Dim both =
       spec_.clamped_gate ? Dim(2 * spec_.intermediate_size, kInner, 2) : Dim::halves(spec_.intermediate_size, kInner);
-  const Initializer init = Initializer::normal(spec_.init_stddev);
-  const auto matrices = [&](const char* name, const Dim& out, const Dim& in) {
-    return add_parameter(name, spec_.transposed ? std::vector{experts, in, out} : std::vector{experts, out, in}, init);
+  const auto add_stack = [&](const char* name, const Dim& out, const Dim& in) {
+    const auto dims = spec_.transposed ? std::vector{experts_, in, out} : std::vector{experts_, out, in};
+    stacks_.push_back({name, out, in, add_parameter(name, dims, Initializer::normal(spec_.init_stddev)), nullptr});
   };
-  gate_up_proj_ = matrices("gate_up_proj", both, hidden);
-  if (spec_.bias) gate_up_proj_bias_ = add_parameter("gate_up_proj_bias", {experts, both}, Initializer::zeros());
-  down_proj_ = matrices("down_proj", hidden, inner);
-  if (spec_.bias) down_proj_bias_ = add_parameter("down_proj_bias", {experts, hidden}, Initializer::zeros());
+  add_stack("gate_up_proj", both, hidden);
+  if (spec_.bias) gate_up_proj_bias_ = add_parameter("gate_up_proj_bias", {experts_, both}, Initializer::zeros());
+  add_stack("down_proj", hidden, inner);
+  if (spec_.bias) down_proj_bias_ = add_parameter("down_proj_bias", {experts_, hidden}, Initializer::zeros());
   if (!spec_.transposed) store_one_by_one();
 }
 
+void Experts::set_packed(std::string_view name, std::shared_ptr<const PackedExperts> packed,
+                         std::shared_ptr<Parameter> dense) {
+  for (Stack& stack : stacks_) {
+    if (stack.name != name) continue;
+    stack.packed = std::move(packed);
+    stack.dense = std::move(dense);
+    set_parameter(stack.name, stack.dense);
+  }
+}
+
 void Experts::store_one_by_one() {
-  const auto one_by_one = [](const std::string& path, const Parameter& parameter,
+  const auto one_by_one = [](const std::string& path, const std::vector<int64_t>& shape,
                              const std::vector<std::string>& names) {
     const std::string parent = path.substr(0, path.rfind('.'));
-    const int64_t rows = parameter.shape[1] / static_cast<int64_t>(names.size());
-    const int64_t columns = parameter.shape[2];
+    const int64_t rows = shape[1] / static_cast<int64_t>(names.size());
+    const int64_t columns = shape[2];
     FileLayout layout;
-    for (int64_t e = 0; e < parameter.shape[0]; ++e) {
+    for (int64_t e = 0; e < shape[0]; ++e) {
       for (std::size_t n = 0; n < names.size(); ++n) {
         layout.push_back({concat(parent, ".", e, ".", names[n], ".weight"),
                           {e, static_cast<int64_t>(n) * rows, 0},
@@ -49,12 +61,13 @@ void Experts::store_one_by_one() {
     }
     return layout;
   };
-  gate_up_proj_->file_layout = [this, one_by_one](const std::string& path) {
-    return one_by_one(path, *gate_up_proj_, {spec_.gate_name, spec_.up_name});
+  const auto store = [&](Parameter& stack, std::vector<std::string> names) {
+    stack.file_layout = [one_by_one, shape = stack.shape, names = std::move(names)](const std::string& path) {
+      return one_by_one(path, shape, names);
+    };
   };
-  down_proj_->file_layout = [this, one_by_one](const std::string& path) {
-    return one_by_one(path, *down_proj_, {spec_.down_name});
-  };
+  store(*stacks_[0].dense, {spec_.gate_name, spec_.up_name});
+  store(*stacks_[1].dense, {spec_.down_name});
 }
 
 at::Tensor Experts::gate(const at::Tensor& gate_up) const {
@@ -77,22 +90,25 @@ at::Tensor Experts::down_bias(at::ScalarType dtype) const {
 
 at::Tensor Experts::operator()(const at::Tensor& x_TD, const operations::Routing& routing) const {
   if (parallel()) return run_on_mesh(x_TD, routing);
-  if (spec_.method == "dense_moe") return run_dense(x_TD, routing);
+  if (spec_.method == "dense_moe" && !is_packed()) return run_dense(x_TD, routing);
   const operations::Dispatch dispatch = operations::make_dispatch(routing.experts, spec_.num_experts);
-  if (spec_.method == "fused_moe" && !spec_.transposed && !spec_.bias && !spec_.clamped_gate) {
-    return operations::fused_experts(x_TD, routing.weights, {gate_up_proj_->value(), down_proj_->value(), &act_},
-                                     dispatch);
+  if (spec_.method == "fused_moe" && !spec_.transposed && !spec_.bias && !spec_.clamped_gate && !is_packed()) {
+    return operations::fused_experts(x_TD, routing.weights,
+                                     {stacks_[0].dense->value(), stacks_[1].dense->value(), &act_}, dispatch);
   }
   return operations::combine_rows(run(operations::dispatch_rows(x_TD, dispatch), dispatch), routing.weights, dispatch);
 }
 
 at::Tensor Experts::run(const at::Tensor& rows, const operations::Dispatch& dispatch) const {
-  const auto linear = [&](const at::Tensor& x, const Parameter& p, const at::Tensor& bias) {
-    return operations::grouped_linear(x, p.value(), bias, dispatch,
-                                      {.transposed = spec_.transposed, .access = p.sharding()});
+  const auto linear = [&](const at::Tensor& x, const Stack& stack, const at::Tensor& bias) {
+    if (!stack.packed)
+      return operations::grouped_linear(x, stack.dense->value(), bias, dispatch,
+                                        {.transposed = spec_.transposed, .access = stack.dense->sharding()});
+    const at::Tensor y = stack.packed->multiply(x, dispatch);
+    return bias.defined() ? y + bias.index_select(0, operations::expert_of_row(dispatch.ends, x.size(0))) : y;
   };
   const at::ScalarType dtype = rows.scalar_type();
-  return linear(gate(linear(rows, *gate_up_proj_, gate_up_bias(dtype))), *down_proj_, down_bias(dtype));
+  return linear(gate(linear(rows, stacks_[0], gate_up_bias(dtype))), stacks_[1], down_bias(dtype));
 }
 
 // The reference: [E, T, ...] through and through, and each token's experts taken from all of them.
@@ -103,8 +119,8 @@ at::Tensor Experts::run_dense(const at::Tensor& x_TD, const operations::Routing&
     return bias.defined() ? y + bias.unsqueeze(1) : y;
   };
   const at::ScalarType dtype = x_TD.scalar_type();
-  const at::Tensor gate_up = multiply(x_TD.unsqueeze(0), *gate_up_proj_, gate_up_bias(dtype));
-  const at::Tensor done_ETD = multiply(gate(gate_up), *down_proj_, down_bias(dtype));
+  const at::Tensor gate_up = multiply(x_TD.unsqueeze(0), *stacks_[0].dense, gate_up_bias(dtype));
+  const at::Tensor done_ETD = multiply(gate(gate_up), *stacks_[1].dense, down_bias(dtype));
   const at::Tensor weights_TE = at::zeros({x_TD.size(0), done_ETD.size(0)}, routing.weights.options())
                                     .scatter_add(1, routing.experts, routing.weights);
   return at::einsum("etd,te->td", {done_ETD, weights_TE.to(dtype)});
@@ -124,11 +140,10 @@ at::Tensor Experts::run_on_mesh(const at::Tensor& x_whole, const operations::Rou
   // Which member of the group has each expert; none has those of ranks along the repeated axes.
   const Mesh& grid = mesh.mesh().mesh();
   const std::vector<int64_t> members = grid.group(sent_over, mesh.mesh().rank());
-  const Dim& dim = gate_up_proj_->dims[0];
-  std::vector<int64_t> owner(static_cast<std::size_t>(dim.size), -1);
+  std::vector<int64_t> owner(static_cast<std::size_t>(experts_.size), -1);
   std::vector<Interval> held;
   for (std::size_t m = 0; m < members.size(); ++m) {
-    const Intervals part = dim.part(grid.size(axes), grid.index_in_group(axes, members[m]));
+    const Intervals part = experts_.part(grid.size(axes), grid.index_in_group(axes, members[m]));
     held.push_back(part.empty() ? Interval{} : part[0]);
     for (int64_t e = held[m].begin; e < held[m].end; ++e) owner[static_cast<std::size_t>(e)] = static_cast<int64_t>(m);
   }
@@ -166,7 +181,7 @@ at::Tensor Experts::run_on_mesh(const at::Tensor& x_whole, const operations::Rou
   const int64_t own_experts = held[static_cast<std::size_t>(group.rank())].size();
   const at::Tensor own = at::tensor(arrived, at::kLong).view({-1, 1}).to(device);
   at::Tensor done;
-  if (spec_.method == "dense_moe" && own_experts > 0) {
+  if (spec_.method == "dense_moe" && own_experts > 0 && !is_packed()) {
     done = run_dense(rows, {at::ones({rows.size(0), 1}, rows.options()), own});
   } else {
     const operations::Dispatch dispatch = operations::make_dispatch(own, own_experts);

@@ -63,6 +63,7 @@ struct Dispatch {
 };
 
 Dispatch make_dispatch(const at::Tensor& experts, int64_t num_experts);
+at::Tensor expert_of_row(const at::Tensor& ends, int64_t rows);  // [rows]
 
 // [T, D] to [R, D]: every token once for each of its experts.
 at::Tensor dispatch_rows(const at::Tensor& x, const Dispatch& dispatch);

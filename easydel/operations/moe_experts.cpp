@@ -61,13 +61,13 @@ struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
     }
     return {d_x, d_weight, d_bias, Tensor(), Tensor()};
   }
-
-  static Tensor expert_of_row(const Tensor& ends, int64_t rows) {
-    return at::searchsorted(ends, at::arange(rows, ends.options()), /*out_int32=*/false, /*right=*/true);
-  }
 };
 
 }  // namespace
+
+Tensor expert_of_row(const Tensor& ends, int64_t rows) {
+  return at::searchsorted(ends, at::arange(rows, ends.options()), /*out_int32=*/false, /*right=*/true);
+}
 
 Tensor grouped_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dispatch& dispatch,
                       const GroupedWeight& how) {

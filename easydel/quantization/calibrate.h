@@ -14,7 +14,7 @@ struct CalibrateOptions {
 };
 
 // Runs the model over the tokens, and notes of each plain linear layer the mean |x|, mean x² and largest |x| by
-// channel. ConfigError on no tokens. The model is on one device; on a mesh it is sharded afterwards.
+// channel. ConfigError on no tokens. On a mesh all ranks call this together, and get the same.
 std::shared_ptr<const Calibration> calibrate(BaseModule& model, const std::vector<int64_t>& ids,
                                              const CalibrateOptions& options = {});
 

@@ -2,6 +2,7 @@
 // Dense files are packed one tensor at a time, as they are read.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -85,6 +86,55 @@ void pack_dense(const std::shared_ptr<Reader>& reader, const PackedLayer& layer,
   }
 }
 
+// The parts of a stack of experts from dense tensors, which files hold one by one or stacked.
+void pack_dense_experts(const std::shared_ptr<Reader>& reader, const FileNames& names, const ExpertStack& experts) {
+  const std::shared_ptr<const PackedStack> stack = experts.packed();
+  const Parameter& dense = stack->dense();
+  for (const std::string& spelled : names.spellings(experts.path)) {
+    for (const FileLayout& layout : {dense.layout_in_files(spelled), dense.whole_layout(spelled)}) {
+      const bool there = !layout.empty() && std::all_of(layout.begin(), layout.end(), [&](const FilePiece& piece) {
+        return names.contains(piece.name);
+      });
+      if (!there) continue;
+      for (const FilePiece& piece : layout) {
+        const std::vector<int64_t> found = reader->files.shape(piece.name);
+        require<FormatError>(found == piece.shape, "[", reader->files.where, "] \"", piece.name, "\" is ",
+                             at::IntArrayRef(found), "; the config asks for ", at::IntArrayRef(piece.shape), ".");
+        reader->hidden.insert(piece.name);
+      }
+      // One expert's matrix is dense at a time, and never all of them.
+      const auto expert = [reader = reader.get(), stack, layout](int64_t e) {
+        const Parameter& whole = stack->dense();
+        at::Tensor matrix;
+        for (const FilePiece& piece : layout) {
+          if (e < piece.starts[0] || e >= piece.starts[0] + piece.sizes[0]) continue;
+          const at::Tensor tensor = reader->files.tensor(piece.name).view(piece.sizes).select(0, e - piece.starts[0]);
+          require<FormatError>(at::isFloatingType(tensor.scalar_type()), "[", reader->files.where, "] \"", piece.name,
+                               "\" is no tensor of floats, and has no scales beside it.");
+          if (!matrix.defined()) matrix = at::empty({whole.shape[1], whole.shape[2]}, tensor.options());
+          const at::Tensor into =
+              matrix.narrow(0, piece.starts[1], piece.sizes[1]).narrow(1, piece.starts[2], piece.sizes[2]);
+          reader->files.copy ? reader->files.copy(tensor, into) : void(into.copy_(tensor));
+        }
+        return matrix;
+      };
+      const std::string key = layout.front().name;
+      for (std::size_t p = 0; p < stack->parts().size(); ++p) {
+        const std::string own = spelled + stack->part_name(p).substr(stack->name().size());
+        reader->tensors[own] = {stack->parameters()[p]->shape, [reader = reader.get(), stack, expert, key, p] {
+                                  if (reader->packed != key) {
+                                    reader->parts = stack->quantized_all(expert);
+                                    reader->packed = key;
+                                  }
+                                  return std::exchange(reader->parts[p], at::Tensor());
+                                }};
+        reader->after[key].push_back(own);
+      }
+      return;
+    }
+  }
+}
+
 // bitsandbytes keeps numbers and tables beside codes and scales.
 void read_bitsandbytes(const std::shared_ptr<Reader>& reader, const FileNames& names, const PackedLayer& layer,
                        const std::string& name) {
@@ -121,8 +171,15 @@ WeightSource Packing::reading(const BaseModule& module, WeightSource files) cons
   for (const PackedLayer& layer : packed_layers(module)) {
     const auto name = names.find(layer.path + ".weight");
     if (!name) continue;  // missing, which is somebody else's error
-    const std::string scales = name->substr(0, name->size() - 6) + layer.matrix->parts()[1].name;
-    names.contains(scales) ? read_bitsandbytes(reader, names, layer, *name) : pack_dense(reader, layer, *name);
+    const std::vector<Part>& parts = layer.matrix->parts();
+    const bool packed = parts.size() > 1 ? names.contains(name->substr(0, name->size() - 6) + parts[1].name)
+                                         : files.shape(*name) == layer.matrix->parameters()[0]->shape;
+    packed ? read_bitsandbytes(reader, names, layer, *name) : pack_dense(reader, layer, *name);
+  }
+  for (const ExpertStack& stack : expert_stacks(module)) {
+    const auto packed = stack.packed();
+    if (packed && !names.find(stack.path + packed->part_name(1).substr(packed->name().size())))
+      pack_dense_experts(reader, names, stack);
   }
   // A head that shares a packed table may stand in the files too.
   std::set<std::string> owners;
@@ -197,7 +254,9 @@ void Packing::describe(const BaseModule& module, BaseConfig& config) const {
     if (linear && !linear->packed()) dense.push_back(path);
     if (const auto* own = dynamic_cast<const Embedding*>(child)) table |= own->packed() != nullptr;
   }
-  // bitsandbytes has no packed tables, so that transformers could not read them.
+  const std::vector<ExpertStack> stacks = expert_stacks(module);
+  table |= std::any_of(stacks.begin(), stacks.end(), [](const ExpertStack& s) { return s.packed() != nullptr; });
+  // bitsandbytes has no packed tables or stacks, so that transformers could not read them.
   if (table) json = method_->Method::config();
   if (json["quant_method"] == Json("bitsandbytes")) {
     json["llm_int8_threshold"] = 6.0;
@@ -208,101 +267,4 @@ void Packing::describe(const BaseModule& module, BaseConfig& config) const {
   config.quantization.weights = json;
 }
 
-namespace {
-
-// What the files have, by the tensors that are in them.
-std::shared_ptr<const Packing> packing_of_files(const BaseModule& module, MethodSettings settings,
-                                                const WeightSource& files) {
-  const FileNames names(module, files.names);
-  const std::string scale = make_method(settings)->parts(32, 4096)[1].name;
-  std::vector<std::string> layers;
-  std::set<const Parameter*> packed;
-  for (const auto& [path, child] : const_cast<BaseModule&>(module).named_modules()) {
-    const auto* linear = dynamic_cast<const Linear*>(child);
-    const auto* table = dynamic_cast<const Embedding*>(child);
-    if (!linear && !table) continue;
-    const auto own = names.find(path + "." + scale);
-    // A head that is tied to a table has no tensors of its own.
-    if (own || (linear && packed.contains(linear->weight().get()))) layers.push_back(path);
-    if (!own) continue;
-    packed.insert((linear ? linear->weight() : table->weight()).get());
-    if (settings.method == "nf4") {
-      const int64_t count = c10::multiply_integers(files.shape(*own));
-      const int64_t elements = linear ? linear->in_features() * linear->out_features()
-                                      : table->count_dim().size * table->features_dim().size;
-      require<FormatError>(count > 0 && elements % count == 0, "[", files.where, "] \"", *own, "\" has ", count,
-                           " scales for ", elements, " values.");
-      settings.group_size = elements / count;
-      settings.double_quant = names.find(path + ".weight.nested_absmax").has_value();
-    }
-  }
-  require<FormatError>(!layers.empty(), "[", files.where, "] config.json says that weights are quantized as ",
-                       settings.method, ", but no tensor has scales.");
-  return std::make_shared<Packing>(settings, std::move(layers));
-}
-
-MethodSettings settings_of(const Json& json, const std::string& where) {
-  const auto text = [&](const char* key) {
-    const Json* value = json.find(key);
-    return value && value->is_string() ? value->as_string() : std::string();
-  };
-  const auto is_true = [&](const char* key) {
-    const Json* value = json.find(key);
-    return value && *value == Json(true);
-  };
-  const std::string method = text("quant_method");
-  MethodSettings settings;
-  if (method == "easydel") {
-    settings.method = text("method");
-    const Json* group = json.find("group_size");
-    if (group && group->is_int()) settings.group_size = group->as_int();
-    settings.double_quant = is_true("double_quant");
-    make_method(settings);
-    return settings;
-  }
-  require<NotSupportedError>(method == "bitsandbytes", "[", where, "] the weights are quantized with \"", method,
-                             "\"; known: bitsandbytes (nf4 and int8), easydel.");
-  if (is_true("load_in_8bit")) return {.method = "8bit"};
-  require<NotSupportedError>(text("bnb_4bit_quant_type") == "nf4", "[", where,
-                             "] of bitsandbytes' 4-bit types nf4 alone is known; got \"", text("bnb_4bit_quant_type"),
-                             "\".");
-  return {.method = "nf4"};
-}
-
-}  // namespace
 }  // namespace easydel::quantization
-
-namespace easydel {
-
-std::shared_ptr<const FileTransform> packing_at_load(const BaseModule& module, const LoadOptions& options,
-                                                     const WeightSource& files) {
-  using namespace quantization;
-  require<ConfigError>(
-      !options.load_in_8bit || options.quantization_method.empty() || options.quantization_method == "8bit",
-      "[from_pretrained] load_in_8bit and the quantization_method \"", options.quantization_method,
-      "\" exclude each other.");
-  const std::string wanted = options.load_in_8bit ? "8bit" : options.quantization_method;
-  const Json& config = module.config().quantization.weights;
-  const bool from_files = config.is_object() && config.find("quant_method") != nullptr;
-  if (wanted.empty()) {
-    require<ConfigError>(options.bit_targeted_params.empty() && options.quantization_pattern.empty() &&
-                             options.quantization_block_size == 0 && !options.quantization_double_quant,
-                         "[from_pretrained] bit_targeted_params, quantization_pattern and quantization_block_size need "
-                         "a quantization_method.");
-    return from_files ? packing_of_files(module, settings_of(config, files.where), files) : nullptr;
-  }
-  require<ConfigError>(!from_files, "[from_pretrained] ", files.where, " is quantized already. Load it without ",
-                       "quantization_method, or quantize the model that it was made from.");
-  const QuantizeOptions asked{.method = wanted,
-                              .group_size = options.quantization_block_size,
-                              .pattern = options.quantization_pattern,
-                              .double_quant = options.quantization_double_quant,
-                              .bit_targeted_params = options.bit_targeted_params};
-  const MethodSettings settings{asked.method, asked.group_size, asked.double_quant};
-  require<ConfigError>(!make_method(settings)->needs_calibration(), "[from_pretrained] ", wanted,
-                       " needs calibration data: load the model first, and then call quantize.");
-  const std::vector<std::string> layers = layers_to_quantize(module, asked);
-  return options.quantize_tensors ? std::make_shared<Packing>(settings, layers) : nullptr;
-}
-
-}  // namespace easydel

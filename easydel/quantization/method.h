@@ -11,6 +11,7 @@
 
 #include "easydel/core/dtype.h"
 #include "easydel/core/json.h"
+#include "easydel/operations/quantized_product.h"
 #include "easydel/sharding/group.h"
 #include "easydel/sharding/interval.h"
 
@@ -63,8 +64,15 @@ class Method {
   // ConfigError when the group size does not divide the columns. The first is "weight".
   virtual std::vector<Part> parts(int64_t out, int64_t in) const = 0;
   virtual bool needs_calibration() const { return false; }
+  virtual bool can_quantize() const { return true; }  // false: such weights come from files alone
+  // How the CPU's kernels read parts that are codes and scales; none: they do not.
+  virtual std::optional<operations::PackedFormat> format() const { return std::nullopt; }
   // The parts of a float32 matrix on the CPU, in order.
   virtual std::vector<at::Tensor> quantize(const at::Tensor& matrix, const ChannelStatistics* seen) const = 0;
+  // The same for a matrix that takes the place of one with these parts; what calibration found is kept.
+  virtual std::vector<at::Tensor> requantize(const at::Tensor& matrix, const std::vector<at::Tensor>&) const {
+    return quantize(matrix, nullptr);
+  }
   // Rows [begin, end) of what is held, with all its columns, as float32.
   virtual at::Tensor dequantize(const Held& held, int64_t begin, int64_t end) const = 0;
   // x [..., columns computed with] times the transposed rows, in x's type; no gradient.

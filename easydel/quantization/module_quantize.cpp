@@ -37,6 +37,9 @@ Kinds kinds_of(const QuantizeOptions& options) {
   return kinds;
 }
 
+// Methods that round weights alone.
+bool packs_stacks(const std::string& method) { return method == "8bit" || method == "nf4" || method == "int4"; }
+
 std::regex compile(const std::string& pattern) {
   try {
     return std::regex(pattern, std::regex::ECMAScript | std::regex::optimize);
@@ -71,6 +74,11 @@ std::vector<std::string> layers_to_quantize(const BaseModule& module, const Quan
         linear && kinds.linear && options.pattern.empty() && !is_head(path) && !routers.contains(child);
     if (by_default || shared.contains((linear ? linear->weight() : table->weight()).get())) layers.push_back(path);
   }
+  // A calibrated method looks at what each layer is given, and experts are given different tokens each.
+  const bool packs_experts = kinds.linear && packs_stacks(options.method);
+  for (const quantization::ExpertStack& stack : quantization::expert_stacks(module)) {
+    if (packs_experts && is_found(stack.path)) layers.push_back(stack.path);
+  }
   require<ConfigError>(!layers.empty(), "[quantize] no layer of ", module.type_name(), " fits the pattern \"",
                        options.pattern, "\". Paths look like model.layers.0.self_attn.q_proj.");
   return layers;
@@ -88,7 +96,9 @@ bool BaseModule::is_quantized() const {
   return std::any_of(modules.begin(), modules.end(), [](const NamedModule& named) {
     const auto* linear = dynamic_cast<const Linear*>(named.module);
     const auto* table = dynamic_cast<const Embedding*>(named.module);
-    return (linear && linear->packed()) || (table && table->packed());
+    const auto* experts = dynamic_cast<const Experts*>(named.module);
+    return (linear && linear->packed()) || (table && table->packed()) ||
+           (experts && (experts->stacks()[0].packed || experts->stacks()[1].packed));
   });
 }
 
@@ -110,7 +120,7 @@ BaseModule& BaseModule::quantize(const QuantizeOptions& options) {
   }
   const int64_t before = parameter_bytes(*this);
   if (options.quantize_tensors) {
-    transform(std::make_shared<quantization::Packing>(settings, layers, options.calibration));
+    transform(std::make_shared<quantization::Packing>(method, layers, options.calibration));
     if (options.verbose)
       log::info("[quantize] ", layers.size(), " layers as ", options.method, ": ", format_bytes(before), " are now ",
                 format_bytes(parameter_bytes(*this)));

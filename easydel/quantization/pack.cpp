@@ -1,5 +1,6 @@
 #include "easydel/quantization/pack.h"
 
+#include <algorithm>
 #include <set>
 #include <unordered_map>
 
@@ -32,8 +33,6 @@ std::vector<Target> find(BaseModule& module, const std::vector<std::string>& lay
     Target target{path, child, dynamic_cast<Linear*>(child), dynamic_cast<Embedding*>(child)};
     if (wanted.contains(path) && (target.linear || target.table)) found.push_back(std::move(target));
   }
-  require<ConfigError>(found.size() == wanted.size(), "[quantize] ", module.type_name(), " has ", found.size(), " of ",
-                       wanted.size(), " layers that are to be packed.");
   return found;
 }
 
@@ -59,23 +58,54 @@ std::vector<PackedLayer> packed_layers(const BaseModule& module) {
   return layers;
 }
 
-Packing::Packing(MethodSettings settings, std::vector<std::string> layers,
-                 std::shared_ptr<const Calibration> calibration)
-    : method_(make_method(settings)), layers_(std::move(layers)), calibration_(std::move(calibration)) {}
+std::shared_ptr<const PackedStack> ExpertStack::packed() const {
+  return std::dynamic_pointer_cast<const PackedStack>(stack->packed);
+}
+
+std::vector<ExpertStack> expert_stacks(const BaseModule& module) {
+  std::vector<ExpertStack> found;
+  for (const auto& [path, child] : const_cast<BaseModule&>(module).named_modules()) {
+    auto* experts = dynamic_cast<Experts*>(child);
+    if (!experts) continue;
+    for (const Experts::Stack& stack : experts->stacks()) found.push_back({path + "." + stack.name, experts, &stack});
+  }
+  return found;
+}
+
+Packing::Packing(std::shared_ptr<const Method> method, std::vector<std::string> layers,
+                 std::shared_ptr<const Calibration> calibration, LayerMethods others)
+    : method_(std::move(method)),
+      layers_(std::move(layers)),
+      calibration_(std::move(calibration)),
+      others_(std::move(others)) {}
 
 void Packing::apply(BaseModule& module) const {
   const std::vector<Target> targets = find(module, layers_);
+  std::vector<ExpertStack> stacks = expert_stacks(module);
+  std::erase_if(stacks, [&](const ExpertStack& stack) {
+    return std::find(layers_.begin(), layers_.end(), stack.path) == layers_.end();
+  });
+  require<ConfigError>(targets.size() + stacks.size() == layers_.size(), "[quantize] ", module.type_name(), " has ",
+                       targets.size() + stacks.size(), " of ", layers_.size(), " layers that are to be packed.");
+  const auto declared = [&]<class T>(const std::string& path, const auto&... given) {
+    const auto own = others_.find(path);
+    try {
+      return std::make_shared<T>(own == others_.end() ? method_ : own->second, given...);
+    } catch (const ConfigError& error) {
+      fail<ConfigError>(error.what(), " The layer is \"", path, "\".");
+    }
+  };
   // All are declared before the first one changes.
   std::unordered_map<const Parameter*, std::shared_ptr<PackedMatrix>> matrices;
   for (const Target& target : targets) {
     require<ConfigError>(target.weight() != nullptr, "[quantize] \"", target.path, "\" is quantized already.");
     auto& matrix = matrices[target.weight().get()];
-    if (matrix) continue;
-    try {
-      matrix = std::make_shared<PackedMatrix>(method_, target.out(), target.in());
-    } catch (const ConfigError& error) {
-      fail<ConfigError>(error.what(), " The layer is \"", target.path, "\".");
-    }
+    if (!matrix) matrix = declared.operator()<PackedMatrix>(target.path, target.out(), target.in());
+  }
+  std::vector<std::shared_ptr<PackedStack>> packed_stacks;
+  for (const ExpertStack& stack : stacks) {
+    require<ConfigError>(stack.stack->dense != nullptr, "[quantize] \"", stack.path, "\" is quantized already.");
+    packed_stacks.push_back(declared.operator()<PackedStack>(stack.path, *stack.experts, *stack.stack));
   }
   std::set<const PackedMatrix*> filled;
   for (const Target& target : targets) {
@@ -91,6 +121,12 @@ void Packing::apply(BaseModule& module) const {
     }
     target.set(matrix);
     if (first) matrix->put_into(*target.module);
+  }
+  for (std::size_t i = 0; i < stacks.size(); ++i) {
+    const std::string name = stacks[i].stack->name;
+    packed_stacks[i]->fill(*stacks[i].stack->dense);
+    stacks[i].experts->set_packed(name, packed_stacks[i]);
+    packed_stacks[i]->put_into(*stacks[i].experts);
   }
 }
 

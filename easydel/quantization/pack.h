@@ -2,16 +2,20 @@
 #pragma once
 
 #include "easydel/infra/packed_files.h"
+#include "easydel/quantization/packed_experts.h"
 #include "easydel/quantization/packed_matrix.h"
 #include "easydel/quantization/quantize.h"
 
 namespace easydel::quantization {
 
+using LayerMethods = std::map<std::string, std::shared_ptr<const Method>>;
+
 class Packing : public FileTransform {
  public:
-  // These layers; a head that is tied to a table goes with it.
-  Packing(MethodSettings settings, std::vector<std::string> layers,
-          std::shared_ptr<const Calibration> calibration = {});
+  // These layers and stacks of experts; a head that is tied to a table goes with it. `others`: those that have a method
+  // of their own.
+  Packing(std::shared_ptr<const Method> method, std::vector<std::string> layers,
+          std::shared_ptr<const Calibration> calibration = {}, LayerMethods others = {});
 
   void apply(BaseModule& module) const override;
   void describe(const BaseModule& module, BaseConfig& config) const override;
@@ -22,6 +26,7 @@ class Packing : public FileTransform {
   std::shared_ptr<const Method> method_;
   std::vector<std::string> layers_;
   std::shared_ptr<const Calibration> calibration_;
+  LayerMethods others_;
 };
 
 // A layer that has the parameters of a packed matrix; a tied head has none of its own.
@@ -31,5 +36,14 @@ struct PackedLayer {
   bool transposed = false;  // files have the dense weight as [in, out]
 };
 std::vector<PackedLayer> packed_layers(const BaseModule& module);
+
+// The matrices of a layer's experts, "model.layers.0.mlp.experts.gate_up_proj", dense or packed.
+struct ExpertStack {
+  std::string path;
+  Experts* experts;
+  const Experts::Stack* stack;
+  std::shared_ptr<const PackedStack> packed() const;  // null: dense
+};
+std::vector<ExpertStack> expert_stacks(const BaseModule& module);
 
 }  // namespace easydel::quantization

@@ -8,6 +8,7 @@
 #include "easydel/infra/registry.h"
 #include "easydel/layers/linear.h"
 #include "easydel/lora/lora.h"
+#include "easydel/quantization/pack.h"
 #include "easydel/quantization/quantize.h"
 #include "tests/support/one_answer.h"
 #include "tests/support/python.h"
@@ -100,9 +101,13 @@ TEST_P(Adapted, PackedIsTheDenseModelOfTheDequantizedWeights) {
     const auto model = testing_support::make_model(p), dense = testing_support::make_model(p);
     std::vector<std::string> paths;
     int64_t group = 0;
+    std::map<std::string, const Experts::Stack*> stacks;
+    for (const auto& stack : quantization::expert_stacks(*model)) stacks[stack.path] = stack.stack;
     for (const std::string& path : layers_to_quantize(*model, {})) {
-      const auto* linear = dynamic_cast<const Linear*>(&module_at(*model, path));
-      if (method == "nf4" && (!linear || linear->in_features() % 32 != 0)) continue;
+      const auto stack = stacks.find(path);
+      const auto* linear = stack == stacks.end() ? dynamic_cast<const Linear*>(&module_at(*model, path)) : nullptr;
+      const int64_t in = linear ? linear->in_features() : stack->second->in.size;
+      if (method == "nf4" && in % 32 != 0) continue;
       paths.push_back(path);
     }
     ASSERT_FALSE(paths.empty());
@@ -110,7 +115,18 @@ TEST_P(Adapted, PackedIsTheDenseModelOfTheDequantizedWeights) {
     const Tensor before = logits(*model, p);
     model->quantize({.method = method, .group_size = group, .pattern = pattern_of(paths)});
     EXPECT_TRUE(model->is_quantized());
+    const auto dense_stacks = quantization::expert_stacks(*dense);
+    for (const auto& stack : quantization::expert_stacks(*model)) {
+      if (!stack.packed()) continue;
+      const at::NoGradGuard no_grad;
+      const Tensor all = stack.packed()->dequantize(at::kDouble);
+      const auto same = [&](const quantization::ExpertStack& other) { return other.path == stack.path; };
+      std::find_if(dense_stacks.begin(), dense_stacks.end(), same)
+          ->stack->dense->value()
+          .copy_(stack.experts->transposed() ? all.transpose(1, 2) : all);
+    }
     for (const std::string& path : paths) {
+      if (stacks.contains(path)) continue;
       const auto* packed = dynamic_cast<const Linear*>(&module_at(*model, path));
       const auto* plain = dynamic_cast<const Linear*>(&module_at(*dense, path));
       if (!packed || !packed->packed()) continue;

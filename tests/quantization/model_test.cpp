@@ -209,6 +209,33 @@ TEST(Quantize, GivesTheLogitsOfOneDeviceOnAnyMesh) {
   }
 }
 
+TEST(Calibrate, SeesTheSameOnAnyMesh) {
+  for (const std::string family : {"llama", "mixtral", "gpt2"}) {
+    const auto config = family_config(family);
+    const auto one = AutoModelForCausalLM::from_config(*config);
+    // Windows that ranks share out, one that is left over, and a shorter one at the end.
+    const auto expected = calibrate(*one, some_text(), {.window = 21});
+    for (const std::vector<int64_t>& axes :
+         std::vector<std::vector<int64_t>>{{1, 1, 1, 2, 1}, {1, 2, 1, 2, 1}, {2, 1, 1, 1, 2}, {1, 1, 1, 4, 1}}) {
+      SCOPED_TRACE(testing::Message() << family << " " << at::IntArrayRef(axes));
+      on_mesh(axes, [&](const Mesh& mesh, World&) {
+        const auto model = AutoModelForCausalLM::from_config(*config);
+        model->shard_model({}, mesh);
+        const auto found = calibrate(*model, some_text(), {.window = 21});
+        ASSERT_EQ(found->size(), expected->size());
+        for (const auto& [path, seen] : *expected) {
+          const auto& own = found->at(path);
+          EXPECT_TRUE(is_close(own.mean_abs, seen.mean_abs, {1e-4, 1e-6})) << path;
+          EXPECT_TRUE(is_close(own.mean_square, seen.mean_square, {1e-4, 1e-6})) << path;
+          EXPECT_TRUE(is_close(own.max_abs, seen.max_abs, {1e-4, 1e-6})) << path;
+        }
+        model->quantize({.method = "a8bit", .calibration = found});
+        EXPECT_TRUE(model->is_quantized());
+      });
+    }
+  }
+}
+
 TEST(Quantize, TrainsWhatStaysDense) {
   for (const bool sharded : {false, true}) {
     const auto check = [&](const Mesh* mesh) {
@@ -303,7 +330,8 @@ TEST(KvCache, KeepsKeysAndValuesIn8Bits) {
 
   config.quantization.kv_cache = Json::object({{"dtype", "nf4"}});
   const auto wrong = make_model<LlamaForCausalLM>(config);
-  EXPECT_THAT([&] { wrong->init_cache(1, 4); }, ThrowsMessage<NotSupportedError>(HasSubstr("must be {\"dtype\": \"int8\"}")));
+  EXPECT_THAT([&] { wrong->init_cache(1, 4); },
+              ThrowsMessage<NotSupportedError>(HasSubstr("must be {\"dtype\": \"int8\"}")));
 }
 
 TEST(Quantize, SaysWhatIsWrong) {

@@ -17,6 +17,7 @@ class A4q : public Int4 {
  public:
   using Int4::Int4;
   bool needs_calibration() const override { return true; }
+  std::optional<operations::PackedFormat> format() const override { return std::nullopt; }
 
   std::vector<Part> parts(int64_t out, int64_t in) const override {
     std::vector<Part> parts = Int4::parts(out, in);
@@ -31,6 +32,12 @@ class A4q : public Int4 {
     const int64_t kept = (matrix.size(1) + kChannelsPerOutlier - 1) / kChannelsPerOutlier;
     outliers.index_fill_(0, std::get<1>(seen->max_abs.topk(kept)), 1);
     parts.push_back(outliers);
+    return parts;
+  }
+
+  std::vector<at::Tensor> requantize(const at::Tensor& matrix, const std::vector<at::Tensor>& old) const override {
+    std::vector<at::Tensor> parts = Int4::quantize(matrix, nullptr);
+    parts.push_back(old[2]);
     return parts;
   }
 

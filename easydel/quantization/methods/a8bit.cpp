@@ -14,6 +14,7 @@ namespace {
 class A8bit : public EightBit {
  public:
   MethodSettings settings() const override { return {.method = "a8bit"}; }
+  std::optional<operations::PackedFormat> format() const override { return std::nullopt; }
   bool needs_calibration() const override { return true; }
 
   std::vector<Part> parts(int64_t, int64_t) const override {
@@ -43,6 +44,12 @@ class A8bit : public EightBit {
       }
     }
     return best;
+  }
+
+  std::vector<at::Tensor> requantize(const at::Tensor& matrix, const std::vector<at::Tensor>& old) const override {
+    std::vector<at::Tensor> parts = int8_quantize(matrix * old[2]);
+    parts.push_back(old[2]);
+    return parts;
   }
 
   at::Tensor dequantize(const Held& held, int64_t begin, int64_t end) const override {

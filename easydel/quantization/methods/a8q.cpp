@@ -11,6 +11,7 @@ namespace {
 class A8q : public EightBit {
  public:
   MethodSettings settings() const override { return {.method = "a8q"}; }
+  std::optional<operations::PackedFormat> format() const override { return std::nullopt; }
 
   at::Tensor multiply(const at::Tensor& x, const Held& held) const override {
     const at::Tensor scale = largest_in_row(x, held) / 127.0;

@@ -9,6 +9,7 @@ class Int4 : public Method {
  public:
   explicit Int4(MethodSettings settings) : settings_(std::move(settings)) {}
   MethodSettings settings() const override { return settings_; }
+  std::optional<operations::PackedFormat> format() const override { return operations::PackedFormat::kInt4; }
   std::vector<Part> parts(int64_t out, int64_t in) const override;
   std::vector<at::Tensor> quantize(const at::Tensor& matrix, const ChannelStatistics* seen) const override;
   at::Tensor dequantize(const Held& held, int64_t begin, int64_t end) const override;

@@ -64,6 +64,7 @@ class Nf4 : public Method {
   explicit Nf4(MethodSettings settings) : settings_(std::move(settings)) {}
 
   MethodSettings settings() const override { return settings_; }
+  std::optional<operations::PackedFormat> format() const override { return operations::PackedFormat::kNf4; }
 
   std::vector<Part> parts(int64_t out, int64_t in) const override {
     const int64_t group = settings_.group_size;

@@ -1,0 +1,24 @@
+// Products with matrices that are kept in GGUF's blocks, straight from them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace easydel::operations {
+
+enum class BlockFormat : uint8_t { kQ8_0, kQ4_K, kQ5_K, kQ6_K };
+
+struct BlockShape {
+  int64_t elements, bytes;  // of one block
+};
+BlockShape block_shape(BlockFormat format);
+
+// With more vectors, decoding a matrix once and multiplying it by a library's routine is faster.
+constexpr int64_t kFewBlockVectors = 24;
+
+// x [..., in] of any float type on the CPU times the transposed rows: blocks uint8 [out, in / elements, bytes]. The
+// result has x's type; sums are in float32. No gradient flows through this.
+at::Tensor block_product(const at::Tensor& x, const at::Tensor& blocks, BlockFormat format);
+
+}  // namespace easydel::operations

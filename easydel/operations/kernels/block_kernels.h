@@ -1,0 +1,36 @@
+// The CPU kernels for rows of GGUF's blocks, as a table of functions: there is one for each instruction set.
+#pragma once
+
+#include <cstdint>
+
+namespace easydel::operations::kernels {
+
+// y[v, row] = (the weights of the row) . x[v].
+struct BlockArgs {
+  const uint8_t* blocks = nullptr;  // rows of `row_bytes`, one after the other
+  int64_t row_bytes = 0;
+  const float* x = nullptr;     // [vectors, width]
+  const float* sums = nullptr;  // [vectors, width / 32]: of x, for the formats that have minima
+  int64_t width = 0, vectors = 0;
+  float* y = nullptr;  // [vectors, rows], y_row apart
+  int64_t y_row = 0;
+};
+
+// Every kernel works on rows [begin, end), to be called from a parallel loop.
+struct BlockKernels {
+  void (*q8_0)(const BlockArgs&, int64_t begin, int64_t end);
+  void (*q4_k)(const BlockArgs&, int64_t begin, int64_t end);
+  void (*q5_k)(const BlockArgs&, int64_t begin, int64_t end);
+  void (*q6_k)(const BlockArgs&, int64_t begin, int64_t end);
+};
+
+const BlockKernels& blocks();
+
+// Every table that this machine can run, widest last.
+struct BlockKernelList {
+  const BlockKernels* tables[3];
+  int count;
+};
+BlockKernelList blocks_available();
+
+}  // namespace easydel::operations::kernels
