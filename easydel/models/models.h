@@ -1,0 +1,23 @@
+// The families of models, for those that name them by type; registry.cpp registers them.
+#pragma once
+
+#include "easydel/models/cohere/model.h"
+#include "easydel/models/cohere2/model.h"
+#include "easydel/models/deepseek_v2/model.h"
+#include "easydel/models/deepseek_v3/model.h"
+#include "easydel/models/gemma/model.h"
+#include "easydel/models/gemma2/model.h"
+#include "easydel/models/gemma3/model.h"
+#include "easydel/models/gpt2/model.h"
+#include "easydel/models/gpt_neox/model.h"
+#include "easydel/models/gpt_oss/model.h"
+#include "easydel/models/granite/model.h"
+#include "easydel/models/llama/model.h"
+#include "easydel/models/mistral/model.h"
+#include "easydel/models/mixtral/model.h"
+#include "easydel/models/olmo2/model.h"
+#include "easydel/models/phi3/model.h"
+#include "easydel/models/qwen2/model.h"
+#include "easydel/models/qwen3/model.h"
+#include "easydel/models/qwen3_moe/model.h"
+#include "easydel/models/smollm3/model.h"
