@@ -21,3 +21,4 @@
 #include "easydel/models/qwen3/model.h"
 #include "easydel/models/qwen3_moe/model.h"
 #include "easydel/models/smollm3/model.h"
+#include "easydel/models/starcoder2/model.h"

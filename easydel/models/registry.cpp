@@ -36,6 +36,7 @@ void register_models(Registry& registry) {
   register_family<Qwen3Model, Qwen3ForCausalLM, Qwen3ForSequenceClassification>(registry);
   register_family<Qwen3MoeModel, Qwen3MoeForCausalLM, Qwen3MoeForSequenceClassification>(registry);
   register_family<SmolLM3Model, SmolLM3ForCausalLM, SmolLM3ForSequenceClassification>(registry);
+  register_family<Starcoder2Model, Starcoder2ForCausalLM, Starcoder2ForSequenceClassification>(registry);
 }
 
 }  // namespace easydel
