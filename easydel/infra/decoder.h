@@ -53,7 +53,8 @@ ModelOutput run_decoder(const BaseModule& module, const ModelInputs& prepared, a
 // What a base model has around its layers.
 struct DecoderSpec {
   NormSpec norm;
-  double embedding_scale = 1.0;
+  double embedding_scale = 1.0;  // of the table, rounded to its type
+  double input_scale = 1.0;      // of what enters the layers, be it embedded here or given
   double embedding_dropout = 0.0;
   std::string embeddings_name = "embed_tokens", norm_name = "norm";
 };
@@ -82,7 +83,8 @@ class DecoderModel : public BaseModule {
 
   ModelOutput forward(const ModelInputs& given) const override {
     const ModelInputs inputs = prepare_inputs_for_call(given);
-    const at::Tensor x_BTD = embed(inputs, embed_tokens_, spec_.embedding_scale);
+    at::Tensor x_BTD = embed(inputs, embed_tokens_, spec_.embedding_scale);
+    if (spec_.input_scale != 1.0) x_BTD = x_BTD * spec_.input_scale;
     return run_decoder(*this, inputs, drop_embeddings(x_BTD, spec_.embedding_dropout, inputs), layers_, norm_,
                        rope_tables());
   }

@@ -103,6 +103,12 @@ void DecoderConfig::validate() const {
   }
 }
 
+PartitionRules DecoderConfig::rules_behind(std::vector<PartitionRule> own, bool fully_sharded) const {
+  const PartitionRules common = DecoderConfig::get_partition_rules(fully_sharded);
+  own.insert(own.end(), common.rules().begin(), common.rules().end());
+  return PartitionRules(std::move(own));
+}
+
 PartitionRules DecoderConfig::get_partition_rules(bool fully_sharded) const {
   const WeightSpecs specs(sharding, fully_sharded);
   return {

@@ -43,6 +43,9 @@ struct DecoderConfig : BaseConfig {
   void rope_field(FieldVisitor& v);
   void window_fields(FieldVisitor& v);  // sliding_window and layer_types
 
+  // Llama's rules behind the family's own, of which the first that matches counts.
+  PartitionRules rules_behind(std::vector<PartitionRule> own, bool fully_sharded) const;
+
   // Layers from `first` on have a window, where layer_types is not given; none has unless `use` says so.
   void upper_windows(bool use, int64_t first);
   // Every `period`-th layer sees everything, where layer_types is not given.

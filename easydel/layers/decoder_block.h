@@ -11,8 +11,9 @@ struct BlockSpec {
   AttentionSpec attention;
   MlpSpec mlp;
   NormSpec norm;
-  double dropout = 0;     // of what attention and MLP give
-  bool parallel = false;  // the MLP reads what the attention reads, not what it adds
+  double dropout = 0;         // of what attention and MLP give
+  double residual_scale = 1;  // of the same, before the residual stream takes it
+  bool parallel = false;      // the MLP reads what the attention reads, not what it adds
   std::string attention_name = "self_attn", mlp_name = "mlp";
   // The norms before and after each of the two; an empty name: none. In parallel and without a norm of its own, the MLP
   // reads that of the attention.
@@ -30,7 +31,7 @@ class DecoderBlock : public DecoderLayer {
   std::optional<at::Tensor> decode(const at::Tensor& x_BTD, const ForwardContext& ctx) const;
 
   int64_t layer_idx_;
-  double dropout_;
+  double dropout_, residual_scale_;
   bool parallel_;
   const Attention& attention_;
   const MLP& mlp_;

@@ -1,24 +1,6 @@
 // The models of this library; one line for each family.
 #include "easydel/infra/registry.h"
-#include "easydel/models/cohere/model.h"
-#include "easydel/models/cohere2/model.h"
-#include "easydel/models/deepseek_v2/model.h"
-#include "easydel/models/deepseek_v3/model.h"
-#include "easydel/models/gemma/model.h"
-#include "easydel/models/gemma2/model.h"
-#include "easydel/models/gemma3/model.h"
-#include "easydel/models/gpt2/model.h"
-#include "easydel/models/gpt_neox/model.h"
-#include "easydel/models/gpt_oss/model.h"
-#include "easydel/models/llama/model.h"
-#include "easydel/models/mistral/model.h"
-#include "easydel/models/mixtral/model.h"
-#include "easydel/models/olmo2/model.h"
-#include "easydel/models/phi3/model.h"
-#include "easydel/models/qwen2/model.h"
-#include "easydel/models/qwen3/model.h"
-#include "easydel/models/qwen3_moe/model.h"
-#include "easydel/models/smollm3/model.h"
+#include "easydel/models/models.h"
 
 namespace easydel {
 namespace {
@@ -44,6 +26,7 @@ void register_models(Registry& registry) {
   register_family<GPT2Model, GPT2LMHeadModel, GPT2ForSequenceClassification>(registry);
   register_family<GPTNeoXModel, GPTNeoXForCausalLM, GPTNeoXForSequenceClassification>(registry);
   register_family<GptOssModel, GptOssForCausalLM, GptOssForSequenceClassification>(registry);
+  register_family<GraniteModel, GraniteForCausalLM>(registry);
   register_family<LlamaModel, LlamaForCausalLM, LlamaForSequenceClassification>(registry);
   register_family<MistralModel, MistralForCausalLM, MistralForSequenceClassification>(registry);
   register_family<MixtralModel, MixtralForCausalLM, MixtralForSequenceClassification>(registry);
@@ -53,6 +36,7 @@ void register_models(Registry& registry) {
   register_family<Qwen3Model, Qwen3ForCausalLM, Qwen3ForSequenceClassification>(registry);
   register_family<Qwen3MoeModel, Qwen3MoeForCausalLM, Qwen3MoeForSequenceClassification>(registry);
   register_family<SmolLM3Model, SmolLM3ForCausalLM, SmolLM3ForSequenceClassification>(registry);
+  register_family<Starcoder2Model, Starcoder2ForCausalLM, Starcoder2ForSequenceClassification>(registry);
 }
 
 }  // namespace easydel

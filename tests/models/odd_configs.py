@@ -124,6 +124,20 @@ ODD_CONFIGS = {
                                     attention_bias=False, tie_word_embeddings=True, hidden_act="gelu_new",
                                     bos_token_id=1, eos_token_id=2, **rope("default", partial_rotary_factor=1.0)),
     },
+    "granite": {
+        "plain": {**TINY, "embedding_multiplier": 3.0, "attention_multiplier": 0.3, "residual_multiplier": 0.22,
+                  "logits_scaling": 4.0},
+        "biases, tied": {**TINY, "num_key_value_heads": 1, "head_dim": 12, "attention_bias": True, "mlp_bias": True,
+                         "tie_word_embeddings": True, "embedding_multiplier": 12, "residual_multiplier": 1.5,
+                         "logits_scaling": 0.5},
+        "no multipliers": TINY,
+    },
+    "starcoder2": {
+        "plain": TINY,
+        "window, no biases": {**TINY, "num_hidden_layers": 3, "use_bias": False, "sliding_window": 4, "head_dim": 12,
+                              "tie_word_embeddings": False, "hidden_act": "gelu", "norm_epsilon": 1e-3},
+        "one kv head, window": {**TINY, "num_key_value_heads": 1, "sliding_window": 5},
+    },
     "qwen3_moe": {
         "plain": {**TINY, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "head_dim": 12},
         "weights of one, balanced": {**TINY, "num_experts": 5, "num_experts_per_tok": 3, "moe_intermediate_size": 40,

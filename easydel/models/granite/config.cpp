@@ -1,0 +1,37 @@
+#include "easydel/models/granite/config.h"
+
+#include "easydel/infra/config_check.h"
+
+namespace easydel {
+
+GraniteConfig::GraniteConfig() {
+  vocab_size = 32000;
+  hidden_size = 4096;
+  intermediate_size = 11008;
+  num_hidden_layers = 32;
+  num_attention_heads = 32;
+  hidden_act = "silu";
+  max_position_embeddings = 2048;
+  bos_token_id = 1;
+  eos_token_id = 2;
+}
+
+void GraniteConfig::fields(FieldVisitor& v) {
+  common_fields(v);
+  rope_field(v);
+  bias_field(v);
+  v("mlp_bias", mlp_bias, "Biases in the MLP.");
+  v("embedding_multiplier", embedding_multiplier, "Factor of the embeddings.");
+  v("logits_scaling", logits_scaling, "Divisor of the logits.");
+  v("residual_multiplier", residual_multiplier, "Factor of what attention and MLP add.");
+  v("attention_multiplier", attention_multiplier, "Factor of the attention's scores.");
+  v.only_when_changed();
+  head_dim_field(v);
+}
+
+void GraniteConfig::validate() const {
+  DecoderConfig::validate();
+  ConfigCheck(*this).above_zero("logits_scaling", logits_scaling);
+}
+
+}  // namespace easydel
