@@ -25,7 +25,7 @@ std::optional<at::Tensor> DecoderBlock::decode(const at::Tensor& x_BTD, const Fo
   const bool is_one = x_BTD.is_cpu() && x_BTD.scalar_type() == at::kFloat && x_BTD.size(0) * x_BTD.size(1) == 1;
   const bool has_gradient = at::GradMode::is_enabled() && x_BTD.requires_grad();
   if (!is_one || !ctx.cache || has_gradient || parallel() || parallel_ || after_attention_ || after_mlp_ ||
-      !before_attention_ || !before_mlp_ || (dropout_ > 0 && ctx.dropout_key))
+      !before_attention_ || !before_mlp_ || residual_scale_ != 1 || (dropout_ > 0 && ctx.dropout_key))
     return std::nullopt;
   operations::DecodeLayer layer;
   const auto first = before_attention_->decode_norm(), second = before_mlp_->decode_norm();
