@@ -46,7 +46,7 @@ bool reads_codes(const at::Tensor& x) {
 at::Tensor Linear::multiply(const at::Tensor& x) const {
   at::Tensor y;
   if (const auto* codes = packed_ && reads_codes(x) ? packed_->codes() : nullptr)
-    y = operations::packed_product(x, *codes, {}, operations::activations_of(*codes));
+    y = operations::packed_product(x, *codes);
   else if (packed_)
     y = packed_->multiply(x, options_.name);
   else
@@ -74,7 +74,7 @@ std::vector<operations::PackedMap> codes_of(const at::Tensor& x, const std::vect
   for (const Linear* linear : maps) {
     if (linear->adapter() || linear->bias()) return {};
     const operations::PackedCodes* codes = linear->packed() ? linear->packed()->codes() : nullptr;
-    if (!codes || (!all.empty() && all.front().weight->format != codes->format)) return {};
+    if (!codes) return {};
     all.push_back({codes});
   }
   return all;
@@ -83,8 +83,7 @@ std::vector<operations::PackedMap> codes_of(const at::Tensor& x, const std::vect
 }  // namespace
 
 std::vector<at::Tensor> Linear::together(const at::Tensor& x, const std::vector<const Linear*>& maps) {
-  if (const auto packed = codes_of(x, maps); !packed.empty())
-    return operations::packed_products(x, packed, operations::activations_of(*packed.front().weight));
+  if (const auto packed = codes_of(x, maps); !packed.empty()) return operations::packed_products(x, packed);
   std::vector<operations::LinearMap> given;
   std::vector<at::Tensor> results;
   for (const Linear* linear : maps) {

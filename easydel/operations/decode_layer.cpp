@@ -29,11 +29,11 @@ int64_t row_bytes(const DecodeMap& map) {
   return map.packed ? map.packed->codes.size(1) : map.width * static_cast<int64_t>(sizeof(float));
 }
 
-// How the maps of one stage read their x.
+// How the maps of one stage read their x. Four-bit codes that are plain numbers take int8 ones, as in llama.cpp's Q4_0.
 enum class Form : uint8_t { kPlain, kPairs, kCodes };
 Form form_of(const DecodeMap& map) {
   if (!map.packed) return Form::kPlain;
-  if (activations_of(*map.packed) != Activations::kFloat) return Form::kCodes;
+  if (map.packed->format == PackedFormat::kInt4) return Form::kCodes;
   return map.packed->format == PackedFormat::kNf4 ? Form::kPairs : Form::kPlain;
 }
 int64_t groups_of(const DecodeMap& map) { return form_of(map) == Form::kCodes ? map.packed->scales.size(1) : 1; }

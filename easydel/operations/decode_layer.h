@@ -1,5 +1,6 @@
 // One new token through a layer of attention and a gated MLP on the CPU, in one parallel region. Where each operation
-// takes microseconds, calling them one by one costs as much as their arithmetic.
+// takes microseconds, calling them one by one costs as much as their arithmetic. int4 weights take x rounded to int8,
+// with one scale for each of their groups; all others take it as it is.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -4,13 +4,11 @@
 #include <ATen/OpMathType.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <atomic>
-#include <numeric>
-
 #include "easydel/core/large_pages.h"
 #include "easydel/operations/checkpoint.h"
 #include "easydel/operations/kernels/rows.h"
 #include "easydel/operations/moe_products.h"
+#include "easydel/operations/moe_units.h"
 #include "easydel/operations/product.h"
 
 namespace easydel::operations {
@@ -19,63 +17,6 @@ namespace {
 using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-// Some rows of one expert.
-struct Tile {
-  int64_t expert, begin, rows;
-};
-
-// Rows that are worked on together: of one expert, or of experts that follow each other.
-struct Unit {
-  int64_t begin = 0, rows = 0;
-  std::vector<Tile> tiles;
-};
-
-// Where threads share each product, units come one after the other: large enough for that, and small enough that what
-// lies between their products stays in cache. Else each thread has units of its own: small enough that threads end at
-// about the same time, large enough for fast products; the largest first. No unit has two pieces of one expert.
-std::vector<Unit> make_units(const std::vector<int64_t>& ends, bool shares) {
-  constexpr int64_t kFewest = 128, kMost = 1024, kFewestShared = kMost / 2;  // less than any of several pieces
-  const int64_t total = ends.empty() ? 0 : ends.back(), threads = at::get_num_threads();
-  const int64_t size = threads == 1 || shares ? kMost : std::clamp(total / (8 * threads), kFewest, kMost);
-  std::vector<Unit> units;
-  int64_t begin = 0;
-  for (std::size_t e = 0; e < ends.size(); begin = ends[e++]) {
-    const int64_t rows = ends[e] - begin, pieces = (rows + size - 1) / size;
-    for (int64_t p = 0; p < pieces; ++p) {
-      const int64_t first = rows * p / pieces, last = rows * (p + 1) / pieces;
-      if (units.empty() || !shares || units.back().rows >= kFewestShared) units.push_back({begin + first, 0, {}});
-      units.back().rows += last - first;
-      units.back().tiles.push_back({static_cast<int64_t>(e), begin + first, last - first});
-    }
-  }
-  if (!shares)
-    std::stable_sort(units.begin(), units.end(), [](const Unit& a, const Unit& b) { return a.rows > b.rows; });
-  return units;
-}
-
-// f(unit) for the index of each, without gradient: by threads that take the next one as they come free, or one after
-// the other where the threads share what f does.
-template <class F>
-void for_units(std::size_t units, bool shares, const F& f) {
-  std::atomic<std::size_t> next{0};
-  const auto work = [&](int64_t, int64_t) {
-    const at::NoGradGuard no_grad;
-    for (std::size_t unit = next++; unit < units; unit = next++) f(unit);
-  };
-  if (shares) return work(0, 1);
-  at::parallel_for(0, std::min<int64_t>(static_cast<int64_t>(units), at::get_num_threads()), 1, work);
-}
-
-// c = a times its expert's matrix, for each row of a unit.
-template <class F>
-void add_products(std::vector<MatrixProduct>& products, const Unit& unit, const Tensor& c, const Tensor& a,
-                  const F& matrix_of) {
-  for (const Tile& tile : unit.tiles) {
-    const int64_t at = tile.begin - unit.begin;
-    products.push_back({c.narrow(0, at, tile.rows), a.narrow(0, at, tile.rows), matrix_of(tile.expert)});
-  }
-}
 
 // out[t] = the sum of its k rows, each times its weight where there are weights. `rows[r]` is where row r begins.
 template <class T>
@@ -148,36 +89,6 @@ Tensor empty_like_large(const Tensor& w) {
   constexpr std::size_t kFresh = 32 << 20;  // from here on malloc asks the system for each of them
   return empty_in_large_pages(w.sizes(), w.options(), kFresh);
 }
-
-// The gradients of stacked weights, unit by unit. Either may be missing.
-struct WeightGradients {
-  Tensor w1, w2;
-  int64_t last = -1;  // the expert whose rows came last
-
-  void add_products(std::vector<MatrixProduct>& products, const Unit& unit, const Tensor& d_hidden, const Tensor& x,
-                    const Tensor& d_y, const Tensor& activated) {
-    for (const Tile& tile : unit.tiles) {
-      const auto own = [&](const Tensor& rows) { return rows.narrow(0, tile.begin - unit.begin, tile.rows); };
-      const bool adds = tile.expert == last;
-      if (w1.defined()) products.push_back({w1.select(0, tile.expert), own(d_hidden).t(), own(x), adds});
-      if (w2.defined()) products.push_back({w2.select(0, tile.expert), own(d_y).t(), own(activated), adds});
-      last = tile.expert;
-    }
-  }
-
-  void clear_others(const std::vector<Unit>& units) const {  // those without rows
-    for (const Tensor& w : {w1, w2}) {
-      if (!w.defined()) continue;
-      std::vector<bool> has_rows(static_cast<std::size_t>(w.size(0)));
-      for (const Unit& unit : units) {
-        for (const Tile& tile : unit.tiles) has_rows[static_cast<std::size_t>(tile.expert)] = true;
-      }
-      for (std::size_t e = 0; e < has_rows.size(); ++e) {
-        if (!has_rows[e]) w.select(0, static_cast<int64_t>(e)).zero_();
-      }
-    }
-  }
-};
 
 struct Holder : torch::CustomClassHolder {
   const Activation* act = nullptr;

@@ -40,13 +40,6 @@ enum class Activations : uint8_t {
   kInt8PerGroup,  // with one scale for each group of the weight (int8 weights: for each 64 where they divide a row)
 };
 
-// What a model's x is multiplied as without a gradient: four-bit codes that are plain numbers take int8 ones, as
-// llama.cpp does for Q4_0.
-inline Activations activations_of(const PackedCodes& weight) {
-  return weight.format == PackedFormat::kInt4 && weight.in() <= 65536 ? Activations::kInt8PerGroup
-                                                                      : Activations::kFloat;
-}
-
 struct PackedMap {
   const PackedCodes* weight;
   at::Tensor bias = {};  // [out] or undefined

@@ -1,0 +1,67 @@
+// How the rows of experts are worked on by a fused operation: in units, by threads that share a unit or have their own.
+#pragma once
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "easydel/operations/product.h"
+
+namespace easydel::operations {
+
+// Some rows of one expert.
+struct Tile {
+  int64_t expert, begin, rows;
+};
+
+// Rows that are worked on together: of one expert, or of experts that follow each other.
+struct Unit {
+  int64_t begin = 0, rows = 0;
+  std::vector<Tile> tiles;
+};
+
+// Where threads share each product, units come one after the other: large enough for that, and small enough that what
+// lies between their products stays in cache. Else each thread has units of its own: small enough that threads end at
+// about the same time, large enough for fast products; the largest first. No unit has two pieces of one expert.
+std::vector<Unit> make_units(const std::vector<int64_t>& ends, bool shares);
+
+// f(unit) for the index of each, without gradient: by threads that take the next one as they come free, or one after
+// the other where the threads share what f does.
+template <class F>
+void for_units(std::size_t units, bool shares, const F& f) {
+  std::atomic<std::size_t> next{0};
+  const auto work = [&](int64_t, int64_t) {
+    const at::NoGradGuard no_grad;
+    for (std::size_t unit = next++; unit < units; unit = next++) f(unit);
+  };
+  if (shares) return work(0, 1);
+  at::parallel_for(0, std::min<int64_t>(static_cast<int64_t>(units), at::get_num_threads()), 1, work);
+}
+
+// c = a times its expert's matrix, for each row of a unit.
+template <class F>
+void add_products(std::vector<MatrixProduct>& products, const Unit& unit, const at::Tensor& c, const at::Tensor& a,
+                  const F& matrix_of) {
+  for (const Tile& tile : unit.tiles) {
+    const int64_t first = tile.begin - unit.begin;
+    products.push_back({c.narrow(0, first, tile.rows), a.narrow(0, first, tile.rows), matrix_of(tile.expert)});
+  }
+}
+
+// The gradients of stacked weights, unit by unit. Either may be missing.
+struct WeightGradients {
+  at::Tensor w1, w2;
+  int64_t last = -1;  // the expert whose rows came last
+
+  void add_products(std::vector<MatrixProduct>& products, const Unit& unit, const at::Tensor& d_hidden,
+                    const at::Tensor& x, const at::Tensor& d_y, const at::Tensor& activated);
+
+  void clear_others(const std::vector<Unit>& units) const;  // those without rows
+};
+
+}  // namespace easydel::operations
