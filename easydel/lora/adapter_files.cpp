@@ -73,11 +73,22 @@ void load_adapter(BaseModule& model, const fs::path& directory, const std::strin
   LoraAdapter adapter{name, config, {}, adapter_dtype(model)};
   for (const auto& [path, layer] : tensors.layers) {
     const int64_t rank = source->info(layer.a).shape[0];
-    adapter.targets.push_back({path, rank, config.scaling_of(layer.torch_path, rank)});
+    adapter.targets.push_back({path, rank, config.scaling_of(layer.torch_path, rank), layer.is_table});
   }
   if (setup.adapters.empty()) setup.active = {{name, 1.0}};
   setup.adapters.push_back(adapter);
+  const bool takes = config.takes_from_base();
+  if (takes) {  // all of them, before the first weight changes
+    for (const auto& [path, layer] : layers_of(model))
+      require<NotSupportedError>(!adapter.find(path) || !layer.packed(), "[load_adapter] \"", path,
+                                 "\" is quantized, and this adapter takes something off the dense weight.");
+  }
   change_setup(model, std::move(setup));
+  // What training began with is taken off the base again; then come the weights that it ended with.
+  const auto layers = layers_of(model);
+  for (const LoraTarget& target : takes ? adapter.targets : std::vector<LoraTarget>())
+    split_base(layers.at(target.path), target.path, find_weights(layers.at(target.path), name), target.scaling,
+               config.init);
   bind_tensors(model, adapter, tensors, *source);
 }
 

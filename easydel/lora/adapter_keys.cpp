@@ -9,7 +9,10 @@ namespace easydel {
 namespace {
 
 constexpr std::string_view kPrefix = "base_model.model.";
-constexpr std::string_view kA = ".lora_A.weight", kB = ".lora_B.weight", kMagnitude = ".lora_magnitude_vector";
+constexpr std::string_view kMagnitude = ".lora_magnitude_vector";
+
+// What stands behind the layer's name in the file; peft's factors of tables are no modules, and have no ".weight".
+std::string key_end(bool is_table, const char* group) { return concat(".", group, is_table ? "" : ".weight"); }
 
 // Too many to print are counted.
 std::string listed(const std::vector<std::string>& names) {
@@ -27,7 +30,7 @@ std::string torch_layer(const BaseModule& model, const std::string& path) {
 // The layers of a model by what transformers calls them.
 std::map<std::string, std::string> layers_by_torch_path(const BaseModule& model) {
   std::map<std::string, std::string> layers;
-  for (const auto& [path, linear] : linears_of(model)) layers.emplace(torch_layer(model, path), path);
+  for (const auto& [path, layer] : layers_of(model)) layers.emplace(torch_layer(model, path), path);
   return layers;
 }
 
@@ -71,7 +74,7 @@ class Finder {
         source_(source),
         layers_(layers_by_torch_path(model)),
         parameters_(parameters_by_torch_path(model)),
-        linears_(linears_of(model)),
+        own_(layers_of(model)),
         model_(model) {}
 
   AdapterTensors find() {
@@ -81,7 +84,7 @@ class Finder {
                          ".");
     require<FormatError>(!found_.layers.empty(), "[", source_.where(), "] has no tensor of a LoRA adapter.");
     check_complete();
-    for (const auto& [path, layer] : found_.layers) check_shapes(*linears_.at(path), layer);
+    for (const auto& [path, layer] : found_.layers) check_shapes(own_.at(path), layer);
     for (const auto& [path, name] : found_.saved) {
       for (const auto& [own, parameter] : model_.named_parameters()) {
         if (own == path) check_shape(name, parameter->shape);
@@ -98,22 +101,24 @@ class Finder {
     if (name.starts_with(kPrefix)) name = name.substr(kPrefix.size());
     std::string AdapterTensors::Layer::* field = nullptr;
     cut_end(name, ".weight");
-    if (cut_end(name, ".lora_A")) {
+    const bool is_table = name.ends_with(".lora_embedding_A") || name.ends_with(".lora_embedding_B");
+    if (cut_end(name, ".lora_A") || cut_end(name, ".lora_embedding_A")) {
       field = &AdapterTensors::Layer::a;
-    } else if (cut_end(name, ".lora_B")) {
+    } else if (cut_end(name, ".lora_B") || cut_end(name, ".lora_embedding_B")) {
       field = &AdapterTensors::Layer::b;
     } else if (cut_end(name, kMagnitude)) {
       field = &AdapterTensors::Layer::magnitude;
     }
     require<NotSupportedError>(field || name.find("lora_") == std::string::npos, "[", source_.where(), "] \"",
-                               info.name, "\" is not supported: adapters of embeddings and biases are not.");
+                               info.name, "\" is not supported: adapters of biases are not.");
     if (field) {
       const auto layer = layers_.find(name);
-      if (layer == layers_.end()) return note_unknown(name);
+      if (layer == layers_.end() || is_table != (own_.at(layer->second).table != nullptr)) return note_unknown(name);
       AdapterTensors::Layer& own = found_.layers[layer->second];
       require<FormatError>((own.*field).empty(), "[", source_.where(), "] \"", info.name, "\" and \"", own.*field,
                            "\" are the same thing.");
       own.torch_path = name;
+      own.is_table = is_table;
       own.*field = info.name;
       return;
     }
@@ -135,8 +140,12 @@ class Finder {
   void check_complete() const {
     std::vector<std::string> missing;
     for (const auto& [path, layer] : found_.layers) {
-      if (layer.a.empty()) missing.push_back(layer.torch_path + ".lora_A.weight");
-      if (layer.b.empty()) missing.push_back(layer.torch_path + ".lora_B.weight");
+      const bool is_table = own_.at(path).table != nullptr;
+      const LoraGroups& groups = groups_of(is_table);
+      if (layer.a.empty()) missing.push_back(layer.torch_path + key_end(is_table, groups.a));
+      if (layer.b.empty()) missing.push_back(layer.torch_path + key_end(is_table, groups.b));
+      require<NotSupportedError>(!is_table || (!config_.use_dora && !config_.takes_from_base()), "[", source_.where(),
+                                 "] \"", layer.torch_path, "\" is a table, which has no DoRA, PiSSA or OLoRA.");
       if (config_.use_dora && layer.magnitude.empty()) missing.push_back(layer.torch_path + ".lora_magnitude_vector");
       require<FormatError>(config_.use_dora || layer.magnitude.empty(), "[", source_.where(), "] \"", layer.magnitude,
                            "\" is of DoRA, and use_dora is false.");
@@ -158,17 +167,17 @@ class Finder {
           concat("\"", name, "\" is ", at::IntArrayRef(info.shape), "; this model needs ", at::IntArrayRef(shape)));
   }
 
-  void check_shapes(const Linear& linear, const AdapterTensors::Layer& layer) {
+  void check_shapes(const LoraLayer& own, const AdapterTensors::Layer& layer) {
     const int64_t rank = config_.rank_of(layer.torch_path);
-    check_shape(layer.a, {rank, linear.in_features()});
-    check_shape(layer.b, {linear.out_features(), rank});
-    if (!layer.magnitude.empty()) check_shape(layer.magnitude, {linear.out_features()});
+    check_shape(layer.a, {rank, own.in().size});
+    check_shape(layer.b, {own.out().size, rank});
+    if (!layer.magnitude.empty()) check_shape(layer.magnitude, {own.out().size});
   }
 
   const LoraConfig& config_;
   const TensorSource& source_;
   std::map<std::string, std::string> layers_, parameters_;
-  std::map<std::string, Linear*> linears_;
+  std::map<std::string, LoraLayer> own_;
   const BaseModule& model_;
   AdapterTensors found_;
   std::vector<std::string> unknown_, misshapen_;
@@ -228,8 +237,9 @@ std::vector<std::pair<std::string, std::string>> parameter_keys(const LoraAdapte
                                                                 const AdapterTensors& tensors) {
   std::vector<std::pair<std::string, std::string>> keys;
   for (const auto& [path, layer] : tensors.layers) {
-    keys.emplace_back(concat(path, ".lora_A.", adapter.name, ".weight"), layer.a);
-    keys.emplace_back(concat(path, ".lora_B.", adapter.name, ".weight"), layer.b);
+    const LoraGroups& groups = groups_of(layer.is_table);
+    keys.emplace_back(concat(path, ".", groups.a, ".", adapter.name, ".weight"), layer.a);
+    keys.emplace_back(concat(path, ".", groups.b, ".", adapter.name, ".weight"), layer.b);
     if (!layer.magnitude.empty())
       keys.emplace_back(concat(path, ".lora_magnitude_vector.", adapter.name, ".weight"), layer.magnitude);
   }
@@ -241,8 +251,10 @@ std::vector<std::pair<std::string, std::string>> adapter_file_keys(const BaseMod
   AdapterTensors tensors;
   for (const LoraTarget& target : adapter.targets) {
     const std::string name = concat(kPrefix, torch_layer(model, target.path));
-    tensors.layers[target.path] = {"", concat(name, kA), concat(name, kB),
-                                   adapter.config.use_dora ? concat(name, kMagnitude) : ""};
+    const LoraGroups& groups = groups_of(target.is_table);
+    tensors.layers[target.path] = {"", name + key_end(target.is_table, groups.a),
+                                   name + key_end(target.is_table, groups.b),
+                                   adapter.config.use_dora ? concat(name, kMagnitude) : "", target.is_table};
   }
   auto keys = parameter_keys(adapter, tensors);
   const std::set<std::string> own = adapter_paths({.adapters = {adapter}});
@@ -261,8 +273,9 @@ Json adapter_json(const BaseModule& model, const LoraAdapter& adapter, const std
     return sorted(json);
   }
   bool transposed = false;
-  const auto linears = linears_of(model);
-  for (const LoraTarget& target : adapter.targets) transposed |= linears.at(target.path)->options().transposed;
+  const auto layers = layers_of(model);
+  for (const LoraTarget& target : adapter.targets)
+    transposed |= !target.is_table && layers.at(target.path).is_transposed();
   return sorted(
       Json::object({{"peft_type", "LORA"},
                     {"task_type", task_type(model.model_task())},
@@ -277,8 +290,10 @@ Json adapter_json(const BaseModule& model, const LoraAdapter& adapter, const std
                     {"use_rslora", config.use_rslora},
                     {"use_dora", config.use_dora},
                     {"modules_to_save", config.modules_to_save.empty() ? Json() : Json(config.modules_to_save)},
-                    {"init_lora_weights",
-                     config.init == LoraInit::Gaussian ? Json("gaussian") : Json(config.init == LoraInit::Default)},
+                    {"init_lora_weights", config.init == LoraInit::Gaussian ? Json("gaussian")
+                                          : config.init == LoraInit::Pissa  ? Json("pissa")
+                                          : config.init == LoraInit::Olora  ? Json("olora")
+                                                                            : Json(config.init == LoraInit::Default)},
                     {"rank_pattern", by_name(config.rank_pattern)},
                     {"alpha_pattern", by_name(config.alpha_pattern)}}));
 }

@@ -17,6 +17,7 @@ struct AdapterTensors {
   struct Layer {
     std::string torch_path;       // what transformers calls the layer
     std::string a, b, magnitude;  // names in the file; magnitude may be empty
+    bool is_table = false;        // an Embedding, not a Linear
   };
   std::map<std::string, Layer> layers;       // by the path of the Linear
   std::map<std::string, std::string> saved;  // modules_to_save: parameter's path, name in the file

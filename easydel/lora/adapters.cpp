@@ -24,7 +24,7 @@ void bind_whole(Parameter& parameter, const at::Tensor& whole) {
 }
 
 // Of one layer: A and B of the new adapter, from those that the layer has.
-void combine(const LoraWeights& into, const Linear& linear, const std::string& path, const LoraSetup& setup,
+void combine(const LoraWeights& into, const LoraLayer& layer, const std::string& path, const LoraSetup& setup,
              const std::vector<std::pair<std::string, double>>& weights, bool cat) {
   const at::NoGradGuard no_grad;
   at::Tensor a = at::zeros(into.a->shape, into.a->value().options()), b = at::zeros(into.b->shape, a.options());
@@ -32,7 +32,7 @@ void combine(const LoraWeights& into, const Linear& linear, const std::string& p
   for (const auto& [name, weight] : weights) {
     const LoraTarget* target = setup.find(name)->find(path);
     if (!target) continue;
-    const LoraWeights own = find_weights(linear, name);
+    const LoraWeights own = find_weights(layer, name);
     const double scaled = weight * target->scaling;
     const double root = std::sqrt(std::abs(scaled));
     const at::Tensor part_a = own.a->whole() * (cat ? scaled : std::copysign(root, scaled));
@@ -129,13 +129,13 @@ void add_weighted_adapter(BaseModule& model, const std::vector<std::pair<std::st
   }
   LoraAdapter made{name, {.r = rank, .lora_alpha = static_cast<double>(rank)}, {}, adapter_dtype(model)};
   made.config.init = LoraInit::Random;
-  for (const auto& [path, target] : targets) made.targets.push_back({path, rank, 1.0});
+  for (const auto& [path, target] : targets) made.targets.push_back({path, rank, 1.0, target.is_table});
   setup.adapters.push_back(made);
   change_setup(model, setup, model.options().rngs);
-  const auto linears = linears_of(model);
+  const auto layers = layers_of(model);
   for (const LoraTarget& target : made.targets) {
-    const Linear& linear = *linears.at(target.path);
-    combine(find_weights(linear, name), linear, target.path, setup, weights, cat);
+    const LoraLayer& layer = layers.at(target.path);
+    combine(find_weights(layer, name), layer, target.path, setup, weights, cat);
   }
 }
 

@@ -1,4 +1,4 @@
-// Low-rank adapters on the linear maps of a model: several, by name, of which some are active.
+// Low-rank adapters on the linear maps of a model, and on its tables: several, by name, of which some are active.
 #pragma once
 
 #include <filesystem>
@@ -22,6 +22,7 @@ struct LoraOptions {
   std::vector<std::pair<std::string, int64_t>> rank_pattern = {};  // layers of another rank; see LoraConfig
   std::vector<std::pair<std::string, double>> alpha_pattern = {};
   std::vector<std::string> modules_to_save = {};  // ends of paths of modules that go on training: "score"
+  bool embeddings = false;                        // tables that the pattern finds have an adapter too
   std::optional<RandomKey> rngs = {};             // what A is drawn from; absent: the model's
   bool verbose = false;                           // says how many layers there are
 };

@@ -92,13 +92,15 @@ LoraConfig LoraConfig::from_json(const Json& json, const std::string& where) {
   config.use_rslora = reader.flag("use_rslora");
   config.use_dora = reader.flag("use_dora");
   if (const Json* value = reader.find("init_lora_weights")) {
-    // Other ways of drawing changed the base too: such an adapter is a plain one as far as its file goes.
+    // PiSSA and OLoRA follow from the base's weights, so that loading can take the same off them. The others do not.
     config.init = *value == Json("gaussian") ? LoraInit::Gaussian
                   : *value == Json(false)    ? LoraInit::Random
+                  : *value == Json("pissa")  ? LoraInit::Pissa
+                  : *value == Json("olora")  ? LoraInit::Olora
                                              : LoraInit::Default;
     const bool changes_base =
-        value->is_string() && (value->as_string().starts_with("pissa") || value->as_string().starts_with("corda") ||
-                               value->as_string() == "olora" || value->as_string() == "loftq");
+        value->is_string() && (value->as_string().starts_with("pissa_") || value->as_string().starts_with("corda") ||
+                               value->as_string() == "loftq");
     require<NotSupportedError>(!changes_base, "[", where, "] \"init_lora_weights\": ", value->dump(),
                                " changes the weights of the base, which are not in the adapter. Save it with "
                                "path_initial_model_for_weight_conversion in peft.");

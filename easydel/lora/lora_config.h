@@ -16,6 +16,8 @@ enum class LoraInit {
   Default,   // peft's true: A uniform as torch draws a Linear, B zero; the model computes what it did
   Gaussian,  // A normal with a standard deviation of 1 / r, B zero
   Random,    // peft's false: A and B both uniform
+  Pissa,     // the largest singular values of the weight, which are taken off it
+  Olora,     // its first columns of Q and rows of R, likewise
 };
 
 struct LoraConfig {
@@ -36,6 +38,7 @@ struct LoraConfig {
   // ConfigError names the key and its value.
   void validate(const std::string& where) const;
 
+  bool takes_from_base() const { return init == LoraInit::Pissa || init == LoraInit::Olora; }
   int64_t rank_of(std::string_view path) const;
   double alpha_of(std::string_view path) const;
   double scaling_of(std::string_view path, int64_t rank) const;

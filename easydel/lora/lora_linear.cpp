@@ -92,6 +92,18 @@ at::Tensor LoraLinear::merged(const at::Tensor& matrix) const {
   return result;
 }
 
+at::Tensor LoraEmbedding::operator()(const at::Tensor& ids, const at::Tensor& found) const {
+  at::Tensor result = found;
+  for (const LoraPart& part : parts_) {
+    const auto factor = [&](const Parameter& p) {
+      return collectives::gather_weight(p.value(), found.scalar_type(), p.sharding());
+    };
+    const at::Tensor columns = at::embedding(factor(*part.weights.a).t(), ids);
+    result = result + at::linear(columns, factor(*part.weights.b)) * part.scaling;
+  }
+  return result;
+}
+
 at::Tensor merge_part(const at::Tensor& matrix, const at::Tensor& base, const at::Tensor& a, const at::Tensor& b,
                       const at::Tensor& magnitude, double scaling) {
   const at::Tensor delta = scaling * at::mm(b, a);

@@ -5,11 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "easydel/layers/embedding.h"
 #include "easydel/layers/linear.h"
 
 namespace easydel {
 
-// The weights of one adapter on one map, as children of the Linear: lora_A.<adapter>.weight and so on.
+// The weights of one adapter on one map, as children of the Linear: lora_A.<adapter>.weight and so on; on a table
+// lora_embedding_A.<adapter>.weight.
 struct LoraWeights {
   std::shared_ptr<Parameter> a;          // [r, in]
   std::shared_ptr<Parameter> b;          // [out, r]
@@ -40,6 +42,16 @@ class LoraLinear final : public LinearAdapter {
   at::Tensor drop(const at::Tensor& x, const LoraPart& part) const;
 
   const Linear& base_;  // which owns this
+  std::vector<LoraPart> parts_;
+};
+
+// The adapters of one table: scaling B times the columns of A that the ids name.
+class LoraEmbedding final : public EmbeddingAdapter {
+ public:
+  explicit LoraEmbedding(std::vector<LoraPart> parts) : parts_(std::move(parts)) {}
+  at::Tensor operator()(const at::Tensor& ids, const at::Tensor& found) const override;
+
+ private:
   std::vector<LoraPart> parts_;
 };
 

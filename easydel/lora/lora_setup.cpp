@@ -10,11 +10,7 @@
 namespace easydel {
 namespace {
 
-constexpr const char* kA = "lora_A";
-constexpr const char* kB = "lora_B";
-constexpr const char* kMagnitude = "lora_magnitude_vector";
-
-// The children lora_A, lora_B and lora_magnitude_vector of a Linear; its own are the adapters.
+// The children lora_A, lora_B and lora_magnitude_vector of a layer; its own are the adapters.
 class LoraGroup final : public Module {
  public:
   std::string type_name() const override { return "ModuleDict"; }
@@ -39,43 +35,50 @@ class LoraMatrix final : public Module {
   std::shared_ptr<Parameter> weight_;
 };
 
-std::shared_ptr<Parameter> find_weight(const Linear& linear, const char* group, const std::string& adapter) {
-  const Module* parent = linear.child(group);
+std::shared_ptr<Parameter> find_weight(const Module& layer, const char* group, const std::string& adapter) {
+  const Module* parent = layer.child(group);
   const Module* own = parent ? parent->child(adapter) : nullptr;
   return own ? static_cast<const LoraMatrix*>(own)->weight() : nullptr;
 }
 
-void add_weight(Linear& linear, const char* group, const std::string& adapter, std::vector<Dim> dims, Initializer init,
+void add_weight(Module& layer, const char* group, const std::string& adapter, std::vector<Dim> dims, Initializer init,
                 DType dtype) {
-  if (!linear.child(group)) linear.attach(group, std::make_unique<LoraGroup>());
+  if (!layer.child(group)) layer.attach(group, std::make_unique<LoraGroup>());
   auto own = std::make_unique<LoraMatrix>(std::move(dims), init, dtype);
   const std::shared_ptr<Parameter> weight = own->weight();
-  if (linear.parallel())
-    weight->place(std::make_shared<WeightSharding>(weight->dims, PartitionSpec(), linear.parallel()));
-  linear.child(group)->attach(adapter, std::move(own));
+  if (layer.parallel())
+    weight->place(std::make_shared<WeightSharding>(weight->dims, PartitionSpec(), layer.parallel()));
+  layer.child(group)->attach(adapter, std::move(own));
 }
 
-void add_weights(Linear& linear, const LoraAdapter& adapter, const LoraTarget& target) {
-  if (find_weight(linear, kA, adapter.name)) return;
+// How A and B are drawn. A table begins the other way round: A is zero.
+std::pair<Initializer, Initializer> initializers(const LoraLayer& layer, LoraInit init, int64_t rank) {
+  const auto uniform = [](int64_t count) {
+    return Initializer{Initializer::Kind::Uniform, 1 / std::sqrt(static_cast<double>(std::max<int64_t>(count, 1)))};
+  };
+  const bool random = init == LoraInit::Random;
+  if (layer.table) return {random ? Initializer::normal(1) : Initializer::zeros(), Initializer::normal(1)};
+  return {init == LoraInit::Gaussian ? Initializer::normal(1.0 / static_cast<double>(rank)) : uniform(layer.in().size),
+          random ? uniform(rank) : Initializer::zeros()};
+}
+
+void add_weights(const LoraLayer& layer, const LoraAdapter& adapter, const LoraTarget& target) {
+  const LoraGroups& groups = groups_of(target.is_table);
+  Module& module = layer.module();
+  if (find_weight(module, groups.a, adapter.name)) return;
   const Dim rank(target.rank);
-  const double in = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(linear.in_features(), 1)));
-  const LoraInit init = adapter.config.init;
-  add_weight(linear, kA, adapter.name, {rank, linear.in_dim()},
-             init == LoraInit::Gaussian ? Initializer::normal(1.0 / static_cast<double>(target.rank))
-                                        : Initializer{Initializer::Kind::Uniform, in},
-             adapter.dtype);
-  add_weight(linear, kB, adapter.name, {linear.out_dim(), rank},
-             init == LoraInit::Random
-                 ? Initializer{Initializer::Kind::Uniform, 1 / std::sqrt(static_cast<double>(target.rank))}
-                 : Initializer::zeros(),
-             adapter.dtype);
-  if (adapter.config.use_dora)
-    add_weight(linear, kMagnitude, adapter.name, {linear.out_dim()}, Initializer::ones(), adapter.dtype);
+  const auto [a, b] = initializers(layer, adapter.config.init, target.rank);
+  add_weight(module, groups.a, adapter.name, {rank, layer.in()}, a, adapter.dtype);
+  add_weight(module, groups.b, adapter.name, {layer.out(), rank}, b, adapter.dtype);
+  if (adapter.config.use_dora && !target.is_table)
+    add_weight(module, kMagnitudeGroup, adapter.name, {layer.out()}, Initializer::ones(), adapter.dtype);
 }
 
-void remove_others(Linear& linear, const std::string& path, const LoraSetup& setup) {
-  for (const char* group : {kA, kB, kMagnitude}) {
-    Module* parent = linear.child(group);
+void remove_others(const LoraLayer& layer, const std::string& path, const LoraSetup& setup) {
+  Module& module = layer.module();
+  const LoraGroups& groups = groups_of(layer.table != nullptr);
+  for (const char* group : {groups.a, groups.b, kMagnitudeGroup}) {
+    Module* parent = module.child(group);
     if (!parent) continue;
     std::vector<std::string> gone;
     for (const auto& [name, child] : parent->children()) {
@@ -83,24 +86,23 @@ void remove_others(Linear& linear, const std::string& path, const LoraSetup& set
       if (!adapter || !adapter->find(path)) gone.push_back(name);
     }
     for (const std::string& name : gone) parent->detach(name);
-    if (parent->children().empty()) linear.detach(group);
+    if (parent->children().empty()) module.detach(group);
   }
 }
 
-std::shared_ptr<const LinearAdapter> active_parts(const Linear& linear, const std::string& path,
-                                                  const LoraSetup& setup) {
-  if (!setup.enabled || setup.merged) return nullptr;
+std::vector<LoraPart> active_parts(const LoraLayer& layer, const std::string& path, const LoraSetup& setup) {
   std::vector<LoraPart> parts;
+  if (!setup.enabled || setup.merged) return parts;
   for (const auto& [name, weight] : setup.active) {
     const LoraAdapter* adapter = setup.find(name);
     const LoraTarget* target = adapter ? adapter->find(path) : nullptr;
     if (!target) continue;
     parts.push_back({.key = path + "." + name,
-                     .weights = find_weights(linear, name),
+                     .weights = find_weights(layer, name),
                      .scaling = weight * target->scaling,
                      .dropout = adapter->config.lora_dropout});
   }
-  return parts.empty() ? nullptr : std::make_shared<const LoraLinear>(linear, std::move(parts));
+  return parts;
 }
 
 void set_trainable(Parameter& parameter, bool trainable) {
@@ -116,10 +118,8 @@ void set_trainable(BaseModule& module, const LoraSetup& setup) {
     if (const LoraAdapter* adapter = setup.find(name)) active.push_back(adapter);
   }
   for (const LoraAdapter* adapter : active) {
-    for (const LoraTarget& target : adapter->targets) {
-      for (const char* group : {kA, kB, kMagnitude})
-        trained.insert(concat(target.path, ".", group, ".", adapter->name, ".weight"));
-    }
+    const std::set<std::string> own = adapter_paths({.adapters = {*adapter}});
+    trained.insert(own.begin(), own.end());
   }
   for (const auto& [path, parameter] : module.named_parameters()) {
     const bool base = setup.adapters.empty() && !setup.frozen_before.contains(path);
@@ -130,12 +130,18 @@ void set_trainable(BaseModule& module, const LoraSetup& setup) {
 }
 
 void install(BaseModule& module, const LoraSetup& setup) {
-  for (const auto& [path, linear] : linears_of(module)) {
-    remove_others(*linear, path, setup);
+  for (const auto& [path, layer] : layers_of(module)) {
+    remove_others(layer, path, setup);
     for (const LoraAdapter& adapter : setup.adapters) {
-      if (const LoraTarget* target = adapter.find(path)) add_weights(*linear, adapter, *target);
+      if (const LoraTarget* target = adapter.find(path)) add_weights(layer, adapter, *target);
     }
-    linear->set_adapter(active_parts(*linear, path, setup));
+    std::vector<LoraPart> parts = active_parts(layer, path, setup);
+    if (layer.linear) {
+      layer.linear->set_adapter(parts.empty() ? nullptr
+                                              : std::make_shared<const LoraLinear>(*layer.linear, std::move(parts)));
+    } else {
+      layer.table->set_adapter(parts.empty() ? nullptr : std::make_shared<const LoraEmbedding>(std::move(parts)));
+    }
   }
   set_trainable(module, setup);
 }
@@ -157,19 +163,22 @@ void fill_magnitude(const Linear& linear, const LoraWeights& weights, double sca
 }
 
 void draw_new(BaseModule& module, const LoraSetup& setup, const RandomKey& rngs) {
-  const std::map<std::string, Linear*> linears = linears_of(module);
+  const std::map<std::string, LoraLayer> layers = layers_of(module);
   for (const LoraAdapter& adapter : setup.adapters) {
     for (const LoraTarget& target : adapter.targets) {
-      const Linear& linear = *linears.at(target.path);
-      const LoraWeights weights = find_weights(linear, adapter.name);
+      const LoraLayer& layer = layers.at(target.path);
+      const LoraWeights weights = find_weights(layer, adapter.name);
       if (!weights.a->is_lazy()) continue;
       const auto draw = [&](Parameter& parameter, const char* group) {
         parameter.draw(rngs.fold(concat(target.path, ".", group, ".", adapter.name, ".weight")),
                        at::TensorOptions(adapter.dtype).device(module.options().device));
       };
-      draw(*weights.a, kA);
-      draw(*weights.b, kB);
-      if (weights.magnitude) fill_magnitude(linear, weights, target.scaling);
+      const LoraGroups& groups = groups_of(target.is_table);
+      draw(*weights.a, groups.a);
+      draw(*weights.b, groups.b);
+      if (adapter.config.takes_from_base())
+        split_base(layer, target.path, weights, target.scaling, adapter.config.init);
+      if (weights.magnitude) fill_magnitude(*layer.linear, weights, target.scaling);
     }
   }
 }
@@ -234,24 +243,19 @@ void change_setup(BaseModule& module, LoraSetup setup, const std::optional<Rando
   module.set_transforms(std::move(transforms));
 }
 
-std::map<std::string, Linear*> linears_of(const BaseModule& module) {
-  std::map<std::string, Linear*> found;
-  for (const auto& [path, child] : const_cast<BaseModule&>(module).named_modules()) {
-    if (auto* linear = dynamic_cast<Linear*>(child)) found.emplace(path, linear);
-  }
-  return found;
-}
-
-LoraWeights find_weights(const Linear& linear, const std::string& adapter) {
-  return {find_weight(linear, kA, adapter), find_weight(linear, kB, adapter), find_weight(linear, kMagnitude, adapter)};
+LoraWeights find_weights(const LoraLayer& layer, const std::string& adapter) {
+  const LoraGroups& groups = groups_of(layer.table != nullptr);
+  return {find_weight(layer.module(), groups.a, adapter), find_weight(layer.module(), groups.b, adapter),
+          find_weight(layer.module(), kMagnitudeGroup, adapter)};
 }
 
 std::set<std::string> adapter_paths(const LoraSetup& setup) {
   std::set<std::string> paths;
   for (const LoraAdapter& adapter : setup.adapters) {
     for (const LoraTarget& target : adapter.targets) {
-      for (const char* group : {kA, kB, kMagnitude}) {
-        if (group == kMagnitude && !adapter.config.use_dora) continue;
+      const LoraGroups& groups = groups_of(target.is_table);
+      for (const char* group : {groups.a, groups.b, kMagnitudeGroup}) {
+        if (group == kMagnitudeGroup && (target.is_table || !adapter.config.use_dora)) continue;
         paths.insert(concat(target.path, ".", group, ".", adapter.name, ".weight"));
       }
     }

@@ -12,14 +12,15 @@
 #include "easydel/infra/base_module.h"
 #include "easydel/infra/state_model_writer.h"
 #include "easydel/lora/lora_config.h"
-#include "easydel/lora/lora_linear.h"
+#include "easydel/lora/lora_layer.h"
 
 namespace easydel {
 
 struct LoraTarget {
-  std::string path;  // of the Linear
+  std::string path;  // of the Linear, or of a table
   int64_t rank = 0;
   double scaling = 1;
+  bool is_table = false;
 };
 
 struct LoraAdapter {
@@ -69,9 +70,6 @@ const LoraSetup& get_setup(const BaseModule& module, const char* where);  // Con
 // were not there are drawn from (rngs, path) where rngs are given and the model has memory.
 void change_setup(BaseModule& module, LoraSetup setup, const std::optional<RandomKey>& rngs = {});
 
-// Every Linear by path, and its adapters' weights: null ones where there are none.
-std::map<std::string, Linear*> linears_of(const BaseModule& module);
-LoraWeights find_weights(const Linear& linear, const std::string& adapter);
 std::set<std::string> adapter_paths(const LoraSetup& setup);  // of all their parameters
 
 // Whether the parameter stays as it is in the base but trains and is saved with the adapter.

@@ -6,6 +6,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/lora/lora.h"
+#include "easydel/quantization/packed_matrix.h"
 
 namespace easydel {
 namespace {
@@ -24,45 +25,63 @@ std::set<std::string> active_layers(const LoraSetup& setup) {
 }  // namespace
 
 void check_mergeable(const BaseModule& model, const LoraSetup& setup) {
-  const std::set<std::string> layers = active_layers(setup);
-  const auto linears = linears_of(model);
+  const auto layers = layers_of(model);
   std::set<std::string> tied;
   for (const auto& [path, first] : model.tied_parameters()) {
     tied.insert(path);
     tied.insert(first);
   }
-  for (const std::string& layer : layers) {
-    require<NotSupportedError>(
-        !linears.at(layer)->packed(), "[merge_lora_params] \"", layer,
-        "\" is quantized, and an adapter cannot be added to codes. Merge into the model that was "
-        "quantized, then quantize.");
-    require<NotSupportedError>(!tied.contains(layer + ".weight"), "[merge_lora_params] \"", layer,
+  for (const std::string& path : active_layers(setup)) {
+    const auto packed = layers.at(path).packed();
+    require<NotSupportedError>(!packed || packed->method().can_quantize(), "[merge_lora_params] \"", path,
+                               "\" has the codes of a GGUF file, which are not made here. Load the file with a "
+                               "quantization_method, and merge then.");
+    const auto shares = [&](const auto& other) { return other.first != path && other.second.packed() == packed; };
+    const bool shared = packed && std::any_of(layers.begin(), layers.end(), shares);
+    require<NotSupportedError>(!shared && !tied.contains(path + ".weight"), "[merge_lora_params] \"", path,
                                "\" shares its weight with the embeddings, which merging would change too.");
   }
 }
 
-at::Tensor merged_weight(const LoraSetup& setup, const std::string& layer, bool transposed,
+namespace {
+
+at::Tensor merged_weight(const LoraSetup& setup, const std::string& path, const at::Tensor& stored, bool transposed,
                          const std::function<at::Tensor(const std::string& path)>& whole) {
   const at::NoGradGuard no_grad;
-  const at::Tensor stored = whole(layer + ".weight").clone();
   at::Tensor base, matrix;
   for (const auto& [name, weight] : setup.active) {
     const LoraAdapter* adapter = setup.find(name);
-    const LoraTarget* target = adapter ? adapter->find(layer) : nullptr;
+    const LoraTarget* target = adapter ? adapter->find(path) : nullptr;
     if (!target) continue;
-    const auto part = [&](const char* group) { return whole(concat(layer, ".", group, ".", name, ".weight")).clone(); };
-    const at::Tensor a = part("lora_A"), b = part("lora_B");
+    const auto part = [&](const char* group) { return whole(concat(path, ".", group, ".", name, ".weight")).clone(); };
+    const LoraGroups& groups = groups_of(target->is_table);
+    const at::Tensor a = part(groups.a), b = part(groups.b);
     if (!base.defined()) {
       base = stored.to(at::promote_types(stored.scalar_type(), a.scalar_type()));
       if (transposed) base = base.t();
       matrix = base;
     }
     const at::ScalarType wide = base.scalar_type();
-    const at::Tensor magnitude = adapter->config.use_dora ? part("lora_magnitude_vector").to(wide) : at::Tensor();
+    const bool has_magnitude = adapter->config.use_dora && !target->is_table;
+    const at::Tensor magnitude = has_magnitude ? part(kMagnitudeGroup).to(wide) : at::Tensor();
     matrix = merge_part(matrix, base, a.to(wide), b.to(wide), magnitude, weight * target->scaling);
   }
   if (!matrix.defined()) return stored;
   return (transposed ? matrix.t() : matrix).to(stored.scalar_type()).contiguous();
+}
+
+}  // namespace
+
+std::vector<at::Tensor> merged_parts(const LoraSetup& setup, const std::string& path, const LoraLayer& layer,
+                                     const std::function<at::Tensor(const std::string& path)>& whole) {
+  const auto packed = layer.packed();
+  if (!packed) return {merged_weight(setup, path, whole(path + ".weight").clone(), layer.is_transposed(), whole)};
+  std::vector<at::Tensor> parts;
+  for (const quantization::Part& part : packed->parts()) parts.push_back(whole(path + "." + part.name).cpu().clone());
+  // The packed matrix is [out, in] whatever the dense one was; a table's rows are its vectors.
+  const at::Tensor merged = merged_weight(setup, path, packed->matrix_of(parts), layer.table != nullptr,
+                                          [&](const std::string& name) { return whole(name).cpu(); });
+  return packed->requantized(merged, parts);
 }
 
 void merge_adapters(BaseModule& model, bool keep_originals) {
@@ -72,19 +91,24 @@ void merge_adapters(BaseModule& model, bool keep_originals) {
                        "the weights back, unwrap_lora_to_layers() takes the adapters off.");
   require<Error>(!model.is_lazy(), "[merge_lora_params] ", model.type_name(), " has no weights yet.");
   require<ConfigError>(setup.enabled && !setup.active.empty(), "[merge_lora_params] no adapter is active.");
-  const std::set<std::string> layers = active_layers(setup);
   check_mergeable(model, setup);  // all of them, before the first weight changes
-  const auto linears = linears_of(model);
+  const auto layers = layers_of(model);
   std::map<std::string, std::shared_ptr<Parameter>> parameters;
   for (const auto& [path, parameter] : model.named_parameters()) parameters.emplace(path, parameter);
-  for (const std::string& layer : layers) {
-    Parameter& weight = *linears.at(layer)->weight();
-    const at::Tensor whole = merged_weight(setup, layer, linears.at(layer)->options().transposed,
-                                           [&](const std::string& path) { return parameters.at(path)->whole(); });
-    if (keep_originals) setup.originals[layer + ".weight"] = {weight.value(), weight.sharding()};
-    const auto& sharding = weight.sharding();
-    weight.bind(sharding && !sharding->is_whole() ? sharding->part_of(whole).clone(at::MemoryFormat::Contiguous)
-                                                  : whole);
+  for (const std::string& path : active_layers(setup)) {
+    const LoraLayer& layer = layers.at(path);
+    const std::vector<at::Tensor> whole =
+        merged_parts(setup, path, layer, [&](const std::string& name) { return parameters.at(name)->whole(); });
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      const std::string name = concat(path, ".", layer.packed() ? layer.packed()->parts()[i].name : "weight");
+      Parameter& parameter = *parameters.at(name);
+      const auto& sharding = parameter.sharding();
+      if (keep_originals) setup.originals[name] = {parameter.value(), sharding};
+      const at::Tensor part = sharding && !sharding->is_whole()
+                                  ? sharding->part_of(whole[i]).clone(at::MemoryFormat::Contiguous)
+                                  : whole[i];
+      parameter.bind(part.to(parameter.value().device()));
+    }
   }
   setup.merged = true;
   change_setup(model, std::move(setup));

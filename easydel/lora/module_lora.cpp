@@ -14,25 +14,28 @@ constexpr const char* kWhere = "apply_lora_to_layers";
 
 // The maps that the pattern finds. A head that shares the table of the embeddings is left alone: merged into it, the
 // adapter would change the embeddings too.
-std::vector<LoraTarget> find_targets(const BaseModule& model, const LoraConfig& config, const std::string& pattern) {
+std::vector<LoraTarget> find_targets(const BaseModule& model, const LoraConfig& config, const std::string& pattern,
+                                     bool embeddings) {
   std::set<std::string> tied;
   for (const auto& [path, first] : model.tied_parameters()) tied.insert(path);
   std::vector<LoraTarget> targets;
   bool only_tied = false;
-  for (const auto& [path, linear] : linears_of(model)) {
-    if (!is_found(path, pattern)) continue;
+  for (const auto& [path, layer] : layers_of(model)) {
+    if ((layer.table && !embeddings) || !is_found(path, pattern)) continue;
+    require<NotSupportedError>(!layer.table || (!config.use_dora && !config.takes_from_base()), "[", kWhere, "] \"",
+                               path, "\" is a table, which has no DoRA, PiSSA or OLoRA.");
     if (tied.contains(path + ".weight")) {
       only_tied = true;
       continue;
     }
     const int64_t rank = config.rank_of(path);
-    targets.push_back({path, rank, config.scaling_of(path, rank)});
+    targets.push_back({path, rank, config.scaling_of(path, rank), layer.table != nullptr});
   }
   require<ConfigError>(
       !targets.empty(), "[", kWhere, "] lora_pattern \"", pattern, "\" matches no linear layer of ", model.type_name(),
       only_tied ? " but one that is tied to the embeddings" : "", ". Layers have names like \"",
       [&] {
-        const auto all = linears_of(model);
+        const auto all = layers_of(model);
         return all.empty() ? std::string() : all.begin()->first;
       }(),
       "\".");
@@ -59,8 +62,12 @@ BaseModule& BaseModule::apply_lora_to_layers(int64_t lora_rank, double lora_alph
   config.validate(kWhere);
   require<ConfigError>(!options.dora || !is_lazy(), "[", kWhere, "] DoRA begins with the norms of the weights, and ",
                        type_name(), " has no weights yet: load them first.");
+  require<ConfigError>(!config.takes_from_base() || !is_lazy(), "[", kWhere,
+                       "] PiSSA and OLoRA begin with the weights, ", "and ", type_name(),
+                       " has none yet: load them first.");
   LoraSetup setup = with_new_adapter(*this, options.adapter_name, kWhere);
-  LoraAdapter adapter{options.adapter_name, config, find_targets(*this, config, lora_pattern), adapter_dtype(*this)};
+  LoraAdapter adapter{options.adapter_name, config, find_targets(*this, config, lora_pattern, options.embeddings),
+                      adapter_dtype(*this)};
   if (options.verbose)
     log::info("[lora] ", adapter.targets.size(), " layers have the adapter \"", adapter.name, "\", of rank ",
               lora_rank);

@@ -5,10 +5,18 @@
 #include "easydel/lora/adapter_keys.h"
 #include "easydel/lora/lora.h"
 #include "easydel/lora/merge.h"
+#include "easydel/quantization/packed_matrix.h"
 
 namespace easydel {
 namespace fs = std::filesystem;
 namespace {
+
+bool is_active(const LoraSetup& setup, const std::string& layer) {
+  return std::any_of(setup.active.begin(), setup.active.end(), [&](const auto& active) {
+    const LoraAdapter* adapter = setup.find(active.first);
+    return adapter && adapter->find(layer);
+  });
+}
 
 // The model without its adapters, whose files take merged weights.
 void write_merged(const BaseModule& model, const LoraSetup& setup, const fs::path& directory,
@@ -24,12 +32,27 @@ void write_merged(const BaseModule& model, const LoraSetup& setup, const fs::pat
   for (const ParameterInfo& info : infos) params.set(info.path, own_params.at(info.path).detach());
   graphdef.parameters = std::make_shared<const std::vector<ParameterInfo>>(std::move(infos));
   const std::shared_ptr<BaseModule> plain = BaseModule::merge_module(graphdef, params, model.graphother());
-  std::map<std::string, const Linear*> layers;
-  for (const auto& [path, linear] : linears_of(model)) layers.emplace(path + ".weight", linear);
+  struct Place {
+    std::string layer;
+    std::size_t part;
+  };
+  std::map<std::string, Place> places;  // of the layers' weights, by path
+  const auto layers = layers_of(model);
+  for (const auto& [path, layer] : layers) {
+    const auto packed = layer.packed();
+    for (std::size_t i = 0; i < (packed ? packed->parts().size() : 1); ++i)
+      places.emplace(concat(path, ".", packed ? packed->parts()[i].name : "weight"), Place{path, i});
+  }
+  // Files ask for the parts of a layer one after the other, for each by itself.
+  std::string merged;
+  std::vector<at::Tensor> parts;
   plain->write_files(directory, options, [&](const std::string& path) {
-    const auto layer = layers.find(path);
-    if (layer == layers.end() || setup.merged) return whole(path);
-    return merged_weight(setup, path.substr(0, path.rfind('.')), layer->second->options().transposed, whole);
+    const auto place = places.find(path);
+    if (place == places.end() || setup.merged || !is_active(setup, place->second.layer)) return whole(path);
+    const std::string& layer = place->second.layer;
+    if (merged != layer) parts = merged_parts(setup, layer, layers.at(layer), whole);
+    merged = layer;
+    return parts[place->second.part];
   });
 }
 

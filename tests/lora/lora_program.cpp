@@ -1,10 +1,9 @@
 // Adapters on a model from files: lora_program JOB.json. Keys, all but model optional: adapters (directories, loaded as
-// a0, a1, …), set (names and weights), combine {type, weights}, apply {rank, alpha, pattern, rslora, dora, init,
-// dropout}, input (a batch), steps and rate (of AdamW), merge, mesh (axis sizes, on thread ranks), save (a directory),
-// config (changes of the model's). Writes logits, loss, gradients and losses into output.
+// a0, a1, …), quantize (a method), set (names and weights), combine {type, weights}, apply {rank, alpha, pattern,
+// rslora, dora, init, dropout, embeddings}, input (a batch), steps and rate (of AdamW), merge, mesh (axis sizes, on
+// thread ranks), save (a directory), config (changes of the model's). Writes logits, loss, gradients and losses into
+// output.
 #include <ATen/ATen.h>
-
-#include <iostream>
 
 #include "easydel/core/error.h"
 #include "easydel/infra/auto_model.h"
@@ -13,7 +12,8 @@
 #include "easydel/io/safetensors_writer.h"
 #include "easydel/lora/lora.h"
 #include "easydel/optim/optimizers.h"
-#include "easydel/sharding/world.h"
+#include "easydel/quantization/quantize.h"
+#include "tests/support/job_program.h"
 
 namespace easydel {
 namespace {
@@ -31,6 +31,9 @@ void apply(BaseModule& model, const Json& json) {
   options.dora = flag("dora");
   if (json.contains("dropout")) options.dropout = json.at("dropout").as_double();
   if (flag("random")) options.init = LoraInit::Random;
+  if (const Json* init = json.find("init"))
+    options.init = init->as_string() == "pissa" ? LoraInit::Pissa : LoraInit::Olora;
+  options.embeddings = flag("embeddings");
   if (json.contains("modules_to_save")) options.modules_to_save.push_back(json.at("modules_to_save").as_string());
   model.apply_lora_to_layers(json.at("rank").as_int(), json.at("alpha").as_double(), json.at("pattern").as_string(),
                              options);
@@ -59,6 +62,7 @@ void run(const Json& job, const std::optional<Mesh>& mesh, bool writes) {
   const auto model =
       load_model(job.at("model").as_string(), TaskType::AutoBind,
                  {.dtype = type, .param_dtype = type, .config_kwargs = changes ? *changes : Json(), .verbose = false});
+  if (const Json* method = job.find("quantize")) model->quantize({.method = method->as_string(), .group_size = 0});
   const bool shard_late = job.contains("shard_late");
   if (mesh && !shard_late) model->shard_model({}, *mesh);
   if (const Json* adapters = job.find("adapters")) {
@@ -79,6 +83,10 @@ void run(const Json& job, const std::optional<Mesh>& mesh, bool writes) {
     State state = model->to_state();
     if (job.contains("dropout_key")) batch.dropout_key = RandomKey(7);
     const auto loss_of = [&](const BaseModule& m) { return m(batch).loss; };
+    if (job.contains("weights")) {
+      for (const auto& [path, parameter] : model->named_parameters())
+        out.emplace_back(path, parameter->whole().clone());
+    }
     if (!job.contains("merge")) {
       const auto [loss, grads] = value_and_grad(state, loss_of);
       for (const auto& [path, grad] : grads) out.emplace_back("grad." + path, whole(*model, path, grad).clone());
@@ -109,29 +117,9 @@ void run(const Json& job, const std::optional<Mesh>& mesh, bool writes) {
 }
 
 }  // namespace
+
+int main_of(int argc, char** argv) { return testing_support::run_job(argc, argv, "lora_program", run); }
+
 }  // namespace easydel
 
-int main(int argc, char** argv) {
-  using namespace easydel;
-  try {
-    require<UsageError>(argc == 2, "usage: lora_program JOB.json");
-    const Json job = Json::parse_file(argv[1]);
-    const Json* axes = job.find("mesh");
-    if (!axes) {
-      run(job, std::nullopt, true);
-      return 0;
-    }
-    std::vector<int64_t> axis_dims;
-    int64_t devices = 1;
-    for (const Json& axis : axes->as_array()) {
-      axis_dims.push_back(axis.as_int());
-      devices *= axis.as_int();
-    }
-    const Mesh mesh = create_mesh({.axis_dims = axis_dims, .device_count = devices});
-    run_ranks(mesh.size(), [&](World& world) { run(job, mesh, world.rank() == 0); });
-    return 0;
-  } catch (const std::exception& e) {
-    std::cerr << e.what() << "\n";
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return easydel::main_of(argc, argv); }

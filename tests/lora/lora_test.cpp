@@ -7,6 +7,7 @@
 #include "easydel/core/error.h"
 #include "easydel/infra/state.h"
 #include "easydel/optim/optimizers.h"
+#include "easydel/quantization/calibrate.h"
 #include "tests/infra/on_mesh.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/tensors.h"
@@ -191,6 +192,81 @@ TEST(Lora, RefusesWhatMakesNoSense) {
   EXPECT_THAT([&] { set_adapter(*model, "default"); }, message("unmerge_lora_params() first"));
   unmerge_lora_params(*model);
   EXPECT_THAT([&] { unmerge_lora_params(*model); }, message("nothing is merged"));
+}
+
+LlamaConfig packable_config() {
+  LlamaConfig config = tiny_config();
+  config.hidden_size = 64;
+  config.intermediate_size = 96;
+  config.initializer_range = 0.1;
+  return config;
+}
+
+TEST(Lora, IsMergedIntoPackedWeightsByTheSameMethod) {
+  for (const std::string method : {"8bit", "nf4", "int4", "a8bit", "a4q"}) {
+    SCOPED_TRACE(method);
+    const auto packed = [&] {
+      auto model = make_model<LlamaForCausalLM>(packable_config());
+      QuantizeOptions options{.method = method, .group_size = method.find('8') == std::string::npos ? 32 : 0};
+      std::vector<int64_t> text;
+      for (int64_t i = 0; i < 100; ++i) text.push_back(i * i % 29);
+      if (method == "a8bit" || method == "a4q") options.calibration = calibrate(*model, text, {.window = 20});
+      model->quantize(options);
+      model->apply_lora_to_layers(3, 6, kPattern, {.init = LoraInit::Random});
+      return model;
+    };
+    const auto model = packed();
+    const at::Tensor beside = logits_of(*model);
+    std::map<std::string, at::Tensor> expected;  // what the codes and the adapter make up
+    for (const auto& [path, module] : model->named_modules()) {
+      const auto* linear = dynamic_cast<const Linear*>(module);
+      if (linear && linear->adapter()) expected[path] = linear->matrix(float32).detach();
+    }
+    model->merge_lora_params();
+    for (const auto& [path, matrix] : expected) {
+      for (const auto& [own, module] : model->named_modules()) {
+        if (own != path) continue;
+        const at::Tensor merged = static_cast<const Linear*>(module)->matrix(float32);
+        const double off = ((merged - matrix).norm() / matrix.norm()).item<double>();
+        EXPECT_LT(off, method.find('8') != std::string::npos ? 0.02 : 0.13) << path;
+        EXPECT_GT(off, 0) << path;
+      }
+    }
+    const at::Tensor merged = logits_of(*model);
+    on_mesh({1, 2, 1, 2, 1}, [&](const Mesh& mesh, World&) {
+      const auto sharded = packed();
+      sharded->shard_model({}, mesh);
+      sharded->merge_lora_params();
+      EXPECT_LT(distance(logits_of(*sharded), merged), 1e-4);
+    });
+    unmerge_lora_params(*model);
+    EXPECT_TRUE(at::equal(logits_of(*model), beside));
+    model->unwrap_lora_to_layers();
+    EXPECT_TRUE(model->is_quantized());
+    EXPECT_LT(distance(logits_of(*model), merged), 1e-6);
+  }
+}
+
+TEST(Lora, OfTablesAndFromTheBaseSayWhatTheyCannot) {
+  const auto tied = [] {
+    LlamaConfig config = packable_config();
+    config.tie_word_embeddings = true;
+    return make_model<LlamaForCausalLM>(config);
+  }();
+  tied->apply_lora_to_layers(2, 2, "embed_tokens", {.init = LoraInit::Random, .embeddings = true});
+  EXPECT_THAT([&] { tied->merge_lora_params(); },
+              ThrowsMessage<NotSupportedError>(HasSubstr("shares its weight with the embeddings")));
+  const auto model = make_model<LlamaForCausalLM>(packable_config());
+  EXPECT_THAT([&] { model->apply_lora_to_layers(2, 2, "embed_tokens"); },
+              ThrowsMessage<ConfigError>(HasSubstr("matches no linear layer")));
+  EXPECT_THAT([&] { model->apply_lora_to_layers(2, 2, "embed_tokens", {.dora = true, .embeddings = true}); },
+              ThrowsMessage<NotSupportedError>(HasSubstr("is a table, which has no DoRA")));
+  EXPECT_THAT([&] { model->apply_lora_to_layers(65, 2, "q_proj", {.init = LoraInit::Pissa}); },
+              ThrowsMessage<ConfigError>(HasSubstr("the rank of PiSSA is at most 64")));
+  const auto packed = make_model<LlamaForCausalLM>(packable_config());
+  packed->quantize();
+  EXPECT_THAT([&] { packed->apply_lora_to_layers(2, 2, "q_proj", {.init = LoraInit::Olora}); },
+              ThrowsMessage<NotSupportedError>(HasSubstr("is quantized or a table")));
 }
 
 }  // namespace

@@ -93,6 +93,7 @@ def gradients(model) -> dict[str, torch.Tensor]:
     for name, parameter in model.named_parameters():
         if parameter.grad is not None:
             path = name.removeprefix("base_model.model.").replace(".base_layer.", ".")
+            path += ".weight" if "lora_embedding_" in name else ""
             found[path.replace(".modules_to_save.default.", ".")] = parameter.grad
     return found
 
@@ -320,6 +321,81 @@ class Merged(Case):
                     self.assertLess(error_of(ours, model(**batch).logits.detach()), TOLERANCE)
 
 
+class Tables(Case):
+    """Adapters of embeddings, whose factors peft keeps as lora_embedding_A and B."""
+
+    def test_beside_peft(self):
+        for family, targets in (("llama", ["embed_tokens", "q_proj"]), ("gpt2", ["wte", "wpe", "c_attn"])):
+            for job in ({}, {"mesh": [1, 2, 1, 2, 1]}):
+                with self.subTest(family=family, job=job):
+                    # Apart from the head, so that peft too changes the table alone.
+                    Parity.compare(self, family, steps=10, job=job, target_modules=targets,
+                                   changes={"tie_word_embeddings": False})
+
+    def test_merged_and_drawn_here(self):
+        base = make_base(self.directory / "base", "llama")
+        model = make_adapter(base, "llama", target_modules=["embed_tokens", "v_proj"])
+        path, batch = self.adapter(model), self.batch()
+        theirs = model(**batch).logits.detach()
+        inputs = self.directory / "batch.safetensors"
+        for extra in ({"merge": True}, {"merge": True, "mesh": [1, 1, 1, 2, 2]}, {"mesh": [1, 1, 1, 4, 1]}):
+            ours = self.program(adapters=[str(path)], input=inputs, **extra)
+            self.assertLess(error_of(ours["logits"], theirs), TOLERANCE)
+        apply = {"rank": 3, "alpha": 6, "pattern": "embed_tokens|v_proj", "embeddings": True}
+        plain = self.program(input=inputs)["logits"]
+        self.assertLess(error_of(self.program(input=inputs, apply=apply)["logits"], plain), 1e-6)  # A begins at zero
+        random = self.program(input=inputs, apply={**apply, "random": True}, save=self.directory / "drawn")["logits"]
+        again = PeftModel.from_pretrained(make_base(self.directory / "other", "llama"), self.directory / "drawn").eval()
+        self.assertLess(error_of(random, again(**batch).logits.detach()), TOLERANCE)
+        self.assertGreater(error_of(random, plain), 1e-3)
+
+
+class FromTheBase(Case):
+    """PiSSA and OLoRA, which take from the weight what the adapter begins with."""
+
+    def test_begins_as_peft_does(self):
+        for family, init in (("llama", "pissa"), ("llama", "olora"), ("gpt2", "pissa")):
+            for mesh in ({}, {"mesh": [1, 2, 1, 2, 1]}):
+                with self.subTest(family=family, init=init, **mesh):
+                    base = make_base(self.directory / "base", family)
+                    batch = self.batch()
+                    before = base(**batch).logits.detach()
+                    model = get_peft_model(base, LoraConfig(
+                        r=4, lora_alpha=6, target_modules=TARGETS[family], fan_in_fan_out=family == "gpt2",
+                        init_lora_weights=init)).eval()
+                    pattern = "|".join(f"{name}$" for name in TARGETS[family])
+                    ours = self.program(apply={"rank": 4, "alpha": 6, "pattern": pattern, "init": init}, weights=True,
+                                        input=self.directory / "batch.safetensors", **mesh)
+                    self.assertLess(error_of(ours["logits"], before), TOLERANCE)
+                    theirs = {name.removeprefix("base_model.model."): p.detach() for name, p in model.named_parameters()}
+                    layers = [name.removesuffix(".base_layer.weight") for name in theirs if ".base_layer.weight" in name]
+                    self.assertGreater(len(layers), 4)
+                    for layer in layers:
+                        def product(tensors):
+                            return tensors[f"{layer}.lora_B.default.weight"] @ tensors[f"{layer}.lora_A.default.weight"]
+                        self.assertLess(error_of(product(ours), product(theirs)), TOLERANCE, layer)
+                        rest = theirs[f"{layer}.base_layer.weight"]
+                        self.assertLess(error_of(ours[f"{layer}.weight"], rest), TOLERANCE, layer)
+
+    def test_trained_adapters_cross_over(self):
+        for init in ("pissa", "olora"):
+            with self.subTest(init=init):
+                model = make_adapter(make_base(self.directory / "base", "llama"), "llama", init_lora_weights=init)
+                path, batch = self.adapter(model), self.batch()
+                theirs = model(**batch).logits.detach()
+                inputs = self.directory / "batch.safetensors"
+                ours = self.program(adapters=[str(path)], input=inputs, steps=3, rate=1e-2,
+                                    save=self.directory / "ours")
+                self.assertLess(error_of(ours["logits"], theirs), TOLERANCE)
+                merged = self.program(adapters=[str(path)], input=inputs, merge=True)
+                self.assertLess(error_of(merged["logits"], theirs), TOLERANCE)
+                again = PeftModel.from_pretrained(make_base(self.directory / "other", "llama"), self.directory / "ours")
+                trained = again.eval()(**batch).logits.detach()
+                reloaded = self.program(adapters=[str(self.directory / "ours")], input=inputs)
+                self.assertLess(error_of(reloaded["logits"], trained), TOLERANCE)
+                self.assertGreater(error_of(trained, theirs), 1e-3)
+
+
 class Dropout(Case):
     def test_the_same_elements_fall_on_any_mesh(self):
         make_base(self.directory / "base", "llama")
@@ -365,6 +441,21 @@ class CommandLine(Case):
         merged = AutoModelForCausalLM.from_pretrained(self.directory / "merged", attn_implementation="eager").eval()
         self.assertLess(error_of(merged(**self.inputs).logits.detach(), self.theirs), TOLERANCE)
 
+    def test_merge_into_a_quantized_base(self):
+        exact = self.forward(self.base, "--adapter", self.path)
+        for method in ("8bit", "int4"):
+            packed, merged = self.directory / method, self.directory / f"{method}_merged"
+            self.run_easydel("quantize", self.base, packed, "--method", method, "--pattern",
+                             "self_attn.*_proj$")  # whose 32 columns are a group of int4
+            beside = self.forward(packed, "--adapter", self.path)
+            self.run_easydel("lora", "merge", packed, self.path, merged)
+            config = json.loads((merged / "config.json").read_text())
+            self.assertIn("quantization_config", config)
+            found = self.forward(merged)
+            self.assertGreater(error_of(found, beside), 1e-6)  # it was rounded once more
+            # About as far from the dense model as the base's own rounding puts it, and once more.
+            self.assertLess(error_of(found, exact), 4 * max(error_of(beside, exact), 1e-3))
+
     def refuse(self, message: str, adapter: pathlib.Path | None = None):
         self.assertIn(message, self.run_easydel("forward", self.base, "--input", self.directory / "batch.safetensors",
                                                 "--output", self.directory / "out.safetensors", "--adapter",
@@ -395,7 +486,8 @@ class CommandLine(Case):
             ({"lora_dropout": 1.0}, "lora_dropout must be at least 0 and below 1"),
             ({"use_dora": True}, "lora_magnitude_vector"),
             ({"bias": "all"}, '"bias" must be "none"'),
-            ({"init_lora_weights": "pissa"}, "changes the weights of the base"),
+            ({"init_lora_weights": "pissa_niter_4"}, "changes the weights of the base"),
+            ({"init_lora_weights": "loftq"}, "changes the weights of the base"),
             ({"alpha_pattern": {"(a+)+(b": 2}}, "[lora]"),
             ({"alpha_pattern": [1]}, '"alpha_pattern" must be an object'),
             ({"layer_replication": [[0, 1]]}, '"layer_replication" is not supported'),
@@ -407,9 +499,13 @@ class CommandLine(Case):
                 (self.path / "adapter_config.json").write_text(before)
         file = self.path / "adapter_model.safetensors"
         tensors = load_file(file)
-        extra = {**tensors, "base_model.model.model.embed_tokens.lora_embedding_A": torch.zeros(4, 61)}
-        save_file(extra, file)
-        self.refuse("adapters of embeddings and biases are not")
+        table = "base_model.model.model.embed_tokens.lora_embedding_"
+        save_file({**tensors, f"{table}A": torch.zeros(4, 61)}, file)
+        self.refuse("it lacks model.embed_tokens.lora_embedding_B")
+        save_file({**tensors, f"{table}A": torch.zeros(4, 60), f"{table}B": torch.zeros(32, 4)}, file)
+        self.refuse("is [4, 60]; this model needs [4, 61]")
+        save_file({**tensors, f"{table.replace('embedding_', '')}A.weight": torch.zeros(4, 61)}, file)
+        self.refuse("LlamaForCausalLM has no model.embed_tokens")
         save_file({**tensors, "base_model.model.lm_head.weight": torch.zeros(61, 32)}, file)
         self.refuse("modules_to_save does not name it")
         file.write_bytes(file.read_bytes()[:100])

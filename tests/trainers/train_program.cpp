@@ -7,8 +7,8 @@
 #include "easydel/core/json.h"
 #include "easydel/data/dataset.h"
 #include "easydel/infra/auto_model.h"
-#include "easydel/sharding/world.h"
 #include "easydel/trainers/trainer.h"
+#include "tests/support/job_program.h"
 
 namespace easydel {
 namespace {
@@ -55,29 +55,9 @@ void train(const Json& job, const std::optional<Mesh>& mesh, bool prints) {
 }
 
 }  // namespace
+
+int main_of(int argc, char** argv) { return testing_support::run_job(argc, argv, "train_program", train); }
+
 }  // namespace easydel
 
-int main(int argc, char** argv) {
-  using namespace easydel;
-  try {
-    require<UsageError>(argc == 2, "usage: train_program JOB.json");
-    const Json job = Json::parse_file(argv[1]);
-    const Json* axes = job.find("mesh");
-    if (!axes || axes->is_null()) {
-      train(job, std::nullopt, true);
-      return 0;
-    }
-    std::vector<int64_t> axis_dims;
-    int64_t devices = 1;
-    for (const Json& axis : axes->as_array()) {
-      axis_dims.push_back(axis.as_int());
-      devices *= axis.as_int();
-    }
-    const Mesh mesh = create_mesh({.axis_dims = axis_dims, .device_count = devices});
-    run_ranks(mesh.size(), [&](World& world) { train(job, mesh, world.rank() == 0); });
-    return 0;
-  } catch (const std::exception& e) {
-    std::cerr << e.what() << "\n";
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return easydel::main_of(argc, argv); }
