@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "easydel/core/error.h"
+#include "easydel/core/log.h"
 #include "easydel/infra/auto_config.h"
 #include "easydel/infra/field_visitor.h"
 #include "easydel/io/hub.h"
@@ -50,6 +51,23 @@ void load_adapters(BaseModule& model, const std::vector<std::string>& adapters) 
     active.emplace_back(own, weight);
   }
   set_adapters(model, active);
+}
+
+// A config that was saved on a mesh asks for its devices. A process that is alone takes the model whole, unless
+// something was typed about the mesh.
+void fall_back_to_one_device(LoadOptions& loading, const ModelOptions& options) {
+  if (!options.mesh.empty() || World::current()->size() > 1 || loading.config_kwargs.contains("sharding_axis_dims"))
+    return;
+  const auto directory = resolve(options.model, {.revision = options.revision, .files = {"config.json"}});
+  const auto config = AutoConfig::from_pretrained(directory.string(), {.overrides = loading.config_kwargs});
+  const ShardingSettings& saved = config->sharding;
+  const auto is_split = [](const std::vector<int64_t>& dims) {
+    return std::any_of(dims.begin(), dims.end(), [](int64_t size) { return size > 1; });
+  };
+  if (!is_split(saved.axis_dims) && !is_split(saved.dcn_axis_dims)) return;
+  log::info(options.model, " was saved on a mesh of several devices, and runs on one here; --mesh says otherwise.");
+  loading.sharding_axis_dims.assign(saved.axis_dims.size(), 1);
+  loading.sharding_dcn_axis_dims.assign(saved.dcn_axis_dims.size(), 1);
 }
 
 }  // namespace
@@ -137,7 +155,9 @@ void on_ranks(const ModelOptions& options, const std::function<void(World&)>& bo
 }
 
 std::shared_ptr<BaseModule> load(const ModelOptions& options) {
-  std::shared_ptr<BaseModule> model = load_model(options.model, parse_task(options.task), to_load_options(options));
+  LoadOptions loading = to_load_options(options);
+  fall_back_to_one_device(loading, options);
+  std::shared_ptr<BaseModule> model = load_model(options.model, parse_task(options.task), loading);
   load_adapters(*model, options.adapters);
   return model;
 }

@@ -121,6 +121,26 @@ at::Tensor token_mask(const ModelInputs& inputs, int64_t tokens) {
 
 }  // namespace
 
+at::Tensor router_loss(const BaseModule& module, const ModelOutput& out, const ModelInputs& inputs) {
+  if (out.router_logits.empty()) return {};  // a config may have no layer with experts
+  const int64_t top_k = router_balance_of(module.config()).top_k;
+  const auto& parallel = module.parallel();
+  if (!parallel) {
+    return operations::load_balancing_loss(out.router_logits, top_k, token_mask(inputs, out.last_hidden_state.size(1)));
+  }
+  // Sums over all tokens first, products afterwards.
+  operations::RouterStatistics total;
+  for (const at::Tensor& logits : out.router_logits)
+    total += operations::router_statistics(logits, top_k, inputs.token_mask);
+  const at::Tensor sums = collectives::sum(at::cat({total.assignments, total.probabilities, total.tokens.reshape({1})}),
+                                           parallel->group(parallel->data()));
+  const int64_t experts = total.assignments.numel();
+  return operations::load_balancing_loss({sums.narrow(0, 0, experts).detach(),
+                                          sums.narrow(0, experts, experts),
+                                          sums.select(0, 2 * experts).detach(),
+                                          {}});
+}
+
 void CausalLMModule::add_head(BaseModule& base, const Embedding& embeddings) {
   base_ = &base;
   lm_head_ = &add<Linear>("lm_head", config().hidden_size, Dim(config().vocab_size, LogicalAxis::Vocab),
@@ -151,29 +171,12 @@ at::Tensor CausalLMModule::logits(const at::Tensor& hidden) const {
   return options.softcap != 0.0 ? at::tanh(logits / options.softcap) * options.softcap : logits;
 }
 
-at::Tensor CausalLMModule::balance_loss(const ModelOutput& out, const ModelInputs& inputs, int64_t top_k) const {
-  if (!parallel()) {
-    return operations::load_balancing_loss(out.router_logits, top_k, token_mask(inputs, out.last_hidden_state.size(1)));
-  }
-  // Sums over all tokens first, products afterwards.
-  operations::RouterStatistics total;
-  for (const at::Tensor& logits : out.router_logits)
-    total += operations::router_statistics(logits, top_k, inputs.token_mask);
-  const at::Tensor sums = collectives::sum(at::cat({total.assignments, total.probabilities, total.tokens.reshape({1})}),
-                                           parallel()->group(parallel()->data()));
-  const int64_t experts = total.assignments.numel();
-  return operations::load_balancing_loss({sums.narrow(0, 0, experts).detach(),
-                                          sums.narrow(0, experts, experts),
-                                          sums.select(0, 2 * experts).detach(),
-                                          {}});
-}
-
 ModelOutput CausalLMModule::forward(const ModelInputs& given) const {
-  const RouterBalance balance = router_balance();
+  const RouterBalance balance = router_balance_of(config());
   ModelInputs inputs = prepare_inputs_for_call(given);
-  const bool routers = balance.top_k > 0 && inputs.output_router_logits.value_or(balance.output_router_logits);
-  inputs.output_router_logits = routers;
+  inputs.output_router_logits = balance.top_k > 0 && inputs.output_router_logits.value_or(balance.output_router_logits);
   ModelOutput out = base_->forward(inputs);
+  out.aux_loss = router_loss(*this, out, inputs);
 
   const bool has_labels = inputs.targets.defined();
   if (inputs.output_logits.value_or(!has_labels)) out.logits = logits(kept_tokens(out.last_hidden_state, inputs));
@@ -184,14 +187,10 @@ ModelOutput CausalLMModule::forward(const ModelInputs& given) const {
     out.loss = std::move(loss.loss);
     out.metrics = std::move(loss.metrics);
   }
-  if (routers && !out.router_logits.empty()) {  // a config may have no layer with experts
-    out.aux_loss = balance_loss(out, inputs, balance.top_k);
-    const double coefficient = loss_config.auxiliary_loss_coefficient.value_or(balance.coefficient);
-    if (has_labels) {
-      out.loss = out.loss + coefficient * out.aux_loss;
-      out.metrics.loss = out.loss.detach();
-      out.metrics.aux_loss = out.aux_loss.detach();
-    }
+  if (has_labels && out.aux_loss.defined()) {
+    out.loss = out.loss + loss_config.auxiliary_loss_coefficient.value_or(balance.coefficient) * out.aux_loss;
+    out.metrics.loss = out.loss.detach();
+    out.metrics.aux_loss = out.aux_loss.detach();
   }
   return out;
 }
@@ -228,8 +227,11 @@ void SequenceClassificationModule::prepare_whole(ModelInputs& inputs) const {
 ModelOutput SequenceClassificationModule::forward(const ModelInputs& given) const {
   require<NotSupportedError>(!given.past_key_values || !parallel(), "[", type_name(),
                              "] a cache does not go with a classifier on a mesh.");
-  const ModelInputs inputs = prepare_inputs_for_call(given);
+  ModelInputs inputs = prepare_inputs_for_call(given);
+  // Where it is asked for: transformers' classifiers leave the balance of the routers alone, whatever the config says.
+  inputs.output_router_logits = inputs.output_router_logits.value_or(false) && router_balance_of(config()).top_k > 0;
   ModelOutput out = base_->forward(inputs);
+  out.aux_loss = router_loss(*this, out, inputs);
   const at::Tensor& hidden = out.last_hidden_state;
   const at::Tensor each = at::arange(hidden.size(0), inputs.last_tokens.options());
   int64_t rows = hidden.size(0);

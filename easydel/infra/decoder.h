@@ -59,11 +59,6 @@ struct DecoderSpec {
   std::string embeddings_name = "embed_tokens", norm_name = "norm";
 };
 inline DecoderSpec decoder_spec(const DecoderConfig& c) { return {.norm = {.eps = c.norm_eps}}; }
-template <class C>
-  requires requires(const C& c) { c.rms_norm_eps; }
-DecoderSpec decoder_spec(const C& c) {
-  return {.norm = {.eps = c.rms_norm_eps}};
-}
 
 // The base model of most families: embeddings, rotary layers, and a norm.
 template <class C, class Layer>
@@ -100,12 +95,9 @@ class DecoderModel : public BaseModule {
   const Norm& norm_;
 };
 
-// How the routers of a mixture of experts are kept in balance.
-struct RouterBalance {
-  int64_t top_k = 0;       // 0: no routers
-  double coefficient = 0;  // of the auxiliary loss
-  bool output_router_logits = false;
-};
+// The auxiliary loss of the routers, of all ranks' tokens that are no padding: `prepared` is what the layers were
+// given. Undefined where there are no router logits.
+at::Tensor router_loss(const BaseModule& module, const ModelOutput& out, const ModelInputs& prepared);
 
 class CausalLMModule : public BaseModule {
  public:
@@ -126,10 +118,8 @@ class CausalLMModule : public BaseModule {
   // Adds the head behind the base model, and ties it where the config says so.
   void add_head(BaseModule& base, const Embedding& embeddings);
   virtual LogitOptions logit_options() const { return {}; }
-  virtual RouterBalance router_balance() const { return {}; }
 
  private:
-  at::Tensor balance_loss(const ModelOutput& out, const ModelInputs& inputs, int64_t top_k) const;
   std::string prefix_;
   BaseModule* base_ = nullptr;
   Linear* lm_head_ = nullptr;

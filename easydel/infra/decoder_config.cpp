@@ -15,6 +15,11 @@ std::vector<std::string> alternating(int64_t layers, int64_t period) {
 
 }  // namespace
 
+RouterBalance router_balance_of(const BaseConfig& config) {
+  const auto* decoder = dynamic_cast<const DecoderConfig*>(&config);
+  return decoder ? decoder->router_balance() : RouterBalance();
+}
+
 bool DecoderConfig::is_sliding(int64_t layer) const {
   return layer_types ? layer_types->at(static_cast<std::size_t>(layer)) == kSliding : sliding_window.has_value();
 }

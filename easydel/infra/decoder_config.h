@@ -11,6 +11,14 @@
 
 namespace easydel {
 
+// How the routers of a mixture of experts are kept in balance.
+struct RouterBalance {
+  int64_t top_k = 0;       // 0: no routers
+  double coefficient = 0;  // of the auxiliary loss
+  bool output_router_logits = false;
+};
+RouterBalance router_balance_of(const BaseConfig& config);
+
 // A family derives from Config<Family, DecoderConfig>, and lists in fields() the common ones and its own.
 struct DecoderConfig : BaseConfig {
   double norm_eps = 1e-6;
@@ -29,6 +37,7 @@ struct DecoderConfig : BaseConfig {
   void post_init() override;
   void validate() const override;
   PartitionRules get_partition_rules(bool fully_sharded = true) const override;
+  virtual RouterBalance router_balance() const { return {}; }
 
  protected:
   // Where config.json says otherwise.

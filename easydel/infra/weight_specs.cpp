@@ -38,23 +38,4 @@ PartitionSpec WeightSpecs::experts_split_second(LogicalAxis axis) const {
   return {experts_, without(shard_, with(experts_, second)), second};
 }
 
-PartitionRules latent_moe_rules(const WeightSpecs& specs) {
-  return {
-      {"embed_tokens\\.weight$", specs.split_first(LogicalAxis::Vocab)},
-      {"self_attn\\.(q|q_b|kv_b)_proj\\.weight$", specs.split_first(LogicalAxis::Head)},
-      {"self_attn\\.(q_a_proj|kv_a_proj_with_mqa)\\.weight$", specs.shard_second()},
-      {"self_attn\\.o_proj\\.weight$", specs.split_second(LogicalAxis::Head)},
-      // Experts are stacked: [expert, out, in].
-      {"mlp\\.experts\\.gate_up_proj$", specs.experts_split_first(LogicalAxis::MlpIntermediate)},
-      {"mlp\\.experts\\.down_proj$", specs.experts_split_second(LogicalAxis::MlpIntermediate)},
-      {"mlp\\.gate\\.weight$", specs.shard_second()},
-      {"(gate|up)_proj\\.weight$", specs.split_first(LogicalAxis::MlpIntermediate)},
-      {"(gate|up)_proj\\.bias$", specs.bias(LogicalAxis::MlpIntermediate)},
-      {"down_proj\\.weight$", specs.split_second(LogicalAxis::MlpIntermediate)},
-      {"lm_head\\.weight$", specs.split_first(LogicalAxis::Vocab)},
-      {"score\\.weight$", specs.shard_second()},
-      {".*", {}},  // norms, biases
-  };
-}
-
 }  // namespace easydel

@@ -30,7 +30,4 @@ class WeightSpecs {
   AxisNames experts_;
 };
 
-// Of a decoder with latent attention whose layers have experts, stacked, or an MLP.
-PartitionRules latent_moe_rules(const WeightSpecs& specs);
-
 }  // namespace easydel

@@ -43,18 +43,13 @@ class CausalLMObjective final : public Objective {
     LossConfig config = context.arguments.loss();
     config.num_items_in_batch = context.items;
     inputs.loss_config = config;
+    inputs.loss_config->auxiliary_loss_coefficient = 0.0;  // added below, as the share of the step that it is
     inputs.dropout_key = context.dropout_key;
     if (context.arguments.aux_loss_enabled) inputs.output_router_logits = true;
     ModelOutput out = model(inputs);
     ObjectiveLoss result{.loss = out.loss};
     if (out.metrics.accuracy.defined()) result.metrics["accuracy"] = out.metrics.accuracy * context.share;
-    if (out.aux_loss.defined()) {
-      // The routers' balance is a mean over this minibatch, which is a part of the step.
-      const double coefficient = router_coefficient(model, config);
-      if (context.share != 1) result.loss = result.loss - coefficient * (1 - context.share) * out.aux_loss;
-      result.metrics["aux_loss"] = out.metrics.aux_loss * context.share;
-    }
-    add_router_metrics(result, model, inputs, out, context.share);
+    add_router_loss(result, model, config, inputs, out, context.share);
     return result;
   }
 };

@@ -53,8 +53,10 @@ class ClassificationObjective final : public Objective {
     inputs.loss_config = config;
     inputs.dropout_key = context.dropout_key;
     inputs.output_logits = true;
+    if (context.arguments.aux_loss_enabled) inputs.output_router_logits = true;
     ModelOutput out = model(inputs);
     ObjectiveLoss result{.loss = out.loss * context.share};
+    add_router_loss(result, model, config, inputs, out, context.share);
     if (out.metrics.accuracy.defined()) result.metrics["accuracy"] = out.metrics.accuracy * context.share;
     return result;
   }

@@ -5,6 +5,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/infra/decoder.h"
+#include "easydel/infra/loss_config.h"
 #include "easydel/operations/checkpoint.h"
 #include "easydel/sharding/collectives.h"
 #include "easydel/sharding/parallel.h"
@@ -66,7 +67,6 @@ class DistillationObjective final : public Objective {
     const DistillationArguments& distillation = arguments.distillation;
     require<NotSupportedError>(!distillation.attention_loss_weight || *distillation.attention_loss_weight == 0,
                                "[distillation] attention_loss_weight is not supported yet.");
-    require<NotSupportedError>(!arguments.aux_loss_enabled, "[distillation] aux_loss_enabled is not supported yet.");
     language_model(model, "student");
     language_model(*teacher_, "teacher");
     require<ConfigError>(model.config().vocab_size == teacher_->config().vocab_size,
@@ -87,13 +87,17 @@ class DistillationObjective final : public Objective {
     inputs.output_hidden_states = d.hidden_state_loss_weight.value_or(0) != 0;
     const ModelInputs theirs = teacher.prepare_inputs_for_call(inputs);
     inputs.dropout_key = context.dropout_key;
-    const ModelInputs ours = student.prepare_inputs_for_call(inputs);
+    ModelInputs ours = student.prepare_inputs_for_call(inputs);
+    const RouterBalance balance = router_balance_of(model.config());
+    ours.output_router_logits =
+        balance.top_k > 0 && (context.arguments.aux_loss_enabled || balance.output_router_logits);
 
     const ModelOutput wanted = [&] {
       const at::NoGradGuard no_grad;
       return teacher.base_model().forward(theirs);
     }();
-    const ModelOutput got = student.base_model().forward(ours);
+    ModelOutput got = student.base_model().forward(ours);
+    got.aux_loss = router_loss(student, got, ours);
     std::vector<at::Tensor> sums{
         sum_tokens(student, teacher, got.last_hidden_state, wanted.last_hidden_state, ours.targets, d)};
     if (*inputs.output_hidden_states) sums.push_back(hidden_distance(got, wanted, ours.targets, d).reshape({1}));
@@ -111,6 +115,7 @@ class DistillationObjective final : public Objective {
       out.loss = out.loss + *d.hidden_state_loss_weight * total[3];
       out.metrics["hidden_state_loss"] = total[3].detach();
     }
+    add_router_loss(out, model, context.arguments.loss(), ours, got, context.share);
     return out;
   }
 

@@ -124,7 +124,7 @@ class DpoObjective final : public Objective {
       out.metrics["nll_loss"] = nll.detach();
       out.loss = out.loss + *dpo.rpo_alpha * nll;
     }
-    policy.add_aux_loss(out);
+    policy.add_routers(out);
     add_reward_metrics(dpo.beta * ratios.chosen.detach(), dpo.beta * ratios.rejected.detach(), mean, out.metrics);
     out.metrics["logps/chosen"] = mean(logps.chosen.detach());
     out.metrics["logps/rejected"] = mean(logps.rejected.detach());

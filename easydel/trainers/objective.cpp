@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "easydel/core/error.h"
+#include "easydel/infra/decoder_config.h"
 #include "easydel/infra/loss_config.h"
 #include "easydel/operations/moe.h"
 
@@ -17,24 +18,21 @@ double count_targets(const BatchRow& row) {
   return count;
 }
 
-double router_coefficient(const BaseModule& model, const LossConfig& config) {
-  if (config.auxiliary_loss_coefficient) return *config.auxiliary_loss_coefficient;
-  const Json json = model.config().to_dict();
-  const Json* known = json.find("router_aux_loss_coef");
-  return known && known->is_number() ? known->as_double() : 0.0;
-}
-
-void add_router_metrics(ObjectiveLoss& loss, const BaseModule& model, const ModelInputs& inputs, const ModelOutput& out,
-                        double share) {
-  const Json* top_k = nullptr;
-  const Json json = model.config().to_dict();
-  if (out.router_logits.empty() || !(top_k = json.find("num_experts_per_tok")) || !top_k->is_int()) return;
+void add_router_loss(ObjectiveLoss& loss, const BaseModule& model, const LossConfig& config, const ModelInputs& inputs,
+                     const ModelOutput& out, double share) {
+  if (out.router_logits.empty()) return;
+  const RouterBalance balance = router_balance_of(model.config());
+  if (out.aux_loss.defined()) {
+    const double coefficient = config.auxiliary_loss_coefficient.value_or(balance.coefficient);
+    loss.loss = loss.loss + coefficient * share * out.aux_loss;
+    loss.metrics["aux_loss"] = out.aux_loss.detach() * share;
+  }
   const at::NoGradGuard no_grad;
   operations::RouterStatistics total;
   for (const at::Tensor& logits : out.router_logits) {
-    const bool has_mask = inputs.attention_mask.defined() && inputs.attention_mask.numel() == logits.size(0);
-    total += operations::router_statistics(logits.detach(), top_k->as_int(),
-                                           has_mask ? inputs.attention_mask : at::Tensor());
+    const at::Tensor& mask = inputs.token_mask.defined() ? inputs.token_mask : inputs.attention_mask;
+    const bool has_mask = mask.defined() && mask.numel() == logits.size(0);
+    total += operations::router_statistics(logits.detach(), balance.top_k, has_mask ? mask : at::Tensor());
   }
   if (const auto& parallel = model.parallel()) {
     const int64_t experts = total.assignments.numel();

@@ -56,12 +56,11 @@ class Objective {
 // What objectives share.
 // Labels that count: -100 and the first token of a document predict nothing.
 double count_targets(const BatchRow& row);
-// The coefficient of the routers' balance: the arguments', else the model's.
-double router_coefficient(const BaseModule& model, const LossConfig& config);
-// Where a forward has router logits: router/load_max, the rows of the busiest expert over the mean, and router/entropy
-// of the routers' probabilities, both over all layers.
-void add_router_metrics(ObjectiveLoss& loss, const BaseModule& model, const ModelInputs& inputs, const ModelOutput& out,
-                        double share);
+// Where a forward has router logits: adds their auxiliary loss times its coefficient (the arguments', else the
+// model's), and reports aux_loss, router/load_max (the rows of the busiest expert over the mean) and router/entropy (of
+// the routers' probabilities), both over all layers. All are means over this minibatch, which is `share` of the step.
+void add_router_loss(ObjectiveLoss& loss, const BaseModule& model, const LossConfig& config, const ModelInputs& inputs,
+                     const ModelOutput& out, double share);
 // ConfigError unless `other`, called `what`, lies on the model's mesh, so that a rank has the same rows in both.
 void require_same_mesh(const BaseModule& model, const BaseModule& other, const std::string& what);
 

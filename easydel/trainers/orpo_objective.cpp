@@ -68,7 +68,7 @@ class OrpoObjective final : public Objective {
     const at::Tensor nll = -by_answer(policy.sums()).chosen.sum() / std::max(context.totals.at("nll_tokens"), 1.0);
     const PairMean mean(batch, context, tokens);
     ObjectiveLoss out{.loss = nll - orpo.beta * mean(ratio)};
-    policy.add_aux_loss(out);
+    policy.add_routers(out);
     add_reward_metrics(orpo.beta * logps.chosen, orpo.beta * logps.rejected, mean, out.metrics);
     out.metrics["logps/chosen"] = mean(logps.chosen.detach());
     out.metrics["logps/rejected"] = mean(logps.rejected.detach());

@@ -67,16 +67,15 @@ double count_pairs(const std::vector<BatchRow>& rows) {
 
 at::Tensor RowLogps::sums() const { return tokens.sum(1); }
 
-void RowLogps::add_aux_loss(ObjectiveLoss& out) const {
-  if (!aux_loss.defined()) return;
-  out.loss = out.loss + router_coefficient * aux_loss;
-  out.metrics["aux_loss"] = aux_loss.detach();
+void RowLogps::add_routers(ObjectiveLoss& out) const {
+  if (!routers.loss.defined()) return;
+  out.loss = out.loss + routers.loss;
+  out.metrics.insert(routers.metrics.begin(), routers.metrics.end());
 }
 
 RowLogps row_logps(const BaseModule& model, const Batch& batch, const LossContext& context, bool with_dropout) {
   ModelInputs inputs = batch.inputs();
   LossConfig config = context.arguments.loss();
-  RowLogps rows{.router_coefficient = router_coefficient(model, config)};
   // Nothing but the labels' own log-probabilities.
   config.reduction = "none";
   config.label_smoothing = 0;
@@ -86,8 +85,11 @@ RowLogps row_logps(const BaseModule& model, const Batch& batch, const LossContex
   if (with_dropout) inputs.dropout_key = context.dropout_key;
   if (context.arguments.aux_loss_enabled) inputs.output_router_logits = true;
   const ModelOutput out = model(inputs);
-  rows.tokens = -out.loss;
-  if (out.aux_loss.defined()) rows.aux_loss = out.aux_loss * context.share;
+  RowLogps rows{.tokens = -out.loss, .routers = {}};
+  if (out.aux_loss.defined()) {
+    rows.routers.loss = at::zeros_like(out.aux_loss);
+    add_router_loss(rows.routers, model, context.arguments.loss(), inputs, out, context.share);
+  }
   return rows;
 }
 

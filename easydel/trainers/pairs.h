@@ -35,12 +35,11 @@ std::vector<BatchRow> pair_rows(const data::Example& example);
 double count_pairs(const std::vector<BatchRow>& rows);
 
 struct RowLogps {
-  at::Tensor tokens;    // [rows, T]: log-probabilities of the labels that follow; 0 where there is none
-  at::Tensor aux_loss;  // of the routers, the minibatch's share of it; undefined without
-  double router_coefficient = 0;
+  at::Tensor tokens;      // [rows, T]: log-probabilities of the labels that follow; 0 where there is none
+  ObjectiveLoss routers;  // what they add; no loss where there are none
 
   at::Tensor sums() const;
-  void add_aux_loss(ObjectiveLoss& out) const;
+  void add_routers(ObjectiveLoss& out) const;
 };
 // Of the whole batch, on every rank.
 RowLogps row_logps(const BaseModule& model, const Batch& batch, const LossContext& context, bool with_dropout);

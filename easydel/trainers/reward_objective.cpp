@@ -43,7 +43,9 @@ class RewardObjective final : public Objective {
     ModelInputs inputs = batch.inputs();
     inputs.labels = at::Tensor();
     if (!reward.disable_dropout) inputs.dropout_key = context.dropout_key;
-    const at::Tensor logits = model(inputs).logits.squeeze(-1);
+    if (context.arguments.aux_loss_enabled) inputs.output_router_logits = true;
+    const ModelOutput given = model(inputs);
+    const at::Tensor logits = given.logits.squeeze(-1);
     const at::Tensor rewards = logits.to(at::promote_types(logits.scalar_type(), at::kFloat));
     const auto [chosen, rejected] = by_answer(rewards);
     const at::Tensor margin = by_answer(number_like(batch, "margin", rewards)).chosen;
@@ -51,6 +53,7 @@ class RewardObjective final : public Objective {
     ObjectiveLoss out{.loss = mean(-at::log_sigmoid(chosen - rejected - margin))};
     if (reward.center_rewards_coefficient)
       out.loss = out.loss + *reward.center_rewards_coefficient * mean((chosen + rejected).square());
+    add_router_loss(out, model, context.arguments.loss(), inputs, given, context.share);
     out.metrics["accuracy"] = mean(chosen.gt(rejected));
     out.metrics["margin"] = mean((chosen - rejected).detach());
     out.metrics["mean_reward"] = mean((chosen + rejected).detach() / 2);

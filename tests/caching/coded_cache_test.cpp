@@ -6,6 +6,7 @@
 #include "easydel/caching/transformer_cache.h"
 #include "easydel/operations/attention.h"
 #include "easydel/operations/coded_rows.h"
+#include "tests/support/one_answer.h"
 
 namespace easydel {
 namespace {
@@ -20,7 +21,7 @@ struct Case {
 
 Case draw(int64_t batch) {
   at::manual_seed(11);
-  const auto options = at::TensorOptions(at::kFloat);
+  const auto options = at::TensorOptions(at::kFloat).device(testing_support::device());
   return {at::randn({batch, kTokens, kHeads, kHead}, options), at::randn({batch, kTokens, kKvHeads, kHead}, options),
           at::randn({batch, kTokens, kKvHeads, kHead}, options)};
 }
@@ -40,12 +41,13 @@ Tensor expected(const Case& c, int64_t window) {
 
 TEST(CodedRows, AreOffByAtMostA254thOfTheLargestElement) {
   at::manual_seed(3);
-  const Tensor x = at::randn({5, 7, 33}) * at::logspace(-6, 6, 7).view({7, 1});
+  const auto options = at::TensorOptions(at::kFloat).device(testing_support::device());
+  const Tensor x = at::randn({5, 7, 33}, options) * at::logspace(-6, 6, 7, 10, options).view({7, 1});
   const Tensor off = (through_codes(x) - x).abs();
   const Tensor bound = x.abs().amax(-1, true) * (1.0 / 254 * 1.0001);
   EXPECT_TRUE(off.le(bound).all().item<bool>()) << (off / bound).max();
   EXPECT_GT((off / bound).max().item<double>(), 0.9) << "the bound is met";
-  EXPECT_TRUE(at::equal(through_codes(at::zeros({2, 8})), at::zeros({2, 8})));
+  EXPECT_TRUE(at::equal(through_codes(at::zeros({2, 8}, options)), at::zeros({2, 8}, options)));
 }
 
 TEST(CodedCache, GivesAttentionOverWhatItKeptInChunksOfAnySize) {
@@ -57,6 +59,7 @@ TEST(CodedCache, GivesAttentionOverWhatItKeptInChunksOfAnySize) {
       metadata.max_length = kTokens;
       metadata.layers = {{kKvHeads, kHead, window}};
       metadata.dtype = int8;
+      metadata.device = testing_support::device();
       TransformerCache cache(metadata);
       std::vector<Tensor> got;
       int64_t at = 0;
@@ -94,6 +97,7 @@ TEST(CodedCache, InPagesGivesTheSame) {
   metadata.max_model_length = 32;
   metadata.layers = {{kKvHeads, kHead, 0}};
   metadata.dtype = int8;
+  metadata.device = testing_support::device();
   RaggedPagesCache cache(metadata);
   const int64_t sequence = cache.add_sequence();
   std::vector<Tensor> got;

@@ -120,6 +120,30 @@ class MeshCommands(unittest.TestCase):
         for name, tensor in alone.items():
             numpy.testing.assert_allclose(on_mesh[name], tensor, rtol=1e-9, atol=1e-12, err_msg=name)
 
+    def test_what_was_saved_on_a_mesh_runs_on_one_device(self):
+        _, alone = self.forward("--dtype", "float64")
+        saved = self.directory / "saved"
+        saved.mkdir()
+        (saved / "model.safetensors").symlink_to(self.directory / "model.safetensors")
+        (saved / "config.json").write_text(json.dumps({**CONFIG, "sharding_axis_dims": [1, 2, 1, 2, 1]}))
+        told = f"{saved} was saved on a mesh of several devices, and runs on one here; --mesh says otherwise.\n"
+        inputs = ["--input", self.directory / "in.safetensors", "--output", saved / "out.safetensors", "--dtype", "float64"]
+        done = run("forward", saved, *inputs)
+        self.assertEqual((done.returncode, done.stderr.count(told)), (0, 1), done.stderr)
+        numpy.testing.assert_array_equal(load_file(saved / "out.safetensors")["logits"], alone["logits"])
+        generate = ["--input-ids", "3,4,5", "--max-new-tokens", 4, "--json"]
+        here, there = (run("generate", path, *generate) for path in (self.directory, saved))
+        self.assertEqual((there.returncode, there.stderr.count(told)), (0, 1), there.stderr)
+        self.assertEqual(json.loads(there.stdout), json.loads(here.stdout))
+        # On the mesh itself, and where one is asked for that is not there, nothing changes.
+        done = run("forward", saved, *inputs, "--devices", 4)
+        self.assertEqual((done.returncode, done.stderr.count(told)), (0, 0), done.stderr)
+        numpy.testing.assert_allclose(load_file(saved / "out.safetensors")["logits"], alone["logits"], rtol=1e-9)
+        self.assertIn("= 4, but there are 2 devices", self.usage_error("forward", saved, *inputs, "--devices", 2))
+        self.assertIn("= 4, but there is 1 device", self.usage_error("forward", saved, *inputs, "--mesh", "1,2,1,2,1"))
+        done = run("forward", saved, *inputs, "--set", "sharding_axis_dims=[1,2,1,2,1]")
+        self.assertIn("= 4, but there is 1 device", done.stderr)
+
     def test_forward_prints_what_was_sent(self):
         text, _ = self.forward("--devices", 4, "--mesh", "1,2,1,2,1", "--grad", "--profile")
         lines = text.splitlines()

@@ -184,7 +184,9 @@ std::shared_ptr<BaseModule> tiny() {
           "intermediate_size": 8, "max_position_embeddings": 32})"));
   return testing_support::make_model(p);
 }
-Tensor ids(int64_t rows, int64_t tokens) { return at::ones({rows, tokens}, at::kLong); }
+Tensor ids(int64_t rows, int64_t tokens) {
+  return at::ones({rows, tokens}, at::TensorOptions(at::kLong).device(testing_support::device()));
+}
 
 TEST(CacheErrors, OfADenseCache) {
   const auto model = tiny();

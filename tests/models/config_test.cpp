@@ -148,11 +148,13 @@ TEST(GPT2Config, IsReadByEitherNameAndRefusedByItsOwn) {
 }
 
 TEST(MixtralConfig, RefusesMoreExpertsPerTokenThanThereAre) {
-  refuses<MixtralConfig>(R"({"num_experts": 2, "num_experts_per_tok": 3})",
-                         "[MixtralConfig] num_experts_per_tok must be at most num_local_experts; got 3 and 2.");
+  refuses<MixtralConfig>(
+      R"({"num_experts": 2, "num_experts_per_tok": 3})",
+      "[MixtralConfig] num_experts_per_tok must be at least 1 and at most num_local_experts; got 3 and 2.");
   refuses<MixtralConfig>(R"({"num_local_experts": 0})", "[MixtralConfig] num_local_experts must be at least 1; got 0.");
-  refuses<MixtralConfig>(R"({"num_experts_per_tok": 0})",
-                         "[MixtralConfig] num_experts_per_tok must be at least 1; got 0.");
+  refuses<MixtralConfig>(
+      R"({"num_experts_per_tok": 0})",
+      "[MixtralConfig] num_experts_per_tok must be at least 1 and at most num_local_experts; got 0 and 8.");
   EXPECT_EQ(make<MixtralConfig>("{}").rope.rope_theta, 1e6);
 }
 

@@ -7,6 +7,7 @@
 #include "easydel/infra/auto_config.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/infra/registry.h"
+#include "tests/support/one_answer.h"
 
 namespace easydel {
 namespace {
@@ -20,8 +21,12 @@ std::shared_ptr<BaseModule> tiny(const std::string& model_type) {
           "n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1,
           "max_position_embeddings": 32})"));
   std::shared_ptr<BaseModule> model = Registry::instance().make_module(*config, TaskType::CausalLM);
-  model->initialize({.dtype = float64, .param_dtype = float64});
+  model->initialize({.dtype = float64, .param_dtype = float64, .device = testing_support::device()});
   return model;
+}
+
+at::Tensor numbers(const std::vector<int64_t>& values) {
+  return at::tensor(values, at::kLong).to(testing_support::device());
 }
 
 constexpr int64_t kLayers = 3, kNumbers = 10 + 4;  // kv_lora_rank + qk_rope_head_dim
@@ -39,11 +44,11 @@ TEST(LatentCache, KeepsTheLatentAlone) {
 TEST(LatentCache, FollowsBeams) {
   const at::NoGradGuard no_grad;
   const auto model = tiny("deepseek_v3");
-  const at::Tensor ids = at::tensor({3, 4, 5, 6, 7, 8, 9, 10}, at::kLong).view({2, 4});
+  const at::Tensor ids = numbers({3, 4, 5, 6, 7, 8, 9, 10}).view({2, 4});
   const auto cache = model->init_cache(2, 8);
   (*model)({.input_ids = ids, .past_key_values = cache});
-  cache->reorder(at::tensor({1, 0}, at::kLong));
-  const at::Tensor next = at::tensor({11, 12}, at::kLong).view({2, 1});
+  cache->reorder(numbers({1, 0}));
+  const at::Tensor next = numbers({11, 12}).view({2, 1});
   const at::Tensor got = (*model)({.input_ids = next, .past_key_values = cache}).logits.squeeze(1);
   const at::Tensor whole = at::cat({ids.flip(0), next}, 1);
   const at::Tensor want = (*model)({.input_ids = whole}).logits.select(1, 4);

@@ -52,7 +52,7 @@ TEST(MoeConfigs, NameTheChoicesTheyKnow) {
   refuses<GptOssConfig>(R"({"num_hidden_layers": 1, "layer_types": ["full"]})",
                         "[GptOssConfig] layer_types must be one of full_attention, sliding_attention; got \"full\".");
   refuses<GptOssConfig>(R"({"num_hidden_layers": 2, "layer_types": ["full_attention"]})",
-                        "[GptOssConfig] layer_types must have one entry for each of the 2 layers; got 1.");
+                        "[GptOssConfig] layer_types must have one entry for each of num_hidden_layers; got 1 and 2.");
   refuses<Qwen3MoeConfig>(R"({"moe_method": "sparse"})",
                           "[Qwen3MoeConfig] moe_method must be one of dense_moe, fused_moe, standard_moe; got "
                           "\"sparse\".");

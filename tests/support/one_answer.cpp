@@ -16,11 +16,6 @@ namespace {
 
 constexpr double kTolerance = 1e-9;
 
-at::Device device() {
-  const char* name = std::getenv("EASYDEL_TEST_DEVICE");
-  return name ? at::Device(name) : at::Device(at::kCPU);
-}
-
 // What each family's odd configs are: model_type to name to settings.
 const Json& odd_configs() {
   static const Json configs = Json::parse(run_python("../models/odd_configs.py", {}));
@@ -179,6 +174,11 @@ double error_of(const at::Tensor& got, const at::Tensor& expected, double scale)
 double scale_of(const at::Tensor& x) { return x.numel() == 0 ? 0 : x.abs().max().item<double>(); }
 
 }  // namespace
+
+at::Device device() {
+  const char* name = std::getenv("EASYDEL_TEST_DEVICE");
+  return name ? at::Device(name) : at::Device(at::kCPU);
+}
 
 std::string Problem::to_string() const {
   std::string text = concat("seed ", seed, ", ", task_name(task), ", mesh ", mesh.to_string(), ", input ",

@@ -23,6 +23,8 @@ struct Problem {
   std::string to_string() const;
 };
 
+at::Device device();  // EASYDEL_TEST_DEVICE, or the CPU
+
 // `devices`: of the mesh; 0: one to eight.
 Problem draw_problem(uint64_t seed, int64_t devices = 0);
 

@@ -25,6 +25,7 @@ TOLERANCE = 1e-3
 OURS = {"total_batch_size": BATCH, "max_training_steps": STEPS, "learning_rate": RATE, "optimizer": "adamw",
         "weight_decay": 0.0, "clip_grad": 1.0, "max_length": 128}
 PAIRS = {**OURS, "max_prompt_length": None}
+EXPERTS = {"output_router_logits": True, "router_aux_loss_coef": 0.2}
 METRICS = ["rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins", "logps/chosen",
            "logps/rejected"]
 
@@ -81,6 +82,9 @@ class Trl(unittest.TestCase):
         ours = run_ours(PROGRAM, self.directory, model=self.directory / "model", trainer_type="dpo",
                         arguments={**PAIRS, **arguments, **ours}, **job)
         self.compare(ours, theirs, names)
+        if family == "mixtral":
+            for step in ours[0]:
+                self.assertTrue(0 < step["router/entropy"] <= 1.387 and 1 <= step["router/load_max"] <= 2, step)  # ln 4
         return theirs
 
     def test_dpo(self):
@@ -116,10 +120,9 @@ class Trl(unittest.TestCase):
         self.dpo({}, {"rpo_alpha": 0.7}, {"loss_type": ["sigmoid", "sft"], "loss_weights": [1.0, 0.7]})
 
     def test_dpo_of_experts(self):
-        config = {"output_router_logits": True, "router_aux_loss_coef": 0.2}
         for mesh in (None, [1, 1, 4, 1, 1]):
             with self.subTest(mesh=mesh):
-                self.dpo({}, {"aux_loss_enabled": True}, family="mixtral", config=config,
+                self.dpo({}, {"aux_loss_enabled": True}, family="mixtral", config=EXPERTS,
                          names=[*METRICS, "aux_loss"], mesh=mesh)
 
     def test_dpo_on_meshes_and_in_minibatches(self):
@@ -147,6 +150,18 @@ class Trl(unittest.TestCase):
         self.compare(run_ours(PROGRAM, self.directory, **job), theirs, names)
         self.compare(run_ours(PROGRAM, self.directory, **job, mesh=[1, 2, 1, 2, 1]), theirs, names)
 
+    def test_orpo_of_experts(self):
+        model = make_model(self.directory / "model", "mixtral", **EXPERTS)
+        rows = make_pairs(BATCH * STEPS)
+        data = write_rows(self.directory / "rows.jsonl", rows)
+        theirs = self.run_theirs(ORPOTrainer, model, rows, self.config(ORPOConfig, beta=0.5))
+        job = dict(model=self.directory / "model", data=data, trainer_type="orpo", arguments={**PAIRS, "beta": 0.5})
+        for mesh in (None, [1, 1, 4, 1, 1]):
+            with self.subTest(mesh=mesh):
+                ours = run_ours(PROGRAM, self.directory, **job, mesh=mesh)
+                self.compare(ours, theirs, [*METRICS, "nll_loss"])
+                self.assertIn("router/load_max", ours[0][0])
+
     def test_reward(self):
         for center in (None, 0.1):
             for margins in ({}, {"margin": lambda generator: generator.random()}):
@@ -164,9 +179,20 @@ class Trl(unittest.TestCase):
                         self.compare(run_ours(PROGRAM, self.directory, **job, mesh=[1, 2, 1, 2, 1]), theirs, names)
 
     def test_distillation(self):
+        self.distill([({}, None), ({"logits_chunk_size": 7}, None), ({"gradient_accumulation_steps": 2}, None),
+                      ({"logits_chunk_size": 7}, [1, 2, 1, 2, 1]), ({}, [2, 1, 1, 1, 2])])
+
+    def test_distillation_of_experts(self):
+        runs = [({}, None), ({}, [1, 2, 2, 1, 1]), ({}, [2, 1, 1, 1, 2])]
+        self.distill(runs, "mixtral", EXPERTS, ["aux_loss", "router/load_max", "router/entropy"])
+        # Where the config does not ask for it, the arguments may.
+        runs = [({"aux_loss_enabled": True, "loss_config": {"auxiliary_loss_coefficient": 0.2}}, None)]
+        self.distill(runs, "mixtral", {"router_aux_loss_coef": 0.5}, ["aux_loss"])
+
+    def distill(self, runs, family="llama", config={}, names=[]):
         """Against the formula in torch."""
         temperature, alpha, distance = 3.0, 0.6, 0.1
-        student = make_model(self.directory / "model")
+        student = make_model(self.directory / "model", family, **config)
         teacher = make_model(self.directory / "teacher", seed=7, num_hidden_layers=3, num_attention_heads=8)
         rows = [{"prompt": row["prompt"], "completion": row["chosen"]} for row in make_pairs(BATCH * STEPS)]
         data = write_rows(self.directory / "rows.jsonl", rows)
@@ -174,7 +200,8 @@ class Trl(unittest.TestCase):
         steps = []
         for step in range(STEPS):
             inputs, labels = prompt_and_completion(rows[step * BATCH:(step + 1) * BATCH])
-            ours = student(**inputs, output_hidden_states=True)
+            routed = {"output_router_logits": True} if names else {}
+            ours = student(**inputs, output_hidden_states=True, **routed)
             with torch.no_grad():
                 theirs = teacher(**inputs, output_hidden_states=True)
             counted = labels[:, 1:] != -100
@@ -184,20 +211,21 @@ class Trl(unittest.TestCase):
             ce = F.cross_entropy(s, labels[:, 1:][counted])
             hidden = (ours.hidden_states[-1] - theirs.hidden_states[-1])[:, :-1][counted].pow(2).sum(-1).mean()
             loss = alpha * kl + (1 - alpha) * ce + distance * hidden
+            if names:
+                loss = loss + 0.2 * ours.aux_loss
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(student.parameters(), 1.0)
             optimizer.step()
             steps.append({"loss": loss.item(), "kl_loss": kl.item(), "ce_loss": ce.item(),
-                          "hidden_state_loss": hidden.item()})
+                          "hidden_state_loss": hidden.item(), **(router_numbers(ours, inputs) if names else {})})
         job = dict(model=self.directory / "model", other=self.directory / "teacher", data=data,
                    trainer_type="distillation")
         arguments = {**OURS, "temperature": temperature, "alpha": alpha, "hidden_state_loss_weight": distance}
-        for changes, mesh in [({}, None), ({"logits_chunk_size": 7}, None), ({"gradient_accumulation_steps": 2}, None),
-                              ({"logits_chunk_size": 7}, [1, 2, 1, 2, 1]), ({}, [2, 1, 1, 1, 2])]:
+        for changes, mesh in runs:
             with self.subTest(changes=changes, mesh=mesh):
                 ours = run_ours(PROGRAM, self.directory, **job, mesh=mesh, arguments={**arguments, **changes})
-                self.compare(ours, (steps, weights_of(student)), ["kl_loss", "ce_loss", "hidden_state_loss"])
+                self.compare(ours, (steps, weights_of(student)), ["kl_loss", "ce_loss", "hidden_state_loss", *names])
 
     def test_evaluation_counts_every_pair_once(self):
         """The last batch is filled up with rows that count in nothing."""
@@ -231,6 +259,14 @@ def log_probability(model, prompt: str, answer: str) -> float:
     with torch.no_grad():
         log_p = F.log_softmax(model(torch.tensor([ids])).logits[0], -1)
     return sum(log_p[i - 1, ids[i]].item() for i in range(len(before), len(ids)))
+
+
+def router_numbers(outputs, inputs) -> dict:
+    seen = inputs["attention_mask"].flatten().bool()
+    logits = torch.cat([layer.detach()[seen] for layer in outputs.router_logits])
+    load = torch.bincount(logits.topk(2).indices.flatten(), minlength=4).float()
+    return {"aux_loss": outputs.aux_loss.item(), "router/load_max": (load.max() / load.mean()).item(),
+            "router/entropy": torch.distributions.Categorical(logits=logits).entropy().mean().item()}
 
 
 def prompt_and_completion(rows: list[dict]) -> tuple[dict, torch.Tensor]:

@@ -1,8 +1,7 @@
 // DeepSeek V2: attention over a latent, and experts of which some are shared by all tokens.
 #pragma once
 
-#include "easydel/infra/decoder.h"
-#include "easydel/layers/latent_attention.h"
+#include "easydel/infra/latent_decoder.h"
 #include "easydel/layers/moe_decoder.h"
 #include "easydel/models/deepseek_v2/config.h"
 
@@ -21,9 +20,6 @@ class DeepseekV2Model : public DecoderModel<DeepseekV2Config, DeepseekV2DecoderL
 class DeepseekV2ForCausalLM : public ForCausalLM<DeepseekV2Model> {
  public:
   using ForCausalLM::ForCausalLM;
-
- protected:
-  RouterBalance router_balance() const override;
 };
 
 class DeepseekV2ForSequenceClassification : public ForSequenceClassification<DeepseekV2Model> {

@@ -1,8 +1,7 @@
 // DeepSeek V3: V2 with sigmoid scores, a bias that evens out the experts, and groups of experts.
 #pragma once
 
-#include "easydel/infra/decoder.h"
-#include "easydel/layers/latent_attention.h"
+#include "easydel/infra/latent_decoder.h"
 #include "easydel/layers/moe_decoder.h"
 #include "easydel/models/deepseek_v3/config.h"
 
@@ -22,9 +21,6 @@ class DeepseekV3Model : public DecoderModel<DeepseekV3Config, DeepseekV3DecoderL
 class DeepseekV3ForCausalLM : public ForCausalLM<DeepseekV3Model> {
  public:
   using ForCausalLM::ForCausalLM;
-
- protected:
-  RouterBalance router_balance() const override;
 };
 
 class DeepseekV3ForSequenceClassification : public ForSequenceClassification<DeepseekV3Model> {

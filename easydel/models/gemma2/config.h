@@ -5,19 +5,28 @@
 
 namespace easydel {
 
-struct Gemma2Config : Config<Gemma2Config, DecoderConfig> {
+// What Gemma 2 and 3 share.
+struct CappedGemmaConfig : DecoderConfig {
+  CappedGemmaConfig();
+
+  int64_t query_pre_attn_scalar = 256;  // scores are divided by its root
+  std::optional<double> final_logit_softcapping;
+  std::optional<double> attn_logit_softcapping;
+  std::optional<bool> use_bidirectional_attention;
+
+  void validate() const override;
+
+ protected:
+  void gemma_fields(FieldVisitor& v);  // all but rope_parameters
+};
+
+struct Gemma2Config : Config<Gemma2Config, CappedGemmaConfig> {
   static constexpr std::string_view kModelType = "gemma2";
 
   Gemma2Config();
 
-  int64_t query_pre_attn_scalar = 256;  // scores are divided by its root
-  std::optional<double> final_logit_softcapping = 30.0;
-  std::optional<double> attn_logit_softcapping = 50.0;
-  std::optional<bool> use_bidirectional_attention;
-
   void fields(FieldVisitor& v) override;
   void post_init() override;
-  void validate() const override;
 };
 
 }  // namespace easydel

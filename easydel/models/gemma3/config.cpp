@@ -5,33 +5,14 @@
 namespace easydel {
 
 Gemma3TextConfig::Gemma3TextConfig() {
-  hidden_act_key_ = "hidden_activation";
   vocab_size = 262208;
-  hidden_size = 2304;
-  intermediate_size = 9216;
-  num_hidden_layers = 26;
-  num_attention_heads = 8;
-  num_key_value_heads = 4;
-  head_dim = 256;
-  hidden_act = "gelu_pytorch_tanh";
   max_position_embeddings = 131072;
-  pad_token_id = 0;
-  eos_token_id = 1;
-  bos_token_id = 2;
-  tie_word_embeddings = true;
-  sliding_window = 4096;
+  use_bidirectional_attention = false;
 }
 
 void Gemma3TextConfig::fields(FieldVisitor& v) {
-  common_fields(v);
+  gemma_fields(v);
   v("rope_parameters", rope_by_type, "Rotary position embeddings of each kind of layer.");
-  head_dim_field(v);
-  bias_field(v);
-  v("query_pre_attn_scalar", query_pre_attn_scalar, "Scores are divided by its root.");
-  window_fields(v);
-  v("final_logit_softcapping", final_logit_softcapping, "Soft cap of the logits; null: none.");
-  v("attn_logit_softcapping", attn_logit_softcapping, "Kept for transformers.");
-  v("use_bidirectional_attention", use_bidirectional_attention, "Not supported: let tokens see those behind them.");
 }
 
 void Gemma3TextConfig::post_init() {
@@ -45,13 +26,7 @@ void Gemma3TextConfig::post_init() {
 void Gemma3TextConfig::validate() const {
   check_rope(rope_by_type.full_attention, "[Gemma3TextConfig] ", head_size(), "rope_parameters.full_attention");
   check_rope(rope_by_type.sliding_attention, "[Gemma3TextConfig] ", head_size(), "rope_parameters.sliding_attention");
-  DecoderConfig::validate();
-  const ConfigCheck check(*this);
-  check.multiple("hidden_size", hidden_size, "num_attention_heads", num_attention_heads);  // transformers insists
-  check.at_least("query_pre_attn_scalar", query_pre_attn_scalar, 1);
-  if (final_logit_softcapping) check.above_zero("final_logit_softcapping", *final_logit_softcapping);
-  if (attn_logit_softcapping) check.above_zero("attn_logit_softcapping", *attn_logit_softcapping);
-  check.causal("use_bidirectional_attention", use_bidirectional_attention);
+  CappedGemmaConfig::validate();
 }
 
 void list_fields(RopeByLayerType& rope, FieldVisitor& v) {

@@ -1,7 +1,7 @@
 // The text model of Gemma 3: layers with windows have rotary tables of their own.
 #pragma once
 
-#include "easydel/infra/decoder_config.h"
+#include "easydel/models/gemma2/config.h"
 
 namespace easydel {
 
@@ -11,15 +11,12 @@ struct RopeByLayerType {
 };
 void list_fields(RopeByLayerType& rope, FieldVisitor& v);
 
-struct Gemma3TextConfig : Config<Gemma3TextConfig, DecoderConfig> {
+struct Gemma3TextConfig : Config<Gemma3TextConfig, CappedGemmaConfig> {
   static constexpr std::string_view kModelType = "gemma3_text";
 
   Gemma3TextConfig();
 
-  int64_t query_pre_attn_scalar = 256;  // scores are divided by its root
-  std::optional<double> final_logit_softcapping;
-  std::optional<double> attn_logit_softcapping;  // kept for transformers, whose attention leaves it out
-  std::optional<bool> use_bidirectional_attention = false;
+  // attn_logit_softcapping is kept for transformers, whose attention leaves it out.
   RopeByLayerType rope_by_type;  // `rope` is that of the layers that see everything
 
   void fields(FieldVisitor& v) override;

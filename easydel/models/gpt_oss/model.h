@@ -21,9 +21,6 @@ class GptOssModel : public DecoderModel<GptOssConfig, GptOssDecoderLayer> {
 class GptOssForCausalLM : public ForCausalLM<GptOssModel> {
  public:
   using ForCausalLM::ForCausalLM;
-
- protected:
-  RouterBalance router_balance() const override;
 };
 
 class GptOssForSequenceClassification : public ForSequenceClassification<GptOssModel> {

@@ -8,14 +8,7 @@ namespace easydel {
 MixtralDecoderLayer::MixtralDecoderLayer(const MixtralConfig& c, int64_t layer_idx)
     : layer_idx_(layer_idx),
       router_jitter_noise_(c.router_jitter_noise),
-      self_attn_(add<Attention>("self_attn", AttentionSpec{.hidden_size = c.hidden_size,
-                                                           .num_heads = c.num_attention_heads,
-                                                           .num_kv_heads = c.key_value_heads(),
-                                                           .head_dim = c.head_size(),
-                                                           .layer_idx = layer_idx,
-                                                           .sliding_window = c.sliding_window.value_or(0),
-                                                           .dropout = c.attention_dropout,
-                                                           .init_stddev = c.initializer_range})),
+      self_attn_(add<Attention>("self_attn", block_spec(c, layer_idx).attention)),
       block_sparse_moe_(add<SparseMoE>("block_sparse_moe", MoeSpec{.experts = {.hidden_size = c.hidden_size,
                                                                                .intermediate_size = c.intermediate_size,
                                                                                .num_experts = c.num_local_experts,
@@ -26,8 +19,8 @@ MixtralDecoderLayer::MixtralDecoderLayer(const MixtralConfig& c, int64_t layer_i
                                                                                .up_name = "w3",
                                                                                .down_name = "w2"},
                                                                    .router = {.top_k = c.num_experts_per_tok}})),
-      input_layernorm_(add<RMSNorm>("input_layernorm", c.hidden_size, c.rms_norm_eps)),
-      post_attention_layernorm_(add<RMSNorm>("post_attention_layernorm", c.hidden_size, c.rms_norm_eps)) {}
+      input_layernorm_(add<RMSNorm>("input_layernorm", c.hidden_size, c.norm_eps)),
+      post_attention_layernorm_(add<RMSNorm>("post_attention_layernorm", c.hidden_size, c.norm_eps)) {}
 
 LayerOutput MixtralDecoderLayer::operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const {
   const Attention::Output attended = self_attn_(input_layernorm_(x_BTD), ctx);
@@ -50,13 +43,6 @@ std::string MixtralModel::torch_path(const std::string& path) const {
   constexpr std::string_view kInFiles = ".block_sparse_moe.";
   const auto at = path.find(kInFiles);
   return at == std::string::npos ? path : std::string(path).replace(at, kInFiles.size(), ".mlp.");
-}
-
-RouterBalance MixtralForCausalLM::router_balance() const {
-  const auto& c = static_cast<const MixtralConfig&>(config());
-  return {.top_k = c.num_experts_per_tok,
-          .coefficient = c.router_aux_loss_coef,
-          .output_router_logits = c.output_router_logits};
 }
 
 }  // namespace easydel

@@ -32,9 +32,6 @@ class MixtralModel : public DecoderModel<MixtralConfig, MixtralDecoderLayer> {
 class MixtralForCausalLM : public ForCausalLM<MixtralModel> {
  public:
   using ForCausalLM::ForCausalLM;
-
- protected:
-  RouterBalance router_balance() const override;
 };
 
 class MixtralForSequenceClassification : public ForSequenceClassification<MixtralModel> {

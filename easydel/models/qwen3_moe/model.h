@@ -20,9 +20,6 @@ class Qwen3MoeModel : public DecoderModel<Qwen3MoeConfig, Qwen3MoeDecoderLayer> 
 class Qwen3MoeForCausalLM : public ForCausalLM<Qwen3MoeModel> {
  public:
   using ForCausalLM::ForCausalLM;
-
- protected:
-  RouterBalance router_balance() const override;
 };
 
 class Qwen3MoeForSequenceClassification : public ForSequenceClassification<Qwen3MoeModel> {
