@@ -9,8 +9,8 @@ namespace {
 // Experts are stacked: [expert, out, in].
 std::vector<PartitionRule> expert_rules(const WeightSpecs& specs) {
   return {
-      {"experts\\.(gate_up_proj|w1|w3)(\\.weight)?$", specs.experts_split_first(LogicalAxis::MlpIntermediate)},
-      {"experts\\.(down_proj|w2)(\\.weight)?$", specs.experts_split_second(LogicalAxis::MlpIntermediate)},
+      {"(^|\\.)experts\\.(gate_up_proj|w1|w3)(\\.weight)?$", specs.experts_split_first(LogicalAxis::MlpIntermediate)},
+      {"(^|\\.)experts\\.(down_proj|w2)(\\.weight)?$", specs.experts_split_second(LogicalAxis::MlpIntermediate)},
       {"(mlp|block_sparse_moe)\\.gate\\.weight$", specs.shard_second()},
   };
 }
