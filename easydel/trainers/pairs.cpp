@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
+#include "easydel/infra/decoder_config.h"
 #include "easydel/infra/loss_config.h"
 
 namespace easydel {
@@ -83,7 +84,9 @@ RowLogps row_logps(const BaseModule& model, const Batch& batch, const LossContex
   config.auxiliary_loss_coefficient = 0.0;
   inputs.loss_config = config;
   if (with_dropout) inputs.dropout_key = context.dropout_key;
-  if (context.arguments.aux_loss_enabled) inputs.output_router_logits = true;
+  // Said for a mesh too, where the routers' logits are gathered for those alone who ask.
+  if (context.arguments.aux_loss_enabled || router_balance_of(model.config()).output_router_logits)
+    inputs.output_router_logits = true;
   const ModelOutput out = model(inputs);
   RowLogps rows{.tokens = -out.loss, .routers = {}};
   if (out.aux_loss.defined()) {
