@@ -1,6 +1,8 @@
 // What decoder-only families have in common: the context of a forward pass, and the heads on top of a base model.
 #pragma once
 
+#include <ATen/TensorOperators.h>
+
 #include <memory>
 #include <vector>
 
