@@ -13,6 +13,7 @@
 #include "easydel/core/error.h"
 #include "easydel/operations/attend_parts.h"
 #include "easydel/operations/kernels/dispatch.h"
+#include "easydel/operations/pieces.h"
 #include "easydel/operations/quantized_arguments.h"
 
 #if defined(_OPENMP)
@@ -22,7 +23,6 @@
 namespace easydel::operations {
 namespace {
 
-constexpr int64_t kMostThreads = 64;
 constexpr int64_t kPieceBytes = 16 << 10;
 
 int64_t row_bytes(const DecodeMap& map) {
@@ -145,33 +145,6 @@ class Product {
   kernels::GemvArgs dense_;
   kernels::PackedArgs packed_;
   decltype(kernels::QuantizedKernels::int8_times_float) kernel_ = nullptr;
-};
-
-// Pieces of rows that threads take: each from a part of its own first, so that memory is read in few streams.
-class Pieces {
- public:
-  Pieces(int64_t count, int64_t threads) : threads_(threads) {
-    for (int64_t i = 0; i < threads; ++i) {
-      Part& part = parts_[static_cast<std::size_t>(i)];
-      part.next = count * i / threads;
-      part.end = count * (i + 1) / threads;
-    }
-  }
-  template <class F>
-  void take(int64_t thread, const F& f) {
-    for (int64_t i = 0; i < threads_; ++i) {
-      Part& part = parts_[static_cast<std::size_t>((thread + i) % threads_)];
-      for (int64_t piece = 0; (piece = part.next.fetch_add(1, std::memory_order_relaxed)) < part.end;) f(piece);
-    }
-  }
-
- private:
-  struct alignas(64) Part {
-    std::atomic<int64_t> next;
-    int64_t end;
-  };
-  std::array<Part, kMostThreads> parts_;
-  int64_t threads_;
 };
 
 // The rows of some maps, cut into pieces.
@@ -390,7 +363,7 @@ at::Tensor decode_layer(const at::Tensor& x, const DecodeLayer& layer) {
   at::Tensor y = at::empty(x.sizes(), x.options());
   const float* from = x.const_data_ptr<float>();
   float* to = y.mutable_data_ptr<float>();
-  const int64_t threads = at::in_parallel_region() ? 1 : std::min<int64_t>(at::get_num_threads(), kMostThreads);
+  const int64_t threads = at::in_parallel_region() ? 1 : std::min<int64_t>(at::get_num_threads(), Pieces::kMostThreads);
 #if defined(_OPENMP)
   if (threads > 1) {
     std::optional<LayerRun> run;

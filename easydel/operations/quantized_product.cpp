@@ -4,11 +4,10 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <map>
 
 #include "easydel/core/error.h"
+#include "easydel/operations/pieces.h"
 #include "easydel/operations/product.h"
 #include "easydel/operations/quantized_arguments.h"
 
@@ -123,33 +122,18 @@ struct Job {
   }
 };
 
-// Each thread reads a part of its own from front to end, so that memory is read in few streams, and then helps the
-// others with what is left of theirs: one that memory serves late holds up nobody.
 void run(at::ArrayRef<Job> jobs, std::size_t scratch_floats) {
-  struct alignas(64) Part {
-    std::atomic<int64_t> next;
-    int64_t end;
-  };
-  constexpr int64_t kMostThreads = 64;
-  const int64_t pieces = jobs.back().end;
-  const int64_t threads = std::min<int64_t>({at::get_num_threads(), pieces, kMostThreads});
-  std::array<Part, kMostThreads> parts;
-  for (int64_t i = 0; i < threads; ++i) {
-    Part& part = parts[static_cast<std::size_t>(i)];
-    part.next = pieces * i / threads;
-    part.end = pieces * (i + 1) / threads;
-  }
+  const int64_t count = jobs.back().end;
+  const int64_t threads = std::min<int64_t>({at::get_num_threads(), count, Pieces::kMostThreads});
+  Pieces pieces(count, threads);
   at::parallel_for(0, threads, 1, [&](int64_t first, int64_t last) {
     thread_local std::vector<float> scratch;
     if (scratch.size() < scratch_floats) scratch.resize(scratch_floats);
     for (int64_t own = first; own < last; ++own) {
-      for (int64_t i = 0; i < threads; ++i) {
-        Part& part = parts[static_cast<std::size_t>((own + i) % threads)];
-        for (int64_t piece = 0; (piece = part.next.fetch_add(1)) < part.end;) {
-          const auto job = std::find_if(jobs.begin(), jobs.end(), [&](const Job& j) { return piece < j.end; });
-          job->run(piece, scratch.data());
-        }
-      }
+      pieces.take(own, [&](int64_t piece) {
+        const auto job = std::find_if(jobs.begin(), jobs.end(), [&](const Job& j) { return piece < j.end; });
+        job->run(piece, scratch.data());
+      });
     }
   });
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <mutex>
-#include <optional>
 
 #include "easydel/layers/embedding.h"
 #include "easydel/layers/linear.h"
