@@ -14,9 +14,7 @@
 #endif
 
 #ifdef EASYDEL_CUDA_KERNELS
-#include <c10/cuda/CUDAException.h>
-
-#include "easydel/operations/kernels/cuda_kernels.h"
+#include "easydel/operations/cuda_launch.h"
 #endif
 
 namespace easydel::operations::cuda_fused {
@@ -54,23 +52,6 @@ void in_branches(const Tensor&, int64_t count, const std::function<void(int64_t)
 #endif
 
 #ifdef EASYDEL_CUDA_KERNELS
-namespace {
-
-cuda_kernels::Element element(const Tensor& x) {
-  return x.scalar_type() == at::kFloat  ? cuda_kernels::Element::Float32
-         : x.scalar_type() == at::kHalf ? cuda_kernels::Element::Float16
-                                        : cuda_kernels::Element::BFloat16;
-}
-
-// f(stream) on the device of x.
-template <class F>
-void launch(const Tensor& x, const F& f) {
-  const c10::cuda::CUDAGuard guard(x.device());
-  f(c10::cuda::getCurrentCUDAStream().stream());
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
-}
-
-}  // namespace
 
 bool applies(const Tensor& x) {
   return x.is_cuda() &&
@@ -90,14 +71,13 @@ std::pair<Tensor, Tensor> rms_norm(const Tensor& x, const Tensor& weight, double
                                    static_cast<float>(eps),
                                    static_cast<float>(offset),
                                    cast_first};
-  launch(x, [&](auto stream) { cuda_kernels::rms_norm(element(x), args, stream); });
+  launch(x, [&](auto stream) { cuda_kernels::rms_norm(element_of(x), args, stream); });
   return {y, rstd};
 }
 
 bool can_multiply(const Tensor& x, const Tensor& weight) {
-  const auto aligned = [](const Tensor& t) { return reinterpret_cast<std::uintptr_t>(t.const_data_ptr()) % 16 == 0; };
-  return applies(x) && x.size(-1) > 0 && weight.is_contiguous() && aligned(weight) &&
-         cuda_kernels::can_gemv(element(x), x.size(-1), x.numel() / x.size(-1));
+  return applies(x) && x.size(-1) > 0 && weight.is_contiguous() && in_packs(weight) &&
+         cuda_kernels::can_gemv(element_of(x), x.size(-1), x.numel() / x.size(-1));
 }
 
 void multiply(const Tensor& x_in, std::vector<Product>& products) {
@@ -116,7 +96,7 @@ void multiply(const Tensor& x_in, std::vector<Product>& products) {
                                      product.bias.defined() ? product.bias.const_data_ptr() : nullptr,
                                      product.y.mutable_data_ptr(), product.weight.size(0)};
     }
-    launch(x, [&](auto stream) { cuda_kernels::gemv(element(x), args, stream); });
+    launch(x, [&](auto stream) { cuda_kernels::gemv(element_of(x), args, stream); });
   }
 }
 
@@ -144,7 +124,7 @@ std::pair<Tensor, Tensor> rotary(const Tensor& q_in, const Tensor& k_in, const T
                                   cos.stride(1),
                                   interleaved,
                                   inverse};
-  launch(q, [&](auto stream) { cuda_kernels::rotary(element(q), args, stream); });
+  launch(q, [&](auto stream) { cuda_kernels::rotary(element_of(q), args, stream); });
   return {q_out, k_out};
 }
 
@@ -159,7 +139,7 @@ Tensor gate(const Tensor& gate, const Tensor& up, int64_t gate_row, int64_t up_r
                                 width ? gate.numel() / width : 0,
                                 width,
                                 gelu};
-  launch(gate, [&](auto stream) { cuda_kernels::gate(element(gate), args, stream); });
+  launch(gate, [&](auto stream) { cuda_kernels::gate(element_of(gate), args, stream); });
   return y;
 }
 
@@ -177,7 +157,7 @@ void gate_backward(const Tensor& gate, const Tensor& up, int64_t gate_row, int64
                                         width ? gate.numel() / width : 0,
                                         width,
                                         gelu};
-  launch(gate, [&](auto stream) { cuda_kernels::gate_backward(element(gate), args, stream); });
+  launch(gate, [&](auto stream) { cuda_kernels::gate_backward(element_of(gate), args, stream); });
 }
 
 void cross_entropy(const CrossEntropyRows& r) {
@@ -225,7 +205,7 @@ Tensor attend_to_cache(const Tensor& q_in, const Tensor& k_in, const Tensor& v_i
   args.scale = static_cast<float>(scale), args.softcap = static_cast<float>(softcap);
   const Tensor scratch = at::empty({cuda_kernels::scratch_floats(args)}, q.options().dtype(at::kFloat));
   args.scratch = scratch.mutable_data_ptr<float>();
-  launch(q, [&](auto stream) { cuda_kernels::attend_to_cache(element(q), args, stream); });
+  launch(q, [&](auto stream) { cuda_kernels::attend_to_cache(element_of(q), args, stream); });
   return out;
 }
 

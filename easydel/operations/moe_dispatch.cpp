@@ -1,8 +1,9 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "easydel/operations/cuda_experts.h"
 #include "easydel/operations/kernels/rows.h"
-#include "easydel/operations/moe.h"
+#include "easydel/operations/moe_products.h"
 
 namespace easydel::operations {
 namespace {
@@ -17,25 +18,24 @@ Tensor by_token(const Tensor& rows, const Tensor& inverse, int64_t top_k) {
 }
 
 struct DispatchRows : torch::autograd::Function<DispatchRows> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& order, const Tensor& inverse,
-                        int64_t top_k) {
-    ctx->save_for_backward({inverse});
-    ctx->saved_data["top_k"] = top_k;
-    return x.index_select(0, at::div(order, top_k, "floor"));
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Dispatch& dispatch) {
+    ctx->save_for_backward({dispatch.inverse});
+    ctx->saved_data["top_k"] = dispatch.top_k;
+    return spread_rows(x, dispatch);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     kernels::require_first_derivative("dispatch_rows");
-    const Tensor inverse = ctx->get_saved_variables()[0];
-    return {by_token(grads[0], inverse, ctx->saved_data["top_k"].toInt()).sum(1), Tensor(), Tensor(), Tensor()};
+    Dispatch dispatch;
+    dispatch.inverse = ctx->get_saved_variables()[0];
+    dispatch.top_k = ctx->saved_data["top_k"].toInt();
+    return {sum_rows(grads[0], {}, dispatch), Tensor()};
   }
 };
 
 struct CombineRows : torch::autograd::Function<CombineRows> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& rows, const Tensor& weights, const Tensor& order,
-                        const Tensor& inverse) {
-    ctx->save_for_backward({rows, weights, order, inverse});
-    const Tensor factors = weights.to(rows.scalar_type()).unsqueeze(1);  // [T, 1, k]
-    return at::bmm(factors, by_token(rows, inverse, weights.size(1))).squeeze(1);
+  static Tensor forward(AutogradContext* ctx, const Tensor& rows, const Tensor& weights, const Dispatch& dispatch) {
+    ctx->save_for_backward({rows, weights, dispatch.order, dispatch.inverse});
+    return sum_rows(rows, weights, dispatch);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     kernels::require_first_derivative("combine_rows");
@@ -50,11 +50,23 @@ struct CombineRows : torch::autograd::Function<CombineRows> {
     if (ctx->needs_input_grad(1)) {
       d_weights = at::bmm(by_token(rows, inverse, top_k), d_y.unsqueeze(2)).squeeze(2).to(weights.scalar_type());
     }
-    return {d_rows, d_weights, Tensor(), Tensor()};
+    return {d_rows, d_weights, Tensor()};
   }
 };
 
 }  // namespace
+
+Tensor spread_rows(const Tensor& x, const Dispatch& dispatch) {
+  if (cuda_experts::can_move(x)) return cuda_experts::spread_rows(x, dispatch.inverse, dispatch.top_k);
+  return x.index_select(0, at::div(dispatch.order, dispatch.top_k, "floor"));
+}
+
+Tensor sum_rows(const Tensor& rows, const Tensor& weights, const Dispatch& dispatch) {
+  if (cuda_experts::can_move(rows)) return cuda_experts::sum_rows(rows, dispatch.inverse, weights, dispatch.top_k);
+  const Tensor of_token = by_token(rows, dispatch.inverse, dispatch.top_k);
+  if (!weights.defined()) return of_token.sum(1);
+  return at::bmm(weights.to(rows.scalar_type()).unsqueeze(1), of_token).squeeze(1);
+}
 
 Dispatch make_dispatch(const Tensor& experts, int64_t num_experts) {
   require<ShapeError>(experts.dim() == 2 && experts.scalar_type() == at::kLong,
@@ -69,6 +81,11 @@ Dispatch make_dispatch(const Tensor& experts, int64_t num_experts) {
   dispatch.num_experts = num_experts;
   dispatch.top_k = experts.size(1);
   const Tensor flat = experts.reshape({-1});
+  if (cuda_experts::can_sort(flat, num_experts)) {
+    const cuda_experts::Sorted sorted = cuda_experts::sort_by_expert(flat, num_experts);
+    dispatch.order = sorted.order, dispatch.inverse = sorted.inverse, dispatch.ends = sorted.ends;
+    return dispatch;
+  }
   dispatch.order = at::argsort(flat, /*stable=*/true, /*dim=*/0, /*descending=*/false);
   dispatch.inverse = at::empty_like(dispatch.order);
   dispatch.inverse.scatter_(0, dispatch.order, at::arange(flat.numel(), flat.options()));
@@ -85,7 +102,7 @@ Tensor dispatch_rows(const Tensor& x, const Dispatch& dispatch) {
   require<ShapeError>(x.dim() == 2 && x.size(0) * dispatch.top_k == dispatch.order.numel(),
                       "[dispatch_rows] x must be [", dispatch.order.numel() / dispatch.top_k, ", features]; got ",
                       x.sizes(), ".");
-  return DispatchRows::apply(x, dispatch.order, dispatch.inverse, dispatch.top_k);
+  return DispatchRows::apply(x, dispatch);
 }
 
 Tensor combine_rows(const Tensor& rows, const Tensor& weights, const Dispatch& dispatch) {
@@ -93,7 +110,7 @@ Tensor combine_rows(const Tensor& rows, const Tensor& weights, const Dispatch& d
                           weights.dim() == 2 && weights.size(1) == dispatch.top_k,
                       "[combine_rows] rows must be [", dispatch.order.numel(), ", features] and weights [tokens, ",
                       dispatch.top_k, "]; got ", rows.sizes(), " and ", weights.sizes(), ".");
-  return CombineRows::apply(rows, weights, dispatch.order, dispatch.inverse);
+  return CombineRows::apply(rows, weights, dispatch);
 }
 
 }  // namespace easydel::operations

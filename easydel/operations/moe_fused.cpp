@@ -243,6 +243,7 @@ Tensor fused_experts(const Tensor& x, const Tensor& weights, const StackedExpert
       " and ", weights.sizes(), ".");
   if (x.is_cpu() && x.numel() > 0)
     return FusedExperts::apply(x.contiguous(), weights, experts.gate_up, experts.down, experts, dispatch);
+  if (can_fuse_on_cuda(x, experts)) return fused_experts_on_cuda(x, weights, experts, dispatch);
   const Tensor hidden =
       grouped_linear(dispatch_rows(x, dispatch), experts.gate_up, {}, dispatch, {.access = experts.gate_up_access});
   const Tensor done = grouped_linear(gated_activation(hidden, *experts.act), experts.down, {}, dispatch,

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "easydel/operations/cuda_experts.h"
 #include "easydel/operations/product.h"
 
 namespace easydel::operations {
@@ -9,8 +10,8 @@ namespace {
 
 using at::Tensor;
 
-// One kernel for all experts, where torch has it: bfloat16 on CUDA, rows of 16 bytes.
-bool has_grouped_kernel(const Tensor& a, int64_t out_features, const ExpertRows& rows) {
+// One kernel of torch's for all experts: bfloat16 on CUDA, rows of 16 bytes.
+bool has_torch_kernel(const Tensor& a, int64_t out_features, const ExpertRows& rows) {
   return a.is_cuda() && a.scalar_type() == at::kBFloat16 && a.size(1) % 8 == 0 && out_features % 8 == 0 &&
          a.size(0) > 0 && rows.ends.size(0) > 0;
 }
@@ -32,7 +33,12 @@ void for_experts(const ExpertRows& rows, const F& f) {
 }  // namespace
 
 Tensor grouped_product(const Tensor& x, const Tensor& matrices, const ExpertRows& rows) {
-  if (has_grouped_kernel(x, matrices.size(2), rows)) return at::_grouped_mm(x, matrices, rows.ends);
+  if (cuda_experts::can_multiply(x, matrices.size(2)) && rows.ends.size(0) > 0) {
+    const Tensor turned = matrices.transpose(1, 2);
+    const bool k_first = !turned.is_contiguous();
+    return cuda_experts::grouped_product(x, k_first ? matrices : turned, k_first, rows.ends);
+  }
+  if (has_torch_kernel(x, matrices.size(2), rows)) return at::_grouped_mm(x, matrices, rows.ends);
   Tensor y = at::empty({x.size(0), matrices.size(2)}, x.options());
   std::vector<MatrixProduct> products;
   for_experts(rows, [&](int64_t expert, int64_t at, int64_t count) {
@@ -43,7 +49,9 @@ Tensor grouped_product(const Tensor& x, const Tensor& matrices, const ExpertRows
 }
 
 Tensor grouped_outer(const Tensor& a, const Tensor& b, const ExpertRows& rows) {
-  if (has_grouped_kernel(b, a.size(1), rows)) return at::_grouped_mm(a.t(), b, rows.ends);
+  if (cuda_experts::can_multiply(b, a.size(1)) && rows.ends.size(0) > 0)
+    return cuda_experts::grouped_outer(a, b, rows.ends);
+  if (has_torch_kernel(b, a.size(1), rows)) return at::_grouped_mm(a.t(), b, rows.ends);
   const Tensor y = at::empty({rows.ends.size(0), a.size(1), b.size(1)}, a.options());
   std::vector<MatrixProduct> products;
   int64_t next = 0;

@@ -20,6 +20,16 @@ at::Tensor grouped_product(const at::Tensor& x, const at::Tensor& matrices, cons
 // [E, m, n]: the transposed rows of a times those of b, for each expert: a [R, m], b [R, n].
 at::Tensor grouped_outer(const at::Tensor& a, const at::Tensor& b, const ExpertRows& rows);
 
+// [T, D] to [R, D]: every token once for each of its experts.
+at::Tensor spread_rows(const at::Tensor& x, const Dispatch& dispatch);
+// [R, D] to [T, D]: the sum of each token's rows, times weights [T, k] where they are defined.
+at::Tensor sum_rows(const at::Tensor& rows, const at::Tensor& weights, const Dispatch& dispatch);
+
+// fused_experts with kernels of our own: for CUDA tensors with rows of 16 bytes and an activation that they have.
+bool can_fuse_on_cuda(const at::Tensor& x, const StackedExperts& experts);
+at::Tensor fused_experts_on_cuda(const at::Tensor& x, const at::Tensor& weights, const StackedExperts& experts,
+                                 const Dispatch& dispatch);
+
 // d_gate_up [R, 2I] of gated_activation(gate_up, act), written in place.
 void gated_activation_backward(const at::Tensor& gate_up, const Activation& act, const at::Tensor& d_y,
                                const at::Tensor& d_gate_up);

@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 
 #include "easydel/core/error.h"
+#include "easydel/operations/cuda_experts.h"
 #include "easydel/operations/moe.h"
 
 namespace easydel::operations {
@@ -47,16 +48,12 @@ Routing route(const Tensor& logits, const RouterOptions& options) {
                         : options.scoring == RouterScoring::Sigmoid ? at::sigmoid(wide)
                                                                     : wide;
   const bool in_groups = options.top_groups < options.groups;
-  Tensor weights, experts;
-  if (options.selection_bias.defined() || in_groups) {
-    Tensor choice = scores.detach();
-    if (options.selection_bias.defined()) choice = choice + options.selection_bias.detach().to(scores.options());
-    if (in_groups) choice = best_groups(choice, options);
-    experts = std::get<1>(at::topk(choice, options.top_k, -1));
-    weights = scores.gather(1, experts);
-  } else {
-    std::tie(weights, experts) = at::topk(scores, options.top_k, -1);
-  }
+  Tensor choice = scores.detach();
+  if (options.selection_bias.defined()) choice = choice + options.selection_bias.detach().to(scores.options());
+  if (in_groups) choice = best_groups(choice, options);
+  const Tensor experts = cuda_experts::can_choose(choice) ? cuda_experts::choose_experts(choice, options.top_k)
+                                                          : std::get<1>(at::topk(choice, options.top_k, -1));
+  Tensor weights = scores.gather(1, experts);
   if (options.scoring == RouterScoring::SoftmaxOfChosen) {
     weights = at::softmax(weights, -1);
   } else if (options.renormalize) {

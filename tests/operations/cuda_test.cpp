@@ -211,6 +211,71 @@ TEST_F(Cuda, Experts) {
   }
 }
 
+TEST_F(Cuda, RowsAreSortedByExpertAsOnTheCpu) {
+  for (const int64_t num_experts : {1, 3, 64, 1024, 1100}) {
+    for (const int64_t tokens : {1, 33, 1024, 5000}) {
+      SCOPED_TRACE(concat(num_experts, " experts, ", tokens, " tokens"));
+      const Tensor experts = at::randint(num_experts, {tokens, 3}, at::kLong);
+      const Dispatch here = make_dispatch(experts, num_experts), there = make_dispatch(on_gpu(experts), num_experts);
+      EXPECT_TRUE(at::equal(here.order, there.order.cpu()));
+      EXPECT_TRUE(at::equal(here.inverse, there.inverse.cpu()));
+      EXPECT_TRUE(at::equal(here.ends, there.ends.cpu()));
+    }
+  }
+}
+
+TEST_F(Cuda, ExpertsAreChosenAsOnTheCpu) {
+  for (const int64_t num_experts : {1, 6, 64, 200, 1024, 1100}) {
+    Tensor logits = at::randn({37, num_experts});
+    logits.select(0, 3).fill_(-std::numeric_limits<double>::infinity()).select(0, num_experts - 1).fill_(2);
+    for (const int64_t top_k : {int64_t{1}, std::min<int64_t>(num_experts, 7)}) {
+      SCOPED_TRACE(concat(num_experts, " experts, ", top_k));
+      const Routing here = route(logits, {.top_k = top_k}), there = route(on_gpu(logits), {.top_k = top_k});
+      for (int64_t row = 0; row < logits.size(0); ++row) {
+        if (row == 3 && top_k > 1) continue;
+        EXPECT_TRUE(at::equal(here.experts[row], there.experts[row].cpu())) << row;
+      }
+      const Tensor equal = std::get<0>(there.experts[3].cpu().sort());  // scores of zero: any, but each once
+      EXPECT_TRUE(top_k == 1 || (equal.diff() > 0).all().item<bool>());
+      EXPECT_TRUE(is_close(there.weights, here.weights, {1e-5, 1e-6}));
+    }
+  }
+}
+
+// Sizes around the tiles of the kernels: odd and even numbers of them, parts, experts without rows. bfloat16 on the GPU
+// is as near to float32 on the CPU as its rounding allows.
+TEST_F(Cuda, FusedExperts) {
+  struct Shape {
+    int64_t tokens, experts, top_k, hidden, inner;
+  };
+  for (const Shape& s : {Shape{3, 5, 1, 64, 72}, Shape{40, 4, 2, 64, 64}, Shape{700, 3, 2, 192, 136},
+                         Shape{300, 40, 3, 384, 320}, Shape{130, 2, 2, 20, 12}}) {
+    const auto rounded = [](const Tensor& t) { return t.to(at::kBFloat16).to(at::kFloat); };
+    const Tensor experts = std::get<1>(at::topk(at::randn({s.tokens, s.experts}), s.top_k, 1));
+    experts.masked_fill_(experts == 1, 0);  // one without rows, one with twice as many
+    const std::vector<Tensor> inputs{rounded(at::randn({s.tokens, s.hidden})), at::rand({s.tokens, s.top_k}),
+                                     rounded(at::randn({s.experts, 2 * s.inner, s.hidden}) * 0.1),
+                                     rounded(at::randn({s.experts, s.hidden, s.inner}) * 0.1)};
+    for (const char* name : {"silu", "gelu_pytorch_tanh", "relu"}) {
+      SCOPED_TRACE(concat(name, ", ", s.tokens, " tokens"));
+      const auto f = [&](const std::vector<Tensor>& in) {
+        const Dispatch dispatch = make_dispatch(experts.to(in[0].device()), s.experts);
+        return fused_experts(in[0], in[1], {in[2], in[3], &find_activation(name)}, dispatch);
+      };
+      expect_same(f, inputs, {1e-4, 1e-4});
+      std::vector<Tensor> narrow;
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        narrow.push_back(on_gpu(i == 1 ? inputs[i] : inputs[i].to(at::kBFloat16)));
+      const auto expect_near = [](const Tensor& got, const Tensor& want) {
+        EXPECT_TRUE(is_close(got.to(at::kFloat), want, {0, 0.02 * want.abs().max().item<double>()}));
+      };
+      expect_near(f(narrow), f(inputs));
+      const auto got = gradients_of(f, narrow), want = gradients_of(f, inputs);
+      for (std::size_t i = 0; i < got.size(); ++i) expect_near(got[i], want[i]);
+    }
+  }
+}
+
 TEST_F(Cuda, CheckpointsAndDropout) {
   const Tensor w = at::randn({8, 8}, at::kDouble);
   for (const char* policy : {"none", "nothing_saveable", "checkpoint_dots"}) {

@@ -1,0 +1,81 @@
+// Letters: T tokens, E experts, R rows sorted by expert, D hidden, I intermediate.
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "easydel/operations/cuda_experts.h"
+#include "easydel/operations/kernels/rows.h"
+#include "easydel/operations/moe_products.h"
+
+namespace easydel::operations {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct Holder : torch::CustomClassHolder {
+  const Activation* act = nullptr;
+  WeightAccessPtr gate_up_access, down_access;
+  int64_t top_k = 0;
+};
+
+// The routing weights are applied to what goes into the last product, so that neither its result nor its gradient is
+// read once more for them.
+struct FusedOnCuda : torch::autograd::Function<FusedOnCuda> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weights, const Tensor& gate_up,
+                        const Tensor& down, const StackedExperts& experts, const Dispatch& dispatch) {
+    auto holder = c10::make_intrusive<Holder>();
+    holder->act = experts.act, holder->top_k = dispatch.top_k;
+    holder->gate_up_access = experts.gate_up_access, holder->down_access = experts.down_access;
+    const ExpertRows rows{dispatch.ends, {}};
+    const Tensor w1 = gather(gate_up, x.scalar_type(), experts.gate_up_access);
+    const Tensor w2 = gather(down, x.scalar_type(), experts.down_access);
+    const Tensor x_rows = spread_rows(x, dispatch);
+    const Tensor hidden = grouped_product(x_rows, w1.transpose(1, 2), rows);
+    const Tensor done = grouped_product(gated_activation(hidden, *experts.act), w2.transpose(1, 2), rows);
+    ctx->save_for_backward({x_rows, weights, gate_up, down, hidden, dispatch.order, dispatch.inverse, dispatch.ends});
+    ctx->saved_data["holder"] = c10::IValue::make_capsule(holder);
+    return sum_rows(done, weights, dispatch);
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    kernels::require_first_derivative("fused_experts");
+    const auto saved = ctx->get_saved_variables();
+    const Tensor &x_rows = saved[0], &weights = saved[1], &gate_up = saved[2], &down = saved[3], &hidden = saved[4];
+    const auto holder = c10::static_intrusive_pointer_cast<Holder>(ctx->saved_data["holder"].toCapsule());
+    Dispatch dispatch;
+    dispatch.top_k = holder->top_k;
+    dispatch.order = saved[5], dispatch.inverse = saved[6], dispatch.ends = saved[7];
+    const ExpertRows rows{dispatch.ends, {}};
+    const Tensor w2 = gather(down, x_rows.scalar_type(), holder->down_access);
+    const Tensor d_rows = spread_rows(grads[0], dispatch);
+    cuda_experts::WeightedGate gate = cuda_experts::weighted_gate_backward(
+        hidden, grouped_product(d_rows, w2, rows), weights, dispatch.order, holder->act->gated != GatedKernel::Silu);
+    variable_list result(6);
+    if (ctx->needs_input_grad(3))
+      result[3] = reduce(grouped_outer(d_rows, gate.weighted, rows), holder->down_access).to(down.scalar_type());
+    gate.weighted.reset();
+    if (ctx->needs_input_grad(0)) {
+      const Tensor w1 = gather(gate_up, x_rows.scalar_type(), holder->gate_up_access);
+      result[0] = sum_rows(grouped_product(gate.d_gate_up, w1, rows), {}, dispatch);
+    }
+    if (ctx->needs_input_grad(2))
+      result[2] = reduce(grouped_outer(gate.d_gate_up, x_rows, rows), holder->gate_up_access).to(gate_up.scalar_type());
+    result[1] = gate.d_weights.view(weights.sizes()).to(weights.scalar_type());
+    return result;
+  }
+};
+
+}  // namespace
+
+bool can_fuse_on_cuda(const Tensor& x, const StackedExperts& experts) {
+  return cuda_experts::can_move(x) && experts.act->gated != GatedKernel::None &&
+         experts.down.size(-1) * x.element_size() % 16 == 0;
+}
+
+Tensor fused_experts_on_cuda(const Tensor& x, const Tensor& weights, const StackedExperts& experts,
+                             const Dispatch& dispatch) {
+  return FusedOnCuda::apply(x, weights, experts.gate_up, experts.down, experts, dispatch);
+}
+
+}  // namespace easydel::operations
