@@ -164,32 +164,27 @@ __device__ __forceinline__ void store_matrices(uint32_t at, const float* f) {
   }
 }
 
-// The tiles of one block, in order; all roles walk through the same ones. The blocks of a cluster have two tiles of the
-// narrow side and the same of the wide one; of an odd last one in turn the same and two of the wide side (apart).
+// The tiles of one block, in order; all roles walk through the same ones. The blocks of a cluster have two neighbours
+// on the narrow side and the same of the wide one.
 struct Walk {
   const Tiles& tiles;
-  int rank, step, place, expert = 0, begin = 0, end = 0;
+  int rank, pairs, step, place, expert = 0, begin = 0, end = 0;
 
   __device__ __forceinline__ Walk(const Tiles& tiles, int rank)
       : tiles(tiles),
         rank(rank),
+        pairs((tiles.m + kM * kCluster - 1) / (kM * kCluster)),
         step(static_cast<int>(gridDim.x) / kCluster),
         place(static_cast<int>(blockIdx.x) / kCluster - step),
         end(tiles.ends[0]) {}
-  __device__ __forceinline__ int narrow() const { return (tiles.m + kM - 1) / kM; }
   __device__ __forceinline__ int width() const { return tiles.n ? tiles.n : end - begin; }
   __device__ __forceinline__ int depth() const { return tiles.depth ? tiles.depth : end - begin; }
-  __device__ __forceinline__ int wide() const { return (width() + kN - 1) / kN; }
-  __device__ __forceinline__ int pairs() const { return narrow() / 2 * wide(); }
-  __device__ __forceinline__ bool apart() const { return place >= pairs(); }
-  __device__ __forceinline__ int m() const { return (apart() ? narrow() - 1 : place % (narrow() / 2) * 2 + rank) * kM; }
-  __device__ __forceinline__ int n() const {
-    return (apart() ? (place - pairs()) * 2 + rank : place / (narrow() / 2)) * kN;
-  }
+  __device__ __forceinline__ int m() const { return (place % pairs * kCluster + rank) * kM; }
+  __device__ __forceinline__ int n() const { return place / pairs * kN; }
   __device__ __forceinline__ bool next() {
     place += step;
     while (true) {
-      const int count = pairs() + narrow() % 2 * ((wide() + 1) / 2);
+      const int count = (width() + kN - 1) / kN * pairs;
       if (place < count) return true;
       if (++expert == tiles.experts) return false;
       place -= count;
@@ -234,8 +229,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     while (thread == 0 && walk.next()) {
       const int begin = walk.begin, m = walk.m(), n = walk.n(), depth = walk.depth();
-      const bool apart = walk.apart();
-      const int parts = max(0, min(kN / kPart, (walk.width() - n + kPart - 1) / kPart));
+      const int parts = min(kN / kPart, (walk.width() - n + kPart - 1) / kPart);
       for (int k = 0; k < depth; k += kK, stage.advance()) {
         uint8_t *a = space + stage.index * kStage, *b = a + kTileA;
         uint64_t* ready = &full[stage.index];
@@ -248,13 +242,9 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
         } else {
           load(a, map_a, ready, k, m, walk.expert);
         }
-        for (int i = apart ? 0 : rank; i < parts; i += apart ? 1 : kCluster) {
-          const int x = kOuter ? n + i * kPart : k, y = kOuter ? begin + k : begin + n + i * kPart;
-          if (apart) {
-            load(b + i * kPartB, map_b, ready, x, y);
-          } else {
-            load_for_all(b + i * kPartB, map_b, ready, x, y);
-          }
+        for (int i = rank; i < parts; i += kCluster) {
+          load_for_all(b + i * kPartB, map_b, ready, kOuter ? n + i * kPart : k,
+                       kOuter ? begin + k : begin + n + i * kPart);
         }
       }
     }
@@ -263,6 +253,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
     const int warp = thread / 32, lane = thread % 32;
     uint8_t* buffers = space + kStages * kStage + group * kBuffers * kBuffer;
     float d[128];
+    int turn = 0;  // of the buffers
     while (walk.next()) {
       const int begin = walk.begin, m = walk.m() + group * 64, n = walk.n(), depth = walk.depth();
       const int width = walk.width() - n;  // of this tile, or more
@@ -307,7 +298,8 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
 #pragma unroll
       for (int part = 0; part < kN / kPart; ++part) {
         if (part * kPart >= width) break;
-        uint8_t* buffer = buffers + part % kBuffers * kBuffer;
+        uint8_t* buffer = buffers + turn * kBuffer;
+        turn = (turn + 1) % kBuffers;
         if (thread == 0) asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kBuffers - 1) : "memory");
         group_sync(group);
 #pragma unroll
@@ -321,15 +313,12 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
         group_sync(group);
         const int at = n + part * kPart;
         if (kOuter || width >= (part + 1) * kPart) {
-          if (thread == 0) {
-            if (m < tiles.m) {
-              if constexpr (kOuter) {
-                store(map_out, buffer, at, m, walk.expert);
-              } else {
-                store(map_out, buffer, m, begin + at);
-              }
+          if (thread == 0 && m < tiles.m) {
+            if constexpr (kOuter) {
+              store(map_out, buffer, at, m, walk.expert);
+            } else {
+              store(map_out, buffer, m, begin + at);
             }
-            asm volatile("cp.async.bulk.commit_group;" ::: "memory");
           }
         } else {  // the rows behind are the next expert's
           for (int i = thread; i < (width - part * kPart) * 8; i += kGroup) {
@@ -339,6 +328,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
                 *reinterpret_cast<const uint4*>(buffer + row * 128 + (chunk ^ (row % 8)) * 16);
           }
         }
+        if (thread == 0) asm volatile("cp.async.bulk.commit_group;" ::: "memory");
       }
     }
     if (thread == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
