@@ -267,7 +267,11 @@ TEST(Yaml, SaysWhatIsWrongAndWhere) {
   expect_refused("a: 1\nb: 2\na: 3\n",
                  "[yaml] run.yaml:3: the key \"a\" stands here and in line 1. Take one of them out.");
   expect_refused("a: [1, 2\nb: 3\n", "[yaml] run.yaml:2: end of sequence flow not found (column 2).");
-  expect_refused("a: *none\n", "[yaml] run.yaml:1: the referenced anchor is not defined (column 4).");
+  // Newer versions of the parser name the anchor as well.
+  EXPECT_THAT([&] { load("a: *none\n"); },
+              testing::ThrowsMessage<FormatError>(
+                  testing::AnyOf("[yaml] run.yaml:1: the referenced anchor is not defined (column 4).",
+                                 "[yaml] run.yaml:1: the referenced anchor is not defined: none (column 4).")));
   expect_refused("a: &a [*a]\n", "[yaml] run.yaml:1: an alias must not stand inside of what it stands for.");
   expect_refused("{a: 1}: 2\n", "[yaml] run.yaml:1: a key must be a single value.");
   expect_refused("? [a]\n: 2\n", "[yaml] run.yaml:1: a key must be a single value.");
