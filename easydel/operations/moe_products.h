@@ -20,6 +20,8 @@ at::Tensor grouped_product(const at::Tensor& x, const at::Tensor& matrices, cons
 // [E, m, n]: the transposed rows of a times those of b, for each expert: a [R, m], b [R, n].
 at::Tensor grouped_outer(const at::Tensor& a, const at::Tensor& b, const ExpertRows& rows);
 
+// gated_activation(gate_up, act), written into y.
+void gated_activation_into(const at::Tensor& gate_up, const Activation& act, const at::Tensor& y);
 // d_gate_up [R, 2I] of gated_activation(gate_up, act), written in place.
 void gated_activation_backward(const at::Tensor& gate_up, const Activation& act, const at::Tensor& d_y,
                                const at::Tensor& d_gate_up);
