@@ -1,6 +1,7 @@
 // A strict recursive-descent parser: RFC 8259 and Python's NaN and Infinity, UTF-8 checked, depth limited.
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <limits>
 
 #include "easydel/core/error.h"
@@ -246,6 +247,10 @@ std::size_t invalid_utf8(std::string_view text) {
     const unsigned lead = byte(i);
     if (lead < 0x80) {
       ++i;
+      for (uint64_t eight; i + 8 <= text.size(); i += 8) {  // plain ASCII, which is nearly all there is
+        std::memcpy(&eight, text.data() + i, 8);
+        if (eight & 0x8080808080808080) break;
+      }
       continue;
     }
     const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;

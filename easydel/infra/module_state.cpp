@@ -17,12 +17,20 @@ std::string list_paths(const std::vector<std::string>& paths) {
   return text;
 }
 
+// Without the paths that named_modules() makes.
+template <class Visit>
+void for_models_below(const Module& module, const Visit& visit) {
+  for (const auto& [name, child] : module.children()) {
+    if (auto* model = dynamic_cast<BaseModule*>(child.get())) visit(*model);
+    for_models_below(*child, visit);
+  }
+}
+
 }  // namespace
 
 void BaseModule::share_options(const ModuleOptions& options) {
-  for (const auto& [path, module] : named_modules()) {
-    if (auto* model = dynamic_cast<BaseModule*>(module)) model->options_ = options;
-  }
+  options_ = options;
+  for_models_below(*this, [&](BaseModule& model) { model.options_ = options; });
   set_dtype(options.dtype);
 }
 
@@ -136,20 +144,28 @@ std::shared_ptr<BaseModule> BaseModule::merge_module(const GraphDef& graphdef, c
 }
 
 void BaseModule::merge_params(const GraphState& params) {
-  std::unordered_map<std::string, std::shared_ptr<Parameter>> own;
-  for (NamedParameter& named : named_parameters()) own.emplace(std::move(named.path), std::move(named.parameter));
+  const std::vector<NamedParameter> own = named_parameters();
+  std::unordered_map<std::string_view, Parameter*> by_path;  // only once they come in another order than the module's
+  const auto find = [&](const std::string& path, std::size_t place) -> Parameter* {
+    if (place < own.size() && own[place].path == path) return own[place].parameter.get();
+    if (by_path.empty()) {
+      for (const NamedParameter& named : own) by_path.emplace(named.path, named.parameter.get());
+    }
+    const auto found = by_path.find(path);
+    return found == by_path.end() ? nullptr : found->second;
+  };
   std::vector<std::pair<Parameter*, at::Tensor>> changes;
   std::vector<std::string> unknown;
   for (const auto& [path, tensor] : params) {
-    const auto found = own.find(path);
-    if (found == own.end()) {
+    Parameter* found = find(path, changes.size());
+    if (!found) {
       unknown.push_back(path);
       continue;
     }
-    const at::IntArrayRef shape(found->second->stored_shape());
+    const at::IntArrayRef shape(found->stored_shape());
     require<ShapeError>(tensor.sizes() == shape, "[merge_params] \"", path, "\" is ", shape, "; got ", tensor.sizes(),
                         ".");
-    changes.emplace_back(found->second.get(), tensor);
+    changes.emplace_back(found, tensor);
   }
   require<ConfigError>(unknown.empty(), "[merge_params] ", type_name(), " has no ", list_paths(unknown), ".");
   for (auto& [parameter, tensor] : changes) parameter->bind(tensor);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "easydel/core/error.h"
 #include "easydel/core/large_pages.h"
@@ -35,9 +34,15 @@ std::optional<FileLayout> find_layout(const FileNames& names, const std::string&
     return !layout.empty() &&
            std::all_of(layout.begin(), layout.end(), [&](const FilePiece& p) { return names.contains(p.name); });
   };
-  for (const std::string& spelled : names.spellings(path)) {
+  const auto layout_under = [&](const std::string& spelled) -> std::optional<FileLayout> {
     if (FileLayout layout = parameter.layout_in_files(spelled); all_there(layout)) return layout;
     if (FileLayout layout = parameter.whole_layout(spelled); all_there(layout)) return layout;
+    return std::nullopt;
+  };
+  // Its own path comes first in spellings() too, and is nearly always the one.
+  if (auto layout = layout_under(path)) return layout;
+  for (const std::string& spelled : names.spellings(path)) {
+    if (auto layout = layout_under(spelled)) return layout;
   }
   return std::nullopt;
 }
@@ -107,12 +112,13 @@ at::Tensor assemble(const FileLayout& layout, const Parameter& parameter, const 
 
 FileNames::FileNames(const BaseModule& module, const std::vector<std::string>& names) : module_(module) {
   known_.reserve(names.size());
-  for (const std::string& name : names) known_.emplace(name, known_.size());
+  for (std::size_t i = 0; i < names.size(); ++i) known_.emplace(names[i], i);
   // A head may be loaded from the files of a base model, and a base model from those of a head: "model." is put before
   // names when the files have model.norm.weight where this base model has norm.weight.
   prefix_ = module.base_model_prefix().empty() ? "" : module.base_model_prefix() + ".";
+  if (!prefix_.empty()) return;
   const auto parameters = module.named_parameters();
-  if (!prefix_.empty() || parameters.empty() || known_.contains(parameters.front().path)) return;
+  if (parameters.empty() || known_.contains(parameters.front().path)) return;
   const std::string& first = parameters.front().path;
   for (const std::string& name : names) {
     if (name.size() > first.size() + 1 && name.ends_with("." + first)) {
@@ -163,34 +169,39 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
                            const std::function<at::Tensor(at::Tensor, const Parameter&)>& convert,
                            const ShardFns& shard_fns) {
   const at::NoGradGuard no_grad;
-  const TensorMap own = module.params();
+  std::vector<Module::NamedParameter> own = module.named_parameters();
   for (const auto& [path, fn] : shard_fns) {
-    require<ConfigError>(own.contains(path), "[shard_fns] ", module.type_name(), " has no parameter \"", path, "\".");
+    const auto is_it = [&](const Module::NamedParameter& named) { return named.path == path; };
+    require<ConfigError>(std::any_of(own.begin(), own.end(), is_it), "[shard_fns] ", module.type_name(),
+                         " has no parameter \"", path, "\".");
   }
   const FileNames names(module, source.names);
   LoadedWeights loaded;
-  std::unordered_set<std::string> wanted;
+  std::vector<bool> wanted(source.names.size());  // by place
   std::vector<std::pair<Module::NamedParameter, FileLayout>> found;
-  for (const Module::NamedParameter& named : module.named_parameters()) {
+  found.reserve(own.size());
+  for (Module::NamedParameter& named : own) {
     std::optional<FileLayout> layout = find_layout(names, named.path, *named.parameter);
     if (!layout) {
-      loaded.missing.push_back(named.path);
+      loaded.missing.push_back(std::move(named.path));
       continue;
     }
     for (const FilePiece& piece : *layout) {
-      wanted.insert(piece.name);
+      wanted[names.place(piece.name)] = true;
       const std::vector<int64_t> shape = source.shape(piece.name);
       if (shape != piece.shape) {
         loaded.misshapen.push_back(concat("\"", piece.name, "\" is ", at::IntArrayRef(shape), "; the config asks for ",
                                           at::IntArrayRef(piece.shape)));
       }
     }
-    found.emplace_back(named, std::move(*layout));
+    found.emplace_back(std::move(named), std::move(*layout));
   }
   // A tied weight may stand in the file under its other names too.
-  for (const auto& [path, first] : module.tied_parameters()) wanted.insert(path);
-  for (const std::string& name : source.names) {
-    if (!wanted.contains(name) && !is_leftover(name)) loaded.unexpected.push_back(name);
+  for (const auto& [path, first] : module.tied_parameters()) {
+    if (names.contains(path)) wanted[names.place(path)] = true;
+  }
+  for (std::size_t i = 0; i < source.names.size(); ++i) {
+    if (!wanted[i] && !is_leftover(source.names[i])) loaded.unexpected.push_back(source.names[i]);
   }
   if (!loaded.misshapen.empty()) return loaded;
   // A disk is fast in the order of its files, which is not the model's.
@@ -212,7 +223,8 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
     }
     values[i] = convert(std::move(value), *named.parameter);
   }
-  for (std::size_t i = 0; i < found.size(); ++i) loaded.params.set(found[i].first.path, std::move(values[i]));
+  for (std::size_t i = 0; i < found.size(); ++i)
+    loaded.params.set(std::move(found[i].first.path), std::move(values[i]));
   return loaded;
 }
 

@@ -295,9 +295,12 @@ SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, cons
 
   SafetensorsHeader header = HeaderParser(json, where).parse();
   check_names(header.tensors, where);
-  std::stable_sort(header.tensors.begin(), header.tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
+  const auto is_before = [](const TensorInfo& a, const TensorInfo& b) {
     return std::pair(a.offset, a.nbytes) < std::pair(b.offset, b.nbytes);
-  });
+  };
+  if (!std::is_sorted(header.tensors.begin(), header.tensors.end(), is_before)) {
+    std::stable_sort(header.tensors.begin(), header.tensors.end(), is_before);
+  }
   const int64_t data_start = static_cast<int64_t>(kPrefix + length);
   check_cover(header.tensors, static_cast<int64_t>(file.size()) - data_start, where);
   for (TensorInfo& info : header.tensors) info.offset += data_start;

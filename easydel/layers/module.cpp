@@ -23,6 +23,12 @@ std::string join(const std::string& prefix, const std::string& name) {
   return path += name;
 }
 
+// Without a node for each, since nearly always there are none.
+bool has_repeats(std::vector<const Parameter*> all) {
+  std::sort(all.begin(), all.end());
+  return std::adjacent_find(all.begin(), all.end()) != all.end();
+}
+
 }  // namespace
 
 std::vector<Module::NamedModule> Module::named_modules() {
@@ -43,7 +49,6 @@ bool Module::has_lazy_parameters() const {
 
 std::vector<Module::NamedParameter> Module::named_parameters() const {
   std::vector<NamedParameter> found;
-  std::unordered_set<const Parameter*> seen;
   std::string path;
   const std::function<void(const Module&)> walk = [&](const Module& module) {
     const std::size_t length = path.size();
@@ -53,7 +58,6 @@ std::vector<Module::NamedParameter> Module::named_parameters() const {
       path += name;
     };
     for (const auto& [name, parameter] : module.parameters_) {
-      if (!seen.insert(parameter.get()).second) continue;
       extend(name);
       found.push_back({path, parameter});
     }
@@ -64,11 +68,24 @@ std::vector<Module::NamedParameter> Module::named_parameters() const {
     path.resize(length);
   };
   walk(*this);
+  std::vector<const Parameter*> all;
+  for (const NamedParameter& named : found) all.push_back(named.parameter.get());
+  if (has_repeats(std::move(all))) {
+    std::unordered_set<const Parameter*> seen;
+    std::erase_if(found, [&](const NamedParameter& named) { return !seen.insert(named.parameter.get()).second; });
+  }
   return found;
 }
 
 std::vector<std::pair<std::string, std::string>> Module::tied_parameters() const {
   std::vector<std::pair<std::string, std::string>> tied;
+  std::vector<const Parameter*> all;
+  const auto gather = [&](const auto& self, const Module& module) -> void {
+    for (const auto& [name, parameter] : module.parameters_) all.push_back(parameter.get());
+    for (const auto& [name, child] : module.children_) self(self, *child);
+  };
+  gather(gather, *this);
+  if (!has_repeats(std::move(all))) return tied;
   std::unordered_map<const Parameter*, std::string> first;
   for (const auto& [path, module] : const_cast<Module*>(this)->named_modules()) {
     for (const auto& [name, parameter] : module->parameters_) {

@@ -88,7 +88,9 @@ FileLayout Parameter::layout_in_files(const std::string& path) const {
 }
 
 FileLayout Parameter::whole_layout(const std::string& path) const {
-  return {{path, std::vector<int64_t>(shape.size(), 0), shape, shape}};
+  FileLayout layout;
+  layout.push_back({path, std::vector<int64_t>(shape.size(), 0), shape, shape});
+  return layout;
 }
 
 }  // namespace easydel

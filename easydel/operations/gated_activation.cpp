@@ -30,11 +30,12 @@ kernels::GatedArgs kernel_args(const Tensor& gate, const Tensor& up) {
   return {gate.const_data_ptr(), up.const_data_ptr(), row_stride(gate), row_stride(up), gate.size(-1)};
 }
 
-Tensor forward_rows(const Tensor& gate, const Tensor& up, const Activation& act) {
+// y is made where there is none.
+Tensor forward_rows(const Tensor& gate, const Tensor& up, const Activation& act, Tensor y = {}) {
   if (act.gated != GatedKernel::None && cuda_fused::applies(gate))
     return cuda_fused::gate(gate, up, row_stride(gate), row_stride(up), act.gated != GatedKernel::Silu);
-  if (!is_fused(gate, act.gated)) return act(gate) * up;
-  Tensor y = at::empty(gate.sizes(), gate.options());
+  if (!is_fused(gate, act.gated)) return y.defined() ? at::mul_out(y, act(gate), up) : act(gate) * up;
+  if (!y.defined()) y = at::empty(gate.sizes(), gate.options());
   const auto args = kernel_args(gate, up);
   const auto& table = kernels::for_elements(gate.scalar_type());
   const auto kernel = act.gated == GatedKernel::Silu ? table.silu_gate_forward : table.gelu_tanh_gate_forward;
@@ -112,6 +113,11 @@ struct GatedHalves : torch::autograd::Function<GatedHalves> {
 };
 
 }  // namespace
+
+void gated_activation_into(const Tensor& gate_up, const Activation& act, const Tensor& y) {
+  const int64_t width = gate_up.size(-1) / 2;
+  forward_rows(gate_up.narrow(-1, 0, width), gate_up.narrow(-1, width, width), act, y);
+}
 
 void gated_activation_backward(const Tensor& gate_up, const Activation& act, const Tensor& d_y,
                                const Tensor& d_gate_up) {

@@ -8,6 +8,7 @@
 #include "easydel/operations/checkpoint.h"
 #include "easydel/operations/kernels/rows.h"
 #include "easydel/operations/moe_products.h"
+#include "easydel/operations/moe_staged.h"
 #include "easydel/operations/moe_units.h"
 #include "easydel/operations/product.h"
 
@@ -57,34 +58,6 @@ Tensor combine_units(const std::vector<Unit>& units, const std::vector<Tensor>& 
   return out;
 }
 
-// d_weight[r] = d_a[r] . a[r], and then both rows times their weight.
-template <class T>
-void weigh_rows(T* a, T* d_a, const T* weights, T* d_weights, int64_t rows, int64_t width) {
-  using Wide = at::opmath_type<T>;
-  for (int64_t r = 0; r < rows; ++r, a += width, d_a += width) {
-    Wide dot = 0;
-    const Wide factor = weights[r];
-#pragma omp simd reduction(+ : dot)
-    for (int64_t i = 0; i < width; ++i) {
-      dot += Wide(a[i]) * Wide(d_a[i]);
-      a[i] = T(Wide(a[i]) * factor);
-      d_a[i] = T(Wide(d_a[i]) * factor);
-    }
-    d_weights[r] = T(dot);
-  }
-}
-
-void weigh(const Tensor& a, const Tensor& d_a, const Tensor& weights, const Tensor& d_weights) {
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, a.scalar_type(), "weigh", [&] {
-    const int64_t width = a.size(1);
-    kernels::for_rows(a.size(0), width, [&](int64_t begin, int64_t end) {
-      weigh_rows(a.mutable_data_ptr<scalar_t>() + begin * width, d_a.mutable_data_ptr<scalar_t>() + begin * width,
-                 weights.const_data_ptr<scalar_t>() + begin, d_weights.mutable_data_ptr<scalar_t>() + begin,
-                 end - begin, width);
-    });
-  });
-}
-
 Tensor empty_like_large(const Tensor& w) {
   constexpr std::size_t kFresh = 32 << 20;  // from here on malloc asks the system for each of them
   return empty_in_large_pages(w.sizes(), w.options(), kFresh);
@@ -110,24 +83,28 @@ struct FusedExperts : torch::autograd::Function<FusedExperts> {
     const Tensor w1 = gather(gate_up, x.scalar_type(), experts.gate_up_access);
     const Tensor w2 = gather(down, x.scalar_type(), experts.down_access);
     const Tensor tokens = at::div(dispatch.order, dispatch.top_k, "floor");
-    std::vector<Tensor> hidden(units.size()), results(units.size());
-    for_units(units.size(), holder->shares, [&](std::size_t i) {
-      const Unit& unit = units[i];
-      const auto multiply = [&](const Tensor& rows, const Tensor& w) {
-        const Tensor y = at::empty({unit.rows, w.size(1)}, x.options());
-        std::vector<MatrixProduct> products;
-        add_products(products, unit, y, rows, [&](int64_t expert) { return w.select(0, expert).t(); });
-        multiply_into(products);
-        return y;
-      };
-      hidden[i] = multiply(x.index_select(0, tokens.narrow(0, unit.begin, unit.rows)), w1);
-      results[i] = multiply(gated_activation(hidden[i], *experts.act), w2);
-    });
+    ForwardRows rows{std::vector<Tensor>(units.size()), std::vector<Tensor>(units.size())};
+    if (holder->shares) {
+      rows = run_forward({x, tokens, units, *experts.act, w1, w2});
+    } else {
+      for_units(units.size(), [&](std::size_t i) {
+        const Unit& unit = units[i];
+        const auto multiply = [&](const Tensor& from, const Tensor& w) {
+          const Tensor y = at::empty({unit.rows, w.size(1)}, x.options());
+          std::vector<MatrixProduct> products;
+          add_products(products, unit, y, from, [&](int64_t expert) { return w.select(0, expert).t(); });
+          multiply_into(products);
+          return y;
+        };
+        rows.hidden[i] = multiply(x.index_select(0, tokens.narrow(0, unit.begin, unit.rows)), w1);
+        rows.results[i] = multiply(gated_activation(rows.hidden[i], *experts.act), w2);
+      });
+    }
     variable_list saved{x, weights, gate_up, down, tokens, dispatch.order, dispatch.inverse};
-    saved.insert(saved.end(), hidden.begin(), hidden.end());
+    saved.insert(saved.end(), rows.hidden.begin(), rows.hidden.end());
     ctx->save_for_backward(saved);
     ctx->saved_data["holder"] = c10::IValue::make_capsule(holder);
-    return combine_units(units, results, dispatch.inverse, weights, x);
+    return combine_units(units, rows.results, dispatch.inverse, weights, x);
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -138,47 +115,42 @@ struct FusedExperts : torch::autograd::Function<FusedExperts> {
     const auto holder = c10::static_intrusive_pointer_cast<Holder>(ctx->saved_data["holder"].toCapsule());
     const std::vector<Unit>& units = holder->units;
     const bool needs_x = ctx->needs_input_grad(0), needs_w1 = ctx->needs_input_grad(2),
-               needs_w2 = ctx->needs_input_grad(3), shares = holder->shares;
+               needs_w2 = ctx->needs_input_grad(3);
     const Tensor w1 = gather(gate_up, x.scalar_type(), holder->gate_up_access);
     const Tensor w2 = gather(down, x.scalar_type(), holder->down_access);
     const int64_t count = order.numel(), inner = w2.size(2);
     const Tensor factors = weights.to(x.scalar_type()).reshape({-1}).index_select(0, order);
     const Tensor d_factors = at::empty_like(factors);
     WeightGradients d_w{needs_w1 ? empty_like_large(w1) : Tensor(), needs_w2 ? empty_like_large(w2) : Tensor()};
-    // What the weights' gradients are made of, sorted by expert: of all rows, or of a unit where they are made at once.
-    const auto rows_of = [&](int64_t width) { return shares ? Tensor() : at::empty({count, width}, x.options()); };
-    const Tensor all_x = rows_of(x.size(1)), all_d = rows_of(x.size(1)), all_activated = rows_of(inner);
-    const Tensor all_d_hidden = rows_of(2 * inner);
     std::vector<Tensor> d_inputs(units.size());
-    for_units(units.size(), shares, [&](std::size_t i) {
-      const Unit& unit = units[i];
-      const auto own = [&](const Tensor& rows) { return rows.narrow(0, unit.begin, unit.rows); };
-      const auto space = [&](const Tensor& all, int64_t width) {
-        return all.defined() ? own(all) : at::empty({unit.rows, width}, x.options());
-      };
-      Tensor d_row = space(all_d, x.size(1)), x_row = space(all_x, x.size(1));
-      const Tensor d_hidden = space(all_d_hidden, 2 * inner), d_a = at::empty({unit.rows, inner}, x.options());
-      const Tensor& h = saved[7 + i];
-      at::index_select_out(d_row, d_y, 0, own(tokens));
-      if (needs_w1) at::index_select_out(x_row, x, 0, own(tokens));
-      std::vector<MatrixProduct> products;
-      add_products(products, unit, d_a, d_row, [&](int64_t expert) { return w2.select(0, expert); });
-      multiply_into(products);
-      products.clear();
-      Tensor activated = gated_activation(h, *holder->act);
-      if (!shares) activated = own(all_activated).copy_(activated);
-      weigh(activated, d_a, own(factors), own(d_factors));
-      gated_activation_backward(h, *holder->act, d_a, d_hidden);
-      if (needs_x) {
-        d_inputs[i] = at::empty({unit.rows, x.size(1)}, x.options());
-        add_products(products, unit, d_inputs[i], d_hidden, [&](int64_t expert) { return w1.select(0, expert); });
-      }
-      if (shares) d_w.add_products(products, unit, d_hidden, x_row, d_row, activated);
-      multiply_into(products);
-    });
-    if (shares) {
-      d_w.clear_others(units);
+    if (holder->shares) {
+      const std::vector<Tensor> hidden(saved.begin() + 7, saved.end());
+      d_inputs = run_backward({x, tokens, units, *holder->act, w1, w2}, hidden, d_y, factors, d_factors, d_w, needs_x);
     } else {
+      // What the weights' gradients are made of, sorted by expert.
+      const auto rows_of = [&](int64_t width) { return at::empty({count, width}, x.options()); };
+      const Tensor all_x = rows_of(x.size(1)), all_d = rows_of(x.size(1)), all_activated = rows_of(inner);
+      const Tensor all_d_hidden = rows_of(2 * inner);
+      for_units(units.size(), [&](std::size_t i) {
+        const Unit& unit = units[i];
+        const auto own = [&](const Tensor& rows) { return rows.narrow(0, unit.begin, unit.rows); };
+        Tensor d_row = own(all_d), x_row = own(all_x);
+        const Tensor activated = own(all_activated), d_a = at::empty({unit.rows, inner}, x.options());
+        const Tensor& h = saved[7 + i];
+        at::index_select_out(d_row, d_y, 0, own(tokens));
+        if (needs_w1) at::index_select_out(x_row, x, 0, own(tokens));
+        std::vector<MatrixProduct> products;
+        add_products(products, unit, d_a, d_row, [&](int64_t expert) { return w2.select(0, expert); });
+        multiply_into(products);
+        gated_activation_into(h, *holder->act, activated);
+        weigh(activated, d_a, own(factors), own(d_factors));
+        gated_activation_backward(h, *holder->act, d_a, own(all_d_hidden));
+        if (!needs_x) return;
+        products.clear();
+        d_inputs[i] = at::empty({unit.rows, x.size(1)}, x.options());
+        add_products(products, unit, d_inputs[i], own(all_d_hidden), [&](int64_t e) { return w1.select(0, e); });
+        multiply_into(products);
+      });
       multiply_rows(units, d_w.w1, all_d_hidden, all_x, d_w.w2, all_d, all_activated);
     }
     const Tensor d_x = needs_x ? combine_units(units, d_inputs, inverse, {}, x) : Tensor();
@@ -227,7 +199,7 @@ struct FusedExperts : torch::autograd::Function<FusedExperts> {
     add(d_w1, d_hidden, x_rows);
     add(d_w2, d_rows, activated);
     std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.cost > b.cost; });
-    for_units(pieces.size(), /*shares=*/false, [&](std::size_t i) {
+    for_units(pieces.size(), [&](std::size_t i) {
       Piece& piece = pieces[i];
       at::mm_out(piece.target, piece.left.t(), piece.right);
     });

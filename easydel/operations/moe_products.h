@@ -30,6 +30,8 @@ bool can_fuse_on_cuda(const at::Tensor& x, const StackedExperts& experts);
 at::Tensor fused_experts_on_cuda(const at::Tensor& x, const at::Tensor& weights, const StackedExperts& experts,
                                  const Dispatch& dispatch);
 
+// gated_activation(gate_up, act), written into y.
+void gated_activation_into(const at::Tensor& gate_up, const Activation& act, const at::Tensor& y);
 // d_gate_up [R, 2I] of gated_activation(gate_up, act), written in place.
 void gated_activation_backward(const at::Tensor& gate_up, const Activation& act, const at::Tensor& d_y,
                                const at::Tensor& d_gate_up);

@@ -30,16 +30,14 @@ struct Unit {
 // about the same time, large enough for fast products; the largest first. No unit has two pieces of one expert.
 std::vector<Unit> make_units(const std::vector<int64_t>& ends, bool shares);
 
-// f(unit) for the index of each, without gradient: by threads that take the next one as they come free, or one after
-// the other where the threads share what f does.
+// f(unit) for the index of each, without gradient, by threads that take the next one as they come free.
 template <class F>
-void for_units(std::size_t units, bool shares, const F& f) {
+void for_units(std::size_t units, const F& f) {
   std::atomic<std::size_t> next{0};
   const auto work = [&](int64_t, int64_t) {
     const at::NoGradGuard no_grad;
     for (std::size_t unit = next++; unit < units; unit = next++) f(unit);
   };
-  if (shares) return work(0, 1);
   at::parallel_for(0, std::min<int64_t>(static_cast<int64_t>(units), at::get_num_threads()), 1, work);
 }
 

@@ -78,15 +78,7 @@ void cut(const FloatProduct& p, int64_t share, int64_t multiple, std::vector<Flo
   }
 }
 
-void run(const std::vector<FloatProduct>& products) {
-  const auto kernel = kernels::float_product_preferred();
-  const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
-  if (threads == 1) {
-    for (const FloatProduct& p : products) {
-      if (p.m > 0 && p.n > 0) kernel(p);
-    }
-    return;
-  }
+std::vector<FloatProduct> parts_of(const std::vector<FloatProduct>& products, int64_t threads) {
   const auto cost = [](const FloatProduct& p) { return p.m * p.n * p.k; };
   int64_t work = 0;
   for (const FloatProduct& p : products) work += cost(p);
@@ -98,10 +90,32 @@ void run(const std::vector<FloatProduct>& products) {
     cut(p, many ? work / (kMany * threads) : pieces(cost(p), threads), many ? 1 : threads, parts);
   }
   std::stable_sort(parts.begin(), parts.end(), [&](const auto& x, const auto& y) { return cost(x) > cost(y); });
+  return parts;
+}
+
+void run(const std::vector<FloatProduct>& products) {
+  const auto kernel = kernels::float_product_preferred();
+  const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
+  if (threads == 1) {
+    for (const FloatProduct& p : products) {
+      if (p.m > 0 && p.n > 0) kernel(p);
+    }
+    return;
+  }
+  const std::vector<FloatProduct> parts = parts_of(products, threads);
   std::atomic<std::size_t> next{0};
   at::parallel_for(0, std::min<int64_t>(threads, static_cast<int64_t>(parts.size())), 1, [&](int64_t, int64_t) {
     for (std::size_t i = next++; i < parts.size(); i = next++) kernel(parts[i]);
   });
+}
+
+void multiply_with_torch(const MatrixProduct& p) {
+  Tensor c = p.c;
+  if (p.adds) {
+    c.addmm_(p.a, p.b);
+  } else {
+    at::mm_out(c, p.a, p.b);
+  }
 }
 
 }  // namespace
@@ -132,16 +146,26 @@ void multiply_into(const std::vector<MatrixProduct>& products) {
   for (const MatrixProduct& p : products) {
     if (is_own(p)) {
       own.push_back(float_product(p));
-      continue;
-    }
-    Tensor c = p.c;
-    if (p.adds) {
-      c.addmm_(p.a, p.b);
     } else {
-      at::mm_out(c, p.a, p.b);
+      multiply_with_torch(p);
     }
   }
   if (!own.empty()) run(own);
+}
+
+std::vector<std::function<void()>> product_pieces(const std::vector<MatrixProduct>& products) {
+  std::vector<std::function<void()>> pieces;
+  std::vector<FloatProduct> own;
+  for (const MatrixProduct& p : products) {
+    if (is_own(p)) {
+      own.push_back(float_product(p));
+    } else {
+      pieces.push_back([p] { multiply_with_torch(p); });
+    }
+  }
+  const auto kernel = kernels::float_product_preferred();
+  for (const FloatProduct& part : parts_of(own, at::get_num_threads())) pieces.push_back([=] { kernel(part); });
+  return pieces;
 }
 
 }  // namespace easydel::operations

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <vector>
 
 namespace easydel::operations {
@@ -25,5 +26,7 @@ struct MatrixProduct {
 };
 // The threads share the products' parts out among them, and wait once. The same bits for any number of threads.
 void multiply_into(const std::vector<MatrixProduct>& products);
+// The same as pieces of work for threads that have more to do than these. They refer to the tensors' memory.
+std::vector<std::function<void()>> product_pieces(const std::vector<MatrixProduct>& products);
 
 }  // namespace easydel::operations

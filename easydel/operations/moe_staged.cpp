@@ -1,0 +1,163 @@
+// While a unit's rows go through its second products, the threads that come free begin with the next unit's first ones.
+#include "easydel/operations/moe_staged.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Dispatch.h>
+#include <ATen/OpMathType.h>
+
+#include "easydel/operations/kernels/rows.h"
+#include "easydel/operations/moe_products.h"
+#include "easydel/operations/stages.h"
+
+namespace easydel::operations {
+namespace {
+
+using at::Tensor;
+
+constexpr int64_t kRowsOfPiece = 32;  // of what is done row by row: few enough to stay in a core's own cache
+
+// Memory that units use in turns, so that it stays in cache.
+class Ring {
+ public:
+  Ring(std::size_t size, const std::vector<Unit>& units, int64_t width, const at::TensorOptions& options) {
+    int64_t most = 0;
+    for (const Unit& unit : units) most = std::max(most, unit.rows);
+    for (std::size_t i = 0; i < std::min(size, units.size()); ++i) spaces_.push_back(at::empty({most, width}, options));
+  }
+  Tensor of(std::size_t unit, int64_t rows) const { return spaces_[unit % spaces_.size()].narrow(0, 0, rows); }
+
+ private:
+  std::vector<Tensor> spaces_;
+};
+
+std::vector<Stages::Piece> gather_pieces(const Tensor& from, const Tensor& tokens, const Tensor& to) {
+  return row_pieces(to.size(0), 2 * kRowsOfPiece, [=](int64_t first, int64_t count) {
+    Tensor part = to.narrow(0, first, count);
+    at::index_select_out(part, from, 0, tokens.narrow(0, first, count));
+  });
+}
+
+// begin(i) is added before end(i - 1).
+template <class Begin, class End>
+void overlap(std::size_t units, const Begin& begin, const End& end) {
+  for (std::size_t i = 0; i <= units; ++i) {
+    if (i < units) begin(i);
+    if (i > 0) end(i - 1);
+  }
+}
+
+template <class T>
+void weigh_rows(T* a, T* d_a, const T* weights, T* d_weights, int64_t rows, int64_t width) {
+  using Wide = at::opmath_type<T>;
+  for (int64_t r = 0; r < rows; ++r, a += width, d_a += width) {
+    Wide dot = 0;
+    const Wide factor = weights[r];
+#pragma omp simd reduction(+ : dot)
+    for (int64_t i = 0; i < width; ++i) {
+      dot += Wide(a[i]) * Wide(d_a[i]);
+      a[i] = T(Wide(a[i]) * factor);
+      d_a[i] = T(Wide(d_a[i]) * factor);
+    }
+    d_weights[r] = T(dot);
+  }
+}
+
+}  // namespace
+
+void weigh(const Tensor& a, const Tensor& d_a, const Tensor& weights, const Tensor& d_weights) {
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, a.scalar_type(), "weigh", [&] {
+    const int64_t width = a.size(1);
+    kernels::for_rows(a.size(0), width, [&](int64_t begin, int64_t end) {
+      weigh_rows(a.mutable_data_ptr<scalar_t>() + begin * width, d_a.mutable_data_ptr<scalar_t>() + begin * width,
+                 weights.const_data_ptr<scalar_t>() + begin, d_weights.mutable_data_ptr<scalar_t>() + begin,
+                 end - begin, width);
+    });
+  });
+}
+
+ForwardRows run_forward(const RoutedRows& r) {
+  const std::size_t count = r.units.size();
+  const Ring gathered(2, r.units, r.x.size(1), r.x.options()), activated(1, r.units, r.w2.size(2), r.x.options());
+  ForwardRows out{std::vector<Tensor>(count), std::vector<Tensor>(count)};
+  Stages stages;
+  std::vector<std::size_t> up(count), down(count);
+  const auto multiply = [&](const Unit& unit, const Tensor& rows, const Tensor& w, Tensor& y) {
+    y = at::empty({unit.rows, w.size(1)}, r.x.options());
+    std::vector<MatrixProduct> products;
+    add_products(products, unit, y, rows, [&](int64_t expert) { return w.select(0, expert).t(); });
+    return product_pieces(products);
+  };
+  const auto begin = [&](std::size_t i) {
+    const Unit& unit = r.units[i];
+    const Tensor rows = gathered.of(i, unit.rows);
+    const auto wait = i < 2 ? std::vector<std::size_t>() : std::vector{up[i - 2]};
+    const auto gather = stages.add(gather_pieces(r.x, r.tokens.narrow(0, unit.begin, unit.rows), rows), wait);
+    up[i] = stages.add(multiply(unit, rows, r.w1, out.hidden[i]), {gather});
+  };
+  const auto end = [&](std::size_t i) {
+    const Unit& unit = r.units[i];
+    const Tensor rows = activated.of(i, unit.rows);
+    const auto wait = i < 1 ? std::vector{up[i]} : std::vector{up[i], down[i - 1]};
+    const auto gate =
+        stages.add(row_pieces(unit.rows, kRowsOfPiece,
+                              [=, h = out.hidden[i], &r](int64_t first, int64_t n) {
+                                gated_activation_into(h.narrow(0, first, n), r.act, rows.narrow(0, first, n));
+                              }),
+                   wait);
+    down[i] = stages.add(multiply(unit, rows, r.w2, out.results[i]), {gate});
+  };
+  overlap(count, begin, end);
+  stages.run();
+  return out;
+}
+
+std::vector<Tensor> run_backward(const RoutedRows& r, const std::vector<Tensor>& hidden, const Tensor& d_y,
+                                 const Tensor& factors, const Tensor& d_factors, WeightGradients& d_w, bool needs_x) {
+  const std::size_t count = r.units.size();
+  const int64_t width = r.x.size(1), inner = r.w2.size(2);
+  const auto ring = [&](std::size_t size, int64_t wide) { return Ring(size, r.units, wide, r.x.options()); };
+  const Ring all_x = ring(3, width), all_d = ring(3, width), all_d_a = ring(2, inner);
+  const Ring all_activated = ring(1, inner), all_d_hidden = ring(1, 2 * inner);
+  std::vector<Tensor> d_inputs(count);
+  Stages stages;
+  std::vector<std::size_t> first(count), gate(count), last(count);
+  const auto begin = [&](std::size_t i) {
+    const Unit& unit = r.units[i];
+    const Tensor tokens = r.tokens.narrow(0, unit.begin, unit.rows);
+    const Tensor d_row = all_d.of(i, unit.rows), d_a = all_d_a.of(i, unit.rows);
+    std::vector<Stages::Piece> gather = gather_pieces(d_y, tokens, d_row);
+    if (d_w.w1.defined()) {
+      for (auto& piece : gather_pieces(r.x, tokens, all_x.of(i, unit.rows))) gather.push_back(std::move(piece));
+    }
+    const auto rows = stages.add(std::move(gather), i < 3 ? std::vector<std::size_t>() : std::vector{last[i - 3]});
+    std::vector<MatrixProduct> products;
+    add_products(products, unit, d_a, d_row, [&](int64_t expert) { return r.w2.select(0, expert); });
+    first[i] = stages.add(product_pieces(products), i < 2 ? std::vector{rows} : std::vector{rows, gate[i - 2]});
+  };
+  const auto end = [&](std::size_t i) {
+    const Unit& unit = r.units[i];
+    const Tensor d_a = all_d_a.of(i, unit.rows), activated = all_activated.of(i, unit.rows);
+    const Tensor d_hidden = all_d_hidden.of(i, unit.rows);
+    const auto backward = [=, h = hidden[i], &r](int64_t at, int64_t n) {
+      const auto part = [&](const Tensor& t) { return t.narrow(0, at, n); };
+      gated_activation_into(part(h), r.act, part(activated));
+      weigh(part(activated), part(d_a), factors.narrow(0, unit.begin + at, n), d_factors.narrow(0, unit.begin + at, n));
+      gated_activation_backward(part(h), r.act, part(d_a), part(d_hidden));
+    };
+    gate[i] = stages.add(row_pieces(unit.rows, kRowsOfPiece, backward),
+                         i < 1 ? std::vector{first[i]} : std::vector{first[i], last[i - 1]});
+    std::vector<MatrixProduct> products;
+    if (needs_x) {
+      d_inputs[i] = at::empty({unit.rows, width}, r.x.options());
+      add_products(products, unit, d_inputs[i], d_hidden, [&](int64_t expert) { return r.w1.select(0, expert); });
+    }
+    d_w.add_products(products, unit, d_hidden, all_x.of(i, unit.rows), all_d.of(i, unit.rows), activated);
+    last[i] = stages.add(product_pieces(products), {gate[i]});
+  };
+  overlap(count, begin, end);
+  stages.run();
+  d_w.clear_others(r.units);
+  return d_inputs;
+}
+
+}  // namespace easydel::operations
