@@ -29,7 +29,7 @@ struct ModelOptions {
   std::string quantize;                // a method; empty: as the files are
   std::string quantize_pattern;
   int64_t quantize_group_size = 0;
-  std::vector<std::string> adapters;   // DIR or DIR=WEIGHT
+  std::vector<std::string> adapters;  // DIR or DIR=WEIGHT
 };
 
 void add_model_options(CLI::App& command, ModelOptions& options);
