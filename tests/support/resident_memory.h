@@ -9,6 +9,14 @@
 
 namespace easydel::testing_support {
 
+// A sanitizer holds freed blocks back and has memory of its own: under one, tests do the work and compare no sizes.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kMemoryIsOurs = false;
+#else
+inline constexpr bool kMemoryIsOurs = true;
+#endif
+inline constexpr const char* kMemoryIsNotOurs = "the work is done; its memory is not measured under a sanitizer";
+
 // From now on freed blocks above 64 KiB go back to the system at once, so that resident memory is what is in use.
 inline void return_freed_memory() {
   ::mallopt(M_MMAP_THRESHOLD, 64 * 1024);

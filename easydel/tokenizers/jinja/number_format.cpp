@@ -23,9 +23,11 @@ std::string print_real(double value, char type, int precision, bool alternate) {
 
 std::string print_integer(int64_t value, int base, bool upper) {
   auto magnitude = value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+  // Not indexed in place: GCC 12's sanitizer then checks an index that it has not computed.
+  const char* digits = upper ? "0123456789ABCDEF" : "0123456789abcdef";
   std::string out;
   do {
-    out += (upper ? "0123456789ABCDEF" : "0123456789abcdef")[magnitude % base];
+    out += digits[magnitude % base];
     magnitude /= base;
   } while (magnitude > 0);
   std::reverse(out.begin(), out.end());
