@@ -10,6 +10,7 @@
 #include "easydel/cli/commands.h"
 #include "easydel/cli/console.h"
 #include "easydel/core/error.h"
+#include "easydel/core/memory.h"
 #include "easydel/layers/moe.h"
 
 namespace easydel::cli {
@@ -24,6 +25,7 @@ struct BenchMoeOptions {
 void run(const BenchMoeOptions& options) {
   const at::Device device(options.device);
   const DType dtype = parse_dtype(options.dtype);
+  keep_freed_memory();  // as the trainer does
   SparseMoE moe(MoeSpec{.experts = {.hidden_size = options.hidden,
                                     .intermediate_size = options.inner,
                                     .num_experts = options.experts,

@@ -25,15 +25,23 @@ void sum_rows(const std::vector<const T*>& rows, const int64_t* inverse, const T
               int64_t top_k, int64_t width) {
   using Wide = at::opmath_type<T>;
   kernels::for_rows(tokens, width * top_k, [&](int64_t begin, int64_t end) {
-    std::vector<Wide> sum(static_cast<std::size_t>(width));
+    std::vector<Wide> space(static_cast<std::size_t>(width));
+    Wide* sum = space.data();
     for (int64_t t = begin; t < end; ++t) {
-      std::fill(sum.begin(), sum.end(), Wide(0));
       for (int64_t k = 0; k < top_k; ++k) {
         const T* row = rows[static_cast<std::size_t>(inverse[t * top_k + k])];
         const Wide weight = weights ? Wide(weights[t * top_k + k]) : Wide(1);
-        for (int64_t i = 0; i < width; ++i) sum[static_cast<std::size_t>(i)] += weight * Wide(row[i]);
+        if (k == 0) {
+#pragma omp simd
+          for (int64_t i = 0; i < width; ++i) sum[i] = weight * Wide(row[i]);
+        } else {
+#pragma omp simd
+          for (int64_t i = 0; i < width; ++i) sum[i] += weight * Wide(row[i]);
+        }
       }
-      for (int64_t i = 0; i < width; ++i) out[t * width + i] = T(sum[static_cast<std::size_t>(i)]);
+      T* to = out + t * width;
+#pragma omp simd
+      for (int64_t i = 0; i < width; ++i) to[i] = T(sum[i]);
     }
   });
 }
@@ -142,9 +150,7 @@ struct FusedExperts : torch::autograd::Function<FusedExperts> {
         std::vector<MatrixProduct> products;
         add_products(products, unit, d_a, d_row, [&](int64_t expert) { return w2.select(0, expert); });
         multiply_into(products);
-        gated_activation_into(h, *holder->act, activated);
-        weigh(activated, d_a, own(factors), own(d_factors));
-        gated_activation_backward(h, *holder->act, d_a, own(all_d_hidden));
+        weighed_activation_backward(h, *holder->act, {own(factors), own(d_factors)}, d_a, activated, own(all_d_hidden));
         if (!needs_x) return;
         products.clear();
         d_inputs[i] = at::empty({unit.rows, x.size(1)}, x.options());

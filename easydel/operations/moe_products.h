@@ -32,8 +32,13 @@ at::Tensor fused_experts_on_cuda(const at::Tensor& x, const at::Tensor& weights,
 
 // gated_activation(gate_up, act), written into y.
 void gated_activation_into(const at::Tensor& gate_up, const Activation& act, const at::Tensor& y);
-// d_gate_up [R, 2I] of gated_activation(gate_up, act), written in place.
-void gated_activation_backward(const at::Tensor& gate_up, const Activation& act, const at::Tensor& d_y,
-                               const at::Tensor& d_gate_up);
+// The rows of gated_activation(gate_up, act), each times its weight.
+struct Weighed {
+  at::Tensor weights, d_weights;  // [R]; the second is written
+};
+// From d_y [R, I], the gradient of those rows, which may be overwritten: y [R, I], the rows themselves, the weights'
+// gradients, and d_gate_up [R, 2I].
+void weighed_activation_backward(const at::Tensor& gate_up, const Activation& act, const Weighed& weighed,
+                                 const at::Tensor& d_y, const at::Tensor& y, const at::Tensor& d_gate_up);
 
 }  // namespace easydel::operations

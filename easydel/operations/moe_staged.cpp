@@ -2,10 +2,7 @@
 #include "easydel/operations/moe_staged.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Dispatch.h>
-#include <ATen/OpMathType.h>
 
-#include "easydel/operations/kernels/rows.h"
 #include "easydel/operations/moe_products.h"
 #include "easydel/operations/stages.h"
 
@@ -46,34 +43,7 @@ void overlap(std::size_t units, const Begin& begin, const End& end) {
   }
 }
 
-template <class T>
-void weigh_rows(T* a, T* d_a, const T* weights, T* d_weights, int64_t rows, int64_t width) {
-  using Wide = at::opmath_type<T>;
-  for (int64_t r = 0; r < rows; ++r, a += width, d_a += width) {
-    Wide dot = 0;
-    const Wide factor = weights[r];
-#pragma omp simd reduction(+ : dot)
-    for (int64_t i = 0; i < width; ++i) {
-      dot += Wide(a[i]) * Wide(d_a[i]);
-      a[i] = T(Wide(a[i]) * factor);
-      d_a[i] = T(Wide(d_a[i]) * factor);
-    }
-    d_weights[r] = T(dot);
-  }
-}
-
 }  // namespace
-
-void weigh(const Tensor& a, const Tensor& d_a, const Tensor& weights, const Tensor& d_weights) {
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, a.scalar_type(), "weigh", [&] {
-    const int64_t width = a.size(1);
-    kernels::for_rows(a.size(0), width, [&](int64_t begin, int64_t end) {
-      weigh_rows(a.mutable_data_ptr<scalar_t>() + begin * width, d_a.mutable_data_ptr<scalar_t>() + begin * width,
-                 weights.const_data_ptr<scalar_t>() + begin, d_weights.mutable_data_ptr<scalar_t>() + begin,
-                 end - begin, width);
-    });
-  });
-}
 
 ForwardRows run_forward(const RoutedRows& r) {
   const std::size_t count = r.units.size();
@@ -140,9 +110,8 @@ std::vector<Tensor> run_backward(const RoutedRows& r, const std::vector<Tensor>&
     const Tensor d_hidden = all_d_hidden.of(i, unit.rows);
     const auto backward = [=, h = hidden[i], &r](int64_t at, int64_t n) {
       const auto part = [&](const Tensor& t) { return t.narrow(0, at, n); };
-      gated_activation_into(part(h), r.act, part(activated));
-      weigh(part(activated), part(d_a), factors.narrow(0, unit.begin + at, n), d_factors.narrow(0, unit.begin + at, n));
-      gated_activation_backward(part(h), r.act, part(d_a), part(d_hidden));
+      const Weighed weighed{factors.narrow(0, unit.begin + at, n), d_factors.narrow(0, unit.begin + at, n)};
+      weighed_activation_backward(part(h), r.act, weighed, part(d_a), part(activated), part(d_hidden));
     };
     gate[i] = stages.add(row_pieces(unit.rows, kRowsOfPiece, backward),
                          i < 1 ? std::vector{first[i]} : std::vector{first[i], last[i - 1]});

@@ -30,7 +30,4 @@ std::vector<at::Tensor> run_backward(const RoutedRows& rows, const std::vector<a
                                      const at::Tensor& d_y, const at::Tensor& factors, const at::Tensor& d_factors,
                                      WeightGradients& d_w, bool needs_x);
 
-// d_weights[r] = d_a[r] . a[r], and then both rows times their weight.
-void weigh(const at::Tensor& a, const at::Tensor& d_a, const at::Tensor& weights, const at::Tensor& d_weights);
-
 }  // namespace easydel::operations

@@ -80,5 +80,49 @@ void gate_backward(const GatedArgs& args, const void* d_y_in, void* d_gate_out, 
   }
 }
 
+template <class T, template <class> class Act>
+void weighed_backward(const GatedArgs& args, const WeighedArgs& weighed, int64_t begin, int64_t end) {
+  using A = acc_t<T>;
+  A gate_scratch[kChunk], up_scratch[kChunk], d_scratch[kChunk], gate_result[kChunk], up_result[kChunk],
+      y_result[kChunk];
+  for (int64_t row = begin; row < end; ++row) {
+    const T* gate = static_cast<const T*>(args.gate) + row * args.gate_row;
+    const T* up = static_cast<const T*>(args.up) + row * args.up_row;
+    const T* d_y = static_cast<const T*>(weighed.d_y) + row * args.width;
+    T* y = static_cast<T*>(weighed.y) + row * args.width;
+    T* d_gate = static_cast<T*>(weighed.d_gate) + row * weighed.d_row;
+    T* d_up = static_cast<T*>(weighed.d_up) + row * weighed.d_row;
+    A one;
+    const A weight = *load(static_cast<const T*>(weighed.weights) + row, &one, 1);
+    A sum = 0;
+    for (int64_t at = 0; at < args.width; at += kChunk) {
+      const int64_t count = args.width - at < kChunk ? args.width - at : kChunk;
+      const A* g = load(gate + at, gate_scratch, count);
+      const A* u = load(up + at, up_scratch, count);
+      const A* d = load(d_y + at, d_scratch, count);
+      A* out_gate = target(d_gate + at, gate_result);
+      A* out_up = target(d_up + at, up_result);
+      A* out = target(y + at, y_result);
+#pragma omp simd reduction(+ : sum)
+      for (int64_t i = 0; i < count; ++i) {
+        A value, slope;
+        Act<A>::value_and_slope(g[i], value, slope);
+        const A product = value * u[i], upstream = d[i] * weight;
+        sum += product * d[i];
+        out[i] = product * weight;
+        out_up[i] = upstream * value;
+        out_gate[i] = upstream * u[i] * slope;
+      }
+      store(d_gate + at, out_gate, count);
+      store(d_up + at, out_up, count);
+      store(y + at, out, count);
+    }
+    T* d_weight = static_cast<T*>(weighed.d_weights) + row;
+    A* total = target(d_weight, &one);
+    *total = sum;
+    store(d_weight, total, 1);
+  }
+}
+
 }  // namespace
 }  // namespace easydel::operations::kernels

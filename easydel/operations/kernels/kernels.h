@@ -36,6 +36,18 @@ struct GatedArgs {
   int64_t width;
 };
 
+// Rows y that are each multiplied by a weight, behind the gate: from d_y, the gradient of what comes of that, to those
+// of gate, up and the weights. y comes out multiplied.
+struct WeighedArgs {
+  const void* weights;
+  const void* d_y;
+  void* d_weights;
+  void* y;
+  void* d_gate;
+  void* d_up;
+  int64_t d_row;
+};
+
 struct CrossEntropyArgs {
   int64_t vocabulary;
   int64_t ignore_index;
@@ -83,6 +95,8 @@ struct ElementKernels {
   void (*gelu_tanh_gate_forward)(const GatedArgs&, void* y, int64_t begin, int64_t end);
   void (*gelu_tanh_gate_backward)(const GatedArgs&, const void* d_y, void* d_gate, void* d_up, int64_t d_row,
                                   int64_t begin, int64_t end);
+  void (*silu_weighed_backward)(const GatedArgs&, const WeighedArgs&, int64_t begin, int64_t end);
+  void (*gelu_tanh_weighed_backward)(const GatedArgs&, const WeighedArgs&, int64_t begin, int64_t end);
   void (*gemv)(const GemvArgs&, int64_t begin, int64_t end);
   // Goes on with the online softmax over `count` more keys: maximum and sum [heads], out [heads, v_size], unnormalized.
   void (*attend_run)(const AttendArgs&, const void* q, const void* k, const void* v, int64_t count, void* maximum,
