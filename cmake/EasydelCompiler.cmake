@@ -44,6 +44,9 @@ if(EASYDEL_SANITIZE)
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(easydel_flags INTERFACE -Wno-maybe-uninitialized)  # GCC loses track in std::regex, sanitized
+    if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13 AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
+      target_compile_options(easydel_flags INTERFACE -Wno-array-bounds)  # and GCC 13 in copies of short vectors
+    endif()
     if(EASYDEL_SANITIZE MATCHES thread)
       target_compile_options(easydel_flags INTERFACE -Wno-tsan)  # torch's headers have fences, which it cannot follow
     endif()
@@ -53,6 +56,8 @@ endif()
 
 # at::parallel_for is silently serial in a file that is compiled without OpenMP.
 find_package(OpenMP QUIET COMPONENTS CXX)
-if(OpenMP_CXX_FOUND AND NOT EASYDEL_SANITIZE MATCHES thread)
+if(EASYDEL_SANITIZE MATCHES thread)
+  target_compile_options(easydel_flags INTERFACE -fopenmp-simd)  # without threads: it cannot see libgomp's barriers
+elseif(OpenMP_CXX_FOUND)
   target_compile_options(easydel_flags INTERFACE ${OpenMP_CXX_FLAGS})
 endif()

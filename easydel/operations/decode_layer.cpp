@@ -363,8 +363,8 @@ at::Tensor decode_layer(const at::Tensor& x, const DecodeLayer& layer) {
   at::Tensor y = at::empty(x.sizes(), x.options());
   const float* from = x.const_data_ptr<float>();
   float* to = y.mutable_data_ptr<float>();
-  const int64_t threads = at::in_parallel_region() ? 1 : std::min<int64_t>(at::get_num_threads(), Pieces::kMostThreads);
 #if defined(_OPENMP)
+  const int64_t threads = at::in_parallel_region() ? 1 : std::min<int64_t>(at::get_num_threads(), Pieces::kMostThreads);
   if (threads > 1) {
     std::optional<LayerRun> run;
 #pragma omp parallel num_threads(static_cast<int>(threads))

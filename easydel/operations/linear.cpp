@@ -101,9 +101,11 @@ bool is_few_vectors(const Tensor& x, const LinearMap& map) {
 std::vector<Tensor> multiply_few_vectors(const Tensor& x, const std::vector<LinearMap>& maps) {
   if (x.is_cuda()) {
     std::vector<cuda_fused::Product> products;
+    products.reserve(maps.size());
     for (const LinearMap& map : maps) products.push_back({map.weight, map.bias, {}});
     cuda_fused::multiply(x, products);
     std::vector<Tensor> results;
+    results.reserve(products.size());
     for (const cuda_fused::Product& product : products) results.push_back(product.y);
     return results;
   }
@@ -132,7 +134,7 @@ std::vector<Tensor> multiply_few_vectors(const Tensor& x, const std::vector<Line
   };
   // Threads take pieces as they get done with them: one that memory serves late holds up nobody.
   constexpr int64_t kPieceBytes = 128 << 10;
-  const int64_t piece = std::max<int64_t>(1, kPieceBytes / (width * static_cast<int64_t>(x.element_size())));
+  const int64_t piece = std::max<int64_t>(1, kPieceBytes / (width * x.element_size()));
   std::atomic<int64_t> next{0};
   kernels::for_rows(std::min<int64_t>(at::get_num_threads(), (rows + piece - 1) / piece), piece * width,
                     [&](int64_t, int64_t) {

@@ -1,6 +1,7 @@
 #include "easydel/trainers/stop_signal.h"
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <mutex>
 
@@ -8,7 +9,9 @@ namespace easydel {
 namespace {
 
 constexpr std::array kSignals = {SIGTERM, SIGINT};
-volatile std::sig_atomic_t g_received = 0;
+// Ranks that are threads read what a handler on another thread wrote.
+std::atomic<int> g_received = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
 std::mutex g_mutex;
 int g_living = 0;
 std::array<struct sigaction, kSignals.size()> g_before;
