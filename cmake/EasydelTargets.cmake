@@ -54,6 +54,12 @@ function(easydel_program name)
   endif()
 endfunction()
 
+# The seconds that a test may take; a sanitizer makes everything slower.
+set(EASYDEL_TEST_TIMEOUT 600)
+if(EASYDEL_SANITIZE)
+  set(EASYDEL_TEST_TIMEOUT 3000)
+endif()
+
 # easydel_test(core SOURCES core/json_test.cpp … LABELS unit [LINK …] [LEAN …]): one program for each folder; every
 # case is a ctest of its own.
 function(easydel_test name)
@@ -66,5 +72,5 @@ function(easydel_test name)
   endif()
   gtest_discover_tests(${name}_test
     TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 300 ENVIRONMENT OMP_NUM_THREADS=1)
+    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${EASYDEL_TEST_TIMEOUT} ENVIRONMENT OMP_NUM_THREADS=1)
 endfunction()
