@@ -33,7 +33,7 @@ kernels::GatedArgs kernel_args(const Tensor& gate, const Tensor& up) {
 // y is made where there is none.
 Tensor forward_rows(const Tensor& gate, const Tensor& up, const Activation& act, Tensor y = {}) {
   if (act.gated != GatedKernel::None && cuda_fused::applies(gate))
-    return cuda_fused::gate(gate, up, row_stride(gate), row_stride(up), act.gated != GatedKernel::Silu);
+    return cuda_fused::gate(gate, up, row_stride(gate), row_stride(up), act.gated == GatedKernel::GeluTanh);
   if (!is_fused(gate, act.gated)) return y.defined() ? at::mul_out(y, act(gate), up) : act(gate) * up;
   if (!y.defined()) y = at::empty(gate.sizes(), gate.options());
   const auto args = kernel_args(gate, up);
@@ -60,7 +60,7 @@ void backward_rows(const Tensor& gate, const Tensor& up, const Activation& act, 
   }
   if (act.gated != GatedKernel::None && cuda_fused::applies(gate)) {
     return cuda_fused::gate_backward(gate, up, row_stride(gate), row_stride(up), d_y.contiguous(), d_gate, d_up,
-                                     row_stride(d_gate), act.gated != GatedKernel::Silu);
+                                     row_stride(d_gate), act.gated == GatedKernel::GeluTanh);
   }
   // The activation once more, with a graph of its own.
   at::AutoGradMode with_graph(true);

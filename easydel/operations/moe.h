@@ -92,7 +92,8 @@ struct StackedExperts {
   WeightAccessPtr gate_up_access = {}, down_access = {};
 };
 // dispatch_rows, grouped_linear, gated_activation, grouped_linear and combine_rows in one: x [T, D] to [T, D]. Keeps x
-// and what the activation takes for backward. On the CPU threads take experts, or pieces of them, as they come free.
+// (on CUDA its sorted rows) and what the activation takes for backward. On the CPU threads take experts, or pieces of
+// them, as they come free.
 at::Tensor fused_experts(const at::Tensor& x, const at::Tensor& weights, const StackedExperts& experts,
                          const Dispatch& dispatch);
 

@@ -40,15 +40,17 @@ struct CombineRows : torch::autograd::Function<CombineRows> {
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     kernels::require_first_derivative("combine_rows");
     const auto saved = ctx->get_saved_variables();
-    const Tensor &rows = saved[0], &weights = saved[1], &order = saved[2], &inverse = saved[3], &d_y = grads[0];
-    const int64_t top_k = weights.size(1);
+    const Tensor &rows = saved[0], &weights = saved[1], &d_y = grads[0];
+    Dispatch dispatch;
+    dispatch.order = saved[2], dispatch.inverse = saved[3], dispatch.top_k = weights.size(1);
     Tensor d_rows, d_weights;
     if (ctx->needs_input_grad(0)) {
-      const Tensor factor = weights.to(rows.scalar_type()).reshape({-1}).index_select(0, order).unsqueeze(1);
-      d_rows = d_y.index_select(0, at::div(order, top_k, "floor")).mul_(factor);
+      const Tensor factor = weights.to(rows.scalar_type()).reshape({-1}).index_select(0, dispatch.order).unsqueeze(1);
+      d_rows = spread_rows(d_y, dispatch).mul_(factor);
     }
     if (ctx->needs_input_grad(1)) {
-      d_weights = at::bmm(by_token(rows, inverse, top_k), d_y.unsqueeze(2)).squeeze(2).to(weights.scalar_type());
+      const Tensor of_token = by_token(rows, dispatch.inverse, dispatch.top_k);
+      d_weights = at::bmm(of_token, d_y.unsqueeze(2)).squeeze(2).to(weights.scalar_type());
     }
     return {d_rows, d_weights, Tensor()};
   }
