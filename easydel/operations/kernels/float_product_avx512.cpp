@@ -122,7 +122,8 @@ FloatMatrix part(const FloatMatrix& x, int64_t row, int64_t column) {
 
 int64_t pieces(int64_t size, int64_t of) { return (size + of - 1) / of; }
 
-void multiply_columns(const FloatProduct& p, const Blocks& blocks) {
+// block_a and block_b are a thread's own Blocks, looked up once.
+void multiply_columns(const FloatProduct& p, float* block_a, float* block_b) {
   // Blocks of about the same depth.
   const int64_t count = std::max<int64_t>(1, pieces(p.k, kDepth)), full_depth = pieces(pieces(p.k, count), 16) * 16;
   int64_t k = 0;
@@ -130,7 +131,7 @@ void multiply_columns(const FloatProduct& p, const Blocks& blocks) {
     const int64_t depth = std::min(full_depth, p.k - k), next_depth = std::min(full_depth, p.k - k - depth);
     for (int64_t row = 0; row < p.m; row += kBlockRows) {
       const int64_t rows = std::min(kBlockRows, p.m - row), panels = pieces(rows, kPanelRows);
-      pack_rows(part(p.a, row, k), rows, depth, blocks.a());
+      pack_rows(part(p.a, row, k), rows, depth, block_a);
       const int64_t below = p.m - row - rows, times = panels * pieces(p.n, kPanelColumns);
       Ahead next_a = below > 0 ? Ahead(part(p.a, row + rows, k), std::min(below, kBlockRows), depth, times)
                                : Ahead(part(p.a, 0, k + depth), std::min(p.m, kBlockRows), next_depth, times);
@@ -142,8 +143,8 @@ void multiply_columns(const FloatProduct& p, const Blocks& blocks) {
           target.start = p.start ? p.start + at * p.start_row + j : nullptr;
           target.start_row = p.start_row;
         }
-        kernels[std::min(kPanelRows, rows - i * kPanelRows) - 1](blocks.a() + i * kPanelRows * depth,
-                                                                 blocks.b() + j * depth, depth, target, next);
+        kernels[std::min(kPanelRows, rows - i * kPanelRows) - 1](block_a + i * kPanelRows * depth, block_b + j * depth,
+                                                                 depth, target, next);
       };
       if (row > 0) {
         for (int64_t i = 0; i < panels; ++i) {
@@ -156,7 +157,7 @@ void multiply_columns(const FloatProduct& p, const Blocks& blocks) {
       }
       // b is packed panel by panel between the first rows' products, which give memory the time to bring it.
       for (int64_t j = 0; j < p.n; j += kPanelColumns) {
-        pack_columns(part(p.b, k, j), std::min(kPanelColumns, p.n - j), depth, blocks.b() + j * depth);
+        pack_columns(part(p.b, k, j), std::min(kPanelColumns, p.n - j), depth, block_b + j * depth);
         const int64_t after = j + kPanelColumns;
         Ahead next_b(part(p.b, k, after), depth, std::min(kPanelColumns, p.n - after), panels);
         for (int64_t i = 0; i < panels; ++i) {
@@ -180,7 +181,7 @@ void float_product_avx512(const FloatProduct& product) {
     some.b = part(product.b, 0, j);
     some.c = product.c + j;
     if (product.start) some.start = product.start + j;
-    multiply_columns(some, blocks);
+    multiply_columns(some, blocks.a(), blocks.b());
   }
 }
 
