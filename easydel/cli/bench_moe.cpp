@@ -37,24 +37,23 @@ void run(const BenchMoeOptions& options) {
   at::Tensor x = at::empty({1, options.tokens, options.hidden}, at::TensorOptions(dtype).device(device));
   fill_normal(x, RandomKey(1), 0, 1);
   x.requires_grad_();
-  std::vector<double> forward, both;
-  for (int64_t i = 0; i < options.warmup + options.steps; ++i) {
-    wait_for(device);
-    const double begin = seconds();
-    const at::Tensor y = moe(x).hidden;
-    wait_for(device);
-    const double between = seconds();
-    y.backward(at::ones_like(y));
-    wait_for(device);
-    const double end = seconds();
-    x.mutable_grad().reset();
-    for (const auto& [path, parameter] : moe.named_parameters()) parameter->value().mutable_grad().reset();
-    if (i < options.warmup) continue;
-    forward.push_back(between - begin);
-    both.push_back(end - begin);
-  }
-  std::sort(forward.begin(), forward.end());
-  std::sort(both.begin(), both.end());
+  // The sorted times of steps; the device is waited for at the end of each alone.
+  const auto time = [&](bool backward) {
+    std::vector<double> times;
+    for (int64_t i = 0; i < options.warmup + options.steps; ++i) {
+      wait_for(device);
+      const double begin = seconds();
+      const at::Tensor y = moe(x).hidden;
+      if (backward) y.backward(at::ones_like(y));
+      wait_for(device);
+      if (i >= options.warmup) times.push_back(seconds() - begin);
+      x.mutable_grad().reset();
+      for (const auto& [path, parameter] : moe.named_parameters()) parameter->value().mutable_grad().reset();
+    }
+    std::sort(times.begin(), times.end());
+    return times;
+  };
+  const std::vector<double> both = time(true), forward = time(false);
   const double flops = 3 * moe.own_flops_per_token(0) * static_cast<double>(options.tokens);
   if (options.json) {
     return print_json(Json::object({{"forward_seconds", forward.front()},
