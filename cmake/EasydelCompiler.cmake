@@ -45,7 +45,8 @@ if(EASYDEL_SANITIZE)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(easydel_flags INTERFACE -Wno-maybe-uninitialized)  # GCC loses track in std::regex, sanitized
     if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13 AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
-      target_compile_options(easydel_flags INTERFACE -Wno-array-bounds)  # and GCC 13 in copies of short vectors
+      # and GCC 13 in copies of short vectors
+      target_compile_options(easydel_flags INTERFACE -Wno-array-bounds -Wno-stringop-overread)
     endif()
     if(EASYDEL_SANITIZE MATCHES thread)
       target_compile_options(easydel_flags INTERFACE -Wno-tsan)  # torch's headers have fences, which it cannot follow
