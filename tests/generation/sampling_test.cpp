@@ -62,11 +62,14 @@ double chi_square_deviate(const at::Tensor& counts, const at::Tensor& expected) 
   return (std::cbrt(chi / freedom) - (1 - a)) / std::sqrt(a);
 }
 
-class DrawsFollow : public testing::TestWithParam<GenerationConfig> {};
+const std::vector<GenerationConfig> kSettings{
+    {}, {.temperature = 0.7}, {.temperature = 1.8}, {.top_k = 5}, {.top_p = 0.8}, {.min_p = 0.1}, {.typical_p = 0.7}};
+
+class DrawsFollow : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(DrawsFollow, TheDistribution) {
   constexpr int64_t kVocab = 24, kRows = 400, kSteps = 100;
-  GenerationConfig config = GetParam();
+  GenerationConfig config = kSettings[GetParam()];
   config.do_sample = true;
   if (!config.top_k) config.top_k = 0;
   LogitsProcessorList processors = make_logits_processors(config.with_defaults(), 1, kVocab);
@@ -90,11 +93,7 @@ TEST_P(DrawsFollow, TheDistribution) {
   EXPECT_GT(chi_square_deviate(counts, flat / flat.sum() * kRows * kSteps), 6);
 }
 
-INSTANTIATE_TEST_SUITE_P(EachSetting, DrawsFollow,
-                         testing::Values(GenerationConfig{}, GenerationConfig{.temperature = 0.7},
-                                         GenerationConfig{.temperature = 1.8}, GenerationConfig{.top_k = 5},
-                                         GenerationConfig{.top_p = 0.8}, GenerationConfig{.min_p = 0.1},
-                                         GenerationConfig{.typical_p = 0.7}));
+INSTANTIATE_TEST_SUITE_P(EachSetting, DrawsFollow, testing::Range<std::size_t>(0, kSettings.size()));
 
 TEST(Candidates, DrawWhatAllScoresDraw) {
   constexpr int64_t kVocab = 6000, kRows = 40;

@@ -76,6 +76,14 @@ QuantizeOptions options_of(const Case& c, BaseModule& model) {
   return options;
 }
 
+// Of each sequence's logits, the nearest first.
+std::vector<double> distances(const at::Tensor& a, const at::Tensor& b) {
+  std::vector<double> all;
+  for (int64_t i = 0; i < a.size(0); ++i) all.push_back(((a[i] - b[i]).norm() / b[i].norm()).item<double>());
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
 double distance(const at::Tensor& a, const at::Tensor& b) { return ((a - b).norm() / b.norm()).item<double>(); }
 
 TEST(Quantize, StaysNearTheDenseModelInEveryFamilyAndMethod) {
@@ -186,7 +194,16 @@ TEST(Quantize, GivesTheLogitsOfOneDeviceOnAnyMesh) {
       QuantizeOptions options = options_of(c, *dense);
       if (!c.needs_text && c.method != "a8q") options.pattern = ".*";
       dense->quantize(options);
-      const at::Tensor expected = logits_of(*dense);
+      const ModelInputs inputs{.input_ids = tiny_ids(/*batch=*/6)};
+      const at::Tensor expected = logits_of(*dense, inputs);
+      // Where inputs are rounded, a sum in another order may move one over the edge to the next value: then the rest of
+      // its sequence differs, by no more than rounding costs.
+      const bool rounds = c.method == "a8q";
+      const auto expect_equal = [&](const BaseModule& model) {
+        const std::vector<double> all = distances(logits_of(model, inputs), expected);
+        EXPECT_LT(all[all.size() / 2], 1e-5);
+        EXPECT_LT(all.back(), rounds ? c.tolerance : 1e-5);
+      };
       for (const std::vector<int64_t>& axes :
            std::vector<std::vector<int64_t>>{{1, 1, 1, 2, 1}, {1, 2, 1, 2, 1}, {2, 1, 1, 1, 2}, {1, 1, 1, 4, 1}}) {
         on_mesh(axes, [&](const Mesh& mesh, World&) {
@@ -196,11 +213,11 @@ TEST(Quantize, GivesTheLogitsOfOneDeviceOnAnyMesh) {
             if (first) model->shard_model({}, mesh);
             model->quantize(options);
             if (!first) model->shard_model({}, mesh);
-            EXPECT_LT(distance(logits_of(*model), expected), 1e-5);
+            expect_equal(*model);
             model->gather_model();
-            EXPECT_LT(distance(logits_of(*model), expected), 1e-5);
+            expect_equal(*model);
             model->fully_shard();
-            EXPECT_LT(distance(logits_of(*model), expected), 1e-5);
+            expect_equal(*model);
             for (const auto& [path, parameter] : model->named_parameters())
               EXPECT_TRUE(at::equal(parameter->whole(), dense->params().at(path))) << path;
           }

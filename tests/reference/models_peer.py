@@ -169,6 +169,7 @@ def print_all(directory: pathlib.Path) -> None:
             # The block's name in files, and a router that is a plain linear map.
             if family == "mixtral":
                 text = text.replace("(mlp): SparseMoE", "(block_sparse_moe): SparseMoE")
+            text = re.sub(r"(LayerNorm\(.*elementwise_affine=True)\)", r"\1, bias=True)", text)  # torch before 2.12 omits it
             (directory / f"{family}-{i}" / "model.txt").write_text(text + "\n")
 
 
