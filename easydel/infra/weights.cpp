@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
 
 #include "easydel/core/error.h"
 #include "easydel/core/large_pages.h"
@@ -119,15 +118,13 @@ at::Tensor assemble(const Found& found, const WeightSource& source) {
 
 }  // namespace
 
-FileNames::FileNames(const BaseModule& module, const std::vector<std::string>& names) : module_(module) {
-  known_.reserve(names.size());
-  for (std::size_t i = 0; i < names.size(); ++i) known_.emplace(names[i], i);
+FileNames::FileNames(const BaseModule& module, const std::vector<std::string>& names) : module_(module), known_(names) {
   // A head may be loaded from the files of a base model, and a base model from those of a head: "model." is put before
   // names when the files have model.norm.weight where this base model has norm.weight.
   prefix_ = module.base_model_prefix().empty() ? "" : module.base_model_prefix() + ".";
   if (!prefix_.empty()) return;
   const auto parameters = module.named_parameters();
-  if (parameters.empty() || known_.contains(parameters.front().path)) return;
+  if (parameters.empty() || contains(parameters.front().path)) return;
   const std::string& first = parameters.front().path;
   for (const std::string& name : names) {
     if (name.size() > first.size() + 1 && name.ends_with("." + first)) {
@@ -149,14 +146,9 @@ std::vector<std::string> FileNames::spellings(const std::string& path) const {
 
 std::optional<std::string> FileNames::find(const std::string& path) const {
   for (std::string& name : spellings(path)) {
-    if (known_.contains(name)) return std::move(name);
+    if (contains(name)) return std::move(name);
   }
   return std::nullopt;
-}
-
-std::optional<std::size_t> FileNames::place(std::string_view name) const {
-  const auto found = known_.find(name);
-  return found == known_.end() ? std::nullopt : std::optional(found->second);
 }
 
 at::Tensor cut(const at::Tensor& parameter, const FilePiece& piece) {

@@ -4,9 +4,9 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "easydel/core/name_places.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/io/tensor_info.h"
 
@@ -48,12 +48,12 @@ class FileNames {
   FileNames(const BaseModule& module, const std::vector<std::string>& names);
   std::vector<std::string> spellings(const std::string& path) const;
   std::optional<std::string> find(const std::string& path) const;  // the first that is there
-  std::optional<std::size_t> place(std::string_view name) const;   // among the names
-  bool contains(std::string_view name) const { return known_.contains(name); }
+  std::optional<std::size_t> place(std::string_view name) const { return known_.find(name); }  // among the names
+  bool contains(std::string_view name) const { return known_.find(name).has_value(); }
 
  private:
   const BaseModule& module_;
-  std::unordered_map<std::string_view, std::size_t> known_;  // with their places in the files
+  NamePlaces known_;
   std::string prefix_, foreign_prefix_;
 };
 

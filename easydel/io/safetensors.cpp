@@ -15,7 +15,7 @@ at::Tensor narrowed(at::Tensor tensor, at::IntArrayRef starts, at::IntArrayRef s
   return tensor;
 }
 
-// Keeps the map. (The deleter that at::from_blob takes would be two more allocations for each tensor.)
+// Keeps the map. at::from_blob does the same with two more allocations for each tensor.
 at::Tensor view_of(std::shared_ptr<const MappedFile> file, void* data, at::IntArrayRef shape, DType dtype) {
   using Owner = std::shared_ptr<const MappedFile>;
   return at::for_blob(data, shape)

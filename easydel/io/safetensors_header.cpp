@@ -9,6 +9,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/json.h"
+#include "easydel/core/name_places.h"
 #include "easydel/io/lfs_pointer.h"
 #include "easydel/io/quoted.h"
 #include "easydel/io/safetensors_dtype.h"
@@ -41,6 +42,7 @@ class HeaderParser {
     skip_space();
     require<FormatError>(peek() == '{', "[", where_, "] the header must be a JSON object; it begins with ", here(),
                          ".");
+    tensors_.reserve(text_.size() / sizeof(TensorInfo));  // no more memory than the text has
     bool has_metadata = false;
     parse_object([&](std::string_view key) {
       if (key == kMetadataKey) {
@@ -105,17 +107,18 @@ class HeaderParser {
 
   std::string_view parse_string() {  // until the next one
     const std::size_t start = at_++;
-    bool escaped = false;
+    const auto is_plain = [](unsigned char c) { return c >= 0x20 && c != '\\'; };
+    const std::string_view plain = text_.substr(at_, text_.find('"', at_) - at_);
+    if (plain.size() < text_.size() - at_ && std::all_of(plain.begin(), plain.end(), is_plain)) {
+      at_ += plain.size() + 1;
+      return plain;
+    }
     for (; at_ < text_.size() && text_[at_] != '"'; ++at_) {
       if (static_cast<unsigned char>(text_[at_]) < 0x20) fail_here("expected no control character in a string");
-      if (text_[at_] == '\\') {
-        escaped = true;
-        ++at_;
-      }
+      if (text_[at_] == '\\') ++at_;
     }
     if (at_ >= text_.size()) fail_here("expected the closing quote of a string");
     ++at_;
-    if (!escaped) return text_.substr(start + 1, at_ - start - 2);
     unescaped_ =
         Json::parse(text_.substr(start, at_ - start), {.where = concat(where_, ", header byte ", start)}).as_string();
     return unescaped_;
@@ -250,13 +253,9 @@ class HeaderParser {
 };
 
 void check_names(const std::vector<TensorInfo>& tensors, const std::string& where) {
-  std::vector<std::string_view> names;
-  names.reserve(tensors.size());
-  for (const TensorInfo& info : tensors) names.push_back(info.name);
-  std::sort(names.begin(), names.end());
-  const auto twice = std::adjacent_find(names.begin(), names.end());
-  require<FormatError>(twice == names.end(), "[", where, "] tensor ",
-                       quoted(twice == names.end() ? std::string_view() : *twice), " stands twice in the header.");
+  const auto repeated = NamePlaces(tensors, &TensorInfo::name).find_repeated();
+  require<FormatError>(!repeated, "[", where, "] tensor ", quoted(repeated.value_or("")),
+                       " stands twice in the header.");
 }
 
 // The tensors must cover the data exactly, one after the other.

@@ -18,11 +18,10 @@ std::string join(at::IntArrayRef values) {
 TensorSource::TensorSource(std::string where, std::vector<TensorInfo> infos) : where_(std::move(where)) {
   auto table = std::make_shared<Table>();
   table->infos = std::move(infos);
-  table->index.reserve(table->infos.size());
-  for (const TensorInfo& info : table->infos) {
-    const bool is_new = table->index.emplace(info.name, table->index.size()).second;
-    require<FormatError>(is_new, "[", where_, "] tensor names must be unique; got \"", info.name, "\" twice.");
-  }
+  table->index = NamePlaces(table->infos, &TensorInfo::name);
+  const auto repeated = table->index.find_repeated();
+  require<FormatError>(!repeated, "[", where_, "] tensor names must be unique; got \"", repeated.value_or(""),
+                       "\" twice.");
   table_ = std::move(table);
 }
 
@@ -40,8 +39,8 @@ int64_t TensorSource::nbytes() const {
 }
 
 const TensorInfo* TensorSource::find(std::string_view name) const {
-  const auto it = table_->index.find(name);
-  return it == table_->index.end() ? nullptr : &infos()[it->second];
+  const auto place = table_->index.find(name);
+  return place ? &infos()[*place] : nullptr;
 }
 
 const TensorInfo& TensorSource::info(std::string_view name) const {

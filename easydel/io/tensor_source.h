@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "easydel/core/name_places.h"
 #include "easydel/io/tensor_info.h"
 
 namespace easydel {
@@ -53,7 +53,7 @@ class TensorSource {
   // What can be found, and where. Sources of the same tensors share one.
   struct Table {
     std::vector<TensorInfo> infos;
-    std::unordered_map<std::string_view, std::size_t> index;  // keys point into infos
+    NamePlaces index;
   };
 
   // FormatError when two tensors have one name.
