@@ -33,7 +33,7 @@ int open_for_reading(const fs::path& path, struct stat& info) {
 std::string read_file(const fs::path& path) {
   struct stat info{};
   const Descriptor fd(open_for_reading(path, info));
-  std::string content(static_cast<std::size_t>(info.st_size), '\0');
+  std::string content(static_cast<std::size_t>(info.st_size) + 1, '\0');  // room to see its end
   std::size_t done = 0;
   while (true) {
     if (done == content.size()) content.resize(done + 4096);  // the file may have grown, or be one of /proc's

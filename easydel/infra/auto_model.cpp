@@ -68,16 +68,16 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, TaskType
   Progress progress(
       "loading " + name_or_path,
       {.total = checkpoint->nbytes(), .unit = "B", .enabled = options.verbose && World::current()->rank() == 0});
-  const WeightSource source{
-      .where = checkpoint->where(),
-      .names = checkpoint->names(),
-      .shape = [&](const std::string& name) { return checkpoint->info(name).shape; },
-      .tensor =
-          [&](const std::string& name) {
-            progress.advance(checkpoint->info(name).nbytes);
-            return checkpoint->tensor(name);
-          },
-      .copy = [&](const at::Tensor& part, const at::Tensor& out) { checkpoint->copy(part, out); }};
+  WeightSource source{.where = checkpoint->where(),
+                      .names = checkpoint->names(),
+                      .shape = [&](const std::string& name) { return checkpoint->info(name).shape; },
+                      .tensor =
+                          [&](const std::string& name) {
+                            const TensorInfo& info = checkpoint->info(name);
+                            progress.advance(info.nbytes);
+                            return checkpoint->tensor(info);
+                          },
+                      .copy = [&](const at::Tensor& part, const at::Tensor& out) { checkpoint->copy(part, out); }};
   if (auto packing = packing_at_load(*module, options, source)) module->transform(std::move(packing));
   module->set_options({.dtype = options.dtype,
                        .param_dtype = options.param_dtype,
@@ -87,7 +87,7 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, TaskType
   if (options.auto_shard_model || options.auto_shard_params)
     module->place_parameters(options.partition_rules, World::current());
   LoadedWeights weights = load_weights(
-      *module, reading(*module, source),
+      *module, reading(*module, std::move(source)),
       [&](const at::Tensor& t, const Parameter& parameter) {
         if (fetches) fetch(t);
         const DType dtype =

@@ -19,6 +19,19 @@ std::string where_text(const BaseConfig& config, const std::string& where) {
   return concat("[", config.class_name(), "] ", where.empty() ? "" : where + ": ");
 }
 
+// Without the help and the types that describe() gives too.
+class SpelledFields final : public FieldVisitor {
+ public:
+  std::vector<FieldValue> found;
+
+ protected:
+  void visit(Field& field) override {
+    if (!has_other_spellings(field)) return;
+    found.push_back(
+        {.key = std::string(field.key), .aliases = {field.aliases.begin(), field.aliases.end()}, .value = field.get()});
+  }
+};
+
 }  // namespace
 
 std::string short_type_name(const std::type_info& type) {
@@ -49,10 +62,11 @@ ConfigFile load_config_file(const std::string& name_or_path, const ConfigOptions
 void read_config(BaseConfig& config, const Json& json, const std::string& where, const ConfigOptions& options) {
   const std::string prefix = where_text(config, where);
   if (!json.is_object()) wrong_type(prefix + "a config", "an object", json);
-  const auto fields = config.describe();
+  SpelledFields spelled;
+  ConfigJson::all_fields(config, spelled);
   Json given = json;
   config.rename_older_keys(given, /*is_whole=*/true);
-  CurrentSpelling current = to_current_spelling(given, fields, prefix);
+  CurrentSpelling current = to_current_spelling(std::move(given), spelled.found, prefix);
   ConfigJson::read(config, std::move(current), prefix);
   if (options.overrides.size() > 0) {
     ConfigJson::change(config, options.overrides, /*any_key=*/false);

@@ -8,6 +8,8 @@
 namespace easydel {
 namespace {
 
+constexpr std::string_view kRope = "rope_parameters";
+
 const FieldValue* find_field(const std::vector<FieldValue>& fields, std::string_view key) {
   const auto found = std::find_if(fields.begin(), fields.end(), [&](const FieldValue& f) { return f.key == key; });
   return found == fields.end() ? nullptr : &*found;
@@ -71,7 +73,7 @@ void name_labels(CurrentSpelling& spelling, std::size_t labels_before, const std
 
 // A config may have a block for each kind of layer; then only whole blocks are given.
 const FieldValue* find_rope(const std::vector<FieldValue>& fields) {
-  const FieldValue* rope = find_field(fields, "rope_parameters");
+  const FieldValue* rope = find_field(fields, kRope);
   return rope && rope->value.contains("rope_theta") ? rope : nullptr;
 }
 
@@ -110,14 +112,16 @@ void join_rope(CurrentSpelling& spelling, const Json& theta, const std::string& 
 
 }  // namespace
 
-CurrentSpelling to_current_spelling(const Json& object, const std::vector<FieldValue>& fields,
-                                    const std::string& where) {
-  CurrentSpelling spelling{object, {}};
+bool has_other_spellings(const Field& field) { return field.aliases.size() > 0 || field.key == kRope; }
+
+CurrentSpelling to_current_spelling(Json object, const std::vector<FieldValue>& fields, const std::string& where) {
+  const bool sort = keys_are_sorted(object);
+  CurrentSpelling spelling{std::move(object), {}};
   rename_aliases(spelling, fields);
   name_labels(spelling, 2, where);
   const FieldValue* rope = find_rope(fields);
   if (rope && mentions_rope(spelling.json)) join_rope(spelling, rope->value.at("rope_theta"), where);
-  if (keys_are_sorted(object)) spelling.json = with_sorted_keys(std::move(spelling.json));
+  if (sort) spelling.json = with_sorted_keys(std::move(spelling.json));
   return spelling;
 }
 

@@ -16,9 +16,10 @@ struct CurrentSpelling {
 };
 
 // torch_dtype becomes dtype, num_labels becomes id2label, rope_theta and rope_scaling become rope_parameters (for a
-// config that has it), an alias becomes its key. `fields` are those of a config with its defaults.
-CurrentSpelling to_current_spelling(const Json& object, const std::vector<FieldValue>& fields,
-                                    const std::string& where);
+// config that has it), an alias becomes its key. `fields` are those of a config with its defaults, at least those that
+// `has_other_spellings`.
+CurrentSpelling to_current_spelling(Json object, const std::vector<FieldValue>& fields, const std::string& where);
+bool has_other_spellings(const Field& field);
 
 // The same for values that replace some of `current`, which is in current spelling: rope_theta by itself changes
 // rope_parameters. Gives the values to set.

@@ -21,6 +21,19 @@ class Collector final : public FieldVisitor {
   }
 };
 
+class Values final : public FieldVisitor {
+ public:
+  struct Value {
+    std::string_view key;
+    bool always;
+    Json value;
+  };
+  std::vector<Value> found;
+
+ protected:
+  void visit(Field& field) override { found.push_back({field.key, field.always, field.get()}); }
+};
+
 class Reader final : public FieldVisitor {
  public:
   Reader(const Json& object, const std::function<std::string(std::string_view)>& where)
@@ -62,11 +75,13 @@ void read_fields(const FieldList& fields, const Json& object,
 }
 
 Json nested_to_json(const FieldList& fields, const FieldList& defaults) {
-  const auto now = collect_fields(fields);
-  const auto before = collect_fields(defaults);
+  Values now, before;
+  fields(now);
+  defaults(before);
   Json json = Json::object();
-  for (std::size_t i = 0; i < now.size(); ++i) {
-    if (now[i].always || !(now[i].value == before[i].value)) json[now[i].key] = now[i].value;
+  for (std::size_t i = 0; i < now.found.size(); ++i) {
+    auto& [key, always, value] = now.found[i];
+    if (always || !(value == before.found[i].value)) json[key] = std::move(value);
   }
   return with_sorted_keys(std::move(json));
 }

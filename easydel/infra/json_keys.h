@@ -16,6 +16,7 @@ inline bool keys_are_sorted(const Json& object) {
 }
 
 inline Json with_sorted_keys(Json object) {
+  if (keys_are_sorted(object)) return object;
   std::map<std::string, Json> entries;
   for (auto& [key, value] : object.as_object()) entries[key] = std::move(value);
   Json result = Json::object();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
 
 #include "easydel/core/error.h"
 #include "easydel/core/large_pages.h"
@@ -28,6 +27,13 @@ std::string list_lines(const std::vector<std::string>& lines) {
   return text;
 }
 
+// A parameter and the tensors that hold it.
+struct Found {
+  Module::NamedParameter named;
+  std::size_t place = 0;   // in the files, of the first tensor
+  FileLayout layout = {};  // empty: that tensor is all of it
+};
+
 // The first layout all of whose pieces are there.
 std::optional<FileLayout> find_layout(const FileNames& names, const std::string& path, const Parameter& parameter) {
   const auto all_there = [&](const FileLayout& layout) {
@@ -39,8 +45,6 @@ std::optional<FileLayout> find_layout(const FileNames& names, const std::string&
     if (FileLayout layout = parameter.whole_layout(spelled); all_there(layout)) return layout;
     return std::nullopt;
   };
-  // Its own path comes first in spellings() too, and is nearly always the one.
-  if (auto layout = layout_under(path)) return layout;
   for (const std::string& spelled : names.spellings(path)) {
     if (auto layout = layout_under(spelled)) return layout;
   }
@@ -88,12 +92,15 @@ at::Tensor assemble_part(const FileLayout& layout, const Parameter& parameter, c
   return part;
 }
 
-at::Tensor assemble_whole(const FileLayout& layout, const Parameter& parameter, const WeightSource& source) {
-  if (layout.size() == 1 && layout[0].shape == parameter.shape) return source.tensor(layout[0].name);
+at::Tensor assemble_whole(const Found& found, const WeightSource& source) {
+  const FileLayout& layout = found.layout;
+  const std::vector<int64_t>& shape = found.named.parameter->shape;
+  if (layout.empty() || (layout.size() == 1 && layout[0].shape == shape))
+    return source.tensor(source.names[found.place]);
   at::Tensor whole;
   for (const FilePiece& piece : layout) {
     const at::Tensor part = source.tensor(piece.name);
-    if (!whole.defined()) whole = empty_in_large_pages(parameter.shape, part.options());
+    if (!whole.defined()) whole = empty_in_large_pages(shape, part.options());
     at::Tensor box = whole;
     for (std::size_t d = 0; d < piece.starts.size(); ++d) {
       box = box.narrow(static_cast<int64_t>(d), piece.starts[d], piece.sizes[d]);
@@ -103,22 +110,21 @@ at::Tensor assemble_whole(const FileLayout& layout, const Parameter& parameter, 
   return whole;
 }
 
-at::Tensor assemble(const FileLayout& layout, const Parameter& parameter, const WeightSource& source) {
+at::Tensor assemble(const Found& found, const WeightSource& source) {
+  const Parameter& parameter = *found.named.parameter;
   const bool whole = !parameter.sharding() || parameter.sharding()->is_whole();
-  return whole ? assemble_whole(layout, parameter, source) : assemble_part(layout, parameter, source);
+  return whole ? assemble_whole(found, source) : assemble_part(found.layout, parameter, source);
 }
 
 }  // namespace
 
-FileNames::FileNames(const BaseModule& module, const std::vector<std::string>& names) : module_(module) {
-  known_.reserve(names.size());
-  for (std::size_t i = 0; i < names.size(); ++i) known_.emplace(names[i], i);
+FileNames::FileNames(const BaseModule& module, const std::vector<std::string>& names) : module_(module), known_(names) {
   // A head may be loaded from the files of a base model, and a base model from those of a head: "model." is put before
   // names when the files have model.norm.weight where this base model has norm.weight.
   prefix_ = module.base_model_prefix().empty() ? "" : module.base_model_prefix() + ".";
   if (!prefix_.empty()) return;
   const auto parameters = module.named_parameters();
-  if (parameters.empty() || known_.contains(parameters.front().path)) return;
+  if (parameters.empty() || contains(parameters.front().path)) return;
   const std::string& first = parameters.front().path;
   for (const std::string& name : names) {
     if (name.size() > first.size() + 1 && name.ends_with("." + first)) {
@@ -140,7 +146,7 @@ std::vector<std::string> FileNames::spellings(const std::string& path) const {
 
 std::optional<std::string> FileNames::find(const std::string& path) const {
   for (std::string& name : spellings(path)) {
-    if (known_.contains(name)) return std::move(name);
+    if (contains(name)) return std::move(name);
   }
   return std::nullopt;
 }
@@ -178,27 +184,33 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
   const FileNames names(module, source.names);
   LoadedWeights loaded;
   std::vector<bool> wanted(source.names.size());  // by place
-  std::vector<std::pair<Module::NamedParameter, FileLayout>> found;
+  const auto want = [&](std::size_t place, at::IntArrayRef asked) {
+    wanted[place] = true;
+    const std::vector<int64_t> shape = source.shape(source.names[place]);
+    if (at::IntArrayRef(shape) == asked) return;
+    loaded.misshapen.push_back(
+        concat("\"", source.names[place], "\" is ", at::IntArrayRef(shape), "; the config asks for ", asked));
+  };
+  std::vector<Found> found;
   found.reserve(own.size());
   for (Module::NamedParameter& named : own) {
-    std::optional<FileLayout> layout = find_layout(names, named.path, *named.parameter);
-    if (!layout) {
+    const Parameter& parameter = *named.parameter;
+    // Nearly always the file has it as it is, and then no layout is made.
+    const bool is_plain = !parameter.file_layout && !parameter.sharding();
+    if (const auto place = is_plain ? names.place(named.path) : std::nullopt) {
+      want(*place, parameter.shape);
+      found.push_back({std::move(named), *place});
+    } else if (auto layout = find_layout(names, named.path, parameter)) {
+      for (const FilePiece& piece : *layout) want(*names.place(piece.name), piece.shape);
+      const std::size_t first = *names.place(layout->front().name);
+      found.push_back({std::move(named), first, std::move(*layout)});
+    } else {
       loaded.missing.push_back(std::move(named.path));
-      continue;
     }
-    for (const FilePiece& piece : *layout) {
-      wanted[names.place(piece.name)] = true;
-      const std::vector<int64_t> shape = source.shape(piece.name);
-      if (shape != piece.shape) {
-        loaded.misshapen.push_back(concat("\"", piece.name, "\" is ", at::IntArrayRef(shape), "; the config asks for ",
-                                          at::IntArrayRef(piece.shape)));
-      }
-    }
-    found.emplace_back(std::move(named), std::move(*layout));
   }
   // A tied weight may stand in the file under its other names too.
   for (const auto& [path, first] : module.tied_parameters()) {
-    if (names.contains(path)) wanted[names.place(path)] = true;
+    if (const auto place = names.place(path)) wanted[*place] = true;
   }
   for (std::size_t i = 0; i < source.names.size(); ++i) {
     if (!wanted[i] && !is_leftover(source.names[i])) loaded.unexpected.push_back(source.names[i]);
@@ -206,26 +218,33 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
   if (!loaded.misshapen.empty()) return loaded;
   // A disk is fast in the order of its files, which is not the model's.
   std::vector<std::pair<std::size_t, std::size_t>> order;  // places in the files and in `found`
-  for (std::size_t i = 0; i < found.size(); ++i) order.emplace_back(names.place(found[i].second.front().name), i);
+  for (std::size_t i = 0; i < found.size(); ++i) order.emplace_back(found[i].place, i);
   std::sort(order.begin(), order.end());
   std::vector<at::Tensor> values(found.size());
   for (const auto& [place, i] : order) {
-    const auto& [named, layout] = found[i];
+    const Module::NamedParameter& named = found[i].named;
     const auto custom = shard_fns.find(named.path);
     at::Tensor value;
     if (custom == shard_fns.end()) {
-      value = assemble(layout, *named.parameter, source);
+      value = assemble(found[i], source);
     } else {
-      value = custom->second(assemble_whole(layout, *named.parameter, source));
+      value = custom->second(assemble_whole(found[i], source));
       const at::IntArrayRef stored(named.parameter->stored_shape());
       require<ShapeError>(value.sizes() == stored, "[shard_fns] \"", named.path, "\" must give ", stored,
                           ", the part that this rank stores; got ", value.sizes(), ".");
     }
     values[i] = convert(std::move(value), *named.parameter);
   }
+  loaded.found.reserve(found.size());
   for (std::size_t i = 0; i < found.size(); ++i)
-    loaded.params.set(std::move(found[i].first.path), std::move(values[i]));
+    loaded.found.emplace_back(std::move(found[i].named), std::move(values[i]));
   return loaded;
+}
+
+GraphState LoadedWeights::params() const {
+  GraphState params;
+  for (const auto& [named, tensor] : found) params.set(named.path, tensor);
+  return params;
 }
 
 WeightSource weights_of(const TensorMap& map, std::string where) {
@@ -247,7 +266,7 @@ void bind_weights(BaseModule& module, LoadedWeights weights, const std::string& 
                       section("missing", weights.missing), section("of another shape", weights.misshapen),
                       section("unknown", weights.unexpected));
   }
-  module.merge_params(weights.params);
+  for (auto& [named, tensor] : weights.found) named.parameter->bind(std::move(tensor));
   if (!weights.missing.empty()) {
     log::warning("[", where, "] ", module.type_name(),
                  " draws new weights for its head, which the files do not have:", list_lines(weights.missing));

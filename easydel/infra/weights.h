@@ -4,9 +4,9 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "easydel/core/name_places.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/io/tensor_info.h"
 
@@ -33,25 +33,27 @@ struct WeightSource {
 };
 
 struct LoadedWeights {
-  GraphState params;                    // by path; what was not found is left out
+  std::vector<std::pair<Module::NamedParameter, at::Tensor>> found;
   std::vector<std::string> missing;     // paths
   std::vector<std::string> unexpected;  // names that no parameter wanted
   std::vector<std::string> misshapen;   // a line for each tensor of another shape than the config asks for
+
+  GraphState params() const;  // what was found, by path
 };
 
 // What files may call a parameter: the names of files or of transformers' memory, with or without the base model's
-// prefix.
+// prefix. The names must outlive it.
 class FileNames {
  public:
   FileNames(const BaseModule& module, const std::vector<std::string>& names);
   std::vector<std::string> spellings(const std::string& path) const;
   std::optional<std::string> find(const std::string& path) const;  // the first that is there
-  std::size_t place(const std::string& name) const { return known_.at(name); }
-  bool contains(const std::string& name) const { return known_.contains(name); }
+  std::optional<std::size_t> place(std::string_view name) const { return known_.find(name); }  // among the names
+  bool contains(std::string_view name) const { return known_.find(name).has_value(); }
 
  private:
   const BaseModule& module_;
-  std::unordered_map<std::string, std::size_t> known_;  // with their places in the files
+  NamePlaces known_;
   std::string prefix_, foreign_prefix_;
 };
 
@@ -67,6 +69,7 @@ WeightSource weights_of(const TensorMap& map, std::string where);
 
 // Throws FormatError that lists everything when weights are missing or misshapen; those outside of the base model, a
 // fresh head, are drawn instead, with a warning, when the base model is all there. What was unexpected is a warning.
+// The weights are those that were loaded for this module.
 void bind_weights(BaseModule& module, LoadedWeights weights, const std::string& where);
 
 }  // namespace easydel

@@ -104,16 +104,9 @@ Json::Object read_weight_map(const fs::path& path) {
 std::shared_ptr<const Checkpoint> Checkpoint::open(const fs::path& path) {
   require<IoError>(fs::exists(path), "[", path.string(), "] does not exist.");
   const fs::path main = fs::is_directory(path) ? find_in_directory(path) : path;
-  Contents contents = has_suffix(main, kIndexSuffix) ? read_index(main) : read_file(main);
-  return std::shared_ptr<const Checkpoint>(new Checkpoint(main.string(), std::move(contents)));
-}
-
-Checkpoint::Contents Checkpoint::read_file(const fs::path& path) {
-  Contents contents;
-  contents.files.push_back(format_of(path).open(path));
-  contents.infos = contents.files[0]->infos();
-  contents.file_of.assign(contents.infos.size(), 0);
-  return contents;
+  return std::shared_ptr<const Checkpoint>(has_suffix(main, kIndexSuffix)
+                                               ? new Checkpoint(main.string(), read_index(main))
+                                               : new Checkpoint(main.string(), format_of(main).open(main)));
 }
 
 Checkpoint::Contents Checkpoint::read_index(const fs::path& path) {
@@ -145,7 +138,7 @@ Checkpoint::Contents Checkpoint::read_index(const fs::path& path) {
         continue;
       }
       contents.infos.push_back(info);
-      contents.file_of.push_back(i);
+      contents.places.push_back({contents.files[i].get(), &info});
     }
   }
   if (unlisted > 0) {
@@ -154,14 +147,19 @@ Checkpoint::Contents Checkpoint::read_index(const fs::path& path) {
   return contents;
 }
 
+Checkpoint::Checkpoint(std::string where, std::shared_ptr<const TensorSource> file)
+    : TensorSource(std::move(where), *file), files_{std::move(file)} {}
+
 Checkpoint::Checkpoint(std::string where, Contents contents)
     : TensorSource(std::move(where), std::move(contents.infos)),
       files_(std::move(contents.files)),
-      file_of_(std::move(contents.file_of)) {}
+      places_(std::move(contents.places)) {}
 
-const TensorSource& Checkpoint::file_of(const TensorInfo& info) const {
-  return *files_[file_of_[static_cast<std::size_t>(&info - infos().data())]];
+Checkpoint::Place Checkpoint::place_of(const TensorInfo& info) const {
+  return places_.empty() ? Place{files_[0].get(), &info} : places_[static_cast<std::size_t>(&info - infos().data())];
 }
+
+const TensorSource& Checkpoint::file_of(const TensorInfo& info) const { return *place_of(info).file; }
 
 void Checkpoint::copy(const at::Tensor& view, const at::Tensor& out) const {
   const auto has_view = [&](const auto& file) { return file->map() && file->map()->contains(view.const_data_ptr()); };
@@ -174,7 +172,10 @@ bool Checkpoint::is_worth_fetching() const {
   return !std::all_of(files_.begin(), files_.end(), is_cached) && nbytes() < available_memory();
 }
 
-at::Tensor Checkpoint::load(const TensorInfo& info) const { return file_of(info).tensor(info.name); }
+at::Tensor Checkpoint::load(const TensorInfo& info) const {
+  const Place place = place_of(info);
+  return place.file->tensor(*place.info);
+}
 
 at::Tensor Checkpoint::load_slice(const TensorInfo& info, at::IntArrayRef starts, at::IntArrayRef sizes) const {
   return file_of(info).slice(info.name, starts, sizes);

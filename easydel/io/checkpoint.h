@@ -29,19 +29,24 @@ class Checkpoint final : public TensorSource {
   bool is_worth_fetching() const;
 
  private:
+  struct Place {
+    const TensorSource* file;
+    const TensorInfo* info;  // as the file has it
+  };
   struct Contents {
     std::vector<std::shared_ptr<const TensorSource>> files;
     std::vector<TensorInfo> infos;
-    std::vector<std::size_t> file_of;  // for each info, in order
+    std::vector<Place> places;  // of each info, in order
   };
+  Checkpoint(std::string where, std::shared_ptr<const TensorSource> file);
   Checkpoint(std::string where, Contents contents);
-  static Contents read_file(const std::filesystem::path& path);
   static Contents read_index(const std::filesystem::path& path);
+  Place place_of(const TensorInfo& info) const;
   at::Tensor load(const TensorInfo& info) const override;
   at::Tensor load_slice(const TensorInfo& info, at::IntArrayRef starts, at::IntArrayRef sizes) const override;
 
   std::vector<std::shared_ptr<const TensorSource>> files_;
-  std::vector<std::size_t> file_of_;
+  std::vector<Place> places_;  // none: all are those of the one file
 };
 
 }  // namespace easydel

@@ -1,14 +1,15 @@
 #include "easydel/io/safetensors_header.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <limits>
 #include <optional>
-#include <unordered_set>
 #include <utility>
 
 #include "easydel/core/error.h"
 #include "easydel/core/json.h"
+#include "easydel/core/name_places.h"
 #include "easydel/io/lfs_pointer.h"
 #include "easydel/io/quoted.h"
 #include "easydel/io/safetensors_dtype.h"
@@ -41,14 +42,15 @@ class HeaderParser {
     skip_space();
     require<FormatError>(peek() == '{', "[", where_, "] the header must be a JSON object; it begins with ", here(),
                          ".");
+    tensors_.reserve(text_.size() / sizeof(TensorInfo));  // no more memory than the text has
     bool has_metadata = false;
-    parse_object([&](std::string key) {
+    parse_object([&](std::string_view key) {
       if (key == kMetadataKey) {
         refuse_if(has_metadata, "the header has ", quoted(key), " twice.");
         has_metadata = true;
         parse_metadata();
       } else {
-        tensors_.push_back(parse_tensor(std::move(key)));
+        parse_tensor(std::string(key));
       }
     });
     skip_space();
@@ -87,7 +89,7 @@ class HeaderParser {
     return true;
   }
 
-  // Calls `on_key` with each key, placed before its value.
+  // Calls `on_key` with each key, placed before its value. A key is there until the next string is parsed.
   template <class OnKey>
   void parse_object(OnKey on_key) {
     if (!take('{')) fail_here("expected '{'");
@@ -95,29 +97,31 @@ class HeaderParser {
     do {
       skip_space();
       if (peek() != '"') fail_here("expected a key in quotes");
-      std::string key = parse_string();
+      const std::string_view key = parse_string();
       if (!take(':')) fail_here("expected ':' after a key");
       skip_space();
-      on_key(std::move(key));
+      on_key(key);
     } while (take(','));
     if (!take('}')) fail_here("expected ',' or '}'");
   }
 
-  std::string parse_string() {
+  std::string_view parse_string() {  // until the next one
     const std::size_t start = at_++;
-    bool escaped = false;
+    const auto is_plain = [](unsigned char c) { return c >= 0x20 && c != '\\'; };
+    const std::string_view plain = text_.substr(at_, text_.find('"', at_) - at_);
+    if (plain.size() < text_.size() - at_ && std::all_of(plain.begin(), plain.end(), is_plain)) {
+      at_ += plain.size() + 1;
+      return plain;
+    }
     for (; at_ < text_.size() && text_[at_] != '"'; ++at_) {
       if (static_cast<unsigned char>(text_[at_]) < 0x20) fail_here("expected no control character in a string");
-      if (text_[at_] == '\\') {
-        escaped = true;
-        ++at_;
-      }
+      if (text_[at_] == '\\') ++at_;
     }
     if (at_ >= text_.size()) fail_here("expected the closing quote of a string");
     ++at_;
-    if (!escaped) return std::string(text_.substr(start + 1, at_ - start - 2));
-    return Json::parse(text_.substr(start, at_ - start), {.where = concat(where_, ", header byte ", start)})
-        .as_string();
+    unescaped_ =
+        Json::parse(text_.substr(start, at_ - start), {.where = concat(where_, ", header byte ", start)}).as_string();
+    return unescaped_;
   }
 
   // Nothing when what stands here is no non-negative integer below 2^63.
@@ -133,22 +137,23 @@ class HeaderParser {
     return value;
   }
 
-  std::vector<int64_t> parse_sizes(std::string_view field, const std::string& name, std::string_view rule) {
+  // Until the next ones.
+  const std::vector<int64_t>& parse_sizes(std::string_view field, const std::string& name, std::string_view rule) {
     const auto refuse = [&] {
       const std::size_t end = std::min(text_.find_first_of(",]} \n\r\t", at_), text_.size());
       fail_with("tensor ", quoted(name), ": ", field, " must be ", rule, "; got ", quoted(text_.substr(at_, end - at_)),
                 ".");
     };
-    std::vector<int64_t> sizes;
+    sizes_.clear();
     if (!take('[')) refuse();
-    if (take(']')) return sizes;
+    if (take(']')) return sizes_;
     do {
       const std::optional<int64_t> size = parse_size();
       if (!size) refuse();
-      sizes.push_back(*size);
+      sizes_.push_back(*size);
     } while (take(','));
     if (!take(']')) fail_here("expected ',' or ']'");
-    return sizes;
+    return sizes_;
   }
 
   void parse_metadata() {
@@ -157,22 +162,23 @@ class HeaderParser {
       return;
     }
     refuse_if(peek() != '{', kMetadataKey, " must be a JSON object; it begins with ", here(), ".");
-    parse_object([&](std::string key) {
+    parse_object([&](std::string_view given) {
+      const std::string key(given);
       refuse_if(peek() != '"', kMetadataKey, ": ", quoted(key), " must be a string; it begins with ", here(), ".");
       const bool is_new = metadata_.emplace(key, parse_string()).second;
       refuse_if(!is_new, kMetadataKey, " has ", quoted(key), " twice.");
     });
   }
 
-  TensorInfo parse_tensor(std::string name) {
+  void parse_tensor(std::string name) {
     refuse_if(peek() != '{', "tensor ", quoted(name), " must be a JSON object; it begins with ", here(), ".");
     const SafetensorsDType* dtype = nullptr;
     std::optional<std::vector<int64_t>> shape;
-    std::optional<std::vector<int64_t>> offsets;
+    std::optional<std::array<int64_t, 2>> offsets;
     const auto once = [&](bool seen, std::string_view field) {
       refuse_if(seen, "tensor ", quoted(name), " has ", field, " twice.");
     };
-    parse_object([&](const std::string& field) {
+    parse_object([&](std::string_view field) {
       if (field == "dtype") {
         once(dtype != nullptr, field);
         dtype = parse_dtype(name);
@@ -182,27 +188,28 @@ class HeaderParser {
       } else if (field == "data_offsets") {
         once(offsets.has_value(), field);
         constexpr std::string_view kRule = "two integers from 0 to 2^63 - 1";
-        offsets = parse_sizes(field, name, kRule);
-        refuse_if(offsets->size() != 2, "tensor ", quoted(name), ": data_offsets must be ", kRule, "; got ",
-                  offsets->size(), ".");
+        const std::vector<int64_t>& given = parse_sizes(field, name, kRule);
+        refuse_if(given.size() != 2, "tensor ", quoted(name), ": data_offsets must be ", kRule, "; got ", given.size(),
+                  ".");
+        offsets = {given[0], given[1]};
       } else {
         fail_with("tensor ", quoted(name), ": unknown field ", quoted(field), "; known: dtype, shape, data_offsets.");
       }
     });
     const std::string_view missing = !dtype ? "dtype" : !shape ? "shape" : !offsets ? "data_offsets" : "";
     refuse_if(!missing.empty(), "tensor ", quoted(name), " has no ", missing, ".");
-    return checked({.name = std::move(name),
-                    .dtype = dtype->dtype,
-                    .stored_as = std::string(dtype->name),
-                    .shape = std::move(*shape),
-                    .offset = offsets->at(0),
-                    .nbytes = offsets->at(1) - offsets->at(0)},
-                   *dtype);
+    tensors_.push_back({.name = std::move(name),
+                        .dtype = dtype->dtype,
+                        .stored_as = std::string(dtype->name),
+                        .shape = std::move(*shape),
+                        .offset = offsets->at(0),
+                        .nbytes = offsets->at(1) - offsets->at(0)});
+    check(tensors_.back(), *dtype);
   }
 
   const SafetensorsDType* parse_dtype(const std::string& name) {
     refuse_if(peek() != '"', "tensor ", quoted(name), ": dtype must be a string; it begins with ", here(), ".");
-    const std::string text = parse_string();
+    const std::string_view text = parse_string();
     if (const SafetensorsDType* dtype = find_safetensors_dtype(text)) return dtype;
     require<NotSupportedError>(text != "F6_E2M3" && text != "F6_E3M2", "[", where_, "] tensor ", quoted(name), " is ",
                                text, ", which torch has no type for.");
@@ -212,7 +219,7 @@ class HeaderParser {
   }
 
   // What one tensor says of itself must fit together; the offsets of all are checked afterwards.
-  TensorInfo checked(TensorInfo info, const SafetensorsDType& dtype) const {
+  void check(TensorInfo& info, const SafetensorsDType& dtype) const {
     refuse_if(info.nbytes < 0, "tensor ", quoted(info.name), ": data_offsets must not decrease; got [", info.offset,
               ", ", info.offset + info.nbytes, "].");
     if (dtype.is_packed()) {
@@ -234,23 +241,21 @@ class HeaderParser {
     if (empty) nbytes = 0;
     refuse_if(nbytes != info.nbytes, "tensor ", quoted(info.name), ": its shape and dtype ", dtype.name, " make ",
               nbytes, " bytes; data_offsets span ", info.nbytes, ".");
-    return info;
   }
 
   std::string_view text_;
   const std::string& where_;
   std::size_t at_ = 0;
+  std::string unescaped_;       // the last string that had escapes
+  std::vector<int64_t> sizes_;  // the last that were parsed
   std::vector<TensorInfo> tensors_;
   SafetensorsMetadata metadata_;
 };
 
 void check_names(const std::vector<TensorInfo>& tensors, const std::string& where) {
-  std::unordered_set<std::string_view> names;
-  names.reserve(tensors.size());
-  for (const TensorInfo& info : tensors) {
-    require<FormatError>(names.insert(info.name).second, "[", where, "] tensor ", quoted(info.name),
-                         " stands twice in the header.");
-  }
+  const auto repeated = NamePlaces(tensors, &TensorInfo::name).find_repeated();
+  require<FormatError>(!repeated, "[", where, "] tensor ", quoted(repeated.value_or("")),
+                       " stands twice in the header.");
 }
 
 // The tensors must cover the data exactly, one after the other.

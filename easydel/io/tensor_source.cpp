@@ -15,37 +15,38 @@ std::string join(at::IntArrayRef values) {
 
 }  // namespace
 
-TensorSource::TensorSource(std::string where, std::vector<TensorInfo> infos)
-    : where_(std::move(where)), infos_(std::move(infos)) {
-  index_.reserve(infos_.size());
-  for (std::size_t i = 0; i < infos_.size(); ++i) {
-    const bool is_new = index_.emplace(infos_[i].name, i).second;
-    require<FormatError>(is_new, "[", where_, "] tensor names must be unique; got \"", infos_[i].name, "\" twice.");
-  }
+TensorSource::TensorSource(std::string where, std::vector<TensorInfo> infos) : where_(std::move(where)) {
+  auto table = std::make_shared<Table>();
+  table->infos = std::move(infos);
+  table->index = NamePlaces(table->infos, &TensorInfo::name);
+  const auto repeated = table->index.find_repeated();
+  require<FormatError>(!repeated, "[", where_, "] tensor names must be unique; got \"", repeated.value_or(""),
+                       "\" twice.");
+  table_ = std::move(table);
 }
 
 std::vector<std::string> TensorSource::names() const {
   std::vector<std::string> names;
-  names.reserve(infos_.size());
-  for (const TensorInfo& info : infos_) names.push_back(info.name);
+  names.reserve(infos().size());
+  for (const TensorInfo& info : infos()) names.push_back(info.name);
   return names;
 }
 
 int64_t TensorSource::nbytes() const {
   int64_t total = 0;
-  for (const TensorInfo& info : infos_) total += info.tied_to.empty() ? info.nbytes : 0;
+  for (const TensorInfo& info : infos()) total += info.tied_to.empty() ? info.nbytes : 0;
   return total;
 }
 
 const TensorInfo* TensorSource::find(std::string_view name) const {
-  const auto it = index_.find(name);
-  return it == index_.end() ? nullptr : &infos_[it->second];
+  const auto place = table_->index.find(name);
+  return place ? &infos()[*place] : nullptr;
 }
 
 const TensorInfo& TensorSource::info(std::string_view name) const {
   if (const TensorInfo* info = find(name)) return *info;
   const std::string nearest = nearest_name(std::string(name), names());
-  fail<FormatError>("[", where_, "] no tensor \"", name, "\" among ", infos_.size(), ".",
+  fail<FormatError>("[", where_, "] no tensor \"", name, "\" among ", infos().size(), ".",
                     nearest.empty() ? "" : " Did you mean \"" + nearest + "\"?");
 }
 

@@ -4,11 +4,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "easydel/core/name_places.h"
 #include "easydel/io/tensor_info.h"
 
 namespace easydel {
@@ -22,8 +23,8 @@ class TensorSource {
   TensorSource(const TensorSource&) = delete;
   TensorSource& operator=(const TensorSource&) = delete;
 
-  const std::string& where() const { return where_; }              // named in errors: the path
-  const std::vector<TensorInfo>& infos() const { return infos_; }  // in the order of the data
+  const std::string& where() const { return where_; }                     // named in errors: the path
+  const std::vector<TensorInfo>& infos() const { return table_->infos; }  // in the order of the data
   std::vector<std::string> names() const;
   int64_t nbytes() const;  // of all tensors, as stored; those that are tied count once
   bool contains(std::string_view name) const { return find(name) != nullptr; }
@@ -33,6 +34,7 @@ class TensorSource {
   // Each throws FormatError when there is no such tensor. What they return lies on the CPU, may share memory with
   // other tensors from this source and may be written to: the file never changes.
   at::Tensor tensor(std::string_view name) const;
+  at::Tensor tensor(const TensorInfo& info) const { return load(info); }  // of an element of infos()
   // Elements starts[d] … starts[d] + sizes[d] of each dimension d; reads no others where the format allows it. May be
   // strided. ShapeError when the slice is not inside the tensor.
   at::Tensor slice(std::string_view name, at::IntArrayRef starts, at::IntArrayRef sizes) const;
@@ -48,8 +50,15 @@ class TensorSource {
   virtual const MappedFile* map() const { return nullptr; }
 
  protected:
+  // What can be found, and where. Sources of the same tensors share one.
+  struct Table {
+    std::vector<TensorInfo> infos;
+    NamePlaces index;
+  };
+
   // FormatError when two tensors have one name.
   TensorSource(std::string where, std::vector<TensorInfo> infos);
+  TensorSource(std::string where, const TensorSource& same) : where_(std::move(where)), table_(same.table_) {}
 
   // `info` is an element of infos(), and the slice is inside it.
   virtual at::Tensor load(const TensorInfo& info) const = 0;
@@ -58,8 +67,7 @@ class TensorSource {
 
  private:
   std::string where_;
-  std::vector<TensorInfo> infos_;
-  std::unordered_map<std::string_view, std::size_t> index_;  // keys point into infos_
+  std::shared_ptr<const Table> table_;
 };
 
 }  // namespace easydel

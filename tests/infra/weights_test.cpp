@@ -26,8 +26,22 @@ TEST(LoadWeights, TakesTensorsInTheOrderOfTheFilesAndGivesThemInTheModels) {
       load_weights(*tiny_llama(), source, [](const at::Tensor& t, const Parameter&) { return t; });
 
   EXPECT_EQ(taken, source.names);
-  EXPECT_EQ(loaded.params.paths(), params.paths());
-  for (const auto& [path, tensor] : loaded.params) EXPECT_TRUE(at::equal(tensor, params.at(path))) << path;
+  EXPECT_EQ(loaded.params().paths(), params.paths());
+  for (const auto& [path, tensor] : loaded.params()) EXPECT_TRUE(at::equal(tensor, params.at(path))) << path;
+}
+
+TEST(LoadWeights, LeavesTensorsUnderTheNamesOfTheBaseModelWhereTheyAre) {
+  const auto model = tiny_llama();
+  TensorMap files;
+  for (const auto& [path, tensor] : model->params())
+    files.set(path.starts_with("model.") ? path.substr(6) : path, tensor.detach());
+
+  const LoadedWeights loaded =
+      load_weights(*tiny_llama(), weights_of(files, "here"), [](const at::Tensor& t, const Parameter&) { return t; });
+
+  EXPECT_TRUE(loaded.missing.empty() && loaded.unexpected.empty());
+  for (const auto& [path, tensor] : loaded.params())
+    EXPECT_EQ(tensor.data_ptr(), model->params().at(path).data_ptr()) << path;
 }
 
 // Mixtral's files hold one tensor for each expert, the model all of them in one.
@@ -57,7 +71,8 @@ TEST(LoadWeights, CopiesPiecesAsTheSourceWouldHaveIt) {
 
   EXPECT_EQ(copies, 2 * 3 * 3);  // layers, experts, and w1, w2 and w3 of each
   EXPECT_TRUE(loaded.missing.empty() && loaded.unexpected.empty());
-  for (const auto& [path, tensor] : model->params()) EXPECT_TRUE(at::equal(loaded.params.at(path), tensor)) << path;
+  const GraphState params = loaded.params();
+  for (const auto& [path, tensor] : model->params()) EXPECT_TRUE(at::equal(params.at(path), tensor)) << path;
 }
 
 }  // namespace
