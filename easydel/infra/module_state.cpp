@@ -17,11 +17,20 @@ std::string list_paths(const std::vector<std::string>& paths) {
   return text;
 }
 
+// Without the paths that named_modules() makes.
+template <class Visit>
+void for_models_below(const Module& module, const Visit& visit) {
+  for (const auto& [name, child] : module.children()) {
+    if (auto* model = dynamic_cast<BaseModule*>(child.get())) visit(*model);
+    for_models_below(*child, visit);
+  }
+}
+
 }  // namespace
 
 void BaseModule::share_options(const ModuleOptions& options) {
   options_ = options;
-  if (auto* base = dynamic_cast<BaseModule*>(child(base_model_prefix()))) base->options_ = options;
+  for_models_below(*this, [&](BaseModule& model) { model.options_ = options; });
   set_dtype(options.dtype);
 }
 
