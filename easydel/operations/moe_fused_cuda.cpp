@@ -49,8 +49,9 @@ struct FusedOnCuda : torch::autograd::Function<FusedOnCuda> {
     const ExpertRows rows{dispatch.ends, {}};
     const Tensor w2 = gather(down, x_rows.scalar_type(), holder->down_access);
     const Tensor d_rows = spread_rows(grads[0], dispatch);
-    cuda_experts::WeightedGate gate = cuda_experts::weighted_gate_backward(
-        hidden, grouped_product(d_rows, w2, rows), weights, dispatch.order, holder->act->gated == GatedKernel::GeluTanh);
+    cuda_experts::WeightedGate gate =
+        cuda_experts::weighted_gate_backward(hidden, grouped_product(d_rows, w2, rows), weights, dispatch.order,
+                                             holder->act->gated == GatedKernel::GeluTanh);
     variable_list result(6);
     if (ctx->needs_input_grad(3))
       result[3] = reduce(grouped_outer(d_rows, gate.weighted, rows), holder->down_access).to(down.scalar_type());
