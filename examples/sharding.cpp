@@ -50,7 +50,7 @@ int main(int argc, char** argv) try {
     model->save_pretrained(directory, {.verbose = false});  // all ranks together; rank 0 writes
     if (world.rank() != 0) return;
     std::cout << "loss on dp,fsdp,ep,tp,sp = 1,2,1,2,2  " << loss << "\n";
-    const at::Tensor& weight = model->params().at("model.layers.0.self_attn.q_proj.weight");
+    const at::Tensor weight = model->params().at("model.layers.0.self_attn.q_proj.weight");
     std::cout << "rank 0 keeps " << weight.sizes() << " of q_proj, its gradient is " << weight.grad().sizes() << "\n";
   });
 
