@@ -54,10 +54,12 @@ function(easydel_program name)
   endif()
 endfunction()
 
-# The seconds that a test may take; a sanitizer makes everything slower.
-set(EASYDEL_TEST_TIMEOUT 600)
+# The seconds that a case or a script may take; a sanitizer makes everything slower.
+set(EASYDEL_TEST_TIMEOUT 300)
+set(EASYDEL_SCRIPT_TIMEOUT 600)
 if(EASYDEL_SANITIZE)
-  set(EASYDEL_TEST_TIMEOUT 3000)
+  set(EASYDEL_TEST_TIMEOUT 1500)
+  set(EASYDEL_SCRIPT_TIMEOUT 3000)
 endif()
 
 # easydel_test(core SOURCES core/json_test.cpp … LABELS unit [LINK …] [LEAN …]): one program for each folder; every
