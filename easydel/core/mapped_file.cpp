@@ -7,6 +7,8 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #ifdef __SSE2__
@@ -155,6 +157,27 @@ void touch_pages(std::span<const std::byte> mapped) {
   const auto look_at = [&](std::size_t place) { *static_cast<const volatile std::byte*>(&mapped[place]); };
   for (std::size_t place = 0; place < mapped.size(); place += page) look_at(place);
   if (!mapped.empty()) look_at(mapped.size() - 1);
+}
+
+void enter_pages_ahead(std::vector<std::weak_ptr<const MappedFile>> files) {
+#ifdef MADV_POPULATE_READ
+  const auto enter = [files = std::move(files)] {
+    constexpr std::size_t kStep = std::size_t{16} << 20;  // who maps memory meanwhile waits until a step is done
+    for (auto kept = files.rbegin(); kept != files.rend(); ++kept) {
+      for (std::size_t done = 0;;) {
+        const std::shared_ptr<const MappedFile> file = kept->lock();
+        if (!file || done == file->size()) break;
+        const std::size_t rest = file->size() - done, begin = (rest - 1) / kStep * kStep;
+        if (::madvise(file->data_ + begin, rest - begin, MADV_POPULATE_READ) != 0) return;
+        done = file->size() - begin;
+      }
+    }
+  };
+  try {
+    std::thread(enter).detach();
+  } catch (const std::system_error&) {  // no thread is to be had, and none is needed
+  }
+#endif
 }
 
 }  // namespace easydel

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace easydel {
 
@@ -33,7 +34,7 @@ class FileReader {
 enum class MapAccess { ReadOnly, CopyOnWrite };
 
 // A map of a whole file; shared by whoever hands out views into it.
-class MappedFile {
+class MappedFile : public std::enable_shared_from_this<MappedFile> {
  public:
   static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path,
                                                 MapAccess access = MapAccess::ReadOnly);
@@ -55,6 +56,7 @@ class MappedFile {
   void release() const;
 
  private:
+  friend void enter_pages_ahead(std::vector<std::weak_ptr<const MappedFile>> files);
   MappedFile() = default;
   std::filesystem::path path_;
   std::byte* data_ = nullptr;
@@ -66,5 +68,9 @@ class MappedFile {
 // Brings a part of a mapped file into memory now, from the first page to the last. The system sees what is wanted next
 // and has it read meanwhile: nothing is faster, MADV_POPULATE_READ included.
 void touch_pages(std::span<const std::byte> mapped);
+
+// Enters the pages of mapped files that are in the cache into the address space, on a thread of its own and from the
+// last to the first: who looks at them from the first on finds the rest done. It ends where nobody else keeps a file.
+void enter_pages_ahead(std::vector<std::weak_ptr<const MappedFile>> files);
 
 }  // namespace easydel

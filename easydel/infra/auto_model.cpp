@@ -4,6 +4,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/core/progress.h"
+#include "easydel/core/runtime.h"
 #include "easydel/infra/auto_config.h"
 #include "easydel/infra/gguf_model.h"
 #include "easydel/infra/packed_files.h"
@@ -42,6 +43,13 @@ Json config_changes(const LoadOptions& options) {
   return changes;
 }
 
+// The weights are views of the whole files, as far as one can tell before there is a module.
+bool stays_mapped(const BaseConfig& config, at::Device device, const LoadOptions& options) {
+  const bool packs =
+      options.load_in_8bit || !options.quantization_method.empty() || !config.quantization.weights.is_null();
+  return device.is_cpu() && !packs && World::current()->size() == 1;
+}
+
 }  // namespace
 
 std::shared_ptr<BaseModule> init_model(const BaseConfig& config, TaskType task, const ModuleOptions& options) {
@@ -59,12 +67,14 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, TaskType
   const auto gguf = find_gguf(directory);
   if (gguf && (options.load_in_8bit || !options.quantization_method.empty())) config->quantization.weights = Json();
   if (options.partition_axis) config->sharding.partition_axis = *options.partition_axis;
-  std::shared_ptr<BaseModule> module = Registry::instance().make_module(*config, task);
   const auto files = gguf ? nullptr : Checkpoint::open(directory);
+  const bool is_cached = !files || files->is_cached();
+  const bool fetches = !is_cached && files->nbytes() < available_memory();
+  if (files && is_cached && stays_mapped(*config, device, options)) files->enter_pages_ahead();
+  std::shared_ptr<BaseModule> module = Registry::instance().make_module(*config, task);
   const std::shared_ptr<const TensorSource> checkpoint =
       gguf ? std::shared_ptr<const TensorSource>(GgufModel::open(*gguf, !config->quantization.weights.is_null()))
            : files;
-  const bool fetches = files && files->is_worth_fetching();
   Progress progress(
       "loading " + name_or_path,
       {.total = checkpoint->nbytes(), .unit = "B", .enabled = options.verbose && World::current()->rank() == 0});

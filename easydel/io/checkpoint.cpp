@@ -8,7 +8,6 @@
 #include "easydel/core/json.h"
 #include "easydel/core/log.h"
 #include "easydel/core/mapped_file.h"
-#include "easydel/core/runtime.h"
 #include "easydel/io/gguf_file.h"
 #include "easydel/io/safetensors.h"
 #include "easydel/io/torch_file.h"
@@ -167,9 +166,19 @@ void Checkpoint::copy(const at::Tensor& view, const at::Tensor& out) const {
   file == files_.end() ? TensorSource::copy(view, out) : (*file)->copy(view, out);
 }
 
-bool Checkpoint::is_worth_fetching() const {
-  const auto is_cached = [](const auto& file) { return !file->map() || file->map()->is_cached(); };
-  return !std::all_of(files_.begin(), files_.end(), is_cached) && nbytes() < available_memory();
+bool Checkpoint::is_cached() const {
+  return std::all_of(files_.begin(), files_.end(),
+                     [](const auto& file) { return !file->map() || file->map()->is_cached(); });
+}
+
+void Checkpoint::enter_pages_ahead() const {
+  constexpr int64_t kWorthAThread = int64_t{16} << 20;
+  if (nbytes() < kWorthAThread) return;
+  std::vector<std::weak_ptr<const MappedFile>> maps;
+  for (const auto& file : files_) {
+    if (file->map()) maps.push_back(file->map()->weak_from_this());
+  }
+  easydel::enter_pages_ahead(std::move(maps));
 }
 
 at::Tensor Checkpoint::load(const TensorInfo& info) const {

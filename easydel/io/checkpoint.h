@@ -24,9 +24,10 @@ class Checkpoint final : public TensorSource {
   const TensorSource& file_of(const TensorInfo& info) const;  // of an element of infos()
   void copy(const at::Tensor& view, const at::Tensor& out) const override;
 
-  // Some of it is on the disk alone, and there is room for all of it: whoever needs every tensor should `fetch` each,
-  // in the order of infos().
-  bool is_worth_fetching() const;
+  // No file is on the disk alone. Whoever needs every tensor of one that is should `fetch` each, in the order of
+  // infos().
+  bool is_cached() const;
+  void enter_pages_ahead() const;  // of all files, unless they are small
 
  private:
   struct Place {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
@@ -66,6 +67,39 @@ TEST(MappedFile, GivesMemoryBackAndReadsItAgain) {
   map->release();
   EXPECT_EQ(resident_bytes(directory / "file"), 0);
   EXPECT_EQ(map->bytes()[7], std::byte{'x'});
+}
+
+TEST(MappedFile, EntersAllPagesOfAllFilesAhead) {
+#ifdef MADV_POPULATE_READ
+  const TemporaryDirectory directory;
+  std::vector<std::shared_ptr<const MappedFile>> files;
+  for (const auto& [name, size] : {std::pair("long", 33 << 20), std::pair("empty", 0), std::pair("short", 5000)}) {
+    write_file_atomically(directory / name, std::string(size, 'x'));
+    files.push_back(MappedFile::open(directory / name, MapAccess::CopyOnWrite));
+  }
+  if (::madvise(files[2]->writable_bytes().data(), 1, MADV_POPULATE_READ) != 0) GTEST_SKIP() << "an old kernel";
+  files[2]->release();
+  enter_pages_ahead({files.begin(), files.end()});
+  // It goes on by itself; what never ends is cut off by the limit of a test.
+  while (resident_bytes(directory / "long") < (33 << 20) || resident_bytes(directory / "short") < 5000)
+    std::this_thread::yield();
+  EXPECT_EQ(files[0]->bytes().back(), std::byte{'x'});
+#else
+  GTEST_SKIP() << "this system has no such call";
+#endif
+}
+
+TEST(MappedFile, MayGoWhilePagesAreEntered) {
+  const TemporaryDirectory directory;
+  write_file_atomically(directory / "file", std::string(64 << 20, 'x'));
+  std::weak_ptr<const MappedFile> file;
+  {
+    const auto map = MappedFile::open(directory / "file");
+    file = map;
+    enter_pages_ahead({map});
+  }
+  while (file.lock()) std::this_thread::yield();
+  EXPECT_EQ(resident_bytes(directory / "file"), 0);
 }
 
 TEST(MappedFile, ReadsAtAnyPlacePastTheMap) {
