@@ -47,6 +47,22 @@ Tensor sum_rows(const Tensor& rows_in, const Tensor& inverse, const Tensor& weig
   return y;
 }
 
+namespace {
+
+cuda_kernels::Router router_of(const Tensor& logits, const RouterOptions& options) {
+  using cuda_kernels::Scoring;
+  return {.tokens = logits.size(0),
+          .count = static_cast<int32_t>(logits.size(1)),
+          .top_k = static_cast<int32_t>(options.top_k),
+          .scoring = options.scoring == RouterScoring::Softmax   ? Scoring::Softmax
+                     : options.scoring == RouterScoring::Sigmoid ? Scoring::Sigmoid
+                                                                 : Scoring::SoftmaxOfChosen,
+          .renormalize = options.renormalize,
+          .scale = static_cast<float>(options.scale)};
+}
+
+}  // namespace
+
 bool can_choose(const Tensor& scores) {
   return scores.is_cuda() && scores.scalar_type() == at::kFloat && scores.numel() > 0 &&
          scores.size(1) <= cuda_kernels::kMostExperts;
@@ -55,11 +71,43 @@ bool can_choose(const Tensor& scores) {
 Tensor choose_experts(const Tensor& scores_in, int64_t top_k) {
   const Tensor scores = scores_in.contiguous();
   const Tensor experts = at::empty({scores.size(0), top_k}, scores.options().dtype(at::kLong));
-  const cuda_kernels::ChooseExperts args{scores.const_data_ptr<float>(), experts.mutable_data_ptr<int64_t>(),
-                                         scores.size(0), static_cast<int32_t>(scores.size(1)),
-                                         static_cast<int32_t>(top_k)};
-  launch(scores, [&](auto stream) { cuda_kernels::choose_experts(args, stream); });
+  cuda_kernels::Router router = router_of(scores, {.top_k = top_k});
+  router.scoring = cuda_kernels::Scoring::None;
+  const cuda_kernels::Route args{scores.const_data_ptr(), nullptr, nullptr, experts.mutable_data_ptr<int64_t>()};
+  launch(scores, [&](auto stream) { cuda_kernels::route(element_of(scores), router, args, stream); });
   return experts;
+}
+
+bool can_route(const Tensor& logits, const RouterOptions& options) {
+  return cuda_fused::applies(logits) && logits.numel() > 0 && logits.size(1) <= cuda_kernels::kMostExperts &&
+         options.top_groups == options.groups && options.scale != 0;
+}
+
+Routing route(const Tensor& logits_in, const RouterOptions& options) {
+  const Tensor logits = logits_in.contiguous();
+  const Tensor bias = options.selection_bias.defined()
+                          ? options.selection_bias.detach().to(logits.device(), at::kFloat).contiguous()
+                          : Tensor();
+  const Tensor weights = at::empty({logits.size(0), options.top_k}, logits.options().dtype(at::kFloat));
+  const Tensor experts = at::empty(weights.sizes(), logits.options().dtype(at::kLong));
+  const cuda_kernels::Route args{logits.const_data_ptr(), bias.defined() ? bias.const_data_ptr<float>() : nullptr,
+                                 weights.mutable_data_ptr<float>(), experts.mutable_data_ptr<int64_t>()};
+  launch(logits,
+         [&](auto stream) { cuda_kernels::route(element_of(logits), router_of(logits, options), args, stream); });
+  return {weights, experts};
+}
+
+Tensor route_backward(const Tensor& logits_in, const Routing& routing, const Tensor& d_weights_in,
+                      const RouterOptions& options) {
+  const Tensor logits = logits_in.contiguous(), d_weights = d_weights_in.contiguous();
+  const Tensor d_logits = at::empty_like(logits);
+  const cuda_kernels::RouteBackward args{logits.const_data_ptr(), routing.weights.const_data_ptr<float>(),
+                                         d_weights.const_data_ptr<float>(), routing.experts.const_data_ptr<int64_t>(),
+                                         d_logits.mutable_data_ptr()};
+  launch(logits, [&](auto stream) {
+    cuda_kernels::route_backward(element_of(logits), router_of(logits, options), args, stream);
+  });
+  return d_logits;
 }
 
 bool can_sort(const Tensor& experts, int64_t num_experts) {
@@ -165,6 +213,9 @@ bool can_multiply(const Tensor&, int64_t) { return false; }
 Tensor spread_rows(const Tensor&, const Tensor&, int64_t) { missing(); }
 Tensor sum_rows(const Tensor&, const Tensor&, const Tensor&, int64_t) { missing(); }
 Tensor choose_experts(const Tensor&, int64_t) { missing(); }
+bool can_route(const Tensor&, const RouterOptions&) { return false; }
+Routing route(const Tensor&, const RouterOptions&) { missing(); }
+Tensor route_backward(const Tensor&, const Routing&, const Tensor&, const RouterOptions&) { missing(); }
 Sorted sort_by_expert(const Tensor&, int64_t) { missing(); }
 WeightedGate weighted_gate_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool) { missing(); }
 #endif

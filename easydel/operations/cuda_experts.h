@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "easydel/operations/moe.h"
+
 namespace easydel::operations::cuda_experts {
 
 // Whether rows of this type and width can be moved by these kernels.
@@ -17,6 +19,12 @@ at::Tensor sum_rows(const at::Tensor& rows, const at::Tensor& inverse, const at:
 // The top_k highest scores [rows, E] of each row, which are float32: [rows, top_k], highest first.
 bool can_choose(const at::Tensor& scores);
 at::Tensor choose_experts(const at::Tensor& scores, int64_t top_k);
+
+// As operations::route, without groups, and what the logits get of the weights' gradient.
+bool can_route(const at::Tensor& logits, const RouterOptions& options);
+Routing route(const at::Tensor& logits, const RouterOptions& options);
+at::Tensor route_backward(const at::Tensor& logits, const Routing& routing, const at::Tensor& d_weights,
+                          const RouterOptions& options);
 
 bool can_sort(const at::Tensor& experts, int64_t num_experts);
 struct Sorted {

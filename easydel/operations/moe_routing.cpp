@@ -1,12 +1,16 @@
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "easydel/core/error.h"
 #include "easydel/operations/cuda_experts.h"
+#include "easydel/operations/kernels/rows.h"
 #include "easydel/operations/moe.h"
 
 namespace easydel::operations {
 
 using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 namespace {
 
@@ -33,6 +37,27 @@ Tensor best_groups(const Tensor& scores, const RouterOptions& options) {
   return in_group.masked_fill(hidden.unsqueeze(-1), -std::numeric_limits<double>::infinity()).view_as(scores);
 }
 
+// In one kernel, and one for the gradient.
+struct RouteOnCuda : torch::autograd::Function<RouteOnCuda> {
+  static variable_list forward(AutogradContext* ctx, const Tensor& logits, const RouterOptions& options) {
+    const Routing routing = cuda_experts::route(logits, options);
+    ctx->save_for_backward({logits, routing.weights, routing.experts});
+    ctx->saved_data["top_k"] = options.top_k, ctx->saved_data["scoring"] = static_cast<int64_t>(options.scoring);
+    ctx->saved_data["renormalize"] = options.renormalize, ctx->saved_data["scale"] = options.scale;
+    ctx->mark_non_differentiable({routing.experts});
+    return {routing.weights, routing.experts};
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    kernels::require_first_derivative("route");
+    const auto saved = ctx->get_saved_variables();
+    const RouterOptions options{.top_k = ctx->saved_data["top_k"].toInt(),
+                                .scoring = static_cast<RouterScoring>(ctx->saved_data["scoring"].toInt()),
+                                .renormalize = ctx->saved_data["renormalize"].toBool(),
+                                .scale = ctx->saved_data["scale"].toDouble()};
+    return {cuda_experts::route_backward(saved[0], {saved[1], saved[2]}, grads[0], options), Tensor()};
+  }
+};
+
 }  // namespace
 
 Routing route(const Tensor& logits, const RouterOptions& options) {
@@ -43,6 +68,10 @@ Routing route(const Tensor& logits, const RouterOptions& options) {
                       "[route] selection_bias must be [", logits.size(1), "]; got ",
                       options.selection_bias.defined() ? options.selection_bias.sizes() : at::IntArrayRef(), ".");
   check_groups(options, logits.size(1));
+  if (cuda_experts::can_route(logits, options)) {
+    const variable_list routing = RouteOnCuda::apply(logits, options);
+    return {routing[0], routing[1]};
+  }
   const Tensor wide = logits.to(logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
   const Tensor scores = options.scoring == RouterScoring::Softmax   ? at::softmax(wide, -1)
                         : options.scoring == RouterScoring::Sigmoid ? at::sigmoid(wide)

@@ -242,6 +242,29 @@ TEST_F(Cuda, ExpertsAreChosenAsOnTheCpu) {
   }
 }
 
+TEST_F(Cuda, RoutesWithTheSameWeightsAndGradients) {
+  for (const int64_t num_experts : {6, 64, 200}) {
+    const Tensor logits = at::randn({37, num_experts}), bias = at::randn({num_experts}) * 0.1;
+    const Tensor d_weights = at::randn({37, 5});
+    for (const auto scoring : {RouterScoring::Softmax, RouterScoring::Sigmoid, RouterScoring::SoftmaxOfChosen}) {
+      for (const bool renormalize : {true, false}) {
+        for (const bool biased : {true, false}) {
+          SCOPED_TRACE(concat(num_experts, " experts, scoring ", static_cast<int>(scoring), renormalize, biased));
+          RouterOptions options{.top_k = 5, .scoring = scoring, .renormalize = renormalize, .scale = 2.5};
+          if (biased) options.selection_bias = bias;
+          expect_same(
+              [&](const auto& in) {
+                RouterOptions there = options;
+                if (biased) there.selection_bias = bias.to(in[0].device());
+                return route(in[0], there).weights * in[1];
+              },
+              {logits, d_weights}, {1e-5, 1e-6});
+        }
+      }
+    }
+  }
+}
+
 // Sizes around the tiles of the kernels: odd and even numbers of them, parts, experts without rows. bfloat16 on the GPU
 // is as near to float32 on the CPU as its rounding allows.
 TEST_F(Cuda, FusedExperts) {

@@ -1,5 +1,7 @@
 #include "easydel/operations/kernels/expert_rows.h"
 
+#include <type_traits>
+
 #include "easydel/operations/kernels/cuda_parts.cuh"
 
 namespace easydel::operations::cuda_kernels {
@@ -14,34 +16,133 @@ __device__ inline uint32_t ordered(float x) {
   return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
-// A warp has a row, a lane kLane scores of it. Of equal ones the first is chosen first.
-template <int kLane>
-__global__ void choose_kernel(ChooseExperts a) {
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * (blockDim.x / kWarp) + threadIdx.x / kWarp;
-  if (row >= a.rows) return;
+__device__ inline float warp_max(float x) {
+  for (int step = kWarp / 2; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, step));
+  return x;
+}
+
+__device__ inline float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+
+// A warp has a token, a lane every 32nd of its scores: kLane of them.
+__device__ inline int64_t token_of_warp() {
+  return static_cast<int64_t>(blockIdx.x) * (blockDim.x / kWarp) + threadIdx.x / kWarp;
+}
+
+template <class T, int kLane>
+__device__ inline void read_scores(float (&scores)[kLane], const void* logits, int64_t token, const Router& r) {
   const int lane = threadIdx.x % kWarp;
-  uint32_t keys[kLane];
+  const T* row = static_cast<const T*>(logits) + token * r.count;
 #pragma unroll
   for (int i = 0; i < kLane; ++i) {
     const int e = i * kWarp + lane;
-    keys[i] = e < a.count ? ordered(a.scores[row * a.count + e]) : 0;
+    scores[i] = e < r.count ? wide(row[e]) : -INFINITY;
+    if (r.scoring == Scoring::Sigmoid) scores[i] = sigmoid(scores[i]);
   }
-  for (int k = 0; k < a.top_k; ++k) {
-    uint32_t most = 0;
+  if (r.scoring != Scoring::Softmax) return;
+  float most = scores[0], sum = 0;
 #pragma unroll
-    for (int i = 0; i < kLane; ++i) most = max(most, keys[i]);
-    most = __reduce_max_sync(~0u, most);
+  for (int i = 1; i < kLane; ++i) most = fmaxf(most, scores[i]);
+  most = warp_max(most);
+#pragma unroll
+  for (int i = 0; i < kLane; ++i) sum += scores[i] = expf(scores[i] - most);
+  sum = warp_sum(sum);
+#pragma unroll
+  for (int i = 0; i < kLane; ++i) scores[i] /= sum;
+}
+
+template <class T, int kLane>
+__global__ void route_kernel(Router r, Route a) {
+  const int64_t token = token_of_warp();
+  if (token >= r.tokens) return;
+  const int lane = threadIdx.x % kWarp;
+  float scores[kLane];
+  uint32_t keys[kLane];
+  read_scores<T>(scores, a.logits, token, r);
+#pragma unroll
+  for (int i = 0; i < kLane; ++i) {
+    const int e = i * kWarp + lane;
+    keys[i] = e < r.count ? ordered(a.bias ? scores[i] + a.bias[e] : scores[i]) : 0;
+  }
+  float sum = 0, most = -INFINITY;
+  for (int k = 0; k < r.top_k; ++k) {
+    uint32_t key = 0;
+#pragma unroll
+    for (int i = 0; i < kLane; ++i) key = max(key, keys[i]);
+    key = __reduce_max_sync(~0u, key);
     unsigned chosen = ~0u;
 #pragma unroll
     for (int i = kLane - 1; i >= 0; --i) {
-      if (keys[i] == most) chosen = static_cast<unsigned>(i * kWarp + lane);
+      if (keys[i] == key) chosen = static_cast<unsigned>(i * kWarp + lane);
     }
     chosen = __reduce_min_sync(~0u, chosen);
+    float score = 0;
 #pragma unroll
     for (int i = 0; i < kLane; ++i) {
-      if (static_cast<unsigned>(i * kWarp + lane) == chosen) keys[i] = 0;
+      if (static_cast<unsigned>(i * kWarp + lane) != chosen) continue;
+      keys[i] = 0;
+      score = scores[i];
     }
-    if (lane == 0) a.experts[row * a.top_k + k] = chosen;
+    score = __shfl_sync(~0u, score, static_cast<int>(chosen % kWarp));
+    sum += score;
+    most = fmaxf(most, score);
+    if (lane == 0) {
+      a.experts[token * r.top_k + k] = chosen;
+      if (a.weights) a.weights[token * r.top_k + k] = score;
+    }
+  }
+  if (!a.weights) return;
+  __syncwarp();
+  float* weights = a.weights + token * r.top_k;
+  float factor = r.scale;
+  if (r.scoring == Scoring::SoftmaxOfChosen) {
+    sum = 0;
+    for (int k = lane; k < r.top_k; k += kWarp) sum += weights[k] = expf(weights[k] - most);
+    factor /= warp_sum(sum);
+  } else if (r.renormalize) {
+    factor /= r.scoring == Scoring::Sigmoid ? sum + 1e-20f : sum;  // sigmoids may all be zero
+  }
+  for (int k = lane; k < r.top_k; k += kWarp) weights[k] *= factor;
+}
+
+// A softmax over all, renormalized, is one over those that were chosen.
+template <class T, int kLane>
+__global__ void route_backward_kernel(Router r, RouteBackward a) {
+  const int64_t token = token_of_warp();
+  if (token >= r.tokens) return;
+  const int lane = threadIdx.x % kWarp;
+  const float *weights = a.weights + token * r.top_k, *d_weights = a.d_weights + token * r.top_k;
+  const int64_t* experts = a.experts + token * r.top_k;
+  const T* logits = static_cast<const T*>(a.logits) + token * r.count;
+  T* d_logits = static_cast<T*>(a.d_logits) + token * r.count;
+  float dot = 0, sum = 0;
+  for (int k = lane; k < r.top_k; k += kWarp) {
+    dot += weights[k] * d_weights[k];
+    if (r.scoring == Scoring::Sigmoid) sum += sigmoid(wide(logits[experts[k]]));
+  }
+  dot = warp_sum(dot) / r.scale;
+  sum = warp_sum(sum) + 1e-20f;
+  if (r.scoring == Scoring::Softmax && !r.renormalize) {
+    float scores[kLane];
+    read_scores<T>(scores, a.logits, token, r);
+#pragma unroll
+    for (int i = 0; i < kLane; ++i) {
+      const int e = i * kWarp + lane;
+      if (e < r.count) d_logits[e] = narrow<T>(-r.scale * scores[i] * dot);
+    }
+  } else {
+    for (int e = lane; e < r.count; e += kWarp) d_logits[e] = narrow<T>(0.0f);
+  }
+  __syncwarp();
+  for (int k = lane; k < r.top_k; k += kWarp) {
+    float d = 0;
+    if (r.scoring == Scoring::Sigmoid) {
+      const float score = sigmoid(wide(logits[experts[k]]));
+      const float d_score = r.renormalize ? (d_weights[k] - dot) / sum : d_weights[k];
+      d = r.scale * d_score * score * (1.0f - score);
+    } else {
+      d = weights[k] * (d_weights[k] - dot);
+    }
+    d_logits[experts[k]] = narrow<T>(d);
   }
 }
 
@@ -179,17 +280,30 @@ __global__ void weighted_gate_backward_kernel(WeightedGateBackward a) {
 int threads_for(int64_t packs) {
   return static_cast<int>(std::clamp<int64_t>((packs + kWarp - 1) / kWarp * kWarp, kWarp, 256));
 }
+// f(element, how many scores a lane has).
+template <class F>
+void with_lanes(Element type, const Router& r, const F& f) {
+  if (r.tokens == 0) return;
+  with_type(type, [&](auto t) {
+    if (r.count <= 2 * kWarp) return f(t, std::integral_constant<int, 2>());
+    if (r.count <= 8 * kWarp) return f(t, std::integral_constant<int, 8>());
+    f(t, std::integral_constant<int, kMostExperts / kWarp>());
+  });
+}
 int chunks_of(int64_t rows) { return static_cast<int>((rows + kChunk - 1) / kChunk); }
 
 }  // namespace
 
-void choose_experts(const ChooseExperts& a, Stream stream) {
-  constexpr int kThreads = 128;
-  if (a.rows == 0) return;
-  const unsigned blocks = blocks_for(a.rows, kThreads / kWarp);
-  if (a.count <= 2 * kWarp) return choose_kernel<2><<<blocks, kThreads, 0, stream>>>(a);
-  if (a.count <= 8 * kWarp) return choose_kernel<8><<<blocks, kThreads, 0, stream>>>(a);
-  choose_kernel<kMostExperts / kWarp><<<blocks, kThreads, 0, stream>>>(a);
+void route(Element type, const Router& r, const Route& a, Stream stream) {
+  with_lanes(type, r, [&](auto t, auto lane) {
+    route_kernel<decltype(t), decltype(lane)::value><<<blocks_for(r.tokens, 4), 4 * kWarp, 0, stream>>>(r, a);
+  });
+}
+
+void route_backward(Element type, const Router& r, const RouteBackward& a, Stream stream) {
+  with_lanes(type, r, [&](auto t, auto lane) {
+    route_backward_kernel<decltype(t), decltype(lane)::value><<<blocks_for(r.tokens, 4), 4 * kWarp, 0, stream>>>(r, a);
+  });
 }
 
 int64_t sort_scratch(int64_t rows, int32_t count) { return static_cast<int64_t>(chunks_of(rows)) * count; }

@@ -8,16 +8,34 @@
 
 namespace easydel::operations::cuda_kernels {
 
-constexpr int32_t kMostExperts = 1024;  // that the first two of these kernels know
+constexpr int32_t kMostExperts = 1024;  // that a router and a sort know
 
-// The top_k experts of each row with the highest scores, highest first. top_k is at most count.
-struct ChooseExperts {
-  const float* scores;  // [rows, count]
-  int64_t* experts;     // [rows, top_k]
-  int64_t rows;
-  int32_t count, top_k;
+// How a token's logits become scores, and the scores of the experts that it chooses their weights.
+enum class Scoring : uint8_t { None, Softmax, Sigmoid, SoftmaxOfChosen };
+struct Router {
+  int64_t tokens;
+  int32_t count, top_k;  // top_k is at most count
+  Scoring scoring;
+  bool renormalize;
+  float scale;
 };
-void choose_experts(const ChooseExperts& args, Stream stream);
+
+// The top_k experts of each token with the highest scores, highest first; of equal ones the first.
+struct Route {
+  const void* logits;  // [tokens, count]
+  const float* bias;   // [count] or null: added to the scores for the choice
+  float* weights;      // [tokens, top_k] or null
+  int64_t* experts;    // [tokens, top_k]
+};
+void route(Element type, const Router& router, const Route& args, Stream stream);
+
+struct RouteBackward {
+  const void* logits;
+  const float *weights, *d_weights;
+  const int64_t* experts;
+  void* d_logits;  // of the logits' type
+};
+void route_backward(Element type, const Router& router, const RouteBackward& args, Stream stream);
 
 // Stable. An expert outside of [0, count) stops the device, as torch's own index checks do.
 struct SortByExpert {
