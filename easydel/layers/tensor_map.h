@@ -21,7 +21,8 @@ class TensorMap {
 
   void set(std::string path, at::Tensor tensor);
   const at::Tensor* find(std::string_view path) const;  // null when absent
-  const at::Tensor& at(std::string_view path) const;    // ConfigError when absent, with the nearest path
+  const at::Tensor& at(std::string_view path) const&;   // ConfigError when absent, with the nearest path
+  at::Tensor at(std::string_view path) const&& { return at(path); }
   bool contains(std::string_view path) const { return find(path) != nullptr; }
   std::vector<std::string> paths() const;
 
