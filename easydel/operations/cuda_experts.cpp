@@ -184,6 +184,22 @@ Tensor grouped_product(const Tensor& rows_in, const Tensor& weights_in, bool k_f
   return y;
 }
 
+Gated gated_product(const Tensor& rows_in, const Tensor& weights_in, const Tensor& ends, bool gelu, bool keep) {
+  const Tensor rows = aligned(rows_in), weights = aligned(weights_in);
+  const int64_t width = weights.size(1) / 2;
+  Gated y{keep ? at::empty({rows.size(0), 2 * width}, rows.options()) : Tensor(),
+          at::empty({rows.size(0), width}, rows.options())};
+  const cuda_kernels::GatedProduct args{rows.const_data_ptr(),
+                                        weights.const_data_ptr(),
+                                        keep ? y.gate_up.mutable_data_ptr() : nullptr,
+                                        y.gated.mutable_data_ptr(),
+                                        rows.size(1),
+                                        width,
+                                        gelu};
+  launch(rows, [&](auto stream) { cuda_kernels::grouped_gated(ends_of(ends, rows.size(0)), args, stream); });
+  return y;
+}
+
 Tensor grouped_outer(const Tensor& a_in, const Tensor& b_in, const Tensor& ends) {
   const Tensor a = aligned(a_in), b = aligned(b_in), y = at::empty({ends.numel(), a.size(1), b.size(1)}, a.options());
   const cuda_kernels::GroupedOuter args{a.const_data_ptr(), b.const_data_ptr(), y.mutable_data_ptr(), a.size(1),
@@ -203,6 +219,7 @@ namespace {
 }  // namespace
 Tensor grouped_product(const Tensor&, const Tensor&, bool, const Tensor&) { missing(); }
 Tensor grouped_outer(const Tensor&, const Tensor&, const Tensor&) { missing(); }
+Gated gated_product(const Tensor&, const Tensor&, const Tensor&, bool, bool) { missing(); }
 #endif
 
 #ifndef EASYDEL_CUDA_KERNELS

@@ -45,5 +45,10 @@ bool can_multiply(const at::Tensor& rows, int64_t out_features);
 // As operations::grouped_product; weights [E, out, in], or with k_first [E, in, out], dense.
 at::Tensor grouped_product(const at::Tensor& rows, const at::Tensor& weights, bool k_first, const at::Tensor& ends);
 at::Tensor grouped_outer(const at::Tensor& a, const at::Tensor& b, const at::Tensor& ends);
+// grouped_product with weights [E, 2I, in], and act(gate) * up of its halves; gate_up only where it is kept.
+struct Gated {
+  at::Tensor gate_up, gated;
+};
+Gated gated_product(const at::Tensor& rows, const at::Tensor& weights, const at::Tensor& ends, bool gelu, bool keep);
 
 }  // namespace easydel::operations::cuda_experts

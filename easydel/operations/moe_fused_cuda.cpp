@@ -1,5 +1,6 @@
 // Letters: T tokens, E experts, R rows sorted by expert, D hidden, I intermediate.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "easydel/operations/cuda_experts.h"
@@ -19,6 +20,30 @@ struct Holder : torch::CustomClassHolder {
   int64_t top_k = 0;
 };
 
+bool is_gelu(const Activation& act) { return act.gated == GatedKernel::GeluTanh; }
+
+cuda_experts::Gated gated_rows(const Tensor& x_rows, const Tensor& w1, const ExpertRows& rows, const Activation& act,
+                               bool keep) {
+  if (cuda_experts::can_multiply(x_rows, w1.size(1)) && w1.size(1) % 16 == 0 && rows.ends.numel() > 0)
+    return cuda_experts::gated_product(x_rows, w1, rows.ends, is_gelu(act), keep);
+  const Tensor gate_up = grouped_product(x_rows, w1.transpose(1, 2), rows);
+  return {gate_up, gated_activation(gate_up, act)};
+}
+
+struct Forward {
+  Tensor x_rows, gate_up, y;  // gate_up where it is kept
+};
+Forward run(const Tensor& x, const Tensor& weights, const StackedExperts& experts, const Dispatch& dispatch,
+            bool keep) {
+  const ExpertRows rows{dispatch.ends, {}};
+  const Tensor w1 = gather(experts.gate_up, x.scalar_type(), experts.gate_up_access);
+  const Tensor w2 = gather(experts.down, x.scalar_type(), experts.down_access);
+  const Tensor x_rows = spread_rows(x, dispatch);
+  cuda_experts::Gated hidden = gated_rows(x_rows, w1, rows, *experts.act, keep);
+  if (!keep) hidden.gate_up.reset();
+  return {x_rows, hidden.gate_up, sum_rows(grouped_product(hidden.gated, w2.transpose(1, 2), rows), weights, dispatch)};
+}
+
 // The routing weights are applied to what goes into the last product, so that neither its result nor its gradient is
 // read once more for them.
 struct FusedOnCuda : torch::autograd::Function<FusedOnCuda> {
@@ -27,15 +52,12 @@ struct FusedOnCuda : torch::autograd::Function<FusedOnCuda> {
     auto holder = c10::make_intrusive<Holder>();
     holder->act = experts.act, holder->top_k = dispatch.top_k;
     holder->gate_up_access = experts.gate_up_access, holder->down_access = experts.down_access;
-    const ExpertRows rows{dispatch.ends, {}};
-    const Tensor w1 = gather(gate_up, x.scalar_type(), experts.gate_up_access);
-    const Tensor w2 = gather(down, x.scalar_type(), experts.down_access);
-    const Tensor x_rows = spread_rows(x, dispatch);
-    const Tensor hidden = grouped_product(x_rows, w1.transpose(1, 2), rows);
-    const Tensor done = grouped_product(gated_activation(hidden, *experts.act), w2.transpose(1, 2), rows);
-    ctx->save_for_backward({x_rows, weights, gate_up, down, hidden, dispatch.order, dispatch.inverse, dispatch.ends});
+    const Forward done =
+        run(x, weights, {gate_up, down, experts.act, experts.gate_up_access, experts.down_access}, dispatch, true);
+    ctx->save_for_backward(
+        {done.x_rows, weights, gate_up, down, done.gate_up, dispatch.order, dispatch.inverse, dispatch.ends});
     ctx->saved_data["holder"] = c10::IValue::make_capsule(holder);
-    return sum_rows(done, weights, dispatch);
+    return done.y;
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -49,9 +71,8 @@ struct FusedOnCuda : torch::autograd::Function<FusedOnCuda> {
     const ExpertRows rows{dispatch.ends, {}};
     const Tensor w2 = gather(down, x_rows.scalar_type(), holder->down_access);
     const Tensor d_rows = spread_rows(grads[0], dispatch);
-    cuda_experts::WeightedGate gate =
-        cuda_experts::weighted_gate_backward(hidden, grouped_product(d_rows, w2, rows), weights, dispatch.order,
-                                             holder->act->gated == GatedKernel::GeluTanh);
+    cuda_experts::WeightedGate gate = cuda_experts::weighted_gate_backward(
+        hidden, grouped_product(d_rows, w2, rows), weights, dispatch.order, is_gelu(*holder->act));
     variable_list result(6);
     if (ctx->needs_input_grad(3))
       result[3] = reduce(grouped_outer(d_rows, gate.weighted, rows), holder->down_access).to(down.scalar_type());
@@ -76,6 +97,7 @@ bool can_fuse_on_cuda(const Tensor& x, const StackedExperts& experts) {
 
 Tensor fused_experts_on_cuda(const Tensor& x, const Tensor& weights, const StackedExperts& experts,
                              const Dispatch& dispatch) {
+  if (!at::GradMode::is_enabled()) return run(x, weights, experts, dispatch, false).y;
   return FusedOnCuda::apply(x, weights, experts.gate_up, experts.down, experts, dispatch);
 }
 

@@ -27,6 +27,17 @@ struct GroupedProduct {
 };
 void grouped_product(const ExpertEnds& experts, const GroupedProduct& args, CUstream_st* stream);
 
+// gate_up = grouped_product of weights [experts, 2 * width, depth], and out = act(gate) * up of its two halves.
+struct GatedProduct {
+  const void* rows;
+  const void* weights;
+  void* gate_up;  // [rows, 2 * width], or null
+  void* out;      // [rows, width]
+  int64_t depth, width;
+  bool gelu;
+};
+void grouped_gated(const ExpertEnds& experts, const GatedProduct& args, CUstream_st* stream);
+
 // out[e][m, n] = sum of a[r, m] * b[r, n] over the rows r of e; zeros where it has none.
 struct GroupedOuter {
   const void* a;  // [rows, m]
