@@ -67,10 +67,10 @@ endif()
 function(easydel_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;LABELS;LINK;LEAN" ${ARGN})
   add_executable(${name}_test ${arg_SOURCES} ${arg_LEAN})
-  target_link_libraries(${name}_test PRIVATE easydel easydel_common GTest::gmock easydel_test_main ${arg_LINK})
+  target_link_libraries(${name}_test PRIVATE easydel easydel_common easydel_test_flags easydel_test_main ${arg_LINK})
   set_source_files_properties(${arg_LEAN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
   if(arg_SOURCES)
-    target_precompile_headers(${name}_test REUSE_FROM easydel_pch)
+    target_precompile_headers(${name}_test REUSE_FROM easydel_test_pch)
   endif()
   gtest_discover_tests(${name}_test
     TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
