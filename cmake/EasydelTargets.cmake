@@ -54,16 +54,14 @@ function(easydel_program name)
   endif()
 endfunction()
 
-# The seconds that a case or a script may take; a sanitizer makes everything slower.
-set(EASYDEL_TEST_TIMEOUT 300)
-set(EASYDEL_SCRIPT_TIMEOUT 600)
+# The seconds that a suite or a script may take; a sanitizer makes everything slower.
+set(EASYDEL_TEST_TIMEOUT 600)
 if(EASYDEL_SANITIZE)
-  set(EASYDEL_TEST_TIMEOUT 1500)
-  set(EASYDEL_SCRIPT_TIMEOUT 3000)
+  set(EASYDEL_TEST_TIMEOUT 3000)
 endif()
 
 # easydel_test(core SOURCES core/json_test.cpp … LABELS unit [LINK …] [LEAN …]): one program for each folder; every
-# case is a ctest of its own.
+# suite is a ctest of its own.
 function(easydel_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;LABELS;LINK;LEAN" ${ARGN})
   add_executable(${name}_test ${arg_SOURCES} ${arg_LEAN})
@@ -72,7 +70,11 @@ function(easydel_test name)
   if(arg_SOURCES)
     target_precompile_headers(${name}_test REUSE_FROM easydel_test_pch)
   endif()
-  gtest_discover_tests(${name}_test
-    TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${EASYDEL_TEST_TIMEOUT} ENVIRONMENT OMP_NUM_THREADS=1)
+  set(_file ${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake)
+  file(GENERATE OUTPUT ${_file} CONTENT "set(name ${name})
+set(program \"$<TARGET_FILE:${name}_test>\")
+set(properties LABELS \"${arg_LABELS}\" TIMEOUT ${EASYDEL_TEST_TIMEOUT} ENVIRONMENT OMP_NUM_THREADS=1)
+include(\"${PROJECT_SOURCE_DIR}/cmake/EasydelSuites.cmake\")
+")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${_file})
 endfunction()
