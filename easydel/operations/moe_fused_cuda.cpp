@@ -97,7 +97,9 @@ bool can_fuse_on_cuda(const Tensor& x, const StackedExperts& experts) {
 
 Tensor fused_experts_on_cuda(const Tensor& x, const Tensor& weights, const StackedExperts& experts,
                              const Dispatch& dispatch) {
-  if (!at::GradMode::is_enabled()) return run(x, weights, experts, dispatch, false).y;
+  const bool trains = at::GradMode::is_enabled() && (x.requires_grad() || weights.requires_grad() ||
+                                                     experts.gate_up.requires_grad() || experts.down.requires_grad());
+  if (!trains) return run(x, weights, experts, dispatch, false).y;
   return FusedOnCuda::apply(x, weights, experts.gate_up, experts.down, experts, dispatch);
 }
 
