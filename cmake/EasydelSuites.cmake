@@ -1,4 +1,5 @@
-# Read by ctest: every gtest suite of ${program} is a test ${name}.SUITE. A test for each case would load libtorch for each.
+# Read by ctest: every gtest suite of ${program} is a test ${name}.SUITE. A test for each case would load libtorch for
+# each.
 set(list ${program}.suites)
 if(NOT EXISTS ${program})
   add_test(${name}_NOT_BUILT ${program})

@@ -27,7 +27,7 @@ cuda_experts::Gated gated_rows(const Tensor& x_rows, const Tensor& w1, const Exp
   if (cuda_experts::can_multiply(x_rows, w1.size(1)) && w1.size(1) % 16 == 0 && rows.ends.numel() > 0)
     return cuda_experts::gated_product(x_rows, w1, rows.ends, is_gelu(act), keep);
   const Tensor gate_up = grouped_product(x_rows, w1.transpose(1, 2), rows);
-  return {gate_up, gated_activation(gate_up, act)};
+  return {keep ? gate_up : Tensor(), gated_activation(gate_up, act)};
 }
 
 struct Forward {
@@ -39,8 +39,7 @@ Forward run(const Tensor& x, const Tensor& weights, const StackedExperts& expert
   const Tensor w1 = gather(experts.gate_up, x.scalar_type(), experts.gate_up_access);
   const Tensor w2 = gather(experts.down, x.scalar_type(), experts.down_access);
   const Tensor x_rows = spread_rows(x, dispatch);
-  cuda_experts::Gated hidden = gated_rows(x_rows, w1, rows, *experts.act, keep);
-  if (!keep) hidden.gate_up.reset();
+  const cuda_experts::Gated hidden = gated_rows(x_rows, w1, rows, *experts.act, keep);
   return {x_rows, hidden.gate_up, sum_rows(grouped_product(hidden.gated, w2.transpose(1, 2), rows), weights, dispatch)};
 }
 
@@ -52,8 +51,7 @@ struct FusedOnCuda : torch::autograd::Function<FusedOnCuda> {
     auto holder = c10::make_intrusive<Holder>();
     holder->act = experts.act, holder->top_k = dispatch.top_k;
     holder->gate_up_access = experts.gate_up_access, holder->down_access = experts.down_access;
-    const Forward done =
-        run(x, weights, {gate_up, down, experts.act, experts.gate_up_access, experts.down_access}, dispatch, true);
+    const Forward done = run(x, weights, experts, dispatch, true);
     ctx->save_for_backward(
         {done.x_rows, weights, gate_up, down, done.gate_up, dispatch.order, dispatch.inverse, dispatch.ends});
     ctx->saved_data["holder"] = c10::IValue::make_capsule(holder);

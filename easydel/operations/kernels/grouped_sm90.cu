@@ -487,17 +487,18 @@ CUtensorMap make_map(const void* data, std::initializer_list<Dim> dims) {
   CUtensorMap map;
   cuuint64_t sizes[5], strides[5];
   cuuint32_t boxes[5], steps[5], rank = 0;
-  std::string shape;
   for (const Dim& dim : dims) {
     sizes[rank] = static_cast<cuuint64_t>(dim.size), boxes[rank] = dim.box, steps[rank] = 1;
     if (rank > 0) strides[rank - 1] = static_cast<cuuint64_t>(dim.stride) * 2;
-    shape += (rank++ > 0 ? " by " : "") + std::to_string(dim.size);
+    ++rank;
   }
   const CUresult done =
       encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, rank, const_cast<void*>(data), sizes, strides, boxes, steps,
              CU_TENSOR_MAP_INTERLEAVE_NONE, boxes[0] == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (done != CUDA_SUCCESS) {
+    std::string shape;
+    for (const Dim& dim : dims) shape += (shape.empty() ? "" : " by ") + std::to_string(dim.size);
     throw std::runtime_error("[grouped_product] no tensor map of " + shape + ": error " +
                              std::to_string(static_cast<int>(done)));
   }
