@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <new>
+#include <utility>
 
 #include "easydel/operations/kernels/float_product_pack.h"
 
@@ -22,16 +23,13 @@ struct Target {
   int64_t columns;
 };
 
-// With kAsks lines of what comes next are asked for on the way, in the gaps that the arithmetic leaves.
-template <int kRows, bool kWhole, bool kAsks>
-void multiply_panels(const float* a, const float* b, int64_t depth, const Target& t, Ahead& next) {
+// What comes next is packed on the way, in the gaps that the arithmetic leaves: some of next_a, with kPacksB of next_b.
+template <int kRows, bool kWhole, bool kPacksB>
+void multiply_panels(const float* a, const float* b, int64_t depth, const Target& t, RowPanel& next_a,
+                     ColumnPanel& next_b) {
   __m512 sums[kRows][2];
 #pragma GCC unroll 12
-  for (int r = 0; r < kRows; ++r) {
-    sums[r][0] = sums[r][1] = _mm512_setzero_ps();
-    __builtin_prefetch(t.c + r * t.c_row, 1);
-    __builtin_prefetch(t.c + r * t.c_row + kPanelColumns - 1, 1);
-  }
+  for (int r = 0; r < kRows; ++r) sums[r][0] = sums[r][1] = _mm512_setzero_ps();
   const auto step = [&]() __attribute__((always_inline)) {
     const __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + kLanes);
 #pragma GCC unroll 12
@@ -44,17 +42,17 @@ void multiply_panels(const float* a, const float* b, int64_t depth, const Target
     b += kPanelColumns;
   };
   int64_t k = 0;
-  if constexpr (kAsks) {
-    Ahead lines = next;
-    for (; k + 4 <= depth; k += 4) {
-      lines.ask_one();
-      step();
-      step();
-      lines.ask_one();
-      step();
-      step();
-    }
-    next = lines;
+  const float *c = t.c, *last_c = t.c + (kRows - 1) * t.c_row;
+  for (; k + 8 <= depth; k += 8) {
+    __builtin_prefetch(c, 1);  // a row at a time: together they would keep a and b waiting
+    __builtin_prefetch(c + kPanelColumns - 1, 1);
+    c = c == last_c ? c : c + t.c_row;
+    next_a.some();
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) step();
+    if constexpr (kPacksB) next_b.some();
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) step();
   }
   for (; k < depth; ++k) step();
   const __mmask16 low = kWhole ? 0xffff : first_lanes(t.columns), high = first_lanes(t.columns - kLanes);
@@ -80,41 +78,51 @@ void multiply_panels(const float* a, const float* b, int64_t depth, const Target
   }
 }
 
-using MicroKernel = void (*)(const float*, const float*, int64_t, const Target&, Ahead&);
-template <bool kWhole, bool kAsks>
+using MicroKernel = void (*)(const float*, const float*, int64_t, const Target&, RowPanel&, ColumnPanel&);
+template <bool kWhole, bool kPacksB>
 constexpr MicroKernel kMicroKernels[] = {
-    multiply_panels<1, kWhole, kAsks>,  multiply_panels<2, kWhole, kAsks>,  multiply_panels<3, kWhole, kAsks>,
-    multiply_panels<4, kWhole, kAsks>,  multiply_panels<5, kWhole, kAsks>,  multiply_panels<6, kWhole, kAsks>,
-    multiply_panels<7, kWhole, kAsks>,  multiply_panels<8, kWhole, kAsks>,  multiply_panels<9, kWhole, kAsks>,
-    multiply_panels<10, kWhole, kAsks>, multiply_panels<11, kWhole, kAsks>, multiply_panels<12, kWhole, kAsks>,
+    multiply_panels<1, kWhole, kPacksB>,  multiply_panels<2, kWhole, kPacksB>,  multiply_panels<3, kWhole, kPacksB>,
+    multiply_panels<4, kWhole, kPacksB>,  multiply_panels<5, kWhole, kPacksB>,  multiply_panels<6, kWhole, kPacksB>,
+    multiply_panels<7, kWhole, kPacksB>,  multiply_panels<8, kWhole, kPacksB>,  multiply_panels<9, kWhole, kPacksB>,
+    multiply_panels<10, kWhole, kPacksB>, multiply_panels<11, kWhole, kPacksB>, multiply_panels<12, kWhole, kPacksB>,
 };
 
-// The packed blocks of one thread, kept between calls in one large page. Not from malloc: memory that stays for good
-// would cut its free space in pieces.
-class Blocks {
+// Where blocks are packed: two of a, since the next one is packed while products read the last, and for the same reason
+// two places for the first panel of b.
+struct Blocks {
+  static constexpr int64_t kPanel = kDepth * kPanelColumns, kRows = kDepth * kBlockRows + kLanes;
+  static constexpr int64_t kSize = kDepth * kBlockColumns + kPanel + 2 * kRows;
+
+  float* b;
+  float* first_b(int64_t block) const { return block % 2 == 0 ? b : b + kDepth * kBlockColumns; }
+  float* a(int64_t block) const { return b + kDepth * kBlockColumns + kPanel + block % 2 * kRows; }
+};
+
+// A thread's memory for blocks, kept between calls in one large page. Not from malloc: memory that stays for good would
+// cut its free space in pieces.
+class BlockMemory {
  public:
   static constexpr std::size_t kBytes = 2 << 20;
+  static_assert(Blocks::kSize * sizeof(float) <= kBytes);
 
-  Blocks() : all_(::mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+  BlockMemory() : all_(::mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
     if (all_ == MAP_FAILED) throw std::bad_alloc();
     const auto begin = reinterpret_cast<std::uintptr_t>(all_);
-    memory_ = reinterpret_cast<float*>((begin + kBytes - 1) / kBytes * kBytes);
+    page_ = reinterpret_cast<float*>((begin + kBytes - 1) / kBytes * kBytes);
 #ifdef MADV_HUGEPAGE
-    ::madvise(memory_, kBytes, MADV_HUGEPAGE);
+    ::madvise(page_, kBytes, MADV_HUGEPAGE);
 #endif
   }
-  ~Blocks() { ::munmap(all_, 2 * kBytes); }
-  Blocks(const Blocks&) = delete;
-  Blocks& operator=(const Blocks&) = delete;
+  ~BlockMemory() { ::munmap(all_, 2 * kBytes); }
+  BlockMemory(const BlockMemory&) = delete;
+  BlockMemory& operator=(const BlockMemory&) = delete;
 
-  float* b() const { return memory_; }
-  float* a() const { return memory_ + kDepth * kBlockColumns; }
+  Blocks blocks() const { return {page_}; }
 
  private:
   void* all_;
-  float* memory_;
+  float* page_;
 };
-static_assert((kDepth * (kBlockColumns + kBlockRows) + kLanes) * sizeof(float) <= Blocks::kBytes);
 
 FloatMatrix part(const FloatMatrix& x, int64_t row, int64_t column) {
   return {x.data + row * x.row + column * x.column, x.row, x.column};
@@ -122,20 +130,42 @@ FloatMatrix part(const FloatMatrix& x, int64_t row, int64_t column) {
 
 int64_t pieces(int64_t size, int64_t of) { return (size + of - 1) / of; }
 
-// block_a and block_b are a thread's own Blocks, looked up once.
-void multiply_columns(const FloatProduct& p, float* block_a, float* block_b) {
+// A block of rows of a, and of columns of b.
+void multiply_columns(const FloatProduct& p, const Blocks blocks) {
   // Blocks of about the same depth.
-  const int64_t count = std::max<int64_t>(1, pieces(p.k, kDepth)), full_depth = pieces(pieces(p.k, count), 16) * 16;
-  int64_t k = 0;
-  do {
-    const int64_t depth = std::min(full_depth, p.k - k), next_depth = std::min(full_depth, p.k - k - depth);
+  const int64_t fewest = std::max<int64_t>(1, pieces(p.k, kDepth)), full_depth = pieces(pieces(p.k, fewest), 16) * 16;
+  const int64_t count = p.k > 0 ? pieces(p.k, full_depth) : 1;
+  const auto depth_at = [&](int64_t k) { return std::min(full_depth, p.k - k); };
+  const auto b_at = [&](int64_t block, int64_t j) {
+    return j == 0 ? blocks.first_b(block) : blocks.b + j * depth_at(block * full_depth);
+  };
+  const auto panel_of_b = [&](int64_t block, int64_t j) {
+    const int64_t k = block * full_depth;
+    return ColumnPanel(Lines::columns(part(p.b, k, j)), std::min(kPanelColumns, p.n - j), depth_at(k), b_at(block, j),
+                       kPanelColumns * p.b.column);
+  };
+  ColumnPanel next_b = panel_of_b(0, 0);
+  next_b.ask();
+  if (p.n > kPanelColumns) panel_of_b(0, kPanelColumns).ask();
+  int64_t blocks_of_a = 0;
+  RowBlock(p.a, std::min(p.m, kBlockRows), depth_at(0), blocks.a(0)).rest();
+  next_b.rest();
+  for (int64_t block = 0; block < count; ++block) {
+    const int64_t k = block * full_depth, depth = depth_at(k), next_k = k + full_depth;
+    const bool last_depth = block + 1 == count;
     for (int64_t row = 0; row < p.m; row += kBlockRows) {
       const int64_t rows = std::min(kBlockRows, p.m - row), panels = pieces(rows, kPanelRows);
-      pack_rows(part(p.a, row, k), rows, depth, block_a);
-      const int64_t below = p.m - row - rows, times = panels * pieces(p.n, kPanelColumns);
-      Ahead next_a = below > 0 ? Ahead(part(p.a, row + rows, k), std::min(below, kBlockRows), depth, times)
-                               : Ahead(part(p.a, 0, k + depth), std::min(p.m, kBlockRows), next_depth, times);
-      const auto multiply = [&](const auto& kernels, int64_t i, int64_t j, Ahead& next) {
+      const int64_t below = p.m - row - rows;
+      const float* block_a = blocks.a(blocks_of_a++);
+      float* next_block_a = blocks.a(blocks_of_a);
+      RowBlock next_a;
+      if (below > 0) {
+        next_a = RowBlock(part(p.a, row + rows, k), std::min(below, kBlockRows), depth, next_block_a);
+      } else if (!last_depth) {
+        next_a = RowBlock(part(p.a, 0, next_k), std::min(p.m, kBlockRows), depth_at(next_k), next_block_a);
+      }
+      const bool packs_first_b = below == 0 && !last_depth;
+      const auto multiply = [&](const auto& kernels, int64_t i, int64_t j) {
         const int64_t at = row + i * kPanelRows, columns = p.n - j;
         float* c = p.c + at * p.c_row + j;
         Target target{c, p.c_row, c, p.c_row, columns};
@@ -143,45 +173,53 @@ void multiply_columns(const FloatProduct& p, float* block_a, float* block_b) {
           target.start = p.start ? p.start + at * p.start_row + j : nullptr;
           target.start_row = p.start_row;
         }
-        kernels[std::min(kPanelRows, rows - i * kPanelRows) - 1](block_a + i * kPanelRows * depth, block_b + j * depth,
-                                                                 depth, target, next);
+        kernels[std::min(kPanelRows, rows - i * kPanelRows) - 1](block_a + i * kPanelRows * depth, b_at(block, j),
+                                                                 depth, target, next_a.panel(), next_b);
       };
       if (row > 0) {
+        if (packs_first_b) next_b = panel_of_b(block + 1, 0);
         for (int64_t i = 0; i < panels; ++i) {
           for (int64_t j = 0; j < p.n; j += kPanelColumns) {
-            next_a.ask();
-            multiply(p.n - j >= kPanelColumns ? kMicroKernels<true, false> : kMicroKernels<false, false>, i, j, next_a);
+            if (next_b.waits()) {
+              multiply(p.n - j >= kPanelColumns ? kMicroKernels<true, true> : kMicroKernels<false, true>, i, j);
+            } else {
+              multiply(p.n - j >= kPanelColumns ? kMicroKernels<true, false> : kMicroKernels<false, false>, i, j);
+            }
           }
         }
-        continue;
-      }
-      // b is packed panel by panel between the first rows' products, which give memory the time to bring it.
-      for (int64_t j = 0; j < p.n; j += kPanelColumns) {
-        pack_columns(part(p.b, k, j), std::min(kPanelColumns, p.n - j), depth, block_b + j * depth);
-        const int64_t after = j + kPanelColumns;
-        Ahead next_b(part(p.b, k, after), depth, std::min(kPanelColumns, p.n - after), panels);
-        for (int64_t i = 0; i < panels; ++i) {
-          next_a.ask();
-          multiply(p.n - j >= kPanelColumns ? kMicroKernels<true, true> : kMicroKernels<false, true>, i, j, next_b);
+        next_b.rest();
+      } else {
+        // A panel of b is packed while the first rows are multiplied by the one before it.
+        for (int64_t j = 0; j < p.n; j += kPanelColumns) {
+          const int64_t after = j + kPanelColumns;
+          if (after < p.n) {
+            next_b = panel_of_b(block, after);
+          } else if (packs_first_b) {
+            next_b = panel_of_b(block + 1, 0);
+          }
+          for (int64_t i = 0; i < panels; ++i)
+            multiply(p.n - j >= kPanelColumns ? kMicroKernels<true, true> : kMicroKernels<false, true>, i, j);
+          next_b.rest();
         }
       }
+      next_a.rest();
     }
-    k += depth;
-  } while (k < p.k);
+  }
 }
 
 }  // namespace
 
 void float_product_avx512(const FloatProduct& product);
 void float_product_avx512(const FloatProduct& product) {
-  static thread_local const Blocks blocks;
+  static thread_local const BlockMemory memory;
+  const Blocks blocks = memory.blocks();
   for (int64_t j = 0; j < product.n; j += kBlockColumns) {
     FloatProduct some = product;
     some.n = std::min(kBlockColumns, product.n - j);
     some.b = part(product.b, 0, j);
     some.c = product.c + j;
     if (product.start) some.start = product.start + j;
-    multiply_columns(some, blocks.a(), blocks.b());
+    multiply_columns(some, blocks);
   }
 }
 
