@@ -100,7 +100,7 @@ struct FusedExperts : torch::autograd::Function<FusedExperts> {
         const auto multiply = [&](const Tensor& from, const Tensor& w) {
           const Tensor y = at::empty({unit.rows, w.size(1)}, x.options());
           std::vector<MatrixProduct> products;
-          add_products(products, unit, y, from, [&](int64_t expert) { return w.select(0, expert).t(); });
+          add_products(products, unit, y, {from}, [&](int64_t expert) { return w.select(0, expert).t(); });
           multiply_into(products);
           return y;
         };
@@ -148,13 +148,13 @@ struct FusedExperts : torch::autograd::Function<FusedExperts> {
         at::index_select_out(d_row, d_y, 0, own(tokens));
         if (needs_w1) at::index_select_out(x_row, x, 0, own(tokens));
         std::vector<MatrixProduct> products;
-        add_products(products, unit, d_a, d_row, [&](int64_t expert) { return w2.select(0, expert); });
+        add_products(products, unit, d_a, {d_row}, [&](int64_t expert) { return w2.select(0, expert); });
         multiply_into(products);
         weighed_activation_backward(h, *holder->act, {own(factors), own(d_factors)}, d_a, activated, own(all_d_hidden));
         if (!needs_x) return;
         products.clear();
         d_inputs[i] = at::empty({unit.rows, x.size(1)}, x.options());
-        add_products(products, unit, d_inputs[i], own(all_d_hidden), [&](int64_t e) { return w1.select(0, e); });
+        add_products(products, unit, d_inputs[i], {own(all_d_hidden)}, [&](int64_t e) { return w1.select(0, e); });
         multiply_into(products);
       });
       multiply_rows(units, d_w.w1, all_d_hidden, all_x, d_w.w2, all_d, all_activated);

@@ -27,13 +27,6 @@ class Ring {
   std::vector<Tensor> spaces_;
 };
 
-std::vector<Stages::Piece> gather_pieces(const Tensor& from, const Tensor& tokens, const Tensor& to) {
-  return row_pieces(to.size(0), 2 * kRowsOfPiece, [=](int64_t first, int64_t count) {
-    Tensor part = to.narrow(0, first, count);
-    at::index_select_out(part, from, 0, tokens.narrow(0, first, count));
-  });
-}
-
 // begin(i) is added before end(i - 1).
 template <class Begin, class End>
 void overlap(std::size_t units, const Begin& begin, const End& end) {
@@ -47,22 +40,18 @@ void overlap(std::size_t units, const Begin& begin, const End& end) {
 
 ForwardRows run_forward(const RoutedRows& r) {
   const std::size_t count = r.units.size();
-  const Ring gathered(2, r.units, r.x.size(1), r.x.options()), activated(1, r.units, r.w2.size(2), r.x.options());
+  const Ring activated(1, r.units, r.w2.size(2), r.x.options());
   ForwardRows out{std::vector<Tensor>(count), std::vector<Tensor>(count)};
   Stages stages;
   std::vector<std::size_t> up(count), down(count);
-  const auto multiply = [&](const Unit& unit, const Tensor& rows, const Tensor& w, Tensor& y) {
+  const auto multiply = [&](const Unit& unit, const UnitRows& rows, const Tensor& w, Tensor& y) {
     y = at::empty({unit.rows, w.size(1)}, r.x.options());
     std::vector<MatrixProduct> products;
     add_products(products, unit, y, rows, [&](int64_t expert) { return w.select(0, expert).t(); });
     return product_pieces(products);
   };
   const auto begin = [&](std::size_t i) {
-    const Unit& unit = r.units[i];
-    const Tensor rows = gathered.of(i, unit.rows);
-    const auto wait = i < 2 ? std::vector<std::size_t>() : std::vector{up[i - 2]};
-    const auto gather = stages.add(gather_pieces(r.x, r.tokens.narrow(0, unit.begin, unit.rows), rows), wait);
-    up[i] = stages.add(multiply(unit, rows, r.w1, out.hidden[i]), {gather});
+    up[i] = stages.add(multiply(r.units[i], {r.x, r.tokens}, r.w1, out.hidden[i]));
   };
   const auto end = [&](std::size_t i) {
     const Unit& unit = r.units[i];
@@ -74,7 +63,7 @@ ForwardRows run_forward(const RoutedRows& r) {
                                 gated_activation_into(h.narrow(0, first, n), r.act, rows.narrow(0, first, n));
                               }),
                    wait);
-    down[i] = stages.add(multiply(unit, rows, r.w2, out.results[i]), {gate});
+    down[i] = stages.add(multiply(unit, {rows}, r.w2, out.results[i]), {gate});
   };
   overlap(count, begin, end);
   stages.run();
@@ -86,23 +75,18 @@ std::vector<Tensor> run_backward(const RoutedRows& r, const std::vector<Tensor>&
   const std::size_t count = r.units.size();
   const int64_t width = r.x.size(1), inner = r.w2.size(2);
   const auto ring = [&](std::size_t size, int64_t wide) { return Ring(size, r.units, wide, r.x.options()); };
-  const Ring all_x = ring(3, width), all_d = ring(3, width), all_d_a = ring(2, inner);
+  const Ring all_d_a = ring(2, inner);
+  const UnitRows x{r.x, r.tokens}, d_rows{d_y, r.tokens};
   const Ring all_activated = ring(1, inner), all_d_hidden = ring(1, 2 * inner);
   std::vector<Tensor> d_inputs(count);
   Stages stages;
   std::vector<std::size_t> first(count), gate(count), last(count);
   const auto begin = [&](std::size_t i) {
     const Unit& unit = r.units[i];
-    const Tensor tokens = r.tokens.narrow(0, unit.begin, unit.rows);
-    const Tensor d_row = all_d.of(i, unit.rows), d_a = all_d_a.of(i, unit.rows);
-    std::vector<Stages::Piece> gather = gather_pieces(d_y, tokens, d_row);
-    if (d_w.w1.defined()) {
-      for (auto& piece : gather_pieces(r.x, tokens, all_x.of(i, unit.rows))) gather.push_back(std::move(piece));
-    }
-    const auto rows = stages.add(std::move(gather), i < 3 ? std::vector<std::size_t>() : std::vector{last[i - 3]});
     std::vector<MatrixProduct> products;
-    add_products(products, unit, d_a, d_row, [&](int64_t expert) { return r.w2.select(0, expert); });
-    first[i] = stages.add(product_pieces(products), i < 2 ? std::vector{rows} : std::vector{rows, gate[i - 2]});
+    add_products(products, unit, all_d_a.of(i, unit.rows), d_rows,
+                 [&](int64_t expert) { return r.w2.select(0, expert); });
+    first[i] = stages.add(product_pieces(products), i < 2 ? std::vector<std::size_t>() : std::vector{gate[i - 2]});
   };
   const auto end = [&](std::size_t i) {
     const Unit& unit = r.units[i];
@@ -118,9 +102,9 @@ std::vector<Tensor> run_backward(const RoutedRows& r, const std::vector<Tensor>&
     std::vector<MatrixProduct> products;
     if (needs_x) {
       d_inputs[i] = at::empty({unit.rows, width}, r.x.options());
-      add_products(products, unit, d_inputs[i], d_hidden, [&](int64_t expert) { return r.w1.select(0, expert); });
+      add_products(products, unit, d_inputs[i], {d_hidden}, [&](int64_t expert) { return r.w1.select(0, expert); });
     }
-    d_w.add_products(products, unit, d_hidden, all_x.of(i, unit.rows), all_d.of(i, unit.rows), activated);
+    d_w.add_products(products, unit, {d_hidden}, x, d_rows, {activated});
     last[i] = stages.add(product_pieces(products), {gate[i]});
   };
   overlap(count, begin, end);

@@ -26,10 +26,10 @@ std::vector<Unit> make_units(const std::vector<int64_t>& ends, bool shares) {
   return units;
 }
 
-void WeightGradients::add_products(std::vector<MatrixProduct>& products, const Unit& unit, const Tensor& d_hidden,
-                                   const Tensor& x, const Tensor& d_y, const Tensor& activated) {
+void WeightGradients::add_products(std::vector<MatrixProduct>& products, const Unit& unit, const UnitRows& d_hidden,
+                                   const UnitRows& x, const UnitRows& d_y, const UnitRows& activated) {
   for (const Tile& tile : unit.tiles) {
-    const auto own = [&](const Tensor& rows) { return rows.narrow(0, tile.begin - unit.begin, tile.rows); };
+    const auto own = [&](const UnitRows& rows) { return rows.of(unit, tile); };
     const bool adds = tile.expert == last;
     if (w1.defined()) products.push_back({w1.select(0, tile.expert), own(d_hidden).t(), own(x), adds});
     if (w2.defined()) products.push_back({w2.select(0, tile.expert), own(d_y).t(), own(activated), adds});

@@ -41,13 +41,23 @@ void for_units(std::size_t units, const F& f) {
   at::parallel_for(0, std::min<int64_t>(static_cast<int64_t>(units), at::get_num_threads()), 1, work);
 }
 
+// Rows of a unit, all its own or those of its tokens.
+struct UnitRows {
+  at::Tensor rows, tokens = {};  // [rows of the unit, ...]; or [T, ...] and [R]
+
+  Factor of(const Unit& unit, const Tile& tile) const {
+    if (!tokens.defined()) return rows.narrow(0, tile.begin - unit.begin, tile.rows);
+    return {rows, 0, tokens.narrow(0, tile.begin, tile.rows)};
+  }
+};
+
 // c = a times its expert's matrix, for each row of a unit.
 template <class F>
-void add_products(std::vector<MatrixProduct>& products, const Unit& unit, const at::Tensor& c, const at::Tensor& a,
+void add_products(std::vector<MatrixProduct>& products, const Unit& unit, const at::Tensor& c, const UnitRows& a,
                   const F& matrix_of) {
   for (const Tile& tile : unit.tiles) {
-    const int64_t first = tile.begin - unit.begin;
-    products.push_back({c.narrow(0, first, tile.rows), a.narrow(0, first, tile.rows), matrix_of(tile.expert)});
+    const at::Tensor own = c.narrow(0, tile.begin - unit.begin, tile.rows);
+    products.push_back({own, a.of(unit, tile), matrix_of(tile.expert)});
   }
 }
 
@@ -56,8 +66,8 @@ struct WeightGradients {
   at::Tensor w1, w2;
   int64_t last = -1;  // the expert whose rows came last
 
-  void add_products(std::vector<MatrixProduct>& products, const Unit& unit, const at::Tensor& d_hidden,
-                    const at::Tensor& x, const at::Tensor& d_y, const at::Tensor& activated);
+  void add_products(std::vector<MatrixProduct>& products, const Unit& unit, const UnitRows& d_hidden, const UnitRows& x,
+                    const UnitRows& d_y, const UnitRows& activated);
 
   void clear_others(const std::vector<Unit>& units) const;  // those without rows
 };

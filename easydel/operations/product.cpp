@@ -23,29 +23,32 @@ bool is_own(const Tensor& x) {
          kernels::float_product_preferred() != nullptr;
 }
 
-bool is_own(const MatrixProduct& p) {
-  return is_own(p.a) && is_own(p.b) && is_own(p.c) && (p.c.stride(1) == 1 || p.c.stride(0) == 1) &&
-         p.a.size(0) * p.a.size(1) * p.b.size(1) >= kLeastWork;
+bool is_own(const Factor& x) {
+  return is_own(x.matrix) && (!x.index.defined() || (x.index.scalar_type() == at::kLong && x.index.is_contiguous()));
 }
 
-FloatMatrix matrix(const Tensor& x) { return {x.const_data_ptr<float>(), x.stride(0), x.stride(1)}; }
-FloatMatrix transposed(const FloatMatrix& x) { return {x.data, x.column, x.row}; }
+int64_t size(const Factor& x, int64_t dim) {
+  return x.index.defined() && dim == x.dim ? x.index.size(0) : x.matrix.size(dim);
+}
+
+bool is_own(const MatrixProduct& p) {
+  return is_own(p.a) && is_own(p.b) && is_own(p.c) && (p.c.stride(1) == 1 || p.c.stride(0) == 1) &&
+         size(p.a, 0) * size(p.a, 1) * size(p.b, 1) >= kLeastWork;
+}
+
+FloatMatrix matrix(const Factor& x) {
+  const int64_t* index = x.index.defined() ? x.index.const_data_ptr<int64_t>() : nullptr;
+  return {x.matrix.const_data_ptr<float>(), x.matrix.stride(0), x.matrix.stride(1), x.dim == 0 ? index : nullptr,
+          x.dim == 1 ? index : nullptr};
+}
 
 FloatProduct float_product(const MatrixProduct& p) {
   float* c = p.c.mutable_data_ptr<float>();
   const float* start = p.adds ? c : nullptr;
-  if (p.c.stride(1) == 1 || p.c.size(1) == 1) {
-    return {matrix(p.a), matrix(p.b), start, p.c.stride(0), c, p.c.stride(0), p.a.size(0), p.b.size(1), p.a.size(1)};
-  }
-  return {transposed(matrix(p.b)),
-          transposed(matrix(p.a)),
-          start,
-          p.c.stride(1),
-          c,
-          p.c.stride(1),
-          p.b.size(1),
-          p.a.size(0),
-          p.a.size(1)};
+  const int64_t m = size(p.a, 0), n = size(p.b, 1), k = size(p.a, 1), row = p.c.stride(0), column = p.c.stride(1);
+  const FloatMatrix a = matrix(p.a), b = matrix(p.b);
+  if (column == 1 || n == 1) return {a, b, start, row, c, row, m, n, k};
+  return {b.transposed(), a.transposed(), start, column, c, column, n, m, k};
 }
 
 int64_t pieces(int64_t size, int64_t of) { return (size + of - 1) / of; }
@@ -69,8 +72,8 @@ void cut(const FloatProduct& p, int64_t share, int64_t multiple, std::vector<Flo
       FloatProduct part = p;
       part.m = p.m * (i + 1) / down - row;
       part.n = std::min(width, p.n - column);
-      part.a.data += row * p.a.row;
-      part.b.data += column * p.b.column;
+      part.a = p.a.from(row, 0);
+      part.b = p.b.from(0, column);
       part.c += row * p.c_row + column;
       if (part.start) part.start += row * p.start_row + column;
       parts.push_back(part);
@@ -110,11 +113,14 @@ void run(const std::vector<FloatProduct>& products) {
 }
 
 void multiply_with_torch(const MatrixProduct& p) {
+  const auto whole = [](const Factor& x) {
+    return x.index.defined() ? x.matrix.index_select(x.dim, x.index) : x.matrix;
+  };
   Tensor c = p.c;
   if (p.adds) {
-    c.addmm_(p.a, p.b);
+    c.addmm_(whole(p.a), whole(p.b));
   } else {
-    at::mm_out(c, p.a, p.b);
+    at::mm_out(c, whole(p.a), whole(p.b));
   }
 }
 
@@ -130,7 +136,7 @@ Tensor product(const Tensor& rows, const Tensor& weight, const Tensor& bias) {
   std::vector<int64_t> shape = rows.sizes().vec();
   shape.back() = weight.size(0);
   const Tensor y = at::empty(shape, rows.options());
-  run({{matrix(flat), transposed(matrix(weight)), given.defined() ? given.const_data_ptr<float>() : nullptr, 0,
+  run({{matrix(flat), matrix(weight).transposed(), given.defined() ? given.const_data_ptr<float>() : nullptr, 0,
         y.mutable_data_ptr<float>(), weight.size(0), flat.size(0), weight.size(0), flat.size(1)}});
   return y;
 }

@@ -4,7 +4,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 namespace easydel::operations {
@@ -19,9 +21,21 @@ at::Tensor product(const at::Tensor& rows, const at::Tensor& weight, const at::T
 // a [m, k] times b [k, n], of any strides.
 at::Tensor matrix_product(const at::Tensor& a, const at::Tensor& b);
 
+// A matrix, or with an index those of its rows (dim 0) or columns (dim 1), without a copy of them.
+struct Factor {
+  at::Tensor matrix, index;
+  int64_t dim = 0;
+
+  Factor(at::Tensor of) : matrix(std::move(of)) {}
+  Factor(at::Tensor of, int64_t along, at::Tensor which) : matrix(std::move(of)), index(std::move(which)), dim(along) {}
+
+  Factor t() const { return {matrix.t(), 1 - dim, index}; }
+};
+
 // c [m, n] = a times b, or c += with `adds`.
 struct MatrixProduct {
-  at::Tensor c, a, b;
+  at::Tensor c;
+  Factor a, b;
   bool adds = false;
 };
 // The threads share the products' parts out among them, and wait once. The same bits for any number of threads.

@@ -146,6 +146,32 @@ TEST(MultiplyInto, WritesAndAddsToMatricesOfAnyStrides) {
   }
 }
 
+TEST(MultiplyInto, TakesRowsAndColumnsByIndex) {
+  at::manual_seed(5);
+  const auto pick = [](int64_t count, int64_t from) { return at::randint(from, {count}, at::kLong); };
+  for (const Sizes& s : {Sizes{130, 90, 70}, Sizes{61, 545, 400}, Sizes{3, 2, 5}}) {
+    const auto& [m, n, k] = s;
+    for (const Layout left : kLayouts) {
+      for (const Layout right : kLayouts) {
+        for (const int64_t along_a : {0, 1}) {
+          for (const int64_t along_b : {0, 1}) {
+            const Factor a(filled(along_a == 0 ? 50 : m, along_a == 1 ? 50 : k, left), along_a,
+                           pick(along_a == 0 ? m : k, 50));
+            const Factor b(filled(along_b == 0 ? 40 : k, along_b == 1 ? 40 : n, right), along_b,
+                           pick(along_b == 0 ? k : n, 40));
+            const Tensor c = at::empty({m, n}), turned = at::empty({n, m});
+            multiply_into({{c, a, b}, {turned.t(), a, b}});
+            const Tensor whole_a = a.matrix.index_select(a.dim, a.index),
+                         whole_b = b.matrix.index_select(b.dim, b.index);
+            expect_product(c, whole_a, whole_b);
+            expect_product(turned.t(), whole_a, whole_b);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Product, AddsTheBiasToEachRow) {
   at::manual_seed(4);
   const Tensor x = at::randn({3, 50, 40}), w = at::randn({24, 40}), bias = at::randn({48}).slice(0, 0, 48, 2);

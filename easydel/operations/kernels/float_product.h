@@ -8,6 +8,18 @@ namespace easydel::operations::kernels {
 struct FloatMatrix {
   const float* data;
   int64_t row, column;  // strides, any
+  // Where given, what lies in the place of row or column i is the one of this number.
+  const int64_t* rows = nullptr;
+  const int64_t* columns = nullptr;
+
+  FloatMatrix from(int64_t first_row, int64_t first_column) const {
+    FloatMatrix part = *this;
+    part.data += (rows ? 0 : first_row * row) + (columns ? 0 : first_column * column);
+    if (rows) part.rows += first_row;
+    if (columns) part.columns += first_column;
+    return part;
+  }
+  FloatMatrix transposed() const { return {data, column, row, columns, rows}; }
 };
 
 // c [m, n] = a [m, k] times b [k, n], plus `start` [m, n] where there is one: c itself to add to it, or with start_row

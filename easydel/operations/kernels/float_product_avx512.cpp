@@ -124,10 +124,6 @@ class BlockMemory {
   float* page_;
 };
 
-FloatMatrix part(const FloatMatrix& x, int64_t row, int64_t column) {
-  return {x.data + row * x.row + column * x.column, x.row, x.column};
-}
-
 int64_t pieces(int64_t size, int64_t of) { return (size + of - 1) / of; }
 
 // A block of rows of a, and of columns of b.
@@ -141,14 +137,15 @@ void multiply_columns(const FloatProduct& p, const Blocks blocks) {
   };
   const auto panel_of_b = [&](int64_t block, int64_t j) {
     const int64_t k = block * full_depth;
-    return ColumnPanel(Lines::columns(part(p.b, k, j)), std::min(kPanelColumns, p.n - j), depth_at(k), b_at(block, j),
-                       kPanelColumns * p.b.column);
+    const int64_t columns = std::min(kPanelColumns, p.n - j);
+    return ColumnPanel(p.b.from(k, j).transposed(), columns, p.n - j - columns, depth_at(k), b_at(block, j));
   };
   ColumnPanel next_b = panel_of_b(0, 0);
   next_b.ask();
   if (p.n > kPanelColumns) panel_of_b(0, kPanelColumns).ask();
   int64_t blocks_of_a = 0;
-  RowBlock(p.a, std::min(p.m, kBlockRows), depth_at(0), blocks.a(0)).rest();
+  const int64_t first_rows = std::min(p.m, kBlockRows);
+  RowBlock(p.a, first_rows, p.m - first_rows, depth_at(0), blocks.a(0)).rest();
   next_b.rest();
   for (int64_t block = 0; block < count; ++block) {
     const int64_t k = block * full_depth, depth = depth_at(k), next_k = k + full_depth;
@@ -160,9 +157,10 @@ void multiply_columns(const FloatProduct& p, const Blocks blocks) {
       float* next_block_a = blocks.a(blocks_of_a);
       RowBlock next_a;
       if (below > 0) {
-        next_a = RowBlock(part(p.a, row + rows, k), std::min(below, kBlockRows), depth, next_block_a);
+        const int64_t next = std::min(below, kBlockRows);
+        next_a = RowBlock(p.a.from(row + rows, k), next, below - next, depth, next_block_a);
       } else if (!last_depth) {
-        next_a = RowBlock(part(p.a, 0, next_k), std::min(p.m, kBlockRows), depth_at(next_k), next_block_a);
+        next_a = RowBlock(p.a.from(0, next_k), first_rows, p.m - first_rows, depth_at(next_k), next_block_a);
       }
       const bool packs_first_b = below == 0 && !last_depth;
       const auto multiply = [&](const auto& kernels, int64_t i, int64_t j) {
@@ -216,7 +214,7 @@ void float_product_avx512(const FloatProduct& product) {
   for (int64_t j = 0; j < product.n; j += kBlockColumns) {
     FloatProduct some = product;
     some.n = std::min(kBlockColumns, product.n - j);
-    some.b = part(product.b, 0, j);
+    some.b = product.b.from(0, j);
     some.c = product.c + j;
     if (product.start) some.start = product.start + j;
     multiply_columns(some, blocks);

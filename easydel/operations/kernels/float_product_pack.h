@@ -51,21 +51,19 @@ __attribute__((always_inline)) inline void transpose(__m512 (&r)[16]) {
   }
 }
 
-// `lines` (at most kLines) dense lines of `depth` numbers, `stride` apart, become out[i * out_row + line]. Each store
-// is of 16 numbers: those of missing lines are zero, and may be overwritten by the next row.
+// `lines` (at most kLines) dense lines of `depth` numbers, the first at from[line], become out[i * out_row + line].
+// Each store is of 16 numbers: those of missing lines are zero, and may be overwritten by the next row.
 template <int64_t kLines>
-void pack_transposed(const float* from, int64_t stride, int64_t lines, int64_t depth, float* out, int64_t out_row) {
+void pack_transposed(const float* const* from, int64_t lines, int64_t depth, float* out, int64_t out_row) {
   for (int64_t at = 0; at < depth; at += kLanes) {
     const __mmask16 mask = first_lanes(depth - at);
     __m512 r[16];
     if (lines >= kLines) {
 #pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i)
-        r[i] = i < kLines ? _mm512_maskz_loadu_ps(mask, from + i * stride + at) : _mm512_setzero_ps();
+      for (int i = 0; i < 16; ++i) r[i] = i < kLines ? _mm512_maskz_loadu_ps(mask, from[i] + at) : _mm512_setzero_ps();
     } else {
 #pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i)
-        r[i] = i < lines ? _mm512_maskz_loadu_ps(mask, from + i * stride + at) : _mm512_setzero_ps();
+      for (int i = 0; i < 16; ++i) r[i] = i < lines ? _mm512_maskz_loadu_ps(mask, from[i] + at) : _mm512_setzero_ps();
     }
     transpose(r);
     float* to = out + at * out_row;
@@ -80,39 +78,11 @@ void pack_transposed(const float* from, int64_t stride, int64_t lines, int64_t d
   }
 }
 
-// Where a panel comes from: rows of a, or columns of b, as lines along the depth.
-struct Lines {
-  const float* data;
-  int64_t line, step;  // strides: to the next line, and along it
-
-  static Lines rows(const FloatMatrix& a) { return {a.data, a.row, a.column}; }
-  static Lines columns(const FloatMatrix& b) { return {b.data, b.column, b.row}; }
-};
-
-// kWidth numbers that lie side by side, of which `lines` exist.
-template <int64_t kWidth>
-__attribute__((always_inline)) inline void copy_across(const float* from, int64_t lines, float* out) {
-  if (kWidth == kPanelRows && lines == kWidth) {
-    _mm256_storeu_ps(out, _mm256_loadu_ps(from));
-    _mm_storeu_ps(out + 8, _mm_loadu_ps(from + 8));
-    return;
-  }
-#pragma GCC unroll 2
-  for (int64_t i = 0; i < kWidth; i += kLanes) {
-    const __m512 some = _mm512_maskz_loadu_ps(first_lanes(lines - i), from + i);
-    if (kWidth - i >= kLanes) {
-      _mm512_storeu_ps(out + i, some);
-    } else {
-      _mm512_mask_storeu_ps(out + i, first_lanes(kWidth - i), some);
-    }
-  }
-}
-
-// out[i * out_row + line] for 4 dense lines of 8 numbers: few registers, and few instructions that multiply units do.
-__attribute__((always_inline)) inline void turn_4_lines(const float* from, int64_t stride, float* out,
+// The same for 8 numbers of 4 lines, in registers that a product leaves free.
+__attribute__((always_inline)) inline void turn_4_lines(const float* const (&from)[4], int64_t at, float* out,
                                                         int64_t out_row) {
-  const __m256 r0 = _mm256_loadu_ps(from), r1 = _mm256_loadu_ps(from + stride);
-  const __m256 r2 = _mm256_loadu_ps(from + 2 * stride), r3 = _mm256_loadu_ps(from + 3 * stride);
+  const __m256 r0 = _mm256_loadu_ps(from[0] + at), r1 = _mm256_loadu_ps(from[1] + at);
+  const __m256 r2 = _mm256_loadu_ps(from[2] + at), r3 = _mm256_loadu_ps(from[3] + at);
   const auto put = [&](int i, __m256 low, __m256 high, bool upper) __attribute__((always_inline)) {
     const __m256d l = _mm256_castps_pd(low), h = _mm256_castps_pd(high);
     const __m256 x = _mm256_castpd_ps(upper ? _mm256_unpackhi_pd(l, h) : _mm256_unpacklo_pd(l, h));
@@ -127,27 +97,43 @@ __attribute__((always_inline)) inline void turn_4_lines(const float* from, int64
   put(3, high01, high23, true);
 }
 
-// A panel of kWidth lines becomes out[k * kWidth + line], all at once or a little at a time between other work. Lines
-// that are missing are zero, or left as they are where they are rows of a: nobody reads those. Writes up to 16 numbers
-// behind the panel.
+// kWidth numbers that lie side by side.
+template <int64_t kWidth>
+__attribute__((always_inline)) inline void copy_across(const float* from, float* out) {
+  int64_t i = 0;
+#pragma GCC unroll 2
+  for (; i + 16 <= kWidth; i += 16) _mm512_storeu_ps(out + i, _mm512_loadu_ps(from + i));
+#pragma GCC unroll 2
+  for (; i + 8 <= kWidth; i += 8) _mm256_storeu_ps(out + i, _mm256_loadu_ps(from + i));
+#pragma GCC unroll 2
+  for (; i + 4 <= kWidth; i += 4) _mm_storeu_ps(out + i, _mm_loadu_ps(from + i));
+  static_assert(kWidth % 4 == 0);
+}
+
+template <_mm_hint kHint>
+__attribute__((always_inline)) inline void ask_for(const float* line) {
+  _mm_prefetch(reinterpret_cast<const char*>(line), kHint);
+}
+
+// A panel of kWidth lines, which are rows of a or columns of b, becomes out[k * kWidth + line]: all at once, or a
+// little at a time between other work. Columns that are missing are zero; rows that are missing are never read. Writes
+// up to 16 numbers behind the panel.
 template <int64_t kWidth>
 class Panel {
  public:
   Panel() = default;
-  // `ahead`: how far behind each number lies one that will be packed later, and is asked for.
-  Panel(const Lines& from, int64_t lines, int64_t depth, float* out, int64_t ahead = 0)
-      : from_(from.data),
-        out_(out),
-        line_stride_(from.line),
-        step_(from.step),
-        ahead_(ahead),
-        lines_(lines),
-        depth_(depth) {
-    turns_ = step_ == 1;
+  // Each line is a row of `lines`, of which there may be `later` more behind the panel: they are asked for on the way.
+  Panel(const FloatMatrix& lines, int64_t count, int64_t later, int64_t depth, float* out)
+      : lines_(lines), count_(count), depth_(depth), out_(out) {
+    const bool has_all = count == kWidth;
+    turns_ = lines.column == 1 && !lines.columns;
+    crosses_ = !turns_ && lines.row == 1 && !lines.rows;
     if (turns_) {
-      left_ = lines % 4 == 0 && (lines == kWidth || kWidth == kPanelRows) ? lines / 4 * (depth / kLanes) : 0;
-    } else {
-      left_ = line_stride_ == 1 ? depth / 2 : 0;
+      for (int64_t i = 0; i < count; ++i) from_[i] = line(i);
+      for (int64_t i = 0; i < count; ++i) later_[i] = line(std::min(i + kWidth, count + later - 1));
+      if (count % 4 == 0 && (has_all || kWidth == kPanelRows)) left_ = count / 4 * (depth / kLanes);
+    } else if (crosses_ && has_all) {
+      left_ = depth / 2;
     }
   }
 
@@ -157,76 +143,82 @@ class Panel {
   __attribute__((always_inline)) void some() {
     if (left_ == 0) return;
     --left_;
+    float* out = out_ + k_ * kWidth;
     if (turns_) {
-      const float* from = from_ + line_ * line_stride_;
+      const float* from[4];
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) {
-        _mm_prefetch(reinterpret_cast<const char*>(from + ahead_ + i * line_stride_), _MM_HINT_T1);
-        _mm_prefetch(reinterpret_cast<const char*>(out_ + kLanes * (kWidth + line_ + i)), _MM_HINT_T0);
+        from[i] = from_[line_ + i] + k_;
+        ask_for<_MM_HINT_T1>(later_[line_ + i] + k_);
+        ask_for<_MM_HINT_T0>(out + kLanes * (kWidth + line_ + i));
       }
-      turn_4_lines(from, line_stride_, out_ + line_, kWidth);
-      turn_4_lines(from + 8, line_stride_, out_ + 8 * kWidth + line_, kWidth);
+      turn_4_lines(from, 0, out + line_, kWidth);
+      turn_4_lines(from, 8, out + 8 * kWidth + line_, kWidth);
       line_ += 4;
-      if (line_ == lines_) {
+      if (line_ == count_) {
         line_ = 0;
-        pass(kLanes);
+        k_ += kLanes;
       }
     } else {
 #pragma GCC unroll 2
       for (int i = 0; i < 2; ++i) {
-        _mm_prefetch(reinterpret_cast<const char*>(from_ + ahead_), _MM_HINT_T1);
-        _mm_prefetch(reinterpret_cast<const char*>(from_ + ahead_ + kWidth - 1), _MM_HINT_T1);
-        copy_across<kWidth>(from_, lines_, out_);
-        pass(1);
+        const float* from = across(k_++);
+        ask_for<_MM_HINT_T1>(from + kWidth);
+        ask_for<_MM_HINT_T1>(from + 2 * kWidth - 1);
+        copy_across<kWidth>(from, out + i * kWidth);
       }
-    }
-  }
-
-  // The whole panel's cache lines.
-  void ask() const {
-    const int64_t across = turns_ ? depth_ : lines_, down = turns_ ? lines_ : depth_;
-    for (int64_t i = 0; i < down; ++i) {
-      const float* from = from_ + i * (turns_ ? line_stride_ : step_);
-      for (int64_t j = 0; j < across; j += kLanes) _mm_prefetch(reinterpret_cast<const char*>(from + j), _MM_HINT_T1);
     }
   }
 
   void rest() {
     while (line_ > 0) some();
     left_ = 0;
+    float* out = out_ + k_ * kWidth;
     if (turns_) {
-      pack_transposed < kWidth<kLanes ? kWidth : kLanes>(from_, line_stride_, lines_, depth_, out_, kWidth);
-      if (kWidth > kLanes) {
-        pack_transposed<kLanes>(from_ + kLanes * line_stride_, line_stride_, lines_ - kLanes, depth_, out_ + kLanes,
-                                kWidth);
-      }
-    } else if (line_stride_ == 1) {
+      for (int64_t i = 0; i < count_; ++i) from_[i] += k_;
+      constexpr int64_t kOnce = std::min(kWidth, kLanes);
+      for (int64_t i = 0; i < kWidth; i += kOnce)
+        pack_transposed<kOnce>(from_ + i, count_ - i, depth_ - k_, out + i, kWidth);
+    } else if (crosses_) {
       constexpr int64_t kAhead = 8;
-      for (; depth_ > 0; pass(1)) {
-        _mm_prefetch(reinterpret_cast<const char*>(from_ + kAhead * step_), _MM_HINT_T0);
-        _mm_prefetch(reinterpret_cast<const char*>(from_ + kAhead * step_ + kWidth - 1), _MM_HINT_T0);
-        copy_across<kWidth>(from_, lines_, out_);
+      for (; k_ < depth_; ++k_, out += kWidth) {
+        const float* later = across(std::min(k_ + kAhead, depth_ - 1));
+        ask_for<_MM_HINT_T0>(later);
+        ask_for<_MM_HINT_T0>(later + kWidth - 1);
+        for (int64_t i = 0; i < kWidth; i += kLanes)
+          _mm512_storeu_ps(out + i, _mm512_maskz_loadu_ps(first_lanes(count_ - i), across(k_) + i));
       }
     } else {
-      for (; depth_ > 0; pass(1)) {
-        for (int64_t i = 0; i < kWidth; ++i) out_[i] = i < lines_ ? from_[i * line_stride_] : 0.0f;
+      for (; k_ < depth_; ++k_, out += kWidth) {
+        for (int64_t i = 0; i < kWidth; ++i) out[i] = i < count_ ? line(i)[across(k_) - lines_.data] : 0.0f;
       }
     }
-    depth_ = 0;
+    k_ = depth_;
+  }
+
+  // For all of its cache lines.
+  void ask() const {
+    for (int64_t i = 0; turns_ && i < count_; ++i) {
+      for (int64_t k = k_; k < depth_; k += kLanes) ask_for<_MM_HINT_T1>(line(i) + k);
+    }
+    for (int64_t k = k_; crosses_ && k < depth_; ++k) {
+      for (int64_t i = 0; i < count_; i += kLanes) ask_for<_MM_HINT_T1>(across(k) + i);
+    }
   }
 
  private:
-  __attribute__((always_inline)) void pass(int64_t depth) {
-    from_ += depth * step_;
-    out_ += depth * kWidth;
-    depth_ -= depth;
+  const float* line(int64_t i) const { return lines_.data + (lines_.rows ? lines_.rows[i] : i) * lines_.row; }
+  const float* across(int64_t k) const {
+    return lines_.data + (lines_.columns ? lines_.columns[k] : k) * lines_.column;
   }
 
-  const float* from_ = nullptr;
+  FloatMatrix lines_{};
+  const float *from_[kWidth] = {}, *later_[kWidth] = {};  // where lines are turned
+  int64_t count_ = 0, depth_ = 0;
   float* out_ = nullptr;
-  int64_t line_stride_ = 0, step_ = 0, ahead_ = 0, lines_ = 0, depth_ = 0, line_ = 0;
-  int64_t left_ = 0;  // calls of some() that find work
-  bool turns_ = false;
+  int64_t k_ = 0, line_ = 0;  // what comes next
+  int64_t left_ = 0;          // calls of some() that find work
+  bool turns_ = false, crosses_ = false;
 };
 using RowPanel = Panel<kPanelRows>;
 using ColumnPanel = Panel<kPanelColumns>;
@@ -235,8 +227,9 @@ using ColumnPanel = Panel<kPanelColumns>;
 class RowBlock {
  public:
   RowBlock() = default;
-  RowBlock(const FloatMatrix& a, int64_t rows, int64_t depth, float* out)
-      : a_(a), rows_(rows), depth_(depth), out_(out) {
+  // Of `rows` rows of a, which has `later` more behind them.
+  RowBlock(const FloatMatrix& a, int64_t rows, int64_t later, int64_t depth, float* out)
+      : a_(a), rows_(rows), later_(later), depth_(depth), out_(out) {
     go_on();
   }
 
@@ -260,14 +253,15 @@ class RowBlock {
  private:
   void go_on() {
     if (rows_ <= 0) return;
-    panel_ = RowPanel(Lines::rows(a_), std::min(rows_, kPanelRows), depth_, out_, kPanelRows * a_.row);
-    rows_ -= kPanelRows;
-    a_.data += kPanelRows * a_.row;
+    const int64_t count = std::min(rows_, kPanelRows);
+    rows_ -= count;
+    panel_ = RowPanel(a_, count, rows_ + later_, depth_, out_);
+    a_ = a_.from(count, 0);
     out_ += kPanelRows * depth_;
   }
 
   FloatMatrix a_{};
-  int64_t rows_ = 0, depth_ = 0;
+  int64_t rows_ = 0, later_ = 0, depth_ = 0;
   float* out_ = nullptr;
   RowPanel panel_;
 };
