@@ -20,35 +20,40 @@ import sys, time, json, torch
 from transformers import MixtralConfig
 from transformers.models.mixtral.modeling_mixtral import MixtralSparseMoeBlock
 hidden, inner, experts, top_k, tokens, steps = map(int, sys.argv[1:7])
-dtype, device, implementation = sys.argv[7:10]
-config = MixtralConfig(hidden_size=hidden, intermediate_size=inner, num_local_experts=experts, num_experts_per_tok=top_k)
-config._experts_implementation = implementation
+dtype, device, *implementations = sys.argv[7:]
 torch.set_default_dtype(dict(fp32=torch.float32, bf16=torch.bfloat16)[dtype])
-with torch.device(device):
-    block = MixtralSparseMoeBlock(config)
-    for parameter in block.parameters(): torch.nn.init.normal_(parameter, std=0.02)
-    x = torch.randn(1, tokens, hidden, requires_grad=True)
 wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
-best = 1e30
-for step in range(steps + 2):
-    wait()
-    start = time.perf_counter()
-    y = block(x)
-    y = y[0] if isinstance(y, tuple) else y
-    y.backward(torch.ones_like(y))
-    wait()
-    if step >= 2: best = min(best, time.perf_counter() - start)
-    block.zero_grad(set_to_none=True)
-    x.grad = None
-print(json.dumps(dict(seconds=best)))
+
+def seconds(implementation):
+    config = MixtralConfig(hidden_size=hidden, intermediate_size=inner, num_local_experts=experts, num_experts_per_tok=top_k)
+    config._experts_implementation = implementation
+    with torch.device(device):
+        block = MixtralSparseMoeBlock(config)
+        for parameter in block.parameters(): torch.nn.init.normal_(parameter, std=0.02)
+        x = torch.randn(1, tokens, hidden, requires_grad=True)
+    best = 1e30
+    for step in range(steps + 2):
+        wait()
+        start = time.perf_counter()
+        y = block(x)
+        y = y[0] if isinstance(y, tuple) else y
+        y.backward(torch.ones_like(y))
+        wait()
+        if step >= 2: best = min(best, time.perf_counter() - start)
+        block.zero_grad(set_to_none=True)
+        x.grad = None
+    return best
+
+print(json.dumps({name: seconds(name) for name in implementations}))
 """
+IMPLEMENTATIONS = ("grouped_mm", "eager")
 
 
-def run(command: list[str]) -> float:
+def run(command: list[str]) -> dict:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stderr[-2000:])
-    return json.loads(done.stdout[done.stdout.index("{"):])["seconds"]
+    return json.loads(done.stdout[done.stdout.index("{"):])
 
 
 def main() -> None:
@@ -67,13 +72,11 @@ def main() -> None:
     names = ("hidden", "inner", "experts", "top-k", "tokens")
     ours = [a.easydel, "bench", "moe", *(x for n, s in zip(names, sizes) for x in (f"--{n}", str(s))), "--dtype", dtype,
             "--device", a.device, "--steps", str(a.steps), "--json"]
-    sides = {"easydel": ours}
-    for implementation in ("grouped_mm", "eager"):
-        sides[implementation] = [sys.executable, "-c", PEER, *map(str, sizes), str(a.steps), dtype, a.device, implementation]
-    best = {name: float("inf") for name in sides}
+    peer = [sys.executable, "-c", PEER, *map(str, sizes), str(a.steps), dtype, a.device, *IMPLEMENTATIONS]
+    best = dict.fromkeys(("easydel", *IMPLEMENTATIONS), float("inf"))
     for _ in range(a.rounds):
-        for name, command in sides.items():
-            best[name] = min(best[name], run(command))
+        for name, seconds in {"easydel": run(ours)["seconds"], **run(peer)}.items():
+            best[name] = min(best[name], seconds)
     print(f"easydel {best['easydel'] * 1e3:.1f} ms; transformers with grouped_mm {best['grouped_mm'] * 1e3:.1f} ms: ratio "
           f"{best['grouped_mm'] / best['easydel']:.2f}; with its loop {best['eager'] * 1e3:.1f} ms: ratio "
           f"{best['eager'] / best['easydel']:.2f}", flush=True)
