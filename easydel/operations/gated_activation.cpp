@@ -114,34 +114,50 @@ struct GatedHalves : torch::autograd::Function<GatedHalves> {
 
 }  // namespace
 
-void gated_activation_into(const Tensor& gate_up, const Activation& act, const Tensor& y) {
+RowWork gated_activation_rows(const Tensor& gate_up, const Activation& act, const Tensor& y) {
   const int64_t width = gate_up.size(-1) / 2;
-  forward_rows(gate_up.narrow(-1, 0, width), gate_up.narrow(-1, width, width), act, y);
+  const Tensor gate = gate_up.narrow(-1, 0, width), up = gate_up.narrow(-1, width, width);
+  if (!is_fused(gate, act.gated)) {
+    return [=, &act](int64_t first, int64_t count) {
+      const auto own = [&](const Tensor& x) { return x.narrow(0, first, count); };
+      forward_rows(own(gate), own(up), act, own(y));
+    };
+  }
+  const auto& table = kernels::for_elements(gate.scalar_type());
+  const auto kernel = act.gated == GatedKernel::Silu ? table.silu_gate_forward : table.gelu_tanh_gate_forward;
+  return [kernel, args = kernel_args(gate, up), out = y.mutable_data_ptr()](int64_t first, int64_t count) {
+    kernel(args, out, first, first + count);
+  };
 }
 
-void weighed_activation_backward(const Tensor& gate_up, const Activation& act, const Weighed& weighed,
-                                 const Tensor& d_y, const Tensor& y, const Tensor& d_gate_up) {
+RowWork weighed_activation_backward(const Tensor& gate_up, const Activation& act, const Weighed& weighed,
+                                    const Tensor& d_y, const Tensor& y, const Tensor& d_gate_up) {
   const int64_t width = gate_up.size(-1) / 2;
   const Tensor gate = gate_up.narrow(-1, 0, width), up = gate_up.narrow(-1, width, width);
   const Tensor d_gate = d_gate_up.narrow(-1, 0, width), d_up = d_gate_up.narrow(-1, width, width);
   if (!is_fused(gate, act.gated)) {
-    forward_rows(gate, up, act, y);
-    weighed.d_weights.copy_(at::bmm(y.unsqueeze(1), d_y.unsqueeze(2)).view(-1));
-    y.mul_(weighed.weights.unsqueeze(1));
-    d_y.mul_(weighed.weights.unsqueeze(1));
-    return backward_rows(gate, up, act, d_y, d_gate, d_up);
+    return [=, &act](int64_t first, int64_t count) {
+      const auto own = [&](const Tensor& x) { return x.narrow(0, first, count); };
+      const Tensor value = own(y), d = own(d_y), weights = own(weighed.weights).unsqueeze(1);
+      forward_rows(own(gate), own(up), act, value);
+      own(weighed.d_weights).copy_(at::bmm(value.unsqueeze(1), d.unsqueeze(2)).view(-1));
+      value.mul_(weights);
+      d.mul_(weights);
+      backward_rows(own(gate), own(up), act, d, own(d_gate), own(d_up));
+    };
   }
-  const kernels::WeighedArgs args{weighed.weights.const_data_ptr(),
-                                  d_y.const_data_ptr(),
-                                  weighed.d_weights.mutable_data_ptr(),
-                                  y.mutable_data_ptr(),
-                                  d_gate.mutable_data_ptr(),
-                                  d_up.mutable_data_ptr(),
-                                  row_stride(d_gate)};
+  const kernels::WeighedArgs weighed_args{weighed.weights.const_data_ptr(),
+                                          d_y.const_data_ptr(),
+                                          weighed.d_weights.mutable_data_ptr(),
+                                          y.mutable_data_ptr(),
+                                          d_gate.mutable_data_ptr(),
+                                          d_up.mutable_data_ptr(),
+                                          row_stride(d_gate)};
   const auto& table = kernels::for_elements(gate.scalar_type());
   const auto kernel = act.gated == GatedKernel::Silu ? table.silu_weighed_backward : table.gelu_tanh_weighed_backward;
-  kernels::for_rows(gate.size(0), width,
-                    [&](int64_t begin, int64_t end) { kernel(kernel_args(gate, up), args, begin, end); });
+  return [kernel, args = kernel_args(gate, up), weighed_args](int64_t first, int64_t count) {
+    kernel(args, weighed_args, first, first + count);
+  };
 }
 
 Tensor gated_activation(const Tensor& gate, const Tensor& up, const Activation& act) {

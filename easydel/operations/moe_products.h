@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "easydel/operations/moe.h"
@@ -30,15 +32,18 @@ bool can_fuse_on_cuda(const at::Tensor& x, const StackedExperts& experts);
 at::Tensor fused_experts_on_cuda(const at::Tensor& x, const at::Tensor& weights, const StackedExperts& experts,
                                  const Dispatch& dispatch);
 
+// Work on rows, by the calling thread: f(first, count). It refers to the tensors' memory.
+using RowWork = std::function<void(int64_t, int64_t)>;
+
 // gated_activation(gate_up, act), written into y.
-void gated_activation_into(const at::Tensor& gate_up, const Activation& act, const at::Tensor& y);
+RowWork gated_activation_rows(const at::Tensor& gate_up, const Activation& act, const at::Tensor& y);
 // The rows of gated_activation(gate_up, act), each times its weight.
 struct Weighed {
   at::Tensor weights, d_weights;  // [R]; the second is written
 };
 // From d_y [R, I], the gradient of those rows, which may be overwritten: y [R, I], the rows themselves, the weights'
 // gradients, and d_gate_up [R, 2I].
-void weighed_activation_backward(const at::Tensor& gate_up, const Activation& act, const Weighed& weighed,
-                                 const at::Tensor& d_y, const at::Tensor& y, const at::Tensor& d_gate_up);
+RowWork weighed_activation_backward(const at::Tensor& gate_up, const Activation& act, const Weighed& weighed,
+                                    const at::Tensor& d_y, const at::Tensor& y, const at::Tensor& d_gate_up);
 
 }  // namespace easydel::operations

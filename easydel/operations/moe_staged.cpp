@@ -58,11 +58,7 @@ ForwardRows run_forward(const RoutedRows& r) {
     const Tensor rows = activated.of(i, unit.rows);
     const auto wait = i < 1 ? std::vector{up[i]} : std::vector{up[i], down[i - 1]};
     const auto gate =
-        stages.add(row_pieces(unit.rows, kRowsOfPiece,
-                              [=, h = out.hidden[i], &r](int64_t first, int64_t n) {
-                                gated_activation_into(h.narrow(0, first, n), r.act, rows.narrow(0, first, n));
-                              }),
-                   wait);
+        stages.add(row_pieces(unit.rows, kRowsOfPiece, gated_activation_rows(out.hidden[i], r.act, rows)), wait);
     down[i] = stages.add(multiply(unit, {rows}, r.w2, out.results[i]), {gate});
   };
   overlap(count, begin, end);
@@ -92,11 +88,9 @@ std::vector<Tensor> run_backward(const RoutedRows& r, const std::vector<Tensor>&
     const Unit& unit = r.units[i];
     const Tensor d_a = all_d_a.of(i, unit.rows), activated = all_activated.of(i, unit.rows);
     const Tensor d_hidden = all_d_hidden.of(i, unit.rows);
-    const auto backward = [=, h = hidden[i], &r](int64_t at, int64_t n) {
-      const auto part = [&](const Tensor& t) { return t.narrow(0, at, n); };
-      const Weighed weighed{factors.narrow(0, unit.begin + at, n), d_factors.narrow(0, unit.begin + at, n)};
-      weighed_activation_backward(part(h), r.act, weighed, part(d_a), part(activated), part(d_hidden));
-    };
+    const auto own = [&](const Tensor& all) { return all.narrow(0, unit.begin, unit.rows); };
+    const auto backward =
+        weighed_activation_backward(hidden[i], r.act, {own(factors), own(d_factors)}, d_a, activated, d_hidden);
     gate[i] = stages.add(row_pieces(unit.rows, kRowsOfPiece, backward),
                          i < 1 ? std::vector{first[i]} : std::vector{first[i], last[i - 1]});
     std::vector<MatrixProduct> products;
