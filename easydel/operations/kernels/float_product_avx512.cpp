@@ -126,84 +126,94 @@ class BlockMemory {
 
 int64_t pieces(int64_t size, int64_t of) { return (size + of - 1) / of; }
 
-// A block of rows of a, and of columns of b.
-void multiply_columns(const FloatProduct& p, const Blocks blocks) {
-  // Blocks of about the same depth.
-  const int64_t fewest = std::max<int64_t>(1, pieces(p.k, kDepth)), full_depth = pieces(pieces(p.k, fewest), 16) * 16;
-  const int64_t count = p.k > 0 ? pieces(p.k, full_depth) : 1;
-  const auto depth_at = [&](int64_t k) { return std::min(full_depth, p.k - k); };
-  const auto b_at = [&](int64_t block, int64_t j) {
-    return j == 0 ? blocks.first_b(block) : blocks.b + j * depth_at(block * full_depth);
-  };
-  const auto panel_of_b = [&](int64_t block, int64_t j) {
-    const int64_t k = block * full_depth;
-    const int64_t columns = std::min(kPanelColumns, p.n - j);
-    return ColumnPanel(p.b.from(k, j).transposed(), columns, p.n - j - columns, depth_at(k), b_at(block, j));
-  };
-  ColumnPanel next_b = panel_of_b(0, 0);
-  next_b.ask();
-  if (p.n > kPanelColumns) panel_of_b(0, kPanelColumns).ask();
-  int64_t blocks_of_a = 0;
-  const int64_t first_rows = std::min(p.m, kBlockRows);
-  RowBlock(p.a, first_rows, p.m - first_rows, depth_at(0), blocks.a(0)).rest();
-  next_b.rest();
-  for (int64_t block = 0; block < count; ++block) {
-    const int64_t k = block * full_depth, depth = depth_at(k), next_k = k + full_depth;
-    const bool last_depth = block + 1 == count;
-    for (int64_t row = 0; row < p.m; row += kBlockRows) {
-      const int64_t rows = std::min(kBlockRows, p.m - row), panels = pieces(rows, kPanelRows);
-      const int64_t below = p.m - row - rows;
-      const float* block_a = blocks.a(blocks_of_a++);
-      float* next_block_a = blocks.a(blocks_of_a);
-      RowBlock next_a;
-      if (below > 0) {
-        const int64_t next = std::min(below, kBlockRows);
-        next_a = RowBlock(p.a.from(row + rows, k), next, below - next, depth, next_block_a);
-      } else if (!last_depth) {
-        next_a = RowBlock(p.a.from(0, next_k), first_rows, p.m - first_rows, depth_at(next_k), next_block_a);
-      }
-      const bool packs_first_b = below == 0 && !last_depth;
-      const auto multiply = [&](const auto& kernels, int64_t i, int64_t j) {
-        const int64_t at = row + i * kPanelRows, columns = p.n - j;
-        float* c = p.c + at * p.c_row + j;
-        Target target{c, p.c_row, c, p.c_row, columns};
-        if (k == 0) {
-          target.start = p.start ? p.start + at * p.start_row + j : nullptr;
-          target.start_row = p.start_row;
-        }
-        kernels[std::min(kPanelRows, rows - i * kPanelRows) - 1](block_a + i * kPanelRows * depth, b_at(block, j),
-                                                                 depth, target, next_a.panel(), next_b);
-      };
-      if (row > 0) {
-        if (packs_first_b) next_b = panel_of_b(block + 1, 0);
-        for (int64_t i = 0; i < panels; ++i) {
-          for (int64_t j = 0; j < p.n; j += kPanelColumns) {
-            if (next_b.waits()) {
-              multiply(p.n - j >= kPanelColumns ? kMicroKernels<true, true> : kMicroKernels<false, true>, i, j);
-            } else {
-              multiply(p.n - j >= kPanelColumns ? kMicroKernels<true, false> : kMicroKernels<false, false>, i, j);
-            }
-          }
-        }
-        next_b.rest();
-      } else {
-        // A panel of b is packed while the first rows are multiplied by the one before it.
-        for (int64_t j = 0; j < p.n; j += kPanelColumns) {
-          const int64_t after = j + kPanelColumns;
-          if (after < p.n) {
-            next_b = panel_of_b(block, after);
-          } else if (packs_first_b) {
-            next_b = panel_of_b(block + 1, 0);
-          }
-          for (int64_t i = 0; i < panels; ++i)
-            multiply(p.n - j >= kPanelColumns ? kMicroKernels<true, true> : kMicroKernels<false, true>, i, j);
-          next_b.rest();
-        }
-      }
-      next_a.rest();
+// A product of at most kBlockColumns columns, in blocks of about the same depth. Each block of b is packed while its
+// first rows are multiplied; rows of a, and the next block's first panel of b, while the rows before them are.
+class ColumnsProduct {
+ public:
+  ColumnsProduct(const FloatProduct& product, Blocks blocks) : p_(product), blocks_(blocks) {
+    const int64_t fewest = std::max<int64_t>(1, pieces(p_.k, kDepth));
+    full_depth_ = pieces(pieces(p_.k, fewest), 16) * 16;
+    count_ = p_.k > 0 ? pieces(p_.k, full_depth_) : 1;
+  }
+
+  void run() {
+    next_b_ = panel_of_b(0, 0);
+    next_b_.ask();
+    if (p_.n > kPanelColumns) panel_of_b(0, kPanelColumns).ask();
+    next_a_ = rows_of_a(0, 0);
+    next_a_.rest();
+    next_b_.rest();
+    for (int64_t block = 0; block < count_; ++block) {
+      for (int64_t row = 0; row < p_.m; row += kBlockRows) multiply_rows(block, row);
     }
   }
-}
+
+ private:
+  int64_t depth_of(int64_t block) const { return std::min(full_depth_, p_.k - block * full_depth_); }
+  float* b_at(int64_t block, int64_t j) const {
+    return j == 0 ? blocks_.first_b(block) : blocks_.b + j * depth_of(block);
+  }
+  ColumnPanel panel_of_b(int64_t block, int64_t j) const {
+    const int64_t columns = std::min(kPanelColumns, p_.n - j);
+    return {p_.b.from(block * full_depth_, j).transposed(), columns, p_.n - j - columns, depth_of(block),
+            b_at(block, j)};
+  }
+  // Where the last was not packed to.
+  RowBlock rows_of_a(int64_t block, int64_t row) {
+    const int64_t rows = std::min(kBlockRows, p_.m - row);
+    return {p_.a.from(row, block * full_depth_), rows, p_.m - row - rows, depth_of(block), blocks_.a(packed_a_++)};
+  }
+
+  void multiply_rows(int64_t block, int64_t row) {
+    const float* a = blocks_.a(packed_a_ - 1);
+    const int64_t rows = std::min(kBlockRows, p_.m - row);
+    const bool is_last = row + rows == p_.m, goes_deeper = is_last && block + 1 < count_;
+    next_a_ = !is_last ? rows_of_a(block, row + rows) : goes_deeper ? rows_of_a(block + 1, 0) : RowBlock();
+    const auto multiply = [&](int64_t i, int64_t j) {
+      multiply_panel(block, row + i, rows - i, j, a + i * depth_of(block));
+    };
+    if (row == 0) {
+      for (int64_t j = 0; j < p_.n; j += kPanelColumns) {
+        if (j + kPanelColumns < p_.n) {
+          next_b_ = panel_of_b(block, j + kPanelColumns);
+        } else if (goes_deeper) {
+          next_b_ = panel_of_b(block + 1, 0);
+        }
+        for (int64_t i = 0; i < rows; i += kPanelRows) multiply(i, j);
+        next_b_.rest();
+      }
+    } else {
+      if (goes_deeper) next_b_ = panel_of_b(block + 1, 0);
+      for (int64_t i = 0; i < rows; i += kPanelRows) {
+        for (int64_t j = 0; j < p_.n; j += kPanelColumns) multiply(i, j);
+      }
+      next_b_.rest();
+    }
+    next_a_.rest();
+  }
+
+  // Of at most 12 rows of a, from `row` on, and 32 columns of b from `column` on.
+  void multiply_panel(int64_t block, int64_t row, int64_t rows, int64_t column, const float* a) {
+    float* c = p_.c + row * p_.c_row + column;
+    Target target{c, p_.c_row, c, p_.c_row, p_.n - column};
+    if (block == 0) {
+      target.start = p_.start ? p_.start + row * p_.start_row + column : nullptr;
+      target.start_row = p_.start_row;
+    }
+    const bool whole = target.columns >= kPanelColumns, packs_b = next_b_.waits();
+    const auto& kernels = whole     ? packs_b ? kMicroKernels<true, true> : kMicroKernels<true, false>
+                              : packs_b ? kMicroKernels<false, true>
+                                    : kMicroKernels<false, false>;
+    kernels[std::min(kPanelRows, rows) - 1](a, b_at(block, column), depth_of(block), target, next_a_.panel(), next_b_);
+  }
+
+  const FloatProduct& p_;
+  const Blocks blocks_;
+  int64_t full_depth_ = 0, count_ = 0;
+  int64_t packed_a_ = 0;
+  RowBlock next_a_;
+  ColumnPanel next_b_;
+};
 
 }  // namespace
 
@@ -217,7 +227,7 @@ void float_product_avx512(const FloatProduct& product) {
     some.b = product.b.from(0, j);
     some.c = product.c + j;
     if (product.start) some.start = product.start + j;
-    multiply_columns(some, blocks);
+    ColumnsProduct(some, blocks).run();
   }
 }
 
