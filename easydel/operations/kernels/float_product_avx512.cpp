@@ -48,11 +48,14 @@ void multiply_panels(const float* a, const float* b, int64_t depth, const Target
     __builtin_prefetch(c + kPanelColumns - 1, 1);
     c = c == last_c ? c : c + t.c_row;
     next_a.some();
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) step();
+    step();
+    step();
     if constexpr (kPacksB) next_b.some();
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) step();
+    if constexpr (kPacksB) next_b.some();
+    step();
+    step();
   }
   for (; k < depth; ++k) step();
   const __mmask16 low = kWhole ? 0xffff : first_lanes(t.columns), high = first_lanes(t.columns - kLanes);

@@ -131,48 +131,49 @@ class Panel {
     if (turns_) {
       for (int64_t i = 0; i < count; ++i) from_[i] = line(i);
       for (int64_t i = 0; i < count; ++i) later_[i] = line(std::min(i + kWidth, count + later - 1));
-      if (count % 4 == 0 && (has_all || kWidth == kPanelRows)) left_ = count / 4 * (depth / kLanes);
+      if (count % 4 == 0 && (has_all || kWidth == kPanelRows)) left_ = count / 4 * (depth / kLanes) * 2;
     } else if (crosses_ && has_all) {
-      left_ = depth / 2;
+      left_ = depth;
     }
   }
 
   bool waits() const { return left_ > 0; }
 
-  // 16 numbers of 4 lines, or 2 of each.
+  // 8 numbers of 4 lines, or one of each: more at once would fill the queues that the product's loads need.
   __attribute__((always_inline)) void some() {
     if (left_ == 0) return;
     --left_;
-    float* out = out_ + k_ * kWidth;
     if (turns_) {
       const float* from[4];
 #pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) {
-        from[i] = from_[line_ + i] + k_;
-        ask_for<_MM_HINT_T1>(later_[line_ + i] + k_);
-        ask_for<_MM_HINT_T0>(out + kLanes * (kWidth + line_ + i));
-      }
-      turn_4_lines(from, 0, out + line_, kWidth);
-      turn_4_lines(from, 8, out + 8 * kWidth + line_, kWidth);
-      line_ += 4;
-      if (line_ == count_) {
-        line_ = 0;
-        k_ += kLanes;
-      }
-    } else {
+      for (int i = 0; i < 4; ++i) from[i] = from_[line_ + i] + k_;
 #pragma GCC unroll 2
       for (int i = 0; i < 2; ++i) {
-        const float* from = across(k_++);
-        ask_for<_MM_HINT_T1>(from + kWidth);
-        ask_for<_MM_HINT_T1>(from + 2 * kWidth - 1);
-        copy_across<kWidth>(from, out + i * kWidth);
+        ask_for<_MM_HINT_T1>(later_[line_ + i + half_ / 4] + k_);
+        ask_for<_MM_HINT_T0>(out_ + kWidth * k_ + kLanes * (kWidth + line_ + i + half_ / 4));
       }
+      turn_4_lines(from, half_, out_ + (k_ + half_) * kWidth + line_, kWidth);
+      half_ ^= 8;
+      if (half_ == 0) {
+        line_ += 4;
+        if (line_ == count_) {
+          line_ = 0;
+          k_ += kLanes;
+        }
+      }
+    } else {
+      const float* from = across(k_);
+      ask_for<_MM_HINT_T1>(from + kWidth);
+      ask_for<_MM_HINT_T1>(from + 2 * kWidth - 1);
+      copy_across<kWidth>(from, out_ + k_ * kWidth);
+      ++k_;
     }
   }
 
   void rest() {
-    while (line_ > 0) some();
+    while (line_ > 0 || half_ > 0) some();
     left_ = 0;
+    if (k_ == depth_) return;
     float* out = out_ + k_ * kWidth;
     if (turns_) {
       for (int64_t i = 0; i < count_; ++i) from_[i] += k_;
@@ -216,8 +217,8 @@ class Panel {
   const float *from_[kWidth] = {}, *later_[kWidth] = {};  // where lines are turned
   int64_t count_ = 0, depth_ = 0;
   float* out_ = nullptr;
-  int64_t k_ = 0, line_ = 0;  // what comes next
-  int64_t left_ = 0;          // calls of some() that find work
+  int64_t k_ = 0, line_ = 0, half_ = 0;  // what comes next
+  int64_t left_ = 0;                     // calls of some() that find work
   bool turns_ = false, crosses_ = false;
 };
 using RowPanel = Panel<kPanelRows>;
