@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--dtype")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--steps", type=int, default=8)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--easydel", default=str(ROOT / "build/release/bin/easydel"))
     a = parser.parse_args()
     usual = (512, 1024, 8, 2, 2048) if a.device == "cpu" else (2048, 1408, 64, 6, 16384)
