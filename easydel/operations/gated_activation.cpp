@@ -30,6 +30,11 @@ kernels::GatedArgs kernel_args(const Tensor& gate, const Tensor& up) {
   return {gate.const_data_ptr(), up.const_data_ptr(), row_stride(gate), row_stride(up), gate.size(-1)};
 }
 
+auto forward_kernel(const Tensor& gate, const Activation& act) {
+  const auto& table = kernels::for_elements(gate.scalar_type());
+  return act.gated == GatedKernel::Silu ? table.silu_gate_forward : table.gelu_tanh_gate_forward;
+}
+
 // y is made where there is none.
 Tensor forward_rows(const Tensor& gate, const Tensor& up, const Activation& act, Tensor y = {}) {
   if (act.gated != GatedKernel::None && cuda_fused::applies(gate))
@@ -37,8 +42,7 @@ Tensor forward_rows(const Tensor& gate, const Tensor& up, const Activation& act,
   if (!is_fused(gate, act.gated)) return y.defined() ? at::mul_out(y, act(gate), up) : act(gate) * up;
   if (!y.defined()) y = at::empty(gate.sizes(), gate.options());
   const auto args = kernel_args(gate, up);
-  const auto& table = kernels::for_elements(gate.scalar_type());
-  const auto kernel = act.gated == GatedKernel::Silu ? table.silu_gate_forward : table.gelu_tanh_gate_forward;
+  const auto kernel = forward_kernel(gate, act);
   kernels::for_rows(kernels::row_count(gate), args.width,
                     [&, out = y.mutable_data_ptr()](int64_t begin, int64_t end) { kernel(args, out, begin, end); });
   return y;
@@ -123,8 +127,7 @@ RowWork gated_activation_rows(const Tensor& gate_up, const Activation& act, cons
       forward_rows(own(gate), own(up), act, own(y));
     };
   }
-  const auto& table = kernels::for_elements(gate.scalar_type());
-  const auto kernel = act.gated == GatedKernel::Silu ? table.silu_gate_forward : table.gelu_tanh_gate_forward;
+  const auto kernel = forward_kernel(gate, act);
   return [kernel, args = kernel_args(gate, up), out = y.mutable_data_ptr()](int64_t first, int64_t count) {
     kernel(args, out, first, first + count);
   };

@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 
 #include <new>
-#include <utility>
 
 #include "easydel/operations/kernels/float_product_pack.h"
 
