@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "easydel/operations/cpu_experts.h"
 #include "easydel/operations/cuda_experts.h"
 #include "easydel/operations/kernels/rows.h"
 #include "easydel/operations/moe_products.h"
@@ -74,11 +75,7 @@ Dispatch make_dispatch(const Tensor& experts, int64_t num_experts) {
   require<ShapeError>(experts.dim() == 2 && experts.scalar_type() == at::kLong,
                       "[make_dispatch] experts must be int64 [tokens, top_k]; got ", experts.scalar_type(), " ",
                       experts.sizes(), ".");
-  if (experts.is_cpu() && experts.numel() > 0) {  // elsewhere the check would wait for the device
-    const Tensor outside = experts.masked_select(experts.lt(0).logical_or_(experts.ge(num_experts)));
-    require<ShapeError>(outside.numel() == 0, "[make_dispatch] an expert must be in [0, ", num_experts, "); got ",
-                        outside.numel() ? outside[0].item<int64_t>() : 0, ".");
-  }
+  if (experts.is_cpu()) return cpu_experts::sort_by_expert(experts, num_experts);
   Dispatch dispatch;
   dispatch.num_experts = num_experts;
   dispatch.top_k = experts.size(1);
@@ -92,11 +89,7 @@ Dispatch make_dispatch(const Tensor& experts, int64_t num_experts) {
   dispatch.inverse = at::empty_like(dispatch.order);
   dispatch.inverse.scatter_(0, dispatch.order, at::arange(flat.numel(), flat.options()));
   const Tensor counts = at::zeros({num_experts}, flat.options()).scatter_add_(0, flat, at::ones_like(flat));
-  const Tensor ends = counts.cumsum(0);
-  dispatch.ends = ends.to(at::kInt);
-  if (flat.is_cpu()) {
-    dispatch.host_ends.assign(ends.const_data_ptr<int64_t>(), ends.const_data_ptr<int64_t>() + num_experts);
-  }
+  dispatch.ends = counts.cumsum(0).to(at::kInt);
   return dispatch;
 }
 

@@ -2,6 +2,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "easydel/core/error.h"
+#include "easydel/operations/cpu_experts.h"
 #include "easydel/operations/cuda_experts.h"
 #include "easydel/operations/kernels/rows.h"
 #include "easydel/operations/moe.h"
@@ -37,10 +38,11 @@ Tensor best_groups(const Tensor& scores, const RouterOptions& options) {
   return in_group.masked_fill(hidden.unsqueeze(-1), -std::numeric_limits<double>::infinity()).view_as(scores);
 }
 
-// In one kernel, and one for the gradient.
-struct RouteOnCuda : torch::autograd::Function<RouteOnCuda> {
+// All of it in one pass over the logits, and one for the gradient.
+struct FusedRoute : torch::autograd::Function<FusedRoute> {
   static variable_list forward(AutogradContext* ctx, const Tensor& logits, const RouterOptions& options) {
-    const Routing routing = cuda_experts::route(logits, options);
+    const Routing routing =
+        logits.is_cpu() ? cpu_experts::route(logits, options) : cuda_experts::route(logits, options);
     ctx->save_for_backward({logits, routing.weights, routing.experts});
     ctx->saved_data["top_k"] = options.top_k, ctx->saved_data["scoring"] = static_cast<int64_t>(options.scoring);
     ctx->saved_data["renormalize"] = options.renormalize, ctx->saved_data["scale"] = options.scale;
@@ -54,7 +56,8 @@ struct RouteOnCuda : torch::autograd::Function<RouteOnCuda> {
                                 .scoring = static_cast<RouterScoring>(ctx->saved_data["scoring"].toInt()),
                                 .renormalize = ctx->saved_data["renormalize"].toBool(),
                                 .scale = ctx->saved_data["scale"].toDouble()};
-    return {cuda_experts::route_backward(saved[0], {saved[1], saved[2]}, grads[0], options), Tensor()};
+    const auto d_logits = saved[0].is_cpu() ? cpu_experts::route_backward : cuda_experts::route_backward;
+    return {d_logits(saved[0], {saved[1], saved[2]}, grads[0], options), Tensor()};
   }
 };
 
@@ -68,11 +71,12 @@ Routing route(const Tensor& logits, const RouterOptions& options) {
                       "[route] selection_bias must be [", logits.size(1), "]; got ",
                       options.selection_bias.defined() ? options.selection_bias.sizes() : at::IntArrayRef(), ".");
   check_groups(options, logits.size(1));
-  if (cuda_experts::can_route(logits, options)) {
-    const variable_list routing = RouteOnCuda::apply(logits, options);
+  const bool on_cuda = cuda_experts::can_route(logits, options);
+  const Tensor wide = on_cuda ? logits : logits.to(logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  if (on_cuda || cpu_experts::can_route(wide, options)) {
+    const variable_list routing = FusedRoute::apply(wide, options);
     return {routing[0], routing[1]};
   }
-  const Tensor wide = logits.to(logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
   const Tensor scores = options.scoring == RouterScoring::Softmax   ? at::softmax(wide, -1)
                         : options.scoring == RouterScoring::Sigmoid ? at::sigmoid(wide)
                                                                     : wide;

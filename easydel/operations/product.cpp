@@ -54,14 +54,16 @@ FloatProduct float_product(const MatrixProduct& p) {
 int64_t pieces(int64_t size, int64_t of) { return (size + of - 1) / of; }
 
 // Adds the parts of a product: about `share` of multiplications each or less, and a multiple of `multiple` of them
-// where it is large enough. As few as that allows: each part packs its own operands.
+// where it is large enough. As few as that allows, of blocks of columns rather than of rows: each part packs its own
+// operands, and rows are packed for each block of columns anyway.
 void cut(const FloatProduct& p, int64_t share, int64_t multiple, std::vector<FloatProduct>& parts) {
   constexpr int64_t kFewestPartRows = 48, kColumns = 32;
   if (p.m == 0 || p.n == 0) return;
-  int64_t across = pieces(p.n, kernels::kFloatProductColumns);
+  const int64_t wanted = std::max<int64_t>(1, pieces(p.m * p.n * p.k, std::max<int64_t>(1, share)));
+  int64_t across = std::min(wanted, pieces(p.n, kernels::kFloatProductColumns));
   const int64_t most = std::max<int64_t>(1, p.m / kFewestPartRows),
                 most_across = std::max(across, p.n / (2 * kColumns));
-  int64_t down = std::clamp<int64_t>(pieces(p.m * p.n * p.k, std::max<int64_t>(1, share * across)), 1, most);
+  int64_t down = std::clamp<int64_t>(pieces(wanted, across), 1, most);
   const auto fits = [&] { return down * across % multiple == 0 || down * across >= 8 * multiple; };
   while (down < most && !fits()) ++down;
   while (across < most_across && !fits()) ++across;

@@ -33,8 +33,7 @@ struct FloatProduct {
   int64_t m, n, k;
 };
 
-// Wider products are cut into pieces of at most this many columns, to be spread over threads. Any cut gives the same
-// bits.
+// Wider products are worked on in blocks of this many columns. Any cut, of rows or columns, gives the same bits.
 constexpr int64_t kFloatProductColumns = 512;
 
 // By the calling thread alone.

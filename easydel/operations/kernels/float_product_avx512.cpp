@@ -128,90 +128,98 @@ class BlockMemory {
 
 int64_t pieces(int64_t size, int64_t of) { return (size + of - 1) / of; }
 
-// A product of at most kBlockColumns columns, in blocks of about the same depth. Each block of b is packed while its
-// first rows are multiplied; rows of a, and the next block's first panel of b, while the rows before them are.
-class ColumnsProduct {
+// A product in rounds: blocks of columns, and for each of them blocks of about the same depth. Each block of b is packed
+// while its first rows are multiplied; rows of a, and the next round's first panel of b, while the rows before them are.
+class BlockedProduct {
  public:
-  ColumnsProduct(const FloatProduct& product, Blocks blocks) : p_(product), blocks_(blocks) {
+  BlockedProduct(const FloatProduct& product, Blocks blocks) : p_(product), blocks_(blocks) {
     const int64_t fewest = std::max<int64_t>(1, pieces(p_.k, kDepth));
     full_depth_ = pieces(pieces(p_.k, fewest), 16) * 16;
-    count_ = p_.k > 0 ? pieces(p_.k, full_depth_) : 1;
+    deep_ = p_.k > 0 ? pieces(p_.k, full_depth_) : 1;
+    rounds_ = pieces(p_.n, kBlockColumns) * deep_;
   }
 
   void run() {
-    next_b_ = panel_of_b(0, 0);
+    const Round first = round(0);
+    next_b_ = panel_of_b(first, 0);
     next_b_.ask();
-    if (p_.n > kPanelColumns) panel_of_b(0, kPanelColumns).ask();
-    next_a_ = rows_of_a(0, 0);
+    if (first.columns > kPanelColumns) panel_of_b(first, kPanelColumns).ask();
+    next_a_ = rows_of_a(first, 0);
     next_a_.rest();
     next_b_.rest();
-    for (int64_t block = 0; block < count_; ++block) {
-      for (int64_t row = 0; row < p_.m; row += kBlockRows) multiply_rows(block, row);
+    for (int64_t i = 0; i < rounds_; ++i) {
+      for (int64_t row = 0; row < p_.m; row += kBlockRows) multiply_rows(round(i), row);
     }
   }
 
  private:
-  int64_t depth_of(int64_t block) const { return std::min(full_depth_, p_.k - block * full_depth_); }
-  float* b_at(int64_t block, int64_t j) const {
-    return j == 0 ? blocks_.first_b(block) : blocks_.b + j * depth_of(block);
+  struct Round {
+    int64_t number, column, columns, k, depth;
+  };
+  Round round(int64_t number) const {
+    const int64_t column = number / deep_ * kBlockColumns, k = number % deep_ * full_depth_;
+    return {number, column, std::min(kBlockColumns, p_.n - column), k, std::min(full_depth_, p_.k - k)};
   }
-  ColumnPanel panel_of_b(int64_t block, int64_t j) const {
-    const int64_t columns = std::min(kPanelColumns, p_.n - j);
-    return {p_.b.from(block * full_depth_, j).transposed(), columns, p_.n - j - columns, depth_of(block),
-            b_at(block, j)};
+  float* b_at(const Round& round, int64_t j) const {
+    return j == 0 ? blocks_.first_b(round.number) : blocks_.b + j * round.depth;
+  }
+  ColumnPanel panel_of_b(const Round& round, int64_t j) const {
+    const int64_t columns = std::min(kPanelColumns, round.columns - j);
+    return {p_.b.from(round.k, round.column + j).transposed(), columns, round.columns - j - columns, round.depth,
+            b_at(round, j)};
   }
   // Where the last was not packed to.
-  RowBlock rows_of_a(int64_t block, int64_t row) {
+  RowBlock rows_of_a(const Round& round, int64_t row) {
     const int64_t rows = std::min(kBlockRows, p_.m - row);
-    return {p_.a.from(row, block * full_depth_), rows, p_.m - row - rows, depth_of(block), blocks_.a(packed_a_++)};
+    return {p_.a.from(row, round.k), rows, p_.m - row - rows, round.depth, blocks_.a(packed_a_++)};
   }
 
-  void multiply_rows(int64_t block, int64_t row) {
+  void multiply_rows(const Round& now, int64_t row) {
     const float* a = blocks_.a(packed_a_ - 1);
     const int64_t rows = std::min(kBlockRows, p_.m - row);
-    const bool is_last = row + rows == p_.m, goes_deeper = is_last && block + 1 < count_;
-    next_a_ = !is_last ? rows_of_a(block, row + rows) : goes_deeper ? rows_of_a(block + 1, 0) : RowBlock();
-    const auto multiply = [&](int64_t i, int64_t j) {
-      multiply_panel(block, row + i, rows - i, j, a + i * depth_of(block));
-    };
+    const bool is_last = row + rows == p_.m, goes_on = is_last && now.number + 1 < rounds_;
+    const Round next = round(now.number + 1);
+    next_a_ = !is_last ? rows_of_a(now, row + rows) : goes_on ? rows_of_a(next, 0) : RowBlock();
+    const auto multiply = [&](int64_t i, int64_t j) { multiply_panel(now, row + i, rows - i, j, a + i * now.depth); };
     if (row == 0) {
-      for (int64_t j = 0; j < p_.n; j += kPanelColumns) {
-        if (j + kPanelColumns < p_.n) {
-          next_b_ = panel_of_b(block, j + kPanelColumns);
-        } else if (goes_deeper) {
-          next_b_ = panel_of_b(block + 1, 0);
+      for (int64_t j = 0; j < now.columns; j += kPanelColumns) {
+        if (j + kPanelColumns < now.columns) {
+          next_b_ = panel_of_b(now, j + kPanelColumns);
+        } else if (goes_on) {
+          next_b_ = panel_of_b(next, 0);
         }
         for (int64_t i = 0; i < rows; i += kPanelRows) multiply(i, j);
         next_b_.rest();
       }
     } else {
-      if (goes_deeper) next_b_ = panel_of_b(block + 1, 0);
+      if (goes_on) next_b_ = panel_of_b(next, 0);
       for (int64_t i = 0; i < rows; i += kPanelRows) {
-        for (int64_t j = 0; j < p_.n; j += kPanelColumns) multiply(i, j);
+        for (int64_t j = 0; j < now.columns; j += kPanelColumns) multiply(i, j);
       }
       next_b_.rest();
     }
     next_a_.rest();
   }
 
-  // Of at most 12 rows of a, from `row` on, and 32 columns of b from `column` on.
-  void multiply_panel(int64_t block, int64_t row, int64_t rows, int64_t column, const float* a) {
+  // Of at most 12 rows of a, from `row` on, and 32 of the round's columns of b from j on.
+  void multiply_panel(const Round& now, int64_t row, int64_t rows, int64_t j, const float* a) {
+    const int64_t column = now.column + j;
     float* c = p_.c + row * p_.c_row + column;
-    Target target{c, p_.c_row, c, p_.c_row, p_.n - column};
-    if (block == 0) {
+    Target target{c, p_.c_row, c, p_.c_row, now.columns - j};
+    if (now.k == 0) {
       target.start = p_.start ? p_.start + row * p_.start_row + column : nullptr;
       target.start_row = p_.start_row;
     }
     const bool whole = target.columns >= kPanelColumns, packs_b = next_b_.waits();
     const auto& kernels = whole     ? packs_b ? kMicroKernels<true, true> : kMicroKernels<true, false>
-                              : packs_b ? kMicroKernels<false, true>
+                          : packs_b ? kMicroKernels<false, true>
                                     : kMicroKernels<false, false>;
-    kernels[std::min(kPanelRows, rows) - 1](a, b_at(block, column), depth_of(block), target, next_a_.panel(), next_b_);
+    kernels[std::min(kPanelRows, rows) - 1](a, b_at(now, j), now.depth, target, next_a_.panel(), next_b_);
   }
 
   const FloatProduct& p_;
   const Blocks blocks_;
-  int64_t full_depth_ = 0, count_ = 0;
+  int64_t full_depth_ = 0, deep_ = 0, rounds_ = 0;
   int64_t packed_a_ = 0;
   RowBlock next_a_;
   ColumnPanel next_b_;
@@ -222,15 +230,7 @@ class ColumnsProduct {
 void float_product_avx512(const FloatProduct& product);
 void float_product_avx512(const FloatProduct& product) {
   static thread_local const BlockMemory memory;
-  const Blocks blocks = memory.blocks();
-  for (int64_t j = 0; j < product.n; j += kBlockColumns) {
-    FloatProduct some = product;
-    some.n = std::min(kBlockColumns, product.n - j);
-    some.b = product.b.from(0, j);
-    some.c = product.c + j;
-    if (product.start) some.start = product.start + j;
-    ColumnsProduct(some, blocks).run();
-  }
+  BlockedProduct(product, memory.blocks()).run();
 }
 
 }  // namespace easydel::operations::kernels
