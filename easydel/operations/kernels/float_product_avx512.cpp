@@ -126,6 +126,8 @@ class BlockMemory {
   float* page_;
 };
 
+constexpr int64_t kAll = int64_t{1} << 60, kAtOnce = 4;  // cache lines to ask for
+
 int64_t pieces(int64_t size, int64_t of) { return (size + of - 1) / of; }
 
 // A product in rounds: blocks of columns, and for each of them blocks of about the same depth. Each block of b is packed
@@ -142,8 +144,8 @@ class BlockedProduct {
   void run() {
     const Round first = round(0);
     next_b_ = panel_of_b(first, 0);
-    next_b_.ask();
-    if (first.columns > kPanelColumns) panel_of_b(first, kPanelColumns).ask();
+    next_b_.ask(kAll);
+    if (first.columns > kPanelColumns) panel_of_b(first, kPanelColumns).ask(kAll);
     next_a_ = rows_of_a(first, 0);
     next_a_.rest();
     next_b_.rest();
@@ -174,11 +176,20 @@ class BlockedProduct {
     return {p_.a.from(row, round.k), rows, p_.m - row - rows, round.depth, blocks_.a(packed_a_++)};
   }
 
+  RowPanel first_rows_of_a(const Round& round) const {
+    return {p_.a.from(0, round.k), std::min(kPanelRows, p_.m), 0, round.depth, nullptr};
+  }
+
   void multiply_rows(const Round& now, int64_t row) {
     const float* a = blocks_.a(packed_a_ - 1);
     const int64_t rows = std::min(kBlockRows, p_.m - row);
     const bool is_last = row + rows == p_.m, goes_on = is_last && now.number + 1 < rounds_;
     const Round next = round(now.number + 1);
+    const bool comes_next = !is_last && row + rows + kBlockRows >= p_.m && now.number + 1 < rounds_;
+    if (comes_next) {
+      ahead_a_ = first_rows_of_a(next);
+      ahead_b_ = panel_of_b(next, 0);
+    }
     next_a_ = !is_last ? rows_of_a(now, row + rows) : goes_on ? rows_of_a(next, 0) : RowBlock();
     const auto multiply = [&](int64_t i, int64_t j) { multiply_panel(now, row + i, rows - i, j, a + i * now.depth); };
     if (row == 0) {
@@ -210,6 +221,8 @@ class BlockedProduct {
       target.start = p_.start ? p_.start + row * p_.start_row + column : nullptr;
       target.start_row = p_.start_row;
     }
+    ahead_a_.ask(kAtOnce);
+    ahead_b_.ask(2 * kAtOnce);
     const bool whole = target.columns >= kPanelColumns, packs_b = next_b_.waits();
     const auto& kernels = whole     ? packs_b ? kMicroKernels<true, true> : kMicroKernels<true, false>
                           : packs_b ? kMicroKernels<false, true>
@@ -223,6 +236,8 @@ class BlockedProduct {
   int64_t packed_a_ = 0;
   RowBlock next_a_;
   ColumnPanel next_b_;
+  RowPanel ahead_a_;  // of the next round, to be asked for
+  ColumnPanel ahead_b_;
 };
 
 }  // namespace

@@ -197,13 +197,13 @@ class Panel {
     k_ = depth_;
   }
 
-  // For all of its cache lines.
-  void ask() const {
-    for (int64_t i = 0; turns_ && i < count_; ++i) {
-      for (int64_t k = k_; k < depth_; k += kLanes) ask_for<_MM_HINT_T1>(line(i) + k);
-    }
-    for (int64_t k = k_; crosses_ && k < depth_; ++k) {
-      for (int64_t i = 0; i < count_; i += kLanes) ask_for<_MM_HINT_T1>(across(k) + i);
+  // For at most so many more of its cache lines.
+  void ask(int64_t lines) {
+    const int64_t along = turns_ ? depth_ : count_, in_each = (along + kLanes - 1) / kLanes;
+    const int64_t all = turns_ ? count_ * in_each : crosses_ ? depth_ * in_each : 0;
+    for (const int64_t end = std::min(all, asked_ + lines); asked_ < end; ++asked_) {
+      const int64_t i = asked_ / in_each, at = asked_ % in_each * kLanes;
+      ask_for<_MM_HINT_T1>((turns_ ? line(i) : across(i)) + at);
     }
   }
 
@@ -219,6 +219,7 @@ class Panel {
   float* out_ = nullptr;
   int64_t k_ = 0, line_ = 0, half_ = 0;  // what comes next
   int64_t left_ = 0;                     // calls of some() that find work
+  int64_t asked_ = 0;
   bool turns_ = false, crosses_ = false;
 };
 using RowPanel = Panel<kPanelRows>;
