@@ -139,7 +139,9 @@ class Panel {
 
   bool waits() const { return left_ > 0; }
 
-  // 8 numbers of 4 lines, or one of each: more at once would fill the queues that the product's loads need.
+  // 8 numbers of 4 lines, or one of each: more at once would fill the queues that the product's loads need. The next
+  // panel's are asked for from memory, and what comes soon from the second-level cache: a neighbour on the same core
+  // leaves too little room to wait for it.
   __attribute__((always_inline)) void some() {
     if (left_ == 0) return;
     --left_;
@@ -150,7 +152,7 @@ class Panel {
 #pragma GCC unroll 2
       for (int i = 0; i < 2; ++i) {
         ask_for<_MM_HINT_T1>(later_[line_ + i + half_ / 4] + k_);
-        ask_for<_MM_HINT_T0>(out_ + kWidth * k_ + kLanes * (kWidth + line_ + i + half_ / 4));
+        ask_for<_MM_HINT_T0>(from_[line_ + i + half_ / 4] + k_ + kLanes);
       }
       turn_4_lines(from, half_, out_ + (k_ + half_) * kWidth + line_, kWidth);
       half_ ^= 8;
@@ -163,8 +165,12 @@ class Panel {
       }
     } else {
       const float* from = across(k_);
+      constexpr int64_t kAhead = 8;
+      const float* soon = across(std::min(k_ + kAhead, depth_ - 1));
       ask_for<_MM_HINT_T1>(from + kWidth);
       ask_for<_MM_HINT_T1>(from + 2 * kWidth - 1);
+      ask_for<_MM_HINT_T0>(soon);
+      ask_for<_MM_HINT_T0>(soon + kWidth - 1);
       copy_across<kWidth>(from, out_ + k_ * kWidth);
       ++k_;
     }
