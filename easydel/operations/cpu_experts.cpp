@@ -17,6 +17,8 @@ namespace {
 
 using at::Tensor;
 
+constexpr int64_t kElements = 8;  // an exponential costs about as much
+
 template <class A>
 A sigmoid(A x) {
   return A(1) / (A(1) + std::exp(-x));
@@ -66,9 +68,8 @@ bool can_route(const Tensor& logits, const RouterOptions& options) {
 Routing route(const Tensor& logits_in, const RouterOptions& options) {
   const Tensor logits = logits_in.contiguous();
   const int64_t tokens = logits.size(0), count = logits.size(1), top_k = options.top_k;
-  const Tensor bias = options.selection_bias.defined()
-                          ? options.selection_bias.detach().to(logits.options()).contiguous()
-                          : Tensor();
+  const Tensor bias =
+      options.selection_bias.defined() ? options.selection_bias.detach().to(logits.options()).contiguous() : Tensor();
   const Routing routing{at::empty({tokens, top_k}, logits.options()),
                         at::empty({tokens, top_k}, logits.options().dtype(at::kLong))};
   AT_DISPATCH_FLOATING_TYPES(logits.scalar_type(), "route", [&] {
@@ -76,7 +77,7 @@ Routing route(const Tensor& logits_in, const RouterOptions& options) {
     const auto* added = bias.defined() ? bias.const_data_ptr<scalar_t>() : nullptr;
     auto* all_weights = routing.weights.mutable_data_ptr<scalar_t>();
     auto* all_experts = routing.experts.mutable_data_ptr<int64_t>();
-    kernels::for_rows(tokens, count, [&](int64_t begin, int64_t end) {
+    kernels::for_rows(tokens, count * kElements, [&](int64_t begin, int64_t end) {
       std::vector<scalar_t> scores(static_cast<std::size_t>(count)), choice(scores.size());
       for (int64_t token = begin; token < end; ++token) {
         scalar_t* weights = all_weights + token * top_k;
@@ -112,7 +113,8 @@ Tensor route_backward(const Tensor& logits_in, const Routing& routing, const Ten
     kernels::for_rows(tokens, count, [&](int64_t begin, int64_t end) {
       std::vector<scalar_t> scores(static_cast<std::size_t>(count));
       for (int64_t token = begin; token < end; ++token) {
-        const scalar_t *x = all_logits + token * count, *d = all_d + token * top_k, *weights = all_weights + token * top_k;
+        const scalar_t *x = all_logits + token * count, *d = all_d + token * top_k,
+                       *weights = all_weights + token * top_k;
         const int64_t* experts = all_experts + token * top_k;
         scalar_t* d_x = out + token * count;
         scalar_t dot = 0;

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <tuple>
+
 #include "easydel/core/error.h"
 #include "easydel/core/json.h"
 #include "tests/support/python.h"
@@ -32,6 +35,56 @@ TEST(Route, ABiasChangesTheChoiceAndNotTheWeights) {
   const Routing routing = route(logits, options);
   EXPECT_EQ(routing.experts.item<int64_t>(), 3);
   EXPECT_DOUBLE_EQ(routing.weights.item<double>(), 0.5);
+}
+
+// With torch's operations, one after the other.
+Routing composed_route(const Tensor& logits, const RouterOptions& options) {
+  const Tensor scores = options.scoring == RouterScoring::Softmax   ? at::softmax(logits, -1)
+                        : options.scoring == RouterScoring::Sigmoid ? at::sigmoid(logits)
+                                                                    : logits;
+  const Tensor choice = options.selection_bias.defined() ? scores + options.selection_bias : scores;
+  const Tensor experts = std::get<1>(at::topk(choice, options.top_k, -1));
+  Tensor weights = scores.gather(1, experts);
+  if (options.scoring == RouterScoring::SoftmaxOfChosen) weights = at::softmax(weights, -1);
+  if (options.scoring != RouterScoring::SoftmaxOfChosen && options.renormalize)
+    weights = weights / weights.sum(-1, true);
+  return {weights * options.scale, experts};
+}
+
+TEST(Route, HasTheWeightsAndGradientsOfTheComposedOperations) {
+  at::manual_seed(0);
+  for (const auto scoring : {RouterScoring::Softmax, RouterScoring::Sigmoid, RouterScoring::SoftmaxOfChosen}) {
+    for (const bool renormalize : {true, false}) {
+      for (const bool has_bias : {true, false}) {
+        RouterOptions options{.top_k = 3, .scoring = scoring, .renormalize = renormalize, .scale = 2.5};
+        if (has_bias) options.selection_bias = at::randn({7}, at::kDouble);
+        // Every other column of a wider matrix: logits need not be dense.
+        const Tensor wide = at::randn({50, 14}, at::kDouble), d = at::randn({50, 3}, at::kDouble);
+        const auto run = [&](const auto& f) {
+          const Tensor leaf = wide.clone().requires_grad_();
+          const Routing routing = f(leaf.slice(1, 0, 14, 2), options);
+          (routing.weights * d).sum().backward();
+          return std::tuple(routing, leaf.grad());
+        };
+        const auto [routing, gradient] = run([](const Tensor& x, const RouterOptions& o) { return route(x, o); });
+        const auto [expected, expected_gradient] = run(composed_route);
+        EXPECT_TRUE(at::equal(routing.experts, expected.experts));
+        EXPECT_TRUE(is_close(routing.weights, expected.weights, {1e-12, 0}));
+        EXPECT_TRUE(is_close(gradient, expected_gradient, {1e-12, 1e-12}));
+      }
+    }
+  }
+}
+
+TEST(Route, OfEqualExpertsTakesTheFirstAndPassesOnWhatIsNotANumber) {
+  const Routing equal = route(at::zeros({1, 5}), {.top_k = 3});
+  EXPECT_TRUE(at::equal(equal.experts, at::tensor({0, 1, 2}, at::kLong).view({1, 3})));
+  Tensor logits = at::zeros({2, 5});
+  logits[0][3] = std::nan("");
+  const Routing routing = route(logits, {.top_k = 2});
+  EXPECT_TRUE(routing.weights[0].isnan().all().item<bool>());
+  EXPECT_TRUE(at::equal(routing.experts[1], at::tensor({0, 1}, at::kLong)));
+  EXPECT_TRUE(routing.experts[0].ge(0).logical_and(routing.experts[0].lt(5)).all().item<bool>());
 }
 
 TEST(Route, ComputesInFloat32AtLeast) {

@@ -53,7 +53,7 @@ TEST(FloatProduct, MatchesFloat64ForOddSizesAndAllStrides) {
   at::manual_seed(0);
   for (const auto& [m, n, k] :
        {Sizes{1, 1, 1}, Sizes{1, 33, 5}, Sizes{12, 32, 16}, Sizes{13, 31, 17}, Sizes{7, 16, 384}, Sizes{61, 47, 385},
-        Sizes{49, 515, 9}, Sizes{100, 1025, 40}, Sizes{25, 18, 1000}, Sizes{153, 200, 800}}) {
+        Sizes{49, 515, 9}, Sizes{100, 1025, 40}, Sizes{25, 18, 1000}, Sizes{153, 200, 800}, Sizes{61, 1100, 401}}) {
     for (const Layout left : kLayouts) {
       for (const Layout right : kLayouts) {
         const Tensor a = filled(m, k, left), b = filled(k, n, right);

@@ -130,8 +130,9 @@ constexpr int64_t kAll = int64_t{1} << 60, kAtOnce = 4;  // cache lines to ask f
 
 int64_t pieces(int64_t size, int64_t of) { return (size + of - 1) / of; }
 
-// A product in rounds: blocks of columns, and for each of them blocks of about the same depth. Each block of b is packed
-// while its first rows are multiplied; rows of a, and the next round's first panel of b, while the rows before them are.
+// A product in rounds: blocks of columns, and for each of them blocks of about the same depth. Each block of b is
+// packed while its first rows are multiplied; rows of a, and the next round's first panel of b, while the rows before
+// them are.
 class BlockedProduct {
  public:
   BlockedProduct(const FloatProduct& product, Blocks blocks) : p_(product), blocks_(blocks) {
@@ -163,7 +164,7 @@ class BlockedProduct {
     return {number, column, std::min(kBlockColumns, p_.n - column), k, std::min(full_depth_, p_.k - k)};
   }
   float* b_at(const Round& round, int64_t j) const {
-    return j == 0 ? blocks_.first_b(round.number) : blocks_.b + j * round.depth;
+    return j == 0 ? blocks_.first_b(round.number) : blocks_.b + j * full_depth_;
   }
   ColumnPanel panel_of_b(const Round& round, int64_t j) const {
     const int64_t columns = std::min(kPanelColumns, round.columns - j);
@@ -225,7 +226,7 @@ class BlockedProduct {
     ahead_b_.ask(2 * kAtOnce);
     const bool whole = target.columns >= kPanelColumns, packs_b = next_b_.waits();
     const auto& kernels = whole     ? packs_b ? kMicroKernels<true, true> : kMicroKernels<true, false>
-                          : packs_b ? kMicroKernels<false, true>
+                              : packs_b ? kMicroKernels<false, true>
                                     : kMicroKernels<false, false>;
     kernels[std::min(kPanelRows, rows) - 1](a, b_at(now, j), now.depth, target, next_a_.panel(), next_b_);
   }
