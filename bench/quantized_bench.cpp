@@ -3,6 +3,7 @@
 // usage: quantized_bench [threads] [rounds] [vectors]
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,7 @@
 // Text to text: a tokenizer trained on a few lines, a small model, greedy and sampled answers, and a cache by hand.
 // usage: generation
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <easydel/easydel.h>
 
 #include <iostream>

@@ -2,6 +2,7 @@
 // feed-forward block run side by side. It is trained for a few steps, saved, and loaded again by name. usage:
 // custom_model DIRECTORY
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <easydel/easydel.h>
 
 #include <iostream>

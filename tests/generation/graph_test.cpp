@@ -1,5 +1,6 @@
 // Generation on a GPU: the captured step gives what the plain one gives, and both what the CPU gives.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
 #include "easydel/generation/generate.h"

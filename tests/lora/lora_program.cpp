@@ -4,6 +4,7 @@
 // thread ranks), save (a directory), config (changes of the model's). Writes logits, loss, gradients and losses into
 // output.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "easydel/core/error.h"
 #include "easydel/infra/auto_model.h"

@@ -1,6 +1,7 @@
 // Every family with adapters and with packed weights, in float64: merged is unmerged, packed is the dense model of the
 // dequantized weights, and a model that is taken apart and built again is the same.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
 #include "easydel/core/error.h"

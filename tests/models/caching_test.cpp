@@ -2,6 +2,7 @@
 // random models, chunks and meshes, in float64. EASYDEL_DRAWS, EASYDEL_SEED and EASYDEL_TEST_DEVICE as in
 // one_answer_test.cpp.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
 #include <cstdlib>

@@ -1,5 +1,6 @@
 // A cache of latent attention keeps the latent and the shared rotated part of the keys, and nothing for each head.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

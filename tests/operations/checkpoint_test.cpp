@@ -1,6 +1,7 @@
 #include "easydel/operations/checkpoint.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
 #include <atomic>

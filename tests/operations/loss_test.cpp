@@ -1,5 +1,6 @@
 #include "easydel/operations/loss.h"
 
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
 #include "easydel/core/error.h"

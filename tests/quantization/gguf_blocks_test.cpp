@@ -1,5 +1,6 @@
 // Matrices that stay in GGUF's blocks, beside what the gguf package says they stand for.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

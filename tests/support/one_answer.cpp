@@ -1,6 +1,7 @@
 #include "tests/support/one_answer.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cmath>

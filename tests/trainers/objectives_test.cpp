@@ -1,5 +1,6 @@
 // The objectives' losses against their formulas, on meshes, and in minibatches. What whole runs give is compared with
 // Python's trainers in trl_test.py.
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
