@@ -176,7 +176,7 @@ class BlockedProduct {
     const int64_t rows = std::min(kBlockRows, p_.m - row);
     return {p_.a.from(row, round.k), rows, p_.m - row - rows, round.depth, blocks_.a(packed_a_++)};
   }
-
+  // To be asked for only.
   RowPanel first_rows_of_a(const Round& round) const {
     return {p_.a.from(0, round.k), std::min(kPanelRows, p_.m), 0, round.depth, nullptr};
   }
@@ -184,10 +184,9 @@ class BlockedProduct {
   void multiply_rows(const Round& now, int64_t row) {
     const float* a = blocks_.a(packed_a_ - 1);
     const int64_t rows = std::min(kBlockRows, p_.m - row);
-    const bool is_last = row + rows == p_.m, goes_on = is_last && now.number + 1 < rounds_;
+    const bool is_last = row + rows == p_.m, has_next = now.number + 1 < rounds_, goes_on = is_last && has_next;
     const Round next = round(now.number + 1);
-    const bool comes_next = !is_last && row + rows + kBlockRows >= p_.m && now.number + 1 < rounds_;
-    if (comes_next) {
+    if (has_next && !is_last && row + rows + kBlockRows >= p_.m) {  // the last rows will pack the next round's first
       ahead_a_ = first_rows_of_a(next);
       ahead_b_ = panel_of_b(next, 0);
     }
