@@ -58,6 +58,48 @@ A floor_of_sum(RouterScoring scoring) {
   return scoring == RouterScoring::Sigmoid ? A(1e-20) : A(0);  // sigmoids may all be zero
 }
 
+// One token's. `space` has room for twice as many numbers as there are experts.
+template <class A>
+void route_token(const A* logits, int64_t count, const A* bias, const RouterOptions& options, A* space, A* weights,
+                 int64_t* experts) {
+  A *scores = space, *choice = bias ? space + count : scores;
+  score(logits, count, options.scoring, scores);
+  if (bias) std::transform(scores, scores + count, bias, choice, std::plus());
+  choose(choice, count, options.top_k, experts);
+  A sum = floor_of_sum<A>(options.scoring);
+  for (int64_t k = 0; k < options.top_k; ++k) sum += weights[k] = scores[experts[k]];
+  if (options.scoring == RouterScoring::SoftmaxOfChosen) {
+    softmax(weights, options.top_k, weights);
+  } else if (options.renormalize) {
+    for (int64_t k = 0; k < options.top_k; ++k) weights[k] /= sum;
+  }
+  for (int64_t k = 0; k < options.top_k; ++k) weights[k] *= A(options.scale);
+}
+
+// d_x is zero before.
+template <class A>
+void route_token_backward(const A* x, int64_t count, const A* weights, const int64_t* experts, const A* d,
+                          const RouterOptions& options, A* d_x) {
+  const A scale = A(options.scale);
+  A dot = 0;
+  for (int64_t k = 0; k < options.top_k; ++k) dot += weights[k] * d[k] / scale;
+  if (options.scoring == RouterScoring::Sigmoid) {
+    A sum = floor_of_sum<A>(options.scoring);
+    for (int64_t k = 0; k < options.top_k; ++k) sum += sigmoid(x[experts[k]]);
+    for (int64_t k = 0; k < options.top_k; ++k) {
+      const A s = sigmoid(x[experts[k]]), d_s = options.renormalize ? (d[k] - dot) / sum : d[k];
+      d_x[experts[k]] = scale * d_s * s * (1 - s);
+    }
+    return;
+  }
+  // A softmax over all, renormalized, is one over those that were chosen.
+  if (options.scoring == RouterScoring::Softmax && !options.renormalize) {
+    softmax(x, count, d_x);
+    for (int64_t e = 0; e < count; ++e) d_x[e] *= -scale * dot;
+  }
+  for (int64_t k = 0; k < options.top_k; ++k) d_x[experts[k]] = weights[k] * (d[k] - dot);
+}
+
 }  // namespace
 
 bool can_route(const Tensor& logits, const RouterOptions& options) {
@@ -75,25 +117,12 @@ Routing route(const Tensor& logits_in, const RouterOptions& options) {
   AT_DISPATCH_FLOATING_TYPES(logits.scalar_type(), "route", [&] {
     const auto* from = logits.const_data_ptr<scalar_t>();
     const auto* added = bias.defined() ? bias.const_data_ptr<scalar_t>() : nullptr;
-    auto* all_weights = routing.weights.mutable_data_ptr<scalar_t>();
-    auto* all_experts = routing.experts.mutable_data_ptr<int64_t>();
+    auto* weights = routing.weights.mutable_data_ptr<scalar_t>();
+    auto* experts = routing.experts.mutable_data_ptr<int64_t>();
     kernels::for_rows(tokens, count * kElements, [&](int64_t begin, int64_t end) {
-      std::vector<scalar_t> scores(static_cast<std::size_t>(count)), choice(scores.size());
-      for (int64_t token = begin; token < end; ++token) {
-        scalar_t* weights = all_weights + token * top_k;
-        int64_t* experts = all_experts + token * top_k;
-        score(from + token * count, count, options.scoring, scores.data());
-        if (added) std::transform(scores.begin(), scores.end(), added, choice.begin(), std::plus());
-        choose(added ? choice.data() : scores.data(), count, top_k, experts);
-        scalar_t sum = floor_of_sum<scalar_t>(options.scoring);
-        for (int64_t k = 0; k < top_k; ++k) sum += weights[k] = scores[static_cast<std::size_t>(experts[k])];
-        if (options.scoring == RouterScoring::SoftmaxOfChosen) {
-          softmax(weights, top_k, weights);
-        } else if (options.renormalize) {
-          for (int64_t k = 0; k < top_k; ++k) weights[k] /= sum;
-        }
-        for (int64_t k = 0; k < top_k; ++k) weights[k] *= scalar_t(options.scale);
-      }
+      std::vector<scalar_t> space(static_cast<std::size_t>(2 * count));
+      for (int64_t t = begin; t < end; ++t)
+        route_token(from + t * count, count, added, options, space.data(), weights + t * top_k, experts + t * top_k);
     });
   });
   return routing;
@@ -105,35 +134,14 @@ Tensor route_backward(const Tensor& logits_in, const Routing& routing, const Ten
   const Tensor d_logits = at::zeros_like(logits);
   const int64_t tokens = logits.size(0), count = logits.size(1), top_k = options.top_k;
   AT_DISPATCH_FLOATING_TYPES(logits.scalar_type(), "route_backward", [&] {
-    const auto *all_logits = logits.const_data_ptr<scalar_t>(), *all_d = d_weights.const_data_ptr<scalar_t>();
-    const auto* all_weights = routing.weights.const_data_ptr<scalar_t>();
-    const auto* all_experts = routing.experts.const_data_ptr<int64_t>();
-    auto* out = d_logits.mutable_data_ptr<scalar_t>();
-    const auto scale = scalar_t(options.scale);
+    const auto *x = logits.const_data_ptr<scalar_t>(), *d = d_weights.const_data_ptr<scalar_t>();
+    const auto* weights = routing.weights.const_data_ptr<scalar_t>();
+    const auto* experts = routing.experts.const_data_ptr<int64_t>();
+    auto* d_x = d_logits.mutable_data_ptr<scalar_t>();
     kernels::for_rows(tokens, count, [&](int64_t begin, int64_t end) {
-      std::vector<scalar_t> scores(static_cast<std::size_t>(count));
-      for (int64_t token = begin; token < end; ++token) {
-        const scalar_t *x = all_logits + token * count, *d = all_d + token * top_k,
-                       *weights = all_weights + token * top_k;
-        const int64_t* experts = all_experts + token * top_k;
-        scalar_t* d_x = out + token * count;
-        scalar_t dot = 0;
-        for (int64_t k = 0; k < top_k; ++k) dot += weights[k] * d[k] / scale;
-        if (options.scoring == RouterScoring::Sigmoid) {
-          scalar_t sum = floor_of_sum<scalar_t>(options.scoring);
-          for (int64_t k = 0; k < top_k; ++k) sum += sigmoid(x[experts[k]]);
-          for (int64_t k = 0; k < top_k; ++k) {
-            const scalar_t s = sigmoid(x[experts[k]]), d_s = options.renormalize ? (d[k] - dot) / sum : d[k];
-            d_x[experts[k]] = scale * d_s * s * (1 - s);
-          }
-          continue;
-        }
-        // A softmax over all, renormalized, is one over those that were chosen.
-        if (options.scoring == RouterScoring::Softmax && !options.renormalize) {
-          softmax(x, count, scores.data());
-          for (int64_t e = 0; e < count; ++e) d_x[e] = -scale * scores[static_cast<std::size_t>(e)] * dot;
-        }
-        for (int64_t k = 0; k < top_k; ++k) d_x[experts[k]] = weights[k] * (d[k] - dot);
+      for (int64_t t = begin; t < end; ++t) {
+        const int64_t chosen = t * top_k, all = t * count;
+        route_token_backward(x + all, count, weights + chosen, experts + chosen, d + chosen, options, d_x + all);
       }
     });
   });

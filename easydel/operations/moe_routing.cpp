@@ -72,7 +72,7 @@ Routing route(const Tensor& logits, const RouterOptions& options) {
                       options.selection_bias.defined() ? options.selection_bias.sizes() : at::IntArrayRef(), ".");
   check_groups(options, logits.size(1));
   const bool on_cuda = cuda_experts::can_route(logits, options);
-  const Tensor wide = on_cuda ? logits : logits.to(logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  const Tensor wide = on_cuda ? logits : logits.to(kernels::acc_type(logits.scalar_type()));
   if (on_cuda || cpu_experts::can_route(wide, options)) {
     const variable_list routing = FusedRoute::apply(wide, options);
     return {routing[0], routing[1]};
@@ -117,7 +117,7 @@ RouterStatistics router_statistics(const Tensor& logits, int64_t top_k, const Te
                       " tokens; got ", attention_mask.defined() ? attention_mask.sizes() : at::IntArrayRef(), ".");
   const Tensor probabilities = at::softmax(logits, -1);  // in the logits' type, as the reference does
   const Tensor chosen = std::get<1>(at::topk(probabilities.detach(), top_k, -1)).reshape({-1});
-  const Tensor wide = probabilities.to(logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  const Tensor wide = probabilities.to(kernels::acc_type(logits.scalar_type()));
   const Tensor weight = attention_mask.defined() ? attention_mask.reshape({-1}).to(wide.device(), wide.scalar_type())
                                                  : at::ones({tokens}, wide.options().requires_grad(false));
   const Tensor counts = at::zeros({experts}, weight.options()).scatter_add_(0, chosen, weight.repeat_interleave(top_k));

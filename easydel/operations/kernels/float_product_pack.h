@@ -165,12 +165,9 @@ class Panel {
       }
     } else {
       const float* from = across(k_);
-      constexpr int64_t kAhead = 8;
-      const float* soon = across(std::min(k_ + kAhead, depth_ - 1));
       ask_for<_MM_HINT_T1>(from + kWidth);
       ask_for<_MM_HINT_T1>(from + 2 * kWidth - 1);
-      ask_for<_MM_HINT_T0>(soon);
-      ask_for<_MM_HINT_T0>(soon + kWidth - 1);
+      ask_soon();
       copy_across<kWidth>(from, out_ + k_ * kWidth);
       ++k_;
     }
@@ -187,11 +184,8 @@ class Panel {
       for (int64_t i = 0; i < kWidth; i += kOnce)
         pack_transposed<kOnce>(from_ + i, count_ - i, depth_ - k_, out + i, kWidth);
     } else if (crosses_) {
-      constexpr int64_t kAhead = 8;
       for (; k_ < depth_; ++k_, out += kWidth) {
-        const float* later = across(std::min(k_ + kAhead, depth_ - 1));
-        ask_for<_MM_HINT_T0>(later);
-        ask_for<_MM_HINT_T0>(later + kWidth - 1);
+        ask_soon();
         for (int64_t i = 0; i < kWidth; i += kLanes)
           _mm512_storeu_ps(out + i, _mm512_maskz_loadu_ps(first_lanes(count_ - i), across(k_) + i));
       }
@@ -217,6 +211,14 @@ class Panel {
   const float* line(int64_t i) const { return lines_.data + (lines_.rows ? lines_.rows[i] : i) * lines_.row; }
   const float* across(int64_t k) const {
     return lines_.data + (lines_.columns ? lines_.columns[k] : k) * lines_.column;
+  }
+
+  // For what comes a few numbers later, where lines are crossed.
+  __attribute__((always_inline)) void ask_soon() const {
+    constexpr int64_t kAhead = 8;
+    const float* soon = across(std::min(k_ + kAhead, depth_ - 1));
+    ask_for<_MM_HINT_T0>(soon);
+    ask_for<_MM_HINT_T0>(soon + kWidth - 1);
   }
 
   FloatMatrix lines_{};
