@@ -119,6 +119,7 @@ TrainingArguments make_arguments(const DemoOptions& options) {
   arguments.weight_decay = 0.1;
   arguments.clip_grad = 1.0;
   arguments.text.packing = true;
+  arguments.text.packing_strategy = "wrapped";
   arguments.save_total_limit = 1;
   arguments.resume_if_possible = false;
   arguments.optimizer = options.optimizer;

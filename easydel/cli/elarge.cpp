@@ -90,7 +90,7 @@ void run(const ElargeOptions& options) {
   config.validate();
   const bool first = World::current()->rank() == 0;
   if (first) {
-    for (const std::string& note : config.notes()) log::warning("[elarge] ", note);
+    for (const std::string& note : config.notes(options.dry_run)) log::warning("[elarge] ", note);
   }
   const std::vector<ElargeAction> actions = config.actions();
   ELargeModel model(config);

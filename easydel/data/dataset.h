@@ -29,6 +29,8 @@ class Dataset {
   Row row(int64_t index) const { return {all_->row(index), all_.get(), index}; }
 
   const MixtureOrder& order() const { return *order_; }
+  uint64_t seed() const { return seed_; }
+  bool is_shuffled() const { return window_ > 0; }
   Json fingerprint() const;  // what a position depends on: seed, sizes, weights, shuffle
 
  private:

@@ -55,8 +55,13 @@ struct Loader::Impl {
   bool is_prefetching() const { return options.prefetch > 0 && options.workers > 0; }
 
   void start() {
+    std::shared_ptr<PackedBlocks> blocks;
+    if (options.pack.in_blocks()) {
+      const int64_t ahead = options.streams * (options.prefetch + 2);
+      blocks = std::make_shared<PackedBlocks>(dataset, transform, options.pack, ahead);
+    }
     for (Slot& slot : slots) {
-      slot.stream.emplace(dataset, transform, options.pack, slot.number, options.streams, slot.taken);
+      slot.stream.emplace(dataset, transform, options.pack, slot.number, options.streams, slot.taken, blocks);
       slot.ready.clear();
       slot.busy = slot.failed = false;
     }
@@ -123,7 +128,8 @@ struct Loader::Impl {
   Json setting() const {
     return Json::object({{"streams", options.streams},
                          {"max_length", options.pack.max_length},
-                         {"split_documents", options.pack.max_length > 0 && options.pack.split_documents},
+                         {"packing", options.pack.max_length > 0 ? pack_strategy_name(options.pack.strategy) : "none"},
+                         {"documents_packed_together", options.pack.in_blocks() ? options.pack.documents : 0},
                          {"dataset", dataset->fingerprint()}});
   }
 };
@@ -148,7 +154,10 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, Load
   impl_->transform = std::move(transform);
   impl_->options = std::move(options);
   impl_->slots = std::vector<Slot>(impl_->options.own.size());
-  for (std::size_t i = 0; i < impl_->slots.size(); ++i) impl_->slots[i].number = impl_->options.own[i];
+  for (std::size_t i = 0; i < impl_->slots.size(); ++i) {
+    impl_->slots[i].number = impl_->options.own[i];
+    impl_->slots[i].taken = first_state(impl_->options.pack, impl_->options.own[i]);
+  }
   impl_->start();
 }
 

@@ -51,6 +51,8 @@ class Sft {
     ids.resize(length);
   }
 
+  Ids encode(std::string_view text) const { return codec_.encode(text, options_.add_special_tokens.value_or(true)); }
+
   Tokens tokenize(const Row& row) const {
     for (const std::string& name : {options_.tokens_field_name, std::string("input_ids")}) {
       if (row.values.contains(name)) return read_ids(row, name);
@@ -63,15 +65,17 @@ class Sft {
                            "] \"messages\" must be a list of objects with a role and a content; got ",
                            messages->type_name(), messages->is_array() && messages->size() == 0 ? " that is empty" : "",
                            ".");
-      auto chat = codec_.encode_chat(*messages, row, {.masks = options_.assistant_only_loss});
+      const bool masks = options_.assistant_only_loss || !options_.train_on_inputs;
+      auto chat = codec_.encode_chat(*messages, row, {.masks = masks});
       tokens = {.ids = std::move(chat.ids), .assistant = std::move(chat.assistant_masks)};
     } else {
-      tokens.ids = codec_.encode(codec_.with_eos(text_of(row, options_.dataset_text_field)));
+      tokens.ids = encode(codec_.with_eos(text_of(row, options_.dataset_text_field)));
     }
     const bool is_missing = !tokens.assistant.empty() &&
                             std::find(tokens.assistant.begin(), tokens.assistant.end(), 1) == tokens.assistant.end();
     require<FormatError>(!is_missing, "[", row.place(),
-                         "] assistant_only_loss is on, and no token of the conversation is the assistant's. The chat "
+                         "] assistant_only_loss is on (or train_on_inputs off), and no token of the conversation is "
+                         "the assistant's. The chat "
                          "template must mark them with {% generation %}.");
     return tokens;
   }
@@ -90,8 +94,8 @@ class Sft {
       tokens = {.ids = std::move(chat.ids), .assistant = std::move(chat.assistant_masks)};
     } else {
       const std::string& text = text_of(row, "prompt");
-      prompt_ids = codec_.encode(text);
-      tokens.ids = codec_.encode(text + codec_.with_eos(text_of(row, "completion")));
+      prompt_ids = encode(text);
+      tokens.ids = encode(text + codec_.with_eos(text_of(row, "completion")));
     }
     tokens.completion.assign(tokens.ids.size(), 1);
     std::fill_n(tokens.completion.begin(), common_prefix(prompt_ids, tokens.ids), 0);

@@ -18,6 +18,8 @@ struct SftOptions {
   std::string truncation_mode = "keep_start";  // or keep_end
   bool completion_only_loss = true;            // of rows with prompt and completion, or with a completion_mask
   bool assistant_only_loss = false;            // of conversations; the chat template must have {% generation %}
+  bool train_on_inputs = true;                 // false: of messages only what the assistant says counts, likewise
+  std::optional<bool> add_special_tokens;      // to texts; none: as the tokenizer does by itself
 };
 
 // Rows that truncation leaves without a label are left out. FormatError with the row's place and its fields.

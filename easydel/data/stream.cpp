@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
+#include "easydel/data/append_part.h"
 
 namespace easydel::data {
 namespace {
@@ -11,26 +12,24 @@ constexpr int64_t kMostLeftOut = 1'000'000;
 
 bool is_empty(const Example& example) { return example.input_ids.empty() && example.others.empty(); }
 
-void append_part(const Example& document, int64_t from, int64_t count, int64_t segment, Example& row) {
-  const auto begin = static_cast<std::ptrdiff_t>(from), end = static_cast<std::ptrdiff_t>(from + count);
-  const std::size_t first = row.labels.size();
-  row.input_ids.insert(row.input_ids.end(), document.input_ids.begin() + begin, document.input_ids.begin() + end);
-  row.labels.insert(row.labels.end(), document.labels.begin() + begin, document.labels.begin() + end);
-  row.labels[first] = kNoLoss;
-  row.segment_ids.insert(row.segment_ids.end(), static_cast<std::size_t>(count), segment);
-  for (int64_t i = 0; i < count; ++i) row.position_ids.push_back(i);
-}
-
 }  // namespace
 
+StreamState first_state(const PackOptions& pack, int64_t number) {
+  return {.documents = 0, .offset = pack.in_blocks() ? number : 0};
+}
+
 Stream::Stream(std::shared_ptr<const Dataset> dataset, Transform transform, const PackOptions& pack, int64_t number,
-               int64_t streams, StreamState state)
+               int64_t streams, const StreamState& state, std::shared_ptr<PackedBlocks> blocks)
     : dataset_(std::move(dataset)),
       transform_(std::move(transform)),
       pack_(pack),
       number_(number),
       streams_(streams),
-      state_(state) {}
+      state_(state),
+      blocks_(std::move(blocks)) {
+  if (pack_.in_blocks() && !blocks_)
+    blocks_ = std::make_shared<PackedBlocks>(dataset_, transform_, pack_, pack_.documents);
+}
 
 void Stream::fail_left_out(int64_t count) const {
   fail<FormatError>("[data] ", count, " rows one after the other were left out, the last of them ",
@@ -49,6 +48,7 @@ void Stream::fetch() {
 }
 
 Example Stream::next() {
+  if (pack_.in_blocks()) return next_in_blocks();
   if (pack_.max_length > 0) return next_packed();
   fetch();
   Example out = std::move(*document_);
@@ -61,21 +61,31 @@ Example Stream::next_packed() {
   Example row;
   for (int64_t room = pack_.max_length, segment = 0; room > 0; ++segment) {
     fetch();
-    require<ConfigError>(!document_->input_ids.empty(),
-                         "[packing] only rows with input_ids can be packed; preference rows cannot.");
     const auto length = static_cast<int64_t>(document_->input_ids.size());
-    const int64_t end = pack_.split_documents ? length : std::min(length, pack_.max_length);
-    require<ConfigError>(state_.offset < end, "[restore] a stream stands at token ", state_.offset,
+    require<ConfigError>(length == 0 || state_.offset < length, "[restore] a stream stands at token ", state_.offset,
                          " of a document that has ", length, ". The data or the tokenizer changed.");
-    const int64_t count = std::min(room, end - state_.offset);
-    if (!pack_.split_documents && count < end) break;
+    const int64_t count = std::min(room, length - state_.offset);
     append_part(*document_, state_.offset, count, segment, row);
     room -= count;
     state_.offset += count;
-    if (state_.offset < end) break;
+    if (state_.offset < length) break;
     document_.reset();
     state_ = {.documents = state_.documents + 1};
   }
+  return row;
+}
+
+Example Stream::next_in_blocks() {
+  const int64_t epoch = blocks_->blocks_of_epoch();
+  for (int64_t left_out = 0, rows = 0; state_.offset >= (rows = blocks_->rows_in(state_.documents));) {
+    left_out = rows > 0 ? 0 : left_out + 1;
+    require<FormatError>(left_out < epoch, "[data] no row of an epoch is left to pack: all ", dataset_->epoch_size(),
+                         " of them were left out. Check max_length and what is filtered.");
+    state_.offset -= rows;
+    ++state_.documents;
+  }
+  Example row = (*blocks_->at(state_.documents))[static_cast<std::size_t>(state_.offset)];
+  state_.offset += streams_;
   return row;
 }
 

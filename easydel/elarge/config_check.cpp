@@ -71,7 +71,7 @@ void ELargeConfig::validate() const {
   }
 }
 
-std::vector<std::string> ELargeConfig::notes() const {
+std::vector<std::string> ELargeConfig::notes(bool with_trainer) const {
   std::vector<std::string> found;
   const auto note_keys = [&](const YamlPath& path, std::string_view table) {
     const Json* json = find(path);
@@ -97,13 +97,12 @@ std::vector<std::string> ELargeConfig::notes() const {
   }
   if (has("esurge")) found.push_back(where({"esurge"}) + " is not used: there is no server yet.");
   note_keys({"eval"}, "eval");
-  if (const Json* trainer = find({"trainer"})) {
-    for (const auto& [key, value] : trainer->as_object()) {
-      if (key_support(key) == KeySupport::Ignored) found.push_back(where({"trainer", key}) + " has no meaning here.");
-    }
-    for (const std::string& note : training_arguments().unsupported_notes()) {
-      found.push_back(where({"trainer"}) + "." + note);
-    }
+  if (with_trainer && has("trainer")) {
+    TrainingArguments arguments = training_arguments();
+    for (const std::string& key : arguments.ignored_keys)
+      found.push_back(where({"trainer", key}) + " has no meaning here.");
+    arguments.ignored_keys.clear();
+    for (const std::string& note : arguments.unsupported_notes()) found.push_back(where({"trainer"}) + "." + note);
   }
   return found;
 }

@@ -63,7 +63,7 @@ class ELargeConfig {
   // Reads every section and action, and checks what they need from each other.
   void validate() const;
   // What was given and has no meaning here, a sentence each.
-  std::vector<std::string> notes() const;
+  std::vector<std::string> notes(bool with_trainer = true) const;  // a trainer says its own as it begins
 
   const Json& to_dict() const { return json_; }  // as it was given
   Json normalized() const;                       // with every default filled in

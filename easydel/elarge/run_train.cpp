@@ -137,7 +137,7 @@ std::shared_ptr<BaseModule> ELargeModel::other_model(const std::string& trainer_
     require<ConfigError>(config_.teacher_model().has_value(), "[elarge] distillation needs a teacher_model.");
     return build_teacher_model();
   }
-  if (trainer_type != "dpo" || arguments.dpo.reference_free) return nullptr;
+  if (trainer_type != "dpo" || !arguments.dpo.uses_reference()) return nullptr;
   // The trainer computes its log-probabilities ahead with the model itself.
   if (!config_.reference_model() && arguments.dpo.precompute_ref_log_probs) return nullptr;
   if (!config_.reference_model()) reference_model_ = load(config_, config_.model(), TaskType::CausalLM, false);

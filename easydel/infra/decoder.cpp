@@ -180,7 +180,8 @@ ModelOutput CausalLMModule::forward(const ModelInputs& given) const {
 
   const bool has_labels = inputs.targets.defined();
   if (inputs.output_logits.value_or(!has_labels)) out.logits = logits(kept_tokens(out.last_hidden_state, inputs));
-  const LossConfig loss_config = inputs.loss_config.value_or(LossConfig());
+  LossConfig loss_config = inputs.loss_config.value_or(LossConfig());
+  if (loss_config.chunk_size == 0) loss_config.chunk_size = config().memory.lmhead_chunksize.value_or(0);
   if (has_labels) {
     Loss loss = causal_lm_loss(out.last_hidden_state, *lm_head_, inputs.targets, loss_config, logit_options(),
                                parallel().get());

@@ -16,10 +16,13 @@ class CausalLMObjective final : public Objective {
     const TextArguments& text = arguments.text;
     data::SftOptions options;
     options.dataset_text_field = text.dataset_text_field.value_or("text");
-    if (!text.packing) options.max_length = arguments.sequence_length();
+    // What packing cuts into pieces is not truncated first.
+    if (!text.packing || text.packing_strategy == "bfd") options.max_length = arguments.sequence_length();
     options.truncation_mode = arguments.truncation_mode;
-    options.completion_only_loss = text.completion_only_loss.value_or(true);
+    options.completion_only_loss = text.counts_completions_alone();
     options.assistant_only_loss = text.assistant_only_loss;
+    options.train_on_inputs = text.train_on_inputs.value_or(true);
+    options.add_special_tokens = text.add_special_tokens;
     return data::make_sft_transform(tokenizer, options);
   }
 

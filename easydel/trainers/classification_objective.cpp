@@ -16,11 +16,15 @@ class ClassificationObjective final : public Objective {
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
     data::TextCodec codec(tokenizer);
     return [codec, field = arguments.text.dataset_text_field.value_or("text"),
-            label = arguments.classification.label_field,
+            label = arguments.classification.label_field, special = arguments.text.add_special_tokens.value_or(true),
+            keep_end = arguments.truncation_mode == "keep_end",
             length = static_cast<std::size_t>(arguments.sequence_length())](const data::Row& row) {
       data::Example example;
-      example.input_ids = codec.encode(data::text_of(row, field));
-      if (example.input_ids.size() > length) example.input_ids.resize(length);
+      std::vector<int64_t>& ids = example.input_ids = codec.encode(data::text_of(row, field), special);
+      if (ids.size() > length) {
+        if (keep_end) ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(length));
+        ids.resize(length);
+      }
       const Json& value = data::field_of(row, label);
       const auto add = [&](const Json& number, std::size_t index) {
         require<FormatError>(number.is_number(), "[", row.place(), "] \"", label,

@@ -65,8 +65,6 @@ class DistillationObjective final : public Objective {
 
   void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData&) override {
     const DistillationArguments& distillation = arguments.distillation;
-    require<NotSupportedError>(!distillation.attention_loss_weight || *distillation.attention_loss_weight == 0,
-                               "[distillation] attention_loss_weight is not supported yet.");
     language_model(model, "student");
     language_model(*teacher_, "teacher");
     require<ConfigError>(model.config().vocab_size == teacher_->config().vocab_size,
@@ -98,8 +96,9 @@ class DistillationObjective final : public Objective {
     }();
     ModelOutput got = student.base_model().forward(ours);
     got.aux_loss = router_loss(student, got, ours);
-    std::vector<at::Tensor> sums{
-        sum_tokens(student, teacher, got.last_hidden_state, wanted.last_hidden_state, ours.targets, d)};
+    const int64_t chunk = chunk_of(context.arguments, student);
+    std::vector<at::Tensor> sums{sum_tokens(student, teacher, got.last_hidden_state, wanted.last_hidden_state,
+                                            ours.targets, d.temperature, chunk)};
     if (*inputs.output_hidden_states) sums.push_back(hidden_distance(got, wanted, ours.targets, d).reshape({1}));
     at::Tensor total = at::cat(sums) / context.items;
     if (const auto& parallel = model.parallel()) total = collectives::sum(total, parallel->group(parallel->data()));
@@ -120,19 +119,24 @@ class DistillationObjective final : public Objective {
   }
 
  private:
+  // Tokens whose logits are held at once.
+  static int64_t chunk_of(const TrainingArguments& arguments, const CausalLMModule& student) {
+    if (arguments.distillation.logits_chunk_size) return *arguments.distillation.logits_chunk_size;
+    if (const int64_t given = arguments.loss().chunk_size; given > 0) return given;
+    const int64_t most = std::max<int64_t>(kLogitsAtOnce / student.config().vocab_size, 1);
+    return student.config().memory.lmhead_chunksize.value_or(most);
+  }
+
   // In chunks whose logits backward makes anew, so that those of one chunk are held at a time.
   static at::Tensor sum_tokens(const CausalLMModule& student, const CausalLMModule& teacher, const at::Tensor& ours,
-                               const at::Tensor& theirs, const at::Tensor& targets, const DistillationArguments& d) {
+                               const at::Tensor& theirs, const at::Tensor& targets, double temperature, int64_t size) {
     const at::Tensor x = ours.flatten(0, 1), y = theirs.flatten(0, 1), labels = targets.flatten();
     const int64_t tokens = x.size(0);
-    const int64_t size =
-        d.logits_chunk_size.value_or(std::max<int64_t>(kLogitsAtOnce / student.config().vocab_size, 1));
     at::Tensor sums;
     for (int64_t begin = 0; begin < tokens; begin += size) {
       const int64_t count = std::min(size, tokens - begin);
       const auto chunk = [&student, &teacher, wanted = y.narrow(0, begin, count),
-                          label = labels.narrow(0, begin, count),
-                          temperature = d.temperature](const operations::TensorList& hidden) {
+                          label = labels.narrow(0, begin, count), temperature](const operations::TensorList& hidden) {
         const at::Tensor teacher_logits = [&] {
           const at::NoGradGuard no_grad;
           return teacher.logits(wanted);

@@ -39,16 +39,14 @@ std::optional<double> number_in(const data::Row& row, const std::string& name) {
   return value->as_double();
 }
 
-void check_supported(const DpoArguments& dpo) {
-  require<NotSupportedError>(!dpo.use_weighting, "[dpo] use_weighting is not supported yet.");
-  require<NotSupportedError>(!dpo.sync_ref_model, "[dpo] sync_ref_model is not supported yet.");
-}
-
 class DpoObjective final : public Objective {
  public:
   explicit DpoObjective(std::shared_ptr<const BaseModule> reference) : reference_(std::move(reference)) {}
 
   int64_t rows_per_example() const override { return 2; }
+  std::optional<int64_t> padding_value(const TrainingArguments& arguments) const override {
+    return arguments.dpo.padding_value;
+  }
 
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
     const DpoArguments& dpo = arguments.dpo;
@@ -96,11 +94,10 @@ class DpoObjective final : public Objective {
   double count_items(const std::vector<BatchRow>& rows) const override { return count_pairs(rows); }
 
   void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData& data) override {
-    check_supported(arguments.dpo);
-    require_pair_loss(arguments.dpo.loss_type);
-    if (arguments.dpo.reference_free) reference_ = nullptr;
+    require_token(model, arguments.dpo.padding_value, "[dpo] padding_value");
+    if (!arguments.dpo.uses_reference()) reference_ = nullptr;
     if (reference_) require_same_mesh(model, *reference_, "[dpo] the reference");
-    if (!arguments.dpo.precompute_ref_log_probs || arguments.dpo.reference_free) return;
+    if (!arguments.dpo.precompute_ref_log_probs || !arguments.dpo.uses_reference()) return;
     for (const auto& dataset : data.datasets) walk(reference_ ? *reference_ : model, *dataset, arguments, data);
     reference_ = nullptr;
   }
@@ -111,12 +108,16 @@ class DpoObjective final : public Objective {
     const at::Tensor sums = policy.sums();
     const at::Tensor reference = reference_logps(batch, context, sums);
     const ByAnswer logps = by_answer(sums), ratios = by_answer(sums - reference);
+    const ByAnswer of_reference = by_answer(reference);
+    const at::Tensor margins = of_reference.chosen - of_reference.rejected;
     const ByAnswer lengths = by_answer(number_like(batch, "completion_tokens", sums));
     const PairMean mean(batch, context, sums);
     const at::Tensor losses = pair_loss({.chosen_logratios = ratios.chosen,
                                          .rejected_logratios = ratios.rejected,
                                          .chosen_lengths = lengths.chosen,
-                                         .rejected_lengths = lengths.rejected},
+                                         .rejected_lengths = lengths.rejected,
+                                         .reference_margins = margins,
+                                         .counts = by_answer(number_like(batch, "counts", sums)).chosen},
                                         dpo);
     ObjectiveLoss out{.loss = mean(losses)};
     if (dpo.rpo_alpha) {
@@ -134,11 +135,11 @@ class DpoObjective final : public Objective {
  private:
   // Whether the rows of the data must carry the reference's log-probabilities.
   bool is_given(const DpoArguments& dpo) const {
-    return !reference_ && !dpo.reference_free && !dpo.precompute_ref_log_probs;
+    return !reference_ && dpo.uses_reference() && !dpo.precompute_ref_log_probs;
   }
 
   at::Tensor reference_logps(const Batch& batch, const LossContext& context, const at::Tensor& like) const {
-    if (context.arguments.dpo.reference_free) return at::zeros_like(like);
+    if (!context.arguments.dpo.uses_reference()) return at::zeros_like(like);
     if (batch.numbers.contains("ref_logps")) return number_like(batch, "ref_logps", like);
     const at::NoGradGuard no_grad;
     return row_logps(*reference_, batch, context, false).sums();
@@ -150,7 +151,7 @@ class DpoObjective final : public Objective {
     const at::NoGradGuard no_grad;
     const Parallel* parallel = reference.parallel().get();
     const OwnRows own = own_rows(data.batch.rows, parallel);
-    const data::Transform read = transform(data.tokenizer, arguments);
+    const data::Transform read = transform_of(*this, data.tokenizer, arguments);
     const LossContext context{.arguments = arguments};
     const bool is_first = !parallel || parallel->mesh().rank() == 0;
     Progress progress("reference", {.total = dataset.size(), .unit = "rows", .enabled = arguments.verbose && is_first});

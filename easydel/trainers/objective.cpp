@@ -2,12 +2,35 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "easydel/core/error.h"
 #include "easydel/infra/decoder_config.h"
 #include "easydel/infra/loss_config.h"
 #include "easydel/operations/moe.h"
 
 namespace easydel {
+
+data::Transform transform_of(const Objective& objective, const AutoTokenizer& tokenizer,
+                             const TrainingArguments& arguments) {
+  data::Transform read = objective.transform(tokenizer, arguments);
+  if (arguments.ids_to_pop_from_dataset.empty()) return read;
+  return [read, columns = arguments.ids_to_pop_from_dataset](const data::Row& row) {
+    data::Row kept{.values = Json::object(), .source = row.source, .index = row.index};
+    for (const auto& [name, value] : row.values.as_object()) {
+      if (std::find(columns.begin(), columns.end(), name) == columns.end()) kept.values[name] = value;
+    }
+    return read(kept);
+  };
+}
+
+data::PackOptions packing_of(const Objective& objective, const TrainingArguments& arguments) {
+  if (!objective.packs(arguments)) return {};
+  return {.max_length = arguments.sequence_length(),
+          .strategy = data::parse_pack_strategy(arguments.text.packing_strategy),
+          .documents = arguments.text.dataset_batch_size,
+          .threads = arguments.dataset_num_proc.value_or(1)};
+}
 
 double count_targets(const BatchRow& row) {
   double count = 0;

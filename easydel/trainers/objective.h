@@ -44,6 +44,7 @@ class Objective {
   // From a row of the data to an example. The tokenizer outlives the function.
   virtual data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const = 0;
   virtual bool packs(const TrainingArguments&) const { return false; }
+  virtual std::optional<int64_t> padding_value(const TrainingArguments&) const { return std::nullopt; }  // tokenizer's
   virtual std::vector<BatchRow> rows(const data::Example& example) const = 0;
   // What a loss of these rows is a mean over: tokens, rows or pairs.
   virtual double count_items(const std::vector<BatchRow>& rows) const = 0;
@@ -52,6 +53,12 @@ class Objective {
   // Once, before the first step, with the model as it is then: checks, and what is computed of the data ahead.
   virtual void prepare(const BaseModule&, const TrainingArguments&, const ObjectiveData&) {}
 };
+
+// The objective's, of rows without the columns that the arguments drop.
+data::Transform transform_of(const Objective& objective, const AutoTokenizer& tokenizer,
+                             const TrainingArguments& arguments);
+// How an objective that packs does it. max_length is 0 where it does not.
+data::PackOptions packing_of(const Objective& objective, const TrainingArguments& arguments);
 
 // What objectives share.
 // Labels that count: -100 and the first token of a document predict nothing.

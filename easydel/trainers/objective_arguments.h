@@ -12,17 +12,19 @@ namespace easydel {
 
 class FieldVisitor;
 
-// How a row of text becomes tokens and labels: sft, distillation, and what the others have of it.
+// How a row of text becomes tokens and labels: sft, base, distillation; classification has the first two.
 struct TextArguments {
   std::optional<std::string> dataset_text_field = "text";
-  bool add_special_tokens = false;
+  std::optional<bool> add_special_tokens;  // to texts; null: as the tokenizer does by itself
+  std::optional<bool> train_on_inputs;     // whether prompts count; null: as completion_only_loss says
   bool packing = false;
-  std::string packing_strategy = "bfd";  // best-fit decreasing; or "wrapped"
+  std::string packing_strategy = "bfd";  // best-fit decreasing; or "bfd_split", "wrapped"
   std::optional<bool> eval_packing;      // packing
   bool assistant_only_loss = false;
   std::optional<bool> completion_only_loss;  // where a row has a prompt and a completion
-  int64_t dataset_batch_size = 1000;
-  std::optional<int64_t> dataset_num_proc;
+  int64_t dataset_batch_size = 1000;         // documents that bfd packs together
+
+  bool counts_completions_alone() const { return completion_only_loss.value_or(!train_on_inputs.value_or(false)); }
 };
 
 struct DpoArguments {
@@ -42,7 +44,9 @@ struct DpoArguments {
   int64_t label_pad_token_id = -100;
   std::optional<int64_t> padding_value;  // the tokenizer's
   bool disable_dropout = true;
-  std::optional<int64_t> logprob_vocab_chunk_size;
+  std::optional<int64_t> logprob_vocab_chunk_size;  // null or 0: lmhead_chunksize bounds the logits
+
+  bool uses_reference() const { return !reference_free || force_use_ref_model; }
 };
 
 struct OrpoArguments {
@@ -79,6 +83,7 @@ struct ClassificationArguments {
 };
 
 void list_fields(TextArguments& text, FieldVisitor& v);
+void list_text_fields(TextArguments& text, FieldVisitor& v);  // those of any text, which classification has too
 void list_fields(DpoArguments& dpo, FieldVisitor& v);
 void list_fields(OrpoArguments& orpo, FieldVisitor& v);
 void list_fields(RewardArguments& reward, FieldVisitor& v);

@@ -19,6 +19,9 @@ at::Tensor log1mexp(const at::Tensor& x) {
 class OrpoObjective final : public Objective {
  public:
   int64_t rows_per_example() const override { return 2; }
+  std::optional<int64_t> padding_value(const TrainingArguments& arguments) const override {
+    return arguments.orpo.padding_value;
+  }
 
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
     const PairLimits limits{.max_length = arguments.max_length,
@@ -54,6 +57,10 @@ class OrpoObjective final : public Objective {
   }
 
   double count_items(const std::vector<BatchRow>& rows) const override { return count_pairs(rows); }
+
+  void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData&) override {
+    require_token(model, arguments.orpo.padding_value, "[orpo] padding_value");
+  }
 
   ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {
     const OrpoArguments& orpo = context.arguments.orpo;

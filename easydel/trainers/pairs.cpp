@@ -60,6 +60,12 @@ std::vector<BatchRow> pair_rows(const data::Example& example) {
   return {std::move(chosen), row_of(example, "rejected")};
 }
 
+void require_token(const BaseModule& model, std::optional<int64_t> id, const std::string& what) {
+  const int64_t size = model.config().vocab_size;
+  require<ConfigError>(!id || (*id >= 0 && *id < size), what, " must be a token of the model's vocabulary, 0 to ",
+                       size - 1, "; got ", id.value_or(0), ".");
+}
+
 double count_pairs(const std::vector<BatchRow>& rows) {
   double count = 0;
   for (const BatchRow& row : rows) count += row.numbers.at("counts");

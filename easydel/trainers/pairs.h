@@ -31,6 +31,8 @@ LabelledIds join_answer(std::vector<int64_t> prompt, std::vector<int64_t> answer
 // for a row that is there), "prompt_tokens" (those before the first label), "completion_tokens", and "nll_tokens", what
 // a chosen row predicts in all; 0 for rejected ones.
 std::vector<BatchRow> pair_rows(const data::Example& example);
+// ConfigError, which begins with `what`, unless the id is one of the model's vocabulary.
+void require_token(const BaseModule& model, std::optional<int64_t> id, const std::string& what);
 // Half of the rows that count.
 double count_pairs(const std::vector<BatchRow>& rows);
 

@@ -99,7 +99,7 @@ RunLog::RunLog(const TrainerOptions& options, const BaseModule& model, std::opti
   const int64_t devices = model.parallel() && !device_.is_cpu() ? model.parallel()->mesh().mesh().size() : 1;
   if (!options.arguments.performance_mode) peak_flops_ = peak_flops(device_, model.dtype());
   if (peak_flops_) *peak_flops_ *= static_cast<double>(devices);
-  if (!directory_) return;
+  if (!directory_ || !options.arguments.writes_metrics()) return;
   make_directory(*directory_);
   const std::optional<int64_t> resumed = first_step > 0 ? std::optional(first_step) : std::nullopt;
   metrics_ = std::make_unique<MetricsLog>(*directory_ / "metrics.jsonl", resumed);
@@ -140,7 +140,7 @@ void RunLog::saved(int64_t step, const fs::path& path) {
 
 fs::path RunLog::finish(const std::string& stopped_by, const fs::path& checkpoint) {
   progress_.finish();
-  if (!directory_ || !options_.arguments.html_report) return {};
+  if (!metrics_ || !options_.arguments.html_report) return {};
   Json summary = Json::object({{"steps", last_step_}, {"stopped by", stopped_by}, {"seconds", seconds_since(begin_)}});
   const std::vector<Json> lines = read_metrics(metrics_->path());
   if (last_.empty() && !lines.empty()) {  // a run that had all its steps before
@@ -150,7 +150,7 @@ fs::path RunLog::finish(const std::string& stopped_by, const fs::path& checkpoin
   if (!checkpoint.empty()) summary["checkpoint"] = checkpoint.string();
   Json config = options_.run_config.is_null() ? options_.arguments.to_json(options_.trainer_type) : options_.run_config;
   const fs::path path = *directory_ / "report.html";
-  write_report(path, {.title = options_.arguments.model_name.value_or("Training run"),
+  write_report(path, {.title = options_.arguments.run_name(options_.model->model_type()),
                       .subtitle = options_.trainer_type,
                       .metrics = lines,
                       .config = std::move(config),

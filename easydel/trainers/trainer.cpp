@@ -167,6 +167,8 @@ Trainer::Impl::Step Trainer::Impl::run_step() {
   step.metrics["tokens_per_second"] = static_cast<double>(tokens) / seconds;
   step.metrics["step_seconds"] = seconds;
   if (step.skipped) step.metrics["skipped"] = 1;
+  if (!args().log_grad_norms) step.metrics.erase("grad_norm");
+  if (memory_) step.metrics["memory_max"] = static_cast<double>(memory_->take_max());
   if (logs_batches()) {
     double sum = 0;
     for (const auto& minibatch : rows) sum += checksum(minibatch);
@@ -219,6 +221,10 @@ TrainResult Trainer::Impl::train() {
   begin_ = last_save_ = Clock::now();
   prepare();
   resume();
+  if (!args().do_train) return evaluate_alone();
+  start_at_step();
+  if (args().track_memory > 0 && !args().performance_mode)
+    memory_ = std::make_unique<MemoryTracker>(device(), args().track_memory);
   TrainResult result{.stopped_by = has_stopped_early() ? "early stopping" : "steps"};
   if (is_first() && directory()) tidy_checkpoints(*directory(), state.step);
   if (is_first()) log_ = std::make_unique<RunLog>(options_, *options_.model, directory(), state.step, total_steps);
@@ -258,6 +264,7 @@ TrainResult Trainer::Impl::train() {
     if (step.stop != 0 && is_first()) log::info("[trainer] ", result.stopped_by, ": the run ends at step ", state.step);
   }
   if (directory() && !saved && args().do_last_save) save();
+  memory_.reset();
   finish_saving();
   if (args().load_best_model_at_end) load_best();
   result.step = state.step;

@@ -32,10 +32,11 @@ Metrics Trainer::Impl::evaluate() {
   const Objective& objective = *options_.objective;
   const int64_t size = args().evaluation_batch_size(), each = objective.rows_per_example();
   const OwnRows own = own_rows(size, parallel());
-  const data::Transform transform = objective.transform(*options_.tokenizer, args());
+  const data::Transform transform = transform_of(objective, *options_.tokenizer, args());
   const data::Dataset& dataset = *options_.eval_dataset;
   int64_t next = 0;
-  const int64_t limit = args().max_evaluation_steps.value_or(INT64_MAX);
+  const int64_t limit =
+      std::min(args().max_evaluation_steps.value_or(INT64_MAX), args().per_epoch_evaluation_steps.value_or(INT64_MAX));
   std::map<std::string, at::Tensor> sums;
   double items = 0;
   for (int64_t step = 0; step < limit; ++step) {
@@ -84,6 +85,14 @@ Metrics Trainer::Impl::evaluate() {
   if (log_) log_->evaluated(state.step, metrics);
   if (options_.hooks.on_evaluate) options_.hooks.on_evaluate(state.step, metrics);
   return metrics;
+}
+
+// train() of a run that is told not to.
+TrainResult Trainer::Impl::evaluate_alone() {
+  if (is_first()) log_ = std::make_unique<RunLog>(options_, *options_.model, directory(), state.step, state.step);
+  TrainResult result{.step = state.step, .metrics = evaluate(), .stopped_by = "do_train is false"};
+  if (log_) result.report = log_->finish(result.stopped_by, {});
+  return result;
 }
 
 void Trainer::Impl::note_evaluation(const Metrics& metrics) {

@@ -8,6 +8,7 @@
 #include "easydel/optim/schedules.h"
 #include "easydel/trainers/checkpoints.h"
 #include "easydel/trainers/loss_scale.h"
+#include "easydel/trainers/memory_tracker.h"
 #include "easydel/trainers/run_log.h"
 #include "easydel/trainers/trainer.h"
 
@@ -35,6 +36,7 @@ class Trainer::Impl {
   void make_loader();
   int64_t count_packed_rows() const;
   void resume();
+  void start_at_step();
   void load_weights_from(const std::filesystem::path& checkpoint);
   // trainer.cpp
   struct Step {
@@ -54,6 +56,7 @@ class Trainer::Impl {
   Json trainer_file();
   void finish_saving();
   // trainer_evaluate.cpp
+  TrainResult evaluate_alone();
   void note_evaluation(const Metrics& metrics);
   bool has_stopped_early() const;
   void load_best();
@@ -73,6 +76,7 @@ class Trainer::Impl {
   std::optional<optim::ParamsEma> ema_;
   LossScale loss_scale_;
   std::unique_ptr<RunLog> log_;  // of rank 0
+  std::unique_ptr<MemoryTracker> memory_;
   BackgroundWriter writer_;
   Clock::time_point begin_ = Clock::now(), last_save_ = begin_;
 

@@ -43,6 +43,9 @@ class Freeze final : public ModuleTransform {
 
 Trainer::Impl::Impl(TrainerOptions options) : options_(std::move(options)) {
   check();
+  if (is_first()) {
+    for (const std::string& note : args().unsupported_notes()) log::warning("[trainer] ", note);
+  }
   apply_lora();
   freeze_parameters();
   make_loader();
@@ -62,6 +65,10 @@ void Trainer::Impl::check() const {
                        " trains a model for ", task_name(options_.objective->task()), "; got ",
                        options_.model->type_name(), ".");
   require<ConfigError>(options_.train_dataset->size() > 0, "[trainer] the data set to train on has no rows.");
+  const std::string& policy = options_.model->config().memory.gradient_checkpointing;
+  require<ConfigError>(args().gradient_checkpointing.value_or(policy) == policy,
+                       "[trainer] gradient_checkpointing is a setting of the model, which was made with \"", policy,
+                       "\"; got \"", args().gradient_checkpointing.value_or(""), "\".");
   own_rows(args().minibatch_size(), parallel());
 }
 
@@ -118,9 +125,10 @@ void Trainer::Impl::make_loader() {
   for (int64_t i = 0; i < args().gradient_accumulation_steps; ++i) {
     for (int64_t j = 0; j < own.count; ++j) loader.own.push_back(i * args().minibatch_size() + own.first + j);
   }
-  if (options_.objective->packs(args())) loader.pack = {.max_length = args().sequence_length()};
+  loader.pack = packing_of(*options_.objective, args());
+  loader.workers = args().loader_threads();
   loader_ = std::make_unique<data::Loader>(options_.train_dataset,
-                                           options_.objective->transform(*options_.tokenizer, args()), loader);
+                                           transform_of(*options_.objective, *options_.tokenizer, args()), loader);
   if (args().max_training_steps) {
     total_steps = *args().max_training_steps;
     return;
@@ -134,8 +142,17 @@ void Trainer::Impl::make_loader() {
 // How many packed rows an epoch makes: every document is tokenized once.
 int64_t Trainer::Impl::count_packed_rows() const {
   const data::Dataset& dataset = *options_.train_dataset;
-  const data::Transform transform = options_.objective->transform(*options_.tokenizer, args());
+  const data::Transform transform = transform_of(*options_.objective, *options_.tokenizer, args());
   Progress progress("counting tokens", {.total = dataset.epoch_size(), .unit = "rows", .enabled = args().verbose});
+  if (const data::PackOptions pack = packing_of(*options_.objective, args()); pack.in_blocks()) {
+    data::PackedBlocks blocks(options_.train_dataset, transform, pack, /*rows_kept=*/0);
+    int64_t rows = 0;
+    for (int64_t i = 0; i < blocks.blocks_of_epoch(); ++i) {
+      rows += blocks.rows_in(i);
+      progress.advance(std::min(pack.documents, dataset.epoch_size() - i * pack.documents));
+    }
+    return rows;
+  }
   int64_t tokens = 0;
   for (int64_t i = 0; i < dataset.epoch_size(); ++i) {
     if (const auto example = transform(dataset.at(i))) tokens += static_cast<int64_t>(example->input_ids.size());
@@ -146,6 +163,8 @@ int64_t Trainer::Impl::count_packed_rows() const {
 
 void Trainer::Impl::make_optimizer() {
   const TrainingArguments& a = args();
+  Json kwargs = a.extra_optimizer_kwargs;
+  if (a.tx_mu_dtype) kwargs["mu_dtype"] = dtype_name(*a.tx_mu_dtype);
   auto made = optim::make_optimizer({.optimizer = a.optimizer,
                                      .scheduler = a.scheduler,
                                      .learning_rate = a.learning_rate,
@@ -153,7 +172,7 @@ void Trainer::Impl::make_optimizer() {
                                      .warmup_steps = a.warmup_steps,
                                      .total_steps = total_steps,
                                      .weight_decay = a.weight_decay,
-                                     .extra_optimizer_kwargs = a.extra_optimizer_kwargs});
+                                     .extra_optimizer_kwargs = kwargs});
   tx_ = options_.tx ? options_.tx : made.tx;
   schedule_ = made.schedule;
 }
@@ -168,7 +187,7 @@ BatchOptions Trainer::Impl::batch_options(int64_t rows) const {
   const auto pad = options_.tokenizer->config().special_token("pad_token");
   const auto id = pad ? (*options_.tokenizer)->token_to_id(*pad) : std::nullopt;
   const std::optional<int64_t> known = options_.model->config().pad_token_id;
-  batch.pad_token_id = id ? *id : known.value_or(0);
+  batch.pad_token_id = options_.objective->padding_value(args()).value_or(id ? *id : known.value_or(0));
   // A classifier finds the end of a row by the padding that its config names.
   if (options_.objective->task() == TaskType::SequenceClassification)
     batch.pad_token_id = known.value_or(batch.pad_token_id);
@@ -208,6 +227,38 @@ void Trainer::Impl::load_weights_from(const fs::path& path) {
                        " tensors that this model lacks, \"",
                        weights.unexpected.empty() ? "" : weights.unexpected.front(), "\" the first of them.");
   bind_weights(*options_.model, std::move(weights), checkpoint->where());
+}
+
+namespace {
+
+void set_counts(optim::OptState& state, int64_t count) {
+  if (const auto found = state.counts.find("count"); found != state.counts.end()) found->second = count;
+  for (optim::OptState& child : state.children) set_counts(child, count);
+}
+
+}  // namespace
+
+// The schedule, the optimizer's counts and the data as after so many steps. What goes on from a checkpoint stands where
+// it was, so that a run that was stopped goes on as itself.
+void Trainer::Impl::start_at_step() {
+  if (!args().step_start_point || *args().step_start_point == state.step) return;
+  if (state.step > 0 && !args().force_step_start_point) {
+    if (is_first())
+      log::info("[trainer] step_start_point is ", *args().step_start_point, "; the run goes on from step ", state.step,
+                ", that of its checkpoint. force_step_start_point overrides it.");
+    return;
+  }
+  if (state.step > 0) make_loader();  // from the beginning of the data
+  const int64_t steps = std::min(*args().step_start_point, total_steps);
+  Progress progress("skipping", {.total = steps, .unit = "steps", .enabled = args().verbose && is_first()});
+  for (int64_t i = 0; i < steps; ++i) {
+    loader_->next();
+    progress.advance();
+  }
+  state.step = *args().step_start_point;
+  skipped_ = skipped_in_a_row_ = 0;
+  if (state.opt_state) set_counts(*state.opt_state, state.step);
+  if (is_first()) log::info("[trainer] begins at step ", state.step, ", as step_start_point says.");
 }
 
 void Trainer::Impl::resume() {

@@ -58,9 +58,9 @@ void require_trainer_type(std::string_view type, const std::string& where) {
 }
 
 void list_fields(TrainingArguments& a, FieldVisitor& v) {
-  v("model_name", a.model_name, "Names the run's directory.");
+  v("model_name", a.model_name, "Title of the report; null: trainer_prefix and the model's type.");
   v("save_directory", a.save_directory, "Where checkpoints and logs go; null: nowhere.");
-  v("trainer_prefix", a.trainer_prefix, "Stands before the model's name.");
+  v("trainer_prefix", a.trainer_prefix, "Stands before the model's type in that title.");
 
   v("num_train_epochs", a.num_train_epochs, "Passes over the data.");
   v("max_training_steps", a.max_training_steps, "Optimizer steps at most; null: as the epochs have it.");
@@ -68,8 +68,8 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
   v("total_batch_size", a.total_batch_size, "Rows of an optimizer's step, over all ranks.");
   v("gradient_accumulation_steps", a.gradient_accumulation_steps, "Pieces that such a batch is computed in.");
   v("training_time_limit", a.training_time_limit, "Stop, with a checkpoint, after so long: 90min, 2h30m.");
-  v("step_start_point", a.step_start_point, "The number of the first step.");
-  v("force_step_start_point", a.force_step_start_point, "Apply it to a state that was loaded, too.");
+  v("step_start_point", a.step_start_point, "Steps that count as done: schedule and data begin after them.");
+  v("force_step_start_point", a.force_step_start_point, "Apply it to a run that goes on from a checkpoint, too.");
 
   v("learning_rate", a.learning_rate, "The largest learning rate.");
   v("learning_rate_end", a.learning_rate_end, "The last one; null: the scheduler's.");
@@ -78,7 +78,7 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
   v("warmup_steps", a.warmup_steps, "Steps over which the learning rate rises from 0.");
   v("weight_decay", a.weight_decay, "How much weights shrink, times the learning rate.");
   v("clip_grad", a.clip_grad, "Largest norm of all gradients together; null: any.");
-  v("tx_mu_dtype", a.tx_mu_dtype, "What the first moment is kept in; null: as the weights.");
+  v("tx_mu_dtype", a.tx_mu_dtype, "What the first moment is kept in (adam, adamw, lion, muon); null: as the weights.");
   v("extra_optimizer_kwargs", a.extra_optimizer_kwargs, "More options of the optimizer.");
   v("frozen_parameters", a.frozen_parameters, "A pattern: parameters with such names are not trained.");
   v("ema_decay", a.ema_decay, "Keeps an average of the weights; null: none.");
@@ -96,14 +96,15 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
   v("loss_config", a.loss_config, "How the loss is computed; null: its defaults.");
   v("aux_loss_enabled", a.aux_loss_enabled, "Add the loss of the routers' balance.");
   v("gradient_checkpointing", a.gradient_checkpointing, "Which activations are kept; null: the model's.");
-  v("lmhead_chunksize", a.lmhead_chunksize, "Tokens whose logits are held at once; null: chosen here.");
+  v("lmhead_chunksize", a.lmhead_chunksize,
+    "Tokens whose logits are held at once; null: the model's, else chosen here.");
 
-  v("do_train", a.do_train, "Train.");
+  v("do_train", a.do_train, "Train; false: evaluate alone, which needs do_eval.");
   v("do_eval", a.do_eval, "Evaluate.");
   v("eval_batch_size", a.eval_batch_size, "Rows of an evaluation's step; null: total_batch_size.");
   v("evaluation_steps", a.evaluation_steps, "Steps between evaluations; null: after each epoch.");
   v("max_evaluation_steps", a.max_evaluation_steps, "Batches of an evaluation at most; null: all.");
-  v("per_epoch_evaluation_steps", a.per_epoch_evaluation_steps, "The same, where data has no length.");
+  v("per_epoch_evaluation_steps", a.per_epoch_evaluation_steps, "The same; the smaller of both counts.");
   v("early_stopping_patience", a.early_stopping_patience, "Evaluations without a better metric; null: no such end.");
   v("early_stopping_threshold", a.early_stopping_threshold, "How much better counts.");
   v("metric_for_best_model", a.metric_for_best_model, "What is compared.");
@@ -122,19 +123,20 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
 
   v("max_length", a.max_length, "Tokens of a row at most; null: 4096.", {"max_sequence_length"});
   v("truncation_mode", a.truncation_mode, "keep_end or keep_start.");
-  v("train_on_inputs", a.train_on_inputs, "Whether prompts count in the loss.");
   v("shuffle_train_dataset", a.shuffle_train_dataset, "Shuffle the data for each epoch.");
   v("shuffle_seed_train", a.shuffle_seed_train, "The order's seed.");
   v("seed", a.seed, "The seed of everything else that is drawn.");
-  v("remove_unused_columns", a.remove_unused_columns, "Drop columns that the objective does not use.");
-  v("ids_to_pop_from_dataset", a.ids_to_pop_from_dataset, "Columns to drop.");
-  v("dataloader_num_workers", a.dataloader_num_workers, "Threads that prepare batches; 0: chosen here.");
-  v("use_data_collator", a.use_data_collator, "Pad rows to one length.");
+  v("remove_unused_columns", a.remove_unused_columns, "Always so: columns that nothing reads reach no model.");
+  v("ids_to_pop_from_dataset", a.ids_to_pop_from_dataset, "Columns to drop before a row is read.");
+  v("dataloader_num_workers", a.dataloader_num_workers,
+    "Threads that make examples ahead; 0: as dataset_num_proc says, else two.");
+  v("dataset_num_proc", a.dataset_num_proc, "Threads that tokenize; null: two, one while bfd packs.");
+  v("use_data_collator", a.use_data_collator, "Always so: rows are padded to one length.");
 
   v("log_steps", a.log_steps, "Steps between lines of the log.");
   v("report_steps", a.report_steps, "Steps between points of the curves.");
-  v("report_metrics", a.report_metrics, "Write metrics at all.");
-  v("log_grad_norms", a.log_grad_norms, "Write the norm of the gradients.");
+  v("report_metrics", a.report_metrics, "Write metrics.jsonl, TensorBoard's files and the report.");
+  v("log_grad_norms", a.log_grad_norms, "Give the norm of the gradients among the metrics.");
   v("use_tensorboard", a.use_tensorboard, "Write event files of TensorBoard.");
   v("html_report", a.html_report, "Write report.html.");
   v("use_wandb", a.use_wandb, "Weights & Biases; not supported.");
@@ -142,7 +144,7 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
   v("wandb_name", a.wandb_name, "Not used.");
   v("performance_mode", a.performance_mode, "Only what training itself needs: no metrics, no reports.");
   v("progress_bar_type", a.progress_bar_type, "tqdm or rich: a bar; json: lines of JSON; none.");
-  v("track_memory", a.track_memory, "Seconds between readings of memory; 0: never.");
+  v("track_memory", a.track_memory, "Seconds between readings of memory, for the metric memory_max; 0: none.");
   v("verbose", a.verbose, "Say what happens.");
 }
 
@@ -151,9 +153,12 @@ void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {
   if (type == "dpo") return list_fields(a.dpo, v);
   if (type == "orpo") return list_fields(a.orpo, v);
   if (type == "reward") return list_fields(a.reward, v);
+  if (type == "classification") {
+    list_text_fields(a.text, v);
+    return list_fields(a.classification, v);
+  }
   list_fields(a.text, v);
   if (type == "distillation") list_fields(a.distillation, v);
-  if (type == "classification") list_fields(a.classification, v);
 }
 
 TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
@@ -170,7 +175,7 @@ TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
   if (type == "dpo" || type == "orpo") arguments.learning_rate = 1e-6;
   if (type == "dpo") arguments.max_length = 512;
   if (type == "orpo" || type == "reward") arguments.max_length = 1024;
-  if (type == "reward") arguments.remove_unused_columns = false;
+  if (type == "classification") arguments.truncation_mode = "keep_start";
   return arguments;
 }
 
@@ -181,7 +186,29 @@ std::vector<std::string> TrainingArguments::unsupported_notes() const {
         "use_wandb: Weights & Biases is not supported; metrics go to metrics.jsonl, TensorBoard and "
         "report.html.");
   }
+  for (const auto& [key, given] : {std::pair{"wandb_entity", wandb_entity}, {"wandb_name", wandb_name}}) {
+    if (given) notes.push_back(concat(key, ": Weights & Biases is not supported; model_name is the report's title."));
+  }
+  if (!remove_unused_columns)
+    notes.push_back("remove_unused_columns: false has no meaning here: a column that nothing reads reaches no model.");
+  for (const std::string& key : ignored_keys) notes.push_back(key + " has no meaning here.");
   return notes;
+}
+
+TrainingArguments TrainingArguments::for_evaluation() const {
+  TrainingArguments arguments = *this;
+  arguments.text.packing = text.eval_packing.value_or(text.packing);
+  return arguments;
+}
+
+std::string TrainingArguments::run_name(std::string_view model_type) const {
+  if (model_name) return *model_name;
+  return concat(trainer_prefix.value_or(""), trainer_prefix && !trainer_prefix->empty() ? "-" : "", model_type);
+}
+
+int64_t TrainingArguments::loader_threads() const {
+  const int64_t asked = dataloader_num_workers.value_or(0);
+  return asked > 0 ? asked : dataset_num_proc.value_or(2);
 }
 
 }  // namespace easydel

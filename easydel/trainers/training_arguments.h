@@ -22,9 +22,9 @@ using KeyPlace = std::function<std::string(std::string_view key)>;
 
 struct TrainingArguments {
   // Where the run lives.
-  std::optional<std::string> model_name;                              // the trainer's prefix and the model's type
+  std::optional<std::string> model_name;                              // of run_name(): the model's type
   std::optional<std::string> save_directory = "EasyDeL-Checkpoints";  // null: nothing is written
-  std::optional<std::string> trainer_prefix;
+  std::optional<std::string> trainer_prefix;                          // of run_name()
 
   // How long, and in which pieces.
   int64_t num_train_epochs = 10;
@@ -33,8 +33,8 @@ struct TrainingArguments {
   int64_t total_batch_size = 32;  // rows of an optimizer's step, over all ranks
   int64_t gradient_accumulation_steps = 1;
   std::optional<std::string> training_time_limit;  // "90min", "2h30m"
-  std::optional<int64_t> step_start_point;
-  bool force_step_start_point = false;
+  std::optional<int64_t> step_start_point;         // a run that begins takes its data and its schedule from here on
+  bool force_step_start_point = false;             // also one that goes on from a checkpoint
 
   // The optimizer.
   double learning_rate = 5e-5;
@@ -64,16 +64,16 @@ struct TrainingArguments {
   Json loss_config;               // keys of LossConfig; null: its defaults
   bool aux_loss_enabled = false;  // of the routers
   std::optional<std::string> gradient_checkpointing;  // the model's; a policy's name
-  std::optional<int64_t> lmhead_chunksize;
+  std::optional<int64_t> lmhead_chunksize;            // tokens whose logits are held at once; loss_config.chunk_size
 
   // Evaluation.
-  bool do_train = true;
+  bool do_train = true;  // false: train() evaluates and learns nothing
   bool do_eval = false;
   std::optional<int64_t> eval_batch_size;  // total_batch_size
   std::optional<int64_t> evaluation_steps;
   std::optional<int64_t> max_evaluation_steps;
-  std::optional<int64_t> per_epoch_evaluation_steps;
-  std::optional<int64_t> early_stopping_patience;  // evaluations without a better metric
+  std::optional<int64_t> per_epoch_evaluation_steps;  // the same; the smaller counts
+  std::optional<int64_t> early_stopping_patience;     // evaluations without a better metric
   double early_stopping_threshold = 0.0;
   std::string metric_for_best_model = "eval_loss";
   bool greater_is_better = false;
@@ -93,14 +93,14 @@ struct TrainingArguments {
   // Data.
   std::optional<int64_t> max_length;  // sequence_length()
   std::string truncation_mode = "keep_end";
-  bool train_on_inputs = true;
   bool shuffle_train_dataset = true;
   int64_t shuffle_seed_train = 64871;
-  int64_t seed = 42;  // of dropout and of weights that are drawn
-  bool remove_unused_columns = true;
-  std::vector<std::string> ids_to_pop_from_dataset;
-  std::optional<int64_t> dataloader_num_workers = 0;
-  bool use_data_collator = true;
+  int64_t seed = 42;                                  // of dropout and of weights that are drawn
+  bool remove_unused_columns = true;                  // always: a column that nothing reads reaches no model
+  std::vector<std::string> ids_to_pop_from_dataset;   // columns that are dropped before a row is read
+  std::optional<int64_t> dataloader_num_workers = 0;  // threads that make examples ahead; 0: dataset_num_proc, else two
+  std::optional<int64_t> dataset_num_proc;            // threads that tokenize
+  bool use_data_collator = true;                      // always: rows are padded to one length
 
   // Logs.
   int64_t log_steps = 10;
@@ -134,10 +134,17 @@ struct TrainingArguments {
 
   // ConfigError names the key and its value.
   void validate(const KeyPlace& where = {}) const;
-  // What was asked for and will be missing or has no meaning here, one sentence each.
+  // What was asked for and will be missing or has no meaning here, one sentence each. A trainer says them as it begins.
   std::vector<std::string> unsupported_notes() const;
+  std::vector<std::string> ignored_keys;  // of EasyDeL's, that from_json found and that have no meaning here
 
   LossConfig loss() const;
+  // The same with eval_packing in the place of packing.
+  TrainingArguments for_evaluation() const;
+  // model_name, else trainer_prefix and the model's type: "SFT-llama".
+  std::string run_name(std::string_view model_type) const;
+  bool writes_metrics() const { return report_metrics && !performance_mode; }
+  int64_t loader_threads() const;
   int64_t minibatch_size() const { return total_batch_size / gradient_accumulation_steps; }
   int64_t evaluation_batch_size() const { return eval_batch_size.value_or(total_batch_size); }
   int64_t sequence_length() const { return max_length.value_or(4096); }

@@ -44,6 +44,12 @@ class Checker {
     if (value) rule(!value->empty(), key, "not be empty", "\"\"");
   }
 
+  // For what there is in one way alone.
+  template <class T>
+  void only(bool holds, std::string_view key, std::string_view must, const T& value, std::string_view instead) const {
+    if (!holds) fail<NotSupportedError>(where_(key), " must ", must, "; got ", value, ". ", instead);
+  }
+
   std::string at(std::string_view key) const { return where_(key); }
 
  private:
@@ -62,6 +68,9 @@ void check_run(const TrainingArguments& a, const Checker& c) {
                        " must be a multiple of gradient_accumulation_steps; got ", a.total_batch_size, " and ",
                        a.gradient_accumulation_steps, ".");
   c.at_least("step_start_point", a.step_start_point, 0);
+  c.rule(a.step_start_point || !a.force_step_start_point, "force_step_start_point", "stand beside step_start_point",
+         "true");
+  c.rule(a.do_train || a.do_eval, "do_train", "be true where do_eval is not", "false");
   if (a.training_time_limit) {
     c.rule(a.time_limit_seconds().has_value(), "training_time_limit", "read like 90min, 23h, 30s or 1d2h30m",
            concat("\"", *a.training_time_limit, "\""));
@@ -90,6 +99,13 @@ void check_optimizer(const TrainingArguments& a, const Checker& c) {
          a.extra_optimizer_kwargs.dump());
   if (a.ema_decay) c.rule(*a.ema_decay >= 0 && *a.ema_decay < 1, "ema_decay", "lie in [0, 1)", *a.ema_decay);
   c.positive("loss_scale", a.loss_scale);
+  if (a.tx_mu_dtype) {
+    const Json* other = a.extra_optimizer_kwargs.find("mu_dtype");
+    c.rule(!other, "tx_mu_dtype", "not stand beside extra_optimizer_kwargs.mu_dtype", dtype_name(*a.tx_mu_dtype));
+    c.only(a.optimizer == "adam" || a.optimizer == "adamw" || a.optimizer == "lion" || a.optimizer == "muon",
+           "tx_mu_dtype", concat("be null for the optimizer ", a.optimizer, ", which has no such moment"),
+           dtype_name(*a.tx_mu_dtype), "adam, adamw, lion and muon have one.");
+  }
   c.at_least("loss_scale_growth_interval", a.loss_scale_growth_interval, 1);
   c.at_least("max_skipped_steps", a.max_skipped_steps, 0);
   c.at_least("lmhead_chunksize", a.lmhead_chunksize, 1);
@@ -121,9 +137,20 @@ void check_data(const TrainingArguments& a, const Checker& c) {
   c.one_of("truncation_mode", a.truncation_mode, {"keep_end", "keep_start"});
   c.at_least("dataloader_num_workers", a.dataloader_num_workers, 0);
   c.name("dataset_text_field", a.text.dataset_text_field);
-  c.one_of("packing_strategy", a.text.packing_strategy, {"bfd", "wrapped"});
-  c.at_least("dataset_batch_size", a.text.dataset_batch_size, 1);
-  c.at_least("dataset_num_proc", a.text.dataset_num_proc, 1);
+  c.at_least("dataset_num_proc", a.dataset_num_proc, 1);
+  c.only(a.use_data_collator, "use_data_collator", "be true", "false", "Rows are always padded to one length.");
+  for (const std::string& column : a.ids_to_pop_from_dataset) c.name("ids_to_pop_from_dataset", column);
+  const TextArguments& text = a.text;
+  c.one_of("packing_strategy", text.packing_strategy, {"bfd", "bfd_split", "wrapped"});
+  c.at_least("dataset_batch_size", text.dataset_batch_size, 1);
+  if (text.train_on_inputs) {
+    const bool counts = *text.train_on_inputs;
+    c.rule(text.completion_only_loss.value_or(!counts) != counts, "train_on_inputs",
+           concat("not contradict completion_only_loss, which is ", counts ? "true" : "false"),
+           counts ? "true" : "false");
+    c.rule(!counts || !text.assistant_only_loss, "train_on_inputs", "not contradict assistant_only_loss, which is true",
+           "true");
+  }
 }
 
 template <class Preference>
@@ -131,7 +158,11 @@ void check_preference(const Preference& p, const Checker& c) {
   c.positive("beta", p.beta);
   c.at_least("max_prompt_length", p.max_prompt_length, 1);
   c.at_least("max_completion_length", p.max_completion_length, 1);
-  c.at_least("logprob_vocab_chunk_size", p.logprob_vocab_chunk_size, 1);
+  c.only(p.logprob_vocab_chunk_size.value_or(0) <= 0, "logprob_vocab_chunk_size", "be null or 0",
+         p.logprob_vocab_chunk_size.value_or(0),
+         "Logits are held for some tokens at a time, not for some entries of the vocabulary: set lmhead_chunksize.");
+  c.only(p.label_pad_token_id == -100, "label_pad_token_id", "be -100", p.label_pad_token_id,
+         "No other label counts for nothing.");
   c.at_least("padding_value", p.padding_value, 0);
 }
 
@@ -143,8 +174,13 @@ void check_objectives(const TrainingArguments& a, const Checker& c) {
             "apo_zero", "apo_down"});
   c.rule(a.dpo.label_smoothing >= 0 && a.dpo.label_smoothing < 0.5, "label_smoothing", "lie in [0, 0.5)",
          a.dpo.label_smoothing);
-  c.between("ref_model_mixup_alpha", a.dpo.ref_model_mixup_alpha, 0, 1, "lie in [0, 1]");
-  c.at_least("ref_model_sync_steps", a.dpo.ref_model_sync_steps, 1);
+  const DpoArguments standard;
+  c.only(!a.dpo.use_weighting, "use_weighting", "be false", "true", "It is not supported yet.");
+  c.only(!a.dpo.sync_ref_model, "sync_ref_model", "be false", "true", "The reference stays as it is.");
+  c.only(a.dpo.ref_model_mixup_alpha == standard.ref_model_mixup_alpha, "ref_model_mixup_alpha", "not be given",
+         a.dpo.ref_model_mixup_alpha, "It belongs to sync_ref_model, which is not supported yet.");
+  c.only(a.dpo.ref_model_sync_steps == standard.ref_model_sync_steps, "ref_model_sync_steps", "not be given",
+         a.dpo.ref_model_sync_steps, "It belongs to sync_ref_model, which is not supported yet.");
   c.finite_from_zero("rpo_alpha", a.dpo.rpo_alpha);
   c.finite_from_zero("center_rewards_coefficient", a.reward.center_rewards_coefficient);
   const DistillationArguments& d = a.distillation;
@@ -152,7 +188,11 @@ void check_objectives(const TrainingArguments& a, const Checker& c) {
   c.between("alpha", d.alpha, 0, 1, "lie in [0, 1]");
   c.finite_from_zero("hidden_state_loss_weight", d.hidden_state_loss_weight);
   c.one_of("hidden_state_loss", d.hidden_state_loss, {"mse"});
-  c.finite_from_zero("attention_loss_weight", d.attention_loss_weight);
+  constexpr std::string_view kNoMaps = "Attention maps are not compared yet; hidden_state_loss_weight compares layers.";
+  c.only(d.attention_loss_weight.value_or(0) == 0, "attention_loss_weight", "be null or 0",
+         d.attention_loss_weight.value_or(0), kNoMaps);
+  c.only(!d.attention_layers, "attention_layers", "be null", "a list", kNoMaps);
+  c.only(!d.attention_normalize, "attention_normalize", "be false", "true", kNoMaps);
   c.at_least("logits_chunk_size", d.logits_chunk_size, 1);
   c.name("label_field", a.classification.label_field);
   c.at_least("num_labels", a.classification.num_labels, 1);

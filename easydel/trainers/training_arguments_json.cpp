@@ -28,19 +28,22 @@ std::string trainers_with(const std::string& key) {
   return found;
 }
 
+// Whether a value of a key that is not supported asks for what is done anyway.
+bool asks_for_nothing(const std::string& key, const Json& value) {
+  if (key == "init_tx") return value == Json(true);
+  if (value.is_array() || value.is_object()) return value.size() == 0;
+  return value.is_null() || value == Json(false) || value == Json("");
+}
+
 }  // namespace
 
 KeySupport key_support(std::string_view key) {
-  // Of JAX, of TPUs, of services, or of a way of computing that is another one here.
+  // Of JAX, of TPUs, of services, or of a way of computing that is another one here: the run is the same without them.
   if (among(key, {"auto_shard_states",
                   "backend",
                   "dataloader_pin_memory",
-                  "dataset_kwargs",
-                  "generate_during_eval",
                   "grain_shard_count",
                   "grain_shard_index",
-                  "init_tx",
-                  "is_encoder_decoder",
                   "is_fine_tuning",
                   "jax_distributed_config",
                   "log_all_workers",
@@ -54,10 +57,8 @@ KeySupport key_support(std::string_view key) {
                   "offload_device_index",
                   "offload_device_type",
                   "process_zero_is_admin",
-                  "remove_ckpt_after_load",
                   "save_tpu_preemption_checkpoints",
                   "sparse_module_type",
-                  "state_apply_fn_kwarguments_to_model",
                   "step_partition_spec",
                   "trainer_config_class",
                   "use_esurge_generation",
@@ -69,10 +70,27 @@ KeySupport key_support(std::string_view key) {
   }
   if (key == "generation_interval") return KeySupport::NotYet;  // the others say what such previews look like
   if (begins(key, "generation_")) return KeySupport::Ignored;
-  if (among(key, {"benchmark_interval", "benchmarks", "custom_scheduler", "model_init_kwargs", "pruning_module",
-                  "quantization_bits", "quantization_block", "quantization_group_size", "quantization_mode",
-                  "ref_model_init_kwargs", "sparsify_module", "straight_through_emulator", "tensor_straight_through",
-                  "tools", "watchers"})) {
+  if (among(key, {"benchmark_interval",
+                  "benchmarks",
+                  "custom_scheduler",
+                  "dataset_kwargs",
+                  "generate_during_eval",
+                  "init_tx",
+                  "is_encoder_decoder",
+                  "model_init_kwargs",
+                  "pruning_module",
+                  "quantization_bits",
+                  "quantization_block",
+                  "quantization_group_size",
+                  "quantization_mode",
+                  "ref_model_init_kwargs",
+                  "remove_ckpt_after_load",
+                  "sparsify_module",
+                  "state_apply_fn_kwarguments_to_model",
+                  "straight_through_emulator",
+                  "tensor_straight_through",
+                  "tools",
+                  "watchers"})) {
     return KeySupport::NotYet;
   }
   return KeySupport::None;
@@ -100,10 +118,9 @@ TrainingArguments TrainingArguments::from_json(std::string_view type, const Json
   for (const auto& [key, value] : json.as_object()) {
     if (key == "trainer_type" || std::find(known.begin(), known.end(), key) != known.end()) continue;
     switch (key_support(key)) {
-      case KeySupport::Ignored: continue;
+      case KeySupport::Ignored: arguments.ignored_keys.push_back(key); continue;
       case KeySupport::NotYet:
-        if (value.is_null() || value == Json(false) || (!value.is_string() && !value.is_number() && value.size() == 0))
-          continue;  // asks for nothing
+        if (asks_for_nothing(key, value)) continue;
         fail<NotSupportedError>(where(key), " is a key of EasyDeL's that is not supported yet; got ", value.dump(),
                                 ". Take it out.");
       case KeySupport::None: break;
@@ -133,13 +150,13 @@ Json TrainingArguments::to_json(std::string_view type) const {
 // Our keys as they are; EasyDeL's others where they ask for what is done anyway.
 LossConfig TrainingArguments::loss() const {
   Json ours = Json::object();
-  if (loss_config.is_null()) return LossConfig{}.with(ours);
-  require<ConfigError>(loss_config.is_object(), "[TrainingArguments] loss_config must be an object or null; got ",
-                       loss_config.type_name(), ".");
+  require<ConfigError>(loss_config.is_null() || loss_config.is_object(),
+                       "[TrainingArguments] loss_config must be an object or null; got ", loss_config.type_name(), ".");
   const auto refuse = [](std::string_view key, const Json& value, std::string_view only) {
     fail<NotSupportedError>("[TrainingArguments] loss_config.", key, " must be ", only, "; got ", value.dump(), ".");
   };
-  for (const auto& [key, value] : loss_config.as_object()) {
+  const Json given = loss_config.is_null() ? Json::object() : loss_config;
+  for (const auto& [key, value] : given.as_object()) {
     if (key == "chunk_token_size") {
       ours["chunk_size"] = value.is_null() ? Json(0) : value;
     } else if (key == "classification_problem_type") {
@@ -154,11 +171,18 @@ LossConfig TrainingArguments::loss() const {
       if (!(value == Json(false))) refuse(key, value, "false");
     } else if (key == "compute_dtype") {
       if (!value.is_null() && !(value == Json("fp32"))) refuse(key, value, "fp32");
-    } else if (!among(key, {"break_on_nan", "num_labels", "num_classification_labels", "chunk_vocab_size",
-                            "chunk_block_size"})) {
+    } else if (key == "break_on_nan") {
+      if (!value.is_null() && !(value == Json(true)))
+        refuse(key, value, "true: max_skipped_steps is how many may pass");
+    } else if (among(key, {"chunk_vocab_size", "chunk_block_size"})) {
+      if (!value.is_null()) refuse(key, value, "null: chunk_token_size bounds what is held of logits");
+    } else if (among(key, {"num_labels", "num_classification_labels"})) {
+      if (!value.is_null()) refuse(key, value, "null: the model's config says how many labels there are");
+    } else {
       ours[key] = value;
     }
   }
+  if (lmhead_chunksize && !ours.contains("chunk_size")) ours["chunk_size"] = *lmhead_chunksize;
   return LossConfig{}.with(ours);
 }
 

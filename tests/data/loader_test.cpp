@@ -48,7 +48,12 @@ Trial draw_trial(Draw& draw) {
   }
   trial.dataset = make_dataset(std::move(sources), options);
   trial.streams = draw.between(1, 7);
-  if (draw.chance(0.6)) trial.pack = {.max_length = draw.between(4, 40), .split_documents = draw.chance(0.5)};
+  if (draw.chance(0.6)) {
+    trial.pack = {.max_length = draw.between(4, 40),
+                  .strategy = draw.one_of({PackStrategy::Wrapped, PackStrategy::Bfd, PackStrategy::BfdSplit}),
+                  .documents = draw.between(1, 40),
+                  .threads = draw.between(1, 3)};
+  }
   if (draw.chance(0.3)) {  // one that leaves out rows
     trial.transform = [](const Row& row) {
       return row.values.at("n").as_int() % 3 == 1 ? std::nullopt : document_of(row);
@@ -156,46 +161,107 @@ TEST(Loader, StatesAreSmall) {
   EXPECT_LT(loader.state().dump().size(), 8U * 20 + 300);
 }
 
-// Every token of every document that a stream took, once and in order; what each row says of itself.
-TEST(Packing, HasEveryTokenOnceAndCrossesNoDocument) {
+// What each row says of itself.
+void expect_whole_segments(const Example& row) {
+  for (std::size_t i = 0; i < row.input_ids.size(); ++i) {
+    const bool begins = i == 0 || row.segment_ids[i] != row.segment_ids[i - 1];
+    ASSERT_EQ(row.position_ids[i], begins ? 0 : row.position_ids[i - 1] + 1);
+    ASSERT_EQ(row.labels[i], begins ? kNoLoss : row.input_ids[i]);
+    ASSERT_EQ(row.segment_ids[i], i == 0 ? 0 : row.segment_ids[i - 1] + (begins ? 1 : 0));
+    if (!begins) {  // one segment is one document
+      ASSERT_EQ(row.input_ids[i], row.input_ids[i - 1] + 1);
+    }
+  }
+}
+
+// Every token of every document that a stream took, once and in order.
+TEST(Packing, WrappedHasEveryTokenOnceAndCrossesNoDocument) {
   for (int seed = 0; seed < draws(100); ++seed) {
     SCOPED_TRACE(seed);
     Draw draw(static_cast<uint64_t>(seed));
     const int64_t rows = draw.between(1, 60), streams = draw.between(1, 4), length = draw.between(1, 40);
-    const bool split = draw.chance(0.5);
     const auto dataset = make_dataset({numbered_rows(rows)}, {.shuffle_buffer_size = 100});
     for (int64_t s = 0; s < streams; ++s) {
-      Stream stream(dataset, document_of, {.max_length = length, .split_documents = split}, s, streams);
+      Stream stream(dataset, document_of, {.max_length = length}, s, streams);
       std::vector<int64_t> packed, documents;
       while (stream.state().documents < rows) {
         const Example row = stream.next();
-        const auto size = static_cast<int64_t>(row.input_ids.size());
-        ASSERT_TRUE(size > 0 && size <= length);
-        if (split) {
-          ASSERT_EQ(size, length);
-        }
-        for (std::size_t i = 0; i < row.input_ids.size(); ++i) {
-          const bool begins = i == 0 || row.segment_ids[i] != row.segment_ids[i - 1];
-          ASSERT_EQ(row.position_ids[i], begins ? 0 : row.position_ids[i - 1] + 1);
-          ASSERT_EQ(row.labels[i], begins ? kNoLoss : row.input_ids[i]);
-          ASSERT_EQ(row.segment_ids[i], i == 0 ? 0 : row.segment_ids[i - 1] + (begins ? 1 : 0));
-          if (!begins) {  // one segment is one document
-            ASSERT_EQ(row.input_ids[i], row.input_ids[i - 1] + 1);
-          }
-        }
+        ASSERT_EQ(static_cast<int64_t>(row.input_ids.size()), length);
+        expect_whole_segments(row);
         packed.insert(packed.end(), row.input_ids.begin(), row.input_ids.end());
       }
       const int64_t taken = stream.state().documents + (stream.state().offset > 0 ? 1 : 0);
       for (int64_t k = 0; k < taken; ++k) {
         const auto ids = document_of(dataset->at(s + streams * k))->input_ids;
         auto kept = static_cast<int64_t>(ids.size());
-        if (!split) kept = std::min(kept, length);
         if (k == stream.state().documents) kept = stream.state().offset;
         documents.insert(documents.end(), ids.begin(), ids.begin() + kept);
       }
       ASSERT_EQ(packed, documents);
     }
   }
+}
+
+// The rows of an epoch, dealt to the streams in turn, have every document once; long ones lose their end or are split.
+TEST(Packing, BfdHasEveryDocumentOfAnEpochOnceHoweverManyStreamsThereAre) {
+  for (int seed = 0; seed < draws(100); ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(static_cast<uint64_t>(seed));
+    const int64_t rows = draw.between(1, 60), streams = draw.between(1, 4), length = draw.between(1, 40);
+    const bool split = draw.chance(0.5);
+    const auto dataset = make_dataset({numbered_rows(rows)}, {.shuffle_buffer_size = 100});
+    const PackOptions pack{.max_length = length,
+                           .strategy = split ? PackStrategy::BfdSplit : PackStrategy::Bfd,
+                           .documents = draw.between(1, 70)};
+    PackedBlocks blocks(dataset, document_of, pack, 10);
+    int64_t packed_rows = 0;
+    for (int64_t b = 0; b < blocks.blocks_of_epoch(); ++b) packed_rows += blocks.rows_in(b);
+    std::vector<Stream> all;
+    for (int64_t s = 0; s < streams; ++s) all.emplace_back(dataset, document_of, pack, s, streams);
+    std::vector<int64_t> seen, expected;
+    for (int64_t r = 0; r < packed_rows; ++r) {
+      const Example row = all[static_cast<std::size_t>(r % streams)].next();
+      ASSERT_LE(static_cast<int64_t>(row.input_ids.size()), length);
+      expect_whole_segments(row);
+      seen.insert(seen.end(), row.input_ids.begin(), row.input_ids.end());
+    }
+    for (int64_t n = 0; n < rows; ++n) {
+      const int64_t kept = split ? length_of(0, n) : std::min(length_of(0, n), length);
+      for (int64_t i = 0; i < kept; ++i) expected.push_back(token_of(0, n, i));
+    }
+    std::sort(seen.begin(), seen.end());
+    std::sort(expected.begin(), expected.end());
+    ASSERT_EQ(seen, expected);
+  }
+}
+
+TEST(Packing, ABlockIsMadeOnceForAllStreamsByAsManyThreadsAsItIsGiven) {
+  const auto dataset = make_dataset({numbered_rows(64)});
+  std::atomic<int> made = 0;
+  std::set<std::thread::id> threads;
+  std::mutex mutex;
+  const Transform transform = [&](const Row& row) {
+    ++made;
+    const std::lock_guard lock(mutex);
+    threads.insert(std::this_thread::get_id());
+    return document_of(row);
+  };
+  Loader loader(dataset, transform,
+                {.streams = 4,
+                 .pack = {.max_length = 32, .strategy = PackStrategy::Bfd, .documents = 64, .threads = 3},
+                 .prefetch = 0});
+  loader.next();
+  EXPECT_EQ(made, 64);
+  EXPECT_EQ(threads.size(), 3U);
+}
+
+TEST(Packing, BfdSaysWhenNothingIsLeftToPack) {
+  const auto dataset = make_dataset({numbered_rows(20)});
+  Loader loader(dataset, [](const Row&) { return std::nullopt; },
+                {.pack = {.max_length = 8, .strategy = PackStrategy::Bfd, .documents = 6}});
+  EXPECT_THAT([&] { loader.next(); },
+              ThrowsMessage<FormatError>("[data] no row of an epoch is left to pack: all 20 of them were left out. "
+                                         "Check max_length and what is filtered."));
 }
 
 TEST(Loader, StopsWhenEverythingIsLeftOut) {
@@ -251,6 +317,11 @@ TEST(Loader, RefusesStatesOfOtherData) {
               ThrowsMessage<ConfigError>("[Loader] the state was made with streams 2; this loader has 4."));
   EXPECT_THAT(restored(dataset, {.streams = 2, .pack = {.max_length = 8}}),
               ThrowsMessage<ConfigError>("[Loader] the state was made with max_length 0; this loader has 8."));
+  const Json wrapped = Loader(dataset, document_of, {.streams = 2, .pack = {.max_length = 8}}).state();
+  const PackOptions bfd{.max_length = 8, .strategy = PackStrategy::Bfd};
+  EXPECT_THAT([&] { Loader(dataset, document_of, {.streams = 2, .pack = bfd}).restore(wrapped); },
+              ThrowsMessage<ConfigError>("[Loader] the state was made with packing \"wrapped\"; this loader has "
+                                         "\"bfd\"."));
   EXPECT_THAT(restored(make_dataset({numbered_rows(21)}, {.shuffle_buffer_size = 5}), {.streams = 2}),
               ThrowsMessage<ConfigError>(HasSubstr("[Loader] the state was made with dataset {")));
   const Json part = Loader(dataset, document_of, {.streams = 2, .own = {1}}).state();

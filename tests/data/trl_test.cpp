@@ -6,6 +6,7 @@
 #include <map>
 
 #include "easydel/core/error.h"
+#include "easydel/data/packer.h"
 #include "easydel/data/preference.h"
 #include "easydel/data/sft.h"
 #include "tests/support/python.h"
@@ -123,6 +124,52 @@ TEST(Trl, MakesTheSameIdsLabelsAndBatches) {
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(compared.size(), 19U);
   for (const auto& [kind, count] : compared) EXPECT_GT(count, 2 * refused[kind]) << kind;  // mostly real comparisons
+}
+
+std::vector<Example> documents_of(const std::vector<int64_t>& lengths) {
+  std::vector<Example> documents;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    Example& document = documents.emplace_back();
+    for (int64_t j = 0; j < lengths[i]; ++j) document.input_ids.push_back(1000 * static_cast<int64_t>(i) + j);
+    document.labels = document.input_ids;
+  }
+  return documents;
+}
+
+// By blocks, and one after the other: what evaluation reads.
+TEST(Trl, PacksTheSameRows) {
+  TemporaryDirectory directory;
+  const char* draws = std::getenv("EASYDEL_DRAWS");
+  run_python("packing_trl_peer.py", {(directory / "cases.jsonl").string(), "1", draws ? draws : "60"});
+  std::ifstream lines(directory / "cases.jsonl");
+  std::map<std::string, int> compared;
+  for (std::string line; std::getline(lines, line);) {
+    const Json given = Json::parse(line);
+    SCOPED_TRACE(given.dump());
+    const PackOptions options{.max_length = given.at("max_length").as_int(),
+                              .strategy = parse_pack_strategy(given.at("strategy").as_string()),
+                              .documents = given.at("documents").as_int()};
+    std::vector<int64_t> lengths;
+    for (const Json& length : given.at("lengths").as_array()) lengths.push_back(length.as_int());
+    const std::vector<Example> documents = documents_of(lengths);
+    Json ours = Json::array();
+    for (std::size_t begin = 0; begin < documents.size(); begin += static_cast<std::size_t>(options.documents)) {
+      const auto end = std::min(documents.size(), begin + static_cast<std::size_t>(options.documents));
+      const auto at = documents.begin();
+      const std::vector<Example> block(at + static_cast<std::ptrdiff_t>(begin), at + static_cast<std::ptrdiff_t>(end));
+      for (const Example& row : pack_documents(block, options)) ours.push_back(Json(row.input_ids));
+    }
+    ASSERT_EQ(ours, given.at("rows"));
+    ++compared[given.at("strategy").as_string()];
+    if (options.strategy == PackStrategy::Wrapped && lengths.size() > static_cast<std::size_t>(options.documents))
+      continue;
+    std::size_t next = 0;
+    Packer packer(options, [&] { return next < documents.size() ? std::optional(documents[next++]) : std::nullopt; });
+    Json streamed = Json::array();
+    while (const auto row = packer.next()) streamed.push_back(Json(row->input_ids));
+    ASSERT_EQ(streamed, given.at("rows"));
+  }
+  EXPECT_EQ(compared.size(), 3U);
 }
 
 }  // namespace

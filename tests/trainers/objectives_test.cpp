@@ -140,7 +140,12 @@ std::map<std::string, at::Tensor> model_gradients(const BaseModule& model) {
 }
 
 TEST(Objectives, MeshesGiveOneAnswer) {
-  for (const Case& c : cases()) {
+  std::vector<Case> all = cases();
+  for (const char* loss_type : {"aot", "aot_pair"}) {  // what sorts the pairs of a minibatch
+    all.push_back({"dpo", TaskType::CausalLM, [](auto other) { return make_dpo_objective(other); },
+                   Json::object({{"loss_type", loss_type}, {"label_smoothing", 0.1}})});
+  }
+  for (const Case& c : all) {
     const TrainingArguments arguments = TrainingArguments::from_json(c.name, c.arguments);
     const auto alone = model_of(1, c.task);
     const auto objective = c.make(model_of(2));
@@ -316,11 +321,61 @@ TEST(Pairs, AreCutAsTheArgumentsSay) {
                                  "(null) rows are cut as a whole."));
 }
 
-TEST(Dpo, NamesWhatItCannotDo) {
-  DpoArguments dpo;
+// The smallest margin of the policy meets the smallest of the reference, whichever pairs they are of; a pair that only
+// fills the batch is in neither.
+TEST(Dpo, SortsThePairsThatCount) {
+  const auto tensor = [](const std::vector<double>& values) { return at::tensor(values, at::kDouble); };
+  PairTerms terms{.chosen_logratios = tensor({3, 1, 2, 50}),
+                  .rejected_logratios = tensor({0.5, -1, 4, -50}),
+                  .chosen_lengths = tensor({1, 1, 1, 1}),
+                  .rejected_lengths = tensor({1, 1, 1, 1}),
+                  .reference_margins = tensor({-2, 5, 1, 70}),
+                  .counts = tensor({1, 1, 1, 0})};
+  DpoArguments dpo{.beta = 0.5, .loss_type = "aot_pair"};
+  // chosen 1, 2, 3 and rejected -1, 0.5, 4
+  const auto of = [](const std::vector<double>& deltas) {
+    double total = 0;
+    for (const double delta : deltas) total -= log_sigmoid(0.5 * delta);
+    return total;
+  };
+  EXPECT_NEAR(pair_loss(terms, dpo).sum().item<double>(), of({2, 1.5, -1}), 1e-12);
+  // margins of the policy: 2.5 - 2, 2 + 5, -2 + 1; of the reference: -2, 1, 5
   dpo.loss_type = "aot";
-  EXPECT_THAT([&] { pair_loss({}, dpo); },
-              ThrowsMessage<NotSupportedError>(HasSubstr("[dpo] loss_type \"aot\" is not supported yet; there are ")));
+  EXPECT_NEAR(pair_loss(terms, dpo).sum().item<double>(), of({-1 + 2, 0.5 - 1, 7 - 5}), 1e-12);
+  EXPECT_EQ(pair_loss(terms, dpo)[3].item<double>(), 0);
+}
+
+TEST(CausalLM, LmheadChunksizeBoundsTheLogitsAndLeavesTheLossAsItIs) {
+  Json dict = tiny_config().to_dict();
+  dict["vocab_size"] = 4096;
+  const auto make = [&](const Json& chunk) {
+    dict["lmhead_chunksize"] = chunk;
+    const auto model = Registry::instance().make_module(*AutoConfig::from_dict(dict), TaskType::CausalLM);
+    model->initialize({.rngs = RandomKey(1)});
+    return model;
+  };
+  data::Example example;
+  for (int64_t i = 0; i < 32; ++i) example.input_ids.push_back(i);
+  example.labels = example.input_ids;
+  const std::vector<data::Example> examples(16, example);
+  const auto objective = make_causal_lm_objective();
+  struct Seen {
+    double loss;
+    int64_t peak;
+  };
+  const auto run = [&](const Json& of_model, const Json& of_trainer) {
+    const auto model = make(of_model);
+    const auto arguments = TrainingArguments::from_json("sft", Json::object({{"lmhead_chunksize", of_trainer}}));
+    const double loss = run_step(*objective, *model, examples, arguments).loss;  // what stays: gradients
+    return Seen{loss, peak_bytes([&] { run_step(*objective, *model, examples, arguments); })};
+  };
+  const int64_t logits = int64_t{16} * 32 * 4096 * 4;
+  const Seen whole = run(Json(), 16 * 32);
+  EXPECT_GT(whole.peak, logits);
+  for (const Seen& part : {run(Json(), 16), run(16, Json()), run(16 * 32, 16)}) {
+    EXPECT_LT(part.peak, logits / 2);
+    EXPECT_NEAR(part.loss, whole.loss, 1e-5);
+  }
 }
 
 }  // namespace

@@ -110,14 +110,95 @@ TEST(TrainingArguments, NameTheNearestKey) {
 TEST(TrainingArguments, KnowEasyDelsOtherKeys) {
   const auto arguments = TrainingArguments::from_json(
       "sft", from(R"({"use_grain": true, "esurge_page_size": 8, "generation_top_p": 0.5, "watchers": [],
-                      "quantization_mode": null, "sparsify_module": false, "use_wandb": true, "track_memory": true})"));
+                      "quantization_mode": null, "sparsify_module": false, "use_wandb": true, "track_memory": true,
+                      "init_tx": true, "remove_unused_columns": false, "wandb_name": "mine"})"));
   EXPECT_EQ(arguments.track_memory, 1.0);
-  EXPECT_THAT(arguments.unsupported_notes(),
-              testing::ElementsAre("use_wandb: Weights & Biases is not supported; metrics go to metrics.jsonl, "
-                                   "TensorBoard and report.html."));
+  EXPECT_THAT(
+      arguments.unsupported_notes(),
+      testing::ElementsAre(
+          "use_wandb: Weights & Biases is not supported; metrics go to metrics.jsonl, TensorBoard and report.html.",
+          "wandb_name: Weights & Biases is not supported; model_name is the report's title.",
+          "remove_unused_columns: false has no meaning here: a column that nothing reads reaches no model.",
+          "use_grain has no meaning here.", "esurge_page_size has no meaning here.",
+          "generation_top_p has no meaning here."));
+  for (const char* key : {"sparsify_module", "straight_through_emulator", "generate_during_eval", "is_encoder_decoder",
+                          "remove_ckpt_after_load"}) {
+    expect_refused<NotSupportedError>(
+        "sft", concat("{\"", key, "\": true}"),
+        concat("[TrainingArguments] ", key,
+               " is a key of EasyDeL's that is not supported yet; got true. Take it out."));
+  }
+  expect_refused<NotSupportedError>("sft", R"({"init_tx": false})",
+                                    "[TrainingArguments] init_tx is a key of EasyDeL's that is not supported yet; got "
+                                    "false. Take it out.");
   expect_refused<NotSupportedError>("sft", R"({"quantization_mode": "nf4"})",
                                     "[TrainingArguments] quantization_mode is a key of EasyDeL's that is not supported "
                                     "yet; got \"nf4\". Take it out.");
+}
+
+TEST(TrainingArguments, RefuseWhatIsDoneInOneWayAlone) {
+  const std::string where = "[TrainingArguments] ";
+  expect_refused<NotSupportedError>("sft", R"({"use_data_collator": false})",
+                                    where +
+                                        "use_data_collator must be true; got false. Rows are always padded to one "
+                                        "length.");
+  expect_refused<NotSupportedError>("sft", R"({"tx_mu_dtype": "bfloat16", "optimizer": "sgd"})",
+                                    where +
+                                        "tx_mu_dtype must be null for the optimizer sgd, which has no such moment; "
+                                        "got bfloat16. adam, adamw, lion and muon have one.");
+  expect_refused("sft", R"({"tx_mu_dtype": "bfloat16", "extra_optimizer_kwargs": {"mu_dtype": "float32"}})",
+                 where + "tx_mu_dtype must not stand beside extra_optimizer_kwargs.mu_dtype; got bfloat16.");
+  expect_refused("sft", R"({"do_train": false})", where + "do_train must be true where do_eval is not; got false.");
+  expect_refused("sft", R"({"force_step_start_point": true})",
+                 where + "force_step_start_point must stand beside step_start_point; got true.");
+  expect_refused("sft", R"({"train_on_inputs": true, "completion_only_loss": true})",
+                 where + "train_on_inputs must not contradict completion_only_loss, which is true; got true.");
+  expect_refused("sft", R"({"train_on_inputs": true, "assistant_only_loss": true})",
+                 where + "train_on_inputs must not contradict assistant_only_loss, which is true; got true.");
+  expect_refused("dpo", R"({"train_on_inputs": true})",
+                 where + "train_on_inputs is no key of the trainer \"dpo\", but of sft, base, distillation.");
+  expect_refused("classification", R"({"packing": true})",
+                 where + "packing is no key of the trainer \"classification\", but of sft, base, distillation.");
+  for (const char* type : {"dpo", "orpo"}) {
+    expect_refused<NotSupportedError>(
+        type, R"({"logprob_vocab_chunk_size": 4096})",
+        where +
+            "logprob_vocab_chunk_size must be null or 0; got 4096. Logits are held for some tokens at a time, not "
+            "for some entries of the vocabulary: set lmhead_chunksize.");
+    expect_refused<NotSupportedError>(type, R"({"label_pad_token_id": 0})",
+                                      where +
+                                          "label_pad_token_id must be -100; got 0. No other label counts for "
+                                          "nothing.");
+    TrainingArguments::from_json(type, from(R"({"logprob_vocab_chunk_size": 0, "label_pad_token_id": -100})"));
+  }
+  expect_refused<NotSupportedError>("dpo", R"({"sync_ref_model": true})",
+                                    where + "sync_ref_model must be false; got true. The reference stays as it is.");
+  expect_refused<NotSupportedError>("distillation", R"({"attention_loss_weight": 0.5})",
+                                    where +
+                                        "attention_loss_weight must be null or 0; got 0.5. Attention maps are not "
+                                        "compared yet; hidden_state_loss_weight compares layers.");
+  expect_refused<NotSupportedError>(
+      "sft", R"({"loss_config": {"chunk_vocab_size": 64}})",
+      where +
+          "loss_config: [TrainingArguments] loss_config.chunk_vocab_size must be null: chunk_token_size bounds what "
+          "is held of logits; got 64.");
+}
+
+TEST(TrainingArguments, KnowTheNameOfTheRunAndWhatAnEvaluationIsTold) {
+  TrainingArguments arguments = TrainingArguments::for_trainer("sft");
+  EXPECT_EQ(arguments.run_name("llama"), "SFT-llama");
+  arguments.trainer_prefix = "Mine";
+  EXPECT_EQ(arguments.run_name("llama"), "Mine-llama");
+  arguments.model_name = "whole";
+  EXPECT_EQ(arguments.run_name("llama"), "whole");
+  arguments.text.packing = true;
+  EXPECT_TRUE(arguments.for_evaluation().text.packing);
+  arguments.text.eval_packing = false;
+  EXPECT_FALSE(arguments.for_evaluation().text.packing);
+  arguments.lmhead_chunksize = 5;
+  EXPECT_EQ(arguments.loss().chunk_size, 5);
+  arguments.loss_config = from(R"({"chunk_token_size": 7})");
+  EXPECT_EQ(arguments.loss().chunk_size, 7);
 }
 
 TEST(TrainingArguments, MapEasyDelsLossConfig) {

@@ -90,9 +90,16 @@ class Trl(unittest.TestCase):
     def test_dpo(self):
         for loss_type, smoothing in [("sigmoid", 0.0), ("ipo", 0.0), ("hinge", 0.0), ("robust", 0.2),
                                      ("exo_pair", 0.1), ("nca_pair", 0.0), ("bco_pair", 0.0), ("sppo_hard", 0.0),
-                                     ("apo_zero", 0.0), ("apo_down", 0.0)]:
+                                     ("apo_zero", 0.0), ("apo_down", 0.0), ("aot", 0.0), ("aot", 0.2)]:
             with self.subTest(loss_type=loss_type):
                 self.dpo({"beta": 0.3, "loss_type": loss_type, "label_smoothing": smoothing})
+        with self.subTest(loss_type="aot_pair"):  # trl has another name for it
+            self.dpo({"beta": 0.3, "label_smoothing": 0.1}, {"loss_type": "aot_pair"}, {"loss_type": "aot_unpaired"})
+
+    def test_dpo_sorts_the_pairs_of_all_ranks(self):
+        for loss_type, theirs in (("aot", "aot"), ("aot_pair", "aot_unpaired")):
+            with self.subTest(loss_type=loss_type):
+                self.dpo({"beta": 0.3}, {"loss_type": loss_type}, {"loss_type": theirs}, mesh=[2, 1, 1, 2, 1])
 
     def test_dpo_with_a_reference_that_was_run_before(self):
         self.dpo({"precompute_ref_log_probs": True})
@@ -115,6 +122,19 @@ class Trl(unittest.TestCase):
         self.compare(given, live, names)
         with self.assertRaisesRegex(AssertionError, 'needs "ref_chosen_logps" in every row'):
             run_ours(PROGRAM, self.directory, **job, arguments=PAIRS)
+
+    def test_the_reference_counts_where_it_is_forced(self):
+        make_model(self.directory / "reference", seed=7)
+        make_model(self.directory / "model")
+        job = {"model": self.directory / "model", "trainer_type": "dpo", "other": self.directory / "reference",
+               "data": write_rows(self.directory / "rows.jsonl", make_pairs(BATCH * STEPS))}
+
+        def losses(**changes):
+            return [step["loss"] for step in run_ours(PROGRAM, self.directory, **job, arguments={**PAIRS, **changes})[0]]
+
+        usual = losses()
+        self.assertNotEqual(losses(reference_free=True), usual)
+        self.assertEqual(losses(reference_free=True, force_use_ref_model=True), usual)
 
     def test_dpo_with_the_likelihood_of_chosen_answers(self):
         self.dpo({}, {"rpo_alpha": 0.7}, {"loss_type": ["sigmoid", "sft"], "loss_weights": [1.0, 0.7]})
