@@ -16,6 +16,7 @@
 #include "easydel/optim/optimizers.h"
 #include "easydel/quantization/quantize.h"
 #include "easydel/trainers/gradients.h"
+#include "easydel/trainers/training_flops.h"
 
 namespace easydel::cli {
 namespace {
@@ -63,7 +64,7 @@ void run(const BenchTrainOptions& options) {
   const auto tokens = static_cast<double>(options.batch * options.length);
   const double best = tokens / times.front(), median = tokens / times[times.size() / 2];
   const int64_t peak = peak_memory(device) - (device.is_cpu() ? before : 0);
-  const double flops = 3 * model->flops_per_token(options.batch, options.length);
+  const double flops = TrainingFlops(*model).of_document(options.length) / static_cast<double>(options.length);
   if (options.json) {
     print_json(Json::object({{"parameters", model->num_params()},
                              {"device", device.str()},

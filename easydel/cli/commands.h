@@ -25,6 +25,7 @@ void add_lora_command(CLI::App& app);
 void add_models_command(CLI::App& app);
 void add_quantize_command(CLI::App& app);
 void add_tokenize_command(CLI::App& app);
+void add_report_command(CLI::App& app);
 void add_train_command(CLI::App& app);
 void add_tokenizer_train_command(CLI::App& app);
 

@@ -18,17 +18,6 @@ namespace {
 
 thread_local ProgressBoard* board_of_thread = nullptr;
 
-std::string format_duration(double seconds) {
-  const auto whole = static_cast<int64_t>(std::llround(std::max(0.0, std::min(seconds, 3.6e8))));
-  std::array<char, 40> buffer{};
-  if (whole >= 3600) {
-    std::snprintf(buffer.data(), buffer.size(), "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
-  } else {
-    std::snprintf(buffer.data(), buffer.size(), "%ld:%02ld", whole / 60, whole % 60);
-  }
-  return buffer.data();
-}
-
 std::string format_amount(int64_t amount, const std::string& unit) {
   return unit == "B" ? format_bytes(amount) : group_digits(amount);
 }
@@ -46,6 +35,17 @@ int terminal_width() {
 }
 
 }  // namespace
+
+std::string format_duration(double seconds) {
+  const auto whole = static_cast<int64_t>(std::llround(std::max(0.0, std::min(seconds, 3.6e8))));
+  std::array<char, 40> buffer{};
+  if (whole >= 3600) {
+    std::snprintf(buffer.data(), buffer.size(), "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
+  } else {
+    std::snprintf(buffer.data(), buffer.size(), "%ld:%02ld", whole / 60, whole % 60);
+  }
+  return buffer.data();
+}
 
 ProgressBoard& ProgressBoard::instance() {
   // Never destroyed: bars and log lines may come from other static objects.

@@ -8,6 +8,8 @@
 
 namespace easydel {
 
+std::string format_duration(double seconds);  // "0:07", "1:02:03"
+
 struct ProgressOptions {
   int64_t total = 0;        // 0: unknown, shown without a bar
   std::string unit = "it";  // "B" shows sizes in binary units

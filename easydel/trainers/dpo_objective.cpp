@@ -48,6 +48,10 @@ class DpoObjective final : public Objective {
     return arguments.dpo.padding_value;
   }
 
+  std::vector<const BaseModule*> other_models() const override {
+    return reference_ ? std::vector<const BaseModule*>{reference_.get()} : std::vector<const BaseModule*>();
+  }
+
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
     const DpoArguments& dpo = arguments.dpo;
     const PairLimits limits{.max_length = arguments.max_length,

@@ -52,6 +52,8 @@ class Objective {
   virtual ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const = 0;
   // Once, before the first step, with the model as it is then: checks, and what is computed of the data ahead.
   virtual void prepare(const BaseModule&, const TrainingArguments&, const ObjectiveData&) {}
+  // What a step runs forward beside the model, from prepare() on: a reference, a teacher.
+  virtual std::vector<const BaseModule*> other_models() const { return {}; }
 };
 
 // The objective's, of rows without the columns that the arguments drop.

@@ -17,6 +17,7 @@ const std::string_view kReportPage = R"html(<!doctype html>
 <label>Smoothing <input id="smoothing" type="range" min="0" max="0.99" step="0.01" value="0.6">
 <output id="smoothing-value">0.60</output></label>
 <label><input id="log-scale" type="checkbox"> Log scale</label>
+<label>Over <select id="axis"><option value="x">steps</option><option value="time">time</option><option value="tokens">tokens</option></select></label>
 <button id="theme" type="button">Light / dark</button>
 </form>
 </header>
@@ -24,6 +25,7 @@ const std::string_view kReportPage = R"html(<!doctype html>
 <noscript><p class="empty">The curves need JavaScript; the tables do not.</p></noscript>
 <main id="charts"></main>
 <svg id="names" width="0" height="0" hidden></svg>
+{{details}}
 <section><h2>Config</h2>{{config}}</section>
 <script type="application/json" id="data">{{data}}</script>
 <script>{{script}}</script>
@@ -36,11 +38,13 @@ const std::string_view kReportStyle = R"css(
   color-scheme: light dark;
   --page: #f6f7f9; --surface: #ffffff; --ink: #16181d; --muted: #616876; --line: #e2e5ea; --grid: #eceef2;
   --train: #2563c9; --eval: #c2540a; --shadow: 0 1px 2px rgb(16 24 40 / 6%);
+  --run-1: #0f8a5f; --run-2: #8b3fc7; --run-3: #a8741a; --run-4: #c02a5a;
 }
 @media (prefers-color-scheme: dark) {
   :root:not([data-theme="light"]) {
     --page: #0f1115; --surface: #181b21; --ink: #e7e9ee; --muted: #9aa1ae; --line: #2a2f38; --grid: #232830;
     --train: #7fabff; --eval: #f5a05a; --shadow: none;
+    --run-1: #4fd1a1; --run-2: #c797f5; --run-3: #e3bd6b; --run-4: #f587a8;
   }
 }
 :root[data-theme="light"] { color-scheme: light; }
@@ -48,6 +52,7 @@ const std::string_view kReportStyle = R"css(
   color-scheme: dark;
   --page: #0f1115; --surface: #181b21; --ink: #e7e9ee; --muted: #9aa1ae; --line: #2a2f38; --grid: #232830;
   --train: #7fabff; --eval: #f5a05a; --shadow: none;
+  --run-1: #4fd1a1; --run-2: #c797f5; --run-3: #e3bd6b; --run-4: #f587a8;
 }
 * { box-sizing: border-box; }
 body {
@@ -62,11 +67,11 @@ form { display: flex; flex-wrap: wrap; gap: 8px 20px; align-items: center; color
 label { display: inline-flex; gap: 8px; align-items: center; }
 output { font-variant-numeric: tabular-nums; min-width: 2.5em; }
 input { accent-color: var(--train); }
-button {
+button, select {
   font: inherit; color: var(--ink); background: var(--surface); border: 1px solid var(--line); border-radius: 8px;
   padding: 5px 12px; cursor: pointer;
 }
-button:focus-visible, input:focus-visible { outline: 2px solid var(--train); outline-offset: 2px; }
+button:focus-visible, input:focus-visible, select:focus-visible { outline: 2px solid var(--train); outline-offset: 2px; }
 .cards { display: flex; flex-wrap: wrap; gap: 12px; margin: 20px 0; }
 .card {
   display: flex; flex-direction: column; padding: 10px 16px; background: var(--surface); box-shadow: var(--shadow);
@@ -88,6 +93,8 @@ text { fill: var(--muted); font-size: 11px; font-variant-numeric: tabular-nums; 
 path { fill: none; stroke-linejoin: round; stroke-linecap: round; }
 .raw { stroke-width: 1; opacity: 0.28; } .smooth { stroke-width: 2; }
 .train { stroke: var(--train); } .eval { stroke: var(--eval); }
+.run-1 { stroke: var(--run-1); } .run-2 { stroke: var(--run-2); } .run-3 { stroke: var(--run-3); } .run-4 { stroke: var(--run-4); }
+.eval.run-1, .eval.run-2, .eval.run-3, .eval.run-4 { stroke-dasharray: 5 4; }
 .dot { fill: var(--surface); stroke-width: 2; }
 .tip {
   position: absolute; pointer-events: none; background: var(--surface); border: 1px solid var(--line);

@@ -1,18 +1,19 @@
 #include "easydel/trainers/run_log.h"
 
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <unistd.h>
 
+#include <array>
 #include <cmath>
-#include <mutex>
-#include <thread>
 
 #include "easydel/core/build_info.h"
 #include "easydel/core/file.h"
 #include "easydel/core/log.h"
 #include "easydel/core/memory.h"
 #include "easydel/sharding/parallel.h"
-#include "easydel/trainers/report.h"
+#include "easydel/trainers/number_text.h"
+#include "easydel/trainers/peak_flops.h"
+#include "easydel/trainers/run_report.h"
 
 #if EASYDEL_HAS_CUDA
 #include <ATen/cuda/CUDAContext.h>
@@ -22,29 +23,45 @@ namespace easydel {
 namespace fs = std::filesystem;
 namespace {
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+constexpr std::chrono::seconds kBetweenReports{5};
+constexpr int kReportShare = 50;  // a report may take one part in so many of the run's time
+
+double unix_seconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) / 1000;
 }
 
-double measure_cpu(DType dtype) {
-  const at::NoGradGuard no_grad;
-  constexpr int64_t kSize = 768;
-  const at::Tensor a = at::ones({kSize, kSize}, dtype), b = at::ones({kSize, kSize}, dtype);
-  double best = 1e30;
-  for (int i = 0; i < 4; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    at::mm(a, b);
-    best = std::min(best, seconds_since(begin));
-  }
-  return 2.0 * kSize * kSize * kSize / best;
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
-Json to_json(const Metrics& metrics) {
-  Json json = Json::object();
-  for (const auto& [name, value] : metrics) {
-    if (name != "tokens" && name != "step_seconds") json[name] = value;
+std::string device_text(const BaseModule& model, int64_t devices) {
+  const at::Device device = model.options().device;
+  const std::string several = devices > 1 ? concat(devices, " x ") : "";
+#if EASYDEL_HAS_CUDA
+  if (device.is_cuda()) return several + at::cuda::getDeviceProperties(device.index() < 0 ? 0 : device.index())->name;
+#endif
+  if (!device.is_cpu()) return several + device.str();
+  return concat(several, "cpu, ", at::get_num_threads(), at::get_num_threads() == 1 ? " thread" : " threads");
+}
+
+int64_t count_parameters(const BaseModule& model, bool trained) {
+  int64_t sum = 0;
+  for (const auto& [path, parameter] : model.named_parameters()) {
+    if (trained && !parameter->trainable) continue;
+    int64_t size = 1;
+    for (const int64_t n : parameter->shape) size *= n;
+    sum += size;
   }
-  return json;
+  return sum;
+}
+
+// Whole numbers without a point.
+Json to_json(double value) {
+  return std::abs(value) < 1e15 && value == std::floor(value) && std::abs(value) >= 1
+             ? Json(static_cast<int64_t>(value))
+             : Json(value);
 }
 
 Scalars to_scalars(const Metrics& metrics, const std::string& prefix) {
@@ -61,29 +78,6 @@ std::optional<double> find(const Metrics& metrics, const std::string& name) {
 
 }  // namespace
 
-std::optional<double> peak_flops(at::Device device, DType dtype) {
-#if EASYDEL_HAS_CUDA
-  if (device.is_cuda()) {
-    const std::string name = at::cuda::getDeviceProperties(device.index() < 0 ? 0 : device.index())->name;
-    const bool half = dtype == bfloat16 || dtype == float16;
-    for (const auto& [part, dense16] :
-         {std::pair{"H200", 989e12}, {"H100", 989e12}, {"A100", 312e12}, {"L40", 181e12}}) {
-      if (name.find(part) != std::string::npos) return half ? dense16 : dense16 / 2;
-    }
-    return std::nullopt;
-  }
-#endif
-  if (!device.is_cpu()) return std::nullopt;
-  static std::mutex mutex;
-  static std::map<DType, double> measured;
-  const std::lock_guard lock(mutex);
-  auto [found, fresh] = measured.try_emplace(dtype, 0.0);
-  // Of all cores, where ranks as threads have a share of them each.
-  const double shares = std::max(1.0, static_cast<double>(std::thread::hardware_concurrency()) / at::get_num_threads());
-  if (fresh) found->second = measure_cpu(dtype) * shares;
-  return found->second;
-}
-
 RunLog::RunLog(const TrainerOptions& options, const BaseModule& model, std::optional<fs::path> directory,
                int64_t first_step, int64_t total_steps)
     : options_(options),
@@ -93,69 +87,111 @@ RunLog::RunLog(const TrainerOptions& options, const BaseModule& model, std::opti
                  .label = "train",
                  .type = options.arguments.verbose ? options.arguments.progress_bar_type : "none"}),
       device_(model.options().device),
-      flops_per_token_(3 * model.flops_per_token(1, options.arguments.sequence_length())),
-      first_step_(first_step),
-      last_step_(first_step) {
-  const int64_t devices = model.parallel() && !device_.is_cpu() ? model.parallel()->mesh().mesh().size() : 1;
-  if (!options.arguments.performance_mode) peak_flops_ = peak_flops(device_, model.dtype());
-  if (peak_flops_) *peak_flops_ *= static_cast<double>(devices);
+      peak_flops_(peak_flops(model)) {
+  if (peak_flops_ && model.parallel()) *peak_flops_ *= static_cast<double>(model.parallel()->mesh().mesh().size());
   if (!directory_ || !options.arguments.writes_metrics()) return;
   make_directory(*directory_);
   const std::optional<int64_t> resumed = first_step > 0 ? std::optional(first_step) : std::nullopt;
   metrics_ = std::make_unique<MetricsLog>(*directory_ / "metrics.jsonl", resumed);
   if (options.arguments.use_tensorboard)
     tensorboard_ = std::make_unique<TensorboardWriter>(*directory_ / "tensorboard", first_step);
+  begin_run_file(model, first_step, total_steps);
 }
 
+void RunLog::begin_run_file(const BaseModule& model, int64_t first_step, int64_t total_steps) {
+  const std::string& model_name = model.config().name_or_path;
+  const int64_t devices = model.parallel() ? model.parallel()->mesh().mesh().size() : 1;
+  run_ = Json::object({{"name", options_.arguments.run_name(model.model_type())},
+                       {"trainer", options_.trainer_type},
+                       {"model", concat(model.type_name(), model_name.empty() ? "" : concat(" (", model_name, ")"))},
+                       {"device", device_text(model, devices)},
+                       {"dtype", std::string(dtype_name(model.dtype()))},
+                       {"parameters", count_parameters(model, false)},
+                       {"trained_parameters", count_parameters(model, true)},
+                       {"host", host_name()},
+                       {"version", EASYDEL_VERSION},
+                       {"total_steps", total_steps},
+                       {"started", unix_seconds()}});
+  if (model.parallel()) run_["mesh"] = model.parallel()->mesh().mesh().to_string();
+  if (first_step > 0) {
+    run_["resumed"] = run_.at("started");
+    run_["resumed_from"] = first_step;
+    const Json before = read_run_file(*directory_);
+    if (const Json* started = before.find("started")) run_["started"] = *started;
+  }
+  run_["config"] =
+      options_.run_config.is_null() ? options_.arguments.to_json(options_.trainer_type) : options_.run_config;
+  write_run_file();
+}
+
+void RunLog::write_run_file() const { write_file_atomically(*directory_ / kRunFile, run_.dump(2) + "\n"); }
+
 void RunLog::step(int64_t step, const Metrics& metrics) {
-  last_ = metrics;
-  last_step_ = step;
   Metrics shown = metrics;
   const double speed = metrics.at("tokens_per_second");
   smooth_tokens_ = smooth_tokens_ == 0 ? speed : 0.8 * smooth_tokens_ + 0.2 * speed;
-  if (peak_flops_) shown["mfu"] = speed * flops_per_token_ / *peak_flops_;
-  shown["memory"] = static_cast<double>(used_memory(device_));
+  if (const auto tflops = find(metrics, "tflops"); tflops && peak_flops_) shown["mfu"] = *tflops * 1e12 / *peak_flops_;
+  shown["peak_memory_bytes"] = static_cast<double>(peak_memory(device_));
+  shown["samples"] = static_cast<double>(step * options_.arguments.total_batch_size);
+  num_tokens_ = find(metrics, "num_tokens").value_or(0);
   progress_.update(step, {.loss = find(shown, "loss"),
                           .learning_rate = find(shown, "learning_rate"),
                           .grad_norm = find(shown, "grad_norm"),
                           .tokens_per_second = smooth_tokens_,
+                          .tflops = find(shown, "tflops"),
                           .mfu = find(shown, "mfu"),
-                          .memory_bytes = static_cast<int64_t>(shown["memory"])});
-  if (metrics_) metrics_->write(step, to_json(shown));
+                          .peak_memory_bytes = static_cast<int64_t>(shown["peak_memory_bytes"])});
+  if (metrics_) {
+    Json line = Json::object({{"time", unix_seconds()}});
+    for (const auto& [name, value] : shown) {
+      if (name != "step_seconds") line[name] = to_json(value);
+    }
+    metrics_->write(step, line);
+  }
   if (tensorboard_ && step % options_.arguments.report_steps == 0)
     tensorboard_->write(step, to_scalars(shown, "train/"));
+  if (Clock::now() >= next_report_) update_report();
 }
 
 void RunLog::evaluated(int64_t step, const Metrics& metrics) {
-  if (metrics_) metrics_->write(step, to_json(metrics));
+  if (metrics_) {
+    Json line = Json::object({{"time", unix_seconds()}, {"num_tokens", to_json(num_tokens_)}});
+    for (const auto& [name, value] : metrics) line[name] = value;
+    metrics_->write(step, line);
+  }
   if (tensorboard_) tensorboard_->write(step, to_scalars(metrics, "eval/"));
   std::string text;
-  for (const auto& [name, value] : metrics) text += concat(text.empty() ? "" : ", ", name, " ", value);
+  for (const auto& [name, value] : metrics) text += concat(text.empty() ? "" : ", ", name, " ", short_number(value));
   log::info("[evaluate] step ", step, ": ", text);
+  if (Clock::now() >= next_report_) update_report();
 }
 
 void RunLog::saved(int64_t step, const fs::path& path) {
   log::debug("[trainer] step ", step, " saved as ", path.string());
 }
 
+fs::path RunLog::update_report() {
+  if (!metrics_ || !options_.arguments.html_report) return {};
+  const auto begin = Clock::now();
+  fs::path path;
+  try {
+    path = write_run_report(*directory_);
+  } catch (const Error& error) {  // a run is worth more than its report
+    log::warning("[report] the report was not written: ", error.what());
+  }
+  const auto end = Clock::now();
+  next_report_ = end + std::max<Clock::duration>(kBetweenReports, kReportShare * (end - begin));
+  return path;
+}
+
 fs::path RunLog::finish(const std::string& stopped_by, const fs::path& checkpoint) {
   progress_.finish();
-  if (!metrics_ || !options_.arguments.html_report) return {};
-  Json summary = Json::object({{"steps", last_step_}, {"stopped by", stopped_by}, {"seconds", seconds_since(begin_)}});
-  const std::vector<Json> lines = read_metrics(metrics_->path());
-  if (last_.empty() && !lines.empty()) {  // a run that had all its steps before
-    for (const auto& [name, value] : lines.back().as_object()) summary[name] = value;
-  }
-  for (const auto& [name, value] : last_) summary[name] = value;
-  if (!checkpoint.empty()) summary["checkpoint"] = checkpoint.string();
-  Json config = options_.run_config.is_null() ? options_.arguments.to_json(options_.trainer_type) : options_.run_config;
-  const fs::path path = *directory_ / "report.html";
-  write_report(path, {.title = options_.arguments.run_name(options_.model->model_type()),
-                      .subtitle = options_.trainer_type,
-                      .metrics = lines,
-                      .config = std::move(config),
-                      .summary = std::move(summary)});
-  return path;
+  if (!metrics_) return {};
+  run_["stopped_by"] = stopped_by;
+  run_["ended"] = unix_seconds();
+  if (!checkpoint.empty()) run_["checkpoint"] = checkpoint.string();
+  write_run_file();
+  return update_report();
 }
 
 }  // namespace easydel

@@ -27,22 +27,23 @@ class RunLog {
   std::filesystem::path finish(const std::string& stopped_by, const std::filesystem::path& checkpoint);
 
  private:
+  using Clock = std::chrono::steady_clock;
+  void begin_run_file(const BaseModule& model, int64_t first_step, int64_t total_steps);
+  void write_run_file() const;
+  // The report is rewritten now and then, at a small share of the run's time: a run that is killed has one.
+  std::filesystem::path update_report();
+
   const TrainerOptions& options_;
   std::optional<std::filesystem::path> directory_;
   std::unique_ptr<MetricsLog> metrics_;
   std::unique_ptr<TensorboardWriter> tensorboard_;
   TrainProgress progress_;
   at::Device device_;
-  double flops_per_token_ = 0;
-  std::optional<double> peak_flops_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  Metrics last_;
-  int64_t first_step_, last_step_;
+  std::optional<double> peak_flops_;  // of all devices
+  Json run_;                          // run.json
+  Clock::time_point next_report_ = Clock::now();
+  double num_tokens_ = 0;
   double smooth_tokens_ = 0;
 };
-
-// Floating point operations a second that a device can do at most in this dtype: of a known GPU by its name, of a CPU
-// by a product of matrices that is timed once. Nothing where it is not known.
-std::optional<double> peak_flops(at::Device device, DType dtype);
 
 }  // namespace easydel

@@ -10,6 +10,7 @@
 #include "easydel/core/json.h"
 #include "easydel/core/progress_board.h"
 #include "easydel/core/runtime.h"
+#include "easydel/trainers/number_text.h"
 
 namespace easydel {
 namespace {
@@ -18,18 +19,6 @@ std::string number(const char* format, double value) {
   std::array<char, 64> buffer{};
   std::snprintf(buffer.data(), buffer.size(), format, value);
   return buffer.data();
-}
-
-// 1.234, 12.34, 1234, 1.23e+06: about four digits that say something.
-std::string short_number(double value) {
-  const double size = std::abs(value);
-  if (size != 0 && (size < 1e-3 || size >= 1e5)) return number("%.2e", value);
-  return number(size < 10 ? "%.4f" : size < 1000 ? "%.2f" : "%.0f", value);
-}
-
-std::string per_second(double tokens) {
-  if (tokens >= 1e6) return number("%.2fM tok/s", tokens / 1e6);
-  return tokens >= 1e4 ? number("%.1fk tok/s", tokens / 1e3) : number("%.0f tok/s", tokens);
 }
 
 Json to_json(int64_t step, const TrainProgressOptions& options, const TrainProgressValues& v) {
@@ -42,8 +31,9 @@ Json to_json(int64_t step, const TrainProgressOptions& options, const TrainProgr
   add("learning_rate", v.learning_rate);
   add("grad_norm", v.grad_norm);
   add("tokens_per_second", v.tokens_per_second);
+  add("tflops", v.tflops);
   add("mfu", v.mfu);
-  add("memory_bytes", v.memory_bytes);
+  add("peak_memory_bytes", v.peak_memory_bytes);
   return json;
 }
 
@@ -55,9 +45,13 @@ std::string format_train_values(const TrainProgressValues& v) {
   if (v.loss) add("loss " + short_number(*v.loss));
   if (v.learning_rate) add("lr " + number("%.2e", *v.learning_rate));
   if (v.grad_norm) add("grad " + short_number(*v.grad_norm));
-  if (v.tokens_per_second) add(per_second(*v.tokens_per_second));
-  if (v.mfu) add("MFU " + number("%.1f%%", *v.mfu * 100));
-  if (v.memory_bytes) add(format_bytes(*v.memory_bytes));
+  if (v.tokens_per_second) add(tokens_per_second_text(*v.tokens_per_second));
+  if (v.mfu) {
+    add("MFU " + number("%.1f%%", *v.mfu * 100));
+  } else if (v.tflops) {
+    add(number("%.3g TFLOP/s", *v.tflops));
+  }
+  if (v.peak_memory_bytes) add("peak " + format_bytes(*v.peak_memory_bytes));
   return text;
 }
 

@@ -1,4 +1,4 @@
-// The live line of a training run: steps, loss, learning rate, gradient norm, speed, memory, time left.
+// The live line of a training run: steps, loss, learning rate, gradient norm, speed, peak memory, time left.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,9 @@ namespace easydel {
 // What is not there is not shown.
 struct TrainProgressValues {
   std::optional<double> loss, learning_rate, grad_norm, tokens_per_second;
-  std::optional<double> mfu;  // 0.41: 41 % of what the device could compute
-  std::optional<int64_t> memory_bytes;
+  std::optional<double> tflops;  // 10^12 operations a second of the model; shown where there is no MFU
+  std::optional<double> mfu;     // 0.41: 41 % of what the device could compute
+  std::optional<int64_t> peak_memory_bytes;
 };
 
 struct TrainProgressOptions {
@@ -23,7 +24,7 @@ struct TrainProgressOptions {
   std::string type = "tqdm";  // tqdm, rich: a bar; json: a line of JSON for each update; none
 };
 
-// "loss 2.3101  lr 2.00e-05  grad 1.234  12.3k tok/s  MFU 41.2%  3.2 GiB"
+// "loss 2.3101  lr 2.00e-05  grad 1.234  12.3k tok/s  MFU 41.2%  peak 3.2 GiB"
 std::string format_train_values(const TrainProgressValues& values);
 
 // A bar on a terminal, elsewhere a plain line every few seconds. Only rank 0 shows anything.

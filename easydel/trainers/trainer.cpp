@@ -82,6 +82,14 @@ std::vector<std::vector<BatchRow>> Trainer::Impl::next_rows() {
   return rows;
 }
 
+double Trainer::Impl::flops_of(const std::vector<std::vector<BatchRow>>& rows) const {
+  double sum = 0;
+  for (const TrainingFlops& flops : flops_) {
+    for (const auto& minibatch : rows) sum += flops.of_rows(minibatch);
+  }
+  return sum;
+}
+
 LossContext Trainer::Impl::context(double items, double share, int64_t minibatch) const {
   LossContext context{.arguments = args(), .items = items, .share = share};
   context.dropout_key = RandomKey(static_cast<uint64_t>(args().seed))
@@ -114,7 +122,10 @@ Trainer::Impl::Step Trainer::Impl::run_step() {
   const std::vector<std::vector<BatchRow>> rows = next_rows();
   std::vector<double> counts;
   for (const auto& minibatch : rows) counts.push_back(options_.objective->count_items(minibatch));
+  counts.push_back(flops_of(rows));
   counts = sum_over_batch(std::move(counts), parallel(), device());
+  const double flops = counts.back();
+  counts.pop_back();
   const int stop = static_cast<int>(max_over_all(wish_to_stop(), parallel(), device()));
   double items = 0;
   for (const double count : counts) items += count;
@@ -163,8 +174,10 @@ Trainer::Impl::Step Trainer::Impl::run_step() {
   }
   tokens_seen_ += tokens;
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  step.metrics["tokens"] = static_cast<double>(tokens);
+  step.metrics["step_tokens"] = static_cast<double>(tokens);
+  step.metrics["num_tokens"] = static_cast<double>(tokens_seen_);
   step.metrics["tokens_per_second"] = static_cast<double>(tokens) / seconds;
+  if (flops > 0) step.metrics["tflops"] = flops / seconds / 1e12;
   step.metrics["step_seconds"] = seconds;
   if (step.skipped) step.metrics["skipped"] = 1;
   if (!args().log_grad_norms) step.metrics.erase("grad_norm");
@@ -225,6 +238,7 @@ TrainResult Trainer::Impl::train() {
   start_at_step();
   if (args().track_memory > 0 && !args().performance_mode)
     memory_ = std::make_unique<MemoryTracker>(device(), args().track_memory);
+  count_flops();
   TrainResult result{.stopped_by = has_stopped_early() ? "early stopping" : "steps"};
   if (is_first() && directory()) tidy_checkpoints(*directory(), state.step);
   if (is_first()) log_ = std::make_unique<RunLog>(options_, *options_.model, directory(), state.step, total_steps);

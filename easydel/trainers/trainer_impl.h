@@ -11,6 +11,7 @@
 #include "easydel/trainers/memory_tracker.h"
 #include "easydel/trainers/run_log.h"
 #include "easydel/trainers/trainer.h"
+#include "easydel/trainers/training_flops.h"
 
 namespace easydel {
 
@@ -30,6 +31,7 @@ class Trainer::Impl {
   // trainer_setup.cpp
   void check() const;
   void prepare();  // the objective, once
+  void count_flops();
   void apply_lora();
   void freeze_parameters();
   void make_optimizer();
@@ -45,7 +47,8 @@ class Trainer::Impl {
     int stop = 0;  // a signal that some rank got, or kTimeIsUp
   };
   Step run_step();
-  std::vector<std::vector<BatchRow>> next_rows();  // of each minibatch, this rank's
+  std::vector<std::vector<BatchRow>> next_rows();                         // of each minibatch, this rank's
+  double flops_of(const std::vector<std::vector<BatchRow>>& rows) const;  // a step's, of this rank's rows
   void apply(GraphState gradients, double norm);
   void skip(const std::vector<std::vector<BatchRow>>& rows, const Metrics& metrics);
   LossContext context(double items, double share, int64_t minibatch) const;
@@ -75,8 +78,9 @@ class Trainer::Impl {
   std::unique_ptr<data::Loader> loader_;
   std::optional<optim::ParamsEma> ema_;
   LossScale loss_scale_;
-  std::unique_ptr<RunLog> log_;  // of rank 0
+  std::unique_ptr<RunLog> log_;       // of rank 0
   std::unique_ptr<MemoryTracker> memory_;
+  std::vector<TrainingFlops> flops_;  // of the model, and of those that a step runs beside it
   BackgroundWriter writer_;
   Clock::time_point begin_ = Clock::now(), last_save_ = begin_;
 

@@ -82,6 +82,13 @@ void Trainer::Impl::prepare() {
   options_.objective->prepare(*options_.model, args(), data);
 }
 
+void Trainer::Impl::count_flops() {
+  flops_.clear();
+  if (args().performance_mode) return;
+  flops_.emplace_back(*options_.model);
+  for (const BaseModule* other : options_.objective->other_models()) flops_.emplace_back(*other, false);
+}
+
 void Trainer::Impl::freeze_parameters() {
   if (!args().frozen_parameters) return;
   auto freeze = std::make_shared<Freeze>(*args().frozen_parameters);

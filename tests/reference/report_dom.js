@@ -26,6 +26,7 @@ class Node {
 const byId = {};
 const get = (id) => (byId[id] ??= new Node(id));
 get("data").textContent = scripts[0];
+get("axis").value = "x";
 const document = {
   getElementById: get,
   createElement: (name) => new Node(name),
@@ -55,7 +56,12 @@ figures().forEach((figure, i) => { result[i].log_paths = paths(figure); result[i
 get("smoothing").value = "0";
 get("smoothing").listeners.input();
 figures().forEach((figure, i) => { result[i].plain_paths = paths(figure); });
+get("axis").value = "time";
+get("axis").listeners.change();
+figures().forEach((figure, i) => { result[i].time_labels = labels(figure); result[i].time_first = hover(figure, 0); });
 get("theme").listeners.click();
 console.log(JSON.stringify({ charts: result, theme: document.documentElement.dataset.theme,
+                             durations: vm.runInContext("[0.25, 45, 200, 7500].map(duration)", context),
+                             bytes: vm.runInContext("bytes(3435973837)", context),
                              smoothed: vm.runInContext("smooth([4, 2, null, 1], 0.5)", context),
                              ticks: vm.runInContext("ticks(0, 0.93, 5)", context) }));

@@ -7,6 +7,8 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
+#include "easydel/trainers/metrics_log.h"
+#include "easydel/trainers/run_report.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
 
@@ -49,7 +51,7 @@ Report small_report() {
 TEST(Report, HasTheCurvesTheConfigAndTheNumbers) {
   const Json page = checked(small_report());
   const auto text = texts(page.at("text"));
-  for (const char* expected : {"SFT of tiny", "begun today", "final loss", "0.2", "trainer.learning_rate", "1e-05",
+  for (const char* expected : {"SFT of tiny", "begun today", "final loss", "0.2000", "trainer.learning_rate", "1e-05",
                                "trainer.optimizer", "adamw", "[1, 2]"}) {
     EXPECT_THAT(text, Contains(expected));
   }
@@ -121,6 +123,109 @@ TEST(Report, StaysSmallAndKeepsThePeaksOfALongRun) {
   }
 }
 
+TEST(Report, RoundsNumbersAndLeavesOutWhatIsNotSet) {
+  Report report{.summary = Json::object({{"loss", 0.123456789}, {"none", Json()}, {"steps", 20}})};
+  report.config = Json::parse(R"({"a": {"b": null, "c": null}, "d": 0.123456789, "e": null})");
+  const auto text = texts(checked(report).at("text"));
+  EXPECT_THAT(text, Contains("0.1235"));
+  EXPECT_THAT(text, testing::Not(Contains("none")));
+  EXPECT_THAT(text, testing::Not(Contains("null")));
+  EXPECT_THAT(text, Contains("3 settings are not set."));
+  EXPECT_THAT(text, Contains("0.123456789"));  // a setting is shown as it was given
+}
+
+TEST(Report, DrawsOtherRunsInTheSameCharts) {
+  Report report = small_report();
+  report.name = "a";
+  report.others = {{"b", {Json::object({{"step", 1}, {"train/loss", 3}, {"extra", 1}})}}};
+  const Json page = checked(report);
+  EXPECT_EQ(page.at("runs").dump(), "[\"a\", \"b\"]");
+  std::vector<std::string> series;
+  for (const Json& s : page.at("series").as_array())
+    series.push_back(concat(s.at("chart").as_string(), " ", s.at("kind").as_string(), " ", s.at("run").dump()));
+  EXPECT_THAT(series,
+              ElementsAre("loss train 0", "loss train 1", "loss eval 0", "learning_rate train 0", "extra train 1"));
+}
+
+Json run_of(double started) {
+  return Json::object({{"name", "tiny"},
+                       {"trainer", "sft"},
+                       {"host", "box"},
+                       {"device", "cpu, 2 threads"},
+                       {"dtype", "float32"},
+                       {"parameters", 12345},
+                       {"trained_parameters", 45},
+                       {"total_steps", 4},
+                       {"started", started},
+                       {"config", Json::object({{"seed", 3}})}});
+}
+
+Json line(int64_t step, double time) {
+  return Json::object({{"step", step},
+                       {"time", time},
+                       {"loss", 2.0 / static_cast<double>(step)},
+                       {"num_tokens", 1000 * step},
+                       {"step_tokens", 1000},
+                       {"samples", 8 * step},
+                       {"tokens_per_second", 500.0},
+                       {"tflops", 0.25},
+                       {"peak_memory_bytes", 1 << 30}});
+}
+
+TEST(RunReport, SaysWhatRanWhereWhenAndHowMuchOfIt) {
+  const TemporaryDirectory directory;
+  const double started = 1'763'352'209;
+  write_file_atomically(directory / "run.json", run_of(started).dump());
+  {
+    MetricsLog log(directory / "metrics.jsonl");
+    for (int64_t step = 1; step <= 3; ++step) log.write(step, line(step, started + 60.0 * static_cast<double>(step)));
+    log.write(2, Json::object({{"time", started + 130}, {"num_tokens", 2000}, {"eval_loss", 1.5}}));
+    log.write(3, Json::object({{"time", started + 190}, {"num_tokens", 3000}, {"eval_loss", 1.75}}));
+  }
+  const std::filesystem::path path = write_run_report(directory.path());
+  EXPECT_EQ(path, directory / "report.html");
+  const Json page = Json::parse(run_python("report_peer.py", {path.string()}));
+  EXPECT_THAT(texts(page.at("faults")), IsEmpty());
+  const auto text = texts(page.at("text"));
+  const std::vector<std::pair<const char*, const char*>> cards = {{"status", "running, or killed"},
+                                                                  {"steps", "3 of 4"},
+                                                                  {"loss", "0.6667"},
+                                                                  {"evaluation loss", "1.7500, best 1.5000 at step 2"},
+                                                                  {"tokens in all", "3,000"},
+                                                                  {"samples seen", "24"},
+                                                                  {"speed (median)", "500 tok/s"},
+                                                                  {"TFLOP/s (median)", "0.2500"},
+                                                                  {"peak memory", "1.0 GiB"},
+                                                                  {"time", "3:10"},
+                                                                  {"host", "box"},
+                                                                  {"device", "cpu, 2 threads"},
+                                                                  {"dtype", "float32"},
+                                                                  {"parameters", "12,345, of which 45 train"},
+                                                                  {"started", "2025-11-17 04:03:29 UTC"}};
+  for (const auto& [label, value] : cards) {
+    const auto at = std::find(text.begin() + 11, text.end(), label);  // behind the page's own controls
+    ASSERT_TRUE(at != text.end() && at + 1 != text.end()) << label;
+    EXPECT_EQ(*(at + 1), value) << label;
+  }
+  EXPECT_THAT(text, testing::Not(Contains("step tokens")));
+  const Json& loss = page.at("series").at(0);
+  EXPECT_EQ(loss.at("time").dump(), "[0.0, 60.0, 120.0]");
+  EXPECT_EQ(loss.at("tokens").dump(), "[1000.0, 2000.0, 3000.0]");
+  EXPECT_EQ(page.at("series").at(1).at("time").dump(), "[70.0, 130.0]");
+}
+
+TEST(RunReport, ComparesRunsAndNamesADirectoryThatIsNone) {
+  const TemporaryDirectory directory;
+  for (const char* name : {"a", "b"}) MetricsLog(directory / name / "metrics.jsonl").write(1, line(1, 10));
+  write_run_report(directory / "a", {directory / "b"}, directory / "both.html");
+  const Json page = Json::parse(run_python("report_peer.py", {(directory / "both.html").string()}));
+  EXPECT_EQ(page.at("runs").dump(), "[\"a\", \"b\"]");
+  EXPECT_THAT([&] { write_run_report(directory / "c"); },
+              testing::ThrowsMessage<IoError>(concat("[report] ", (directory / "c").string(),
+                                                     " is not the directory of a training run: it has no "
+                                                     "metrics.jsonl.")));
+}
+
 TEST(Report, SaysThatThereIsNothing) {
   const Json page = checked({});
   EXPECT_EQ(page.at("series").size(), 0);
@@ -170,9 +275,25 @@ TEST_F(ReportScript, DrawsCurvesShowsValuesAndSwitches) {
       EXPECT_THAT(path, testing::Not(HasSubstr("NaN")));
     }
   }
+  EXPECT_THAT(texts(loss.at("time_first")), Contains("step 1"));  // these lines have no times: steps stay
+  EXPECT_EQ(drawn.at("durations").dump(), "[\"0.25 s\", \"45 s\", \"3:20\", \"2:05:00\"]");
+  EXPECT_EQ(drawn.at("bytes").as_string(), "3.2 GiB");
   EXPECT_EQ(drawn.at("theme").as_string(), "dark");
   EXPECT_EQ(drawn.at("ticks").dump(), "[0, 0.2, 0.4, 0.6000000000000001, 0.8]");
   EXPECT_EQ(drawn.at("smoothed").dump(), "[4, 2.6666666666666665, null, 1.7142857142857142]");
+}
+
+TEST_F(ReportScript, DrawsOverTimeAndSeveralRuns) {
+  Report report{.name = "a", .metrics = {}};
+  for (int64_t step = 1; step <= 5; ++step)
+    report.metrics.push_back(line(step, 1000 + 60.0 * static_cast<double>(step)));
+  report.others = {{"b", {line(1, 5000), line(2, 5030)}}};
+  const Json drawn = run(report);
+  const Json& loss = drawn.at("charts").at(0);
+  EXPECT_EQ(loss.at("caption").as_string(), "lossa: lossb: loss");
+  EXPECT_EQ(loss.at("paths").size(), 4);
+  EXPECT_THAT(texts(loss.at("time_labels")), testing::IsSupersetOf({"0 s", "1:00", "2:00", "4:00"}));
+  EXPECT_THAT(texts(loss.at("time_first")), Contains("step 1, 0 s"));
 }
 
 TEST_F(ReportScript, DrawsWhatIsFlatNegativeMissingOrAlone) {

@@ -32,10 +32,11 @@ TEST(TrainValues, AreShort) {
                                  .grad_norm = 12.345,
                                  .tokens_per_second = 12345,
                                  .mfu = 0.4123,
-                                 .memory_bytes = 3435973837}),
-            "loss 2.3101  lr 2.00e-05  grad 12.35  12.3k tok/s  MFU 41.2%  3.2 GiB");
+                                 .peak_memory_bytes = 3435973837}),
+            "loss 2.3101  lr 2.00e-05  grad 12.35  12.3k tok/s  MFU 41.2%  peak 3.2 GiB");
   EXPECT_EQ(format_train_values({.loss = std::nan(""), .grad_norm = 1e7, .tokens_per_second = 2.5e6}),
             "loss nan  grad 1.00e+07  2.50M tok/s");
+  EXPECT_EQ(format_train_values({.tflops = 0.12345}), "0.123 TFLOP/s");  // where nobody knows what could be had
   EXPECT_EQ(format_train_values({.loss = 0, .grad_norm = 0.0001, .tokens_per_second = 9}),
             "loss 0.0000  grad 1.00e-04  9 tok/s");
 }
@@ -68,9 +69,9 @@ TEST_F(TrainProgressLine, CanBeJsonOrNothing) {
   none.finish();
   EXPECT_EQ(written, "");
   TrainProgress json({.total_steps = 5, .type = "json"});
-  json.update(1, {.loss = 1.5, .memory_bytes = 10});
+  json.update(1, {.loss = 1.5, .tflops = 0.5, .peak_memory_bytes = 10});
   json.finish();
-  EXPECT_EQ(written, "{\"step\": 1, \"total_steps\": 5, \"loss\": 1.5, \"memory_bytes\": 10}\n");
+  EXPECT_EQ(written, "{\"step\": 1, \"total_steps\": 5, \"loss\": 1.5, \"tflops\": 0.5, \"peak_memory_bytes\": 10}\n");
 }
 
 }  // namespace

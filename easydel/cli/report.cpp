@@ -1,0 +1,42 @@
+// easydel report: the page of a training run, or of several side by side.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "easydel/cli/commands.h"
+#include "easydel/cli/console.h"
+#include "easydel/trainers/metrics_log.h"
+#include "easydel/trainers/run_report.h"
+
+namespace easydel::cli {
+namespace {
+
+struct ReportOptions {
+  std::string run, output;
+  std::vector<std::string> others;
+};
+
+void run(const ReportOptions& options) {
+  const std::vector<std::filesystem::path> others(options.others.begin(), options.others.end());
+  const std::filesystem::path path = write_run_report(options.run, others, options.output);
+  const std::vector<Json> metrics = read_metrics(std::filesystem::path(options.run) / "metrics.jsonl");
+  const Json summary = summarize_run(read_run_file(options.run), metrics);
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [label, value] : summary.as_object()) rows.push_back({label, value.as_string()});
+  print_table(rows);
+  std::cout << "report: " << path.string() << "\n";
+}
+
+}  // namespace
+
+void add_report_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("report", "The report of a training run, alone or beside other runs");
+  auto options = std::make_shared<ReportOptions>();
+  command->add_option("run", options->run, "Output directory of a run, which may still be going on")->required();
+  command->add_option("others", options->others, "Output directories of runs to compare it with");
+  command->add_option("--output", options->output,
+                      "Where to write the page (report.html in the run's directory, compared.html with others)");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace easydel::cli
