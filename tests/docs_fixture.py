@@ -1,0 +1,128 @@
+"""What the commands in README.md and docs/ are run on: tiny models made by transformers under the names that the pages
+use, as files in a working directory and as repositories of a hub that is served on this machine."""
+
+import json
+import pathlib
+import shutil
+
+import gguf
+import peft
+import pyarrow
+import pyarrow.parquet
+import torch
+import transformers
+from safetensors.torch import save_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+BOOK = pathlib.Path(__file__).parents[1] / "examples" / "demo" / "pride_and_prejudice.txt"
+SIZES = dict(vocab_size=320, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, max_position_embeddings=2048, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+TEMPLATE = "{% for m in messages %}{{ m['role'] + ': ' + m['content'] + '\\n' }}{% endfor %}{{ 'assistant: ' }}"
+GGUF_NAMES = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+              "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "post_attention_layernorm": "ffn_norm",
+              "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+
+
+def make_tokenizer(text: str) -> transformers.PreTrainedTokenizerFast:
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    raw.train_from_iterator([text], trainers.BpeTrainer(
+        vocab_size=SIZES["vocab_size"], special_tokens=["<pad>", "<s>", "</s>"], show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", eos_token="</s>",
+                                                pad_token="<pad>", chat_template=TEMPLATE)
+
+
+def write_gguf(path: pathlib.Path, model, tokenizer) -> None:
+    """A llama in F32 with a tokenizer of the kind gpt2."""
+    c = model.config
+    writer = gguf.GGUFWriter(str(path), "llama")
+    writer.add_vocab_size(c.vocab_size)
+    writer.add_context_length(c.max_position_embeddings)
+    writer.add_block_count(c.num_hidden_layers)
+    writer.add_embedding_length(c.hidden_size)
+    writer.add_feed_forward_length(c.intermediate_size)
+    writer.add_head_count(c.num_attention_heads)
+    writer.add_head_count_kv(c.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(c.rms_norm_eps)
+    writer.add_rope_freq_base(c.rope_parameters["rope_theta"])
+    file = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+    tokens = sorted(file["vocab"], key=file["vocab"].get)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(tokens)
+    writer.add_token_types([gguf.TokenType.CONTROL if i < 3 else gguf.TokenType.NORMAL for i in range(len(tokens))])
+    writer.add_token_merges([" ".join(pair) for pair in file["merges"]])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.add_chat_template(TEMPLATE)
+    names = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+    for name, tensor in model.state_dict().items():
+        module, _, kind = name.rpartition(".")
+        values = tensor.float().contiguous().numpy()
+        if module in names:
+            writer.add_tensor(f"{names[module]}.{kind}", values)
+            continue
+        _, _, layer, rest = module.split(".", 3)
+        heads = {"self_attn.q_proj": c.num_attention_heads, "self_attn.k_proj": c.num_key_value_heads}.get(rest)
+        if heads:  # llama.cpp's order of the rows
+            values = values.reshape(heads, 2, -1, values.shape[1]).swapaxes(1, 2).reshape(values.shape).copy()
+        writer.add_tensor(f"blk.{layer}.{GGUF_NAMES[rest]}.{kind}", values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def make_files(folder: pathlib.Path) -> None:
+    """The working directory of a page."""
+    text = BOOK.read_text(encoding="utf-8")
+    paragraphs = [p.replace("\n", " ")[:200] for p in text.split("\n\n") if len(p) > 150][20:84]
+    tokenizer = make_tokenizer(text[:60000])
+    torch.manual_seed(0)
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES))
+    model.generation_config.max_new_tokens = 8
+    model.save_pretrained(folder / "MODEL")
+    tokenizer.save_pretrained(folder / "MODEL")
+    for name in ("BASE", "SRC", "model", "path/to/model"):
+        shutil.copytree(folder / "MODEL", folder / name)
+    write_gguf(folder / "model.gguf", model, tokenizer)
+    shutil.copy(folder / "model.gguf", folder / "llama-3.2-1b-Q8_0.gguf")
+    shutil.copy(folder / "MODEL" / "config.json", folder / "config.json")
+    for name in ("my-adapter", "one", "other"):
+        adapted = peft.get_peft_model(model, peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"]))
+        adapted.save_pretrained(folder / name)
+        model = adapted.unload()
+
+    rows = "".join(json.dumps({"text": p}) + "\n" for p in paragraphs)
+    for name in ("train.jsonl", "data/train.jsonl", "data/test.jsonl"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(rows)
+    (folder / "texts.jsonl").write_text("".join(json.dumps(p) + "\n" for p in paragraphs[:4]))
+    for name in ("book.txt", "held_out.txt", "a.txt", "b.txt"):
+        (folder / name).write_text("\n".join(paragraphs[:24]) + "\n")
+    cities = {"Austria": "Vienna", "Italy": "Rome", "Spain": "Madrid", "Norway": "Oslo"}
+    for name in ("capitals.jsonl", "more.jsonl"):
+        (folder / name).write_text("".join(
+            json.dumps({"country": country, "cities": list(cities.values()), "answer": i}) + "\n"
+            for i, country in enumerate(cities)))
+    shutil.copy(BOOK.parents[1] / "elarge" / "eval.yaml", folder / "eval.yaml")
+    ids = torch.randint(3, 320, (4, 16))
+    save_file({"input_ids": ids}, folder / "batch.safetensors")
+    save_file({"input_ids": ids, "labels": ids.clone()}, folder / "in.safetensors")
+
+
+def make_hub(files: pathlib.Path, folder: pathlib.Path) -> None:
+    """Repositories under the names that the pages have."""
+    for name in ("meta-llama/Llama-2-7b-hf", "org/name", "org/model"):
+        shutil.copytree(files / "MODEL", folder / "models" / name)
+    qwen = folder / "models" / "Qwen"
+    transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**SIZES)).save_pretrained(qwen / "Qwen2.5-0.5B")
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        shutil.copy(files / "MODEL" / name, qwen / "Qwen2.5-0.5B" / name)
+    shutil.copytree(qwen / "Qwen2.5-0.5B", qwen / "Qwen2.5-0.5B-Instruct")
+    for name in ("data", "code"):
+        parquet = folder / "datasets" / "org" / name / "train" / "0.parquet"
+        parquet.parent.mkdir(parents=True)
+        pyarrow.parquet.write_table(pyarrow.table({"content": ["one", "two"]}), parquet)
