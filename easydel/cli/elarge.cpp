@@ -111,6 +111,7 @@ struct TrainOptions {
                                 resume;
   std::vector<std::string> data, eval_data, changes;
   std::vector<int64_t> mesh;
+  std::optional<int64_t> zero_stage;
   std::optional<int64_t> steps, epochs, batch, accumulation, length, save_steps, eval_steps, warmup;
   std::optional<double> learning_rate, lora_alpha;
   std::optional<int64_t> lora_rank;
@@ -135,6 +136,7 @@ Json to_config(const TrainOptions& o) {
                                  {"param_dtype", o.param_dtype.empty() ? "fp32" : o.param_dtype},
                                  {"device", o.device.empty() ? "cpu" : o.device}});
   if (!o.mesh.empty()) json["sharding"] = Json::object({{"axis_dims", o.mesh}});
+  if (o.zero_stage) json["sharding"]["zero_stage"] = *o.zero_stage;
   json["mixture"] = informs(o.data, o.field);
   if (!o.eval_data.empty()) json["eval_mixture"] = informs(o.eval_data, o.field);
   Json trainer = Json::object({{"trainer_type", o.trainer}, {"save_directory", o.output}});
@@ -224,6 +226,8 @@ void add_train_command(CLI::App& app) {
   command->add_option("--eval-steps", options->eval_steps, "Steps between evaluations");
   command->add_option("--resume", options->resume, "latest, or a checkpoint");
   command->add_option("--mesh", options->mesh, "Devices along dp, fsdp, ep, tp and sp: 1,2,1,2,1")->delimiter(',');
+  command->add_option("--zero-stage", options->zero_stage,
+                      "ZeRO: 1 splits the optimizer's state over the data axes, 2 gradients too, 3 parameters too");
   command->add_option("--dtype", options->dtype, "What is computed in; fp32, on a GPU bf16");
   command->add_option("--param-dtype", options->param_dtype, "What weights are stored in; fp32");
   command->add_option("--device", options->device, "cpu or cuda; cpu");

@@ -133,6 +133,13 @@ ShardingSection ELargeConfig::sharding() const {
     normalize(
         {.axis_dims = section.axis_dims, .axis_names = section.axis_names, .dcn_axis_dims = section.dcn_axis_dims});
   });
+  if (section.zero_stage) {
+    const std::string place = where({"sharding", "zero_stage"});
+    require<ConfigError>(*section.zero_stage >= 1 && *section.zero_stage <= 3, place, " must be 1, 2 or 3; got ",
+                         *section.zero_stage, ".");
+    require<ConfigError>(section.auto_shard_model, place, " is not supported with auto_shard_model: false; got ",
+                         *section.zero_stage, ". Leave auto_shard_model out.");
+  }
   return section;
 }
 
@@ -153,6 +160,7 @@ Json ELargeConfig::config_kwargs() const {
                               {"sharding_axis_names", split.axis_names},
                               {"fsdp_is_ep_bound", split.fsdp_is_ep_bound},
                               {"sp_is_ep_bound", split.sp_is_ep_bound}});
+  if (split.zero_stage) kwargs["zero_stage"] = *split.zero_stage;
   if (!split.dcn_axis_dims.empty()) kwargs["sharding_dcn_axis_dims"] = split.dcn_axis_dims;
   if (const Json cache = quantization().kv_cache; !cache.is_null()) kwargs["kv_cache_quantization_config"] = cache;
   const BaseConfigSection base = base_config();

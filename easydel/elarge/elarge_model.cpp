@@ -53,6 +53,7 @@ ELargeModel& ELargeModel::set_sharding(const ShardingArguments& a) {
   if (a.partition_axis) {
     set_section("sharding", {{"partition_axis", FieldType<PartitionAxis>::to_json(*a.partition_axis)}});
   }
+  if (a.zero_stage) set_section("sharding", {{"zero_stage", *a.zero_stage}});
   for (const auto& [key, value] :
        {std::pair("auto_shard_model", a.auto_shard_model), std::pair("fsdp_is_ep_bound", a.fsdp_is_ep_bound),
         std::pair("sp_is_ep_bound", a.sp_is_ep_bound)}) {
@@ -152,7 +153,8 @@ std::string ELargeModel::summary() const {
   }
   std::string text =
       concat("model:    ", model_name(), " (", task_name(task()), ")\n", "dtype:    ", dtype_name(loader.dtype),
-             ", weights in ", dtype_name(loader.param_dtype), "\n", "mesh:     ", mesh, "\n");
+             ", weights in ", dtype_name(loader.param_dtype), "\n", "mesh:     ", mesh,
+             sharding.zero_stage ? concat(", ZeRO stage ", *sharding.zero_stage) : "", "\n");
   if (const auto teacher = teacher_model_name()) text += concat("teacher:  ", *teacher, "\n");
   if (const auto reference = reference_model_name()) text += concat("reference: ", *reference, "\n");
   for (const InformSection& inform : config_.mixture().informs) {

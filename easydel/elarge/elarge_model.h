@@ -30,6 +30,7 @@ struct ShardingArguments {
   std::vector<int64_t> dcn_axis_dims = {};
   std::optional<PartitionAxis> partition_axis = {};
   std::optional<bool> auto_shard_model = {};
+  std::optional<int64_t> zero_stage = {};
   std::optional<bool> fsdp_is_ep_bound = {};
   std::optional<bool> sp_is_ep_bound = {};
 };

@@ -100,6 +100,9 @@ void list_fields(ShardingSection& s, FieldVisitor& v) {
   v("dcn_axis_dims", s.dcn_axis_dims, "How often each axis is repeated over the outer network.");
   v("partition_axis", s.partition_axis, "Which axes carry the batch, the sequence, heads, …");
   v("auto_shard_model", s.auto_shard_model, "Split the weights.");
+  v("zero_stage", s.zero_stage,
+    "ZeRO: 1 splits the optimizer's state over the data axes, 2 gradients too, 3 parameters too; null: as the rules "
+    "are.");
   v("fsdp_is_ep_bound", s.fsdp_is_ep_bound, "Deal experts over fsdp together with ep.");
   v("sp_is_ep_bound", s.sp_is_ep_bound, "Deal experts over sp together with ep.");
 }

@@ -44,6 +44,7 @@ struct ShardingSection {
   std::vector<int64_t> dcn_axis_dims;
   std::optional<PartitionAxis> partition_axis;
   bool auto_shard_model = true;
+  std::optional<int64_t> zero_stage;  // ZeRO: 1, 2 or 3; null: as the partition rules are
   bool fsdp_is_ep_bound = true;
   bool sp_is_ep_bound = true;
 };

@@ -108,6 +108,7 @@ struct BaseConfig {
   Mesh create_mesh(int64_t device_count) const;
   Mesh mesh() const;  // what set_model_mesh was given, else one over all ranks
   void set_model_mesh(std::optional<Mesh> mesh) { model_mesh_ = std::move(mesh); }
+  const std::optional<Mesh>& model_mesh() const { return model_mesh_; }  // what set_model_mesh was given
 
   // Tables as EasyDeL's models hold them; what is not given comes from the config.
   struct RopeOptions {

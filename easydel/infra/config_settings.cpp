@@ -27,6 +27,9 @@ void list_fields(ShardingSettings& s, FieldVisitor& v) {
   v("sharding_axis_names", s.axis_names, "Names of the axes.");
   v("sharding_dcn_axis_dims", s.dcn_axis_dims, "How often each axis is repeated over the slower, outer network.");
   v("partition_axis", s.partition_axis, "Which axes carry the batch, the sequence, heads, features, experts.");
+  v("zero_stage", s.zero_stage,
+    "ZeRO: 1 splits the optimizer's state over the data axes, 2 gradients too, 3 parameters too; null: as the rules "
+    "are.");
   v("shard_attention_computation", s.shard_attention_computation, "Split attention over heads and sequence.");
   v("use_sharded_kv_caching", s.use_sharded_kv_caching, "Split the cache over the sequence as well.");
   v("fsdp_is_ep_bound", s.fsdp_is_ep_bound, "Deal experts over fsdp together with ep.");
@@ -67,7 +70,10 @@ void list_fields(QuantizationSettings& q, FieldVisitor& v) {
   v("kv_cache_quantization_config", q.kv_cache, "How the cache is quantized: {\"dtype\": \"int8\"}; null: it is not.");
 }
 
-void check_settings(const ShardingSettings& s, const std::string&) {
+void check_settings(const ShardingSettings& s, const std::string& where) {
+  require<ConfigError>(!s.zero_stage || (*s.zero_stage >= 1 && *s.zero_stage <= 3), where,
+                       "zero_stage must be 1, 2 or 3, or null for the partition rules alone; got ",
+                       s.zero_stage.value_or(0), ".");
   normalize({.axis_dims = s.axis_dims, .axis_names = s.axis_names, .dcn_axis_dims = s.dcn_axis_dims});
 }
 

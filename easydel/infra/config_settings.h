@@ -20,6 +20,9 @@ struct ShardingSettings {
   std::vector<std::string> axis_names = MeshOptions{}.axis_names;
   std::vector<int64_t> dcn_axis_dims;  // empty: one network
   PartitionAxis partition_axis;
+  // ZeRO: 1, the optimizer's state is split over the data axes; 2, gradients too; 3, parameters too, as the rules say.
+  // Absent: the rules alone.
+  std::optional<int64_t> zero_stage;
   bool shard_attention_computation = true;
   bool use_sharded_kv_caching = false;
   bool fsdp_is_ep_bound = true;         // experts are dealt over fsdp as well

@@ -7,6 +7,7 @@
 #include "easydel/layers/forward_context.h"
 #include "easydel/sharding/collectives.h"
 #include "easydel/sharding/gather_ahead.h"
+#include "easydel/sharding/zero.h"
 
 namespace easydel {
 namespace {
@@ -31,6 +32,27 @@ PartitionSpec match(const PartitionRules& rules, const std::string& path, const 
   return PartitionSpec(std::move(dims));
 }
 
+// What the config's zero_stage makes of a parameter's spec by the config's own rules.
+PartitionSpec with_zero(const BaseConfig& config, const Parameter& parameter, PartitionSpec spec,
+                        const std::shared_ptr<const Parallel>& parallel) {
+  const std::optional<int64_t> stage = config.sharding.zero_stage;
+  if (!stage || parallel->is_single()) return spec;
+  const Mesh& mesh = parallel->mesh().mesh();
+  if (*stage == 3) {
+    const PartitionAxis& axis = config.sharding.partition_axis;
+    const int64_t split = mesh.size(axis.fully_sharded_data_parallel_axis) * mesh.size(axis.sequence_parallel_axis);
+    require<ConfigError>(split > 1 || mesh.size(axis.data_parallel_axis) == 1,
+                         "[shard_model] zero_stage 3 splits parameters over ", axis.fully_sharded_data_parallel_axis,
+                         " and ", axis.sequence_parallel_axis, "; got a mesh without them, ", mesh.to_string(),
+                         ". Give ", axis.fully_sharded_data_parallel_axis, " the devices of ", axis.data_parallel_axis,
+                         ", or use zero_stage 1 or 2.");
+    return spec;
+  }
+  const bool trains = parameter.trainable && !parameter.fixed_dtype;
+  const WeightSharding whole(parameter.dims, whole_over_data(WeightSharding(parameter.dims, spec, parallel)), parallel);
+  return *stage == 2 && trains ? split_over_data(whole) : whole.spec();
+}
+
 }  // namespace
 
 Mesh BaseModule::mesh() const { return parallel() ? parallel()->mesh().mesh() : config_->mesh(); }
@@ -39,7 +61,8 @@ Mesh BaseModule::mesh() const { return parallel() ? parallel()->mesh().mesh() : 
 std::shared_ptr<const Parallel> BaseModule::parallel_on(const std::optional<Mesh>& wanted,
                                                         std::shared_ptr<World> world) const {
   if (!world) world = World::current();
-  const Mesh mesh = wanted ? *wanted : parallel() ? parallel()->mesh().mesh() : config_->create_mesh(world->size());
+  const std::optional<Mesh>& given = wanted ? wanted : config_->model_mesh();
+  const Mesh mesh = given ? *given : parallel() ? parallel()->mesh().mesh() : config_->create_mesh(world->size());
   if (parallel() && parallel()->mesh().mesh() == mesh && &parallel()->mesh().world() == world.get()) return parallel();
   return std::make_shared<Parallel>(std::make_shared<DeviceMesh>(mesh, world), config_->sharding.partition_axis,
                                     config_->sharding.expert_axes(), config_->sharding.shard_attention_computation);
@@ -61,7 +84,9 @@ void BaseModule::place(const std::function<PartitionSpec(const NamedParameter&)>
   const bool single = parallel->is_single();
   for (auto& [parameter, sharding] : moves) parameter->place(single ? nullptr : sharding);
   set_parallel(single ? nullptr : parallel);
-  if (!single) parallel->ahead().set_budget(largest_layer_bytes());
+  if (single) return;
+  parallel->ahead().set_budget(largest_layer_bytes());
+  parallel->ahead().set_keep(config_->sharding.zero_stage == 2);
 }
 
 // Of what gathering gives for the parameters of one decoder layer, in the type that it computes in.
@@ -81,8 +106,13 @@ int64_t BaseModule::largest_layer_bytes() const {
 void BaseModule::place_parameters(const std::optional<PartitionRules>& rules, std::shared_ptr<World> world,
                                   const std::optional<Mesh>& mesh) {
   const PartitionRules used = rules ? *rules : partition_rules();
-  place([&](const NamedParameter& named) { return match(used, named.path, *named.parameter); },
-        parallel_on(mesh, std::move(world)));
+  const auto parallel = parallel_on(mesh, std::move(world));
+  place(
+      [&](const NamedParameter& named) {
+        PartitionSpec spec = match(used, named.path, *named.parameter);
+        return rules ? spec : with_zero(*config_, *named.parameter, std::move(spec), parallel);
+      },
+      parallel);
 }
 
 void BaseModule::place_like(const GraphDef& graphdef) {
@@ -101,7 +131,8 @@ BaseModule& BaseModule::shard_model(const std::optional<PartitionRules>& rules, 
 BaseModule& BaseModule::gather_model() { return fully_gather(); }
 
 BaseModule& BaseModule::fully_gather(const std::optional<Mesh>& mesh) {
-  place([](const NamedParameter&) { return PartitionSpec(); }, parallel_on(mesh));
+  // Where it is, unless told otherwise.
+  place([](const NamedParameter&) { return PartitionSpec(); }, !mesh && parallel() ? parallel() : parallel_on(mesh));
   return *this;
 }
 
@@ -149,7 +180,9 @@ ShardFns BaseModule::sharding_fns(const std::optional<PartitionRules>& rules, co
   const PartitionRules used = rules ? *rules : partition_rules();
   ShardFns fns;
   for (const auto& [path, parameter] : named_parameters()) {
-    const auto sharding = std::make_shared<WeightSharding>(parameter->dims, match(used, path, *parameter), parallel);
+    PartitionSpec spec = match(used, path, *parameter);
+    if (!rules) spec = with_zero(*config_, *parameter, std::move(spec), parallel);
+    const auto sharding = std::make_shared<WeightSharding>(parameter->dims, std::move(spec), parallel);
     const auto check = [path = path](const at::Tensor& t, const std::vector<int64_t>& shape, const char* where,
                                      const char* what) {
       require<ShapeError>(t.sizes() == at::IntArrayRef(shape), "[", where, "] \"", path, "\" must be ",

@@ -5,6 +5,8 @@
 #include "easydel/core/bytes.h"
 #include "easydel/core/error.h"
 #include "easydel/infra/registry.h"
+#include "easydel/infra/state_layout.h"
+#include "easydel/optim/optimizers.h"
 
 namespace easydel {
 namespace {
@@ -13,6 +15,13 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   std::string text = "[";
   for (std::size_t d = 0; d < shape.size(); ++d) text += concat(d ? ", " : "", shape[d]);
   return text + "]";
+}
+
+// "1.5 MiB", or "1.5 MiB to 2.0 MiB" where ranks differ.
+std::string range_text(const std::vector<int64_t>& bytes) {
+  const auto [least, most] = std::minmax_element(bytes.begin(), bytes.end());
+  const std::string low = format_bytes(*least), high = format_bytes(*most);
+  return low == high ? low : concat(low, " to ", high);
 }
 
 }  // namespace
@@ -25,12 +34,22 @@ ShardingPlan plan_sharding(const BaseModule& module, int64_t devices) {
   ShardingPlan plan;
   plan.mesh = module.config().create_mesh(devices);
   plan.rank_bytes.assign(static_cast<std::size_t>(devices), 0);
-  planned->place_parameters(rules, planned_world(devices), plan.mesh);
+  plan.moment_bytes = plan.rank_bytes;
+  planned->place_parameters({}, planned_world(devices), plan.mesh);
+  const optim::OptState moments = StateLayout(planned->graphdef()).plan(*optim::adamw(1e-3));
+  for (const auto& [name, leaf] : moments.leaves()) {
+    for (int64_t rank = 0; rank < devices; ++rank) {
+      const std::vector<int64_t> shape =
+          leaf->sharding ? shape_of(leaf->sharding->stored(rank)) : leaf->value.sizes().vec();
+      plan.moment_bytes[static_cast<std::size_t>(rank)] +=
+          c10::multiply_integers(shape) * static_cast<int64_t>(leaf->value.element_size());
+    }
+  }
   for (const auto& [path, parameter] : planned->named_parameters()) {
     const auto size = static_cast<int64_t>(parameter->value().element_size());
     plan.rows.push_back({.path = path,
                          .rule = rules.rules()[*rules.find(path)].pattern,
-                         .spec = rules.match(path),
+                         .spec = parameter->sharding() ? parameter->sharding()->spec() : rules.match(path),
                          .shape = parameter->shape,
                          .local_shape = parameter->stored_shape(),
                          .local_bytes = parameter->value().numel() * size});
@@ -62,11 +81,10 @@ std::string ShardingPlan::to_string() const {
     }
     text += "\n";
   }
-  const auto [least, most] = std::minmax_element(rank_bytes.begin(), rank_bytes.end());
-  text += concat("\nmesh    ", mesh.to_string(), "\nstored  ", format_bytes(*least));
-  if (format_bytes(*least) != format_bytes(*most)) text += concat(" to ", format_bytes(*most));
-  text += concat(" on each of ", rank_bytes.size(), rank_bytes.size() == 1 ? " rank" : " ranks", ", of ",
-                 format_bytes(bytes), "\n");
+  const std::string ranks = concat(" on each of ", rank_bytes.size(), rank_bytes.size() == 1 ? " rank" : " ranks");
+  text +=
+      concat("\nmesh    ", mesh.to_string(), "\nstored  ", range_text(rank_bytes), ranks, ", of ", format_bytes(bytes),
+             "\nmoments ", range_text(moment_bytes), ranks, " with adamw, of ", format_bytes(2 * bytes), "\n");
   return text;
 }
 
@@ -82,8 +100,11 @@ Json ShardingPlan::to_json() const {
                                  {"local_shape", row.local_shape},
                                  {"local_bytes", row.local_bytes}}));
   }
-  return Json::object(
-      {{"mesh", std::move(dims)}, {"bytes", bytes}, {"rank_bytes", rank_bytes}, {"parameters", std::move(list)}});
+  return Json::object({{"mesh", std::move(dims)},
+                       {"bytes", bytes},
+                       {"rank_bytes", rank_bytes},
+                       {"moment_bytes", moment_bytes},
+                       {"parameters", std::move(list)}});
 }
 
 }  // namespace easydel

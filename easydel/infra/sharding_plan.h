@@ -20,14 +20,15 @@ struct ShardingPlan {
   };
   Mesh mesh;
   std::vector<Row> rows;
-  std::vector<int64_t> rank_bytes;  // of each rank
-  int64_t bytes = 0;                // of the whole model
+  std::vector<int64_t> rank_bytes;    // of each rank
+  std::vector<int64_t> moment_bytes;  // of each rank: what adamw keeps, two moments of a parameter's dtype
+  int64_t bytes = 0;                  // of the whole model
 
   std::string to_string() const;  // a table, and totals
   Json to_json() const;
 };
 
-// By the rules and the mesh of the module's config. ConfigError as shard_model throws it.
+// By the rules, the zero_stage and the mesh of the module's config. ConfigError as shard_model throws it.
 ShardingPlan plan_sharding(const BaseModule& module, int64_t devices);
 
 }  // namespace easydel

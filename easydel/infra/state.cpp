@@ -31,7 +31,7 @@ void step_in_place(State& state, GraphState& grads, const optim::Placement& plac
     require<ShapeError>(parameter->sizes() == grad.sizes(), "[apply_gradients] \"", path, "\" is ", parameter->sizes(),
                         "; its gradient is ", grad.sizes(), ".");
   }
-  state.tx->apply(state.graphstate, grads, *state.opt_state, placement);
+  optim::apply_in_own_layout(*state.tx, state.graphstate, grads, *state.opt_state, placement);
   ++state.step;
 }
 
@@ -84,8 +84,8 @@ State State::init_tx(optim::GradientTransformation transformation,
   require<ConfigError>(transformation != nullptr, "[init_tx] a transformation is needed; got none.");
   State next = *this;
   next.tx = std::move(transformation);
-  next.opt_state = next.tx->init(trained_params(graphdef, graphstate), placement());
-  return partition_rules ? next.shard_optimizer_state({}, partition_rules) : next;
+  next.opt_state = StateLayout(graphdef, partition_rules).init(*next.tx, graphstate);
+  return next;
 }
 
 State State::apply_gradients(const GraphState& grads) const& {

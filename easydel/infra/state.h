@@ -20,7 +20,7 @@ using ApplyFn = std::function<ModelOutput(const GraphState& params, const ModelI
 
 // Where the tensors of a state lie, by the parameter's path and by the name of the optimizer's leaf.
 struct StateShardings {
-  NamedShardings graphstate, opt_state;
+  NamedShardings graphstate, graphother, opt_state;
 };
 
 struct SaveStateOptions {
@@ -66,7 +66,9 @@ class State {
   // Both: ConfigError without tx or opt_state.
   State apply_gradients(GraphState&& grads) &&;
 
-  // With this transformation and a fresh optimizer state, which lies as the parameters do, or as these rules say.
+  // With this transformation and a fresh optimizer state, which lies as the parameters do (with zero_stage 1 and 2
+  // split over the data axes as well), or as these rules say: a leaf by the first that is found in its name or in its
+  // parameter's path. Steps are the same wherever it lies.
   State init_tx(optim::GradientTransformation tx, const std::optional<PartitionRules>& partition_rules = {}) const;
 
   std::shared_ptr<BaseModule> model() const { return merge(graphstate); }
@@ -91,11 +93,13 @@ class State {
   State gather_state() const;
   State shard_model(const std::optional<PartitionRules>& partition_rules = {},
                     const std::optional<Mesh>& mesh = {}) const;
-  // Lays an optimizer state, whole or dealt otherwise, out as the parameters are. ConfigError without one.
+  // Lays an optimizer state, whole or split otherwise, out as init_tx does. ConfigError without one.
   State shard_optimizer_state(const std::optional<optim::OptState>& opt_state = {},
                               const std::optional<PartitionRules>& partition_rules = {}) const;
   State shard_state(const std::optional<PartitionRules>& partition_rules = {},
                     const std::optional<Mesh>& mesh = {}) const;
+  // As shardings() of another state says. Leaves of the optimizer that it does not name lie as init_tx lays them out.
+  // ConfigError when it names none of the parameters, splits a buffer, or names a leaf that there is not.
   State shard_with_shape(const StateShardings& shape) const;
   StateShardings shardings() const;
   // Whole and in the memory of the host, on rank 0; the others get nothing. What a background save writes.
@@ -108,10 +112,11 @@ class State {
   // of it in place. IoError leaves what was there.
   void save_state(const std::filesystem::path& save_directory, const SaveStateOptions& options = {}) const;
   // With `tx` the optimizer state has its form, and files of another optimizer are a ConfigError; without, that of the
-  // files. Another mesh than that of the files reads its own parts. IoError when files are missing.
+  // files. Another mesh, or zero_stage, than that of the files reads its own parts. IoError when files are missing.
   static State load_state(const std::filesystem::path& load_directory, const LoadOptions& options = {},
                           optim::GradientTransformation tx = {}, TaskType model_task = TaskType::AutoBind);
-  State load_optimizer(const std::filesystem::path& load_directory) const;
+  State load_optimizer(const std::filesystem::path& load_directory,
+                       const std::optional<PartitionRules>& partition_rules = {}) const;
 
  private:
   State with_model(const BaseModule& model) const;

@@ -155,22 +155,24 @@ void State::save_state(const fs::path& save_directory, const SaveStateOptions& o
   whole.run(write, "save_state");
 }
 
-State State::load_optimizer(const fs::path& load_directory) const {
+State State::load_optimizer(const fs::path& load_directory,
+                            const std::optional<PartitionRules>& partition_rules) const {
   const Json json = read_state_file(load_directory);
   const fs::path path = load_directory / kOptimizerFile;
   const std::string where = concat("load_optimizer] ", path.string());
   require<IoError>(fs::exists(path) && json.contains("optimizer"), "[", where,
                    ": the optimizer was not saved with this state.");
   const auto file = SafetensorsFile::open(path);
+  const StateLayout layout(graphdef, partition_rules);
   State next = *this;
   if (!tx) {
     next.opt_state = form_of(json.at("optimizer"), (load_directory / kStateFile).string());
     for (const std::string& name : file->names())
       put_leaf(*next.opt_state, name, file->read(name).to(graphdef.options.device), path.string());
-    lay_out(*next.opt_state, nullptr, trained_parameters(graphdef), placement());
+    layout.lay_out(*next.opt_state, nullptr);
     return next;
   }
-  next.opt_state = planned_state(*tx, trained_parameters(graphdef), placement());
+  next.opt_state = layout.plan(*tx);
   next.opt_state->load_json(json.at("optimizer"), (load_directory / kStateFile).string());
   std::set<std::string> left;
   for (const std::string& name : file->names()) left.insert(name);

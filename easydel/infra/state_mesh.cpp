@@ -73,12 +73,7 @@ State State::shard_optimizer_state(const std::optional<optim::OptState>& given,
   const at::NoGradGuard no_grad;
   State next = *this;
   next.opt_state = given ? *given : *opt_state;
-  optim::Placement where = placement();
-  if (partition_rules) {  // where the parameters would lie under these rules
-    const auto module = State(*this).shard_model(partition_rules);
-    where = module.placement();
-  }
-  lay_out(*next.opt_state, tx, trained_parameters(graphdef), where);
+  StateLayout(graphdef, partition_rules).lay_out(*next.opt_state, tx);
   return next;
 }
 
@@ -89,7 +84,17 @@ State State::shard_state(const std::optional<PartitionRules>& partition_rules, c
 
 State State::shard_with_shape(const StateShardings& shape) const {
   require<ConfigError>(!shape.graphstate.empty(), "[shard_with_shape] the shape names no parameter.");
-  return shard_state(rules_of(shape.graphstate), shape.graphstate.begin()->second.mesh);
+  for (const auto& [path, sharding] : shape.graphother) {
+    require<ConfigError>(graphother.contains(path), "[shard_with_shape] this state has no buffer \"", path, "\".");
+    require<ConfigError>(sharding.spec.axes().empty(), "[shard_with_shape] buffers are whole on every rank; got ",
+                         sharding.spec.to_string(), " for \"", path, "\".");
+  }
+  State next = shard_state(rules_of(shape.graphstate), shape.graphstate.begin()->second.mesh);
+  if (shape.opt_state.empty()) return next;
+  require_optimizer(opt_state, "shard_with_shape");
+  const at::NoGradGuard no_grad;
+  StateLayout(next.graphdef).lay_out(*next.opt_state, shape.opt_state);
+  return next;
 }
 
 StateShardings State::shardings() const {
@@ -99,6 +104,10 @@ StateShardings State::shardings() const {
     if (sharding) map.emplace(name, NamedSharding{sharding->parallel().mesh().mesh(), sharding->spec()});
   };
   for (const ParameterInfo& info : *graphdef.parameters) add(all.graphstate, info.path, info.sharding);
+  if (graphdef.parallel) {
+    const NamedSharding whole{graphdef.parallel->mesh().mesh(), {}};
+    for (const auto& [path, tensor] : graphother) all.graphother.emplace(path, whole);
+  }
   if (opt_state) {
     for (const auto& [name, leaf] : opt_state->leaves()) add(all.opt_state, name, leaf->sharding);
   }

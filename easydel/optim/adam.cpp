@@ -65,6 +65,7 @@ class Adam : public Elementwise {
     const Tensors counts(lists[0].size(), count);
     at::_fused_adamw_(lists[0], lists[1], lists[2], lists[3], {}, counts, rate, o_.b1, o_.b2, decay, o_.eps,
                       /*amsgrad=*/false, /*maximize=*/false);
+    mark_changed(lists[0]);
   }
 
   // On the CPU the kernel multiplies a parameter by 1 - rate * decay and rounds it: at 1e-7 that is always the same

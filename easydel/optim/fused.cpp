@@ -19,4 +19,8 @@ bool FusedGroups::add(bool flag, const Tensors& tensors) {
   return true;
 }
 
+void mark_changed(const Tensors& tensors) {
+  for (const at::Tensor& tensor : tensors) tensor.unsafeGetTensorImpl()->bump_version();
+}
+
 }  // namespace easydel::optim

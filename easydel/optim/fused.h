@@ -28,4 +28,8 @@ class FusedGroups {
   std::map<Key, std::vector<Tensors>> groups_;
 };
 
+// Tells who watches their version (autograd, gathered weights that are kept) that a fused kernel has written to these:
+// the kernels do not.
+void mark_changed(const Tensors& tensors);
+
 }  // namespace easydel::optim

@@ -15,6 +15,7 @@ namespace easydel {
 struct HeadCounts {
   int64_t query = 0;
   int64_t kv = 0;
+  friend bool operator==(const HeadCounts&, const HeadCounts&) = default;
   Interval query_part(int64_t parts, int64_t index) const;
   Interval kv_part(int64_t parts, int64_t index) const;
   bool shares_kv(int64_t parts) const { return kv < parts && kv < query; }
@@ -50,6 +51,7 @@ struct Dim {
   std::vector<int64_t> segments;  // sizes that sum to `size`
   HeadCounts heads;               // of a dimension of heads
 
+  friend bool operator==(const Dim&, const Dim&) = default;
   // What rank `index` of `parts` computes with. Parts tile the dimension, but for shared key/value heads.
   Intervals part(int64_t parts, int64_t index) const;
   bool has_shared_parts(int64_t parts) const;

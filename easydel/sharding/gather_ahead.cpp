@@ -6,8 +6,23 @@
 
 namespace easydel {
 
+bool GatherAhead::Kept::is_of(const at::Tensor& part) const {
+  const auto memory = storage.lock();
+  return memory && memory.get() == part.storage().unsafeGetStorageImpl() && offset == part.storage_offset() &&
+         gathered == part._version();
+}
+
+void GatherAhead::set_keep(bool keep) {
+  keep_ = keep;
+  kept_.clear();
+}
+
 void GatherAhead::begin_step() {
   drop();
+  // After a step of the optimizer nothing of it is true any more.
+  std::erase_if(kept_, [](const auto& entry) {
+    return entry.second.storage.expired() || entry.second.version.current_version() != entry.second.gathered;
+  });
   // A forward pass alone is the beginning of a step that is known already.
   const bool is_beginning =
       seen_.size() <= order_.size() && std::equal(seen_.begin(), seen_.end(), order_.begin(),
@@ -19,6 +34,7 @@ void GatherAhead::begin_step() {
 
 void GatherAhead::forget() {
   drop();
+  kept_.clear();
   order_.clear();
   seen_.clear();
   next_ = 0;
@@ -31,6 +47,21 @@ void GatherAhead::drop() {
 }
 
 at::Tensor GatherAhead::gather(const WeightSharding& weight, const at::Tensor& part, at::ScalarType dtype) {
+  if (!keep_) return gather_now_or_ahead(weight, part, dtype);
+  const auto key = std::pair(&weight, dtype);
+  if (const auto found = kept_.find(key); found != kept_.end()) {
+    // A tensor of its own: autograd writes into what it is given.
+    if (found->second.is_of(part)) return found->second.whole.detach();
+    kept_.erase(found);
+  }
+  const at::Tensor whole = gather_now_or_ahead(weight, part, dtype);
+  kept_.emplace(key, Kept{whole.detach(), WeakStorage(part.storage().getWeakStorageImpl()), part.storage_offset(),
+                          part.unsafeGetTensorImpl()->version_counter(), static_cast<uint32_t>(part._version())});
+  return whole;
+}
+
+at::Tensor GatherAhead::gather_now_or_ahead(const WeightSharding& weight, const at::Tensor& part,
+                                            at::ScalarType dtype) {
   const auto now = [&] { return weight.gather_over(part.detach().to(dtype), weight.gathered_, weight.union_); };
   if (budget_ == 0) return now();
   seen_.push_back({&weight, WeakTensor(part.getIntrusivePtr()), dtype});

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "easydel/sharding/weight_sharding.h"
@@ -19,12 +21,24 @@ class GatherAhead {
  public:
   // What is gathered ahead and not yet used takes at most so many bytes; 0: nothing is gathered ahead.
   void set_budget(int64_t bytes) { budget_ = bytes; }
+  // Whether what was gathered is kept until the weight changes: backward then gathers nothing.
+  void set_keep(bool keep);
   void begin_step();  // a forward pass begins: the order starts anew
   void forget();      // before weights that it has seen go away
   at::Tensor gather(const WeightSharding& weight, const at::Tensor& part, at::ScalarType dtype);
 
  private:
   using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+  using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
+  // Parts that share memory are one, whichever tensor they are asked for by.
+  struct Kept {
+    at::Tensor whole;
+    WeakStorage storage;  // of the part
+    int64_t offset;
+    c10::VariableVersion version;  // of the part: shared, so that it tells when the part has changed
+    uint32_t gathered;             // what the version was
+    bool is_of(const at::Tensor& part) const;
+  };
   struct Visit {
     const WeightSharding* weight;
     WeakTensor part;
@@ -36,6 +50,7 @@ class GatherAhead {
     int64_t bytes;
     WeightSharding::Gathering gathering;
   };
+  at::Tensor gather_now_or_ahead(const WeightSharding& weight, const at::Tensor& part, at::ScalarType dtype);
   void drop();
   void look_ahead(std::size_t next);
 
@@ -44,6 +59,8 @@ class GatherAhead {
   std::size_t next_ = 0;             // in order_
   std::deque<Ahead> ahead_;
   int64_t ahead_bytes_ = 0;
+  bool keep_ = false;
+  std::map<std::pair<const WeightSharding*, at::ScalarType>, Kept> kept_;
 };
 
 }  // namespace easydel

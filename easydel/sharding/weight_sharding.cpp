@@ -241,6 +241,28 @@ at::Tensor WeightSharding::gather_whole(const at::Tensor& part) const {
   return gather_over(part.detach(), all_, whole_of(dims_));
 }
 
+bool WeightSharding::is_part_of(const WeightSharding& other) const {
+  if (dims_ != other.dims_ || parallel_->mesh().mesh() != other.parallel_->mesh().mesh()) return false;
+  for (std::size_t d = 0; d < dims_.size(); ++d) {
+    const DimPlan &mine = plans_[d], &theirs = other.plans_[d];
+    // Cuts of cuts lie where the cuts do, as long as both begin at whole grains or both do not.
+    if (!theirs.spec.empty() && (mine.kept != theirs.kept || mine.spec.size() < theirs.spec.size() ||
+                                 !std::equal(theirs.spec.begin(), theirs.spec.end(), mine.spec.begin()))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+at::Tensor WeightSharding::cut(const at::Tensor& part_of_other, const WeightSharding& other) const {
+  return take(part_of_other, locate(stored_, other.stored_));
+}
+
+at::Tensor WeightSharding::join(const at::Tensor& part, const WeightSharding& other) const {
+  const at::NoGradGuard no_grad;
+  return gather_over(part.detach(), without(all_, other.all_), other.stored_);
+}
+
 at::Tensor WeightSharding::gather(const at::Tensor& part, at::ScalarType dtype) const {
   const at::NoGradGuard no_grad;
   const at::Tensor gathered = is_gathered() ? parallel_->ahead().gather(*this, part, dtype) : part.detach().to(dtype);

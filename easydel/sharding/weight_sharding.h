@@ -25,6 +25,9 @@ class WeightSharding : public operations::WeightAccess {
 
   const PartitionSpec& spec() const { return spec_; }
   const Parallel& parallel() const { return *parallel_; }
+  const std::shared_ptr<const Parallel>& shared_parallel() const { return parallel_; }
+  const std::vector<Dim>& dims() const { return dims_; }
+  const AxisNames& compute_axes(std::size_t dim) const { return plans_[dim].compute; }
   Slices stored(int64_t rank) const;
   const Slices& stored() const { return stored_; }
   const Slices& computed() const { return computed_; }
@@ -38,6 +41,12 @@ class WeightSharding : public operations::WeightAccess {
   at::Tensor part_of(const at::Tensor& whole) const;
   // All of it, on every rank.
   at::Tensor gather_whole(const at::Tensor& part) const;
+
+  // Whether every rank's part is a part of what it has of the same weight in the other layout. Then cut() takes it from
+  // there, a view where it can be, and join() puts it together again from all ranks that share that.
+  bool is_part_of(const WeightSharding& other) const;
+  at::Tensor cut(const at::Tensor& part_of_other, const WeightSharding& other) const;
+  at::Tensor join(const at::Tensor& part, const WeightSharding& other) const;
 
   // From what is stored to what is computed with, and for its gradient the way back: summed over all ranks that have
   // seen different tokens, cut down to what is stored.

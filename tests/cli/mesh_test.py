@@ -59,6 +59,7 @@ class MeshCommands(unittest.TestCase):
             at = table[0].index(column)
             self.assertTrue(all(line[at - 1] == " " and line[at] != " " for line in table), column)
         self.assertIn("\nmesh    dp=1 fsdp=2 ep=1 tp=2 sp=2\nstored  1.6 KiB on each of 8 ranks, of ", done.stdout)
+        self.assertIn("\nmoments 3.1 KiB to 3.2 KiB on each of 8 ranks with adamw, of ", done.stdout)
 
     def test_info_gives_the_same_as_json(self):
         plan = json.loads(run("info", self.directory, "--devices", 8, "--mesh", "1,2,1,2,2", "--json").stdout)["sharding"]
@@ -79,6 +80,24 @@ class MeshCommands(unittest.TestCase):
 
         self.assertEqual(mesh("1,-1,1,2,1"), {"dp": 1, "fsdp": 4, "ep": 1, "tp": 2, "sp": 1})
         self.assertEqual(mesh("2,2,2,1"), {"dp": 2, "fsdp": 2, "ep": 1, "tp": 2, "sp": 1})
+
+    def test_info_tells_what_zero_splits(self):
+        def plan(stage, mesh):
+            changes = ["--set", f"zero_stage={stage}"] if stage else []
+            done = run("info", self.directory, "--devices", 4, "--mesh", mesh, *changes, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return json.loads(done.stdout)["sharding"]
+
+        for mesh in ("4,1,1,1,1", "1,4,1,1,1"):
+            one, two = plan(1, mesh), plan(2, mesh)
+            self.assertEqual(one["rank_bytes"], 4 * [one["bytes"]])
+            self.assertEqual(sum(one["moment_bytes"]), 2 * one["bytes"])
+            self.assertEqual(two["moment_bytes"], one["moment_bytes"])
+            self.assertEqual([2 * stored for stored in two["rank_bytes"]], two["moment_bytes"])
+            self.assertLess(max(two["rank_bytes"]) - min(two["rank_bytes"]), 4 * 16 * 3)  # rows of a vocabulary of 29
+        three, rules = plan(3, "1,4,1,1,1"), plan(None, "1,4,1,1,1")
+        self.assertEqual(three, rules)
+        self.assertEqual(plan(None, "4,1,1,1,1")["moment_bytes"], 4 * [2 * rules["bytes"]])
 
     def test_info_without_devices_says_nothing_of_a_mesh(self):
         self.assertNotIn("sharding", json.loads(run("info", self.directory, "--json").stdout))

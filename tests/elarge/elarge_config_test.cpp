@@ -104,6 +104,18 @@ TEST(ELargeConfig, ReadsTheFilesOfEveryTrainer) {
   EXPECT_EQ(config.actions()[1].name, "train");
 }
 
+TEST(ELargeConfig, TakesAStageOfZero) {
+  const ELargeConfig config = read(kSmall + "sharding: {axis_dims: [4, 1, 1, 1, 1], zero_stage: 1}\n");
+  config.validate();
+  EXPECT_EQ(config.config_kwargs().at("zero_stage"), Json(1));
+  EXPECT_FALSE(read(kSmall).config_kwargs().contains("zero_stage"));
+  expect_refused(kSmall + "sharding:\n  zero_stage: 0\n",
+                 "[elarge] run.yaml:3: sharding.zero_stage must be 1, 2 or 3; got 0.");
+  expect_refused(kSmall + "sharding:\n  zero_stage: 2\n  auto_shard_model: false\n",
+                 "[elarge] run.yaml:3: sharding.zero_stage is not supported with auto_shard_model: false; got 2. Leave "
+                 "auto_shard_model out.");
+}
+
 TEST(ELargeConfig, SaysWhatHasNoMeaningHere) {
   const ELargeConfig config = read(with_trainer("sft", "  use_wandb: true\n  use_grain: true\n") +
                                    "esurge: {max_model_len: 4096}\nplatform: {backend: gpu}\n");

@@ -71,6 +71,33 @@ TEST(ShardModel, TakesRulesAndTheMeshOfTheConfig) {
   });
 }
 
+TEST(ShardModel, TakesTheMeshThatTheConfigWasGiven) {
+  on_mesh({1, 2, 1, 2, 1}, [](const Mesh& mesh, World&) {
+    LlamaConfig config = tiny_config();  // whose own dims would be fsdp=4
+    config.set_model_mesh(mesh);
+    const char* const q_proj = "model.layers.0.self_attn.q_proj.weight";
+    const auto model = make_model<LlamaForCausalLM>(config);
+    model->shard_model();
+    EXPECT_EQ(model->mesh(), mesh);
+    EXPECT_THAT(model->params().at(q_proj).sizes(), ElementsAre(8, 8));
+    const auto full = make_model<LlamaForCausalLM>(config);
+    full->fully_shard();
+    EXPECT_EQ(full->mesh(), mesh);
+    const auto whole = make_model<LlamaForCausalLM>(config);
+    EXPECT_THAT(whole->shard_fns().at(q_proj)(whole->params().at(q_proj)).sizes(), ElementsAre(8, 8));
+    EXPECT_THAT(whole->gather_fns().at(q_proj)(model->params().at(q_proj)).sizes(), ElementsAre(16, 16));
+    EXPECT_EQ(whole->named_shardings().at(q_proj).mesh, mesh);
+    whole->fully_gather();
+    EXPECT_EQ(whole->mesh(), mesh);
+    // A mesh that is given counts before it, and gathering leaves the model where it is.
+    const Mesh other = mesh_of({2, 1, 1, 1, 2});
+    model->shard_model({}, other);
+    model->gather_model();
+    EXPECT_EQ(model->mesh(), other);
+    EXPECT_TRUE(holds_the_same(*model, *tiny_llama()));
+  });
+}
+
 TEST(ShardModel, MovesFromOneMeshToAnother) {
   const at::Tensor expected = logits_of(*wide_llama());
   on_mesh({1, 4, 1, 2, 1}, [&](const Mesh& mesh, World&) {

@@ -186,6 +186,106 @@ TEST(State, IsOneOnAnyMesh) {
   }
 }
 
+TEST(State, KeepsItsOptimizerOnRulesOfItsOwn) {
+  const PartitionRules rules{{"^mu/.*proj", {"fsdp"}},
+                             {"embed_tokens|lm_head", {SpecDim{"tp", "fsdp"}}},
+                             {"^0/norm", {}},
+                             {"nu/.*proj", {nullptr, SpecDim{"fsdp", "tp"}}},
+                             {"norm", {"tp"}}};
+  const auto step = [](const State& s) { return s.apply_gradients(value_and_grad(s, loss_of).second); };
+  const State alone = step(step(wide_llama()->to_state(clipped_adamw())));
+  on_mesh({2, 2, 1, 2, 1}, [&](const Mesh& mesh, World&) {
+    const auto model = wide_llama();
+    model->shard_model({}, mesh);
+    const State fresh = model->to_state().init_tx(clipped_adamw(), rules);
+    const NamedShardings layout = fresh.shardings().opt_state;
+    EXPECT_EQ(layout.at("1/mu/model.layers.0.self_attn.q_proj.weight").spec, PartitionSpec{"fsdp"});
+    EXPECT_EQ(layout.at("1/nu/model.layers.0.self_attn.q_proj.weight").spec,
+              (PartitionSpec{nullptr, SpecDim{"fsdp", "tp"}}));
+    EXPECT_EQ(layout.at("1/mu/model.norm.weight").spec, PartitionSpec{"tp"});
+    EXPECT_EQ(layout.at("1/mu/lm_head.weight").spec, (PartitionSpec{SpecDim{"tp", "fsdp"}}));
+    const State state = step(step(fresh));
+    EXPECT_EQ(state.shardings().opt_state, layout);
+    const auto holds_the_same = [&](const State& whole) {
+      for (const auto& [path, tensor] : alone.graphstate)
+        EXPECT_TRUE(is_close(whole.graphstate.at(path), tensor, {0, 1e-9})) << path;
+      const auto ours = whole.opt_state->leaves(), theirs = alone.opt_state->leaves();
+      for (std::size_t i = 0; i < theirs.size(); ++i)
+        EXPECT_TRUE(is_close(ours[i].leaf->value, theirs[i].leaf->value, {0, 1e-9})) << theirs[i].name;
+    };
+    holds_the_same(state.gather_state());
+    // Gathered, laid out again by the rules, and by the shape of another state.
+    const State gathered = state.gather_optimizer_state();
+    EXPECT_TRUE(gathered.shardings().opt_state.empty());
+    EXPECT_EQ(gathered.shard_optimizer_state({}, rules).shardings().opt_state, layout);
+    EXPECT_NE(gathered.shard_optimizer_state().shardings().opt_state, layout);
+    const State shaped = state.gather_state().shard_with_shape(state.shardings());
+    EXPECT_EQ(shaped.shardings().graphstate, state.shardings().graphstate);
+    EXPECT_EQ(shaped.shardings().opt_state, layout);
+    EXPECT_EQ(shaped.size(), state.size());
+    for (const State& other : {gathered, shaped}) {
+      EXPECT_TRUE(is_close(loss_of(*step(other).model()), loss_of(*step(alone).model()), {0, 1e-9}));
+    }
+  });
+}
+
+TEST(State, SavesAndLoadsAnOptimizerOnRulesOfItsOwn) {
+  const TemporaryDirectory directory;
+  const PartitionRules rules{{"proj", {"dp", "tp"}}, {".*", {SpecDim{"dp", "tp"}}}};
+  on_mesh({2, 1, 1, 2, 1}, [&](const Mesh& mesh, World&) {
+    const auto model = wide_llama();
+    model->shard_model({}, mesh);
+    State state = model->to_state().init_tx(optim::adamw(1e-2), rules);
+    GraphState grads = value_and_grad(state, loss_of).second;
+    state = std::move(state).apply_gradients(std::move(grads));
+    state.save_state(directory / "s", {.verbose = false});
+    const State loaded = state.load_optimizer(directory / "s", rules);
+    EXPECT_EQ(loaded.shardings().opt_state, state.shardings().opt_state);
+    const auto ours = loaded.opt_state->leaves(), theirs = std::as_const(*state.opt_state).leaves();
+    for (std::size_t i = 0; i < theirs.size(); ++i)
+      EXPECT_TRUE(at::equal(ours[i].leaf->value, theirs[i].leaf->value)) << theirs[i].name;
+  });
+}
+
+TEST(State, NamesWhatDoesNotFitTheRulesOfTheOptimizer) {
+  on_mesh({1, 2, 1, 1, 1}, [](const Mesh& mesh, World&) {
+    const auto model = tiny_llama();
+    model->shard_model({}, mesh);
+    const State state = model->to_state();
+    EXPECT_THAT([&] { state.init_tx(optim::adamw(1e-2), PartitionRules{{"proj", {"fsdp"}}}); },
+                ThrowsMessage<ConfigError>("[PartitionRules] every leaf of an optimizer state must match a rule; got "
+                                           "none of 1 for \"mu/lm_head.weight\". A last rule \".*\" with P() keeps the "
+                                           "rest whole."));
+    EXPECT_THAT([&] { state.init_tx(optim::adamw(1e-2), PartitionRules{{"norm", {nullptr, "fsdp"}}, {".*", {}}}); },
+                ThrowsMessage<ConfigError>("[PartitionSpec] P(None, 'fsdp') names 2 dimensions, but the tensor has 1. "
+                                           "The leaf is \"mu/model.layers.0.input_layernorm.weight\"."));
+    const State with = state.init_tx(optim::adamw(1e-2));
+    StateShardings shape = with.shardings();
+    shape.opt_state["mu/nobody"] = {mesh, {}};
+    EXPECT_THAT([&] { with.shard_with_shape(shape); },
+                ThrowsMessage<ConfigError>("[shard_with_shape] the optimizer state has no leaf \"mu/nobody\"."));
+  });
+}
+
+TEST(State, ShardingsNameBuffersToo) {
+  on_mesh({1, 2, 1, 1, 1}, [](const Mesh& mesh, World&) {
+    const auto model = tiny_llama();
+    model->shard_model({}, mesh);
+    State state = model->to_state(optim::sgd(0.1));
+    EXPECT_TRUE(state.shardings().graphother.empty());
+    state.graphother.set("table", at::zeros({3}));
+    StateShardings shape = state.shardings();
+    EXPECT_EQ(shape.graphother, (NamedShardings{{"table", {mesh, {}}}}));
+    shape.graphother["table"].spec = {"fsdp"};
+    EXPECT_THAT([&] { state.shard_with_shape(shape); },
+                ThrowsMessage<ConfigError>("[shard_with_shape] buffers are whole on every rank; got P('fsdp') for "
+                                           "\"table\"."));
+    shape.graphother = {{"nothing", {mesh, {}}}};
+    EXPECT_THAT([&] { state.shard_with_shape(shape); },
+                ThrowsMessage<ConfigError>("[shard_with_shape] this state has no buffer \"nothing\"."));
+  });
+}
+
 TEST(State, SavesOnOneMeshAndLoadsOnAnother) {
   const TemporaryDirectory directory;
   const LoadOptions wide{.dtype = float64, .param_dtype = float64, .verbose = false};

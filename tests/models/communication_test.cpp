@@ -160,6 +160,7 @@ TEST(Communication, AFamilysOwnRulesGatherNothingOverTpAndEp) {
     testing_support::Problem problem = testing_support::draw_problem(seed);
     problem.inputs.output_logits = false;
     problem.config->sharding.shard_attention_computation = true;
+    problem.config->sharding.zero_stage.reset();
     std::mutex mutex;
     run_ranks(problem.mesh.size(), [&](World& world) {
       const auto model = testing_support::make_model(problem);

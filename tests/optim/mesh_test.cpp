@@ -7,7 +7,9 @@
 
 #include "easydel/core/error.h"
 #include "easydel/optim/optimizers.h"
+#include "easydel/optim/own_layout.h"
 #include "easydel/optim/transforms.h"
+#include "easydel/optim/tree.h"
 #include "easydel/optim/wrappers.h"
 #include "easydel/sharding/weight_sharding.h"
 #include "tests/support/draw.h"
@@ -31,6 +33,21 @@ struct Problem {
   }
 };
 
+PartitionSpec draw_spec(Draw& draw, std::size_t dims) {
+  AxisNames axes{"dp", "fsdp", "ep", "tp", "sp"};
+  std::vector<SpecDim> spec;
+  for (std::size_t d = 0; d < dims; ++d) {
+    AxisNames chosen;
+    while (!axes.empty() && draw.chance(0.6)) {
+      const int64_t index = draw.between(0, static_cast<int64_t>(axes.size()) - 1);
+      chosen.push_back(axes[static_cast<std::size_t>(index)]);
+      axes.erase(axes.begin() + index);
+    }
+    spec.emplace_back(chosen);
+  }
+  return PartitionSpec(spec);
+}
+
 Problem draw_problem(uint64_t seed) {
   Draw draw(seed);
   const int64_t kv = draw.between(1, 4);
@@ -53,19 +70,7 @@ Problem draw_problem(uint64_t seed) {
   for (const int64_t dim : dims) devices *= dim;
   p.mesh = create_mesh({.axis_dims = dims, .device_count = devices});
   for (const auto& [path, shape] : p.params) {
-    if (path == "loose" || path == "scale") continue;
-    AxisNames axes{"dp", "fsdp", "ep", "tp", "sp"};
-    std::vector<SpecDim> spec;
-    for (std::size_t d = 0; d < shape.size(); ++d) {
-      AxisNames chosen;
-      while (!axes.empty() && draw.chance(0.6)) {
-        const int64_t index = draw.between(0, static_cast<int64_t>(axes.size()) - 1);
-        chosen.push_back(axes[static_cast<std::size_t>(index)]);
-        axes.erase(axes.begin() + index);
-      }
-      spec.emplace_back(chosen);
-    }
-    p.specs[path] = PartitionSpec(spec);
+    if (path != "loose" && path != "scale") p.specs[path] = draw_spec(draw, shape.size());
   }
   return p;
 }
@@ -171,6 +176,68 @@ TEST_P(OptimOnMesh, StepsAsOnOneDevice) {
       EXPECT_EQ(mine.to_json(), state.to_json());
     });
   }
+}
+
+// The state's layout is drawn apart from the parameters'; for some parameters each leaf has one of its own.
+TEST_P(OptimOnMesh, StepsAsOnOneDeviceWithAStateOnRulesOfItsOwn) {
+  const GradientTransformation tx = GetParam().second;
+  int64_t apart = 0;
+  for (uint64_t seed = 1; seed <= draws(); ++seed) {
+    const Problem p = draw_problem(seed);
+    TensorMap params = draw_tree(p, 1000 * seed);
+    OptState state = tx->init(params);
+    for (uint64_t step = 1; step <= kSteps; ++step) {
+      TensorMap gradients = draw_tree(p, 1000 * seed + step);
+      tx->apply(params, gradients, state);
+    }
+    run_ranks(p.mesh.size(), [&](World& world) {
+      SCOPED_TRACE(p.text());
+      Draw draw(seed + 77);
+      const Placement placement = placement_of(p);
+      Placement wanted = placement;
+      std::map<std::string, std::vector<Dim>> dims(p.params.begin(), p.params.end());
+      const auto draw_sharding = [&](const std::string& path) {
+        return std::make_shared<WeightSharding>(dims.at(path), draw_spec(draw, dims.at(path).size()),
+                                                placement.parallel);
+      };
+      for (const auto& [path, shape] : p.params) {
+        if (draw.chance(0.8)) wanted.shardings[path] = draw_sharding(path);
+      }
+      TensorMap part = part_of(draw_tree(p, 1000 * seed), placement);
+      OptState mine = init_in(*tx, part, placement, wanted);
+      for_leaves(mine, [&](const std::string& path, OptState::Leaf& leaf) {
+        const bool same = dims.contains(path) && whole_of(leaf).sizes() == shape_of_dims(dims.at(path));
+        if (!same || !draw.chance(0.3)) return;
+        const auto other = draw_sharding(path);
+        leaf = {relayout(leaf.value, leaf.sharding, other).clone(at::MemoryFormat::Contiguous), other};
+      });
+      const auto where = [&] {
+        std::vector<const WeightSharding*> all;
+        for (const auto& [name, leaf] : std::as_const(mine).leaves()) all.push_back(leaf->sharding.get());
+        return all;
+      };
+      const auto before = where();
+      for (uint64_t step = 1; step <= kSteps; ++step) {
+        TensorMap gradients = part_of(draw_tree(p, 1000 * seed + step), placement);
+        apply_in_own_layout(*tx, part, gradients, mine, placement);
+      }
+      EXPECT_EQ(where(), before);
+      const TensorMap expected = part_of(params, placement);
+      for (const auto& [path, tensor] : expected) EXPECT_TRUE(is_near(part.at(path), tensor)) << path;
+      const auto ours = std::as_const(mine).leaves(), theirs = std::as_const(state).leaves();
+      ASSERT_EQ(ours.size(), theirs.size());
+      for (std::size_t i = 0; i < ours.size(); ++i) {
+        EXPECT_TRUE(is_near(whole_of(*ours[i].leaf), theirs[i].leaf->value)) << ours[i].name;
+      }
+      EXPECT_EQ(mine.to_json(), state.to_json());
+      if (world.rank() == 0) {
+        for_leaves(mine, [&](const std::string& path, const OptState::Leaf& leaf) {
+          apart += !lie_alike(leaf.sharding, sharding_of(placement, path));
+        });
+      }
+    });
+  }
+  EXPECT_EQ(apart > 0, std::string(GetParam().first) != "clip");  // which keeps one number
 }
 
 TEST(GlobalNorm, CountsEveryElementOnce) {

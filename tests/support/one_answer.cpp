@@ -94,28 +94,6 @@ Mesh draw_mesh(Draw& draw, int64_t devices) {
   return create_mesh({.axis_dims = dims, .dcn_axis_dims = outer, .device_count = devices});
 }
 
-// A rule for each parameter, with any axes on any dimensions.
-PartitionRules draw_rules(Draw& draw, const BaseModule& module) {
-  std::vector<PartitionRule> rules;
-  for (const auto& [path, parameter] : module.named_parameters()) {
-    std::vector<std::string> axes{"dp", "fsdp", "ep", "tp", "sp"};
-    std::vector<SpecDim> dims;
-    for (std::size_t d = 0; d < parameter->shape.size(); ++d) {
-      AxisNames chosen;
-      while (!axes.empty() && draw.chance(0.45)) {
-        const auto index = draw.between(0, static_cast<int64_t>(axes.size()) - 1);
-        chosen.push_back(axes[static_cast<std::size_t>(index)]);
-        axes.erase(axes.begin() + index);
-      }
-      dims.emplace_back(chosen);
-    }
-    std::string pattern = "^";
-    for (const char c : path) pattern += c == '.' ? std::string("\\.") : std::string(1, c);
-    rules.push_back({pattern + "$", PartitionSpec(dims)});
-  }
-  return PartitionRules(rules);
-}
-
 ModelInputs draw_inputs(Draw& draw, const BaseConfig& config, TaskType task) {
   const int64_t batch = draw.between(1, 5), tokens = draw.between(2, 15);
   at::Tensor ids = at::empty({batch, tokens}, at::kLong);
@@ -181,6 +159,27 @@ at::Device device() {
   return name ? at::Device(name) : at::Device(at::kCPU);
 }
 
+PartitionRules draw_rules(Draw& draw, const BaseModule& module) {
+  std::vector<PartitionRule> rules;
+  for (const auto& [path, parameter] : module.named_parameters()) {
+    std::vector<std::string> axes{"dp", "fsdp", "ep", "tp", "sp"};
+    std::vector<SpecDim> dims;
+    for (std::size_t d = 0; d < parameter->shape.size(); ++d) {
+      AxisNames chosen;
+      while (!axes.empty() && draw.chance(0.45)) {
+        const auto index = draw.between(0, static_cast<int64_t>(axes.size()) - 1);
+        chosen.push_back(axes[static_cast<std::size_t>(index)]);
+        axes.erase(axes.begin() + index);
+      }
+      dims.emplace_back(chosen);
+    }
+    std::string pattern = "^";
+    for (const char c : path) pattern += c == '.' ? std::string("\\.") : std::string(1, c);
+    rules.push_back({pattern + "$", PartitionSpec(dims)});
+  }
+  return PartitionRules(rules);
+}
+
 std::string Problem::to_string() const {
   std::string text = concat("seed ", seed, ", ", task_name(task), ", mesh ", mesh.to_string(), ", input ",
                             inputs.input_ids.sizes(), inputs.attention_mask.defined() ? ", padded" : "",
@@ -214,6 +213,7 @@ Problem draw_problem(uint64_t seed, int64_t devices) {
   const int64_t kind = draw.between(0, 5);
   if (kind == 0) p.rules = p.config->get_partition_rules(false);
   if (kind >= 3) p.rules = draw_rules(draw, *Registry::instance().make_module(*p.config, p.task));
+  if (draw.chance(0.3)) p.config->sharding.zero_stage = draw.between(1, 2);
   return p;
 }
 

@@ -28,6 +28,9 @@ at::Device device();  // EASYDEL_TEST_DEVICE, or the CPU
 // `devices`: of the mesh; 0: one to eight.
 Problem draw_problem(uint64_t seed, int64_t devices = 0);
 
+// A rule for each parameter, with any axes on any dimensions.
+PartitionRules draw_rules(Draw& draw, const BaseModule& module);
+
 struct Answer {
   at::Tensor loss;
   at::Tensor logits;  // when the problem asks for them
