@@ -38,7 +38,7 @@ struct Rows {
 void flatten(const Json& value, const std::string& key, Rows& rows) {
   if (value.is_object() && value.size() > 0) {
     for (const auto& [name, inner] : value.as_object()) flatten(inner, key.empty() ? name : key + "." + name, rows);
-  } else if (value.is_null()) {
+  } else if (value.is_null() || ((value.is_object() || value.is_array()) && value.size() == 0)) {
     ++rows.unset;
   } else {
     rows.shown.emplace_back(key, value.is_string() ? value.as_string() : value.dump());

@@ -125,11 +125,12 @@ TEST(Report, StaysSmallAndKeepsThePeaksOfALongRun) {
 
 TEST(Report, RoundsNumbersAndLeavesOutWhatIsNotSet) {
   Report report{.summary = Json::object({{"loss", 0.123456789}, {"none", Json()}, {"steps", 20}})};
-  report.config = Json::parse(R"({"a": {"b": null, "c": null}, "d": 0.123456789, "e": null})");
+  report.config = Json::parse(R"({"a": {"b": null, "c": {}}, "d": 0.123456789, "e": []})");
   const auto text = texts(checked(report).at("text"));
   EXPECT_THAT(text, Contains("0.1235"));
   EXPECT_THAT(text, testing::Not(Contains("none")));
   EXPECT_THAT(text, testing::Not(Contains("null")));
+  EXPECT_THAT(text, testing::Not(Contains("{}")));
   EXPECT_THAT(text, Contains("3 settings are not set."));
   EXPECT_THAT(text, Contains("0.123456789"));  // a setting is shown as it was given
 }
