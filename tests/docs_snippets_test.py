@@ -194,7 +194,34 @@ def check_lists(source: pathlib.Path, easydel: pathlib.Path) -> int:
     return 1 if faults else 0
 
 
+def check_itself() -> None:
+    """The readers must not pass by seeing nothing."""
+    with tempfile.TemporaryDirectory() as name:
+        page = pathlib.Path(name) / "page.md"
+        page.write_text("""text
+<!-- docs-test: skip: why -->
+```sh
+a
+```
+<!-- docs-test: before
+int x;
+-->
+```cpp
+++x;
+```
+```sh
+echo hello; false
+```
+""")
+        skipped, compiled, failing = read_blocks(page.parent, page.name)
+        assert why_not(skipped) == "why" and not why_not(failing)
+        assert failing.line == 12 and "exit status 1" in run_block(failing, page.parent, dict(os.environ))
+        assert not run_block(failing._replace(text="true\n"), page.parent, dict(os.environ))
+        assert "int x;\n#line 10" in as_function(0, compiled), as_function(0, compiled)
+
+
 def main() -> int:
+    check_itself()
     source, easydel, what = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
     if what == "commands":
         return run_commands(source, easydel, sys.argv[4:])

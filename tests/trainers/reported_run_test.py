@@ -61,6 +61,16 @@ class Reported(TinyRun):
             self.assertLess(adapted, 0.8 * full)
             self.assertGreater(adapted, 0.6 * full)
 
+    def test_a_mesh_counts_what_one_device_does(self):
+        self.train("whole", steps=3)
+        self.train("split", "--mesh", "1,2,1,2,1", steps=3)
+        one, four = ([(row["step_tokens"], row["tflops"] / row["tokens_per_second"]) for row in self.log(run)[0].values()]
+                     for run in ("whole", "split"))
+        for (tokens, operations), (tokens_on_mesh, operations_on_mesh) in zip(one, four):
+            self.assertEqual(tokens, tokens_on_mesh)
+            self.assertAlmostEqual(operations_on_mesh / operations, 1, places=9)
+        self.assertIn("<td>dp=1 fsdp=2 ep=1 tp=2 sp=1</td>", self.page("split")[2])
+
     def test_a_killed_run_has_a_report(self):
         process = self.start("killed", steps=100000)
         metrics = self.folder / "killed" / "metrics.jsonl"
