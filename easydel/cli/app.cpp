@@ -87,10 +87,15 @@ int run(int argc, char** argv) {
     if (argc > 1 && argv[1][0] != '-' && std::find(names.begin(), names.end(), argv[1]) == names.end()) {
       return usage_error(app, explain_unknown(names, argv[1]));
     }
-    app.parse(argc, argv);
+    int status = 0;
+    try {
+      app.parse(argc, argv);
+    } catch (const ExitStatus& ended) {
+      status = ended.value;
+    }
     if (app.get_subcommands().empty()) std::cout << app.help();
     flush_output();
-    return 0;
+    return status;
   } catch (const CLI::Success& done) {  // --help, --version
     return app.exit(done);
   } catch (const CLI::ParseError& error) {

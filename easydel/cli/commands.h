@@ -7,6 +7,11 @@ class App;
 
 namespace easydel::cli {
 
+// Thrown by a command that did its work and ends with another status than 0: 130 after Ctrl-C.
+struct ExitStatus {
+  int value;
+};
+
 void add_bench_command(CLI::App& app);
 void add_bench_moe_command(CLI::App& bench);
 void add_bench_train_command(CLI::App& bench);

@@ -11,6 +11,7 @@
 
 #include "easydel/cli/commands.h"
 #include "easydel/cli/console.h"
+#include "easydel/cli/demo_output.h"
 #include "easydel/core/bytes.h"
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
@@ -149,7 +150,7 @@ struct Outcome {
 };
 
 Outcome train(const DemoOptions& options, const Corpus& corpus, const std::shared_ptr<const AutoTokenizer>& tokenizer,
-              const fs::path& tokenizer_directory) {
+              const fs::path& tokenizer_directory, const std::shared_ptr<RunLock>& lock) {
   std::vector<Json> rows;
   for (const std::string& chapter : corpus.chapters) rows.push_back(Json::object({{"text", chapter}}));
   data::MixtureOptions mixture;
@@ -171,7 +172,8 @@ Outcome train(const DemoOptions& options, const Corpus& corpus, const std::share
                        .objective = make_objective("sft"),
                        .tokenizer = tokenizer,
                        .train_dataset = dataset,
-                       .tokenizer_directory = tokenizer_directory};
+                       .tokenizer_directory = tokenizer_directory,
+                       .lock = world.rank() == 0 ? lock : nullptr};
     double first = 0;
     run.hooks.after_step = [&](int64_t step, const Metrics& metrics) {
       if (step == 1) first = metrics.at("loss");
@@ -201,10 +203,10 @@ Outcome train(const DemoOptions& options, const Corpus& corpus, const std::share
   return outcome;
 }
 
-void run(const DemoOptions& options) {
+StopReason train_and_show(const DemoOptions& options) {
   const Corpus corpus = read_corpus(options);
   const fs::path tokenizer_directory = fs::path(options.output) / "tokenizer";
-  fs::remove_all(options.output);
+  const auto lock = prepare_demo_output(options.output);
   train_tokenizer(corpus, tokenizer_directory, options.vocabulary);
   const auto tokenizer = std::make_shared<const AutoTokenizer>(AutoTokenizer::from_directory(tokenizer_directory));
   if (!options.json) {
@@ -213,20 +215,21 @@ void run(const DemoOptions& options) {
               << "tokenizer: " << (*tokenizer)->vocab_size() << " tokens, " << tokenizer_directory.string() << "\n"
               << std::flush;
   }
-  const Outcome outcome = train(options, corpus, tokenizer, tokenizer_directory);
+  const Outcome outcome = train(options, corpus, tokenizer, tokenizer_directory, lock);
   const double gzip_bits =
       8.0 * static_cast<double>(gzip_size(corpus.held_out)) / static_cast<double>(corpus.held_out.size());
   const double last = outcome.result.metrics.at("loss");
   if (options.json) {
-    return print_json(Json::object({{"steps", outcome.result.step},
-                                    {"first_loss", outcome.first_loss},
-                                    {"last_loss", last},
-                                    {"bits_per_byte", outcome.bits},
-                                    {"gzip_bits_per_byte", gzip_bits},
-                                    {"seconds", outcome.seconds},
-                                    {"checkpoint", outcome.result.checkpoint.string()},
-                                    {"report", outcome.result.report.string()},
-                                    {"samples", outcome.samples}}));
+    print_json(Json::object({{"steps", outcome.result.step},
+                             {"first_loss", outcome.first_loss},
+                             {"last_loss", last},
+                             {"bits_per_byte", outcome.bits},
+                             {"gzip_bits_per_byte", gzip_bits},
+                             {"seconds", outcome.seconds},
+                             {"checkpoint", outcome.result.checkpoint.string()},
+                             {"report", outcome.result.report.string()},
+                             {"samples", outcome.samples}}));
+    return outcome.result.stopped_by;
   }
   std::cout << "\n";
   print_table({{"model", concat("llama, ", group_digits(outcome.parameters), " parameters")},
@@ -239,6 +242,12 @@ void run(const DemoOptions& options) {
             << "\n\nTry next:\n  " << program << " generate " << outcome.result.checkpoint.string()
             << " --prompt \"Mr. Darcy\" --max-new-tokens 100\n  " << program << " eval "
             << outcome.result.checkpoint.string() << " --text FILE\n  " << program << " train --help\n";
+  return outcome.result.stopped_by;
+}
+
+void run(const DemoOptions& options) {
+  const StopReason stopped_by = train_and_show(options);
+  if (const int status = exit_status(stopped_by)) throw ExitStatus(status);
 }
 
 }  // namespace
@@ -247,7 +256,7 @@ void add_demo_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("demo", "Train a small Llama on a book, from nothing, and let it write");
   auto options = std::make_shared<DemoOptions>();
   command->add_option("--corpus", options->corpus, "A text with chapters")->capture_default_str();
-  command->add_option("--output", options->output, "Where everything goes; what is there is removed")
+  command->add_option("--output", options->output, "Where everything goes; an earlier demo there is replaced")
       ->capture_default_str();
   command->add_option("--steps", options->steps, "Steps of training")
       ->check(CLI::PositiveNumber)

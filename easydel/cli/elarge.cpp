@@ -22,12 +22,13 @@ void print_result(const TrainResult& result, bool json) {
     Json metrics = Json::object();
     for (const auto& [name, value] : result.metrics) metrics[name] = value;
     return print_json(Json::object({{"step", result.step},
-                                    {"stopped_by", result.stopped_by},
+                                    {"stopped_by", to_string(result.stopped_by)},
                                     {"checkpoint", result.checkpoint.string()},
                                     {"report", result.report.string()},
                                     {"metrics", metrics}}));
   }
-  std::vector<std::vector<std::string>> rows{{"steps", concat(result.step)}, {"ended by", result.stopped_by}};
+  std::vector<std::vector<std::string>> rows{{"steps", concat(result.step)},
+                                             {"ended by", to_string(result.stopped_by)}};
   if (const auto loss = result.metrics.find("loss"); loss != result.metrics.end())
     rows.push_back({"loss", concat(loss->second)});
   if (const auto loss = result.metrics.find("eval_loss"); loss != result.metrics.end())
@@ -35,6 +36,13 @@ void print_result(const TrainResult& result, bool json) {
   if (!result.checkpoint.empty()) rows.push_back({"checkpoint", result.checkpoint.string()});
   if (!result.report.empty()) rows.push_back({"report", result.report.string()});
   print_table(rows);
+}
+
+// A run that a signal ended was saved, and its process ends as if the signal had ended it: no action follows.
+void run_training(ELargeModel& model, bool json) {
+  const TrainResult result = model.train();
+  print_result(result, json);
+  if (const int status = exit_status(result.stopped_by)) throw ExitStatus(status);
 }
 
 EvalArguments to_eval_arguments(const Json& parameters) {
@@ -65,7 +73,7 @@ void run_action(ELargeModel& model, const ElargeAction& action, bool json) {
   } else if (action.name == "to_yaml") {
     model.to_yaml(path());
   } else if (action.name == "train") {
-    print_result(model.train(), json);
+    run_training(model, json);
   } else if (action.name == "eval") {
     const Json results = model.eval(to_eval_arguments(action.parameters));
     const Json* prints = action.parameters.find("print_results");
@@ -176,7 +184,8 @@ void run(const TrainOptions& options) {
     if (World::current()->rank() == 0) std::cout << config.to_yaml();
     return;
   }
-  print_result(ELargeModel(config).train(), options.json);
+  ELargeModel model(config);
+  run_training(model, options.json);
 }
 
 }  // namespace
@@ -222,9 +231,11 @@ void add_train_command(CLI::App& app) {
   command->add_option("--lora-alpha", options->lora_alpha, "Their scaling times the rank; the rank");
   command->add_option("--lora-pattern", options->lora_pattern,
                       "Layers that have one: q_proj|v_proj; all linear layers");
-  command->add_option("--save-steps", options->save_steps, "Steps between checkpoints");
-  command->add_option("--eval-steps", options->eval_steps, "Steps between evaluations");
-  command->add_option("--resume", options->resume, "latest, or a checkpoint");
+  command->add_option("--save-steps", options->save_steps, "Steps between checkpoints; 0: only at the end");
+  command->add_option("--eval-steps", options->eval_steps, "Steps between evaluations; after each epoch");
+  command->add_option("--resume", options->resume,
+                      "latest, or a checkpoint: go on from it, also with other settings. Without it the same command "
+                      "goes on by itself");
   command->add_option("--mesh", options->mesh, "Devices along dp, fsdp, ep, tp and sp: 1,2,1,2,1")->delimiter(',');
   command->add_option("--zero-stage", options->zero_stage,
                       "ZeRO: 1 splits the optimizer's state over the data axes, 2 gradients too, 3 parameters too");

@@ -5,6 +5,7 @@
 #include "easydel/core/error.h"
 #include "easydel/data/open_dataset.h"
 #include "easydel/data/permutation.h"
+#include "easydel/io/hash.h"
 
 namespace easydel::data {
 namespace {
@@ -37,6 +38,23 @@ std::vector<double> weights_of(const MixtureOptions& options, const std::vector<
   return weights;
 }
 
+// Of some rows: all over the data where any can be read, else the first ones; of none where that means reading twice.
+std::string digest(const Source& source) {
+  if (source.access() == Access::InOrder) return "";
+  constexpr int64_t kRows = 256;
+  const int64_t size = source.size(), count = std::min(size, kRows);
+  Sha256 hash;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t index = source.access() == Access::Random && count > 1 ? (size - 1) * i / (count - 1) : i;
+    try {
+      hash.update(source.row(index).dump());
+    } catch (const Error& error) {  // who trains on that row will say so
+      hash.update(error.what());
+    }
+  }
+  return hash.hex().substr(0, 16);
+}
+
 }  // namespace
 
 std::shared_ptr<const Dataset> Dataset::open(const MixtureOptions& options) {
@@ -53,6 +71,8 @@ Dataset::Dataset(std::vector<SourcePtr> sources, const MixtureOptions& options)
                             .take_turns = !options.block_mixture};
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     names_.push_back(i < options.informs.size() ? name_of(options.informs[i]) : concat("data set ", i + 1));
+    const std::size_t files = i < options.informs.size() ? options.informs[i].data_files.size() : 0;
+    labels_.push_back(files > 1 ? concat(names_.back(), " and ", files - 1, " more") : names_.back());
     order.sizes.push_back(sources_[i]->size());
   }
   order.weights = weights_of(options, names_);
@@ -90,13 +110,21 @@ Row Dataset::at(int64_t position) const {
 }
 
 Json Dataset::fingerprint() const {
-  Json sizes = Json::array();
-  for (const SourcePtr& source : sources_) sizes.push_back(source->size());
-  return Json::object({{"seed", static_cast<int64_t>(seed_)},
-                       {"rows", sizes},
-                       {"rows_in_block", order_->counts()},
-                       {"epoch_size", epoch_size()},
-                       {"shuffle_buffer_size", window_}});
+  const std::lock_guard lock(mutex_);
+  if (!fingerprint_.is_null()) return fingerprint_;
+  Json sizes = Json::array(), digests = Json::array();
+  for (const SourcePtr& source : sources_) {
+    sizes.push_back(source->size());
+    digests.push_back(digest(*source));
+  }
+  fingerprint_ = Json::object({{"seed", static_cast<int64_t>(seed_)},
+                               {"names", labels_},
+                               {"rows", sizes},
+                               {"digests", digests},
+                               {"rows_in_block", order_->counts()},
+                               {"epoch_size", epoch_size()},
+                               {"shuffle_buffer_size", window_}});
+  return fingerprint_;
 }
 
 }  // namespace easydel::data

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -31,17 +32,21 @@ class Dataset {
   const MixtureOrder& order() const { return *order_; }
   uint64_t seed() const { return seed_; }
   bool is_shuffled() const { return window_ > 0; }
-  Json fingerprint() const;  // what a position depends on: seed, sizes, weights, shuffle
+  // What a position depends on: seed, sizes, weights, shuffle; names and digests of rows, to tell changed data. Reads
+  // up to 256 rows of each data set. data_changes.h compares two.
+  Json fingerprint() const;
 
  private:
   int64_t shuffled(std::size_t dataset, int64_t epoch, int64_t index) const;
 
   std::vector<SourcePtr> sources_;
-  std::vector<std::string> names_;
+  std::vector<std::string> names_, labels_;  // of weights; of messages
   SourcePtr all_;
   std::unique_ptr<const MixtureOrder> order_;
   uint64_t seed_;
   int64_t window_ = 0;  // 0: no shuffle
+  mutable std::mutex mutex_;
+  mutable Json fingerprint_;  // once it was asked for
 };
 
 }  // namespace easydel::data

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "easydel/core/error.h"
+#include "easydel/data/data_changes.h"
 
 namespace easydel::data {
 namespace {
@@ -184,7 +185,15 @@ Json Loader::state() const {
 void Loader::restore(const Json& state) {
   const Json& setting = state.at("setting");
   const Json ours = impl_->setting();
+  if (const Json* before = setting.find("dataset")) {
+    std::string changed;
+    for (const std::string& change : data_changes(*before, ours.at("dataset")))
+      changed += (changed.empty() ? "" : "; ") + change;
+    require<ConfigError>(changed.empty(),
+                         "[Loader] the data changed, so there is no place in it to go on from: ", changed, ".");
+  }
   for (const auto& [name, value] : ours.as_object()) {
+    if (name == "dataset") continue;
     const Json* found = setting.find(name);
     require<ConfigError>(found && *found == value, "[Loader] the state was made with ", name, " ",
                          found ? found->dump() : "unknown", "; this loader has ", value.dump(), ".");

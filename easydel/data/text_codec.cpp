@@ -42,6 +42,7 @@ struct TextCodec::ParsedTemplates {
         parsed[with_tools].emplace(given);
         return;
       }
+      (void)*tokenizer;  // throws where there is none
       require<ConfigError>(tokenizer.has_chat_template(),
                            "the tokenizer has no chat template: neither chat_template.jinja nor a chat_template in "
                            "tokenizer_config.json.");
@@ -96,6 +97,7 @@ std::string TextCodec::render_chat(const Json& messages, const Row& row, const C
 }
 
 const std::string& TextCodec::eos_token() const {
+  (void)*tokenizer_;  // throws where there is none
   require<ConfigError>(!eos_token_.empty(),
                        "[eos_token] the tokenizer names none, and texts must end with one. Set "
                        "eos_token.");

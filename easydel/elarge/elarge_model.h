@@ -17,6 +17,7 @@ namespace easydel {
 
 class AutoTokenizer;
 class BaseModule;
+class RunLock;
 class Trainer;
 struct TrainResult;
 
@@ -108,7 +109,8 @@ class ELargeModel {
   std::shared_ptr<BaseModule> build_reference_model();  // null without a reference_model
   std::shared_ptr<const AutoTokenizer> build_tokenizer();
   TrainingArguments build_training_arguments() const { return config_.training_arguments(); }
-  std::shared_ptr<Trainer> build_trainer();
+  // `lock`: of its save_directory, where the caller has it already.
+  std::shared_ptr<Trainer> build_trainer(std::shared_ptr<RunLock> lock = nullptr);
   TrainResult train();
   // Virtual devices that the mesh asks for, where nothing has started more than one rank; 1 otherwise. train() and
   // eval() make them.

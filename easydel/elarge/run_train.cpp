@@ -14,6 +14,7 @@
 #include "easydel/io/hub.h"
 #include "easydel/sharding/world.h"
 #include "easydel/tokenizers/auto_tokenizer.h"
+#include "easydel/trainers/run_lock.h"
 #include "easydel/trainers/trainer.h"
 
 namespace easydel {
@@ -27,10 +28,24 @@ at::Device device_of(const LoaderSection& loader) {
 // A config file has no weights: they are drawn.
 bool is_config_file(const std::string& name) { return name.ends_with(".json") && fs::is_regular_file(name); }
 
+// Where the tokenizer of a model lies; empty: beside its files there is none.
 fs::path tokenizer_directory(const ModelSection& model) {
-  const std::string name = model.tokenizer.value_or(
-      is_config_file(model.name_or_path) ? fs::path(model.name_or_path).parent_path().string() : model.name_or_path);
-  return fs::is_directory(name) ? fs::path(name) : resolve(name, {});
+  if (!model.tokenizer && is_config_file(model.name_or_path)) {
+    const fs::path beside = fs::absolute(model.name_or_path).parent_path();
+    return AutoTokenizer::is_in(beside) ? beside : fs::path();
+  }
+  const std::string name = model.tokenizer.value_or(model.name_or_path);
+  const fs::path directory = fs::is_directory(name) ? fs::path(name) : resolve(name, {});
+  return model.tokenizer || AutoTokenizer::is_in(directory) ? directory : fs::path();
+}
+
+// What the trainer needs of the model's config where nobody said it: a reward is one number.
+void add_labels(const ELargeConfig& config, Json& changes) {
+  const std::string type = config.trainer_type();
+  if (changes.contains("num_labels") || changes.contains("id2label")) return;
+  if (type == "reward") changes["num_labels"] = 1;
+  if (const auto count = config.training_arguments().classification.num_labels; count && type == "classification")
+    changes["num_labels"] = *count;
 }
 
 std::shared_ptr<BaseModule> load(const ELargeConfig& config, const ModelSection& section, TaskType task,
@@ -44,6 +59,7 @@ std::shared_ptr<BaseModule> load(const ELargeConfig& config, const ModelSection&
     if (key == "num_labels") changes[key] = value;
   }
   if (is_trained && config.has("trainer")) {
+    add_labels(config, changes);
     if (const auto policy = config.training_arguments().gradient_checkpointing)
       changes["gradient_checkpointing"] = *policy;
   }
@@ -123,8 +139,13 @@ std::shared_ptr<BaseModule> ELargeModel::build_reference_model() {
 
 std::shared_ptr<const AutoTokenizer> ELargeModel::build_tokenizer() {
   if (!tokenizer_) {
-    tokenizer_ =
-        std::make_shared<const AutoTokenizer>(AutoTokenizer::from_directory(tokenizer_directory(config_.model())));
+    const fs::path directory = tokenizer_directory(config_.model());
+    tokenizer_ = std::make_shared<const AutoTokenizer>(
+        directory.empty() ? AutoTokenizer::absent(concat("[tokenizer] there is none in the directory of ",
+                                                         config_.model().name_or_path,
+                                                         ", and rows of text need one. Name it with --tokenizer "
+                                                         "(model.tokenizer), or give rows of input_ids."))
+                          : AutoTokenizer::from_directory(directory));
   }
   return tokenizer_;
 }
@@ -144,9 +165,10 @@ std::shared_ptr<BaseModule> ELargeModel::other_model(const std::string& trainer_
   return build_reference_model();
 }
 
-std::shared_ptr<Trainer> ELargeModel::build_trainer() {
+std::shared_ptr<Trainer> ELargeModel::build_trainer(std::shared_ptr<RunLock> lock) {
   config_.validate();
   TrainerOptions run;
+  run.lock = std::move(lock);
   run.trainer_type = config_.trainer_type();
   run.arguments = config_.training_arguments();
   MixtureSection mixture = config_.mixture();
@@ -163,12 +185,17 @@ std::shared_ptr<Trainer> ELargeModel::build_trainer() {
 }
 
 TrainResult ELargeModel::train() {
+  config_.validate();
+  // Before anything is loaded: a directory that is taken is refused at once.
+  std::shared_ptr<RunLock> lock;
+  if (const auto directory = config_.training_arguments().save_directory; directory && World::current()->rank() == 0)
+    lock = std::make_shared<RunLock>(*directory);
   const int64_t ranks = devices();
-  if (ranks == 1) return build_trainer()->train();
+  if (ranks == 1) return build_trainer(std::move(lock))->train();
   TrainResult result;
   run_ranks(ranks, [&](World& world) {
     ELargeModel own(config_);
-    TrainResult mine = own.build_trainer()->train();
+    TrainResult mine = own.build_trainer(world.rank() == 0 ? lock : nullptr)->train();
     if (world.rank() == 0) result = std::move(mine);
   });
   return result;

@@ -64,6 +64,17 @@ bool AutoTokenizer::is_in(const std::filesystem::path& directory) {
   return gguf && has_tokenizer(GgufFile::open(*gguf)->container());
 }
 
+AutoTokenizer AutoTokenizer::absent(std::string message) {
+  AutoTokenizer tokenizer;
+  tokenizer.absent_ = std::move(message);
+  return tokenizer;
+}
+
+const Tokenizer* AutoTokenizer::operator->() const {
+  require<ConfigError>(tokenizer_ != nullptr, absent_);
+  return tokenizer_.get();
+}
+
 AutoTokenizer AutoTokenizer::from_directory(const std::filesystem::path& directory) {
   AutoTokenizer result;
   if (!is_in_files(directory)) {

@@ -17,11 +17,13 @@ class AutoTokenizer {
   // file. ConfigError when there is none.
   static AutoTokenizer from_pretrained(const std::string& name_or_path, const HubOptions& hub = {});
   static AutoTokenizer from_directory(const std::filesystem::path& directory);
+  // In the place of one that is not there: whoever needs it gets a ConfigError with this message.
+  static AutoTokenizer absent(std::string message);
   // Whether there is one to read.
   static bool is_in(const std::filesystem::path& directory);
 
-  const Tokenizer& operator*() const { return *tokenizer_; }
-  const Tokenizer* operator->() const { return tokenizer_.get(); }
+  const Tokenizer& operator*() const { return *operator->(); }
+  const Tokenizer* operator->() const;
   const std::shared_ptr<const Tokenizer>& shared() const { return tokenizer_; }
   const TokenizerConfig& config() const { return config_; }
 
@@ -34,6 +36,7 @@ class AutoTokenizer {
  private:
   std::shared_ptr<const Tokenizer> tokenizer_;
   TokenizerConfig config_;
+  std::string absent_ = "[tokenizer] there is none.";
 };
 
 }  // namespace easydel

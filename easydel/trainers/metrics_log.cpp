@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 
@@ -33,9 +34,16 @@ void for_each_line(const std::filesystem::path& path, const Use& use) {
   require<IoError>(!file.bad(), "[MetricsLog] reading ", path.string(), " failed.");
 }
 
-void keep_until(const std::filesystem::path& path, int64_t resume_step) {
+bool is_evaluation(const Json& line) {
+  const auto& values = line.as_object();
+  return std::any_of(values.begin(), values.end(), [](const auto& entry) { return entry.first.starts_with("eval_"); });
+}
+
+void keep_until(const std::filesystem::path& path, int64_t resume_step, bool is_evaluated) {
   const auto keeps = [&](const Json& json, bool ended) {
-    return ended && json.is_object() && json.at("step").as_int() <= resume_step;
+    if (!ended || !json.is_object()) return false;
+    const int64_t step = json.at("step").as_int();
+    return step < resume_step || (step == resume_step && (is_evaluated || !is_evaluation(json)));
   };
   int64_t later = 0, broken = 0;
   for_each_line(path, [&](const std::string&, const Json& json, bool ended) {
@@ -56,13 +64,14 @@ void keep_until(const std::filesystem::path& path, int64_t resume_step) {
 
 }  // namespace
 
-MetricsLog::MetricsLog(std::filesystem::path path, std::optional<int64_t> resume_step) : path_(std::move(path)) {
+MetricsLog::MetricsLog(std::filesystem::path path, std::optional<int64_t> resume_step, bool is_evaluated)
+    : path_(std::move(path)) {
   if (path_.has_parent_path()) make_directory(path_.parent_path());
   std::error_code ignored;
   if (!resume_step) {
     write_file_atomically(path_, "");
   } else if (std::filesystem::exists(path_, ignored)) {
-    keep_until(path_, *resume_step);
+    keep_until(path_, *resume_step, is_evaluated);
   }
   fd_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   require<IoError>(fd_ >= 0, "[MetricsLog] ", path_.string(), " cannot be opened: ", errno_text(errno), ".");

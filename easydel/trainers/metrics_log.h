@@ -13,8 +13,10 @@ namespace easydel {
 class MetricsLog {
  public:
   // A new run begins an empty file. One that goes on from a step keeps the lines up to it: later ones, and a last line
-  // that was torn, are cut off by writing the file anew beside the old one. IoError names the file.
-  explicit MetricsLog(std::filesystem::path path, std::optional<int64_t> resume_step = std::nullopt);
+  // that was torn, are cut off by writing the file anew beside the old one; unless `is_evaluated`, so is that step's
+  // evaluation. IoError names the file.
+  explicit MetricsLog(std::filesystem::path path, std::optional<int64_t> resume_step = std::nullopt,
+                      bool is_evaluated = true);
   ~MetricsLog();
   MetricsLog(const MetricsLog&) = delete;
   MetricsLog& operator=(const MetricsLog&) = delete;

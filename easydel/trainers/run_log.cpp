@@ -79,7 +79,7 @@ std::optional<double> find(const Metrics& metrics, const std::string& name) {
 }  // namespace
 
 RunLog::RunLog(const TrainerOptions& options, const BaseModule& model, std::optional<fs::path> directory,
-               int64_t first_step, int64_t total_steps)
+               int64_t first_step, int64_t total_steps, bool is_evaluated)
     : options_(options),
       directory_(std::move(directory)),
       progress_({.total_steps = total_steps,
@@ -92,7 +92,7 @@ RunLog::RunLog(const TrainerOptions& options, const BaseModule& model, std::opti
   if (!directory_ || !options.arguments.writes_metrics()) return;
   make_directory(*directory_);
   const std::optional<int64_t> resumed = first_step > 0 ? std::optional(first_step) : std::nullopt;
-  metrics_ = std::make_unique<MetricsLog>(*directory_ / "metrics.jsonl", resumed);
+  metrics_ = std::make_unique<MetricsLog>(*directory_ / "metrics.jsonl", resumed, is_evaluated);
   if (options.arguments.use_tensorboard)
     tensorboard_ = std::make_unique<TensorboardWriter>(*directory_ / "tensorboard", first_step);
   begin_run_file(model, first_step, total_steps);

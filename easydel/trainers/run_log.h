@@ -16,9 +16,10 @@ namespace easydel {
 
 class RunLog {
  public:
-  // Without a directory there is only the live line.
+  // Without a directory there is only the live line. Unless `is_evaluated`, what the files say of an evaluation after
+  // first_step is forgotten: it will be done again.
   RunLog(const TrainerOptions& options, const BaseModule& model, std::optional<std::filesystem::path> directory,
-         int64_t first_step, int64_t total_steps);
+         int64_t first_step, int64_t total_steps, bool is_evaluated);
 
   void step(int64_t step, const Metrics& metrics);
   void evaluated(int64_t step, const Metrics& metrics);

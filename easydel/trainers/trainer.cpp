@@ -3,12 +3,12 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
 #include "easydel/core/log.h"
-#include "easydel/core/memory.h"
 #include "easydel/optim/transforms.h"
 #include "easydel/sharding/parallel.h"
 #include "easydel/trainers/gradients.h"
@@ -18,12 +18,6 @@
 namespace easydel {
 namespace fs = std::filesystem;
 namespace {
-
-constexpr int kTimeIsUp = 1000;
-
-std::string reason(int stop) {
-  return stop == kTimeIsUp ? "time limit" : stop == 2 ? "SIGINT" : stop == 15 ? "SIGTERM" : concat("signal ", stop);
-}
 
 // One copy from the device for all of them.
 Metrics to_host(const std::map<std::string, at::Tensor>& values) {
@@ -99,22 +93,19 @@ LossContext Trainer::Impl::context(double items, double share, int64_t minibatch
   return context;
 }
 
-int Trainer::Impl::wish_to_stop() const {
-  if (StopSignal::received() != 0) return StopSignal::received();
+// The step after which a signal that comes from now on will be heeded.
+void Trainer::Impl::say_next_step(int64_t step) const {
+  if (is_first()) StopSignal::is_doing(StopSignal::Doing::Step, std::min(step, total_steps), directory().has_value());
+}
+
+StopReason Trainer::Impl::stop_asked_for() const {
   const auto limit = args().time_limit_seconds();
   const std::chrono::duration<double> spent = Clock::now() - begin_;
-  return is_first() && limit && spent.count() > *limit ? kTimeIsUp : 0;
-}
-
-bool Trainer::Impl::is_due(const std::optional<int64_t>& every) const {
-  return every && *every > 0 && state.step % *every == 0;
-}
-
-bool Trainer::Impl::is_time_to_save() const {
-  if (!args().save_interval_minutes) return false;
-  const std::chrono::duration<double> since = Clock::now() - last_save_;
-  const bool wanted = is_first() && since.count() > *args().save_interval_minutes * 60;
-  return max_over_all(wanted ? 1 : 0, parallel(), device()) > 0;
+  const int signal = StopSignal::received();
+  StopReason own = StopReason::Steps;
+  if (is_first() && limit && spent.count() > *limit) own = StopReason::TimeLimit;
+  if (signal != 0) own = signal == SIGINT ? StopReason::Sigint : StopReason::Sigterm;
+  return static_cast<StopReason>(static_cast<int>(max_over_all(static_cast<int>(own), parallel(), device())));
 }
 
 Trainer::Impl::Step Trainer::Impl::run_step() {
@@ -126,7 +117,6 @@ Trainer::Impl::Step Trainer::Impl::run_step() {
   counts = sum_over_batch(std::move(counts), parallel(), device());
   const double flops = counts.back();
   counts.pop_back();
-  const int stop = static_cast<int>(max_over_all(wish_to_stop(), parallel(), device()));
   double items = 0;
   for (const double count : counts) items += count;
   items = std::max(items, 1.0);
@@ -135,7 +125,7 @@ Trainer::Impl::Step Trainer::Impl::run_step() {
   std::map<std::string, at::Tensor> sums;
   int64_t tokens = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Batch batch = make_batch(rows[i], batch_options(minibatch_rows()), parallel());
+    const Batch batch = make_batch(rows[i], batch_options(minibatch_rows(), args()), parallel());
     tokens += batch.tokens;
     LossContext part = context(items, counts[i] / items, static_cast<int64_t>(i));
     part.totals = totals;
@@ -157,7 +147,9 @@ Trainer::Impl::Step Trainer::Impl::run_step() {
     for (const auto& [path, gradient] : gradients) gradient.div_(loss_scale_.value());
   }
   sums["grad_norm"] = optim::global_norm(gradients, state.placement());
-  Step step{.metrics = to_host(sums), .stop = stop};
+  Step step{.metrics = to_host(sums)};
+  say_next_step(state.step + 2);
+  step.stop = stop_asked_for();
   const double norm = step.metrics.at("grad_norm");
   step.metrics["learning_rate"] = schedule_(state.step - skipped_);
   const bool finite = std::isfinite(norm) && std::isfinite(step.metrics.at("loss"));
@@ -226,65 +218,6 @@ void Trainer::Impl::skip(const std::vector<std::vector<BatchRow>>& rows, const M
                  " such steps in a row: the run stops (max_skipped_steps is ", args().max_skipped_steps,
                  "). A smaller learning_rate, clip_grad or warmup_steps may help.");
   if (is_first()) log::warning("[trainer] ", what, " The step is skipped.");
-}
-
-TrainResult Trainer::Impl::train() {
-  const StopSignal signals;
-  keep_freed_memory();
-  begin_ = last_save_ = Clock::now();
-  prepare();
-  resume();
-  if (!args().do_train) return evaluate_alone();
-  start_at_step();
-  if (args().track_memory > 0 && !args().performance_mode)
-    memory_ = std::make_unique<MemoryTracker>(device(), args().track_memory);
-  count_flops();
-  TrainResult result{.stopped_by = has_stopped_early() ? "early stopping" : "steps"};
-  if (is_first() && directory()) tidy_checkpoints(*directory(), state.step);
-  if (is_first()) log_ = std::make_unique<RunLog>(options_, *options_.model, directory(), state.step, total_steps);
-  if (state.step >= total_steps && is_first())
-    log::info("[trainer] the run has its ", total_steps, " steps already; nothing is left to do.");
-  if (has_stopped_early() && is_first())
-    log::info("[trainer] the run was stopped early at step ", state.step,
-              "; a larger early_stopping_patience goes on.");
-  const TrainerHooks& hooks = options_.hooks;
-  bool saved = true;
-  while (state.step < total_steps && result.stopped_by == "steps") {
-    if (hooks.before_step) hooks.before_step(state.step);
-    Step step = run_step();
-    saved = false;
-    writer_.rethrow_error();
-    result.metrics = step.metrics;
-    if (hooks.after_step) hooks.after_step(state.step, step.metrics);
-    if (log_) log_->step(state.step, step.metrics);
-    if (hooks.on_log && is_due(args().log_steps)) hooks.on_log(state.step, step.metrics);
-    const bool ends = state.step == total_steps;
-    if (options_.eval_dataset && args().do_eval && (is_due(args().evaluation_steps) || ends)) {
-      const Metrics metrics = evaluate();
-      result.metrics.insert(metrics.begin(), metrics.end());
-      note_evaluation(metrics);
-      if (has_stopped_early() && !ends) result.stopped_by = "early stopping";
-      if (best_step_ == state.step && directory() && is_due(args().save_steps) == false &&
-          args().load_best_model_at_end) {
-        save();
-        saved = true;
-      }
-    }
-    if (step.stop != 0) result.stopped_by = reason(step.stop);
-    if (directory() && (is_due(args().save_steps) || step.stop != 0 || is_time_to_save())) {
-      save();
-      saved = true;
-    }
-    if (step.stop != 0 && is_first()) log::info("[trainer] ", result.stopped_by, ": the run ends at step ", state.step);
-  }
-  if (directory() && !saved && args().do_last_save) save();
-  memory_.reset();
-  finish_saving();
-  if (args().load_best_model_at_end) load_best();
-  result.step = state.step;
-  if (last_saved_) result.checkpoint = checkpoint_path(*directory(), *last_saved_);
-  if (log_) result.report = log_->finish(result.stopped_by, result.checkpoint);
-  return result;
 }
 
 }  // namespace easydel

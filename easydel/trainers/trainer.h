@@ -28,6 +28,8 @@ struct TrainerHooks {
   std::function<void(int64_t step, const Metrics& metrics)> on_evaluate = {};
 };
 
+class RunLock;
+
 struct TrainerOptions {
   std::string trainer_type = "sft";
   TrainingArguments arguments;
@@ -38,14 +40,19 @@ struct TrainerOptions {
   std::filesystem::path tokenizer_directory;                         // its files go into every checkpoint; empty: none
   optim::GradientTransformation tx = {};                             // absent: as the arguments say
   TrainerHooks hooks = {};
-  Json run_config = {};  // shown in the report
+  Json run_config = {};                // shown in the report
+  std::shared_ptr<RunLock> lock = {};  // of save_directory, on the first rank; absent: train() takes it
 };
+
+enum class StopReason { Steps, EarlyStopping, TimeLimit, Sigint, Sigterm, NotTrained };
+std::string to_string(StopReason reason);  // "steps", "early stopping", "SIGTERM", …
+int exit_status(StopReason reason);        // of a process that ends with the run: 128 + a signal, else 0
 
 struct TrainResult {
   int64_t step = 0;
   Metrics metrics;  // the last ones
   std::filesystem::path checkpoint, report;
-  std::string stopped_by;  // "steps", "early stopping", "SIGTERM", "time limit"
+  StopReason stopped_by = StopReason::Steps;
 };
 
 // On a mesh every rank makes one and calls the same functions.
@@ -55,8 +62,9 @@ class Trainer {
   explicit Trainer(TrainerOptions options);
   ~Trainer();
 
-  // From the step of the checkpoint that the arguments name, or from 0. IoError when a checkpoint cannot be written:
-  // those that were there before stay.
+  // From the step of the checkpoint that the arguments name, or from 0. ConfigError when save_directory has one of
+  // another run and the arguments do not name it; IoError when another run is writing there, or when a checkpoint
+  // cannot be written: those that were there before stay.
   TrainResult train();
   Metrics evaluate();
 

@@ -2,9 +2,11 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <exception>
 
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
+#include "easydel/data/packer.h"
 #include "easydel/sharding/parallel.h"
 #include "easydel/trainers/trainer_impl.h"
 
@@ -25,6 +27,27 @@ void take_from_first(Metrics& metrics, const Parallel* parallel, at::Device devi
 
 }  // namespace
 
+TrainingArguments Trainer::Impl::evaluation_arguments() const {
+  TrainingArguments arguments = args();
+  arguments.text.packing = arguments.text.eval_packing.value_or(arguments.text.packing);
+  return arguments;
+}
+
+// Each row once, in order; nothing at the end. Packed, where the arguments say so.
+std::function<std::optional<data::Example>()> Trainer::Impl::evaluation_examples(
+    const TrainingArguments& arguments) const {
+  auto examples = [transform = transform_of(*options_.objective, *options_.tokenizer, arguments),
+                   dataset = options_.eval_dataset, next = int64_t{0}]() mutable -> std::optional<data::Example> {
+    while (next < dataset->size()) {
+      if (auto example = transform(dataset->row(next++))) return example;
+    }
+    return std::nullopt;
+  };
+  if (!options_.objective->packs(arguments)) return examples;
+  auto packer = std::make_shared<data::Packer>(packing_of(*options_.objective, arguments), std::move(examples));
+  return [packer] { return packer->next(); };
+}
+
 Metrics Trainer::Impl::evaluate() {
   require<ConfigError>(options_.eval_dataset != nullptr, "[trainer] there is no eval_dataset.");
   const at::NoGradGuard no_grad;
@@ -32,23 +55,30 @@ Metrics Trainer::Impl::evaluate() {
   const Objective& objective = *options_.objective;
   const int64_t size = args().evaluation_batch_size(), each = objective.rows_per_example();
   const OwnRows own = own_rows(size, parallel());
-  const data::Transform transform = transform_of(objective, *options_.tokenizer, args());
-  const data::Dataset& dataset = *options_.eval_dataset;
-  int64_t next = 0;
+  const TrainingArguments arguments = evaluation_arguments();
+  const auto next_example = evaluation_examples(arguments);
   const int64_t limit =
       std::min(args().max_evaluation_steps.value_or(INT64_MAX), args().per_epoch_evaluation_steps.value_or(INT64_MAX));
   std::map<std::string, at::Tensor> sums;
   double items = 0;
   for (int64_t step = 0; step < limit; ++step) {
-    std::vector<data::Example> batch_examples;
-    while (next < dataset.size() && static_cast<int64_t>(batch_examples.size()) < size) {
-      if (auto example = transform(dataset.row(next++))) batch_examples.push_back(std::move(*example));
-    }
-    if (batch_examples.empty()) break;
     std::vector<BatchRow> rows, all;
-    for (const data::Example& example : batch_examples) {
-      for (BatchRow& row : objective.rows(example)) all.push_back(std::move(row));
+    int64_t examples = 0;
+    std::exception_ptr error;
+    try {
+      for (; examples < size; ++examples) {
+        const auto example = next_example();
+        if (!example) break;
+        for (BatchRow& row : objective.rows(*example)) all.push_back(std::move(row));
+      }
+    } catch (...) {
+      error = std::current_exception();
     }
+    // All ranks agree on it, so that they can still save together.
+    evaluation_rows_failed_ = max_over_all(error ? 1 : 0, parallel(), device()) > 0;
+    if (error) std::rethrow_exception(error);
+    require<DistributedError>(!evaluation_rows_failed_, "[evaluate] another rank cannot read the data.");
+    if (examples == 0) break;
     const double count = objective.count_items(all);
     std::map<std::string, double> totals;
     add_numbers(all, totals);
@@ -59,13 +89,12 @@ Metrics Trainer::Impl::evaluate() {
       for (auto& [name, value] : filler.numbers) value = 0;
       all.push_back(std::move(filler));
     }
-    if (static_cast<int64_t>(batch_examples.size()) < size && objective.task() == TaskType::SequenceClassification &&
-        each == 1)
+    if (examples < size && objective.task() == TaskType::SequenceClassification && each == 1)
       continue;  // rows of a classifier all count: the last ones are left out
     for (int64_t i = own.first * each; i < (own.first + own.count) * each; ++i)
       rows.push_back(all[static_cast<std::size_t>(i)]);
-    const Batch batch = make_batch(rows, batch_options(size * each), parallel());
-    const LossContext context{.arguments = args(), .items = std::max(count, 1.0), .share = 1, .totals = totals};
+    const Batch batch = make_batch(rows, batch_options(size * each, arguments), parallel());
+    const LossContext context{.arguments = arguments, .items = std::max(count, 1.0), .share = 1, .totals = totals};
     const ObjectiveLoss out = objective.loss(*options_.model, batch, context);
     items += count;
     const auto add = [&](const std::string& name, const at::Tensor& value) {
@@ -89,9 +118,10 @@ Metrics Trainer::Impl::evaluate() {
 
 // train() of a run that is told not to.
 TrainResult Trainer::Impl::evaluate_alone() {
-  if (is_first()) log_ = std::make_unique<RunLog>(options_, *options_.model, directory(), state.step, state.step);
-  TrainResult result{.step = state.step, .metrics = evaluate(), .stopped_by = "do_train is false"};
-  if (log_) result.report = log_->finish(result.stopped_by, {});
+  if (is_first())
+    log_ = std::make_unique<RunLog>(options_, *options_.model, directory(), state.step, state.step, false);
+  TrainResult result{.step = state.step, .metrics = evaluate(), .stopped_by = StopReason::NotTrained};
+  if (log_) result.report = log_->finish(to_string(result.stopped_by), {});
   return result;
 }
 

@@ -28,6 +28,8 @@ Json Trainer::Impl::trainer_file() {
                             {"data", data::merge_states(parts)}});
   file["best"] = best_ ? Json(*best_) : Json();
   file["best_step"] = best_step_ ? Json(*best_step_) : Json();
+  file["evaluated_step"] = evaluated_step_ ? Json(*evaluated_step_) : Json();
+  file["run"] = run_;
   file["arguments"] = args().to_json(options_.trainer_type);
   return file;
 }
@@ -71,11 +73,18 @@ fs::path Trainer::Impl::save() {
     state.save_state(path, save);
     if (is_first()) clean();
   }
-  last_saved_ = state.step;
+  last_saved_ = {state.step, path};
   last_save_ = Clock::now();
   if (log_) log_->saved(state.step, path);
   if (options_.hooks.on_save) options_.hooks.on_save(state.step, path);
   return path;
+}
+
+// What an evaluation after the save found: the best step, and that it was done.
+void Trainer::Impl::update_trainer_file() {
+  const std::string text = trainer_file().dump(2) + "\n";
+  writer_.wait();
+  if (is_first()) write_file_atomically(last_saved_->path / "trainer.json", text);
 }
 
 void Trainer::Impl::finish_saving() {

@@ -1,4 +1,4 @@
-// A trainer before its first step: checks, the optimizer, the data, a checkpoint to go on from.
+// A trainer before its first step: checks, the optimizer, the data.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -7,13 +7,10 @@
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/core/progress.h"
-#include "easydel/infra/packed_files.h"
 #include "easydel/infra/state_layout.h"
-#include "easydel/infra/weights.h"
-#include "easydel/io/checkpoint.h"
-#include "easydel/io/safetensors.h"
 #include "easydel/lora/lora.h"
 #include "easydel/optim/make_optimizer.h"
+#include "easydel/quantization/pack.h"
 #include "easydel/sharding/parallel.h"
 #include "easydel/trainers/trainer_impl.h"
 
@@ -48,6 +45,7 @@ Trainer::Impl::Impl(TrainerOptions options) : options_(std::move(options)) {
   }
   apply_lora();
   freeze_parameters();
+  require_trainable_weights();
   make_loader();
   make_optimizer();
   if (options_.model->dtype() == float16) loss_scale_ = LossScale(args().loss_scale, args().loss_scale_growth_interval);
@@ -75,7 +73,8 @@ void Trainer::Impl::check() const {
 void Trainer::Impl::prepare() {
   if (prepared_) return;
   prepared_ = true;
-  ObjectiveData data{.tokenizer = *options_.tokenizer, .datasets = {}, .batch = batch_options(minibatch_rows())};
+  ObjectiveData data{
+      .tokenizer = *options_.tokenizer, .datasets = {}, .batch = batch_options(minibatch_rows(), args())};
   for (const auto& dataset : {options_.train_dataset, options_.eval_dataset}) {
     if (dataset) data.datasets.push_back(dataset);
   }
@@ -97,6 +96,25 @@ void Trainer::Impl::freeze_parameters() {
       std::any_of(parameters.begin(), parameters.end(), [&](const auto& p) { return freeze->matches(p.path); });
   require<ConfigError>(found, "[trainer] frozen_parameters \"", *args().frozen_parameters, "\" matches no parameter.");
   options_.model->transform(std::move(freeze));
+}
+
+// Codes do not learn: without adapters a step would change what is left dense, and nothing says so.
+void Trainer::Impl::require_trainable_weights() const {
+  if (!adapter_names(*options_.model).empty()) return;
+  std::vector<std::string> packed;
+  for (const auto& layer : quantization::packed_layers(*options_.model)) packed.push_back(layer.path + ".weight");
+  for (const auto& stack : quantization::expert_stacks(*options_.model)) {
+    if (stack.packed()) packed.push_back(stack.path);
+  }
+  if (args().frozen_parameters) {
+    const Freeze freeze(*args().frozen_parameters);
+    std::erase_if(packed, [&](const std::string& path) { return freeze.matches(path); });
+  }
+  require<ConfigError>(packed.empty(), "[trainer] ", packed.size(),
+                       " weights of the model are quantized and cannot be ", "trained, \"",
+                       packed.empty() ? "" : packed.front(),
+                       "\" the first of them. Train adapters on them (--lora-rank, lora_rank), load the model without "
+                       "quantization, or name them in frozen_parameters.");
 }
 
 // The adapters that the arguments ask for. A model that has some already trains those that are active.
@@ -136,14 +154,14 @@ void Trainer::Impl::make_loader() {
   loader.workers = args().loader_threads();
   loader_ = std::make_unique<data::Loader>(options_.train_dataset,
                                            transform_of(*options_.objective, *options_.tokenizer, args()), loader);
-  if (args().max_training_steps) {
-    total_steps = *args().max_training_steps;
-    return;
+  const bool evaluates_by_epoch = options_.eval_dataset && args().do_eval && !args().evaluation_steps;
+  if (args().per_epoch_training_steps) {
+    steps_per_epoch_ = *args().per_epoch_training_steps;
+  } else if (!args().max_training_steps || evaluates_by_epoch) {
+    const int64_t examples = options_.objective->packs(args()) ? count_packed_rows() : loader_->examples_of_epoch();
+    steps_per_epoch_ = std::max<int64_t>((examples + args().total_batch_size - 1) / args().total_batch_size, 1);
   }
-  const int64_t examples = options_.objective->packs(args()) ? count_packed_rows() : loader_->examples_of_epoch();
-  const int64_t per_epoch = args().per_epoch_training_steps.value_or(
-      std::max<int64_t>((examples + args().total_batch_size - 1) / args().total_batch_size, 1));
-  total_steps = per_epoch * args().num_train_epochs;
+  total_steps = args().max_training_steps.value_or(steps_per_epoch_ * args().num_train_epochs);
 }
 
 // How many packed rows an epoch makes: every document is tokenized once.
@@ -189,7 +207,7 @@ std::optional<fs::path> Trainer::Impl::directory() const {
   return fs::path(*args().save_directory);
 }
 
-BatchOptions Trainer::Impl::batch_options(int64_t rows) const {
+BatchOptions Trainer::Impl::batch_options(int64_t rows, const TrainingArguments& arguments) const {
   BatchOptions batch{.rows = rows, .device = device()};
   const auto pad = options_.tokenizer->config().special_token("pad_token");
   const auto id = pad ? (*options_.tokenizer)->token_to_id(*pad) : std::nullopt;
@@ -198,42 +216,8 @@ BatchOptions Trainer::Impl::batch_options(int64_t rows) const {
   // A classifier finds the end of a row by the padding that its config names.
   if (options_.objective->task() == TaskType::SequenceClassification)
     batch.pad_token_id = known.value_or(batch.pad_token_id);
-  if (options_.objective->packs(args())) batch.width = args().sequence_length();
+  batch.width = packing_of(*options_.objective, arguments).max_length;
   return batch;
-}
-
-void Trainer::Impl::load_weights_from(const fs::path& path) {
-  if (const auto names = adapter_names(*options_.model); !names.empty()) {
-    for (const std::string& name : names)
-      reload_adapter(*options_.model, adapter_directory(*options_.model, path, name), name);
-    return;
-  }
-  require<ConfigError>(!fs::exists(path / "adapter"), "[resume_from] ", path.string(),
-                       " is the checkpoint of a run with adapters; this run has none. Set lora_rank.");
-  const Json config = Json::parse_file((path / "config.json").string());
-  const Json* type = config.find("model_type");
-  require<ConfigError>(type && *type == Json(options_.model->model_type()), "[resume_from] ", path.string(), " is a ",
-                       type ? type->dump() : "nameless", " model; this run trains \"", options_.model->model_type(),
-                       "\".");
-  const auto checkpoint = Checkpoint::open(path);
-  const WeightSource source{.where = checkpoint->where(),
-                            .names = checkpoint->names(),
-                            .shape = [&](const std::string& name) { return checkpoint->info(name).shape; },
-                            .tensor = [&](const std::string& name) { return checkpoint->tensor(name); }};
-  const DType dtype = options_.model->param_dtype();
-  LoadedWeights weights =
-      load_weights(*options_.model, reading(*options_.model, source), [&](const at::Tensor& t, const Parameter& p) {
-        return t.to(at::TensorOptions(at::isFloatingType(t.scalar_type()) ? p.dtype_in(dtype) : t.scalar_type())
-                        .device(device()),
-                    /*non_blocking=*/false, /*copy=*/true);
-      });
-  require<FormatError>(weights.missing.empty(), "[resume_from] ", path.string(), " lacks ", weights.missing.size(),
-                       " parameters of this model, \"", weights.missing.empty() ? "" : weights.missing.front(),
-                       "\" the first of them.");
-  require<FormatError>(weights.unexpected.empty(), "[resume_from] ", path.string(), " has ", weights.unexpected.size(),
-                       " tensors that this model lacks, \"",
-                       weights.unexpected.empty() ? "" : weights.unexpected.front(), "\" the first of them.");
-  bind_weights(*options_.model, std::move(weights), checkpoint->where());
 }
 
 namespace {
@@ -266,53 +250,6 @@ void Trainer::Impl::start_at_step() {
   skipped_ = skipped_in_a_row_ = 0;
   if (state.opt_state) set_counts(*state.opt_state, state.step);
   if (is_first()) log::info("[trainer] begins at step ", state.step, ", as step_start_point says.");
-}
-
-void Trainer::Impl::resume() {
-  if (!directory() && !args().resume_from) return;
-  if (!args().resume_from && !args().resume_if_possible) return;
-  const auto found = find_checkpoint(args().resume_from.value_or("latest"), directory().value_or(""));
-  if (!found) return;
-  const Json saved = read_trainer_file(found->path);
-  require<ConfigError>(saved.at("total_batch_size") == Json(args().total_batch_size), "[resume_from] ",
-                       found->path.string(), " was trained with total_batch_size ", saved.at("total_batch_size").dump(),
-                       "; this run has ", args().total_batch_size, ". The data cannot go on from there.");
-  require<FormatError>(saved.at("step") == Json(found->step), "[resume_from] ", found->path.string(),
-                       " is the checkpoint of step ", found->step, "; its trainer.json is of step ",
-                       saved.at("step").dump(), ".");
-  load_weights_from(found->path);
-  state = options_.model->to_state();
-  state.tx = tx_;
-  state.step = found->step;
-  if (has_optimizer(found->path)) {
-    state = state.load_optimizer(found->path);
-  } else {
-    state = state.init_tx(tx_);
-    if (is_first())
-      log::warning("[resume_from] ", found->path.string(), " was saved without its optimizer, which begins anew.");
-  }
-  loader_->restore(saved.at("data"));
-  tokens_seen_ = saved.at("tokens_seen").as_int();
-  skipped_ = saved.at("skipped").as_int();
-  skipped_in_a_row_ = saved.at("skipped_in_a_row").as_int();
-  evaluations_without_gain_ = saved.at("evaluations_without_gain").as_int();
-  if (const Json* best = saved.find("best"); best && !best->is_null()) best_ = best->as_double();
-  if (const Json* step = saved.find("best_step"); step && !step->is_null()) best_step_ = step->as_int();
-  loss_scale_.load_json(saved.at("loss_scale"));
-  last_saved_ = found->step;
-  if (ema_) {
-    const fs::path file = found->path / "ema.safetensors";
-    require<IoError>(fs::exists(file), "[resume_from] ", found->path.string(), " has no ema.safetensors.");
-    const auto source = SafetensorsFile::open(file);
-    GraphState average;
-    for (const ParameterInfo& info : trained_parameters(state.graphdef)) {
-      const at::Tensor all = source->tensor(info.path);
-      average.set(info.path, (info.sharding ? take(all, info.sharding->stored()) : all)
-                                 .to(device(), all.scalar_type(), false, true, at::MemoryFormat::Contiguous));
-    }
-    ema_->init(average);
-  }
-  if (is_first()) log::info("[trainer] goes on from step ", state.step, ", ", found->path.string());
 }
 
 }  // namespace easydel

@@ -111,7 +111,7 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
   v("greater_is_better", a.greater_is_better, "Whether more of it is better.");
   v("load_best_model_at_end", a.load_best_model_at_end, "End with the best checkpoint's weights.");
 
-  v("save_steps", a.save_steps, "Steps between checkpoints; null: none on the way.");
+  v("save_steps", a.save_steps, "Steps between checkpoints; null or 0: only at the end.");
   v("save_interval_minutes", a.save_interval_minutes, "Minutes between checkpoints; null: none by the clock.");
   v("save_total_limit", a.save_total_limit, "Checkpoints kept; null: all.");
   v("save_optimizer_state", a.save_optimizer_state, "Whether they hold what the optimizer knows.");
@@ -119,7 +119,7 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
   v("async_save", a.async_save, "Write while training goes on.");
   v("merge_lora_before_save", a.merge_lora_before_save, "Saved models have their adapters merged.");
   v("resume_from", a.resume_from, "\"latest\" or a checkpoint's directory.");
-  v("resume_if_possible", a.resume_if_possible, "Go on from the latest checkpoint, if there is one.");
+  v("resume_if_possible", a.resume_if_possible, "Go on from the latest checkpoint of the same run, if there is one.");
 
   v("max_length", a.max_length, "Tokens of a row at most; null: 4096.", {"max_sequence_length"});
   v("truncation_mode", a.truncation_mode, "keep_end or keep_start.");

@@ -122,7 +122,7 @@ void check_schedule(const TrainingArguments& a, const Checker& c) {
   if (a.early_stopping_patience) {
     c.rule(a.do_eval, "early_stopping_patience", "stand beside do_eval: true", *a.early_stopping_patience);
   }
-  c.at_least("save_steps", a.save_steps, 1);
+  c.at_least("save_steps", a.save_steps, 0);
   c.positive("save_interval_minutes", a.save_interval_minutes);
   c.at_least("save_total_limit", a.save_total_limit, 1);
   c.name("resume_from", a.resume_from);

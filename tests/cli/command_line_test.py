@@ -75,6 +75,25 @@ class CommandLine(unittest.TestCase):
                 self.assertTrue(pathlib.Path(path).exists(), path)
             self.assertEqual(run("demo", "--corpus", f"{directory}/none").returncode, 2)
 
+    def test_demo_removes_nothing_that_it_did_not_make(self):
+        book = pathlib.Path(__file__).parents[2] / "examples/demo/pride_and_prejudice.txt"
+        with tempfile.TemporaryDirectory() as directory:
+            mine = pathlib.Path(directory) / "mine"
+            mine.mkdir()
+            (mine / "thesis.txt").write_text("years of work")
+            arguments = ["demo", "--json", "--corpus", book, "--steps", "2", "--hidden", "64", "--layers", "1", "--batch", "4",
+                         "--length", "16", "--vocabulary", "300", "--mesh", "1,1,1,1,1"]
+            done = run(*arguments, "--output", mine)
+            self.assertEqual(done.returncode, 2)
+            self.assertEqual(done.stderr, f"easydel: --output {mine} is not empty and is not the directory of a demo (it has no "
+                                          "demo.json). Name another one, or remove it first.\nTry: easydel demo --help\n")
+            self.assertEqual([path.name for path in mine.iterdir()], ["thesis.txt"])
+            # In the directory of a demo it replaces what a demo made, and nothing else.
+            self.assertEqual(run(*arguments, "--output", f"{directory}/demo").returncode, 0)
+            (pathlib.Path(directory) / "demo" / "notes.txt").write_text("mine")
+            self.assertEqual(run(*arguments, "--output", f"{directory}/demo").returncode, 0)
+            self.assertEqual((pathlib.Path(directory) / "demo" / "notes.txt").read_text(), "mine")
+
     def test_bad_value_is_a_usage_error(self):
         self.assertEqual(run("demo", "--steps", "0").returncode, 2)
         self.assertEqual(run("demo", "--steps", "many").returncode, 2)

@@ -322,8 +322,18 @@ TEST(Loader, RefusesStatesOfOtherData) {
   EXPECT_THAT([&] { Loader(dataset, document_of, {.streams = 2, .pack = bfd}).restore(wrapped); },
               ThrowsMessage<ConfigError>("[Loader] the state was made with packing \"wrapped\"; this loader has "
                                          "\"bfd\"."));
-  EXPECT_THAT(restored(make_dataset({numbered_rows(21)}, {.shuffle_buffer_size = 5}), {.streams = 2}),
-              ThrowsMessage<ConfigError>(HasSubstr("[Loader] the state was made with dataset {")));
+  EXPECT_THAT(
+      restored(make_dataset({numbered_rows(21)}, {.shuffle_buffer_size = 5}), {.streams = 2}),
+      ThrowsMessage<ConfigError>("[Loader] the data changed, so there is no place in it to go on from: data set 1 "
+                                 "had 20 rows, now 21."));
+  EXPECT_THAT(
+      restored(make_dataset({numbered_rows(20)}, {.shuffle_buffer_size = 5, .seed = 7}), {.streams = 2}),
+      ThrowsMessage<ConfigError>("[Loader] the data changed, so there is no place in it to go on from: seed of the "
+                                 "data was 42, now 7."));
+  EXPECT_THAT(
+      restored(make_dataset({numbered_rows(20, 100)}, {.shuffle_buffer_size = 5}), {.streams = 2}),
+      ThrowsMessage<ConfigError>("[Loader] the data changed, so there is no place in it to go on from: the rows of "
+                                 "data set 1 changed."));
   const Json part = Loader(dataset, document_of, {.streams = 2, .own = {1}}).state();
   EXPECT_THAT(
       [&] { Loader(dataset, document_of, {.streams = 2}).restore(part); },

@@ -14,13 +14,13 @@ REPORT_PEER = pathlib.Path(__file__).parents[1] / "reference" / "report_peer.py"
 
 
 class EvaluatedRun(TinyRun):
-    def held_out_loss(self, directory):
+    def held_out_loss(self, directory, length=48):
         """What transformers says of the same rows: the mean over all tokens that have one before them."""
         model = AutoModelForCausalLM.from_pretrained(directory).eval()
         total = count = 0
         with torch.no_grad():
             for text in self.texts[40:]:
-                ids = torch.tensor([self.ids(text)])
+                ids = torch.tensor([self.ids(text, length)])
                 total += model(ids, labels=ids).loss.double().item() * (ids.shape[1] - 1)
                 count += ids.shape[1] - 1
         return total / count
@@ -47,6 +47,62 @@ class EvaluatedRun(TinyRun):
         # A run that has all its steps writes nothing twice.
         self.evaluated("eval", "--eval-steps", 4, steps=10)
         self.assertEqual(self.log("eval")[1], evaluations)
+
+    def test_packed_rows_have_the_loss_of_single_ones(self):
+        """Every text fits into a row: whether training and evaluation pack or not, the loss is that of transformers."""
+        for name, arguments in (("both", ["--packing"]),
+                                ("training", ["--packing", "--set", "eval_packing=false"]),
+                                ("evaluation", ["--set", "eval_packing=true"]),
+                                ("mesh", ["--packing", "--mesh", "2,1,1,2,1"])):
+            with self.subTest(name):
+                self.evaluated(f"packed-{name}", *arguments, "--eval-steps", 4, "--length", 128, steps=6)
+                evaluations = self.log(f"packed-{name}")[1]
+                self.assertEqual(list(evaluations), [4, 6])
+                for step, row in evaluations.items():
+                    theirs = self.held_out_loss(self.folder / f"packed-{name}" / f"run-{step}", length=128)
+                    self.assertAlmostEqual(row["eval_loss"], theirs, delta=2e-5, msg=f"step {step}")
+
+    def test_the_combination_of_the_example_sft_yaml(self):
+        example = BOOK.parents[1] / "elarge" / "sft.yaml"
+        changes = {"model.name_or_path": self.folder / "model", "mixture.informs.0.data_files": self.folder / "one.jsonl",
+                   "eval_mixture.informs.0.data_files": self.folder / "held_out.jsonl", "loader.dtype": "fp32",
+                   "trainer.save_directory": self.folder / "example", "trainer.max_length": 48,
+                   "sharding.axis_dims": "[1,2,1,1,1]", "trainer.evaluation_steps": 1, "trainer.warmup_steps": 0}
+        sets = [part for key, value in changes.items() for part in ("--set", f"{key}={value}")]
+        done = subprocess.run([EASYDEL, "elarge", example, "--json", *sets], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        steps, evaluations = self.log("example")
+        self.assertEqual(list(steps), list(evaluations))
+        self.assertGreater(len(steps), 0)
+        self.assertTrue((self.folder / "example" / "report.html").exists())
+
+    def test_without_a_number_of_steps_it_evaluates_after_each_epoch(self):
+        for name, length, expected in (("epochs", ["--epochs", 3], [10, 20, 30]), ("steps", ["--steps", 24], [10, 20, 24])):
+            self.evaluated(f"each-{name}", *length, "--set", "save_steps=0",
+                           **({"steps": None} if name == "epochs" else {}))
+            self.assertEqual(list(self.log(f"each-{name}")[1]), expected)
+            self.assertEqual(self.checkpoints(f"each-{name}"), [expected[-1]])  # save_steps=0: only at the end
+
+    def test_an_evaluation_that_fails_loses_nothing(self):
+        good = (self.folder / "held_out.jsonl").read_text().splitlines()
+        self.train("plain-weights", steps=6)
+        for name, arguments, step in (("last", ["--eval-steps", 100], 6), ("between", ["--eval-steps", 3, "--save-steps", 0], 3),
+                                      ("mesh", ["--eval-steps", 3, "--save-steps", 0, "--mesh", "2,1,1,1,1"], 3),
+                                      ("last-mesh", ["--eval-steps", 100, "--mesh", "1,2,1,2,1"], 6)):
+            with self.subTest(name):
+                file = self.folder / "bad.jsonl"
+                file.write_text("\n".join(good[:5] + ['{"txt": "b"}'] + good[5:]) + "\n")
+                said = self.fails(f"failed-{name}", "--eval-data", file, *arguments, steps=6)
+                self.assertRegex(said, r'^(rank \d: )?\[bad.jsonl, line 6\] the row has no field "text"; it has txt.$')
+                self.assertEqual(self.checkpoints(f"failed-{name}")[-1], step)
+                if name == "last":
+                    self.same_weights("plain-weights", f"failed-{name}", 6)
+                # With the row mended the same command does what is left: the evaluation of that step, and the rest.
+                file.write_text("\n".join(good) + "\n")
+                result = self.train(f"failed-{name}", "--eval-data", file, *arguments, steps=6)
+                self.assertEqual(result["step"], 6)
+                self.assertEqual(list(self.log(f"failed-{name}")[1]), [6] if step == 6 else [3, 6])
+                self.assertTrue(pathlib.Path(result["report"]).exists())
 
     def test_it_stops_early_keeps_the_best_and_gives_it_back(self):
         # A learning rate that learns the few rows by heart: the others become worse.

@@ -46,7 +46,7 @@ class KilledRun(TinyRun):
             self.assertGreater(unfinished, 0, "no kill hit a save")
             result = self.train(f"{name}-killed", *arguments, steps=STEPS)
             self.assertEqual((result["step"], result["stopped_by"]), (STEPS, "steps"))
-            whole, killed = self.log(f"{name}-whole")[0], self.log(f"{name}-killed")[0]
+            (whole, evaluated), (killed, evaluated_again) = self.log(f"{name}-whole"), self.log(f"{name}-killed")
             self.assertEqual(list(whole), list(range(1, STEPS + 1)))
             self.assertEqual(list(killed), list(whole))
             for step in whole:
@@ -55,6 +55,10 @@ class KilledRun(TinyRun):
                     self.assertEqual(killed[step]["loss"], whole[step]["loss"], f"step {step}")
                 else:
                     self.assertAlmostEqual(killed[step]["loss"], whole[step]["loss"], delta=1e-4, msg=f"step {step}")
+            self.assertEqual(list(evaluated_again), list(evaluated))
+            for step in evaluated:
+                for key, value in ((key, value) for key, value in evaluated[step].items() if key.startswith("eval_")):
+                    self.assertAlmostEqual(evaluated_again[step][key], value, delta=0 if exact else 1e-3 * max(1, abs(value)))
             if exact:
                 self.same_weights(f"{name}-whole", f"{name}-killed", STEPS)
             leftover = [path.name for path in (self.folder / f"{name}-killed").iterdir() if path.name.startswith(".")]
@@ -79,6 +83,14 @@ class KilledRun(TinyRun):
         slow = ["--learning-rate", "1e-3"]  # with a large one the last bits of a sum become large in a hundred steps
         self.compare("meshes", *slow, arguments_of=lambda: [*draw.choice(MESHES), *slow], exact=False)
         self.compare("mesh", "--mesh", "1,2,1,2,1", "--set", "save_total_limit=1", kills=DRAWS // 4)
+
+    def test_packed_evaluated_adapters_on_changing_meshes(self):
+        everything = ["--packing", "--lora-rank", 4, "--eval-data", self.folder / "held_out.jsonl", "--eval-steps", 3, "--set",
+                      "save_total_limit=2"]
+        self.compare("adapters", *everything, kills=DRAWS // 4)
+        draw = random.Random(9)
+        self.compare("adapters-meshes", *everything, "--learning-rate", "1e-3", exact=False, kills=DRAWS // 4,
+                     arguments_of=lambda: [*draw.choice(MESHES), *everything, "--learning-rate", "1e-3"])
 
 
 if __name__ == "__main__":

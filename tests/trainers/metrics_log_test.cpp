@@ -98,6 +98,20 @@ TEST_F(MetricsLogs, ThatAreWholeAreNotWrittenAgain) {
   EXPECT_EQ(logged, "");
 }
 
+TEST_F(MetricsLogs, ForgetAnEvaluationThatIsDoneAgain) {
+  const std::string kept = "{\"step\": 1, \"eval_loss\": 3}\n{\"step\": 2, \"loss\": 2}\n";
+  make_directory(path.parent_path());
+  append(path, kept + "{\"step\": 2, \"eval_loss\": 2}\n");
+  {
+    MetricsLog log(path, 2, /*is_evaluated=*/true);
+  }
+  EXPECT_EQ(read_file(path), kept + "{\"step\": 2, \"eval_loss\": 2}\n");
+  {
+    MetricsLog log(path, 2, /*is_evaluated=*/false);
+  }
+  EXPECT_EQ(read_file(path), kept);
+}
+
 TEST_F(MetricsLogs, AreOldOrNewWhereverCuttingIsInterrupted) {
   const std::string line = "{\"step\": 1, \"loss\": 1}\n", later = "{\"step\": 2, \"loss\": 2}\n{\"st";
   int killed = 0;

@@ -1,6 +1,7 @@
 """SIGTERM, Ctrl-C and steps that are not finite. usage: stopped_run_test.py EASYDEL"""
 
 import math
+import re
 import unittest
 
 from safetensors.torch import save_file
@@ -17,7 +18,7 @@ class StoppedRun(TinyRun):
         process = self.start(output, *arguments, steps=steps)
         self.wait_for_steps(output, 5, process)
         process.send_signal(number)
-        return self.end(process)
+        return self.end(process, 128 + number)
 
     def stop_and_go_on(self, name, number, *arguments, steps):
         arguments = (*arguments, "--save-steps", 1000)
@@ -29,6 +30,10 @@ class StoppedRun(TinyRun):
         self.assertEqual(self.checkpoints(name), [step])
         self.assertEqual(result["checkpoint"], str(self.folder / name / f"run-{step}"))
         self.assertIn(f"[trainer] {number.name}: the run ends at step {step}", log)
+        said = re.findall(r"^\[trainer\] (Ctrl-C|SIGTERM): finishing step (\d+), then saving; press Ctrl-C again to stop now$",
+                          log, re.MULTILINE)
+        self.assertEqual([name for name, _ in said], ["Ctrl-C" if number == signal.SIGINT else "SIGTERM"], log)
+        self.assertIn(int(said[0][1]), (step - 1, step))
         self.assertEqual(self.train(name, *arguments, steps=steps)["stopped_by"], "steps")
         self.same_weights(f"{name}-whole", name, steps)
         self.assertEqual(self.curve(f"{name}-whole"), self.curve(name))
@@ -51,6 +56,31 @@ class StoppedRun(TinyRun):
             process.communicate(timeout=60)
             self.assertEqual(process.returncode, -signal.SIGINT)
             self.assertLess(time.monotonic() - begin, 10)
+
+    def test_a_signal_is_acknowledged_before_the_step_ends(self):
+        process = self.start("slow", "--packing", "--batch", 128, "--length", 128, "--accumulate", 64)
+        self.wait_for_steps("slow", 1, process)
+        before = (self.folder / "slow" / "metrics.jsonl").read_text()
+        process.send_signal(signal.SIGINT)
+        line = process.stderr.readline()
+        while "Ctrl-C" not in line and line:
+            line = process.stderr.readline()
+        self.assertRegex(line, r"^\[trainer\] Ctrl-C: finishing step \d+, then saving; press Ctrl-C again to stop now\n$")
+        step = int(line.split("step ")[1].split(",")[0])
+        self.assertEqual(before.count("\n") + 1, step)
+        result, _ = self.end(process, 130)
+        self.assertEqual((result["step"], self.checkpoints("slow")[-1]), (step, step))
+
+    def test_a_signal_during_an_evaluation_saves_after_it(self):
+        write_rows(self.folder / "long.jsonl", [{"text": text} for text in self.texts * 40])
+        process = self.start("evaluating", "--eval-data", self.folder / "long.jsonl", "--eval-steps", 1, "--save-steps", 0)
+        self.wait_for_steps("evaluating", 1, process)
+        time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        result, log = self.end(process, 143)
+        self.assertIn("[trainer] SIGTERM: finishing the evaluation after step 1, then saving", log)
+        self.assertEqual((result["step"], self.checkpoints("evaluating")), (1, [1]))
+        self.assertEqual(list(self.log("evaluating")[1]), [1])
 
     def test_a_time_limit_saves_too(self):
         result = self.train("limit", "--set", "training_time_limit=1s", "--save-steps", 100000, steps=100000)
