@@ -1,5 +1,5 @@
 """Fails when an #include under easydel/ points up the picture in docs/architecture.md, or to a folder that the CMake
-target does not name in DEPENDS. usage: include_direction.py SOURCE_DIRECTORY"""
+target does not name in DEPENDS, or when easydel.h brings more of torch than a tensor. usage: include_direction.py SOURCE_DIRECTORY"""
 
 import pathlib
 import re
@@ -46,6 +46,23 @@ def find_faults(source: pathlib.Path) -> list[str]:
     return faults
 
 
+def find_heavy_includes(source: pathlib.Path) -> list[str]:
+    """What easydel.h reaches of torch besides <ATen/core/...> and <c10/...>: one such line costs a user seconds a file."""
+    faults, seen, todo = [], set(), [source / "easydel/easydel.h"]
+    while todo:
+        header = todo.pop()
+        if header in seen or not header.exists():  # a generated one is ours alone
+            continue
+        seen.add(header)
+        for number, line in enumerate(header.read_text().splitlines(), 1):
+            if match := re.match(r'\s*#\s*include\s*"(easydel/[^"]+)"', line):
+                todo.append(source / match.group(1))
+            elif re.match(r"\s*#\s*include\s*<(ATen/(?!core/)|torch/)", line):
+                faults.append(f"{header.relative_to(source)}:{number}: {line.strip()} is too heavy for a public header")
+    assert len(seen) > 10, "easydel.h includes almost nothing; is it read right?"
+    return faults
+
+
 def check_itself() -> None:
     """The reader of the picture and of DEPENDS must not pass by seeing nothing."""
     assert read_levels("x\n```\ncli\na   b\ncore\n```\n") == {"core": 0, "a": 1, "b": 1, "cli": 2}
@@ -54,6 +71,7 @@ def check_itself() -> None:
 
 if __name__ == "__main__":
     check_itself()
-    faults = find_faults(pathlib.Path(sys.argv[1]))
+    source = pathlib.Path(sys.argv[1])
+    faults = find_faults(source) + find_heavy_includes(source)
     print("\n".join(faults) or "all includes point down")
     sys.exit(1 if faults else 0)

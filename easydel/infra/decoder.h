@@ -1,8 +1,6 @@
 // What decoder-only families have in common: the context of a forward pass, and the heads on top of a base model.
 #pragma once
 
-#include <ATen/TensorOperators.h>
-
 #include <memory>
 #include <vector>
 
@@ -81,7 +79,7 @@ class DecoderModel : public BaseModule {
   ModelOutput forward(const ModelInputs& given) const override {
     const ModelInputs inputs = prepare_inputs_for_call(given);
     at::Tensor x_BTD = embed(inputs, embed_tokens_, spec_.embedding_scale);
-    if (spec_.input_scale != 1.0) x_BTD = x_BTD * spec_.input_scale;
+    if (spec_.input_scale != 1.0) x_BTD = x_BTD.mul(spec_.input_scale);
     return run_decoder(*this, inputs, drop_embeddings(x_BTD, spec_.embedding_dropout, inputs), layers_, norm_,
                        rope_tables());
   }
