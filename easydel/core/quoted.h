@@ -1,28 +1,23 @@
-// A name from a file as messages show it.
+// Text that comes from outside, as messages show it: nothing in it may move the cursor, and it is cut when it is long.
 #pragma once
 
+#include <cstddef>
 #include <ostream>
+#include <string>
 #include <string_view>
-
-#include "easydel/core/json.h"
 
 namespace easydel {
 
-// Prints in quotes, with control characters escaped, and cut when it is long; costs nothing until it is printed. The
-// name must be UTF-8.
+// Prints in quotes and escaped as in JSON; costs nothing until it is printed. Bytes that are no UTF-8 print as \xNN.
 struct Quoted {
-  std::string_view name;
+  std::string_view text;
 };
 
-inline Quoted quoted(std::string_view name) { return {name}; }
+inline Quoted quoted(std::string_view text) { return {text}; }
 
-inline std::ostream& operator<<(std::ostream& out, Quoted quoted) {
-  constexpr std::size_t kShown = 100;
-  const std::string_view name = quoted.name;
-  if (name.size() <= kShown) return out << Json(name).dump();
-  std::size_t end = kShown;
-  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0) == 0x80) --end;
-  return out << Json(name.substr(0, end)).dump() << "…";
-}
+std::ostream& operator<<(std::ostream& out, Quoted quoted);
+
+// Without quotes. Line breaks and tabs stay.
+std::string printable(std::string_view text, std::size_t max_bytes = 8192);
 
 }  // namespace easydel
