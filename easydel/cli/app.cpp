@@ -12,12 +12,14 @@
 #include "easydel/cli/console.h"
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
+#include "easydel/core/quoted.h"
 
 namespace easydel::cli {
 namespace {
 
 constexpr int kFailure = 1;
 constexpr int kUsage = 2;
+constexpr int kBrokenPipe = 128 + SIGPIPE;  // what a shell sees of a program that the signal has ended
 
 std::vector<std::string> subcommand_names(const CLI::App& app) {
   std::vector<std::string> names;
@@ -35,16 +37,40 @@ std::string explain_unknown(const std::vector<std::string>& names, const std::st
                 near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
 }
 
+// The subcommand that was named, from the command itself down.
+std::vector<const CLI::App*> levels_of(const CLI::App& app) {
+  std::vector<const CLI::App*> levels{&app};
+  while (!levels.back()->get_subcommands().empty()) levels.push_back(levels.back()->get_subcommands().front());
+  return levels;
+}
+
+void print_error(std::string_view message) { std::cerr << "easydel: " << printable(message) << "\n"; }
+
 int usage_error(const CLI::App& app, const std::string& message) {
-  std::cerr << "easydel: " << message << "\n";
-  const CLI::App* level = &app;
-  std::string path = "easydel";
-  while (!level->get_subcommands().empty()) {
-    level = level->get_subcommands().front();
-    path += " " + level->get_name();
-  }
+  print_error(message);
+  std::string path;
+  for (const CLI::App* level : levels_of(app)) path += (path.empty() ? "" : " ") + level->get_name();
   std::cerr << "Try: " << path << " --help\n";
   return kUsage;
+}
+
+// CLI11 lists all words that are left over, the last one first; a user wants to know what the first should have been.
+std::string explain_extras(const CLI::App& app, const std::string& otherwise) {
+  const CLI::App* level = levels_of(app).back();
+  const std::vector<std::string> left = level->remaining();
+  if (left.empty()) return otherwise;
+  const std::string& word = left.front();
+  if (!word.starts_with("-")) {
+    const std::vector<std::string> names = subcommand_names(*level);
+    return names.empty() ? concat("unexpected argument \"", word, "\".") : explain_unknown(names, word);
+  }
+  std::vector<std::string> known;
+  for (const CLI::Option* option : level->get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  const std::string flag = word.substr(0, word.find('='));
+  const std::string near = nearest_name(flag, known);
+  return concat("unknown option ", flag, ".", near.empty() ? "" : concat(" Did you mean ", near, "?"));
 }
 
 }  // namespace
@@ -97,19 +123,29 @@ int run(int argc, char** argv) {
     flush_output();
     return status;
   } catch (const CLI::Success& done) {  // --help, --version
-    return app.exit(done);
+    const int code = app.exit(done);
+    try {
+      flush_output();
+    } catch (const BrokenPipe&) {
+      return kBrokenPipe;
+    }
+    return code;
+  } catch (const CLI::ExtrasError& error) {
+    return usage_error(app, explain_extras(app, error.what()));
   } catch (const CLI::ParseError& error) {
     return usage_error(app, error.what());
   } catch (const UsageError& error) {
     return usage_error(app, error.what());
+  } catch (const BrokenPipe&) {
+    return kBrokenPipe;
   } catch (const Error& error) {
-    std::cerr << "easydel: " << error.what() << "\n";
+    print_error(error.what());
   } catch (const c10::Error& error) {  // torch's own, without its stack
-    std::cerr << "easydel: " << error.what_without_backtrace() << "\n";
+    print_error(error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
-    std::cerr << "easydel: out of memory\n";
+    print_error("out of memory");
   } catch (const std::exception& error) {
-    std::cerr << "easydel: " << error.what() << "\n";
+    print_error(error.what());
   }
   return kFailure;
 }

@@ -24,7 +24,9 @@ constexpr const char* kHelp =
     "/save FILE      write the conversation as JSON\n"
     "/help           this list\n"
     "/exit           end, as the end of the input does\n"
-    "Ctrl-C ends an answer.\n";
+    "Ctrl-C ends an answer, or gives up the line; Ctrl-D ends the conversation.\n";
+
+constexpr int64_t kNewTokens = 512;  // of an answer, where nobody says how many
 
 struct Options {
   ModelOptions model;
@@ -65,12 +67,18 @@ class Chat {
   void run() {
     LineReader reader;
     if (reader.is_terminal()) std::cout << "Type a message, or /help.\n";
-    while (const std::optional<std::string> line = reader.next("> ")) {
-      if (line->empty()) continue;
+    while (true) {
+      const TypedLine line = reader.next("> ");
+      if (line.kind == TypedLine::Kind::End) break;
+      if (line.kind == TypedLine::Kind::Interrupted) {
+        std::cout << (line.text.empty() ? "\n(Ctrl-D or /exit ends the conversation)\n" : "\n");
+        continue;
+      }
+      if (line.text.empty()) continue;
       try {
-        if (!line->starts_with("/")) {
-          answer(*line);
-        } else if (!command(*line)) {
+        if (!line.text.starts_with("/")) {
+          answer(line.text);
+        } else if (!command(line.text)) {
           break;
         }
       } catch (const Error& error) {
@@ -84,6 +92,7 @@ class Chat {
  private:
   void reset() {
     messages_ = Json::array();
+    left_out_ = 0;
     if (!system_.empty()) messages_.push_back(Json::object({{"role", "system"}, {"content", system_}}));
   }
 
@@ -113,11 +122,12 @@ class Chat {
   void answer(const std::string& text) {
     Json asked = messages_;
     asked.push_back(Json::object({{"role", "user"}, {"content", text}}));
-    const std::vector<int32_t> ids = tokenizer_->encode_chat({.messages = asked, .add_generation_prompt = true});
+    const std::vector<int32_t> ids = encode(asked);
     Printer printer(&**tokenizer_);
     std::stop_source stop;
     const InterruptScope interrupt;
-    GenerateOptions given{.generation_config = config_, .prng_key = RandomKey(options_.seed).fold(turn_++)};
+    GenerateOptions given{.generation_config = fitting(static_cast<int64_t>(ids.size())),
+                          .prng_key = RandomKey(options_.seed).fold(turn_++)};
     given.streamer = [&](std::span<const int64_t> tokens) {
       if (tokens[0] >= 0) printer.add(tokens[0]);
       if (interrupted) stop.request_stop();
@@ -130,12 +140,53 @@ class Chat {
     messages_ = std::move(asked);
   }
 
+  // Tokens of a prompt and its answer; 0: any number.
+  int64_t context() const {
+    const int64_t positions = module_->config().max_position_embeddings;
+    if (!config_.max_length || config_.max_new_tokens) return positions;
+    return positions > 0 ? std::min(positions, *config_.max_length) : *config_.max_length;
+  }
+
+  // The messages from the oldest one on that leaves room for an answer. The system message stays, and a question goes
+  // together with its answer.
+  std::vector<int32_t> encode(const Json& messages) {
+    const std::size_t first = system_.empty() ? 0 : 1;
+    const int64_t room = std::min(config_.max_new_tokens.value_or(kNewTokens), std::max<int64_t>(context() / 4, 1));
+    for (std::size_t skipped = left_out_;; skipped += 2) {
+      Json sent = Json::array();
+      for (std::size_t i = 0; i < messages.size(); ++i) {
+        if (i < first || i >= first + skipped) sent.push_back(messages.at(i));
+      }
+      std::vector<int32_t> ids = tokenizer_->encode_chat({.messages = sent, .add_generation_prompt = true});
+      const auto length = static_cast<int64_t>(ids.size());
+      const bool is_last = first + skipped + 1 >= messages.size();
+      require<ConfigError>(context() <= 0 || !is_last || length < context(),
+                           "[easydel chat] the message makes a prompt of ", length, " tokens; the model's context has ",
+                           context(), ".");
+      if (context() > 0 && !is_last && length + room > context()) continue;
+      if (skipped > left_out_)
+        std::cerr << "(the oldest " << skipped << " messages no longer fit into the context of " << context()
+                  << " tokens; they are left out)\n";
+      left_out_ = skipped;
+      return ids;
+    }
+  }
+
+  // No more new tokens than the context has room for.
+  GenerationConfig fitting(int64_t prompt) const {
+    GenerationConfig config = config_;
+    if (context() > 0 && config.max_new_tokens)
+      config.max_new_tokens = std::min(*config.max_new_tokens, context() - prompt);
+    return config;
+  }
+
   const Options& options_;
   GenerationConfig config_;
   std::optional<AutoTokenizer> tokenizer_;
   std::shared_ptr<BaseModule> module_;
   std::string system_;
   Json messages_;
+  std::size_t left_out_ = 0;  // messages after the system's that are no longer sent
   uint64_t turn_ = 0;
 };
 
@@ -154,7 +205,7 @@ void add_chat_command(CLI::App& app) {
   command->callback([options] {
     GenerationConfig model =
         GenerationConfig::from_pretrained(options->model.model, {.revision = options->model.revision});
-    if (!model.max_length && !model.max_new_tokens) model.max_new_tokens = 512;
+    if (!model.max_length && !model.max_new_tokens) model.max_new_tokens = kNewTokens;
     const GenerationConfig config = to_generation_config(options->generation, model);
     require<UsageError>(config.beams() == 1 && config.num_return_sequences.value_or(1) == 1,
                         "easydel chat gives one answer, as it comes: no --num-beams, no --num-return-sequences.");

@@ -1,5 +1,8 @@
 #include "easydel/cli/console.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <iostream>
@@ -33,11 +36,21 @@ std::string version_text() {
                 EASYDEL_BUILD_TYPE, ")\nfeatures:", features);
 }
 
+namespace {
+
+bool has_reader_gone() {
+  pollfd out{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  return ::poll(&out, 1, 0) > 0 && (out.revents & POLLERR) != 0;
+}
+
+}  // namespace
+
 void flush_output() {
   errno = 0;
   std::cout.flush();
   if (std::cout.good()) return;
   const int code = errno;
+  if (code == EPIPE || has_reader_gone()) throw BrokenPipe();
   fail<IoError>("[standard output] cannot be written", code ? concat(": ", errno_text(code)) : "", ".");
 }
 

@@ -10,7 +10,11 @@ namespace easydel::cli {
 
 std::string version_text();
 
+// Who read standard output has seen enough: `easydel models | head -1`.
+struct BrokenPipe {};
+
 // Throws IoError when standard output could not take all that was written: a full disk must not look like success.
+// BrokenPipe when it is a pipe that nobody reads any more.
 void flush_output();
 
 void print_json(const Json& value);

@@ -7,6 +7,7 @@
 #include "easydel/core/bytes.h"
 #include "easydel/core/error.h"
 #include "easydel/io/convert_checkpoint.h"
+#include "easydel/quantization/dense_checkpoint.h"
 
 namespace easydel::cli {
 namespace {
@@ -16,6 +17,7 @@ struct Arguments {
   std::string destination;
   std::string dtype;
   std::string max_shard_size = "5GB";
+  bool overwrite = false;
 };
 
 // CLI11 wants a message, empty when the text is right.
@@ -32,7 +34,10 @@ auto checked_by(Parse parse) {
 }
 
 void convert(const Arguments& arguments) {
-  ConvertOptions options{.max_shard_size = arguments.max_shard_size, .show_progress = true};
+  ConvertOptions options{.max_shard_size = arguments.max_shard_size,
+                         .show_progress = true,
+                         .overwrite = arguments.overwrite,
+                         .dequantize = quantization::open_dense};
   if (!arguments.dtype.empty()) options.dtype = parse_dtype(arguments.dtype);
   const auto paths = [&] {
     try {
@@ -60,11 +65,13 @@ void add_convert_command(CLI::App& app) {
       ->type_name("DST");
   command
       ->add_option("--dtype", arguments->dtype,
-                   "What floating-point weights of 16 bits and more become: bf16, fp16, fp32, fp64")
+                   "What floating-point weights become: bf16, fp16, fp32, fp64; packed ones "
+                   "(bitsandbytes, FP8, MXFP4) become dense")
       ->check(checked_by([](const std::string& text) { parse_dtype(text); }));
   command->add_option("--max-shard-size", arguments->max_shard_size, "The most that one file holds")
       ->check(checked_by([](const std::string& text) { parse_bytes(text); }))
       ->capture_default_str();
+  command->add_flag("--overwrite", arguments->overwrite, "Replace what stands at DST");
   command->callback([arguments] { convert(*arguments); });
 }
 

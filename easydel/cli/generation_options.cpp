@@ -14,6 +14,10 @@ std::string option_name(std::string key) {
   return "--" + key;
 }
 
+// Who gives one of these wants to sample, unless --no-do-sample says otherwise.
+constexpr const char* kSampling[] = {"temperature", "top_k",     "top_p",          "top_h",
+                                     "min_p",       "typical_p", "epsilon_cutoff", "eta_cutoff"};
+
 bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 std::string placeholder(const std::string& type) {
@@ -44,8 +48,10 @@ void add_generation_options(CLI::App& command, GenerationOptions& options) {
           ->type_name("TEXT")
           ->group("Generation");
     } else if (field.type.starts_with("true or false")) {
-      command.add_flag_function(
-                 name, [&options, key](int64_t count) { options.flags[key] = count > 0; }, field.help)
+      command
+          .add_flag_function(
+              concat(name, ",!--no-", name.substr(2)),
+              [&options, key](int64_t count) { options.flags[key] = count > 0; }, field.help)
           ->group("Generation");
     } else {
       command
@@ -75,6 +81,9 @@ GenerationConfig to_generation_config(const GenerationOptions& options, const Ge
     changes[key] = one.at(key);
   }
   for (const auto& [key, value] : options.flags) changes[key] = value;
+  const auto samples = [&](const char* key) { return options.values.contains(key); };
+  if (!changes.contains("do_sample") && std::any_of(std::begin(kSampling), std::end(kSampling), samples))
+    changes["do_sample"] = true;
   if (!options.stop_strings.empty()) changes["stop_strings"] = options.stop_strings;
   try {
     return model.with(changes);

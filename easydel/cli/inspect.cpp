@@ -8,6 +8,7 @@
 #include "easydel/cli/console.h"
 #include "easydel/core/bytes.h"
 #include "easydel/core/error.h"
+#include "easydel/core/quoted.h"
 #include "easydel/io/checkpoint.h"
 
 namespace easydel::cli {
@@ -18,12 +19,11 @@ struct InspectOptions {
   bool json = false;
 };
 
-// The file chose the name: what could move the cursor is escaped.
-std::string printable(const std::string& name) {
-  for (const char c : name) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return Json(name).dump();
-  }
-  return name;
+// The file chose the name: it is quoted where it is not plain, and cut where it is long.
+std::string shown(const std::string& name) {
+  constexpr std::size_t kLongest = 100;
+  return printable(name, kLongest) == name && name.find_first_of("\n\t") == std::string::npos ? name
+                                                                                              : concat(quoted(name));
 }
 
 std::string file_name(const TensorSource& file) { return std::filesystem::path(file.where()).filename().string(); }
@@ -59,9 +59,9 @@ void print_report(const Checkpoint& checkpoint) {
   std::map<std::string, int64_t> by_dtype;
   for (const TensorInfo& info : checkpoint.infos()) {
     const bool tied = !info.tied_to.empty();
-    rows.push_back({printable(info.name), info.stored_as, Json(info.shape).dump(),
-                    tied ? "as " + printable(info.tied_to) : group_digits(info.nbytes)});
-    if (many) rows.back().push_back(printable(file_name(checkpoint.file_of(info))));
+    rows.push_back({shown(info.name), info.stored_as, Json(info.shape).dump(),
+                    tied ? "as " + shown(info.tied_to) : group_digits(info.nbytes)});
+    if (many) rows.back().push_back(shown(file_name(checkpoint.file_of(info))));
     if (!tied) by_dtype[info.stored_as] += info.nbytes;
   }
   print_table(rows);

@@ -1,9 +1,14 @@
 #include "easydel/cli/line_reader.h"
 
+#include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 
 #include "easydel/core/build_info.h"
 
@@ -12,24 +17,77 @@
 #endif
 
 namespace easydel::cli {
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// Ctrl-C sets a flag while this lives, and ends a wait for input.
+class InterruptFlag {
+ public:
+  InterruptFlag() {
+    interrupted = 0;
+    struct sigaction action{};
+    action.sa_handler = [](int) { interrupted = 1; };
+    ::sigaction(SIGINT, &action, &before_);
+  }
+  ~InterruptFlag() { ::sigaction(SIGINT, &before_, nullptr); }
+  InterruptFlag(const InterruptFlag&) = delete;
+  InterruptFlag& operator=(const InterruptFlag&) = delete;
+
+ private:
+  struct sigaction before_{};
+};
+
+// False when Ctrl-C came first.
+bool wait_for_input() {
+  pollfd in{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  while (!interrupted) {
+    if (::poll(&in, 1, -1) > 0) return true;
+    if (errno != EINTR) return true;  // reading will say what is wrong
+  }
+  return false;
+}
+
+#if EASYDEL_HAS_EDIT
+std::optional<TypedLine> finished;  // the callback takes no argument of ours
+
+void take_line(char* typed) {
+  finished = typed ? TypedLine{TypedLine::Kind::Text, typed} : TypedLine{TypedLine::Kind::End, ""};
+  if (typed && *typed) ::add_history(typed);
+  std::free(typed);
+  ::rl_callback_handler_remove();
+}
+
+TypedLine edit_line(const std::string& prompt) {
+  std::cout.flush();
+  finished.reset();
+  ::rl_callback_handler_install(prompt.c_str(), take_line);
+  while (!finished) {
+    if (wait_for_input()) {
+      ::rl_callback_read_char();
+      continue;
+    }
+    finished = {TypedLine::Kind::Interrupted, rl_line_buffer ? rl_line_buffer : ""};
+    ::rl_callback_handler_remove();
+  }
+  return *finished;
+}
+#endif
+
+}  // namespace
 
 LineReader::LineReader() : terminal_(::isatty(STDIN_FILENO) && ::isatty(STDOUT_FILENO)) {}
 
-std::optional<std::string> LineReader::next(const std::string& prompt) {
+TypedLine LineReader::next(const std::string& prompt) {
+  std::optional<InterruptFlag> flag;
+  if (terminal_) flag.emplace();
 #if EASYDEL_HAS_EDIT
-  if (terminal_) {
-    std::cout.flush();
-    char* typed = ::readline(prompt.c_str());
-    if (!typed) return std::nullopt;
-    std::string line(typed);
-    std::free(typed);
-    if (!line.empty()) ::add_history(line.c_str());
-    return line;
-  }
+  if (terminal_) return edit_line(prompt);
 #endif
   if (terminal_) std::cout << prompt << std::flush;
-  std::string line;
-  if (!std::getline(std::cin, line)) return std::nullopt;
+  if (terminal_ && !wait_for_input()) return {TypedLine::Kind::Interrupted, ""};
+  TypedLine line{TypedLine::Kind::Text, ""};
+  if (!std::getline(std::cin, line.text)) line.kind = TypedLine::Kind::End;
   return line;
 }
 

@@ -1,17 +1,22 @@
 // Lines that a person types: with editing and history at a terminal, plain from a pipe.
 #pragma once
 
-#include <optional>
 #include <string>
 
 namespace easydel::cli {
+
+struct TypedLine {
+  enum class Kind { Text, Interrupted, End };  // Interrupted: Ctrl-C, with what had been typed
+  Kind kind = Kind::End;
+  std::string text;
+};
 
 class LineReader {
  public:
   LineReader();
   bool is_terminal() const { return terminal_; }
-  // Absent at the end of the input. The prompt is only shown at a terminal.
-  std::optional<std::string> next(const std::string& prompt);
+  // The prompt is only shown at a terminal, where Ctrl-C gives up the line and not the program.
+  TypedLine next(const std::string& prompt);
 
  private:
   bool terminal_;

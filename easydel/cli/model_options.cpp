@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "easydel/core/device.h"
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/infra/auto_config.h"
@@ -19,6 +20,7 @@ at::Device parse_device(const std::string& name) {
   try {
     const at::Device device(name == "gpu" ? "cuda" : name);
     require<UsageError>(device.is_cpu() || device.is_cuda(), "a device is cpu, cuda or cuda:1; got \"", name, "\".");
+    require_device(device);
     return device;
   } catch (const c10::Error&) {
     fail<UsageError>("a device is cpu, cuda or cuda:1; got \"", name, "\".");
@@ -85,7 +87,16 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->required();
   command.add_option("--dtype", options.dtype, "What the model computes in")->capture_default_str();
   command.add_option("--param-dtype", options.param_dtype, "What its weights are stored in (default: --dtype)");
-  command.add_option("--device", options.device, "cpu, cuda or cuda:1")->capture_default_str();
+  command.add_option("--device", options.device, "cpu, cuda or cuda:1")
+      ->check([](const std::string& name) {  // now, and not once half of the model is read
+        try {
+          parse_device(name);
+          return std::string();
+        } catch (const Error& error) {
+          return std::string(error.what());
+        }
+      })
+      ->capture_default_str();
   command
       .add_option("--task", options.task,
                   "causal-lm, base-module, sequence-classification, or auto-bind: what the config says")

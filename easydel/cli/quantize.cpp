@@ -14,6 +14,7 @@
 #include "easydel/core/file.h"
 #include "easydel/io/hub.h"
 #include "easydel/quantization/calibrate.h"
+#include "easydel/quantization/method.h"
 #include "easydel/trainers/checkpoints.h"
 #include "easydel/trainers/score.h"
 
@@ -25,6 +26,7 @@ struct Options {
   QuantizeOptions quantize{.method = "nf4"};
   std::string output, calibration, text;
   int64_t calibration_tokens = 8192;
+  bool overwrite = false;
   bool json = false;
 };
 
@@ -49,7 +51,23 @@ std::string percent(double value) {
   return out.str();
 }
 
+void check_output(const std::filesystem::path& output, bool overwrite) {
+  std::error_code ignored;
+  require<UsageError>(output.extension() != ".gguf", "GGUF files are not written; got ", output.string(),
+                      ". Name a directory.");
+  const bool is_taken = std::filesystem::is_directory(output, ignored) ? !std::filesystem::is_empty(output, ignored)
+                                                                       : std::filesystem::exists(output, ignored);
+  require<UsageError>(overwrite || !is_taken, output.string(),
+                      " is there already. Name another directory, or give --overwrite.");
+}
+
 void run(const Options& options) {
+  check_output(options.output, options.overwrite);
+  const QuantizeOptions& asked = options.quantize;
+  const bool calibrates =
+      quantization::make_method({asked.method, asked.group_size, asked.double_quant})->needs_calibration();
+  require<UsageError>(!calibrates || !options.calibration.empty(), "--method ", asked.method,
+                      " needs a text that the model reads first. Give one with --calibrate FILE.");
   const std::vector<int64_t> text = options.text.empty() ? std::vector<int64_t>() : tokens_of(options.text, options);
   const std::vector<int64_t> sample =
       options.calibration.empty() ? std::vector<int64_t>() : tokens_of(options.calibration, options);
@@ -122,6 +140,7 @@ void add_quantize_command(CLI::App& app) {
   command->add_option("--task", options->model.task, "causal-lm, base-module, sequence-classification or auto-bind")
       ->capture_default_str();
   command->add_option("--revision", options->model.revision, "Branch, tag or commit on the hub")->capture_default_str();
+  command->add_flag("--overwrite", options->overwrite, "Replace what stands at OUT");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { run(*options); });
 }

@@ -1,6 +1,10 @@
 #include "easydel/cli/text.h"
 
+#include <unistd.h>
+
 #include <iostream>
+
+#include "easydel/core/quoted.h"
 
 namespace easydel::cli {
 
@@ -23,7 +27,9 @@ void Printer::end() {
 void Printer::print(const std::string& text) {
   if (text.empty()) return;
   text_ += text;
-  std::cout << text << std::flush;
+  // A terminal acts on control characters, whoever wrote them.
+  static const bool terminal = ::isatty(STDOUT_FILENO);
+  std::cout << (terminal ? printable(text, text.size()) : text) << std::flush;
 }
 
 }  // namespace easydel::cli

@@ -16,16 +16,15 @@ struct Unit {
   double bytes;
 };
 
-constexpr std::array<Unit, 10> kUnits{{{"", 1},
-                                       {"B", 1},
-                                       {"KB", 1e3},
-                                       {"MB", 1e6},
-                                       {"GB", 1e9},
-                                       {"TB", 1e12},
-                                       {"KIB", 1024.0},
-                                       {"MIB", 1024.0 * 1024},
-                                       {"GIB", 1024.0 * 1024 * 1024},
-                                       {"TIB", 1024.0 * 1024 * 1024 * 1024}}};
+constexpr std::array<Unit, 9> kUnits{{{"B", 1},
+                                      {"KB", 1e3},
+                                      {"MB", 1e6},
+                                      {"GB", 1e9},
+                                      {"TB", 1e12},
+                                      {"KIB", 1024.0},
+                                      {"MIB", 1024.0 * 1024},
+                                      {"GIB", 1024.0 * 1024 * 1024},
+                                      {"TIB", 1024.0 * 1024 * 1024 * 1024}}};
 
 }  // namespace
 
@@ -42,7 +41,7 @@ int64_t parse_bytes(std::string_view text) {
   unit.erase(std::remove(unit.begin(), unit.end(), ' '), unit.end());
   std::transform(unit.begin(), unit.end(), unit.begin(), [](unsigned char c) { return std::toupper(c); });
   const auto* found = std::find_if(kUnits.begin(), kUnits.end(), [&](const Unit& u) { return u.name == unit; });
-  if (found == kUnits.end()) refuse();
+  if (found == kUnits.end()) refuse();  // a bare number too: nobody means so many bytes
   const double bytes = number * found->bytes;
   if (!(bytes < 9.2e18)) refuse();
   return std::llround(bytes);

@@ -18,14 +18,27 @@ void fail_errno(const char* what, const fs::path& path, int code) {
   fail<IoError>("[", path.string(), "] ", what, ": ", errno_text(code), ".");
 }
 
+namespace {
+
+const char* kind_of(const struct stat& info) {
+  return S_ISFIFO(info.st_mode)   ? "a named pipe"
+         : S_ISSOCK(info.st_mode) ? "a socket"
+         : S_ISCHR(info.st_mode)  ? "a device"
+         : S_ISBLK(info.st_mode)  ? "a device"
+                                  : "something else";
+}
+
+}  // namespace
+
 int open_for_reading(const fs::path& path, struct stat& info) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK a pipe that nobody writes to would be waited for; regular files do not know it.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0 && errno == ENXIO) fail<IoError>("[", path.string(), "] must be a regular file; it is a socket.");
   if (fd < 0) fail_errno("cannot be opened", path, errno);
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    const int code = S_ISDIR(info.st_mode) ? EISDIR : EINVAL;
     ::close(fd);
-    if (code == EISDIR) fail_errno("cannot be read", path, code);
-    fail<IoError>("[", path.string(), "] is not a regular file.");
+    if (S_ISDIR(info.st_mode)) fail_errno("cannot be read", path, EISDIR);
+    fail<IoError>("[", path.string(), "] must be a regular file; it is ", kind_of(info), ".");
   }
   return fd;
 }
@@ -33,6 +46,9 @@ int open_for_reading(const fs::path& path, struct stat& info) {
 std::string read_file(const fs::path& path) {
   struct stat info{};
   const Descriptor fd(open_for_reading(path, info));
+  constexpr int64_t kLargest = int64_t{1} << 30;  // a file with holes can claim any size
+  require<IoError>(info.st_size <= kLargest, "[", path.string(), "] has ", info.st_size,
+                   " bytes; what is read whole has at most ", kLargest, ".");
   std::string content(static_cast<std::size_t>(info.st_size) + 1, '\0');  // room to see its end
   std::size_t done = 0;
   while (true) {

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "easydel/core/progress_board.h"
+#include "easydel/core/quoted.h"
 #include "easydel/core/runtime.h"
 
 namespace easydel::log {
@@ -57,7 +58,7 @@ void write(Level level, const std::string& message) {
   std::string line;
   if (rank.world_size > 1) line = concat("[rank ", rank.rank, "/", rank.world_size, "] ");
   if (level != Level::Info) line += concat(kNames[static_cast<std::size_t>(level)], ": ");
-  line += message;
+  line += printable(message);  // it may quote a file
   const std::lock_guard lock(sink_mutex);
   if (custom_sink) {
     custom_sink(level, line);

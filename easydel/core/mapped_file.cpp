@@ -123,7 +123,7 @@ std::span<std::byte> MappedFile::writable_bytes() const {
 }
 
 std::optional<FileReader> MappedFile::reader() const {
-  FileReader reader(path_, ::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  FileReader reader(path_, ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info{};
   if (reader.fd_ < 0 || ::fstat(reader.fd_, &info) != 0) return std::nullopt;
   if (info.st_dev != device_ || info.st_ino != inode_) return std::nullopt;

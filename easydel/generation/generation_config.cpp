@@ -6,8 +6,10 @@
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
 #include "easydel/generation/generation_config_fields.h"
+#include "easydel/infra/auto_config.h"
 #include "easydel/infra/base_config.h"
 #include "easydel/infra/json_keys.h"
+#include "easydel/io/gguf_file.h"
 
 namespace easydel {
 namespace {
@@ -126,6 +128,7 @@ GenerationConfig GenerationConfig::from_pretrained(const std::string& name_or_pa
   HubOptions options = hub;
   options.files = {"config.json", "generation_config.json*"};  // a pattern: the file may be absent
   const fs::path directory = resolve(name_or_path, options);
+  if (find_gguf(directory)) return from_model_config(*AutoConfig::from_pretrained(directory.string()));
   if (fs::exists(directory / kFile, ignored)) {
     const std::string file = (directory / kFile).string();
     return from_dict(Json::parse_file(file), file);

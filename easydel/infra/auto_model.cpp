@@ -1,6 +1,7 @@
 #include "easydel/infra/auto_model.h"
 
 #include "easydel/core/bytes.h"
+#include "easydel/core/device.h"
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/core/progress.h"
@@ -54,6 +55,7 @@ bool stays_mapped(const BaseConfig& config, at::Device device, const LoadOptions
 
 std::shared_ptr<BaseModule> init_model(const BaseConfig& config, TaskType task, const ModuleOptions& options) {
   std::shared_ptr<BaseModule> module = Registry::instance().make_module(config, task);
+  require_device(options.device);
   module->initialize(options);
   return module;
 }
@@ -61,6 +63,7 @@ std::shared_ptr<BaseModule> init_model(const BaseConfig& config, TaskType task, 
 std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, TaskType task, const LoadOptions& options) {
   refuse_what_is_missing(options);
   const at::Device device = pick_device(options);
+  require_device(device);  // before anything is downloaded or read
   const std::filesystem::path directory = resolve(name_or_path, {.revision = options.revision, .token = options.token});
   std::unique_ptr<BaseConfig> config =
       AutoConfig::from_pretrained(directory.string(), {.overrides = config_changes(options)});
@@ -100,6 +103,8 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, TaskType
       *module, reading(*module, std::move(source)),
       [&](const at::Tensor& t, const Parameter& parameter) {
         if (fetches) fetch(t);
+        require<FormatError>(!at::isComplexType(t.scalar_type()), "[", checkpoint->where(),
+                             "] weights must be real numbers; got ", dtype_name(t.scalar_type()), ".");
         const DType dtype =
             at::isFloatingType(t.scalar_type()) ? parameter.dtype_in(options.param_dtype) : t.scalar_type();
         return t.device() == device && t.scalar_type() == dtype ? t : t.to(device, dtype);

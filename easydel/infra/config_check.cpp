@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "easydel/core/quoted.h"
 #include "easydel/operations/activation.h"
 #include "easydel/operations/attention.h"
 #include "easydel/operations/checkpoint.h"
@@ -9,6 +10,7 @@
 namespace easydel {
 namespace {
 
+constexpr int64_t kMaxLayers = 10'000;
 constexpr int64_t kLimit = int64_t{1} << 31;  // the product of two sizes still fits into 64 bits
 
 }  // namespace
@@ -18,8 +20,7 @@ void refuse_quantized(const BaseConfig& config, const std::string& method) {
   const Json* found = given.is_object() ? given.find("quant_method") : nullptr;
   require<NotSupportedError>(!found || !found->is_string() || found->as_string() != method, "[", config.class_name(),
                              "] quantization_config.quant_method \"", method,
-                             "\" is not supported. Convert the checkpoint to bfloat16 first, and take "
-                             "quantization_config out of its config.json.");
+                             "\" is not supported. Make it dense first: easydel convert MODEL OUT --dtype bf16.");
 }
 
 void ConfigCheck::at_least(const char* key, std::optional<int64_t> value, int64_t least) const {
@@ -27,6 +28,12 @@ void ConfigCheck::at_least(const char* key, std::optional<int64_t> value, int64_
                        value.value_or(least), ".");
   require<ConfigError>(value.value_or(least) < kLimit, where_, key, " must be below 2^31; got ", value.value_or(least),
                        ".");
+}
+
+void ConfigCheck::layers() const {
+  at_least("num_hidden_layers", config_.num_hidden_layers, 0);
+  require<ConfigError>(config_.num_hidden_layers <= kMaxLayers, where_, "num_hidden_layers must be at most ",
+                       kMaxLayers, "; got ", config_.num_hidden_layers, ".");
 }
 
 void ConfigCheck::above_zero(const char* key, double value) const {
@@ -49,7 +56,7 @@ void ConfigCheck::one_of(const char* key, const std::string& value, const std::v
     if (!name.empty()) list += (list.empty() ? "" : ", ") + name;
   }
   const std::string nearest = nearest_name(value, known);
-  fail<ConfigError>(where_, key, " must be one of ", list, "; got \"", value, "\".",
+  fail<ConfigError>(where_, key, " must be one of ", list, "; got ", quoted(value), ".",
                     nearest.empty() ? "" : concat(" Did you mean \"", nearest, "\"?"));
 }
 
@@ -95,7 +102,7 @@ void ConfigCheck::decoder() const {
   at_least("vocab_size", c.vocab_size, 1);
   at_least("hidden_size", c.hidden_size, 1);
   at_least("intermediate_size", c.intermediate_size, 1);
-  at_least("num_hidden_layers", c.num_hidden_layers, 0);
+  layers();
   at_least("num_attention_heads", c.num_attention_heads, 1);
   at_least("num_key_value_heads", c.num_key_value_heads, 1);
   at_least("head_dim", c.head_dim, 1);

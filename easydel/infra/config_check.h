@@ -21,6 +21,8 @@ class ConfigCheck {
   // Also below 2^31, so that products of two sizes fit. Passes without a value.
   void at_least(const char* key, std::optional<int64_t> value, int64_t least) const;
   void above_zero(const char* key, double value) const;
+  // Asked before anything is made of them, since files can claim any number.
+  void layers() const;
   void between_zero_and_one(const char* key, double value) const;
   void multiple(const char* key, int64_t value, const char* of_key, int64_t of) const;
   void one_of(const char* key, const std::string& value, const std::vector<std::string>& known) const;

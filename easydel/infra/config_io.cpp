@@ -7,6 +7,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
+#include "easydel/core/quoted.h"
 #include "easydel/infra/base_config.h"
 #include "easydel/infra/config_json.h"
 #include "easydel/infra/config_spelling.h"
@@ -81,8 +82,8 @@ void check_model_type(const BaseConfig& config, const Json& json, const std::str
   const Json* overridden = options.overrides.find("model_type");
   const Json* type = overridden ? overridden : json.find("model_type");
   if (!type || !type->is_string() || type->as_string() == config.model_type()) return;
-  fail<ConfigError>(where_text(config, where), "model_type must be \"", config.model_type(), "\"; got \"",
-                    type->as_string(), "\". AutoConfig picks the class by model_type.");
+  fail<ConfigError>(where_text(config, where), "model_type must be \"", config.model_type(), "\"; got ",
+                    quoted(type->as_string()), ". AutoConfig picks the class by model_type.");
 }
 
 }  // namespace easydel

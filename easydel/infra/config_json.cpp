@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
+#include "easydel/infra/config_check.h"
 #include "easydel/infra/json_keys.h"
 
 namespace easydel {
@@ -56,6 +57,7 @@ void ConfigJson::read(BaseConfig& config, CurrentSpelling current, const std::st
                 const auto given = current.given.find(std::string(key));
                 return where + (given == current.given.end() ? std::string(key) : given->second);
               });
+  ConfigCheck(config).layers();
 }
 
 Json ConfigJson::write(const BaseConfig& config) {

@@ -53,7 +53,9 @@ void name_labels(CurrentSpelling& spelling, std::size_t labels_before, const std
   if (!given) return;
   int64_t count = static_cast<int64_t>(labels_before);
   if (!given->is_null()) FieldType<int64_t>::from_json(*given, count, where + "num_labels");
-  require<ConfigError>(count >= 1, where, "num_labels must be at least 1; got ", count, ".");
+  constexpr int64_t kMaxLabels = 1'000'000;
+  require<ConfigError>(count >= 1 && count <= kMaxLabels, where, "num_labels must be from 1 to ", kMaxLabels, "; got ",
+                       count, ".");
   const Json* names = spelling.json.find("id2label");
   const std::size_t named = has_value(names) ? names->size() : labels_before;
   if (static_cast<int64_t>(named) == count) {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "easydel/core/error.h"
+#include "easydel/core/quoted.h"
 
 namespace easydel {
 namespace {
@@ -31,8 +32,8 @@ class Metadata {
     if (known == kArchitectures.end()) {
       std::string all;
       for (const Architecture& each : kArchitectures) all += concat(all.empty() ? "" : ", ", each.name);
-      fail<NotSupportedError>("[GGUF] ", file.where(), ": general.architecture must be one of ", all, "; got \"", name,
-                              "\".");
+      fail<NotSupportedError>("[GGUF] ", file.where(), ": general.architecture must be one of ", all, "; got ",
+                              quoted(name), ".");
     }
     architecture = &*known;
   }
@@ -79,7 +80,7 @@ Json rope_parameters(const GgufFile& file, const Metadata& metadata, int64_t len
   const GgufValue* scaling = metadata.find("rope.scaling.type");
   const std::string type(scaling ? scaling->as_string() : "none");
   require<NotSupportedError>(type == "none" || type == "linear" || type == "yarn", "[GGUF] ", file.where(),
-                             ": rope.scaling.type must be none, linear or yarn; got \"", type, "\".");
+                             ": rope.scaling.type must be none, linear or yarn; got ", quoted(type), ".");
   if (type != "none") {
     rope["rope_type"] = type;
     rope["factor"] = metadata.find("rope.scaling.factor") ? metadata.find("rope.scaling.factor")->as_double() : 1.0;
@@ -153,7 +154,11 @@ Json gguf_config(const GgufFile& file) {
   const int64_t length = metadata.count("context_length");
   const int64_t experts = metadata.experts();
   Json config = Json::object({{"model_type", experts > 0 ? "mixtral" : std::string(metadata.architecture->name)}});
-  config["num_hidden_layers"] = metadata.count("block_count");
+  const int64_t blocks = metadata.count("block_count");
+  require<FormatError>(blocks <= static_cast<int64_t>(file.infos().size()), "[GGUF] ", file.where(), ": ",
+                       metadata.architecture->name, ".block_count is ", blocks, ", but there are ", file.infos().size(),
+                       " tensors in all.");
+  config["num_hidden_layers"] = blocks;
   config["hidden_size"] = metadata.count("embedding_length");
   config["intermediate_size"] = metadata.count("feed_forward_length");
   config["num_attention_heads"] = metadata.heads();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
+#include "easydel/core/quoted.h"
 
 namespace easydel {
 namespace {
@@ -66,7 +67,7 @@ std::unique_ptr<BaseConfig> Registry::make_config(const std::string& model_type,
   require<NotSupportedError>(std::find(std::begin(kNotYet), std::end(kNotYet), model_type) == std::end(kNotYet), where,
                              "model_type \"", model_type, "\" is not yet supported; supported: ", joined(known), ".");
   const std::string nearest = nearest_name(model_type, known);
-  fail<ConfigError>(where, "unknown model_type \"", model_type, "\"; known: ", joined(known), ".",
+  fail<ConfigError>(where, "unknown model_type ", quoted(model_type), "; known: ", joined(known), ".",
                     nearest.empty() ? "" : concat(" Did you mean \"", nearest, "\"?"));
 }
 

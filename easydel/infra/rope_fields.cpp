@@ -4,6 +4,7 @@
 #include <set>
 
 #include "easydel/core/error.h"
+#include "easydel/core/quoted.h"
 #include "easydel/infra/field_visitor.h"
 
 namespace easydel {
@@ -15,8 +16,8 @@ const std::set<std::string> kNeedsOriginalLength = {"llama3", "longrope", "yarn"
 
 void check_present(bool present, const std::string& where, const std::string& block, const RopeParameters& rope,
                    const char* key) {
-  require<ConfigError>(present, where, block, ".", key, " must be given for rope_type \"", rope.rope_type,
-                       "\"; got none.");
+  require<ConfigError>(present, where, block, ".", key, " must be given for rope_type ", quoted(rope.rope_type),
+                       "; got none.");
 }
 
 void check_factor_list(const std::vector<double>& factors, const std::string& where, const std::string& key,
@@ -51,7 +52,7 @@ void check_rope(const RopeParameters& rope, const std::string& where, int64_t he
   if (!kRopeTypes.contains(rope.rope_type)) {
     std::string known;
     for (const std::string& type : kRopeTypes) known += (known.empty() ? "" : ", ") + type;
-    fail<ConfigError>(where, block, ".rope_type must be one of ", known, "; got \"", rope.rope_type, "\".");
+    fail<ConfigError>(where, block, ".rope_type must be one of ", known, "; got ", quoted(rope.rope_type), ".");
   }
   require<ConfigError>(rope.rope_theta > 0, where, block, ".rope_theta must be above 0; got ", rope.rope_theta, ".");
   require<ConfigError>(rope.partial_rotary_factor > 0 && rope.partial_rotary_factor <= 1, where, block,

@@ -6,6 +6,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/large_pages.h"
 #include "easydel/core/log.h"
+#include "easydel/core/quoted.h"
 #include "easydel/io/read_view.h"
 
 namespace easydel {
@@ -189,7 +190,7 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
     const std::vector<int64_t> shape = source.shape(source.names[place]);
     if (at::IntArrayRef(shape) == asked) return;
     loaded.misshapen.push_back(
-        concat("\"", source.names[place], "\" is ", at::IntArrayRef(shape), "; the config asks for ", asked));
+        concat(quoted(source.names[place]), " is ", at::IntArrayRef(shape), "; the config asks for ", asked));
   };
   std::vector<Found> found;
   found.reserve(own.size());

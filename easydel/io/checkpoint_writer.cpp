@@ -15,6 +15,7 @@
 #include "easydel/core/file.h"
 #include "easydel/core/json.h"
 #include "easydel/core/log.h"
+#include "easydel/core/quoted.h"
 #include "easydel/io/safetensors_dtype.h"
 
 namespace easydel {
@@ -27,7 +28,7 @@ constexpr const char* kIndex = "model.safetensors.index.json";
 using Shard = std::vector<TensorInfo>;
 
 void require_new(bool is_new, std::string_view name) {
-  require<ConfigError>(is_new, "[save_checkpoint] tensor names must be unique; got \"", name, "\" twice.");
+  require<ConfigError>(is_new, "[save_checkpoint] tensor names must be unique; got ", quoted(name), " twice.");
 }
 
 // The split of huggingface_hub: in order, a new file when the next tensor would not fit any more, and a file of its

@@ -5,9 +5,9 @@
 #include <numeric>
 
 #include "easydel/core/error.h"
+#include "easydel/core/quoted.h"
 #include "easydel/io/byte_reader.h"
 #include "easydel/io/lfs_pointer.h"
-#include "easydel/io/quoted.h"
 
 namespace easydel {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
+#include "easydel/core/quoted.h"
 #include "easydel/io/gguf_dequantize.h"
-#include "easydel/io/quoted.h"
 
 namespace easydel {
 namespace {

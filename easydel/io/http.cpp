@@ -259,7 +259,7 @@ HttpResponse HttpClient::Connection::hop(const HttpRequest& request, const std::
   if (code != CURLE_OK) {
     throw HttpError(concat("[http] ", request.method, " ", without_query(address), ": ",
                            reason[0] ? reason : curl_easy_strerror(code), "."),
-                    !never_sent(code));
+                    !never_sent(code), code != CURLE_COULDNT_RESOLVE_HOST);
   }
   return response;
 }

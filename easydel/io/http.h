@@ -18,11 +18,13 @@ namespace easydel {
 // The request got no answer: no connection, a cut one, a server that went silent.
 class HttpError : public IoError {
  public:
-  HttpError(const std::string& message, bool sent) : IoError(message), sent_(sent) {}
-  bool sent() const { return sent_; }  // false: the server cannot have acted on the request
+  HttpError(const std::string& message, bool sent, bool known_host = true)
+      : IoError(message), sent_(sent), known_host_(known_host) {}
+  bool sent() const { return sent_; }              // false: the server cannot have acted on the request
+  bool known_host() const { return known_host_; }  // false: its name has no address here
 
  private:
-  bool sent_;
+  bool sent_, known_host_;
 };
 
 struct HttpResponse {

@@ -83,7 +83,8 @@ HttpResponse send_with_retries(HttpClient& client, const HttpRequest& request, c
         return response;
       }
     } catch (const HttpError& error) {
-      if ((!request.idempotent && error.sent()) || !backoff.wait(error.what())) throw;
+      // A machine without a network does not get one in a few seconds.
+      if (!error.known_host() || (!request.idempotent && error.sent()) || !backoff.wait(error.what())) throw;
     }
   }
 }

@@ -5,6 +5,7 @@
 
 #include "easydel/core/bytes.h"
 #include "easydel/core/log.h"
+#include "easydel/core/quoted.h"
 #include "easydel/io/hub_api.h"
 #include "easydel/io/hub_cache.h"
 #include "easydel/io/hub_download.h"
@@ -166,6 +167,9 @@ fs::path resolve(const std::string& name_or_path, const HubOptions& options) {
   if (name_or_path.ends_with(".gguf") && fs::is_regular_file(name_or_path, ignored)) return name_or_path;
   require<ConfigError>(!fs::exists(name_or_path, ignored), "[hub] ", name_or_path,
                        " is a file; a directory, a .gguf file or the name of a repository is needed.");
+  for (const char* suffix : {".gguf", ".json", ".yaml", ".yml", ".safetensors", ".bin", ".pt", ".pth"}) {
+    require<ConfigError>(!name_or_path.ends_with(suffix), "[hub] there is no file ", quoted(name_or_path), ".");
+  }
   require<ConfigError>(is_repo_id(name_or_path), "[hub] \"", name_or_path,
                        "\" is neither a directory nor the name of a repository, which is \"org/name\".");
   const HubRepo repo = make_hub_repo(name_or_path, options.repo_type, options.revision);
@@ -188,6 +192,14 @@ fs::path resolve(const std::string& name_or_path, const HubOptions& options) {
     return resolve_online(env, cache, repo, options);
   } catch (const NotSupportedError& error) {
     fail<NotSupportedError>("[hub] ", repo.text(), " is not in ", cache.root().string(), ". ", error.what());
+  } catch (const HttpError& error) {
+    throw HttpError(concat("[hub] there is no directory ", quoted(name_or_path),
+                           " here, and the hub gives no answer: ", error.what()),
+                    error.sent(), error.known_host());
+  } catch (const HubError& error) {
+    if (error.code() != "RepoNotFound") throw;
+    throw HubError(concat(error.what(), " There is no directory of that name here either."), error.status(),
+                   error.code());
   }
 }
 

@@ -10,8 +10,8 @@
 #include "easydel/core/error.h"
 #include "easydel/core/json.h"
 #include "easydel/core/name_places.h"
+#include "easydel/core/quoted.h"
 #include "easydel/io/lfs_pointer.h"
-#include "easydel/io/quoted.h"
 #include "easydel/io/safetensors_dtype.h"
 
 namespace easydel {

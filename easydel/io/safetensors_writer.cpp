@@ -7,6 +7,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
 #include "easydel/core/json.h"
+#include "easydel/core/quoted.h"
 #include "easydel/io/safetensors_dtype.h"
 
 namespace easydel {
@@ -19,14 +20,14 @@ void check(const std::vector<TensorInfo>& tensors, const SafetensorsMetadata& me
   }
   std::unordered_set<std::string_view> seen;
   for (const TensorInfo& info : tensors) {
-    require<ConfigError>(invalid_utf8(info.name) == std::string::npos, "[", where,
-                         "] tensor names must be UTF-8; got \"", info.name, "\".");
+    require<ConfigError>(invalid_utf8(info.name) == std::string::npos, "[", where, "] tensor names must be UTF-8; got ",
+                         quoted(info.name), ".");
     require<ConfigError>(info.name != "__metadata__", "[", where, "] \"__metadata__\" cannot be the name of a tensor.");
-    require<ConfigError>(seen.insert(info.name).second, "[", where, "] tensor names must be unique; got \"", info.name,
-                         "\" twice.");
+    require<ConfigError>(seen.insert(info.name).second, "[", where, "] tensor names must be unique; got ",
+                         quoted(info.name), " twice.");
     require<NotSupportedError>(!info.shape.empty() || !safetensors_dtype(info.dtype).is_packed(), "[", where,
-                               "] tensor \"", info.name,
-                               "\" is a scalar of two packed values, which the format cannot say.");
+                               "] tensor ", quoted(info.name),
+                               " is a scalar of two packed values, which the format cannot say.");
   }
 }
 
@@ -77,13 +78,14 @@ std::string format_header(const std::vector<TensorInfo>& tensors, const Safetens
 }
 
 void write_tensor(AtomicFile& file, const TensorInfo& info, at::Tensor tensor, const std::string& where) {
-  require<ShapeError>(tensor.scalar_type() == info.dtype && tensor.sizes() == info.shape, "[", where, "] tensor \"",
-                      info.name, "\" was announced as ", c10::toString(info.dtype), " ", at::IntArrayRef(info.shape),
-                      "; got ", c10::toString(tensor.scalar_type()), " ", tensor.sizes(), ".");
-  require<NotSupportedError>(tensor.layout() == at::kStrided, "[", where, "] tensor \"", info.name, "\" is ",
+  require<ShapeError>(tensor.scalar_type() == info.dtype && tensor.sizes() == info.shape, "[", where, "] tensor ",
+                      quoted(info.name), " was announced as ", c10::toString(info.dtype), " ",
+                      at::IntArrayRef(info.shape), "; got ", c10::toString(tensor.scalar_type()), " ", tensor.sizes(),
+                      ".");
+  require<NotSupportedError>(tensor.layout() == at::kStrided, "[", where, "] tensor ", quoted(info.name), " is ",
                              tensor.layout(), "; safetensors stores dense tensors only. Call to_dense() first.");
-  require<NotSupportedError>(!tensor.is_meta(), "[", where, "] tensor \"", info.name,
-                             "\" is on the meta device and has no data.");
+  require<NotSupportedError>(!tensor.is_meta(), "[", where, "] tensor ", quoted(info.name),
+                             " is on the meta device and has no data.");
   tensor = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous();
   file.write(tensor.const_data_ptr(), static_cast<std::size_t>(info.nbytes));
 }

@@ -2,6 +2,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/large_pages.h"
+#include "easydel/core/quoted.h"
 #include "easydel/io/read_view.h"
 
 namespace easydel {
@@ -20,8 +21,8 @@ TensorSource::TensorSource(std::string where, std::vector<TensorInfo> infos) : w
   table->infos = std::move(infos);
   table->index = NamePlaces(table->infos, &TensorInfo::name);
   const auto repeated = table->index.find_repeated();
-  require<FormatError>(!repeated, "[", where_, "] tensor names must be unique; got \"", repeated.value_or(""),
-                       "\" twice.");
+  require<FormatError>(!repeated, "[", where_, "] tensor names must be unique; got ", quoted(repeated.value_or("")),
+                       " twice.");
   table_ = std::move(table);
 }
 
@@ -46,7 +47,7 @@ const TensorInfo* TensorSource::find(std::string_view name) const {
 const TensorInfo& TensorSource::info(std::string_view name) const {
   if (const TensorInfo* info = find(name)) return *info;
   const std::string nearest = nearest_name(std::string(name), names());
-  fail<FormatError>("[", where_, "] no tensor \"", name, "\" among ", infos().size(), ".",
+  fail<FormatError>("[", where_, "] no tensor ", quoted(name), " among ", infos().size(), ".",
                     nearest.empty() ? "" : " Did you mean \"" + nearest + "\"?");
 }
 
@@ -58,8 +59,8 @@ at::Tensor TensorSource::slice(std::string_view name, at::IntArrayRef starts, at
   for (std::size_t d = 0; inside && d < whole.shape.size(); ++d) {
     inside = starts[d] >= 0 && sizes[d] >= 0 && starts[d] <= whole.shape[d] && sizes[d] <= whole.shape[d] - starts[d];
   }
-  require<ShapeError>(inside, "[", where_, "] a slice of \"", name, "\" must lie inside its shape ", join(whole.shape),
-                      "; got starts ", join(starts), " and sizes ", join(sizes), ".");
+  require<ShapeError>(inside, "[", where_, "] a slice of ", quoted(name), " must lie inside its shape ",
+                      join(whole.shape), "; got starts ", join(starts), " and sizes ", join(sizes), ".");
   return load_slice(whole, starts, sizes);
 }
 

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "easydel/core/error.h"
-#include "easydel/io/quoted.h"
+#include "easydel/core/quoted.h"
 #include "easydel/io/torch_globals.h"
 
 namespace easydel {
@@ -17,6 +17,7 @@ constexpr std::size_t kMaxDims = 64;  // torch's own limit
 constexpr std::array<std::string_view, 4> kWrappers = {"state_dict", "model_state_dict", "model", "module"};
 constexpr int kMaxWrappers = 3;
 constexpr std::size_t kMaxKey = 100;
+constexpr int64_t kMaxRepeated = int64_t{256} << 20;  // bytes that strides of 0 may add in all
 
 const PickleSequence* get_tuple(const PickleValue& value) {
   const PickleSequence* sequence = held<PickleSequence>(value);
@@ -183,7 +184,7 @@ class StateDictReader {
     tensor.storage = static_cast<std::size_t>(entry - zip_.entries().data());
   }
 
-  void check_extent(TorchTensor& tensor) const {
+  void check_extent(TorchTensor& tensor) {
     const int64_t bytes = dtype_bytes(tensor.info.dtype);
     int64_t numel = 1, last = tensor.storage_offset, total = 0;
     bool overflows = false;
@@ -202,6 +203,9 @@ class StateDictReader {
     const int64_t capacity = static_cast<int64_t>(zip_.entries()[tensor.storage].size) / bytes;
     check(last < capacity, "reaches element ", last, " of a storage of ", capacity, ".");
     tensor.info.nbytes = std::min(numel, last - tensor.storage_offset + 1) * bytes;
+    repeated_ += std::min(total - tensor.info.nbytes, kMaxRepeated + 1);
+    check(repeated_ <= kMaxRepeated, "has ", numel, " elements in a storage of ", capacity,
+          ": a stride repeats them. Call contiguous() on it before it is saved.");
   }
 
   int64_t read_int(const PickleValue& value, std::string_view what) const {
@@ -239,6 +243,7 @@ class StateDictReader {
   std::string data_;  // what the names of the storages begin with
   const std::string& where_;
   std::string_view name_;
+  int64_t repeated_ = 0;  // bytes that the tensors have beyond those of their storages
 };
 
 void find_ties(std::vector<TorchTensor>& tensors) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "easydel/core/error.h"
+#include "easydel/core/json.h"
 #include "easydel/io/byte_reader.h"
 
 namespace easydel {

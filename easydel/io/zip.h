@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "easydel/core/error.h"
-#include "easydel/io/quoted.h"
+#include "easydel/core/quoted.h"
 
 namespace easydel {
 

@@ -101,7 +101,8 @@ MethodSettings settings_of(const Json& json, const std::string& where) {
     return settings;
   }
   require<NotSupportedError>(method == "bitsandbytes", "[", where, "] the weights are quantized with \"", method,
-                             "\"; known: bitsandbytes (nf4 and int8), easydel.");
+                             "\"; known: bitsandbytes (nf4 and int8), easydel. FP8 and MXFP4 become dense with easydel "
+                             "convert MODEL OUT --dtype bf16.");
   if (is_true("load_in_8bit")) return {.method = "8bit"};
   require<NotSupportedError>(text("bnb_4bit_quant_type") == "nf4", "[", where,
                              "] of bitsandbytes' 4-bit types nf4 alone is known; got \"", text("bnb_4bit_quant_type"),

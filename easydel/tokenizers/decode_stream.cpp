@@ -1,6 +1,7 @@
 #include "easydel/tokenizers/decode_stream.h"
 
 #include "easydel/core/error.h"
+#include "easydel/core/quoted.h"
 
 namespace easydel {
 namespace {
@@ -20,8 +21,8 @@ std::string DecodeStream::step(int32_t id) {
   ids_.push_back(id);
   const std::string text = tokenizer_->decode(ids_, skip_special_tokens_);
   if (text.size() <= prefix_.size() || text.ends_with(kBroken)) return "";
-  require<FormatError>(text.starts_with(prefix_), "[DecodeStream] with id ", id, " the text \"", prefix_,
-                       "\" becomes \"", text, "\", which does not continue it.");
+  require<FormatError>(text.starts_with(prefix_), "[DecodeStream] with id ", id, " the text ", quoted(prefix_),
+                       " becomes ", quoted(text), ", which does not continue it.");
   std::string fresh = text.substr(prefix_.size());
   const std::size_t read = ids_.size() - prefix_ids_;
   ids_.erase(ids_.begin(), ids_.begin() + static_cast<std::ptrdiff_t>(prefix_ids_));

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "easydel/core/error.h"
+#include "easydel/core/quoted.h"
 #include "easydel/tokenizers/json_tokenizer.h"
 #include "easydel/tokenizers/sentencepiece_tokenizer.h"
 
@@ -170,7 +171,7 @@ const Split& find_split(const GgufContainer& gguf, const std::string& where) {
   if (split == kSplits.end()) {
     std::string known;
     for (const Split& each : kSplits) known += concat(known.empty() ? "" : ", ", each.name);
-    fail<NotSupportedError>("[", where, "] ", key("pre"), " must be one of ", known, "; got \"", name, "\".");
+    fail<NotSupportedError>("[", where, "] ", key("pre"), " must be one of ", known, "; got ", quoted(name), ".");
   }
   return *split;
 }
@@ -215,7 +216,7 @@ std::shared_ptr<const Tokenizer> byte_bpe(const GgufContainer& gguf, const std::
     const std::string text(tokens.texts[i]);
     const int32_t type = tokens.types[i];
     if (type == kUnused) continue;
-    require<FormatError>(!vocabulary.contains(text), "[", where, "] ", key("tokens"), " has \"", text, "\" twice.");
+    require<FormatError>(!vocabulary.contains(text), "[", where, "] ", key("tokens"), " has ", quoted(text), " twice.");
     vocabulary[text] = static_cast<int64_t>(i);
     if (type != kControl && type != kUserDefined && type != kUnknown) continue;
     added.push_back(Json::object({{"id", static_cast<int64_t>(i)},
@@ -256,7 +257,7 @@ std::shared_ptr<const Tokenizer> gguf_tokenizer(const GgufContainer& gguf, const
   const std::string_view model = gguf.find(key("model"))->as_string();
   if (model == "llama") return sentencepiece(gguf, where);
   if (model == "gpt2") return byte_bpe(gguf, where);
-  fail<NotSupportedError>("[", where, "] ", key("model"), " must be llama or gpt2; got \"", model, "\".");
+  fail<NotSupportedError>("[", where, "] ", key("model"), " must be llama or gpt2; got ", quoted(model), ".");
 }
 
 TokenizerConfig gguf_tokenizer_config(const GgufContainer& gguf) {

@@ -2,6 +2,7 @@
 
 #include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
+#include "easydel/core/quoted.h"
 #include "easydel/tokenizers/utf8.h"
 
 #if EASYDEL_HAS_PCRE2
@@ -68,7 +69,7 @@ Regex::Regex(std::string_view pattern, const std::string& where) : code_(std::ma
   code_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
                               PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr);
   require<FormatError>(code_->code != nullptr, where, " is no regular expression: ", message_of(error), " at ", at,
-                       " of \"", translated, "\".");
+                       " of \"", printable(translated, 200), "\".");
   pcre2_jit_compile(code_->code, PCRE2_JIT_COMPLETE);  // without it matching is slower, no more
 }
 
@@ -89,8 +90,8 @@ void Regex::find_all(std::string_view text, std::vector<Offset>& matches) const 
       continue;
     }
     if (found == PCRE2_ERROR_NOMATCH) return;
-    require<FormatError>(found >= 0, "[Tokenizer] the pattern \"", code_->pattern, "\" gives up at byte ", at,
-                         " of a text of ", text.size(), " bytes: ", message_of(found), ".");
+    require<FormatError>(found >= 0, "[Tokenizer] the pattern \"", printable(code_->pattern, 200),
+                         "\" gives up at byte ", at, " of a text of ", text.size(), " bytes: ", message_of(found), ".");
     const PCRE2_SIZE* range = pcre2_get_ovector_pointer(matcher.data);
     const std::size_t begin = range[0];
     const std::size_t end = range[1];

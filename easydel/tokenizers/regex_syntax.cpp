@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "easydel/core/error.h"
+#include "easydel/core/quoted.h"
 #include "easydel/tokenizers/regex.h"
 
 namespace easydel {
@@ -89,7 +90,8 @@ class Translator {
 
  private:
   [[noreturn]] void lacks(std::string_view what) const {
-    fail<NotSupportedError>(where_, " uses ", what, " at ", at_, " of \"", in_, "\", which PCRE2 does not have.");
+    fail<NotSupportedError>(where_, " uses ", what, " at ", at_, " of \"", printable(in_, 200),
+                            "\", which PCRE2 does not have.");
   }
   bool sees(std::string_view text) const { return in_.substr(at_, text.size()) == text; }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
+#include "easydel/core/quoted.h"
 
 namespace easydel {
 namespace {
@@ -33,8 +34,8 @@ SentencePieceAddedTokens::SentencePieceAddedTokens(std::vector<SentencePieceAdde
     : tokens_(std::move(tokens)) {
   for (const SentencePieceAddedToken& token : tokens_) {
     require<ConfigError>(!token.content.empty() && token.id >= 0,
-                         "[SentencePieceTokenizer] an added token needs text and an id from 0; got \"", token.content,
-                         "\" with ", token.id, ".");
+                         "[SentencePieceTokenizer] an added token needs text and an id from 0; got ",
+                         quoted(token.content), " with ", token.id, ".");
     require<ConfigError>(by_id_.emplace(token.id, &token).second,
                          "[SentencePieceTokenizer] two added tokens have the id ", token.id, ".");
     by_first_byte_[static_cast<uint8_t>(token.content.front())].push_back(&token);

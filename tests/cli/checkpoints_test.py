@@ -123,8 +123,104 @@ class Checkpoints(unittest.TestCase):
             done = run("convert", self.model, self.directory / "target", *arguments)
             self.assertEqual(done.returncode, 2, arguments)
             self.assertIn("Try: easydel convert --help", done.stderr)
+        done = run("convert", self.model, self.directory / "target", "--max-shard-size", "2")
+        self.assertIn('a size is a number and one of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB, such as 5GB; got "2".', done.stderr)
         self.assertEqual(run("convert", self.model, self.model).returncode, 2)
         self.assertFalse((self.directory / "target").exists())
+
+    def test_convert_leaves_what_is_there_alone(self):
+        target = self.directory / "target"
+        target.mkdir()
+        (target / "notes.txt").write_text("mine")
+        done = run("convert", self.model, target)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"[convert] {target} is there already. Name another place, or give --overwrite.", done.stderr)
+        self.assertEqual([path.name for path in target.iterdir()], ["notes.txt"])
+        self.assertEqual(run("convert", self.model, target, "--overwrite").returncode, 0)
+        done = run("convert", self.model, self.directory / "out.gguf")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(".gguf files are not written", done.stderr)
+        self.assertFalse((self.directory / "out.gguf").exists())
+
+    def convert_packed(self, state: dict, quantization: dict, *arguments):
+        save_file(state, self.model / "model.safetensors")
+        config = {"model_type": "llama", "dtype": "bfloat16", "quantization_config": quantization}
+        (self.model / "config.json").write_text(json.dumps(config))
+        done = run("convert", self.model, self.directory / "dense", "--overwrite", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return load_file(self.directory / "dense/model.safetensors"), json.loads((self.directory / "dense/config.json").read_text())
+
+    def test_fp8_becomes_dense_with_its_scales(self):
+        torch.manual_seed(0)
+        codes = torch.randn(200, 300).to(torch.float8_e4m3fn)
+        kept = torch.randn(4)
+        for scales, expand, settings in (
+            (torch.rand(2, 3), lambda s: s.repeat_interleave(128, 0)[:200].repeat_interleave(128, 1)[:, :300], {}),
+            (torch.rand(4, 5), lambda s: s.repeat_interleave(64, 0)[:200].repeat_interleave(64, 1)[:, :300],
+             {"weight_block_size": [64, 64]}),
+            (torch.rand(200, 1), lambda s: s, {}),
+            (torch.rand(1), lambda s: s, {}),
+        ):  # fmt: skip
+            name = "weight_scale_inv" if scales.numel() > 1 else "weight_scale"
+            dense, config = self.convert_packed(
+                {"a.weight": codes, f"a.{name}": scales, "a.input_scale": torch.ones(1), "norm.weight": kept},
+                {"quant_method": "fp8"} | settings, "--dtype", "bf16")
+            self.assertEqual(sorted(dense), ["a.weight", "norm.weight"])
+            self.assertTrue(torch.equal(dense["a.weight"], (codes.float() * expand(scales)).bfloat16()))
+            self.assertTrue(torch.equal(dense["norm.weight"], kept.bfloat16()))
+            self.assertEqual(config, {"model_type": "llama", "dtype": "bfloat16"})
+
+    def test_mxfp4_becomes_dense_as_in_transformers(self):
+        from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+        torch.manual_seed(0)
+        blocks = torch.randint(0, 256, (3, 8, 2, 16), dtype=torch.uint8)
+        scales = torch.randint(100, 140, (3, 8, 2), dtype=torch.uint8)
+        dense, _ = self.convert_packed({"e.gate_up_proj_blocks": blocks, "e.gate_up_proj_scales": scales},
+                                       {"quant_method": "mxfp4"}, "--dtype", "fp32")  # fmt: skip
+        expected = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32)
+        self.assertEqual(list(dense), ["e.gate_up_proj"])
+        self.assertTrue(torch.equal(dense["e.gate_up_proj"], expected))
+
+    def test_bitsandbytes_becomes_dense(self):
+        from bitsandbytes.functional import quantize_4bit
+
+        torch.manual_seed(0)
+        weight = torch.randn(96, 64)
+        for kind, nested in (("nf4", False), ("fp4", False), ("nf4", True)):
+            codes, state = quantize_4bit(weight, blocksize=64, quant_type=kind, compress_statistics=nested)
+            table = state.code
+            absmax = state.absmax
+            if nested:
+                inner = state.state2
+                absmax = inner.code[absmax.long()] * inner.absmax.repeat_interleave(inner.blocksize)[:absmax.numel()] + state.offset
+            nibbles = torch.stack([codes.flatten() >> 4, codes.flatten() & 15], 1).flatten().long()
+            expected = (table[nibbles] * absmax.repeat_interleave(64)).view(96, 64)
+            self.assertLess((expected - weight).abs().max(), 1.0)
+            packed = {f"a.weight.{key}" if key else "a.weight": value for key, value in
+                      ({"": codes} | state.as_dict(packed=True)).items()}  # fmt: skip
+            dense, config = self.convert_packed(packed, {"quant_method": "bitsandbytes"}, "--dtype", "fp32")
+            self.assertEqual(list(dense), ["a.weight"])
+            self.assertTrue(torch.allclose(dense["a.weight"], expected, rtol=1e-6, atol=0), kind)
+            kept, config = self.convert_packed(packed, {"quant_method": "bitsandbytes"})
+            self.assertEqual({name: t.dtype for name, t in kept.items()}, {name: t.dtype for name, t in packed.items()})
+            self.assertIn("quantization_config", config)
+        codes = torch.randint(-127, 128, (8, 16), dtype=torch.int8)
+        scales = torch.rand(8)
+        dense, _ = self.convert_packed({"a.weight": codes, "a.SCB": scales, "a.weight_format": torch.tensor(0)},
+                                       {"quant_method": "bitsandbytes"}, "--dtype", "fp32")  # fmt: skip
+        self.assertEqual(list(dense), ["a.weight"])
+        self.assertTrue(torch.allclose(dense["a.weight"], codes * scales[:, None] / 127, rtol=1e-6))
+
+    def test_other_packed_weights_are_refused_by_name(self):
+        save_file({"a.qweight": torch.zeros(4, 4, dtype=torch.int32), "a.scales": torch.zeros(4)}, self.model / "model.safetensors")
+        (self.model / "config.json").write_text('{"quantization_config": {"quant_method": "gptq"}}')
+        done = run("convert", self.model, self.directory / "dense", "--dtype", "bf16")
+        self.assertEqual((done.returncode, done.stderr), (1,
+            f'easydel: [convert] {self.model}/model.safetensors has weights that are packed as "gptq", such as "a.qweight"; '
+            "bitsandbytes' 4 and 8 bits, FP8 with scales and MXFP4 can be made dense. Leave --dtype out to keep the weights "
+            "as they are, or convert the model that this one was made from.\n"))  # fmt: skip
+        self.assertFalse((self.directory / "dense").exists())
 
 
 if __name__ == "__main__":

@@ -49,6 +49,43 @@ class CommandLine(unittest.TestCase):
         self.assertIn("--jsn", done.stderr)
         self.assertIn("Try: easydel doctor --help", done.stderr)
 
+    def test_a_misspelt_option_gets_the_nearest(self):
+        for arguments, message in (
+            (("generate", "m", "--temprature", "0.5"), "unknown option --temprature. Did you mean --temperature?"),
+            (("generate", "m", "--max-new-token=4", "--qqqqqq"), "unknown option --max-new-token. Did you mean --max-new-tokens?"),
+            (("models", "--qqqqqqqq"), "unknown option --qqqqqqqq."),
+            (("models", "extra"), 'unexpected argument "extra".'),
+            (("lora", "mrege"), 'unknown subcommand "mrege"; known: merge. Did you mean "merge"?'),
+        ):
+            done = run(*arguments)
+            self.assertEqual((done.returncode, done.stderr.splitlines()[0]), (2, f"easydel: {message}"))
+
+    def test_a_reader_that_has_seen_enough_is_no_error(self):
+        for arguments in (("models",), ("--help",), ("doctor",)):
+            reading, writing = os.pipe()
+            os.close(reading)
+            done = subprocess.run([EASYDEL, *arguments], stdout=writing, stderr=subprocess.PIPE)
+            os.close(writing)
+            self.assertEqual((done.returncode, done.stderr), (128 + 13, b""), arguments)
+
+    def test_a_model_that_is_not_there_is_named_at_once(self):
+        environment = os.environ | {"HF_ENDPOINT": "http://no-such-host.invalid", "HF_HUB_OFFLINE": "0"}
+        done = run("chat", "nosuch", env=environment)
+        self.assertEqual(done.returncode, 1)
+        self.assertTrue(done.stderr.startswith('easydel: [hub] there is no directory "nosuch" here, and the hub gives no answer: '),
+                        done.stderr)
+        self.assertNotIn("Try 1 of", done.stderr)
+        for name in ("nosuch.gguf", "dir/config.json"):
+            done = run("generate", name, env=environment)
+            self.assertEqual((done.returncode, done.stderr), (1, f'easydel: [hub] there is no file "{name}".\n'))
+
+    def test_a_device_that_is_not_there_is_named_before_anything_is_read(self):
+        device = "cuda:99"
+        for command in ("generate", "chat", "forward"):
+            done = run(command, "/no/such/directory", "--device", device)
+            self.assertEqual(done.returncode, 2)
+            self.assertRegex(done.stderr, r"easydel: --device: \[device\] cuda:99 (needs a build with CUDA|needs a GPU|is not there)")
+
     def test_doctor_reports_in_words_and_as_json(self):
         words = run("doctor")
         self.assertEqual(words.returncode, 0, words.stderr)

@@ -1,12 +1,18 @@
 """Text to text: generate --prompt, chat, eval and bench against transformers. usage: text_test.py EASYDEL"""
 
+import fcntl
 import json
 import math
 import os
 import pathlib
+import pty
+import select
+import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -96,6 +102,71 @@ class Text(unittest.TestCase):
         unknown = run("chat", self.model_dir, stdin="/save\n")
         self.assertNotEqual(unknown.returncode, 0)
         self.assertIn("/save needs a file name", unknown.stderr)
+
+    def test_a_sampling_option_turns_sampling_on(self):
+        def generate(*more):
+            done = run("generate", self.model_dir, "--prompt", "It was", "--max-new-tokens", 12, "--json", *more)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return json.loads(done.stdout)["sequences"][0]["ids"]
+
+        greedy = generate()
+        for option in (("--temperature", 5.0), ("--top-k", 200), ("--top-p", 0.99)):
+            drawn = [generate(*option, "--seed", seed) for seed in (1, 2, 3)]
+            self.assertEqual(drawn[0], generate(*option, "--do-sample", "--seed", 1))
+            self.assertNotEqual(drawn, [greedy] * 3, option)
+            self.assertEqual(generate(*option, "--no-do-sample"), greedy)
+
+    def test_chat_leaves_out_what_no_longer_fits(self):
+        saved = pathlib.Path(self.folder.name) / "long.json"
+        lines = "/system Be brief.\n" + "It was the best\n" * 4 + f"/save {saved}\n"
+        done = run("chat", self.model_dir, stdin=lines)  # 512 new tokens by default, and 64 positions
+        self.assertEqual(done.returncode, 0, done.stderr)
+        notes = [line for line in done.stderr.splitlines() if line.startswith("(the oldest ")]
+        self.assertGreater(len(notes), 0)
+        self.assertRegex(notes[0], r"^\(the oldest \d+ messages no longer fit into the context of 64 tokens; they are left out\)$")
+        self.assertNotIn("warning", done.stderr)
+        messages = json.loads(saved.read_text())
+        self.assertEqual(len(messages), 9)
+        left_out = int(notes[-1].split()[2])
+        kept = messages[:1] + messages[1 + left_out:-1]
+        ids = self.tokenizer.apply_chat_template(kept, add_generation_prompt=True, return_dict=False)
+        self.assertLessEqual(len(ids), 64)
+        self.assertEqual(messages[-1]["content"],
+                         self.tokenizer.decode(self.expected(ids, 64 - len(ids)), skip_special_tokens=True))
+        done = run("chat", self.model_dir, stdin="wisdom " * 100 + "\n")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"\[easydel chat\] the message makes a prompt of \d+ tokens; the model's context has 64\.")
+
+    def test_ctrl_c_gives_up_the_line_and_not_the_conversation(self):
+        leader, follower = pty.openpty()
+        chat = subprocess.Popen([EASYDEL, "chat", self.model_dir, "--max-new-tokens", "4"], stdin=follower, stdout=follower,
+                                stderr=follower, preexec_fn=os.setsid)
+        os.close(follower)
+        fcntl.ioctl(leader, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        saved = pathlib.Path(self.folder.name) / "typed.json"
+
+        def read_until(words: str) -> str:
+            text = ""
+            while words not in text:
+                self.assertTrue(select.select([leader], [], [], 60)[0], text)
+                text += os.read(leader, 4096).decode(errors="replace")
+            return text
+
+        read_until("> ")
+        os.write(leader, b"It was\r")
+        read_until("> ")
+        os.write(leader, b"never mind")
+        read_until("mind")
+        os.kill(chat.pid, signal.SIGINT)
+        read_until("> ")
+        os.kill(chat.pid, signal.SIGINT)
+        read_until("(Ctrl-D or /exit ends the conversation)")
+        os.write(leader, f"/save {saved}\r".encode())
+        read_until("wrote 2 messages")
+        os.write(leader, b"\x04")
+        self.assertEqual(chat.wait(60), 0)
+        os.close(leader)
+        self.assertEqual([m["role"] for m in json.loads(saved.read_text())], ["user", "assistant"])
 
     def test_eval_is_the_sliding_window_of_the_definition(self):
         file = pathlib.Path(self.folder.name) / "text.txt"

@@ -14,12 +14,12 @@ TEST(ParseBytes, TellsDecimalFromBinaryUnits) {
   EXPECT_EQ(parse_bytes("5GiB"), 5LL << 30);
   EXPECT_EQ(parse_bytes("1.5 KiB"), 1536);
   EXPECT_EQ(parse_bytes("200kb"), 200'000);
-  EXPECT_EQ(parse_bytes("17"), 17);
+  EXPECT_EQ(parse_bytes("17B"), 17);
   EXPECT_EQ(parse_bytes("0B"), 0);
 }
 
 TEST(ParseBytes, RefusesWhatIsNoSize) {
-  for (const char* text : {"", "GB", "-1GB", "5XB", "1e30GB", "nan", "inf"}) {
+  for (const char* text : {"", "2", "GB", "-1GB", "5XB", "1e30GB", "nan", "inf"}) {
     EXPECT_THAT(
         [&] { parse_bytes(text); },
         ThrowsMessage<ConfigError>(concat("[parse_bytes] a size is a number and one of B, KB, MB, GB, TB, KiB, MiB, "

@@ -2,11 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <fstream>
 
 #include "easydel/core/error.h"
+#include "easydel/core/mapped_file.h"
 #include "tests/support/temporary_directory.h"
 
 namespace easydel {
@@ -67,7 +69,29 @@ TEST(ReadFile, NamesWhatCannotBeRead) {
   EXPECT_THAT([] { read_file("/no/such/file"); },
               ThrowsMessage<IoError>("[/no/such/file] cannot be opened: No such file or directory."));
   EXPECT_THAT([] { read_file("/"); }, ThrowsMessage<IoError>("[/] cannot be read: Is a directory."));
-  EXPECT_THAT([] { read_file("/dev/null"); }, ThrowsMessage<IoError>("[/dev/null] is not a regular file."));
+  EXPECT_THAT([] { read_file("/dev/null"); },
+              ThrowsMessage<IoError>("[/dev/null] must be a regular file; it is a device."));
+}
+
+TEST(ReadFile, RefusesASizeThatNoFileHereHas) {
+  const TemporaryDirectory directory;
+  const auto path = directory / "holes";
+  write_file_atomically(path, "");
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 40);
+  EXPECT_THAT([&] { read_file(path); },
+              ThrowsMessage<IoError>("[" + path.string() +
+                                     "] has 1099511627776 bytes; what is read whole has at most "
+                                     "1073741824."));
+}
+
+TEST(ReadFile, DoesNotWaitForAPipe) {
+  const TemporaryDirectory directory;
+  const std::string path = (directory / "pipe").string();
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT([&] { read_file(path); },
+              ThrowsMessage<IoError>("[" + path + "] must be a regular file; it is a named pipe."));
+  EXPECT_THAT([&] { MappedFile::open(path); },
+              ThrowsMessage<IoError>("[" + path + "] must be a regular file; it is a named pipe."));
 }
 
 TEST(ReadFile, ReadsFilesWhoseSizeIsNotKnownAhead) { EXPECT_FALSE(read_file("/proc/self/status").empty()); }

@@ -7,6 +7,7 @@
 #include "easydel/core/log.h"
 #include "easydel/io/checkpoint.h"
 #include "easydel/io/checkpoint_writer.h"
+#include "easydel/io/safetensors_writer.h"
 #include "tests/support/temporary_directory.h"
 
 namespace easydel {
@@ -61,7 +62,7 @@ TEST_F(ConvertCheckpoint, TakesConfigAndTokenizerAlongAndNothingElse) {
   EXPECT_THAT(list_directory(destination),
               ElementsAre("chat_template.jinja", "config.json", "merges.txt", "model.safetensors", "tokenizer.json"));
   EXPECT_EQ(read_file(destination / "config.json"), config);
-  convert_checkpoint(source, destination, {.dtype = bfloat16});
+  convert_checkpoint(source, destination, {.dtype = bfloat16, .overwrite = true});
   EXPECT_EQ(read_file(destination / "config.json"),
             "{\n  \"model_type\": \"llama\",\n  \"torch_dtype\": \"bfloat16\"\n}\n");
 }
@@ -85,7 +86,39 @@ TEST_F(ConvertCheckpoint, RefusesWhatMakesNoSense) {
       ThrowsMessage<ConfigError>("[convert] source and destination must differ; both are " + source.string() + "."));
   EXPECT_THAT([&] { convert_checkpoint(directory / "none", destination); },
               ThrowsMessage<IoError>("[" + (directory / "none").string() + "] does not exist."));
+  EXPECT_THAT(
+      [&] { convert_checkpoint(source, directory / "out.gguf"); },
+      ThrowsMessage<ConfigError>("[convert] .gguf files are not written; got " + (directory / "out.gguf").string() +
+                                 ". Name a directory, or a file that ends in .safetensors."));
   EXPECT_FALSE(std::filesystem::exists(destination));
+}
+
+TEST_F(ConvertCheckpoint, LeavesWhatIsThereAlone) {
+  for (const char* name : {"destination", "one.safetensors"}) {
+    const std::filesystem::path taken = directory / name;
+    convert_checkpoint(source, taken);
+    EXPECT_THAT([&] { convert_checkpoint(source, taken); },
+                ThrowsMessage<ConfigError>("[convert] " + taken.string() +
+                                           " is there already. Name another place, or give --overwrite."));
+    convert_checkpoint(source, taken, {.overwrite = true});
+  }
+}
+
+TEST_F(ConvertCheckpoint, RefusesAFileWithoutTensors) {
+  const std::filesystem::path empty = directory / "empty.safetensors";
+  save_safetensors(empty, NamedTensors{});
+  EXPECT_THAT([&] { convert_checkpoint(empty, destination); },
+              ThrowsMessage<FormatError>("[" + empty.string() + "] holds no tensor."));
+}
+
+TEST_F(ConvertCheckpoint, CastsNoPackedWeights) {
+  write_file_atomically(source / "config.json", R"({"quantization_config": {"quant_method": "awq"}})");
+  EXPECT_THAT([&] { convert_checkpoint(source, destination, {.dtype = bfloat16}); },
+              ThrowsMessage<NotSupportedError>(
+                  "[convert] " + source.string() +
+                  " has packed weights: its config.json has a quantization_config. Ask for no dtype."));
+  convert_checkpoint(source, destination);
+  EXPECT_EQ(Checkpoint::open(destination)->info("weight").dtype, float32);
 }
 
 }  // namespace

@@ -140,6 +140,9 @@ TEST(TorchArchive, RefusesTensorsOutsideTheirStorage) {
   expect_refused(archive_of(Tensor{.size = {kHuge, 4}, .stride = {0, 0}}), "tensor \"w\" has a size that overflows.");
   expect_refused(archive_of(Tensor{.size = {5, 1}, .stride = {kHuge, 1}}), "tensor \"w\" has a size that overflows.");
   expect_refused(archive_of(Tensor{.size = {kHuge}, .stride = {0}}), "tensor \"w\" has a size that overflows.");
+  expect_refused(archive_of(Tensor{.size = {int64_t{1} << 40}, .stride = {0}}),
+                 "tensor \"w\" has 1099511627776 elements in a storage of 6: a stride repeats them. Call contiguous() "
+                 "on it before it is saved.");
   expect_refused(archive_of(Tensor{.offset = -1}),
                  "tensor \"w\" must have a storage offset of whole numbers from 0; got -1.");
   expect_refused(archive_of(Tensor{.stride = {3, -1}}),

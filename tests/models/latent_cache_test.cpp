@@ -64,8 +64,8 @@ TEST(QuantizedFiles, AreRefusedByName) {
   };
   EXPECT_THAT([&] { make("gpt_oss", "mxfp4"); },
               testing::ThrowsMessage<NotSupportedError>(
-                  "[GptOssConfig] quantization_config.quant_method \"mxfp4\" is not supported. Convert the checkpoint "
-                  "to bfloat16 first, and take quantization_config out of its config.json."));
+                  "[GptOssConfig] quantization_config.quant_method \"mxfp4\" is not supported. Make it dense first: "
+                  "easydel convert MODEL OUT --dtype bf16."));
   EXPECT_THAT([&] { make("deepseek_v3", "fp8"); },
               testing::ThrowsMessage<NotSupportedError>(testing::HasSubstr("quant_method \"fp8\" is not supported")));
 }

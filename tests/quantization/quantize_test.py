@@ -149,7 +149,7 @@ class Quantize(unittest.TestCase):
                 for target in ("kernel", "kernel,embedding"):
                     with self.subTest(method=method, target=target):
                         out = f"{work}/{method}"
-                        text = easydel("quantize", f"{work}/dense", out, "--method", method, "--target", target)
+                        text = easydel("quantize", f"{work}/dense", out, "--method", method, "--target", target, "--overwrite")
                         self.assertIn("model.layers.0.self_attn.q_proj", text)
                         again = our_logits(out, self.ids)
                         self.assertLess(far(again, our_logits(f"{work}/dense", self.ids)), 0.6)
@@ -165,10 +165,16 @@ class Quantize(unittest.TestCase):
             self.assertIn('unknown method "nf5"; known: 8bit, nf4, int4, a8bit, a8q, a4q.', message)
             message = easydel("quantize", f"{work}/dense", out, "--group-size", "128", status=1)
             self.assertIn("must divide the 64 columns of the matrix; got 128.", message)
-            message = easydel("quantize", f"{work}/dense", out, "--method", "a8bit", status=1)
-            self.assertIn("a8bit needs calibration data", message)
+            message = easydel("quantize", f"{work}/dense", out, "--method", "a8bit", status=2)
+            self.assertIn("--method a8bit needs a text that the model reads first. Give one with --calibrate FILE.", message)
+            message = easydel("quantize", f"{work}/dense", f"{work}/out.gguf", status=2)
+            self.assertIn(f"GGUF files are not written; got {work}/out.gguf. Name a directory.", message)
             self.assertFalse(pathlib.Path(out).exists())
             easydel("quantize", f"{work}/dense", out)
+            before = pathlib.Path(out, "model.safetensors").read_bytes()
+            message = easydel("quantize", f"{work}/dense", out, "--method", "8bit", status=2)
+            self.assertIn(f"{out} is there already. Name another directory, or give --overwrite.", message)
+            self.assertEqual(pathlib.Path(out, "model.safetensors").read_bytes(), before)
             message = easydel("quantize", out, f"{work}/again", status=1)
             self.assertIn("is quantized already", message)
 

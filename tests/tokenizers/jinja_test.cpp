@@ -50,6 +50,106 @@ TEST(Template, ReasonIsWhatTheTemplateSaid) {
   }
 }
 
+// Few steps over much text: the bytes are what is counted.
+TEST(Template, CountsTheBytesThatAnOperationTouches) {
+  const Limits limits{.steps = 200'000};
+  const std::string begin =
+      "{% set s = 'ab' * 50000 %}{% set t = 'ab' * 49999 ~ 'ac' %}{% set u = 'ab' * 50000 %}{% set d = {s: 1} %}"
+      "{% set n = namespace(found=0) %}{% set parts = [s, t] %}{% for i in range(400) %}{% set x = ";
+  for (const char* work : {"s in t",
+                           "s == u",
+                           "s < t",
+                           "d[u]",
+                           "d.get(u)",
+                           "{u: 1}",
+                           "u in d",
+                           "u in [s]",
+                           "[u] == [s]",
+                           "(u, 1) in {(s, 1): 1}",
+                           "s.find(t)",
+                           "s.rfind('c' * 9)",
+                           "s.count(t)",
+                           "s.split(t)",
+                           "s.rsplit(t)",
+                           "s.partition(t)",
+                           "s.rpartition(t)",
+                           "s.replace(t, '')",
+                           "s|replace(t, '')",
+                           "s.startswith(u)",
+                           "s.removeprefix(t)",
+                           "s.strip('c')",
+                           "'c'.strip(s)",
+                           "'c'|trim(s)",
+                           "s.upper()",
+                           "s.isalpha()",
+                           "s.isprintable()",
+                           "s.isidentifier()",
+                           "s.expandtabs()",
+                           "s.zfill(1)",
+                           "s.center(1)",
+                           "s[::50000]",
+                           "s[1:]",
+                           "s ~ 1",
+                           "s + 'x'",
+                           "parts|join",
+                           "','.join(parts)",
+                           "'%.1s' % s",
+                           "'{:.1}'.format(s)",
+                           "s % ()",
+                           "s.format()",
+                           "s|int",
+                           "s|float",
+                           "s|tojson",
+                           "s|string|length + [s]|string|length",
+                           "s|wordcount",
+                           "s|title",
+                           "s|indent",
+                           "s|urlencode",
+                           "s is sameas u",
+                           "s is lower",
+                           "parts|sort",
+                           "parts|unique|list",
+                           "parts|max",
+                           "[s]|map('upper')|list",
+                           "[u]|select('in', [s])|list",
+                           "{}[s]",
+                           "n[s]",
+                           "n|attr(s)"}) {
+    EXPECT_THAT(
+        [&] { render(begin + work + " %}{% endfor %}", Json::object(), limits); },
+        ThrowsMessage<TemplateError>(HasSubstr("the template takes more than 200000 steps (a limit of this engine)")))
+        << work;
+  }
+}
+
+// Names in the source can be long too, and blocks can have many that are never set.
+TEST(Template, CountsLongNamesAndManyNames) {
+  const Limits limits{.steps = 200'000};
+  const std::string name(100'000, 'a');
+  std::string many;
+  for (int i = 0; i < 5000; ++i) many += concat("{% set v", i, " = 1 %}");
+  const std::string loop = "{% for i in range(2000) %}";
+  for (const std::string& source :
+       {"{% set n = namespace() %}" + loop + "{% set n." + name + " = i %}{% endfor %}",
+        "{% set n = namespace(" + name + "=1) %}" + loop + "{% set x = n." + name + " %}{% endfor %}",
+        loop + "{% set x = " + name + " %}{% endfor %}", loop + "{% if x %}" + many + "{% endif %}{% endfor %}"}) {
+    EXPECT_THAT(
+        [&] { render(source, Json::object(), limits); },
+        ThrowsMessage<TemplateError>(HasSubstr("the template takes more than 200000 steps (a limit of this engine)")))
+        << source.substr(0, 80);
+  }
+}
+
+TEST(Template, ShowsAReasonWithoutItsEscapesAndNotWhole) {
+  try {
+    render("{{ raise_exception('\x1b[2J' ~ 'y' * 1000000) }}");
+    FAIL();
+  } catch (const TemplateError& error) {
+    EXPECT_EQ(error.what(), "[Template] line 1: \\u001b[2J" + std::string(496, 'y') + "…");
+    EXPECT_EQ(error.reason().size(), 1000004);
+  }
+}
+
 TEST(Template, NoTemplateRunsForEver) {
   const std::string nested = "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}";
   expect_error(nested, "line 1: the template takes more than 20000000 steps (a limit of this engine)");

@@ -109,8 +109,9 @@ Value find_attribute(Runtime& runtime, const Value& object, std::string_view nam
     case Type::Int:
     case Type::Float: return number_attribute(runtime, object, name);
     case Type::Namespace:
+      runtime.spend(object.as<NamespaceData>().attributes.size() / 4);
       for (const auto& [attribute, value] : object.as<NamespaceData>().attributes) {
-        if (attribute == name) return value;
+        if (same_text(runtime, attribute, name)) return value;
       }
       return {};
     case Type::Loop: return loop_attribute(runtime, object, name);
@@ -251,6 +252,7 @@ Value get_slice(Runtime& runtime, const Value& object, const Value& start, const
     std::vector<std::size_t> offsets{0};  // where each character begins
     runtime.take(text.size() * sizeof(std::size_t));
     runtime.give(text.size() * sizeof(std::size_t));
+    runtime.walk(text.size());
     for (std::size_t byte = 0; byte < text.size();) {
       next_character(text, byte);
       offsets.push_back(byte);

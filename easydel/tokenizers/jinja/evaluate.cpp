@@ -92,8 +92,9 @@ void Interpreter::evaluate_arguments(const Arguments& arguments, Frame& frame, A
     if (!key.is_string()) raise("keywords must be strings");
     for (const auto& [name, given] : out.named) {
       spend(1);
-      if (name == key.text()) raise("got multiple values for keyword argument ", quoted(name));
+      if (same_text(*this, name, key.text())) raise("got multiple values for keyword argument ", quoted(name));
     }
+    touch(key.text().size());
     out.named.emplace_back(key.text(), value);
   }
 }

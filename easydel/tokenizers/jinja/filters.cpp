@@ -35,7 +35,7 @@ AttributePath::AttributePath(Runtime& runtime, const Value& attribute, Value oth
     keys_.push_back(attribute);
     return;
   }
-  for (const std::string_view part : split(attribute.text(), ".", -1)) {
+  for (const std::string_view part : split(runtime, attribute.text(), ".", -1)) {
     int64_t number = 0;
     const bool digits = !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
     if (digits && parse_python_int(part, 10, number)) {
@@ -55,7 +55,9 @@ Value AttributePath::operator()(Runtime& runtime, Value item) const {
 }
 
 Value ignore_case(Runtime& runtime, const Value& value) {
-  return value.is_string() ? runtime.string(to_lower(value.text())) : value;
+  if (!value.is_string()) return value;
+  runtime.walk(value.text().size());
+  return runtime.string(to_lower(value.text()));
 }
 
 }  // namespace easydel::jinja

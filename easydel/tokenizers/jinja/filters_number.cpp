@@ -40,22 +40,24 @@ Value absolute(Interpreter&, Args& args) {
   return value.integer() < 0 ? negative(value) : Value(value.integer());
 }
 
-Value to_float(Interpreter&, Args& args) {
+Value to_float(Interpreter& in, Args& args) {
   const auto [value, otherwise] = bind<2>("float", args, {"value", "default"}, 1);
   refuse_undefined(value);
   double number = 0;
   if (value.is_number()) return value.number();
+  if (value.is_string()) in.walk(value.text().size());
   if (value.is_string() && parse_python_float(value.text(), number)) return number;
   return otherwise.is_missing() ? Value(0.0) : otherwise;
 }
 
-Value to_int(Interpreter&, Args& args) {
+Value to_int(Interpreter& in, Args& args) {
   const auto [value, otherwise, base] = bind<3>("int", args, {"value", "default", "base"}, 1);
   refuse_undefined(value);
   const Value fallback = otherwise.is_missing() ? Value(int64_t{0}) : otherwise;
   if (value.is_integral()) return value.integer();
   if (value.is(Type::Float)) return std::isnan(value.number()) ? fallback : Value(truncated(value.number()));
   if (!value.is_string()) return fallback;
+  in.walk(value.text().size());
   int64_t whole = 0;
   double number = 0;
   const int64_t in_base = base.is_missing() ? 10 : base.is_integral() ? base.integer() : -1;
@@ -102,6 +104,7 @@ Value round_filter(Interpreter& in, Args& args) {
       return round_to(
           value.is_integral() ? Value(value.integer()).integer() : truncated(std::nearbyint(value.number())), 0);
     const int64_t digits = integer_argument("round", precision, 0);
+    if (!value.is_integral()) in.walk(400);  // as many digits as a number can have are printed
     return value.is_integral() ? Value(round_to(value.integer(), digits)) : Value(round_to(value.number(), digits));
   }
   const Value unit =
@@ -118,6 +121,7 @@ Value file_size(Interpreter& in, Args& args) {
   const auto [value, binary_units] = bind<2>("filesizeformat", args, {"value", "binary"}, 1);
   double bytes = 0;
   refuse_undefined(value);
+  if (value.is_string()) in.walk(value.text().size());
   if (value.is_number()) {
     bytes = value.number();
   } else if (!value.is_string() || !parse_python_float(value.text(), bytes)) {

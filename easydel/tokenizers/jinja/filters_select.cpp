@@ -61,6 +61,7 @@ Value map(Interpreter& in, Args& args) {
       };
     }
     return [&in, args](Value& item) {
+      in.spend(args.positional.size() + args.named.size());
       Args call{{item}, args.named};
       call.positional.insert(call.positional.end(), args.positional.begin() + 2, args.positional.end());
       if (!args.positional[1].is_string()) raise("No filter named ", to_repr(in, args.positional[1]), ".");
@@ -80,6 +81,7 @@ Value select(Interpreter& in, Args& args) {
     return [&in, args, path](Value& item) {
       const Value seen = path(in, item);
       if (args.positional.size() <= kTest) return truth(in, seen) == Keeps;
+      in.spend(args.positional.size() + args.named.size());
       Args call{{seen}, args.named};
       call.positional.insert(call.positional.end(), args.positional.begin() + kTest + 1, args.positional.end());
       const Value& test = args.positional[kTest];

@@ -86,7 +86,7 @@ Value sort(Interpreter& in, Args& args) {
       bind<4>("sort", args, {"value", "reverse", "case_sensitive", "attribute"}, 1);
   std::vector<AttributePath> paths;
   if (attribute.is_string()) {
-    for (const std::string_view part : split(attribute.text(), ",", -1)) {
+    for (const std::string_view part : split(in, attribute.text(), ",", -1)) {
       paths.emplace_back(in, in.string(std::string(part)));
     }
   } else {

@@ -20,7 +20,7 @@ template <std::string (*Change)(std::string_view)>
 Value changed(Interpreter& in, Args& args) {
   const auto [s] = bind<1>("filter", args, {"s"}, 1);
   const Value text = soft_text(in, s);
-  in.spend(text.text().size() / 8);
+  in.walk(text.text().size());
   return in.string(Change(text.text()), text.safe());
 }
 
@@ -53,9 +53,10 @@ Value to_string(Interpreter& in, Args& args) {
 Value trim(Interpreter& in, Args& args) {
   const auto [value, chars] = bind<2>("trim", args, {"value", "chars"}, 1);
   const Value text = soft_text(in, value);
-  in.spend(text.text().size() / 16);
+  in.walk(text.text().size());
   if (chars.is_missing() || chars.is_none()) return in.string(strip(text.text(), true, true), text.safe());
-  return in.string(strip(text.text(), true, true, string_argument("strip", chars)), text.safe());
+  in.walk(8 * string_argument("strip", chars).size());  // they are sorted
+  return in.string(strip(text.text(), true, true, chars.text()), text.safe());
 }
 
 Value replace_filter(Interpreter& in, Args& args) {
@@ -94,16 +95,17 @@ Value indent(Interpreter& in, Args& args) {
   refuse_undefined(s);
   if (!s.is_string()) raise("unsupported operand type(s) for +=: '", type_name(s), "' and 'str'");
   const bool blanks = !blank.is_missing() && truth(in, blank);
-  in.spend(s.text().size() / 8);
+  in.walk(s.text().size());
   const std::string whole = s.text() + "\n";
   std::string out;
   bool begun = false;
-  for (const std::string_view line : split_lines(whole, false)) {
+  for (const std::string_view line : split_lines(in, whole, false)) {
     if (begun) out += '\n';
     if (begun && (blanks || !line.empty())) out += by;
     out += line;
     begun = true;
     in.check_text(out.size());
+    in.touch(by.size());
   }
   if (!first.is_missing() && truth(in, first)) out = by + out;
   return in.string(std::move(out), s.safe());
@@ -122,14 +124,14 @@ Value truncate(Interpreter& in, Args& args) {
   const Value head = get_slice(in, s, Value(), binary(in, Operator::Subtract, most, Value(tail_length)), Value());
   if (!kill.is_missing() && truth(in, kill)) return binary(in, Operator::Add, head, tail);
   if (!head.is_string()) raise("'", type_name(head), "' object has no attribute 'rsplit'");
-  const auto parts = split_right(head.text(), " ", 1);
+  const auto parts = split_right(in, head.text(), " ", 1);
   return binary(in, Operator::Add, in.string(std::string(parts[0]), head.safe()), tail);
 }
 
 Value word_count(Interpreter& in, Args& args) {
   const auto [s] = bind<1>("wordcount", args, {"s"}, 1);
   const Value text = soft_text(in, s);
-  in.spend(text.text().size() / 8);
+  in.walk(text.text().size());
   int64_t count = 0;
   bool inside = false;
   for (std::size_t byte = 0; byte < text.text().size();) {

@@ -319,6 +319,7 @@ std::string format_value(Runtime& runtime, const Value& value, std::string_view 
     if (spec.type && spec.type != 's') unknown_code(spec, value);
     if (spec.grouping) raise("Cannot specify '", std::string(1, spec.grouping), "' with 's'.");
     if (spec.align == '=') raise("'=' alignment not allowed in string format specifier");
+    runtime.touch(value.text().size());
     std::string body = value.text();
     if (spec.precision >= 0) body = body.substr(0, byte_of_character(body, static_cast<std::size_t>(spec.precision)));
     return lay_out(runtime, spec, std::move(body), '<');
@@ -329,6 +330,7 @@ std::string format_value(Runtime& runtime, const Value& value, std::string_view 
 }
 
 std::string format_fields(Runtime& runtime, std::string_view format, const FieldLookup& lookup) {
+  runtime.walk(format.size());
   return FieldFormat(runtime, lookup).run(format, 2);
 }
 

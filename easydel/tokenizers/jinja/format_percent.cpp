@@ -209,6 +209,7 @@ class PercentFormat {
       raise("must be real number, not ", type_name(value));
     }
     if (precision > kMaxPrecision) raise("precision too big");
+    runtime_.walk(400);  // as many digits as a number can have
     body = print_real(value.number(), type, precision < 0 ? 6 : static_cast<int>(precision), alternate);
     if (body.starts_with('-')) {
       sign = "-";
@@ -231,6 +232,7 @@ class PercentFormat {
 }  // namespace
 
 Value format_percent(Runtime& runtime, const Value& format, const Value& arguments) {
+  runtime.walk(format.text().size());
   return runtime.string(PercentFormat(runtime, format, arguments).run(), format.safe());
 }
 

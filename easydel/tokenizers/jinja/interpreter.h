@@ -27,7 +27,7 @@ struct MacroData : Object {
   Frame* frame = nullptr;  // where it was defined
 };
 
-void set_namespace(NamespaceData& space, const std::string& name, const Value& value);
+void set_namespace(Runtime& runtime, NamespaceData& space, const std::string& name, const Value& value);
 
 class Interpreter : public Runtime {
  public:

@@ -141,7 +141,7 @@ Value substring(Runtime& runtime, const Value& text, int64_t begin, int64_t end)
   const std::string& all = text.text();
   if (begin >= end) return runtime.string("", text.safe());
   if (text.string().length == all.size()) return runtime.string(all.substr(begin, end - begin), text.safe());
-  runtime.spend(all.size() / 16);
+  runtime.walk(all.size());
   const std::size_t first = byte_of_character(all, begin);
   const std::size_t size = byte_of_character(std::string_view(all).substr(first), end - begin);
   return runtime.string(all.substr(first, size), text.safe());

@@ -45,14 +45,14 @@ std::string macro_name(const Value& macro) {
 
 Value Interpreter::call_macro(const MacroData& macro, Args& args) {
   const Stmt& stmt = *macro.stmt;
-  const std::string name = stmt.kind == StmtKind::Macro ? quoted(stmt.name) : "None";
+  const auto name = [&] { return stmt.kind == StmtKind::Macro ? quoted(stmt.name) : "None"; };  // for errors
   const std::size_t count = stmt.parameters.size();
   Values arguments(args.positional.begin(),
                    args.positional.begin() + static_cast<std::ptrdiff_t>(std::min(args.positional.size(), count)));
   const auto pop = [&](const std::string& wanted) {
     spend(args.named.size() + 1);
     for (auto entry = args.named.begin(); entry != args.named.end(); ++entry) {
-      if (entry->first != wanted) continue;
+      if (!same_text(*this, entry->first, wanted)) continue;
       Value value = std::move(entry->second);
       args.named.erase(entry);
       return value;
@@ -79,16 +79,17 @@ Value Interpreter::call_macro(const MacroData& macro, Args& args) {
   } else if (!args.named.empty()) {
     for (const auto& [key, value] : args.named) {
       if (key != "caller") continue;
-      raise("macro ", name, " was invoked with two values for the special caller argument. This is most likely a bug.");
+      raise("macro ", name(),
+            " was invoked with two values for the special caller argument. This is most likely a bug.");
     }
-    raise("macro ", name, " takes no keyword argument ", quoted(args.named[0].first));
+    raise("macro ", name(), " takes no keyword argument ", quoted(args.named[0].first));
   }
   if (stmt.uses_varargs) {
     Values rest;
     for (std::size_t i = count; i < args.positional.size(); ++i) rest.push_back(args.positional[i]);
     arguments.push_back(tuple(std::move(rest)));
   } else if (args.positional.size() > count) {
-    raise("macro ", name, " takes not more than ", count, " argument(s)");
+    raise("macro ", name(), " takes not more than ", count, " argument(s)");
   }
   return string(invoke(stmt, *macro.frame, std::move(arguments)));
 }
@@ -139,6 +140,7 @@ Frame& Interpreter::enter(const FrameLayout& layout, Frame* parent) {
 }
 
 void Interpreter::reset(Frame& frame) {
+  spend(frame.slots.size());
   for (std::size_t i = 0; i < frame.slots.size(); ++i) {
     const Load& load = frame.layout->loads[i];
     switch (load.kind) {
@@ -161,6 +163,7 @@ Value& Interpreter::slot(Frame& frame, Ref ref) {
 }
 
 Value Interpreter::resolve(const std::string& name) {
+  touch(name.size());
   for (const auto* scope : {&exported_, &variables_, &globals_}) {
     if (const auto found = scope->find(name); found != scope->end()) return found->second;
   }

@@ -156,7 +156,7 @@ Value make_namespace(Interpreter& in, const Value&, Args& args) {
   const Value from = dict_from(in, args);
   auto* space = in.make<NamespaceData>();
   for (const auto& [key, value] : from.as<DictData>().entries) {
-    if (key.is_string()) set_namespace(*space, key.text(), value);
+    if (key.is_string()) set_namespace(in, *space, key.text(), value);
   }
   return Value(Type::Namespace, space);
 }
@@ -183,7 +183,12 @@ Value raise_exception(Interpreter& in, const Value&, Args& args) {
 
 Value strftime_now(Interpreter& in, const Value&, Args& args) {
   const auto [format] = bind<1>("strftime_now", args, {"format"}, 1);
-  return in.string(format_time(string_argument("strftime_now", format), in.now()));
+  constexpr std::size_t kLongest = 4096;
+  if (string_argument("strftime_now", format).size() > kLongest) {
+    raise("strftime_now() takes a format of at most ", kLongest, " bytes (a limit of this engine)");
+  }
+  in.walk(format.text().size() * 4);
+  return in.string(format_time(format.text(), in.now()));
 }
 
 constexpr NamedMethod kGlobals[] = {
@@ -236,16 +241,18 @@ Value dict_from(Interpreter& in, Args& args) {
   return out;
 }
 
-void set_namespace(NamespaceData& space, const std::string& name, const Value& value) {
+void set_namespace(Runtime& runtime, NamespaceData& space, const std::string& name, const Value& value) {
   if (name.starts_with("_")) {
     raise("Chat templates cannot store underscore-prefixed attributes on a namespace, but got ", quoted(name),
           ". Please rename the attribute.");
   }
+  runtime.spend(space.attributes.size() / 4);
   for (auto& [key, held] : space.attributes) {
-    if (key != name) continue;
+    if (!same_text(runtime, key, name)) continue;
     held = value;
     return;
   }
+  runtime.take(name.size() + sizeof(space.attributes[0]));
   space.attributes.emplace_back(name, value);
 }
 

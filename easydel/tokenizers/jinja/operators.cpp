@@ -115,7 +115,6 @@ bool is_sequence(const Value& value) { return value.is(Type::List) || value.is(T
 Value add_strings(Runtime& runtime, const Value& a, const Value& b) {
   runtime.take(a.text().size() + b.text().size());
   runtime.give(a.text().size() + b.text().size());
-  runtime.spend((a.text().size() + b.text().size()) / 16);
   if (a.safe() == b.safe()) return runtime.string(a.text() + b.text(), a.safe());
   return runtime.string((a.safe() ? a.text() : escape_html(a.text())) + (b.safe() ? b.text() : escape_html(b.text())),
                         true);
@@ -165,7 +164,7 @@ Value repeat(Runtime& runtime, const Value& sequence, int64_t times) {
     const auto size = static_cast<std::size_t>(checked_multiply(static_cast<int64_t>(text.size()), times));
     runtime.take(size);
     runtime.give(size);
-    runtime.spend(size / 16);
+    runtime.touch(size);
     std::string out;
     out.reserve(size);
     if (!text.empty()) {
@@ -259,7 +258,7 @@ bool less(Runtime& runtime, const Value& a, const Value& b, Operator op) {
     return decide(wide(a), wide(b));  // long doubles hold every integer of 64 bits
   }
   if (a.is_string() && b.is_string()) {
-    runtime.spend(std::min(a.text().size(), b.text().size()) / 16);
+    runtime.touch(std::min(a.text().size(), b.text().size()));
     return decide(a.text(), b.text());  // the order of UTF-8 is the order of characters
   }
   if (is_sequence(a) && a.type() == b.type()) {

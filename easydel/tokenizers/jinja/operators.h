@@ -13,6 +13,7 @@ namespace easydel::jinja {
 
 bool truth(Runtime& runtime, const Value& value);
 bool equal(Runtime& runtime, const Value& a, const Value& b);
+bool same_text(Runtime& runtime, std::string_view a, std::string_view b);
 bool less(Runtime& runtime, const Value& a, const Value& b, Operator op = Operator::Less);  // any of the four orders
 bool compare(Runtime& runtime, Operator op, const Value& a, const Value& b);
 bool contains(Runtime& runtime, const Value& container, const Value& value);

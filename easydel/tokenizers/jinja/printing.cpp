@@ -123,7 +123,7 @@ std::string print_float(double value) {
 void append_text(Runtime& runtime, const Value& value, std::string& out) {
   refuse_strictly(runtime, value);
   if (value.is_string()) {
-    runtime.spend(value.text().size() / 64);
+    runtime.touch(value.text().size());
     out += value.text();
   } else if (!value.is_undefined()) {
     append_repr(runtime, value, out);
@@ -144,7 +144,7 @@ void append_repr(Runtime& runtime, const Value& value, std::string& out) {
     case Type::Int: out += std::to_string(value.integer()); break;
     case Type::Float: out += print_float(value.number()); break;
     case Type::String:
-      runtime.spend(value.text().size() / 16);
+      runtime.walk(value.text().size());
       out += value.safe() ? "Markup(" + quoted(value.text()) + ")" : quoted(value.text());
       break;
     case Type::List:

@@ -4,6 +4,7 @@
 
 #include "easydel/tokenizers/jinja/operators.h"
 #include "easydel/tokenizers/jinja/printing.h"
+#include "easydel/tokenizers/jinja/string_tools.h"
 #include "easydel/tokenizers/jinja/unicode.h"
 
 namespace easydel::jinja {
@@ -74,6 +75,12 @@ void rebuild_index(Runtime& runtime, DictData& dict) {
 
 }  // namespace
 
+bool same_text(Runtime& runtime, std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  runtime.touch(a.size());
+  return a == b;
+}
+
 bool truth(Runtime& runtime, const Value& value) {
   refuse_strictly(runtime, value);
   switch (value.type()) {
@@ -104,7 +111,7 @@ bool equal(Runtime& runtime, const Value& a, const Value& b) {
   switch (a.type()) {
     case Type::Undefined:
     case Type::None: return true;
-    case Type::String: runtime.spend(a.text().size() / 64); return a.text() == b.text();
+    case Type::String: return same_text(runtime, a.text(), b.text());
     case Type::List:
     case Type::Tuple: return equal_items(runtime, a.as<ListData>().items, b.as<ListData>().items);
     case Type::Dict: return equal_dicts(runtime, a.as<DictData>(), b.as<DictData>());
@@ -121,7 +128,7 @@ std::size_t hash_of(Runtime& runtime, const Value& value) {
     case Type::Bool:
     case Type::Int: return std::hash<int64_t>{}(value.integer());
     case Type::Float: return hash_number(value.number());
-    case Type::String: return std::hash<std::string>{}(value.text());
+    case Type::String: runtime.touch(value.text().size()); return std::hash<std::string>{}(value.text());
     case Type::None: return 1;
     case Type::Undefined: return 2;
     case Type::Range: return static_cast<std::size_t>(value.as<RangeData>().size());
@@ -150,7 +157,7 @@ Value dict_get(Runtime& runtime, const DictData& dict, const Value& key) {
 Value dict_get(Runtime& runtime, const DictData& dict, std::string_view key) {
   if (!dict.buckets.empty()) return dict_get(runtime, dict, runtime.string(std::string(key)));
   for (const auto& [name, value] : dict.entries) {
-    if (name.is_string() && name.text() == key) return value;
+    if (name.is_string() && same_text(runtime, name.text(), key)) return value;
   }
   return {};
 }
@@ -198,8 +205,8 @@ bool contains(Runtime& runtime, const Value& container, const Value& value) {
       if (!value.is_string()) {
         raise("'in <string>' requires string as left operand, not ", type_name(value));
       }
-      runtime.spend(container.text().size() / 16);
-      return container.text().find(value.text()) != std::string::npos;
+      runtime.touch(container.text().size() + value.text().size());
+      return find_text(container.text(), value.text()) != std::string::npos;
     case Type::Dict: return !dict_get(runtime, container.as<DictData>(), value).is_missing();
     case Type::Range: {
       const auto& range = container.as<RangeData>();

@@ -18,7 +18,7 @@ bool Value::same(const Value& other) const {
     case Type::Bool: return data_.boolean == other.data_.boolean;
     case Type::Int: return data_.integer == other.data_.integer;
     case Type::Float: return data_.number == other.data_.number;
-    case Type::String: return data_.text == other.data_.text || data_.text->text == other.data_.text->text;
+    case Type::String: return data_.text == other.data_.text;
     default: return data_.object == other.data_.object;
   }
 }
@@ -57,6 +57,7 @@ void Runtime::check_text(std::size_t bytes) const {
 
 Value Runtime::string(std::string text, bool safe) {
   take(text.size() + sizeof(StringData));
+  touch(text.size());
   auto* data = new StringData{.text = std::move(text), .runtime = this, .safe = safe};
   data->length = count_characters(data->text);
   return Value(data);
@@ -70,6 +71,8 @@ Value Runtime::sequence(Type type, Values items) {
 }
 
 Value Runtime::undefined(std::string message, bool unsafe) {
+  take(message.size());
+  walk(message.size());  // it quotes a name
   auto* data = make<UndefinedData>();
   data->message = std::move(message);
   data->unsafe = unsafe;

@@ -16,7 +16,7 @@ namespace easydel::jinja {
 
 // What a rendering may use. A template that wants more ends with an error, whatever it does.
 struct Limits {
-  int64_t steps = 20'000'000;       // evaluated nodes, and items or bytes that a filter walks over
+  int64_t steps = 20'000'000;       // evaluated nodes, items that are looked at, and every few bytes of their text
   int64_t output = 64 << 20;        // bytes of the rendered text
   int64_t memory = 256 << 20;       // bytes that values hold
   int depth = 1000;                 // nested evaluations: macros, recursive loops, nested values
@@ -44,9 +44,11 @@ class Runtime {
   const Limits& limits() const { return limits_; }
   void be_strict(bool strict) { strict_undefined_ = strict; }
   bool strict_undefined() const { return strict_undefined_; }
-  void spend(std::size_t steps);             // raises when too many were spent
-  void take(std::size_t bytes);              // before memory of that size is used
-  void check_text(std::size_t bytes) const;  // raises for a text that is longer than the output may be
+  void spend(std::size_t steps);                        // raises when too many were spent
+  void touch(std::size_t bytes) { spend(bytes / 16); }  // of text that is copied, compared, hashed or searched
+  void walk(std::size_t bytes) { spend(bytes / 4); }    // the same, character by character
+  void take(std::size_t bytes);                         // before memory of that size is used
+  void check_text(std::size_t bytes) const;             // raises for a text that is longer than the output may be
   void give(std::size_t bytes) { memory_ -= static_cast<int64_t>(bytes); }
 
   Value string(std::string text, bool safe = false);

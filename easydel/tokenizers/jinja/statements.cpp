@@ -39,7 +39,7 @@ void Interpreter::write(std::string_view text) {
   if (sink_->size() + text.size() > static_cast<std::size_t>(limits().output)) {
     raise("the output is longer than ", limits().output, " bytes (a limit of this engine)");
   }
-  spend(text.size() / 64);
+  touch(text.size());
   sink_->append(text);
 }
 
@@ -216,7 +216,7 @@ void Interpreter::assign(const Expr& target, const Value& value, Frame& frame, b
   if (target.kind == ExprKind::NamespaceTarget) {
     const Value& space = slot(frame, target.a->ref);
     if (!space.is(Type::Namespace)) raise("cannot assign attribute on non-namespace object");
-    set_namespace(space.as<NamespaceData>(), target.name, value);
+    set_namespace(*this, space.as<NamespaceData>(), target.name, value);
     return;
   }
   if (!is_iterable(value)) raise("cannot unpack non-iterable ", type_name(value), " object");

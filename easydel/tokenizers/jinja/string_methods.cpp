@@ -22,7 +22,7 @@ void no_arguments(const char* name, Args& args) {
 template <std::string (*Change)(std::string_view)>
 Value changed(Interpreter& in, const Value& self, Args& args) {
   no_arguments("method", args);
-  in.spend(self.text().size() / 8);
+  in.walk(self.text().size());
   return in.string(Change(self.text()), self.safe());
 }
 
@@ -30,7 +30,7 @@ Value changed(Interpreter& in, const Value& self, Args& args) {
 template <bool (*Holds)(char32_t)>
 Value all_are(Interpreter& in, const Value& self, Args& args) {
   no_arguments("method", args);
-  in.spend(self.text().size() / 8);
+  in.walk(self.text().size());
   const std::string& text = self.text();
   for (std::size_t byte = 0; byte < text.size();) {
     if (!Holds(next_character(text, byte))) return false;
@@ -42,7 +42,7 @@ Value all_are(Interpreter& in, const Value& self, Args& args) {
 template <bool (*Wanted)(char32_t), bool (*Other)(char32_t)>
 Value is_cased(Interpreter& in, const Value& self, Args& args) {
   no_arguments("method", args);
-  in.spend(self.text().size() / 8);
+  in.walk(self.text().size());
   bool found = false;
   for (std::size_t byte = 0; byte < self.text().size();) {
     const char32_t c = next_character(self.text(), byte);
@@ -54,7 +54,7 @@ Value is_cased(Interpreter& in, const Value& self, Args& args) {
 
 Value is_titled(Interpreter& in, const Value& self, Args& args) {
   no_arguments("istitle", args);
-  in.spend(self.text().size() / 8);
+  in.walk(self.text().size());
   bool found = false, inside = false;
   for (std::size_t byte = 0; byte < self.text().size();) {
     const char32_t c = next_character(self.text(), byte);
@@ -72,16 +72,18 @@ Value is_ascii(Interpreter&, const Value& self, Args& args) {
   return self.string().length == self.text().size();
 }
 
-Value is_printable_text(Interpreter&, const Value& self, Args& args) {
+Value is_printable_text(Interpreter& in, const Value& self, Args& args) {
   no_arguments("isprintable", args);
+  in.walk(self.text().size());
   for (std::size_t byte = 0; byte < self.text().size();) {
     if (!is_printable(next_character(self.text(), byte))) return false;
   }
   return true;
 }
 
-Value is_identifier(Interpreter&, const Value& self, Args& args) {
+Value is_identifier(Interpreter& in, const Value& self, Args& args) {
   no_arguments("isidentifier", args);
+  in.walk(self.text().size());
   for (std::size_t byte = 0; byte < self.text().size();) {
     const bool first = byte == 0;
     const char32_t c = next_character(self.text(), byte);
@@ -93,10 +95,10 @@ Value is_identifier(Interpreter&, const Value& self, Args& args) {
 template <bool Left, bool Right>
 Value stripped(Interpreter& in, const Value& self, Args& args) {
   const auto [chars] = bind<1>("strip", args, {"chars"}, 0, 1);
-  in.spend(self.text().size() / 16);
+  in.walk(self.text().size());
   if (chars.is_missing() || chars.is_none()) return in.string(strip(self.text(), Left, Right), self.safe());
   if (!chars.is_string()) raise("strip arg must be None or str");
-  in.spend(std::min(self.text().size(), std::size_t{1} << 16) * chars.text().size() / 16);
+  in.walk(8 * chars.text().size());  // they are sorted
   return in.string(strip(self.text(), Left, Right, chars.text()), self.safe());
 }
 
@@ -104,16 +106,16 @@ template <bool Right>
 Value split_text(Interpreter& in, const Value& self, Args& args) {
   const auto [separator, count] = bind<2>("split", args, {"sep", "maxsplit"}, 0);
   const int64_t limit = integer_argument("split", count, -1);
-  in.spend(self.text().size() / 8);
+  in.walk(self.text().size());
   std::vector<std::string_view> parts;
   if (separator.is_missing() || separator.is_none()) {
-    parts = Right ? split_right(self.text(), limit) : split(self.text(), limit);
+    parts = Right ? split_right(in, self.text(), limit) : split(in, self.text(), limit);
   } else {
     const std::string& mark = string_argument("split", separator);
     if (mark.empty()) raise("empty separator");
-    parts = Right ? split_right(self.text(), mark, limit) : split(self.text(), mark, limit);
+    in.touch(mark.size());
+    parts = Right ? split_right(in, self.text(), mark, limit) : split(in, self.text(), mark, limit);
   }
-  in.spend(parts.size());
   Values out;
   for (const std::string_view part : parts) out.push_back(in.string(std::string(part), self.safe()));
   return in.list(std::move(out));
@@ -121,9 +123,9 @@ Value split_text(Interpreter& in, const Value& self, Args& args) {
 
 Value split_lines_of(Interpreter& in, const Value& self, Args& args) {
   const auto [keep] = bind<1>("splitlines", args, {"keepends"}, 0);
-  in.spend(self.text().size() / 8);
+  in.walk(self.text().size());
   Values out;
-  for (const std::string_view line : split_lines(self.text(), integer_argument("splitlines", keep, 0) != 0)) {
+  for (const std::string_view line : split_lines(in, self.text(), integer_argument("splitlines", keep, 0) != 0)) {
     out.push_back(in.string(std::string(line), self.safe()));
   }
   return in.list(std::move(out));
@@ -135,8 +137,8 @@ Value partition(Interpreter& in, const Value& self, Args& args) {
   const std::string& mark = string_argument("partition", separator);
   if (mark.empty()) raise("empty separator");
   const std::string& text = self.text();
-  in.spend(text.size() / 8);
-  const std::size_t at = Right ? text.rfind(mark) : text.find(mark);
+  in.walk(text.size() + mark.size());
+  const std::size_t at = Right ? find_last_text(text, mark) : find_text(text, mark);
   if (at == std::string::npos) {
     const Value empty = in.string("", self.safe());
     return Right ? in.tuple({empty, empty, self}) : in.tuple({self, empty, empty});
@@ -157,7 +159,7 @@ std::optional<std::pair<std::string_view, int64_t>> between(Interpreter& in, con
   const int64_t begin = bound(start, 0);
   const int64_t end = std::min(bound(stop, size), size);
   if (begin > size || begin > end) return std::nullopt;
-  in.spend(self.text().size() / 16);
+  in.walk(self.text().size());
   const std::string_view text = self.text();
   const std::size_t first = begin == 0 ? 0 : byte_of_character(text, begin);
   const std::size_t bytes = end == size ? text.size() - first : byte_of_character(text.substr(first), end - begin);
@@ -165,12 +167,13 @@ std::optional<std::pair<std::string_view, int64_t>> between(Interpreter& in, con
 }
 
 template <bool Right, bool Raises>
-Value find_text(Interpreter& in, const Value& self, Args& args) {
+Value find_in_text(Interpreter& in, const Value& self, Args& args) {
   const auto [wanted, start, stop] = bind<3>("find", args, {"sub", "start", "end"}, 1, 3);
   const std::string& mark = string_argument("find", wanted);
   int64_t found = -1;
   if (const auto part = between(in, self, start, stop)) {
-    const std::size_t at = Right ? part->first.rfind(mark) : part->first.find(mark);
+    in.touch(mark.size());
+    const std::size_t at = Right ? find_last_text(part->first, mark) : find_text(part->first, mark);
     if (at != std::string_view::npos) {
       found = part->second + static_cast<int64_t>(count_characters(part->first.substr(0, at)));
     }
@@ -186,7 +189,11 @@ Value count_text(Interpreter& in, const Value& self, Args& args) {
   if (!part) return int64_t{0};
   if (mark.empty()) return static_cast<int64_t>(count_characters(part->first)) + 1;
   int64_t count = 0;
-  for (std::size_t at = 0; (at = part->first.find(mark, at)) != std::string_view::npos; at += mark.size()) ++count;
+  in.touch(mark.size());
+  for (std::size_t at = 0; (at = find_text(part->first, mark, at)) != std::string_view::npos; at += mark.size()) {
+    in.spend(1);
+    ++count;
+  }
   return count;
 }
 
@@ -197,6 +204,7 @@ Value starts_or_ends(Interpreter& in, const Value& self, Args& args) {
   const auto part = between(in, self, start, stop);
   const auto matches = [&](const Value& value) {
     if (!value.is_string()) raise(name, " first arg must be str or a tuple of str, not ", type_name(value));
+    in.touch(value.text().size());
     return part && (End ? part->first.ends_with(value.text()) : part->first.starts_with(value.text()));
   };
   if (!wanted.is(Type::Tuple)) return matches(wanted);
@@ -210,6 +218,7 @@ Value removed(Interpreter& in, const Value& self, Args& args) {
   const auto [wanted] = bind<1>("removeprefix", args, {"prefix"}, 1, 1);
   const std::string& mark = string_argument("removeprefix", wanted);
   const std::string& text = self.text();
+  in.touch(mark.size());
   if (End ? !text.ends_with(mark) : !text.starts_with(mark)) return self;
   return in.string(End ? text.substr(0, text.size() - mark.size()) : text.substr(mark.size()), self.safe());
 }
@@ -232,6 +241,7 @@ Value joined(Interpreter& in, const Value& self, Args& args) {
     if (index > 0) out += self.text();
     out += self.safe() && !item.safe() ? escape_html(item.text()) : item.text();
     in.check_text(out.size());
+    in.touch(item.text().size() + self.text().size());
   }
   return in.string(std::move(out), self.safe());
 }
@@ -240,6 +250,7 @@ template <char Align>
 Value justified(Interpreter& in, const Value& self, Args& args) {
   const auto [width, fill] = bind<2>("center", args, {"width", "fillchar"}, 1, 2);
   const std::string with = fill.is_missing() ? " " : string_argument("center", fill);
+  in.touch(with.size() + self.text().size());
   if (count_characters(with) != 1) raise("The fill character must be exactly one character long");
   return in.string(justify(in, self.text(), integer_argument("center", width, 0), Align, with), self.safe());
 }
@@ -247,6 +258,7 @@ Value justified(Interpreter& in, const Value& self, Args& args) {
 Value zero_filled(Interpreter& in, const Value& self, Args& args) {
   const auto [width] = bind<1>("zfill", args, {"width"}, 1, 1);
   const std::string& text = self.text();
+  in.touch(text.size());
   const bool sign = text.starts_with('-') || text.starts_with('+');
   const int64_t wide = integer_argument("zfill", width, 0) - (sign ? 1 : 0);
   return in.string(text.substr(0, sign) + justify(in, text.substr(sign), wide, '>', "0"), self.safe());
@@ -255,6 +267,7 @@ Value zero_filled(Interpreter& in, const Value& self, Args& args) {
 Value expanded_tabs(Interpreter& in, const Value& self, Args& args) {
   const auto [size] = bind<1>("expandtabs", args, {"tabsize"}, 0);
   const int64_t tab = integer_argument("expandtabs", size, 8);
+  in.walk(self.text().size());
   std::string out;
   int64_t column = 0;
   for (std::size_t byte = 0; byte < self.text().size();) {
@@ -290,8 +303,9 @@ std::string format_with(Interpreter& in, const Value& self, const Values& positi
 Value formatted(Interpreter& in, const Value& self, Args& args) {
   return in.string(format_with(in, self, args.positional,
                                [&](const std::string& name) {
+                                 in.spend(args.named.size());
                                  for (const auto& [key, value] : args.named) {
-                                   if (key == name) return value;
+                                   if (same_text(in, key, name)) return value;
                                  }
                                  raise("KeyError: ", quoted(name));
                                }),
@@ -320,10 +334,10 @@ constexpr NamedMethod kMethods[] = {
     {"encode", no_bytes},
     {"endswith", starts_or_ends<true>},
     {"expandtabs", expanded_tabs},
-    {"find", find_text<false, false>},
+    {"find", find_in_text<false, false>},
     {"format", formatted},
     {"format_map", formatted_map},
-    {"index", find_text<false, true>},
+    {"index", find_in_text<false, true>},
     {"isalnum", all_are<is_alnum>},
     {"isalpha", all_are<is_alpha>},
     {"isascii", is_ascii},
@@ -345,8 +359,8 @@ constexpr NamedMethod kMethods[] = {
     {"removeprefix", removed<false>},
     {"removesuffix", removed<true>},
     {"replace", replaced},
-    {"rfind", find_text<true, false>},
-    {"rindex", find_text<true, true>},
+    {"rfind", find_in_text<true, false>},
+    {"rindex", find_in_text<true, true>},
     {"rjust", justified<'>'>},
     {"rpartition", partition<true>},
     {"rsplit", split_text<true>},

@@ -1,6 +1,7 @@
 #include "easydel/tokenizers/jinja/string_tools.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "easydel/tokenizers/jinja/unicode.h"
 
@@ -26,6 +27,18 @@ std::string strip_where(std::string_view text, bool left, bool right, const Drop
 
 }  // namespace
 
+std::size_t find_text(std::string_view text, std::string_view mark, std::size_t from) {
+  if (from > text.size()) return std::string_view::npos;
+  const void* found = ::memmem(text.data() + from, text.size() - from, mark.data(), mark.size());
+  return found ? static_cast<std::size_t>(static_cast<const char*>(found) - text.data()) : std::string_view::npos;
+}
+
+std::size_t find_last_text(std::string_view text, std::string_view mark) {
+  const std::string backwards(text.rbegin(), text.rend()), wanted(mark.rbegin(), mark.rend());
+  const std::size_t at = find_text(backwards, wanted);
+  return at == std::string::npos ? at : text.size() - at - mark.size();
+}
+
 std::string strip(std::string_view text, bool left, bool right) { return strip_where(text, left, right, is_space); }
 
 std::string strip(std::string_view text, bool left, bool right, std::string_view set) {
@@ -35,7 +48,7 @@ std::string strip(std::string_view text, bool left, bool right, std::string_view
                      [&](char32_t c) { return std::binary_search(dropped.begin(), dropped.end(), c); });
 }
 
-std::vector<std::string_view> split(std::string_view text, int64_t limit) {
+std::vector<std::string_view> split(Runtime& runtime, std::string_view text, int64_t limit) {
   std::vector<std::string_view> parts;
   std::size_t at = 0;
   while (true) {
@@ -56,10 +69,11 @@ std::vector<std::string_view> split(std::string_view text, int64_t limit) {
       at = next;
     }
     parts.push_back(text.substr(begin, at - begin));
+    runtime.spend(1);
   }
 }
 
-std::vector<std::string_view> split_right(std::string_view text, int64_t limit) {
+std::vector<std::string_view> split_right(Runtime& runtime, std::string_view text, int64_t limit) {
   std::vector<std::string_view> parts;
   std::size_t end = text.size();
   while (true) {
@@ -80,41 +94,41 @@ std::vector<std::string_view> split_right(std::string_view text, int64_t limit) 
       begin = before;
     }
     parts.push_back(text.substr(begin, end - begin));
+    runtime.spend(1);
     end = begin;
   }
   std::reverse(parts.begin(), parts.end());
   return parts;
 }
 
-std::vector<std::string_view> split(std::string_view text, std::string_view separator, int64_t limit) {
+std::vector<std::string_view> split(Runtime& runtime, std::string_view text, std::string_view separator,
+                                    int64_t limit) {
   std::vector<std::string_view> parts;
   std::size_t begin = 0;
   while (limit < 0 || static_cast<int64_t>(parts.size()) < limit) {
-    const std::size_t at = text.find(separator, begin);
+    const std::size_t at = find_text(text, separator, begin);
     if (at == std::string_view::npos) break;
     parts.push_back(text.substr(begin, at - begin));
+    runtime.spend(1);
     begin = at + separator.size();
   }
   parts.push_back(text.substr(begin));
   return parts;
 }
 
-std::vector<std::string_view> split_right(std::string_view text, std::string_view separator, int64_t limit) {
-  std::vector<std::string_view> parts;
-  std::size_t end = text.size();
-  while (limit < 0 || static_cast<int64_t>(parts.size()) < limit) {
-    if (end < separator.size()) break;
-    const std::size_t at = text.rfind(separator, end - separator.size());
-    if (at == std::string_view::npos) break;
-    parts.push_back(text.substr(at + separator.size(), end - at - separator.size()));
-    end = at;
+std::vector<std::string_view> split_right(Runtime& runtime, std::string_view text, std::string_view separator,
+                                          int64_t limit) {
+  const std::string backwards(text.rbegin(), text.rend()), wanted(separator.rbegin(), separator.rend());
+  std::vector<std::string_view> parts = split(runtime, backwards, wanted, limit);
+  for (std::string_view& part : parts) {  // the same part of the text itself
+    const auto begin = static_cast<std::size_t>(part.data() - backwards.data());
+    part = text.substr(text.size() - begin - part.size(), part.size());
   }
-  parts.push_back(text.substr(0, end));
   std::reverse(parts.begin(), parts.end());
   return parts;
 }
 
-std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends) {
+std::vector<std::string_view> split_lines(Runtime& runtime, std::string_view text, bool keep_ends) {
   std::vector<std::string_view> lines;
   std::size_t begin = 0;
   for (std::size_t at = 0; at < text.size();) {
@@ -126,6 +140,7 @@ std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends)
     }
     if (c == '\r' && after < text.size() && text[after] == '\n') ++after;
     lines.push_back(text.substr(begin, (keep_ends ? after : at) - begin));
+    runtime.spend(1);
     begin = at = after;
   }
   if (begin < text.size()) lines.push_back(text.substr(begin));
@@ -134,11 +149,11 @@ std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends)
 
 std::string replace(Runtime& runtime, std::string_view text, std::string_view from, std::string_view to,
                     int64_t count) {
-  runtime.spend(text.size() / 8);
+  runtime.touch(text.size() + from.size());
   std::string out;
   std::size_t at = 0;
   for (int64_t done = 0; count < 0 || done < count; ++done) {
-    std::size_t next = from.empty() ? at : text.find(from, at);
+    std::size_t next = from.empty() ? at : find_text(text, from, at);
     if (from.empty() && done > 0) {  // an empty text stands before every character and at the end
       if (at >= text.size()) break;
       next_character(text, next);
@@ -149,6 +164,7 @@ std::string replace(Runtime& runtime, std::string_view text, std::string_view fr
     at = next + from.size();
     runtime.check_text(out.size());
     runtime.spend(1);
+    runtime.touch(to.size());
   }
   out += text.substr(at);
   return out;

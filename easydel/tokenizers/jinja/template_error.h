@@ -4,18 +4,20 @@
 #include <string>
 
 #include "easydel/core/error.h"
+#include "easydel/core/quoted.h"
 
 namespace easydel::jinja {
 
 class TemplateError : public Error {
  public:
   TemplateError(int line, const std::string& reason)
-      : Error(concat("[Template] line ", line, ": ", reason)), line_(line), reason_(reason) {}
+      : Error(concat("[Template] line ", line, ": ", printable(reason, kShown))), line_(line), reason_(reason) {}
 
   int line() const { return line_; }
-  const std::string& reason() const { return reason_; }  // the text of raise_exception, for one
+  const std::string& reason() const { return reason_; }  // whole: the text of raise_exception, for one
 
  private:
+  static constexpr std::size_t kShown = 500;  // bytes of the reason in the message
   int line_;
   std::string reason_;
 };

@@ -55,7 +55,7 @@ template <bool (*Wanted)(char32_t), bool (*Other)(char32_t)>
 Value is_cased(Interpreter& in, Args& args) {
   const auto [value] = bind<1>("test", args, {"value"}, 1);
   const std::string text = to_text(in, value);
-  in.spend(text.size() / 8);
+  in.walk(text.size());
   bool found = false;
   for (std::size_t byte = 0; byte < text.size();) {
     const char32_t c = next_character(text, byte);
@@ -86,9 +86,10 @@ Value is_divisible(Interpreter& in, Args& args) {
   return leaves(in, value, by, 0);
 }
 
-Value is_same(Interpreter&, Args& args) {
+// Equal texts count as one, as interned ones are in Python.
+Value is_same(Interpreter& in, Args& args) {
   const auto [value, other] = bind<2>("sameas", args, {"value", "other"}, 2);
-  return value.same(other);
+  return value.same(other) || (value.is_string() && other.is_string() && equal(in, value, other));
 }
 
 Value is_in(Interpreter& in, Args& args) {

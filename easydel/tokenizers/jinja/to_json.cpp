@@ -49,7 +49,14 @@ class JsonWriter {
     if (!style_.indented) return;
     out_ += '\n';
     check_size(static_cast<std::size_t>(level) * style_.indent.size());
+    runtime_.touch(static_cast<std::size_t>(level) * (style_.indent.size() + 1));
     for (int i = 0; i < level; ++i) out_ += style_.indent;
+  }
+
+  void write_separator(std::string_view text) {
+    check_size(text.size());
+    runtime_.touch(text.size());
+    out_ += text;
   }
 
   template <class Items, class Each>
@@ -57,7 +64,7 @@ class JsonWriter {
     out_ += open;
     bool first = true;
     for (const auto& item : items) {
-      if (!first) out_ += style_.item_separator;
+      if (!first) write_separator(style_.item_separator);
       first = false;
       line(level + 1);
       each(item);
@@ -69,7 +76,7 @@ class JsonWriter {
   void write_dict(const DictData& dict, int level) {
     const auto write_entry = [&](const auto& entry) {
       write_key(entry.first);
-      out_ += style_.key_separator;
+      write_separator(style_.key_separator);
       write(entry.second, level + 1);
     };
     if (!style_.sort_keys) {
@@ -99,7 +106,7 @@ class JsonWriter {
   }
 
   void write_string(std::string_view text) {
-    runtime_.spend(text.size() / 16);
+    runtime_.walk(text.size());
     out_ += '"';
     for (std::size_t byte = 0; byte < text.size();) {
       const char32_t c = next_character(text, byte);

@@ -98,7 +98,7 @@ class Value {
   T& as() const {
     return *static_cast<T*>(data_.object);
   }
-  bool same(const Value& other) const;  // Python's `is`
+  bool same(const Value& other) const;  // one object; of texts, Python's `is` asks more: see is_same
 
  private:
   void swap(Value& other) noexcept {

@@ -1,0 +1,21 @@
+#include "easydel/core/device.h"
+
+#include <ATen/Context.h>
+
+#include "easydel/core/build_info.h"
+#include "easydel/core/error.h"
+
+namespace easydel {
+
+void require_device(c10::Device device) {
+  if (device.is_cpu() || device.is_meta()) return;
+  require<NotSupportedError>(device.is_cuda(), "[device] a device is cpu, cuda or cuda:1; got ", device.str(), ".");
+  require<NotSupportedError>(EASYDEL_HAS_CUDA, "[device] ", device.str(), " needs a build with CUDA; torch ",
+                             EASYDEL_TORCH_VERSION, " here has none. Use cpu, or build with a torch for CUDA.");
+  const auto count = static_cast<int64_t>(at::getNumGPUs());
+  require<NotSupportedError>(count > 0, "[device] ", device.str(), " needs a GPU; none is visible. Use cpu.");
+  require<NotSupportedError>(device.index() < count, "[device] ", device.str(),
+                             " is not there; GPUs from cuda:0 to cuda:", count - 1, " are.");
+}
+
+}  // namespace easydel

@@ -1,0 +1,23 @@
+// Text that comes from outside, as messages show it: nothing in it may move the cursor, and it is cut when it is long.
+#pragma once
+
+#include <cstddef>
+#include <ostream>
+#include <string>
+#include <string_view>
+
+namespace easydel {
+
+// Prints in quotes and escaped as in JSON; costs nothing until it is printed. Bytes that are no UTF-8 print as \xNN.
+struct Quoted {
+  std::string_view text;
+};
+
+inline Quoted quoted(std::string_view text) { return {text}; }
+
+std::ostream& operator<<(std::ostream& out, Quoted quoted);
+
+// Without quotes. Line breaks and tabs stay.
+std::string printable(std::string_view text, std::size_t max_bytes = 8192);
+
+}  // namespace easydel
