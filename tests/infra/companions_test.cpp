@@ -80,11 +80,20 @@ TEST_F(CompanionFiles, SayHowToGenerateWhereTheCallDoesNot) {
   EXPECT_EQ(model->to_state().model()->generate(tiny_ids(1, 4)).sequences.size(1), 4 + 2);
 }
 
+TEST_F(CompanionFiles, AreNotNeededWhereConfigJsonHasTheSettings) {
+  std::filesystem::remove(from() / "generation_config.json");
+  Json config = Json::parse_file((from() / "config.json").string());
+  config["max_new_tokens"] = 6;
+  write_file_atomically(from() / "config.json", config.dump());
+  EXPECT_EQ(load()->generate(tiny_ids(1, 4)).sequences.size(1), 4 + 6);
+}
+
 TEST_F(CompanionFiles, NameTheFileOfAValueThatIsWrong) {
-  write_file_atomically(from() / "generation_config.json", R"({"top_p": 7})");
+  write_file_atomically(from() / "generation_config.json", R"({"top_p": "most"})");
   const auto model = load();
   EXPECT_THAT([&] { model->generate(tiny_ids(1, 4)); },
-              ThrowsMessage<ConfigError>("[GenerationConfig] top_p must lie in (0, 1]; got 7."));
+              ThrowsMessage<ConfigError>(concat("[GenerationConfig] ", (from() / "generation_config.json").string(),
+                                                ": top_p must be a number or null; got \"most\".")));
 }
 
 TEST_F(CompanionFiles, ATokenizerIsSavedByItselfAndGivenToAModel) {
@@ -105,7 +114,7 @@ TEST_F(CompanionFiles, AModelWithoutThemWritesNone) {
 
 class SavePushTest : public HubTest {
  protected:
-  SavePushTest() : token_("HF_TOKEN", "hf_write") {}
+  SavePushTest() : token_("HF_TOKEN", "hf_good") {}
   ScopedVariable token_;
 };
 
@@ -118,7 +127,7 @@ TEST_F(SavePushTest, WhatIsSavedGoesToTheHubWithItsTokenizer) {
   make_directory(place / "out");
   write_file_atomically(place / "out/notes.txt", "mine");
   model->save_pretrained(place / "out",
-                         {.verbose = false, .push_to_hub = true, .repo_id = "org/saved", .token = "hf_write"});
+                         {.verbose = false, .push_to_hub = true, .repo_id = "org/saved", .token = "hf_good"});
   const Json files =
       command(Json::object({{"do", "show"}, {"repo", "models/org/saved"}, {"revision", "main"}})).at("files");
   for (const char* name : {"config.json", "model.safetensors", "tokenizer.json"})
