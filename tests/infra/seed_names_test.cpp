@@ -81,7 +81,7 @@ TEST(SeedNames, AQuantizationThatThereIsNotIsRefusedByNameWithThoseThatThereAre)
 }
 
 TEST(SeedNames, AQuantizationConfigIsWhatQuantizeTakes) {
-  QuantizationConfig config{.method = "nf4", .group_size = 8, .pattern = "q_proj", .quantize_tensors = false};
+  QuantizationConfig config{.method = "8bit", .pattern = "q_proj", .quantize_tensors = false};
   const auto model = tiny_llama();
   model->quantize(config);
   EXPECT_FALSE(model->is_quantized());
@@ -120,10 +120,9 @@ TEST_F(Loading, CountsParametersAloudAndSetsTheConfigsAttention) {
 }
 
 TEST_F(Loading, PacksThePatternsLayersAlone) {
-  const auto model =
-      load({.quantization_method = "nf4", .quantization_block_size = 8, .quantization_pattern = "q_proj"});
+  const auto model = load({.quantization_method = "8bit", .quantization_pattern = "q_proj"});
   auto expected = tiny_llama();
-  expected->quantize({.method = "nf4", .group_size = 8, .pattern = "q_proj"});
+  expected->quantize({.method = "8bit", .pattern = "q_proj"});
   EXPECT_TRUE(at::equal(logits_of(*model), logits_of(*expected)));
   EXPECT_TRUE(load({.load_in_8bit = true, .bit_targeted_params = {"kernel"}})->is_quantized());
 }
@@ -141,9 +140,9 @@ TEST_F(Loading, OfAStateTakesTheSameArguments) {
                 .graphdef.config->use_cache,
             false);
   EXPECT_EQ(load_state({}, TaskType::BaseModule).model()->type_name(), "LlamaModel");
-  EXPECT_TRUE(load_state({.quantization_method = "nf4", .quantization_block_size = 8, .quantization_pattern = "q_proj"})
-                  .model()
-                  ->is_quantized());
+  EXPECT_TRUE(load_state({.quantization_method = "8bit", .quantization_pattern = "q_proj"}).model()->is_quantized());
+  EXPECT_THAT([&] { load_state({.quantization_method = "nf4", .quantization_block_size = 24}); },
+              ThrowsMessage<ConfigError>(HasSubstr("must be a multiple of 32; got 24")));
   EXPECT_FALSE(load_state({.quantization_method = "8bit", .quantize_tensors = false}).model()->is_quantized());
   EXPECT_FALSE(
       load_state({.shard_attention_computation = false}).graphdef.config->sharding.shard_attention_computation);
