@@ -141,6 +141,17 @@ TEST(ForgetfulMask, HidesAShareOfThePastInTrainingAlone) {
   EXPECT_TRUE(is_close(training, logits_of(*tiny_llama(), {.input_ids = tiny_ids(), .mask_info = mask})));
 }
 
+TEST(MaskOfACall, NarrowsWhatTheLayersSee) {
+  const auto with = [](const MaskInfo& mask) {
+    return logits_of(*tiny_llama(), {.input_ids = tiny_ids(), .mask_info = mask});
+  };
+  const at::Tensor places = at::arange(7);
+  const at::Tensor back = places.unsqueeze(1) - places.unsqueeze(0);
+  const at::Tensor band = back.ge(0).logical_and(back.lt(3)).view({1, 1, 7, 7});
+  EXPECT_TRUE(is_close(with({.sliding_window = 3}), with({.explicit_mask = band})));
+  EXPECT_FALSE(is_close(with({.sliding_window = 3}), with({})));
+}
+
 TEST(PrepareInputs, TakesAMaskOfRulesThatHoldsForTokensToCome) {
   const auto model = tiny_llama();
   const at::Tensor ids = tiny_ids(2, 6);
