@@ -1,6 +1,8 @@
 #include "easydel/infra/companions.h"
 
+#include "easydel/core/error.h"
 #include "easydel/core/file.h"
+#include "easydel/core/log.h"
 
 namespace easydel {
 namespace {
@@ -24,7 +26,13 @@ Companions Companions::read(const std::filesystem::path& directory_or_gguf) {
 void Companions::write(const std::filesystem::path& directory) const {
   if (!generation_config.is_null())
     write_file_atomically(directory / kGenerationFile, generation_config.dump(2) + "\n");
-  tokenizer.write(directory);
+  try {
+    tokenizer.write(directory);
+  } catch (const NotSupportedError& error) {  // of a GGUF file: the model is whole without it
+    log::warning("[save_pretrained] the tokenizer is not written: ", error.what());
+  } catch (const FormatError& error) {
+    log::warning("[save_pretrained] the tokenizer is not written: ", error.what());
+  }
 }
 
 }  // namespace easydel
