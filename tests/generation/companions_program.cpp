@@ -1,6 +1,8 @@
 // usage: companions_program FROM TO ID,ID,…
 // Loads a Llama by its own class, generates without arguments, saves the model as TO and a training state of it as
 // TO-state, and prints the tokens as JSON.
+// usage: companions_program tokenizer FROM TO
+// Loads a tokenizer and saves it.
 #include <ATen/ATen.h>
 
 #include <iostream>
@@ -10,11 +12,16 @@
 #include "easydel/infra/state.h"
 #include "easydel/models/llama/model.h"
 #include "easydel/optim/optimizers.h"
+#include "easydel/tokenizers/auto_tokenizer.h"
 
 int main(int argc, char** argv) {
   using namespace easydel;
   if (argc != 4) return 2;
   try {
+    if (std::string_view(argv[1]) == "tokenizer") {
+      AutoTokenizer::from_pretrained(argv[2]).save_pretrained(argv[3]);
+      return 0;
+    }
     const std::shared_ptr<LlamaForCausalLM> model = LlamaForCausalLM::from_pretrained(argv[1], {.verbose = false});
     const Json given = Json::parse(concat("[", argv[3], "]"));
     std::vector<int64_t> ids;
