@@ -2,7 +2,6 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
-#include "easydel/core/mapped_file.h"
 #include "easydel/io/gguf_file.h"
 #include "easydel/tokenizers/gguf_tokenizer.h"
 
@@ -29,7 +28,8 @@ TokenizerFiles TokenizerFiles::read(const fs::path& directory_or_gguf) {
   std::error_code ignored;
   const auto add = [&](const std::string& name) {
     const fs::path path = directory_or_gguf / name;
-    if (fs::is_regular_file(path, ignored)) result.files_.emplace(name, MappedFile::open(path));
+    if (fs::is_regular_file(path, ignored))
+      result.files_.emplace(name, std::make_shared<const std::string>(read_file(path)));
   };
   for (const char* name : kNames) add(name);
   const fs::path templates = directory_or_gguf / kTemplates;
@@ -46,11 +46,10 @@ TokenizerFiles TokenizerFiles::read(const fs::path& directory_or_gguf) {
 }
 
 void TokenizerFiles::write(const fs::path& directory) const {
-  for (const auto& [name, file] : files_) {
+  for (const auto& [name, content] : files_) {
     const fs::path path = directory / name;
     if (path.parent_path() != directory) make_directory(path.parent_path());
-    const auto bytes = file->bytes();
-    write_file_atomically(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    write_file_atomically(path, *content);
   }
   if (gguf_.empty()) return;
   const auto gguf = GgufFile::open(gguf_);

@@ -8,12 +8,10 @@
 
 namespace easydel {
 
-class MappedFile;
-
 class TokenizerFiles {
  public:
-  // Those that a directory has, or the tokenizer of a GGUF file; empty where there is none. Files are mapped, so that
-  // they are there even when the directory no longer is.
+  // Those that a directory has, or the tokenizer of a GGUF file; empty where there is none. They are held in memory:
+  // a run may save them long after somebody has changed or removed the directory.
   static TokenizerFiles read(const std::filesystem::path& directory_or_gguf);
 
   bool empty() const { return files_.empty() && gguf_.empty(); }
@@ -22,7 +20,7 @@ class TokenizerFiles {
   void write(const std::filesystem::path& directory) const;
 
  private:
-  std::map<std::string, std::shared_ptr<const MappedFile>> files_;  // by name
+  std::map<std::string, std::shared_ptr<const std::string>> files_;  // contents, by name
   std::filesystem::path gguf_;
 };
 
