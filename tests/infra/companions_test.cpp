@@ -26,7 +26,7 @@ using testing::StartsWith;
 using testing::ThrowsMessage;
 
 constexpr const char* kTokenizer = R"({"version": "1.0", "added_tokens": [], "normalizer": null,
-  "pre_tokenizer": {"type": "Whitespace"}, "post_processor": null, "decoder": null,
+  "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": null, "decoder": null,
   "model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1, "[UNK]": 2}, "unk_token": "[UNK]"}})";
 
 class CompanionFiles : public testing::Test {
