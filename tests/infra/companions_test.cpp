@@ -93,7 +93,7 @@ TEST_F(CompanionFiles, NameTheFileOfAValueThatIsWrong) {
   const auto model = load();
   EXPECT_THAT([&] { model->generate(tiny_ids(1, 4)); },
               ThrowsMessage<ConfigError>(concat("[GenerationConfig] ", (from() / "generation_config.json").string(),
-                                                ": top_p must be a number or null; got \"most\".")));
+                                                ": top_p must be a number; got \"most\".")));
 }
 
 TEST_F(CompanionFiles, ATokenizerIsSavedByItselfAndGivenToAModel) {

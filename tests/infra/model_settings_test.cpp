@@ -86,7 +86,7 @@ TEST_F(ModelFiles, WithAQuantizationThatIsNoneOfOursAreRefusedByName) {
   EXPECT_THAT(
       [&] { AutoModelForCausalLM::from_pretrained(path(), {.verbose = false}); },
       ThrowsMessage<ConfigError>(where + " must have a quant_method (Hugging Face's form) or a dtype (EasyDeL's); "
-                                         "got {\"group_size\":64}."));
+                                         "got {\"group_size\": 64}."));
 }
 
 TEST_F(ModelFiles, WithoutFromTorchMustBeSafetensors) {

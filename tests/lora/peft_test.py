@@ -442,6 +442,7 @@ class CommandLine(Case):
         words = Tokenizer(WordLevel({f"w{i}": i for i in range(61)}, unk_token="w3"))
         words.pre_tokenizer = WhitespaceSplit()
         words.save(str(self.base / "tokenizer.json"))
+        (self.base / "tokenizer_config.json").write_text(json.dumps({"eos_token": "w2"}))
         rows = self.directory / "rows.jsonl"
         texts = (" ".join(f"w{3 + (5 * i + j) % 50}" for j in range(12)) for i in range(8))
         rows.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
