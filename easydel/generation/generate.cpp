@@ -121,7 +121,7 @@ GenerateOutput generate(const BaseModule& module, const at::Tensor& input_ids, c
                              " has no language modelling head. Load the model for causal-lm.");
   const auto begin = std::chrono::steady_clock::now();
   const BaseConfig& model = module.config();
-  const GenerationConfig given = options.generation_config.over(GenerationConfig::from_model_config(model));
+  const GenerationConfig given = options.generation_config.over(module.generation_config());
   GenerationConfig config = given.with_defaults();
   config.require_supported();
   const bool beams = config.beams() > 1;

@@ -26,7 +26,7 @@ std::string_view finish_reason_name(FinishReason reason);             // "stop",
 using Streamer = std::function<void(std::span<const int64_t> tokens)>;
 
 struct GenerateOptions {
-  GenerationConfig generation_config = {};  // what is not set comes from the model's config, then from the defaults
+  GenerationConfig generation_config = {};  // what is not set comes from the model's own, then from the defaults
   RandomKey prng_key = RandomKey(0);
   bool trace = true;  // whether a step may be captured and replayed; the tokens do not depend on it
   LogitsProcessorList logits_processor = {};  // beside what the config asks for

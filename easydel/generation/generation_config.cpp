@@ -146,7 +146,14 @@ GenerationConfig GenerationConfig::from_pretrained(const std::string& name_or_pa
 }
 
 GenerationConfig GenerationConfig::from_model_config(const BaseConfig& model) {
-  GenerationConfig config;
+  std::vector<std::string> fields;
+  for (const FieldValue& field : values_of({})) fields.push_back(field.key);
+  Json given = Json::object();  // as older files have it
+  for (const std::string& key : model.custom_arguments()) {
+    if (is_generation_key(key) || std::find(fields.begin(), fields.end(), key) != fields.end())
+      given[key] = model.get(key);
+  }
+  GenerationConfig config = from_dict(given);
   config.bos_token_id = model.bos_token_id;
   config.eos_token_id = model.eos_token_id;
   config.pad_token_id = model.pad_token_id;

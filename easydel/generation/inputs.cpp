@@ -112,6 +112,11 @@ void update_inputs_for_generation(const ModelOutput& output, ModelInputs& inputs
     inputs.attention_mask = extended(inputs.attention_mask, at::ones_like(next_tokens));
   }
   append(inputs.input_ids, next_tokens);
+  if (inputs.mask_info && inputs.mask_info->padding_mask.defined()) {
+    MaskInfo& mask = *inputs.mask_info;
+    mask.padding_mask = extended(mask.padding_mask, at::ones_like(next_tokens).to(mask.padding_mask.options()));
+    mask.memory = MaskInfo::make_memory();
+  }
 }
 
 void reorder_inputs_for_generation(ModelInputs& inputs, const at::Tensor& rows) {

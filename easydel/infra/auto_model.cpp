@@ -7,6 +7,8 @@
 #include "easydel/core/progress.h"
 #include "easydel/core/runtime.h"
 #include "easydel/infra/auto_config.h"
+#include "easydel/infra/companions.h"
+#include "easydel/infra/config_notes.h"
 #include "easydel/infra/gguf_model.h"
 #include "easydel/infra/packed_files.h"
 #include "easydel/infra/registry.h"
@@ -14,6 +16,7 @@
 #include "easydel/io/checkpoint.h"
 #include "easydel/io/hub.h"
 #include "easydel/io/read_view.h"
+#include "easydel/io/safetensors.h"
 
 namespace easydel {
 namespace {
@@ -24,6 +27,15 @@ void refuse_what_is_missing(const LoadOptions& options) {
   };
   later(!options.platform.empty() && options.platform != "torch", concat("platform \"", options.platform, "\""),
         "kernels are torch's and this library's own; leave it empty.");
+}
+
+// from_torch = false: what save_pretrained wrote, in this library or in EasyDeL since it writes Hugging Face's files.
+void require_own_files(const Checkpoint* checkpoint, const std::filesystem::path& directory) {
+  bool own = checkpoint != nullptr;
+  for (std::size_t i = 0; own && i < checkpoint->files().size(); ++i)
+    own = dynamic_cast<const SafetensorsFile*>(checkpoint->files()[i].get()) != nullptr;
+  require<ConfigError>(own, "[from_pretrained] from_torch = false reads what save_pretrained wrote, safetensors; ",
+                       directory.string(), " has other files. Leave from_torch as it is.");
 }
 
 at::Device pick_device(const LoadOptions& options) {
@@ -54,27 +66,52 @@ bool stays_mapped(const BaseConfig& config, at::Device device, const LoadOptions
 }  // namespace
 
 std::shared_ptr<BaseModule> init_model(const BaseConfig& config, TaskType task, const ModuleOptions& options) {
+  log_config_notes(config);
   std::shared_ptr<BaseModule> module = Registry::instance().make_module(config, task);
   require_device(options.device);
   module->initialize(options);
   return module;
 }
 
+ConfigFile read_config_of(const std::string& class_name, std::string_view model_type, const std::string& directory,
+                          const ConfigOptions& options) {
+  ConfigFile file = load_config_file(directory, options);
+  const Json* found = options.overrides.find("model_type");
+  if (!found) found = file.json.find("model_type");
+  require<ConfigError>(found && found->is_string() && found->as_string() == model_type, "[", class_name, "] ",
+                       file.path, " must be of model_type \"", model_type, "\"; got ", found ? found->dump() : "none",
+                       ". AutoModelForCausalLM and its like pick the class.");
+  return file;
+}
+
 std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, TaskType task, const LoadOptions& options) {
+  return load_model(
+      name_or_path,
+      ModelClass{.read_config = AutoConfig::from_pretrained,
+                 .make = [task](const BaseConfig& c) { return Registry::instance().make_module(c, task); }},
+      options);
+}
+
+std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, const ModelClass& model_class,
+                                       const LoadOptions& options) {
   refuse_what_is_missing(options);
   const at::Device device = pick_device(options);
   require_device(device);  // before anything is downloaded or read
   const std::filesystem::path directory = resolve(name_or_path, {.revision = options.revision, .token = options.token});
   std::unique_ptr<BaseConfig> config =
-      AutoConfig::from_pretrained(directory.string(), {.overrides = config_changes(options)});
+      model_class.read_config(directory.string(), {.overrides = config_changes(options)});
+  config->name_or_path = name_or_path;
+  if (World::current()->rank() == 0) log_config_notes(*config);
   const auto gguf = find_gguf(directory);
   if (gguf && (options.load_in_8bit || !options.quantization_method.empty())) config->quantization.weights = Json();
   if (options.partition_axis) config->sharding.partition_axis = *options.partition_axis;
   const auto files = gguf ? nullptr : Checkpoint::open(directory);
+  if (!options.from_torch) require_own_files(files.get(), directory);
   const bool is_cached = !files || files->is_cached();
   const bool fetches = !is_cached && files->nbytes() < available_memory();
   if (files && is_cached && stays_mapped(*config, device, options)) files->enter_pages_ahead();
-  std::shared_ptr<BaseModule> module = Registry::instance().make_module(*config, task);
+  std::shared_ptr<BaseModule> module = model_class.make(*config);
+  module->set_companions(std::make_shared<const Companions>(Companions::read(gguf ? *gguf : directory)));
   const std::shared_ptr<const TensorSource> checkpoint =
       gguf ? std::shared_ptr<const TensorSource>(GgufModel::open(*gguf, !config->quantization.weights.is_null()))
            : files;

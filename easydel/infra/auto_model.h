@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "easydel/infra/base_module.h"
+#include "easydel/infra/config_io.h"
 
 namespace easydel {
 
@@ -41,7 +42,7 @@ struct LoadOptions {
   bool quantization_double_quant = false;             // of nf4: the scales are codes too
   bool quantize_tensors = true;                       // false: the options above are checked, and weights stay dense
   bool verbose_params = false;                        // says how many parameters there are
-  bool from_torch = true;                             // the files are Hugging Face's either way
+  bool from_torch = true;                             // false: only what save_pretrained wrote, safetensors
   std::string revision = "main";
   std::optional<std::string> token = {};
   RandomKey rngs = RandomKey(0);  // for weights that the files do not have: a fresh head
@@ -51,6 +52,13 @@ struct LoadOptions {
 // Files of any model that the registry knows, with the head of that task; AutoBind: the one that the files were saved
 // with.
 std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, TaskType task, const LoadOptions& options = {});
+// A class of models that files are read as, and how their config is read.
+struct ModelClass {
+  std::function<std::unique_ptr<BaseConfig>(const std::string& directory, const ConfigOptions& options)> read_config;
+  std::function<std::shared_ptr<BaseModule>(const BaseConfig& config)> make;  // without weights
+};
+std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, const ModelClass& model_class,
+                                       const LoadOptions& options = {});
 // Random weights.
 std::shared_ptr<BaseModule> init_model(const BaseConfig& config, TaskType task, const ModuleOptions& options = {});
 
@@ -61,6 +69,25 @@ struct AutoModelFor {
   }
   static std::shared_ptr<BaseModule> from_config(const BaseConfig& config, const ModuleOptions& options = {}) {
     return init_model(config, Task, options);
+  }
+};
+
+// config.json of a directory for a class of models that takes one model_type; ConfigError when it has another.
+ConfigFile read_config_of(const std::string& class_name, std::string_view model_type, const std::string& directory,
+                          const ConfigOptions& options);
+
+// from_pretrained of one class: class MyModel : public BaseModule, public Pretrained<MyModel> { … };
+template <class M>
+struct Pretrained {
+  static std::shared_ptr<M> from_pretrained(const std::string& name_or_path, const LoadOptions& options = {}) {
+    using C = typename M::ConfigType;
+    const ModelClass one{
+        .read_config = [](const std::string& directory, const ConfigOptions& changes) -> std::unique_ptr<BaseConfig> {
+          const ConfigFile file = read_config_of(short_type_name(typeid(M)), C::kModelType, directory, changes);
+          return std::make_unique<C>(C::from_dict(file.json, changes, file.path));
+        },
+        .make = [](const BaseConfig& config) { return std::make_shared<M>(dynamic_cast<const C&>(config)); }};
+    return std::static_pointer_cast<M>(load_model(name_or_path, one, options));
   }
 };
 

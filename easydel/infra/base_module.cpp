@@ -4,6 +4,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/infra/batch_part.h"
+#include "easydel/infra/companions.h"
 #include "easydel/infra/loss.h"
 #include "easydel/sharding/gather_ahead.h"
 
@@ -85,7 +86,10 @@ Precision parse_precision(std::string_view name) {
   fail<ConfigError>("[precision] one of default, fastest, high, highest is needed; got \"", name, "\".");
 }
 
-BaseModule::BaseModule(const BaseConfig& config) : config_(config.clone()) { config_->validate(); }
+BaseModule::BaseModule(const BaseConfig& config)
+    : config_(config.clone()), companions_(std::make_shared<const Companions>()) {
+  config_->validate();
+}
 
 ModelOutput BaseModule::operator()(const ModelInputs& inputs) const {
   check_inputs(inputs, *this);
@@ -129,6 +133,14 @@ ModelInputs BaseModule::prepare_inputs_for_call(ModelInputs inputs) const {
     mask.q_segment_ids = inputs.segment_ids;
     inputs.mask_info = mask.simplified();
   }
+  if (!inputs.prepared && config_->attention.fcm_max_ratio > 0 && inputs.dropout_key && !inputs.past_key_values) {
+    const at::Tensor kept =
+        config_->get_fcm_mask(batch, tokens, /*deterministic=*/false, inputs.dropout_key->fold("fcm"))
+            .to(given.device());
+    at::Tensor& mask = inputs.mask_info->explicit_mask;
+    mask = mask.defined() ? mask.logical_and(kept) : kept;
+    inputs.mask_info->memory = MaskInfo::make_memory();
+  }
   if (!std::exchange(inputs.prepared, true)) prepare_whole(inputs);
   return parallel() && !inputs.part
              ? take_part(std::move(inputs), *parallel(), model_task() != TaskType::SequenceClassification)
@@ -152,6 +164,10 @@ std::pair<ModelOutput, LossMetrics> BaseModule::compute_loss(const ModelInputs& 
 
 std::pair<at::Tensor, LossMetrics> BaseModule::compute_loss(const at::Tensor& labels, const at::Tensor& logits,
                                                             const LossConfig& config, const Json& loss_kwargs) const {
+  require<ConfigError>(labels.defined(), "[compute_loss] labels are needed; got an undefined tensor.");
+  require<ConfigError>(logits.defined(),
+                       "[compute_loss] logits are needed; got an undefined tensor. A forward with labels makes none "
+                       "unless ModelInputs::output_logits is true; compute_loss(batch) needs none.");
   const LossConfig wanted = loss_kwargs.is_null() ? config : config.with(loss_kwargs);
   Loss result = model_task() == TaskType::SequenceClassification
                     ? classification_loss(logits, labels, wanted, config_->problem_type)

@@ -21,8 +21,11 @@
 namespace easydel {
 
 class BaseModule;
-struct PushOptions;      // io/hub_push.h
-struct GenerateOptions;  // generation/generate.h
+struct Companions;        // infra/companions.h
+class AutoTokenizer;      // tokenizers/auto_tokenizer.h
+struct PushOptions;       // io/hub_push.h
+struct GenerationConfig;  // generation/generation_config.h
+struct GenerateOptions;   // generation/generate.h
 struct GenerateOutput;
 class State;             // infra/state.h
 struct QuantizeOptions;  // quantization/quantize.h
@@ -50,6 +53,9 @@ struct SaveOptions {
   bool mismatch_allowed = true;           // false: a parameter that is not in dtype param_dtype is an error
   std::optional<int64_t> step = {};       // written into a directory "run-<step>" under the given one
   bool verbose = true;                    // a progress bar
+  bool push_to_hub = false;               // what was written goes to the hub, too
+  std::string repo_id = {};               // of the repository there; empty: the name of the directory
+  std::optional<std::string> token = {};  // for it; absent: the environment's
 };
 
 // A function of parameters and inputs alone; also the conversion of a torch state dict to parameters.
@@ -169,9 +175,10 @@ class BaseModule : public Module {
                                    const LoraOptions& options);
   bool lora_is_enabled() const;
   std::pair<GraphState, GraphState> split_lora_params() const;   // the base's, the adapters'
+  BaseModule& merge_lora_params(const GraphState& lora_params);  // puts these back, which split_lora_params gave
   BaseModule& merge_lora_params();                               // adds the active adapters to the weights
-  BaseModule& merge_lora_params(const GraphState& lora_params);  // the same with these for the adapters
-  BaseModule& unwrap_lora_to_layers();                           // merges what is not merged, and takes adapters off
+  // Merges what is not merged, and takes the adapters off for good; verbose says how many layers there were.
+  BaseModule& unwrap_lora_to_layers(bool verbose = false);
 
   // Casts the parameters; with change_runtime_dtype the computation too.
   BaseModule& to_dtype(DType dtype);
@@ -186,7 +193,16 @@ class BaseModule : public Module {
   // What transformers calls a parameter in memory; most families keep the file's names.
   virtual std::string torch_path(const std::string& path) const { return path; }
 
-  // Hugging Face's files: config.json and safetensors. On a mesh all ranks call it, and rank 0 writes.
+  // What stands beside the weights in files: from_pretrained reads it, generate uses it, save_pretrained writes it.
+  const Companions& companions() const { return *companions_; }
+  void set_companions(std::shared_ptr<const Companions> companions);
+  // generation_config.json, or what the model's config has of the same; include generation/generation_config.h.
+  GenerationConfig generation_config() const;
+  BaseModule& set_generation_config(const GenerationConfig& config);
+  BaseModule& set_tokenizer(const AutoTokenizer& tokenizer);  // its files; include tokenizers/auto_tokenizer.h
+
+  // Hugging Face's files: config.json, safetensors, generation_config.json and the tokenizer's. On a mesh all ranks
+  // call it, and rank 0 writes.
   void save_pretrained(const std::filesystem::path& directory, const SaveOptions& options = {}) const;
   // The same files from parameters that the caller has whole, by path.
   void write_files(const std::filesystem::path& directory, const SaveOptions& options,
@@ -195,15 +211,17 @@ class BaseModule : public Module {
   std::string push_to_hub(const std::string& repo_id) const;
   std::string push_to_hub(const std::string& repo_id, const PushOptions& options, const SaveOptions& save = {}) const;
 
-  // Sequences of tokens from prompts [B, T], padded on the left; include generation/generate.h.
+  // Sequences of tokens from prompts [B, T], padded on the left, as generation_config() says where the options do not;
+  // include generation/generate.h.
   GenerateOutput generate(const at::Tensor& input_ids) const;
   GenerateOutput generate(const at::Tensor& input_ids, const GenerateOptions& options) const;
   // The inputs of the first step, with a cache for max_length tokens, and, from what it gave, those of the next.
-  // starts [B] says where rows begin, as attention_mask [B, T] does.
+  // starts [B] says where rows begin, as attention_mask [B, T] does. mask_info replaces the mask of the first step.
   ModelInputs prepare_inputs_for_generation(const at::Tensor& input_ids, int64_t max_length,
                                             std::optional<int64_t> pad_token_id = {}, const at::Tensor& starts = {},
                                             const at::Tensor& attention_mask = {},
-                                            const at::Tensor& token_type_ids = {}) const;
+                                            const at::Tensor& token_type_ids = {},
+                                            const std::optional<MaskInfo>& mask_info = {}) const;
   void update_inputs_for_generation(const ModelOutput& model_outputs, ModelInputs& model_kwargs,
                                     const at::Tensor& next_tokens) const;
 
@@ -241,6 +259,7 @@ class BaseModule : public Module {
   std::shared_ptr<const BaseConfig> config_;
   ModuleOptions options_;
   std::vector<std::shared_ptr<const ModuleTransform>> transforms_;
+  std::shared_ptr<const Companions> companions_;
 };
 
 // The parameters of a module, a line each: path, dtype, shape.

@@ -80,10 +80,11 @@ void ConfigCheck::activation(const char* key, const std::string& name) const {
 }
 
 void ConfigCheck::operations() const {
-  const auto mechanisms = easydel::operations::attention_names();
-  one_of("attn_mechanism", config_.attention.mechanism, mechanisms);
-  if (config_.attention.decode_mechanism)
-    one_of("decode_attn_mechanism", *config_.attention.decode_mechanism, mechanisms);
+  const auto mechanism = [&](const char* key, const std::string& name) {
+    if (!easydel::operations::attention_stand_in(name)) one_of(key, name, easydel::operations::attention_names());
+  };
+  mechanism("attn_mechanism", config_.attention.mechanism);
+  if (config_.attention.decode_mechanism) mechanism("decode_attn_mechanism", *config_.attention.decode_mechanism);
   one_of("gradient_checkpointing", config_.memory.gradient_checkpointing,
          easydel::operations::checkpoint_policy_names());
   easydel::operations::CheckpointPolicy(config_.memory.gradient_checkpointing,

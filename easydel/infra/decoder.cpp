@@ -171,12 +171,35 @@ at::Tensor CausalLMModule::logits(const at::Tensor& hidden) const {
   return options.softcap != 0.0 ? at::tanh(logits / options.softcap) * options.softcap : logits;
 }
 
+namespace {
+
+// The base model's outputs, and the routers' balance where somebody asked for it: for router logits, or with labels for
+// an auxiliary_loss_coefficient.
+ModelOutput run_with_routers(const BaseModule& module, const BaseModule& base, ModelInputs& inputs, bool by_default) {
+  const bool has_routers = router_balance_of(module.config()).top_k > 0;
+  const bool wants_logits = has_routers && inputs.output_router_logits.value_or(by_default);
+  const bool wants_loss = has_routers && inputs.targets.defined() && inputs.loss_config &&
+                          inputs.loss_config->auxiliary_loss_coefficient.value_or(0.0) != 0.0;
+  inputs.output_router_logits = wants_logits || wants_loss;
+  ModelOutput out = base.forward(inputs);
+  out.aux_loss = router_loss(module, out, inputs);
+  if (!wants_logits) out.router_logits.clear();
+  return out;
+}
+
+void add_router_loss(ModelOutput& out, const LossConfig& config, double coefficient) {
+  if (!out.aux_loss.defined()) return;
+  out.loss = out.loss + config.auxiliary_loss_coefficient.value_or(coefficient) * out.aux_loss;
+  out.metrics.loss = out.loss.detach();
+  out.metrics.aux_loss = out.aux_loss.detach();
+}
+
+}  // namespace
+
 ModelOutput CausalLMModule::forward(const ModelInputs& given) const {
   const RouterBalance balance = router_balance_of(config());
   ModelInputs inputs = prepare_inputs_for_call(given);
-  inputs.output_router_logits = balance.top_k > 0 && inputs.output_router_logits.value_or(balance.output_router_logits);
-  ModelOutput out = base_->forward(inputs);
-  out.aux_loss = router_loss(*this, out, inputs);
+  ModelOutput out = run_with_routers(*this, *base_, inputs, balance.output_router_logits);
 
   const bool has_labels = inputs.targets.defined();
   if (inputs.output_logits.value_or(!has_labels)) out.logits = logits(kept_tokens(out.last_hidden_state, inputs));
@@ -187,11 +210,7 @@ ModelOutput CausalLMModule::forward(const ModelInputs& given) const {
                                parallel().get());
     out.loss = std::move(loss.loss);
     out.metrics = std::move(loss.metrics);
-  }
-  if (has_labels && out.aux_loss.defined()) {
-    out.loss = out.loss + loss_config.auxiliary_loss_coefficient.value_or(balance.coefficient) * out.aux_loss;
-    out.metrics.loss = out.loss.detach();
-    out.metrics.aux_loss = out.aux_loss.detach();
+    add_router_loss(out, loss_config, balance.coefficient);
   }
   return out;
 }
@@ -229,10 +248,9 @@ ModelOutput SequenceClassificationModule::forward(const ModelInputs& given) cons
   require<NotSupportedError>(!given.past_key_values || !parallel(), "[", type_name(),
                              "] a cache does not go with a classifier on a mesh.");
   ModelInputs inputs = prepare_inputs_for_call(given);
-  // Where it is asked for: transformers' classifiers leave the balance of the routers alone, whatever the config says.
-  inputs.output_router_logits = inputs.output_router_logits.value_or(false) && router_balance_of(config()).top_k > 0;
-  ModelOutput out = base_->forward(inputs);
-  out.aux_loss = router_loss(*this, out, inputs);
+  // Where the call asks for it, as in EasyDeL: transformers' classifiers leave the balance of the routers alone,
+  // whatever the config says.
+  ModelOutput out = run_with_routers(*this, *base_, inputs, /*by_default=*/false);
   const at::Tensor& hidden = out.last_hidden_state;
   const at::Tensor each = at::arange(hidden.size(0), inputs.last_tokens.options());
   int64_t rows = hidden.size(0);
@@ -247,10 +265,12 @@ ModelOutput SequenceClassificationModule::forward(const ModelInputs& given) cons
     rows = std::clamp<int64_t>(inputs.part->given_batch - inputs.part->first_row, 0, rows);
   }
   if (inputs.targets.defined()) {
-    Loss loss = classification_loss(out.logits.narrow(0, 0, rows), inputs.targets.narrow(0, 0, rows),
-                                    inputs.loss_config.value_or(LossConfig()), config().problem_type, parallel().get());
+    const LossConfig loss_config = inputs.loss_config.value_or(LossConfig());
+    Loss loss = classification_loss(out.logits.narrow(0, 0, rows), inputs.targets.narrow(0, 0, rows), loss_config,
+                                    config().problem_type, parallel().get());
     out.loss = std::move(loss.loss);
     out.metrics = std::move(loss.metrics);
+    add_router_loss(out, loss_config, router_balance_of(config()).coefficient);
   }
   return out;
 }

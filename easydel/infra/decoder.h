@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "easydel/infra/base_module.h"
+#include "easydel/infra/auto_model.h"
 #include "easydel/infra/decoder_config.h"
 #include "easydel/infra/loss.h"
 #include "easydel/layers/decoder_block.h"

@@ -14,6 +14,7 @@ namespace easydel {
 
 struct BaseConfig;
 class BaseModule;
+struct Companions;
 class Parallel;
 class WeightSharding;
 
@@ -65,6 +66,7 @@ struct GraphDef {
   std::shared_ptr<const std::vector<ParameterInfo>> parameters;
   std::shared_ptr<const Parallel> parallel = {};                        // null: one device
   std::vector<std::shared_ptr<const ModuleTransform>> transforms = {};  // in the order in which they were applied
+  std::shared_ptr<const Companions> companions = {};                    // null: there is nothing beside the model
 };
 
 }  // namespace easydel

@@ -36,7 +36,7 @@ at::Tensor sum_of(const at::Tensor& x, const Group* group) {
 }
 
 // Sums over the ranks of the group, which have other tokens.
-Loss to_loss(operations::CrossEntropyOutput out, const Group* group = nullptr) {
+Loss to_loss(operations::CrossEntropyOutput out, const at::Tensor& divisor, const Group* group = nullptr) {
   if (group) {
     if (out.loss.dim() == 0) {
       out.loss = collectives::sum(out.loss, *group);
@@ -46,7 +46,11 @@ Loss to_loss(operations::CrossEntropyOutput out, const Group* group = nullptr) {
     out.num_correct = sum_of(out.num_correct, group);
   }
   return {out.loss,
-          {.loss = out.loss.detach(), .z_loss = out.z_loss, .accuracy = out.accuracy(), .num_tokens = out.num_tokens}};
+          {.loss = out.loss.detach(),
+           .z_loss = out.z_loss,
+           .accuracy = out.accuracy(),
+           .num_tokens = out.num_tokens,
+           .weight_sum = (divisor.defined() ? divisor : out.num_tokens).to(at::kFloat)}};
 }
 
 // A mean is over the tokens of all ranks.
@@ -65,7 +69,8 @@ Loss causal_lm_loss(const at::Tensor& hidden, const Linear& head, const at::Tens
                     const LogitOptions& logits, const Parallel* parallel) {
   operations::CrossEntropyOptions options = cross_entropy_options(config, hidden, logits);
   const at::Tensor weight = head.is_plain() ? head.weight()->value() : head.matrix(hidden.scalar_type());
-  if (!parallel) return to_loss(operations::linear_cross_entropy(hidden, weight, {}, targets, options));
+  if (!parallel)
+    return to_loss(operations::linear_cross_entropy(hidden, weight, {}, targets, options), options.divisor);
   const Group& tokens = parallel->group(parallel->data());
   const AxisNames& axes = parallel->axes(head.out_dim().axis);
   const Group& vocabulary = parallel->group(axes);
@@ -81,13 +86,13 @@ Loss causal_lm_loss(const at::Tensor& hidden, const Linear& head, const at::Tens
                                     }};
   }
   return to_loss(operations::linear_cross_entropy(collectives::enter(hidden, vocabulary), weight, {}, targets, options),
-                 &tokens);
+                 options.divisor, &tokens);
 }
 
 Loss causal_lm_loss(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& segment_ids,
                     const LossConfig& config) {
-  return to_loss(operations::cross_entropy(logits, lm_targets(labels, segment_ids, config),
-                                           cross_entropy_options(config, logits, {})));
+  const operations::CrossEntropyOptions options = cross_entropy_options(config, logits, {});
+  return to_loss(operations::cross_entropy(logits, lm_targets(labels, segment_ids, config), options), options.divisor);
 }
 
 Loss classification_loss(const at::Tensor& logits, const at::Tensor& labels, const LossConfig& config,
@@ -102,7 +107,7 @@ Loss classification_loss(const at::Tensor& logits, const at::Tensor& labels, con
   if (problem == "single_label_classification") {
     operations::CrossEntropyOptions options = cross_entropy_options(config, logits, {});
     if (rows) share_divisor(options, labels.reshape({-1}), *rows);
-    return to_loss(operations::cross_entropy(logits, labels.reshape({-1}), options), rows);
+    return to_loss(operations::cross_entropy(logits, labels.reshape({-1}), options), options.divisor, rows);
   }
   const at::Tensor wide = logits.to(at::promote_types(logits.scalar_type(), at::kFloat));
   require<ShapeError>(labels.numel() == logits.numel(), "[classification_loss] ", problem, " needs ", logits.numel(),
@@ -117,7 +122,23 @@ Loss classification_loss(const at::Tensor& logits, const at::Tensor& labels, con
     if (config.reduction == "mean") loss = loss / (count * logits.size(1));
     if (rows) loss = collectives::sum(loss, *rows);
   }
-  return {loss, {.loss = loss.detach(), .num_tokens = count.to(at::kLong)}};
+  return {loss,
+          {.loss = loss.detach(), .num_tokens = count.to(at::kLong), .weight_sum = (count * logits.size(1)).detach()}};
+}
+
+void update_metrics(LossMetrics& metrics, const TensorMap& gradients, std::optional<double> learning_rate) {
+  const at::NoGradGuard no_grad;
+  metrics.learning_rate = learning_rate;
+  metrics.grad_norms.clear();
+  std::vector<at::Tensor> norms;
+  for (const auto& [path, gradient] : gradients) {
+    norms.push_back(gradient.to(at::promote_types(gradient.scalar_type(), at::kFloat)).norm());
+    metrics.grad_norms.emplace(path, norms.back());
+  }
+  if (norms.empty()) return;
+  const at::Tensor all = at::stack(norms);
+  metrics.max_grad_norm = all.max();
+  metrics.mean_grad_norm = all.mean();
 }
 
 }  // namespace easydel

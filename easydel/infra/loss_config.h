@@ -4,10 +4,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
 #include "easydel/core/json.h"
+#include "easydel/layers/tensor_map.h"
 
 namespace easydel {
 
@@ -37,6 +39,17 @@ struct LossMetrics {
   at::Tensor aux_loss;
   at::Tensor accuracy;
   at::Tensor num_tokens;  // that count in the loss
+  at::Tensor weight_sum;  // what a mean is divided by: num_tokens, unless the config says another number
+  // By update_metrics.
+  std::optional<double> learning_rate = {};
+  at::Tensor max_grad_norm;
+  at::Tensor mean_grad_norm;
+  std::map<std::string, at::Tensor> grad_norms = {};     // by path
+  std::map<std::string, at::Tensor> other_metrics = {};  // a user's own
 };
+
+// What is known once gradients are: the norm of each of these tensors (on a mesh, of this rank's part), the largest and
+// the mean of them, and the rate of the step.
+void update_metrics(LossMetrics& metrics, const TensorMap& gradients, std::optional<double> learning_rate = {});
 
 }  // namespace easydel

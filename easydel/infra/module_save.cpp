@@ -4,12 +4,14 @@
 #include "easydel/core/error.h"
 #include "easydel/core/progress.h"
 #include "easydel/infra/base_module.h"
+#include "easydel/infra/companions.h"
 #include "easydel/infra/packed_files.h"
 #include "easydel/infra/weights.h"
 #include "easydel/infra/whole_tensors.h"
 #include "easydel/io/checkpoint_writer.h"
 #include "easydel/io/hub_push.h"
 #include "easydel/sharding/parallel.h"
+#include "easydel/tokenizers/auto_tokenizer.h"
 
 namespace easydel {
 namespace fs = std::filesystem;
@@ -39,6 +41,19 @@ class WholeParameters {
 
 void BaseModule::save_pretrained(const fs::path& directory, const SaveOptions& options) const {
   require<Error>(!is_lazy(), "[save_pretrained] ", type_name(), " has no weights yet: it was made by lazy_init.");
+  require<ConfigError>(options.push_to_hub || (options.repo_id.empty() && !options.token),
+                       "[save_pretrained] repo_id and token are for push_to_hub, which is false.");
+  if (options.push_to_hub) {
+    SaveOptions save = options;
+    save.push_to_hub = false;
+    save.repo_id.clear();
+    save.token.reset();
+    const fs::path named = fs::absolute(directory).lexically_normal();
+    push_to_hub(options.repo_id.empty() ? (named.has_filename() ? named : named.parent_path()).filename().string()
+                                        : options.repo_id,
+                {.token = options.token, .use_temp_dir = false, .directory = directory}, save);
+    return;
+  }
   WholeParameters parameters(*this);
   parameters.tensors().run(
       [&] { write_files(directory, options, [&](const std::string& path) { return parameters.get(path); }); },
@@ -95,6 +110,18 @@ void BaseModule::write_files(const fs::path& directory, const SaveOptions& optio
                   },
                   {.max_shard_size = options.max_shard_size});
   config->save_pretrained(target);
+  companions_->write(target);
+}
+
+void BaseModule::set_companions(std::shared_ptr<const Companions> companions) {
+  companions_ = companions ? std::move(companions) : std::make_shared<const Companions>();
+}
+
+BaseModule& BaseModule::set_tokenizer(const AutoTokenizer& tokenizer) {
+  Companions changed = *companions_;
+  changed.tokenizer = tokenizer.files();
+  set_companions(std::make_shared<const Companions>(std::move(changed)));
+  return *this;
 }
 
 std::string BaseModule::push_to_hub(const std::string& repo_id) const { return push_to_hub(repo_id, PushOptions()); }

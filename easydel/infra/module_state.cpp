@@ -84,7 +84,8 @@ int64_t BaseModule::num_params() const {
 GraphDef BaseModule::graphdef() const {
   return {config_,    model_task(),
           options_,   std::make_shared<const std::vector<ParameterInfo>>(graphtree_params_shape()),
-          parallel(), transforms_};
+          parallel(), transforms_,
+          companions_};
 }
 
 void BaseModule::transform(std::shared_ptr<const ModuleTransform> transform) {
@@ -117,6 +118,7 @@ std::shared_ptr<BaseModule> BaseModule::merge_module(const GraphDef& graphdef, c
   std::shared_ptr<BaseModule> module = Registry::instance().make_module(*graphdef.config, graphdef.task);
   for (const auto& transform : graphdef.transforms) module->transform(transform);
   module->set_options(graphdef.options);
+  module->set_companions(graphdef.companions);
   module->place_like(graphdef);
   GraphState params;
   const TensorMap own = module->params();

@@ -271,7 +271,8 @@ CommitInfo push_to_hub(const std::string& repo_id, const std::function<void(cons
                        const PushOptions& options) {
   const HubRepo repo = make_hub_repo(repo_id, options.repo_type, options.revision);
   Push push(repo, options);  // a missing token is told before anything is written
-  const fs::path named = repo.id.substr(repo.id.rfind('/') + 1);
+  const fs::path named =
+      options.directory.empty() ? fs::path(repo.id.substr(repo.id.rfind('/') + 1)) : options.directory;
   std::error_code error;
   if (options.use_temp_dir.value_or(!fs::is_directory(named, error))) {
     const TemporaryFolder folder;

@@ -21,6 +21,7 @@ struct PushOptions {
   std::string commit_message = "Upload with easydel";
   std::string commit_description;
   std::optional<bool> use_temp_dir;  // unset: unless there is a directory named as the repository
+  std::filesystem::path directory;   // of push_to_hub without use_temp_dir; empty: the one named as the repository
   std::vector<std::string> files;    // patterns, as in HubOptions; empty: all
   std::string endpoint;
   bool progress = true;

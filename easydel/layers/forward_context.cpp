@@ -1,5 +1,7 @@
 #include "easydel/layers/forward_context.h"
 
+#include <algorithm>
+
 #include "easydel/layers/layer_scope.h"
 #include "easydel/operations/dropout.h"
 
@@ -15,8 +17,11 @@ LayerScope::~LayerScope() { current = before_; }
 
 const ForwardContext* current_forward() { return current; }
 
-const MaskInfo& ForwardContext::windowed_mask(int64_t window) const {
-  if (window == mask.sliding_window) return mask;
+const MaskInfo& ForwardContext::windowed_mask(int64_t layer_window) const {
+  // Both rules hold, that of the layer and that of the call; 0 is no window.
+  const int64_t given = mask.sliding_window;
+  const int64_t window = given == 0 || layer_window == 0 ? given + layer_window : std::min(given, layer_window);
+  if (window == given) return mask;
   for (const auto& known : windowed_) {
     if (known->sliding_window == window) return *known;
   }

@@ -18,7 +18,7 @@ namespace easydel {
 struct ForwardContext {
   at::Tensor positions;                     // [B, T]
   std::vector<operations::RopeTable> rope;  // one for each kind of layer; empty without rotary embeddings
-  MaskInfo mask;                            // without a window; layers that have one ask windowed_mask
+  MaskInfo mask;                            // of the call; layers ask windowed_mask
   operations::AttentionOptions attention;   // mechanism, block sizes, dtype: what layers have in common
   operations::CheckpointPolicy checkpoint;
   Cache* cache = nullptr;

@@ -265,11 +265,14 @@ std::vector<std::pair<std::string, std::string>> adapter_file_keys(const BaseMod
   return keys;
 }
 
-Json adapter_json(const BaseModule& model, const LoraAdapter& adapter, const std::string& base_model) {
+Json adapter_json(const BaseModule& model, const LoraAdapter& adapter, const std::string& given_base) {
   const LoraConfig& config = adapter.config;
+  const std::string base_model = given_base.empty() ? model.config().name_or_path : given_base;
   if (!config.file.is_null()) {
     Json json = config.file;
-    if (!base_model.empty()) json["base_model_name_or_path"] = base_model;
+    const Json* named = json.find("base_model_name_or_path");
+    const bool keeps_name = given_base.empty() && named && !named->is_null();
+    if (!base_model.empty() && !keeps_name) json["base_model_name_or_path"] = base_model;
     return sorted(json);
   }
   bool transposed = false;

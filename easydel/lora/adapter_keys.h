@@ -32,7 +32,8 @@ std::vector<std::pair<std::string, std::string>> parameter_keys(const LoraAdapte
                                                                 const AdapterTensors& tensors);
 std::vector<std::pair<std::string, std::string>> adapter_file_keys(const BaseModule& model, const LoraAdapter& adapter);
 
-// adapter_config.json, with sorted keys. One that was read is written as it was.
+// adapter_config.json, with sorted keys. One that was read is written as it was. Without a name of the base model it is
+// the one that the model was loaded by.
 Json adapter_json(const BaseModule& model, const LoraAdapter& adapter, const std::string& base_model);
 
 // The two files, from parameters that the caller has whole.

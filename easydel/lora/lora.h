@@ -50,6 +50,7 @@ bool lora_is_merged(const BaseModule& model);
 void unmerge_lora_params(BaseModule& model);
 
 // peft's files: adapter_config.json and adapter_model.safetensors, without the adapter's name. On a mesh rank 0 writes.
+// base_model becomes base_model_name_or_path; empty: the name that the model was loaded by.
 void save_adapter(const BaseModule& model, const std::filesystem::path& directory, const std::string& name = "default",
                   const std::string& base_model = "");
 // The same, or with adapter_model.bin. The first adapter of a model becomes active. FormatError lists modules that the

@@ -99,14 +99,22 @@ BaseModule& BaseModule::merge_lora_params(const GraphState& lora_params) {
   const std::set<std::string> own = adapter_paths(get_setup(*this, "merge_lora_params"));
   for (const auto& [path, tensor] : lora_params)
     require<ConfigError>(own.contains(path), "[merge_lora_params] \"", path, "\" is no parameter of an adapter.");
-  require<ConfigError>(!lora_is_merged(*this), "[merge_lora_params] the adapters are merged already.");
+  require<ConfigError>(!lora_is_merged(*this),
+                       "[merge_lora_params] the adapters are merged into the weights: unmerge_lora_params() first.");
   merge_params(lora_params);
-  return merge_lora_params();
+  return *this;
 }
 
-BaseModule& BaseModule::unwrap_lora_to_layers() {
+BaseModule& BaseModule::unwrap_lora_to_layers(bool verbose) {
   if (!get_setup(*this, "unwrap_lora_to_layers").merged) merge_adapters(*this, /*keep_originals=*/false);
   LoraSetup setup = get_setup(*this, "unwrap_lora_to_layers");
+  if (verbose) {
+    std::set<std::string> layers;
+    for (const LoraAdapter& adapter : setup.adapters) {
+      for (const LoraTarget& target : adapter.targets) layers.insert(target.path);
+    }
+    log::info("[lora] ", layers.size(), " layers have their adapters in their weights now");
+  }
   setup.adapters.clear();
   setup.active.clear();
   setup.originals.clear();

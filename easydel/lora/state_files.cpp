@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
+#include "easydel/infra/companions.h"
 #include "easydel/lora/adapter_keys.h"
 #include "easydel/lora/lora.h"
 #include "easydel/lora/merge.h"
@@ -79,6 +80,7 @@ void LoraTransform::write_model(const BaseModule& model, const fs::path& directo
   const std::unique_ptr<BaseConfig> config = model.config().clone();
   config->architectures = {model.type_name()};
   config->save_pretrained(directory);
+  model.companions().write(directory);
 }
 
 }  // namespace easydel

@@ -115,7 +115,7 @@ void check_attention(const Tensor& q, const Tensor& k, const Tensor& v, const At
 }
 
 AttentionOutput attention(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const AttentionOptions& given) {
-  const AttentionFunction function = registry().find(given.mechanism);
+  const AttentionFunction function = registry().find(attention_stand_in(given.mechanism).value_or(given.mechanism));
   const auto cast = [&](const Tensor& t) { return given.dtype ? t.to(*given.dtype) : t; };
   const Tensor q = cast(q_in), k = cast(k_in), v = cast(v_in);
   check_attention(q, k, v, given, q.size(1), k.size(1));
@@ -135,6 +135,18 @@ void register_attention(const std::string& name, AttentionFunction function) {
 
 std::vector<std::string> attention_names() { return registry().names(); }
 
-void require_attention(const std::string& name) { registry().find(name); }
+void require_attention(const std::string& name) { registry().find(attention_stand_in(name).value_or(name)); }
+
+std::optional<std::string> attention_stand_in(const std::string& name) {
+  static const std::map<std::string, std::string> stand_ins = {
+      {"autoregressive_decodeattn", "auto"}, {"blocksparse", "blockwise"},
+      {"cuda_flash_attn2", "auto"},          {"page_attention", "auto"},
+      {"paged_attention", "auto"},           {"paged_flash_attention", "auto"},
+      {"ragged_page_attention", "auto"},     {"ragged_page_attention_v2", "auto"},
+      {"ragged_page_attention_v3", "auto"},  {"splash", "blockwise"},
+      {"unified_attention", "auto"}};
+  const auto found = stand_ins.find(name);
+  return found == stand_ins.end() ? std::nullopt : std::optional(found->second);
+}
 
 }  // namespace easydel::operations

@@ -58,6 +58,9 @@ using AttentionFunction = std::function<AttentionOutput(const at::Tensor& q_BTNH
 // Adds a mechanism; ConfigError when the name is taken. Thread-safe.
 void register_attention(const std::string& name, AttentionFunction function);
 std::vector<std::string> attention_names();
+// What computes in the place of a mechanism that EasyDeL has by another name ("splash", "unified_attention", …), which
+// attention() takes too; nothing for a name that is known here, or nowhere.
+std::optional<std::string> attention_stand_in(const std::string& name);
 // Throws as attention() would, for a config that names a mechanism.
 void require_attention(const std::string& name);
 

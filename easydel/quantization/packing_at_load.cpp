@@ -1,6 +1,7 @@
 // Which weights are packed when a model is loaded: those that the options ask for, or that the files have packed.
 #include <ATen/ATen.h>
 
+#include <map>
 #include <set>
 
 #include "easydel/core/error.h"
@@ -110,6 +111,37 @@ MethodSettings settings_of(const Json& json, const std::string& where) {
   return {.method = "nf4"};
 }
 
+// EasyDeL's form: {"dtype": "nf4", "group_size": 64, "pattern": "…"}. The files are dense, and packed as they are read.
+QuantizeOptions easydel_form(const Json& json, const std::string& where) {
+  static const std::map<std::string, std::string> kMethods{
+      {"8bit", "8bit"}, {"a8q", "a8q"}, {"int4", "int4"}, {"int8", "8bit"}, {"nf4", "nf4"}};
+  QuantizeOptions options;
+  bool named = false;
+  for (const auto& [key, value] : json.as_object()) {
+    const std::string place = concat("[", where, "] quantization_config.", key);
+    if (value.is_null()) continue;
+    if (key == "dtype" || key == "method") {
+      const auto found = value.is_string() ? kMethods.find(value.as_string()) : kMethods.end();
+      require<NotSupportedError>(found != kMethods.end(), place, " must be one of int4, int8, nf4, 8bit, a8q; got ",
+                                 value.dump(), ".");
+      options.method = found->second;
+      named = true;
+    } else if (key == "group_size" || key == "block_size") {
+      require<ConfigError>(value.is_int() && value.as_int() > 0, place, " must be a positive integer; got ",
+                           value.dump(), ".");
+      options.group_size = value.as_int();
+    } else if (key == "pattern" || key == "quantization_pattern") {
+      require<ConfigError>(value.is_string(), place, " must be a regular expression; got ", value.dump(), ".");
+      options.pattern = value.as_string();
+    } else {
+      fail<NotSupportedError>(place, " is not supported; known: dtype, group_size, pattern.");
+    }
+  }
+  require<ConfigError>(named, "[", where, "] quantization_config must have a quant_method (Hugging Face's form) or a ",
+                       "dtype (EasyDeL's); got ", json.dump(), ".");
+  return options;
+}
+
 }  // namespace
 }  // namespace easydel::quantization
 
@@ -125,6 +157,13 @@ std::shared_ptr<const FileTransform> packing_at_load(const BaseModule& module, c
   const std::string wanted = options.load_in_8bit ? "8bit" : options.quantization_method;
   const Json& config = module.config().quantization.weights;
   const bool from_files = config.is_object() && config.find("quant_method") != nullptr;
+  const bool to_pack = config.is_object() && !from_files && config.size() > 0;
+  if (wanted.empty() && to_pack) {
+    const QuantizeOptions asked = easydel_form(config, files.where);
+    const auto method = make_method({asked.method, asked.group_size, asked.double_quant});
+    const std::vector<std::string> layers = layers_to_quantize(module, asked);
+    return options.quantize_tensors ? std::make_shared<Packing>(method, layers) : nullptr;
+  }
   if (wanted.empty()) {
     require<ConfigError>(options.bit_targeted_params.empty() && options.quantization_pattern.empty() &&
                              options.quantization_block_size == 0 && !options.quantization_double_quant,

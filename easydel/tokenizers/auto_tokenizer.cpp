@@ -1,6 +1,7 @@
 #include "easydel/tokenizers/auto_tokenizer.h"
 
 #include "easydel/core/error.h"
+#include "easydel/core/file.h"
 #include "easydel/io/gguf_file.h"
 #include "easydel/tokenizers/gguf_tokenizer.h"
 #include "easydel/tokenizers/json_tokenizer.h"
@@ -77,6 +78,7 @@ const Tokenizer* AutoTokenizer::operator->() const {
 
 AutoTokenizer AutoTokenizer::from_directory(const std::filesystem::path& directory) {
   AutoTokenizer result;
+  result.files_ = TokenizerFiles::read(directory);
   if (!is_in_files(directory)) {
     const auto gguf = find_gguf(directory);
     const auto file = gguf ? GgufFile::open(*gguf) : nullptr;
@@ -105,6 +107,11 @@ AutoTokenizer AutoTokenizer::from_pretrained(const std::string& name_or_path, co
                    "additional_chat_templates/*"};
   }
   return from_directory(resolve(name_or_path, files));
+}
+
+void AutoTokenizer::save_pretrained(const std::filesystem::path& directory) const {
+  make_directory(directory);
+  files_.write(directory);
 }
 
 RenderedChat AutoTokenizer::apply_chat_template(ChatInput input) const {

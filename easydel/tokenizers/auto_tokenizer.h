@@ -8,6 +8,7 @@
 #include "easydel/io/hub.h"
 #include "easydel/tokenizers/tokenizer.h"
 #include "easydel/tokenizers/tokenizer_config.h"
+#include "easydel/tokenizers/tokenizer_files.h"
 
 namespace easydel {
 
@@ -21,11 +22,14 @@ class AutoTokenizer {
   static AutoTokenizer absent(std::string message);
   // Whether there is one to read.
   static bool is_in(const std::filesystem::path& directory);
+  // The files that it was read from, into a directory, which is made where it is missing.
+  void save_pretrained(const std::filesystem::path& directory) const;
 
   const Tokenizer& operator*() const { return *operator->(); }
   const Tokenizer* operator->() const;
   const std::shared_ptr<const Tokenizer>& shared() const { return tokenizer_; }
   const TokenizerConfig& config() const { return config_; }
+  const TokenizerFiles& files() const { return files_; }
 
   bool has_chat_template() const { return !config_.chat_templates.empty(); }
   // The text of a conversation, special tokens filled in. ConfigError when the model has no chat template.
@@ -37,6 +41,7 @@ class AutoTokenizer {
   std::shared_ptr<const Tokenizer> tokenizer_;
   TokenizerConfig config_;
   std::string absent_ = "[tokenizer] there is none.";
+  TokenizerFiles files_;
 };
 
 }  // namespace easydel

@@ -93,7 +93,12 @@ class Message {
   std::string text_;
 };
 
-std::shared_ptr<const Tokenizer> sentencepiece(const GgufContainer& gguf, const std::string& where) {
+struct SentencePieceParts {
+  std::string model;  // the bytes of a tokenizer.model
+  SentencePieceOptions options;
+};
+
+SentencePieceParts sentencepiece(const GgufContainer& gguf, const std::string& where) {
   const Tokens tokens = read_tokens(gguf, where);
   const auto scores = numbers<float>(gguf, "scores", GgufValueType::Float32, tokens.texts.size(), where);
   require<FormatError>(!scores.empty(), "[", where, "] ", key("scores"),
@@ -135,7 +140,7 @@ std::shared_ptr<const Tokenizer> sentencepiece(const GgufContainer& gguf, const 
                                .eos_token = name(eos),
                                .legacy = true,
                                .added_tokens = std::move(added)};
-  return SentencePieceTokenizer::from_bytes(model.text(), options, where);
+  return {model.text(), std::move(options)};
 }
 
 constexpr std::string_view kLlama3 =
@@ -206,7 +211,8 @@ Json special_template(const GgufContainer& gguf, const Tokens& tokens, const std
       {{"type", "TemplateProcessing"}, {"single", parts}, {"pair", parts}, {"special_tokens", specials}});
 }
 
-std::shared_ptr<const Tokenizer> byte_bpe(const GgufContainer& gguf, const std::string& where) {
+// The text of a tokenizer.json.
+std::string byte_bpe(const GgufContainer& gguf, const std::string& where) {
   const Tokens tokens = read_tokens(gguf, where);
   const GgufValue* merges = gguf.find(key("merges"));
   require<FormatError>(merges && merges->as_array().type == GgufValueType::String, "[", where, "] ", key("merges"),
@@ -245,7 +251,16 @@ std::shared_ptr<const Tokenizer> byte_bpe(const GgufContainer& gguf, const std::
                                 {"ignore_merges", split.pattern == kLlama3},
                                 {"vocab", vocabulary},
                                 {"merges", list}});
-  return JsonTokenizer::from_json(json.dump(), where);
+  return json.dump();
+}
+
+// Or else BPE on bytes.
+bool is_sentencepiece(const GgufContainer& gguf, const std::string& where) {
+  require<FormatError>(has_tokenizer(gguf), "[", where, "] the file has no ", key("model"), ", so no tokenizer.");
+  const std::string_view model = gguf.find(key("model"))->as_string();
+  require<NotSupportedError>(model == "llama" || model == "gpt2", "[", where, "] ", key("model"),
+                             " must be llama or gpt2; got ", quoted(model), ".");
+  return model == "llama";
 }
 
 }  // namespace
@@ -253,11 +268,38 @@ std::shared_ptr<const Tokenizer> byte_bpe(const GgufContainer& gguf, const std::
 bool has_tokenizer(const GgufContainer& gguf) { return gguf.find(key("model")) != nullptr; }
 
 std::shared_ptr<const Tokenizer> gguf_tokenizer(const GgufContainer& gguf, const std::string& where) {
-  require<FormatError>(has_tokenizer(gguf), "[", where, "] the file has no ", key("model"), ", so no tokenizer.");
-  const std::string_view model = gguf.find(key("model"))->as_string();
-  if (model == "llama") return sentencepiece(gguf, where);
-  if (model == "gpt2") return byte_bpe(gguf, where);
-  fail<NotSupportedError>("[", where, "] ", key("model"), " must be llama or gpt2; got ", quoted(model), ".");
+  if (!is_sentencepiece(gguf, where)) return JsonTokenizer::from_json(byte_bpe(gguf, where), where);
+  const SentencePieceParts parts = sentencepiece(gguf, where);
+  return SentencePieceTokenizer::from_bytes(parts.model, parts.options, where);
+}
+
+std::map<std::string, std::string> gguf_tokenizer_files(const GgufContainer& gguf, const std::string& where) {
+  const bool pieces = is_sentencepiece(gguf, where);
+  const TokenizerConfig config = gguf_tokenizer_config(gguf);
+  Json json = Json::object({{"tokenizer_class", pieces ? "LlamaTokenizer" : "PreTrainedTokenizerFast"},
+                            {"add_bos_token", *config.add_bos_token},
+                            {"add_eos_token", *config.add_eos_token}});
+  for (const auto& [name, text] : config.special_tokens) json[name] = text;
+  if (const std::string* source = config.chat_templates.find("default")) json["chat_template"] = *source;
+  std::map<std::string, std::string> files;
+  if (pieces) {
+    const SentencePieceParts parts = sentencepiece(gguf, where);
+    Json added = Json::object();
+    for (const SentencePieceAddedToken& token : parts.options.added_tokens)
+      added[std::to_string(token.id)] = Json::object({{"content", token.content},
+                                                      {"lstrip", false},
+                                                      {"normalized", false},
+                                                      {"rstrip", false},
+                                                      {"single_word", false},
+                                                      {"special", token.special}});
+    json["added_tokens_decoder"] = added;
+    json["legacy"] = parts.options.legacy;
+    files["tokenizer.model"] = parts.model;
+  } else {
+    files["tokenizer.json"] = byte_bpe(gguf, where);
+  }
+  files["tokenizer_config.json"] = json.dump(2) + "\n";
+  return files;
 }
 
 TokenizerConfig gguf_tokenizer_config(const GgufContainer& gguf) {

@@ -1,6 +1,7 @@
 // The tokenizer that a GGUF file carries in its metadata.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -15,5 +16,7 @@ bool has_tokenizer(const GgufContainer& gguf);
 // NotSupportedError, which names the known ones, for others; FormatError for lists that do not fit together.
 std::shared_ptr<const Tokenizer> gguf_tokenizer(const GgufContainer& gguf, const std::string& where);
 TokenizerConfig gguf_tokenizer_config(const GgufContainer& gguf);  // special tokens and the chat template
+// The same as the files of a model directory: tokenizer.json or tokenizer.model, and tokenizer_config.json; by name.
+std::map<std::string, std::string> gguf_tokenizer_files(const GgufContainer& gguf, const std::string& where);
 
 }  // namespace easydel

@@ -1,5 +1,7 @@
 #include "easydel/tokenizers/unicode.h"
 
+#include <algorithm>
+
 #include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
 #include "easydel/tokenizers/utf8.h"
@@ -18,7 +20,24 @@ bool is_ascii_punctuation(char32_t code) {
 
 bool is_ascii_letter(char32_t code) { return (code | 32) >= 'a' && (code | 32) <= 'z'; }
 
+struct Range {
+  char32_t first, last;
+};
+
+#include "easydel/tokenizers/package_tables.inc"
+
+template <std::size_t N>
+bool contains(const Range (&ranges)[N], char32_t code) {
+  const auto* above = std::upper_bound(ranges, ranges + N, code, [](char32_t c, const Range& r) { return c < r.first; });
+  return above != ranges && code <= above[-1].last;
+}
+
 }  // namespace
+
+bool is_punctuation(char32_t code) { return code < 0x80 ? is_ascii_punctuation(code) : contains(kPunctuation, code); }
+bool is_mark(char32_t code) { return code >= 0x300 && contains(kMarks, code); }
+bool is_nonspacing_mark(char32_t code) { return code >= 0x300 && contains(kNonspacingMarks, code); }
+bool is_other(char32_t code) { return code < 0x80 ? code < 0x20 || code == 0x7F : contains(kOther, code); }
 
 bool is_whitespace(char32_t code) {
   if (code < 0x85) return code == ' ' || (code >= 9 && code <= 13);
@@ -43,37 +62,17 @@ bool is_enclosed_letter(char32_t code) {
 
 void require_tables(std::string_view) {}
 
-bool is_punctuation(char32_t code) {
-  if (code < 0x80) return is_ascii_punctuation(code);
-  const auto c = category(code);
-  return c >= UTF8PROC_CATEGORY_PC && c <= UTF8PROC_CATEGORY_PO;
-}
-
 bool is_numeric(char32_t code) {
   if (code < 0x80) return code >= '0' && code <= '9';
   const auto c = category(code);
   return c >= UTF8PROC_CATEGORY_ND && c <= UTF8PROC_CATEGORY_NO;
 }
 
-bool is_mark(char32_t code) {
-  if (code < 0x300) return false;
-  const auto c = category(code);
-  return c >= UTF8PROC_CATEGORY_MN && c <= UTF8PROC_CATEGORY_ME;
-}
-
-bool is_nonspacing_mark(char32_t code) { return code >= 0x300 && category(code) == UTF8PROC_CATEGORY_MN; }
-
 bool is_word(char32_t code) {
   if (code < 0x80) return is_ascii_letter(code) || (code >= '0' && code <= '9') || code == '_';
   const auto c = category(code);
   return is_letter_category(c) || (c >= UTF8PROC_CATEGORY_MN && c <= UTF8PROC_CATEGORY_NL) ||
          c == UTF8PROC_CATEGORY_PC || code == 0x200C || code == 0x200D || is_enclosed_letter(code);
-}
-
-bool is_other(char32_t code) {
-  if (code < 0x80) return code < 0x20 || code == 0x7F;
-  const auto c = category(code);
-  return c == UTF8PROC_CATEGORY_CC || c == UTF8PROC_CATEGORY_CF || c == UTF8PROC_CATEGORY_CO;
 }
 
 Kind kind_of(char32_t code) {
@@ -119,12 +118,8 @@ void require_tables(std::string_view who) {
                           "libutf8proc-dev; build again once it is installed.");
 }
 
-bool is_punctuation(char32_t code) { return is_ascii_punctuation(code); }
 bool is_numeric(char32_t code) { return code >= '0' && code <= '9'; }
-bool is_mark(char32_t) { return false; }
-bool is_nonspacing_mark(char32_t) { return false; }
 bool is_word(char32_t code) { return is_ascii_letter(code) || is_numeric(code) || code == '_'; }
-bool is_other(char32_t code) { return code < 0x20 || code == 0x7F; }
 Kind kind_of(char32_t code) {
   if (is_ascii_letter(code)) return Kind::kLetter;
   if (is_numeric(code)) return Kind::kNumber;

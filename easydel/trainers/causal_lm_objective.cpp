@@ -48,7 +48,7 @@ class CausalLMObjective final : public Objective {
     inputs.loss_config = config;
     inputs.loss_config->auxiliary_loss_coefficient = 0.0;  // added below, as the share of the step that it is
     inputs.dropout_key = context.dropout_key;
-    if (context.arguments.aux_loss_enabled) inputs.output_router_logits = true;
+    if (wants_router_loss(context.arguments)) inputs.output_router_logits = true;
     ModelOutput out = model(inputs);
     ObjectiveLoss result{.loss = out.loss};
     if (out.metrics.accuracy.defined()) result.metrics["accuracy"] = out.metrics.accuracy * context.share;

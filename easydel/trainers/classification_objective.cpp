@@ -55,9 +55,10 @@ class ClassificationObjective final : public Objective {
     if (context.arguments.classification.problem_type)
       config.problem_type = context.arguments.classification.problem_type;
     inputs.loss_config = config;
+    inputs.loss_config->auxiliary_loss_coefficient = 0.0;  // added below, as the share of the step that it is
     inputs.dropout_key = context.dropout_key;
     inputs.output_logits = true;
-    if (context.arguments.aux_loss_enabled) inputs.output_router_logits = true;
+    if (wants_router_loss(context.arguments)) inputs.output_router_logits = true;
     ModelOutput out = model(inputs);
     ObjectiveLoss result{.loss = out.loss * context.share};
     add_router_loss(result, model, config, inputs, out, context.share);

@@ -89,7 +89,7 @@ class DistillationObjective final : public Objective {
     ModelInputs ours = student.prepare_inputs_for_call(inputs);
     const RouterBalance balance = router_balance_of(model.config());
     ours.output_router_logits =
-        balance.top_k > 0 && (context.arguments.aux_loss_enabled || balance.output_router_logits);
+        balance.top_k > 0 && (wants_router_loss(context.arguments) || balance.output_router_logits);
 
     const ModelOutput wanted = [&] {
       const at::NoGradGuard no_grad;

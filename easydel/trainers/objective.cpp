@@ -41,6 +41,10 @@ double count_targets(const BatchRow& row) {
   return count;
 }
 
+bool wants_router_loss(const TrainingArguments& arguments) {
+  return arguments.aux_loss_enabled || arguments.loss().auxiliary_loss_coefficient.value_or(0.0) != 0.0;
+}
+
 void add_router_loss(ObjectiveLoss& loss, const BaseModule& model, const LossConfig& config, const ModelInputs& inputs,
                      const ModelOutput& out, double share) {
   if (out.router_logits.empty()) return;

@@ -65,6 +65,8 @@ data::PackOptions packing_of(const Objective& objective, const TrainingArguments
 // What objectives share.
 // Labels that count: -100 and the first token of a document predict nothing.
 double count_targets(const BatchRow& row);
+// Whether the routers' loss is asked for: by its switch, or by a coefficient.
+bool wants_router_loss(const TrainingArguments& arguments);
 // Where a forward has router logits: adds their auxiliary loss times its coefficient (the arguments', else the
 // model's), and reports aux_loss, router/load_max (the rows of the busiest expert over the mean) and router/entropy (of
 // the routers' probabilities), both over all layers. All are means over this minibatch, which is `share` of the step.

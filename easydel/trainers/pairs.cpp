@@ -91,7 +91,7 @@ RowLogps row_logps(const BaseModule& model, const Batch& batch, const LossContex
   inputs.loss_config = config;
   if (with_dropout) inputs.dropout_key = context.dropout_key;
   // Said for a mesh too, where the routers' logits are gathered for those alone who ask.
-  if (context.arguments.aux_loss_enabled || router_balance_of(model.config()).output_router_logits)
+  if (wants_router_loss(context.arguments) || router_balance_of(model.config()).output_router_logits)
     inputs.output_router_logits = true;
   const ModelOutput out = model(inputs);
   RowLogps rows{.tokens = -out.loss, .routers = {}};

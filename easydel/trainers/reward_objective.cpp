@@ -43,7 +43,7 @@ class RewardObjective final : public Objective {
     ModelInputs inputs = batch.inputs();
     inputs.labels = at::Tensor();
     if (!reward.disable_dropout) inputs.dropout_key = context.dropout_key;
-    if (context.arguments.aux_loss_enabled) inputs.output_router_logits = true;
+    if (wants_router_loss(context.arguments)) inputs.output_router_logits = true;
     const ModelOutput given = model(inputs);
     const at::Tensor logits = given.logits.squeeze(-1);
     const at::Tensor rewards = logits.to(at::promote_types(logits.scalar_type(), at::kFloat));

@@ -71,7 +71,7 @@ class NopeLayer : public ed::DecoderLayer {
   const ed::MLP& mlp_;
 };
 
-class NopeModel : public ed::BaseModule {
+class NopeModel : public ed::BaseModule, public ed::Pretrained<NopeModel> {
  public:
   using ConfigType = NopeConfig;
 
@@ -95,7 +95,7 @@ class NopeModel : public ed::BaseModule {
   const ed::RMSNorm& norm_;
 };
 
-class NopeForCausalLM : public ed::ForCausalLM<NopeModel> {
+class NopeForCausalLM : public ed::ForCausalLM<NopeModel>, public ed::Pretrained<NopeForCausalLM> {
  public:
   using ForCausalLM::ForCausalLM;
 };

@@ -7,6 +7,7 @@
 #include "easydel/core/error.h"
 #include "easydel/models/mixtral/model.h"
 #include "tests/infra/tiny_llama.h"
+#include "tests/support/tensors.h"
 
 namespace easydel {
 namespace {
@@ -112,6 +113,47 @@ TEST_F(ComputeLoss, NeedsLabels) {
               ThrowsMessage<ConfigError>("[compute_loss] the batch has no labels."));
 }
 
+TEST_F(ComputeLoss, FromLogitsAfterAForwardWithLabelsSaysHowToHaveThem) {
+  const ModelOutput out = (*model_)(batch_);
+  EXPECT_THAT([&] { model_->compute_loss(batch_.labels, out.logits); },
+              ThrowsMessage<ConfigError>("[compute_loss] logits are needed; got an undefined tensor. A forward with "
+                                         "labels makes none unless ModelInputs::output_logits is true; "
+                                         "compute_loss(batch) needs none."));
+  EXPECT_THAT([&] { model_->compute_loss(at::Tensor(), logits_); },
+              ThrowsMessage<ConfigError>("[compute_loss] labels are needed; got an undefined tensor."));
+  batch_.output_logits = true;
+  const ModelOutput with_logits = (*model_)(batch_);
+  expect_near(model_->compute_loss(batch_.labels, with_logits.logits).first, with_logits.loss);
+}
+
+TEST_F(ComputeLoss, MakesLogitsInChunksOfTheConfigsSize) {
+  LlamaConfig config = tiny_config();
+  config.vocab_size = 20000;
+  config.max_position_embeddings = 128;
+  const ModelInputs batch{.input_ids = tiny_ids(1, 128), .labels = tiny_ids(1, 128)};
+  std::vector<double> losses;
+  const auto peak = [&](std::optional<int64_t> chunk) {
+    config.memory.lmhead_chunksize = chunk;
+    const auto model = make_model<LlamaForCausalLM>(config);
+    const at::NoGradGuard no_grad;
+    losses.push_back((*model)(batch).loss.item<double>());  // whatever is made once is there then
+    return peak_bytes([&] { (*model)(batch); });
+  };
+  EXPECT_LT(peak(2) * 4, peak(128));  // 128 rows of 20000 floats are 10 MB
+  EXPECT_NEAR(losses[0], losses[1], 1e-4);
+}
+
+TEST_F(ComputeLoss, KnowsWhatItDividesByAndTheNormsOfGradients) {
+  EXPECT_EQ(model_->compute_loss(batch_).second.weight_sum.item<double>(), 10);
+  EXPECT_EQ(model_->compute_loss(batch_, {.num_items_in_batch = 40}).second.weight_sum.item<double>(), 40);
+  LossMetrics metrics = model_->compute_loss(batch_).second;
+  update_metrics(metrics, {{"a", at::tensor({3.0, 4.0})}, {"b", at::tensor({1.0})}}, 0.25);
+  EXPECT_EQ(metrics.learning_rate, 0.25);
+  EXPECT_EQ(metrics.max_grad_norm.item<double>(), 5);
+  EXPECT_EQ(metrics.mean_grad_norm.item<double>(), 3);
+  EXPECT_EQ(metrics.grad_norms.at("b").item<double>(), 1);
+}
+
 TEST_F(ComputeLoss, TakesChangesByName) {
   expect_near(of({}, Json::object({{"label_smoothing", 0.2}, {"reduction", "sum"}})),
               of({.label_smoothing = 0.2, .reduction = "sum"}));
@@ -171,6 +213,31 @@ TEST(AuxiliaryLoss, IsAddedWithItsCoefficientWhenRoutersAreAskedFor) {
   expect_near(heavier.loss, plain + 2 * out.aux_loss);
   expect_near(metrics.aux_loss, out.aux_loss);
   expect_near(metrics.loss, out.loss);
+}
+
+TEST(AuxiliaryLoss, IsAddedForACoefficientThatIsGivenAlone) {
+  const auto model = tiny_mixtral();
+  const ModelInputs batch{.input_ids = tiny_ids(), .labels = tiny_labels()};
+  const at::Tensor plain = (*model)(batch).loss;
+  const auto [out, metrics] = model->compute_loss(batch, {.auxiliary_loss_coefficient = 2.0});
+  ASSERT_TRUE(metrics.aux_loss.defined());
+  expect_near(out.loss, plain + 2 * metrics.aux_loss);
+  EXPECT_TRUE(out.router_logits.empty());  // nobody asked for these
+  expect_near(model->compute_loss(batch, {.auxiliary_loss_coefficient = 0.0}).first.loss, plain);
+}
+
+TEST(AuxiliaryLoss, OfAClassifierIsAddedWhereTheCallAsksForIt) {
+  MixtralConfig config = dynamic_cast<const MixtralConfig&>(tiny_mixtral()->config());
+  config.pad_token_id = 0;
+  const auto model = make_model<MixtralForSequenceClassification>(config);
+  ModelInputs batch{.input_ids = tiny_ids(), .labels = at::tensor({0, 1}, at::kLong)};
+  const at::Tensor plain = (*model)(batch).loss;
+  const auto [out, metrics] = model->compute_loss(batch, {.auxiliary_loss_coefficient = 2.0});
+  ASSERT_TRUE(metrics.aux_loss.defined());
+  expect_near(out.loss, plain + 2 * metrics.aux_loss);
+  batch.output_router_logits = true;
+  const ModelOutput asked = (*model)(batch);
+  expect_near(asked.loss, plain + 0.25 * asked.aux_loss);
 }
 
 TEST(AuxiliaryLoss, LeavesPaddingOutHoweverItIsGiven) {

@@ -127,12 +127,46 @@ TEST(Lora, MergesAndComesBackExactly) {
   }
 }
 
-TEST(Lora, MergesTheGivenParameters) {
+TEST(Lora, PutsBackWhatWasSplitOff) {
   const auto model = adapted();
-  GraphState zeros;
-  for (const auto& [path, tensor] : model->split_lora_params().second) zeros.set(path, at::zeros_like(tensor));
+  const at::Tensor before = logits_of(*model);
+  const auto [base, lora] = model->split_lora_params();
+  GraphState zeros, kept;
+  for (const auto& [path, tensor] : lora) zeros.set(path, at::zeros_like(tensor));
+  for (const auto& [path, tensor] : lora) kept.set(path, tensor.detach().clone());
   model->merge_lora_params(zeros);
+  EXPECT_FALSE(lora_is_merged(*model));  // the weights stay the base's, and the adapter an adapter
   EXPECT_TRUE(at::equal(logits_of(*model), logits_of(*tiny_llama())));
+  model->merge_lora_params(kept);
+  EXPECT_TRUE(at::equal(logits_of(*model), before));
+  EXPECT_THAT([&] { model->merge_lora_params(base); },
+              ThrowsMessage<ConfigError>(HasSubstr("is no parameter of an adapter")));
+  model->merge_lora_params();
+  EXPECT_THAT([&] { model->merge_lora_params(kept); },
+              ThrowsMessage<ConfigError>("[merge_lora_params] the adapters are merged into the weights: "
+                                         "unmerge_lora_params() first."));
+}
+
+TEST(Lora, NamesTheModelThatItWasMadeFor) {
+  const TemporaryDirectory directory;
+  tiny_llama()->save_pretrained(directory / "base", {.verbose = false});
+  const auto name = [&](const char* folder) {
+    return Json::parse_file((directory / folder / "adapter_config.json").string()).at("base_model_name_or_path");
+  };
+  const std::string base = (directory / "base").string();
+  const auto model = LlamaForCausalLM::from_pretrained(base, {.verbose = false});
+  model->apply_lora_to_layers(2, 4, "q_proj");
+  save_adapter(*model, directory / "one");
+  EXPECT_EQ(name("one"), Json(base));
+  model->to_state().save_state(directory / "run", {.verbose = false});
+  EXPECT_EQ(name("run/adapter"), Json(base));
+  save_adapter(*model, directory / "other", "default", "org/name");
+  EXPECT_EQ(name("other"), Json("org/name"));
+  // One that was read keeps its name.
+  const auto again = LlamaForCausalLM::from_pretrained(base, {.verbose = false});
+  load_adapter(*again, directory / "other");
+  save_adapter(*again, directory / "again");
+  EXPECT_EQ(name("again"), Json("org/name"));
 }
 
 TEST(Lora, IsSwitchedOffAndOnAndDeleted) {

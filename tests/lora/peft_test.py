@@ -19,8 +19,11 @@ ALL = "EASYDEL_ALL_CASES" in os.environ  # every variant with every family on ev
 
 import torch
 import transformers
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import AutoPeftModelForCausalLM, LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
 
 torch.set_num_threads(1)
@@ -434,6 +437,24 @@ class CommandLine(Case):
         self.assertLess(error_of(self.forward(self.base, "--adapter", self.path), self.theirs), TOLERANCE)
         half = self.forward(self.base, "--adapter", f"{self.path}=0.25", "--adapter", f"{self.path}=0.75")
         self.assertLess(error_of(half, self.theirs), TOLERANCE)
+
+    def test_what_a_run_saves_is_found_by_peft_with_its_base(self):
+        words = Tokenizer(WordLevel({f"w{i}": i for i in range(61)}, unk_token="w3"))
+        words.pre_tokenizer = WhitespaceSplit()
+        words.save(str(self.base / "tokenizer.json"))
+        (self.base / "tokenizer_config.json").write_text(json.dumps({"eos_token": "w2"}))
+        rows = self.directory / "rows.jsonl"
+        texts = (" ".join(f"w{3 + (5 * i + j) % 50}" for j in range(12)) for i in range(8))
+        rows.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+        output = self.directory / "run"
+        self.run_easydel("train", self.base, "--data", rows, "--lora-rank", 4, "--steps", 2, "--batch", 2, "--length", 12,
+                         "--learning-rate", 0.01, "--output", output)
+        adapter = next(output.glob("run-*/adapter"))
+        model = AutoPeftModelForCausalLM.from_pretrained(adapter).eval()
+        self.assertEqual(model.peft_config["default"].base_model_name_or_path, str(self.base))
+        ids = torch.tensor([[3, 9, 27, 11]])
+        merged = AutoModelForCausalLM.from_pretrained(adapter.parent).eval()
+        self.assertLess(error_of(model(ids).logits, merged(ids).logits), TOLERANCE)
 
     def test_merge(self):
         self.run_easydel("lora", "merge", self.base, self.path, self.directory / "merged")

@@ -1,4 +1,5 @@
-"""GGUF files as models, beside transformers, sentencepiece and tokenizers. usage: gguf_test.py EASYDEL"""
+"""GGUF files as models, beside transformers, sentencepiece and tokenizers.
+usage: gguf_test.py COMPANIONS_PROGRAM EASYDEL"""
 
 import contextlib
 import io
@@ -22,6 +23,7 @@ from tokenizers_draw import Texts
 from tokenizers_kinds import make
 
 EASYDEL = sys.argv.pop()
+PROGRAM = sys.argv.pop()
 transformers.utils.logging.disable_progress_bar()
 Type = gguf.GGMLQuantizationType
 SHAPE = dict(vocab_size=96, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
@@ -208,6 +210,12 @@ class Gguf(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         return [json.loads(line) for line in done.stdout.decode().splitlines()]
 
+    def saved(self, path: pathlib.Path) -> pathlib.Path:
+        """The tokenizer of a GGUF file as a C++ program writes it."""
+        done = subprocess.run([PROGRAM, "tokenizer", path, self.directory / f"{path.stem}-saved"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.directory / f"{path.stem}-saved"
+
     def test_a_sentencepiece_vocabulary(self):
         draw = Texts(5, [])
         corpus = ["the quick brown fox jumps over the lazy dog " * 3] * 20 + [draw.draw().replace("\n", " ") for _ in range(200)]
@@ -234,6 +242,8 @@ class Gguf(unittest.TestCase):
         path = self.with_tokenizer("spm", fill)
         texts = [text.replace("</s>", "").replace("<s>", "") for text in ["", " two  spaces ", "fox jumps"] + [draw.draw() for _ in range(200)]]
         self.assertEqual(self.tokenize(path, texts), [[peer.bos_id(), *peer.encode(text)] for text in texts])
+        self.assertEqual(self.tokenize(self.saved(path), texts), self.tokenize(path, texts))
+        self.assertIn("chat_template", json.loads((self.saved(path) / "tokenizer_config.json").read_text()))
 
     def test_byte_level_vocabularies(self):
         for kind, pre, bos in (("llama3", "llama-bpe", "<|begin_of_text|>"), ("qwen2", "qwen2", None), ("gpt2", "gpt-2", None)):
@@ -260,6 +270,8 @@ class Gguf(unittest.TestCase):
                 texts = ["", "Hello, wörld! 12345"] + [draw.draw() for _ in range(200)]
                 self.assertEqual(self.tokenize(path, texts, "--no-special-tokens"),
                                  [e.ids for e in peer.encode_batch(texts, add_special_tokens=False)])
+                theirs = transformers.AutoTokenizer.from_pretrained(self.saved(path))
+                self.assertEqual(self.tokenize(path, texts), [theirs(text)["input_ids"] for text in texts])
 
 
 if __name__ == "__main__":

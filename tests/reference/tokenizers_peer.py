@@ -1,5 +1,6 @@
 """Writes tokenizers and what the tokenizers package makes of random texts.
 usage: tokenizers_peer.py kind DIRECTORY KIND COUNT SEED       one of the published kinds
+       tokenizers_peer.py code_points DIRECTORY                every code point through some normalizers
        tokenizers_peer.py components DIRECTORY PART COUNT SEED every component of that part: normalizer, pre_tokenizer,
                                                                decoder, post_processor, model or rest
 
@@ -73,10 +74,30 @@ def type_of(part: str, name: str, document: str) -> str:
     return json.loads(document)[part]["type"] if part != "rest" else name.split("_")[0]
 
 
+def code_points(directory: pathlib.Path) -> None:
+    """What normalizers make of "a", a code point and "b"; those that stay as they are left out."""
+    from tokenizers import normalizers
+
+    bert = lambda **on: normalizers.BertNormalizer(**dict(clean_text=False, handle_chinese_chars=False, strip_accents=False,
+                                                          lowercase=False) | on)
+    cases = []
+    for normalizer in (bert(clean_text=True), bert(strip_accents=True), normalizers.BertNormalizer(), normalizers.StripAccents()):
+        changed = []
+        for code in range(0x110000):
+            if not 0xD800 <= code <= 0xDFFF:
+                given = f"a{chr(code)}b"
+                if (became := normalizer.normalize_str(given)) != given:
+                    changed.append([code, became])
+        cases.append({"normalizer": json.loads(normalizer.__getstate__()), "changed": changed})
+    (directory / "cases.json").write_text(json.dumps(cases))
+
+
 def main() -> None:
     command, directory, *rest = sys.argv[1:]
     directory = pathlib.Path(directory)
-    if command == "kind":
+    if command == "code_points":
+        code_points(directory)
+    elif command == "kind":
         from tokenizers_kinds import make
 
         kind, count, seed = rest

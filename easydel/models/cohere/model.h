@@ -11,12 +11,12 @@ class CohereDecoderLayer : public DecoderBlock {
   CohereDecoderLayer(const CohereConfig& config, int64_t layer_idx);
 };
 
-class CohereModel : public DecoderModel<CohereConfig, CohereDecoderLayer> {
+class CohereModel : public DecoderModel<CohereConfig, CohereDecoderLayer>, public Pretrained<CohereModel> {
  public:
   explicit CohereModel(const CohereConfig& config);
 };
 
-class CohereForCausalLM : public ForCausalLM<CohereModel> {
+class CohereForCausalLM : public ForCausalLM<CohereModel>, public Pretrained<CohereForCausalLM> {
  public:
   using ForCausalLM::ForCausalLM;
 

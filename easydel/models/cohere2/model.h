@@ -11,12 +11,12 @@ class Cohere2DecoderLayer : public DecoderBlock {
   Cohere2DecoderLayer(const Cohere2Config& config, int64_t layer_idx);
 };
 
-class Cohere2Model : public DecoderModel<Cohere2Config, Cohere2DecoderLayer> {
+class Cohere2Model : public DecoderModel<Cohere2Config, Cohere2DecoderLayer>, public Pretrained<Cohere2Model> {
  public:
   explicit Cohere2Model(const Cohere2Config& config);
 };
 
-class Cohere2ForCausalLM : public ForCausalLM<Cohere2Model> {
+class Cohere2ForCausalLM : public ForCausalLM<Cohere2Model>, public Pretrained<Cohere2ForCausalLM> {
  public:
   using ForCausalLM::ForCausalLM;
 

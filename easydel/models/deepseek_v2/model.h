@@ -12,17 +12,19 @@ class DeepseekV2DecoderLayer : public MoeDecoderLayer<LatentAttention, LatentAtt
   DeepseekV2DecoderLayer(const DeepseekV2Config& config, int64_t layer_idx);
 };
 
-class DeepseekV2Model : public DecoderModel<DeepseekV2Config, DeepseekV2DecoderLayer> {
+class DeepseekV2Model : public DecoderModel<DeepseekV2Config, DeepseekV2DecoderLayer>,
+                        public Pretrained<DeepseekV2Model> {
  public:
   using DecoderModel::DecoderModel;
 };
 
-class DeepseekV2ForCausalLM : public ForCausalLM<DeepseekV2Model> {
+class DeepseekV2ForCausalLM : public ForCausalLM<DeepseekV2Model>, public Pretrained<DeepseekV2ForCausalLM> {
  public:
   using ForCausalLM::ForCausalLM;
 };
 
-class DeepseekV2ForSequenceClassification : public ForSequenceClassification<DeepseekV2Model> {
+class DeepseekV2ForSequenceClassification : public ForSequenceClassification<DeepseekV2Model>,
+                                            public Pretrained<DeepseekV2ForSequenceClassification> {
  public:
   using ForSequenceClassification::ForSequenceClassification;
 };

@@ -12,18 +12,20 @@ class DeepseekV3DecoderLayer : public MoeDecoderLayer<LatentAttention, LatentAtt
   DeepseekV3DecoderLayer(const DeepseekV3Config& config, int64_t layer_idx);
 };
 
-class DeepseekV3Model : public DecoderModel<DeepseekV3Config, DeepseekV3DecoderLayer> {
+class DeepseekV3Model : public DecoderModel<DeepseekV3Config, DeepseekV3DecoderLayer>,
+                        public Pretrained<DeepseekV3Model> {
  public:
   // NotSupportedError for weights in fp8.
   explicit DeepseekV3Model(const DeepseekV3Config& config);
 };
 
-class DeepseekV3ForCausalLM : public ForCausalLM<DeepseekV3Model> {
+class DeepseekV3ForCausalLM : public ForCausalLM<DeepseekV3Model>, public Pretrained<DeepseekV3ForCausalLM> {
  public:
   using ForCausalLM::ForCausalLM;
 };
 
-class DeepseekV3ForSequenceClassification : public ForSequenceClassification<DeepseekV3Model> {
+class DeepseekV3ForSequenceClassification : public ForSequenceClassification<DeepseekV3Model>,
+                                            public Pretrained<DeepseekV3ForSequenceClassification> {
  public:
   using ForSequenceClassification::ForSequenceClassification;
 };

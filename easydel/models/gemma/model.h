@@ -11,17 +11,18 @@ class GemmaDecoderLayer : public DecoderBlock {
   GemmaDecoderLayer(const GemmaConfig& config, int64_t layer_idx);
 };
 
-class GemmaModel : public DecoderModel<GemmaConfig, GemmaDecoderLayer> {
+class GemmaModel : public DecoderModel<GemmaConfig, GemmaDecoderLayer>, public Pretrained<GemmaModel> {
  public:
   explicit GemmaModel(const GemmaConfig& config);
 };
 
-class GemmaForCausalLM : public ForCausalLM<GemmaModel> {
+class GemmaForCausalLM : public ForCausalLM<GemmaModel>, public Pretrained<GemmaForCausalLM> {
  public:
   using ForCausalLM::ForCausalLM;
 };
 
-class GemmaForSequenceClassification : public ForSequenceClassification<GemmaModel> {
+class GemmaForSequenceClassification : public ForSequenceClassification<GemmaModel>,
+                                       public Pretrained<GemmaForSequenceClassification> {
  public:
   using ForSequenceClassification::ForSequenceClassification;
 };

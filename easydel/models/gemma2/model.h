@@ -11,12 +11,12 @@ class Gemma2DecoderLayer : public DecoderBlock {
   Gemma2DecoderLayer(const Gemma2Config& config, int64_t layer_idx);
 };
 
-class Gemma2Model : public DecoderModel<Gemma2Config, Gemma2DecoderLayer> {
+class Gemma2Model : public DecoderModel<Gemma2Config, Gemma2DecoderLayer>, public Pretrained<Gemma2Model> {
  public:
   explicit Gemma2Model(const Gemma2Config& config);
 };
 
-class Gemma2ForCausalLM : public ForCausalLM<Gemma2Model> {
+class Gemma2ForCausalLM : public ForCausalLM<Gemma2Model>, public Pretrained<Gemma2ForCausalLM> {
  public:
   using ForCausalLM::ForCausalLM;
 
@@ -24,7 +24,8 @@ class Gemma2ForCausalLM : public ForCausalLM<Gemma2Model> {
   LogitOptions logit_options() const override;
 };
 
-class Gemma2ForSequenceClassification : public ForSequenceClassification<Gemma2Model> {
+class Gemma2ForSequenceClassification : public ForSequenceClassification<Gemma2Model>,
+                                        public Pretrained<Gemma2ForSequenceClassification> {
  public:
   using ForSequenceClassification::ForSequenceClassification;
 };

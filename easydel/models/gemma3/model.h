@@ -11,7 +11,7 @@ class Gemma3DecoderLayer : public DecoderBlock {
   Gemma3DecoderLayer(const Gemma3TextConfig& config, int64_t layer_idx);
 };
 
-class Gemma3TextModel : public DecoderModel<Gemma3TextConfig, Gemma3DecoderLayer> {
+class Gemma3TextModel : public DecoderModel<Gemma3TextConfig, Gemma3DecoderLayer>, public Pretrained<Gemma3TextModel> {
  public:
   explicit Gemma3TextModel(const Gemma3TextConfig& config);
 
@@ -19,7 +19,7 @@ class Gemma3TextModel : public DecoderModel<Gemma3TextConfig, Gemma3DecoderLayer
   std::vector<RopeTableSpec> rope_tables() const override;
 };
 
-class Gemma3ForCausalLM : public ForCausalLM<Gemma3TextModel> {
+class Gemma3ForCausalLM : public ForCausalLM<Gemma3TextModel>, public Pretrained<Gemma3ForCausalLM> {
  public:
   using ForCausalLM::ForCausalLM;
 
@@ -27,7 +27,8 @@ class Gemma3ForCausalLM : public ForCausalLM<Gemma3TextModel> {
   LogitOptions logit_options() const override;
 };
 
-class Gemma3TextForSequenceClassification : public ForSequenceClassification<Gemma3TextModel> {
+class Gemma3TextForSequenceClassification : public ForSequenceClassification<Gemma3TextModel>,
+                                            public Pretrained<Gemma3TextForSequenceClassification> {
  public:
   using ForSequenceClassification::ForSequenceClassification;
 };

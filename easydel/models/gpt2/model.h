@@ -11,7 +11,7 @@ class GPT2Block : public DecoderBlock {
   GPT2Block(const GPT2Config& config, int64_t layer_idx);
 };
 
-class GPT2Model : public BaseModule {
+class GPT2Model : public BaseModule, public Pretrained<GPT2Model> {
  public:
   using ConfigType = GPT2Config;
   explicit GPT2Model(const GPT2Config& config);
@@ -26,12 +26,13 @@ class GPT2Model : public BaseModule {
   const LayerNorm& ln_f_;
 };
 
-class GPT2LMHeadModel : public ForCausalLM<GPT2Model> {
+class GPT2LMHeadModel : public ForCausalLM<GPT2Model>, public Pretrained<GPT2LMHeadModel> {
  public:
   explicit GPT2LMHeadModel(const GPT2Config& config) : ForCausalLM(config, "transformer") {}
 };
 
-class GPT2ForSequenceClassification : public ForSequenceClassification<GPT2Model> {
+class GPT2ForSequenceClassification : public ForSequenceClassification<GPT2Model>,
+                                      public Pretrained<GPT2ForSequenceClassification> {
  public:
   explicit GPT2ForSequenceClassification(const GPT2Config& config) : ForSequenceClassification(config, "transformer") {}
 };

@@ -11,17 +11,18 @@ class GPTNeoXLayer : public DecoderBlock {
   GPTNeoXLayer(const GPTNeoXConfig& config, int64_t layer_idx);
 };
 
-class GPTNeoXModel : public DecoderModel<GPTNeoXConfig, GPTNeoXLayer> {
+class GPTNeoXModel : public DecoderModel<GPTNeoXConfig, GPTNeoXLayer>, public Pretrained<GPTNeoXModel> {
  public:
   explicit GPTNeoXModel(const GPTNeoXConfig& config);
 };
 
-class GPTNeoXForCausalLM : public ForCausalLM<GPTNeoXModel> {
+class GPTNeoXForCausalLM : public ForCausalLM<GPTNeoXModel>, public Pretrained<GPTNeoXForCausalLM> {
  public:
   explicit GPTNeoXForCausalLM(const GPTNeoXConfig& config);
 };
 
-class GPTNeoXForSequenceClassification : public ForSequenceClassification<GPTNeoXModel> {
+class GPTNeoXForSequenceClassification : public ForSequenceClassification<GPTNeoXModel>,
+                                         public Pretrained<GPTNeoXForSequenceClassification> {
  public:
   explicit GPTNeoXForSequenceClassification(const GPTNeoXConfig& config)
       : ForSequenceClassification(config, "gpt_neox") {}

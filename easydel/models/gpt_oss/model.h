@@ -12,18 +12,19 @@ class GptOssDecoderLayer : public MoeDecoderLayer<Attention, AttentionSpec> {
   GptOssDecoderLayer(const GptOssConfig& config, int64_t layer_idx);
 };
 
-class GptOssModel : public DecoderModel<GptOssConfig, GptOssDecoderLayer> {
+class GptOssModel : public DecoderModel<GptOssConfig, GptOssDecoderLayer>, public Pretrained<GptOssModel> {
  public:
   // NotSupportedError for weights in mxfp4.
   explicit GptOssModel(const GptOssConfig& config);
 };
 
-class GptOssForCausalLM : public ForCausalLM<GptOssModel> {
+class GptOssForCausalLM : public ForCausalLM<GptOssModel>, public Pretrained<GptOssForCausalLM> {
  public:
   using ForCausalLM::ForCausalLM;
 };
 
-class GptOssForSequenceClassification : public ForSequenceClassification<GptOssModel> {
+class GptOssForSequenceClassification : public ForSequenceClassification<GptOssModel>,
+                                        public Pretrained<GptOssForSequenceClassification> {
  public:
   using ForSequenceClassification::ForSequenceClassification;
 };

@@ -11,12 +11,12 @@ class GraniteDecoderLayer : public DecoderBlock {
   GraniteDecoderLayer(const GraniteConfig& config, int64_t layer_idx);
 };
 
-class GraniteModel : public DecoderModel<GraniteConfig, GraniteDecoderLayer> {
+class GraniteModel : public DecoderModel<GraniteConfig, GraniteDecoderLayer>, public Pretrained<GraniteModel> {
  public:
   explicit GraniteModel(const GraniteConfig& config);
 };
 
-class GraniteForCausalLM : public ForCausalLM<GraniteModel> {
+class GraniteForCausalLM : public ForCausalLM<GraniteModel>, public Pretrained<GraniteForCausalLM> {
  public:
   using ForCausalLM::ForCausalLM;
 

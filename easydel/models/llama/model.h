@@ -11,17 +11,18 @@ class LlamaDecoderLayer : public DecoderBlock {
   LlamaDecoderLayer(const LlamaConfig& config, int64_t layer_idx);
 };
 
-class LlamaModel : public DecoderModel<LlamaConfig, LlamaDecoderLayer> {
+class LlamaModel : public DecoderModel<LlamaConfig, LlamaDecoderLayer>, public Pretrained<LlamaModel> {
  public:
   using DecoderModel::DecoderModel;
 };
 
-class LlamaForCausalLM : public ForCausalLM<LlamaModel> {
+class LlamaForCausalLM : public ForCausalLM<LlamaModel>, public Pretrained<LlamaForCausalLM> {
  public:
   using ForCausalLM::ForCausalLM;
 };
 
-class LlamaForSequenceClassification : public ForSequenceClassification<LlamaModel> {
+class LlamaForSequenceClassification : public ForSequenceClassification<LlamaModel>,
+                                       public Pretrained<LlamaForSequenceClassification> {
  public:
   using ForSequenceClassification::ForSequenceClassification;
 };

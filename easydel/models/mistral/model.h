@@ -11,17 +11,18 @@ class MistralDecoderLayer : public DecoderBlock {
   MistralDecoderLayer(const MistralConfig& config, int64_t layer_idx);
 };
 
-class MistralModel : public DecoderModel<MistralConfig, MistralDecoderLayer> {
+class MistralModel : public DecoderModel<MistralConfig, MistralDecoderLayer>, public Pretrained<MistralModel> {
  public:
   using DecoderModel::DecoderModel;
 };
 
-class MistralForCausalLM : public ForCausalLM<MistralModel> {
+class MistralForCausalLM : public ForCausalLM<MistralModel>, public Pretrained<MistralForCausalLM> {
  public:
   using ForCausalLM::ForCausalLM;
 };
 
-class MistralForSequenceClassification : public ForSequenceClassification<MistralModel> {
+class MistralForSequenceClassification : public ForSequenceClassification<MistralModel>,
+                                         public Pretrained<MistralForSequenceClassification> {
  public:
   using ForSequenceClassification::ForSequenceClassification;
 };

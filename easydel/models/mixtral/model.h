@@ -23,18 +23,19 @@ class MixtralDecoderLayer : public DecoderLayer {
   const RMSNorm& post_attention_layernorm_;
 };
 
-class MixtralModel : public DecoderModel<MixtralConfig, MixtralDecoderLayer> {
+class MixtralModel : public DecoderModel<MixtralConfig, MixtralDecoderLayer>, public Pretrained<MixtralModel> {
  public:
   using DecoderModel::DecoderModel;
   std::string torch_path(const std::string& path) const override;
 };
 
-class MixtralForCausalLM : public ForCausalLM<MixtralModel> {
+class MixtralForCausalLM : public ForCausalLM<MixtralModel>, public Pretrained<MixtralForCausalLM> {
  public:
   using ForCausalLM::ForCausalLM;
 };
 
-class MixtralForSequenceClassification : public ForSequenceClassification<MixtralModel> {
+class MixtralForSequenceClassification : public ForSequenceClassification<MixtralModel>,
+                                         public Pretrained<MixtralForSequenceClassification> {
  public:
   using ForSequenceClassification::ForSequenceClassification;
 };

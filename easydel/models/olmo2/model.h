@@ -11,17 +11,18 @@ class Olmo2DecoderLayer : public DecoderBlock {
   Olmo2DecoderLayer(const Olmo2Config& config, int64_t layer_idx);
 };
 
-class Olmo2Model : public DecoderModel<Olmo2Config, Olmo2DecoderLayer> {
+class Olmo2Model : public DecoderModel<Olmo2Config, Olmo2DecoderLayer>, public Pretrained<Olmo2Model> {
  public:
   explicit Olmo2Model(const Olmo2Config& config);
 };
 
-class Olmo2ForCausalLM : public ForCausalLM<Olmo2Model> {
+class Olmo2ForCausalLM : public ForCausalLM<Olmo2Model>, public Pretrained<Olmo2ForCausalLM> {
  public:
   using ForCausalLM::ForCausalLM;
 };
 
-class Olmo2ForSequenceClassification : public ForSequenceClassification<Olmo2Model> {
+class Olmo2ForSequenceClassification : public ForSequenceClassification<Olmo2Model>,
+                                       public Pretrained<Olmo2ForSequenceClassification> {
  public:
   using ForSequenceClassification::ForSequenceClassification;
 };

@@ -11,17 +11,18 @@ class Phi3DecoderLayer : public DecoderBlock {
   Phi3DecoderLayer(const Phi3Config& config, int64_t layer_idx);
 };
 
-class Phi3Model : public DecoderModel<Phi3Config, Phi3DecoderLayer> {
+class Phi3Model : public DecoderModel<Phi3Config, Phi3DecoderLayer>, public Pretrained<Phi3Model> {
  public:
   using DecoderModel::DecoderModel;
 };
 
-class Phi3ForCausalLM : public ForCausalLM<Phi3Model> {
+class Phi3ForCausalLM : public ForCausalLM<Phi3Model>, public Pretrained<Phi3ForCausalLM> {
  public:
   using ForCausalLM::ForCausalLM;
 };
 
-class Phi3ForSequenceClassification : public ForSequenceClassification<Phi3Model> {
+class Phi3ForSequenceClassification : public ForSequenceClassification<Phi3Model>,
+                                      public Pretrained<Phi3ForSequenceClassification> {
  public:
   using ForSequenceClassification::ForSequenceClassification;
 };

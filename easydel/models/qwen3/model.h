@@ -11,17 +11,18 @@ class Qwen3DecoderLayer : public DecoderBlock {
   Qwen3DecoderLayer(const Qwen3Config& config, int64_t layer_idx);
 };
 
-class Qwen3Model : public DecoderModel<Qwen3Config, Qwen3DecoderLayer> {
+class Qwen3Model : public DecoderModel<Qwen3Config, Qwen3DecoderLayer>, public Pretrained<Qwen3Model> {
  public:
   using DecoderModel::DecoderModel;
 };
 
-class Qwen3ForCausalLM : public ForCausalLM<Qwen3Model> {
+class Qwen3ForCausalLM : public ForCausalLM<Qwen3Model>, public Pretrained<Qwen3ForCausalLM> {
  public:
   using ForCausalLM::ForCausalLM;
 };
 
-class Qwen3ForSequenceClassification : public ForSequenceClassification<Qwen3Model> {
+class Qwen3ForSequenceClassification : public ForSequenceClassification<Qwen3Model>,
+                                       public Pretrained<Qwen3ForSequenceClassification> {
  public:
   using ForSequenceClassification::ForSequenceClassification;
 };

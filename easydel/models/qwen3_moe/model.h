@@ -12,17 +12,18 @@ class Qwen3MoeDecoderLayer : public MoeDecoderLayer<Attention, AttentionSpec> {
   Qwen3MoeDecoderLayer(const Qwen3MoeConfig& config, int64_t layer_idx);
 };
 
-class Qwen3MoeModel : public DecoderModel<Qwen3MoeConfig, Qwen3MoeDecoderLayer> {
+class Qwen3MoeModel : public DecoderModel<Qwen3MoeConfig, Qwen3MoeDecoderLayer>, public Pretrained<Qwen3MoeModel> {
  public:
   using DecoderModel::DecoderModel;
 };
 
-class Qwen3MoeForCausalLM : public ForCausalLM<Qwen3MoeModel> {
+class Qwen3MoeForCausalLM : public ForCausalLM<Qwen3MoeModel>, public Pretrained<Qwen3MoeForCausalLM> {
  public:
   using ForCausalLM::ForCausalLM;
 };
 
-class Qwen3MoeForSequenceClassification : public ForSequenceClassification<Qwen3MoeModel> {
+class Qwen3MoeForSequenceClassification : public ForSequenceClassification<Qwen3MoeModel>,
+                                          public Pretrained<Qwen3MoeForSequenceClassification> {
  public:
   using ForSequenceClassification::ForSequenceClassification;
 };
