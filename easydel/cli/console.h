@@ -13,7 +13,7 @@ std::string version_text();
 // Throws IoError when standard output could not take all that was written: a full disk must not look like success.
 void flush_output();
 
-void print_json(const Json& value);
+void print_json(const Json& value);  // NaN and Infinity as null
 
 // Left-aligned columns two blanks apart; the last one is not padded.
 void print_table(const std::vector<std::vector<std::string>>& rows);

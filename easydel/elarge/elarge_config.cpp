@@ -135,6 +135,37 @@ std::string ELargeConfig::where(const YamlPath& path) const {
                   : concat("[elarge] ", name_, ": ", dotted(path));
 }
 
+void ELargeConfig::located(const std::vector<YamlPath>& sections, const YamlPath& otherwise,
+                           const std::function<void()>& work) const {
+  const auto place = [&](const std::string& message) -> std::string {
+    for (const YamlPath& section : sections) {
+      const Json* given = find(section);
+      if (!given || !given->is_object()) continue;
+      std::size_t first = std::string::npos;
+      std::string named;
+      for (const auto& [key, value] : given->as_object()) {
+        const std::size_t at = message.find(key);
+        if (at > first || (at == first && key.size() <= named.size())) continue;
+        first = at;
+        named = key;
+      }
+      if (first != std::string::npos) return where(below(section, named)) + ": ";
+    }
+    return otherwise.empty() ? "" : where(otherwise) + ": ";
+  };
+  try {
+    work();
+  } catch (const NotSupportedError& error) {
+    throw NotSupportedError(place(error.what()) + error.what());
+  } catch (const IoError& error) {
+    throw IoError(place(error.what()) + error.what());
+  } catch (const FormatError& error) {
+    throw FormatError(place(error.what()) + error.what());
+  } catch (const ConfigError& error) {
+    throw ConfigError(place(error.what()) + error.what());
+  }
+}
+
 void ELargeConfig::set(const std::string& assignment) {
   const Json parsed = parse_overrides({assignment});
   const auto& [key, value] = *parsed.as_object().begin();
