@@ -387,5 +387,49 @@ TEST_F(SectionProbes, Tokenization) {
                             observe_tokenization);
 }
 
+TEST_F(SectionProbes, Eval) {
+  for (const char* name : {"tasks_a", "tasks_b"}) {
+    fs::create_directories(file(name));
+    std::string rows;
+    for (std::size_t i = 0; i < 8; ++i)
+      rows += Json::object({{"q", sentence(i + name[6], 4)}, {"a", sentence(i, 1)}}).dump() + "\n";
+    write_file_atomically(file(name + std::string("/rows.jsonl")), rows);
+    write_file_atomically(file(name + std::string("/words.yaml")),
+                          concat("task: words\ndataset_path: json\ndataset_kwargs: {data_files: {test: ", file(name),
+                                 "/rows.jsonl}}\ntest_split: test\nfewshot_split: test\noutput_type: loglikelihood\n"
+                                 "doc_to_text: q\ndoc_to_target: a\nmetric_list: [{metric: perplexity}]\n"));
+  }
+  const auto observe_eval = [](const Json& settings) {
+    Json config = base();
+    config.as_object().erase("trainer");
+    config.as_object().erase("mixture");
+    config["eval"] = settings;
+    std::string shown;
+    ProgressBoard board({.terminal = true,
+                         .width = 80,
+                         .write = [&](const std::string& text) { shown += text; },
+                         .now = [] { return std::chrono::steady_clock::time_point(); }});
+    ProgressBoard::override_for_thread(&board);
+    log::set_sink([](log::Level, const std::string&) {});
+    Json results = ELargeModel(config).eval({.tasks = {"words"}});
+    log::set_sink({});
+    ProgressBoard::override_for_thread(nullptr);
+    results["scoring shown"] = shown.find("scor") != std::string::npos;
+    return results;
+  };
+  const Json here = Json::object({{"include_path", file("tasks_a")}});
+  const Json shots = Json::object({{"include_path", file("tasks_a")}, {"num_fewshot", 2}});
+  expect_every_setting_acts(keys<EvalSection>(),
+                            {{"num_fewshot", 1, here},
+                             {"batch_size", 1, here},
+                             {"limit", 3, here},
+                             {"system_instruction", "moon", here},
+                             {"use_tqdm", false, here},
+                             {"include_path", file("tasks_b"), here},
+                             {"bootstrap_iters", 10, here},
+                             {"fewshot_random_seed", 5, shots}},
+                            observe_eval);
+}
+
 }  // namespace
 }  // namespace easydel
