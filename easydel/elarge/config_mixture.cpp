@@ -158,7 +158,7 @@ void ELargeConfig::apply_mixture(TrainingArguments& arguments) const {
   }
   require<ConfigError>(!tokenization.pads_to_max_length() || arguments.max_length, where(below(path, "padding")),
                        " needs a max_length.");
-  if (section.prefetch_workers && trainer.gives("dataloader_num_workers"))
+  if (section.prefetch_workers && arguments.dataloader_num_workers.value_or(0) != 0)
     take({"mixture", "prefetch_workers"}, "dataloader_num_workers", section.prefetch_workers,
          arguments.dataloader_num_workers);
   if (section.seed) take({"mixture", "seed"}, "shuffle_seed_train", *section.seed, arguments.shuffle_seed_train);
