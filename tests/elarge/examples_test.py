@@ -124,7 +124,7 @@ class Examples(TinyRun):
         preferences = f'mixture.informs=[{{"data_files": "{pairs}"}}]'
         for name in ("cli_minimal", "cli_structure", "guide_distillation", "runner_sft", "trainer_sft"):
             self.run_example(name, texts)
-        self.run_example("guide_sft", texts, "mixture.pack_seq_length=32", "trainer.scheduler=linear", "trainer.warmup_steps=1")
+        self.run_example("guide_sft", texts, "mixture.pack_seq_length=32", "trainer.scheduler=cosine", "trainer.warmup_steps=1")
         self.run_example("runner_distillation", texts, "mixture.tokenization.max_length=32")
         for name in ("guide_dpo", "runner_dpo", "runner_orpo", "trainer_dpo", "trainer_orpo"):
             self.run_example(name, preferences, "trainer.max_prompt_length=16", "trainer.max_completion_length=16")
