@@ -96,6 +96,8 @@ ComputeSettings to_compute_settings(const ModelOptions& options) {
 
 LoadOptions to_load_options(const ModelOptions& options) {
   const ComputeSettings compute = to_compute_settings(options);
+  require<UsageError>(options.revision == "main" || !std::filesystem::exists(options.model), "--revision ",
+                      options.revision, " is of a model on the hub; ", options.model, " is on this machine.");
   return {.device = compute.device,
           .dtype = compute.dtype,
           .param_dtype = compute.param_dtype,

@@ -102,6 +102,9 @@ std::shared_ptr<BaseModule> load(const ELargeConfig& config, const std::string& 
     if (const auto policy = config.training_arguments().gradient_checkpointing)
       changes["gradient_checkpointing"] = *policy;
   }
+  require<ConfigError>(revision_of(section) == "main" || !fs::exists(section.name_or_path),
+                       config.where({name, "extra_kwargs", "revision"}), " is of a model on the hub; got \"",
+                       revision_of(section), "\" for ", section.name_or_path, ", which is on this machine.");
   std::shared_ptr<BaseModule> module;
   config.located({{name, "extra_kwargs"}, {"base_config", "values"}, {"quantization"}, {"sharding"}}, {}, [&] {
     if (is_config_file(section.name_or_path)) {

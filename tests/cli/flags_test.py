@@ -69,10 +69,10 @@ GENERATION = {
     "--begin-suppress-tokens": ["--begin-suppress-tokens", "FIRST"],
     "--exponential-decay-length-penalty": (["--eos-token-id", "9"], ["--exponential-decay-length-penalty", "1,1e9"]),
     "--remove-invalid-values": None,  # a model whose scores are finite gives the same answer; below
-    "--renormalize-logits": (["--output-scores"], ["--renormalize-logits"]),
+    "--renormalize-logits": (["--output", "OUT", "--output-scores"], ["--renormalize-logits"]),
     "--num-return-sequences": (SAMPLE, ["--num-return-sequences", "2"]),
-    "--output-scores": ["--output-scores"],
-    "--output-logits": ["--output-logits"],
+    "--output-scores": (["--output", "OUT"], ["--output-scores"]),
+    "--output-logits": (["--output", "OUT"], ["--output-logits"]),
     "--output-log-probs": ["--output-log-probs"],
     "--pad-token-id": (["--eos-token-id", "EVERY"], ["--pad-token-id", "5"]),
     "--bos-token-id": (["--no-prompt"], ["--bos-token-id", "9"]),
@@ -85,7 +85,23 @@ def flags_of(command: str) -> set[str]:
     return {flag for line in text.splitlines() for flag in re.findall(r"^  (?:-\w,)?(--[a-z][a-z-]*)", line)} - {"--help"}
 
 
+def with_flags(beside: list, added: list) -> list:
+    """Both, where a flag of `added` takes the place of the same one in `beside`."""
+    if added and str(added[0]) in map(str, beside):
+        at = list(map(str, beside)).index(str(added[0]))
+        beside = [*beside[:at], *beside[at + 2:]]
+    return [*beside, *added]
+
+
 class Flags(TinyRun):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.wide = cls.folder / "wide"  # wide enough for the groups of nf4
+        make_model(cls.wide, hidden_size=64, intermediate_size=64)
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            (cls.wide / name).write_text((cls.folder / "model" / name).read_text())
+
     def setUp(self):
         self.scratch = tempfile.TemporaryDirectory(dir=self.folder)
         self.addCleanup(self.scratch.cleanup)
@@ -120,7 +136,7 @@ class Flags(TinyRun):
             if key not in without:
                 without[key] = observe(beside)
                 self.assertEqual(without[key][0], 0, (flag, without[key]))
-            seen = observe([*beside, *added])
+            seen = observe(with_flags(beside, added))
             with self.subTest(command=command, flag=flag):
                 if seen[0] == 0:
                     self.assertNotEqual(seen, without[key], "the flag changes nothing that can be seen")
@@ -136,14 +152,14 @@ class Flags(TinyRun):
 
     def test_forward(self):
         ids = torch.arange(10).reshape(2, 5) + 3
-        save_file({"input_ids": ids, "labels": ids}, self.directory / "in.safetensors")
-        save_file({"input_ids": ids[:1]}, self.directory / "other.safetensors")
+        save_file({"input_ids": ids, "labels": ids.clone()}, self.directory / "in.safetensors")
+        save_file({"input_ids": ids[:1].clone()}, self.directory / "other.safetensors")
 
         def observe(arguments):
             out = self.directory / "out.safetensors"
             given = [] if "--input" in arguments else ["--input", self.directory / "in.safetensors"]
             given += [] if "--output" in arguments else ["--output", out]
-            done = self.run_command(["forward", self.folder / "model", *given, *arguments])
+            done = self.run_command(["forward", self.wide, *given, *arguments])
             found = self.files(self.directory, ["out.safetensors", "another.safetensors"])
             for name in ("out.safetensors", "another.safetensors"):
                 (self.directory / name).unlink(missing_ok=True)
@@ -161,14 +177,14 @@ class Flags(TinyRun):
             arguments.remove("--no-prompt")
         plenty = [] if "--max-new-tokens" in arguments or "--max-new-tokens=null" in arguments else ["--max-new-tokens", "6"]
         plain = [] if "--json" in arguments else ["--json"]
-        return self.run_command(["generate", self.folder / "model", *prompt, *plenty, *plain, *arguments])
+        return self.run_command(["generate", self.wide, *prompt, *plenty, *plain, *arguments])
 
     def test_generate(self):
         (self.directory / "prompt.txt").write_text("It is a truth")
         save_file({"input_ids": torch.tensor([[9, 8, 7]])}, self.directory / "in.safetensors")
-        first = json.loads(self.generate([]).stdout)[0]["ids"]
+        first = json.loads(self.generate([]).stdout)["sequences"][0]["ids"]
         words = {"FIRST": str(first[0]), "FIRST_OF_LISTS": f"[[{first[0]}]]", "BIAS": f"[[[{first[0]}], -100.0]]",
-                 "EVERY": ",".join(map(str, range(300)))}
+                 "OUT": str(self.directory / "out.safetensors"), "EVERY": ",".join(map(str, range(300)))}
 
         def observe(arguments):
             out = self.directory / "out.safetensors"
@@ -184,7 +200,7 @@ class Flags(TinyRun):
             "--json": None})
         self.assertEqual(self.generate(["--use-cache=false"]).stdout, self.generate([]).stdout)
         self.assertEqual(self.generate(["--remove-invalid-values"]).stdout, self.generate([]).stdout)
-        plain = self.run_command(["generate", self.folder / "model", "--input-ids", "3,4,5", "--max-new-tokens", "6"])
+        plain = self.run_command(["generate", self.wide, "--input-ids", "3,4,5", "--max-new-tokens", "6"])
         self.assertEqual(plain.returncode, 0, plain.stderr)
         with self.assertRaises(json.JSONDecodeError):
             json.loads(plain.stdout)
@@ -199,12 +215,15 @@ class Flags(TinyRun):
             self.assertEqual((done.returncode, done.stderr.splitlines()[0]),
                              (2, f"easydel: {flag} {value} needs --num-beams above 1."))
         self.assertEqual(self.generate(["--temperature", "0"]).returncode, 0)
+        for flag in ("--output-scores", "--output-logits"):
+            done = self.generate([flag])
+            self.assertEqual((done.returncode, done.stderr.splitlines()[0]), (2, f"easydel: {flag} needs --output FILE, where they go."))
 
     def test_chat_takes_what_generate_takes(self):
         generation = flags_of("generate") & set(GENERATION)
         self.assertEqual(flags_of("chat") - generation, set(MODEL) | {"--task", "--system", "--seed"})
         for flag in (MESH, ["--devices", "2"]):
-            done = self.run_command(["chat", self.folder / "model", *flag])
+            done = self.run_command(["chat", self.wide, *flag])
             self.assertEqual((done.returncode, done.stderr.splitlines()[0]),
                              (2, f"easydel: easydel chat runs on one device; got {' '.join(flag)}. Use easydel generate on a mesh."))
 
@@ -217,7 +236,7 @@ class Flags(TinyRun):
 
         def observe(arguments):
             text = [] if {"--task", "--text"} & set(map(str, arguments)) else ["--text", self.text]
-            done = self.run_command(["eval", self.folder / "model", *text, *([] if "--json" in arguments else ["--json"]), *arguments])
+            done = self.run_command(["eval", self.wide, *text, *([] if "--json" in arguments else ["--json"]), *arguments])
             found = self.files(self.directory, ["results.json"])
             (self.directory / "results.json").unlink(missing_ok=True)
             return self.seen(done, files=found)
@@ -265,7 +284,7 @@ class Flags(TinyRun):
             if "--epochs" in arguments:
                 at = given.index("--steps")
                 del given[at:at + 2]
-            return self.observe_run(["train", self.folder / "model", *given, "--set", "log_steps=1", "--set", "report_steps=1",
+            return self.observe_run(["train", self.wide, *given, "--set", "log_steps=1", "--set", "report_steps=1",
                                      *([] if "--json" in arguments else ["--json", "--set", "progress_bar_type=none"]), *arguments])
 
         self.probe("train", observe, {
@@ -276,8 +295,7 @@ class Flags(TinyRun):
             "--trainer": ["--trainer", "dpo"],
             "--tokenizer": ["--tokenizer", other],
             "--reference": (dpo, ["--reference", made]),
-            "--teacher": (["--trainer", "distillation", "--teacher", self.folder / "model"],
-                          ["--trainer", "distillation", "--teacher", made]),
+            "--teacher": (["--trainer", "distillation", "--teacher", self.folder / "model"], ["--teacher", made]),
             "--steps": ["--steps", "3"], "--epochs": ["--epochs", "1"], "--batch": ["--batch", "4"], "--accumulate": ["--accumulate", "2"],
             "--length": ["--length", "8"], "--learning-rate": ["--learning-rate", "0.5"], "--warmup": ["--warmup", "2"],
             "--scheduler": (["--steps", "3"], ["--scheduler", "linear"]), "--optimizer": ["--optimizer", "lion"],
@@ -306,7 +324,7 @@ class Flags(TinyRun):
             "--set": ["--set", "trainer.learning_rate=0.5"], "--dry-run": ["--dry-run"], "--json": ["--json"], "--keys": ["--keys"],
             "--device": ["--device", "cuda:99"], "--mesh": MESH, "--devices": ["--devices", "2", "--mesh", "1,1,1,1,2"]})
         help_text = self.run_command(["elarge", "--help"]).stdout
-        self.assertEqual(len(re.findall(r"^  .*config", help_text, re.M)), 1, help_text)
+        self.assertEqual(len(re.findall(r"^  (?:-c,)?(?:--)?config\\b", help_text, re.M)), 1, help_text)
         same = self.observe_run(["elarge", "--config", path])
         self.assertEqual(same, observe([]))
 
