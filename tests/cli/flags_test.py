@@ -73,7 +73,7 @@ GENERATION = {
     "--num-return-sequences": (SAMPLE, ["--num-return-sequences", "2"]),
     "--output-scores": (["--output", "OUT"], ["--output-scores"]),
     "--output-logits": (["--output", "OUT"], ["--output-logits"]),
-    "--output-log-probs": ["--output-log-probs"],
+    "--output-log-probs": (["--output", "OUT", "--no-json"], ["--output-log-probs"]),
     "--pad-token-id": (["--eos-token-id", "EVERY"], ["--pad-token-id", "5"]),
     "--bos-token-id": (["--no-prompt"], ["--bos-token-id", "9"]),
     "--eos-token-id": ["--eos-token-id", "FIRST"],
@@ -176,7 +176,8 @@ class Flags(TinyRun):
         if "--no-prompt" in arguments:
             arguments.remove("--no-prompt")
         plenty = [] if "--max-new-tokens" in arguments or "--max-new-tokens=null" in arguments else ["--max-new-tokens", "6"]
-        plain = [] if "--json" in arguments else ["--json"]
+        plain = [] if {"--json", "--no-json"} & set(arguments) else ["--json"]
+        arguments = [part for part in arguments if part != "--no-json"]
         return self.run_command(["generate", self.wide, *prompt, *plenty, *plain, *arguments])
 
     def test_generate(self):
