@@ -250,6 +250,29 @@ class Flags(TinyRun):
             "--batch-size": (words, ["--batch-size", "1"]), "--output": (words, ["--output", self.directory / "results.json"]),
             "--json": None})
 
+    def test_json_has_no_nan(self):
+        broken = self.directory / "broken"
+        model = make_model(broken)
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            (broken / name).write_text((self.folder / "model" / name).read_text())
+        with torch.no_grad():
+            model.lm_head.weight.fill_(float("nan"))
+        model.save_pretrained(broken)
+
+        def refuse(constant):
+            self.fail(f"{constant} is no JSON")
+
+        done = self.run_command(["eval", broken, "--text", self.text, "--json"])
+        printed = json.loads(done.stdout, parse_constant=refuse)
+        self.assertEqual((printed["loss"], printed["perplexity"], printed["bits_per_byte"]), (None, None, None))
+        (self.directory / "rows.jsonl").write_text(json.dumps({"t": self.texts[0]}) + "\n")
+        (self.directory / "t.yaml").write_text(yaml.safe_dump({
+            "task": "t", "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": str(self.directory / "rows.jsonl")}},
+            "test_split": "test", "output_type": "loglikelihood_rolling", "doc_to_text": "", "doc_to_target": "t"}))
+        done = self.run_command(["eval", broken, "--task", self.directory / "t.yaml", "--json", "--output", self.directory / "r.json"])
+        for text in (done.stdout, (self.directory / "r.json").read_text()):
+            self.assertIsNone(json.loads(text, parse_constant=refuse)["results"]["t"]["bits_per_byte,none"])
+
     def observe_run(self, arguments):
         """A run of `train` or `elarge`, seen through its checkpoint and log."""
         arguments = [str(part) for part in arguments]
@@ -305,6 +328,7 @@ class Flags(TinyRun):
             "--save-steps": ["--save-steps", "1"],
             "--eval-steps": (["--eval-data", self.folder / "held_out.jsonl"], ["--eval-steps", "1"]),
             "--resume": ["--resume", self.directory / "nowhere"],
+            "--zero-stage": (["--mesh", "2,1,1,1,1"], ["--zero-stage", "1"]),
             "--mesh": MESH, "--devices": ["--devices", "2", "--mesh", "1,1,1,1,2"], "--device": ["--device", "cuda:99"],
             "--dtype": ["--dtype", "bf16"], "--param-dtype": ["--param-dtype", "bf16"],
             "--packing": ["--packing"], "--no-shuffle": ["--no-shuffle"], "--set": ["--set", "clip_grad=0.01"],
