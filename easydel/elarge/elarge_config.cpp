@@ -148,6 +148,7 @@ std::string ELargeConfig::where(const YamlPath& path) const {
 void ELargeConfig::located(const std::vector<YamlPath>& sections, const YamlPath& otherwise,
                            const std::function<void()>& work) const {
   const auto place = [&](const std::string& message) -> std::string {
+    if (message.starts_with("[elarge] ")) return "";  // it has its place
     for (const YamlPath& section : sections) {
       const Json* given = find(section);
       if (!given || !given->is_object()) continue;
