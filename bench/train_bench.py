@@ -69,7 +69,7 @@ def main() -> None:
     ours, theirs = [], []
     for _ in range(a.rounds):
         ours.append(run([a.easydel, "bench", "train", "--config", a.config, "--batch", str(a.batch), "--length", str(a.length),
-                         "--dtype", a.dtype, "--device", a.device, "--steps", str(a.steps), "--json"]))
+                         "--dtype", a.dtype, "--param-dtype", a.dtype, "--device", a.device, "--steps", str(a.steps), "--json"]))
         theirs.append(run([sys.executable, "-c", PEER, a.config, str(a.batch), str(a.length), a.dtype, a.device, str(a.steps)]))
     speed = [max(r["tokens_per_second"] for r in side) for side in (ours, theirs)]
     memory = [statistics.median(r["peak_bytes"] for r in side) for side in (ours, theirs)]

@@ -1,5 +1,6 @@
 """Fails when a name of EasyDeL's documents has no row in docs/from-easydel.md; when a row says that something is there
-which no header declares, or which no test shows; or when the README's table of models is not what `easydel models` prints.
+which no header declares, or which no test shows; or when the README's table of models and the keys in docs/elarge.md are
+not what `easydel models` and `easydel elarge --keys` print.
 usage: docs_test.py SOURCE_DIRECTORY [EASYDEL]"""
 
 import pathlib
@@ -118,5 +119,8 @@ if __name__ == "__main__":
         table = subprocess.run([easydel, "models"], capture_output=True, text=True, check=True).stdout
         if table.count("\n") < 3 or table not in (source / "README.md").read_text():
             faults.append("README.md must have the table that `easydel models` prints:\n" + table)
+        keys = subprocess.run([easydel, "elarge", "--keys"], capture_output=True, text=True, check=True).stdout
+        if keys.count("\n| `") < 100 or not (source / "docs/elarge.md").read_text().endswith("\n\n" + keys):
+            faults.append("docs/elarge.md must end with what `easydel elarge --keys` prints, after an empty line.")
     print("\n".join(faults) or f"{len(names)} names have their rows, of {len(rows)}")
     sys.exit(1 if faults or not names else 0)

@@ -8,6 +8,7 @@
 #include "easydel/cli/bench_tools.h"
 #include "easydel/cli/commands.h"
 #include "easydel/cli/console.h"
+#include "easydel/cli/device_options.h"
 #include "easydel/core/bytes.h"
 #include "easydel/core/memory.h"
 #include "easydel/generation/generate.h"
@@ -19,7 +20,7 @@ namespace easydel::cli {
 namespace {
 
 struct BenchOptions {
-  std::string config, dtype = "fp32", device = "cpu", quantize;
+  std::string config, dtype, device, quantize;
   int64_t prompt = 128, new_tokens = 128, batch = 1, rounds = 3;
   bool trace = true;
   bool json = false;
@@ -55,13 +56,12 @@ Round run_round(const BaseModule& model, const at::Tensor& ids, const BenchOptio
 }
 
 void run(const BenchOptions& options) {
-  const at::Device device(options.device);
-  const DType dtype = parse_dtype(options.dtype);
+  const auto [device, dtype, param_dtype] = to_compute_settings({.device = options.device, .dtype = options.dtype});
   std::unique_ptr<BaseConfig> config = AutoConfig::from_dict(Json::parse_file(options.config));
   config->eos_token_id = {};
   const double begin = seconds();
   const std::shared_ptr<BaseModule> model = Registry::instance().make_module(*config, TaskType::CausalLM);
-  model->initialize({.dtype = dtype, .param_dtype = dtype, .rngs = RandomKey(0), .device = device});
+  model->initialize({.dtype = dtype, .param_dtype = param_dtype, .rngs = RandomKey(0), .device = device});
   if (!options.quantize.empty())
     model->quantize({.method = options.quantize, .bit_targeted_params = {"kernel", "embedding"}});
   const double made = seconds() - begin;
@@ -117,10 +117,11 @@ void add_bench_command(CLI::App& app) {
   generate_command->add_option("--rounds", options->rounds, "The best of so many is reported")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  generate_command->add_option("--dtype", options->dtype, "Of weights and computation")->capture_default_str();
+  generate_command->add_option("--dtype", options->dtype,
+                               "Of weights and computation (default: bf16 on a GPU, fp32 on a CPU)");
   generate_command->add_option("--quantize", options->quantize, "Pack all matrices: 8bit, nf4, int4 or a8q")
       ->type_name("METHOD");
-  generate_command->add_option("--device", options->device, "cpu or cuda")->capture_default_str();
+  generate_command->add_option("--device", options->device, "cpu, cuda or cuda:1 (default: a GPU where there is one)");
   generate_command->add_flag("!--no-trace", options->trace, "Do not capture the step in a CUDA graph");
   generate_command->add_flag("--json", options->json, "Print JSON");
   generate_command->callback([options] { run(*options); });

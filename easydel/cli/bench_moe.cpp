@@ -9,6 +9,7 @@
 #include "easydel/cli/bench_tools.h"
 #include "easydel/cli/commands.h"
 #include "easydel/cli/console.h"
+#include "easydel/cli/device_options.h"
 #include "easydel/core/error.h"
 #include "easydel/core/memory.h"
 #include "easydel/layers/moe.h"
@@ -17,14 +18,15 @@ namespace easydel::cli {
 namespace {
 
 struct BenchMoeOptions {
-  std::string dtype = "fp32", device = "cpu", method = "fused_moe";
+  std::string dtype, device, method = "fused_moe";
   int64_t hidden = 512, inner = 1024, experts = 8, top_k = 2, tokens = 2048, steps = 8, warmup = 2;
   bool json = false;
 };
 
 void run(const BenchMoeOptions& options) {
-  const at::Device device(options.device);
-  const DType dtype = parse_dtype(options.dtype);
+  const ComputeSettings compute = to_compute_settings({.device = options.device, .dtype = options.dtype});
+  const at::Device device = compute.device;
+  const DType dtype = compute.dtype;
   keep_freed_memory();  // as the trainer does
   SparseMoE moe(MoeSpec{.experts = {.hidden_size = options.hidden,
                                     .intermediate_size = options.inner,
@@ -84,8 +86,8 @@ void add_bench_moe_command(CLI::App& bench) {
   command->add_option("--method", options->method, "fused_moe, standard_moe or dense_moe")
       ->check(CLI::IsMember({"fused_moe", "standard_moe", "dense_moe"}))
       ->capture_default_str();
-  command->add_option("--dtype", options->dtype, "Of weights and computation")->capture_default_str();
-  command->add_option("--device", options->device, "cpu or cuda")->capture_default_str();
+  command->add_option("--dtype", options->dtype, "Of weights and computation (default: bf16 on a GPU, fp32 on a CPU)");
+  command->add_option("--device", options->device, "cpu, cuda or cuda:1 (default: a GPU where there is one)");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { run(*options); });
 }

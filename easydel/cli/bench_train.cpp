@@ -8,6 +8,7 @@
 #include "easydel/cli/bench_tools.h"
 #include "easydel/cli/commands.h"
 #include "easydel/cli/console.h"
+#include "easydel/cli/device_options.h"
 #include "easydel/core/bytes.h"
 #include "easydel/core/memory.h"
 #include "easydel/infra/auto_config.h"
@@ -22,7 +23,7 @@ namespace easydel::cli {
 namespace {
 
 struct BenchTrainOptions {
-  std::string config, dtype = "fp32", param_dtype, device = "cpu", checkpointing, quantize;
+  std::string config, dtype, param_dtype, device, checkpointing, quantize;
   int64_t batch = 4, length = 512, steps = 8, warmup = 2;
   int64_t lora_rank = 0;
   double learning_rate = 1e-4;
@@ -31,16 +32,14 @@ struct BenchTrainOptions {
 
 void run(const BenchTrainOptions& options) {
   keep_freed_memory();  // as the trainer does
-  const at::Device device(options.device);
-  const DType dtype = parse_dtype(options.dtype);
+  const ComputeSettings compute = to_compute_settings(
+      {.device = options.device, .dtype = options.dtype, .param_dtype = options.param_dtype, .is_training = true});
+  const at::Device device = compute.device;
   std::unique_ptr<BaseConfig> config = AutoConfig::from_dict(Json::parse_file(options.config));
   if (!options.checkpointing.empty()) config->memory.gradient_checkpointing = options.checkpointing;
   const int64_t before = used_memory(device);
-  const std::shared_ptr<BaseModule> model =
-      init_model(*config, TaskType::CausalLM,
-                 {.dtype = dtype,
-                  .param_dtype = options.param_dtype.empty() ? dtype : parse_dtype(options.param_dtype),
-                  .device = device});
+  const std::shared_ptr<BaseModule> model = init_model(
+      *config, TaskType::CausalLM, {.dtype = compute.dtype, .param_dtype = compute.param_dtype, .device = device});
   if (!options.quantize.empty()) model->quantize({.method = options.quantize});
   if (options.lora_rank > 0)
     model->apply_lora_to_layers(options.lora_rank, 2.0 * static_cast<double>(options.lora_rank),
@@ -68,7 +67,7 @@ void run(const BenchTrainOptions& options) {
   if (options.json) {
     print_json(Json::object({{"parameters", model->num_params()},
                              {"device", device.str()},
-                             {"dtype", std::string(dtype_name(dtype))},
+                             {"dtype", std::string(dtype_name(compute.dtype))},
                              {"threads", at::get_num_threads()},
                              {"batch", options.batch},
                              {"length", options.length},
@@ -101,9 +100,9 @@ void add_bench_train_command(CLI::App& bench) {
   command->add_option("--steps", options->steps, "Steps that are timed; the best is reported")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--dtype", options->dtype, "Of the computation")->capture_default_str();
-  command->add_option("--param-dtype", options->param_dtype, "Of weights and optimizer; default: --dtype");
-  command->add_option("--device", options->device, "cpu or cuda")->capture_default_str();
+  command->add_option("--dtype", options->dtype, "Of the computation (default: bf16 on a GPU, fp32 on a CPU)");
+  command->add_option("--param-dtype", options->param_dtype, "Of weights and optimizer (default: fp32)");
+  command->add_option("--device", options->device, "cpu, cuda or cuda:1 (default: a GPU where there is one)");
   command->add_option("--gradient-checkpointing", options->checkpointing, "What is computed again in backward");
   command->add_option("--quantize", options->quantize, "Pack the linear layers first, for adapters: nf4, 8bit, int4")
       ->type_name("METHOD");

@@ -209,8 +209,10 @@ void add_chat_command(CLI::App& app) {
     const GenerationConfig config = to_generation_config(options->generation, model);
     require<UsageError>(config.beams() == 1 && config.num_return_sequences.value_or(1) == 1,
                         "easydel chat gives one answer, as it comes: no --num-beams, no --num-return-sequences.");
-    require<UsageError>(options->model.devices == 1,
-                        "easydel chat runs on one device; use easydel generate on a mesh.");
+    require<UsageError>(
+        rank_count(options->model) == 1, "easydel chat runs on one device; got ",
+        options->model.devices ? concat("--devices ", *options->model.devices) : mesh_text(options->model),
+        ". Use easydel generate on a mesh.");
     Chat(*options, config).run();
   });
 }

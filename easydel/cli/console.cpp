@@ -9,6 +9,7 @@
 
 #include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
+#include "easydel/core/strict_json.h"
 
 namespace easydel::cli {
 
@@ -54,7 +55,7 @@ void flush_output() {
   fail<IoError>("[standard output] cannot be written", code ? concat(": ", errno_text(code)) : "", ".");
 }
 
-void print_json(const Json& value) { std::cout << value.dump(2) << "\n"; }
+void print_json(const Json& value) { std::cout << dump_strict(value, 2) << "\n"; }
 
 void print_table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;

@@ -17,7 +17,7 @@ struct BrokenPipe {};
 // BrokenPipe when it is a pipe that nobody reads any more.
 void flush_output();
 
-void print_json(const Json& value);
+void print_json(const Json& value);  // NaN and Infinity as null
 
 // Left-aligned columns two blanks apart; the last one is not padded.
 void print_table(const std::vector<std::vector<std::string>>& rows);

@@ -1,15 +1,16 @@
 // easydel elarge: a run as a YAML file describes it. easydel train: the common case, with flags.
-#include "easydel/elarge/elarge_model.h"
-#include "easydel/elarge/evaluate.h"
-
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
 
 #include "easydel/cli/commands.h"
 #include "easydel/cli/console.h"
+#include "easydel/cli/device_options.h"
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
+#include "easydel/elarge/elarge_model.h"
+#include "easydel/elarge/evaluate.h"
+#include "easydel/elarge/key_table.h"
 #include "easydel/sharding/world.h"
 #include "easydel/trainers/trainer.h"
 
@@ -86,27 +87,48 @@ void run_action(ELargeModel& model, const ElargeAction& action, bool json) {
   }
 }
 
+// Puts --device, --mesh and --devices over what the config says.
+ELargeModel on_devices(ELargeConfig config, const DeviceOptions& options) {
+  if (!options.device.empty()) config.set({"loader", "device"}, options.device);
+  if (!options.mesh.empty()) config.set({"sharding", "axis_dims"}, options.mesh);
+  config.validate();
+  ELargeModel model(std::move(config));
+  if (!options.names_a_mesh()) return model;
+  const int64_t ranks = rank_count(options);
+  require_threads_possible(options, ranks, model.config().compute().device.is_cpu());
+  return model.set_devices(ranks);
+}
+
+void print_notes(const ELargeConfig& config, bool with_trainer) {
+  if (World::current()->rank() != 0) return;
+  for (const std::string& note : config.notes(with_trainer)) log::warning(note);
+}
+
 struct ElargeOptions {
   std::string config;
   std::vector<std::string> changes;
-  bool dry_run = false, json = false;
+  DeviceOptions devices;
+  bool dry_run = false, json = false, keys = false;
 };
 
 void run(const ElargeOptions& options) {
-  ELargeConfig config = ELargeConfig::from_file(options.config);
-  for (const std::string& change : options.changes) config.set(change);
-  config.validate();
-  const bool first = World::current()->rank() == 0;
-  if (first) {
-    for (const std::string& note : config.notes(options.dry_run)) log::warning("[elarge] ", note);
+  if (options.keys) {
+    std::cout << elarge_key_table();
+    return;
   }
+  require<UsageError>(!options.config.empty(), "a YAML or JSON file is needed: easydel elarge run.yaml.");
+  ELargeConfig given = ELargeConfig::from_file(options.config);
+  for (const std::string& change : options.changes) given.set(change);
+  ELargeModel model = on_devices(std::move(given), options.devices);
+  const ELargeConfig& config = model.config();
+  print_notes(config, options.dry_run);
   const std::vector<ElargeAction> actions = config.actions();
-  ELargeModel model(config);
   for (const ElargeAction& action : actions) {
-    if (action.name == "eval") model.check_tasks(to_eval_arguments(action.parameters));
+    if (action.name != "eval") continue;
+    config.located({}, action.path, [&] { model.check_tasks(to_eval_arguments(action.parameters)); });
   }
   if (options.dry_run) {
-    if (!first) return;
+    if (World::current()->rank() != 0) return;
     std::cout << config.dump() << "\n";
     for (const ElargeAction& action : actions) std::cout << "would run: " << action.name << "\n";
     return;
@@ -115,10 +137,9 @@ void run(const ElargeOptions& options) {
 }
 
 struct TrainOptions {
-  std::string model, tokenizer, output = "checkpoints", trainer = "sft", dtype, param_dtype, device, reference, teacher,
-                                resume;
+  std::string model, tokenizer, output = "checkpoints", trainer = "sft", dtype, param_dtype, reference, teacher, resume;
   std::vector<std::string> data, eval_data, changes;
-  std::vector<int64_t> mesh;
+  DeviceOptions devices;
   std::optional<int64_t> zero_stage;
   std::optional<int64_t> steps, epochs, batch, accumulation, length, save_steps, eval_steps, warmup;
   std::optional<double> learning_rate, lora_alpha;
@@ -139,11 +160,8 @@ Json to_config(const TrainOptions& o) {
   if (!o.tokenizer.empty()) json["model"]["tokenizer"] = o.tokenizer;
   if (!o.reference.empty()) json["reference_model"] = Json::object({{"name_or_path", o.reference}});
   if (!o.teacher.empty()) json["teacher_model"] = Json::object({{"name_or_path", o.teacher}});
-  const bool gpu = o.device.starts_with("cuda");
-  json["loader"] = Json::object({{"dtype", o.dtype.empty() ? (gpu ? "bf16" : "fp32") : o.dtype},
-                                 {"param_dtype", o.param_dtype.empty() ? "fp32" : o.param_dtype},
-                                 {"device", o.device.empty() ? "cpu" : o.device}});
-  if (!o.mesh.empty()) json["sharding"] = Json::object({{"axis_dims", o.mesh}});
+  if (!o.dtype.empty()) json["loader"]["dtype"] = o.dtype;
+  if (!o.param_dtype.empty()) json["loader"]["param_dtype"] = o.param_dtype;
   if (o.zero_stage) json["sharding"]["zero_stage"] = *o.zero_stage;
   json["mixture"] = informs(o.data, o.field);
   if (!o.eval_data.empty()) json["eval_mixture"] = informs(o.eval_data, o.field);
@@ -179,12 +197,12 @@ void run(const TrainOptions& options) {
   ELargeConfig config(to_config(options));
   for (const std::string& change : options.changes)
     config.set(change.find('.') < change.find('=') ? change : "trainer." + change);
-  config.validate();
+  ELargeModel model = on_devices(std::move(config), options.devices);
   if (options.dry_run) {
-    if (World::current()->rank() == 0) std::cout << config.to_yaml();
+    if (World::current()->rank() == 0) std::cout << model.config().to_yaml();
     return;
   }
-  ELargeModel model(config);
+  print_notes(model.config(), false);
   run_training(model, options.json);
 }
 
@@ -193,9 +211,12 @@ void run(const TrainOptions& options) {
 void add_elarge_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("elarge", "Run what a YAML file says: validate, train, eval");
   auto options = std::make_shared<ElargeOptions>();
-  command->add_option("config,--config", options->config, "The YAML or JSON file")->required();
+  command->add_option("config", options->config, "The YAML or JSON file; --config FILE means the same");
+  command->add_option("-c,--config", options->config)->group("");  // EasyDeL's spelling
   command->add_option("--set", options->changes, "trainer.learning_rate=1e-5: a value in place of the file's");
   command->add_flag("--dry-run", options->dry_run, "Check the file and print it with all defaults; run nothing");
+  add_device_options(*command, options->devices);
+  command->add_flag("--keys", options->keys, "Print every key of every section as a Markdown table; run nothing");
   command->add_flag("--json", options->json, "Print results as JSON");
   command->callback([options] { run(*options); });
 }
@@ -236,12 +257,11 @@ void add_train_command(CLI::App& app) {
   command->add_option("--resume", options->resume,
                       "latest, or a checkpoint: go on from it, also with other settings. Without it the same command "
                       "goes on by itself");
-  command->add_option("--mesh", options->mesh, "Devices along dp, fsdp, ep, tp and sp: 1,2,1,2,1")->delimiter(',');
+  add_device_options(*command, options->devices);
   command->add_option("--zero-stage", options->zero_stage,
                       "ZeRO: 1 splits the optimizer's state over the data axes, 2 gradients too, 3 parameters too");
-  command->add_option("--dtype", options->dtype, "What is computed in; fp32, on a GPU bf16");
-  command->add_option("--param-dtype", options->param_dtype, "What weights are stored in; fp32");
-  command->add_option("--device", options->device, "cpu or cuda; cpu");
+  command->add_option("--dtype", options->dtype, "What is computed in (default: bf16 on a GPU, fp32 on a CPU)");
+  command->add_option("--param-dtype", options->param_dtype, "What weights are stored in (default: fp32)");
   command->add_flag("--packing", options->packing, "Several documents in a row, none of which sees another");
   command->add_flag("--no-shuffle", options->no_shuffle, "Rows in the order of the files");
   command->add_option("--set", options->changes, "clip_grad=1.0: any other key of the trainer, or section.key=value");

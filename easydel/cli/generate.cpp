@@ -147,6 +147,11 @@ void add_generate_command(CLI::App& app) {
     const HubOptions hub{.revision = options->model.revision};
     const GenerationConfig config =
         to_generation_config(options->generation, GenerationConfig::from_pretrained(options->model.model, hub));
+    for (const auto& [flag, given] : {std::pair("--output-scores", config.output_scores.value_or(false)),
+                                      std::pair("--output-logits", config.output_logits.value_or(false))})
+      require<UsageError>(!given || !options->output.empty(), flag, " needs --output FILE, where they go.");
+    require<UsageError>(!config.output_log_probs.value_or(false) || !options->output.empty() || options->json,
+                        "--output-log-probs needs --output FILE or --json, where they go.");
     const std::optional<AutoTokenizer> tokenizer = load_tokenizer(options->model);
     on_ranks(options->model, [&](World& world) { run(*options, config, tokenizer ? &**tokenizer : nullptr, world); });
   });

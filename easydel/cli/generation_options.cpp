@@ -14,9 +14,25 @@ std::string option_name(std::string key) {
   return "--" + key;
 }
 
-// Who gives one of these wants to sample, unless --no-do-sample says otherwise.
+// Who gives one of these wants to sample; with --no-do-sample they are refused.
 constexpr const char* kSampling[] = {"temperature", "top_k",     "top_p",          "top_h",
                                      "min_p",       "typical_p", "epsilon_cutoff", "eta_cutoff"};
+
+// What a command has no use for: it prints the same whatever this says.
+bool is_left_out(const std::string& key) { return key == "return_dict_in_generate"; }
+
+// Refuses what greedy search, or a search without beams, would never look at.
+void check_used(const GenerationOptions& options, const GenerationConfig& config) {
+  const auto refuse = [&](const char* key, const char* why) {
+    const auto found = options.values.find(key);
+    if (found != options.values.end()) fail<UsageError>(option_name(key), " ", found->second, " needs ", why);
+  };
+  if (!config.do_sample.value_or(false)) {
+    for (const char* key : kSampling) refuse(key, "--do-sample: without it the best token is always taken.");
+  }
+  if (config.beams() > 1) return;
+  for (const char* key : {"length_penalty", "early_stopping"}) refuse(key, "--num-beams above 1.");
+}
 
 bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
@@ -43,6 +59,7 @@ void add_generation_options(CLI::App& command, GenerationOptions& options) {
   GenerationConfig defaults;
   for (const FieldValue& field : collect_fields([&](FieldVisitor& v) { list_fields(defaults, v); })) {
     const std::string key = field.key, name = option_name(key);
+    if (is_left_out(key)) continue;
     if (key == "stop_strings") {
       command.add_option(name, options.stop_strings, field.help + " May be repeated")
           ->type_name("TEXT")
@@ -85,11 +102,14 @@ GenerationConfig to_generation_config(const GenerationOptions& options, const Ge
   if (!changes.contains("do_sample") && std::any_of(std::begin(kSampling), std::end(kSampling), samples))
     changes["do_sample"] = true;
   if (!options.stop_strings.empty()) changes["stop_strings"] = options.stop_strings;
+  GenerationConfig config;
   try {
-    return model.with(changes);
+    config = model.with(changes);
   } catch (const ConfigError& error) {
     fail<UsageError>(error.what());
   }
+  check_used(options, config);
+  return config;
 }
 
 }  // namespace easydel::cli

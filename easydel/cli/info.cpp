@@ -40,13 +40,13 @@ void run(const InfoOptions& options) {
   const LoadOptions load = to_load_options(options.model);
   const auto directory = resolve(options.model.model, {.revision = options.model.revision, .files = {"config.json"}});
   const auto config = AutoConfig::from_pretrained(directory.string(), {.overrides = load.config_kwargs});
-  const bool on_mesh = options.model.devices > 1 || !options.model.mesh.empty();
-  if (on_mesh) set_mesh(*config, options.model, options.model.devices);
+  const bool on_mesh = options.model.names_a_mesh();
+  const int64_t devices = rank_count(options.model);
+  if (on_mesh) set_mesh(*config, options.model, devices);
   const auto module = Registry::instance().make_module(*config, parse_task(options.model.task));
   module->set_options({.dtype = load.dtype, .param_dtype = load.param_dtype});
 
-  const std::optional<ShardingPlan> plan =
-      on_mesh ? std::optional(plan_sharding(*module, options.model.devices)) : std::nullopt;
+  const std::optional<ShardingPlan> plan = on_mesh ? std::optional(plan_sharding(*module, devices)) : std::nullopt;
   const int64_t count = module->num_params();
   const int64_t bytes = count * static_cast<int64_t>(c10::elementSize(load.param_dtype));
   const double flops = module->flops_per_token(1, options.sequence_length);

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <filesystem>
 
-#include "easydel/core/device.h"
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/infra/auto_config.h"
@@ -15,17 +14,6 @@
 
 namespace easydel::cli {
 namespace {
-
-at::Device parse_device(const std::string& name) {
-  try {
-    const at::Device device(name == "gpu" ? "cuda" : name);
-    require<UsageError>(device.is_cpu() || device.is_cuda(), "a device is cpu, cuda or cuda:1; got \"", name, "\".");
-    require_device(device);
-    return device;
-  } catch (const c10::Error&) {
-    fail<UsageError>("a device is cpu, cuda or cuda:1; got \"", name, "\".");
-  }
-}
 
 // "DIR=0.5": the number behind the last sign; a directory whose own name has one is taken as it is.
 std::pair<std::string, double> parse_adapter(const std::string& text) {
@@ -85,18 +73,9 @@ void add_adapter_option(CLI::App& command, ModelOptions& options) {
 void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_option("model", options.model, "A model directory, a .gguf file, or the name of a model on the hub")
       ->required();
-  command.add_option("--dtype", options.dtype, "What the model computes in")->capture_default_str();
+  command.add_option("--dtype", options.dtype, "What the model computes in (default: bf16 on a GPU, fp32 on a CPU)");
   command.add_option("--param-dtype", options.param_dtype, "What its weights are stored in (default: --dtype)");
-  command.add_option("--device", options.device, "cpu, cuda or cuda:1")
-      ->check([](const std::string& name) {  // now, and not once half of the model is read
-        try {
-          parse_device(name);
-          return std::string();
-        } catch (const Error& error) {
-          return std::string(error.what());
-        }
-      })
-      ->capture_default_str();
+  add_device_options(command, options);
   command
       .add_option("--task", options.task,
                   "causal-lm, base-module, sequence-classification, or auto-bind: what the config says")
@@ -104,16 +83,6 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--revision", options.revision, "Branch, tag or commit on the hub")->capture_default_str();
   command.add_option("--set", options.overrides, "Change the config: --set attn_mechanism=vanilla")
       ->type_name("KEY=VALUE");
-  command
-      .add_option("--devices", options.devices,
-                  "Ranks to run on, as threads of this process; a launcher such as mpirun brings its own")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
-      ->capture_default_str();
-  command
-      .add_option("--mesh", options.mesh,
-                  "Devices along dp,fsdp,ep,tp,sp (or dp,fsdp,tp,sp); one may be -1 (default: the config's)")
-      ->delimiter(',')
-      ->type_name("DP,FSDP,EP,TP,SP");
   command.add_option("--quantize", options.quantize, "Pack the weights as they are read: 8bit, nf4, int4 or a8q")
       ->type_name("METHOD");
   command.add_option("--quantize-pattern", options.quantize_pattern,
@@ -121,11 +90,17 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--quantize-group-size", options.quantize_group_size, "Columns that share a scale");
 }
 
+ComputeSettings to_compute_settings(const ModelOptions& options) {
+  return to_compute_settings({.device = options.device, .dtype = options.dtype, .param_dtype = options.param_dtype});
+}
+
 LoadOptions to_load_options(const ModelOptions& options) {
-  const DType dtype = parse_dtype(options.dtype);
-  return {.device = parse_device(options.device),
-          .dtype = dtype,
-          .param_dtype = options.param_dtype.empty() ? dtype : parse_dtype(options.param_dtype),
+  const ComputeSettings compute = to_compute_settings(options);
+  require<UsageError>(options.revision == "main" || !std::filesystem::exists(options.model), "--revision ",
+                      options.revision, " is of a model on the hub; ", options.model, " is on this machine.");
+  return {.device = compute.device,
+          .dtype = compute.dtype,
+          .param_dtype = compute.param_dtype,
           .sharding_axis_dims = options.mesh,
           .auto_shard_model = true,
           .config_kwargs = parse_overrides(options.overrides),
@@ -136,8 +111,8 @@ LoadOptions to_load_options(const ModelOptions& options) {
 }
 
 Mesh set_mesh(BaseConfig& config, const ModelOptions& options, int64_t devices) {
-  std::string typed = concat("--devices ", devices);
-  for (std::size_t i = 0; i < options.mesh.size(); ++i) typed += concat(i ? "," : " --mesh ", options.mesh[i]);
+  const std::string typed =
+      concat("--devices ", devices, options.mesh.empty() ? "" : " ", options.mesh.empty() ? "" : mesh_text(options));
   try {
     if (!options.mesh.empty()) config.update(Json::object({{"sharding_axis_dims", options.mesh}}));
     return config.create_mesh(devices);
@@ -148,21 +123,16 @@ Mesh set_mesh(BaseConfig& config, const ModelOptions& options, int64_t devices) 
 
 void on_ranks(const ModelOptions& options, const std::function<void(World&)>& body) {
   const std::shared_ptr<World> process = World::current();
-  require<UsageError>(process->size() == 1 || options.devices == 1 || options.devices == process->size(), "--devices ",
-                      options.devices, " does not go with the ", process->size(), " ranks that this was started with.");
-  const int64_t ranks = std::max(process->size(), options.devices);
+  const int64_t ranks = rank_count(options);
+  require_threads_possible(options, ranks, to_compute_settings(options).device.is_cpu());
   if (ranks > 1 || !options.mesh.empty()) {  // told once, before anything runs
     const auto directory = resolve(options.model, {.revision = options.revision, .files = {"config.json"}});
     const auto config =
         AutoConfig::from_pretrained(directory.string(), {.overrides = parse_overrides(options.overrides)});
     set_mesh(*config, options, ranks);
   }
-  if (process->size() > 1 || options.devices == 1) return body(*process);
-  require<UsageError>(parse_device(options.device).is_cpu(), "--devices ", options.devices,
-                      " runs ranks as threads, which goes with --device cpu. For GPUs start a process for each: "
-                      "mpirun -np ",
-                      options.devices, " easydel …");
-  run_ranks(options.devices, body);
+  if (process->size() > 1 || ranks == 1) return body(*process);
+  run_ranks(ranks, body);
 }
 
 std::shared_ptr<BaseModule> load(const ModelOptions& options) {
@@ -170,6 +140,9 @@ std::shared_ptr<BaseModule> load(const ModelOptions& options) {
   fall_back_to_one_device(loading, options);
   std::shared_ptr<BaseModule> model = load_model(options.model, parse_task(options.task), loading);
   load_adapters(*model, options.adapters);
+  if (World::current()->rank() == 0)
+    log::info(describe({.device = loading.device, .dtype = loading.dtype, .param_dtype = loading.param_dtype},
+                       model->config().mesh()));
   return model;
 }
 

@@ -113,6 +113,8 @@ void run(const Options& options) {
 void add_quantize_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("quantize", "Write a model with its weights in 8 or 4 bits");
   auto options = std::make_shared<Options>();
+  options->model.device = "cpu";
+  options->model.dtype = "fp32";
   command->add_option("model", options->model.model, "A model directory, or the name of one on the hub")
       ->required()
       ->type_name("MODEL");

@@ -39,18 +39,10 @@ struct MixtureOptions {
       cache_dir;  // where streaming = false writes what it decompressed; empty: the system's temporary directory
   bool streaming = true;  // large compressed files are read in order; false: decompressed once, into a temporary file
   std::string text_target_field = "text";
-  int64_t batch_size = 1;
   // None: no shuffling. Where any row can be read at any time the shuffle is a full one, whatever the size; Parquet
   // files and compressed ones are shuffled in windows of this many rows.
   std::optional<int64_t> shuffle_buffer_size;
   uint64_t seed = 42;
-
-  bool pack_tokens = false;
-  std::string tokens_field_name = "tokens";  // rows that come with token ids
-  std::optional<int64_t> pack_seq_length;
-
-  int64_t prefetch_workers = 2;
-  int64_t prefetch_buffer_size = 4;  // examples that are kept ready for each row of the batch
 
   bool block_mixture = true;  // false: the data sets take turns, and the first that ends ends the epoch
   int64_t mixture_block_size = 2048;

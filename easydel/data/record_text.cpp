@@ -66,7 +66,8 @@ class TextInFile : public RecordText {
 int make_temporary_file(const fs::path& directory) {
   std::string pattern = ((directory.empty() ? fs::temp_directory_path() : directory) / "easydel-data-XXXXXX").string();
   const int fd = ::mkostemp(pattern.data(), O_CLOEXEC);
-  require<IoError>(fd >= 0, "[data] no temporary file could be made as ", pattern, ": ", errno_text(errno), ".");
+  require<IoError>(fd >= 0, "[data] no temporary file could be made as ", pattern, ": ", errno_text(errno),
+                   ". cache_dir says where.");
   ::unlink(pattern.c_str());
   return fd;
 }

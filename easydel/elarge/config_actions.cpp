@@ -63,6 +63,35 @@ std::pair<std::string, Json> split_action(const Json& item, const std::string& w
   return {name, parameters};
 }
 
+void check_names(const Json& given, const std::vector<std::string>& known, const std::string& action,
+                 const std::string& where) {
+  for (const auto& [key, value] : given.as_object()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    const std::string near = nearest_name(key, known);
+    fail<ConfigError>(where, ".", key, " is no parameter of ", action, ".",
+                      near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
+  }
+}
+
+void check_eval(const Json& given, const std::string& where) {
+  require<ConfigError>(given.is_object() && given.contains("tasks"), where, " needs tasks: a name or a list of names.");
+  check_names(given, {"tasks", "num_fewshot", "output_path", "print_results"}, "eval", where);
+  const Json& tasks = given.at("tasks");
+  bool names = tasks.is_string() || (tasks.is_array() && tasks.size() > 0);
+  if (tasks.is_array()) {
+    for (const Json& task : tasks.as_array()) names = names && task.is_string();
+  }
+  require<ConfigError>(names, where, ".tasks must be a name or a list of names; got ", tasks.dump(), ".");
+  const auto check = [&](const char* key, auto is_right, std::string_view rule) {
+    const Json* value = given.find(key);
+    require<ConfigError>(!value || value->is_null() || is_right(*value), where, ".", key, " must be ", rule, "; got ",
+                         value ? value->dump() : "", ".");
+  };
+  check("num_fewshot", [](const Json& v) { return v.is_int() && v.as_int() >= 0; }, "an integer that is not negative");
+  check("output_path", [](const Json& v) { return v.is_string() && !v.as_string().empty(); }, "a path");
+  check("print_results", [](const Json& v) { return v.is_bool(); }, "true or false");
+}
+
 void check_parameters(ElargeAction& action, const std::string& where) {
   Json& given = action.parameters;
   if (action.name == "to_json" || action.name == "to_yaml") {
@@ -70,28 +99,13 @@ void check_parameters(ElargeAction& action, const std::string& where) {
     const Json* path = given.find("path");
     require<ConfigError>(path && path->is_string() && !path->as_string().empty(), where, " needs a path: ", action.name,
                          ": FILE.");
-    return;
+    return check_names(given, {"path"}, action.name, where);
   }
   require<NotSupportedError>(action.name != "serve", where,
                              " is an action of EasyDeL's that is not supported yet: there is no server.");
-  if (action.name != "eval") return;
-  require<ConfigError>(given.is_object() && given.contains("tasks"), where, " needs tasks: a name or a list of names.");
-  const Json& tasks = given.at("tasks");
-  bool names = tasks.is_string() || (tasks.is_array() && tasks.size() > 0);
-  if (tasks.is_array()) {
-    for (const Json& task : tasks.as_array()) names = names && task.is_string();
-  }
-  require<ConfigError>(names, where, ".tasks must be a name or a list of names; got ", tasks.dump(), ".");
-  const std::vector<std::string> known = {"tasks", "num_fewshot", "output_path", "print_results"};
-  for (const auto& [key, value] : given.as_object()) {
-    const std::string near = nearest_name(key, known);
-    require<ConfigError>(std::find(known.begin(), known.end(), key) != known.end(), where, ".", key,
-                         " is no parameter of eval.", near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
-  }
-  const Json* fewshot = given.find("num_fewshot");
-  require<ConfigError>(!fewshot || (fewshot->is_int() && fewshot->as_int() >= 0), where,
-                       ".num_fewshot must be an integer that is not negative; got ", fewshot ? fewshot->dump() : "",
-                       ".");
+  if (action.name == "eval") return check_eval(given, where);
+  require<ConfigError>(given.is_null() || (given.is_object() && given.size() == 0), where, " takes no parameters; got ",
+                       given.dump(), ".");
 }
 
 }  // namespace

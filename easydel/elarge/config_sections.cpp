@@ -10,71 +10,58 @@
 #include "easydel/trainers/number_fields.h"
 
 namespace easydel {
-namespace {
-
-std::vector<std::string> keys_of(const std::vector<FieldValue>& fields) {
-  std::vector<std::string> keys;
-  for (const FieldValue& field : fields) keys.push_back(field.key);
-  return keys;
-}
-
-// An error of a part that knows no file, with the place before it.
-template <class Work>
-void located(const std::string& where, const Work& work) {
-  try {
-    work();
-  } catch (const NotSupportedError& error) {
-    throw NotSupportedError(where + ": " + error.what());
-  } catch (const Error& error) {
-    throw ConfigError(where + ": " + error.what());
-  }
-}
-
-}  // namespace
-
-void ELargeConfig::check_keys(const YamlPath& path, const std::vector<std::string>& known,
-                              std::string_view table) const {
-  const SectionKeys others = section_keys(table);
+void ELargeConfig::check_keys(const YamlPath& path, const std::vector<std::string>& known, const Tables& tables) const {
   for (const auto& [key, value] : find(path)->as_object()) {
-    if (std::find(known.begin(), known.end(), key) != known.end() || among(key, others.ignored)) continue;
-    if (among(key, others.not_yet)) {
-      require<NotSupportedError>(!asks(value), where(below(path, key)),
-                                 " is a key of EasyDeL's that is not supported yet; got ", value.dump(), ".");
-      continue;
-    }
+    const OtherKey* other = nullptr;
     std::vector<std::string> all = known;
-    all.insert(all.end(), others.ignored.begin(), others.ignored.end());
-    all.insert(all.end(), others.not_yet.begin(), others.not_yet.end());
-    const std::string near = nearest_name(key, all);
-    fail<ConfigError>(where(below(path, key)), " is no key of the section ", dotted(path), ".",
-                      near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
+    for (const std::string_view table : tables) {
+      if (!other) other = other_key(table, key);
+      for (const OtherKey& one : other_keys(table)) all.emplace_back(one.name);
+    }
+    if (other) {
+      require<NotSupportedError>(other->accepts(value), where(below(path, key)), " is not supported; got ",
+                                 value.dump(), ". ", other->says);
+    } else if (std::find(known.begin(), known.end(), key) == known.end()) {
+      const std::string near = nearest_name(key, all);
+      fail<ConfigError>(where(below(path, key)), " is no key of the section ", dotted(path), ".",
+                        near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
+    }
   }
 }
 
-template <class Section>
-Section ELargeConfig::read(const YamlPath& path, std::string_view table) const {
-  Section section;
+void ELargeConfig::read_section(const YamlPath& path, const Tables& tables, const std::vector<std::string>& nested,
+                                const FieldList& fields) const {
   const Json* json = find(path);
-  if (!json) return section;
+  if (!json) return;
   require<ConfigError>(json->is_object(), where(path), " must be a mapping; got ", json->dump(), ".");
-  const FieldList fields = [&](FieldVisitor& v) { list_fields(section, v); };
   const std::vector<FieldValue> described = collect_fields(fields);
-  std::vector<std::string> known = keys_of(described);
-  if constexpr (std::is_same_v<Section, MixtureSection>) known.insert(known.end(), {"informs", "tokenization"});
-  check_keys(path, known, table);
-  read_fields(fields, with_numbers(*json, described), [&](std::string_view key) { return where(below(path, key)); });
-  return section;
+  std::vector<std::string> known = nested;
+  for (const FieldValue& field : described) known.push_back(field.key);
+  check_keys(path, known, tables);
+  Json values = with_numbers(*json, described);
+  for (const std::string_view table : tables) {
+    for (const OtherKey& other : other_keys(table)) values.as_object().erase(other.name);
+  }
+  read_fields(fields, values, [&](std::string_view key) { return where(below(path, key)); });
 }
 
 std::optional<ModelSection> ELargeConfig::read_model(const std::string& name) const {
   if (!has(name)) return std::nullopt;
-  ModelSection section = read<ModelSection>({name}, name);
+  ModelSection section = read<ModelSection>({name}, {});
   require<ConfigError>(!section.name_or_path.empty(), where({name, "name_or_path"}),
                        " must name a directory or a model on the hub.");
   if (section.extra_kwargs.is_null()) section.extra_kwargs = Json::object();
   require<ConfigError>(section.extra_kwargs.is_object(), where({name, "extra_kwargs"}), " must be a mapping; got ",
                        section.extra_kwargs.dump(), ".");
-  located(where({name, "task"}), [&] { section.task_type(); });
+  const YamlPath extra{name, "extra_kwargs"};
+  for (const auto& [key, value] : section.extra_kwargs.as_object()) {
+    const OtherKey* other = other_key("model.extra_kwargs", key);
+    require<NotSupportedError>(!other || other->accepts(value), where(below(extra, key)), " is not supported; got ",
+                               value.dump(), ". ", other ? other->says : "");
+    require<ConfigError>(key != "revision" || value.is_string(), where(below(extra, key)), " must be a string; got ",
+                         value.dump(), ".");
+  }
+  located({}, {name, "task"}, [&] { section.task_type(); });
   return section;
 }
 
@@ -89,7 +76,11 @@ std::optional<ModelSection> ELargeConfig::teacher_model() const { return read_mo
 std::optional<ModelSection> ELargeConfig::reference_model() const { return read_model("reference_model"); }
 
 LoaderSection ELargeConfig::loader() const {
-  LoaderSection section = read<LoaderSection>({"loader"}, "loader");
+  LoaderSection section = read<LoaderSection>({"loader"}, {"loader"});
+  for (const auto& [key, dtype] : {std::pair("dtype", section.dtype), std::pair("param_dtype", section.param_dtype)}) {
+    require<ConfigError>(!dtype || at::isFloatingType(*dtype), where({"loader", key}), " must be a floating type; got ",
+                         dtype ? dtype_name(*dtype) : "", ".");
+  }
   if (section.precision) {
     std::string lower;
     for (const char c : *section.precision) lower += static_cast<char>(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
@@ -101,11 +92,48 @@ LoaderSection ELargeConfig::loader() const {
   return section;
 }
 
+PlatformSection ELargeConfig::platform() const {
+  const PlatformSection section = read<PlatformSection>({"platform"}, {"platform"});
+  const std::string backend = section.backend.value_or("cpu");
+  require<ConfigError>(backend == "cpu" || backend == "gpu", where({"platform", "backend"}),
+                       " must be cpu or gpu; got \"", backend, "\".");
+  return section;
+}
+
+ComputeSettings ELargeConfig::compute() const {
+  const LoaderSection given = loader();
+  ComputeOptions options{.dtype = given.dtype, .param_dtype = given.param_dtype, .is_training = has("trainer")};
+  const std::optional<std::string> backend = platform().backend;
+  if (given.device) located({}, {"loader", "device"}, [&] { options.device = parse_device(*given.device); });
+  if (!backend) return compute_settings(options);
+  std::optional<at::Device> asked;
+  located({}, {"platform", "backend"}, [&] { asked = parse_device(*backend); });
+  require<ConfigError>(!options.device || options.device->type() == asked->type(), where({"platform", "backend"}),
+                       " must be the kind of loader.device; got \"", *backend, "\" and \"", given.device.value_or(""),
+                       "\". Take one of them out.");
+  if (!options.device) options.device = asked;
+  return compute_settings(options);
+}
+
 QuantizationSection ELargeConfig::quantization() const {
-  QuantizationSection section = read<QuantizationSection>({"quantization"}, "quantization");
-  require<ConfigError>(section.kv_cache.is_null() || section.kv_cache.is_object(), where({"quantization", "kv_cache"}),
+  QuantizationSection section = read<QuantizationSection>({"quantization"}, {"quantization"});
+  const YamlPath cache{"quantization", "kv_cache"}, path{"quantization", "model"};
+  require<ConfigError>(section.kv_cache.is_null() || section.kv_cache.is_object(), where(cache),
                        " must be a mapping; got ", section.kv_cache.dump(), ".");
-  const YamlPath path{"quantization", "model"};
+  for (const auto& [key, value] : section.kv_cache.is_null() ? JsonObject() : section.kv_cache.as_object()) {
+    const bool is_method = key == "dtype" || key == "quantization_method" || key == "method";
+    require<ConfigError>(is_method, where(below(cache, key)), " is no key of ", dotted(cache),
+                         ", which has dtype alone; every head has a scale of its own. Take it out.");
+    require<NotSupportedError>(value == Json("int8") || value == Json("8bit"), where(below(cache, key)),
+                               " must be int8 or 8bit; got ", value.dump(), ".");
+  }
+  const auto needs_method = [&](const char* key, bool given) {
+    require<ConfigError>(!given || section.method || !section.model.is_null() || !section.apply_quantization,
+                         where({"quantization", key}), " needs quantization.method.");
+  };
+  needs_method("group_size", section.group_size.has_value());
+  needs_method("linear_group_size", section.linear_group_size.has_value());
+  needs_method("linear_pattern", section.linear_pattern.has_value());
   if (section.model.is_null()) return section;
   require<ConfigError>(section.model.is_object(), where(path), " must be a mapping; got ", section.model.dump(), ".");
   for (const auto& [key, value] : section.model.as_object()) {
@@ -121,15 +149,16 @@ QuantizationSection ELargeConfig::quantization() const {
                            value.dump(), ".");
       section.linear_group_size = value.as_int();
     } else {
-      fail<ConfigError>(place, " is no key of ", dotted(path), "; known: dtype, group_size, pattern.");
+      require<ConfigError>(value.is_null() || value == Json(false), place, " is no key of ", dotted(path),
+                           "; known: dtype, group_size, pattern.");
     }
   }
   return section;
 }
 
 ShardingSection ELargeConfig::sharding() const {
-  const ShardingSection section = read<ShardingSection>({"sharding"}, "sharding");
-  located(where({"sharding", "axis_dims"}), [&] {
+  const ShardingSection section = read<ShardingSection>({"sharding"}, {"sharding"});
+  located({{"sharding"}}, {"sharding"}, [&] {
     normalize(
         {.axis_dims = section.axis_dims, .axis_names = section.axis_names, .dcn_axis_dims = section.dcn_axis_dims});
   });
@@ -144,12 +173,17 @@ ShardingSection ELargeConfig::sharding() const {
 }
 
 BaseConfigSection ELargeConfig::base_config() const {
-  BaseConfigSection section = read<BaseConfigSection>({"base_config"}, "base_config");
+  BaseConfigSection section = read<BaseConfigSection>({"base_config"}, {});
   for (const auto& [key, value] :
        {std::pair("values", &section.values), {"operation_configs", &section.operation_configs}}) {
     if (value->is_null()) *value = Json::object();
     require<ConfigError>(value->is_object(), where({"base_config", key}), " must be a mapping; got ", value->dump(),
                          ".");
+  }
+  for (const auto& [key, value] : section.values.as_object()) {
+    const OtherKey* other = other_key("base_config.values", key);
+    require<NotSupportedError>(!other || other->accepts(value), where({"base_config", "values", key}),
+                               " is not supported; got ", value.dump(), ". ", other ? other->says : "");
   }
   return section;
 }
@@ -162,54 +196,40 @@ Json ELargeConfig::config_kwargs() const {
                               {"sp_is_ep_bound", split.sp_is_ep_bound}});
   if (split.zero_stage) kwargs["zero_stage"] = *split.zero_stage;
   if (!split.dcn_axis_dims.empty()) kwargs["sharding_dcn_axis_dims"] = split.dcn_axis_dims;
-  if (const Json cache = quantization().kv_cache; !cache.is_null()) kwargs["kv_cache_quantization_config"] = cache;
+  if (split.partition_axis) kwargs["partition_axis"] = FieldType<PartitionAxis>::to_json(*split.partition_axis);
+  if (!quantization().kv_cache.is_null()) kwargs["kv_cache_quantization_config"] = Json::object({{"dtype", "int8"}});
   const BaseConfigSection base = base_config();
   for (const auto& [key, value] : base.values.as_object()) {
-    if (!among(key, section_keys("base_config.values").ignored)) kwargs[key] = value;
+    if (!other_key("base_config.values", key)) kwargs[key] = value;
   }
   return kwargs;
 }
 
-MixtureSection ELargeConfig::read_mixture(const std::string& name) const {
-  MixtureSection section = read<MixtureSection>({name}, name);
-  if (const Json* informs = find({name, "informs"})) {
-    require<ConfigError>(informs->is_array(), where({name, "informs"}), " must be a list of data sets; got ",
-                         informs->dump(), ".");
-    for (std::size_t i = 0; i < informs->size(); ++i) {
-      const YamlPath path = {name, "informs", std::to_string(i)};
-      require<ConfigError>(informs->at(i).is_object(), where(path), " must be a mapping; got ", informs->at(i).dump(),
-                           ".");
-      const InformSection inform = read<InformSection>(path, "mixture.informs");
-      require<ConfigError>(inform.type || inform.dataset_name || !inform.data_files.values.empty(), where(path),
-                           " must say where its rows are: type, dataset_name or data_files.");
-      require<ConfigError>(!inform.weight || (std::isfinite(*inform.weight) && *inform.weight >= 0),
-                           where(below(path, "weight")), " must be a finite number that is not negative; got ",
-                           inform.weight.value_or(0), ".");
-      require<ConfigError>(inform.num_rows.value_or(1) >= 1, where(below(path, "num_rows")),
-                           " must be at least 1; got ", inform.num_rows.value_or(1), ".");
-      section.informs.push_back(inform);
-    }
+Json ELargeConfig::config_kwargs(const ModelSection& model) const {
+  Json kwargs = config_kwargs();
+  for (const auto& [key, value] : model.extra_kwargs.as_object()) {
+    if (key != "revision" && !other_key("model.extra_kwargs", key)) kwargs[key] = value;
   }
-  if (find({name, "tokenization"})) {
-    section.tokenization = read<TokenizationSection>({name, "tokenization"}, "mixture.tokenization");
-  }
-  for (const auto& [key, value] :
-       {std::pair("batch_size", section.batch_size), std::pair("mixture_block_size", section.mixture_block_size),
-        std::pair("shuffle_buffer_size", section.shuffle_buffer_size.value_or(1)),
-        std::pair("pack_seq_length", section.pack_seq_length.value_or(1))}) {
-    require<ConfigError>(value >= 1, where({name, key}), " must be at least 1; got ", value, ".");
-  }
+  return kwargs;
+}
+
+EvalSection ELargeConfig::eval() const {
+  const EvalSection section = read<EvalSection>({"eval"}, {"eval"});
+  const auto where = [&](const char* key) { return this->where({"eval", key}); };
+  require<ConfigError>(section.num_fewshot.value_or(0) >= 0, where("num_fewshot"), " must not be negative; got ",
+                       section.num_fewshot.value_or(0), ".");
+  require<ConfigError>(section.fewshot_random_seed >= 0, where("fewshot_random_seed"), " must not be negative; got ",
+                       section.fewshot_random_seed, ".");
+  require<ConfigError>(!section.limit || (*section.limit > 0 && std::isfinite(*section.limit)), where("limit"),
+                       " must be above 0; got ", section.limit.value_or(0), ".");
+  require<ConfigError>(section.bootstrap_iters >= 0 && section.bootstrap_iters <= 10'000'000, where("bootstrap_iters"),
+                       " must be from 0 to 10000000; got ", section.bootstrap_iters, ".");
+  const Json& batch = section.batch_size;
+  const bool is_auto = batch.is_null() || (batch.is_string() && batch.as_string().starts_with("auto"));
+  require<ConfigError>(is_auto || (batch.is_int() && batch.as_int() > 0), where("batch_size"),
+                       " must be a number above 0 or \"auto\"; got ", batch.dump(), ".");
   return section;
 }
-
-MixtureSection ELargeConfig::mixture() const { return read_mixture("mixture"); }
-
-std::optional<MixtureSection> ELargeConfig::eval_mixture() const {
-  if (!has("eval_mixture")) return std::nullopt;
-  return read_mixture("eval_mixture");
-}
-
-EvalSection ELargeConfig::eval() const { return read<EvalSection>({"eval"}, "eval"); }
 
 std::string ELargeConfig::trainer_type() const {
   const Json* trainer = find({"trainer"});
@@ -228,8 +248,12 @@ std::string ELargeConfig::trainer_type() const {
 TrainingArguments ELargeConfig::training_arguments() const {
   const std::string type = trainer_type();
   const Json* trainer = find({"trainer"});
-  return TrainingArguments::from_json(type, trainer ? *trainer : Json::object(),
-                                      [&](std::string_view key) { return where({"trainer", std::string(key)}); });
+  const KeyPlace place = [&](std::string_view key) { return where({"trainer", std::string(key)}); };
+  TrainingArguments arguments = TrainingArguments::from_json(type, trainer ? *trainer : Json::object(), place);
+  if (!has("mixture")) return arguments;
+  apply_mixture(arguments);
+  arguments.validate(place);
+  return arguments;
 }
 
 }  // namespace easydel

@@ -32,6 +32,16 @@ bool is_number(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+// Where a key stands in a message, as a word or at the end of a longer key: axis_dims in sharding_axis_dims.
+std::size_t find_word(const std::string& message, const std::string& key) {
+  const auto is_letter = [](char c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; };
+  for (std::size_t at = message.find(key); at != std::string::npos; at = message.find(key, at + 1)) {
+    const char before = at > 0 ? message[at - 1] : ' ', after = message[std::min(at + key.size(), message.size() - 1)];
+    if (!is_letter(before) && (at + key.size() == message.size() || (!is_letter(after) && after != '_'))) return at;
+  }
+  return std::string::npos;
+}
+
 // "mixture.informs[0].split" and "mixture.informs.0.split".
 YamlPath split_path(const std::string& text) {
   YamlPath path(1);
@@ -133,6 +143,38 @@ std::string ELargeConfig::where(const YamlPath& path) const {
   }
   return line > 0 ? concat("[elarge] ", name_, ":", line, ": ", dotted(path))
                   : concat("[elarge] ", name_, ": ", dotted(path));
+}
+
+void ELargeConfig::located(const std::vector<YamlPath>& sections, const YamlPath& otherwise,
+                           const std::function<void()>& work) const {
+  const auto place = [&](const std::string& message) -> std::string {
+    if (message.starts_with("[elarge] ")) return "";  // it has its place
+    for (const YamlPath& section : sections) {
+      const Json* given = find(section);
+      if (!given || !given->is_object()) continue;
+      std::size_t first = std::string::npos;
+      std::string named;
+      for (const auto& [key, value] : given->as_object()) {
+        const std::size_t at = find_word(message, key);
+        if (at > first || (at == first && key.size() <= named.size())) continue;
+        first = at;
+        named = key;
+      }
+      if (first != std::string::npos) return where(below(section, named)) + ": ";
+    }
+    return otherwise.empty() ? "" : where(otherwise) + ": ";
+  };
+  try {
+    work();
+  } catch (const NotSupportedError& error) {
+    throw NotSupportedError(place(error.what()) + error.what());
+  } catch (const IoError& error) {
+    throw IoError(place(error.what()) + error.what());
+  } catch (const FormatError& error) {
+    throw FormatError(place(error.what()) + error.what());
+  } catch (const ConfigError& error) {
+    throw ConfigError(place(error.what()) + error.what());
+  }
 }
 
 void ELargeConfig::set(const std::string& assignment) {

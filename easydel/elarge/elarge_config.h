@@ -12,6 +12,7 @@
 #include "easydel/core/json.h"
 #include "easydel/elarge/sections.h"
 #include "easydel/elarge/yaml.h"
+#include "easydel/infra/compute_settings.h"
 #include "easydel/trainers/training_arguments.h"
 
 namespace easydel {
@@ -48,17 +49,23 @@ class ELargeConfig {
   std::optional<ModelSection> teacher_model() const;
   std::optional<ModelSection> reference_model() const;
   LoaderSection loader() const;
+  PlatformSection platform() const;
+  // The device and the types of loader and platform, those of the machine where they say nothing. ConfigError where
+  // there is no such device.
+  ComputeSettings compute() const;
   QuantizationSection quantization() const;
   ShardingSection sharding() const;
   BaseConfigSection base_config() const;
-  // Keys of the model's config: base_config.values without those that mean nothing here, and sharding's.
+  // Keys of the model's config: sharding's, those of base_config.values and of a model's extra_kwargs, without those
+  // that have no effect here.
   Json config_kwargs() const;
+  Json config_kwargs(const ModelSection& model) const;
   MixtureSection mixture() const;
   std::optional<MixtureSection> eval_mixture() const;
   EvalSection eval() const;
-  std::string trainer_type() const;  // "sft" when none is given
-  TrainingArguments training_arguments() const;
-  std::vector<ElargeAction> actions() const;  // ConfigError when there is no such list
+  std::string trainer_type() const;              // "sft" when none is given
+  TrainingArguments training_arguments() const;  // with what mixture says about rows
+  std::vector<ElargeAction> actions() const;     // ConfigError when there is no such list
 
   // Reads every section and action, and checks what they need from each other.
   void validate() const;
@@ -74,16 +81,30 @@ class ELargeConfig {
   const std::string& name() const { return name_; }  // the file; "" without one
   // "[elarge] run.yaml:12: trainer.learning_rate", the beginning of a message about that place.
   std::string where(const YamlPath& path) const;
+  // Runs `work`. What it throws gets the place of the key before it that it names: the first one of these sections that
+  // was given; else `otherwise`, where that is not empty.
+  void located(const std::vector<YamlPath>& sections, const YamlPath& otherwise,
+               const std::function<void()>& work) const;
 
  private:
   const Json* find(const YamlPath& path) const;
+  using Tables = std::vector<std::string_view>;  // of other_keys(); the first that has a key counts
   template <class Section>
-  Section read(const YamlPath& path, std::string_view table) const;
+  Section read(const YamlPath& path, const Tables& tables, const std::vector<std::string>& nested = {}) const {
+    Section section;
+    read_section(path, tables, nested, [&](FieldVisitor& v) { list_fields(section, v); });
+    return section;
+  }
+  void read_section(const YamlPath& path, const Tables& tables, const std::vector<std::string>& nested,
+                    const std::function<void(FieldVisitor&)>& fields) const;
   std::optional<ModelSection> read_model(const std::string& section) const;
   MixtureSection read_mixture(const std::string& section) const;
-  void check_keys(const YamlPath& path, const std::vector<std::string>& known, std::string_view table) const;
+  void check_keys(const YamlPath& path, const std::vector<std::string>& known, const Tables& tables) const;
   void check_sections() const;
-  void check_unread(const std::string& section) const;
+  void check_esurge() const;
+  void check_other_model(const std::string& section) const;
+  void apply_mixture(TrainingArguments& arguments) const;
+  void note_keys(const YamlPath& path, const Tables& tables, std::vector<std::string>& found) const;
   void unwrap();
 
   Json json_ = Json::object();  // the sections, then actions

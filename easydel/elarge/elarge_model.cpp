@@ -145,15 +145,15 @@ void ELargeModel::to_yaml(const std::filesystem::path& path) const {
 }
 
 std::string ELargeModel::summary() const {
-  const LoaderSection loader = config_.loader();
+  const ComputeSettings compute = config_.compute();
   const ShardingSection sharding = config_.sharding();
   std::string mesh;
   for (std::size_t i = 0; i < sharding.axis_dims.size() && i < sharding.axis_names.size(); ++i) {
     mesh += concat(mesh.empty() ? "" : " ", sharding.axis_names[i], "=", sharding.axis_dims[i]);
   }
   std::string text =
-      concat("model:    ", model_name(), " (", task_name(task()), ")\n", "dtype:    ", dtype_name(loader.dtype),
-             ", weights in ", dtype_name(loader.param_dtype), "\n", "mesh:     ", mesh,
+      concat("model:    ", model_name(), " (", task_name(task()), ")\n", "dtype:    ", dtype_name(compute.dtype),
+             " on ", compute.device.str(), ", weights in ", dtype_name(compute.param_dtype), "\n", "mesh:     ", mesh,
              sharding.zero_stage ? concat(", ZeRO stage ", *sharding.zero_stage) : "", "\n");
   if (const auto teacher = teacher_model_name()) text += concat("teacher:  ", *teacher, "\n");
   if (const auto reference = reference_model_name()) text += concat("reference: ", *reference, "\n");

@@ -112,9 +112,10 @@ class ELargeModel {
   // `lock`: of its save_directory, where the caller has it already.
   std::shared_ptr<Trainer> build_trainer(std::shared_ptr<RunLock> lock = nullptr);
   TrainResult train();
-  // Virtual devices that the mesh asks for, where nothing has started more than one rank; 1 otherwise. train() and
-  // eval() make them.
+  // Virtual devices that train() and eval() make where nothing has started more than one rank: set_devices()'s, else as
+  // many as the mesh has on a CPU; 1 otherwise.
   int64_t devices() const;
+  ELargeModel& set_devices(int64_t count);
   // Perplexities and accuracies as lm-evaluation-harness reports them: {"results": {task: {"acc,none": …}}, …}. On
   // ranks that a launcher started, null on all but the first.
   Json eval(const EvalArguments& arguments);
@@ -124,10 +125,12 @@ class ELargeModel {
 
  private:
   std::shared_ptr<BaseModule> other_model(const std::string& trainer_type, const TrainingArguments& arguments);
+  void announce() const;  // one line: device, types, mesh. ConfigError when the mesh cannot be
   ELargeModel& set_section(const std::string& section, KeyValues values);
   ELargeModel& add_inform(const std::string& section, const DatasetArguments& arguments);
 
   ELargeConfig config_;
+  std::optional<int64_t> device_count_;
   std::shared_ptr<BaseModule> model_, teacher_model_, reference_model_;
   std::shared_ptr<const AutoTokenizer> tokenizer_;
 };

@@ -7,6 +7,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/file.h"
 #include "easydel/core/log.h"
+#include "easydel/core/strict_json.h"
 #include "easydel/elarge/eval_data.h"
 #include "easydel/elarge/eval_metrics.h"
 #include "easydel/elarge/eval_prompt.h"
@@ -216,7 +217,7 @@ Json evaluate(const BaseModule& model, const AutoTokenizer& tokenizer, const std
 
 void write_eval_results(const Json& results, const fs::path& path) {
   if (path.has_parent_path()) make_directory(path.parent_path());
-  write_file_atomically(path, results.dump(2) + "\n");
+  write_file_atomically(path, dump_strict(results, 2) + "\n");
 }
 
 std::vector<std::vector<std::string>> eval_table(const Json& results) {

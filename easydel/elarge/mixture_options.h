@@ -32,6 +32,10 @@ Options to_mixture_options(const MixtureSection& section) {
     set.content_field = inform.content_field.value_or("");
     set.additional_fields = inform.additional_fields;
     set.format_fields = inform.format_fields;
+    if (section.tokens_field_name != "tokens") {  // what the trainers call it
+      set.format_fields[section.tokens_field_name] = "tokens";
+      if (set.content_field == section.tokens_field_name) set.content_field = "tokens";
+    }
     set.filter_query = inform.filter_query.value_or("");
     set.num_rows = inform.num_rows;
     set.weight = inform.weight;
@@ -39,14 +43,7 @@ Options to_mixture_options(const MixtureSection& section) {
   options.cache_dir = section.cache_dir.value_or("");
   options.streaming = section.streaming;
   options.text_target_field = section.text_target_field;
-  options.batch_size = section.batch_size;
   options.shuffle_buffer_size = section.shuffle_buffer_size;
-  if (section.seed) options.seed = static_cast<decltype(options.seed)>(*section.seed);
-  options.pack_tokens = section.pack_tokens;
-  options.tokens_field_name = section.tokens_field_name;
-  options.pack_seq_length = section.pack_seq_length;
-  options.prefetch_workers = section.prefetch_workers;
-  options.prefetch_buffer_size = section.prefetch_buffer_size;
   options.block_mixture = section.block_mixture;
   options.mixture_block_size = section.mixture_block_size;
   options.stop_strategy = section.stop_strategy;

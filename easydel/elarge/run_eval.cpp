@@ -21,10 +21,6 @@ std::vector<EvalTask> read_tasks(const ELargeConfig& config, const EvalArguments
 
 EvaluateOptions to_options(const ELargeConfig& config, const EvalArguments& arguments) {
   const EvalSection section = config.eval();
-  const auto where = [&](const char* key) { return config.where({"eval", key}); };
-  const Json& chat = section.apply_chat_template;
-  require<NotSupportedError>(chat.is_null() || chat == Json(false), where("apply_chat_template"),
-                             " is not supported yet; got ", chat.dump(), ".");
   EvaluateOptions options{.num_fewshot = arguments.num_fewshot ? arguments.num_fewshot : section.num_fewshot,
                           .limit = section.limit,
                           .bootstrap_iters = section.bootstrap_iters,
@@ -32,19 +28,7 @@ EvaluateOptions to_options(const ELargeConfig& config, const EvalArguments& argu
                           .system_instruction = section.system_instruction.value_or(""),
                           .model_name = config.model().name_or_path,
                           .show_progress = section.use_tqdm};
-  require<ConfigError>(options.num_fewshot.value_or(0) >= 0, where("num_fewshot"), " must not be negative; got ",
-                       options.num_fewshot.value_or(0), ".");
-  require<ConfigError>(section.fewshot_random_seed >= 0, where("fewshot_random_seed"), " must not be negative; got ",
-                       section.fewshot_random_seed, ".");
-  require<ConfigError>(!section.limit || *section.limit > 0, where("limit"), " must be above 0; got ",
-                       section.limit.value_or(0), ".");
-  require<ConfigError>(section.bootstrap_iters >= 0 && section.bootstrap_iters <= 10'000'000, where("bootstrap_iters"),
-                       " must be from 0 to 10000000; got ", section.bootstrap_iters, ".");
-  const Json& batch = section.batch_size;
-  const bool is_auto = batch.is_null() || (batch.is_string() && batch.as_string().starts_with("auto"));
-  require<ConfigError>(is_auto || (batch.is_int() && batch.as_int() > 0), where("batch_size"),
-                       " must be a number above 0 or \"auto\"; got ", batch.dump(), ".");
-  if (!is_auto) options.batch_size = batch.as_int();
+  if (section.batch_size.is_int()) options.batch_size = section.batch_size.as_int();
   return options;
 }
 
@@ -58,6 +42,7 @@ void ELargeModel::check_tasks(const EvalArguments& arguments) const {
 Json ELargeModel::eval(const EvalArguments& arguments) {
   const std::vector<EvalTask> tasks = read_tasks(config_, arguments);
   const EvaluateOptions options = to_options(config_, arguments);
+  announce();
   const auto run = [&](ELargeModel& own) {
     return evaluate(*own.build_model(), *own.build_tokenizer(), tasks, options);
   };

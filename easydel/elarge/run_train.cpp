@@ -21,12 +21,13 @@ namespace easydel {
 namespace fs = std::filesystem;
 namespace {
 
-at::Device device_of(const LoaderSection& loader) {
-  return at::Device(loader.device.value_or(at::hasCUDA() ? "cuda" : "cpu"));
-}
-
 // A config file has no weights: they are drawn.
 bool is_config_file(const std::string& name) { return name.ends_with(".json") && fs::is_regular_file(name); }
+
+std::string revision_of(const ModelSection& model) {
+  const Json* revision = model.extra_kwargs.find("revision");
+  return revision ? revision->as_string() : "main";
+}
 
 // Where the tokenizer of a model lies; empty: beside its files there is none.
 fs::path tokenizer_directory(const ModelSection& model) {
@@ -35,7 +36,9 @@ fs::path tokenizer_directory(const ModelSection& model) {
     return AutoTokenizer::is_in(beside) ? beside : fs::path();
   }
   const std::string name = model.tokenizer.value_or(model.name_or_path);
-  const fs::path directory = fs::is_directory(name) ? fs::path(name) : resolve(name, {});
+  const fs::path directory = fs::is_directory(name)
+                                 ? fs::path(name)
+                                 : resolve(name, {.revision = model.tokenizer ? "main" : revision_of(model)});
   return model.tokenizer || AutoTokenizer::is_in(directory) ? directory : fs::path();
 }
 
@@ -48,52 +51,82 @@ void add_labels(const ELargeConfig& config, Json& changes) {
     changes["num_labels"] = *count;
 }
 
-std::shared_ptr<BaseModule> load(const ELargeConfig& config, const ModelSection& section, TaskType task,
-                                 bool is_trained) {
-  const LoaderSection loader = config.loader();
-  const ShardingSection sharding = config.sharding();
+std::shared_ptr<const AutoTokenizer> open_tokenizer(const fs::path& directory, const ModelSection& model) {
+  return std::make_shared<const AutoTokenizer>(
+      directory.empty()
+          ? AutoTokenizer::absent(concat("[tokenizer] there is none in the directory of ", model.name_or_path,
+                                         ", and rows of text need one. Name it with --tokenizer "
+                                         "(model.tokenizer), or give rows of input_ids."))
+          : AutoTokenizer::from_directory(directory));
+}
+
+// The one that rows are tokenized with, and that checkpoints get.
+fs::path training_tokenizer(const ELargeConfig& config) {
+  ModelSection model = config.model();
+  const auto tokenization = config.mixture().tokenization;
+  if (tokenization && tokenization->tokenizer) model.tokenizer = tokenization->tokenizer;
+  return tokenizer_directory(model);
+}
+
+// Weights that are drawn, of a config without files.
+std::shared_ptr<BaseModule> draw_model(const ELargeConfig& config, const ModelSection& section, TaskType task,
+                                       const Json& changes, bool spread) {
   const QuantizationSection packing = config.quantization();
-  const bool spread = sharding.auto_shard_model && World::current()->size() > 1;
-  Json changes = config.config_kwargs();
-  for (const auto& [key, value] : section.extra_kwargs.as_object()) {
-    if (key == "num_labels") changes[key] = value;
-  }
+  require<NotSupportedError>(!packing.method, config.where({"quantization"}), " needs a model with weights; got ",
+                             section.name_or_path, ", whose weights are drawn.");
+  const ComputeSettings compute = config.compute();
+  const auto parsed = AutoConfig::from_pretrained(section.name_or_path, {.overrides = changes});
+  if (World::current()->rank() == 0)
+    log::info("[elarge] ", section.name_or_path, " is a config alone: the weights are drawn.");
+  const auto module = Registry::instance().make_module(*parsed, task);
+  const ModuleOptions options{.dtype = compute.dtype,
+                              .param_dtype = compute.param_dtype,
+                              .precision = parse_precision(config.loader().precision.value_or("")),
+                              .rngs = RandomKey(static_cast<uint64_t>(config.training_arguments().seed)),
+                              .device = compute.device};
+  module->set_options(options);
+  if (spread) module->place_parameters({}, World::current());
+  module->initialize(options);
+  return module;
+}
+
+std::shared_ptr<BaseModule> load(const ELargeConfig& config, const std::string& name, const ModelSection& section,
+                                 TaskType task, bool is_trained) {
+  const LoaderSection loader = config.loader();
+  const ComputeSettings compute = config.compute();
+  const QuantizationSection packing = config.quantization();
+  const bool spread = config.sharding().auto_shard_model && World::current()->size() > 1;
+  Json changes = config.config_kwargs(section);
   if (is_trained && config.has("trainer")) {
     add_labels(config, changes);
     if (const auto policy = config.training_arguments().gradient_checkpointing)
       changes["gradient_checkpointing"] = *policy;
   }
-  const Json* revision = section.extra_kwargs.find("revision");
-  if (is_config_file(section.name_or_path)) {
-    const auto parsed = AutoConfig::from_pretrained(section.name_or_path, {.overrides = changes});
-    if (World::current()->rank() == 0)
-      log::info("[elarge] ", section.name_or_path, " is a config alone: the weights are drawn.");
-    const auto module = Registry::instance().make_module(*parsed, task);
-    const ModuleOptions options{.dtype = loader.dtype,
-                                .param_dtype = loader.param_dtype,
-                                .precision = parse_precision(loader.precision.value_or("")),
-                                .rngs = RandomKey(static_cast<uint64_t>(config.training_arguments().seed)),
-                                .device = device_of(loader)};
-    module->set_options(options);
-    if (spread) module->place_parameters({}, World::current());
-    module->initialize(options);
-    return module;
-  }
-  return load_model(section.name_or_path, task,
-                    {.device = device_of(loader),
-                     .dtype = loader.dtype,
-                     .param_dtype = loader.param_dtype,
-                     .precision = loader.precision.value_or(""),
-                     .partition_axis = sharding.partition_axis,
-                     .auto_shard_model = spread,
-                     .config_kwargs = changes,
-                     .quantization_method = packing.method.value_or(""),
-                     .quantization_block_size =
-                         packing.method ? packing.linear_group_size.value_or(packing.group_size.value_or(0)) : 0,
-                     .quantization_pattern = packing.method ? packing.linear_pattern.value_or("") : "",
-                     .quantize_tensors = packing.apply_quantization,
-                     .revision = revision && revision->is_string() ? revision->as_string() : "main",
-                     .verbose = loader.verbose});
+  require<ConfigError>(revision_of(section) == "main" || !fs::exists(section.name_or_path),
+                       config.where({name, "extra_kwargs", "revision"}), " is of a model on the hub; got \"",
+                       revision_of(section), "\" for ", section.name_or_path, ", which is on this machine.");
+  std::shared_ptr<BaseModule> module;
+  config.located({{name, "extra_kwargs"}, {"base_config", "values"}, {"quantization"}, {"sharding"}}, {}, [&] {
+    if (is_config_file(section.name_or_path)) {
+      module = draw_model(config, section, task, changes, spread);
+      return;
+    }
+    module = load_model(section.name_or_path, task,
+                        {.device = compute.device,
+                         .dtype = compute.dtype,
+                         .param_dtype = compute.param_dtype,
+                         .precision = loader.precision.value_or(""),
+                         .auto_shard_model = spread,
+                         .config_kwargs = changes,
+                         .quantization_method = packing.method.value_or(""),
+                         .quantization_block_size =
+                             packing.method ? packing.linear_group_size.value_or(packing.group_size.value_or(0)) : 0,
+                         .quantization_pattern = packing.method ? packing.linear_pattern.value_or("") : "",
+                         .quantize_tensors = packing.apply_quantization,
+                         .revision = revision_of(section),
+                         .verbose = loader.verbose});
+  });
+  return module;
 }
 
 TaskType task_of(const ELargeConfig& config) {
@@ -103,50 +136,71 @@ TaskType task_of(const ELargeConfig& config) {
   return type == "reward" || type == "classification" ? TaskType::SequenceClassification : TaskType::CausalLM;
 }
 
-std::shared_ptr<const data::Dataset> open_mixture(const MixtureSection& section, const TrainingArguments& arguments,
+std::shared_ptr<const data::Dataset> open_mixture(const ELargeConfig& config, const std::string& name,
+                                                  const MixtureSection& section, const TrainingArguments& arguments,
                                                   bool shuffle) {
   auto options = to_mixture_options<data::MixtureOptions>(section);
   if (!shuffle) options.shuffle_buffer_size.reset();
-  options.seed = static_cast<uint64_t>(section.seed.value_or(arguments.shuffle_seed_train));
-  return data::Dataset::open(options);
+  options.seed = static_cast<uint64_t>(arguments.shuffle_seed_train);
+  std::shared_ptr<const data::Dataset> dataset;
+  std::vector<YamlPath> places{{name}};
+  for (std::size_t i = 0; i < section.informs.size(); ++i) places.push_back({name, "informs", std::to_string(i)});
+  config.located(places, config.name().empty() ? YamlPath{} : YamlPath{name, "informs"},
+                 [&] { dataset = data::Dataset::open(options); });
+  return dataset;
 }
 
 }  // namespace
 
 int64_t ELargeModel::devices() const {
-  if (World::current()->size() > 1 || !device_of(config_.loader()).is_cpu()) return 1;
+  if (World::current()->size() > 1) return 1;
+  if (device_count_) return *device_count_;
+  if (!config_.compute().device.is_cpu()) return 1;
+  const ShardingSection sharding = config_.sharding();
   int64_t product = 1;
-  for (const int64_t size : config_.sharding().axis_dims) product *= size;
-  return std::max<int64_t>(product, 1);
+  for (const auto& sizes : {sharding.axis_dims, sharding.dcn_axis_dims}) {
+    for (const int64_t size : sizes) product *= std::max<int64_t>(size, 1);  // a -1 is all that there are: one
+  }
+  return product;
+}
+
+ELargeModel& ELargeModel::set_devices(int64_t count) {
+  require<ConfigError>(count >= 1, "[elarge] devices must be at least 1; got ", count, ".");
+  device_count_ = count;
+  return *this;
+}
+
+void ELargeModel::announce() const {
+  const ShardingSection sharding = config_.sharding();
+  Mesh mesh;
+  config_.located({{"sharding"}}, {"sharding", "axis_dims"}, [&] {
+    mesh = create_mesh({.axis_dims = sharding.axis_dims,
+                        .axis_names = sharding.axis_names,
+                        .dcn_axis_dims = sharding.dcn_axis_dims,
+                        .device_count = std::max(World::current()->size(), devices())});
+  });
+  if (World::current()->rank() == 0) log::info(describe(config_.compute(), mesh));
 }
 
 std::shared_ptr<BaseModule> ELargeModel::build_model() {
-  if (!model_) model_ = load(config_, config_.model(), task_of(config_), /*is_trained=*/true);
+  if (!model_) model_ = load(config_, "model", config_.model(), task_of(config_), /*is_trained=*/true);
   return model_;
 }
 
 std::shared_ptr<BaseModule> ELargeModel::build_teacher_model() {
   if (const auto section = config_.teacher_model(); section && !teacher_model_)
-    teacher_model_ = load(config_, *section, TaskType::CausalLM, false);
+    teacher_model_ = load(config_, "teacher_model", *section, TaskType::CausalLM, false);
   return teacher_model_;
 }
 
 std::shared_ptr<BaseModule> ELargeModel::build_reference_model() {
   if (const auto section = config_.reference_model(); section && !reference_model_)
-    reference_model_ = load(config_, *section, TaskType::CausalLM, false);
+    reference_model_ = load(config_, "reference_model", *section, TaskType::CausalLM, false);
   return reference_model_;
 }
 
 std::shared_ptr<const AutoTokenizer> ELargeModel::build_tokenizer() {
-  if (!tokenizer_) {
-    const fs::path directory = tokenizer_directory(config_.model());
-    tokenizer_ = std::make_shared<const AutoTokenizer>(
-        directory.empty() ? AutoTokenizer::absent(concat("[tokenizer] there is none in the directory of ",
-                                                         config_.model().name_or_path,
-                                                         ", and rows of text need one. Name it with --tokenizer "
-                                                         "(model.tokenizer), or give rows of input_ids."))
-                          : AutoTokenizer::from_directory(directory));
-  }
+  if (!tokenizer_) tokenizer_ = open_tokenizer(tokenizer_directory(config_.model()), config_.model());
   return tokenizer_;
 }
 
@@ -161,7 +215,7 @@ std::shared_ptr<BaseModule> ELargeModel::other_model(const std::string& trainer_
   if (trainer_type != "dpo" || !arguments.dpo.uses_reference()) return nullptr;
   // The trainer computes its log-probabilities ahead with the model itself.
   if (!config_.reference_model() && arguments.dpo.precompute_ref_log_probs) return nullptr;
-  if (!config_.reference_model()) reference_model_ = load(config_, config_.model(), TaskType::CausalLM, false);
+  if (!config_.reference_model()) reference_model_ = load(config_, "model", config_.model(), TaskType::CausalLM, false);
   return build_reference_model();
 }
 
@@ -171,21 +225,26 @@ std::shared_ptr<Trainer> ELargeModel::build_trainer(std::shared_ptr<RunLock> loc
   run.lock = std::move(lock);
   run.trainer_type = config_.trainer_type();
   run.arguments = config_.training_arguments();
-  MixtureSection mixture = config_.mixture();
-  if (mixture.pack_tokens) run.arguments.text.packing = true;
-  if (mixture.pack_seq_length && !run.arguments.max_length) run.arguments.max_length = mixture.pack_seq_length;
-  run.train_dataset = open_mixture(mixture, run.arguments, run.arguments.shuffle_train_dataset);
-  if (const auto eval = config_.eval_mixture()) run.eval_dataset = open_mixture(*eval, run.arguments, false);
-  run.tokenizer = build_tokenizer();
-  run.tokenizer_directory = tokenizer_directory(config_.model());
+  const MixtureSection mixture = config_.mixture();
+  run.rows = {.prefetch_workers = mixture.prefetch_workers,
+              .prefetch_buffer_size = mixture.prefetch_buffer_size,
+              .pad_to_max_length = mixture.tokenization && mixture.tokenization->pads_to_max_length()};
+  run.train_dataset = open_mixture(config_, "mixture", mixture, run.arguments, run.arguments.shuffle_train_dataset);
+  if (const auto eval = config_.eval_mixture())
+    run.eval_dataset = open_mixture(config_, "eval_mixture", *eval, run.arguments, false);
+  run.tokenizer_directory = training_tokenizer(config_);
+  run.tokenizer = open_tokenizer(run.tokenizer_directory, config_.model());
   run.model = build_model();
   run.objective = make_objective(run.trainer_type, other_model(run.trainer_type, run.arguments));
   run.run_config = config_.normalized();
-  return std::make_shared<Trainer>(std::move(run));
+  std::shared_ptr<Trainer> trainer;
+  config_.located({{"trainer"}}, {}, [&] { trainer = std::make_shared<Trainer>(std::move(run)); });
+  return trainer;
 }
 
 TrainResult ELargeModel::train() {
   config_.validate();
+  announce();
   // Before anything is loaded: a directory that is taken is refused at once.
   std::shared_ptr<RunLock> lock;
   if (const auto directory = config_.training_arguments().save_directory; directory && World::current()->rank() == 0)

@@ -1,21 +1,29 @@
-// EasyDeL's keys that are no fields here: those that mean nothing here, and those that ask for what there is not yet.
+// EasyDeL's keys that are no fields here: those without an effect here, and those that ask for what is not supported.
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "easydel/core/json.h"
 
 namespace easydel {
 
-struct SectionKeys {
-  std::string_view section;                   // "mixture.informs" for its elements
-  std::span<const std::string_view> ignored;  // another way of computing the same, or another machine
-  std::span<const std::string_view> not_yet;  // refused, unless null, false or empty
+struct OtherKey {
+  std::string_view name;
+  // The value that asks for nothing, as JSON; null always asks for nothing, and any other value is refused. "*": every
+  // value is taken, and a note says that it has no effect.
+  std::string_view accepted;
+  std::string_view says;  // the reason, or what to use instead; a sentence
+
+  bool is_noted() const { return accepted == "*"; }
+  bool accepts(const Json& value) const;
 };
 
-// Empty lists for a section without such keys.
-SectionKeys section_keys(std::string_view section);
+// Sections are named as in "mixture.informs"; empty for one without such keys.
+std::span<const OtherKey> other_keys(std::string_view section);
+const OtherKey* other_key(std::string_view section, std::string_view key);
 
 bool among(std::string_view key, std::span<const std::string_view> names);
 

@@ -68,20 +68,22 @@ TaskType ModelSection::task_type() const {
 }
 
 void list_fields(ModelSection& m, FieldVisitor& v) {
-  v("name_or_path", m.name_or_path, "A directory, or a model on the hub.");
+  v("name_or_path", m.name_or_path, "A directory, a model on the hub, or a config.json: then the weights are drawn.");
   v("tokenizer", m.tokenizer, "The same for the tokenizer; null: name_or_path.");
   v("task", m.task, "causal-language-model, sequence-classification, base-module; null: what the files say.");
-  v("extra_kwargs", m.extra_kwargs, "More options of loading: revision, num_labels, …");
+  v("extra_kwargs", m.extra_kwargs, "revision of a model on the hub; every other key is one of the model's config.");
 }
 
 void list_fields(LoaderSection& l, FieldVisitor& v) {
-  v("device", l.device, "cpu, cuda, cuda:1; null: a GPU where there is one.");
-  v("dtype", l.dtype, "What the model computes in.");
-  v("param_dtype", l.param_dtype, "What the weights are stored in.");
-  v("precision", l.precision, "Of float32 products: default, high, highest.");
+  v("device", l.device, "cpu, cuda or cuda:1; null: a GPU where the build and the machine have one.");
+  v("dtype", l.dtype, "What the model computes in; null: bf16 on a GPU, fp32 on a CPU.");
+  v("param_dtype", l.param_dtype, "What the weights are stored in; null: fp32 with a trainer, else what dtype is.");
+  v("precision", l.precision, "Of float32 products: default, fastest, high, highest.");
   v("verbose", l.verbose, "Show how loading goes on.");
-  v("from_torch", l.from_torch, "Files are Hugging Face's either way.");
-  v("trust_remote_code", l.trust_remote_code, "No code of a repository runs here.");
+}
+
+void list_fields(PlatformSection& p, FieldVisitor& v) {
+  v("backend", p.backend, "cpu or gpu: the device, where loader.device is null.");
 }
 
 void list_fields(QuantizationSection& q, FieldVisitor& v) {
@@ -109,7 +111,7 @@ void list_fields(ShardingSection& s, FieldVisitor& v) {
 
 void list_fields(BaseConfigSection& b, FieldVisitor& v) {
   v("values", b.values, "Keys of the model's config.");
-  v("operation_configs", b.operation_configs, "Settings of EasyDeL's kernels; not used.");
+  v("operation_configs", b.operation_configs, "Settings of EasyDeL's kernels; they have no effect here.");
 }
 
 void list_fields(InformSection& i, FieldVisitor& v) {
@@ -130,41 +132,36 @@ void list_fields(InformSection& i, FieldVisitor& v) {
 }
 
 void list_fields(TokenizationSection& t, FieldVisitor& v) {
-  v("tokenizer", t.tokenizer, "Another tokenizer than the model's.");
-  v("max_length", t.max_length, "Tokens of a row at most; null: the trainer's.");
-  v("truncation", t.truncation, "Cut longer rows.");
-  v("padding", t.padding, "true, false, max_length or longest.");
-  v("add_special_tokens", t.add_special_tokens, "Whether the tokenizer adds its special tokens.");
-  v("text_field", t.text_field, "The column that is tokenized.");
+  v("tokenizer", t.tokenizer, "Another tokenizer than the model's; checkpoints get it.");
+  v("max_length", t.max_length, "Tokens of a row at most; null: the trainer's max_length.");
+  v("padding", t.padding, "max_length: batches are as wide as that; otherwise as their longest row.");
+  v("add_special_tokens", t.add_special_tokens, "Null: the trainer's add_special_tokens.");
+  v("text_field", t.text_field, "The column that is tokenized; null: the trainer's dataset_text_field.");
 }
 
 void list_fields(MixtureSection& m, FieldVisitor& v) {
-  v("cache_dir", m.cache_dir, "Where what was decompressed is kept.");
-  v("streaming", m.streaming, "Read large files in order.");
-  v("text_target_field", m.text_target_field, "What content_field is called later.");
-  v("batch_size", m.batch_size, "Rows of a batch.");
-  v("shuffle_buffer_size", m.shuffle_buffer_size, "Rows that are shuffled at once; null: none.");
-  v("seed", m.seed, "Of the order.");
-  v("pack_tokens", m.pack_tokens, "Put several texts into one sequence.");
+  v("cache_dir", m.cache_dir, "Where what was decompressed is kept, with streaming: false.");
+  v("streaming", m.streaming, "Read large compressed files in order; false: decompress them once.");
+  v("text_target_field", m.text_target_field, "What content_field is called later, and what the trainer reads.");
+  v("shuffle_buffer_size", m.shuffle_buffer_size, "Rows that are shuffled at once; null: no shuffling.");
+  v("seed", m.seed, "Of the order of rows; null: the trainer's shuffle_seed_train.");
+  v("pack_tokens", m.pack_tokens, "Put several texts into one sequence, as trainer.packing does.");
   v("tokens_field_name", m.tokens_field_name, "The column of rows that come with token ids.");
   v("pack_seq_length", m.pack_seq_length, "Tokens of such a sequence; null: the trainer's max_length.");
-  v("prefetch_workers", m.prefetch_workers, "Threads that read ahead.");
-  v("prefetch_buffer_size", m.prefetch_buffer_size, "How far they do.");
-  v("block_mixture", m.block_mixture, "Mix by blocks whose shares are exact.");
+  v("prefetch_workers", m.prefetch_workers,
+    "Threads that prepare rows ahead; 0: none; null: the trainer's dataloader_num_workers, else two.");
+  v("prefetch_buffer_size", m.prefetch_buffer_size, "Rows that are kept ready for each row of the batch; 0: none.");
+  v("block_mixture", m.block_mixture, "Mix by blocks whose shares are exact; false: the data sets take turns.");
   v("mixture_block_size", m.mixture_block_size, "Rows of such a block.");
-  v("stop_strategy", m.stop_strategy, "restart or first_exhausted.");
+  v("stop_strategy", m.stop_strategy, "restart, longest, all_exhausted or first_exhausted.");
   v("mixture_weights", m.mixture_weights, "The share of each data set, by name.");
 }
 
 void list_fields(EvalSection& e, FieldVisitor& v) {
-  v("num_fewshot", e.num_fewshot, "Examples before each question.");
-  v("max_new_tokens", e.max_new_tokens, "Tokens of an answer at most.");
-  v("temperature", e.temperature, "0: the likeliest token.");
-  v("top_p", e.top_p, "Of sampling.");
-  v("batch_size", e.batch_size, "Questions at once.");
-  v("limit", e.limit, "Questions of each task at most; below 1: their share.");
-  v("apply_chat_template", e.apply_chat_template, "Ask as the chat template has it.");
-  v("system_instruction", e.system_instruction, "What the template's system says.");
+  v("num_fewshot", e.num_fewshot, "Examples before each question; null: the task's.");
+  v("batch_size", e.batch_size, "Rows at a time; null and auto: by their length.");
+  v("limit", e.limit, "Rows of each task at most; below 1: their share.");
+  v("system_instruction", e.system_instruction, "A text before each prompt.");
   v("use_tqdm", e.use_tqdm, "Show how it goes on.");
   v("include_path", e.include_path, "Directories with task files.");
   v("bootstrap_iters", e.bootstrap_iters, "Draws for the standard error of a perplexity; 0: no standard errors.");

@@ -23,19 +23,22 @@ struct ModelSection {
   std::string name_or_path;
   std::optional<std::string> tokenizer;  // name_or_path
   std::optional<std::string> task;       // what the files were saved with
-  Json extra_kwargs = Json::object();    // revision, num_labels, …
+  Json extra_kwargs = Json::object();    // revision, and keys of the model's config
 
   TaskType task_type() const;  // ConfigError, or NotSupportedError on a task of EasyDeL that is not here
 };
 
+// What is null depends on the machine: compute_settings().
 struct LoaderSection {
   std::optional<std::string> device;
-  DType dtype = bfloat16;        // what the model computes in
-  DType param_dtype = bfloat16;  // what it stores
+  std::optional<DType> dtype;        // what the model computes in
+  std::optional<DType> param_dtype;  // what it stores
   std::optional<std::string> precision;
   bool verbose = true;
-  std::optional<bool> from_torch;
-  bool trust_remote_code = false;  // no code of a repository runs here, whatever this says
+};
+
+struct PlatformSection {
+  std::optional<std::string> backend;  // cpu or gpu: the device, where loader.device is null
 };
 
 struct ShardingSection {
@@ -96,13 +99,15 @@ struct InformSection {
   std::optional<double> weight;
 };
 
+// What is null is as the trainer's arguments have it.
 struct TokenizationSection {
   std::optional<std::string> tokenizer;
   std::optional<int64_t> max_length;
-  bool truncation = true;
-  Json padding = false;  // or "max_length", "longest"
-  bool add_special_tokens = true;
-  std::string text_field = "text";
+  Json padding = false;  // true and "longest" mean the same; "max_length"
+  std::optional<bool> add_special_tokens;
+  std::optional<std::string> text_field;
+
+  bool pads_to_max_length() const { return padding == Json("max_length"); }
 };
 
 // mixture, eval_mixture.
@@ -112,13 +117,12 @@ struct MixtureSection {
   std::optional<std::string> cache_dir;
   bool streaming = true;
   std::string text_target_field = "text";
-  int64_t batch_size = 1;
   std::optional<int64_t> shuffle_buffer_size = 1000;
-  std::optional<int64_t> seed = 42;
+  std::optional<int64_t> seed;  // the trainer's shuffle_seed_train
   bool pack_tokens = false;
   std::string tokens_field_name = "tokens";
   std::optional<int64_t> pack_seq_length;
-  int64_t prefetch_workers = 2;
+  std::optional<int64_t> prefetch_workers;  // the trainer's dataloader_num_workers, else two
   int64_t prefetch_buffer_size = 4;
   bool block_mixture = true;
   int64_t mixture_block_size = 2048;
@@ -128,12 +132,8 @@ struct MixtureSection {
 
 struct EvalSection {
   std::optional<int64_t> num_fewshot;
-  int64_t max_new_tokens = 8192;
-  double temperature = 0.0;
-  double top_p = 0.95;
   Json batch_size;  // a number, "auto" or null
   std::optional<double> limit;
-  Json apply_chat_template = false;
   std::optional<std::string> system_instruction;
   bool use_tqdm = true;
   TextList include_path;               // directories with task files
@@ -143,6 +143,7 @@ struct EvalSection {
 
 void list_fields(ModelSection& model, FieldVisitor& v);
 void list_fields(LoaderSection& loader, FieldVisitor& v);
+void list_fields(PlatformSection& platform, FieldVisitor& v);
 void list_fields(QuantizationSection& quantization, FieldVisitor& v);
 void list_fields(ShardingSection& sharding, FieldVisitor& v);
 void list_fields(BaseConfigSection& base, FieldVisitor& v);

@@ -10,6 +10,7 @@
 #include "easydel/core/json.h"
 #include "easydel/core/progress_board.h"
 #include "easydel/core/runtime.h"
+#include "easydel/core/strict_json.h"
 #include "easydel/trainers/number_text.h"
 
 namespace easydel {
@@ -63,7 +64,7 @@ TrainProgress::TrainProgress(TrainProgressOptions options)
 
 void TrainProgress::update(int64_t step, const TrainProgressValues& values) {
   if (options_.type == "json" && current_rank().rank == 0) {
-    ProgressBoard::current().print_line(to_json(step, options_, values).dump());
+    ProgressBoard::current().print_line(dump_strict(to_json(step, options_, values)));
   }
   std::string message = format_train_values(values);
   if (options_.first_step > 0) {  // the bar counts what this run does

@@ -30,6 +30,14 @@ struct TrainerHooks {
 
 class RunLock;
 
+// How rows get ready. The numbers that are computed do not depend on it.
+struct RowOptions {
+  std::optional<int64_t> prefetch_workers = {};  // threads; 0: rows are prepared when they are asked for; absent: as
+                                                 // the arguments say
+  int64_t prefetch_buffer_size = 4;              // rows that are kept ready for each row of the batch; 0 likewise
+  bool pad_to_max_length = false;  // every batch has max_length tokens in a row, not as many as its longest row
+};
+
 struct TrainerOptions {
   std::string trainer_type = "sft";
   TrainingArguments arguments;
@@ -40,6 +48,7 @@ struct TrainerOptions {
   std::filesystem::path tokenizer_directory;                         // its files go into every checkpoint; empty: none
   optim::GradientTransformation tx = {};                             // absent: as the arguments say
   TrainerHooks hooks = {};
+  RowOptions rows = {};
   Json run_config = {};                // shown in the report
   std::shared_ptr<RunLock> lock = {};  // of save_directory, on the first rank; absent: train() takes it
 };

@@ -147,11 +147,12 @@ void Trainer::Impl::make_loader() {
   const OwnRows own = own_rows(args().minibatch_size(), parallel());
   data::LoaderOptions loader;
   loader.streams = args().total_batch_size;
+  loader.prefetch = options_.rows.prefetch_buffer_size;
   for (int64_t i = 0; i < args().gradient_accumulation_steps; ++i) {
     for (int64_t j = 0; j < own.count; ++j) loader.own.push_back(i * args().minibatch_size() + own.first + j);
   }
   loader.pack = packing_of(*options_.objective, args());
-  loader.workers = args().loader_threads();
+  loader.workers = options_.rows.prefetch_workers.value_or(args().loader_threads());
   loader_ = std::make_unique<data::Loader>(options_.train_dataset,
                                            transform_of(*options_.objective, *options_.tokenizer, args()), loader);
   const bool evaluates_by_epoch = options_.eval_dataset && args().do_eval && !args().evaluation_steps;
@@ -217,6 +218,7 @@ BatchOptions Trainer::Impl::batch_options(int64_t rows, const TrainingArguments&
   if (options_.objective->task() == TaskType::SequenceClassification)
     batch.pad_token_id = known.value_or(batch.pad_token_id);
   batch.width = packing_of(*options_.objective, arguments).max_length;
+  if (batch.width == 0 && options_.rows.pad_to_max_length) batch.width = arguments.sequence_length();
   return batch;
 }
 

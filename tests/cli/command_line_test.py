@@ -84,7 +84,7 @@ class CommandLine(unittest.TestCase):
         for command in ("generate", "chat", "forward"):
             done = run(command, "/no/such/directory", "--device", device)
             self.assertEqual(done.returncode, 2)
-            self.assertRegex(done.stderr, r"easydel: --device: \[device\] cuda:99 (needs a build with CUDA|needs a GPU|is not there)")
+            self.assertRegex(done.stderr, r"easydel: \[device\] cuda:99 (needs a build with CUDA|needs a GPU|is not there)")
 
     def test_doctor_reports_in_words_and_as_json(self):
         words = run("doctor")

@@ -109,9 +109,8 @@ class MeshCommands(unittest.TestCase):
             self.assertEqual(say("--devices", 8, "--mesh", "1,4,1,3,1"),
                              "easydel: --devices 8 --mesh 1,4,1,3,1: [create_mesh] sharding_axis_dims must multiply to the "
                              "number of devices; got 1x4x1x3x1 = 12, but there are 8 devices.")  # fmt: skip
-            self.assertEqual(say("--mesh", "1,2,1,1,1"),
-                             "easydel: --devices 1 --mesh 1,2,1,1,1: [create_mesh] sharding_axis_dims must multiply to the "
-                             "number of devices; got 1x2x1x1x1 = 2, but there is 1 device.")  # fmt: skip
+            self.assertEqual(say("--mesh", "1,-1,1,1,1"),
+                             "easydel: --mesh 1,-1,1,1,1 leaves one size open: say how many devices there are, as in --devices 4.")  # fmt: skip
             self.assertEqual(say("--devices", 8, "--mesh", "1,2,4"),
                              "easydel: --devices 8 --mesh 1,2,4: [create_mesh] sharding_axis_dims and sharding_axis_names "
                              "must be equally long; got 3 (1x2x4) and 5.")  # fmt: skip
@@ -159,9 +158,31 @@ class MeshCommands(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr.count(told)), (0, 0), done.stderr)
         numpy.testing.assert_allclose(load_file(saved / "out.safetensors")["logits"], alone["logits"], rtol=1e-9)
         self.assertIn("= 4, but there are 2 devices", self.usage_error("forward", saved, *inputs, "--devices", 2))
-        self.assertIn("= 4, but there is 1 device", self.usage_error("forward", saved, *inputs, "--mesh", "1,2,1,2,1"))
         done = run("forward", saved, *inputs, "--set", "sharding_axis_dims=[1,2,1,2,1]")
         self.assertIn("= 4, but there is 1 device", done.stderr)
+
+    def test_a_mesh_brings_its_devices(self):
+        """On every command: --mesh alone makes as many devices as it has, and the line at the start says so."""
+        said = "computing in float32 on cpu, weights stored in float32, mesh dp=1 fsdp=2 ep=1 tp=2 sp=1"
+        text = self.directory / "text.jsonl"
+        text.write_text('{"input_ids": [1, 2, 3, 4, 5, 6, 7, 8]}\n' * 4)
+        run_file = self.directory / "run.yaml"
+        run_file.write_text(json.dumps({"model": {"name_or_path": str(self.directory)}, "actions": ["print"]}))
+        inputs = ["--input", self.directory / "in.safetensors", "--output", self.directory / "o.safetensors"]
+        for command in (["forward", self.directory, *inputs], ["generate", self.directory, "--input-ids", "3,4", "--max-new-tokens", 2]):
+            done = run(*command, "--mesh", "1,2,1,2,1")
+            self.assertEqual((done.returncode, done.stderr.count(said)), (0, 1), done.stderr)
+            same = run(*command, "--mesh", "1,2,1,-1,1", "--devices", 4)
+            self.assertEqual((same.returncode, same.stdout), (0, done.stdout), same.stderr)
+        for command in (["elarge", run_file], ["train", self.directory, "--data", text]):
+            self.assertEqual(self.usage_error(*command, "--mesh", "1,-1,1,1,1"),
+                             "easydel: --mesh 1,-1,1,1,1 leaves one size open: say how many devices there are, as in --devices 4.")
+            self.assertIn("--devices", self.usage_error(*command, "--devices", 0))
+
+    def test_a_device_that_is_not_there_is_a_usage_error(self):
+        for name, said in (("tpu", 'a device is cpu, cuda or cuda:1; got "tpu".'), ("cuda:99", '[device] cuda:99 ')):
+            for command in (["generate", self.directory, "--input-ids", "3"], ["forward", self.directory, "--input", "a", "--output", "b"]):
+                self.assertTrue(self.usage_error(*command, "--device", name).startswith("easydel: " + said))
 
     def test_forward_prints_what_was_sent(self):
         text, _ = self.forward("--devices", 4, "--mesh", "1,2,1,2,1", "--grad", "--profile")

@@ -1,4 +1,5 @@
 #include "easydel/core/json.h"
+#include "easydel/core/strict_json.h"
 
 #include <gmock/gmock.h>
 
@@ -91,6 +92,13 @@ TEST(Json, FindsKeysInLargeObjectsAndAfterErasing) {
   const Json copy = object;
   EXPECT_EQ(copy, object);
   EXPECT_EQ(copy.at("999").as_int(), 999);
+}
+
+TEST(Json, HasNoNumbersForOtherProgramsThatAreNone) {
+  const Json value = Json::parse(R"({"a": [NaN, 1.5, {"b": -Infinity}], "c": "NaN", "d": Infinity})");
+  EXPECT_EQ(dump_strict(value), R"({"a": [null, 1.5, {"b": null}], "c": "NaN", "d": null})");
+  EXPECT_EQ(dump_strict(std::nan(""), 2), "null");
+  EXPECT_EQ(value.dump(), R"({"a": [NaN, 1.5, {"b": -Infinity}], "c": "NaN", "d": Infinity})");  // as Python writes it
 }
 
 TEST(Json, ComparesRegardlessOfOrder) {

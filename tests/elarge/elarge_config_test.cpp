@@ -116,18 +116,33 @@ TEST(ELargeConfig, TakesAStageOfZero) {
                  "auto_shard_model out.");
 }
 
-TEST(ELargeConfig, SaysWhatHasNoMeaningHere) {
+TEST(ELargeConfig, SaysWhatHasNoEffectHere) {
   const ELargeConfig config = read(with_trainer("sft", "  use_wandb: true\n  use_grain: true\n") +
-                                   "esurge: {max_model_len: 4096}\nplatform: {backend: gpu}\n");
+                                   "esurge: {max_model_len: 4096}\nplatform: {platform: triton}\n"
+                                   "reference_model: {name_or_path: r, extra_kwargs: {trust_remote_code: true}}\n"
+                                   "eval:\n  limit: 5\n  cache_requests: true\n");
   config.validate();
-  EXPECT_THAT(config.notes(),
-              ElementsAre("[elarge] run.yaml:55: platform.backend has no meaning here.",
-                          "[elarge] run.yaml:22: base_config.values.hardware_abstraction has no meaning here.",
-                          "[elarge] run.yaml:32: mixture.use_fast_loader has no meaning here.",
-                          "[elarge] run.yaml:54: esurge is not used: there is no server yet.",
-                          "[elarge] run.yaml:49: trainer.use_grain has no meaning here.",
-                          "[elarge] run.yaml:35: trainer.use_wandb: Weights & Biases is not supported; metrics go to "
-                          "metrics.jsonl, TensorBoard and report.html."));
+  EXPECT_THAT(
+      config.notes(),
+      ElementsAre(
+          "[elarge] run.yaml:56: reference_model.extra_kwargs.trust_remote_code has no effect here. No code of "
+          "a repository runs here.",
+          "[elarge] run.yaml:9: loader.trust_remote_code has no effect here. No code of a repository runs here.",
+          "[elarge] run.yaml:55: platform.platform has no effect here. Kernels are torch's and this library's "
+          "own.",
+          "[elarge] run.yaml:22: base_config.values.hardware_abstraction has no effect here. It is a setting of "
+          "JAX, of TPUs or of EasyDeL's kernels.",
+          "[elarge] run.yaml:30: mixture.batch_size has no effect here. The trainer deals rows: "
+          "total_batch_size counts.",
+          "[elarge] run.yaml:32: mixture.use_fast_loader has no effect here. It belongs to an older loader of "
+          "EasyDeL's.",
+          "[elarge] run.yaml:56: reference_model is not used by the trainer \"sft\".",
+          "[elarge] run.yaml:54: esurge is not used. There is no inference engine yet.",
+          "[elarge] run.yaml:59: eval.cache_requests has no effect here. Requests are always made and scored "
+          "anew.",
+          "[elarge] run.yaml:49: trainer.use_grain has no effect here.",
+          "[elarge] run.yaml:48: trainer.use_wandb: Weights & Biases is not supported; metrics go to "
+          "metrics.jsonl, TensorBoard and report.html."));
 }
 
 TEST(ELargeConfig, NamesTheLineTheSectionAndTheNearestKey) {
@@ -173,8 +188,8 @@ TEST(ELargeConfig, NamesTheLineOfAWrongValue) {
                  "data_files.");
   expect_refused(kSmall + "mixture:\n  informs: x\n",
                  "[elarge] run.yaml:3: mixture.informs must be a list of data sets; got \"x\".");
-  expect_refused(kSmall + "mixture:\n  batch_size: 0\n",
-                 "[elarge] run.yaml:3: mixture.batch_size must be at least 1; got 0.");
+  expect_refused(kSmall + "mixture:\n  mixture_block_size: 0\n",
+                 "[elarge] run.yaml:3: mixture.mixture_block_size must be at least 1; got 0.");
   expect_refused(kSmall + "trainer: 5\n", "[elarge] run.yaml:2: trainer must be a mapping; got 5.");
   expect_refused("- a\n", "[elarge] run.yaml must be a mapping of sections; got an array.");
   expect_refused("model: {name_or_path: m, task: dancing}\n",
@@ -219,8 +234,147 @@ TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
                                     "sequence-classification.");
   expect_refused<NotSupportedError>(
       kSmall + "sharding: {use_ring_of_experts: true}\n",
-      "[elarge] run.yaml:2: sharding.use_ring_of_experts is a key of EasyDeL's that is not "
-      "supported yet; got true.");
+      "[elarge] run.yaml:2: sharding.use_ring_of_experts is not supported; got true. Tokens reach their experts by "
+      "all-to-all.");
+  expect_refused<NotSupportedError>(kSmall + "eval:\n  limit: 3\n  temperature: 0.7\n",
+                                    "[elarge] run.yaml:4: eval.temperature is not supported; got 0.7. Tasks that "
+                                    "generate answers are not supported yet.");
+  EXPECT_NO_THROW(
+      read(kSmall + "eval: {temperature: 0, top_p: 0.95, max_new_tokens: 8192, gen_kwargs: null}\n").validate());
+}
+
+TEST(ELargeConfig, TakesDeviceAndTypesFromTheMachineUnlessTheyAreGiven) {
+  const ComputeSettings machine = compute_settings(), training = compute_settings({.is_training = true});
+  const auto same = [](const ComputeSettings& a, const ComputeSettings& b) {
+    return a.device == b.device && a.dtype == b.dtype && a.param_dtype == b.param_dtype;
+  };
+  EXPECT_TRUE(same(read(kSmall).compute(), machine));
+  EXPECT_TRUE(same(read(kSmall + "trainer: {}\n").compute(), training));
+  EXPECT_EQ(training.param_dtype, float32);
+  EXPECT_EQ(machine.dtype, machine.device.is_cpu() ? float32 : bfloat16);
+  EXPECT_EQ(machine.param_dtype, machine.dtype);
+  const ComputeSettings given = read(kSmall + "loader: {device: cpu, dtype: bf16}\n").compute();
+  EXPECT_TRUE(same(given, {.device = at::kCPU, .dtype = bfloat16, .param_dtype = bfloat16}));
+  EXPECT_EQ(read(kSmall + "loader: {dtype: bf16}\ntrainer: {}\n").compute().param_dtype, float32);
+  EXPECT_EQ(read(kSmall + "platform: {backend: cpu}\n").compute().device, at::Device(at::kCPU));
+  EXPECT_EQ(describe(given, create_mesh({})),
+            "computing in bfloat16 on cpu, weights stored in bfloat16, mesh dp=1 fsdp=1 ep=1 tp=1 sp=1");
+  expect_refused(kSmall + "loader:\n  device: tpu\n",
+                 "[elarge] run.yaml:3: loader.device: a device is cpu, cuda or cuda:1; got \"tpu\".");
+  expect_refused(kSmall + "loader:\n  verbose: true\n  dtype: int8\n",
+                 "[elarge] run.yaml:4: loader.dtype must be a floating type; got int8.");
+  expect_refused(kSmall + "platform:\n  backend: tpu\n",
+                 "[elarge] run.yaml:3: platform.backend must be cpu or gpu; got \"tpu\".");
+}
+
+TEST(ELargeConfig, GivesTheTrainerWhatTheMixtureSaysOfRows) {
+  const std::string data = kSmall + "mixture:\n  informs: [{type: a/b}]\n";
+  const TrainingArguments arguments = read(data +
+                                           "  seed: 7\n  pack_tokens: true\n  pack_seq_length: 64\n"
+                                           "  text_target_field: body\n"
+                                           "  tokenization: {add_special_tokens: true}\n")
+                                          .training_arguments();
+  EXPECT_EQ(arguments.shuffle_seed_train, 7);
+  EXPECT_TRUE(arguments.text.packing);
+  EXPECT_EQ(arguments.max_length, 64);
+  EXPECT_EQ(arguments.text.dataset_text_field, "body");
+  EXPECT_TRUE(arguments.text.add_special_tokens);
+  EXPECT_EQ(read(data + "  tokenization: {max_length: 32, text_field: t}\n").training_arguments().max_length, 32);
+  EXPECT_EQ(read(data + "trainer: {shuffle_seed_train: 5}\n").training_arguments().shuffle_seed_train, 5);
+
+  expect_refused(data + "  tokenization:\n    max_length: 32\ntrainer:\n  max_length: 64\n",
+                 "[elarge] run.yaml:5: mixture.tokenization.max_length and trainer.max_length must be the same; got 32 "
+                 "and 64. Take one of them out.");
+  expect_refused(data + "  seed: 1\ntrainer: {shuffle_seed_train: 2}\n",
+                 "[elarge] run.yaml:4: mixture.seed and trainer.shuffle_seed_train must be the same; got 1 and 2. Take "
+                 "one of them out.");
+  expect_refused(data + "  pack_seq_length: 8\n",
+                 "[elarge] run.yaml:4: mixture.pack_seq_length needs pack_tokens: true.");
+  expect_refused<NotSupportedError>(
+      data + "  pack_tokens: true\ntrainer: {trainer_type: dpo}\n",
+      "[elarge] run.yaml:4: mixture.pack_tokens is not supported with the trainer \"dpo\"; got true.");
+  expect_refused(data + "  tokenization: {padding: max_length}\n",
+                 "[elarge] run.yaml:4: mixture.tokenization.padding needs a max_length.");
+  expect_refused<NotSupportedError>(data + "eval_mixture:\n  informs: [{type: a/b}]\n  seed: 3\n",
+                                    "[elarge] run.yaml:6: eval_mixture.seed is not supported; got 3. Evaluation reads "
+                                    "every row once, in order.");
+}
+
+TEST(ELargeConfig, RefusesOtherModelsThatCannotReadTheSameRows) {
+  expect_refused<NotSupportedError>(kSmall + "teacher_model:\n  name_or_path: t\n  tokenizer: other\n",
+                                    "[elarge] run.yaml:4: teacher_model.tokenizer must be that of model; got "
+                                    "\"other\". Rows are tokenized once, for both models.");
+  expect_refused<NotSupportedError>(
+      kSmall + "reference_model:\n  name_or_path: t\n  task: sequence-classification\n",
+      "[elarge] run.yaml:4: reference_model.task must be causal-language-model; got \"sequence-classification\".");
+}
+
+// At every depth the line is that of the key itself, and the prefix stands there once.
+TEST(ELargeConfig, NamesTheLineAtEveryDepth) {
+  const std::string text =
+      "# 1\n"
+      "config:\n"
+      "  model:\n"
+      "    name_or_path: m\n"
+      "    extra_kwargs:\n"
+      "      revision: main\n"
+      "      token: secret\n"  // 7
+      "  quantization:\n"
+      "    kv_cache:\n"
+      "      dtype: int4\n"  // 10
+      "  base_config:\n"
+      "    values:\n"
+      "      bits: 4\n"  // 13
+      "  mixture:\n"
+      "    informs:\n"
+      "      - type: a/b\n"
+      "      - type: json\n"
+      "        data_files: x\n"
+      "        num_rows: 0\n"  // 19
+      "    tokenization:\n"
+      "      truncation: false\n"  // 21
+      "  trainer:\n"
+      "    learning_rate: fast\n"  // 23
+      "    use_wandb: true\n"      // 24
+      "actions:\n"
+      "  - validate\n"
+      "  - eval:\n"
+      "      tasks: 3\n"  // of the element in line 27
+      "  - train:\n"
+      "      steps: 3\n";
+  const auto without = [&](std::initializer_list<std::string> lines) {
+    std::string rest = text;
+    for (const std::string& line : lines) rest.replace(rest.find(line + "\n"), line.size(), "");
+    return rest;
+  };
+  const std::string token = "      token: secret", cache = "      dtype: int4", bits = "      bits: 4",
+                    rows = "        num_rows: 0", cut = "      truncation: false", rate = "    learning_rate: fast",
+                    tasks = "      tasks: 3";
+  expect_refused<NotSupportedError>(
+      text,
+      "[elarge] run.yaml:7: model.extra_kwargs.token is not supported; got \"secret\". Set "
+      "the environment variable HF_TOKEN; a config file is no place for a token.");
+  expect_refused<NotSupportedError>(without({token}),
+                                    "[elarge] run.yaml:13: base_config.values.bits is not supported; got 4. Set "
+                                    "quantization.method.");
+  expect_refused<NotSupportedError>(
+      without({token, bits}), "[elarge] run.yaml:10: quantization.kv_cache.dtype must be int8 or 8bit; got \"int4\".");
+  expect_refused(without({token, bits, cache}),
+                 "[elarge] run.yaml:19: mixture.informs[1].num_rows must be at least 1; got 0.");
+  expect_refused<NotSupportedError>(
+      without({token, bits, cache, rows}),
+      "[elarge] run.yaml:21: mixture.tokenization.truncation is not supported; got false. "
+      "Rows longer than trainer.max_length are always cut; packing keeps all of them.");
+  expect_refused(without({token, bits, cache, rows, cut}),
+                 "[elarge] run.yaml:23: trainer.learning_rate must be a number; got \"fast\".");
+  expect_refused(without({token, bits, cache, rows, cut, rate}),
+                 "[elarge] run.yaml:27: actions[1] (eval).tasks must be a name or a list of names; got 3.");
+  const ELargeConfig config = read(without({token, bits, cache, rows, cut, rate, tasks}));
+  EXPECT_THAT(config.notes(),
+              ElementsAre("[elarge] run.yaml:24: trainer.use_wandb: Weights & Biases is not supported; metrics go to "
+                          "metrics.jsonl, TensorBoard and report.html."));
+  expect_refused(without({token, bits, cache, rows, cut, rate, tasks, "  - eval:"}),
+                 "[elarge] run.yaml:29: actions[1] (train) takes no parameters; got {\"steps\": 3}.");
 }
 
 TEST(ELargeConfig, ReadsActionsAsEasyDelDoes) {

@@ -62,10 +62,12 @@ TEST(ELargeModel, KeepsOneConfig) {
   EXPECT_EQ(model.build_training_arguments().sequence_length(), 2048);
   EXPECT_EQ(model.summary(),
             "model:    meta-llama/Llama-2-7b-hf (auto-bind)\n"
-            "dtype:    bfloat16, weights in bfloat16\n"
-            "mesh:     dp=1 fsdp=-1 ep=1 tp=1 sp=1\n"
-            "data:     your-dataset (train)\n"
-            "trainer:  sft, learning rate 2e-05, batch 32, adamw\n");
+            "dtype:    bfloat16 on " +
+                model.config().compute().device.str() +
+                ", weights in bfloat16\n"
+                "mesh:     dp=1 fsdp=-1 ep=1 tp=1 sp=1\n"
+                "data:     your-dataset (train)\n"
+                "trainer:  sft, learning rate 2e-05, batch 32, adamw\n");
 }
 
 TEST(ELargeModel, HasASetterForEverySection) {
@@ -76,16 +78,16 @@ TEST(ELargeModel, HasASetterForEverySection) {
       .set_dtype("fp32", "bf16")
       .set_loader({{"verbose", false}})
       .set_sharding({.axis_names = {"dp", "fsdp", "ep", "tp", "sp"}, .auto_shard_model = false})
-      .set_quantization({{"group_size", 64}})
+      .set_quantization({{"method", "nf4"}, {"group_size", 64}})
       .set_base_config({{"attn_dtype", "float32"}})
       .set_operation_configs({{"flash_attn2", Json::object({{"blocksize_q", 128}})}})
       .set_esurge({{"max_model_len", 4096}})
-      .set_mixture({{"batch_size", 8}, {"pack_tokens", true}})
+      .set_mixture({{"prefetch_workers", 8}})
       .add_dataset(
           {.data_files = "b.jsonl", .dataset_type = "json", .content_field = "text", .name = "b", .weight = 0.5})
       .add_dataset({.data_files = {"c.parquet", "d.parquet"}, .num_rows = 10})
       .add_eval_dataset({.dataset_name = "your-dataset", .split = "test"})
-      .set_eval({{"max_new_tokens", 512}, {"temperature", 0.0}})
+      .set_eval({{"num_fewshot", 3}, {"temperature", 0.0}})
       .set_trainer("distillation", Json::object({{"alpha", 0.5}}))
       .update_config(Json::parse(R"({"loader": {"device": "cpu"}, "trainer": {"log_steps": 2}})"));
   model.validate();
@@ -100,13 +102,13 @@ TEST(ELargeModel, HasASetterForEverySection) {
   EXPECT_EQ(model.config().config_kwargs().at("attn_dtype").as_string(), "float32");
   const MixtureSection mixture = model.config().mixture();
   ASSERT_EQ(mixture.informs.size(), 3);
-  EXPECT_EQ(mixture.batch_size, 8);
+  EXPECT_EQ(mixture.prefetch_workers, 8);
   EXPECT_EQ(mixture.informs[1].weight, 0.5);
   EXPECT_THAT(mixture.informs[2].data_files.values, ElementsAre("c.parquet", "d.parquet"));
   EXPECT_EQ(model.config().eval_mixture()->informs[0].split, "test");
   EXPECT_EQ(model.build_training_arguments().distillation.alpha, 0.5);
   EXPECT_EQ(model.build_training_arguments().log_steps, 2);
-  EXPECT_EQ(model.config().eval().max_new_tokens, 512);
+  EXPECT_EQ(model.config().eval().num_fewshot, 3);
 
   TrainingArguments arguments = TrainingArguments::for_trainer("dpo");
   arguments.dpo.beta = 0.7;
@@ -141,18 +143,17 @@ struct SomeDataset {
 };
 struct SomeMixture {
   std::vector<SomeDataset> informs;
-  std::string cache_dir, text_target_field, tokens_field_name, stop_strategy;
-  bool streaming = false, pack_tokens = false, block_mixture = false;
-  int64_t batch_size = 0, prefetch_workers = 0, prefetch_buffer_size = 0, mixture_block_size = 0;
-  std::optional<int64_t> shuffle_buffer_size, pack_seq_length;
-  uint64_t seed = 0;
+  std::string cache_dir, text_target_field, stop_strategy;
+  bool streaming = false, block_mixture = false;
+  int64_t mixture_block_size = 0;
+  std::optional<int64_t> shuffle_buffer_size;
   std::map<std::string, double> mixture_weights;
 };
 
 TEST(MixtureOptions, SayTheSameAsTheSection) {
   const TemporaryDirectory directory;
   ELargeModel model;
-  model.set_mixture({{"mixture_weights", Json::object({{"a", 0.75}})}, {"seed", 7}})
+  model.set_mixture({{"mixture_weights", Json::object({{"a", 0.75}})}, {"tokens_field_name", "ids"}})
       .add_dataset({.dataset_name = "user/name", .name = "a"})
       .add_dataset({.dataset_name = directory.path().string()})
       .add_dataset({.data_files = "x.csv", .dataset_type = "csv", .format_fields = {{"q", "prompt"}}});
@@ -164,7 +165,7 @@ TEST(MixtureOptions, SayTheSameAsTheSection) {
   EXPECT_EQ(options.informs[2].type, "csv");
   EXPECT_EQ(options.informs[2].format_fields.at("q"), "prompt");
   EXPECT_EQ(options.mixture_weights.at("a"), 0.75);
-  EXPECT_EQ(options.seed, 7);
+  EXPECT_EQ(options.informs[0].format_fields.at("ids"), "tokens");
   EXPECT_EQ(options.shuffle_buffer_size, 1000);
 }
 

@@ -1,0 +1,358 @@
+"""Every flag of the commands that run a model changes what the command leaves behind, or is refused by name. The flags
+are read from --help: one without a probe fails. usage: flags_test.py EASYDEL"""
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "trainers"))
+
+import torch
+import yaml
+from safetensors.torch import save_file
+from tiny_run import EASYDEL, TinyRun, make_model, make_tokenizer, write_rows  # takes the program off the arguments
+
+MESH = ["--mesh", "1,1,1,2,1"]
+# Of every command that loads a model.
+MODEL = {
+    "--dtype": ["--dtype", "bf16"],
+    "--param-dtype": ["--param-dtype", "bf16"],
+    "--device": ["--device", "cuda:99"],
+    "--revision": ["--revision", "other"],
+    "--set": ["--set", "hidden_act=gelu"],
+    "--devices": ["--devices", "2", "--mesh", "1,1,1,1,2"],
+    "--mesh": MESH,
+    "--quantize": ["--quantize", "nf4"],
+    "--quantize-pattern": (["--quantize", "nf4"], ["--quantize-pattern", "q_proj"]),
+    "--quantize-group-size": (["--quantize", "nf4"], ["--quantize-group-size", "32"]),
+    "--adapter": ["--adapter", "nowhere/at-all"],
+}
+TASK = {"--task": ["--task", "base-module"]}
+SAMPLE = ["--do-sample", "--temperature", "3"]
+BEAMS = ["--num-beams", "3"]
+GENERATION = {
+    "--max-length": (["--max-new-tokens=null"], ["--max-length", "5"]),
+    "--max-new-tokens": ["--max-new-tokens", "3"],
+    "--min-length": (["--eos-token-id", "EVERY"], ["--min-length", "6"]),
+    "--min-new-tokens": (["--eos-token-id", "EVERY"], ["--min-new-tokens", "3"]),
+    "--early-stopping": ["--early-stopping", "true"],
+    "--max-time": ["--max-time", "0.000001"],
+    "--stop-strings": ["--stop-strings", ""],
+    "--do-sample": (["--temperature", "3", "--do-sample=false"], ["--do-sample"]),
+    "--num-beams": ["--num-beams", "3"],
+    "--use-cache": None,  # the same answer without it; below
+    "--temperature": ["--temperature", "2"],
+    "--top-k": (SAMPLE, ["--top-k", "1"]),
+    "--top-p": (SAMPLE, ["--top-p", "0.01"]),
+    "--min-p": (SAMPLE, ["--min-p", "0.99"]),
+    "--top-h": (SAMPLE, ["--top-h", "0.01"]),
+    "--typical-p": (SAMPLE, ["--typical-p", "0.01"]),
+    "--epsilon-cutoff": (SAMPLE, ["--epsilon-cutoff", "0.9"]),
+    "--eta-cutoff": (SAMPLE, ["--eta-cutoff", "0.9"]),
+    "--repetition-penalty": ["--repetition-penalty", "50.0"],
+    "--presence-penalty": ["--presence-penalty", "50.0"],
+    "--frequency-penalty": ["--frequency-penalty", "50.0"],
+    "--length-penalty": ["--length-penalty", "3.0"],
+    "--no-repeat-ngram-size": ["--no-repeat-ngram-size", "1"],
+    "--bad-words-ids": ["--bad-words-ids", "FIRST_OF_LISTS"],
+    "--sequence-bias": ["--sequence-bias", "BIAS"],
+    "--forced-bos-token-id": (["--input-ids", "7"], ["--forced-bos-token-id", "11"]),
+    "--forced-eos-token-id": ["--forced-eos-token-id", "11"],
+    "--suppress-tokens": ["--suppress-tokens", "FIRST"],
+    "--begin-suppress-tokens": ["--begin-suppress-tokens", "FIRST"],
+    "--exponential-decay-length-penalty": (["--eos-token-id", "9"], ["--exponential-decay-length-penalty", "1,1e9"]),
+    "--remove-invalid-values": None,  # a model whose scores are finite gives the same answer; below
+    "--renormalize-logits": (["--output", "OUT", "--output-scores"], ["--renormalize-logits"]),
+    "--num-return-sequences": (SAMPLE, ["--num-return-sequences", "2"]),
+    "--output-scores": (["--output", "OUT"], ["--output-scores"]),
+    "--output-logits": (["--output", "OUT"], ["--output-logits"]),
+    "--output-log-probs": (["--output", "OUT", "--no-json"], ["--output-log-probs"]),
+    "--pad-token-id": (["--eos-token-id", "EVERY"], ["--pad-token-id", "5"]),
+    "--bos-token-id": (["--no-prompt"], ["--bos-token-id", "9"]),
+    "--eos-token-id": ["--eos-token-id", "FIRST"],
+}
+
+
+def flags_of(command: str) -> set[str]:
+    text = subprocess.run([EASYDEL, *command.split(), "--help"], capture_output=True, text=True, check=True).stdout
+    return {flag for line in text.splitlines() for flag in re.findall(r"^  (?:-\w,)?(--[a-z][a-z-]*)", line)} - {"--help"}
+
+
+def with_flags(beside: list, added: list) -> list:
+    """Both, where a flag of `added` takes the place of the same one in `beside`."""
+    if added and str(added[0]) in map(str, beside):
+        at = list(map(str, beside)).index(str(added[0]))
+        beside = [*beside[:at], *beside[at + 2:]]
+    return [*beside, *added]
+
+
+class Flags(TinyRun):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.wide = cls.folder / "wide"  # wide enough for the groups of nf4
+        make_model(cls.wide, hidden_size=64, intermediate_size=64)
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            (cls.wide / name).write_text((cls.folder / "model" / name).read_text())
+
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory(dir=self.folder)
+        self.addCleanup(self.scratch.cleanup)
+        self.directory = pathlib.Path(self.scratch.name)
+        self.text = self.folder / "book.txt"
+        self.text.write_text(" ".join(self.texts[:4]))
+
+    def run_command(self, arguments, stdin=""):
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        return subprocess.run([EASYDEL, *map(str, arguments)], input=stdin, capture_output=True, text=True, timeout=120, env=environment)
+
+    def files(self, directory, names) -> dict:
+        seen = {}
+        for path in sorted(directory.rglob("*")):
+            if path.name in names or path.suffix in names:
+                seen[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+            if path.name == "metrics.jsonl":
+                rows = [json.loads(line) for line in path.read_text().splitlines()]
+                seen[path.name] = [{key: row[key] for key in row if "loss" in key or key == "step"} for row in rows]
+        return seen
+
+    def probe(self, command: str, observe, probes: dict):
+        flags = flags_of(command)
+        self.assertEqual(flags - set(probes), set(), "flags without a probe")
+        self.assertEqual(set(probes) - flags, set(), "probes of flags that are not there")
+        without = {}
+        for flag, given in probes.items():
+            if given is None:
+                continue
+            beside, added = given if isinstance(given, tuple) else ([], given)
+            key = tuple(map(str, beside))
+            if key not in without:
+                without[key] = observe(beside)
+                self.assertEqual(without[key][0], 0, (flag, without[key]))
+            seen = observe(with_flags(beside, added))
+            with self.subTest(command=command, flag=flag):
+                if seen[0] == 0:
+                    self.assertNotEqual(seen, without[key], "the flag changes nothing that can be seen")
+                else:
+                    name = flag.removeprefix("--")
+                    said = [name, name.replace("-", "_"), str(added[-1])]
+                    self.assertTrue(any(word in seen[2] for word in said), f"the refusal does not name it: {seen[2]}")
+
+    def seen(self, done, **more):
+        """The status, what was printed, the error or the line about devices and types, and files."""
+        told = done.stderr if done.returncode else "".join(re.findall(r"computing in .*\n", done.stderr))
+        return done.returncode, done.stdout, told, more
+
+    def test_forward(self):
+        ids = torch.arange(10).reshape(2, 5) + 3
+        save_file({"input_ids": ids, "labels": ids.clone()}, self.directory / "in.safetensors")
+        save_file({"input_ids": ids[:1].clone()}, self.directory / "other.safetensors")
+
+        def observe(arguments):
+            out = self.directory / "out.safetensors"
+            given = [] if "--input" in arguments else ["--input", self.directory / "in.safetensors"]
+            given += [] if "--output" in arguments else ["--output", out]
+            done = self.run_command(["forward", self.wide, *given, *arguments])
+            found = self.files(self.directory, ["out.safetensors", "another.safetensors"])
+            for name in ("out.safetensors", "another.safetensors"):
+                (self.directory / name).unlink(missing_ok=True)
+            return self.seen(done, files=found)
+
+        self.probe("forward", observe, MODEL | TASK | {
+            "--input": ["--input", self.directory / "other.safetensors"],
+            "--output": ["--output", self.directory / "another.safetensors"],
+            "--hidden-states": ["--hidden-states"], "--grad": ["--grad"], "--profile": ["--profile"], "--json": ["--json"]})
+
+    def generate(self, arguments):
+        arguments = [str(part) for part in arguments]
+        prompt = [] if {"--prompt", "--prompt-file", "--input", "--input-ids", "--no-prompt"} & set(arguments) else ["--input-ids", "3,4,5"]
+        if "--no-prompt" in arguments:
+            arguments.remove("--no-prompt")
+        plenty = [] if "--max-new-tokens" in arguments or "--max-new-tokens=null" in arguments else ["--max-new-tokens", "6"]
+        plain = [] if {"--json", "--no-json"} & set(arguments) else ["--json"]
+        arguments = [part for part in arguments if part != "--no-json"]
+        return self.run_command(["generate", self.wide, *prompt, *plenty, *plain, *arguments])
+
+    def test_generate(self):
+        (self.directory / "prompt.txt").write_text("It is a truth")
+        save_file({"input_ids": torch.tensor([[9, 8, 7]])}, self.directory / "in.safetensors")
+        first = json.loads(self.generate([]).stdout)["sequences"][0]["ids"]
+        words = {"FIRST": str(first[0]), "FIRST_OF_LISTS": f"[[{first[0]}]]", "BIAS": f"[[[{first[0]}], -100.0]]",
+                 "OUT": str(self.directory / "out.safetensors"), "EVERY": ",".join(map(str, range(300)))}
+
+        def observe(arguments):
+            out = self.directory / "out.safetensors"
+            done = self.generate([words.get(str(part), part) for part in arguments])
+            found = self.files(self.directory, [".safetensors"])
+            out.unlink(missing_ok=True)
+            return self.seen(done, files=found)
+
+        self.probe("generate", observe, MODEL | TASK | GENERATION | {
+            "--prompt": ["--prompt", "It is"], "--prompt-file": ["--prompt-file", self.directory / "prompt.txt"],
+            "--input-ids": ["--input-ids", "9,9"], "--input": ["--input", self.directory / "in.safetensors"],
+            "--seed": (SAMPLE, ["--seed", "9"]), "--output": ["--output", self.directory / "out.safetensors"],
+            "--json": None})
+        self.assertEqual(self.generate(["--use-cache=false"]).stdout, self.generate([]).stdout)
+        self.assertEqual(self.generate(["--remove-invalid-values"]).stdout, self.generate([]).stdout)
+        plain = self.run_command(["generate", self.wide, "--input-ids", "3,4,5", "--max-new-tokens", "6"])
+        self.assertEqual(plain.returncode, 0, plain.stderr)
+        with self.assertRaises(json.JSONDecodeError):
+            json.loads(plain.stdout)
+
+    def test_sampling_options_are_refused_with_no_do_sample(self):
+        for flag, value in (("--temperature", "0.7"), ("--top-k", "3"), ("--top-p", "0.5"), ("--min-p", "0.1")):
+            done = self.generate([flag, value, "--no-do-sample"])
+            self.assertEqual((done.returncode, done.stderr.splitlines()[0]),
+                             (2, f"easydel: {flag} {value} needs --do-sample: without it the best token is always taken."))
+        for flag, value in (("--length-penalty", "2"), ("--early-stopping", "true")):
+            done = self.generate([flag, value])
+            self.assertEqual((done.returncode, done.stderr.splitlines()[0]),
+                             (2, f"easydel: {flag} {value} needs --num-beams above 1."))
+        self.assertEqual(self.generate(["--temperature", "0"]).returncode, 0)
+        for flag in ("--output-scores", "--output-logits"):
+            done = self.generate([flag])
+            self.assertEqual((done.returncode, done.stderr.splitlines()[0]), (2, f"easydel: {flag} needs --output FILE, where they go."))
+
+    def test_chat_takes_what_generate_takes(self):
+        generation = flags_of("generate") & set(GENERATION)
+        self.assertEqual(flags_of("chat") - generation, set(MODEL) | {"--task", "--system", "--seed"})
+        for flag in (MESH, ["--devices", "2"]):
+            done = self.run_command(["chat", self.wide, *flag])
+            self.assertEqual((done.returncode, done.stderr.splitlines()[0]),
+                             (2, f"easydel: easydel chat runs on one device; got {' '.join(flag)}. Use easydel generate on a mesh."))
+
+    def test_eval(self):
+        (self.directory / "rows.jsonl").write_text("".join(json.dumps({"q": text[:20], "a": text[20:30]}) + "\n" for text in self.texts[:6]))
+        task = {"task": "words", "dataset_path": "json", "test_split": "test", "fewshot_split": "test", "output_type": "loglikelihood",
+                "dataset_kwargs": {"data_files": {"test": str(self.directory / "rows.jsonl")}}, "doc_to_text": "q", "doc_to_target": "a"}
+        (self.directory / "words.yaml").write_text(yaml.safe_dump(task))
+        words = ["--task", self.directory / "words.yaml"]
+
+        def observe(arguments):
+            text = [] if {"--task", "--text"} & set(map(str, arguments)) else ["--text", self.text]
+            done = self.run_command(["eval", self.wide, *text, *([] if "--json" in arguments else ["--json"]), *arguments])
+            found = self.files(self.directory, ["results.json"])
+            (self.directory / "results.json").unlink(missing_ok=True)
+            return self.seen(done, files=found)
+
+        self.probe("eval", observe, MODEL | {
+            "--text": ["--text", self.folder / "one.jsonl"], "--window": ["--window", "16"], "--stride": ["--stride", "3"],
+            "--task": ["--task", self.directory / "words.yaml"],
+            "--include-path": (words, ["--task", "words", "--include-path", self.directory]),
+            "--num-fewshot": (words, ["--num-fewshot", "2"]), "--limit": (words, ["--limit", "2"]),
+            "--batch-size": (words, ["--batch-size", "1"]), "--output": (words, ["--output", self.directory / "results.json"]),
+            "--json": None})
+
+    def test_json_has_no_nan(self):
+        broken = self.directory / "broken"
+        model = make_model(broken)
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            (broken / name).write_text((self.folder / "model" / name).read_text())
+        with torch.no_grad():
+            model.lm_head.weight.fill_(float("nan"))
+        model.save_pretrained(broken)
+
+        def refuse(constant):
+            self.fail(f"{constant} is no JSON")
+
+        done = self.run_command(["eval", broken, "--text", self.text, "--json"])
+        printed = json.loads(done.stdout, parse_constant=refuse)
+        self.assertEqual((printed["loss"], printed["perplexity"], printed["bits_per_byte"]), (None, None, None))
+        (self.directory / "rows.jsonl").write_text(json.dumps({"t": self.texts[0]}) + "\n")
+        (self.directory / "t.yaml").write_text(yaml.safe_dump({
+            "task": "t", "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": str(self.directory / "rows.jsonl")}},
+            "test_split": "test", "output_type": "loglikelihood_rolling", "doc_to_text": "", "doc_to_target": "t"}))
+        done = self.run_command(["eval", broken, "--task", self.directory / "t.yaml", "--json", "--output", self.directory / "r.json"])
+        for text in (done.stdout, (self.directory / "r.json").read_text()):
+            self.assertIsNone(json.loads(text, parse_constant=refuse)["results"]["t"]["bits_per_byte,none"])
+
+    def observe_run(self, arguments):
+        """A run of `train` or `elarge`, seen through its checkpoint and log."""
+        arguments = [str(part) for part in arguments]
+        done = self.run_command([part.replace("OUT", str(self.directory / "out")) for part in arguments])
+        found = self.files(self.directory / "out", [".safetensors", "config.json", "tokenizer.json", "adapter_config.json"])
+        found["paths"] = sorted(str(path.relative_to(self.directory)) for path in (self.directory / "out").rglob("*.safetensors"))
+        subprocess.run(["rm", "-rf", self.directory / "out"], check=True)
+        try:
+            printed = json.loads(done.stdout)
+            printed = {key: printed[key] for key in ("step", "stopped_by") if key in printed}
+        except (json.JSONDecodeError, TypeError):
+            printed = re.sub(r"[0-9.]+", "0", done.stdout)
+        told = done.stderr if done.returncode else "".join(re.findall(r"computing in .*\n|\[trainer\].*\n", done.stderr))
+        return done.returncode, printed, told.replace(str(self.directory), ""), found
+
+    def test_train(self):
+        other = self.directory / "tokenizer"
+        make_tokenizer(other, "quite another text " * 50)
+        pairs = self.directory / "pairs.jsonl"
+        write_rows(pairs, [{"prompt": "It is", "chosen": text[:20], "rejected": text[20:40]} for text in self.texts[:6]])
+        dpo = ["--trainer", "dpo", "--data", pairs, "--set", "max_prompt_length=8"]
+        made = self.folder / "other"
+        make_model(made, hidden_size=16)
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            (made / name).write_text((self.folder / "model" / name).read_text())
+        (self.directory / "body.jsonl").write_text(json.dumps({"text": self.texts[0], "body": self.texts[1]}) + "\n")
+
+        def observe(arguments):
+            arguments = [str(part) for part in arguments]
+            base = {"--data": [self.folder / "one.jsonl"], "--steps": [2], "--batch": [2], "--length": [16], "--output": ["OUT"],
+                    "--learning-rate": ["1e-2"]}
+            given = [part for flag, value in base.items() if flag not in arguments for part in (flag, *value)]
+            if "--epochs" in arguments:
+                at = given.index("--steps")
+                del given[at:at + 2]
+            return self.observe_run(["train", self.wide, *given, "--set", "log_steps=1", "--set", "report_steps=1",
+                                     *([] if "--json" in arguments else ["--json", "--set", "progress_bar_type=none"]), *arguments])
+
+        self.probe("train", observe, {
+            "--data": ["--data", self.folder / "two.jsonl"],
+            "--eval-data": ["--eval-data", self.folder / "held_out.jsonl"],
+            "--field": (["--data", self.directory / "body.jsonl"], ["--field", "body"]),
+            "--output": ["--output", "OUT/deeper"],
+            "--trainer": ["--trainer", "dpo"],
+            "--tokenizer": ["--tokenizer", other],
+            "--reference": (dpo, ["--reference", made]),
+            "--teacher": (["--trainer", "distillation", "--teacher", self.folder / "model"], ["--teacher", made]),
+            "--steps": ["--steps", "3"], "--epochs": ["--epochs", "1"], "--batch": ["--batch", "4"], "--accumulate": ["--accumulate", "2"],
+            "--length": ["--length", "8"], "--learning-rate": ["--learning-rate", "0.5"], "--warmup": ["--warmup", "2"],
+            "--scheduler": (["--steps", "3"], ["--scheduler", "linear"]), "--optimizer": ["--optimizer", "lion"],
+            "--lora-rank": ["--lora-rank", "2"], "--lora-alpha": (["--lora-rank", "2"], ["--lora-alpha", "8"]),
+            "--lora-pattern": (["--lora-rank", "2"], ["--lora-pattern", "q_proj"]),
+            "--save-steps": ["--save-steps", "1"],
+            "--eval-steps": (["--eval-data", self.folder / "held_out.jsonl"], ["--eval-steps", "1"]),
+            "--resume": ["--resume", self.directory / "nowhere"],
+            "--zero-stage": (["--mesh", "2,1,1,1,1"], ["--zero-stage", "1"]),
+            "--mesh": MESH, "--devices": ["--devices", "2", "--mesh", "1,1,1,1,2"], "--device": ["--device", "cuda:99"],
+            "--dtype": ["--dtype", "bf16"], "--param-dtype": ["--param-dtype", "bf16"],
+            "--packing": ["--packing"], "--no-shuffle": ["--no-shuffle"], "--set": ["--set", "clip_grad=0.01"],
+            "--dry-run": ["--dry-run"], "--json": None})
+
+    def test_elarge(self):
+        config = {"model": {"name_or_path": str(self.folder / "model")}, "loader": {"device": "cpu"},
+                  "mixture": {"informs": [{"data_files": str(self.folder / "one.jsonl")}]},
+                  "trainer": {"max_training_steps": 2, "total_batch_size": 2, "max_length": 16, "save_directory": str(self.directory / "out"),
+                              "progress_bar_type": "none", "log_steps": 1, "report_steps": 1}, "actions": ["train"]}
+        path = self.directory / "run.yaml"
+        path.write_text(yaml.safe_dump(config))
+
+        def observe(arguments):
+            return self.observe_run(["elarge", path, *arguments])
+
+        self.probe("elarge", observe, {
+            "--set": ["--set", "trainer.learning_rate=0.5"], "--dry-run": ["--dry-run"], "--json": ["--json"], "--keys": ["--keys"],
+            "--device": ["--device", "cuda:99"], "--mesh": MESH, "--devices": ["--devices", "2", "--mesh", "1,1,1,1,2"]})
+        help_text = self.run_command(["elarge", "--help"]).stdout
+        self.assertEqual(len(re.findall(r"^  (?:-c,)?(?:--)?config\\b", help_text, re.M)), 1, help_text)
+        same = self.observe_run(["elarge", "--config", path])
+        self.assertEqual(same, observe([]))
+
+
+if __name__ == "__main__":
+    unittest.main()
