@@ -27,12 +27,6 @@ void take_from_first(Metrics& metrics, const Parallel* parallel, at::Device devi
 
 }  // namespace
 
-TrainingArguments Trainer::Impl::evaluation_arguments() const {
-  TrainingArguments arguments = args();
-  arguments.text.packing = arguments.text.eval_packing.value_or(arguments.text.packing);
-  return arguments;
-}
-
 // Each row once, in order; nothing at the end. Packed, where the arguments say so.
 std::function<std::optional<data::Example>()> Trainer::Impl::evaluation_examples(
     const TrainingArguments& arguments) const {
@@ -55,7 +49,7 @@ Metrics Trainer::Impl::evaluate() {
   const Objective& objective = *options_.objective;
   const int64_t size = args().evaluation_batch_size(), each = objective.rows_per_example();
   const OwnRows own = own_rows(size, parallel());
-  const TrainingArguments arguments = evaluation_arguments();
+  const TrainingArguments arguments = args().for_evaluation();
   const auto next_example = evaluation_examples(arguments);
   const int64_t limit =
       std::min(args().max_evaluation_steps.value_or(INT64_MAX), args().per_epoch_evaluation_steps.value_or(INT64_MAX));

@@ -72,7 +72,6 @@ class Trainer::Impl {
   void finish_saving();
   // trainer_evaluate.cpp
   TrainResult evaluate_alone();
-  TrainingArguments evaluation_arguments() const;
   std::function<std::optional<data::Example>()> evaluation_examples(const TrainingArguments& arguments) const;
   void note_evaluation(const Metrics& metrics);
   bool has_stopped_early() const;

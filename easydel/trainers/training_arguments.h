@@ -134,6 +134,8 @@ struct TrainingArguments {
 
   // ConfigError names the key and its value.
   void validate(const KeyPlace& where = {}) const;
+  // The same, and what this trainer would not read: a key that it accepts acts.
+  void validate_for(std::string_view trainer_type, const KeyPlace& where = {}) const;
   // What was asked for and will be missing or has no meaning here, one sentence each. A trainer says them as it begins.
   std::vector<std::string> unsupported_notes() const;
   std::vector<std::string> ignored_keys;  // of EasyDeL's, that from_json found and that have no meaning here

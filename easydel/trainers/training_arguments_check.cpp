@@ -241,6 +241,32 @@ void TrainingArguments::validate(const KeyPlace& place) const {
   }
 }
 
+void TrainingArguments::validate_for(std::string_view type, const KeyPlace& place) const {
+  validate(place);
+  const KeyPlace where = place ? place : [](std::string_view key) { return concat("[TrainingArguments] ", key); };
+  const Checker c(where);
+  if (type == "reward" || type == "classification") {
+    c.only(!lmhead_chunksize, "lmhead_chunksize", concat("be null with ", type), lmhead_chunksize.value_or(0),
+           "A classifier has no logits over a vocabulary.");
+  }
+  if (type == "reward") {
+    c.only(truncation_mode == "keep_end", "truncation_mode", "not be given with reward", truncation_mode,
+           "Rows that are longer than max_length are left out.");
+  }
+  if (type != "dpo" && type != "orpo" && type != "reward" && type != "distillation") return;
+  const LossConfig given = loss();
+  const auto own = [&](std::string_view key, bool is_standard, const auto& value) {
+    c.only(is_standard, "loss_config", concat("leave ", key, " alone with ", type, ", whose loss is its own"), value,
+           "chunk_token_size and auxiliary_loss_coefficient act there.");
+  };
+  own("label_smoothing", given.label_smoothing == 0, given.label_smoothing);
+  own("z_loss_coefficient", given.z_loss_coefficient == 0, given.z_loss_coefficient);
+  own("reduction", given.reduction == "mean", given.reduction);
+  own("shift_tokens", given.shift_tokens, "false");
+  own("ignore_index", given.ignore_index == -100, given.ignore_index);
+  own("problem_type", !given.problem_type, given.problem_type.value_or(""));
+}
+
 // EasyDeL reads one number and one unit; several may follow each other here.
 std::optional<double> TrainingArguments::time_limit_seconds() const {
   if (!training_time_limit) return std::nullopt;

@@ -134,7 +134,7 @@ TrainingArguments TrainingArguments::from_json(std::string_view type, const Json
   }
   read_fields(fields, values, where);
   if (arguments.extra_optimizer_kwargs.is_null()) arguments.extra_optimizer_kwargs = Json::object();
-  arguments.validate(where);
+  arguments.validate_for(type, where);
   return arguments;
 }
 

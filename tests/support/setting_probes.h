@@ -40,17 +40,23 @@ inline std::vector<std::string> keys_of(const FieldList& fields) {
   return keys;
 }
 
-// The first difference, for a message: "$.metrics[2].loss".
+// Where two answers first differ, with both values: "$.steps[2].loss: 1.5 and 1.25". Empty: nowhere.
 inline std::string describe_difference(const Json& a, const Json& b, const std::string& at = "$") {
   if (a == b) return "";
   if (a.is_object() && b.is_object()) {
     for (const auto& [key, value] : a.as_object()) {
       const Json* other = b.find(key);
-      if (!other || !(*other == value))
-        return other ? describe_difference(value, *other, at + "." + key) : at + "." + key;
+      if (!other) return at + "." + key + " is missing";
+      if (!(*other == value)) return describe_difference(value, *other, at + "." + key);
+    }
+    return at + " has more keys";
+  }
+  if (a.is_array() && b.is_array() && a.size() == b.size()) {
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      if (!(a.at(i) == b.at(i))) return describe_difference(a.at(i), b.at(i), concat(at, "[", i, "]"));
     }
   }
-  return at;
+  return at + ": " + a.dump() + " and " + b.dump();
 }
 
 // The error of a refusal must name the key, so that a reader knows what to change.

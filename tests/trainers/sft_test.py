@@ -11,8 +11,14 @@ PROGRAM = sys.argv.pop(1)
 
 from training import largest_difference, make_model, make_tokenizer, run_ours, weights_of, words, write_rows
 
+import datasets
 import torch
+from datasets import Dataset
+from safetensors.torch import load_file
+from tokenizers import Tokenizer, processors
+from trl import pack_dataset
 
+datasets.disable_progress_bars()
 BATCH, RATE, DECAY, CLIP = 4, 1e-3, 0.01, 1.0
 TOLERANCE = 1e-3
 
@@ -43,12 +49,14 @@ def run_theirs(model, texts: list[str], steps: int) -> tuple[list[float], dict]:
     return losses, weights_of(model)
 
 
-class Sft(unittest.TestCase):
+class Run(unittest.TestCase):
     def setUp(self):
         self.directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.texts = make_texts(64)
         self.data = write_rows(self.directory / "rows.jsonl", [{"text": text} for text in self.texts])
 
+
+class Sft(Run):
     def run_ours(self, steps: int, arguments: dict = {}, **job):
         metrics, weights = run_ours(
             PROGRAM, self.directory, model=self.directory / "model", data=self.data, trainer_type="sft",
@@ -108,6 +116,103 @@ class Sft(unittest.TestCase):
                 self.assertAlmostEqual(step["router/load_max"], (load.max() / load.mean()).item(), places=4)
                 self.assertAlmostEqual(step["router/entropy"], entropy, places=4)
 
+
+class Settings(Run):
+    """What single settings do to a run, beside the test that each of them acts."""
+
+    def steps(self, arguments: dict = {}, rows=None, **job):
+        data = self.data if rows is None else write_rows(self.directory / "other.jsonl", rows)
+        return run_ours(PROGRAM, self.directory, model=self.directory / "model", data=data, trainer_type="sft",
+                        arguments={"total_batch_size": BATCH, "max_training_steps": 4, "learning_rate": RATE,
+                                   "max_length": 128, **arguments}, **job)
+
+    def losses(self, *given, **job):
+        return [step["loss"] for step in self.steps(*given, **job)[0]]
+
+    def setUp(self):
+        super().setUp()
+        self.model = make_model(self.directory / "model")
+
+    def test_a_run_begins_at_its_step(self):
+        frozen = {"learning_rate": 0.0, "scheduler": "linear", "learning_rate_end": 0.0, "weight_decay": 0.0}
+        usual = self.losses(frozen)  # nothing is learned, so a loss tells which rows it is of
+        later = self.losses({**frozen, "step_start_point": 2})
+        self.assertEqual(later, usual[2:])
+        falling = {"scheduler": "linear", "learning_rate_end": 0.0}
+        rates = [step["learning_rate"] for step in self.steps(falling)[0]]
+        self.assertEqual([step["learning_rate"] for step in self.steps({**falling, "step_start_point": 2})[0]], rates[2:])
+
+    def test_a_run_that_goes_on_stays_where_it_was_unless_it_is_forced(self):
+        where = {"save_directory": str(self.directory / "run"), "resume_from": "latest"}
+        self.steps({**where, "max_training_steps": 2, "resume_from": None})
+        again = self.steps({**where, "step_start_point": 1})[0]
+        self.assertEqual([step["step"] for step in again], [3, 4])
+        forced = self.steps({**where, "step_start_point": 1, "force_step_start_point": True})[0]
+        self.assertEqual([step["step"] for step in forced], [2, 3, 4])
+
+    def test_a_run_that_does_not_train_evaluates(self):
+        metrics, weights = self.steps({"do_train": False, "do_eval": True}, eval_data=self.data)
+        self.assertEqual(len(metrics), 1)
+        self.assertGreater(metrics[0]["eval_loss"], 0)
+        self.assertEqual(largest_difference(weights, weights_of(self.model)), 0)
+
+    def test_the_first_moment_has_its_dtype(self):
+        def dtypes(**arguments):
+            run = pathlib.Path(tempfile.mkdtemp(dir=self.directory))
+            self.steps({"save_directory": str(run), "max_training_steps": 2, **arguments})
+            state = load_file(run / "run-2" / "optimizer.safetensors")
+            kinds = {name: {str(value.dtype) for key, value in state.items() if f"{name}/" in key} for name in ("mu", "nu")}
+            return kinds
+
+        self.assertEqual(dtypes(), {"mu": {"torch.float32"}, "nu": {"torch.float32"}})
+        self.assertEqual(dtypes(tx_mu_dtype="bfloat16"), {"mu": {"torch.bfloat16"}, "nu": {"torch.float32"}})
+
+    def test_columns_that_are_dropped_are_not_read(self):
+        rows = [{"text": text, "prompt": "a", "completion": "b"} for text in self.texts]
+        self.assertEqual(self.losses({"ids_to_pop_from_dataset": ["prompt", "completion"]}, rows=rows), self.losses())
+        self.assertNotEqual(self.losses(rows=rows), self.losses())
+
+    def test_prompts_count_where_they_are_asked_to(self):
+        rows = [{"prompt": text[: len(text) // 2], "completion": text[len(text) // 2:]} for text in self.texts]
+        texts = self.losses()
+        self.assertEqual(self.losses({"train_on_inputs": True}, rows=rows), texts)
+        self.assertEqual(self.losses({"completion_only_loss": False}, rows=rows), texts)
+        masked = self.losses({"train_on_inputs": False}, rows=rows)
+        self.assertEqual(masked, self.losses(rows=rows))
+        self.assertNotEqual(masked, texts)
+
+    def test_texts_get_special_tokens_where_they_are_asked_for(self):
+        plain = self.losses()
+        file = self.directory / "model" / "tokenizer.json"
+        tokenizer = Tokenizer.from_file(str(file))
+        tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+        tokenizer.save(str(file))
+        with_bos = self.losses()
+        self.assertNotEqual(with_bos, plain)
+        self.assertEqual(self.losses({"add_special_tokens": False}), plain)
+        self.assertEqual(self.losses({"add_special_tokens": True}), with_bos)
+
+    def test_documents_that_stay_whole_have_the_loss_that_they_have_alone(self):
+        rows = [{"text": text} for text in self.texts[:8]]
+        alone = self.losses({"total_batch_size": 8, "max_training_steps": 1}, rows=rows)
+        lengths = [{"input_ids": [0] * (len(text) + 1)} for text in self.texts[:8]]
+        packed = len(pack_dataset(Dataset.from_list(lengths), 64, "bfd"))
+        self.assertLess(packed, 8)
+        together = {"total_batch_size": packed, "max_training_steps": 1, "max_length": 64, "packing": True}
+        self.assertAlmostEqual(self.losses(together, rows=rows)[0], alone[0], places=5)
+        # Without max_training_steps an epoch has as many rows as trl makes.
+        self.assertEqual(len(self.losses({**together, "total_batch_size": 1, "max_training_steps": None,
+                                          "num_train_epochs": 2}, rows=rows)), 2 * packed)
+        for strategy in ("bfd_split", "wrapped"):
+            self.losses({**together, "max_length": 16, "packing_strategy": strategy}, rows=rows)
+        with self.assertRaisesRegex(AssertionError, "packing_strategy must be one of bfd, bfd_split, wrapped"):
+            self.losses({**together, "packing_strategy": "greedy"})
+
+    def test_the_norm_of_gradients_is_given_unless_it_is_not_wanted(self):
+        self.assertIn("grad_norm", self.steps()[0][0])
+        self.assertNotIn("grad_norm", self.steps({"log_grad_norms": False})[0][0])
+        self.assertNotIn("memory_max", self.steps()[0][0])
+        self.assertGreater(self.steps({"track_memory": 0.01})[0][0]["memory_max"], 1 << 20)
 
 if __name__ == "__main__":
     unittest.main()

@@ -177,6 +177,18 @@ TEST(TrainingArguments, RefuseWhatIsDoneInOneWayAlone) {
                                     where +
                                         "attention_loss_weight must be null or 0; got 0.5. Attention maps are not "
                                         "compared yet; hidden_state_loss_weight compares layers.");
+  expect_refused<NotSupportedError>("dpo", R"({"loss_config": {"label_smoothing": 0.5}})",
+                                    where +
+                                        "loss_config must leave label_smoothing alone with dpo, whose loss is its "
+                                        "own; got 0.5. chunk_token_size and auxiliary_loss_coefficient act there.");
+  expect_refused<NotSupportedError>("reward", R"({"lmhead_chunksize": 64})",
+                                    where +
+                                        "lmhead_chunksize must be null with reward; got 64. A classifier has no "
+                                        "logits over a vocabulary.");
+  expect_refused<NotSupportedError>("reward", R"({"truncation_mode": "keep_start"})",
+                                    where +
+                                        "truncation_mode must not be given with reward; got keep_start. Rows that "
+                                        "are longer than max_length are left out.");
   expect_refused<NotSupportedError>(
       "sft", R"({"loss_config": {"chunk_vocab_size": 64}})",
       where +
