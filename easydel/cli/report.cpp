@@ -35,7 +35,7 @@ void add_report_command(CLI::App& app) {
   command->add_option("run", options->run, "Output directory of a run, which may still be going on")->required();
   command->add_option("others", options->others, "Output directories of runs to compare it with");
   command->add_option("--output", options->output,
-                      "Where to write the page (report.html in the run's directory, compared.html with others)");
+                      "Where to write the page (report.html in the run's directory, comparison.html with others)");
   command->callback([options] { run(*options); });
 }
 

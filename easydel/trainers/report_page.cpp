@@ -17,7 +17,7 @@ const std::string_view kReportPage = R"html(<!doctype html>
 <label>Smoothing <input id="smoothing" type="range" min="0" max="0.99" step="0.01" value="0.6">
 <output id="smoothing-value">0.60</output></label>
 <label><input id="log-scale" type="checkbox"> Log scale</label>
-<label>Over <select id="axis"><option value="x">steps</option><option value="time">time</option><option value="tokens">tokens</option></select></label>
+<label>X axis <select id="axis"><option value="x">steps</option><option value="time">time</option><option value="tokens">tokens</option></select></label>
 <button id="theme" type="button">Light / dark</button>
 </form>
 </header>

@@ -64,6 +64,19 @@ Json to_json(double value) {
              : Json(value);
 }
 
+// What a run that was killed while it wrote one of these files left beside it.
+void remove_unfinished(const fs::path& directory) {
+  std::vector<fs::path> left;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    const std::string name = entry.path().filename().string();
+    for (const std::string file : {"metrics.jsonl", "report.html", kRunFile}) {
+      if (name.starts_with(file + ".tmp-")) left.push_back(entry.path());
+    }
+  }
+  std::error_code ignored;
+  for (const fs::path& path : left) fs::remove(path, ignored);
+}
+
 Scalars to_scalars(const Metrics& metrics, const std::string& prefix) {
   Scalars scalars;
   for (const auto& [name, value] : metrics)
@@ -91,6 +104,7 @@ RunLog::RunLog(const TrainerOptions& options, const BaseModule& model, std::opti
   if (peak_flops_ && model.parallel()) *peak_flops_ *= static_cast<double>(model.parallel()->mesh().mesh().size());
   if (!directory_ || !options.arguments.writes_metrics()) return;
   make_directory(*directory_);
+  remove_unfinished(*directory_);
   const std::optional<int64_t> resumed = first_step > 0 ? std::optional(first_step) : std::nullopt;
   metrics_ = std::make_unique<MetricsLog>(*directory_ / "metrics.jsonl", resumed, is_evaluated);
   if (options.arguments.use_tensorboard)

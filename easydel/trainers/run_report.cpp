@@ -135,7 +135,7 @@ Json summarize_run(const Json& run, const std::vector<Json>& lines) {
                                    {"accuracy", "accuracy"}}) {
     if (const auto value = last(lines, key)) add(label, short_number(*value));
   }
-  count("tokens in all", "num_tokens");
+  count("total tokens", "num_tokens");
   count("samples seen", "samples");
   if (const auto speed = median(lines, "tokens_per_second")) add("speed (median)", tokens_per_second_text(*speed));
   if (const auto mfu = median(lines, "mfu")) {
@@ -163,7 +163,7 @@ fs::path write_run_report(const fs::path& directory, const std::vector<fs::path>
     if (name == report.name) name = other.lexically_normal().string();
     report.others.push_back({name, read_metrics(metrics_of(other))});
   }
-  if (path.empty()) path = directory / (others.empty() ? "report.html" : "compared.html");
+  if (path.empty()) path = directory / (others.empty() ? "report.html" : "comparison.html");
   write_report(path, report);
   return path;
 }

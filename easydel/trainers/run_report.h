@@ -16,7 +16,7 @@ Json read_run_file(const std::filesystem::path& directory);
 // The numbers that matter, with their labels, as text. `run` is the object of run.json.
 Json summarize_run(const Json& run, const std::vector<Json>& metrics);
 
-// Writes `path` (empty: report.html in the directory, compared.html where there are others) from what the directory
+// Writes `path` (empty: report.html in the directory, comparison.html where there are others) from what the directory
 // holds, with the curves of other runs' directories beside its own, and returns it. Works while the run goes on, and
 // after it was killed. IoError without a metrics.jsonl.
 std::filesystem::path write_run_report(const std::filesystem::path& directory,

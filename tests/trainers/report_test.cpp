@@ -192,7 +192,7 @@ TEST(RunReport, SaysWhatRanWhereWhenAndHowMuchOfIt) {
                                                                   {"steps", "3 of 4"},
                                                                   {"loss", "0.6667"},
                                                                   {"evaluation loss", "1.7500, best 1.5000 at step 2"},
-                                                                  {"tokens in all", "3,000"},
+                                                                  {"total tokens", "3,000"},
                                                                   {"samples seen", "24"},
                                                                   {"speed (median)", "500 tok/s"},
                                                                   {"TFLOP/s (median)", "0.2500"},

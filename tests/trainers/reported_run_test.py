@@ -41,7 +41,7 @@ class Reported(TinyRun):
         # No more than the largest child that this process has waited for.
         self.assertLessEqual(peaks[-1], resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
         cards, data, text = self.page("named")
-        self.assertEqual(cards["tokens in all"], f"{tokens:,}")
+        self.assertEqual(cards["total tokens"], f"{tokens:,}")
         self.assertEqual((cards["samples seen"], cards["steps"], cards["status"]), ("24", "6 of 6", "finished"))
         self.assertTrue(cards["evaluation loss"].startswith(f"{evaluations[6]['eval_loss']:.4f}"), cards)
         self.assertIn("settings are not set.", text)
@@ -80,11 +80,15 @@ class Reported(TinyRun):
         process.communicate()
         cards, data, _ = self.page("killed")
         self.assertEqual(cards["status"], "running, or killed")
+        unfinished = self.folder / "killed" / "report.html.tmp-1-2"
+        unfinished.write_text("<html>")
         self.assertGreaterEqual(len(data["series"]), 5)
         done = len(self.log("killed")[0])
         printed = self.report(self.folder / "killed")
         self.assertIn(f"{done:,} of 100,000", printed)
         self.assertEqual(self.page("killed")[0]["steps"], f"{done:,} of 100,000")
+        self.train("killed", steps=done + 1)
+        self.assertFalse(unfinished.exists())
 
     def test_runs_are_compared(self):
         for name in ("a", "b"):
