@@ -38,7 +38,7 @@ ComputeSettings to_compute_settings(const ComputeFlags& flags) {
     if (!flags.device.empty()) given.device = parse_device(flags.device);
     if (!flags.dtype.empty()) given.dtype = parse_float("--dtype", flags.dtype);
     if (!flags.param_dtype.empty()) given.param_dtype = parse_float("--param-dtype", flags.param_dtype);
-  } catch (const ConfigError& error) {
+  } catch (const Error& error) {
     fail<UsageError>(error.what());
   }
   return compute_settings(given);
