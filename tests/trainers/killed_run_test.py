@@ -12,6 +12,9 @@ KILL_AT = sys.argv.pop()
 STEPS = 20 * math.ceil(DRAWS / 10)  # two for each kill
 MESHES = [[], ["--mesh", "1,2,1,2,1"], ["--mesh", "2,1,1,1,2"], ["--mesh", "1,1,1,4,1"], ["--mesh", "4,1,1,1,1"]]
 
+ZERO = [["--mesh", "4,1,1,1,1", "--zero-stage", 1], ["--mesh", "1,2,1,2,1", "--zero-stage", 1],
+        ["--mesh", "2,1,1,1,2", "--zero-stage", 2]]
+
 
 def fnv(ids):
     value = 2166136261
@@ -91,6 +94,13 @@ class KilledRun(TinyRun):
         draw = random.Random(9)
         self.compare("adapters-meshes", *everything, "--learning-rate", "1e-3", exact=False, kills=DRAWS // 4,
                      arguments_of=lambda: [*draw.choice(MESHES), *everything, "--learning-rate", "1e-3"])
+
+    def test_packed_with_the_optimizer_split_over_ranks(self):
+        packed = ["--packing", "--set", "ema_decay=0.9", "--learning-rate", "1e-3"]
+        self.compare("zero", *packed, *ZERO[0], kills=DRAWS // 4)
+        draw = random.Random(11)
+        self.compare("zero-meshes", *packed, exact=False, kills=DRAWS // 4,
+                     arguments_of=lambda: [*draw.choice(MESHES + ZERO), *packed])
 
 
 if __name__ == "__main__":
