@@ -24,6 +24,13 @@ def fnv(ids):
 
 
 class KilledRun(TinyRun):
+    kills = unfinished = 0
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        print(f"{cls.kills} kills in all; {cls.unfinished} left an unfinished checkpoint behind", file=sys.stderr)
+
     def kill_often(self, output, arguments, kills, seed):
         """Runs it until it was killed so often, each time at a call that changes a file or a moment after it. Returns how
         many kills there were, and how many of them left an unfinished checkpoint behind."""
@@ -45,6 +52,8 @@ class KilledRun(TinyRun):
         with self.subTest(name):
             self.train(f"{name}-whole", *arguments, steps=STEPS)
             done, unfinished = self.kill_often(f"{name}-killed", arguments_of or (lambda: arguments), kills, name)
+            KilledRun.kills += done
+            KilledRun.unfinished += unfinished
             self.assertGreaterEqual(done, kills * 3 // 4, "the run was too fast to be killed so often")
             self.assertGreater(unfinished, 0, "no kill hit a save")
             result = self.train(f"{name}-killed", *arguments, steps=STEPS)
