@@ -252,7 +252,7 @@ TrainingArguments ELargeConfig::training_arguments() const {
   TrainingArguments arguments = TrainingArguments::from_json(type, trainer ? *trainer : Json::object(), place);
   if (!has("mixture")) return arguments;
   apply_mixture(arguments);
-  arguments.validate(place);
+  arguments.validate_for(type, place);
   return arguments;
 }
 

@@ -45,7 +45,7 @@ GENERATION = {
     "--early-stopping": ["--early-stopping", "true"],
     "--max-time": ["--max-time", "0.000001"],
     "--stop-strings": ["--stop-strings", ""],
-    "--do-sample": (["--temperature", "3", "--do-sample=false"], ["--do-sample"]),
+    "--do-sample": ["--do-sample", "--temperature", "30"],
     "--num-beams": ["--num-beams", "3"],
     "--use-cache": None,  # the same answer without it; below
     "--temperature": ["--temperature", "2"],
@@ -199,7 +199,7 @@ class Flags(TinyRun):
             "--input-ids": ["--input-ids", "9,9"], "--input": ["--input", self.directory / "in.safetensors"],
             "--seed": (SAMPLE, ["--seed", "9"]), "--output": ["--output", self.directory / "out.safetensors"],
             "--json": None})
-        self.assertEqual(self.generate(["--use-cache=false"]).stdout, self.generate([]).stdout)
+        self.assertEqual(self.generate(["--no-use-cache"]).stdout, self.generate([]).stdout)
         self.assertEqual(self.generate(["--remove-invalid-values"]).stdout, self.generate([]).stdout)
         plain = self.run_command(["generate", self.wide, "--input-ids", "3,4,5", "--max-new-tokens", "6"])
         self.assertEqual(plain.returncode, 0, plain.stderr)
