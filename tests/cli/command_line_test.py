@@ -114,12 +114,15 @@ class CommandLine(unittest.TestCase):
 
     def test_demo_removes_nothing_that_it_did_not_make(self):
         book = pathlib.Path(__file__).parents[2] / "examples/demo/pride_and_prejudice.txt"
+        text = book.read_text(encoding="utf-8")
         with tempfile.TemporaryDirectory() as directory:
+            corpus = pathlib.Path(directory) / "book.txt"
+            corpus.write_text("".join(f"Chapter {i}\n{text[2000 * i:2000 * i + 1000]}\n" for i in range(1, 7)))
             mine = pathlib.Path(directory) / "mine"
             mine.mkdir()
             (mine / "thesis.txt").write_text("years of work")
-            arguments = ["demo", "--json", "--corpus", book, "--steps", "2", "--hidden", "64", "--layers", "1", "--batch", "4",
-                         "--length", "16", "--vocabulary", "300", "--mesh", "1,1,1,1,1"]
+            arguments = ["demo", "--json", "--corpus", corpus, "--steps", "2", "--hidden", "64", "--layers", "1", "--batch", "4",
+                         "--length", "64", "--vocabulary", "300", "--mesh", "1,1,1,1,1"]
             done = run(*arguments, "--output", mine)
             self.assertEqual(done.returncode, 2)
             self.assertEqual(done.stderr, f"easydel: --output {mine} is not empty and is not the directory of a demo (it has no "
