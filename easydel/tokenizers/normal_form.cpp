@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <utility>
 
 #include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
@@ -29,8 +30,37 @@ struct Decomposition {
   std::size_t size;
 };
 
+// Characters with a decomposition that are younger than the tables of the tokenizers package, which leaves them alone.
+bool is_too_young(char32_t code) {
+  static constexpr std::array<std::pair<char32_t, char32_t>, 17> kRanges{{{0x32FF, 0x32FF},
+                                                                          {0xA7F1, 0xA7F4},
+                                                                          {0xAB69, 0xAB69},
+                                                                          {0x105C9, 0x105C9},
+                                                                          {0x105E4, 0x105E4},
+                                                                          {0x10781, 0x10785},
+                                                                          {0x10787, 0x107B0},
+                                                                          {0x107B2, 0x107BA},
+                                                                          {0x11383, 0x11391},
+                                                                          {0x113C5, 0x113C8},
+                                                                          {0x11938, 0x11938},
+                                                                          {0x16121, 0x16128},
+                                                                          {0x16D68, 0x16D6A},
+                                                                          {0x1CCD6, 0x1CCF9},
+                                                                          {0x1E030, 0x1E06D},
+                                                                          {0x1F16C, 0x1F16C},
+                                                                          {0x1FBF0, 0x1FBF9}}};
+  if (code < kRanges.front().first) return false;
+  return std::any_of(kRanges.begin(), kRanges.end(),
+                     [code](const auto& range) { return code >= range.first && code <= range.second; });
+}
+
 Decomposition decompose(char32_t code, bool compatibility) {
   Decomposition out{};
+  if (is_too_young(code)) {
+    out.codes[0] = static_cast<utf8proc_int32_t>(code);
+    out.size = 1;
+    return out;
+  }
   int last = 0;
   const auto options =
       static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (compatibility ? UTF8PROC_COMPAT : 0));
@@ -49,7 +79,8 @@ Decomposition decompose(char32_t code, bool compatibility) {
 char32_t compose(char32_t first, char32_t second) {
   std::array<utf8proc_int32_t, 3> pair{static_cast<utf8proc_int32_t>(first), static_cast<utf8proc_int32_t>(second), 0};
   const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-  return utf8proc_normalize_utf32(pair.data(), 2, options) == 1 ? static_cast<char32_t>(pair[0]) : 0;
+  const bool one = utf8proc_normalize_utf32(pair.data(), 2, options) == 1;
+  return one && !is_too_young(static_cast<char32_t>(pair[0])) ? static_cast<char32_t>(pair[0]) : 0;
 }
 
 std::vector<Change> decomposed(std::string_view text, bool compatibility) {

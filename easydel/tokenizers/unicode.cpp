@@ -28,7 +28,8 @@ struct Range {
 
 template <std::size_t N>
 bool contains(const Range (&ranges)[N], char32_t code) {
-  const auto* above = std::upper_bound(ranges, ranges + N, code, [](char32_t c, const Range& r) { return c < r.first; });
+  const auto* above =
+      std::upper_bound(ranges, ranges + N, code, [](char32_t c, const Range& r) { return c < r.first; });
   return above != ranges && code <= above[-1].last;
 }
 
@@ -56,6 +57,23 @@ bool is_letter_category(utf8proc_category_t c) { return c >= UTF8PROC_CATEGORY_L
 bool is_enclosed_letter(char32_t code) {
   return (code >= 0x24B6 && code <= 0x24E9) || (code >= 0x1F130 && code <= 0x1F149) ||
          (code >= 0x1F150 && code <= 0x1F169) || (code >= 0x1F170 && code <= 0x1F189);
+}
+
+// Of capitals that Rust knows and not every utf8proc does; 0 for others.
+char32_t newest_lower(char32_t code) {
+  switch (code) {
+    case 0x1C89: return 0x1C8A;
+    case 0xA7CB: return 0x264;
+    case 0xA7CC:
+    case 0xA7CE:
+    case 0xA7D2:
+    case 0xA7D4:
+    case 0xA7DA: return code + 1;
+    case 0xA7DC: return 0x19B;
+    default: break;
+  }
+  if (code >= 0x10D50 && code <= 0x10D65) return code + 0x20;
+  return code >= 0x16EA0 && code <= 0x16EB8 ? code + 0x1B : 0;
 }
 
 }  // namespace
@@ -89,7 +107,8 @@ Kind kind_of(char32_t code) {
 
 char32_t to_lower(char32_t code) {
   if (code < 0x80) return code >= 'A' && code <= 'Z' ? code + 32 : code;
-  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code)));
+  const char32_t newest = code < 0x1C89 ? 0 : newest_lower(code);
+  return newest ? newest : static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code)));
 }
 
 std::size_t grapheme_length(std::string_view text) {
