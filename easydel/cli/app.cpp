@@ -77,6 +77,7 @@ std::string explain_extras(const CLI::App& app, const std::string& otherwise) {
 
 int run(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is a write error, not a silent death
+  std::signal(SIGXFSZ, SIG_IGN);  // and so is a limit on the size of files
   CLI::App app("Load, shard, train and run large language models, without Python.", "easydel");
   app.set_version_flag(
       "--version", [] { return version_text(); }, "Version of easydel and torch, and what this build can do");
@@ -131,6 +132,8 @@ int run(int argc, char** argv) {
     }
     return code;
   } catch (const CLI::ExtrasError& error) {
+    return usage_error(app, explain_extras(app, error.what()));
+  } catch (const CLI::RequiredError& error) {  // what is missing may have been misspelt
     return usage_error(app, explain_extras(app, error.what()));
   } catch (const CLI::ParseError& error) {
     return usage_error(app, error.what());

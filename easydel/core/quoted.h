@@ -13,7 +13,11 @@ struct Quoted {
   std::string_view text;
 };
 
+// One for each kind of text: argument-dependent lookup would find std::quoted for a std::string.
 inline Quoted quoted(std::string_view text) { return {text}; }
+inline Quoted quoted(const std::string& text) { return {text}; }
+inline Quoted quoted(std::string& text) { return {text}; }
+inline Quoted quoted(const char* text) { return {text}; }
 
 std::ostream& operator<<(std::ostream& out, Quoted quoted);
 

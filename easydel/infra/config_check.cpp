@@ -1,6 +1,7 @@
 #include "easydel/infra/config_check.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "easydel/core/quoted.h"
 #include "easydel/operations/activation.h"
@@ -37,7 +38,7 @@ void ConfigCheck::layers() const {
 }
 
 void ConfigCheck::above_zero(const char* key, double value) const {
-  require<ConfigError>(value > 0, where_, key, " must be above 0; got ", value, ".");
+  require<ConfigError>(value > 0 && std::isfinite(value), where_, key, " must be above 0 and finite; got ", value, ".");
 }
 
 void ConfigCheck::between_zero_and_one(const char* key, double value) const {
@@ -111,6 +112,13 @@ void ConfigCheck::decoder() const {
   multiple("num_attention_heads", c.num_attention_heads, "num_key_value_heads", c.key_value_heads());
   if (!c.head_dim) multiple("hidden_size", c.hidden_size, "num_attention_heads", c.num_attention_heads);
   between_zero_and_one("initializer_range", c.initializer_range);
+  const auto width = static_cast<double>(c.num_attention_heads) * static_cast<double>(c.head_size());
+  const double layer = 4 * width + 3 * static_cast<double>(c.intermediate_size);
+  const double rows = static_cast<double>(c.num_hidden_layers) * layer + 2 * static_cast<double>(c.vocab_size);
+  constexpr double kMost = 0x1p56;  // so that their bytes can be counted in 64 bits
+  require<ConfigError>(rows * static_cast<double>(c.hidden_size) < kMost, where_,
+                       "the sizes must make fewer than 2^56 parameters; got about ",
+                       rows * static_cast<double>(c.hidden_size), ".");
 }
 
 }  // namespace easydel

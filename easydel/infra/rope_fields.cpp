@@ -54,7 +54,8 @@ void check_rope(const RopeParameters& rope, const std::string& where, int64_t he
     for (const std::string& type : kRopeTypes) known += (known.empty() ? "" : ", ") + type;
     fail<ConfigError>(where, block, ".rope_type must be one of ", known, "; got ", quoted(rope.rope_type), ".");
   }
-  require<ConfigError>(rope.rope_theta > 0, where, block, ".rope_theta must be above 0; got ", rope.rope_theta, ".");
+  require<ConfigError>(rope.rope_theta > 0 && std::isfinite(rope.rope_theta), where, block,
+                       ".rope_theta must be above 0 and finite; got ", rope.rope_theta, ".");
   require<ConfigError>(rope.partial_rotary_factor > 0 && rope.partial_rotary_factor <= 1, where, block,
                        ".partial_rotary_factor must be above 0 and at most 1; got ", rope.partial_rotary_factor, ".");
   const auto rotated = static_cast<int64_t>(static_cast<double>(head_dim) * rope.partial_rotary_factor);

@@ -172,8 +172,9 @@ class Planner {
     plan_.hidden.insert(scale);
     hide(weight.substr(0, weight.rfind('.') + 1) + "input_scale");
     if (count(scale) == 1) {
-      plan_.made[weight] = {
-          shape, [=, files = files_] { return read_floats(files, weight).mul_(read_floats(files, scale).view({})); }};
+      plan_.made[weight] = {shape, [=, files = files_] {
+                              return read_floats(files, weight).mul_(read_floats(files, scale).item<float>());
+                            }};
       return;
     }
     check(given.size() == shape.size(), scale, "must have as many dimensions as the weight, ", shape.size(), "; got ",

@@ -58,6 +58,11 @@ class Hostile(unittest.TestCase):
         done = run(*arguments)
         self.assertEqual((done.returncode, done.stderr.decode()), (code, f"easydel: {message}\n"), arguments)
 
+    @staticmethod
+    def make_socket(path: pathlib.Path):
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(str(path))
+
     def generate(self, *more):
         return run("generate", self.model, "--prompt", "w2", "--max-new-tokens", 2, *more)
 
@@ -70,7 +75,7 @@ class Hostile(unittest.TestCase):
             path = self.model / name
             kept = path.read_bytes()
             for kind, make in (("a named pipe", os.mkfifo), ("a device", lambda p: os.symlink("/dev/zero", p)),
-                               ("a socket", lambda p: socket.socket(socket.AF_UNIX).bind(str(p)))):
+                               ("a socket", self.make_socket)):
                 path.unlink()
                 make(path)
                 done = self.generate()
@@ -193,7 +198,7 @@ class Hostile(unittest.TestCase):
         save_file(self.state | {name: torch.ones(16, dtype=torch.complex64)}, self.model / "model.safetensors")
         done = self.generate()
         self.assertEqual(done.returncode, 1)
-        self.assertIn(f"[{self.model}/model.safetensors] weights must be real numbers; got complex64.", done.stderr.decode())
+        self.assertIn(f"[{self.model}/model.safetensors] weights must be real numbers; got ComplexFloat.", done.stderr.decode())
 
     def test_a_file_without_tensors(self):
         file = self.directory / "empty.safetensors"

@@ -37,7 +37,7 @@ TEST(CheckRope, TakesEveryScaling) {
 TEST(CheckRope, NamesTheKeyThatIsWrong) {
   refuses({.rope_type = "spiral"},
           "rope_parameters.rope_type must be one of default, dynamic, linear, llama3, longrope, yarn; got \"spiral\".");
-  refuses({.rope_theta = 0}, "rope_parameters.rope_theta must be above 0; got 0.");
+  refuses({.rope_theta = 0}, "rope_parameters.rope_theta must be above 0 and finite; got 0.");
   refuses({.partial_rotary_factor = 1.5},
           "rope_parameters.partial_rotary_factor must be above 0 and at most 1; got 1.5.");
   refuses({}, "head_dim must be even where whole heads are rotated; got 7.", 7);

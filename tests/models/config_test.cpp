@@ -46,7 +46,7 @@ TEST(LlamaConfig, RefusesWrongSizes) {
   refuses<LlamaConfig>(R"({"head_dim": 0})", "[LlamaConfig] head_dim must be at least 1; got 0.");
   refuses<LlamaConfig>(R"({"max_position_embeddings": 0})",
                        "[LlamaConfig] max_position_embeddings must be at least 1; got 0.");
-  refuses<LlamaConfig>(R"({"rms_norm_eps": 0})", "[LlamaConfig] rms_norm_eps must be above 0; got 0.");
+  refuses<LlamaConfig>(R"({"rms_norm_eps": 0})", "[LlamaConfig] rms_norm_eps must be above 0 and finite; got 0.");
   refuses<LlamaConfig>(R"({"attention_dropout": 2})",
                        "[LlamaConfig] attention_dropout must be at least 0 and at most 1; got 2.");
   refuses<LlamaConfig>(R"({"initializer_range": -0.5})",
@@ -144,7 +144,8 @@ TEST(GPT2Config, IsReadByEitherNameAndRefusedByItsOwn) {
   refuses<GPT2Config>(R"({"n_inner": 0})", "[GPT2Config] n_inner must be at least 1; got 0.");
   refuses<GPT2Config>(R"({"n_positions": 0})", "[GPT2Config] n_positions must be at least 1; got 0.");
   refuses<GPT2Config>(R"({"attn_pdrop": 1.5})", "[GPT2Config] attn_pdrop must be at least 0 and at most 1; got 1.5.");
-  refuses<GPT2Config>(R"({"layer_norm_epsilon": 0})", "[GPT2Config] layer_norm_epsilon must be above 0; got 0.");
+  refuses<GPT2Config>(R"({"layer_norm_epsilon": 0})",
+                      "[GPT2Config] layer_norm_epsilon must be above 0 and finite; got 0.");
 }
 
 TEST(MixtralConfig, RefusesMoreExpertsPerTokenThanThereAre) {

@@ -32,7 +32,7 @@ def main(directory: Path, seed: int) -> None:
         save_directory = directory / str(i)
         save_directory.mkdir()
         save_torch_state_dict(state, save_directory, max_shard_size=limit, shared_tensors_to_discard=list(ties))
-        (directory / f"{i}.json").write_text(json.dumps({"order": order, "ties": ties, "max_shard_size": str(limit)}))
+        (directory / f"{i}.json").write_text(json.dumps({"order": order, "ties": ties, "max_shard_size": limit if isinstance(limit, str) else f"{limit}B"}))
     print(COUNT)
 
 

@@ -104,7 +104,7 @@ Value round_filter(Interpreter& in, Args& args) {
       return round_to(
           value.is_integral() ? Value(value.integer()).integer() : truncated(std::nearbyint(value.number())), 0);
     const int64_t digits = integer_argument("round", precision, 0);
-    if (!value.is_integral()) in.walk(400);  // as many digits as a number can have are printed
+    if (!value.is_integral()) in.spend(500);  // hundreds of digits may be printed
     return value.is_integral() ? Value(round_to(value.integer(), digits)) : Value(round_to(value.number(), digits));
   }
   const Value unit =

@@ -107,6 +107,7 @@ std::string format_real(Runtime& runtime, const Spec& spec, double number, const
   char type = spec.type;
   if (type && std::string_view("eEfFgGn%").find(type) == std::string_view::npos) unknown_code(spec, value);
   if (spec.precision > 1000) raise("precision too big");
+  runtime.spend(500);  // hundreds of digits take as long as that many steps
   const int precision = spec.precision < 0 ? 6 : static_cast<int>(spec.precision);
   std::string text;
   if (!type) {

@@ -209,7 +209,7 @@ class PercentFormat {
       raise("must be real number, not ", type_name(value));
     }
     if (precision > kMaxPrecision) raise("precision too big");
-    runtime_.walk(400);  // as many digits as a number can have
+    runtime_.spend(500);  // hundreds of digits take as long as that many steps
     body = print_real(value.number(), type, precision < 0 ? 6 : static_cast<int>(precision), alternate);
     if (body.starts_with('-')) {
       sign = "-";

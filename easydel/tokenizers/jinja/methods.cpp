@@ -187,7 +187,7 @@ Value strftime_now(Interpreter& in, const Value&, Args& args) {
   if (string_argument("strftime_now", format).size() > kLongest) {
     raise("strftime_now() takes a format of at most ", kLongest, " bytes (a limit of this engine)");
   }
-  in.walk(format.text().size() * 4);
+  in.spend(10 * format.text().size());
   return in.string(format_time(format.text(), in.now()));
 }
 
