@@ -62,12 +62,14 @@ TypedLine edit_line(const std::string& prompt) {
   std::cout.flush();
   finished.reset();
   ::rl_callback_handler_install(prompt.c_str(), take_line);
+  bool typed = false;  // until then the buffer holds the line before
   while (!finished) {
     if (wait_for_input()) {
+      typed = true;
       ::rl_callback_read_char();
       continue;
     }
-    finished = {TypedLine::Kind::Interrupted, rl_line_buffer ? rl_line_buffer : ""};
+    finished = {TypedLine::Kind::Interrupted, typed && rl_line_buffer ? rl_line_buffer : ""};
     ::rl_callback_handler_remove();
   }
   return *finished;
