@@ -1,6 +1,7 @@
 // Losses of a model, from a batch and from logits.
 #include "easydel/infra/loss.h"
 
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
