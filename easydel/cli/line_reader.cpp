@@ -38,14 +38,16 @@ class InterruptFlag {
   struct sigaction before_{};
 };
 
-// False when Ctrl-C came first.
-bool wait_for_input() {
+enum class Wait { Ready, Interrupted, HungUp };
+
+Wait wait_for_input() {
   pollfd in{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
   while (!interrupted) {
-    if (::poll(&in, 1, -1) > 0) return true;
-    if (errno != EINTR) return true;  // reading will say what is wrong
+    // A terminal that is gone is always ready, and libedit would read nothing from it for ever.
+    if (::poll(&in, 1, -1) > 0) return (in.revents & (POLLHUP | POLLERR | POLLNVAL)) ? Wait::HungUp : Wait::Ready;
+    if (errno != EINTR) return Wait::Ready;  // reading will say what is wrong
   }
-  return false;
+  return Wait::Interrupted;
 }
 
 #if EASYDEL_HAS_EDIT
@@ -64,12 +66,15 @@ TypedLine edit_line(const std::string& prompt) {
   ::rl_callback_handler_install(prompt.c_str(), take_line);
   bool typed = false;  // until then the buffer holds the line before
   while (!finished) {
-    if (wait_for_input()) {
+    const Wait wait = wait_for_input();
+    if (wait == Wait::Ready) {
       typed = true;
       ::rl_callback_read_char();
       continue;
     }
-    finished = {TypedLine::Kind::Interrupted, typed && rl_line_buffer ? rl_line_buffer : ""};
+    finished = wait == Wait::HungUp
+                   ? TypedLine{TypedLine::Kind::End, ""}
+                   : TypedLine{TypedLine::Kind::Interrupted, typed && rl_line_buffer ? rl_line_buffer : ""};
     ::rl_callback_handler_remove();
   }
   return *finished;
@@ -87,7 +92,7 @@ TypedLine LineReader::next(const std::string& prompt) {
   if (terminal_) return edit_line(prompt);
 #endif
   if (terminal_) std::cout << prompt << std::flush;
-  if (terminal_ && !wait_for_input()) return {TypedLine::Kind::Interrupted, ""};
+  if (terminal_ && wait_for_input() == Wait::Interrupted) return {TypedLine::Kind::Interrupted, ""};
   TypedLine line{TypedLine::Kind::Text, ""};
   if (!std::getline(std::cin, line.text)) line.kind = TypedLine::Kind::End;
   return line;

@@ -167,6 +167,21 @@ class Text(unittest.TestCase):
         os.close(leader)
         self.assertEqual([m["role"] for m in json.loads(saved.read_text())], ["user", "assistant"])
 
+    def test_chat_ends_when_its_terminal_goes_away(self):
+        leader, follower = pty.openpty()
+        chat = subprocess.Popen([EASYDEL, "chat", self.model_dir], stdin=follower, stdout=follower, stderr=follower,
+                                start_new_session=True)
+        os.close(follower)
+        text = ""
+        while "> " not in text:
+            self.assertTrue(select.select([leader], [], [], 60)[0], text)
+            text += os.read(leader, 4096).decode(errors="replace")
+        os.close(leader)
+        try:
+            chat.wait(60)
+        finally:
+            chat.kill()
+
     def test_eval_is_the_sliding_window_of_the_definition(self):
         file = pathlib.Path(self.folder.name) / "text.txt"
         file.write_text(TEXT)
