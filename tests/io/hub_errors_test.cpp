@@ -17,7 +17,9 @@ TEST_F(HubErrorsTest, PrivateWithoutAToken) {
   EXPECT_EQ(message_of([] { resolve("org/tiny"); }),
             "[hub] model \"org/tiny\" at \"main\" is private, gated or does not exist; got 401 (Invalid username or "
             "password)" +
-                from() + "Set HF_TOKEN to a token that may read it, or check the name.");
+                from() +
+                "Set HF_TOKEN to a token that may read it, or check the name. There is no directory of that name here "
+                "either.");
   const ScopedVariable token("HF_TOKEN", "hf_good");
   expect_same_files(resolve("org/tiny"), kModel, kLoaded);
 }
@@ -41,7 +43,8 @@ TEST_F(HubErrorsTest, Gated) {
 TEST_F(HubErrorsTest, NoSuchRepository) {
   EXPECT_EQ(message_of([] { resolve("org/nope", {.token = "hf_good"}); }),
             "[hub] model \"org/nope\" at \"main\" was not found; got 404 (Repository not found)" + from() +
-                "Check the name and the repo_type; a private repository needs HF_TOKEN.");
+                "Check the name and the repo_type; a private repository needs HF_TOKEN. There is no directory of that "
+                "name here either.");
 }
 
 TEST_F(HubErrorsTest, NoSuchRevision) {
@@ -116,7 +119,8 @@ TEST_F(HubErrorsTest, NoServer) {
   EXPECT_THAT(message_of([] {
                 resolve("org/tiny", {.endpoint = "http://127.0.0.1:1", .retry = RetryPolicy{.max_retries = 0}});
               }),
-              StartsWith("[http] GET http://127.0.0.1:1/api/models/org/tiny/revision/main: "));
+              StartsWith("[hub] there is no directory \"org/tiny\" here, and the hub gives no answer: [http] GET "
+                         "http://127.0.0.1:1/api/models/org/tiny/revision/main: "));
 }
 
 TEST_F(HubErrorsTest, AServerThatIsNoHub) {
