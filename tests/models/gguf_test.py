@@ -142,6 +142,21 @@ class Gguf(unittest.TestCase):
                 write(path, model, "llama", kind)
                 self.check(self.peer(path), path)
 
+    def test_generate_takes_its_settings_from_the_metadata(self):
+        def add_ids(writer):
+            writer.add_bos_token_id(1)
+            writer.add_eos_token_id(2)
+
+        path = self.directory / "model.gguf"
+        write(path, transformers.LlamaForCausalLM(transformers.LlamaConfig(**SHAPE)), "llama", Type.F32, add_ids)
+        done = run("generate", path, "--input-ids", "5,6,7", "--max-new-tokens", 6, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        got = json.loads(done.stdout)["sequences"][0]["ids"]
+        ids = torch.tensor([[5, 6, 7]])
+        out = self.peer(path).generate(ids, max_new_tokens=6, do_sample=False, attention_mask=torch.ones_like(ids),
+                                       pad_token_id=0, eos_token_id=2)
+        self.assertEqual(got, out[0, 3:].tolist())
+
     def test_tied_embeddings_another_base_and_a_mesh(self):
         config = transformers.LlamaConfig(**SHAPE, tie_word_embeddings=True, rope_parameters={"rope_type": "default", "rope_theta": 5e5})
         path = self.directory / "tied.gguf"
