@@ -49,6 +49,13 @@ class ClassificationObjective final : public Objective {
 
   double count_items(const std::vector<BatchRow>& rows) const override { return static_cast<double>(rows.size()); }
 
+  void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData&) override {
+    const int64_t outputs = model.config().num_labels();
+    require<ConfigError>(arguments.classification.num_labels.value_or(outputs) == outputs,
+                         "[classification] num_labels is ", arguments.classification.num_labels.value_or(outputs),
+                         "; the model has ", outputs, " outputs. Make the model with that num_labels.");
+  }
+
   ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {
     ModelInputs inputs = batch.inputs();
     LossConfig config = context.arguments.loss();

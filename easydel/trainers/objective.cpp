@@ -15,12 +15,18 @@ data::Transform transform_of(const Objective& objective, const AutoTokenizer& to
                              const TrainingArguments& arguments) {
   data::Transform read = objective.transform(tokenizer, arguments);
   if (arguments.ids_to_pop_from_dataset.empty()) return read;
-  return [read, columns = arguments.ids_to_pop_from_dataset](const data::Row& row) {
+  return [read, columns = arguments.ids_to_pop_from_dataset](const data::Row& row) -> std::optional<data::Example> {
     data::Row kept{.values = Json::object(), .source = row.source, .index = row.index};
     for (const auto& [name, value] : row.values.as_object()) {
       if (std::find(columns.begin(), columns.end(), name) == columns.end()) kept.values[name] = value;
     }
-    return read(kept);
+    try {
+      return read(kept);
+    } catch (const FormatError& error) {
+      std::string names;
+      for (const std::string& column : columns) names += (names.empty() ? "" : ", ") + column;
+      fail<FormatError>(error.what(), " ids_to_pop_from_dataset drops ", names, ".");
+    }
   };
 }
 

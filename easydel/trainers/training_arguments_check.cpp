@@ -253,6 +253,9 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
     c.only(truncation_mode == "keep_end", "truncation_mode", "not be given with reward", truncation_mode,
            "Rows that are longer than max_length are left out.");
   }
+  const bool drops_nothing = (type == "dpo" && dpo.disable_dropout) || (type == "orpo" && orpo.disable_dropout) ||
+                             (type == "reward" && reward.disable_dropout);
+  c.rule(!drops_nothing || lora_dropout == 0, "lora_dropout", "be 0 where disable_dropout is true", lora_dropout);
   if (type != "dpo" && type != "orpo" && type != "reward" && type != "distillation") return;
   const LossConfig given = loss();
   const auto own = [&](std::string_view key, bool is_standard, const auto& value) {

@@ -181,6 +181,9 @@ TEST(TrainingArguments, RefuseWhatIsDoneInOneWayAlone) {
                                     where +
                                         "loss_config must leave label_smoothing alone with dpo, whose loss is its "
                                         "own; got 0.5. chunk_token_size and auxiliary_loss_coefficient act there.");
+  expect_refused("dpo", R"({"lora_rank": 2, "lora_dropout": 0.5})",
+                 where + "lora_dropout must be 0 where disable_dropout is true; got 0.5.");
+  TrainingArguments::from_json("dpo", from(R"({"lora_rank": 2, "lora_dropout": 0.5, "disable_dropout": false})"));
   expect_refused<NotSupportedError>("reward", R"({"lmhead_chunksize": 64})",
                                     where +
                                         "lmhead_chunksize must be null with reward; got 64. A classifier has no "

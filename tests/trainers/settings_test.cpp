@@ -1,0 +1,210 @@
+// Every setting of every trainer acts, or is refused by name. A field without a probe fails here.
+#include <gtest/gtest.h>
+
+#include "easydel/infra/field_visitor.h"
+#include "easydel/trainers/training_arguments.h"
+#include "tests/support/setting_probes.h"
+#include "tests/trainers/observed_run.h"
+
+namespace easydel {
+namespace {
+
+using testing_support::expect_every_setting_acts;
+using testing_support::observe_run;
+using testing_support::SettingProbe;
+
+Json set(const std::string& text) { return Json::parse(text); }
+
+// Of the fields that all trainers share.
+std::vector<SettingProbe> common_probes() {
+  const Json eval = set(R"({"do_eval": true, "evaluation_steps": 1})");
+  const Json lora = set(R"({"lora_rank": 2})");
+  const Json half = set(R"({"@dtype": "float16"})");
+  const Json again = set(R"({"max_training_steps": 4, "@before": {"max_training_steps": 2}})");
+  return {
+      {"model_name", "a name"},
+      {"save_directory", "elsewhere"},
+      {"save_directory", Json()},
+      {"trainer_prefix", "Mine"},
+      {"num_train_epochs", 1, set(R"({"max_training_steps": null, "num_train_epochs": 2})")},
+      {"max_training_steps", 2},
+      {"per_epoch_training_steps", 1, set(R"({"max_training_steps": null, "num_train_epochs": 2})")},
+      {"total_batch_size", 2},
+      {"gradient_accumulation_steps", 2},
+      {"step_start_point", 1},
+      {"force_step_start_point", true, set(R"({"step_start_point": 1, "max_training_steps": 4, "@before":
+                                               {"max_training_steps": 2}})")},
+      {"learning_rate", 0.02},
+      {"learning_rate_end", 0.001, set(R"({"scheduler": "cosine"})")},
+      {"optimizer", "lion"},
+      {"scheduler", "cosine"},
+      {"warmup_steps", 2, set(R"({"scheduler": "cosine"})")},
+      {"weight_decay", 0.5},
+      {"clip_grad", 0.001},
+      {"tx_mu_dtype", "bfloat16"},
+      {"extra_optimizer_kwargs", set(R"({"b1": 0.5})")},
+      {"frozen_parameters", "embed_tokens"},
+      {"ema_decay", 0.5},
+      {"lora_rank", 2},
+      {"lora_alpha", 8.0, lora},
+      {"lora_pattern", "q_proj", lora},
+      {"lora_dropout", 0.5, lora},  // of some refused, where disable_dropout is the default
+      {"use_rslora", true, lora},
+      {"use_dora", true, lora},
+      {"loss_scale", 4.0, half},
+      {"loss_scale_growth_interval", 1, half},
+      {"max_skipped_steps", 1, set(R"({"learning_rate": 1e38, "max_training_steps": 4})")},
+      {"loss_config", set(R"({"auxiliary_loss_coefficient": 0.5})"), set(R"({"aux_loss_enabled": true})")},
+      {"aux_loss_enabled", true},
+      {"gradient_checkpointing", "nothing_saveable"},
+      {"lmhead_chunksize", 3},
+      {"do_train", false, eval},
+      {"do_eval", true},
+      {"eval_batch_size", 3, eval},
+      {"evaluation_steps", 1, set(R"({"do_eval": true})")},
+      {"max_evaluation_steps", 1, eval},
+      {"per_epoch_evaluation_steps", 1, eval},
+      {"early_stopping_patience", 1,
+       set(R"({"do_eval": true, "evaluation_steps": 1, "early_stopping_threshold": 100})")},
+      {"early_stopping_threshold", 100.0,
+       set(R"({"do_eval": true, "evaluation_steps": 1, "early_stopping_patience": 1})")},
+      {"metric_for_best_model", "eval_nonsense", eval},
+      {"greater_is_better", true, set(R"({"do_eval": true, "evaluation_steps": 1, "load_best_model_at_end": true})")},
+      {"load_best_model_at_end", true, set(R"({"do_eval": true, "evaluation_steps": 1, "greater_is_better": true})")},
+      {"save_steps", 1},
+      {"save_interval_minutes", 1e-9},
+      {"save_total_limit", 1, set(R"({"save_steps": 1})")},
+      {"save_optimizer_state", false},
+      {"do_last_save", false},
+      {"async_save", true},
+      {"merge_lora_before_save", false, lora},
+      {"resume_from", "latest", set(R"({"resume_if_possible": false, "max_training_steps": 4, "@before":
+                                        {"max_training_steps": 2}})")},
+      {"resume_if_possible", false, again},
+      {"max_length", 5},
+      {"shuffle_train_dataset", true},
+      {"shuffle_seed_train", 1, set(R"({"shuffle_train_dataset": true})")},
+      {"seed", 1, lora},
+      {"remove_unused_columns", false},
+      {"ids_to_pop_from_dataset", set(R"(["prompt", "label"])")},
+      {"dataloader_num_workers", 4},
+      {"dataset_num_proc", 3},
+      {"use_data_collator", false},
+      {"log_steps", 1},
+      {"report_steps", 1},
+      {"report_metrics", false},
+      {"log_grad_norms", false},
+      {"use_tensorboard", false},
+      {"html_report", false},
+      {"use_wandb", true},
+      {"wandb_entity", "somebody"},
+      {"wandb_name", "a run"},
+      {"performance_mode", true},
+      {"progress_bar_type", "json"},
+      {"track_memory", 0.5},
+      {"verbose", false, set(R"({"progress_bar_type": "json"})")},
+  };
+}
+
+std::vector<SettingProbe> text_probes() {
+  return {
+      {"dataset_text_field", "other"},
+      {"add_special_tokens", false},
+      {"train_on_inputs", true},
+      {"packing", true},
+      {"packing_strategy", "wrapped", set(R"({"packing": true})")},
+      {"eval_packing", false, set(R"({"packing": true, "do_eval": true})")},
+      {"assistant_only_loss", true},
+      {"completion_only_loss", false},
+      {"dataset_batch_size", 2, set(R"({"packing": true})")},
+  };
+}
+
+std::vector<SettingProbe> dpo_probes() {
+  return {
+      {"beta", 0.5},
+      {"label_smoothing", 0.2},
+      {"loss_type", "hinge"},
+      {"use_weighting", true},
+      {"reference_free", true},
+      {"precompute_ref_log_probs", true},
+      {"force_use_ref_model", true, set(R"({"reference_free": true, "@reference": true})")},
+      {"sync_ref_model", true},
+      {"ref_model_mixup_alpha", 0.5},
+      {"ref_model_sync_steps", 2},
+      {"rpo_alpha", 0.5},
+      {"max_prompt_length", 2},
+      {"max_completion_length", 2},
+      {"label_pad_token_id", 0},
+      {"padding_value", 3},
+      {"disable_dropout", false},
+      {"logprob_vocab_chunk_size", 8},
+  };
+}
+
+std::vector<SettingProbe> orpo_probes() {
+  return {{"beta", 0.5},        {"max_prompt_length", 2},   {"max_completion_length", 2},   {"label_pad_token_id", 0},
+          {"padding_value", 3}, {"disable_dropout", false}, {"logprob_vocab_chunk_size", 8}};
+}
+
+std::vector<SettingProbe> reward_probes() { return {{"center_rewards_coefficient", 0.5}, {"disable_dropout", false}}; }
+
+std::vector<SettingProbe> distillation_probes() {
+  const Json hidden = set(R"({"hidden_state_loss_weight": 0.5})");
+  return {{"temperature", 3.0},
+          {"alpha", 0.5},
+          {"hidden_state_loss_weight", 0.5},
+          {"hidden_state_layers", set("[0]"), hidden},
+          {"hidden_state_loss", "cosine", hidden},
+          {"attention_loss_weight", 0.5},
+          {"attention_layers", set("[0]")},
+          {"attention_normalize", true},
+          {"logits_chunk_size", 3}};
+}
+
+std::vector<SettingProbe> classification_probes() {
+  return {{"dataset_text_field", "other"},
+          {"add_special_tokens", false},
+          {"label_field", "kind"},
+          {"num_labels", 3},
+          {"problem_type", "multi_label_classification"}};
+}
+
+std::vector<SettingProbe> own_probes(const std::string& type) {
+  if (type == "dpo") return dpo_probes();
+  if (type == "orpo") return orpo_probes();
+  if (type == "reward") return reward_probes();
+  if (type == "classification") return classification_probes();
+  std::vector<SettingProbe> probes = text_probes();
+  if (type == "distillation") {
+    for (const SettingProbe& probe : distillation_probes()) probes.push_back(probe);
+  }
+  return probes;
+}
+
+std::vector<std::string> keys_of(const std::string& type) {
+  TrainingArguments arguments;
+  return testing_support::keys_of([&](FieldVisitor& v) { list_fields(arguments, type, v); });
+}
+
+class Settings : public testing::TestWithParam<std::string> {};
+
+TEST_P(Settings, ActOrAreRefusedByName) {
+  std::vector<SettingProbe> probes = common_probes();
+  for (const SettingProbe& probe : own_probes(GetParam())) probes.push_back(probe);
+  // Classification truncates as transformers does; a reward's rows are left out.
+  const bool keeps_start = GetParam() == "classification";
+  probes.push_back({"truncation_mode", keeps_start ? "keep_end" : "keep_start",
+                    GetParam() == "reward" ? Json::object() : set(R"({"max_length": 5})")});
+  // Two seconds, once: the loop is the same for all.
+  if (GetParam() == "sft") probes.push_back({"training_time_limit", "1s", set(R"({"@slow": 0.6})")});
+  if (GetParam() != "sft") probes.push_back({"training_time_limit", "soon"});
+  expect_every_setting_acts(keys_of(GetParam()), probes,
+                            [](const Json& settings) { return observe_run(GetParam(), settings); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Trainers, Settings, testing::ValuesIn(trainer_types()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace easydel
