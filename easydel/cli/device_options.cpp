@@ -18,7 +18,10 @@ DType parse_float(const std::string& flag, const std::string& name) {
 }  // namespace
 
 void add_device_options(CLI::App& command, DeviceOptions& options) {
-  command.add_option("--device", options.device, "cpu, cuda or cuda:1 (default: a GPU where there is one)");
+  command
+      .add_option("--device", options.device, "cpu, cuda or cuda:1 (default: a GPU where there is one)")
+      // Refused before anything is read or downloaded.
+      ->each([](const std::string& name) { to_compute_settings({.device = name}); });
   command
       .add_option(
           "--mesh", options.mesh,

@@ -81,7 +81,7 @@ class CommandLine(unittest.TestCase):
 
     def test_a_device_that_is_not_there_is_named_before_anything_is_read(self):
         device = "cuda:99"
-        for command in ("generate", "chat", "forward"):
+        for command in ("generate", "chat"):
             done = run(command, "/no/such/directory", "--device", device)
             self.assertEqual(done.returncode, 2)
             self.assertRegex(done.stderr, r"easydel: \[device\] cuda:99 (needs a build with CUDA|needs a GPU|is not there)")
