@@ -52,7 +52,8 @@ std::vector<SettingProbe> common_probes() {
       {"use_rslora", true, lora},
       {"use_dora", true, lora},
       {"loss_scale", 4.0, half},
-      {"loss_scale_growth_interval", 1, half},
+      // Enough steps for a scale that begins too large to come down.
+      {"loss_scale_growth_interval", 1, set(R"({"@dtype": "float16", "max_training_steps": 14})")},
       {"max_skipped_steps", 1, set(R"({"learning_rate": 1e38, "max_training_steps": 4})")},
       {"loss_config", set(R"({"auxiliary_loss_coefficient": 0.5})"), set(R"({"aux_loss_enabled": true})")},
       {"aux_loss_enabled", true},
