@@ -36,9 +36,21 @@ constexpr std::string_view kFree[] = {
 
 bool is_free(std::string_view key) { return std::find(std::begin(kFree), std::end(kFree), key) != std::end(kFree); }
 
-bool holds_weights(const fs::path& path) {
-  const std::string name = path.extension().string();
-  return name == ".safetensors" || name == ".bin" || name == ".pt" || name == ".pth" || name == ".gguf";
+bool is_model_file(const fs::path& path) {
+  const std::string name = path.filename().string(), type = path.extension().string();
+  return name == "config.json" || name == "adapter_config.json" || type == ".safetensors" || type == ".bin" ||
+         type == ".pt" || type == ".pth" || type == ".gguf";
+}
+
+bool is_tokenizer_file(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.starts_with("tokenizer") || name.starts_with("chat_template") || name == "special_tokens_map.json";
+}
+
+// Keys of a model's config that say how it is computed, not what.
+bool is_free_in_config(std::string_view key) {
+  return key == "attn_mechanism" || key == "gradient_checkpointing" || key == "zero_stage" ||
+         key.starts_with("sharding");
 }
 
 void add_file(const fs::path& path, Sha256& hash) {
@@ -56,6 +68,22 @@ void add_file(const fs::path& path, Sha256& hash) {
   };
   if (size <= kWhole) return add(0, size);
   for (std::uintmax_t i = 0; i < kBlocks; ++i) add((size - kBlock) / (kBlocks - 1) * i, kBlock);
+}
+
+// Of the files of a directory that `counts`, or of a file.
+std::string digest(const fs::path& path, bool (*counts)(const fs::path&)) {
+  std::vector<fs::path> files;
+  if (fs::is_directory(path)) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
+      if (entry.is_regular_file() && counts(entry.path())) files.push_back(entry.path());
+    }
+    std::sort(files.begin(), files.end());
+  } else if (fs::is_regular_file(path)) {
+    files.push_back(path);
+  }
+  Sha256 hash;
+  for (const fs::path& file : files) add_file(file, hash);
+  return hash.hex();
 }
 
 Json describe_model(const BaseModule& model) {
@@ -83,23 +111,7 @@ void compare_model(const std::string& what, const Json& before, const Json& now,
 
 }  // namespace
 
-std::string model_digest(const fs::path& path) {
-  std::vector<fs::path> files;
-  if (fs::is_directory(path)) {
-    for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
-      const std::string name = entry.path().filename().string();
-      if (entry.is_regular_file() &&
-          (holds_weights(entry.path()) || name == "config.json" || name == "adapter_config.json"))
-        files.push_back(entry.path());
-    }
-    std::sort(files.begin(), files.end());
-  } else if (fs::is_regular_file(path)) {
-    files.push_back(path);
-  }
-  Sha256 hash;
-  for (const fs::path& file : files) add_file(file, hash);
-  return hash.hex();
-}
+std::string model_digest(const fs::path& path) { return digest(path, is_model_file); }
 
 Json describe_run(const TrainerOptions& options) {
   Json settings = Json::object({{"trainer_type", options.trainer_type},
@@ -109,7 +121,16 @@ Json describe_run(const TrainerOptions& options) {
   for (const auto& [key, value] : arguments.as_object()) {
     if (!is_free(key)) settings[key] = value;
   }
+  if (const Json* how = options.run_config.find("quantization")) settings["quantization"] = *how;
+  if (const Json* base = options.run_config.find("base_config"); base && base->find("values")) {
+    for (const auto& [key, value] : base->at("values").as_object()) {
+      if (!is_free_in_config(key)) settings["base_config.values." + key] = value;
+    }
+  }
   Json models = Json::object({{"model", describe_model(*options.model)}});
+  if (const fs::path& tokenizer = options.tokenizer_directory; !tokenizer.empty())
+    models["tokenizer"] =
+        Json::object({{"name", tokenizer.string()}, {"digest", digest(tokenizer, is_tokenizer_file)}});
   for (const BaseModule* other : options.objective->other_models())
     models["reference or teacher model"] = describe_model(*other);
   return Json::object(
@@ -138,8 +159,10 @@ std::vector<std::string> differences(const Json& before, const Json& now) {
     for (std::string& change : data::data_changes(*old, *fresh)) out.push_back(std::move(change));
   }
   compare("settings", [&](const std::string& key, const Json* old, const Json* fresh) {
-    // A key that one of two versions does not know says nothing.
-    if (old && fresh && !(*old == *fresh)) out.push_back(concat(key, " was ", shown(old), ", now ", shown(fresh)));
+    // An argument that one of two versions does not know says nothing.
+    const bool is_section = key == "quantization" || key.starts_with("base_config");
+    if (is_section ? !old != !fresh || (old && !(*old == *fresh)) : old && fresh && !(*old == *fresh))
+      out.push_back(concat(key, " was ", shown(old), ", now ", shown(fresh)));
   });
   return out;
 }

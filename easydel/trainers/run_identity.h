@@ -10,9 +10,9 @@
 
 namespace easydel {
 
-// What decides the weights of a run, for trainer.json: the model's files and dtypes, other models, the data, the
-// arguments. Left out is what may change from start to start: the mesh, the length, evaluation, logs, where and when
-// checkpoints are written. After the objective was prepared.
+// What decides the weights of a run, for trainer.json: the files of the model, of other models and of the tokenizer,
+// the model's dtypes and config, the data, the arguments. Left out is what may change from start to start: the mesh,
+// the length, evaluation, logs, where and when checkpoints are written. After the objective was prepared.
 Json describe_run(const TrainerOptions& options);
 
 // One phrase for each difference, `learning_rate was 0.01, now 0.02`; none: the same run.

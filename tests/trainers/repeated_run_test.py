@@ -68,6 +68,17 @@ class RepeatedRun(TinyRun):
         self.refused("lora_rank was null, now 4", "--lora-rank", 4, steps=8)
         self.refused("the data was one.jsonl and 1 more, now one.jsonl", data=["one"], steps=8)
 
+    def test_another_tokenizer_or_quantization_is_another_run(self):
+        shutil.copytree(self.folder / "model", self.folder / "words")
+        tokenizer = json.loads((self.folder / "words" / "tokenizer.json").read_text())
+        tokenizer["model"]["merges"] = tokenizer["model"]["merges"][:-1]
+        (self.folder / "words" / "tokenizer.json").write_text(json.dumps(tokenizer))
+        self.refused('tokenizer was "model", now "words"', "--tokenizer", self.folder / "words", steps=8)
+        packed = ["--lora-rank", 2, "--set", "quantization.method=8bit"]
+        self.train("quantized", *packed, steps=2)
+        self.assertIn("quantization was {", self.fails("quantized", "--lora-rank", 2, steps=4))
+        self.assertEqual(self.train("quantized", *packed, steps=4)["step"], 4)
+
     def test_data_that_changed_is_named(self):
         rows = (self.folder / "one.jsonl").read_text()
         self.train("one", data=["one"], steps=2)
