@@ -55,7 +55,7 @@ GENERATION = {
     "--top-h": (SAMPLE, ["--top-h", "0.01"]),
     "--typical-p": (SAMPLE, ["--typical-p", "0.01"]),
     "--epsilon-cutoff": (SAMPLE, ["--epsilon-cutoff", "0.9"]),
-    "--eta-cutoff": (SAMPLE, ["--eta-cutoff", "0.9"]),
+    "--eta-cutoff": (SAMPLE, ["--eta-cutoff", "2"]),
     "--repetition-penalty": ["--repetition-penalty", "50.0"],
     "--presence-penalty": ["--presence-penalty", "50.0"],
     "--frequency-penalty": ["--frequency-penalty", "50.0"],
@@ -74,7 +74,7 @@ GENERATION = {
     "--output-scores": (["--output", "OUT"], ["--output-scores"]),
     "--output-logits": (["--output", "OUT"], ["--output-logits"]),
     "--output-log-probs": (["--output", "OUT", "--no-json"], ["--output-log-probs"]),
-    "--pad-token-id": (["--eos-token-id", "EVERY"], ["--pad-token-id", "5"]),
+    "--pad-token-id": ([*SAMPLE, "--eos-token-id", "EVEN", "--num-return-sequences", "6", "--output", "OUT"], ["--pad-token-id", "7"]),
     "--bos-token-id": (["--no-prompt"], ["--bos-token-id", "9"]),
     "--eos-token-id": ["--eos-token-id", "FIRST"],
 }
@@ -82,7 +82,7 @@ GENERATION = {
 
 def flags_of(command: str) -> set[str]:
     text = subprocess.run([EASYDEL, *command.split(), "--help"], capture_output=True, text=True, check=True).stdout
-    return {flag for line in text.splitlines() for flag in re.findall(r"^  (?:-\w,)?(--[a-z][a-z-]*)", line)} - {"--help"}
+    return {flag for line in text.splitlines() for flag in re.findall(r"^ {2,6}(?:-\w,)?(--[a-z][a-z-]*)", line)} - {"--help"}
 
 
 def with_flags(beside: list, added: list) -> list:
@@ -185,7 +185,7 @@ class Flags(TinyRun):
         save_file({"input_ids": torch.tensor([[9, 8, 7]])}, self.directory / "in.safetensors")
         first = json.loads(self.generate([]).stdout)["sequences"][0]["ids"]
         words = {"FIRST": str(first[0]), "FIRST_OF_LISTS": f"[[{first[0]}]]", "BIAS": f"[[[{first[0]}], -100.0]]",
-                 "OUT": str(self.directory / "out.safetensors"), "EVERY": ",".join(map(str, range(300)))}
+                 "OUT": str(self.directory / "out.safetensors"), "EVEN": ",".join(map(str, range(0, 300, 2))), "EVERY": ",".join(map(str, range(300)))}
 
         def observe(arguments):
             out = self.directory / "out.safetensors"
@@ -194,7 +194,8 @@ class Flags(TinyRun):
             out.unlink(missing_ok=True)
             return self.seen(done, files=found)
 
-        self.probe("generate", observe, MODEL | TASK | GENERATION | {
+        self.probe("generate", observe, MODEL | GENERATION | {
+            "--task": ["--task", "dancing"],
             "--prompt": ["--prompt", "It is"], "--prompt-file": ["--prompt-file", self.directory / "prompt.txt"],
             "--input-ids": ["--input-ids", "9,9"], "--input": ["--input", self.directory / "in.safetensors"],
             "--seed": (SAMPLE, ["--seed", "9"]), "--output": ["--output", self.directory / "out.safetensors"],
@@ -229,11 +230,13 @@ class Flags(TinyRun):
                              (2, f"easydel: easydel chat runs on one device; got {' '.join(flag)}. Use easydel generate on a mesh."))
 
     def test_eval(self):
-        (self.directory / "rows.jsonl").write_text("".join(json.dumps({"q": text[:20], "a": text[20:30]}) + "\n" for text in self.texts[:6]))
+        (self.directory / "rows.jsonl").write_text("".join(json.dumps({"q": text[:10], "a": text[10:20]}) + "\n" for text in self.texts[:6]))
         task = {"task": "words", "dataset_path": "json", "test_split": "test", "fewshot_split": "test", "output_type": "loglikelihood",
                 "dataset_kwargs": {"data_files": {"test": str(self.directory / "rows.jsonl")}}, "doc_to_text": "q", "doc_to_target": "a"}
         (self.directory / "words.yaml").write_text(yaml.safe_dump(task))
         words = ["--task", self.directory / "words.yaml"]
+        (self.directory / "other").mkdir()
+        (self.directory / "other" / "words.yaml").write_text(yaml.safe_dump(task | {"doc_to_text": "a", "doc_to_target": "q"}))
 
         def observe(arguments):
             text = [] if {"--task", "--text"} & set(map(str, arguments)) else ["--text", self.text]
@@ -245,7 +248,7 @@ class Flags(TinyRun):
         self.probe("eval", observe, MODEL | {
             "--text": ["--text", self.folder / "one.jsonl"], "--window": ["--window", "16"], "--stride": ["--stride", "3"],
             "--task": ["--task", self.directory / "words.yaml"],
-            "--include-path": (words, ["--task", "words", "--include-path", self.directory]),
+            "--include-path": (words, ["--task", "words", "--include-path", self.directory / "other"]),
             "--num-fewshot": (words, ["--num-fewshot", "2"]), "--limit": (words, ["--limit", "2"]),
             "--batch-size": (words, ["--batch-size", "1"]), "--output": (words, ["--output", self.directory / "results.json"]),
             "--json": None})
@@ -349,7 +352,7 @@ class Flags(TinyRun):
             "--set": ["--set", "trainer.learning_rate=0.5"], "--dry-run": ["--dry-run"], "--json": ["--json"], "--keys": ["--keys"],
             "--device": ["--device", "cuda:99"], "--mesh": MESH, "--devices": ["--devices", "2", "--mesh", "1,1,1,1,2"]})
         help_text = self.run_command(["elarge", "--help"]).stdout
-        self.assertEqual(len(re.findall(r"^  (?:-c,)?(?:--)?config\\b", help_text, re.M)), 1, help_text)
+        self.assertEqual(len(re.findall(r"^  (?:-c,)?(?:--)?config\b", help_text, re.M)), 1, help_text)
         same = self.observe_run(["elarge", "--config", path])
         self.assertEqual(same, observe([]))
 

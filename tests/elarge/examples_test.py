@@ -104,7 +104,7 @@ class Examples(TinyRun):
 
     def run_example(self, name, *changes):
         """With a model and rows that are here, for two steps. What the example says of everything else stays."""
-        out = self.folder / f"out_{name}"
+        out = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
         model = self.folder / "model"
         config = sections_of(yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text()))
         here = [f"model.name_or_path={model}", f"trainer.save_directory={out}", "trainer.max_training_steps=2", "trainer.max_length=32",
