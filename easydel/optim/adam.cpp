@@ -54,6 +54,7 @@ class Adam : public Elementwise {
         run_kernel(lists, count, rate_now, key.flag ? o_.weight_decay : 0.0);
       }
     }
+    mark_changed(items.params);
     if (rest.size() == 0) return;
     run_all(rest, state, step);
     at::_foreach_add_(rest.params, rest.updates);
@@ -65,7 +66,6 @@ class Adam : public Elementwise {
     const Tensors counts(lists[0].size(), count);
     at::_fused_adamw_(lists[0], lists[1], lists[2], lists[3], {}, counts, rate, o_.b1, o_.b2, decay, o_.eps,
                       /*amsgrad=*/false, /*maximize=*/false);
-    mark_changed(lists[0]);
   }
 
   // On the CPU the kernel multiplies a parameter by 1 - rate * decay and rounds it: at 1e-7 that is always the same

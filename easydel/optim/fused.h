@@ -28,8 +28,8 @@ class FusedGroups {
   std::map<Key, std::vector<Tensors>> groups_;
 };
 
-// Tells who watches their version (autograd, gathered weights that are kept) that a fused kernel has written to these:
-// the kernels do not.
+// Tells who watches their version (autograd, gathered weights that are kept) that these have changed: fused kernels do
+// not. Parts without elements count too, so that all ranks see the same.
 void mark_changed(const Tensors& tensors);
 
 }  // namespace easydel::optim

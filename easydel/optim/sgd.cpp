@@ -41,8 +41,8 @@ class Sgd : public Elementwise {
       at::_fused_sgd_(lists[0], lists[1], o_.momentum ? lists[2] : Tensors(), /*weight_decay=*/0.0,
                       o_.momentum.value_or(0), rate_now, /*dampening=*/0.0, o_.nesterov, /*maximize=*/false,
                       /*is_first_step=*/false);
-      mark_changed(lists[0]);
     }
+    mark_changed(items.params);
     if (rest.size() == 0) return;
     run_all(rest, state, step);
     at::_foreach_add_(rest.params, rest.updates);
