@@ -6,6 +6,7 @@ import math
 import os
 import pathlib
 import pty
+import re
 import select
 import signal
 import struct
@@ -144,9 +145,10 @@ class Text(unittest.TestCase):
         fcntl.ioctl(leader, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         saved = pathlib.Path(self.folder.name) / "typed.json"
 
-        def read_until(words: str) -> str:
+        def read_until(*words: str) -> str:
+            """Until these have come, one after the other."""
             text = ""
-            while words not in text:
+            while not re.search(".*".join(map(re.escape, words)), text, re.DOTALL):
                 self.assertTrue(select.select([leader], [], [], 60)[0], text)
                 text += os.read(leader, 4096).decode(errors="replace")
             return text
@@ -161,7 +163,7 @@ class Text(unittest.TestCase):
         os.kill(chat.pid, signal.SIGINT)
         read_until("(Ctrl-D or /exit ends the conversation)")
         os.write(leader, f"/save {saved}\r".encode())
-        read_until("wrote 2 messages")
+        read_until("wrote 2 messages", "> ")  # with the prompt keys go to the editor, not to the terminal's own line
         os.write(leader, b"\x04")
         self.assertEqual(chat.wait(60), 0)
         os.close(leader)

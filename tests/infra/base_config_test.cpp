@@ -171,7 +171,7 @@ TEST(BaseConfig, RefusesAWrongValueWhenItIsMade) {
               ThrowsMessage<ConfigError>("[ToyConfig] problem_type \"single_label_classification\" must have more than "
                                          "one label; got 1. One output is a regression."));
   EXPECT_THAT([] { toy(R"({"num_labels": 0})"); },
-              ThrowsMessage<ConfigError>("[ToyConfig] num_labels must be at least 1; got 0."));
+              ThrowsMessage<ConfigError>("[ToyConfig] num_labels must be from 1 to 1000000; got 0."));
   EXPECT_THAT(
       [] { toy(R"({"sharding_axis_dims": [1, 2]})"); },
       ThrowsMessage<ConfigError>("[create_mesh] sharding_axis_dims and sharding_axis_names must be equally long; "
