@@ -211,7 +211,7 @@ void run(const TrainOptions& options) {
 void add_elarge_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("elarge", "Run what a YAML file says: validate, train, eval");
   auto options = std::make_shared<ElargeOptions>();
-  command->add_option("config", options->config, "The YAML or JSON file; --config FILE means the same");
+  command->add_option("file", options->config, "The YAML or JSON file; --config FILE means the same");
   command->add_option("-c,--config", options->config)->group("");  // EasyDeL's spelling
   command->add_option("--set", options->changes, "trainer.learning_rate=1e-5: a value in place of the file's");
   command->add_flag("--dry-run", options->dry_run, "Check the file and print it with all defaults; run nothing");

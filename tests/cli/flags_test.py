@@ -352,7 +352,7 @@ class Flags(TinyRun):
             "--set": ["--set", "trainer.learning_rate=0.5"], "--dry-run": ["--dry-run"], "--json": ["--json"], "--keys": ["--keys"],
             "--device": ["--device", "cuda:99"], "--mesh": MESH, "--devices": ["--devices", "2", "--mesh", "1,1,1,1,2"]})
         help_text = self.run_command(["elarge", "--help"]).stdout
-        self.assertEqual(len(re.findall(r"^  (?:-c,)?(?:--)?config\b", help_text, re.M)), 1, help_text)
+        self.assertEqual(len(re.findall(r"^  (?:file|(?:-c,)?(?:--)?config)\b", help_text, re.M)), 1, help_text)
         same = self.observe_run(["elarge", "--config", path])
         self.assertEqual(same, observe([]))
 

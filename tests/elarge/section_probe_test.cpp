@@ -97,7 +97,7 @@ class SectionProbes : public testing::Test {
         },
         {.vocab_size = size, .special_tokens = {"</s>"}});
     tokenizer["post_processor"] = Json::parse(R"({"type": "TemplateProcessing",
-        "single": [{"SpecialToken": {"id": "</s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}],
         "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
         "special_tokens": {"</s>": {"id": "</s>", "ids": [0], "tokens": ["</s>"]}}})");
     fs::create_directories(file(directory));

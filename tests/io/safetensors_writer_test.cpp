@@ -68,7 +68,7 @@ TEST(SaveSafetensors, RefusesWhatTheFormatCannotSay) {
   EXPECT_THAT([&] { save("__metadata__", at::ones({1})); },
               ThrowsMessage<ConfigError>(where + "\"__metadata__\" cannot be the name of a tensor."));
   EXPECT_THAT([&] { save("\xff", at::ones({1})); },
-              ThrowsMessage<ConfigError>(where + "tensor names must be UTF-8; got \"\xff\"."));
+              ThrowsMessage<ConfigError>(where + "tensor names must be UTF-8; got \"\\xff\"."));
   EXPECT_THAT([&] { save_safetensors(path, {{"x", at::ones({1})}, {"x", at::ones({1})}}); },
               ThrowsMessage<ConfigError>(where + "tensor names must be unique; got \"x\" twice."));
   EXPECT_THAT([&] { save_safetensors(path, NamedTensors{}, {{"k", "\xff"}}); },
