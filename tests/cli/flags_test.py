@@ -40,8 +40,8 @@ BEAMS = ["--num-beams", "3"]
 GENERATION = {
     "--max-length": (["--max-new-tokens=null"], ["--max-length", "5"]),
     "--max-new-tokens": ["--max-new-tokens", "3"],
-    "--min-length": (["--eos-token-id", "EVERY"], ["--min-length", "6"]),
-    "--min-new-tokens": (["--eos-token-id", "EVERY"], ["--min-new-tokens", "3"]),
+    "--min-length": (["--eos-token-id", "MOST"], ["--min-length", "6"]),
+    "--min-new-tokens": (["--eos-token-id", "MOST"], ["--min-new-tokens", "3"]),
     "--early-stopping": ["--early-stopping", "true"],
     "--max-time": ["--max-time", "0.000001"],
     "--stop-strings": ["--stop-strings", ""],
@@ -185,7 +185,7 @@ class Flags(TinyRun):
         save_file({"input_ids": torch.tensor([[9, 8, 7]])}, self.directory / "in.safetensors")
         first = json.loads(self.generate([]).stdout)["sequences"][0]["ids"]
         words = {"FIRST": str(first[0]), "FIRST_OF_LISTS": f"[[{first[0]}]]", "BIAS": f"[[[{first[0]}], -100.0]]",
-                 "OUT": str(self.directory / "out.safetensors"), "EVEN": ",".join(map(str, range(0, 300, 2))), "EVERY": ",".join(map(str, range(300)))}
+                 "OUT": str(self.directory / "out.safetensors"), "EVEN": ",".join(map(str, range(0, 300, 2))), "MOST": ",".join(str(token) for token in range(300) if token != (first[0] + 1) % 300)}
 
         def observe(arguments):
             out = self.directory / "out.safetensors"

@@ -113,13 +113,15 @@ class Training(unittest.TestCase):
         self.assertFalse(list(run.glob("model*")))
 
     def test_refusals(self):
-        self.run_ours(2, {"save_directory": str(self.directory / "runs")})
+        runs = {"save_directory": str(self.directory / "runs")}
+        self.run_ours(2, runs)
         for changes, message in (({"lora_rank": None}, "lora_rank must be given where other keys of LoRA are"),
                                  ({"lora_rank": 0}, "lora_rank must be at least 1; got 0"),
                                  ({"lora_pattern": "nothing"}, "matches no linear layer"),
-                                 ({"lora_rank": 8, "save_directory": str(self.directory / "runs")}, "has rank 4"),
-                                 ({"lora_rank": None, "lora_alpha": None, "lora_pattern": None,
-                                   "save_directory": str(self.directory / "runs")}, "this run has none. Set lora_rank")):
+                                 ({"lora_rank": 8, **runs}, "is of another run: lora_rank was 4, now 8."),
+                                 ({"lora_rank": 8, **runs, "resume_from": "latest"}, "has rank 4"),
+                                 ({"lora_rank": None, "lora_alpha": None, "lora_pattern": None, **runs,
+                                   "resume_from": "latest"}, "this run has none. Set lora_rank")):
             with self.subTest(changes=changes), self.assertRaises(AssertionError) as caught:
                 self.run_ours(4, changes)
             self.assertIn(message, str(caught.exception))
