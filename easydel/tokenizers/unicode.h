@@ -12,9 +12,9 @@ namespace easydel::unicode {
 // Throws NotSupportedError, naming the Debian package, when this build has no utf8proc.
 void require_tables(std::string_view who);
 
-bool is_whitespace(char32_t code);   // White_Space; needs no tables
-bool is_numeric(char32_t code);      // N
-bool is_word(char32_t code);         // \w of Rust: Alphabetic, M, Nd, Pc and the joiners
+bool is_whitespace(char32_t code);  // White_Space; needs no tables
+bool is_numeric(char32_t code);     // N
+bool is_word(char32_t code);        // \w of Rust: Alphabetic, M, Nd, Pc and the joiners
 
 // As the tokenizers package has them, whose tables are of older versions of Unicode. They need none of utf8proc's.
 bool is_punctuation(char32_t code);  // P, and every ASCII symbol

@@ -17,7 +17,7 @@ struct Report {
   std::vector<Json> metrics;      // lines of metrics.jsonl: objects with "step"
   Json summary = Json::object();  // the numbers that matter, above the curves: label and text
   Json details = Json::object();  // what ran where and when, as a table
-  Json config = Json::object();   // as a table, nested keys joined by dots; what is null or empty is left out and counted
+  Json config = Json::object();   // as a table, nested keys joined by dots; empty values are left out and counted
   struct Other {
     std::string name;
     std::vector<Json> metrics;

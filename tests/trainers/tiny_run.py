@@ -131,5 +131,14 @@ class TinyRun(unittest.TestCase):
         for name in names[0]:
             self.assertEqual(*(tensor_bytes(root / name) for root in roots), name)
 
+    def largest_weight_difference(self, one, other, step):
+        """Of the model's weights in the two checkpoints."""
+        roots = [self.folder / run / f"run-{step}" for run in (one, other)]
+        first, second = ({name: tensor for path in sorted(root.glob("model*.safetensors"))
+                          for name, tensor in load_file(path).items()} for root in roots)
+        self.assertEqual(list(first), list(second))
+        self.assertGreater(len(first), 0)
+        return max((first[name].double() - second[name].double()).abs().max().item() for name in first)
+
     def remove(self, output):
         shutil.rmtree(self.folder / output, ignore_errors=True)
