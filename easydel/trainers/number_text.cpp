@@ -8,15 +8,12 @@
 #include "easydel/core/bytes.h"
 
 namespace easydel {
-namespace {
 
 std::string formatted(const char* format, double value) {
   std::array<char, 64> buffer{};
   std::snprintf(buffer.data(), buffer.size(), format, value);
   return buffer.data();
 }
-
-}  // namespace
 
 std::string short_number(double value) {
   const double size = std::abs(value);

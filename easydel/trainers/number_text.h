@@ -5,6 +5,8 @@
 
 namespace easydel {
 
+// By a format of printf's for one double.
+std::string formatted(const char* format, double value);
 // About four digits that say something: 0.2310, 12.34, 1234, 1.23e+06.
 std::string short_number(double value);
 // "1,234 tok/s", "12.3k tok/s"

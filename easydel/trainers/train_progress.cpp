@@ -1,9 +1,6 @@
 #include "easydel/trainers/train_progress.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdio>
 
 #include "easydel/core/bytes.h"
 #include "easydel/core/error.h"
@@ -15,12 +12,6 @@
 
 namespace easydel {
 namespace {
-
-std::string number(const char* format, double value) {
-  std::array<char, 64> buffer{};
-  std::snprintf(buffer.data(), buffer.size(), format, value);
-  return buffer.data();
-}
 
 Json to_json(int64_t step, const TrainProgressOptions& options, const TrainProgressValues& v) {
   Json json = Json::object({{"step", step}});
@@ -44,13 +35,13 @@ std::string format_train_values(const TrainProgressValues& v) {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "  ") + part; };
   if (v.loss) add("loss " + short_number(*v.loss));
-  if (v.learning_rate) add("lr " + number("%.2e", *v.learning_rate));
+  if (v.learning_rate) add("lr " + formatted("%.2e", *v.learning_rate));
   if (v.grad_norm) add("grad " + short_number(*v.grad_norm));
   if (v.tokens_per_second) add(tokens_per_second_text(*v.tokens_per_second));
   if (v.mfu) {
-    add("MFU " + number("%.1f%%", *v.mfu * 100));
+    add("MFU " + formatted("%.1f%%", *v.mfu * 100));
   } else if (v.tflops) {
-    add(number("%.3g TFLOP/s", *v.tflops));
+    add(formatted("%.3g TFLOP/s", *v.tflops));
   }
   if (v.peak_memory_bytes) add("peak " + format_bytes(*v.peak_memory_bytes));
   return text;

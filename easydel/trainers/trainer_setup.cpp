@@ -111,7 +111,7 @@ void Trainer::Impl::require_trainable_weights() const {
     std::erase_if(packed, [&](const std::string& path) { return freeze.matches(path); });
   }
   require<ConfigError>(packed.empty(), "[trainer] ", packed.size(),
-                       " weights of the model are quantized and cannot be ", "trained, \"",
+                       " weights of the model are quantized and cannot be trained, \"",
                        packed.empty() ? "" : packed.front(),
                        "\" the first of them. Train adapters on them (--lora-rank, lora_rank), load the model without "
                        "quantization, or name them in frozen_parameters.");
