@@ -39,6 +39,26 @@ int64_t count_threads() {
   return count;
 }
 
+// Keeps progress bars for a look, and logs from the terminal, while it lives.
+struct QuietRun {
+  QuietRun() {
+    ProgressBoard::override_for_thread(&board);
+    log::set_sink([](log::Level, const std::string&) {});
+  }
+  ~QuietRun() {
+    log::set_sink({});
+    ProgressBoard::override_for_thread(nullptr);
+  }
+  QuietRun(const QuietRun&) = delete;
+  QuietRun& operator=(const QuietRun&) = delete;
+
+  std::string shown;
+  ProgressBoard board{{.terminal = true,
+                       .width = 80,
+                       .write = [this](const std::string& text) { shown += text; },
+                       .now = [] { return std::chrono::steady_clock::time_point(); }}};
+};
+
 class SectionProbes : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -137,42 +157,28 @@ class SectionProbes : public testing::Test {
     const TemporaryDirectory out;
     config["trainer"]["save_directory"] = (out / "run").string();
     Json seen = Json::object();
-    std::string shown;
-    ProgressBoard board({.terminal = true,
-                         .width = 80,
-                         .write = [&](const std::string& text) { shown += text; },
-                         .now = [] { return std::chrono::steady_clock::time_point(); }});
-    ProgressBoard::override_for_thread(&board);
-    log::set_sink([](log::Level, const std::string&) {});
-    try {
-      ELargeModel model(config);
-      model.validate();
-      if (model.devices() > 1) {
-        std::map<std::string, int64_t> sent;
-        run_ranks(model.devices(), [&](World& world) {
-          ELargeModel own(config);
-          const TrainResult result = own.build_trainer()->train();
-          if (world.rank() != 0) return;
-          for (const auto& [key, entry] : world.stats().entries) sent[key.first + " " + key.second] = entry.bytes;
-          seen["mesh"] = own.build_model()->config().mesh().to_string();
-        });
-        for (const auto& [key, bytes] : sent) seen["sent"][key] = bytes;
-      } else {
-        const int64_t before = count_threads();
-        const auto trainer = model.build_trainer();
-        seen["threads"] = count_threads() - before;
-        trainer->train();
-        seen["precision"] = static_cast<int64_t>(model.build_model()->options().precision);
-      }
-      add_files(out.path(), seen);
-    } catch (...) {
-      log::set_sink({});
-      ProgressBoard::override_for_thread(nullptr);
-      throw;
+    const QuietRun run;
+    ELargeModel model(config);
+    model.validate();
+    if (model.devices() > 1) {
+      std::map<std::string, int64_t> sent;
+      run_ranks(model.devices(), [&](World& world) {
+        ELargeModel own(config);
+        const TrainResult result = own.build_trainer()->train();
+        if (world.rank() != 0) return;
+        for (const auto& [key, entry] : world.stats().entries) sent[key.first + " " + key.second] = entry.bytes;
+        seen["mesh"] = own.build_model()->config().mesh().to_string();
+      });
+      for (const auto& [key, bytes] : sent) seen["sent"][key] = bytes;
+    } else {
+      const int64_t before = count_threads();
+      const auto trainer = model.build_trainer();
+      seen["threads"] = count_threads() - before;
+      trainer->train();
+      seen["precision"] = static_cast<int64_t>(model.build_model()->options().precision);
     }
-    log::set_sink({});
-    ProgressBoard::override_for_thread(nullptr);
-    seen["loading shown"] = shown.find("loading") != std::string::npos;
+    add_files(out.path(), seen);
+    seen["loading shown"] = run.shown.find("loading") != std::string::npos;
     return seen;
   }
 
@@ -408,17 +414,9 @@ TEST_F(SectionProbes, Eval) {
     config.as_object().erase("trainer");
     config.as_object().erase("mixture");
     config["eval"] = settings;
-    std::string shown;
-    ProgressBoard board({.terminal = true,
-                         .width = 80,
-                         .write = [&](const std::string& text) { shown += text; },
-                         .now = [] { return std::chrono::steady_clock::time_point(); }});
-    ProgressBoard::override_for_thread(&board);
-    log::set_sink([](log::Level, const std::string&) {});
+    const QuietRun run;
     Json results = ELargeModel(config).eval({.tasks = {"words"}});
-    log::set_sink({});
-    ProgressBoard::override_for_thread(nullptr);
-    results["progress shown"] = shown.find("eval") != std::string::npos;
+    results["progress shown"] = run.shown.find("eval") != std::string::npos;
     return results;
   };
   const Json here = Json::object({{"include_path", file("tasks_a")}});
