@@ -13,7 +13,7 @@
 #include <functional>
 #include <memory>
 
-#include "easydel/core/bytes.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
 #include "easydel/io/checkpoint.h"
 #include "easydel/io/checkpoint_writer.h"

@@ -16,7 +16,7 @@
 #include <fstream>
 #include <string>
 
-#include "easydel/core/mapped_file.h"
+#include "easydel/core/files/mapped_file.h"
 #include "easydel/easydel.h"
 
 namespace ed = easydel;

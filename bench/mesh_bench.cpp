@@ -11,7 +11,7 @@
 
 #include "easydel/easydel.h"
 #include "easydel/infra/registry.h"
-#include "easydel/sharding/world.h"
+#include "easydel/sharding/world/world.h"
 
 namespace ed = easydel;
 

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "easydel/operations/activation.h"
-#include "easydel/operations/attention.h"
-#include "easydel/operations/loss.h"
-#include "easydel/operations/moe.h"
+#include "easydel/operations/attention/attention.h"
+#include "easydel/operations/loss/loss.h"
+#include "easydel/operations/moe/moe.h"
 #include "easydel/operations/norm.h"
 #include "easydel/operations/rope.h"
 

@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "easydel/operations/kernels/quantized_kernels.h"
-#include "easydel/operations/linear.h"
-#include "easydel/operations/quantized_product.h"
+#include "easydel/operations/kernels/cpu/quantized_kernels.h"
+#include "easydel/operations/linear/linear.h"
+#include "easydel/operations/quantized/product.h"
 
 namespace {
 

@@ -12,7 +12,7 @@
 
 #include "easydel/core/dtype.h"
 #include "easydel/core/error.h"
-#include "easydel/sharding/world.h"
+#include "easydel/sharding/world/world.h"
 
 namespace easydel {
 namespace {

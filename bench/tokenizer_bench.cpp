@@ -7,8 +7,8 @@
 #include <iostream>
 #include <string>
 
-#include "easydel/core/json.h"
-#include "easydel/tokenizers/json_tokenizer.h"
+#include "easydel/core/json/json.h"
+#include "easydel/tokenizers/files/json_tokenizer.h"
 
 int main(int argc, char** argv) {
   using Clock = std::chrono::steady_clock;

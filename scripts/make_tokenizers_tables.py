@@ -1,6 +1,6 @@
-"""Writes easydel/tokenizers/package_tables.inc: what the tokenizers package takes for marks, punctuation and control
+"""Writes easydel/text/unicode/package_tables.inc: what the tokenizers package takes for marks, punctuation and control
 characters. Its tables are of older versions of Unicode, a different one for each, so they are asked for and not derived.
-usage: make_tokenizers_tables.py > easydel/tokenizers/package_tables.inc"""
+usage: make_tokenizers_tables.py > easydel/text/unicode/package_tables.inc"""
 
 import sys
 

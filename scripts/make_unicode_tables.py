@@ -1,6 +1,6 @@
-"""Writes easydel/tokenizers/jinja/unicode_tables.inc: what Python's str methods know about characters.
+"""Writes easydel/text/jinja/builtins/unicode_tables.inc: what Python's str methods know about characters.
 
-usage: make_unicode_tables.py > easydel/tokenizers/jinja/unicode_tables.inc
+usage: make_unicode_tables.py > easydel/text/jinja/builtins/unicode_tables.inc
 Sets are written as first, last, first, last …; one-to-one mappings as first, last, step, difference.
 """
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "easydel/core/dtype.h"
-#include "easydel/operations/attention.h"
-#include "easydel/operations/attention_cached.h"
-#include "easydel/operations/coded_rows.h"
+#include "easydel/operations/attention/attention.h"
+#include "easydel/operations/attention/cached.h"
+#include "easydel/operations/quantized/coded_rows.h"
 #include "easydel/operations/rope.h"
 #include "easydel/sharding/parallel.h"
 

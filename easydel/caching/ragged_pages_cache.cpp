@@ -5,9 +5,9 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/memory.h"
-#include "easydel/operations/attention_blockwise.h"
-#include "easydel/operations/attention_cached.h"
-#include "easydel/operations/coded_rows.h"
+#include "easydel/operations/attention/blockwise.h"
+#include "easydel/operations/attention/cached.h"
+#include "easydel/operations/quantized/coded_rows.h"
 
 namespace easydel {
 

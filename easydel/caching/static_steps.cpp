@@ -3,9 +3,9 @@
 
 #include "easydel/caching/transformer_cache.h"
 #include "easydel/core/error.h"
-#include "easydel/operations/attention_cached.h"
-#include "easydel/operations/coded_rows.h"
-#include "easydel/operations/cuda_fused.h"
+#include "easydel/operations/attention/cached.h"
+#include "easydel/operations/quantized/coded_rows.h"
+#include "easydel/operations/kernels/cuda/fused.h"
 
 namespace easydel {
 

@@ -5,10 +5,10 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/memory.h"
-#include "easydel/operations/attention_blockwise.h"
-#include "easydel/operations/attention_cached.h"
-#include "easydel/operations/coded_rows.h"
-#include "easydel/sharding/collectives.h"
+#include "easydel/operations/attention/blockwise.h"
+#include "easydel/operations/attention/cached.h"
+#include "easydel/operations/quantized/coded_rows.h"
+#include "easydel/sharding/collectives/collectives.h"
 
 namespace easydel {
 namespace {

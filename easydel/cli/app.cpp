@@ -9,10 +9,10 @@
 #include <new>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/console.h"
+#include "easydel/cli/terminal/console.h"
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
-#include "easydel/core/quoted.h"
+#include "easydel/core/text/quoted.h"
 
 namespace easydel::cli {
 namespace {

@@ -6,13 +6,13 @@
 #include <stop_token>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/console.h"
-#include "easydel/cli/generation_options.h"
-#include "easydel/cli/line_reader.h"
-#include "easydel/cli/model_options.h"
-#include "easydel/cli/text.h"
+#include "easydel/cli/terminal/console.h"
+#include "easydel/cli/options/generation_options.h"
+#include "easydel/cli/terminal/line_reader.h"
+#include "easydel/cli/options/model_options.h"
+#include "easydel/cli/terminal/text.h"
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "easydel/generation/generate.h"
 
 namespace easydel::cli {

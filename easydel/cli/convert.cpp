@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "easydel/cli/commands.h"
-#include "easydel/core/bytes.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
 #include "easydel/io/convert_checkpoint.h"
 #include "easydel/quantization/dense_checkpoint.h"

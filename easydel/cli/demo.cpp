@@ -10,18 +10,18 @@
 #include <mutex>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/console.h"
-#include "easydel/cli/demo_output.h"
-#include "easydel/core/bytes.h"
+#include "easydel/cli/terminal/console.h"
+#include "easydel/cli/terminal/demo_output.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "easydel/generation/generate.h"
-#include "easydel/infra/auto_config.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/auto_model.h"
 #include "easydel/io/gzip_size.h"
-#include "easydel/sharding/world.h"
-#include "easydel/tokenizers/bpe_trainer.h"
-#include "easydel/trainers/score.h"
+#include "easydel/sharding/world/world.h"
+#include "easydel/tokenizers/bpe/bpe_trainer.h"
+#include "easydel/trainers/objectives/score.h"
 #include "easydel/trainers/trainer.h"
 
 namespace easydel::cli {

@@ -13,12 +13,12 @@
 #include <thread>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/console.h"
+#include "easydel/cli/terminal/console.h"
 #include "easydel/core/build_info.h"
-#include "easydel/core/bytes.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
 #include "easydel/core/runtime.h"
-#include "easydel/sharding/process_world.h"
+#include "easydel/sharding/world/process_world.h"
 
 #if EASYDEL_HAS_CUDA
 #include <ATen/cuda/CUDAContext.h>

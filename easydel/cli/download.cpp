@@ -5,7 +5,7 @@
 
 #include "easydel/cli/commands.h"
 #include "easydel/core/error.h"
-#include "easydel/io/hub.h"
+#include "easydel/io/hub/hub.h"
 
 namespace easydel::cli {
 namespace {

@@ -4,14 +4,14 @@
 #include <memory>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/console.h"
-#include "easydel/cli/device_options.h"
+#include "easydel/cli/terminal/console.h"
+#include "easydel/cli/options/device_options.h"
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/elarge/elarge_model.h"
-#include "easydel/elarge/evaluate.h"
-#include "easydel/elarge/key_table.h"
-#include "easydel/sharding/world.h"
+#include "easydel/elarge/eval/evaluate.h"
+#include "easydel/elarge/config/key_table.h"
+#include "easydel/sharding/world/world.h"
 #include "easydel/trainers/trainer.h"
 
 namespace easydel::cli {

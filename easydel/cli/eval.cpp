@@ -5,14 +5,14 @@
 #include <memory>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/console.h"
-#include "easydel/cli/model_options.h"
-#include "easydel/cli/text.h"
-#include "easydel/core/bytes.h"
+#include "easydel/cli/terminal/console.h"
+#include "easydel/cli/options/model_options.h"
+#include "easydel/cli/terminal/text.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/elarge/evaluate.h"
-#include "easydel/trainers/score.h"
+#include "easydel/core/files/file.h"
+#include "easydel/elarge/eval/evaluate.h"
+#include "easydel/trainers/objectives/score.h"
 
 namespace easydel::cli {
 namespace {

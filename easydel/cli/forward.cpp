@@ -4,13 +4,13 @@
 #include <memory>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/console.h"
-#include "easydel/cli/model_options.h"
-#include "easydel/core/bytes.h"
+#include "easydel/cli/terminal/console.h"
+#include "easydel/cli/options/model_options.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
-#include "easydel/infra/weights.h"
-#include "easydel/io/safetensors.h"
-#include "easydel/io/safetensors_writer.h"
+#include "easydel/infra/files/weights.h"
+#include "easydel/io/safetensors/safetensors.h"
+#include "easydel/io/safetensors/safetensors_writer.h"
 
 namespace easydel::cli {
 namespace {

@@ -4,15 +4,15 @@
 #include <memory>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/console.h"
-#include "easydel/cli/generation_options.h"
-#include "easydel/cli/model_options.h"
-#include "easydel/cli/text.h"
+#include "easydel/cli/terminal/console.h"
+#include "easydel/cli/options/generation_options.h"
+#include "easydel/cli/options/model_options.h"
+#include "easydel/cli/terminal/text.h"
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "easydel/generation/generate.h"
-#include "easydel/io/safetensors.h"
-#include "easydel/io/safetensors_writer.h"
+#include "easydel/io/safetensors/safetensors.h"
+#include "easydel/io/safetensors/safetensors_writer.h"
 
 namespace easydel::cli {
 namespace {

@@ -5,10 +5,10 @@
 #include <memory>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/console.h"
-#include "easydel/core/bytes.h"
+#include "easydel/cli/terminal/console.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
-#include "easydel/core/quoted.h"
+#include "easydel/core/text/quoted.h"
 #include "easydel/io/checkpoint.h"
 
 namespace easydel::cli {

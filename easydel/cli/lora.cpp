@@ -5,12 +5,12 @@
 #include <memory>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/model_options.h"
+#include "easydel/cli/options/model_options.h"
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/io/hub.h"
+#include "easydel/core/files/file.h"
+#include "easydel/io/hub/hub.h"
 #include "easydel/lora/lora.h"
-#include "easydel/trainers/checkpoints.h"
+#include "easydel/trainers/run/checkpoints.h"
 
 namespace easydel::cli {
 namespace {

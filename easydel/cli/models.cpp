@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/console.h"
+#include "easydel/cli/terminal/console.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/infra/registry.h"
 

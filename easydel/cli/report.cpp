@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/console.h"
-#include "easydel/trainers/metrics_log.h"
-#include "easydel/trainers/run_report.h"
+#include "easydel/cli/terminal/console.h"
+#include "easydel/trainers/logs/metrics_log.h"
+#include "easydel/trainers/logs/run_report.h"
 
 namespace easydel::cli {
 namespace {

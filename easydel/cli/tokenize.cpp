@@ -5,11 +5,11 @@
 #include <memory>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/console.h"
+#include "easydel/cli/terminal/console.h"
 #include "easydel/core/error.h"
 #include "easydel/tokenizers/auto_tokenizer.h"
-#include "easydel/tokenizers/json_tokenizer.h"
-#include "easydel/tokenizers/sentencepiece_tokenizer.h"
+#include "easydel/tokenizers/files/json_tokenizer.h"
+#include "easydel/tokenizers/sentencepiece/sentencepiece_tokenizer.h"
 
 namespace easydel::cli {
 namespace {

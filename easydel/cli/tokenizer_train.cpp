@@ -6,8 +6,8 @@
 
 #include "easydel/cli/commands.h"
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/tokenizers/bpe_trainer.h"
+#include "easydel/core/files/file.h"
+#include "easydel/tokenizers/bpe/bpe_trainer.h"
 
 namespace easydel::cli {
 namespace {

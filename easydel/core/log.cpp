@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <mutex>
 
-#include "easydel/core/progress_board.h"
-#include "easydel/core/quoted.h"
+#include "easydel/core/progress/progress_board.h"
+#include "easydel/core/text/quoted.h"
 #include "easydel/core/runtime.h"
 
 namespace easydel::log {

@@ -4,8 +4,8 @@
 
 #include "easydel/core/error.h"
 #include "easydel/data/open_dataset.h"
-#include "easydel/data/permutation.h"
-#include "easydel/io/hash.h"
+#include "easydel/data/order/permutation.h"
+#include "easydel/io/hub/hash.h"
 
 namespace easydel::data {
 namespace {

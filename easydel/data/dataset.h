@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "easydel/core/json.h"
-#include "easydel/data/mixture_order.h"
+#include "easydel/core/json/json.h"
+#include "easydel/data/order/mixture_order.h"
 #include "easydel/data/options.h"
-#include "easydel/data/source.h"
+#include "easydel/data/sources/source.h"
 
 namespace easydel::data {
 

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "easydel/core/error.h"
-#include "easydel/data/data_changes.h"
+#include "easydel/data/sources/data_changes.h"
 
 namespace easydel::data {
 namespace {

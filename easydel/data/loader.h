@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "easydel/core/json.h"
+#include "easydel/core/json/json.h"
 #include "easydel/data/dataset.h"
-#include "easydel/data/example.h"
-#include "easydel/data/stream.h"
+#include "easydel/data/rows/example.h"
+#include "easydel/data/order/stream.h"
 
 namespace easydel::data {
 

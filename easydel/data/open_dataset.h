@@ -4,7 +4,7 @@
 #include <string>
 
 #include "easydel/data/options.h"
-#include "easydel/data/source.h"
+#include "easydel/data/sources/source.h"
 
 namespace easydel::data {
 

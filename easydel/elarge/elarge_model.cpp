@@ -1,8 +1,8 @@
 #include "easydel/elarge/elarge_model.h"
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/infra/field_visitor.h"
+#include "easydel/core/files/file.h"
+#include "easydel/infra/fields/field_visitor.h"
 
 namespace easydel {
 

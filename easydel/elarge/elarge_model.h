@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "easydel/core/json.h"
-#include "easydel/elarge/elarge_config.h"
+#include "easydel/core/json/json.h"
+#include "easydel/elarge/config/elarge_config.h"
 
 namespace easydel {
 

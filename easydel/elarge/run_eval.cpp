@@ -2,9 +2,9 @@
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/elarge/elarge_model.h"
-#include "easydel/elarge/evaluate.h"
+#include "easydel/elarge/eval/evaluate.h"
 #include "easydel/infra/base_module.h"
-#include "easydel/sharding/world.h"
+#include "easydel/sharding/world/world.h"
 #include "easydel/tokenizers/auto_tokenizer.h"
 
 namespace easydel {

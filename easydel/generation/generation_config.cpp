@@ -4,12 +4,12 @@
 #include <filesystem>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "easydel/generation/generation_config_fields.h"
-#include "easydel/infra/auto_config.h"
-#include "easydel/infra/base_config.h"
-#include "easydel/infra/json_keys.h"
-#include "easydel/io/gguf_file.h"
+#include "easydel/infra/config/auto_config.h"
+#include "easydel/infra/config/base_config.h"
+#include "easydel/infra/config/json_keys.h"
+#include "easydel/io/gguf/gguf_file.h"
 
 namespace easydel {
 namespace {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "easydel/core/json.h"
-#include "easydel/infra/token_ids.h"
-#include "easydel/io/hub.h"
+#include "easydel/core/json/json.h"
+#include "easydel/infra/config/token_ids.h"
+#include "easydel/io/hub/hub.h"
 
 namespace easydel {
 

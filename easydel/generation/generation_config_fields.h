@@ -2,7 +2,7 @@
 #pragma once
 
 #include "easydel/generation/generation_config.h"
-#include "easydel/infra/field_visitor.h"
+#include "easydel/infra/fields/field_visitor.h"
 
 namespace easydel {
 

@@ -8,7 +8,7 @@
 #include "easydel/generation/penalty_processors.h"
 #include "easydel/generation/sampling_processors.h"
 #include "easydel/generation/token_processors.h"
-#include "easydel/infra/config_io.h"
+#include "easydel/infra/config/config_io.h"
 
 namespace easydel {
 namespace {

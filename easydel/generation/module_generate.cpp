@@ -4,7 +4,7 @@
 #include "easydel/core/error.h"
 #include "easydel/generation/generate.h"
 #include "easydel/infra/base_module.h"
-#include "easydel/infra/companions.h"
+#include "easydel/infra/files/companions.h"
 
 namespace easydel {
 

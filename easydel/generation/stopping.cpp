@@ -6,7 +6,7 @@
 
 #include "easydel/core/dtype.h"
 #include "easydel/core/error.h"
-#include "easydel/infra/config_io.h"
+#include "easydel/infra/config/config_io.h"
 
 namespace easydel {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "easydel/infra/token_ids.h"
+#include "easydel/infra/config/token_ids.h"
 
 namespace easydel {
 

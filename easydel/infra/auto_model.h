@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "easydel/infra/base_module.h"
-#include "easydel/infra/config_io.h"
+#include "easydel/infra/config/config_io.h"
 
 namespace easydel {
 

@@ -12,22 +12,22 @@
 
 #include "easydel/caching/ragged_pages_cache.h"
 #include "easydel/caching/transformer_cache.h"
-#include "easydel/infra/base_config.h"
-#include "easydel/infra/graph.h"
-#include "easydel/infra/model_io.h"
+#include "easydel/infra/config/base_config.h"
+#include "easydel/infra/state/graph.h"
+#include "easydel/infra/files/model_io.h"
 #include "easydel/layers/module.h"
-#include "easydel/sharding/named_sharding.h"
+#include "easydel/sharding/mesh/named_sharding.h"
 
 namespace easydel {
 
 class BaseModule;
-struct Companions;        // infra/companions.h
+struct Companions;        // infra/files/companions.h
 class AutoTokenizer;      // tokenizers/auto_tokenizer.h
-struct PushOptions;       // io/hub_push.h
+struct PushOptions;       // io/hub/hub_push.h
 struct GenerationConfig;  // generation/generation_config.h
 struct GenerateOptions;   // generation/generate.h
 struct GenerateOutput;
-class State;             // infra/state.h
+class State;             // infra/state/state.h
 struct QuantizeOptions;  // quantization/quantize.h
 struct LoraOptions;      // lora/lora.h
 namespace optim {
@@ -122,7 +122,7 @@ class BaseModule : public Module {
   // many; ShapeError names a tensor that does not fit.
   static std::shared_ptr<BaseModule> merge_module(const GraphDef& graphdef, const GraphState& state,
                                                   const GraphOther& other = {});
-  // The state of a training run that begins with these parameters, which it shares; include infra/state.h. Without a
+  // The state of a training run that begins with these parameters, which it shares; include infra/state/state.h. Without a
   // transformation there is no optimizer state yet.
   State to_state() const;
   State to_state(const std::shared_ptr<const optim::Transformation>& tx) const;

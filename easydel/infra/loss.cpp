@@ -3,8 +3,8 @@
 #include <ATen/ATen.h>
 
 #include "easydel/core/error.h"
-#include "easydel/operations/loss.h"
-#include "easydel/sharding/collectives.h"
+#include "easydel/operations/loss/loss.h"
+#include "easydel/sharding/collectives/collectives.h"
 
 namespace easydel {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "easydel/infra/loss_config.h"
+#include "easydel/infra/config/loss_config.h"
 #include "easydel/layers/linear.h"
 
 namespace easydel {

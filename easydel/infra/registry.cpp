@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
-#include "easydel/core/quoted.h"
+#include "easydel/core/text/quoted.h"
 
 namespace easydel {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "easydel/infra/base_config.h"
+#include "easydel/infra/config/base_config.h"
 #include "easydel/infra/task_type.h"
 
 namespace easydel {

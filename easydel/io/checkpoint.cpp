@@ -4,13 +4,13 @@
 #include <unordered_map>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/core/json.h"
+#include "easydel/core/files/file.h"
+#include "easydel/core/json/json.h"
 #include "easydel/core/log.h"
-#include "easydel/core/mapped_file.h"
-#include "easydel/io/gguf_file.h"
-#include "easydel/io/safetensors.h"
-#include "easydel/io/torch_file.h"
+#include "easydel/core/files/mapped_file.h"
+#include "easydel/io/gguf/gguf_file.h"
+#include "easydel/io/safetensors/safetensors.h"
+#include "easydel/io/torch/torch_file.h"
 
 namespace easydel {
 namespace fs = std::filesystem;

@@ -10,13 +10,13 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "easydel/core/bytes.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/core/json.h"
+#include "easydel/core/files/file.h"
+#include "easydel/core/json/json.h"
 #include "easydel/core/log.h"
-#include "easydel/core/quoted.h"
-#include "easydel/io/safetensors_dtype.h"
+#include "easydel/core/text/quoted.h"
+#include "easydel/io/safetensors/safetensors_dtype.h"
 
 namespace easydel {
 namespace fs = std::filesystem;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "easydel/io/safetensors_writer.h"
+#include "easydel/io/safetensors/safetensors_writer.h"
 
 namespace easydel {
 

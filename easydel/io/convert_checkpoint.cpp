@@ -4,11 +4,11 @@
 #include <array>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/core/json.h"
+#include "easydel/core/files/file.h"
+#include "easydel/core/json/json.h"
 #include "easydel/core/log.h"
-#include "easydel/core/progress.h"
-#include "easydel/core/quoted.h"
+#include "easydel/core/progress/progress.h"
+#include "easydel/core/text/quoted.h"
 #include "easydel/io/checkpoint.h"
 #include "easydel/io/checkpoint_writer.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "easydel/core/dtype.h"
-#include "easydel/core/json.h"
+#include "easydel/core/json/json.h"
 #include "easydel/io/checkpoint.h"
 
 namespace easydel {

@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "easydel/core/mapped_file.h"
+#include "easydel/core/files/mapped_file.h"
 
 namespace easydel {
 

@@ -1,8 +1,8 @@
 #include "easydel/io/tensor_source.h"
 
 #include "easydel/core/error.h"
-#include "easydel/core/large_pages.h"
-#include "easydel/core/quoted.h"
+#include "easydel/core/files/large_pages.h"
+#include "easydel/core/text/quoted.h"
 #include "easydel/io/read_view.h"
 
 namespace easydel {

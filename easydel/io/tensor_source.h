@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "easydel/core/name_places.h"
+#include "easydel/core/text/name_index.h"
 #include "easydel/io/tensor_info.h"
 
 namespace easydel {

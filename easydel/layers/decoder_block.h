@@ -1,7 +1,7 @@
 // The layer of most decoders: attention and an MLP, with norms around them and a residual stream past them.
 #pragma once
 
-#include "easydel/layers/attention.h"
+#include "easydel/layers/attention/attention.h"
 #include "easydel/layers/mlp.h"
 #include "easydel/layers/norm.h"
 

@@ -1,7 +1,7 @@
 #include "easydel/layers/embedding.h"
 
 #include "easydel/core/error.h"
-#include "easydel/sharding/collectives.h"
+#include "easydel/sharding/collectives/collectives.h"
 
 namespace easydel {
 

@@ -9,7 +9,7 @@
 #include "easydel/caching/cache.h"
 #include "easydel/layers/batch_part.h"
 #include "easydel/layers/module.h"
-#include "easydel/operations/attention.h"
+#include "easydel/operations/attention/attention.h"
 #include "easydel/operations/checkpoint.h"
 #include "easydel/operations/rope.h"
 

@@ -2,7 +2,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/operations/checkpoint.h"
-#include "easydel/sharding/collectives.h"
+#include "easydel/sharding/collectives/collectives.h"
 
 namespace easydel {
 

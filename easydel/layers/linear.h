@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "easydel/layers/module.h"
-#include "easydel/operations/decode_layer.h"
-#include "easydel/operations/linear.h"
-#include "easydel/operations/quantized_product.h"
+#include "easydel/operations/attention/decode_layer.h"
+#include "easydel/operations/linear/linear.h"
+#include "easydel/operations/quantized/product.h"
 
 namespace easydel {
 

@@ -1,6 +1,6 @@
 #include "easydel/layers/mlp.h"
 
-#include "easydel/sharding/collectives.h"
+#include "easydel/sharding/collectives/collectives.h"
 
 namespace easydel {
 namespace {

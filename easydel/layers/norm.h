@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "easydel/layers/module.h"
-#include "easydel/operations/decode_layer.h"
+#include "easydel/operations/attention/decode_layer.h"
 #include "easydel/operations/norm.h"
 
 namespace easydel {

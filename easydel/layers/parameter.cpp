@@ -4,7 +4,7 @@
 #include <ATen/EmptyTensor.h>
 
 #include "easydel/core/error.h"
-#include "easydel/core/large_pages.h"
+#include "easydel/core/files/large_pages.h"
 
 namespace easydel {
 namespace {

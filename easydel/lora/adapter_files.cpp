@@ -6,11 +6,11 @@
 #include <map>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/infra/whole_tensors.h"
-#include "easydel/io/safetensors.h"
-#include "easydel/io/safetensors_writer.h"
-#include "easydel/io/torch_file.h"
+#include "easydel/core/files/file.h"
+#include "easydel/infra/files/whole_tensors.h"
+#include "easydel/io/safetensors/safetensors.h"
+#include "easydel/io/safetensors/safetensors_writer.h"
+#include "easydel/io/torch/torch_file.h"
 #include "easydel/lora/adapter_keys.h"
 #include "easydel/lora/lora.h"
 #include "easydel/lora/merge.h"

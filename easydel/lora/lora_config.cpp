@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "easydel/core/error.h"
-#include "easydel/tokenizers/regex.h"
+#include "easydel/text/regex/regex.h"
 
 namespace easydel {
 namespace {

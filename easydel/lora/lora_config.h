@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "easydel/core/json.h"
+#include "easydel/core/json/json.h"
 
 namespace easydel {
 

@@ -4,7 +4,7 @@
 
 #include "easydel/layers/layer_scope.h"
 #include "easydel/operations/dropout.h"
-#include "easydel/sharding/collectives.h"
+#include "easydel/sharding/collectives/collectives.h"
 
 namespace easydel {
 namespace {

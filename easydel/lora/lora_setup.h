@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "easydel/infra/base_module.h"
-#include "easydel/infra/state_model_writer.h"
+#include "easydel/infra/state/state_model_writer.h"
 #include "easydel/lora/lora_config.h"
 #include "easydel/lora/lora_layer.h"
 

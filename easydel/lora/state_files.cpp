@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
-#include "easydel/infra/companions.h"
+#include "easydel/infra/files/companions.h"
 #include "easydel/lora/adapter_keys.h"
 #include "easydel/lora/lora.h"
 #include "easydel/lora/merge.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "easydel/core/runtime.h"
-#include "easydel/operations/kernels/rows.h"
+#include "easydel/operations/kernels/cpu/rows.h"
 
 namespace easydel::operations {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "easydel/operations/kernels/rows.h"
+#include "easydel/operations/kernels/cpu/rows.h"
 
 namespace easydel::operations {
 namespace {

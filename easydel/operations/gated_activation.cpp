@@ -3,9 +3,9 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "easydel/operations/activation.h"
-#include "easydel/operations/cuda_fused.h"
-#include "easydel/operations/kernels/rows.h"
-#include "easydel/operations/moe_products.h"
+#include "easydel/operations/kernels/cuda/fused.h"
+#include "easydel/operations/kernels/cpu/rows.h"
+#include "easydel/operations/moe/products.h"
 
 namespace easydel::operations {
 namespace {

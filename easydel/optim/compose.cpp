@@ -3,7 +3,7 @@
 #include "easydel/core/error.h"
 #include "easydel/optim/transformation.h"
 #include "easydel/optim/tree.h"
-#include "easydel/sharding/partition_rules.h"
+#include "easydel/sharding/mesh/partition_rules.h"
 
 namespace easydel::optim {
 namespace {

@@ -9,7 +9,7 @@
 #include "easydel/core/dtype.h"
 #include "easydel/core/error.h"
 #include "easydel/optim/optimizers.h"
-#include "easydel/optim/transforms.h"
+#include "easydel/optim/rules/transforms.h"
 #include "easydel/optim/tree.h"
 #include "easydel/optim/wrappers.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "easydel/core/json.h"
+#include "easydel/core/json/json.h"
 #include "easydel/optim/schedules.h"
 #include "easydel/optim/transformation.h"
 

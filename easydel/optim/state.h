@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "easydel/core/json.h"
+#include "easydel/core/json/json.h"
 
 namespace easydel {
 class WeightSharding;

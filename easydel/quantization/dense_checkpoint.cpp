@@ -8,7 +8,7 @@
 #include <set>
 
 #include "easydel/core/error.h"
-#include "easydel/core/quoted.h"
+#include "easydel/core/text/quoted.h"
 
 namespace easydel::quantization {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "easydel/core/json.h"
+#include "easydel/core/json/json.h"
 #include "easydel/io/checkpoint.h"
 
 namespace easydel::quantization {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "easydel/core/dtype.h"
-#include "easydel/core/json.h"
-#include "easydel/operations/quantized_product.h"
-#include "easydel/sharding/group.h"
-#include "easydel/sharding/interval.h"
+#include "easydel/core/json/json.h"
+#include "easydel/operations/quantized/product.h"
+#include "easydel/sharding/collectives/group.h"
+#include "easydel/sharding/mesh/interval.h"
 
 namespace easydel::quantization {
 

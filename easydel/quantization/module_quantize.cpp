@@ -3,10 +3,10 @@
 #include <regex>
 #include <set>
 
-#include "easydel/core/bytes.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
-#include "easydel/layers/moe.h"
+#include "easydel/layers/moe/moe.h"
 #include "easydel/quantization/pack.h"
 
 namespace easydel {

@@ -1,7 +1,7 @@
 // The change of a model's tree that packs its weights, in memory and in files.
 #pragma once
 
-#include "easydel/infra/packed_files.h"
+#include "easydel/infra/files/packed_files.h"
 #include "easydel/quantization/packed_experts.h"
 #include "easydel/quantization/packed_matrix.h"
 #include "easydel/quantization/quantize.h"

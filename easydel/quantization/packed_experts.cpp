@@ -4,7 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "easydel/core/error.h"
-#include "easydel/operations/kernels/rows.h"
+#include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/quantization/packed_products.h"
 
 namespace easydel::quantization {

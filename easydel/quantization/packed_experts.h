@@ -1,7 +1,7 @@
 // The matrices of a layer's experts as codes and scales: each is packed by itself, and their parts are stacked.
 #pragma once
 
-#include "easydel/layers/moe.h"
+#include "easydel/layers/moe/moe.h"
 #include "easydel/quantization/packed_parts.h"
 
 namespace easydel::quantization {

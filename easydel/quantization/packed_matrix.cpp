@@ -5,7 +5,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/operations/checkpoint.h"
-#include "easydel/operations/kernels/rows.h"
+#include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/quantization/packed_products.h"
 
 namespace easydel::quantization {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "easydel/operations/quantized_product.h"
+#include "easydel/operations/quantized/product.h"
 
 namespace easydel::quantization {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "easydel/sharding/partition_axis.h"
-#include "easydel/sharding/world.h"
+#include "easydel/sharding/mesh/partition_axis.h"
+#include "easydel/sharding/world/world.h"
 
 namespace easydel {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
-#include "easydel/sharding/gather_ahead.h"
+#include "easydel/sharding/collectives/gather_ahead.h"
 
 namespace easydel {
 namespace {

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "easydel/operations/weight_access.h"
-#include "easydel/sharding/dim.h"
+#include "easydel/operations/linear/weight_access.h"
+#include "easydel/sharding/mesh/dim.h"
 #include "easydel/sharding/parallel.h"
 
 namespace easydel {

@@ -1,11 +1,11 @@
 #include "easydel/tokenizers/auto_tokenizer.h"
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/io/gguf_file.h"
-#include "easydel/tokenizers/gguf_tokenizer.h"
-#include "easydel/tokenizers/json_tokenizer.h"
-#include "easydel/tokenizers/sentencepiece_tokenizer.h"
+#include "easydel/core/files/file.h"
+#include "easydel/io/gguf/gguf_file.h"
+#include "easydel/tokenizers/files/gguf_tokenizer.h"
+#include "easydel/tokenizers/files/json_tokenizer.h"
+#include "easydel/tokenizers/sentencepiece/sentencepiece_tokenizer.h"
 
 namespace easydel {
 namespace {

@@ -5,10 +5,10 @@
 #include <memory>
 #include <string>
 
-#include "easydel/io/hub.h"
+#include "easydel/io/hub/hub.h"
 #include "easydel/tokenizers/tokenizer.h"
-#include "easydel/tokenizers/tokenizer_config.h"
-#include "easydel/tokenizers/tokenizer_files.h"
+#include "easydel/tokenizers/files/tokenizer_config.h"
+#include "easydel/tokenizers/files/tokenizer_files.h"
 
 namespace easydel {
 

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "easydel/core/error.h"
-#include "easydel/tokenizers/jinja/string_tools.h"
+#include "easydel/text/jinja/builtins/string_tools.h"
 
 namespace easydel {
 namespace {

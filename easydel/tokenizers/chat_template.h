@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "easydel/core/json.h"
-#include "easydel/tokenizers/jinja/template.h"
+#include "easydel/core/json/json.h"
+#include "easydel/text/jinja/template.h"
 
 namespace easydel {
 

@@ -1,7 +1,7 @@
 #include "easydel/tokenizers/decode_stream.h"
 
 #include "easydel/core/error.h"
-#include "easydel/core/quoted.h"
+#include "easydel/core/text/quoted.h"
 
 namespace easydel {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "easydel/tokenizers/json_field.h"
+#include "easydel/tokenizers/files/json_field.h"
 #include "easydel/tokenizers/tokenizer.h"
 
 namespace easydel {

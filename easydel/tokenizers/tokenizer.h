@@ -9,17 +9,14 @@
 #include <string_view>
 #include <vector>
 
-namespace easydel {
+#include "easydel/text/offset.h"
 
-struct Offset {  // bytes of the given text, as the tokens stand for them
-  uint32_t begin = 0, end = 0;
-  friend bool operator==(const Offset&, const Offset&) = default;
-};
+namespace easydel {
 
 struct Encoding {
   std::vector<int32_t> ids;
   std::vector<int32_t> type_ids;
-  std::vector<Offset> offsets;
+  std::vector<Offset> offsets;  // bytes of the given text, as the tokens stand for them
   std::vector<int32_t> word_ids;  // -1: none
   std::vector<uint8_t> special_tokens_mask;
   std::vector<uint8_t> attention_mask;

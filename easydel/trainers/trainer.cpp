@@ -7,13 +7,13 @@
 #include <cstdlib>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "easydel/core/log.h"
-#include "easydel/optim/transforms.h"
+#include "easydel/optim/rules/transforms.h"
 #include "easydel/sharding/parallel.h"
-#include "easydel/trainers/gradients.h"
-#include "easydel/trainers/stop_signal.h"
-#include "easydel/trainers/trainer_impl.h"
+#include "easydel/trainers/run/gradients.h"
+#include "easydel/trainers/run/stop_signal.h"
+#include "easydel/trainers/run/trainer_impl.h"
 
 namespace easydel {
 namespace fs = std::filesystem;

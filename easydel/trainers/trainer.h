@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "easydel/data/dataset.h"
-#include "easydel/infra/state.h"
+#include "easydel/infra/state/state.h"
 #include "easydel/tokenizers/auto_tokenizer.h"
-#include "easydel/trainers/objective.h"
-#include "easydel/trainers/training_arguments.h"
+#include "easydel/trainers/objectives/objective.h"
+#include "easydel/trainers/arguments/training_arguments.h"
 
 namespace easydel {
 

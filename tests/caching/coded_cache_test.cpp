@@ -4,8 +4,8 @@
 
 #include "easydel/caching/ragged_pages_cache.h"
 #include "easydel/caching/transformer_cache.h"
-#include "easydel/operations/attention.h"
-#include "easydel/operations/coded_rows.h"
+#include "easydel/operations/attention/attention.h"
+#include "easydel/operations/quantized/coded_rows.h"
 #include "tests/support/one_answer.h"
 
 namespace easydel {

@@ -1,4 +1,4 @@
-#include "easydel/core/bytes.h"
+#include "easydel/core/text/bytes.h"
 
 #include <gmock/gmock.h>
 

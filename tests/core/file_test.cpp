@@ -1,4 +1,4 @@
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 
 #include <gmock/gmock.h>
 #include <sys/resource.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "easydel/core/error.h"
-#include "easydel/core/mapped_file.h"
+#include "easydel/core/files/mapped_file.h"
 #include "tests/support/temporary_directory.h"
 
 namespace easydel {

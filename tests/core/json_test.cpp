@@ -1,5 +1,5 @@
-#include "easydel/core/json.h"
-#include "easydel/core/strict_json.h"
+#include "easydel/core/json/json.h"
+#include "easydel/core/json/strict_json.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "easydel/core/mapped_file.h"
+#include "easydel/core/files/mapped_file.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "tests/support/resident_bytes.h"
 #include "tests/support/temporary_directory.h"
 

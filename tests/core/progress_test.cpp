@@ -1,8 +1,8 @@
-#include "easydel/core/progress.h"
+#include "easydel/core/progress/progress.h"
 
 #include <gmock/gmock.h>
 
-#include "easydel/core/progress_board.h"
+#include "easydel/core/progress/progress_board.h"
 #include "easydel/core/runtime.h"
 
 namespace easydel {

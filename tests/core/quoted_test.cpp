@@ -1,4 +1,4 @@
-#include "easydel/core/quoted.h"
+#include "easydel/core/text/quoted.h"
 
 #include <gmock/gmock.h>
 

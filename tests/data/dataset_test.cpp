@@ -10,8 +10,8 @@
 
 #include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/data/data_files.h"
+#include "easydel/core/files/file.h"
+#include "easydel/data/sources/data_files.h"
 #include "easydel/data/loader.h"
 #include "tests/data/toy_rows.h"
 #include "tests/support/hub_fixture.h"

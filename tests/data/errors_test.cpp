@@ -6,10 +6,10 @@
 
 #include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "easydel/data/dataset.h"
-#include "easydel/data/preference.h"
-#include "easydel/data/sft.h"
+#include "easydel/data/rows/preference.h"
+#include "easydel/data/rows/sft.h"
 #include "tests/data/toy_rows.h"
 #include "tests/support/draw.h"
 #include "tests/support/python.h"

@@ -6,9 +6,9 @@
 #include <fstream>
 
 #include "easydel/core/build_info.h"
-#include "easydel/core/file.h"
-#include "easydel/data/data_files.h"
-#include "easydel/data/file_sources.h"
+#include "easydel/core/files/file.h"
+#include "easydel/data/sources/data_files.h"
+#include "easydel/data/sources/file_sources.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
 

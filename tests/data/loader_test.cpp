@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "easydel/core/error.h"
-#include "easydel/data/walk.h"
+#include "easydel/data/order/walk.h"
 #include "tests/data/toy_rows.h"
 #include "tests/support/draw.h"
 

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "easydel/core/error.h"
-#include "easydel/data/mixture_order.h"
-#include "easydel/data/permutation.h"
+#include "easydel/data/order/mixture_order.h"
+#include "easydel/data/order/permutation.h"
 #include "tests/data/toy_rows.h"
 #include "tests/support/draw.h"
 

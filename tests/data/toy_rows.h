@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "easydel/data/dataset.h"
-#include "easydel/data/example.h"
+#include "easydel/data/rows/example.h"
 
 namespace easydel::data {
 

@@ -6,9 +6,9 @@
 #include <map>
 
 #include "easydel/core/error.h"
-#include "easydel/data/packer.h"
-#include "easydel/data/preference.h"
-#include "easydel/data/sft.h"
+#include "easydel/data/packing/packer.h"
+#include "easydel/data/rows/preference.h"
+#include "easydel/data/rows/sft.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
 

@@ -1,9 +1,9 @@
-#include "easydel/elarge/elarge_config.h"
+#include "easydel/elarge/config/elarge_config.h"
 
 #include <gmock/gmock.h>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "tests/support/temporary_directory.h"
 
 namespace easydel {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/elarge/mixture_options.h"
+#include "easydel/core/files/file.h"
+#include "easydel/elarge/config/mixture_options.h"
 #include "tests/support/temporary_directory.h"
 
 namespace easydel {

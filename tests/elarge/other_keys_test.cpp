@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 
 #include "easydel/core/error.h"
-#include "easydel/elarge/elarge_config.h"
-#include "easydel/elarge/section_keys.h"
+#include "easydel/elarge/config/elarge_config.h"
+#include "easydel/elarge/config/section_keys.h"
 
 namespace easydel {
 namespace {

@@ -1,5 +1,5 @@
 // YAML side by side with PyYAML, and what is refused.
-#include "easydel/elarge/yaml.h"
+#include "easydel/elarge/yaml/yaml.h"
 
 #include <gmock/gmock.h>
 
@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "tests/support/draw.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"

@@ -1,5 +1,5 @@
-#include "easydel/io/gguf.h"
-#include "easydel/io/gguf_dequantize.h"
+#include "easydel/io/gguf/gguf.h"
+#include "easydel/io/gguf/gguf_dequantize.h"
 #include "fuzz.h"
 
 using namespace easydel;

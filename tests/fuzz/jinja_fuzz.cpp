@@ -1,4 +1,4 @@
-#include "easydel/tokenizers/jinja/template.h"
+#include "easydel/text/jinja/template.h"
 #include "fuzz.h"
 
 using namespace easydel;

@@ -1,4 +1,4 @@
-#include "easydel/core/json.h"
+#include "easydel/core/json/json.h"
 #include "fuzz.h"
 
 using namespace easydel;

@@ -1,8 +1,8 @@
-#include "easydel/io/pickle.h"
+#include "easydel/io/torch/pickle.h"
 
 #include <unordered_set>
 
-#include "easydel/io/torch_globals.h"
+#include "easydel/io/torch/torch_globals.h"
 #include "fuzz.h"
 
 using namespace easydel;

@@ -1,7 +1,7 @@
 // The records of JSONL, text, CSV and TSV: found alike however the text is cut into pieces.
-#include "easydel/data/records.h"
+#include "easydel/data/sources/records.h"
 
-#include "easydel/data/data_files.h"
+#include "easydel/data/sources/data_files.h"
 #include "fuzz.h"
 
 using namespace easydel;

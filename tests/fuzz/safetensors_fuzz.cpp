@@ -1,4 +1,4 @@
-#include "easydel/io/safetensors_header.h"
+#include "easydel/io/safetensors/safetensors_header.h"
 #include "fuzz.h"
 
 using namespace easydel;

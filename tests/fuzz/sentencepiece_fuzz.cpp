@@ -1,4 +1,4 @@
-#include "easydel/tokenizers/sentencepiece_tokenizer.h"
+#include "easydel/tokenizers/sentencepiece/sentencepiece_tokenizer.h"
 #include "fuzz.h"
 
 using namespace easydel;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "easydel/tokenizers/decode_stream.h"
-#include "easydel/tokenizers/json_tokenizer.h"
+#include "easydel/tokenizers/files/json_tokenizer.h"
 #include "fuzz.h"
 
 namespace easydel::fuzz {

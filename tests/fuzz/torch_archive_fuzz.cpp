@@ -1,4 +1,4 @@
-#include "easydel/io/torch_archive.h"
+#include "easydel/io/torch/torch_archive.h"
 #include "fuzz.h"
 
 using namespace easydel;

@@ -1,4 +1,4 @@
-#include "easydel/io/zip.h"
+#include "easydel/io/torch/zip.h"
 #include "fuzz.h"
 
 using namespace easydel;

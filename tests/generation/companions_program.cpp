@@ -7,9 +7,9 @@
 
 #include <iostream>
 
-#include "easydel/core/json.h"
+#include "easydel/core/json/json.h"
 #include "easydel/generation/generate.h"
-#include "easydel/infra/state.h"
+#include "easydel/infra/state/state.h"
 #include "easydel/models/llama/model.h"
 #include "easydel/optim/optimizers.h"
 #include "easydel/tokenizers/auto_tokenizer.h"

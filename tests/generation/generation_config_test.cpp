@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "easydel/generation/generate.h"
-#include "easydel/infra/auto_config.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
 
 namespace easydel {

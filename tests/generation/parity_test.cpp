@@ -7,11 +7,11 @@
 #include <iostream>
 #include <map>
 
-#include "easydel/core/json.h"
+#include "easydel/core/json/json.h"
 #include "easydel/core/log.h"
 #include "easydel/generation/generate.h"
 #include "easydel/infra/auto_model.h"
-#include "easydel/io/safetensors.h"
+#include "easydel/io/safetensors/safetensors.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/tensors.h"

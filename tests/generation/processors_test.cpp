@@ -7,11 +7,11 @@
 #include <map>
 
 #include "easydel/core/error.h"
-#include "easydel/core/json.h"
+#include "easydel/core/json/json.h"
 #include "easydel/generation/logits_processor.h"
 #include "easydel/generation/sampling_processors.h"
-#include "easydel/infra/config_io.h"
-#include "easydel/io/safetensors.h"
+#include "easydel/infra/config/config_io.h"
+#include "easydel/io/safetensors/safetensors.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
 

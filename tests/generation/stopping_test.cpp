@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "easydel/core/error.h"
-#include "easydel/core/json.h"
-#include "easydel/io/safetensors.h"
+#include "easydel/core/json/json.h"
+#include "easydel/io/safetensors/safetensors.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
 

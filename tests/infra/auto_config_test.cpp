@@ -1,9 +1,9 @@
-#include "easydel/infra/auto_config.h"
+#include "easydel/infra/config/auto_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "easydel/infra/registry.h"
 #include "easydel/models/llama/config.h"
 #include "tests/infra/toy_config.h"

@@ -7,7 +7,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/infra/registry.h"
-#include "easydel/io/safetensors_writer.h"
+#include "easydel/io/safetensors/safetensors_writer.h"
 #include "tests/infra/tiny_llama.h"
 #include "tests/infra/toy_config.h"
 #include "tests/support/temporary_directory.h"

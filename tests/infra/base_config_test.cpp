@@ -1,9 +1,9 @@
-#include "easydel/infra/base_config.h"
+#include "easydel/infra/config/base_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "easydel/core/runtime.h"
 #include "tests/infra/toy_config.h"
 #include "tests/support/temporary_directory.h"

@@ -1,16 +1,16 @@
 // What stands beside a model's weights: read, carried through states and meshes, and written again.
-#include "easydel/infra/companions.h"
+#include "easydel/infra/files/companions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "easydel/generation/generate.h"
 #include "easydel/infra/auto_model.h"
-#include "easydel/infra/state.h"
-#include "easydel/io/hub_push.h"
+#include "easydel/infra/state/state.h"
+#include "easydel/io/hub/hub_push.h"
 #include "easydel/lora/lora.h"
 #include "easydel/optim/optimizers.h"
 #include "easydel/tokenizers/auto_tokenizer.h"

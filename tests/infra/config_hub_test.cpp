@@ -1,5 +1,5 @@
 #include "easydel/core/build_info.h"
-#include "easydel/infra/auto_config.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/models/llama/config.h"
 #include "tests/support/hub_fixture.h"
 

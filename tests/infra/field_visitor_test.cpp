@@ -1,4 +1,4 @@
-#include "easydel/infra/field_visitor.h"
+#include "easydel/infra/fields/field_visitor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "easydel/infra/rope_fields.h"
-#include "easydel/sharding/partition_axis.h"
+#include "easydel/infra/config/rope_fields.h"
+#include "easydel/sharding/mesh/partition_axis.h"
 
 namespace easydel {
 namespace {

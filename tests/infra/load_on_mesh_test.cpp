@@ -7,7 +7,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/infra/auto_model.h"
-#include "easydel/sharding/current_world.h"
+#include "easydel/sharding/world/current_world.h"
 #include "tests/infra/on_mesh.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/tensors.h"

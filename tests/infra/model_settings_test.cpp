@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "easydel/generation/generate.h"
 #include "easydel/infra/auto_model.h"
-#include "easydel/infra/config_notes.h"
+#include "easydel/infra/config/config_notes.h"
 #include "easydel/models/models.h"
 #include "easydel/quantization/quantize.h"
 #include "tests/infra/tiny_llama.h"

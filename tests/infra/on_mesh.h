@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "easydel/sharding/world.h"
+#include "easydel/sharding/world/world.h"
 #include "tests/infra/tiny_llama.h"
 
 namespace easydel {

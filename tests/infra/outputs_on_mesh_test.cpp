@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "easydel/core/error.h"
-#include "easydel/infra/auto_config.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
 #include "tests/infra/on_mesh.h"
 #include "tests/support/tensors.h"

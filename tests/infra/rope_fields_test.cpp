@@ -1,4 +1,4 @@
-#include "easydel/infra/rope_fields.h"
+#include "easydel/infra/config/rope_fields.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

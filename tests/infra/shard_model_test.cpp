@@ -4,7 +4,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/models/mixtral/model.h"
-#include "easydel/sharding/current_world.h"
+#include "easydel/sharding/world/current_world.h"
 #include "tests/infra/on_mesh.h"
 #include "tests/support/tensors.h"
 

@@ -1,13 +1,13 @@
 // State: a training run at one moment, as a value, on a mesh, and in files.
-#include "easydel/infra/state.h"
+#include "easydel/infra/state/state.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "easydel/optim/optimizers.h"
-#include "easydel/optim/transforms.h"
+#include "easydel/optim/rules/transforms.h"
 #include "tests/infra/on_mesh.h"
 #include "tests/support/file_size_limit.h"
 #include "tests/support/temporary_directory.h"

@@ -1,8 +1,8 @@
 // A small config for the tests of what all configs share.
 #pragma once
 
-#include "easydel/infra/config.h"
-#include "easydel/infra/config_check.h"
+#include "easydel/infra/config/config.h"
+#include "easydel/infra/config/config_check.h"
 
 namespace easydel {
 

@@ -1,4 +1,4 @@
-#include "easydel/infra/weight_specs.h"
+#include "easydel/infra/parallel/weight_specs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

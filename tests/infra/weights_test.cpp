@@ -1,5 +1,5 @@
 // How weights are taken from where they are stored.
-#include "easydel/infra/weights.h"
+#include "easydel/infra/files/weights.h"
 
 #include <gmock/gmock.h>
 

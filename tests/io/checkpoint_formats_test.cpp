@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "easydel/io/checkpoint.h"
-#include "easydel/io/safetensors_writer.h"
+#include "easydel/io/safetensors/safetensors_writer.h"
 #include "tests/io/gguf_builder.h"
 #include "tests/io/pickle_builder.h"
 #include "tests/io/zip_builder.h"

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/core/json.h"
+#include "easydel/core/files/file.h"
+#include "easydel/core/json/json.h"
 #include "easydel/core/log.h"
-#include "easydel/io/safetensors_writer.h"
+#include "easydel/io/safetensors/safetensors_writer.h"
 #include "tests/support/temporary_directory.h"
 
 namespace easydel {

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/core/json.h"
+#include "easydel/core/files/file.h"
+#include "easydel/core/json/json.h"
 #include "easydel/io/checkpoint.h"
-#include "easydel/io/safetensors.h"
+#include "easydel/io/safetensors/safetensors.h"
 #include "tests/support/file_size_limit.h"
 #include "tests/support/killed_child.h"
 #include "tests/support/temporary_directory.h"

@@ -3,11 +3,11 @@
 #include <gmock/gmock.h>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "easydel/core/log.h"
 #include "easydel/io/checkpoint.h"
 #include "easydel/io/checkpoint_writer.h"
-#include "easydel/io/safetensors_writer.h"
+#include "easydel/io/safetensors/safetensors_writer.h"
 #include "tests/support/temporary_directory.h"
 
 namespace easydel {

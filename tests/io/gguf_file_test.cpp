@@ -1,10 +1,10 @@
-#include "easydel/io/gguf_file.h"
+#include "easydel/io/gguf/gguf_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "easydel/core/file.h"
-#include "easydel/io/safetensors.h"
+#include "easydel/core/files/file.h"
+#include "easydel/io/safetensors/safetensors.h"
 #include "tests/io/gguf_builder.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"

@@ -1,4 +1,4 @@
-#include "easydel/io/gguf.h"
+#include "easydel/io/gguf/gguf.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
-#include "easydel/io/hash.h"
+#include "easydel/io/hub/hash.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/io/base64.h"
+#include "easydel/core/files/file.h"
+#include "easydel/io/hub/base64.h"
 #include "tests/support/temporary_directory.h"
 
 namespace easydel {

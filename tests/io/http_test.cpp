@@ -1,10 +1,10 @@
-#include "easydel/io/http.h"
+#include "easydel/io/hub/http.h"
 
 #include "easydel/core/build_info.h"
-#include "easydel/io/http_retry.h"
-#include "easydel/io/hub_api.h"
+#include "easydel/io/hub/http_retry.h"
+#include "easydel/io/hub/hub_api.h"
 #include "easydel/io/parallel.h"
-#include "easydel/io/url.h"
+#include "easydel/io/hub/url.h"
 #include "tests/support/hub_fixture.h"
 
 namespace easydel {

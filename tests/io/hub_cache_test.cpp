@@ -1,4 +1,4 @@
-#include "easydel/io/hub_cache.h"
+#include "easydel/io/hub/hub_cache.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -9,8 +9,8 @@
 #include <atomic>
 #include <thread>
 
-#include "easydel/core/file.h"
-#include "easydel/io/file_lock.h"
+#include "easydel/core/files/file.h"
+#include "easydel/io/hub/file_lock.h"
 #include "tests/support/hub_fixture.h"
 
 namespace easydel {

@@ -1,6 +1,6 @@
-#include "easydel/io/hub_environment.h"
+#include "easydel/io/hub/hub_environment.h"
 
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "tests/support/hub_fixture.h"
 
 namespace easydel {

@@ -1,6 +1,6 @@
 // Each refusal of a hub, or of a server that is none, with its whole message.
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "tests/support/hub_fixture.h"
 
 namespace easydel {

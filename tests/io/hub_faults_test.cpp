@@ -1,7 +1,7 @@
 // Downloads when the connection, the server or the disk fails on the way.
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/io/hash.h"
+#include "easydel/core/files/file.h"
+#include "easydel/io/hub/hash.h"
 #include "tests/support/file_size_limit.h"
 #include "tests/support/hub_fixture.h"
 

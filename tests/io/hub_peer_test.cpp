@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <thread>
 
-#include "easydel/core/file.h"
-#include "easydel/io/hash.h"
-#include "easydel/io/hub_push.h"
+#include "easydel/core/files/file.h"
+#include "easydel/io/hub/hash.h"
+#include "easydel/io/hub/hub_push.h"
 #include "tests/support/hub_fixture.h"
 
 namespace easydel {

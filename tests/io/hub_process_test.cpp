@@ -2,8 +2,8 @@
 #include <thread>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/io/hash.h"
+#include "easydel/core/files/file.h"
+#include "easydel/io/hub/hash.h"
 #include "tests/support/hub_fixture.h"
 #include "tests/support/killed_child.h"
 

@@ -1,8 +1,8 @@
-#include "easydel/io/hub_push.h"
+#include "easydel/io/hub/hub_push.h"
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/io/hash.h"
+#include "easydel/core/files/file.h"
+#include "easydel/io/hub/hash.h"
 #include "tests/support/hub_fixture.h"
 
 namespace easydel {

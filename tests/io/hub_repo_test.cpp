@@ -1,4 +1,4 @@
-#include "easydel/io/hub_repo.h"
+#include "easydel/io/hub/hub_repo.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
-#include "easydel/io/hub.h"
+#include "easydel/io/hub/hub.h"
 
 #include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/io/hash.h"
+#include "easydel/core/files/file.h"
+#include "easydel/io/hub/hash.h"
 #include "tests/support/hub_fixture.h"
 
 namespace easydel {

@@ -1,11 +1,11 @@
-#include "easydel/io/pickle.h"
+#include "easydel/io/torch/pickle.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/io/torch_globals.h"
+#include "easydel/core/files/file.h"
+#include "easydel/io/torch/torch_globals.h"
 
 namespace easydel {
 namespace {

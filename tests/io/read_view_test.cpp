@@ -4,10 +4,10 @@
 #include <gmock/gmock.h>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "easydel/io/checkpoint.h"
-#include "easydel/io/safetensors.h"
-#include "easydel/io/safetensors_writer.h"
+#include "easydel/io/safetensors/safetensors.h"
+#include "easydel/io/safetensors/safetensors_writer.h"
 #include "tests/support/resident_bytes.h"
 #include "tests/support/temporary_directory.h"
 

@@ -1,10 +1,10 @@
-#include "easydel/io/safetensors_header.h"
+#include "easydel/io/safetensors/safetensors_header.h"
 
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 
 #include "easydel/core/error.h"
-#include "easydel/io/safetensors_dtype.h"
+#include "easydel/io/safetensors/safetensors_dtype.h"
 
 namespace easydel {
 namespace {

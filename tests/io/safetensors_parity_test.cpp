@@ -4,13 +4,13 @@
 #include <random>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/core/json.h"
+#include "easydel/core/files/file.h"
+#include "easydel/core/json/json.h"
 #include "easydel/io/checkpoint.h"
 #include "easydel/io/checkpoint_writer.h"
-#include "easydel/io/safetensors.h"
-#include "easydel/io/safetensors_dtype.h"
-#include "easydel/io/safetensors_writer.h"
+#include "easydel/io/safetensors/safetensors.h"
+#include "easydel/io/safetensors/safetensors_dtype.h"
+#include "easydel/io/safetensors/safetensors_writer.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
 

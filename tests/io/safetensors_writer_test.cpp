@@ -1,4 +1,4 @@
-#include "easydel/io/safetensors_writer.h"
+#include "easydel/io/safetensors/safetensors_writer.h"
 
 #include <gmock/gmock.h>
 
@@ -6,8 +6,8 @@
 #include <random>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/io/safetensors.h"
+#include "easydel/core/files/file.h"
+#include "easydel/io/safetensors/safetensors.h"
 #include "tests/support/file_size_limit.h"
 #include "tests/support/killed_child.h"
 #include "tests/support/temporary_directory.h"

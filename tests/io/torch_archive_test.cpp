@@ -1,9 +1,9 @@
-#include "easydel/io/torch_archive.h"
+#include "easydel/io/torch/torch_archive.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "tests/io/pickle_builder.h"
 #include "tests/io/zip_builder.h"
 

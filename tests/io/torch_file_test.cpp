@@ -1,12 +1,12 @@
-#include "easydel/io/torch_file.h"
+#include "easydel/io/torch/torch_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "easydel/core/build_info.h"
-#include "easydel/core/file.h"
-#include "easydel/core/json.h"
-#include "easydel/io/safetensors.h"
+#include "easydel/core/files/file.h"
+#include "easydel/core/json/json.h"
+#include "easydel/io/safetensors/safetensors.h"
 #include "tests/io/pickle_builder.h"
 #include "tests/io/zip_builder.h"
 #include "tests/support/python.h"

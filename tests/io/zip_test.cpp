@@ -1,10 +1,10 @@
-#include "easydel/io/zip.h"
+#include "easydel/io/torch/zip.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "easydel/core/build_info.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "tests/io/zip_builder.h"
 
 namespace easydel {

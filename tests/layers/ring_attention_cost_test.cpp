@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "easydel/layers/ring_attention.h"
+#include "easydel/layers/attention/ring_attention.h"
 #include "tests/layers/ring_problems.h"
 #include "tests/support/tensors.h"
 

@@ -1,4 +1,4 @@
-#include "easydel/layers/ring_attention.h"
+#include "easydel/layers/attention/ring_attention.h"
 
 #include <gmock/gmock.h>
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "easydel/operations/attention.h"
-#include "easydel/sharding/world.h"
+#include "easydel/operations/attention/attention.h"
+#include "easydel/sharding/world/world.h"
 
 namespace easydel::ring {
 

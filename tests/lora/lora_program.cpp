@@ -8,9 +8,9 @@
 
 #include "easydel/core/error.h"
 #include "easydel/infra/auto_model.h"
-#include "easydel/infra/state.h"
-#include "easydel/io/safetensors.h"
-#include "easydel/io/safetensors_writer.h"
+#include "easydel/infra/state/state.h"
+#include "easydel/io/safetensors/safetensors.h"
+#include "easydel/io/safetensors/safetensors_writer.h"
 #include "easydel/lora/lora.h"
 #include "easydel/optim/optimizers.h"
 #include "easydel/quantization/quantize.h"

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "easydel/core/error.h"
-#include "easydel/infra/state.h"
+#include "easydel/infra/state/state.h"
 #include "easydel/optim/optimizers.h"
 #include "easydel/quantization/calibrate.h"
 #include "tests/infra/on_mesh.h"

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "easydel/core/error.h"
-#include "easydel/infra/auto_config.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
 #include "easydel/layers/linear.h"
 #include "easydel/lora/lora.h"

@@ -6,9 +6,9 @@
 #include <mutex>
 
 #include "easydel/core/error.h"
-#include "easydel/infra/auto_config.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
-#include "easydel/sharding/world.h"
+#include "easydel/sharding/world/world.h"
 #include "tests/support/one_answer.h"
 
 namespace easydel {

@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "easydel/core/file.h"
-#include "easydel/infra/auto_config.h"
+#include "easydel/core/files/file.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"

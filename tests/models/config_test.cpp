@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "easydel/core/error.h"
-#include "easydel/infra/auto_config.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
 #include "easydel/models/gpt2/config.h"
 #include "easydel/models/llama/config.h"

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <mutex>
 
-#include "easydel/sharding/world.h"
+#include "easydel/sharding/world/world.h"
 #include "tests/support/one_answer.h"
 
 namespace easydel {

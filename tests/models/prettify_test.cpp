@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <sstream>
 
-#include "easydel/core/file.h"
-#include "easydel/core/json.h"
-#include "easydel/infra/auto_config.h"
+#include "easydel/core/files/file.h"
+#include "easydel/core/json/json.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/infra/registry.h"
 #include "tests/support/python.h"

@@ -6,11 +6,11 @@
 #include <filesystem>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "easydel/core/log.h"
 #include "easydel/infra/auto_model.h"
-#include "easydel/io/safetensors_writer.h"
-#include "easydel/sharding/world.h"
+#include "easydel/io/safetensors/safetensors_writer.h"
+#include "easydel/sharding/world/world.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
 

@@ -8,12 +8,12 @@
 #include <mutex>
 
 #include "easydel/core/error.h"
-#include "easydel/infra/auto_config.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
-#include "easydel/infra/state.h"
+#include "easydel/infra/state/state.h"
 #include "easydel/optim/optimizers.h"
-#include "easydel/optim/transforms.h"
-#include "easydel/sharding/world.h"
+#include "easydel/optim/rules/transforms.h"
+#include "easydel/sharding/world/world.h"
 #include "tests/support/one_answer.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/tensors.h"

@@ -1,4 +1,4 @@
-#include "easydel/operations/attention.h"
+#include "easydel/operations/attention/attention.h"
 
 #include <gmock/gmock.h>
 
@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "easydel/core/error.h"
-#include "easydel/operations/attention_blockwise.h"
+#include "easydel/operations/attention/blockwise.h"
 #include "tests/support/tensors.h"
 
 namespace easydel::operations {

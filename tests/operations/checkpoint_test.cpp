@@ -9,9 +9,9 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/runtime.h"
-#include "easydel/operations/attention.h"
+#include "easydel/operations/attention/attention.h"
 #include "easydel/operations/dropout.h"
-#include "easydel/operations/linear.h"
+#include "easydel/operations/linear/linear.h"
 #include "tests/support/tensors.h"
 
 namespace easydel::operations {

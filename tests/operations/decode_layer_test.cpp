@@ -1,5 +1,5 @@
 // One token through a layer in one operation, against the formulas in float64.
-#include "easydel/operations/decode_layer.h"
+#include "easydel/operations/attention/decode_layer.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

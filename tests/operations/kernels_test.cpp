@@ -1,4 +1,4 @@
-#include "easydel/operations/kernels/dispatch.h"
+#include "easydel/operations/kernels/cpu/dispatch.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "easydel/operations/linear.h"
+#include "easydel/operations/linear/linear.h"
 
 #include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>

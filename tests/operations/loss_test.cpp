@@ -1,4 +1,4 @@
-#include "easydel/operations/loss.h"
+#include "easydel/operations/loss/loss.h"
 
 #include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>

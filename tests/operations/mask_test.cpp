@@ -1,4 +1,4 @@
-#include "easydel/operations/mask.h"
+#include "easydel/operations/attention/mask.h"
 
 #include <gmock/gmock.h>
 

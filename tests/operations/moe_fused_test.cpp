@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "easydel/core/error.h"
-#include "easydel/operations/moe.h"
+#include "easydel/operations/moe/moe.h"
 #include "tests/support/tensors.h"
 
 namespace easydel::operations {

@@ -1,4 +1,4 @@
-#include "easydel/operations/moe.h"
+#include "easydel/operations/moe/moe.h"
 
 #include <gmock/gmock.h>
 
@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "easydel/core/error.h"
-#include "easydel/core/json.h"
+#include "easydel/core/json/json.h"
 #include "tests/support/python.h"
 #include "tests/support/tensors.h"
 

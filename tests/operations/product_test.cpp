@@ -1,4 +1,4 @@
-#include "easydel/operations/product.h"
+#include "easydel/operations/linear/product.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "easydel/operations/kernels/float_product.h"
+#include "easydel/operations/kernels/cpu/float_product.h"
 
 namespace easydel::operations {
 namespace {

@@ -1,4 +1,4 @@
-#include "easydel/operations/quantized_product.h"
+#include "easydel/operations/quantized/product.h"
 
 #include <gmock/gmock.h>
 
@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "easydel/core/error.h"
-#include "easydel/io/safetensors.h"
-#include "easydel/operations/kernels/quantized_kernels.h"
-#include "easydel/operations/quantized_arguments.h"
+#include "easydel/io/safetensors/safetensors.h"
+#include "easydel/operations/kernels/cpu/quantized_kernels.h"
+#include "easydel/operations/quantized/arguments.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/tensors.h"

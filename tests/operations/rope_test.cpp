@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "easydel/core/error.h"
-#include "easydel/core/json.h"
+#include "easydel/core/json/json.h"
 #include "tests/support/python.h"
 #include "tests/support/tensors.h"
 

@@ -1,5 +1,5 @@
 // Stages of work: their order, and what happens when a piece fails.
-#include "easydel/operations/stages.h"
+#include "easydel/operations/threading/stages.h"
 
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>

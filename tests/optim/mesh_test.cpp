@@ -8,7 +8,7 @@
 #include "easydel/core/error.h"
 #include "easydel/optim/optimizers.h"
 #include "easydel/optim/own_layout.h"
-#include "easydel/optim/transforms.h"
+#include "easydel/optim/rules/transforms.h"
 #include "easydel/optim/tree.h"
 #include "easydel/optim/wrappers.h"
 #include "easydel/sharding/weight_sharding.h"

@@ -6,9 +6,9 @@
 #include <iostream>
 #include <set>
 
-#include "easydel/io/safetensors.h"
+#include "easydel/io/safetensors/safetensors.h"
 #include "easydel/optim/optimizers.h"
-#include "easydel/optim/transforms.h"
+#include "easydel/optim/rules/transforms.h"
 #include "easydel/optim/wrappers.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"

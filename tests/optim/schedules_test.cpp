@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "easydel/core/error.h"
-#include "easydel/core/json.h"
+#include "easydel/core/json/json.h"
 #include "tests/support/python.h"
 
 namespace easydel::optim {

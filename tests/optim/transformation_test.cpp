@@ -10,7 +10,7 @@
 #include "easydel/core/error.h"
 #include "easydel/optim/optimizers.h"
 #include "easydel/optim/params_ema.h"
-#include "easydel/optim/transforms.h"
+#include "easydel/optim/rules/transforms.h"
 #include "easydel/optim/wrappers.h"
 #include "tests/support/tensors.h"
 

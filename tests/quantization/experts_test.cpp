@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "easydel/core/error.h"
-#include "easydel/infra/auto_config.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/auto_model.h"
 #include "easydel/quantization/calibrate.h"
 #include "easydel/quantization/pack.h"

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "easydel/core/error.h"
-#include "easydel/io/safetensors.h"
+#include "easydel/io/safetensors/safetensors.h"
 #include "easydel/quantization/packed_matrix.h"
 #include "easydel/quantization/packed_products.h"
 #include "tests/support/python.h"

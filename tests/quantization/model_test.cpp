@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "easydel/generation/generate.h"
-#include "easydel/infra/auto_config.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/auto_model.h"
 #include "easydel/quantization/calibrate.h"
 #include "easydel/quantization/packed_matrix.h"

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "easydel/sharding/world.h"
+#include "easydel/sharding/world/world.h"
 
 namespace easydel::collectives {
 

@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "easydel/sharding/launch.h"
+#include "easydel/sharding/world/launch.h"
 #include "tests/sharding/collectives.h"
 
 namespace easydel {

@@ -1,4 +1,4 @@
-#include "easydel/sharding/dim.h"
+#include "easydel/sharding/mesh/dim.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

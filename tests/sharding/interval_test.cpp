@@ -1,4 +1,4 @@
-#include "easydel/sharding/interval.h"
+#include "easydel/sharding/mesh/interval.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

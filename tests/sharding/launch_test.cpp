@@ -1,4 +1,4 @@
-#include "easydel/sharding/launch.h"
+#include "easydel/sharding/world/launch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "easydel/sharding/mesh.h"
+#include "easydel/sharding/mesh/mesh.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // What stands between a Group and NCCL, here with threads in NCCL's place.
-#include "easydel/sharding/nccl_backend.h"
+#include "easydel/sharding/world/nccl_backend.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "easydel/core/error.h"
-#include "easydel/sharding/thread_backend.h"
+#include "easydel/sharding/world/thread_backend.h"
 #include "tests/sharding/collectives.h"
 
 namespace easydel {

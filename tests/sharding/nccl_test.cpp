@@ -2,7 +2,7 @@
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
 
-#include "easydel/sharding/process_world.h"
+#include "easydel/sharding/world/process_world.h"
 #include "tests/sharding/collectives.h"
 
 namespace easydel {

@@ -1,4 +1,4 @@
-#include "easydel/sharding/partition_axis.h"
+#include "easydel/sharding/mesh/partition_axis.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "easydel/sharding/partition_rules.h"
+#include "easydel/sharding/mesh/partition_rules.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "easydel/sharding/partition_spec.h"
+#include "easydel/sharding/mesh/partition_spec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

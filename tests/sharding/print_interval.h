@@ -3,7 +3,7 @@
 
 #include <ostream>
 
-#include "easydel/sharding/interval.h"
+#include "easydel/sharding/mesh/interval.h"
 
 namespace easydel {
 

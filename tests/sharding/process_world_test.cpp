@@ -1,4 +1,4 @@
-#include "easydel/sharding/process_world.h"
+#include "easydel/sharding/world/process_world.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

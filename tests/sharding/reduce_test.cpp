@@ -1,4 +1,4 @@
-#include "easydel/sharding/reduce.h"
+#include "easydel/sharding/collectives/reduce.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "easydel/core/error.h"
-#include "easydel/sharding/reduce_table.h"
+#include "easydel/sharding/collectives/reduce_table.h"
 
 namespace easydel {
 namespace {

@@ -1,4 +1,4 @@
-#include "easydel/sharding/store_monitor.h"
+#include "easydel/sharding/world/store_monitor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

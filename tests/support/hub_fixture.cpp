@@ -5,9 +5,9 @@
 #include <random>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "easydel/core/log.h"
-#include "easydel/io/hash.h"
+#include "easydel/io/hub/hash.h"
 
 namespace easydel {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "easydel/core/json.h"
-#include "easydel/io/hub.h"
+#include "easydel/core/json/json.h"
+#include "easydel/io/hub/hub.h"
 #include "tests/support/child_process.h"
 #include "tests/support/temporary_directory.h"
 

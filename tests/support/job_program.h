@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "easydel/core/error.h"
-#include "easydel/core/json.h"
-#include "easydel/sharding/world.h"
+#include "easydel/core/json/json.h"
+#include "easydel/sharding/world/world.h"
 
 namespace easydel::testing_support {
 

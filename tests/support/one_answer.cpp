@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "easydel/core/error.h"
-#include "easydel/infra/auto_config.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
 #include "tests/support/python.h"
 

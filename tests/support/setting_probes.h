@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "easydel/core/error.h"
-#include "easydel/core/json.h"
-#include "easydel/infra/field_visitor.h"
+#include "easydel/core/json/json.h"
+#include "easydel/infra/fields/field_visitor.h"
 
 namespace easydel::testing_support {
 

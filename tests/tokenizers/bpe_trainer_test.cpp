@@ -1,5 +1,5 @@
 // Side by side with the trainer of the tokenizers package.
-#include "easydel/tokenizers/bpe_trainer.h"
+#include "easydel/tokenizers/bpe/bpe_trainer.h"
 
 #include <gmock/gmock.h>
 
@@ -7,8 +7,8 @@
 
 #include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/tokenizers/bpe_split.h"
+#include "easydel/core/files/file.h"
+#include "easydel/tokenizers/bpe/bpe_split.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
 

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "easydel/core/error.h"
-#include "easydel/core/json.h"
+#include "easydel/core/json/json.h"
 #include "easydel/tokenizers/chat_template.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"

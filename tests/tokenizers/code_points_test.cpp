@@ -1,9 +1,9 @@
 // What the normalizers make of every code point, against the tokenizers package, whose tables are of older Unicodes.
 #include <gtest/gtest.h>
 
-#include "easydel/core/json.h"
-#include "easydel/tokenizers/normalizer.h"
-#include "easydel/tokenizers/utf8.h"
+#include "easydel/core/json/json.h"
+#include "easydel/tokenizers/pipeline/normalizer.h"
+#include "easydel/text/unicode/utf8.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/tokenizers/parity.h"

@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-#include "easydel/core/json.h"
-#include "easydel/tokenizers/jinja/template.h"
+#include "easydel/core/json/json.h"
+#include "easydel/text/jinja/template.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
 

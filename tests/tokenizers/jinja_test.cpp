@@ -4,7 +4,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/tokenizers/chat_template.h"
-#include "easydel/tokenizers/jinja/template.h"
+#include "easydel/text/jinja/template.h"
 
 namespace easydel::jinja {
 namespace {

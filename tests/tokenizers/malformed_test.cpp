@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 
 #include "easydel/core/error.h"
-#include "easydel/core/json.h"
-#include "easydel/tokenizers/json_tokenizer.h"
+#include "easydel/core/json/json.h"
+#include "easydel/tokenizers/files/json_tokenizer.h"
 
 namespace easydel {
 namespace {

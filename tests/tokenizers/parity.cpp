@@ -4,11 +4,11 @@
 
 #include <sstream>
 
-#include "easydel/core/file.h"
-#include "easydel/core/json.h"
+#include "easydel/core/files/file.h"
+#include "easydel/core/json/json.h"
 #include "easydel/tokenizers/decode_stream.h"
-#include "easydel/tokenizers/json_tokenizer.h"
-#include "easydel/tokenizers/utf8.h"
+#include "easydel/tokenizers/files/json_tokenizer.h"
+#include "easydel/text/unicode/utf8.h"
 
 namespace easydel {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/core/json.h"
-#include "easydel/tokenizers/sentencepiece_tokenizer.h"
+#include "easydel/core/files/file.h"
+#include "easydel/core/json/json.h"
+#include "easydel/tokenizers/sentencepiece/sentencepiece_tokenizer.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
 

@@ -1,9 +1,9 @@
-#include "easydel/tokenizers/tokenizer_config.h"
+#include "easydel/tokenizers/files/tokenizer_config.h"
 
 #include <gmock/gmock.h>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
 

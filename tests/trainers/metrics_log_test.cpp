@@ -1,4 +1,4 @@
-#include "easydel/trainers/metrics_log.h"
+#include "easydel/trainers/logs/metrics_log.h"
 
 #include <gmock/gmock.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "easydel/core/log.h"
 #include "tests/support/killed_child.h"
 #include "tests/support/temporary_directory.h"

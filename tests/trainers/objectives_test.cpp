@@ -8,10 +8,10 @@
 #include <random>
 
 #include "easydel/core/error.h"
-#include "easydel/infra/auto_config.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
-#include "easydel/trainers/dpo_loss.h"
-#include "easydel/trainers/pairs.h"
+#include "easydel/trainers/objectives/dpo_loss.h"
+#include "easydel/trainers/objectives/pairs.h"
 #include "tests/infra/on_mesh.h"
 #include "tests/support/tensors.h"
 

@@ -13,10 +13,10 @@
 #include <regex>
 #include <thread>
 
-#include "easydel/core/file.h"
+#include "easydel/core/files/file.h"
 #include "easydel/core/log.h"
 #include "easydel/data/dataset.h"
-#include "easydel/infra/auto_config.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
 #include "easydel/tokenizers/auto_tokenizer.h"
 #include "easydel/trainers/trainer.h"

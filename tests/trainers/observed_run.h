@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "easydel/core/json.h"
-#include "easydel/trainers/training_arguments.h"
+#include "easydel/core/json/json.h"
+#include "easydel/trainers/arguments/training_arguments.h"
 
 namespace easydel::testing_support {
 

@@ -1,4 +1,4 @@
-#include "easydel/trainers/report.h"
+#include "easydel/trainers/logs/report.h"
 
 #include <gmock/gmock.h>
 
@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/trainers/metrics_log.h"
-#include "easydel/trainers/run_report.h"
+#include "easydel/core/files/file.h"
+#include "easydel/trainers/logs/metrics_log.h"
+#include "easydel/trainers/logs/run_report.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
 

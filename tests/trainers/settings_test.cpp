@@ -1,8 +1,8 @@
 // Every setting of every trainer acts, or is refused by name. A field without a probe fails here.
 #include <gtest/gtest.h>
 
-#include "easydel/infra/field_visitor.h"
-#include "easydel/trainers/training_arguments.h"
+#include "easydel/infra/fields/field_visitor.h"
+#include "easydel/trainers/arguments/training_arguments.h"
 #include "tests/support/setting_probes.h"
 #include "tests/trainers/observed_run.h"
 

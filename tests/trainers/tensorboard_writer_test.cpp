@@ -1,5 +1,5 @@
 // What TensorBoard reads from our files.
-#include "easydel/trainers/tensorboard_writer.h"
+#include "easydel/trainers/logs/tensorboard_writer.h"
 
 #include <gmock/gmock.h>
 
@@ -8,9 +8,9 @@
 #include <map>
 
 #include "easydel/core/error.h"
-#include "easydel/core/file.h"
-#include "easydel/core/json.h"
-#include "easydel/trainers/crc32c.h"
+#include "easydel/core/files/file.h"
+#include "easydel/core/json/json.h"
+#include "easydel/trainers/logs/crc32c.h"
 #include "tests/support/draw.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"

@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "easydel/core/error.h"
-#include "easydel/core/json.h"
+#include "easydel/core/json/json.h"
 #include "easydel/data/dataset.h"
 #include "easydel/infra/auto_model.h"
 #include "easydel/trainers/trainer.h"

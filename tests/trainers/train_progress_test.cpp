@@ -1,10 +1,10 @@
-#include "easydel/trainers/train_progress.h"
+#include "easydel/trainers/logs/train_progress.h"
 
 #include <gmock/gmock.h>
 
 #include <cmath>
 
-#include "easydel/core/progress_board.h"
+#include "easydel/core/progress/progress_board.h"
 
 namespace easydel {
 namespace {

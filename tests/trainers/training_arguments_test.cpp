@@ -1,4 +1,4 @@
-#include "easydel/trainers/training_arguments.h"
+#include "easydel/trainers/arguments/training_arguments.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "easydel/core/error.h"
-#include "easydel/infra/loss_config.h"
+#include "easydel/infra/config/loss_config.h"
 
 namespace easydel {
 namespace {

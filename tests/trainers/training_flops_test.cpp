@@ -1,12 +1,12 @@
-#include "easydel/trainers/training_flops.h"
+#include "easydel/trainers/logs/training_flops.h"
 
 #include <gmock/gmock.h>
 
 #include <regex>
 
-#include "easydel/infra/auto_config.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
-#include "easydel/trainers/peak_flops.h"
+#include "easydel/trainers/logs/peak_flops.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
 

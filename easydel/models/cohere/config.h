@@ -1,7 +1,7 @@
 // Command R: attention and MLP side by side, layer norms without a bias, scaled logits.
 #pragma once
 
-#include "easydel/infra/decoder_config.h"
+#include "easydel/infra/config/decoder_config.h"
 
 namespace easydel {
 

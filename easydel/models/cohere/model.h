@@ -1,7 +1,7 @@
 // Command R: attention and MLP read one norm side by side, and neighbours of a head turn together.
 #pragma once
 
-#include "easydel/infra/decoder.h"
+#include "easydel/infra/decoder/decoder.h"
 #include "easydel/models/cohere/config.h"
 
 namespace easydel {

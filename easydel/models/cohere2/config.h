@@ -1,7 +1,7 @@
 // Command R7B and Command A: windows, and rotary embeddings in the layers that have one alone.
 #pragma once
 
-#include "easydel/infra/decoder_config.h"
+#include "easydel/infra/config/decoder_config.h"
 
 namespace easydel {
 

@@ -1,7 +1,7 @@
 // Command R7B and Command A: Command R with windows; layers without one have no rotary embedding.
 #pragma once
 
-#include "easydel/infra/decoder.h"
+#include "easydel/infra/decoder/decoder.h"
 #include "easydel/models/cohere2/config.h"
 
 namespace easydel {

@@ -1,7 +1,7 @@
 // DeepSeek V2 and its Lite.
 #pragma once
 
-#include "easydel/infra/moe_config.h"
+#include "easydel/infra/config/moe_config.h"
 
 namespace easydel {
 

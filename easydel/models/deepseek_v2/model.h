@@ -1,8 +1,8 @@
 // DeepSeek V2: attention over a latent, and experts of which some are shared by all tokens.
 #pragma once
 
-#include "easydel/infra/latent_decoder.h"
-#include "easydel/layers/moe_decoder.h"
+#include "easydel/infra/decoder/latent_decoder.h"
+#include "easydel/layers/moe/moe_decoder.h"
 #include "easydel/models/deepseek_v2/config.h"
 
 namespace easydel {

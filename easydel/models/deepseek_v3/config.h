@@ -1,7 +1,7 @@
 // DeepSeek V3 and R1.
 #pragma once
 
-#include "easydel/infra/moe_config.h"
+#include "easydel/infra/config/moe_config.h"
 
 namespace easydel {
 

@@ -1,8 +1,8 @@
 // DeepSeek V3: V2 with sigmoid scores, a bias that evens out the experts, and groups of experts.
 #pragma once
 
-#include "easydel/infra/latent_decoder.h"
-#include "easydel/layers/moe_decoder.h"
+#include "easydel/infra/decoder/latent_decoder.h"
+#include "easydel/layers/moe/moe_decoder.h"
 #include "easydel/models/deepseek_v3/config.h"
 
 namespace easydel {

@@ -1,7 +1,7 @@
 // Gemma: wide heads, scaled embeddings, norms that multiply by one plus their weight.
 #pragma once
 
-#include "easydel/infra/decoder_config.h"
+#include "easydel/infra/config/decoder_config.h"
 
 namespace easydel {
 

@@ -1,7 +1,7 @@
 // Gemma: embeddings times the root of their width, and norms that multiply by one plus their weight.
 #pragma once
 
-#include "easydel/infra/decoder.h"
+#include "easydel/infra/decoder/decoder.h"
 #include "easydel/models/gemma/config.h"
 
 namespace easydel {

@@ -1,7 +1,7 @@
 // Gemma 2: windows in every other layer, norms on both sides of a block, soft caps on scores and logits.
 #pragma once
 
-#include "easydel/infra/decoder_config.h"
+#include "easydel/infra/config/decoder_config.h"
 
 namespace easydel {
 

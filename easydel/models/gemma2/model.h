@@ -1,7 +1,7 @@
 // Gemma 2: four norms in a layer, soft caps, and a window in every other layer.
 #pragma once
 
-#include "easydel/infra/decoder.h"
+#include "easydel/infra/decoder/decoder.h"
 #include "easydel/models/gemma2/config.h"
 
 namespace easydel {

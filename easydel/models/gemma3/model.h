@@ -1,7 +1,7 @@
 // The text model of Gemma 3: Gemma 2 with normed queries and keys, without soft caps on scores.
 #pragma once
 
-#include "easydel/infra/decoder.h"
+#include "easydel/infra/decoder/decoder.h"
 #include "easydel/models/gemma3/config.h"
 
 namespace easydel {

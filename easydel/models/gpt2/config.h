@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "easydel/infra/config.h"
+#include "easydel/infra/config/config.h"
 
 namespace easydel {
 

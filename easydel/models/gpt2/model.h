@@ -1,7 +1,7 @@
 // GPT-2: learned positions, biases, layer norms, and weights stored as [in, out].
 #pragma once
 
-#include "easydel/infra/decoder.h"
+#include "easydel/infra/decoder/decoder.h"
 #include "easydel/models/gpt2/config.h"
 
 namespace easydel {

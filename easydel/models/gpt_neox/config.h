@@ -1,7 +1,7 @@
 // GPT-NeoX and Pythia: a quarter of each head is rotated, attention and MLP side by side.
 #pragma once
 
-#include "easydel/infra/decoder_config.h"
+#include "easydel/infra/config/decoder_config.h"
 
 namespace easydel {
 

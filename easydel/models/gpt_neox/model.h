@@ -1,7 +1,7 @@
 // GPT-NeoX: q, k and v of each head together in one matrix, layer norms, a plain MLP beside the attention.
 #pragma once
 
-#include "easydel/infra/decoder.h"
+#include "easydel/infra/decoder/decoder.h"
 #include "easydel/models/gpt_neox/config.h"
 
 namespace easydel {

@@ -1,7 +1,7 @@
 // gpt-oss: attention with sinks and a window in every other layer, and experts with biases.
 #pragma once
 
-#include "easydel/infra/moe_config.h"
+#include "easydel/infra/config/moe_config.h"
 
 namespace easydel {
 

@@ -1,8 +1,8 @@
 // gpt-oss: sinks in the attention, and experts that are stored as they are computed with.
 #pragma once
 
-#include "easydel/infra/decoder.h"
-#include "easydel/layers/moe_decoder.h"
+#include "easydel/infra/decoder/decoder.h"
+#include "easydel/layers/moe/moe_decoder.h"
 #include "easydel/models/gpt_oss/config.h"
 
 namespace easydel {

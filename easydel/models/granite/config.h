@@ -1,7 +1,7 @@
 // Granite 3: Llama with four multipliers.
 #pragma once
 
-#include "easydel/infra/decoder_config.h"
+#include "easydel/infra/config/decoder_config.h"
 
 namespace easydel {
 

@@ -1,7 +1,7 @@
 // Granite: Llama whose embeddings, scores, residual branches and logits have factors.
 #pragma once
 
-#include "easydel/infra/decoder.h"
+#include "easydel/infra/decoder/decoder.h"
 #include "easydel/models/granite/config.h"
 
 namespace easydel {

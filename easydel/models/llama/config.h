@@ -1,7 +1,7 @@
 // Llama 1 to 3.3, and the many models that share its shape.
 #pragma once
 
-#include "easydel/infra/decoder_config.h"
+#include "easydel/infra/config/decoder_config.h"
 
 namespace easydel {
 

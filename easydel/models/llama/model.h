@@ -1,7 +1,7 @@
 // Llama: rotary grouped attention, gated feed-forward, RMS norms.
 #pragma once
 
-#include "easydel/infra/decoder.h"
+#include "easydel/infra/decoder/decoder.h"
 #include "easydel/models/llama/config.h"
 
 namespace easydel {

@@ -1,7 +1,7 @@
 // Mistral 7B and what followed it: Llama with a window over the keys.
 #pragma once
 
-#include "easydel/infra/decoder_config.h"
+#include "easydel/infra/config/decoder_config.h"
 
 namespace easydel {
 

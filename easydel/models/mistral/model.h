@@ -1,7 +1,7 @@
 // Mistral: Llama whose layers look back over a window.
 #pragma once
 
-#include "easydel/infra/decoder.h"
+#include "easydel/infra/decoder/decoder.h"
 #include "easydel/models/mistral/config.h"
 
 namespace easydel {

@@ -1,7 +1,7 @@
 // Mixtral: Mistral's attention with a router and experts in place of the MLP.
 #pragma once
 
-#include "easydel/infra/moe_config.h"
+#include "easydel/infra/config/moe_config.h"
 
 namespace easydel {
 

@@ -1,9 +1,9 @@
 // Mixtral: Llama's attention, and in place of the feed-forward block a router with sparse experts.
 #pragma once
 
-#include "easydel/infra/decoder.h"
-#include "easydel/layers/attention.h"
-#include "easydel/layers/moe.h"
+#include "easydel/infra/decoder/decoder.h"
+#include "easydel/layers/attention/attention.h"
+#include "easydel/layers/moe/moe.h"
 #include "easydel/layers/norm.h"
 #include "easydel/models/mixtral/config.h"
 

@@ -1,7 +1,7 @@
 // OLMo 2: norms behind each block in place of before it, and over all of q and k.
 #pragma once
 
-#include "easydel/infra/decoder_config.h"
+#include "easydel/infra/config/decoder_config.h"
 
 namespace easydel {
 

@@ -1,7 +1,7 @@
 // OLMo 2: norms behind each block, and one over all heads of q and of k.
 #pragma once
 
-#include "easydel/infra/decoder.h"
+#include "easydel/infra/decoder/decoder.h"
 #include "easydel/models/olmo2/config.h"
 
 namespace easydel {

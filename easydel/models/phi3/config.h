@@ -1,7 +1,7 @@
 // Phi-3, Phi-3.5 and Phi-4: q, k and v in one matrix, gate and up in another.
 #pragma once
 
-#include "easydel/infra/decoder_config.h"
+#include "easydel/infra/config/decoder_config.h"
 
 namespace easydel {
 

@@ -1,7 +1,7 @@
 // Phi-3: Llama's shape with q, k and v in one projection, and gate and up in another.
 #pragma once
 
-#include "easydel/infra/decoder.h"
+#include "easydel/infra/decoder/decoder.h"
 #include "easydel/models/phi3/config.h"
 
 namespace easydel {

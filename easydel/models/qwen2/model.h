@@ -1,7 +1,7 @@
 // Qwen2: Llama with biases on q, k and v.
 #pragma once
 
-#include "easydel/infra/decoder.h"
+#include "easydel/infra/decoder/decoder.h"
 #include "easydel/models/qwen2/config.h"
 
 namespace easydel {

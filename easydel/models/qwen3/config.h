@@ -1,7 +1,7 @@
 // Qwen3: dense models with normed queries and keys.
 #pragma once
 
-#include "easydel/infra/decoder_config.h"
+#include "easydel/infra/config/decoder_config.h"
 
 namespace easydel {
 

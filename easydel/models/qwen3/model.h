@@ -1,7 +1,7 @@
 // Qwen3: Llama with an RMS norm on each head of q and k.
 #pragma once
 
-#include "easydel/infra/decoder.h"
+#include "easydel/infra/decoder/decoder.h"
 #include "easydel/models/qwen3/config.h"
 
 namespace easydel {

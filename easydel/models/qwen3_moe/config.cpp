@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "easydel/infra/config_check.h"
+#include "easydel/infra/config/config_check.h"
 
 namespace easydel {
 

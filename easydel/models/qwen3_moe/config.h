@@ -1,7 +1,7 @@
 // Qwen3 MoE: Qwen3's attention, with experts in place of the MLP in all layers or some.
 #pragma once
 
-#include "easydel/infra/moe_config.h"
+#include "easydel/infra/config/moe_config.h"
 
 namespace easydel {
 

@@ -1,8 +1,8 @@
 // Qwen3 MoE: attention with norms on each head, and a router with experts behind it in all layers or some.
 #pragma once
 
-#include "easydel/infra/decoder.h"
-#include "easydel/layers/moe_decoder.h"
+#include "easydel/infra/decoder/decoder.h"
+#include "easydel/layers/moe/moe_decoder.h"
 #include "easydel/models/qwen3_moe/config.h"
 
 namespace easydel {

@@ -1,6 +1,6 @@
 #include "easydel/models/smollm3/config.h"
 
-#include "easydel/infra/config_check.h"
+#include "easydel/infra/config/config_check.h"
 
 namespace easydel {
 

@@ -1,7 +1,7 @@
 // SmolLM3: every fourth layer has no rotary embedding.
 #pragma once
 
-#include "easydel/infra/decoder_config.h"
+#include "easydel/infra/config/decoder_config.h"
 
 namespace easydel {
 

@@ -1,7 +1,7 @@
 // SmolLM3: Llama with layers that have no rotary embedding.
 #pragma once
 
-#include "easydel/infra/decoder.h"
+#include "easydel/infra/decoder/decoder.h"
 #include "easydel/models/smollm3/config.h"
 
 namespace easydel {

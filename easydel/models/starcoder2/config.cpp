@@ -1,7 +1,7 @@
 #include "easydel/models/starcoder2/config.h"
 
-#include "easydel/infra/config_check.h"
-#include "easydel/infra/weight_specs.h"
+#include "easydel/infra/config/config_check.h"
+#include "easydel/infra/parallel/weight_specs.h"
 
 namespace easydel {
 

@@ -1,7 +1,7 @@
 // Starcoder2: layer norms, biases everywhere, and an MLP without a gate.
 #pragma once
 
-#include "easydel/infra/decoder_config.h"
+#include "easydel/infra/config/decoder_config.h"
 
 namespace easydel {
 

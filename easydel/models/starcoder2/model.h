@@ -1,7 +1,7 @@
 // Starcoder2: Llama with layer norms and a plain MLP.
 #pragma once
 
-#include "easydel/infra/decoder.h"
+#include "easydel/infra/decoder/decoder.h"
 #include "easydel/models/starcoder2/config.h"
 
 namespace easydel {

@@ -1,7 +1,7 @@
 // Weights that GGUF files bring as blocks of codes: kept as they are, byte for byte.
 #pragma once
 
-#include "easydel/io/ggml_type.h"
+#include "easydel/io/gguf/ggml_type.h"
 #include "easydel/quantization/method.h"
 
 namespace easydel::quantization {

@@ -1,0 +1,132 @@
+// easydel bench generate: how fast this machine generates, with random weights of any shape.
+#include <ATen/Parallel.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "easydel/cli/bench/bench_tools.h"
+#include "easydel/cli/commands.h"
+#include "easydel/cli/terminal/console.h"
+#include "easydel/cli/options/device_options.h"
+#include "easydel/core/text/bytes.h"
+#include "easydel/core/memory.h"
+#include "easydel/generation/generate.h"
+#include "easydel/infra/config/auto_config.h"
+#include "easydel/infra/registry.h"
+#include "easydel/quantization/quantize.h"
+
+namespace easydel::cli {
+namespace {
+
+struct BenchOptions {
+  std::string config, dtype, device, quantize;
+  int64_t prompt = 128, new_tokens = 128, batch = 1, rounds = 3;
+  bool trace = true;
+  bool json = false;
+};
+
+struct Round {
+  double first_token = 1e30, decode = 1e30;  // seconds; decode: of the tokens after the first
+};
+
+// Without end tokens, so that every round makes as many tokens as were asked for.
+Round run_round(const BaseModule& model, const at::Tensor& ids, const BenchOptions& options, at::Device device) {
+  GenerateOptions given;
+  given.trace = options.trace;
+  given.generation_config.do_sample = false;
+  const auto generate_tokens = [&](int64_t count) {
+    given.generation_config.max_new_tokens = count;
+    wait_for(device);
+    const double begin = seconds();
+    generate(model, ids, given);
+    wait_for(device);
+    return seconds() - begin;
+  };
+  if (device.is_cuda()) {  // looking at each token would wait for the device, so that two runs are compared
+    const double first = generate_tokens(1);
+    return {first, generate_tokens(options.new_tokens) - first};
+  }
+  double first = 0;
+  given.streamer = [&](std::span<const int64_t>) {
+    if (first == 0) first = seconds();
+  };
+  const double begin = seconds(), all = generate_tokens(options.new_tokens);
+  return {first - begin, all - (first - begin)};
+}
+
+void run(const BenchOptions& options) {
+  const auto [device, dtype, param_dtype] = to_compute_settings({.device = options.device, .dtype = options.dtype});
+  std::unique_ptr<BaseConfig> config = AutoConfig::from_dict(Json::parse_file(options.config));
+  config->eos_token_id = {};
+  const double begin = seconds();
+  const std::shared_ptr<BaseModule> model = Registry::instance().make_module(*config, TaskType::CausalLM);
+  model->initialize({.dtype = dtype, .param_dtype = param_dtype, .rngs = RandomKey(0), .device = device});
+  if (!options.quantize.empty())
+    model->quantize({.method = options.quantize, .bit_targeted_params = {"kernel", "embedding"}});
+  const double made = seconds() - begin;
+  const at::Tensor ids = random_ids(options.batch, options.prompt, config->vocab_size);
+  run_round(*model, ids, options, device);  // warms up libraries and clocks
+  Round best;
+  for (int64_t i = 0; i < options.rounds; ++i) {
+    const Round round = run_round(*model, ids, options, device);
+    best = {std::min(best.first_token, round.first_token), std::min(best.decode, round.decode)};
+  }
+  const auto batch = static_cast<double>(options.batch);
+  const double prefill = batch * static_cast<double>(options.prompt) / best.first_token;
+  const double decode =
+      options.new_tokens > 1 ? batch * static_cast<double>(options.new_tokens - 1) / best.decode : 0.0;
+  const int64_t peak = peak_memory(device);
+  if (options.json) {
+    print_json(Json::object({{"parameters", model->num_params()},
+                             {"device", device.str()},
+                             {"dtype", std::string(dtype_name(dtype))},
+                             {"threads", at::get_num_threads()},
+                             {"batch", options.batch},
+                             {"prompt", options.prompt},
+                             {"new", options.new_tokens},
+                             {"init_seconds", made},
+                             {"first_token_seconds", best.first_token},
+                             {"prefill_tokens_per_second", prefill},
+                             {"decode_tokens_per_second", decode},
+                             {"peak_bytes", peak}}));
+    return;
+  }
+  print_table({{"parameters", group_digits(model->num_params())},
+               {"first token", concat(best.first_token * 1e3, " ms")},
+               {"prefill", concat(prefill, " tokens/s")},
+               {"decode", concat(decode, " tokens/s")},
+               {"peak memory", format_bytes(peak)}});
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("bench", "Measure this machine");
+  command->require_subcommand(1);
+  CLI::App* generate_command = command->add_subcommand("generate", "Prefill and decode with random weights");
+  auto options = std::make_shared<BenchOptions>();
+  generate_command->add_option("--config", options->config, "config.json of the model")->required();
+  generate_command->add_option("--prompt", options->prompt, "Tokens of the prompt")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  generate_command->add_option("--new", options->new_tokens, "Tokens to generate")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  generate_command->add_option("--batch", options->batch, "Rows")->check(CLI::PositiveNumber)->capture_default_str();
+  generate_command->add_option("--rounds", options->rounds, "The best of so many is reported")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  generate_command->add_option("--dtype", options->dtype,
+                               "Of weights and computation (default: bf16 on a GPU, fp32 on a CPU)");
+  generate_command->add_option("--quantize", options->quantize, "Pack all matrices: 8bit, nf4, int4 or a8q")
+      ->type_name("METHOD");
+  generate_command->add_option("--device", options->device, "cpu, cuda or cuda:1 (default: a GPU where there is one)");
+  generate_command->add_flag("!--no-trace", options->trace, "Do not capture the step in a CUDA graph");
+  generate_command->add_flag("--json", options->json, "Print JSON");
+  generate_command->callback([options] { run(*options); });
+  add_bench_moe_command(*command);
+  add_bench_train_command(*command);
+}
+
+}  // namespace easydel::cli

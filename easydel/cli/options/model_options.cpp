@@ -1,0 +1,149 @@
+#include "easydel/cli/options/model_options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "easydel/core/error.h"
+#include "easydel/core/log.h"
+#include "easydel/infra/config/auto_config.h"
+#include "easydel/infra/fields/field_visitor.h"
+#include "easydel/io/hub/hub.h"
+#include "easydel/lora/lora.h"
+
+namespace easydel::cli {
+namespace {
+
+// "DIR=0.5": the number behind the last sign; a directory whose own name has one is taken as it is.
+std::pair<std::string, double> parse_adapter(const std::string& text) {
+  const std::size_t sign = text.rfind('=');
+  if (sign == std::string::npos || std::filesystem::is_directory(text)) return {text, 1.0};
+  std::size_t read = 0;
+  double weight = 0;
+  try {
+    weight = std::stod(text.substr(sign + 1), &read);
+  } catch (const std::exception&) {
+    read = 0;
+  }
+  require<UsageError>(read > 0 && sign + 1 + read == text.size() && std::isfinite(weight),
+                      "--adapter takes DIR or DIR=WEIGHT; got \"", text, "\".");
+  return {text.substr(0, sign), weight};
+}
+
+void load_adapters(BaseModule& model, const std::vector<std::string>& adapters) {
+  if (adapters.empty()) return;
+  std::vector<std::pair<std::string, double>> active;
+  for (const std::string& text : adapters) {
+    const auto [name, weight] = parse_adapter(text);
+    const std::string own = adapters.size() == 1 ? "default" : concat("adapter_", active.size());
+    load_adapter(model, resolve(name, {.files = {"adapter_config.json", "adapter_model.*"}}), own);
+    active.emplace_back(own, weight);
+  }
+  set_adapters(model, active);
+}
+
+// A config that was saved on a mesh asks for its devices. A process that is alone takes the model whole, unless
+// something was typed about the mesh.
+void fall_back_to_one_device(LoadOptions& loading, const ModelOptions& options) {
+  if (!options.mesh.empty() || World::current()->size() > 1 || loading.config_kwargs.contains("sharding_axis_dims"))
+    return;
+  const auto directory = resolve(options.model, {.revision = options.revision, .files = {"config.json"}});
+  const auto config = AutoConfig::from_pretrained(directory.string(), {.overrides = loading.config_kwargs});
+  const ShardingSettings& saved = config->sharding;
+  const auto is_split = [](const std::vector<int64_t>& dims) {
+    return std::any_of(dims.begin(), dims.end(), [](int64_t size) { return size > 1; });
+  };
+  if (!is_split(saved.axis_dims) && !is_split(saved.dcn_axis_dims)) return;
+  log::info(options.model, " was saved on a mesh of several devices, and runs on one here; --mesh says otherwise.");
+  loading.sharding_axis_dims.assign(saved.axis_dims.size(), 1);
+  loading.sharding_dcn_axis_dims.assign(saved.dcn_axis_dims.size(), 1);
+}
+
+}  // namespace
+
+void add_adapter_option(CLI::App& command, ModelOptions& options) {
+  command
+      .add_option("--adapter", options.adapters,
+                  "A LoRA adapter in peft's format, which may be given several times; a weight multiplies it")
+      ->type_name("DIR[=WEIGHT]")
+      ->allow_extra_args(false);
+}
+
+void add_model_options(CLI::App& command, ModelOptions& options) {
+  command.add_option("model", options.model, "A model directory, a .gguf file, or the name of a model on the hub")
+      ->required();
+  command.add_option("--dtype", options.dtype, "What the model computes in (default: bf16 on a GPU, fp32 on a CPU)");
+  command.add_option("--param-dtype", options.param_dtype, "What its weights are stored in (default: --dtype)");
+  add_device_options(command, options);
+  command
+      .add_option("--task", options.task,
+                  "causal-lm, base-module, sequence-classification, or auto-bind: what the config says")
+      ->capture_default_str();
+  command.add_option("--revision", options.revision, "Branch, tag or commit on the hub")->capture_default_str();
+  command.add_option("--set", options.overrides, "Change the config: --set attn_mechanism=vanilla")
+      ->type_name("KEY=VALUE");
+  command.add_option("--quantize", options.quantize, "Pack the weights as they are read: 8bit, nf4, int4 or a8q")
+      ->type_name("METHOD");
+  command.add_option("--quantize-pattern", options.quantize_pattern,
+                     "Layers whose path has this regular expression (default: all linear layers but heads)");
+  command.add_option("--quantize-group-size", options.quantize_group_size, "Columns that share a scale");
+}
+
+ComputeSettings to_compute_settings(const ModelOptions& options) {
+  return to_compute_settings({.device = options.device, .dtype = options.dtype, .param_dtype = options.param_dtype});
+}
+
+LoadOptions to_load_options(const ModelOptions& options) {
+  const ComputeSettings compute = to_compute_settings(options);
+  require<UsageError>(options.revision == "main" || !std::filesystem::exists(options.model), "--revision ",
+                      options.revision, " is of a model on the hub; ", options.model, " is on this machine.");
+  return {.device = compute.device,
+          .dtype = compute.dtype,
+          .param_dtype = compute.param_dtype,
+          .sharding_axis_dims = options.mesh,
+          .auto_shard_model = true,
+          .config_kwargs = parse_overrides(options.overrides),
+          .quantization_method = options.quantize,
+          .quantization_block_size = options.quantize_group_size,
+          .quantization_pattern = options.quantize_pattern,
+          .revision = options.revision};
+}
+
+Mesh set_mesh(BaseConfig& config, const ModelOptions& options, int64_t devices) {
+  const std::string typed =
+      concat("--devices ", devices, options.mesh.empty() ? "" : " ", options.mesh.empty() ? "" : mesh_text(options));
+  try {
+    if (!options.mesh.empty()) config.update(Json::object({{"sharding_axis_dims", options.mesh}}));
+    return config.create_mesh(devices);
+  } catch (const ConfigError& error) {
+    fail<UsageError>(typed, ": ", error.what());
+  }
+}
+
+void on_ranks(const ModelOptions& options, const std::function<void(World&)>& body) {
+  const std::shared_ptr<World> process = World::current();
+  const int64_t ranks = rank_count(options);
+  require_threads_possible(options, ranks, to_compute_settings(options).device.is_cpu());
+  if (ranks > 1 || !options.mesh.empty()) {  // told once, before anything runs
+    const auto directory = resolve(options.model, {.revision = options.revision, .files = {"config.json"}});
+    const auto config =
+        AutoConfig::from_pretrained(directory.string(), {.overrides = parse_overrides(options.overrides)});
+    set_mesh(*config, options, ranks);
+  }
+  if (process->size() > 1 || ranks == 1) return body(*process);
+  run_ranks(ranks, body);
+}
+
+std::shared_ptr<BaseModule> load(const ModelOptions& options) {
+  LoadOptions loading = to_load_options(options);
+  fall_back_to_one_device(loading, options);
+  std::shared_ptr<BaseModule> model = load_model(options.model, parse_task(options.task), loading);
+  load_adapters(*model, options.adapters);
+  if (World::current()->rank() == 0)
+    log::info(describe({.device = loading.device, .dtype = loading.dtype, .param_dtype = loading.param_dtype},
+                       model->config().mesh()));
+  return model;
+}
+
+}  // namespace easydel::cli

@@ -1,0 +1,43 @@
+// Several documents in one row, each a segment that attention does not leave.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "easydel/data/rows/example.h"
+
+namespace easydel::data {
+
+// How documents are put together; the names and results are those of trl's pack_dataset.
+enum class PackStrategy {
+  Wrapped,   // "wrapped": one after the other; a document that does not fit goes on in the next row
+  Bfd,       // "bfd", best-fit decreasing: documents stay whole, and what is longer than a row loses its end
+  BfdSplit,  // "bfd_split": the same, but long documents are cut into several
+};
+PackStrategy parse_pack_strategy(const std::string& name);  // ConfigError names those there are
+std::string pack_strategy_name(PackStrategy strategy);
+
+struct PackOptions {
+  int64_t max_length = 0;  // tokens of a row; 0: no packing, every document is an example
+  PackStrategy strategy = PackStrategy::Wrapped;
+  int64_t documents = 1000;  // that bfd packs together
+  int64_t threads = 1;       // that make such documents from rows
+
+  bool in_blocks() const { return max_length > 0 && strategy != PackStrategy::Wrapped; }
+};
+
+// A part of a document.
+struct Piece {
+  int64_t document = 0, begin = 0, count = 0;
+  friend bool operator==(const Piece&, const Piece&) = default;
+};
+
+// Which pieces make each row of at most max_length tokens, from the lengths of the documents.
+std::vector<std::vector<Piece>> pack_lengths(const std::vector<int64_t>& lengths, const PackOptions& options);
+
+// The rows. Every piece is a segment with positions from 0 on, and its first token has no label, since nothing of its
+// own comes before it. ConfigError on examples without input_ids.
+std::vector<Example> pack_documents(const std::vector<Example>& documents, const PackOptions& options);
+
+}  // namespace easydel::data

@@ -1,0 +1,38 @@
+// Which files a data set is made of: names, globs, directories, the hub.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "easydel/data/sources/file_sources.h"
+#include "easydel/data/options.h"
+
+namespace easydel::data {
+
+struct DataFile {
+  std::filesystem::path path;
+  FileType type = FileType::JsonLines;
+};
+
+// The type that a name tells, with or without .gz or .zst: .json, .jsonl, .csv, .tsv, .txt, .parquet, .arrow, .feather.
+std::optional<FileType> file_type_of(const std::filesystem::path& path);
+
+// Sorted by name inside of each pattern and each directory. ConfigError when a type or split is not known; IoError
+// when a file is missing or a pattern matches none.
+std::vector<DataFile> find_data_files(const DatasetOptions& options);
+
+// The paths that match, sorted: * and ? stay inside of one name, ** goes through directories.
+std::vector<std::filesystem::path> glob(const std::string& pattern);
+
+struct Split {
+  std::string name;
+  std::string slice;  // "", or what stands in brackets: ":1000", "10%:20%"
+};
+Split parse_split(const std::string& text);  // ConfigError when the brackets make no sense
+
+// The rows that a slice means, of so many.
+std::pair<int64_t, int64_t> slice_bounds(const std::string& slice, int64_t rows);
+
+}  // namespace easydel::data

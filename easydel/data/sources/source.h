@@ -1,0 +1,56 @@
+// Rows that can be asked for by number: a file, several files, a part of them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "easydel/core/json/json.h"
+
+namespace easydel::data {
+
+// What it costs to read rows in any order.
+enum class Access {
+  Random,   // nothing
+  Grouped,  // neighbours are read together, as the row groups of a Parquet file
+  InOrder,  // a row that lies behind the last one means reading from the beginning
+};
+
+// Any thread may ask for any row at any time.
+class Source {
+ public:
+  virtual ~Source() = default;
+  virtual int64_t size() const = 0;
+  virtual Json row(int64_t index) const = 0;           // an object
+  virtual std::string place(int64_t index) const = 0;  // for messages: "data.jsonl, line 7"
+  virtual Access access() const { return Access::Random; }
+  // How many rows behind the last one may be asked for without reading again; only of sources in order.
+  virtual void keep_rows(int64_t /*count*/) const {}
+};
+
+using SourcePtr = std::shared_ptr<const Source>;
+
+// One after the other.
+SourcePtr concatenate(std::vector<SourcePtr> sources);
+
+// Rows that are in memory.
+SourcePtr make_source(std::vector<Json> rows, std::string name);
+
+// The rows with these numbers, or those from `begin` to `end`.
+SourcePtr select_rows(SourcePtr source, std::vector<int64_t> rows);
+SourcePtr slice_rows(SourcePtr source, int64_t begin, int64_t end);
+
+// A row together with the place it came from.
+struct Row {
+  Json values;
+  const Source* source = nullptr;
+  int64_t index = 0;
+  std::string place() const { return source ? source->place(index) : "row"; }
+};
+
+// The value of a field. FormatError with the place and the fields there are, when it is absent.
+const Json& field_of(const Row& row, std::string_view name);
+std::string list_fields(const Json& row);
+
+}  // namespace easydel::data

@@ -1,0 +1,36 @@
+// EasyDeL's keys that are no fields here: those without an effect here, and those that ask for what is not supported.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "easydel/core/json/json.h"
+
+namespace easydel {
+
+struct OtherKey {
+  std::string_view name;
+  // The value that asks for nothing, as JSON; null always asks for nothing, and any other value is refused. "*": every
+  // value is taken, and a note says that it has no effect.
+  std::string_view accepted;
+  std::string_view says;  // the reason, or what to use instead; a sentence
+
+  bool is_noted() const { return accepted == "*"; }
+  bool accepts(const Json& value) const;
+};
+
+// Sections are named as in "mixture.informs"; empty for one without such keys.
+std::span<const OtherKey> other_keys(std::string_view section);
+const OtherKey* other_key(std::string_view section, std::string_view key);
+
+bool among(std::string_view key, std::span<const std::string_view> names);
+
+// Whether a value of a key that is not supported wants something: not null, false, 0, "" and what is empty.
+bool asks(const Json& value);
+
+// All sections that a file may have.
+std::span<const std::string_view> section_names();
+
+}  // namespace easydel

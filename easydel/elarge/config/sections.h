@@ -1,0 +1,155 @@
+// The sections of a run's config, with EasyDeL's keys and defaults.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "easydel/core/dtype.h"
+#include "easydel/core/json/json.h"
+#include "easydel/infra/task_type.h"
+#include "easydel/sharding/mesh/partition_axis.h"
+
+namespace easydel {
+
+class FieldVisitor;
+
+// model, teacher_model, reference_model.
+struct ModelSection {
+  std::string name_or_path;
+  std::optional<std::string> tokenizer;  // name_or_path
+  std::optional<std::string> task;       // what the files were saved with
+  Json extra_kwargs = Json::object();    // revision, and keys of the model's config
+
+  TaskType task_type() const;  // ConfigError, or NotSupportedError on a task of EasyDeL that is not here
+};
+
+// What is null depends on the machine: compute_settings().
+struct LoaderSection {
+  std::optional<std::string> device;
+  std::optional<DType> dtype;        // what the model computes in
+  std::optional<DType> param_dtype;  // what it stores
+  std::optional<std::string> precision;
+  bool verbose = true;
+};
+
+struct PlatformSection {
+  std::optional<std::string> backend;  // cpu or gpu: the device, where loader.device is null
+};
+
+struct ShardingSection {
+  std::vector<int64_t> axis_dims = {1, 1, 1, -1, 1};
+  std::vector<std::string> axis_names = {"dp", "fsdp", "ep", "tp", "sp"};
+  std::vector<int64_t> dcn_axis_dims;
+  std::optional<PartitionAxis> partition_axis;
+  bool auto_shard_model = true;
+  std::optional<int64_t> zero_stage;  // ZeRO: 1, 2 or 3; null: as the partition rules are
+  bool fsdp_is_ep_bound = true;
+  bool sp_is_ep_bound = true;
+};
+
+// How weights are packed as they are read.
+struct QuantizationSection {
+  std::optional<std::string> method;  // 8bit, nf4, int4, a8q; null: as the files are
+  std::optional<int64_t> group_size;
+  std::optional<int64_t> linear_group_size;   // wins over group_size
+  std::optional<std::string> linear_pattern;  // of layers' paths
+  bool apply_quantization = true;             // false: everything is checked, and weights stay dense
+  Json kv_cache;                              // {dtype: int8}: keys and values in 8 bits
+  Json model;                                 // the same as a mapping of EasyDeL's: {dtype: nf4, group_size: 64}
+};
+
+struct BaseConfigSection {
+  Json values = Json::object();             // of the model's config
+  Json operation_configs = Json::object();  // of EasyDeL's kernels
+};
+
+// One text or several.
+struct TextList {
+  TextList() = default;
+  TextList(const char* value) : values({value}) {}
+  TextList(std::string value) : values({std::move(value)}) {}
+  TextList(std::initializer_list<std::string> texts) : values(texts) {}
+
+  std::vector<std::string> values;
+};
+
+using TextMap = std::map<std::string, std::string>;
+using NumberMap = std::map<std::string, double>;
+
+// One data set of a mixture.
+struct InformSection {
+  std::optional<std::string> type;          // json, parquet, …, or the id of a data set on the hub
+  std::optional<std::string> dataset_name;  // the same id, as add_dataset calls it
+  TextList data_files;
+  std::optional<std::string> name;  // what mixture_weights calls it
+  std::optional<std::string> dataset_split_name;
+  std::string split = "train";
+  std::optional<std::string> revision;
+  std::optional<std::string> sample_by;
+  std::optional<std::string> content_field;
+  std::vector<std::string> additional_fields;
+  TextMap format_fields;
+  std::optional<std::string> filter_query;
+  std::optional<int64_t> num_rows;
+  std::optional<double> weight;
+};
+
+// What is null is as the trainer's arguments have it.
+struct TokenizationSection {
+  std::optional<std::string> tokenizer;
+  std::optional<int64_t> max_length;
+  Json padding = false;  // true and "longest" mean the same; "max_length"
+  std::optional<bool> add_special_tokens;
+  std::optional<std::string> text_field;
+
+  bool pads_to_max_length() const { return padding == Json("max_length"); }
+};
+
+// mixture, eval_mixture.
+struct MixtureSection {
+  std::vector<InformSection> informs;
+  std::optional<TokenizationSection> tokenization;
+  std::optional<std::string> cache_dir;
+  bool streaming = true;
+  std::string text_target_field = "text";
+  std::optional<int64_t> shuffle_buffer_size = 1000;
+  std::optional<int64_t> seed;  // the trainer's shuffle_seed_train
+  bool pack_tokens = false;
+  std::string tokens_field_name = "tokens";
+  std::optional<int64_t> pack_seq_length;
+  std::optional<int64_t> prefetch_workers;  // the trainer's dataloader_num_workers, else two
+  int64_t prefetch_buffer_size = 4;
+  bool block_mixture = true;
+  int64_t mixture_block_size = 2048;
+  std::string stop_strategy = "restart";
+  NumberMap mixture_weights;
+};
+
+struct EvalSection {
+  std::optional<int64_t> num_fewshot;
+  Json batch_size;  // a number, "auto" or null
+  std::optional<double> limit;
+  std::optional<std::string> system_instruction;
+  bool use_tqdm = true;
+  TextList include_path;               // directories with task files
+  int64_t bootstrap_iters = 100000;    // draws for the standard error of a perplexity; 0: no standard errors
+  int64_t fewshot_random_seed = 1234;  // of the examples before a question
+};
+
+void list_fields(ModelSection& model, FieldVisitor& v);
+void list_fields(LoaderSection& loader, FieldVisitor& v);
+void list_fields(PlatformSection& platform, FieldVisitor& v);
+void list_fields(QuantizationSection& quantization, FieldVisitor& v);
+void list_fields(ShardingSection& sharding, FieldVisitor& v);
+void list_fields(BaseConfigSection& base, FieldVisitor& v);
+void list_fields(InformSection& inform, FieldVisitor& v);
+void list_fields(TokenizationSection& tokenization, FieldVisitor& v);
+void list_fields(MixtureSection& mixture, FieldVisitor& v);  // without informs and tokenization
+void list_fields(EvalSection& eval, FieldVisitor& v);
+
+}  // namespace easydel

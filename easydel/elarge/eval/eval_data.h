@@ -1,0 +1,19 @@
+// The rows of a task, by split.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "easydel/data/sources/source.h"
+#include "easydel/elarge/eval/eval_task.h"
+
+namespace easydel {
+
+// ConfigError when the task names no files for it or a path that is no local data. A path that the working directory
+// does not have is looked for beside the task file. Columns of CSV files that are numbers all over come as numbers.
+data::SourcePtr open_split(const EvalTask& task, const std::string& split);
+
+// The names of a data set's fields, as the first rows have them.
+std::set<std::string> fields_of(const data::Source& source);
+
+}  // namespace easydel

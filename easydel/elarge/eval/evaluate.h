@@ -1,0 +1,42 @@
+// Tasks of lm-evaluation-harness on a model.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "easydel/core/json/json.h"
+#include "easydel/elarge/eval/eval_task.h"
+
+namespace easydel {
+
+class AutoTokenizer;
+class BaseModule;
+
+struct EvaluateOptions {
+  std::optional<int64_t> num_fewshot;  // absent: each task's; a task that says 0 keeps it
+  std::optional<double> limit;         // rows of each task; below 1: their share
+  int64_t batch_size = 0;              // 0: by their length
+  int64_t bootstrap_iters = 100000;
+  uint64_t fewshot_random_seed = 1234;
+  std::string system_instruction;
+  std::string model_name;  // for the results
+  bool show_progress = true;
+};
+
+// Finds and reads them. ConfigError when two have one name.
+std::vector<EvalTask> read_eval_tasks(const std::vector<std::string>& tasks,
+                                      const std::vector<std::filesystem::path>& directories);
+
+// The results, as the harness writes them. On a mesh all ranks call it together; ranks other than 0 get null.
+Json evaluate(const BaseModule& model, const AutoTokenizer& tokenizer, const std::vector<EvalTask>& tasks,
+              const EvaluateOptions& options = {});
+
+void write_eval_results(const Json& results, const std::filesystem::path& path);
+
+// Rows of cells: Tasks, Version, Filter, n-shot, Metric, Value, Stderr.
+std::vector<std::vector<std::string>> eval_table(const Json& results);
+
+}  // namespace easydel

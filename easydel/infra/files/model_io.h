@@ -1,0 +1,71 @@
+// What goes into a model's forward, and what comes out.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "easydel/caching/cache.h"
+#include "easydel/core/random.h"
+#include "easydel/infra/config/loss_config.h"
+#include "easydel/layers/batch_part.h"
+#include "easydel/operations/attention/mask.h"
+
+namespace easydel {
+
+// Letters: B batch, T tokens, S keys, D hidden, V vocabulary, E experts.
+struct ModelInputs {
+  at::Tensor input_ids;       // [B, T]; this or inputs_embeds
+  at::Tensor inputs_embeds;   // [B, T, D]
+  at::Tensor attention_mask;  // [B, S], zero: padding; or [B, 1 or N, T, S] bool, true: seen
+  at::Tensor position_ids;    // [B, T]; absent: counted from the cache's length, and anew in each segment
+  at::Tensor segment_ids;     // [B, T] packed sequences: tokens see their own segment alone; negative: padding
+  at::Tensor labels;          // [B, T] for a language model, [B] or [B, labels] for a classifier: gives a loss
+  at::Tensor token_type_ids;  // [B, T]
+  std::optional<MaskInfo> mask_info = {};  // replaces attention_mask and segment_ids
+  std::shared_ptr<Cache> past_key_values = {};
+  std::shared_ptr<CacheMetadata> cache_metadata = {};
+  std::optional<bool> output_attentions = {};  // absent: as the config says
+  std::optional<bool> output_hidden_states = {};
+  std::optional<bool> output_router_logits = {};
+  // Logits of so many last tokens alone, or of the tokens with these indices [n] alone; absent: of all.
+  std::optional<int64_t> logits_to_keep = {};
+  at::Tensor logit_indices;
+  std::optional<bool> output_logits = {};  // absent: only without labels, since a loss needs no whole logits
+  std::optional<LossConfig> loss_config = {};
+  std::optional<RandomKey> dropout_key = {};  // absent: nothing is dropped
+
+  // By prepare_inputs_for_call.
+  bool prepared = false;
+  at::Tensor targets;      // what each position, or each row, is to predict
+  at::Tensor last_tokens;  // [B] of a classifier: the token that speaks for a row
+  // On a mesh every rank is given the whole batch; prepare_inputs_for_call takes the rank's part and says which it was.
+  std::optional<BatchPart> part = {};
+  at::Tensor token_mask;        // [B, T] of the part, zero: does not count in the routers' balance
+  at::Tensor all_position_ids;  // of the whole
+};
+
+// On a mesh every rank gets the outputs of the whole batch. With labels, hidden states and router logits are gathered
+// only when output_hidden_states and output_router_logits of the inputs ask for them, and undefined otherwise.
+struct ModelOutput {
+  at::Tensor loss;
+  at::Tensor logits;                      // [B, T, V], or [B, labels]
+  at::Tensor last_hidden_state;           // [B, T, D]
+  std::vector<at::Tensor> hidden_states;  // the embeddings, what each layer gives, and the last one normed
+  std::vector<at::Tensor> attentions;     // [B, N, T, S] of each layer
+  std::vector<at::Tensor> router_logits;  // [B * T, E] of each layer
+  at::Tensor aux_loss;                    // the routers' balance, before its coefficient
+  std::shared_ptr<Cache> past_key_values;
+  LossMetrics metrics;  // with a loss
+};
+
+// One struct serves all tasks: what a task does not have stays undefined.
+using BaseModelOutput = ModelOutput;
+using CausalLMOutput = ModelOutput;
+using SequenceClassifierOutput = ModelOutput;
+using MoeModelOutput = ModelOutput;
+using MoeCausalLMOutput = ModelOutput;
+
+}  // namespace easydel

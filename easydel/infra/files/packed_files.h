@@ -1,0 +1,37 @@
+// What loading and saving ask of those who keep weights as codes and scales, who stand above this folder.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "easydel/infra/auto_model.h"
+#include "easydel/infra/files/weights.h"
+
+namespace easydel {
+
+// A tensor of a file that is no parameter. `whole` gives parameters by path.
+struct FileTensor {
+  TensorInfo info;
+  std::function<at::Tensor(const std::function<at::Tensor(const std::string& path)>& whole)> make;
+};
+
+// A change of the tree that files know of.
+class FileTransform : public ModuleTransform {
+ public:
+  virtual void describe(const BaseModule& module, BaseConfig& config) const = 0;  // for config.json
+  // The tensors of files under the names and in the shapes that the module's parameters ask for.
+  virtual WeightSource reading(const BaseModule& module, WeightSource files) const = 0;
+  virtual std::vector<FileTensor> beside(const BaseModule& module) const = 0;  // saved beside the parameters
+};
+
+// As all of the module's transforms read them.
+WeightSource reading(const BaseModule& module, WeightSource files);
+
+// The change that the options ask for, or that the config says the files have gone through; null: none. Defined by
+// quantization.
+std::shared_ptr<const FileTransform> packing_at_load(const BaseModule& module, const LoadOptions& options,
+                                                     const WeightSource& files);
+
+}  // namespace easydel

@@ -1,0 +1,282 @@
+#include "easydel/infra/files/weights.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "easydel/core/error.h"
+#include "easydel/core/files/large_pages.h"
+#include "easydel/core/log.h"
+#include "easydel/core/text/quoted.h"
+#include "easydel/io/read_view.h"
+
+namespace easydel {
+namespace {
+
+// Written by old versions of transformers, and computed anew by every model.
+bool is_leftover(const std::string& name) {
+  for (const std::string_view end : {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"}) {
+    if (name.ends_with(end)) return true;
+  }
+  return false;
+}
+
+std::string list_lines(const std::vector<std::string>& lines) {
+  constexpr std::size_t kShown = 50;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(lines.size(), kShown); ++i) text += "\n  " + lines[i];
+  if (lines.size() > kShown) text += concat("\n  … and ", lines.size() - kShown, " more");
+  return text;
+}
+
+// A parameter and the tensors that hold it.
+struct Found {
+  Module::NamedParameter named;
+  std::size_t place = 0;   // in the files, of the first tensor
+  FileLayout layout = {};  // empty: that tensor is all of it
+};
+
+// The first layout all of whose pieces are there.
+std::optional<FileLayout> find_layout(const FileNames& names, const std::string& path, const Parameter& parameter) {
+  const auto all_there = [&](const FileLayout& layout) {
+    return !layout.empty() &&
+           std::all_of(layout.begin(), layout.end(), [&](const FilePiece& p) { return names.contains(p.name); });
+  };
+  const auto layout_under = [&](const std::string& spelled) -> std::optional<FileLayout> {
+    if (FileLayout layout = parameter.layout_in_files(spelled); all_there(layout)) return layout;
+    if (FileLayout layout = parameter.whole_layout(spelled); all_there(layout)) return layout;
+    return std::nullopt;
+  };
+  for (const std::string& spelled : names.spellings(path)) {
+    if (auto layout = layout_under(spelled)) return layout;
+  }
+  return std::nullopt;
+}
+
+void copy(const WeightSource& source, const at::Tensor& part, const at::Tensor& out) {
+  if (source.copy) {
+    source.copy(part, out);
+  } else {
+    out.copy_(part);
+  }
+}
+
+// Only the bytes of the part that this rank stores are touched.
+at::Tensor assemble_part(const FileLayout& layout, const Parameter& parameter, const WeightSource& source) {
+  const Slices& held = parameter.sharding()->stored();
+  at::Tensor part;
+  for (const FilePiece& piece : layout) {
+    const at::Tensor tensor = source.tensor(piece.name).view(piece.sizes);
+    // Rows of one tensor stay where they are: in the mapped file.
+    if (layout.size() == 1 && tensor.sizes() == at::IntArrayRef(parameter.shape)) {
+      const at::Tensor view = take(tensor, held);
+      // Codes may have been made just now: what is not stored is to be dropped.
+      if (parameter.fixed_dtype) return view.clone(at::MemoryFormat::Contiguous);
+      if (view.is_contiguous()) return view;
+      part = empty_in_large_pages(view.sizes(), view.options());
+      copy(source, view, part);
+      return part;
+    }
+    if (!part.defined()) part = empty_in_large_pages(parameter.stored_shape(), tensor.options());
+    for_boxes(held, [&](const std::vector<Interval>& box) {
+      at::Tensor from = tensor, into = part;
+      for (std::size_t d = 0; d < box.size(); ++d) {
+        const int64_t begin = std::max(box[d].begin, piece.starts[d]);
+        const int64_t end = std::min(box[d].end, piece.starts[d] + piece.sizes[d]);
+        if (begin >= end) return;
+        const auto dim = static_cast<int64_t>(d);
+        from = from.narrow(dim, begin - piece.starts[d], end - begin);
+        into = into.narrow(dim, locate({{begin, end}}, held[d])[0].begin, end - begin);
+      }
+      copy(source, from, into);
+    });
+  }
+  return part;
+}
+
+at::Tensor assemble_whole(const Found& found, const WeightSource& source) {
+  const FileLayout& layout = found.layout;
+  const std::vector<int64_t>& shape = found.named.parameter->shape;
+  if (layout.empty() || (layout.size() == 1 && layout[0].shape == shape))
+    return source.tensor(source.names[found.place]);
+  at::Tensor whole;
+  for (const FilePiece& piece : layout) {
+    const at::Tensor part = source.tensor(piece.name);
+    if (!whole.defined()) whole = empty_in_large_pages(shape, part.options());
+    at::Tensor box = whole;
+    for (std::size_t d = 0; d < piece.starts.size(); ++d) {
+      box = box.narrow(static_cast<int64_t>(d), piece.starts[d], piece.sizes[d]);
+    }
+    copy(source, part.view(piece.sizes), box);
+  }
+  return whole;
+}
+
+at::Tensor assemble(const Found& found, const WeightSource& source) {
+  const Parameter& parameter = *found.named.parameter;
+  const bool whole = !parameter.sharding() || parameter.sharding()->is_whole();
+  return whole ? assemble_whole(found, source) : assemble_part(found.layout, parameter, source);
+}
+
+}  // namespace
+
+FileNames::FileNames(const BaseModule& module, const std::vector<std::string>& names) : module_(module), known_(names) {
+  // A head may be loaded from the files of a base model, and a base model from those of a head: "model." is put before
+  // names when the files have model.norm.weight where this base model has norm.weight.
+  prefix_ = module.base_model_prefix().empty() ? "" : module.base_model_prefix() + ".";
+  if (!prefix_.empty()) return;
+  const auto parameters = module.named_parameters();
+  if (parameters.empty() || contains(parameters.front().path)) return;
+  const std::string& first = parameters.front().path;
+  for (const std::string& name : names) {
+    if (name.size() > first.size() + 1 && name.ends_with("." + first)) {
+      foreign_prefix_ = name.substr(0, name.size() - first.size());
+      return;
+    }
+  }
+}
+
+std::vector<std::string> FileNames::spellings(const std::string& path) const {
+  std::vector<std::string> all;
+  for (const std::string& name : {path, module_.torch_path(path)}) {
+    all.push_back(name);
+    if (!prefix_.empty() && name.starts_with(prefix_)) all.push_back(name.substr(prefix_.size()));
+    if (!foreign_prefix_.empty()) all.push_back(foreign_prefix_ + name);
+  }
+  return all;
+}
+
+std::optional<std::string> FileNames::find(const std::string& path) const {
+  for (std::string& name : spellings(path)) {
+    if (contains(name)) return std::move(name);
+  }
+  return std::nullopt;
+}
+
+at::Tensor cut(const at::Tensor& parameter, const FilePiece& piece) {
+  at::Tensor box = parameter.detach();
+  for (std::size_t d = 0; d < piece.starts.size(); ++d) {
+    box = box.narrow(static_cast<int64_t>(d), piece.starts[d], piece.sizes[d]);
+  }
+  return box.reshape(piece.shape);
+}
+
+std::vector<SavedTensor> saved_tensors(const BaseModule& module) {
+  std::vector<SavedTensor> saved;
+  for (const auto& [path, parameter] : module.named_parameters()) {
+    for (FilePiece& piece : parameter->layout_in_files(path)) {
+      TensorInfo info{.name = piece.name, .dtype = parameter->value().scalar_type(), .shape = piece.shape};
+      info.nbytes = info.numel() * static_cast<int64_t>(c10::elementSize(info.dtype));
+      saved.push_back({std::move(info), path, std::move(piece), parameter->fixed_dtype.has_value()});
+    }
+  }
+  return saved;
+}
+
+LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
+                           const std::function<at::Tensor(at::Tensor, const Parameter&)>& convert,
+                           const ShardFns& shard_fns) {
+  const at::NoGradGuard no_grad;
+  std::vector<Module::NamedParameter> own = module.named_parameters();
+  for (const auto& [path, fn] : shard_fns) {
+    const auto is_it = [&](const Module::NamedParameter& named) { return named.path == path; };
+    require<ConfigError>(std::any_of(own.begin(), own.end(), is_it), "[shard_fns] ", module.type_name(),
+                         " has no parameter \"", path, "\".");
+  }
+  const FileNames names(module, source.names);
+  LoadedWeights loaded;
+  std::vector<bool> wanted(source.names.size());  // by place
+  const auto want = [&](std::size_t place, at::IntArrayRef asked) {
+    wanted[place] = true;
+    const std::vector<int64_t> shape = source.shape(source.names[place]);
+    if (at::IntArrayRef(shape) == asked) return;
+    loaded.misshapen.push_back(
+        concat(quoted(source.names[place]), " is ", at::IntArrayRef(shape), "; the config asks for ", asked));
+  };
+  std::vector<Found> found;
+  found.reserve(own.size());
+  for (Module::NamedParameter& named : own) {
+    const Parameter& parameter = *named.parameter;
+    // Nearly always the file has it as it is, and then no layout is made.
+    const bool is_plain = !parameter.file_layout && !parameter.sharding();
+    if (const auto place = is_plain ? names.place(named.path) : std::nullopt) {
+      want(*place, parameter.shape);
+      found.push_back({std::move(named), *place});
+    } else if (auto layout = find_layout(names, named.path, parameter)) {
+      for (const FilePiece& piece : *layout) want(*names.place(piece.name), piece.shape);
+      const std::size_t first = *names.place(layout->front().name);
+      found.push_back({std::move(named), first, std::move(*layout)});
+    } else {
+      loaded.missing.push_back(std::move(named.path));
+    }
+  }
+  // A tied weight may stand in the file under its other names too.
+  for (const auto& [path, first] : module.tied_parameters()) {
+    if (const auto place = names.place(path)) wanted[*place] = true;
+  }
+  for (std::size_t i = 0; i < source.names.size(); ++i) {
+    if (!wanted[i] && !is_leftover(source.names[i])) loaded.unexpected.push_back(source.names[i]);
+  }
+  if (!loaded.misshapen.empty()) return loaded;
+  // A disk is fast in the order of its files, which is not the model's.
+  std::vector<std::pair<std::size_t, std::size_t>> order;  // places in the files and in `found`
+  for (std::size_t i = 0; i < found.size(); ++i) order.emplace_back(found[i].place, i);
+  std::sort(order.begin(), order.end());
+  std::vector<at::Tensor> values(found.size());
+  for (const auto& [place, i] : order) {
+    const Module::NamedParameter& named = found[i].named;
+    const auto custom = shard_fns.find(named.path);
+    at::Tensor value;
+    if (custom == shard_fns.end()) {
+      value = assemble(found[i], source);
+    } else {
+      value = custom->second(assemble_whole(found[i], source));
+      const at::IntArrayRef stored(named.parameter->stored_shape());
+      require<ShapeError>(value.sizes() == stored, "[shard_fns] \"", named.path, "\" must give ", stored,
+                          ", the part that this rank stores; got ", value.sizes(), ".");
+    }
+    values[i] = convert(std::move(value), *named.parameter);
+  }
+  loaded.found.reserve(found.size());
+  for (std::size_t i = 0; i < found.size(); ++i)
+    loaded.found.emplace_back(std::move(found[i].named), std::move(values[i]));
+  return loaded;
+}
+
+GraphState LoadedWeights::params() const {
+  GraphState params;
+  for (const auto& [named, tensor] : found) params.set(named.path, tensor);
+  return params;
+}
+
+WeightSource weights_of(const TensorMap& map, std::string where) {
+  return {.where = std::move(where),
+          .names = map.paths(),
+          .shape = [&map](const std::string& name) { return map.at(name).sizes().vec(); },
+          .tensor = [&map](const std::string& name) { return map.at(name); }};
+}
+
+void bind_weights(BaseModule& module, LoadedWeights weights, const std::string& where) {
+  const std::string prefix = module.base_model_prefix().empty() ? "" : module.base_model_prefix() + ".";
+  const bool only_head = !prefix.empty() && std::none_of(weights.missing.begin(), weights.missing.end(),
+                                                         [&](const auto& path) { return path.starts_with(prefix); });
+  if (!weights.misshapen.empty() || (!weights.missing.empty() && !only_head)) {
+    const auto section = [](std::string_view what, const std::vector<std::string>& lines) {
+      return lines.empty() ? std::string() : concat("\n", what, " (", lines.size(), "):", list_lines(lines));
+    };
+    fail<FormatError>("[", where, "] the tensors do not fit ", module.type_name(), ".",
+                      section("missing", weights.missing), section("of another shape", weights.misshapen),
+                      section("unknown", weights.unexpected));
+  }
+  for (auto& [named, tensor] : weights.found) named.parameter->bind(std::move(tensor));
+  if (!weights.missing.empty()) {
+    log::warning("[", where, "] ", module.type_name(),
+                 " draws new weights for its head, which the files do not have:", list_lines(weights.missing));
+    module.initialize(module.options());
+  }
+  if (!weights.unexpected.empty()) {
+    log::warning("[", where, "] ", weights.unexpected.size(), " tensors were not used by ", module.type_name(), ":",
+                 list_lines(weights.unexpected));
+  }
+}
+
+}  // namespace easydel

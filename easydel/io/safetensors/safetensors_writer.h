@@ -1,0 +1,39 @@
+// Writes a safetensors file, one tensor in memory at a time: byte for byte what the reference implementation writes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "easydel/io/safetensors/safetensors_header.h"
+
+namespace easydel {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+// Makes the tensor that an info describes, on any device and with any strides.
+using TensorProducer = std::function<at::Tensor(const TensorInfo& info)>;
+
+inline const SafetensorsMetadata kTorchMetadata = {{"format", "pt"}};
+
+// Puts tensors of these names, dtypes and shapes (the rest of an info is ignored) at `path`, where the old file stays
+// until the new one is whole and on disk. `produce` is called once for each tensor in the order of the file, which
+// goes by dtype, then name, and may return a temporary: it is dropped before the next call.
+//
+// Throws ConfigError on a name that is not UTF-8, repeats or is "__metadata__", NotSupportedError on a dtype or layout
+// that the format lacks, ShapeError on a tensor that is not what its info says, and IoError.
+void save_safetensors(const std::filesystem::path& path, std::vector<TensorInfo> tensors, const TensorProducer& produce,
+                      const SafetensorsMetadata& metadata = kTorchMetadata);
+
+// Tensors that share memory are each written in full; save_checkpoint writes them once.
+void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
+                      const SafetensorsMetadata& metadata = kTorchMetadata);
+
+// What an info says of a tensor that is to be written: name, dtype, shape and nbytes.
+TensorInfo describe(const std::string& name, const at::Tensor& tensor);
+
+}  // namespace easydel

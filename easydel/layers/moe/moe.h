@@ -1,0 +1,109 @@
+// A mixture of experts: a router, and gated feed-forward experts stacked along the first dimension.
+#pragma once
+
+#include "easydel/layers/linear.h"
+#include "easydel/layers/mlp.h"
+#include "easydel/operations/activation.h"
+#include "easydel/operations/moe/moe.h"
+
+namespace easydel {
+
+struct ExpertsSpec {
+  int64_t hidden_size = 0;
+  int64_t intermediate_size = 0;
+  int64_t num_experts = 0;
+  std::string act = "silu";
+  double init_stddev = 0.02;
+  // How they compute, as moe_method names it. fused_moe: rows sorted by expert and one product for all of them, all of
+  // it one operation; standard_moe: the same, one operation after the other; dense_moe: every expert for every token.
+  std::string method = "fused_moe";
+  // As gpt_oss stores them: stacked in files too, matrices as [in, out], biases, and gate and up in turn.
+  bool transposed = false;
+  bool bias = false;
+  std::optional<operations::ClampedGate> clamped_gate = {};  // in place of `act`, on gate and up in turn
+  // Names of one expert's weights in files that hold experts one by one: "<experts>.<e>.<name>.weight".
+  std::string gate_name = "gate_proj", up_name = "up_proj", down_name = "down_proj";
+};
+
+// Stacked matrices that are kept as codes and scales.
+class PackedExperts {
+ public:
+  virtual ~PackedExperts() = default;
+  // x [R, in], sorted by expert, times the matrices of the experts that this rank has. The gradient of x flows; codes
+  // have none.
+  virtual at::Tensor multiply(const at::Tensor& x, const operations::Dispatch& dispatch) const = 0;
+};
+
+// gate_up_proj [E, 2I, D], the gate's rows first, and down_proj [E, D, I]. Files hold them one by one, or stacked; both
+// are read, one by one is written.
+class Experts : public Module {
+ public:
+  explicit Experts(ExpertsSpec spec);
+
+  // x [T, D], routed as `routing` says, to [T, D].
+  at::Tensor operator()(const at::Tensor& x_TD, const operations::Routing& routing) const;
+
+  // A matrix [out, in] of every expert.
+  struct Stack {
+    std::string name;  // of the parameter
+    Dim out, in;
+    std::shared_ptr<Parameter> dense;  // [E, out, in], or [E, in, out] when transposed; null when it is packed
+    std::shared_ptr<const PackedExperts> packed;
+  };
+  const std::vector<Stack>& stacks() const { return stacks_; }  // gate_up_proj and down_proj
+  const Dim& experts_dim() const { return experts_; }
+  bool transposed() const { return spec_.transposed; }
+  // As for a Linear: whoever packs puts the parameters of the codes in the place of the dense ones.
+  void set_packed(std::string_view name, std::shared_ptr<const PackedExperts> packed,
+                  std::shared_ptr<Parameter> dense = nullptr);
+
+ private:
+  bool is_packed() const { return stacks_[0].packed || stacks_[1].packed; }
+  // Rows sorted by expert through these experts' networks.
+  at::Tensor run(const at::Tensor& rows, const operations::Dispatch& dispatch) const;
+  at::Tensor run_dense(const at::Tensor& x_TD, const operations::Routing& routing) const;
+  at::Tensor run_on_mesh(const at::Tensor& x_TD, const operations::Routing& routing) const;
+  at::Tensor gate(const at::Tensor& gate_up) const;
+  at::Tensor gate_up_bias(at::ScalarType dtype) const;  // undefined without one
+  at::Tensor down_bias(at::ScalarType dtype) const;     // on a mesh, what this rank adds of it
+  void store_one_by_one();
+
+  ExpertsSpec spec_;
+  const operations::Activation& act_;
+  Dim experts_;
+  std::vector<Stack> stacks_;
+  std::shared_ptr<Parameter> gate_up_proj_bias_, down_proj_bias_;
+};
+
+struct MoeSpec {
+  ExpertsSpec experts;
+  operations::RouterOptions router;
+  std::string router_name = "gate";
+  bool router_bias = false;
+  bool router_in_float32 = false;   // logits too, whatever the model computes in
+  bool selection_bias = false;      // a weight e_score_correction_bias of the router, which no gradient reaches
+  int64_t shared_intermediate = 0;  // of shared_experts, an MLP that every token goes through; 0: none
+  bool shared_bias = false;
+};
+
+class SparseMoE : public Module {
+ public:
+  explicit SparseMoE(MoeSpec spec);
+
+  struct Output {
+    at::Tensor hidden;         // as the input
+    at::Tensor router_logits;  // [T, E]
+  };
+  Output operator()(const at::Tensor& x) const;
+
+  double own_flops_per_token(double keys) const override;  // of the experts that a token meets
+
+ private:
+  MoeSpec spec_;
+  const Linear& gate_;
+  const Experts& experts_;
+  const MLP* shared_experts_ = nullptr;
+  std::shared_ptr<Parameter> selection_bias_;
+};
+
+}  // namespace easydel

@@ -1,0 +1,50 @@
+// The online softmax of some heads over a part of the keys, and how such parts become one result.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "easydel/operations/kernels/cpu/kernels.h"
+
+namespace easydel::operations {
+
+// Beside it lie the unnormalized sums, [heads, size].
+template <class A>
+struct AttendPart {
+  A maximum[kernels::kMostSharedHeads], sum[kernels::kMostSharedHeads];
+
+  void clear(int64_t heads) {
+    std::fill_n(maximum, heads, -std::numeric_limits<A>::infinity());
+    std::fill_n(sum, heads, A(0));
+  }
+};
+
+// The result of a head over `count` parts whose sums lie `stride` apart, into out [size]. Returns the log-sum-exp, -inf
+// where nothing was seen.
+template <class A>
+A merge_parts(const AttendPart<A>* parts, int64_t count, const A* sums, int64_t stride, int64_t head, int64_t size,
+              A* out) {
+  A maximum = -std::numeric_limits<A>::infinity(), sum = 0;
+  for (int64_t p = 0; p < count; ++p) maximum = std::max(maximum, parts[p].maximum[head]);
+  std::fill_n(out, size, A(0));
+  if (std::isinf(maximum)) return maximum;
+  for (int64_t p = 0; p < count; ++p) {
+    const A weight = std::exp(parts[p].maximum[head] - maximum);
+    sum += weight * parts[p].sum[head];
+    const A* from = sums + p * stride + head * size;
+    for (int64_t i = 0; i < size; ++i) out[i] += weight * from[i];
+  }
+  for (int64_t i = 0; i < size; ++i) out[i] /= sum;
+  return maximum + std::log(sum);
+}
+
+// Into how many parts `keys` are cut so that all threads are busy with `tasks` such ranges.
+inline int64_t attend_splits(int64_t keys, int64_t tasks, int64_t threads) {
+  constexpr int64_t kKeysWorthATask = 32;
+  const int64_t wanted = (4 * threads + tasks - 1) / std::max<int64_t>(1, tasks);
+  return std::max<int64_t>(1, std::min(wanted, keys / kKeysWorthATask));
+}
+
+}  // namespace easydel::operations

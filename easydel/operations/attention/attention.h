@@ -1,0 +1,67 @@
+// Attention by name: one function, one registry of mechanisms behind it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "easydel/core/dtype.h"
+#include "easydel/core/random.h"
+#include "easydel/operations/attention/mask.h"
+
+// Letters: B batch, T queries, S keys, N query heads, K key/value heads (N is a multiple of K), H head size of q and k,
+// V head size of v.
+namespace easydel::operations {
+
+struct AttentionOptions {
+  std::string mechanism = "auto";
+  std::optional<double> scale;  // of the scores; 1 / sqrt(H) when absent
+  MaskInfo mask;                // causal unless told otherwise
+  at::Tensor bias;              // added to the scaled scores, broadcasts to [B, N, T, S]; may need a gradient
+  double softcap = 0.0;         // scores become softcap * tanh(scores / softcap); 0: as they are
+  at::Tensor sinks;        // [N]: a score of each head that takes part in the softmax and adds nothing to the output
+  double dropout_p = 0.0;  // on the weights; needs dropout_key, so that a second run drops the same ones
+  std::optional<RandomKey> dropout_key;
+  std::optional<Region> dropout_region;  // these weights' place in the whole [B, N, T, S], where ranks share the work
+  bool return_weights = false;           // "vanilla" has them, and "auto" then picks it
+  int64_t blocksize_q = 512;             // of "blockwise", at most: the CPU takes less where that is faster
+  int64_t blocksize_k = 512;
+  std::optional<DType> dtype;  // computes in this type; the output is in q's. The softmax is float32 or better anyway
+};
+
+struct AttentionOutput {
+  at::Tensor out;      // [B, T, N, V]
+  at::Tensor weights;  // [B, N, T, S] in q's type when asked for, with dropout applied
+};
+
+// Mechanisms that are always known:
+//   auto       the fastest here that does all that is asked
+//   vanilla    the reference: whole matrices, softmax in float32 or better
+//   sdpa       torch's choice among its kernels; no soft cap, sinks, dropout
+//   flash      torch's flash kernels (also as flash_attn2), on CUDA in half precision
+//   cudnn      cuDNN's kernels, on CUDA in half precision; causal and window masks
+//   blockwise  memory linear in T and S, forward and backward; does everything but return weights
+//   ring       where ranks share a sequence, keys and values go round (layers/attention/ring_attention.h); else "blockwise"
+// ConfigError: an unknown name (lists the known ones). ShapeError: tensors that do not fit. NotSupportedError: what
+// this mechanism cannot do, with what to use instead.
+AttentionOutput attention(const at::Tensor& q_BTNH, const at::Tensor& k_BSKH, const at::Tensor& v_BSKV,
+                          const AttentionOptions& options = {});
+
+// Called with checked tensors, scale set, and q, k, v in the type to compute in.
+using AttentionFunction = std::function<AttentionOutput(const at::Tensor& q_BTNH, const at::Tensor& k_BSKH,
+                                                        const at::Tensor& v_BSKV, const AttentionOptions& options)>;
+
+// Adds a mechanism; ConfigError when the name is taken. Thread-safe.
+void register_attention(const std::string& name, AttentionFunction function);
+std::vector<std::string> attention_names();
+// What computes in the place of a mechanism that EasyDeL has by another name ("splash", "unified_attention", …), which
+// attention() takes too; nothing for a name that is known here, or nowhere.
+std::optional<std::string> attention_stand_in(const std::string& name);
+// Throws as attention() would, for a config that names a mechanism.
+void require_attention(const std::string& name);
+
+}  // namespace easydel::operations

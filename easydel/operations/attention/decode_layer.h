@@ -1,0 +1,48 @@
+// One new token through a layer of attention and a gated MLP on the CPU, in one parallel region. Where each operation
+// takes microseconds, calling them one by one costs as much as their arithmetic. int4 weights take x rounded to int8,
+// with one scale for each of their groups; all others take it as it is.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "easydel/operations/activation.h"
+#include "easydel/operations/attention/cached.h"
+#include "easydel/operations/quantized/product.h"
+#include "easydel/operations/rope.h"
+
+namespace easydel::operations {
+
+// weight x + bias, of packed or of dense float32 rows.
+struct DecodeMap {
+  const PackedCodes* packed = nullptr;
+  const float* dense = nullptr;  // [rows, width]
+  const float* bias = nullptr;   // [rows] or null
+  int64_t rows = 0, width = 0;
+};
+
+struct DecodeNorm {
+  const float* weight = nullptr;  // of an RMS norm
+  double eps = 1e-6;
+};
+
+struct DecodeLayer {
+  DecodeNorm before_attention, before_mlp;
+  DecodeMap q, k, v, out, gate, up, down;
+  int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  double scale = 1.0, softcap = 0.0;
+  const RopeTable* rope = nullptr;  // float32 [1, 1, rotated / 2]; null: nothing is turned
+  RopeStyle rope_style = RopeStyle::Half;
+  KeyBlocks keys;  // float32; the new key and value are written into them
+  KeySpan span;    // with the new token as its last slot
+  const Activation* act = nullptr;
+};
+
+// Whether the pieces go together: maps of one x are packed in one way, heads fit the kernels, and so on.
+bool can_decode(const DecodeLayer& layer);
+
+// x float32 [1, 1, hidden]: the residual stream behind the layer.
+at::Tensor decode_layer(const at::Tensor& x, const DecodeLayer& layer);
+
+}  // namespace easydel::operations

@@ -1,0 +1,152 @@
+// torch's own kernels: sdpa, flash, cudnn.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "easydel/core/error.h"
+#include "easydel/operations/attention/mechanisms.h"
+
+namespace easydel::operations {
+namespace {
+
+using at::Tensor;
+
+void require_plain(const char* name, const AttentionOptions& options) {
+  const auto refuse = [&](bool asked, const char* what) {
+    require<NotSupportedError>(!asked, "[attention] \"", name, "\" has no ", what,
+                               ". Use \"auto\", \"blockwise\" or \"vanilla\".");
+  };
+  refuse(options.softcap != 0.0, "soft cap");
+  refuse(options.sinks.defined(), "attention sinks");
+  refuse(options.dropout_p > 0.0, "dropout from a key");
+  require<NotSupportedError>(!options.return_weights, "[attention] \"", name,
+                             "\" does not return weights. Use \"auto\" or \"vanilla\".");
+}
+
+bool is_half(const Tensor& t) { return t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16; }
+
+// Zeros behind each head up to `size`: they add nothing to scores, and to outputs only columns that are cut off again.
+Tensor padded(const Tensor& t, int64_t size) {
+  return t.size(-1) == size ? t : at::constant_pad_nd(t, {0, size - t.size(-1)});
+}
+
+Tensor repeated(const Tensor& t, int64_t group) { return group == 1 ? t : t.repeat_interleave(group, 1); }
+
+// The mask as a matrix that is added to the scores, the bias with it. Undefined when there is nothing to say.
+Tensor additive(const Tensor& q, const Tensor& k, const AttentionOptions& options, bool without_mask) {
+  Tensor mask;
+  if (!without_mask) mask = options.mask.to_additive(q.size(1), k.size(1), q.device(), q.scalar_type());
+  if (!options.bias.defined()) return mask;
+  const Tensor bias = options.bias.to(q.scalar_type());
+  return mask.defined() ? mask + bias : bias;
+}
+
+AttentionOutput cpu_flash(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  const int64_t queries = q.size(1), keys = k.size(1), value_size = v.size(3);
+  const int64_t head_size = std::max(q.size(3), value_size);
+  const MaskInfo& mask = options.mask;
+  // The kernel knows the square causal mask; padding of keys goes beside it as one row.
+  bool is_causal = mask.is_plain_causal(queries, keys);
+  Tensor bias;
+  MaskInfo without_padding = mask;
+  without_padding.padding_mask.reset();
+  if (is_causal || mask.sees_everything(queries, keys)) {
+    bias = additive(q, k, options, /*without_mask=*/true);
+  } else if (mask.padding_mask.defined() && without_padding.is_plain_causal(queries, keys) && !options.bias.defined()) {
+    is_causal = true;
+    MaskInfo keys_only;
+    keys_only.causal = false;
+    keys_only.padding_mask = mask.padding_mask;
+    bias = keys_only.to_additive(1, keys, q.device(), q.scalar_type());
+  } else {
+    bias = additive(q, k, options, /*without_mask=*/false);
+  }
+  const auto by_head = [&](const Tensor& t) { return padded(t, head_size).transpose(1, 2); };
+  const Tensor out = std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(
+      by_head(q), by_head(k), by_head(v), 0.0, is_causal, bias.defined() ? std::optional<Tensor>(bias) : std::nullopt,
+      options.scale));
+  return {out.transpose(1, 2).narrow(-1, 0, value_size)};
+}
+
+bool differs_by_row(const MaskInfo& mask) {
+  return mask.padding_mask.defined() || mask.q_segment_ids.defined() || mask.q_positions.defined() ||
+         mask.explicit_mask.defined();
+}
+
+void require_cuda(const char* name, const Tensor& q, const char* instead) {
+  require<NotSupportedError>(q.is_cuda(), "[attention] \"", name, "\" needs a CUDA device; got ", q.device(), ". Use ",
+                             instead, ".");
+  require<NotSupportedError>(is_half(q), "[attention] \"", name, "\" computes in float16 or bfloat16 on CUDA; got ",
+                             dtype_name(q.scalar_type()), ". Set `dtype`, or use \"sdpa\" or \"auto\".");
+}
+
+}  // namespace
+
+AttentionOutput sdpa_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  require_plain("sdpa", options);
+  if (q.is_cpu() && !(options.bias.defined() && options.bias.requires_grad())) return cpu_flash(q, k, v, options);
+  const int64_t queries = q.size(1), keys = k.size(1), group = q.size(2) / k.size(2);
+  const bool is_causal = options.mask.is_plain_causal(queries, keys) && !options.bias.defined();
+  Tensor mask;
+  if (options.bias.defined()) {
+    mask = additive(q, k, options, options.mask.sees_everything(queries, keys));
+  } else if (!is_causal && !options.mask.sees_everything(queries, keys)) {
+    mask = options.mask.to_bool(queries, keys, q.device());
+  }
+  // With a mask, torch's fused kernels want as many key heads as query heads.
+  const bool repeats = mask.defined() && group > 1;
+  const auto heads_first = [&](const Tensor& t) { return repeated(t.transpose(1, 2), repeats ? group : 1); };
+  const Tensor out = at::scaled_dot_product_attention(q.transpose(1, 2), heads_first(k), heads_first(v),
+                                                      mask.defined() ? std::optional<Tensor>(mask) : std::nullopt, 0.0,
+                                                      is_causal, options.scale, /*enable_gqa=*/!repeats && group > 1);
+  // Some of these kernels average over all keys where a query sees none.
+  const Tensor blind = mask.defined() ? options.mask.blind_queries(queries, keys, q.device()) : Tensor();
+  return {(blind.defined() ? out.masked_fill(blind, 0) : out).transpose(1, 2)};
+}
+
+bool flash_can(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
+  const MaskInfo& mask = options.mask;
+  const bool aligned = mask.first_slot(q.size(1), k.size(1)) == k.size(1) - q.size(1);
+  return q.is_cuda() && is_half(q) && q.size(3) <= 256 && aligned && !differs_by_row(mask) && !options.bias.defined();
+}
+
+AttentionOutput flash_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  require_plain("flash", options);
+  if (q.is_cpu()) return cpu_flash(q, k, v, options);
+  require_cuda("flash", q, "\"sdpa\" or \"auto\"");
+  require<NotSupportedError>(
+      flash_can(q, k, options),
+      "[attention] \"flash\" knows causal and window masks, no bias, and heads of up to 256; got "
+      "padding, segments or another mask, a bias, or heads of ",
+      q.size(3), ". Use \"sdpa\" or \"auto\".");
+  const int64_t head_size = (std::max(q.size(3), v.size(3)) + 7) / 8 * 8;
+  std::optional<int64_t> left, right;
+  if (options.mask.sliding_window > 0) {
+    left = options.mask.sliding_window - 1;
+    right = options.mask.causal ? 0 : options.mask.sliding_window - 1;
+  }
+  const Tensor out = std::get<0>(at::_flash_attention_forward(
+      padded(q, head_size), padded(k, head_size), padded(v, head_size), std::nullopt, std::nullopt, q.size(1),
+      k.size(1), 0.0, options.mask.causal, /*return_debug_mask=*/false, options.scale, left, right));
+  return {out.narrow(-1, 0, v.size(3))};
+}
+
+AttentionOutput cudnn_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  require_plain("cudnn", options);
+  require_cuda("cudnn", q, "\"sdpa\" or \"auto\"");
+  // Its backward is wrong under a mask that differs between the rows of a batch (seen with torch 2.11).
+  require<NotSupportedError>(!differs_by_row(options.mask),
+                             "[attention] \"cudnn\" knows causal and window masks; got padding, segments or another "
+                             "mask. Use \"sdpa\" or \"auto\".");
+  const int64_t queries = q.size(1), keys = k.size(1), group = q.size(2) / k.size(2);
+  const bool is_causal = options.mask.is_plain_causal(queries, keys) && !options.bias.defined();
+  Tensor bias;
+  if (!is_causal) bias = additive(q, k, options, options.mask.sees_everything(queries, keys));
+  const auto heads_first = [&](const Tensor& t) { return repeated(t.transpose(1, 2), group); };
+  const bool needs_grad = at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad() || v.requires_grad());
+  const Tensor out = std::get<0>(at::_scaled_dot_product_cudnn_attention(
+      q.transpose(1, 2), heads_first(k), heads_first(v), bias.defined() ? std::optional<Tensor>(bias) : std::nullopt,
+      needs_grad, 0.0, is_causal, /*return_debug_mask=*/false, options.scale));
+  return {out.transpose(1, 2)};
+}
+
+}  // namespace easydel::operations

@@ -1,0 +1,43 @@
+#include "easydel/operations/kernels/cpu/float_product.h"
+
+#include <cstring>
+
+#if defined(EASYDEL_X86_KERNELS)
+#include <cpuid.h>
+#endif
+
+namespace easydel::operations::kernels {
+
+#if defined(EASYDEL_X86_KERNELS)
+void float_product_avx512(const FloatProduct& product);
+
+namespace {
+
+bool is_amd() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid(0, &a, &b, &c, &d)) return false;
+  char vendor[12];
+  std::memcpy(vendor, &b, 4);
+  std::memcpy(vendor + 4, &d, 4);
+  std::memcpy(vendor + 8, &c, 4);
+  return std::memcmp(vendor, "AuthenticAMD", sizeof vendor) == 0;
+}
+
+}  // namespace
+
+FloatProductKernel float_product_available() {
+  static const bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+  return has ? float_product_avx512 : nullptr;
+}
+
+FloatProductKernel float_product_preferred() {
+  static const bool prefers = is_amd();
+  return prefers ? float_product_available() : nullptr;
+}
+#else
+FloatProductKernel float_product_available() { return nullptr; }
+FloatProductKernel float_product_preferred() { return nullptr; }
+#endif
+
+}  // namespace easydel::operations::kernels

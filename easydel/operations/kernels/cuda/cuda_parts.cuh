@@ -1,0 +1,85 @@
+// What GPU kernels share: elements and their packs, sums of a warp, activations, and how kernels are launched.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "easydel/operations/kernels/cuda/cuda_kernels.h"
+
+namespace easydel::operations::cuda_kernels {
+namespace {
+
+constexpr int kWarp = 32;
+
+__device__ inline float wide(float x) { return x; }
+__device__ inline float wide(__half x) { return __half2float(x); }
+__device__ inline float wide(__nv_bfloat16 x) { return __bfloat162float(x); }
+template <class T>
+__device__ inline T narrow(float x);
+template <>
+__device__ inline float narrow<float>(float x) {
+  return x;
+}
+template <>
+__device__ inline __half narrow<__half>(float x) {
+  return __float2half_rn(x);
+}
+template <>
+__device__ inline __nv_bfloat16 narrow<__nv_bfloat16>(float x) {
+  return __float2bfloat16_rn(x);
+}
+
+__device__ inline float warp_sum(float x) {
+  for (int step = kWarp / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+  return x;
+}
+
+// Sixteen bytes at a time.
+template <class T>
+struct Pack {
+  static constexpr int kCount = 16 / static_cast<int>(sizeof(T));
+  uint4 bits;
+  __device__ float get(int i) const { return wide(reinterpret_cast<const T*>(&bits)[i]); }
+  __device__ void set(int i, float value) { reinterpret_cast<T*>(&bits)[i] = narrow<T>(value); }
+  __device__ static Pack at(const void* from, int64_t index) { return {static_cast<const uint4*>(from)[index]}; }
+};
+
+// Right to a few units in the last place; care for denormal numbers would take twice the instructions.
+__device__ inline float fast_sigmoid(float x) {
+  float power, result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * -1.4426950408889634f));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.0f + power));
+  return result;
+}
+
+struct Activated {
+  float value, slope;
+};
+__device__ inline Activated activate(float g, bool gelu) {
+  if (!gelu) {
+    const float sigmoid = fast_sigmoid(g);
+    return {g * sigmoid, sigmoid * (1.0f + g * (1.0f - sigmoid))};
+  }
+  constexpr float kBeta = 0.7978845608028654f, kKappa = 0.044715f;
+  const float t = tanhf(kBeta * (g + kKappa * g * g * g));
+  return {0.5f * g * (1.0f + t),
+          0.5f * (1.0f + t) + 0.5f * g * (1.0f - t * t) * kBeta * (1.0f + 3.0f * kKappa * g * g)};
+}
+
+template <class F>
+void with_type(Element type, const F& f) {
+  switch (type) {
+    case Element::Float32: return f(float{});
+    case Element::Float16: return f(__half{});
+    case Element::BFloat16: return f(__nv_bfloat16{});
+  }
+}
+
+unsigned blocks_for(int64_t items, int threads) { return static_cast<unsigned>((items + threads - 1) / threads); }
+
+}  // namespace
+}  // namespace easydel::operations::cuda_kernels

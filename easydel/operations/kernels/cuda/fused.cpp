@@ -1,0 +1,234 @@
+#include "easydel/operations/kernels/cuda/fused.h"
+
+#include <ATen/ATen.h>
+
+#include "easydel/core/error.h"
+
+#include "easydel/core/build_info.h"
+
+#if EASYDEL_HAS_CUDA
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+#ifdef EASYDEL_CUDA_KERNELS
+#include "easydel/operations/kernels/cuda/launch.h"
+#endif
+
+namespace easydel::operations::cuda_fused {
+
+using at::Tensor;
+
+#if EASYDEL_HAS_CUDA
+void in_branches(const Tensor& x, int64_t count, const std::function<void(int64_t)>& f) {
+  const bool capturing =
+      x.is_cuda() && c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
+  if (!capturing || count < 2) {
+    for (int64_t i = 0; i < count; ++i) f(i);
+    return;
+  }
+  const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream();
+  at::cuda::CUDAEvent begin;
+  begin.record(current);
+  std::vector<at::cuda::CUDAEvent> ends;
+  for (int64_t i = 1; i < count; ++i) {
+    const c10::cuda::CUDAStream branch = c10::cuda::getStreamFromPool(false, current.device_index());
+    begin.block(branch);
+    {
+      const c10::cuda::CUDAStreamGuard guard(branch);
+      f(i);
+    }
+    ends.emplace_back().record(branch);
+  }
+  f(0);
+  for (at::cuda::CUDAEvent& end : ends) end.block(current);
+}
+#else
+void in_branches(const Tensor&, int64_t count, const std::function<void(int64_t)>& f) {
+  for (int64_t i = 0; i < count; ++i) f(i);
+}
+#endif
+
+#ifdef EASYDEL_CUDA_KERNELS
+
+bool applies(const Tensor& x) {
+  return x.is_cuda() &&
+         (x.scalar_type() == at::kFloat || x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16);
+}
+
+std::pair<Tensor, Tensor> rms_norm(const Tensor& x, const Tensor& weight, double eps, double offset, bool cast_first) {
+  Tensor y = at::empty(x.sizes(), x.options());
+  const int64_t rows = x.size(-1) ? x.numel() / x.size(-1) : 0;
+  Tensor rstd = at::empty({rows}, x.options().dtype(at::kFloat));
+  const cuda_kernels::RmsNorm args{x.const_data_ptr(),
+                                   weight.const_data_ptr(),
+                                   y.mutable_data_ptr(),
+                                   rstd.mutable_data_ptr<float>(),
+                                   rows,
+                                   x.size(-1),
+                                   static_cast<float>(eps),
+                                   static_cast<float>(offset),
+                                   cast_first};
+  launch(x, [&](auto stream) { cuda_kernels::rms_norm(element_of(x), args, stream); });
+  return {y, rstd};
+}
+
+bool can_multiply(const Tensor& x, const Tensor& weight) {
+  return applies(x) && x.size(-1) > 0 && weight.is_contiguous() && in_packs(weight) &&
+         cuda_kernels::can_gemv(element_of(x), x.size(-1), x.numel() / x.size(-1));
+}
+
+void multiply(const Tensor& x_in, std::vector<Product>& products) {
+  const Tensor x = x_in.contiguous();
+  std::vector<int64_t> shape = x.sizes().vec();
+  for (std::size_t first = 0; first < products.size(); first += cuda_kernels::Gemv::kMostMatrices) {
+    cuda_kernels::Gemv args{};
+    args.x = x.const_data_ptr();
+    args.width = x.size(-1);
+    args.vectors = static_cast<int>(x.numel() / x.size(-1));
+    for (std::size_t i = first; i < std::min(products.size(), first + cuda_kernels::Gemv::kMostMatrices); ++i) {
+      Product& product = products[i];
+      shape.back() = product.weight.size(0);
+      product.y = at::empty(shape, x.options());
+      args.matrices[args.count++] = {product.weight.const_data_ptr(),
+                                     product.bias.defined() ? product.bias.const_data_ptr() : nullptr,
+                                     product.y.mutable_data_ptr(), product.weight.size(0)};
+    }
+    launch(x, [&](auto stream) { cuda_kernels::gemv(element_of(x), args, stream); });
+  }
+}
+
+std::pair<Tensor, Tensor> rotary(const Tensor& q_in, const Tensor& k_in, const Tensor& cos_in, const Tensor& sin_in,
+                                 bool interleaved, bool inverse) {
+  const auto dense_heads = [](const Tensor& x) { return !x.defined() || x.stride(-1) == 1 ? x : x.contiguous(); };
+  const Tensor q = dense_heads(q_in), k = dense_heads(k_in);
+  const Tensor cos = cos_in.to(at::kFloat).contiguous(), sin = sin_in.to(at::kFloat).contiguous();
+  Tensor q_out = at::empty(q.sizes(), q.options());
+  Tensor k_out = k.defined() ? at::empty(k.sizes(), k.options()) : Tensor();
+  const auto heads = [](const Tensor& x, const Tensor& y) -> cuda_kernels::Rotary::Heads {
+    if (!x.defined()) return {};
+    return {x.const_data_ptr(), y.mutable_data_ptr(), x.stride(0),
+            x.stride(1),        x.stride(2),          static_cast<int32_t>(x.size(2))};
+  };
+  const cuda_kernels::Rotary args{heads(q, q_out),
+                                  heads(k, k_out),
+                                  q.size(0),
+                                  q.size(1),
+                                  static_cast<int32_t>(q.size(3)),
+                                  static_cast<int32_t>(cos.size(-1)),
+                                  cos.const_data_ptr<float>(),
+                                  sin.const_data_ptr<float>(),
+                                  cos.size(0) == 1 ? 0 : cos.stride(0),
+                                  cos.stride(1),
+                                  interleaved,
+                                  inverse};
+  launch(q, [&](auto stream) { cuda_kernels::rotary(element_of(q), args, stream); });
+  return {q_out, k_out};
+}
+
+Tensor gate(const Tensor& gate, const Tensor& up, int64_t gate_row, int64_t up_row, bool gelu) {
+  Tensor y = at::empty(gate.sizes(), gate.options());
+  const int64_t width = gate.size(-1);
+  const cuda_kernels::Gate args{gate.const_data_ptr(),
+                                up.const_data_ptr(),
+                                y.mutable_data_ptr(),
+                                gate_row,
+                                up_row,
+                                width ? gate.numel() / width : 0,
+                                width,
+                                gelu};
+  launch(gate, [&](auto stream) { cuda_kernels::gate(element_of(gate), args, stream); });
+  return y;
+}
+
+void gate_backward(const Tensor& gate, const Tensor& up, int64_t gate_row, int64_t up_row, const Tensor& d_y,
+                   const Tensor& d_gate, const Tensor& d_up, int64_t d_row, bool gelu) {
+  const int64_t width = gate.size(-1);
+  const cuda_kernels::GateBackward args{gate.const_data_ptr(),
+                                        up.const_data_ptr(),
+                                        d_y.const_data_ptr(),
+                                        d_gate.mutable_data_ptr(),
+                                        d_up.mutable_data_ptr(),
+                                        gate_row,
+                                        up_row,
+                                        d_row,
+                                        width ? gate.numel() / width : 0,
+                                        width,
+                                        gelu};
+  launch(gate, [&](auto stream) { cuda_kernels::gate_backward(element_of(gate), args, stream); });
+}
+
+void cross_entropy(const CrossEntropyRows& r) {
+  const cuda_kernels::CrossEntropy args{r.logits.mutable_data_ptr<float>(),
+                                        r.labels.const_data_ptr<int64_t>(),
+                                        r.row_scale.defined() ? r.row_scale.const_data_ptr<float>() : nullptr,
+                                        r.nll.mutable_data_ptr<float>(),
+                                        r.lse.mutable_data_ptr<float>(),
+                                        r.correct.mutable_data_ptr<uint8_t>(),
+                                        r.logits.size(0),
+                                        r.logits.size(1),
+                                        r.ignore_index,
+                                        static_cast<float>(r.label_smoothing),
+                                        static_cast<float>(r.z_loss),
+                                        static_cast<float>(r.logit_scale),
+                                        static_cast<float>(r.logit_softcap)};
+  launch(r.logits, [&](auto stream) { cuda_kernels::cross_entropy(args, stream); });
+}
+
+bool can_attend_to_cache(const Tensor& q, const CacheSlots& slots) {
+  return applies(q) && slots.k.scalar_type() == q.scalar_type() && slots.k.size(3) == slots.v.size(3) &&
+         slots.k.is_contiguous() && slots.v.is_contiguous() && slots.k.size(1) > 0 &&
+         cuda_kernels::can_attend_to_cache(q.size(1) / slots.k.size(1), q.size(2));
+}
+
+Tensor attend_to_cache(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const CacheSlots& slots,
+                       double scale, double softcap) {
+  const auto dense_heads = [](const Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); };
+  const Tensor q = dense_heads(q_in), k = dense_heads(k_in), v = dense_heads(v_in);
+  Tensor out = at::empty(q.sizes(), q.options());
+  cuda_kernels::AttendToCache args{};
+  args.q = q.const_data_ptr(), args.k = k.const_data_ptr(), args.v = v.const_data_ptr();
+  args.q_batch = q.stride(0), args.q_head = q.stride(1);
+  args.k_batch = k.stride(0), args.k_head = k.stride(1);
+  args.v_batch = v.stride(0), args.v_head = v.stride(1);
+  args.k_cache = slots.k.mutable_data_ptr(), args.v_cache = slots.v.mutable_data_ptr();
+  args.out = out.mutable_data_ptr();
+  args.slot = slots.slot.const_data_ptr<int64_t>();
+  args.starts = slots.starts.defined() ? slots.starts.const_data_ptr<int64_t>() : nullptr;
+  args.capacity = slots.k.size(2), args.window = slots.window, args.keys = std::min(slots.keys, slots.k.size(2));
+  args.batch = static_cast<int32_t>(q.size(0));
+  args.kv_heads = static_cast<int32_t>(slots.k.size(1));
+  args.shared = static_cast<int32_t>(q.size(1) / slots.k.size(1));
+  args.head_size = static_cast<int32_t>(q.size(2));
+  args.scale = static_cast<float>(scale), args.softcap = static_cast<float>(softcap);
+  const Tensor scratch = at::empty({cuda_kernels::scratch_floats(args)}, q.options().dtype(at::kFloat));
+  args.scratch = scratch.mutable_data_ptr<float>();
+  launch(q, [&](auto stream) { cuda_kernels::attend_to_cache(element_of(q), args, stream); });
+  return out;
+}
+
+#else
+
+namespace {
+[[noreturn]] void missing() { fail<NotSupportedError>("[operations] this build has no GPU kernels: it had no nvcc."); }
+}  // namespace
+
+bool applies(const Tensor&) { return false; }
+bool can_attend_to_cache(const Tensor&, const CacheSlots&) { return false; }
+std::pair<Tensor, Tensor> rms_norm(const Tensor&, const Tensor&, double, double, bool) { missing(); }
+std::pair<Tensor, Tensor> rotary(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, bool) { missing(); }
+Tensor gate(const Tensor&, const Tensor&, int64_t, int64_t, bool) { missing(); }
+void gate_backward(const Tensor&, const Tensor&, int64_t, int64_t, const Tensor&, const Tensor&, const Tensor&, int64_t,
+                   bool) {
+  missing();
+}
+void cross_entropy(const CrossEntropyRows&) { missing(); }
+bool can_multiply(const Tensor&, const Tensor&) { return false; }
+void multiply(const Tensor&, std::vector<Product>&) { missing(); }
+Tensor attend_to_cache(const Tensor&, const Tensor&, const Tensor&, const CacheSlots&, double, double) { missing(); }
+
+#endif
+
+}  // namespace easydel::operations::cuda_fused

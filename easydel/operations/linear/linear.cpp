@@ -1,0 +1,185 @@
+#include "easydel/operations/linear/linear.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "easydel/operations/checkpoint.h"
+#include "easydel/operations/kernels/cuda/fused.h"
+#include "easydel/operations/kernels/cpu/rows.h"
+#include "easydel/operations/linear/product.h"
+
+namespace easydel::operations {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct StorageHolder : torch::CustomClassHolder {
+  LinearStorage storage;
+};
+
+// What is stored, gathered where it is a part and cast where it is of another type: the part is cast, not the whole.
+Tensor usable(const Tensor& stored, const Tensor& x, const WeightAccessPtr& access) {
+  return gather(stored, x.scalar_type(), access);
+}
+Tensor usable_weight(const Tensor& stored, const Tensor& x, const LinearStorage& storage) {
+  const Tensor weight = usable(stored, x, storage.weight);
+  return storage.transposed ? weight.t() : weight;
+}
+
+// [..., n] as [rows, n], n = 0 too.
+Tensor rows_of(const Tensor& x) { return x.dim() == 1 ? x.unsqueeze(0) : x.flatten(0, -2); }
+
+// Saves the parameter as it is stored, and casts and gathers it again in backward: no second copy of the weights is
+// held.
+struct Linear : torch::autograd::Function<Linear> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
+                        const std::optional<Tensor>& given_bias, std::string_view name, const LinearStorage& storage) {
+    const Tensor bias = given_bias.value_or(Tensor());
+    ctx->save_for_backward({x, weight, bias});
+    auto holder = c10::make_intrusive<StorageHolder>();
+    holder->storage = storage;
+    ctx->saved_data["storage"] = c10::IValue::make_capsule(holder);
+    return keep_dot(name, [&] {
+      const Tensor used = usable_weight(weight, x, storage);
+      require<ShapeError>(x.size(-1) == used.size(1), "[linear] x's last dimension must be the weight's second; got ",
+                          x.sizes(), " and ", used.sizes(), ".");
+      return product(x, used, usable(bias, x, storage.bias));
+    });
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    kernels::require_first_derivative("linear");
+    const auto saved = ctx->get_saved_variables();
+    const auto holder = c10::static_intrusive_pointer_cast<StorageHolder>(ctx->saved_data["storage"].toCapsule());
+    const LinearStorage& storage = holder->storage;
+    const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &d_y = grads[0];
+    Tensor d_x, d_weight, d_bias;
+    if (ctx->needs_input_grad(0)) d_x = product(d_y, usable_weight(weight, x, storage).t());
+    const Tensor d_rows = rows_of(d_y);
+    if (ctx->needs_input_grad(1)) {
+      const Tensor rows = rows_of(x);
+      d_weight = storage.transposed ? matrix_product(rows.t(), d_rows) : matrix_product(d_rows.t(), rows);
+      d_weight = reduce(d_weight, storage.weight).to(weight.scalar_type());
+    }
+    if (bias.defined() && ctx->needs_input_grad(2)) {
+      d_bias = reduce(d_rows.sum(0), storage.bias).to(bias.scalar_type());
+    }
+    return {d_x, d_weight, d_bias, Tensor(), Tensor()};
+  }
+};
+
+void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  require<ShapeError>(x.dim() >= 1 && weight.dim() == 2 && x.size(-1) == weight.size(1),
+                      "[linear] x's last dimension must be the weight's second; got ", x.sizes(), " and ",
+                      weight.sizes(), ".");
+  require<ShapeError>(!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0)), "[linear] bias must be [",
+                      weight.size(0), "]; got ", bias.defined() ? bias.sizes() : at::IntArrayRef{}, ".");
+}
+
+// A matrix times a few vectors takes as long as memory takes to give the matrix; torch's products take longer. No
+// gradient flows through this.
+constexpr int64_t kFewVectors = 4;
+
+// Dense weights of x's type, whole, and no gradient.
+bool is_plain(const Tensor& x, const LinearMap& map) {
+  return x.dim() >= 1 && x.size(-1) > 0 && !map.storage.transposed && !map.storage.weight && !map.storage.bias &&
+         map.weight.scalar_type() == x.scalar_type() && map.weight.is_contiguous() &&
+         (!map.bias.defined() || map.bias.scalar_type() == x.scalar_type()) && !inside_checkpoint() &&
+         !(at::GradMode::is_enabled() &&
+           (x.requires_grad() || map.weight.requires_grad() || (map.bias.defined() && map.bias.requires_grad())));
+}
+
+bool is_few_vectors(const Tensor& x, const LinearMap& map) {
+  return is_plain(x, map) && x.numel() <= kFewVectors * x.size(-1) &&
+         (kernels::applies(x) || cuda_fused::can_multiply(x, map.weight));
+}
+
+std::vector<Tensor> multiply_few_vectors(const Tensor& x, const std::vector<LinearMap>& maps) {
+  if (x.is_cuda()) {
+    std::vector<cuda_fused::Product> products;
+    products.reserve(maps.size());
+    for (const LinearMap& map : maps) products.push_back({map.weight, map.bias, {}});
+    cuda_fused::multiply(x, products);
+    std::vector<Tensor> results;
+    results.reserve(products.size());
+    for (const cuda_fused::Product& product : products) results.push_back(product.y);
+    return results;
+  }
+  const int64_t width = x.size(-1), vectors = x.numel() / width;
+  const Tensor wide = x.to(kernels::acc_type(x.scalar_type())).contiguous();
+  std::vector<Tensor> results;
+  std::vector<kernels::GemvArgs> args;
+  std::vector<int64_t> ends;
+  int64_t rows = 0;
+  for (const LinearMap& map : maps) {
+    std::vector<int64_t> shape = x.sizes().vec();
+    shape.back() = map.weight.size(0);
+    results.push_back(at::empty(shape, x.options()));
+    args.push_back({map.weight.const_data_ptr(), wide.const_data_ptr(),
+                    map.bias.defined() ? map.bias.const_data_ptr() : nullptr, results.back().mutable_data_ptr(), width,
+                    vectors, map.weight.size(0)});
+    ends.push_back(rows += map.weight.size(0));
+  }
+  const auto kernel = kernels::for_elements(x.scalar_type()).gemv;
+  const auto multiply = [&](int64_t begin, int64_t end) {
+    int64_t first = 0;
+    for (std::size_t i = 0; i < maps.size(); first = ends[i], ++i) {
+      const int64_t from = std::max(begin, first), to = std::min(end, ends[i]);
+      if (from < to) kernel(args[i], from - first, to - first);
+    }
+  };
+  // Threads take pieces as they get done with them: one that memory serves late holds up nobody.
+  constexpr int64_t kPieceBytes = 128 << 10;
+  const int64_t piece = std::max<int64_t>(1, kPieceBytes / (width * x.element_size()));
+  std::atomic<int64_t> next{0};
+  kernels::for_rows(std::min<int64_t>(at::get_num_threads(), (rows + piece - 1) / piece), piece * width,
+                    [&](int64_t, int64_t) {
+                      for (int64_t begin = 0; (begin = next.fetch_add(piece)) < rows;)
+                        multiply(begin, std::min(rows, begin + piece));
+                    });
+  return results;
+}
+
+}  // namespace
+
+std::vector<Tensor> linears(const Tensor& x, const std::vector<LinearMap>& maps) {
+  if (std::all_of(maps.begin(), maps.end(), [&](const LinearMap& map) { return is_few_vectors(x, map); })) {
+    for (const LinearMap& map : maps) check_shapes(x, map.weight, map.bias);
+    return multiply_few_vectors(x, maps);
+  }
+  std::vector<Tensor> results;
+  if (x.is_cuda() && std::all_of(maps.begin(), maps.end(), [&](const LinearMap& m) { return is_plain(x, m); })) {
+    for (const LinearMap& map : maps) {
+      check_shapes(x, map.weight, map.bias);
+      std::vector<int64_t> shape = x.sizes().vec();
+      shape.back() = map.weight.size(0);
+      results.push_back(at::empty(shape, x.options()));
+    }
+    cuda_fused::in_branches(x, static_cast<int64_t>(maps.size()), [&](int64_t i) {
+      const LinearMap& map = maps[static_cast<std::size_t>(i)];
+      at::linear_out(results[static_cast<std::size_t>(i)], x, map.weight, kernels::as_optional(map.bias));
+    });
+    return results;
+  }
+  for (const LinearMap& map : maps) results.push_back(linear(x, map.weight, map.bias, map.name, map.storage));
+  return results;
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, std::string_view name,
+              const LinearStorage& storage) {
+  if (storage.weight || storage.bias) return Linear::apply(x, weight, kernels::as_optional(bias), name, storage);
+  const Tensor used = storage.transposed ? weight.t() : weight;
+  check_shapes(x, used, bias);
+  if (const LinearMap map{weight, bias, name, storage}; is_few_vectors(x, map))
+    return multiply_few_vectors(x, {map})[0];
+  const bool casts =
+      weight.scalar_type() != x.scalar_type() || (bias.defined() && bias.scalar_type() != x.scalar_type());
+  if (!casts && !inside_checkpoint() && !has_own_product(x)) return at::linear(x, used, bias);
+  return Linear::apply(x, weight, kernels::as_optional(bias), name, storage);
+}
+
+}  // namespace easydel::operations

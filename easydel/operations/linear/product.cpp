@@ -1,0 +1,179 @@
+#include "easydel/operations/linear/product.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "easydel/operations/kernels/cpu/float_product.h"
+
+namespace easydel::operations {
+namespace {
+
+using at::Tensor;
+using kernels::FloatMatrix;
+using kernels::FloatProduct;
+
+constexpr int64_t kFewestRows = 64;  // of a weight's input: below, memory decides
+constexpr int64_t kLeastWork = 64 * 64 * 64;
+
+bool is_own(const Tensor& x) {
+  return x.scalar_type() == at::kFloat && x.is_cpu() && x.layout() == at::kStrided && !x.is_conj() && !x.is_neg() &&
+         kernels::float_product_preferred() != nullptr;
+}
+
+bool is_own(const Factor& x) {
+  return is_own(x.matrix) && (!x.index.defined() || (x.index.scalar_type() == at::kLong && x.index.is_contiguous()));
+}
+
+int64_t size(const Factor& x, int64_t dim) {
+  return x.index.defined() && dim == x.dim ? x.index.size(0) : x.matrix.size(dim);
+}
+
+bool is_own(const MatrixProduct& p) {
+  return is_own(p.a) && is_own(p.b) && is_own(p.c) && (p.c.stride(1) == 1 || p.c.stride(0) == 1) &&
+         size(p.a, 0) * size(p.a, 1) * size(p.b, 1) >= kLeastWork;
+}
+
+FloatMatrix matrix(const Factor& x) {
+  const int64_t* index = x.index.defined() ? x.index.const_data_ptr<int64_t>() : nullptr;
+  return {x.matrix.const_data_ptr<float>(), x.matrix.stride(0), x.matrix.stride(1), x.dim == 0 ? index : nullptr,
+          x.dim == 1 ? index : nullptr};
+}
+
+FloatProduct float_product(const MatrixProduct& p) {
+  float* c = p.c.mutable_data_ptr<float>();
+  const float* start = p.adds ? c : nullptr;
+  const int64_t m = size(p.a, 0), n = size(p.b, 1), k = size(p.a, 1), row = p.c.stride(0), column = p.c.stride(1);
+  const FloatMatrix a = matrix(p.a), b = matrix(p.b);
+  if (column == 1 || n == 1) return {a, b, start, row, c, row, m, n, k};
+  return {b.transposed(), a.transposed(), start, column, c, column, n, m, k};
+}
+
+int64_t pieces(int64_t size, int64_t of) { return (size + of - 1) / of; }
+
+// Adds the parts of a product: about `share` of multiplications each or less, and a multiple of `multiple` of them
+// where it is large enough. As few as that allows, of blocks of columns rather than of rows: each part packs its own
+// operands, and rows are packed for each block of columns anyway.
+void cut(const FloatProduct& p, int64_t share, int64_t multiple, std::vector<FloatProduct>& parts) {
+  constexpr int64_t kFewestPartRows = 48, kColumns = 32;
+  if (p.m == 0 || p.n == 0) return;
+  const int64_t wanted = std::max<int64_t>(1, pieces(p.m * p.n * p.k, std::max<int64_t>(1, share)));
+  int64_t across = std::min(wanted, pieces(p.n, kernels::kFloatProductColumns));
+  const int64_t most = std::max<int64_t>(1, p.m / kFewestPartRows),
+                most_across = std::max(across, p.n / (2 * kColumns));
+  int64_t down = std::clamp<int64_t>(pieces(wanted, across), 1, most);
+  const auto fits = [&] { return down * across % multiple == 0 || down * across >= 8 * multiple; };
+  while (down < most && !fits()) ++down;
+  while (across < most_across && !fits()) ++across;
+  const int64_t width = pieces(pieces(p.n, across), kColumns) * kColumns;
+  for (int64_t column = 0; column < p.n; column += width) {
+    for (int64_t i = 0; i < down; ++i) {
+      const int64_t row = p.m * i / down;
+      FloatProduct part = p;
+      part.m = p.m * (i + 1) / down - row;
+      part.n = std::min(width, p.n - column);
+      part.a = p.a.from(row, 0);
+      part.b = p.b.from(0, column);
+      part.c += row * p.c_row + column;
+      if (part.start) part.start += row * p.start_row + column;
+      parts.push_back(part);
+    }
+  }
+}
+
+std::vector<FloatProduct> parts_of(const std::vector<FloatProduct>& products, int64_t threads) {
+  const auto cost = [](const FloatProduct& p) { return p.m * p.n * p.k; };
+  int64_t work = 0;
+  for (const FloatProduct& p : products) work += cost(p);
+  std::vector<FloatProduct> parts;
+  // A few products: each is divided evenly. Many: parts that are unlike, the largest first.
+  constexpr int64_t kMany = 4;
+  const bool many = static_cast<int64_t>(products.size()) >= kMany * threads;
+  for (const FloatProduct& p : products) {
+    cut(p, many ? work / (kMany * threads) : pieces(cost(p), threads), many ? 1 : threads, parts);
+  }
+  std::stable_sort(parts.begin(), parts.end(), [&](const auto& x, const auto& y) { return cost(x) > cost(y); });
+  return parts;
+}
+
+void run(const std::vector<FloatProduct>& products) {
+  const auto kernel = kernels::float_product_preferred();
+  const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
+  if (threads == 1) {
+    for (const FloatProduct& p : products) {
+      if (p.m > 0 && p.n > 0) kernel(p);
+    }
+    return;
+  }
+  const std::vector<FloatProduct> parts = parts_of(products, threads);
+  std::atomic<std::size_t> next{0};
+  at::parallel_for(0, std::min<int64_t>(threads, static_cast<int64_t>(parts.size())), 1, [&](int64_t, int64_t) {
+    for (std::size_t i = next++; i < parts.size(); i = next++) kernel(parts[i]);
+  });
+}
+
+void multiply_with_torch(const MatrixProduct& p) {
+  const auto whole = [](const Factor& x) {
+    return x.index.defined() ? x.matrix.index_select(x.dim, x.index) : x.matrix;
+  };
+  Tensor c = p.c;
+  if (p.adds) {
+    c.addmm_(whole(p.a), whole(p.b));
+  } else {
+    at::mm_out(c, whole(p.a), whole(p.b));
+  }
+}
+
+}  // namespace
+
+bool has_own_product(const Tensor& rows) {
+  return is_own(rows) && rows.dim() >= 2 && rows.size(-1) > 0 && rows.numel() >= kFewestRows * rows.size(-1);
+}
+
+Tensor product(const Tensor& rows, const Tensor& weight, const Tensor& bias) {
+  if (!has_own_product(rows) || !is_own(weight) || weight.numel() == 0) return at::linear(rows, weight, bias);
+  const Tensor flat = rows.reshape({-1, rows.size(-1)}), given = bias.defined() ? bias.contiguous() : bias;
+  std::vector<int64_t> shape = rows.sizes().vec();
+  shape.back() = weight.size(0);
+  const Tensor y = at::empty(shape, rows.options());
+  run({{matrix(flat), matrix(weight).transposed(), given.defined() ? given.const_data_ptr<float>() : nullptr, 0,
+        y.mutable_data_ptr<float>(), weight.size(0), flat.size(0), weight.size(0), flat.size(1)}});
+  return y;
+}
+
+Tensor matrix_product(const Tensor& a, const Tensor& b) {
+  const Tensor c = at::empty({a.size(0), b.size(1)}, a.options());
+  multiply_into({{c, a, b}});
+  return c;
+}
+
+void multiply_into(const std::vector<MatrixProduct>& products) {
+  std::vector<FloatProduct> own;
+  for (const MatrixProduct& p : products) {
+    if (is_own(p)) {
+      own.push_back(float_product(p));
+    } else {
+      multiply_with_torch(p);
+    }
+  }
+  if (!own.empty()) run(own);
+}
+
+std::vector<std::function<void()>> product_pieces(const std::vector<MatrixProduct>& products) {
+  std::vector<std::function<void()>> pieces;
+  std::vector<FloatProduct> own;
+  for (const MatrixProduct& p : products) {
+    if (is_own(p)) {
+      own.push_back(float_product(p));
+    } else {
+      pieces.push_back([p] { multiply_with_torch(p); });
+    }
+  }
+  const auto kernel = kernels::float_product_preferred();
+  for (const FloatProduct& part : parts_of(own, at::get_num_threads())) pieces.push_back([=] { kernel(part); });
+  return pieces;
+}
+
+}  // namespace easydel::operations

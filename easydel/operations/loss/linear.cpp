@@ -1,0 +1,169 @@
+// Cross-entropy of hidden @ weight^T + bias, some tokens at a time.
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "easydel/operations/kernels/cpu/rows.h"
+#include "easydel/operations/loss/rows.h"
+#include "easydel/operations/linear/product.h"
+
+namespace easydel::operations {
+namespace {
+
+using at::Tensor;
+using loss_rows::Problem;
+using loss_rows::ProblemPtr;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// The product of the output layer, in float32 or better, and its gradients, chunk by chunk.
+class OutputLayer {
+ public:
+  OutputLayer(const Tensor& hidden, const Tensor& weight, const Tensor& bias, at::ScalarType acc,
+              const WeightAccessPtr& access)
+      : hidden_(hidden.reshape({-1, hidden.size(-1)})),
+        weight_(gather(weight, hidden.scalar_type(), access)),
+        bias_(bias.defined() ? bias.to(acc) : bias),
+        acc_(acc),
+        is_wide_(hidden.scalar_type() == acc) {}
+
+  // The result is used up before the next call.
+  Tensor logits(int64_t at, int64_t count) {
+    const Tensor rows = hidden_.narrow(0, at, count);
+    Tensor out;
+    if (has_own_product(rows)) {
+      out = product(rows, weight_);
+    } else if (is_wide_) {
+      if (!memory_.defined()) memory_ = at::empty({count, weight_.size(0)}, hidden_.options());
+      out = memory_.narrow(0, 0, count);
+      at::mm_out(out, rows, weight_.t());
+    } else if (hidden_.is_cuda()) {
+      out = at::mm(rows, weight_.t(), acc_);
+    } else {
+      out = at::mm(rows, weight_.t()).to(acc_);
+    }
+    return bias_.defined() ? out.add_(bias_) : out;
+  }
+
+  void want_gradients(bool hidden, bool weight, bool bias) {
+    if (hidden) d_hidden = at::empty(hidden_.sizes(), hidden_.options());
+    wants_weight_ = weight;
+    if (bias) d_bias = at::zeros({weight_.size(0)}, hidden_.options().dtype(acc_));
+  }
+
+  void add_gradients(int64_t at, int64_t count, const Tensor& d_logits) {
+    if (d_bias.defined()) d_bias.add_(d_logits.sum(0));
+    const Tensor d = d_logits.to(hidden_.scalar_type());
+    if (d_hidden.defined()) multiply_into({{d_hidden.narrow(0, at, count), d, weight_}});
+    if (!wants_weight_) return;
+    const Tensor rows = hidden_.narrow(0, at, count);
+    if (!d_weight.defined()) {
+      d_weight = weight_product(d, rows);
+    } else if (is_wide_) {
+      multiply_into({{d_weight, d.t(), rows, /*adds=*/true}});
+    } else {
+      d_weight.add_(weight_product(d, rows));
+    }
+  }
+
+  Tensor d_hidden, d_weight, d_bias;
+
+ private:
+  Tensor weight_product(const Tensor& d, const Tensor& rows) const {  // sums over chunks are in acc
+    if (is_wide_) return matrix_product(d.t(), rows);
+    return hidden_.is_cuda() ? at::mm(d.t(), rows, acc_) : at::mm(d.t(), rows).to(acc_);
+  }
+
+  Tensor hidden_, weight_, bias_, memory_;
+  at::ScalarType acc_;
+  bool is_wide_;
+  bool wants_weight_ = false;
+};
+
+Tensor like(const Tensor& grad, const Tensor& input) { return grad.defined() ? grad.to(input.scalar_type()) : grad; }
+
+struct Needs {
+  bool hidden, weight, bias;
+};
+
+struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
+  static variable_list forward(AutogradContext* ctx, const Tensor& hidden, const Tensor& weight,
+                               const std::optional<Tensor>& given_bias, const ProblemPtr& problem,
+                               at::IntArrayRef label_shape, Needs needs) {
+    const Tensor bias = given_bias.value_or(Tensor());
+    // One number's gradient is known up to a factor, so the gradients are made now, from logits that are there anyway.
+    const bool makes_gradients =
+        problem->options.reduction != Reduction::None && (needs.hidden || needs.weight || needs.bias);
+    const WeightAccessPtr& access = problem->options.weight_access;
+    OutputLayer layer(hidden, weight, bias, problem->acc, access);
+    if (makes_gradients) layer.want_gradients(needs.hidden, needs.weight, needs.bias);
+    problem->for_chunks([&](int64_t at, int64_t count) {
+      const Tensor logits = layer.logits(at, count);
+      problem->compute(at, logits, makes_gradients ? problem->scale.narrow(0, at, count) : Tensor());
+      if (makes_gradients) layer.add_gradients(at, count, logits);
+    });
+    if (makes_gradients) {
+      ctx->save_for_backward({layer.d_hidden.defined() ? layer.d_hidden.view(hidden.sizes()) : Tensor(),
+                              like(reduce(layer.d_weight, access), weight), like(layer.d_bias, bias)});
+    } else {
+      ctx->save_for_backward({hidden, weight, bias});
+      ctx->saved_data["problem"] = c10::IValue::make_capsule(problem);
+    }
+    ctx->saved_data["made"] = makes_gradients;
+    const auto parts = problem->outputs(label_shape);
+    ctx->mark_non_differentiable({parts[1], parts[2], parts[3], parts[4]});
+    return parts;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    kernels::require_first_derivative("linear_cross_entropy");
+    auto saved = ctx->get_saved_variables();
+    if (ctx->saved_data["made"].toBool()) {
+      const Tensor& d_loss = grads[0];
+      const bool is_one = d_loss.is_cpu() && d_loss.item<double>() == 1.0;
+      const auto scaled = [&](const Tensor& grad) {
+        return is_one || !grad.defined() ? grad : grad * d_loss.to(grad.scalar_type());
+      };
+      return {scaled(saved[0]), scaled(saved[1]), scaled(saved[2]), Tensor(), Tensor(), Tensor()};
+    }
+    const Tensor &hidden = saved[0], &weight = saved[1], &bias = saved[2];
+    const auto problem = c10::static_intrusive_pointer_cast<Problem>(ctx->saved_data["problem"].toCapsule());
+    const Tensor scale = loss_rows::upstream_scale(problem->scale, grads[0]);
+    const WeightAccessPtr& access = problem->options.weight_access;
+    OutputLayer layer(hidden, weight, bias, problem->acc, access);
+    layer.want_gradients(ctx->needs_input_grad(0), ctx->needs_input_grad(1),
+                         bias.defined() && ctx->needs_input_grad(2));
+    problem->for_chunks([&](int64_t at, int64_t count) {
+      const Tensor logits = layer.logits(at, count);
+      problem->compute(at, logits, scale.narrow(0, at, count));
+      layer.add_gradients(at, count, logits);
+    });
+    return {layer.d_hidden.defined() ? layer.d_hidden.view(hidden.sizes()) : Tensor(),
+            like(reduce(layer.d_weight, access), weight),
+            like(layer.d_bias, bias),
+            Tensor(),
+            Tensor(),
+            Tensor()};
+  }
+};
+
+}  // namespace
+
+CrossEntropyOutput linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& bias,
+                                        const Tensor& labels, const CrossEntropyOptions& options) {
+  require<ShapeError>(
+      hidden.dim() >= 1 && weight.dim() == 2 && (options.weight_access || weight.size(1) == hidden.size(-1)),
+      "[linear_cross_entropy] weight must be [vocabulary, ", hidden.dim() ? hidden.size(-1) : 0, "] for hidden ",
+      hidden.sizes(), "; got ", weight.sizes(), ".");
+  require<ShapeError>(!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0)) || options.weight_access,
+                      "[linear_cross_entropy] bias must be [", weight.size(0), "]; got ",
+                      bias.defined() ? bias.sizes() : at::IntArrayRef(), ".");
+  const int64_t vocabulary = options.vocabulary > 0 ? options.vocabulary : weight.size(0);
+  const auto problem = c10::make_intrusive<Problem>("linear_cross_entropy", hidden, labels, vocabulary, options);
+  const bool grad_mode = at::GradMode::is_enabled();
+  const Needs needs{grad_mode && hidden.requires_grad(), grad_mode && weight.requires_grad(),
+                    grad_mode && bias.defined() && bias.requires_grad()};
+  return loss_rows::to_output(
+      LinearCrossEntropy::apply(hidden, weight, kernels::as_optional(bias), problem, labels.sizes(), needs));
+}
+
+}  // namespace easydel::operations

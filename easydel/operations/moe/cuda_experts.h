@@ -1,0 +1,54 @@
+// Rows of experts as GPU kernels, where the build has them: it needs nvcc. No gradients. Rows are sorted by expert;
+// `inverse` and `order` are those of Dispatch.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "easydel/operations/moe/moe.h"
+
+namespace easydel::operations::cuda_experts {
+
+// Whether rows of this type and width can be moved by these kernels.
+bool can_move(const at::Tensor& x);
+at::Tensor spread_rows(const at::Tensor& x, const at::Tensor& inverse, int64_t top_k);
+// weights [tokens, top_k] of any type, or undefined.
+at::Tensor sum_rows(const at::Tensor& rows, const at::Tensor& inverse, const at::Tensor& weights, int64_t top_k);
+
+// The top_k highest scores [rows, E] of each row, which are float32: [rows, top_k], highest first.
+bool can_choose(const at::Tensor& scores);
+at::Tensor choose_experts(const at::Tensor& scores, int64_t top_k);
+
+// As operations::route, without groups, and what the logits get of the weights' gradient.
+bool can_route(const at::Tensor& logits, const RouterOptions& options);
+Routing route(const at::Tensor& logits, const RouterOptions& options);
+at::Tensor route_backward(const at::Tensor& logits, const Routing& routing, const at::Tensor& d_weights,
+                          const RouterOptions& options);
+
+bool can_sort(const at::Tensor& experts, int64_t num_experts);
+struct Sorted {
+  at::Tensor order, inverse, ends;
+};
+Sorted sort_by_expert(const at::Tensor& experts, int64_t num_experts);
+
+// Of act(gate) * up and its weight, for rows of gate and up and the gradient d_y of act(gate) * up * weight over
+// weight.
+struct WeightedGate {
+  at::Tensor d_gate_up, weighted, d_weights;  // weighted: act(gate) * up * weight
+};
+WeightedGate weighted_gate_backward(const at::Tensor& gate_up, const at::Tensor& d_y, const at::Tensor& weights,
+                                    const at::Tensor& order, bool gelu);
+
+// Whether there is a kernel for all experts: bfloat16 on a GPU of compute capability 9.0, rows of 16 bytes.
+bool can_multiply(const at::Tensor& rows, int64_t out_features);
+// As operations::grouped_product; weights [E, out, in], or with k_first [E, in, out], dense.
+at::Tensor grouped_product(const at::Tensor& rows, const at::Tensor& weights, bool k_first, const at::Tensor& ends);
+at::Tensor grouped_outer(const at::Tensor& a, const at::Tensor& b, const at::Tensor& ends);
+// grouped_product with weights [E, 2I, in], and act(gate) * up of its halves; gate_up only where it is kept.
+struct Gated {
+  at::Tensor gate_up, gated;
+};
+Gated gated_product(const at::Tensor& rows, const at::Tensor& weights, const at::Tensor& ends, bool gelu, bool keep);
+
+}  // namespace easydel::operations::cuda_experts

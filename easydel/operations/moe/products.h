@@ -1,0 +1,49 @@
+// Matrix products over rows that are sorted by expert, without gradients.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "easydel/operations/moe/moe.h"
+
+namespace easydel::operations {
+
+// Where each expert's rows end. On the host only where a product needs it: elsewhere that would wait for the device.
+struct ExpertRows {
+  at::Tensor ends;                 // [E] int32
+  std::vector<int64_t> host_ends;  // may be empty; then it is read from the device when it is needed
+};
+
+// x[r] @ matrices[e] for each row r of expert e: x [R, in], matrices [E, in, out] of any strides.
+at::Tensor grouped_product(const at::Tensor& x, const at::Tensor& matrices, const ExpertRows& rows);
+// [E, m, n]: the transposed rows of a times those of b, for each expert: a [R, m], b [R, n].
+at::Tensor grouped_outer(const at::Tensor& a, const at::Tensor& b, const ExpertRows& rows);
+
+// [T, D] to [R, D]: every token once for each of its experts.
+at::Tensor spread_rows(const at::Tensor& x, const Dispatch& dispatch);
+// [R, D] to [T, D]: the sum of each token's rows, times weights [T, k] where they are defined.
+at::Tensor sum_rows(const at::Tensor& rows, const at::Tensor& weights, const Dispatch& dispatch);
+
+// fused_experts with kernels of our own: for CUDA tensors with rows of 16 bytes and an activation that they have.
+bool can_fuse_on_cuda(const at::Tensor& x, const StackedExperts& experts);
+at::Tensor fused_experts_on_cuda(const at::Tensor& x, const at::Tensor& weights, const StackedExperts& experts,
+                                 const Dispatch& dispatch);
+
+// Work on rows, by the calling thread: f(first, count). It refers to the tensors' memory.
+using RowWork = std::function<void(int64_t, int64_t)>;
+
+// gated_activation(gate_up, act), written into y.
+RowWork gated_activation_rows(const at::Tensor& gate_up, const Activation& act, const at::Tensor& y);
+// The rows of gated_activation(gate_up, act), each times its weight.
+struct Weighed {
+  at::Tensor weights, d_weights;  // [R]; the second is written
+};
+// From d_y [R, I], the gradient of those rows, which may be overwritten: y [R, I], the rows themselves, the weights'
+// gradients, and d_gate_up [R, 2I].
+RowWork weighed_activation_backward(const at::Tensor& gate_up, const Activation& act, const Weighed& weighed,
+                                    const at::Tensor& d_y, const at::Tensor& y, const at::Tensor& d_gate_up);
+
+}  // namespace easydel::operations

@@ -1,0 +1,75 @@
+// How the rows of experts are worked on by a fused operation: in units, by threads that share a unit or have their own.
+#pragma once
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "easydel/operations/linear/product.h"
+
+namespace easydel::operations {
+
+// Some rows of one expert.
+struct Tile {
+  int64_t expert, begin, rows;
+};
+
+// Rows that are worked on together: of one expert, or of experts that follow each other.
+struct Unit {
+  int64_t begin = 0, rows = 0;
+  std::vector<Tile> tiles;
+};
+
+// Where threads share each product, units come one after the other: large enough for that, and small enough that what
+// lies between their products stays in cache. Else each thread has units of its own: small enough that threads end at
+// about the same time, large enough for fast products; the largest first. No unit has two pieces of one expert.
+std::vector<Unit> make_units(const std::vector<int64_t>& ends, bool shares);
+
+// f(unit) for the index of each, without gradient, by threads that take the next one as they come free.
+template <class F>
+void for_units(std::size_t units, const F& f) {
+  std::atomic<std::size_t> next{0};
+  const auto work = [&](int64_t, int64_t) {
+    const at::NoGradGuard no_grad;
+    for (std::size_t unit = next++; unit < units; unit = next++) f(unit);
+  };
+  at::parallel_for(0, std::min<int64_t>(static_cast<int64_t>(units), at::get_num_threads()), 1, work);
+}
+
+// Rows of a unit, all its own or those of its tokens.
+struct UnitRows {
+  at::Tensor rows, tokens = {};  // [rows of the unit, ...]; or [T, ...] and [R]
+
+  Factor of(const Unit& unit, const Tile& tile) const {
+    if (!tokens.defined()) return rows.narrow(0, tile.begin - unit.begin, tile.rows);
+    return {rows, 0, tokens.narrow(0, tile.begin, tile.rows)};
+  }
+};
+
+// c = a times its expert's matrix, for each row of a unit.
+template <class F>
+void add_products(std::vector<MatrixProduct>& products, const Unit& unit, const at::Tensor& c, const UnitRows& a,
+                  const F& matrix_of) {
+  for (const Tile& tile : unit.tiles) {
+    const at::Tensor own = c.narrow(0, tile.begin - unit.begin, tile.rows);
+    products.push_back({own, a.of(unit, tile), matrix_of(tile.expert)});
+  }
+}
+
+// The gradients of stacked weights, unit by unit. Either may be missing.
+struct WeightGradients {
+  at::Tensor w1, w2;
+  int64_t last = -1;  // the expert whose rows came last
+
+  void add_products(std::vector<MatrixProduct>& products, const Unit& unit, const UnitRows& d_hidden, const UnitRows& x,
+                    const UnitRows& d_y, const UnitRows& activated);
+
+  void clear_others(const std::vector<Unit>& units) const;  // those without rows
+};
+
+}  // namespace easydel::operations

@@ -1,0 +1,7 @@
+#include "easydel/sharding/collectives/reduce_kernels.h"
+
+namespace easydel {
+
+const ReduceTable reduce_table_avx2 = {kFunctions<float>, kFunctions<double>, kFunctions<bf16>, kFunctions<f16>};
+
+}  // namespace easydel

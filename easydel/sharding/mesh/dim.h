@@ -1,0 +1,60 @@
+// A dimension of a weight, and how it may be cut where ranks compute with parts of it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "easydel/sharding/mesh/interval.h"
+#include "easydel/sharding/mesh/partition_axis.h"
+
+namespace easydel {
+
+// Heads of an attention layer. Queries that share a key/value head stay together as long as there are enough groups to
+// go round; when there are more ranks than key/value heads, a rank has those that its queries look at, and several
+// ranks have the same ones.
+struct HeadCounts {
+  int64_t query = 0;
+  int64_t kv = 0;
+  friend bool operator==(const HeadCounts&, const HeadCounts&) = default;
+  Interval query_part(int64_t parts, int64_t index) const;
+  Interval kv_part(int64_t parts, int64_t index) const;
+  bool shares_kv(int64_t parts) const { return kv < parts && kv < query; }
+};
+
+// Some consecutive query heads, and the key/value heads that they look at.
+struct HeadPart {
+  HeadCounts all;
+  Interval query, kv;
+
+  // What rank `index` of `parts` has of it.
+  HeadPart part(int64_t parts, int64_t index) const;
+  // Query heads lie in equal groups, one for each key/value head, in order.
+  bool is_even() const;
+  // For each query head the place of its key/value head among `kv`.
+  std::vector<int64_t> kv_of_query() const;
+};
+
+// Never cut inside a grain (a head), and each segment (q, k and v of one projection) by itself.
+struct Dim {
+  Dim(int64_t size, LogicalAxis axis = LogicalAxis::Empty, int64_t grain = 1)
+      : size(size), axis(axis), grain(grain), segments{size} {}
+  // The dimension of one projection for q, k and v, or of one of them.
+  static Dim query_heads(HeadCounts heads, int64_t head_dim);
+  static Dim kv_heads(HeadCounts heads, int64_t head_dim);
+  static Dim fused_heads(HeadCounts heads, int64_t head_dim);
+  // Two equal halves: gate and up.
+  static Dim halves(int64_t half, LogicalAxis axis);
+
+  int64_t size;
+  LogicalAxis axis;  // over the mesh axes that carry it ranks compute with parts of this dimension
+  int64_t grain;
+  std::vector<int64_t> segments;  // sizes that sum to `size`
+  HeadCounts heads;               // of a dimension of heads
+
+  friend bool operator==(const Dim&, const Dim&) = default;
+  // What rank `index` of `parts` computes with. Parts tile the dimension, but for shared key/value heads.
+  Intervals part(int64_t parts, int64_t index) const;
+  bool has_shared_parts(int64_t parts) const;
+};
+
+}  // namespace easydel

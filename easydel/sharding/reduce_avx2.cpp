@@ -1,7 +1,0 @@
-#include "easydel/sharding/reduce_kernels.h"
-
-namespace easydel {
-
-const ReduceTable reduce_table_avx2 = {kFunctions<float>, kFunctions<double>, kFunctions<bf16>, kFunctions<f16>};
-
-}  // namespace easydel

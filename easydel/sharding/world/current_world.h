@@ -1,0 +1,27 @@
+// For those who make worlds: which one the calling thread has.
+#pragma once
+
+#include <memory>
+
+#include "easydel/sharding/world/world.h"
+
+namespace easydel {
+
+// World::current() gives this one to the calling thread while it lives.
+class WorldScope {
+ public:
+  explicit WorldScope(std::shared_ptr<World> world);
+  ~WorldScope();
+  WorldScope(const WorldScope&) = delete;
+  WorldScope& operator=(const WorldScope&) = delete;
+
+ private:
+  std::shared_ptr<World> previous_;
+};
+
+std::shared_ptr<World> single_world();  // a new one, of one rank
+
+// The place of the world's own rank among these. ConfigError when it is not there, or a rank twice or out of range.
+int64_t member_index(const World& world, std::span<const int64_t> ranks);
+
+}  // namespace easydel

@@ -1,0 +1,24 @@
+// What Split and Replace look for: a string or a regular expression.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "easydel/tokenizers/files/json_field.h"
+#include "easydel/text/regex/regex.h"
+
+namespace easydel {
+
+class Pattern {
+ public:
+  explicit Pattern(const JsonField& field);  // {"String": …} or {"Regex": …}
+
+  bool is_regex() const { return regex_.has_value(); }
+  void find_all(std::string_view text, std::vector<Offset>& matches) const;
+
+ private:
+  std::string literal_;
+  std::optional<Regex> regex_;
+};
+
+}  // namespace easydel

@@ -1,0 +1,39 @@
+// The tokens that are looked for in a text before sentencepiece sees the rest.
+#pragma once
+
+#include <array>
+#include <unordered_map>
+#include <vector>
+
+#include "easydel/tokenizers/sentencepiece/sentencepiece_tokenizer.h"
+
+namespace easydel {
+
+class SentencePieceAddedTokens {
+ public:
+  struct Stretch {  // of a text: a token with the blanks that it takes along, or what lies between tokens
+    std::size_t begin = 0, end = 0;
+    const SentencePieceAddedToken* token = nullptr;
+  };
+
+  // ConfigError for one without text or an id, and for two alike.
+  explicit SentencePieceAddedTokens(std::vector<SentencePieceAddedToken> tokens);
+  SentencePieceAddedTokens(const SentencePieceAddedTokens&) = delete;
+  SentencePieceAddedTokens& operator=(const SentencePieceAddedTokens&) = delete;
+
+  const std::vector<SentencePieceAddedToken>& all() const { return tokens_; }
+  const SentencePieceAddedToken* find(int32_t id) const;
+  const SentencePieceAddedToken* find(std::string_view content) const;
+
+  // From left to right, the longest token that fits; every byte of the text is in one stretch.
+  std::vector<Stretch> split(std::string_view text) const;
+
+ private:
+  const SentencePieceAddedToken* at(std::string_view text, std::size_t begin) const;
+
+  const std::vector<SentencePieceAddedToken> tokens_;
+  std::unordered_map<int32_t, const SentencePieceAddedToken*> by_id_;
+  std::array<std::vector<const SentencePieceAddedToken*>, 256> by_first_byte_;  // longest first
+};
+
+}  // namespace easydel

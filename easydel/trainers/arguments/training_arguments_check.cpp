@@ -1,0 +1,302 @@
+// What TrainingArguments may hold.
+#include <cmath>
+
+#include "easydel/core/error.h"
+#include "easydel/infra/config/loss_config.h"
+#include "easydel/trainers/arguments/training_arguments.h"
+
+namespace easydel {
+namespace {
+
+class Checker {
+ public:
+  explicit Checker(const KeyPlace& where) : where_(where) {}
+
+  template <class T>
+  void rule(bool holds, std::string_view key, std::string_view must, const T& value) const {
+    if (!holds) fail<ConfigError>(where_(key), " must ", must, "; got ", value, ".");
+  }
+  void at_least(std::string_view key, std::optional<int64_t> value, int64_t least) const {
+    if (value) rule(*value >= least, key, concat("be at least ", least), *value);
+  }
+  // Bounds are written so that NaN fails.
+  void finite_from_zero(std::string_view key, std::optional<double> value) const {
+    if (value) rule(std::isfinite(*value) && *value >= 0, key, "be a finite number that is not negative", *value);
+  }
+  void positive(std::string_view key, std::optional<double> value) const {
+    if (value) rule(std::isfinite(*value) && *value > 0, key, "be a finite positive number", *value);
+  }
+  void between(std::string_view key, std::optional<double> value, double low, double high,
+               std::string_view must) const {
+    if (value) rule(*value >= low && *value <= high, key, must, *value);
+  }
+  void one_of(std::string_view key, const std::string& value, std::initializer_list<std::string_view> allowed) const {
+    std::string known;
+    for (const std::string_view name : allowed) {
+      if (name == value) return;
+      known += concat(known.empty() ? "" : ", ", name);
+    }
+    const std::string near = nearest_name(value, allowed);
+    fail<ConfigError>(where_(key), " must be one of ", known, "; got \"", value, "\".",
+                      near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
+  }
+  void name(std::string_view key, const std::optional<std::string>& value) const {
+    if (value) rule(!value->empty(), key, "not be empty", "\"\"");
+  }
+
+  // For what there is in one way alone.
+  template <class T>
+  void only(bool holds, std::string_view key, std::string_view must, const T& value, std::string_view instead) const {
+    if (!holds) fail<NotSupportedError>(where_(key), " must ", must, "; got ", value, ". ", instead);
+  }
+
+  std::string at(std::string_view key) const { return where_(key); }
+
+ private:
+  const KeyPlace& where_;
+};
+
+void check_run(const TrainingArguments& a, const Checker& c) {
+  c.name("save_directory", a.save_directory);
+  c.name("model_name", a.model_name);
+  c.at_least("num_train_epochs", a.num_train_epochs, 1);
+  c.at_least("max_training_steps", a.max_training_steps, 1);
+  c.at_least("per_epoch_training_steps", a.per_epoch_training_steps, 1);
+  c.at_least("total_batch_size", a.total_batch_size, 1);
+  c.at_least("gradient_accumulation_steps", a.gradient_accumulation_steps, 1);
+  require<ConfigError>(a.total_batch_size % a.gradient_accumulation_steps == 0, c.at("total_batch_size"),
+                       " must be a multiple of gradient_accumulation_steps; got ", a.total_batch_size, " and ",
+                       a.gradient_accumulation_steps, ".");
+  c.at_least("step_start_point", a.step_start_point, 0);
+  c.rule(a.step_start_point || !a.force_step_start_point, "force_step_start_point", "stand beside step_start_point",
+         "true");
+  c.rule(a.do_train || a.do_eval, "do_train", "be true where do_eval is not", "false");
+  if (a.training_time_limit) {
+    c.rule(a.time_limit_seconds().has_value(), "training_time_limit", "read like 90min, 23h, 30s or 1d2h30m",
+           concat("\"", *a.training_time_limit, "\""));
+  }
+}
+
+void check_lora(const TrainingArguments& a, const Checker& c) {
+  c.at_least("lora_rank", a.lora_rank, 1);
+  c.positive("lora_alpha", a.lora_alpha);
+  c.name("lora_pattern", a.lora_pattern);
+  c.rule(a.lora_dropout >= 0 && a.lora_dropout < 1, "lora_dropout", "be at least 0 and below 1", a.lora_dropout);
+  if (a.lora_rank) return;
+  c.rule(!a.lora_alpha && !a.lora_pattern && a.lora_dropout == 0 && !a.use_rslora && !a.use_dora, "lora_rank",
+         "be given where other keys of LoRA are", "none");
+}
+
+void check_optimizer(const TrainingArguments& a, const Checker& c) {
+  c.finite_from_zero("learning_rate", a.learning_rate);
+  c.finite_from_zero("learning_rate_end", a.learning_rate_end);
+  c.name("optimizer", a.optimizer);
+  c.name("scheduler", a.scheduler);
+  c.at_least("warmup_steps", a.warmup_steps, 0);
+  c.finite_from_zero("weight_decay", a.weight_decay);
+  c.positive("clip_grad", a.clip_grad);
+  c.rule(a.extra_optimizer_kwargs.is_object(), "extra_optimizer_kwargs", "be an object or null",
+         a.extra_optimizer_kwargs.dump());
+  if (a.ema_decay) c.rule(*a.ema_decay >= 0 && *a.ema_decay < 1, "ema_decay", "lie in [0, 1)", *a.ema_decay);
+  c.positive("loss_scale", a.loss_scale);
+  if (a.tx_mu_dtype) {
+    const Json* other = a.extra_optimizer_kwargs.find("mu_dtype");
+    c.rule(!other, "tx_mu_dtype", "not stand beside extra_optimizer_kwargs.mu_dtype", dtype_name(*a.tx_mu_dtype));
+    c.only(a.optimizer == "adam" || a.optimizer == "adamw" || a.optimizer == "lion" || a.optimizer == "muon",
+           "tx_mu_dtype", concat("be null for the optimizer ", a.optimizer, ", which has no such moment"),
+           dtype_name(*a.tx_mu_dtype), "adam, adamw, lion and muon have one.");
+  }
+  c.at_least("loss_scale_growth_interval", a.loss_scale_growth_interval, 1);
+  c.at_least("max_skipped_steps", a.max_skipped_steps, 0);
+  c.at_least("lmhead_chunksize", a.lmhead_chunksize, 1);
+}
+
+void check_schedule(const TrainingArguments& a, const Checker& c) {
+  c.at_least("eval_batch_size", a.eval_batch_size, 1);
+  c.at_least("evaluation_steps", a.evaluation_steps, 1);
+  c.at_least("max_evaluation_steps", a.max_evaluation_steps, 1);
+  c.at_least("per_epoch_evaluation_steps", a.per_epoch_evaluation_steps, 1);
+  c.at_least("early_stopping_patience", a.early_stopping_patience, 1);
+  c.finite_from_zero("early_stopping_threshold", a.early_stopping_threshold);
+  c.name("metric_for_best_model", a.metric_for_best_model);
+  if (a.early_stopping_patience) {
+    c.rule(a.do_eval, "early_stopping_patience", "stand beside do_eval: true", *a.early_stopping_patience);
+  }
+  c.at_least("save_steps", a.save_steps, 0);
+  c.positive("save_interval_minutes", a.save_interval_minutes);
+  c.at_least("save_total_limit", a.save_total_limit, 1);
+  c.name("resume_from", a.resume_from);
+  c.at_least("log_steps", a.log_steps, 1);
+  c.at_least("report_steps", a.report_steps, 1);
+  c.one_of("progress_bar_type", a.progress_bar_type, {"tqdm", "rich", "json", "none"});
+  c.finite_from_zero("track_memory", a.track_memory);
+}
+
+void check_data(const TrainingArguments& a, const Checker& c) {
+  c.at_least("max_length", a.max_length, 1);
+  c.one_of("truncation_mode", a.truncation_mode, {"keep_end", "keep_start"});
+  c.at_least("dataloader_num_workers", a.dataloader_num_workers, 0);
+  c.name("dataset_text_field", a.text.dataset_text_field);
+  c.at_least("dataset_num_proc", a.dataset_num_proc, 1);
+  c.only(a.use_data_collator, "use_data_collator", "be true", "false", "Rows are always padded to one length.");
+  for (const std::string& column : a.ids_to_pop_from_dataset) c.name("ids_to_pop_from_dataset", column);
+  const TextArguments& text = a.text;
+  c.one_of("packing_strategy", text.packing_strategy, {"bfd", "bfd_split", "wrapped"});
+  c.at_least("dataset_batch_size", text.dataset_batch_size, 1);
+  if (text.train_on_inputs) {
+    const bool counts = *text.train_on_inputs;
+    c.rule(text.completion_only_loss.value_or(!counts) != counts, "train_on_inputs",
+           concat("not contradict completion_only_loss, which is ", counts ? "true" : "false"),
+           counts ? "true" : "false");
+    c.rule(!counts || !text.assistant_only_loss, "train_on_inputs", "not contradict assistant_only_loss, which is true",
+           "true");
+  }
+}
+
+template <class Preference>
+void check_preference(const Preference& p, const Checker& c) {
+  c.positive("beta", p.beta);
+  c.at_least("max_prompt_length", p.max_prompt_length, 1);
+  c.at_least("max_completion_length", p.max_completion_length, 1);
+  c.only(p.logprob_vocab_chunk_size.value_or(0) <= 0, "logprob_vocab_chunk_size", "be null or 0",
+         p.logprob_vocab_chunk_size.value_or(0),
+         "Logits are held for some tokens at a time, not for some entries of the vocabulary: set lmhead_chunksize.");
+  c.only(p.label_pad_token_id == -100, "label_pad_token_id", "be -100", p.label_pad_token_id,
+         "No other label counts for nothing.");
+  c.at_least("padding_value", p.padding_value, 0);
+}
+
+void check_objectives(const TrainingArguments& a, const Checker& c) {
+  check_preference(a.dpo, c);
+  check_preference(a.orpo, c);
+  c.one_of("loss_type", a.dpo.loss_type,
+           {"sigmoid", "hinge", "ipo", "exo_pair", "nca_pair", "robust", "bco_pair", "sppo_hard", "aot", "aot_pair",
+            "apo_zero", "apo_down"});
+  c.rule(a.dpo.label_smoothing >= 0 && a.dpo.label_smoothing < 0.5, "label_smoothing", "lie in [0, 0.5)",
+         a.dpo.label_smoothing);
+  const DpoArguments standard;
+  c.only(!a.dpo.use_weighting, "use_weighting", "be false", "true", "It is not supported yet.");
+  c.only(!a.dpo.sync_ref_model, "sync_ref_model", "be false", "true", "The reference stays as it is.");
+  c.only(a.dpo.ref_model_mixup_alpha == standard.ref_model_mixup_alpha, "ref_model_mixup_alpha", "not be given",
+         a.dpo.ref_model_mixup_alpha, "It belongs to sync_ref_model, which is not supported yet.");
+  c.only(a.dpo.ref_model_sync_steps == standard.ref_model_sync_steps, "ref_model_sync_steps", "not be given",
+         a.dpo.ref_model_sync_steps, "It belongs to sync_ref_model, which is not supported yet.");
+  c.finite_from_zero("rpo_alpha", a.dpo.rpo_alpha);
+  c.finite_from_zero("center_rewards_coefficient", a.reward.center_rewards_coefficient);
+  const DistillationArguments& d = a.distillation;
+  c.positive("temperature", d.temperature);
+  c.between("alpha", d.alpha, 0, 1, "lie in [0, 1]");
+  c.finite_from_zero("hidden_state_loss_weight", d.hidden_state_loss_weight);
+  c.one_of("hidden_state_loss", d.hidden_state_loss, {"mse"});
+  constexpr std::string_view kNoMaps = "Attention maps are not compared yet; hidden_state_loss_weight compares layers.";
+  c.only(d.attention_loss_weight.value_or(0) == 0, "attention_loss_weight", "be null or 0",
+         d.attention_loss_weight.value_or(0), kNoMaps);
+  c.only(!d.attention_layers, "attention_layers", "be null", "a list", kNoMaps);
+  c.only(!d.attention_normalize, "attention_normalize", "be false", "true", kNoMaps);
+  c.at_least("logits_chunk_size", d.logits_chunk_size, 1);
+  c.name("label_field", a.classification.label_field);
+  c.at_least("num_labels", a.classification.num_labels, 1);
+  if (a.classification.problem_type) {
+    c.one_of("problem_type", *a.classification.problem_type,
+             {"regression", "single_label_classification", "multi_label_classification"});
+  }
+}
+
+// The digits at the front of `text`, which lose them; nothing when there are none or too many.
+std::optional<double> take_number(std::string_view& text) {
+  double value = 0;
+  std::size_t digits = 0;
+  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9')
+    value = value * 10 + (text[digits++] - '0');
+  if (digits == 0 || digits > 9) return std::nullopt;
+  text.remove_prefix(digits);
+  return value;
+}
+
+std::string_view take_letters(std::string_view& text) {
+  std::size_t size = 0;
+  while (size < text.size() && text[size] >= 'a' && text[size] <= 'z') ++size;
+  const std::string_view letters = text.substr(0, size);
+  text.remove_prefix(size);
+  return letters;
+}
+
+}  // namespace
+
+void TrainingArguments::validate(const KeyPlace& place) const {
+  const KeyPlace where = place ? place : [](std::string_view key) { return concat("[TrainingArguments] ", key); };
+  const Checker checker(where);
+  check_run(*this, checker);
+  check_optimizer(*this, checker);
+  check_lora(*this, checker);
+  check_schedule(*this, checker);
+  check_data(*this, checker);
+  check_objectives(*this, checker);
+  try {
+    loss();
+  } catch (const ConfigError& error) {
+    fail<ConfigError>(where("loss_config"), ": ", error.what());
+  } catch (const NotSupportedError& error) {
+    fail<NotSupportedError>(where("loss_config"), ": ", error.what());
+  }
+}
+
+void TrainingArguments::validate_for(std::string_view type, const KeyPlace& place) const {
+  validate(place);
+  const KeyPlace where = place ? place : [](std::string_view key) { return concat("[TrainingArguments] ", key); };
+  const Checker c(where);
+  if (type == "reward" || type == "classification") {
+    c.only(!lmhead_chunksize, "lmhead_chunksize", concat("be null with ", type), lmhead_chunksize.value_or(0),
+           "A classifier has no logits over a vocabulary.");
+  }
+  if (type == "reward") {
+    c.only(truncation_mode == "keep_end", "truncation_mode", "not be given with reward", truncation_mode,
+           "Rows that are longer than max_length are left out.");
+  }
+  const bool drops_nothing = (type == "dpo" && dpo.disable_dropout) || (type == "orpo" && orpo.disable_dropout) ||
+                             (type == "reward" && reward.disable_dropout);
+  c.rule(!drops_nothing || lora_dropout == 0, "lora_dropout", "be 0 where disable_dropout is true", lora_dropout);
+  if (type != "dpo" && type != "orpo" && type != "reward" && type != "distillation") return;
+  const LossConfig given = loss();
+  const auto own = [&](std::string_view key, bool is_standard, const auto& value) {
+    c.only(is_standard, "loss_config", concat("leave ", key, " alone with ", type, ", whose loss is its own"), value,
+           "chunk_token_size and auxiliary_loss_coefficient act there.");
+  };
+  own("label_smoothing", given.label_smoothing == 0, given.label_smoothing);
+  own("z_loss_coefficient", given.z_loss_coefficient == 0, given.z_loss_coefficient);
+  own("reduction", given.reduction == "mean", given.reduction);
+  own("shift_tokens", given.shift_tokens, "false");
+  own("ignore_index", given.ignore_index == -100, given.ignore_index);
+  own("problem_type", !given.problem_type, given.problem_type.value_or(""));
+}
+
+// EasyDeL reads one number and one unit; several may follow each other here.
+std::optional<double> TrainingArguments::time_limit_seconds() const {
+  if (!training_time_limit) return std::nullopt;
+  std::string lower;
+  for (const char c : *training_time_limit) {
+    if (c != ' ') lower += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  struct Unit {
+    std::string_view name;
+    double seconds;
+  };
+  static constexpr Unit kUnits[] = {{"d", 86400},    {"day", 86400}, {"days", 86400}, {"h", 3600},    {"hour", 3600},
+                                    {"hours", 3600}, {"min", 60},    {"m", 60},       {"minute", 60}, {"minutes", 60},
+                                    {"s", 1},        {"sec", 1},     {"second", 1},   {"seconds", 1}};
+  std::string_view rest = lower;
+  double total = 0;
+  while (!rest.empty()) {
+    const auto number = take_number(rest);
+    const std::string_view name = take_letters(rest);
+    double seconds = 0;
+    for (const Unit& unit : kUnits) {
+      if (unit.name == name) seconds = unit.seconds;
+    }
+    if (!number || seconds == 0) return std::nullopt;
+    total += *number * seconds;
+  }
+  return total > 0 ? std::optional(total) : std::nullopt;
+}
+
+}  // namespace easydel

@@ -1,0 +1,37 @@
+// metrics.jsonl: one JSON object for each step, on disk as soon as it is written.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "easydel/core/json/json.h"
+
+namespace easydel {
+
+class MetricsLog {
+ public:
+  // A new run begins an empty file. One that goes on from a step keeps the lines up to it: later ones, and a last line
+  // that was torn, are cut off by writing the file anew beside the old one; unless `is_evaluated`, so is that step's
+  // evaluation. IoError names the file.
+  explicit MetricsLog(std::filesystem::path path, std::optional<int64_t> resume_step = std::nullopt,
+                      bool is_evaluated = true);
+  ~MetricsLog();
+  MetricsLog(const MetricsLog&) = delete;
+  MetricsLog& operator=(const MetricsLog&) = delete;
+
+  // Appends {"step": step, …values}. Values may hold NaN and Infinity, which are written as Python writes them.
+  void write(int64_t step, const Json& values);
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;
+};
+
+// Its lines in order, without those that are no object with a step: a torn last one.
+std::vector<Json> read_metrics(const std::filesystem::path& path);
+
+}  // namespace easydel

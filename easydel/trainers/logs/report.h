@@ -1,0 +1,38 @@
+// report.html: a run's curves, config and numbers in one file that needs nothing else.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "easydel/core/json/json.h"
+
+namespace easydel {
+
+struct Report {
+  std::string title = "Training run";
+  std::string subtitle;           // the model's name, when it began, …
+  std::string name = "this run";  // what curves are called beside those of other runs
+  std::vector<Json> metrics;      // lines of metrics.jsonl: objects with "step"
+  Json summary = Json::object();  // the numbers that matter, above the curves: label and text
+  Json details = Json::object();  // what ran where and when, as a table
+  Json config = Json::object();   // as a table, nested keys joined by dots; empty values are left out and counted
+  struct Other {
+    std::string name;
+    std::vector<Json> metrics;
+  };
+  std::vector<Other> others = {};  // runs to compare with, in the same charts
+};
+
+// loss and eval_loss (or "train/loss" and "eval/loss") share a chart. Lines with "time", in seconds since 1970, and
+// "num_tokens" can be drawn over these instead of steps. Series with more points than a screen has are thinned to the
+// least and the largest value of each stretch.
+std::string render_report(const Report& report);
+
+void write_report(const std::filesystem::path& path, const Report& report);
+
+// For HTML's text and attributes.
+std::string html_escaped(std::string_view text);
+
+}  // namespace easydel

@@ -1,0 +1,26 @@
+// A run's directory as a report: run.json says what ran where, metrics.jsonl what happened.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "easydel/core/json/json.h"
+
+namespace easydel {
+
+constexpr const char* kRunFile = "run.json";
+
+// The object of run.json; an empty one where there is none that can be read.
+Json read_run_file(const std::filesystem::path& directory);
+
+// The numbers that matter, with their labels, as text. `run` is the object of run.json.
+Json summarize_run(const Json& run, const std::vector<Json>& metrics);
+
+// Writes `path` (empty: report.html in the directory, comparison.html where there are others) from what the directory
+// holds, with the curves of other runs' directories beside its own, and returns it. Works while the run goes on, and
+// after it was killed. IoError without a metrics.jsonl.
+std::filesystem::path write_run_report(const std::filesystem::path& directory,
+                                       const std::vector<std::filesystem::path>& others = {},
+                                       std::filesystem::path path = {});
+
+}  // namespace easydel

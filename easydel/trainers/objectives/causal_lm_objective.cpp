@@ -1,0 +1,64 @@
+// The next token: plain pretraining and supervised fine-tuning.
+#include <ATen/ATen.h>
+
+#include "easydel/core/error.h"
+#include "easydel/data/rows/sft.h"
+#include "easydel/infra/config/loss_config.h"
+#include "easydel/trainers/objectives/objective.h"
+
+namespace easydel {
+
+namespace {
+
+class CausalLMObjective final : public Objective {
+ public:
+  data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
+    const TextArguments& text = arguments.text;
+    data::SftOptions options;
+    options.dataset_text_field = text.dataset_text_field.value_or("text");
+    // What packing cuts into pieces is not truncated first.
+    if (!text.packing || text.packing_strategy == "bfd") options.max_length = arguments.sequence_length();
+    options.truncation_mode = arguments.truncation_mode;
+    options.completion_only_loss = text.counts_completions_alone();
+    options.assistant_only_loss = text.assistant_only_loss;
+    options.train_on_inputs = text.train_on_inputs.value_or(true);
+    options.add_special_tokens = text.add_special_tokens;
+    return data::make_sft_transform(tokenizer, options);
+  }
+
+  bool packs(const TrainingArguments& arguments) const override { return arguments.text.packing; }
+
+  std::vector<BatchRow> rows(const data::Example& example) const override {
+    return {{.input_ids = example.input_ids,
+             .labels = example.labels,
+             .segment_ids = example.segment_ids,
+             .position_ids = example.position_ids}};
+  }
+
+  double count_items(const std::vector<BatchRow>& rows) const override {
+    double count = 0;
+    for (const BatchRow& row : rows) count += count_targets(row);
+    return count;
+  }
+
+  ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {
+    ModelInputs inputs = batch.inputs();
+    LossConfig config = context.arguments.loss();
+    config.num_items_in_batch = context.items;
+    inputs.loss_config = config;
+    inputs.loss_config->auxiliary_loss_coefficient = 0.0;  // added below, as the share of the step that it is
+    inputs.dropout_key = context.dropout_key;
+    if (wants_router_loss(context.arguments)) inputs.output_router_logits = true;
+    ModelOutput out = model(inputs);
+    ObjectiveLoss result{.loss = out.loss};
+    if (out.metrics.accuracy.defined()) result.metrics["accuracy"] = out.metrics.accuracy * context.share;
+    add_router_loss(result, model, config, inputs, out, context.share);
+    return result;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Objective> make_causal_lm_objective() { return std::make_unique<CausalLMObjective>(); }
+
+}  // namespace easydel

@@ -1,0 +1,192 @@
+// Direct preference optimization: the margin between chosen and rejected answers grows, measured from a reference.
+#include <ATen/ATen.h>
+
+#include <array>
+
+#include "easydel/core/error.h"
+#include "easydel/core/log.h"
+#include "easydel/core/progress/progress.h"
+#include "easydel/data/rows/preference.h"
+#include "easydel/infra/config/loss_config.h"
+#include "easydel/sharding/parallel.h"
+#include "easydel/trainers/objectives/dpo_loss.h"
+#include "easydel/trainers/objectives/pairs.h"
+
+namespace easydel {
+namespace {
+
+// Two numbers that stand for the tokens of a row and for where its answer begins.
+using RowKey = std::array<uint64_t, 2>;
+
+RowKey key_of(const BatchRow& row) {
+  RowKey key{0xcbf29ce484222325, 0x9e3779b97f4a7c15};
+  const auto add = [&](uint64_t value) {
+    key[0] = (key[0] ^ value) * 0x100000001b3;
+    key[1] = (key[1] + value) * 0xff51afd7ed558ccd;
+    key[0] ^= key[0] >> 29;
+    key[1] ^= key[1] >> 32;
+  };
+  for (const int64_t id : row.input_ids) add(static_cast<uint64_t>(id));
+  add(static_cast<uint64_t>(row.numbers.at("prompt_tokens")));
+  return key;
+}
+
+std::optional<double> number_in(const data::Row& row, const std::string& name) {
+  const Json* value = row.values.find(name);
+  if (!value || value->is_null()) return std::nullopt;
+  require<FormatError>(value->is_number(), "[", row.place(), "] \"", name, "\" must be a number; got ",
+                       value->type_name(), ".");
+  return value->as_double();
+}
+
+class DpoObjective final : public Objective {
+ public:
+  explicit DpoObjective(std::shared_ptr<const BaseModule> reference) : reference_(std::move(reference)) {}
+
+  int64_t rows_per_example() const override { return 2; }
+  std::optional<int64_t> padding_value(const TrainingArguments& arguments) const override {
+    return arguments.dpo.padding_value;
+  }
+
+  std::vector<const BaseModule*> other_models() const override {
+    return reference_ ? std::vector<const BaseModule*>{reference_.get()} : std::vector<const BaseModule*>();
+  }
+
+  data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
+    const DpoArguments& dpo = arguments.dpo;
+    const PairLimits limits{.max_length = arguments.max_length,
+                            .max_prompt_length = dpo.max_prompt_length,
+                            .max_completion_length = dpo.max_completion_length,
+                            .truncation_mode = arguments.truncation_mode};
+    limits.validate("dpo");
+    const data::Transform tokenize = data::make_dpo_transform(
+        tokenizer, {.codec = {}, .max_length = limits.whole(), .truncation_mode = arguments.truncation_mode});
+    const bool given = is_given(dpo);
+    return [tokenize, limits, given](const data::Row& row) -> std::optional<data::Example> {
+      const std::optional<data::Example> ids = tokenize(row);
+      if (!ids) return std::nullopt;
+      data::Example example;
+      for (const std::string side : {"chosen", "rejected"}) {
+        LabelledIds joined = join_answer(ids->others.at("prompt_ids"), ids->others.at(side + "_ids"), limits);
+        example.others[side + "_ids"] = std::move(joined.ids);
+        example.others[side + "_labels"] = std::move(joined.labels);
+        if (!given) continue;
+        const std::optional<double> logps = number_in(row, "ref_" + side + "_logps");
+        require<FormatError>(logps.has_value(), "[", row.place(), "] dpo without a reference model needs \"ref_", side,
+                             "_logps\" in every row; set precompute_ref_log_probs, or reference_free.");
+        example.numbers[side] = *logps;
+      }
+      return example;
+    };
+  }
+
+  std::vector<BatchRow> rows(const data::Example& example) const override {
+    std::vector<BatchRow> rows = pair_rows(example);
+    if (!example.numbers.empty()) {
+      rows[0].numbers["ref_logps"] = example.numbers.at("chosen");
+      rows[1].numbers["ref_logps"] = example.numbers.at("rejected");
+    } else if (!known_.empty()) {
+      for (BatchRow& row : rows) {
+        const auto found = known_.find(key_of(row));
+        require<Error>(found != known_.end(), "[dpo] a row has no precomputed log-probability of the reference.");
+        row.numbers["ref_logps"] = found->second;
+      }
+    }
+    return rows;
+  }
+
+  double count_items(const std::vector<BatchRow>& rows) const override { return count_pairs(rows); }
+
+  void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData& data) override {
+    require_token(model, arguments.dpo.padding_value, "[dpo] padding_value");
+    if (!arguments.dpo.uses_reference()) reference_ = nullptr;
+    if (reference_) require_same_mesh(model, *reference_, "[dpo] the reference");
+    if (!arguments.dpo.precompute_ref_log_probs || !arguments.dpo.uses_reference()) return;
+    for (const auto& dataset : data.datasets) walk(reference_ ? *reference_ : model, *dataset, arguments, data);
+    reference_ = nullptr;
+  }
+
+  ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {
+    const DpoArguments& dpo = context.arguments.dpo;
+    const RowLogps policy = row_logps(model, batch, context, !dpo.disable_dropout);
+    const at::Tensor sums = policy.sums();
+    const at::Tensor reference = reference_logps(batch, context, sums);
+    const ByAnswer logps = by_answer(sums), ratios = by_answer(sums - reference);
+    const ByAnswer of_reference = by_answer(reference);
+    const at::Tensor margins = of_reference.chosen - of_reference.rejected;
+    const ByAnswer lengths = by_answer(number_like(batch, "completion_tokens", sums));
+    const PairMean mean(batch, context, sums);
+    const at::Tensor losses = pair_loss({.chosen_logratios = ratios.chosen,
+                                         .rejected_logratios = ratios.rejected,
+                                         .chosen_lengths = lengths.chosen,
+                                         .rejected_lengths = lengths.rejected,
+                                         .reference_margins = margins,
+                                         .counts = by_answer(number_like(batch, "counts", sums)).chosen},
+                                        dpo);
+    ObjectiveLoss out{.loss = mean(losses)};
+    if (dpo.rpo_alpha) {
+      const at::Tensor nll = -logps.chosen.sum() / std::max(context.totals.at("nll_tokens"), 1.0);
+      out.metrics["nll_loss"] = nll.detach();
+      out.loss = out.loss + *dpo.rpo_alpha * nll;
+    }
+    policy.add_routers(out);
+    add_reward_metrics(dpo.beta * ratios.chosen.detach(), dpo.beta * ratios.rejected.detach(), mean, out.metrics);
+    out.metrics["logps/chosen"] = mean(logps.chosen.detach());
+    out.metrics["logps/rejected"] = mean(logps.rejected.detach());
+    return out;
+  }
+
+ private:
+  // Whether the rows of the data must carry the reference's log-probabilities.
+  bool is_given(const DpoArguments& dpo) const {
+    return !reference_ && dpo.uses_reference() && !dpo.precompute_ref_log_probs;
+  }
+
+  at::Tensor reference_logps(const Batch& batch, const LossContext& context, const at::Tensor& like) const {
+    if (!context.arguments.dpo.uses_reference()) return at::zeros_like(like);
+    if (batch.numbers.contains("ref_logps")) return number_like(batch, "ref_logps", like);
+    const at::NoGradGuard no_grad;
+    return row_logps(*reference_, batch, context, false).sums();
+  }
+
+  // Every row of the data once; all ranks together.
+  void walk(const BaseModule& reference, const data::Dataset& dataset, const TrainingArguments& arguments,
+            const ObjectiveData& data) {
+    const at::NoGradGuard no_grad;
+    const Parallel* parallel = reference.parallel().get();
+    const OwnRows own = own_rows(data.batch.rows, parallel);
+    const data::Transform read = transform_of(*this, data.tokenizer, arguments);
+    const LossContext context{.arguments = arguments};
+    const bool is_first = !parallel || parallel->mesh().rank() == 0;
+    Progress progress("reference", {.total = dataset.size(), .unit = "rows", .enabled = arguments.verbose && is_first});
+    std::vector<BatchRow> waiting;
+    const auto run = [&] {
+      std::vector<BatchRow> batch_rows = waiting;
+      while (static_cast<int64_t>(batch_rows.size()) < data.batch.rows) batch_rows.push_back(waiting.front());
+      const auto first = batch_rows.begin() + own.first;
+      const Batch batch = make_batch({first, first + own.count}, data.batch, parallel);
+      const at::Tensor sums = row_logps(reference, batch, context, false).sums().to(at::kCPU, at::kDouble).contiguous();
+      for (std::size_t i = 0; i < waiting.size(); ++i) known_[key_of(waiting[i])] = sums.const_data_ptr<double>()[i];
+      waiting.clear();
+    };
+    for (int64_t i = 0; i < dataset.size(); ++i) {
+      progress.advance();
+      const std::optional<data::Example> example = read(dataset.row(i));
+      if (!example) continue;
+      for (BatchRow& row : pair_rows(*example)) waiting.push_back(std::move(row));
+      if (static_cast<int64_t>(waiting.size()) == data.batch.rows) run();
+    }
+    if (!waiting.empty()) run();
+  }
+
+  std::shared_ptr<const BaseModule> reference_;
+  std::map<RowKey, double> known_;  // log-probabilities of the reference, once they are computed ahead
+};
+
+}  // namespace
+
+std::unique_ptr<Objective> make_dpo_objective(std::shared_ptr<const BaseModule> reference) {
+  return std::make_unique<DpoObjective>(std::move(reference));
+}
+
+}  // namespace easydel

@@ -1,0 +1,90 @@
+// What a run learns: how an example becomes rows of the batch, and a batch a loss. One objective is one file.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "easydel/data/loader.h"
+#include "easydel/infra/base_module.h"
+#include "easydel/tokenizers/auto_tokenizer.h"
+#include "easydel/trainers/run/batch.h"
+#include "easydel/trainers/arguments/training_arguments.h"
+
+namespace easydel {
+
+struct ObjectiveLoss {
+  at::Tensor loss;
+  // Numbers without gradient, already divided as the loss is: they add up over minibatches.
+  std::map<std::string, at::Tensor> metrics = {};
+};
+
+// What a minibatch is a part of.
+struct LossContext {
+  const TrainingArguments& arguments;
+  double items = 1;  // of all minibatches of the step and all ranks: what the loss is divided by
+  double share = 1;  // of this minibatch's items in them
+  std::map<std::string, double> totals = {};  // of the rows' numbers, over all minibatches of the step and all ranks
+  std::optional<RandomKey> dropout_key = {};  // absent: nothing is dropped
+};
+
+// What an objective may look through before the first step.
+struct ObjectiveData {
+  const AutoTokenizer& tokenizer;
+  std::vector<std::shared_ptr<const data::Dataset>> datasets;  // that a run reads
+  BatchOptions batch;                                          // of a minibatch
+};
+
+class Objective {
+ public:
+  virtual ~Objective() = default;
+  virtual TaskType task() const { return TaskType::CausalLM; }
+  virtual int64_t rows_per_example() const { return 1; }
+  // From a row of the data to an example. The tokenizer outlives the function.
+  virtual data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const = 0;
+  virtual bool packs(const TrainingArguments&) const { return false; }
+  virtual std::optional<int64_t> padding_value(const TrainingArguments&) const { return std::nullopt; }  // tokenizer's
+  virtual std::vector<BatchRow> rows(const data::Example& example) const = 0;
+  // What a loss of these rows is a mean over: tokens, rows or pairs.
+  virtual double count_items(const std::vector<BatchRow>& rows) const = 0;
+  // Of the whole batch, on every rank.
+  virtual ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const = 0;
+  // Once, before the first step, with the model as it is then: checks, and what is computed of the data ahead.
+  virtual void prepare(const BaseModule&, const TrainingArguments&, const ObjectiveData&) {}
+  // What a step runs forward beside the model, from prepare() on: a reference, a teacher.
+  virtual std::vector<const BaseModule*> other_models() const { return {}; }
+};
+
+// The objective's, of rows without the columns that the arguments drop.
+data::Transform transform_of(const Objective& objective, const AutoTokenizer& tokenizer,
+                             const TrainingArguments& arguments);
+// How an objective that packs does it. max_length is 0 where it does not.
+data::PackOptions packing_of(const Objective& objective, const TrainingArguments& arguments);
+
+// What objectives share.
+// Labels that count: -100 and the first token of a document predict nothing.
+double count_targets(const BatchRow& row);
+// Whether the routers' loss is asked for: by its switch, or by a coefficient.
+bool wants_router_loss(const TrainingArguments& arguments);
+// Where a forward has router logits: adds their auxiliary loss times its coefficient (the arguments', else the
+// model's), and reports aux_loss, router/load_max (the rows of the busiest expert over the mean) and router/entropy (of
+// the routers' probabilities), both over all layers. All are means over this minibatch, which is `share` of the step.
+void add_router_loss(ObjectiveLoss& loss, const BaseModule& model, const LossConfig& config, const ModelInputs& inputs,
+                     const ModelOutput& out, double share);
+// ConfigError unless `other`, called `what`, lies on the model's mesh, so that a rank has the same rows in both.
+void require_same_mesh(const BaseModule& model, const BaseModule& other, const std::string& what);
+
+// "sft", "base": the next token. "classification": what a row is.
+std::unique_ptr<Objective> make_causal_lm_objective();
+std::unique_ptr<Objective> make_classification_objective();
+// "dpo": pairs of answers, against a reference. It may be absent when reference_free is set, when the rows carry
+// ref_chosen_logps and ref_rejected_logps, and with precompute_ref_log_probs, which takes the model as it begins.
+std::unique_ptr<Objective> make_dpo_objective(std::shared_ptr<const BaseModule> reference = nullptr);
+// "orpo": pairs of answers without a reference. "reward": a number for each answer, the chosen one's higher.
+std::unique_ptr<Objective> make_orpo_objective();
+std::unique_ptr<Objective> make_reward_objective();
+// "distillation": the distribution of a teacher with the same vocabulary.
+std::unique_ptr<Objective> make_distillation_objective(std::shared_ptr<const BaseModule> teacher);
+
+}  // namespace easydel

@@ -1,0 +1,93 @@
+// What each objective is told beside TrainingArguments: EasyDeL's keys, with its defaults.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "easydel/core/json/json.h"
+
+namespace easydel {
+
+class FieldVisitor;
+
+// How a row of text becomes tokens and labels: sft, base, distillation; classification has the first two.
+struct TextArguments {
+  std::optional<std::string> dataset_text_field = "text";
+  std::optional<bool> add_special_tokens;  // to texts; null: as the tokenizer does by itself
+  std::optional<bool> train_on_inputs;     // whether prompts count; null: as completion_only_loss says
+  bool packing = false;
+  std::string packing_strategy = "bfd";  // best-fit decreasing; or "bfd_split", "wrapped"
+  std::optional<bool> eval_packing;      // packing
+  bool assistant_only_loss = false;
+  std::optional<bool> completion_only_loss;  // where a row has a prompt and a completion
+  int64_t dataset_batch_size = 1000;         // documents that bfd packs together
+
+  bool counts_completions_alone() const { return completion_only_loss.value_or(!train_on_inputs.value_or(false)); }
+};
+
+struct DpoArguments {
+  double beta = 0.1;
+  double label_smoothing = 0.0;
+  std::string loss_type = "sigmoid";
+  bool use_weighting = false;
+  bool reference_free = false;
+  bool precompute_ref_log_probs = false;
+  bool force_use_ref_model = false;
+  bool sync_ref_model = false;
+  double ref_model_mixup_alpha = 0.9;
+  int64_t ref_model_sync_steps = 64;
+  std::optional<double> rpo_alpha;
+  std::optional<int64_t> max_prompt_length = 256;
+  std::optional<int64_t> max_completion_length;  // max_length - max_prompt_length
+  int64_t label_pad_token_id = -100;
+  std::optional<int64_t> padding_value;  // the tokenizer's
+  bool disable_dropout = true;
+  std::optional<int64_t> logprob_vocab_chunk_size;  // null or 0: lmhead_chunksize bounds the logits
+
+  bool uses_reference() const { return !reference_free || force_use_ref_model; }
+};
+
+struct OrpoArguments {
+  double beta = 0.1;
+  std::optional<int64_t> max_prompt_length = 512;
+  std::optional<int64_t> max_completion_length;  // max_length - max_prompt_length
+  int64_t label_pad_token_id = -100;
+  std::optional<int64_t> padding_value;  // the tokenizer's
+  bool disable_dropout = true;
+  std::optional<int64_t> logprob_vocab_chunk_size;
+};
+
+struct RewardArguments {
+  std::optional<double> center_rewards_coefficient = 0.1;
+  bool disable_dropout = true;
+};
+
+struct DistillationArguments {
+  double temperature = 2.0;
+  double alpha = 0.9;  // weight of the teacher; 1 - alpha is that of the labels
+  std::optional<double> hidden_state_loss_weight;
+  std::optional<std::vector<int64_t>> hidden_state_layers;
+  std::string hidden_state_loss = "mse";
+  std::optional<double> attention_loss_weight;
+  std::optional<std::vector<int64_t>> attention_layers;
+  bool attention_normalize = false;
+  std::optional<int64_t> logits_chunk_size;
+};
+
+struct ClassificationArguments {
+  std::string label_field = "label";
+  std::optional<int64_t> num_labels;        // the model's
+  std::optional<std::string> problem_type;  // the model's, else by the labels
+};
+
+void list_fields(TextArguments& text, FieldVisitor& v);
+void list_text_fields(TextArguments& text, FieldVisitor& v);  // those of any text, which classification has too
+void list_fields(DpoArguments& dpo, FieldVisitor& v);
+void list_fields(OrpoArguments& orpo, FieldVisitor& v);
+void list_fields(RewardArguments& reward, FieldVisitor& v);
+void list_fields(DistillationArguments& distillation, FieldVisitor& v);
+void list_fields(ClassificationArguments& classification, FieldVisitor& v);
+
+}  // namespace easydel

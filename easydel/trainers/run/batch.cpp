@@ -1,0 +1,191 @@
+#include "easydel/trainers/run/batch.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "easydel/core/error.h"
+#include "easydel/infra/files/model_io.h"
+#include "easydel/sharding/parallel.h"
+
+namespace easydel {
+namespace {
+
+constexpr int64_t kIgnored = -100;
+
+std::vector<double> reduce(std::vector<double> values, const Group& group, at::Device device, ReduceOp op) {
+  const at::Tensor sum = at::tensor(values, at::TensorOptions(at::kDouble)).to(device);
+  group.all_reduce(sum, op);
+  const at::Tensor host = sum.to(at::kCPU);
+  return {host.const_data_ptr<double>(), host.const_data_ptr<double>() + host.numel()};
+}
+
+// [rows, width] of integers, `fill` where nothing is put.
+class Table {
+ public:
+  Table(int64_t rows, int64_t width, int64_t fill) : tensor_(at::full({rows, width}, fill, at::kLong)), width_(width) {}
+  void put(int64_t row, const std::vector<int64_t>& values) {
+    std::copy(values.begin(), values.end(), tensor_.mutable_data_ptr<int64_t>() + row * width_);
+  }
+  void fill(int64_t row, int64_t count, int64_t value) {
+    std::fill_n(tensor_.mutable_data_ptr<int64_t>() + row * width_, count, value);
+  }
+  at::Tensor on(at::Device device) const { return tensor_.to(device); }
+
+ private:
+  at::Tensor tensor_;
+  int64_t width_;
+};
+
+double number_of(const BatchRow& row, const std::string& name) {
+  const auto found = row.numbers.find(name);
+  require<Error>(found != row.numbers.end(), "[make_batch] rows of one batch have the same numbers; one lacks ", name,
+                 ".");
+  return found->second;
+}
+
+at::Tensor targets_of(const std::vector<BatchRow>& own, int64_t rows, int64_t first, at::Device device) {
+  const auto each = static_cast<int64_t>(own.front().targets.size());
+  at::Tensor targets = at::zeros({rows, each}, at::kDouble);
+  bool integral = each == 1;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    require<ConfigError>(static_cast<int64_t>(own[i].targets.size()) == each, "[make_batch] rows have ", each, " and ",
+                         own[i].targets.size(), " targets.");
+    for (int64_t j = 0; j < each; ++j) {
+      const double value = own[i].targets[static_cast<std::size_t>(j)];
+      integral = integral && value == static_cast<double>(static_cast<int64_t>(value));
+      targets.mutable_data_ptr<double>()[(first + static_cast<int64_t>(i)) * each + j] = value;
+    }
+  }
+  if (each == 1) targets = targets.squeeze(1);
+  return targets.to(at::TensorOptions(integral ? at::kLong : at::kFloat).device(device));
+}
+
+}  // namespace
+
+void add_numbers(const std::vector<BatchRow>& rows, std::map<std::string, double>& totals) {
+  for (const BatchRow& row : rows) {
+    for (const auto& [name, value] : row.numbers) totals[name] += value;
+  }
+}
+
+ModelInputs Batch::inputs() const {
+  ModelInputs in;
+  in.input_ids = input_ids;
+  in.attention_mask = attention_mask;
+  in.position_ids = position_ids;
+  in.segment_ids = segment_ids;
+  in.labels = labels;
+  return in;
+}
+
+OwnRows own_rows(int64_t rows, const Parallel* parallel) {
+  if (!parallel) return {0, rows};
+  const int64_t parts = parallel->mesh().size(parallel->batch());
+  require<ConfigError>(rows % parts == 0, "[trainer] a minibatch of ", rows, " rows cannot be dealt to ", parts,
+                       " ranks (", parallel->mesh().mesh().to_string(),
+                       "; rows go over dp, fsdp and ep): total_batch_size / gradient_accumulation_steps must be a ",
+                       "multiple of ", parts, ".");
+  const int64_t index = parallel->mesh().index(parallel->batch());
+  return {rows / parts * index, rows / parts};
+}
+
+std::vector<double> sum_over_batch(std::vector<double> values, const Parallel* parallel, at::Device device) {
+  return parallel ? reduce(std::move(values), parallel->group(parallel->batch()), device, ReduceOp::Sum) : values;
+}
+
+std::vector<double> max_over_batch(std::vector<double> values, const Parallel* parallel, at::Device device) {
+  return parallel ? reduce(std::move(values), parallel->group(parallel->batch()), device, ReduceOp::Max) : values;
+}
+
+double max_over_all(double value, const Parallel* parallel, at::Device device) {
+  return parallel ? reduce({value}, parallel->everyone(), device, ReduceOp::Max)[0] : value;
+}
+
+std::vector<std::string> gather_texts(const std::string& text, const Parallel* parallel, at::Device device) {
+  if (!parallel || parallel->batch().empty()) return {text};
+  const Group& group = parallel->group(parallel->batch());
+  const auto own = at::TensorOptions(at::kLong).device(device);
+  const std::vector<int64_t> ones(static_cast<std::size_t>(group.size()), 1);
+  std::vector<int64_t> sizes;
+  for (const at::Tensor& size : group.all_gather(at::full({1}, static_cast<int64_t>(text.size()), own), ones))
+    sizes.push_back(size.item<int64_t>());
+  at::Tensor bytes = at::empty({static_cast<int64_t>(text.size())}, at::kByte);
+  std::copy(text.begin(), text.end(), reinterpret_cast<char*>(bytes.mutable_data_ptr<uint8_t>()));
+  std::vector<std::string> texts;
+  for (const at::Tensor& part : group.all_gather(bytes.to(device), sizes)) {
+    const at::Tensor host = part.to(at::kCPU).contiguous();
+    texts.emplace_back(reinterpret_cast<const char*>(host.const_data_ptr<uint8_t>()),
+                       static_cast<std::size_t>(host.numel()));
+  }
+  return texts;
+}
+
+double checksum(const std::vector<BatchRow>& rows) {
+  double sum = 0;
+  for (const BatchRow& row : rows) {
+    uint32_t hash = 2166136261U;
+    for (const int64_t id : row.input_ids) hash = (hash ^ static_cast<uint32_t>(id)) * 16777619U;
+    sum += hash;
+  }
+  return sum;
+}
+
+Batch make_batch(const std::vector<BatchRow>& own, const BatchOptions& options, const Parallel* parallel) {
+  require<Error>(!own.empty(), "[make_batch] there are no rows.");
+  const OwnRows place = own_rows(options.rows, parallel);
+  require<Error>(static_cast<int64_t>(own.size()) == place.count, "[make_batch] this rank has ", place.count,
+                 " rows of ", options.rows, "; got ", own.size(), ".");
+  double longest = 0, tokens = 0, segmented = 0, positioned = 0;
+  for (const BatchRow& row : own) {
+    longest = std::max(longest, static_cast<double>(row.input_ids.size()));
+    tokens += static_cast<double>(row.input_ids.size());
+    segmented = std::max(segmented, row.segment_ids.empty() ? 0.0 : 1.0);
+    positioned = std::max(positioned, row.position_ids.empty() ? 0.0 : 1.0);
+  }
+  const std::vector<double> most = max_over_batch({longest, segmented, positioned}, parallel, options.device);
+  int64_t width = options.width > 0 ? options.width : static_cast<int64_t>(most[0]);
+  width = std::max<int64_t>((width + options.multiple - 1) / options.multiple * options.multiple, 1);
+
+  Table ids(options.rows, width, options.pad_token_id), labels(options.rows, width, kIgnored);
+  Table mask(options.rows, width, 0), segments(options.rows, width, -1), positions(options.rows, width, 0);
+  bool padded = false;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const BatchRow& row = own[i];
+    const int64_t at = place.first + static_cast<int64_t>(i);
+    const auto size = static_cast<int64_t>(row.input_ids.size());
+    require<Error>(size <= width, "[make_batch] a row has ", size, " tokens; the batch is ", width, " wide.");
+    ids.put(at, row.input_ids);
+    labels.put(at, row.labels);
+    mask.fill(at, size, 1);
+    segments.fill(at, size, 0);
+    segments.put(at, row.segment_ids);
+    positions.put(at, row.position_ids);
+    padded = padded || size < width;
+  }
+  Batch batch;
+  batch.tokens = static_cast<int64_t>(sum_over_batch({tokens}, parallel, options.device)[0]);
+  batch.input_ids = ids.on(options.device);
+  if (!own.front().targets.empty()) {
+    batch.labels = targets_of(own, options.rows, place.first, options.device);
+  } else {
+    batch.labels = labels.on(options.device);
+  }
+  if (most[1] > 0) {
+    batch.segment_ids = segments.on(options.device);
+  } else if (padded) {
+    batch.attention_mask = mask.on(options.device);
+  }
+  if (most[2] > 0) batch.position_ids = positions.on(options.device);
+  for (const auto& [name, value] : own.front().numbers) {
+    at::Tensor values = at::zeros({options.rows}, at::kDouble);
+    for (std::size_t i = 0; i < own.size(); ++i)
+      values.mutable_data_ptr<double>()[place.first + static_cast<int64_t>(i)] = number_of(own[i], name);
+    values = values.to(options.device);
+    if (parallel && !parallel->batch().empty()) parallel->group(parallel->batch()).all_reduce(values);
+    batch.numbers.emplace(name, values);
+  }
+  return batch;
+}
+
+}  // namespace easydel

@@ -1,0 +1,59 @@
+// The checkpoints of a run: directories run-<step> under one directory.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "easydel/core/json/json.h"
+#include "easydel/infra/state/state.h"
+
+namespace easydel {
+
+struct CheckpointDirectory {
+  int64_t step = 0;
+  std::filesystem::path path;
+};
+
+// Those that are complete, by step.
+std::vector<CheckpointDirectory> list_checkpoints(const std::filesystem::path& directory);
+std::filesystem::path checkpoint_path(const std::filesystem::path& directory, int64_t step);
+
+// "latest": the last complete one under `directory`, null when there is none; else the path itself. IoError when that
+// is no checkpoint.
+std::optional<CheckpointDirectory> find_checkpoint(const std::string& resume_from,
+                                                   const std::filesystem::path& directory);
+
+Json read_trainer_file(const std::filesystem::path& checkpoint);  // trainer.json. FormatError names what it lacks
+bool has_optimizer(const std::filesystem::path& checkpoint);      // as its state.json says
+
+// Before a run goes on from `step`: what a killed one left unfinished is removed, and checkpoints of later steps, which
+// are another run's, become run-<step>.old.
+void tidy_checkpoints(const std::filesystem::path& directory, int64_t step);
+
+// Removes the oldest until so many are left; `kept` stays in any case.
+void remove_old_checkpoints(const std::filesystem::path& directory, int64_t limit, const std::vector<int64_t>& kept);
+
+// The files of a tokenizer, those that are there.
+void copy_tokenizer_files(const std::filesystem::path& from, const std::filesystem::path& to);
+
+// One write at a time, in a thread of its own. An error comes out of the next call of any function.
+class BackgroundWriter {
+ public:
+  ~BackgroundWriter();
+  void start(std::function<void()> write);  // waits for the one before
+  void wait();
+  void rethrow_error();  // does not wait
+
+ private:
+  std::thread thread_;
+  std::exception_ptr error_;
+  std::atomic<bool> failed_ = false;
+};
+
+}  // namespace easydel

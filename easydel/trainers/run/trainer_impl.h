@@ -1,0 +1,114 @@
+// What a trainer holds; see trainer.h.
+#pragma once
+
+#include <chrono>
+
+#include "easydel/data/loader.h"
+#include "easydel/optim/params_ema.h"
+#include "easydel/optim/schedules.h"
+#include "easydel/trainers/run/checkpoints.h"
+#include "easydel/trainers/run/loss_scale.h"
+#include "easydel/trainers/logs/memory_tracker.h"
+#include "easydel/trainers/logs/run_log.h"
+#include "easydel/trainers/trainer.h"
+#include "easydel/trainers/logs/training_flops.h"
+
+namespace easydel {
+
+class Trainer::Impl {
+ public:
+  explicit Impl(TrainerOptions options);
+
+  TrainResult train();
+  Metrics evaluate();
+  std::filesystem::path save();
+
+  State state;
+  int64_t total_steps = 0;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // trainer_setup.cpp
+  void check() const;
+  void prepare();  // the objective, once
+  void count_flops();
+  void apply_lora();
+  void freeze_parameters();
+  void require_trainable_weights() const;
+  void make_optimizer();
+  void make_loader();
+  int64_t count_packed_rows() const;
+  // trainer_resume.cpp
+  std::shared_ptr<RunLock> take_directory();
+  void resume();
+  void start_at_step();
+  void require_same_run(const std::filesystem::path& checkpoint, const Json& saved) const;
+  void load_weights_from(const std::filesystem::path& checkpoint);
+  // trainer_run.cpp
+  void say_what_is_done(StopReason stopped_by) const;
+  void evaluate_step(TrainResult& result);
+  bool evaluation_is_due() const;
+  bool save_is_due(StopReason stop) const;
+  bool is_saved() const { return last_saved_ && last_saved_->step == state.step; }
+  // trainer.cpp
+  struct Step {
+    Metrics metrics;
+    bool skipped = false;
+    StopReason stop = StopReason::Steps;  // Steps: go on
+  };
+  Step run_step();
+  std::vector<std::vector<BatchRow>> next_rows();                         // of each minibatch, this rank's
+  double flops_of(const std::vector<std::vector<BatchRow>>& rows) const;  // a step's, of this rank's rows
+  void apply(GraphState gradients, double norm);
+  void skip(const std::vector<std::vector<BatchRow>>& rows, const Metrics& metrics);
+  LossContext context(double items, double share, int64_t minibatch) const;
+  void say_next_step(int64_t step) const;
+  StopReason stop_asked_for() const;  // by a signal that some rank got, or by the clock; Steps: go on
+  bool is_time_to_save() const;
+  bool is_due(const std::optional<int64_t>& every) const;
+  // trainer_save.cpp
+  Json trainer_file();
+  void update_trainer_file();  // of the checkpoint of this step
+  void finish_saving();
+  // trainer_evaluate.cpp
+  TrainResult evaluate_alone();
+  std::function<std::optional<data::Example>()> evaluation_examples(const TrainingArguments& arguments) const;
+  void note_evaluation(const Metrics& metrics);
+  bool has_stopped_early() const;
+  void load_best();
+
+  const Parallel* parallel() const { return options_.model->parallel().get(); }
+  bool is_first() const;
+  at::Device device() const { return options_.model->options().device; }
+  const TrainingArguments& args() const { return options_.arguments; }
+  std::optional<std::filesystem::path> directory() const;
+  int64_t minibatch_rows() const { return args().minibatch_size() * options_.objective->rows_per_example(); }
+  BatchOptions batch_options(int64_t rows, const TrainingArguments& arguments) const;
+
+  TrainerOptions options_;
+  optim::GradientTransformation tx_;
+  optim::Schedule schedule_ = 0.0;
+  std::unique_ptr<data::Loader> loader_;
+  std::optional<optim::ParamsEma> ema_;
+  LossScale loss_scale_;
+  std::unique_ptr<RunLog> log_;  // of rank 0
+  std::unique_ptr<MemoryTracker> memory_;
+  std::vector<TrainingFlops> flops_;  // of the model, and of those that a step runs beside it
+  BackgroundWriter writer_;
+  Clock::time_point begin_ = Clock::now(), last_save_ = begin_;
+
+  bool prepared_ = false;
+  bool evaluation_rows_failed_ = false;  // on some rank, and all know of it
+  int64_t steps_per_epoch_ = 0;          // 0: not needed
+  Json run_;                             // describe_run
+
+  // What a checkpoint remembers beside the state.
+  int64_t tokens_seen_ = 0, skipped_ = 0, skipped_in_a_row_ = 0;
+  std::optional<double> best_;
+  std::optional<int64_t> best_step_;
+  int64_t evaluations_without_gain_ = 0;
+  std::optional<int64_t> evaluated_step_;  // the last one
+  std::optional<CheckpointDirectory> last_saved_;
+};
+
+}  // namespace easydel

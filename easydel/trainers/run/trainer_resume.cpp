@@ -1,0 +1,133 @@
+// The directory of a run, and the checkpoint in it that the run goes on from.
+#include <ATen/ATen.h>
+
+#include "easydel/core/error.h"
+#include "easydel/core/log.h"
+#include "easydel/infra/files/packed_files.h"
+#include "easydel/infra/state/state_layout.h"
+#include "easydel/infra/files/weights.h"
+#include "easydel/io/checkpoint.h"
+#include "easydel/io/safetensors/safetensors.h"
+#include "easydel/lora/lora.h"
+#include "easydel/sharding/parallel.h"
+#include "easydel/trainers/run/run_identity.h"
+#include "easydel/trainers/run/run_lock.h"
+#include "easydel/trainers/run/trainer_impl.h"
+
+namespace easydel {
+namespace fs = std::filesystem;
+
+void Trainer::Impl::load_weights_from(const fs::path& path) {
+  if (const auto names = adapter_names(*options_.model); !names.empty()) {
+    for (const std::string& name : names)
+      reload_adapter(*options_.model, adapter_directory(*options_.model, path, name), name);
+    return;
+  }
+  require<ConfigError>(!fs::exists(path / "adapter"), "[resume_from] ", path.string(),
+                       " is the checkpoint of a run with adapters; this run has none. Set lora_rank.");
+  const Json config = Json::parse_file((path / "config.json").string());
+  const Json* type = config.find("model_type");
+  require<ConfigError>(type && *type == Json(options_.model->model_type()), "[resume_from] ", path.string(), " is a ",
+                       type ? type->dump() : "nameless", " model; this run trains \"", options_.model->model_type(),
+                       "\".");
+  const auto checkpoint = Checkpoint::open(path);
+  const WeightSource source{.where = checkpoint->where(),
+                            .names = checkpoint->names(),
+                            .shape = [&](const std::string& name) { return checkpoint->info(name).shape; },
+                            .tensor = [&](const std::string& name) { return checkpoint->tensor(name); }};
+  const DType dtype = options_.model->param_dtype();
+  LoadedWeights weights =
+      load_weights(*options_.model, reading(*options_.model, source), [&](const at::Tensor& t, const Parameter& p) {
+        return t.to(at::TensorOptions(at::isFloatingType(t.scalar_type()) ? p.dtype_in(dtype) : t.scalar_type())
+                        .device(device()),
+                    /*non_blocking=*/false, /*copy=*/true);
+      });
+  require<FormatError>(weights.missing.empty(), "[resume_from] ", path.string(), " lacks ", weights.missing.size(),
+                       " parameters of this model, \"", weights.missing.empty() ? "" : weights.missing.front(),
+                       "\" the first of them.");
+  require<FormatError>(weights.unexpected.empty(), "[resume_from] ", path.string(), " has ", weights.unexpected.size(),
+                       " tensors that this model lacks, \"",
+                       weights.unexpected.empty() ? "" : weights.unexpected.front(), "\" the first of them.");
+  bind_weights(*options_.model, std::move(weights), checkpoint->where());
+}
+
+std::shared_ptr<RunLock> Trainer::Impl::take_directory() {
+  std::shared_ptr<RunLock> lock = std::move(options_.lock);
+  if (!directory()) return lock;
+  if (is_first() && !lock) lock = std::make_shared<RunLock>(*directory());
+  if (parallel()) parallel()->everyone().barrier();
+  return lock;
+}
+
+// A run goes on by itself only where it is the same run; otherwise it must be asked to.
+void Trainer::Impl::require_same_run(const fs::path& checkpoint, const Json& saved) const {
+  const Json* before = saved.find("run");
+  std::string changed;
+  if (before && before->is_object()) {
+    for (const std::string& difference : differences(*before, run_))
+      changed += (changed.empty() ? "" : "; ") + difference;
+  } else if (!args().resume_from) {
+    changed = "its trainer.json does not say what it was trained from";
+  }
+  if (changed.empty()) return;
+  if (args().resume_from) {
+    if (is_first())
+      log::warning("[resume_from] ", checkpoint.string(), " is of a run with other settings: ", changed, ".");
+    return;
+  }
+  fail<ConfigError>("[trainer] ", checkpoint.string(), " is of another run: ", changed,
+                    ". To go on from it with these settings use --resume latest (resume_from: latest); to start a new "
+                    "run use another --output (save_directory).");
+}
+
+void Trainer::Impl::resume() {
+  if (!directory() && !args().resume_from) return;
+  if (!args().resume_from && !args().resume_if_possible) return;
+  const auto found = find_checkpoint(args().resume_from.value_or("latest"), directory().value_or(""));
+  if (!found) return;
+  const Json saved = read_trainer_file(found->path);
+  require_same_run(found->path, saved);
+  require<ConfigError>(saved.at("total_batch_size") == Json(args().total_batch_size), "[resume_from] ",
+                       found->path.string(), " was trained with total_batch_size ", saved.at("total_batch_size").dump(),
+                       "; this run has ", args().total_batch_size, ". The data cannot go on from there.");
+  require<FormatError>(saved.at("step") == Json(found->step), "[resume_from] ", found->path.string(),
+                       " is the checkpoint of step ", found->step, "; its trainer.json is of step ",
+                       saved.at("step").dump(), ".");
+  load_weights_from(found->path);
+  state = options_.model->to_state();
+  state.tx = tx_;
+  state.step = found->step;
+  if (has_optimizer(found->path)) {
+    state = state.load_optimizer(found->path);
+  } else {
+    state = state.init_tx(tx_);
+    if (is_first())
+      log::warning("[resume_from] ", found->path.string(), " was saved without its optimizer, which begins anew.");
+  }
+  loader_->restore(saved.at("data"));
+  tokens_seen_ = saved.at("tokens_seen").as_int();
+  skipped_ = saved.at("skipped").as_int();
+  skipped_in_a_row_ = saved.at("skipped_in_a_row").as_int();
+  evaluations_without_gain_ = saved.at("evaluations_without_gain").as_int();
+  if (const Json* best = saved.find("best"); best && !best->is_null()) best_ = best->as_double();
+  if (const Json* step = saved.find("best_step"); step && !step->is_null()) best_step_ = step->as_int();
+  loss_scale_.load_json(saved.at("loss_scale"));
+  if (const Json* step = saved.find("evaluated_step"); step && !step->is_null()) evaluated_step_ = step->as_int();
+  if (!saved.contains("evaluated_step")) evaluated_step_ = found->step;  // of an older version: evaluated, then saved
+  last_saved_ = found;
+  if (ema_) {
+    const fs::path file = found->path / "ema.safetensors";
+    require<IoError>(fs::exists(file), "[resume_from] ", found->path.string(), " has no ema.safetensors.");
+    const auto source = SafetensorsFile::open(file);
+    GraphState average;
+    for (const ParameterInfo& info : trained_parameters(state.graphdef)) {
+      const at::Tensor all = source->tensor(info.path);
+      average.set(info.path, (info.sharding ? take(all, info.sharding->stored()) : all)
+                                 .to(device(), all.scalar_type(), false, true, at::MemoryFormat::Contiguous));
+    }
+    ema_->init(average);
+  }
+  if (is_first()) log::info("[trainer] goes on from step ", state.step, ", ", found->path.string());
+}
+
+}  // namespace easydel
