@@ -13,8 +13,8 @@
 #include <functional>
 #include <memory>
 
-#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/io/checkpoint.h"
 #include "easydel/io/checkpoint_writer.h"
 

@@ -18,7 +18,7 @@ namespace easydel {
 namespace {
 
 constexpr int kRounds = 15;
-constexpr double kMostCopies = 2.0;  // an all_reduce between two thread ranks
+constexpr double kMaxCopies = 2.0;  // an all_reduce between two thread ranks
 
 double seconds(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
@@ -120,8 +120,8 @@ int run(int argc, char** argv) {
     if (ranks.rank() == 0) copies = result;
   });
   if (count != 2) return 0;
-  std::printf("all_reduce between two thread ranks: %.2f copies, at most %.2f wanted\n", copies, kMostCopies);
-  return copies <= kMostCopies ? 0 : 1;
+  std::printf("all_reduce between two thread ranks: %.2f copies, at most %.2f wanted\n", copies, kMaxCopies);
+  return copies <= kMaxCopies ? 0 : 1;
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include "easydel/caching/transformer_cache.h"
 #include "easydel/core/error.h"
 #include "easydel/operations/attention/cached.h"
-#include "easydel/operations/quantized/coded_rows.h"
 #include "easydel/operations/kernels/cuda/fused.h"
+#include "easydel/operations/quantized/coded_rows.h"
 
 namespace easydel {
 

@@ -6,10 +6,10 @@
 #include <stop_token>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/terminal/console.h"
 #include "easydel/cli/options/generation_options.h"
-#include "easydel/cli/terminal/line_reader.h"
 #include "easydel/cli/options/model_options.h"
+#include "easydel/cli/terminal/console.h"
+#include "easydel/cli/terminal/line_reader.h"
 #include "easydel/cli/terminal/text.h"
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"

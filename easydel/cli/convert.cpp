@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "easydel/cli/commands.h"
-#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/io/convert_checkpoint.h"
 #include "easydel/quantization/dense_checkpoint.h"
 

@@ -15,9 +15,9 @@
 #include "easydel/cli/commands.h"
 #include "easydel/cli/terminal/console.h"
 #include "easydel/core/build_info.h"
-#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
 #include "easydel/core/runtime.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/sharding/world/process_world.h"
 
 #if EASYDEL_HAS_CUDA

@@ -4,13 +4,13 @@
 #include <memory>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/terminal/console.h"
 #include "easydel/cli/options/device_options.h"
+#include "easydel/cli/terminal/console.h"
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
+#include "easydel/elarge/config/key_table.h"
 #include "easydel/elarge/elarge_model.h"
 #include "easydel/elarge/eval/evaluate.h"
-#include "easydel/elarge/config/key_table.h"
 #include "easydel/sharding/world/world.h"
 #include "easydel/trainers/trainer.h"
 

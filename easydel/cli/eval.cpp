@@ -5,12 +5,12 @@
 #include <memory>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/terminal/console.h"
 #include "easydel/cli/options/model_options.h"
+#include "easydel/cli/terminal/console.h"
 #include "easydel/cli/terminal/text.h"
-#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/elarge/eval/evaluate.h"
 #include "easydel/trainers/objectives/score.h"
 

@@ -4,10 +4,10 @@
 #include <memory>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/terminal/console.h"
 #include "easydel/cli/options/model_options.h"
-#include "easydel/core/text/bytes.h"
+#include "easydel/cli/terminal/console.h"
 #include "easydel/core/error.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/infra/files/weights.h"
 #include "easydel/io/safetensors/safetensors.h"
 #include "easydel/io/safetensors/safetensors_writer.h"

@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/terminal/console.h"
 #include "easydel/cli/options/generation_options.h"
 #include "easydel/cli/options/model_options.h"
+#include "easydel/cli/terminal/console.h"
 #include "easydel/cli/terminal/text.h"
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"

@@ -5,13 +5,13 @@
 #include <memory>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/terminal/console.h"
 #include "easydel/cli/options/model_options.h"
-#include "easydel/core/text/bytes.h"
+#include "easydel/cli/terminal/console.h"
 #include "easydel/core/error.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/infra/config/auto_config.h"
-#include "easydel/infra/registry.h"
 #include "easydel/infra/parallel/sharding_plan.h"
+#include "easydel/infra/registry.h"
 #include "easydel/io/hub/hub.h"
 
 namespace easydel::cli {

@@ -6,8 +6,8 @@
 
 #include "easydel/cli/commands.h"
 #include "easydel/cli/terminal/console.h"
-#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/core/text/quoted.h"
 #include "easydel/io/checkpoint.h"
 
@@ -21,9 +21,9 @@ struct InspectOptions {
 
 // The file chose the name: it is quoted where it is not plain, and cut where it is long.
 std::string shown(const std::string& name) {
-  constexpr std::size_t kLongest = 100;
-  return printable(name, kLongest) == name && name.find_first_of("\n\t") == std::string::npos ? name
-                                                                                              : concat(quoted(name));
+  constexpr std::size_t kMaxLength = 100;
+  return printable(name, kMaxLength) == name && name.find_first_of("\n\t") == std::string::npos ? name
+                                                                                                : concat(quoted(name));
 }
 
 std::string file_name(const TensorSource& file) { return std::filesystem::path(file.where()).filename().string(); }

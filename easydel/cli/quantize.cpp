@@ -6,17 +6,17 @@
 #include <memory>
 
 #include "easydel/cli/commands.h"
-#include "easydel/cli/terminal/console.h"
 #include "easydel/cli/options/model_options.h"
+#include "easydel/cli/terminal/console.h"
 #include "easydel/cli/terminal/text.h"
-#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/io/hub/hub.h"
 #include "easydel/quantization/calibrate.h"
 #include "easydel/quantization/method.h"
-#include "easydel/trainers/run/checkpoints.h"
 #include "easydel/trainers/objectives/score.h"
+#include "easydel/trainers/run/checkpoints.h"
 
 namespace easydel::cli {
 namespace {

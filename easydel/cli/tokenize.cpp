@@ -14,9 +14,9 @@
 namespace easydel::cli {
 namespace {
 
-constexpr std::size_t kBatch = 256;               // lines that the threads share
-constexpr std::size_t kBatchBytes = 8 << 20;      // or as many as have so many bytes
-constexpr std::size_t kLongestLine = 256u << 20;  // of JSON
+constexpr std::size_t kBatch = 256;                // lines that the threads share
+constexpr std::size_t kBatchBytes = 8 << 20;       // or as many as have so many bytes
+constexpr std::size_t kMaxLineBytes = 256u << 20;  // of JSON
 
 struct TokenizeOptions {
   std::string model, revision = "main", text, jsonl;
@@ -76,8 +76,8 @@ class Lines {
     for (std::string line; std::getline(in, line);) {
       ++number_;
       const std::string where = concat("line ", number_);
-      require<FormatError>(line.size() <= kLongestLine, "[easydel tokenize] ", where, " has ", line.size(),
-                           " bytes; the limit is ", kLongestLine, ".");
+      require<FormatError>(line.size() <= kMaxLineBytes, "[easydel tokenize] ", where, " has ", line.size(),
+                           " bytes; the limit is ", kMaxLineBytes, ".");
       const Json value = Json::parse(line, {.where = where});
       if (options_.decode) {
         std::cout << Json(tokenizer_.decode(read_ids(value, where), options_.no_special_tokens)).dump() << "\n";

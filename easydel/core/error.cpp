@@ -9,8 +9,8 @@ namespace easydel {
 std::string errno_text(int code) { return std::generic_category().message(code); }
 
 std::size_t edit_distance(const std::string& a, const std::string& b) {
-  constexpr std::size_t kLongest = 1000;  // nobody mistypes more, and files can hold any name
-  if (std::max(a.size(), b.size()) > kLongest) return a == b ? 0 : std::max(a.size(), b.size());
+  constexpr std::size_t kMaxLength = 1000;  // nobody mistypes more, and files can hold any name
+  if (std::max(a.size(), b.size()) > kMaxLength) return a == b ? 0 : std::max(a.size(), b.size());
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (std::size_t i = 1; i <= a.size(); ++i) {

@@ -9,8 +9,8 @@
 #include <mutex>
 
 #include "easydel/core/progress/progress_board.h"
-#include "easydel/core/text/quoted.h"
 #include "easydel/core/runtime.h"
+#include "easydel/core/text/quoted.h"
 
 namespace easydel::log {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "easydel/core/json/json.h"
-#include "easydel/data/order/mixture_order.h"
 #include "easydel/data/options.h"
+#include "easydel/data/order/mixture_order.h"
 #include "easydel/data/sources/source.h"
 
 namespace easydel::data {

@@ -8,8 +8,8 @@
 
 #include "easydel/core/json/json.h"
 #include "easydel/data/dataset.h"
-#include "easydel/data/rows/example.h"
 #include "easydel/data/order/stream.h"
+#include "easydel/data/rows/example.h"
 
 namespace easydel::data {
 

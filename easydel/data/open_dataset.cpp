@@ -4,8 +4,8 @@
 #include <array>
 
 #include "easydel/core/error.h"
-#include "easydel/data/sources/data_files.h"
 #include "easydel/data/rows/row_filter.h"
+#include "easydel/data/sources/data_files.h"
 
 namespace easydel::data {
 namespace {

@@ -14,19 +14,19 @@ namespace easydel {
 namespace {
 
 // The longest sequence that is begun: beyond it a count of bytes would overflow somewhere.
-constexpr int64_t kLongest = int64_t{1} << 40;
-constexpr int64_t kMostRows = 65536;
+constexpr int64_t kMaxLength = int64_t{1} << 40;
+constexpr int64_t kMaxRows = 65536;
 
 // max_length and min_length with the prompt counted, as transformers resolves them.
 void resolve_lengths(GenerationConfig& config, const GenerationConfig& given, const BaseConfig& model, int64_t prompt) {
   const int64_t context = model.max_position_embeddings;
   if (config.max_new_tokens) {
-    config.max_length = prompt + std::min(*config.max_new_tokens, kLongest);
+    config.max_length = prompt + std::min(*config.max_new_tokens, kMaxLength);
   } else if (!given.max_length) {
     config.max_length = *config.max_length + prompt;
     if (context > 0) config.max_length = std::min(*config.max_length, context);
   }
-  config.max_length = std::min(*config.max_length, kLongest);
+  config.max_length = std::min(*config.max_length, kMaxLength);
   require<ConfigError>(prompt < *config.max_length, "[generate] the prompt has ", prompt, " tokens, and max_length is ",
                        *config.max_length, given.max_length || config.max_new_tokens ? "" : ", the model's context",
                        ": no room for a new one. Shorten the prompt or set max_new_tokens.");
@@ -39,14 +39,14 @@ void resolve_lengths(GenerationConfig& config, const GenerationConfig& given, co
     log::warning("[generate] up to ", *config.max_length, " tokens are asked for; the model was made for ", context,
                  ".");
   }
-  if (config.min_new_tokens) config.min_length = prompt + std::min(*config.min_new_tokens, kLongest);
+  if (config.min_new_tokens) config.min_length = prompt + std::min(*config.min_new_tokens, kMaxLength);
 }
 
 // Beams and returned sequences multiply the rows: a number with a typo must not eat the memory.
 void check_rows(const GenerationConfig& config, int64_t prompts, int64_t copies, int64_t vocab_size) {
-  require<ConfigError>(copies <= kMostRows / prompts, "[generate] ", prompts, " prompts with ",
+  require<ConfigError>(copies <= kMaxRows / prompts, "[generate] ", prompts, " prompts with ",
                        config.beams() > 1 ? "num_beams " : "num_return_sequences ", copies, " make more than ",
-                       kMostRows, " rows.");
+                       kMaxRows, " rows.");
   if (config.beams() == 1) return;
   const int64_t candidates = beam_candidates(config);
   require<ConfigError>(candidates <= copies * vocab_size, "[generate] num_beams ", copies, " with ",

@@ -18,11 +18,11 @@ namespace easydel {
 #if EASYDEL_HAS_CUDA
 namespace {
 
-constexpr int64_t kFewestKeys = 256;
+constexpr int64_t kMinKeys = 256;
 
 // The keys that a graph looks at: some more than there are, so that a new capture is rare.
 int64_t keys_for(int64_t length, int64_t most) {
-  const int64_t grain = std::max(kFewestKeys, length / 4 / kFewestKeys * kFewestKeys);
+  const int64_t grain = std::max(kMinKeys, length / 4 / kMinKeys * kMinKeys);
   return std::min(most, (length + grain) / grain * grain);
 }
 

@@ -1,18 +1,18 @@
 #include "easydel/infra/auto_model.h"
 
-#include "easydel/core/text/bytes.h"
 #include "easydel/core/device.h"
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/core/progress/progress.h"
 #include "easydel/core/runtime.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/infra/config/auto_config.h"
-#include "easydel/infra/files/companions.h"
 #include "easydel/infra/config/config_notes.h"
+#include "easydel/infra/files/companions.h"
 #include "easydel/infra/files/gguf_model.h"
 #include "easydel/infra/files/packed_files.h"
-#include "easydel/infra/registry.h"
 #include "easydel/infra/files/weights.h"
+#include "easydel/infra/registry.h"
 #include "easydel/io/checkpoint.h"
 #include "easydel/io/hub/hub.h"
 #include "easydel/io/read_view.h"
@@ -137,7 +137,7 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, const Mo
   if (options.auto_shard_model || options.auto_shard_params)
     module->place_parameters(options.partition_rules, World::current());
   LoadedWeights weights = load_weights(
-      *module, reading(*module, std::move(source)),
+      *module, adapt_source(*module, std::move(source)),
       [&](const at::Tensor& t, const Parameter& parameter) {
         if (fetches) fetch(t);
         require<FormatError>(!at::isComplexType(t.scalar_type()), "[", checkpoint->where(),

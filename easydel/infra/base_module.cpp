@@ -3,9 +3,9 @@
 #include <ATen/Context.h>
 
 #include "easydel/core/error.h"
-#include "easydel/infra/parallel/batch_part.h"
 #include "easydel/infra/files/companions.h"
 #include "easydel/infra/loss.h"
+#include "easydel/infra/parallel/batch_part.h"
 #include "easydel/sharding/collectives/gather_ahead.h"
 
 namespace easydel {

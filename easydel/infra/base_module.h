@@ -13,8 +13,8 @@
 #include "easydel/caching/ragged_pages_cache.h"
 #include "easydel/caching/transformer_cache.h"
 #include "easydel/infra/config/base_config.h"
-#include "easydel/infra/state/graph.h"
 #include "easydel/infra/files/model_io.h"
+#include "easydel/infra/state/graph.h"
 #include "easydel/layers/module.h"
 #include "easydel/sharding/mesh/named_sharding.h"
 
@@ -122,8 +122,8 @@ class BaseModule : public Module {
   // many; ShapeError names a tensor that does not fit.
   static std::shared_ptr<BaseModule> merge_module(const GraphDef& graphdef, const GraphState& state,
                                                   const GraphOther& other = {});
-  // The state of a training run that begins with these parameters, which it shares; include infra/state/state.h. Without a
-  // transformation there is no optimizer state yet.
+  // The state of a training run that begins with these parameters, which it shares; include infra/state/state.h.
+  // Without a transformation there is no optimizer state yet.
   State to_state() const;
   State to_state(const std::shared_ptr<const optim::Transformation>& tx) const;
   GraphState split_params() const { return params(); }
@@ -137,7 +137,7 @@ class BaseModule : public Module {
   // mesh the config's over all ranks.
   BaseModule& shard_model(const std::optional<PartitionRules>& partition_rules = {},
                           const std::optional<Mesh>& mesh = {});
-  BaseModule& gather_model();  // every rank stores every parameter whole; the work stays dealt over the mesh
+  BaseModule& gather_model();  // every rank stores every parameter whole; the work stays split over the mesh
   // Every parameter over all devices of the mesh, along its largest dimension.
   BaseModule& fully_shard(const std::optional<Mesh>& mesh = {});
   BaseModule& fully_gather(const std::optional<Mesh>& mesh = {});

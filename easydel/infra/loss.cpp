@@ -85,7 +85,8 @@ Loss causal_lm_loss(const at::Tensor& hidden, const Linear& head, const at::Tens
                                       vocabulary.all_reduce(x, maximum ? ReduceOp::Max : ReduceOp::Sum);
                                     }};
   }
-  return to_loss(operations::linear_cross_entropy(collectives::enter(hidden, vocabulary), weight, {}, targets, options),
+  return to_loss(operations::linear_cross_entropy(collectives::identity_forward_sum_backward(hidden, vocabulary),
+                                                  weight, {}, targets, options),
                  options.divisor, &tokens);
 }
 

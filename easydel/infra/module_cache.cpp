@@ -1,9 +1,9 @@
 // Caches for a model: what each layer keeps is asked of its attention.
 #include <algorithm>
 
-#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
 #include "easydel/core/memory.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/layers/attention/attention.h"
 #include "easydel/layers/attention/latent_attention.h"

@@ -5,9 +5,9 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
+#include "easydel/core/files/mapped_file.h"
 #include "easydel/core/json/json.h"
 #include "easydel/core/log.h"
-#include "easydel/core/files/mapped_file.h"
 #include "easydel/io/gguf/gguf_file.h"
 #include "easydel/io/safetensors/safetensors.h"
 #include "easydel/io/torch/torch_file.h"

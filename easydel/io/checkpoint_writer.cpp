@@ -10,11 +10,11 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
 #include "easydel/core/json/json.h"
 #include "easydel/core/log.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/core/text/quoted.h"
 #include "easydel/io/safetensors/safetensors_dtype.h"
 

@@ -19,7 +19,7 @@ std::string join(at::IntArrayRef values) {
 TensorSource::TensorSource(std::string where, std::vector<TensorInfo> infos) : where_(std::move(where)) {
   auto table = std::make_shared<Table>();
   table->infos = std::move(infos);
-  table->index = NamePlaces(table->infos, &TensorInfo::name);
+  table->index = NameIndex(table->infos, &TensorInfo::name);
   const auto repeated = table->index.find_repeated();
   require<FormatError>(!repeated, "[", where_, "] tensor names must be unique; got ", quoted(repeated.value_or("")),
                        " twice.");

@@ -53,7 +53,7 @@ class TensorSource {
   // What can be found, and where. Sources of the same tensors share one.
   struct Table {
     std::vector<TensorInfo> infos;
-    NamePlaces index;
+    NameIndex index;
   };
 
   // FormatError when two tensors have one name.

@@ -82,7 +82,7 @@ std::vector<operations::PackedMap> codes_of(const at::Tensor& x, const std::vect
 
 }  // namespace
 
-std::vector<at::Tensor> Linear::together(const at::Tensor& x, const std::vector<const Linear*>& maps) {
+std::vector<at::Tensor> Linear::apply_all(const at::Tensor& x, const std::vector<const Linear*>& maps) {
   if (const auto packed = codes_of(x, maps); !packed.empty()) return operations::packed_products(x, packed);
   std::vector<operations::LinearMap> given;
   std::vector<at::Tensor> results;

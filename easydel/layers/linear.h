@@ -44,14 +44,15 @@ class Linear : public Module {
   Linear(Dim in, Dim out, LinearOptions options = {});
 
   // On a mesh: a rank's part of the output features, of a whole x; or the whole result, of its part of the input
-  // features. Whoever calls several with the same x sums their gradients once, with collectives::enter.
+  // features. Whoever calls several with the same x sums their gradients once, with
+  // collectives::identity_forward_sum_backward.
   at::Tensor operator()(const at::Tensor& x) const;
 
   // As one token is multiplied with it on the CPU; none where something stands beside it or it lies elsewhere.
   std::optional<operations::DecodeMap> decode_map() const;
 
   // Several of the same x, which take less time together when x is the one new token of a sequence.
-  static std::vector<at::Tensor> together(const at::Tensor& x, const std::vector<const Linear*>& maps);
+  static std::vector<at::Tensor> apply_all(const at::Tensor& x, const std::vector<const Linear*>& maps);
 
   const std::shared_ptr<Parameter>& weight() const { return weight_; }  // null when it is packed
   const std::shared_ptr<Parameter>& bias() const { return bias_; }      // null without one

@@ -26,10 +26,11 @@ MLP::MLP(MlpSpec spec) : spec_(std::move(spec)), act_(operations::find_activatio
 }
 
 at::Tensor MLP::operator()(const at::Tensor& x_whole) const {
-  const at::Tensor x = parallel() ? collectives::enter(x_whole, parallel()->group(split_over(kInner))) : x_whole;
+  const at::Tensor x =
+      parallel() ? collectives::identity_forward_sum_backward(x_whole, parallel()->group(split_over(kInner))) : x_whole;
   if (gate_up_) return (*down_)(operations::gated_activation((*gate_up_)(x), act_));
   if (gate_) {
-    const std::vector<at::Tensor> both = Linear::together(x, {gate_, up_});
+    const std::vector<at::Tensor> both = Linear::apply_all(x, {gate_, up_});
     return (*down_)(operations::gated_activation(both[0], both[1], act_));
   }
   return (*down_)(act_((*up_)(x)));

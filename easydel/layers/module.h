@@ -46,7 +46,7 @@ class Module {
   DType dtype() const { return dtype_; }  // what it computes in
   void set_dtype(DType dtype);            // of the whole tree
 
-  // How the work is dealt over a mesh; null: one device does it.
+  // How the work is split over a mesh; null: one device does it.
   const std::shared_ptr<const Parallel>& parallel() const { return parallel_; }
   void set_parallel(const std::shared_ptr<const Parallel>& parallel);  // of the whole tree
 

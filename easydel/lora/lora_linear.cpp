@@ -13,7 +13,7 @@ namespace {
 at::Tensor usable(const Parameter& parameter, at::ScalarType dtype, const Parallel* parallel, LogicalAxis cut) {
   const at::Tensor weight = collectives::gather_weight(parameter.value(), dtype, parameter.sharding());
   if (!parallel || parallel->axes(cut).empty()) return weight;
-  return collectives::enter(weight, parallel->group(parallel->axes(cut)));
+  return collectives::identity_forward_sum_backward(weight, parallel->group(parallel->axes(cut)));
 }
 
 }  // namespace

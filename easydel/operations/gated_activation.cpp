@@ -3,8 +3,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "easydel/operations/activation.h"
-#include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/kernels/cpu/rows.h"
+#include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/moe/products.h"
 
 namespace easydel::operations {
@@ -133,33 +133,33 @@ RowWork gated_activation_rows(const Tensor& gate_up, const Activation& act, cons
   };
 }
 
-RowWork weighed_activation_backward(const Tensor& gate_up, const Activation& act, const Weighed& weighed,
-                                    const Tensor& d_y, const Tensor& y, const Tensor& d_gate_up) {
+RowWork weighted_activation_backward(const Tensor& gate_up, const Activation& act, const Weighted& weighted,
+                                     const Tensor& d_y, const Tensor& y, const Tensor& d_gate_up) {
   const int64_t width = gate_up.size(-1) / 2;
   const Tensor gate = gate_up.narrow(-1, 0, width), up = gate_up.narrow(-1, width, width);
   const Tensor d_gate = d_gate_up.narrow(-1, 0, width), d_up = d_gate_up.narrow(-1, width, width);
   if (!is_fused(gate, act.gated)) {
     return [=, &act](int64_t first, int64_t count) {
       const auto own = [&](const Tensor& x) { return x.narrow(0, first, count); };
-      const Tensor value = own(y), d = own(d_y), weights = own(weighed.weights).unsqueeze(1);
+      const Tensor value = own(y), d = own(d_y), weights = own(weighted.weights).unsqueeze(1);
       forward_rows(own(gate), own(up), act, value);
-      own(weighed.d_weights).copy_(at::bmm(value.unsqueeze(1), d.unsqueeze(2)).view(-1));
+      own(weighted.d_weights).copy_(at::bmm(value.unsqueeze(1), d.unsqueeze(2)).view(-1));
       value.mul_(weights);
       d.mul_(weights);
       backward_rows(own(gate), own(up), act, d, own(d_gate), own(d_up));
     };
   }
-  const kernels::WeighedArgs weighed_args{weighed.weights.const_data_ptr(),
-                                          d_y.const_data_ptr(),
-                                          weighed.d_weights.mutable_data_ptr(),
-                                          y.mutable_data_ptr(),
-                                          d_gate.mutable_data_ptr(),
-                                          d_up.mutable_data_ptr(),
-                                          row_stride(d_gate)};
+  const kernels::WeightedArgs weighted_args{weighted.weights.const_data_ptr(),
+                                            d_y.const_data_ptr(),
+                                            weighted.d_weights.mutable_data_ptr(),
+                                            y.mutable_data_ptr(),
+                                            d_gate.mutable_data_ptr(),
+                                            d_up.mutable_data_ptr(),
+                                            row_stride(d_gate)};
   const auto& table = kernels::for_elements(gate.scalar_type());
-  const auto kernel = act.gated == GatedKernel::Silu ? table.silu_weighed_backward : table.gelu_tanh_weighed_backward;
-  return [kernel, args = kernel_args(gate, up), weighed_args](int64_t first, int64_t count) {
-    kernel(args, weighed_args, first, first + count);
+  const auto kernel = act.gated == GatedKernel::Silu ? table.silu_weighted_backward : table.gelu_tanh_weighted_backward;
+  return [kernel, args = kernel_args(gate, up), weighted_args](int64_t first, int64_t count) {
+    kernel(args, weighted_args, first, first + count);
   };
 }
 

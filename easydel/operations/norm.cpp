@@ -3,8 +3,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/kernels/cpu/rows.h"
+#include "easydel/operations/kernels/cuda/fused.h"
 
 namespace easydel::operations {
 namespace {

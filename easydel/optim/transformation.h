@@ -47,7 +47,7 @@ void apply_updates(TensorMap& params, const TensorMap& updates);
 
 // Which parameters something is meant for, by path and tensor.
 using Mask = std::function<bool(std::string_view path, const at::Tensor& param)>;
-// Paths in which the pattern is found. ConfigError when it is no regular expression.
+// Paths in which the pattern is found. ConfigError when it is not a valid regular expression.
 Mask matching(const std::string& pattern);
 Mask not_matching(const std::string& pattern);
 

@@ -93,9 +93,9 @@ class Planner {
   }
 
   Json read_state(const std::string& name) const {
-    constexpr int64_t kLongest = 1 << 16;
+    constexpr int64_t kMaxLength = 1 << 16;
     const TensorInfo& info = files_->info(name);
-    check(info.dtype == DType::Byte && info.numel() <= kLongest, name,
+    check(info.dtype == DType::Byte && info.numel() <= kMaxLength, name,
           "is no quantization state: bytes of JSON are needed.");
     const at::Tensor bytes = files_->read(name);
     return Json::parse({static_cast<const char*>(bytes.const_data_ptr()), static_cast<std::size_t>(bytes.numel())},

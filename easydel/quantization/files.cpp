@@ -29,8 +29,8 @@ at::Tensor text_tensor(std::string text, int64_t size) {
 }
 
 Json state_of(const at::Tensor& given, const std::string& name) {
-  constexpr int64_t kLongest = 1 << 16;
-  require<FormatError>(given.scalar_type() == at::kByte && given.dim() == 1 && given.numel() <= kLongest, "[\"", name,
+  constexpr int64_t kMaxLength = 1 << 16;
+  require<FormatError>(given.scalar_type() == at::kByte && given.dim() == 1 && given.numel() <= kMaxLength, "[\"", name,
                        "\"] is no quantization state: bytes of JSON are needed.");
   const at::Tensor bytes = given.to(at::kCPU).contiguous();
   return Json::parse({static_cast<const char*>(bytes.const_data_ptr()), static_cast<std::size_t>(bytes.numel())});
@@ -164,7 +164,7 @@ void read_bitsandbytes(const std::shared_ptr<Reader>& reader, const FileNames& n
 
 }  // namespace
 
-WeightSource Packing::reading(const BaseModule& module, WeightSource files) const {
+WeightSource Packing::adapt_source(const BaseModule& module, WeightSource files) const {
   auto reader = std::make_shared<Reader>();
   const FileNames names(module, files.names);
   reader->files = files;
@@ -207,7 +207,7 @@ WeightSource Packing::reading(const BaseModule& module, WeightSource files) cons
   return source;
 }
 
-std::vector<FileTensor> Packing::beside(const BaseModule& module) const {
+std::vector<FileTensor> Packing::extra_tensors(const BaseModule& module) const {
   std::vector<FileTensor> tensors;
   const auto add = [&](const std::string& name, DType dtype, std::vector<int64_t> shape, auto make) {
     TensorInfo info{.name = name, .dtype = dtype, .shape = std::move(shape)};

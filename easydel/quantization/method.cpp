@@ -51,12 +51,12 @@ void refuse_group(const MethodSettings& settings) {
                        " has one scale for each row and no groups; got the group size ", settings.group_size, ".");
 }
 
-at::Tensor Method::matrix(const Held& held, int64_t begin, int64_t end) const {
+at::Tensor Method::matrix(const LocalShard& held, int64_t begin, int64_t end) const {
   const at::Tensor rows = dequantize(held, begin, end);
   return held.cut ? take(rows, {{{0, rows.size(0)}}, *held.cut}) : rows;
 }
 
-at::Tensor Method::multiply(const at::Tensor& x, const Held& held) const {
+at::Tensor Method::multiply(const at::Tensor& x, const LocalShard& held) const {
   return chunked_product(x, held.row_count(), [&](int64_t begin, int64_t end) { return matrix(held, begin, end); });
 }
 
@@ -69,7 +69,7 @@ Json Method::config() const {
   return json;
 }
 
-at::Tensor largest_in_row(const at::Tensor& x, const Held& held) {
+at::Tensor largest_in_row(const at::Tensor& x, const LocalShard& held) {
   at::Tensor largest = x.size(-1) > 0 ? x.abs().amax({-1}, /*keepdim=*/true).to(at::kFloat)
                                       : at::zeros(x.sum(-1, true).sizes(), x.options().dtype(at::kFloat));
   if (held.together) {

@@ -40,7 +40,7 @@ struct Part {
 };
 
 // What somebody has of a matrix.
-struct Held {
+struct LocalShard {
   std::vector<at::Tensor> parts;
   int64_t out = 0, in = 0;          // of the whole
   Intervals rows, columns;          // that the parts are of
@@ -74,14 +74,14 @@ class Method {
     return quantize(matrix, nullptr);
   }
   // Rows [begin, end) of what is held, with all its columns, as float32.
-  virtual at::Tensor dequantize(const Held& held, int64_t begin, int64_t end) const = 0;
+  virtual at::Tensor dequantize(const LocalShard& held, int64_t begin, int64_t end) const = 0;
   // x [..., columns computed with] times the transposed rows, in x's type; no gradient.
-  virtual at::Tensor multiply(const at::Tensor& x, const Held& held) const;
+  virtual at::Tensor multiply(const at::Tensor& x, const LocalShard& held) const;
   // What config.json says, under "quantization_config".
   virtual Json config() const;
 
   // The columns computed with alone.
-  at::Tensor matrix(const Held& held, int64_t begin, int64_t end) const;
+  at::Tensor matrix(const LocalShard& held, int64_t begin, int64_t end) const;
 };
 
 // ConfigError lists the known methods.
@@ -100,6 +100,6 @@ std::shared_ptr<const Method> make_a4q(const MethodSettings& settings);
 void check_group(const MethodSettings& settings, int64_t unit, int64_t in);
 void refuse_group(const MethodSettings& settings);  // of a method that has none
 // The largest |x| of each token over all its columns [..., 1], also those that other ranks compute with.
-at::Tensor largest_in_row(const at::Tensor& x, const Held& held);
+at::Tensor largest_in_row(const at::Tensor& x, const LocalShard& held);
 
 }  // namespace easydel::quantization

@@ -3,9 +3,9 @@
 #include <regex>
 #include <set>
 
-#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/layers/moe/moe.h"
 #include "easydel/quantization/pack.h"
 
@@ -44,7 +44,8 @@ std::regex compile(const std::string& pattern) {
   try {
     return std::regex(pattern, std::regex::ECMAScript | std::regex::optimize);
   } catch (const std::regex_error& error) {
-    fail<ConfigError>("[quantize] the pattern is no regular expression (", error.what(), "); got \"", pattern, "\".");
+    fail<ConfigError>("[quantize] the pattern is not a valid regular expression (", error.what(), "); got \"", pattern,
+                      "\".");
   }
 }
 

@@ -19,8 +19,8 @@ class Packing : public FileTransform {
 
   void apply(BaseModule& module) const override;
   void describe(const BaseModule& module, BaseConfig& config) const override;
-  WeightSource reading(const BaseModule& module, WeightSource files) const override;
-  std::vector<FileTensor> beside(const BaseModule& module) const override;
+  WeightSource adapt_source(const BaseModule& module, WeightSource files) const override;
+  std::vector<FileTensor> extra_tensors(const BaseModule& module) const override;
 
  private:
   std::shared_ptr<const Method> method_;

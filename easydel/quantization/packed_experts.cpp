@@ -28,7 +28,7 @@ void for_experts(const std::vector<int64_t>& ends, const F& f) {
 }
 
 at::Tensor multiply_rows(const PackedStack& stack, const at::Tensor& x, const std::vector<int64_t>& ends) {
-  const Held held = stack.held();
+  const LocalShard held = stack.held();
   const at::Tensor y = at::empty({x.size(0), held.row_count()}, x.options());
   for_experts(ends, [&](int64_t e, int64_t begin, int64_t count) {
     y.narrow(0, begin, count).copy_(stack.method().multiply(x.narrow(0, begin, count), PackedStack::expert(held, e)));
@@ -51,11 +51,11 @@ struct PackedGroups : torch::autograd::Function<PackedGroups> {
     const auto holder = c10::static_intrusive_pointer_cast<StackHolder>(ctx->saved_data["stack"].toCapsule());
     at::Tensor d_x;
     if (ctx->needs_input_grad(0)) {
-      const Held all = holder->stack->held();
+      const LocalShard all = holder->stack->held();
       const at::Tensor d_y = grads[0];
       d_x = at::empty({d_y.size(0), all.column_count()}, d_y.options());
       for_experts(holder->ends, [&](int64_t e, int64_t begin, int64_t count) {
-        const Held held = PackedStack::expert(all, e);
+        const LocalShard held = PackedStack::expert(all, e);
         d_x.narrow(0, begin, count)
             .copy_(chunked_gradient(
                 d_y.narrow(0, begin, count), held.row_count(), held.column_count(),
@@ -104,8 +104,8 @@ void PackedStack::fill(const Parameter& dense) const {
   bind(quantized_all([&](int64_t e) { return whole.select(0, e); }), whole.device());
 }
 
-Held PackedStack::expert(const Held& all, int64_t place) {
-  Held held = all;
+LocalShard PackedStack::expert(const LocalShard& all, int64_t place) {
+  LocalShard held = all;
   for (at::Tensor& part : held.parts) part = part.select(0, place);
   return held;
 }
@@ -123,10 +123,10 @@ at::Tensor PackedStack::multiply(const at::Tensor& x, const operations::Dispatch
 
 at::Tensor PackedStack::dequantize(DType dtype) const {
   const at::NoGradGuard no_grad;
-  const Held all = held();
+  const LocalShard all = held();
   std::vector<at::Tensor> matrices;
   for (int64_t e = 0; e < all.parts[0].size(0); ++e) {
-    const Held one = expert(all, e);
+    const LocalShard one = expert(all, e);
     matrices.push_back(method_->matrix(one, 0, one.row_count()).to(dtype));
   }
   return matrices.empty() ? at::empty({0, all.row_count(), all.column_count()}, dtype) : at::stack(matrices);

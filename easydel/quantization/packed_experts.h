@@ -24,7 +24,7 @@ class PackedStack : public PackedParts, public PackedExperts, public std::enable
 
   at::Tensor multiply(const at::Tensor& x, const operations::Dispatch& dispatch) const override;
   // Of one expert: from all that are held, and by its place among them.
-  static Held expert(const Held& all, int64_t place);
+  static LocalShard expert(const LocalShard& all, int64_t place);
   at::Tensor dequantize(DType dtype) const;  // [experts, out, in] that this rank computes with
 
  private:

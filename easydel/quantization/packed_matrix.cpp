@@ -32,7 +32,7 @@ struct PackedProduct : torch::autograd::Function<PackedProduct> {
     const auto holder = c10::static_intrusive_pointer_cast<MatrixHolder>(ctx->saved_data["matrix"].toCapsule());
     at::Tensor d_x;
     if (ctx->needs_input_grad(0)) {
-      const Held held = holder->matrix->held();
+      const LocalShard held = holder->matrix->held();
       d_x = chunked_gradient(grads[0], held.row_count(), held.column_count(), [&](int64_t begin, int64_t end) {
         return holder->matrix->method().matrix(held, begin, end);
       });
@@ -71,7 +71,7 @@ void PackedMatrix::fill(const Parameter& dense, bool transposed, const ChannelSt
 
 at::Tensor PackedMatrix::matrix_of(const std::vector<at::Tensor>& parts) const {
   const at::NoGradGuard no_grad;
-  Held all;
+  LocalShard all;
   all.parts = parts;
   all.out = out_.size;
   all.in = in_.size;
@@ -88,7 +88,7 @@ std::vector<at::Tensor> PackedMatrix::requantized(const at::Tensor& matrix, cons
 at::Tensor PackedMatrix::multiply(const at::Tensor& x, std::string_view name) const {
   const bool has_gradient = at::GradMode::is_enabled() && x.requires_grad();
   if (has_gradient || operations::inside_checkpoint()) return PackedProduct::apply(x, shared_from_this(), name);
-  const Held held = this->held();
+  const LocalShard held = this->held();
   require<ShapeError>(x.dim() >= 1 && x.size(-1) == held.column_count(),
                       "[linear] x's last dimension must be the weight's second; got ", x.sizes(), " and [",
                       held.row_count(), ", ", held.column_count(), "].");
@@ -111,13 +111,13 @@ const operations::PackedCodes* PackedMatrix::codes() const {
 
 at::Tensor PackedMatrix::dequantize(DType dtype) const {
   const at::NoGradGuard no_grad;
-  const Held held = this->held();
+  const LocalShard held = this->held();
   return method_->matrix(held, 0, held.row_count()).to(dtype);
 }
 
 at::Tensor PackedMatrix::rows(const at::Tensor& places, DType dtype) const {
   const at::NoGradGuard no_grad;
-  Held picked = held();
+  LocalShard picked = held();
   const at::Tensor flat = places.reshape({-1}).to(at::kLong);
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     if (parts_[p].dims[0].of == PartDim::Of::Rows) picked.parts[p] = picked.parts[p].index_select(0, flat);

@@ -136,8 +136,8 @@ const PackedParts::Plan& PackedParts::plan() const {
   return *plan_;
 }
 
-Held PackedParts::held() const {
-  Held held;
+LocalShard PackedParts::held() const {
+  LocalShard held;
   held.out = out_.size;
   held.in = in_.size;
   if (!is_on_mesh()) {

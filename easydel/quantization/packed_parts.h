@@ -25,7 +25,7 @@ class PackedParts {
 
   // What this rank computes with, gathered where it is stored in parts. All ranks call this together. The parts of a
   // stack are those of its experts, still stacked.
-  Held held() const;
+  LocalShard held() const;
 
  protected:
   static at::Tensor checked(const at::Tensor& matrix);                  // float32 on the CPU, and finite

@@ -1,4 +1,4 @@
-// How the work of a forward pass is dealt over a mesh: which axes carry the batch, the sequence, heads, experts.
+// How the work of a forward pass is split over a mesh: which axes carry the batch, the sequence, heads, experts.
 #pragma once
 
 #include <memory>

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "easydel/io/hub/hub.h"
-#include "easydel/tokenizers/tokenizer.h"
 #include "easydel/tokenizers/files/tokenizer_config.h"
 #include "easydel/tokenizers/files/tokenizer_files.h"
+#include "easydel/tokenizers/tokenizer.h"
 
 namespace easydel {
 

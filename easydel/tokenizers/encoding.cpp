@@ -7,7 +7,7 @@
 namespace easydel {
 namespace {
 
-constexpr int64_t kMostPadding = int64_t{1} << 20;
+constexpr int64_t kMaxPadding = int64_t{1} << 20;
 
 Direction read_direction(const std::optional<JsonField>& field) {
   return field ? static_cast<Direction>(field->one_of({"Left", "Right"})) : Direction::kRight;
@@ -54,13 +54,13 @@ std::optional<Padding> read_padding(const std::optional<JsonField>& field) {
   Padding padding;
   const JsonField strategy = (*field)["strategy"];
   if (strategy.json().is_object()) {
-    padding.fixed = static_cast<std::size_t>(strategy["Fixed"].as_int(0, kMostPadding));
+    padding.fixed = static_cast<std::size_t>(strategy["Fixed"].as_int(0, kMaxPadding));
   } else {
     strategy.one_of({"BatchLongest"});
   }
   padding.direction = read_direction((*field)["direction"]);
   if (const auto multiple = field->find("pad_to_multiple_of")) {
-    padding.multiple_of = static_cast<std::size_t>(multiple->as_int(0, kMostPadding));
+    padding.multiple_of = static_cast<std::size_t>(multiple->as_int(0, kMaxPadding));
   }
   padding.id = static_cast<int32_t>((*field)["pad_id"].as_int(0, INT32_MAX));
   padding.type_id = static_cast<int32_t>((*field)["pad_type_id"].as_int(0, INT32_MAX));

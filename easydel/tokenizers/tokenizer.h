@@ -16,7 +16,7 @@ namespace easydel {
 struct Encoding {
   std::vector<int32_t> ids;
   std::vector<int32_t> type_ids;
-  std::vector<Offset> offsets;  // bytes of the given text, as the tokens stand for them
+  std::vector<Offset> offsets;    // bytes of the given text, as the tokens stand for them
   std::vector<int32_t> word_ids;  // -1: none
   std::vector<uint8_t> special_tokens_mask;
   std::vector<uint8_t> attention_mask;

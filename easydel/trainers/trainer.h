@@ -12,8 +12,8 @@
 #include "easydel/data/dataset.h"
 #include "easydel/infra/state/state.h"
 #include "easydel/tokenizers/auto_tokenizer.h"
-#include "easydel/trainers/objectives/objective.h"
 #include "easydel/trainers/arguments/training_arguments.h"
+#include "easydel/trainers/objectives/objective.h"
 
 namespace easydel {
 

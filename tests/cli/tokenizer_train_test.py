@@ -90,7 +90,7 @@ class TokenizerTrain(unittest.TestCase):
             self.train("--vocab-size", 257, "--special-token", "<a>", "--special-token", "<b>"), 2,
             "easydel: [train_byte_level_bpe] vocab_size must be at least 258, for 256 bytes and 2 special tokens; got 257.\n"
             "Try: easydel tokenizer-train --help\n")  # fmt: skip
-        self.check_refused(self.train("--pattern", "(["), 2, "the pattern is no regular expression: ")
+        self.check_refused(self.train("--pattern", "(["), 2, "the pattern is not a valid regular expression: ")
         self.check_refused(self.train("--min-frequency", "-1"), 2, "min_frequency must not be negative; got -1.")
         self.files = [self.directory / "empty.txt"]
         self.files[0].write_text("")

@@ -73,7 +73,7 @@ std::vector<std::vector<Example>> sequences(const Trial& trial, int64_t steps) {
   return out;
 }
 
-// The streams dealt to ranks at random.
+// The streams assigned to ranks at random.
 std::vector<std::vector<int64_t>> deal(Draw& draw, int64_t streams) {
   std::map<int64_t, std::vector<int64_t>> ranks;
   const int64_t count = draw.between(1, streams);
@@ -202,7 +202,8 @@ TEST(Packing, WrappedHasEveryTokenOnceAndCrossesNoDocument) {
   }
 }
 
-// The rows of an epoch, dealt to the streams in turn, have every document once; long ones lose their end or are split.
+// The rows of an epoch, assigned to the streams in turn, have every document once; long ones lose their end or are
+// split.
 TEST(Packing, BfdHasEveryDocumentOfAnEpochOnceHoweverManyStreamsThereAre) {
   for (int seed = 0; seed < draws(100); ++seed) {
     SCOPED_TRACE(seed);

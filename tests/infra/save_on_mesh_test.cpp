@@ -6,8 +6,8 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
-#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/auto_model.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/io/hub/hub_push.h"
 #include "tests/infra/on_mesh.h"
 #include "tests/support/file_size_limit.h"

@@ -83,9 +83,9 @@ TEST(State, InPlaceAllocatesNothingThatGrowsWithTheModel) {
     return peak_bytes([&] { state = std::move(state).apply_gradients(std::move(grads)); });
   };
   // A buffer of at most a mebibyte, whatever the size: 4 MiB of weights, then 18.
-  constexpr int64_t kMost = (1 << 20) + (64 << 10);
-  EXPECT_LT(allocated(256), kMost);
-  EXPECT_LT(allocated(512), kMost);
+  constexpr int64_t kMax = (1 << 20) + (64 << 10);
+  EXPECT_LT(allocated(256), kMax);
+  EXPECT_LT(allocated(512), kMax);
 }
 
 TEST(State, CreateRefusesWhatDoesNotGoTogether) {

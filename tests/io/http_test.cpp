@@ -3,8 +3,8 @@
 #include "easydel/core/build_info.h"
 #include "easydel/io/hub/http_retry.h"
 #include "easydel/io/hub/hub_api.h"
-#include "easydel/io/parallel.h"
 #include "easydel/io/hub/url.h"
+#include "easydel/io/parallel.h"
 #include "tests/support/hub_fixture.h"
 
 namespace easydel {

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "easydel/core/error.h"
-#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/base_module.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
 #include "tests/support/one_answer.h"
 

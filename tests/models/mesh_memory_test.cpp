@@ -2,8 +2,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/base_module.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
 #include "easydel/sharding/world/world.h"
 #include "tests/support/resident_memory.h"

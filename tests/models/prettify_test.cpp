@@ -8,8 +8,8 @@
 
 #include "easydel/core/files/file.h"
 #include "easydel/core/json/json.h"
-#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/base_module.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"

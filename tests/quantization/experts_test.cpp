@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "easydel/core/error.h"
-#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/auto_model.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/quantization/calibrate.h"
 #include "easydel/quantization/pack.h"
 #include "tests/infra/on_mesh.h"

@@ -59,11 +59,11 @@ TEST(Methods, GiveTheBitsOfBitsandbytes) {
       EXPECT_TRUE(same_bits(parts[2], theirs("nested_absmax")));
       EXPECT_EQ(parts[3].item<float>(), theirs("offset").item<float>());
     }
-    const Held held{.parts = parts,
-                    .out = matrix.size(0),
-                    .in = matrix.size(1),
-                    .rows = {{0, matrix.size(0)}},
-                    .columns = {{0, matrix.size(1)}}};
+    const LocalShard held{.parts = parts,
+                          .out = matrix.size(0),
+                          .in = matrix.size(1),
+                          .rows = {{0, matrix.size(0)}},
+                          .columns = {{0, matrix.size(1)}}};
     // Their result is rounded to the type that the matrix was of.
     const at::Tensor dense = method->dequantize(held, 0, matrix.size(0)).to(theirs("matrix").scalar_type());
     EXPECT_TRUE(same_bits(dense.to(at::kFloat), theirs("dense")));
@@ -114,7 +114,7 @@ TEST(Methods, StayWithinTheStatedBounds) {
       const ChannelStatistics seen = statistics_of(x);
       const auto method = make_method({c.method, c.group, c.nested});
       const auto parts = method->quantize(matrix, &seen);
-      const Held held{.parts = parts, .out = 70, .in = 256, .rows = {{0, 70}}, .columns = {{0, 256}}};
+      const LocalShard held{.parts = parts, .out = 70, .in = 256, .rows = {{0, 70}}, .columns = {{0, 256}}};
       const at::Tensor dense = method->dequantize(held, 0, 70);
       const at::Tensor excess = (dense - matrix).abs() - bound_of(c, matrix, parts, method->settings().group_size);
       EXPECT_LE(excess.max().item<double>(), 0) << "power " << power;

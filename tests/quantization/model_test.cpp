@@ -5,8 +5,8 @@
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
 #include "easydel/generation/generate.h"
-#include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/auto_model.h"
+#include "easydel/infra/config/auto_config.h"
 #include "easydel/quantization/calibrate.h"
 #include "easydel/quantization/packed_matrix.h"
 #include "tests/infra/on_mesh.h"
@@ -362,7 +362,7 @@ TEST(Quantize, SaysWhatIsWrong) {
               ThrowsMessage<ConfigError>("[quantize] no layer of LlamaForCausalLM fits the pattern \"qproj\". Paths "
                                          "look like model.layers.0.self_attn.q_proj."));
   EXPECT_THAT([&] { model->quantize({.pattern = "(q"}); },
-              ThrowsMessage<ConfigError>(HasSubstr("is no regular expression")));
+              ThrowsMessage<ConfigError>(HasSubstr("is not a valid regular expression")));
   EXPECT_THAT([&] { model->quantize({.bit_targeted_params = {"kernels"}}); },
               ThrowsMessage<ConfigError>(HasSubstr("takes kernel, weight and embedding; got \"kernels\"")));
   EXPECT_THAT([&] { model->quantize({.method = "a8bit"}); },

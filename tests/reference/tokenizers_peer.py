@@ -4,7 +4,7 @@ usage: tokenizers_peer.py kind DIRECTORY KIND COUNT SEED       one of the publis
        tokenizers_peer.py components DIRECTORY PART COUNT SEED every component of that part: normalizer, pre_tokenizer,
                                                                decoder, post_processor, model or rest
 
-A component's type (NFC, Split, …) gets COUNT texts in all, dealt to the tokenizers that try its settings.
+A component's type (NFC, Split, …) gets COUNT texts in all, assigned to the tokenizers that try its settings.
 
 A tokenizer is NAME.json, its texts are NAME.jsonl: a line is an object with text (and pair), ids, offsets in characters
 as one flat list, error where the package refuses, decoded (without special tokens), decoded_all, and at times stream, the steps of a DecodeStream."""

@@ -105,7 +105,7 @@ TEST(BpeTrainer, SaysWhatIsWrong) {
   EXPECT_EQ(message({}, {}), where + "the texts are empty; there is nothing to learn.");
   EXPECT_EQ(message({"", ""}, {.threads = 3}), where + "the texts are empty; there is nothing to learn.");
   EXPECT_EQ(message({"a"}, {.pattern = "a(b"}),
-            where + "the pattern is no regular expression: missing closing parenthesis; got \"a(b\".");
+            where + "the pattern is not a valid regular expression: missing closing parenthesis; got \"a(b\".");
   EXPECT_EQ(message({"a"}, {.threads = -1}), where + "threads must be between 0 and 1024; got -1.");
   for (const int threads : {1, 3}) {
     EXPECT_EQ(

@@ -3,8 +3,8 @@
 #include <thread>
 
 #include "easydel/core/error.h"
-#include "easydel/tokenizers/chat_template.h"
 #include "easydel/text/jinja/template.h"
+#include "easydel/tokenizers/chat_template.h"
 
 namespace easydel::jinja {
 namespace {

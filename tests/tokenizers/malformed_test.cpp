@@ -109,7 +109,8 @@ TEST(TokenizerJson, RefusesPatternsThatDoNotCompileOrThatPcreLacks) {
                         R"({"type": "Split", "behavior": "Isolated", "invert": false, "pattern": {"Regex": )" +
                             Json(pattern).dump() + "}}");
   };
-  EXPECT_THAT(split("(a"), HasSubstr("[tokenizer.json] pre_tokenizer.pattern.Regex is no regular expression: "));
+  EXPECT_THAT(split("(a"),
+              HasSubstr("[tokenizer.json] pre_tokenizer.pattern.Regex is not a valid regular expression: "));
   EXPECT_THAT(split("[a&&b]"),
               HasSubstr("uses an intersection of classes at 2 of \"[a&&b]\", which PCRE2 does not have."));
   EXPECT_THAT(split(R"([\W])"), HasSubstr("\\W inside of a class"));

@@ -6,9 +6,9 @@
 
 #include "easydel/core/files/file.h"
 #include "easydel/core/json/json.h"
+#include "easydel/text/unicode/utf8.h"
 #include "easydel/tokenizers/decode_stream.h"
 #include "easydel/tokenizers/files/json_tokenizer.h"
-#include "easydel/text/unicode/utf8.h"
 
 namespace easydel {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "easydel/cli/bench/bench_tools.h"
 #include "easydel/cli/commands.h"
-#include "easydel/cli/terminal/console.h"
 #include "easydel/cli/options/device_options.h"
-#include "easydel/core/text/bytes.h"
+#include "easydel/cli/terminal/console.h"
 #include "easydel/core/memory.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/generation/generate.h"
 #include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"

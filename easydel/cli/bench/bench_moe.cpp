@@ -8,8 +8,8 @@
 
 #include "easydel/cli/bench/bench_tools.h"
 #include "easydel/cli/commands.h"
-#include "easydel/cli/terminal/console.h"
 #include "easydel/cli/options/device_options.h"
+#include "easydel/cli/terminal/console.h"
 #include "easydel/core/error.h"
 #include "easydel/core/memory.h"
 #include "easydel/layers/moe/moe.h"

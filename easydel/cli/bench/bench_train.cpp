@@ -7,17 +7,17 @@
 
 #include "easydel/cli/bench/bench_tools.h"
 #include "easydel/cli/commands.h"
-#include "easydel/cli/terminal/console.h"
 #include "easydel/cli/options/device_options.h"
-#include "easydel/core/text/bytes.h"
+#include "easydel/cli/terminal/console.h"
 #include "easydel/core/memory.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/state/state.h"
 #include "easydel/lora/lora.h"
 #include "easydel/optim/optimizers.h"
 #include "easydel/quantization/quantize.h"
-#include "easydel/trainers/run/gradients.h"
 #include "easydel/trainers/logs/training_flops.h"
+#include "easydel/trainers/run/gradients.h"
 
 namespace easydel::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include <atomic>
 #include <cerrno>
 
-#include "easydel/core/files/descriptor.h"
 #include "easydel/core/error.h"
+#include "easydel/core/files/descriptor.h"
 
 namespace easydel {
 namespace fs = std::filesystem;
@@ -46,9 +46,9 @@ int open_for_reading(const fs::path& path, struct stat& info) {
 std::string read_file(const fs::path& path) {
   struct stat info{};
   const Descriptor fd(open_for_reading(path, info));
-  constexpr int64_t kLargest = int64_t{1} << 30;  // a file with holes can claim any size
-  require<IoError>(info.st_size <= kLargest, "[", path.string(), "] has ", info.st_size,
-                   " bytes; what is read whole has at most ", kLargest, ".");
+  constexpr int64_t kMaxBytes = int64_t{1} << 30;  // a file with holes can claim any size
+  require<IoError>(info.st_size <= kMaxBytes, "[", path.string(), "] has ", info.st_size,
+                   " bytes; what is read whole has at most ", kMaxBytes, ".");
   std::string content(static_cast<std::size_t>(info.st_size) + 1, '\0');  // room to see its end
   std::size_t done = 0;
   while (true) {

@@ -15,8 +15,8 @@
 #include <emmintrin.h>
 #endif
 
-#include "easydel/core/files/descriptor.h"
 #include "easydel/core/error.h"
+#include "easydel/core/files/descriptor.h"
 
 namespace easydel {
 namespace fs = std::filesystem;

@@ -8,10 +8,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
 #include "easydel/core/progress/progress_board.h"
 #include "easydel/core/runtime.h"
+#include "easydel/core/text/bytes.h"
 
 namespace easydel {
 namespace {

@@ -11,12 +11,12 @@
 
 namespace easydel {
 
-class NamePlaces {
+class NameIndex {
  public:
-  NamePlaces() = default;
-  // The names of items, which must not move while this is in use: NamePlaces(infos, &TensorInfo::name).
+  NameIndex() = default;
+  // The names of items, which must not move while this is in use: NameIndex(infos, &TensorInfo::name).
   template <class Items, class NameOf = std::identity>
-  explicit NamePlaces(const Items& items, NameOf name_of = {}) {
+  explicit NameIndex(const Items& items, NameOf name_of = {}) {
     sorted_.reserve(items.size());
     for (const auto& item : items) sorted_.push_back({std::invoke(name_of, item), sorted_.size()});
     std::sort(sorted_.begin(), sorted_.end(), is_before);

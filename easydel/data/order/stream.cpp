@@ -8,7 +8,7 @@
 namespace easydel::data {
 namespace {
 
-constexpr int64_t kMostLeftOut = 1'000'000;
+constexpr int64_t kMaxLeftOut = 1'000'000;
 
 bool is_empty(const Example& example) { return example.input_ids.empty() && example.others.empty(); }
 
@@ -38,7 +38,7 @@ void Stream::fail_left_out(int64_t count) const {
 }
 
 void Stream::fetch() {
-  const int64_t most = std::min(dataset_->epoch_size(), kMostLeftOut);
+  const int64_t most = std::min(dataset_->epoch_size(), kMaxLeftOut);
   for (int64_t left_out = 0; !document_; ++left_out) {
     if (left_out > most) fail_left_out(left_out);
     document_ = transform_(dataset_->at(number_ + streams_ * state_.documents));

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "easydel/data/dataset.h"
-#include "easydel/data/rows/example.h"
 #include "easydel/data/packing/packed_blocks.h"
+#include "easydel/data/rows/example.h"
 
 namespace easydel::data {
 

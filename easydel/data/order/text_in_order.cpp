@@ -3,8 +3,8 @@
 #include <deque>
 #include <mutex>
 
-#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/data/sources/byte_stream.h"
 #include "easydel/data/sources/record_text.h"
 
@@ -12,7 +12,7 @@ namespace easydel::data {
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{1} << 18;
-constexpr uint64_t kLongestRecord = uint64_t{1} << 30;
+constexpr uint64_t kMaxRecordBytes = uint64_t{1} << 30;
 constexpr int64_t kKeptRows = 4096;
 
 class TextInOrder : public RecordText {
@@ -61,9 +61,9 @@ class TextInOrder : public RecordText {
   void read_next() const {
     const auto number = static_cast<std::size_t>(first_) + kept_.size();
     const uint64_t size = index_->begins[number + 1] - index_->begins[number];
-    require<FormatError>(size <= kLongestRecord, "[", path_.string(), "] row ", number + 1, " has ",
+    require<FormatError>(size <= kMaxRecordBytes, "[", path_.string(), "] row ", number + 1, " has ",
                          format_bytes(static_cast<int64_t>(size)), "; at most ",
-                         format_bytes(static_cast<int64_t>(kLongestRecord)), " are read.");
+                         format_bytes(static_cast<int64_t>(kMaxRecordBytes)), " are read.");
     std::string record;
     record.reserve(size);
     while (record.size() < size) {

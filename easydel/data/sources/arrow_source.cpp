@@ -56,7 +56,7 @@ class PieceCache {
     entries_.push_front({{owner, piece}, std::move(table), bytes});
     places_[{owner, piece}] = entries_.begin();
     bytes_ += bytes;
-    while (bytes_ > kMostBytes && entries_.size() > 2) drop(std::prev(entries_.end()));
+    while (bytes_ > kMaxBytes && entries_.size() > 2) drop(std::prev(entries_.end()));
   }
   void forget(const void* owner) {
     const std::lock_guard lock(mutex_);
@@ -65,7 +65,7 @@ class PieceCache {
   }
 
  private:
-  static constexpr int64_t kMostBytes = int64_t{512} << 20;
+  static constexpr int64_t kMaxBytes = int64_t{512} << 20;
   using Key = std::pair<const void*, int64_t>;  // the file and the number of the piece
   struct Entry {
     Key key;

@@ -5,8 +5,8 @@
 
 #include <cerrno>
 
-#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
+#include "easydel/core/text/bytes.h"
 
 namespace easydel::data {
 namespace {

@@ -86,12 +86,12 @@ std::vector<fs::path> of_split(const std::vector<fs::path>& files, const fs::pat
 }
 
 void walk(const fs::path& directory, std::vector<fs::path>& files, int depth = 0) {
-  constexpr int kDeepest = 32;
+  constexpr int kMaxDepth = 32;
   for (const std::string& name : list_directory(directory)) {
     if (name.starts_with('.')) continue;
     const fs::path path = directory / name;
     if (fs::is_directory(path)) {
-      if (depth < kDeepest) walk(path, files, depth + 1);
+      if (depth < kMaxDepth) walk(path, files, depth + 1);
     } else if (file_type_of(path)) {
       files.push_back(path);
     }

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "easydel/data/sources/file_sources.h"
 #include "easydel/data/options.h"
+#include "easydel/data/sources/file_sources.h"
 
 namespace easydel::data {
 

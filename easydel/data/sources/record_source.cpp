@@ -63,11 +63,11 @@ class RecordSource : public Source {
 // Whether a file that is called JSON has an object on each line, as many do: the first line is an object by itself,
 // and not one that holds the rows.
 bool is_json_lines(const std::filesystem::path& path) {
-  constexpr std::size_t kLongestLine = std::size_t{16} << 20;
+  constexpr std::size_t kMaxLineBytes = std::size_t{16} << 20;
   const auto stream = open_stream(path);
   std::string text(std::size_t{1} << 16, '\0');
   std::string line;
-  for (std::size_t got; line.size() < kLongestLine && (got = stream->read(text)) > 0;) {
+  for (std::size_t got; line.size() < kMaxLineBytes && (got = stream->read(text)) > 0;) {
     line.append(text, 0, got);
     const std::size_t from = without_mark(line).find_first_not_of(" \t\r\n");
     if (from == std::string::npos) continue;

@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/data/sources/byte_stream.h"
 
 namespace easydel::data {

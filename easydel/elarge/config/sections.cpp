@@ -105,8 +105,8 @@ void list_fields(ShardingSection& s, FieldVisitor& v) {
   v("zero_stage", s.zero_stage,
     "ZeRO: 1 splits the optimizer's state over the data axes, 2 gradients too, 3 parameters too; null: as the rules "
     "are.");
-  v("fsdp_is_ep_bound", s.fsdp_is_ep_bound, "Deal experts over fsdp together with ep.");
-  v("sp_is_ep_bound", s.sp_is_ep_bound, "Deal experts over sp together with ep.");
+  v("fsdp_is_ep_bound", s.fsdp_is_ep_bound, "Split experts over fsdp together with ep.");
+  v("sp_is_ep_bound", s.sp_is_ep_bound, "Split experts over sp together with ep.");
 }
 
 void list_fields(BaseConfigSection& b, FieldVisitor& v) {

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "easydel/core/error.h"
-#include "easydel/elarge/eval/python_random.h"
 #include "easydel/elarge/config/section_keys.h"
+#include "easydel/elarge/eval/python_random.h"
 #include "easydel/text/jinja/builtins/unicode.h"
 
 namespace easydel {

@@ -3,8 +3,8 @@
 #include <set>
 
 #include "easydel/core/error.h"
-#include "easydel/elarge/eval/eval_metrics.h"
 #include "easydel/elarge/config/section_keys.h"
+#include "easydel/elarge/eval/eval_metrics.h"
 #include "easydel/elarge/yaml/yaml.h"
 
 namespace easydel {

@@ -6,14 +6,14 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
-#include "easydel/core/log.h"
 #include "easydel/core/json/strict_json.h"
+#include "easydel/core/log.h"
 #include "easydel/elarge/eval/eval_data.h"
 #include "easydel/elarge/eval/eval_metrics.h"
 #include "easydel/elarge/eval/eval_prompt.h"
 #include "easydel/sharding/world/world.h"
-#include "easydel/tokenizers/auto_tokenizer.h"
 #include "easydel/text/jinja/builtins/unicode.h"
+#include "easydel/tokenizers/auto_tokenizer.h"
 #include "easydel/trainers/objectives/score.h"
 
 namespace easydel {

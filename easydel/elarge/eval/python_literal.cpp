@@ -2,8 +2,8 @@
 
 #include <charconv>
 
-#include "easydel/text/jinja/template_error.h"
 #include "easydel/text/jinja/syntax/unescape.h"
+#include "easydel/text/jinja/template_error.h"
 
 namespace easydel {
 namespace {
@@ -22,7 +22,7 @@ class LiteralParser {
   }
 
  private:
-  static constexpr int kDeepest = 64;
+  static constexpr int kMaxDepth = 64;
 
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
   void skip_space() {
@@ -39,7 +39,7 @@ class LiteralParser {
   }
 
   Json parse_value(int depth) {
-    if (depth > kDeepest) throw NoLiteral();
+    if (depth > kMaxDepth) throw NoLiteral();
     const char c = peek();
     if (c == '[') return parse_items('[', ']', depth);
     if (c == '(') return parse_items('(', ')', depth);

@@ -156,8 +156,8 @@ class Builder final : public YAML::EventHandler {
                         parent.key_lines[static_cast<std::size_t>(earlier - parent.keys.begin())],
                         ". Take one of them out.");
     }
-    require<FormatError>(parent.keys.size() < kMostKeys, at(node->line), "a mapping must not have more than ",
-                         kMostKeys, " keys.");
+    require<FormatError>(parent.keys.size() < kMaxKeys, at(node->line), "a mapping must not have more than ", kMaxKeys,
+                         " keys.");
     parent.keys.push_back(node->text);
     parent.key_lines.push_back(node->line);
     if (node->merges) parent.merges = true;
@@ -176,7 +176,7 @@ class Builder final : public YAML::EventHandler {
     const auto take = [&](const YamlNode& other) {
       require<FormatError>(other.kind == Kind::Mapping, at(line), "<< must merge a mapping or a list of mappings.");
       for (std::size_t i = 0; i < other.keys.size(); ++i) {
-        require<FormatError>(++merged_ <= kMostMerged, at(line), "merges must not copy more than ", kMostMerged,
+        require<FormatError>(++merged_ <= kMaxMerged, at(line), "merges must not copy more than ", kMaxMerged,
                              " keys.");
         if (std::find(node.keys.begin(), node.keys.end(), other.keys[i]) != node.keys.end()) continue;
         node.keys.push_back(other.keys[i]);
@@ -189,7 +189,7 @@ class Builder final : public YAML::EventHandler {
   }
 
   // Keys are looked for one by one: no config has many.
-  static constexpr std::size_t kMostKeys = 2000, kMostMerged = 20'000;
+  static constexpr std::size_t kMaxKeys = 2000, kMaxMerged = 20'000;
 
   const std::string& source_;
   std::vector<std::size_t> lines_;

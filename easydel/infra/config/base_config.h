@@ -13,9 +13,9 @@
 
 #include "easydel/core/json/json.h"
 #include "easydel/infra/config/config_settings.h"
-#include "easydel/infra/fields/field_visitor.h"
 #include "easydel/infra/config/rope_fields.h"
 #include "easydel/infra/config/token_ids.h"
+#include "easydel/infra/fields/field_visitor.h"
 #include "easydel/sharding/mesh/mesh.h"
 #include "easydel/sharding/mesh/partition_rules.h"
 

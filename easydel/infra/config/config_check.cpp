@@ -115,8 +115,8 @@ void ConfigCheck::decoder() const {
   const auto width = static_cast<double>(c.num_attention_heads) * static_cast<double>(c.head_size());
   const double layer = 4 * width + 3 * static_cast<double>(c.intermediate_size);
   const double rows = static_cast<double>(c.num_hidden_layers) * layer + 2 * static_cast<double>(c.vocab_size);
-  constexpr double kMost = 0x1p56;  // so that their bytes can be counted in 64 bits
-  require<ConfigError>(rows * static_cast<double>(c.hidden_size) < kMost, where_,
+  constexpr double kMax = 0x1p56;  // so that their bytes can be counted in 64 bits
+  require<ConfigError>(rows * static_cast<double>(c.hidden_size) < kMax, where_,
                        "the sizes must make fewer than 2^56 parameters; got about ",
                        rows * static_cast<double>(c.hidden_size), ".");
 }

@@ -32,9 +32,9 @@ void list_fields(ShardingSettings& s, FieldVisitor& v) {
     "are.");
   v("shard_attention_computation", s.shard_attention_computation, "Split attention over heads and sequence.");
   v("use_sharded_kv_caching", s.use_sharded_kv_caching, "Split the cache over the sequence as well.");
-  v("fsdp_is_ep_bound", s.fsdp_is_ep_bound, "Deal experts over fsdp together with ep.");
-  v("sp_is_ep_bound", s.sp_is_ep_bound, "Deal experts over sp together with ep.");
-  v("use_expert_tensor_mode", s.use_expert_tensor_mode, "Deal experts over tp instead of ep.");
+  v("fsdp_is_ep_bound", s.fsdp_is_ep_bound, "Split experts over fsdp together with ep.");
+  v("sp_is_ep_bound", s.sp_is_ep_bound, "Split experts over sp together with ep.");
+  v("use_expert_tensor_mode", s.use_expert_tensor_mode, "Split experts over tp instead of ep.");
 }
 
 void list_fields(AttentionSettings& a, FieldVisitor& v) {

@@ -25,11 +25,11 @@ struct ShardingSettings {
   std::optional<int64_t> zero_stage;
   bool shard_attention_computation = true;
   bool use_sharded_kv_caching = false;
-  bool fsdp_is_ep_bound = true;         // experts are dealt over fsdp as well
+  bool fsdp_is_ep_bound = true;         // experts are split over fsdp as well
   bool sp_is_ep_bound = true;           // and over sp
-  bool use_expert_tensor_mode = false;  // experts are dealt over tp instead of ep
+  bool use_expert_tensor_mode = false;  // experts are split over tp instead of ep
 
-  AxisNames expert_axes() const;  // the axes that the experts of a layer are dealt over
+  AxisNames expert_axes() const;  // the axes that the experts of a layer are split over
 };
 
 struct AttentionSettings {

@@ -107,7 +107,7 @@ at::Tensor kept_tokens(const at::Tensor& hidden, const ModelInputs& inputs) {
   const int64_t tokens = hidden.size(1), kept = inputs.logits_to_keep.value_or(0);
   require<ConfigError>(kept >= 0, "[forward] logits_to_keep must not be negative; got ", kept, ".");
   if (kept == 0 || kept >= tokens) return hidden;
-  require<NotSupportedError>(!inputs.part || inputs.part->tokens_dealt == false || inputs.part->tokens == tokens,
+  require<NotSupportedError>(!inputs.part || inputs.part->sequence_sharded == false || inputs.part->tokens == tokens,
                              "[forward] logits_to_keep needs a cache where ranks share the sequence.");
   return hidden.narrow(1, tokens - kept, kept);
 }
@@ -160,7 +160,8 @@ void CausalLMModule::prepare_whole(ModelInputs& inputs) const {
 at::Tensor CausalLMModule::logits(const at::Tensor& hidden) const {
   const LogitOptions options = logit_options();
   const AxisNames& axes = parallel() ? parallel()->axes(LogicalAxis::Vocab) : AxisNames();
-  at::Tensor logits = (*lm_head_)(axes.empty() ? hidden : collectives::enter(hidden, parallel()->group(axes)));
+  at::Tensor logits =
+      (*lm_head_)(axes.empty() ? hidden : collectives::identity_forward_sum_backward(hidden, parallel()->group(axes)));
   if (!axes.empty()) {
     std::vector<int64_t> sizes;
     const int64_t parts = parallel()->mesh().size(axes);

@@ -1,8 +1,8 @@
 // What decoders with latent attention have in common.
 #pragma once
 
-#include "easydel/infra/decoder/decoder.h"
 #include "easydel/infra/config/moe_config.h"
+#include "easydel/infra/decoder/decoder.h"
 #include "easydel/layers/attention/latent_attention.h"
 
 namespace easydel {

@@ -10,7 +10,7 @@
 namespace easydel {
 namespace {
 
-constexpr std::size_t kLongestValue = 80;
+constexpr std::size_t kMaxValueLength = 80;
 
 std::optional<int64_t> parse_int(const std::string& text) {
   int64_t value = 0;
@@ -35,7 +35,7 @@ std::optional<double> tagged_float(const Json& json) {
 
 void wrong_type(const std::string& where, const std::string& expected, const Json& given) {
   std::string text = given.dump();
-  if (text.size() > kLongestValue) text = text.substr(0, kLongestValue) + "…";
+  if (text.size() > kMaxValueLength) text = text.substr(0, kMaxValueLength) + "…";
   fail<ConfigError>(where, " must be ", expected, "; got ", text, ".");
 }
 

@@ -68,7 +68,7 @@ void BaseModule::write_files(const fs::path& directory, const SaveOptions& optio
   require<IoError>(!error, "[", target.string(), "] cannot be made: ", error.message(), ".");
 
   std::vector<SavedTensor> saved = saved_tensors(*this);
-  std::unordered_map<std::string, FileTensor> beside;
+  std::unordered_map<std::string, FileTensor> extra_tensors;
   std::vector<TensorInfo> infos;
   std::unordered_map<std::string, const SavedTensor*> by_name;
   int64_t bytes = 0;
@@ -92,9 +92,9 @@ void BaseModule::write_files(const fs::path& directory, const SaveOptions& optio
     const auto* in_files = dynamic_cast<const FileTransform*>(transform.get());
     if (in_files == nullptr) continue;
     in_files->describe(*this, *config);
-    for (FileTensor& tensor : in_files->beside(*this)) {
+    for (FileTensor& tensor : in_files->extra_tensors(*this)) {
       infos.push_back(tensor.info);
-      beside.emplace(tensor.info.name, std::move(tensor));
+      extra_tensors.emplace(tensor.info.name, std::move(tensor));
     }
   }
   config->architectures = {type_name()};
@@ -102,7 +102,7 @@ void BaseModule::write_files(const fs::path& directory, const SaveOptions& optio
   Progress progress("saving " + target.string(), {.total = bytes, .unit = "B", .enabled = options.verbose});
   save_checkpoint(target, infos,
                   [&](const TensorInfo& info) {
-                    if (const auto extra = beside.find(info.name); extra != beside.end())
+                    if (const auto extra = extra_tensors.find(info.name); extra != extra_tensors.end())
                       return extra->second.make(whole);
                     const SavedTensor& tensor = *by_name.at(info.name);
                     progress.advance(tensor.info.nbytes);

@@ -15,7 +15,7 @@ TensorMap BaseModule::to_torch() const {
 GraphState BaseModule::transform_fn(const TensorMap& torch_state_dict) const {
   std::shared_ptr<BaseModule> checked = merge_module(graphdef(), params(), graphother());  // a scratch copy for errors
   LoadedWeights weights = load_weights(
-      *checked, reading(*checked, weights_of(torch_state_dict, "transform_fn")),
+      *checked, adapt_source(*checked, weights_of(torch_state_dict, "transform_fn")),
       [&](const at::Tensor& t, const Parameter& p) {
         // Detached: the state dict's own tensors must not come to require gradients.
         return at::isFloatingType(t.scalar_type()) ? t.detach().to(p.dtype_in(options_.param_dtype)) : t.detach();

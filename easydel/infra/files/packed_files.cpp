@@ -2,10 +2,10 @@
 
 namespace easydel {
 
-WeightSource reading(const BaseModule& module, WeightSource files) {
+WeightSource adapt_source(const BaseModule& module, WeightSource files) {
   for (const auto& transform : module.transforms()) {
     if (const auto* in_files = dynamic_cast<const FileTransform*>(transform.get()))
-      files = in_files->reading(module, std::move(files));
+      files = in_files->adapt_source(module, std::move(files));
   }
   return files;
 }

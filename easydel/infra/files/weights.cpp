@@ -189,7 +189,7 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
     wanted[place] = true;
     const std::vector<int64_t> shape = source.shape(source.names[place]);
     if (at::IntArrayRef(shape) == asked) return;
-    loaded.misshapen.push_back(
+    loaded.shape_mismatches.push_back(
         concat(quoted(source.names[place]), " is ", at::IntArrayRef(shape), "; the config asks for ", asked));
   };
   std::vector<Found> found;
@@ -216,7 +216,7 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
   for (std::size_t i = 0; i < source.names.size(); ++i) {
     if (!wanted[i] && !is_leftover(source.names[i])) loaded.unexpected.push_back(source.names[i]);
   }
-  if (!loaded.misshapen.empty()) return loaded;
+  if (!loaded.shape_mismatches.empty()) return loaded;
   // A disk is fast in the order of its files, which is not the model's.
   std::vector<std::pair<std::size_t, std::size_t>> order;  // places in the files and in `found`
   for (std::size_t i = 0; i < found.size(); ++i) order.emplace_back(found[i].place, i);
@@ -259,12 +259,12 @@ void bind_weights(BaseModule& module, LoadedWeights weights, const std::string& 
   const std::string prefix = module.base_model_prefix().empty() ? "" : module.base_model_prefix() + ".";
   const bool only_head = !prefix.empty() && std::none_of(weights.missing.begin(), weights.missing.end(),
                                                          [&](const auto& path) { return path.starts_with(prefix); });
-  if (!weights.misshapen.empty() || (!weights.missing.empty() && !only_head)) {
+  if (!weights.shape_mismatches.empty() || (!weights.missing.empty() && !only_head)) {
     const auto section = [](std::string_view what, const std::vector<std::string>& lines) {
       return lines.empty() ? std::string() : concat("\n", what, " (", lines.size(), "):", list_lines(lines));
     };
     fail<FormatError>("[", where, "] the tensors do not fit ", module.type_name(), ".",
-                      section("missing", weights.missing), section("of another shape", weights.misshapen),
+                      section("missing", weights.missing), section("of another shape", weights.shape_mismatches),
                       section("unknown", weights.unexpected));
   }
   for (auto& [named, tensor] : weights.found) named.parameter->bind(std::move(tensor));

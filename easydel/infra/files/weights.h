@@ -34,9 +34,9 @@ struct WeightSource {
 
 struct LoadedWeights {
   std::vector<std::pair<Module::NamedParameter, at::Tensor>> found;
-  std::vector<std::string> missing;     // paths
-  std::vector<std::string> unexpected;  // names that no parameter wanted
-  std::vector<std::string> misshapen;   // a line for each tensor of another shape than the config asks for
+  std::vector<std::string> missing;           // paths
+  std::vector<std::string> unexpected;        // names that no parameter wanted
+  std::vector<std::string> shape_mismatches;  // a line for each tensor of another shape than the config asks for
 
   GraphState params() const;  // what was found, by path
 };
@@ -53,23 +53,23 @@ class FileNames {
 
  private:
   const BaseModule& module_;
-  NamePlaces known_;
+  NameIndex known_;
   std::string prefix_, foreign_prefix_;
 };
 
 // Finds each parameter under the names of files or of transformers' memory, with or without the base model's prefix.
-// `convert` is applied to each parameter: a cast, a move to a device. No tensor is read when some are misshapen, and on
-// a mesh only what this rank stores. With a function of its path in `shard_fns` a parameter is read whole and given to
-// it; what it returns must have the shape that is stored.
+// `convert` is applied to each parameter: a cast, a move to a device. No tensor is read when some are shape_mismatches,
+// and on a mesh only what this rank stores. With a function of its path in `shard_fns` a parameter is read whole and
+// given to it; what it returns must have the shape that is stored.
 LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
                            const std::function<at::Tensor(at::Tensor, const Parameter&)>& convert,
                            const ShardFns& shard_fns = {});
 
 WeightSource weights_of(const TensorMap& map, std::string where);
 
-// Throws FormatError that lists everything when weights are missing or misshapen; those outside of the base model, a
-// fresh head, are drawn instead, with a warning, when the base model is all there. What was unexpected is a warning.
-// The weights are those that were loaded for this module.
+// Throws FormatError that lists everything when weights are missing or shape_mismatches; those outside of the base
+// model, a fresh head, are drawn instead, with a warning, when the base model is all there. What was unexpected is a
+// warning. The weights are those that were loaded for this module.
 void bind_weights(BaseModule& module, LoadedWeights weights, const std::string& where);
 
 }  // namespace easydel

@@ -1,4 +1,4 @@
-// Tensors that are dealt over a mesh, whole and one at a time for the rank that writes them.
+// Tensors that are split over a mesh, whole and one at a time for the rank that writes them.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -28,7 +28,7 @@ class Taker {
   }
   // [B, S]: own rows, all tokens, and those of a cache.
   at::Tensor all_tokens(const at::Tensor& x, const at::Scalar& filler) const {
-    if (!x.defined() || !part_.tokens_dealt) return rows(x, filler);
+    if (!x.defined() || !part_.sequence_sharded) return rows(x, filler);
     return filled_up(rows(x, filler), 1, part_.tokens, filler);
   }
   // [B, T, ...]: own rows and tokens.
@@ -75,23 +75,23 @@ ModelInputs take_part(ModelInputs in, const Parallel& parallel, bool by_token) {
   BatchPart part;
   part.given_batch = shape[0];
   part.given_tokens = shape[1];
-  part.tokens_dealt = !cached;
-  part.rows_dealt = !cached || !in.past_key_values->is_ragged();
-  const int64_t row_parts = part.rows_dealt ? mesh.size(parallel.batch()) : 1;
-  const int64_t token_parts = part.tokens_dealt ? mesh.size(parallel.sequence()) : 1;
+  part.sequence_sharded = !cached;
+  part.batch_sharded = !cached || !in.past_key_values->is_ragged();
+  const int64_t row_parts = part.batch_sharded ? mesh.size(parallel.batch()) : 1;
+  const int64_t token_parts = part.sequence_sharded ? mesh.size(parallel.sequence()) : 1;
   part.batch = rounded_up(shape[0], row_parts);
   part.tokens = rounded_up(shape[1], token_parts);
   const int64_t rows = part.batch / row_parts;
   const int64_t tokens = part.tokens / token_parts;
-  part.first_row = part.rows_dealt ? rows * mesh.index(parallel.batch()) : 0;
-  part.first_token = part.tokens_dealt ? tokens * mesh.index(parallel.sequence()) : 0;
+  part.first_row = part.batch_sharded ? rows * mesh.index(parallel.batch()) : 0;
+  part.first_token = part.sequence_sharded ? tokens * mesh.index(parallel.sequence()) : 0;
 
   const Taker take(part, rows, tokens);
   in.all_position_ids = in.position_ids;
   in.input_ids = take.tokens(in.input_ids, 0);
   // Whoever made the embeddings has the gradient of all of them.
   if (in.inputs_embeds.defined())
-    in.inputs_embeds = collectives::enter(in.inputs_embeds, parallel.group(parallel.data()));
+    in.inputs_embeds = collectives::identity_forward_sum_backward(in.inputs_embeds, parallel.group(parallel.data()));
   in.inputs_embeds = take.tokens(in.inputs_embeds, 0);
   in.position_ids = take.tokens(in.position_ids, 0);
   in.token_type_ids = take.tokens(in.token_type_ids, 0);
@@ -116,14 +116,14 @@ ModelInputs take_part(ModelInputs in, const Parallel& parallel, bool by_token) {
 }
 
 at::Tensor gather_rows(const at::Tensor& x, const BatchPart& place, const Parallel& parallel) {
-  if (!x.defined() || !place.rows_dealt) return x;
+  if (!x.defined() || !place.batch_sharded) return x;
   const std::vector<int64_t> sizes(static_cast<std::size_t>(parallel.mesh().size(parallel.batch())), x.size(0));
   return collectives::gather(x, 0, sizes, parallel.group(parallel.batch())).narrow(0, 0, place.given_batch);
 }
 
 at::Tensor gather_tokens(const at::Tensor& x, const BatchPart& place, const Parallel& parallel) {
   if (!x.defined()) return x;
-  if (!place.tokens_dealt) return gather_rows(x, place, parallel);
+  if (!place.sequence_sharded) return gather_rows(x, place, parallel);
   const std::vector<int64_t> sizes(static_cast<std::size_t>(parallel.mesh().size(parallel.sequence())), x.size(1));
   const at::Tensor all = collectives::gather(x, 1, sizes, parallel.group(parallel.sequence()));
   return gather_rows(all.narrow(1, 0, std::min(all.size(1), place.given_tokens)), place, parallel);

@@ -6,7 +6,7 @@
 
 namespace easydel {
 
-// Rows are dealt over the batch axes and tokens over the sequence axes. What does not divide is filled up: with rows
+// Rows are split over the batch axes and tokens over the sequence axes. What does not divide is filled up: with rows
 // and tokens that nobody sees and that count in no loss. The mask stays that of the whole sequence. Targets are one for
 // each token, or one or several for each row.
 ModelInputs take_part(ModelInputs prepared, const Parallel& parallel, bool targets_by_token);

@@ -235,7 +235,7 @@ ModelOutput BaseModule::gather_outputs(ModelOutput out, const BatchPart& part, c
     out.logits = out.logits.dim() == 3 ? gather_tokens(out.logits, part, mesh) : gather_rows(out.logits, part, mesh);
   }
   for (at::Tensor& logits : out.router_logits) {
-    const int64_t tokens = part.tokens / (part.tokens_dealt ? mesh.mesh().size(mesh.sequence()) : 1);
+    const int64_t tokens = part.tokens / (part.sequence_sharded ? mesh.mesh().size(mesh.sequence()) : 1);
     logits = gather_tokens(logits.view({-1, tokens, logits.size(1)}), part, mesh).flatten(0, 1);
   }
   const HeadPart heads{{config_->num_attention_heads, config_->key_value_heads()},

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/infra/registry.h"
 #include "easydel/infra/state/state_layout.h"
 #include "easydel/optim/optimizers.h"

@@ -1,5 +1,5 @@
 // The specs that a family's partition rules are made of: one dimension of a weight is computed in parallel (over tp, or
-// over the axes that the experts are dealt over), the other is sharded over fsdp and sp and gathered before use.
+// over the axes that the experts are split over), the other is sharded over fsdp and sp and gathered before use.
 #pragma once
 
 #include "easydel/infra/config/config_settings.h"
@@ -12,7 +12,7 @@ namespace easydel {
 // row-parallel. A Conv1D's is [in, out], and it is the other way round.
 class WeightSpecs {
  public:
-  // Without fully_sharded no dimension is sharded, and experts are dealt over ep alone.
+  // Without fully_sharded no dimension is sharded, and experts are split over ep alone.
   explicit WeightSpecs(const ShardingSettings& sharding, bool fully_sharded = true);
 
   PartitionSpec split_first(LogicalAxis axis) const;   // P('tp', ('fsdp','sp'))

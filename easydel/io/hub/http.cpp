@@ -4,8 +4,8 @@
 #include <cctype>
 
 #include "easydel/core/build_info.h"
-#include "easydel/io/parallel.h"
 #include "easydel/io/hub/url.h"
+#include "easydel/io/parallel.h"
 
 #if EASYDEL_HAS_CURL
 #include <curl/curl.h>

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "easydel/core/text/bytes.h"
 #include "easydel/core/log.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/core/text/quoted.h"
 #include "easydel/io/hub/hub_api.h"
 #include "easydel/io/hub/hub_cache.h"

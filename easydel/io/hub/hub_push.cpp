@@ -13,8 +13,8 @@
 #include "easydel/io/hub/hash.h"
 #include "easydel/io/hub/hub_api.h"
 #include "easydel/io/hub/lfs_upload.h"
-#include "easydel/io/parallel.h"
 #include "easydel/io/hub/url.h"
+#include "easydel/io/parallel.h"
 
 namespace easydel {
 

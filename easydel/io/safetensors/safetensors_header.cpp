@@ -253,7 +253,7 @@ class HeaderParser {
 };
 
 void check_names(const std::vector<TensorInfo>& tensors, const std::string& where) {
-  const auto repeated = NamePlaces(tensors, &TensorInfo::name).find_repeated();
+  const auto repeated = NameIndex(tensors, &TensorInfo::name).find_repeated();
   require<FormatError>(!repeated, "[", where, "] tensor ", quoted(repeated.value_or("")),
                        " stands twice in the header.");
 }

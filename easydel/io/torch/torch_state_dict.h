@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "easydel/io/torch/pickle.h"
 #include "easydel/io/tensor_info.h"
+#include "easydel/io/torch/pickle.h"
 #include "easydel/io/torch/zip.h"
 
 namespace easydel {

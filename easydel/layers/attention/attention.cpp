@@ -38,7 +38,7 @@ Attention::Projected Attention::project(const at::Tensor& x_BTD) const {
   // -1 and not the config's counts: on a mesh a rank has its own heads only.
   const int64_t head = spec_.head_dim;
   if (!spec_.fused_qkv) {
-    const std::vector<at::Tensor> all = Linear::together(x_BTD, {q_, k_, v_});
+    const std::vector<at::Tensor> all = Linear::apply_all(x_BTD, {q_, k_, v_});
     const auto by_head = [&](const at::Tensor& x) {
       return x.view({x.size(0), x.size(1), head > 0 ? x.size(2) / head : 0, head});
     };
@@ -114,7 +114,8 @@ bool Attention::describe(operations::DecodeLayer& layer, const ForwardContext& c
 
 Attention::Output Attention::operator()(const at::Tensor& x_whole, const ForwardContext& ctx) const {
   const at::Tensor x_BTD =
-      parallel() ? collectives::enter(x_whole, parallel()->group(split_over(LogicalAxis::Head))) : x_whole;
+      parallel() ? collectives::identity_forward_sum_backward(x_whole, parallel()->group(split_over(LogicalAxis::Head)))
+                 : x_whole;
   auto [q_BTNH, k_BTKH, v_BTKH] = project(x_BTD);
   if (q_norm_) {
     q_BTNH = (*q_norm_)(q_BTNH, {0, q_BTNH.size(2)});

@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "easydel/layers/forward_context.h"
 #include "easydel/layers/attention/head_norm.h"
+#include "easydel/layers/forward_context.h"
 #include "easydel/layers/linear.h"
 #include "easydel/layers/norm.h"
 

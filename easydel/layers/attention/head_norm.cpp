@@ -35,7 +35,8 @@ at::Tensor HeadNorm::operator()(const at::Tensor& x, Interval counted) const {
   if (spec_.over == Over::AllHeads) return over_all_heads(x, weight, counted);
   if (spec_.over == Over::Head) {
     // Each rank norms heads of its own with the same weight.
-    if (parallel()) weight = collectives::enter(weight, parallel()->group(split_over(LogicalAxis::Head)));
+    if (parallel())
+      weight = collectives::identity_forward_sum_backward(weight, parallel()->group(split_over(LogicalAxis::Head)));
     return is_rms ? operations::rms_norm(x, weight, rms) : operations::layer_norm(x, weight, {}, n.eps);
   }
   const at::Tensor wide = x.to(at::promote_types(x.scalar_type(), at::kFloat));
@@ -53,7 +54,8 @@ at::Tensor HeadNorm::over_all_heads(const at::Tensor& x, const at::Tensor& weigh
   const Group& group = parallel()->group(axes);
   const at::Tensor wide = x.to(at::promote_types(x.scalar_type(), at::kFloat));
   const at::Tensor squares = wide.narrow(2, counted.begin, counted.size()).square().sum({-2, -1}, /*keepdim=*/true);
-  const at::Tensor mean = collectives::enter(collectives::sum(squares, group), group) / static_cast<double>(features_);
+  const at::Tensor mean = collectives::identity_forward_sum_backward(collectives::sum(squares, group), group) /
+                          static_cast<double>(features_);
   const at::Tensor normed = wide * at::rsqrt(mean + n.eps);
   const at::Tensor factor = weight.to(x.scalar_type()).to(wide.scalar_type()).view({-1, x.size(-1)}) + n.weight_offset;
   return ((n.multiply_before_cast ? normed : normed.to(x.scalar_type())) * factor).to(x.scalar_type());

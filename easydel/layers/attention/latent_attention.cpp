@@ -59,7 +59,7 @@ HeadPart LatentAttention::head_part() const {
 }
 
 Tensor LatentAttention::queries(const Tensor& x_BTD, const Group* heads) const {
-  const auto enter = [&](const Tensor& x) { return heads ? collectives::enter(x, *heads) : x; };
+  const auto enter = [&](const Tensor& x) { return heads ? collectives::identity_forward_sum_backward(x, *heads) : x; };
   const Tensor q = q_proj_ ? (*q_proj_)(enter(x_BTD)) : (*q_b_proj_)(enter((*q_a_layernorm_)((*q_a_proj_)(x_BTD))));
   return q.unflatten(-1, {-1, q_head_dim()});
 }
@@ -75,7 +75,9 @@ Attention::Output LatentAttention::operator()(const Tensor& x_BTD, const Forward
   const Group* heads = parallel() ? &parallel()->group(split_over(LogicalAxis::Head)) : nullptr;
   const Tensor q = queries(x_BTD, heads);
   Latent kv = latent(x_BTD);
-  if (heads) kv = {collectives::enter(kv.kv_BTR, *heads), collectives::enter(kv.rope_BTH, *heads)};
+  if (heads)
+    kv = {collectives::identity_forward_sum_backward(kv.kv_BTR, *heads),
+          collectives::identity_forward_sum_backward(kv.rope_BTH, *heads)};
 
   const auto [q_rope, k_rope] = operations::apply_rotary(q.narrow(-1, spec_.nope_head_dim, spec_.rope_head_dim),
                                                          kv.rope_BTH.unsqueeze(2), ctx.rope[0], spec_.rope_style);

@@ -85,7 +85,7 @@ at::Tensor Experts::down_bias(at::ScalarType dtype) const {
   const at::Tensor bias = whole(*down_proj_bias_, dtype);
   if (!parallel() || parallel()->expert_inner().empty()) return bias;
   const Group& sharers = parallel()->group(parallel()->expert_inner());
-  return collectives::enter(bias, sharers) / sharers.size();
+  return collectives::identity_forward_sum_backward(bias, sharers) / sharers.size();
 }
 
 at::Tensor Experts::operator()(const at::Tensor& x_TD, const operations::Routing& routing) const {
@@ -134,8 +134,8 @@ at::Tensor Experts::run_on_mesh(const at::Tensor& x_whole, const operations::Rou
   const AxisNames sent_over = common(axes, mesh.data()), repeated = without(axes, mesh.data());
   const Group& terms = mesh.group(with(repeated, mesh.expert_inner()));
   const Group& group = mesh.group(sent_over);
-  const at::Tensor x_TD = collectives::enter(x_whole, terms);
-  const at::Tensor weights = collectives::enter(routing.weights, terms).reshape({-1});
+  const at::Tensor x_TD = collectives::identity_forward_sum_backward(x_whole, terms);
+  const at::Tensor weights = collectives::identity_forward_sum_backward(routing.weights, terms).reshape({-1});
 
   // Which member of the group has each expert; none has those of ranks along the repeated axes.
   const Mesh& grid = mesh.mesh().mesh();

@@ -13,7 +13,7 @@ namespace easydel::operations {
 // Beside it lie the unnormalized sums, [heads, size].
 template <class A>
 struct AttendPart {
-  A maximum[kernels::kMostSharedHeads], sum[kernels::kMostSharedHeads];
+  A maximum[kernels::kMaxSharedHeads], sum[kernels::kMaxSharedHeads];
 
   void clear(int64_t heads) {
     std::fill_n(maximum, heads, -std::numeric_limits<A>::infinity());

@@ -45,7 +45,8 @@ struct AttentionOutput {
 //   flash      torch's flash kernels (also as flash_attn2), on CUDA in half precision
 //   cudnn      cuDNN's kernels, on CUDA in half precision; causal and window masks
 //   blockwise  memory linear in T and S, forward and backward; does everything but return weights
-//   ring       where ranks share a sequence, keys and values go round (layers/attention/ring_attention.h); else "blockwise"
+//   ring       where ranks share a sequence, keys and values go round (layers/attention/ring_attention.h); else
+//   "blockwise"
 // ConfigError: an unknown name (lists the known ones). ShapeError: tensors that do not fit. NotSupportedError: what
 // this mechanism cannot do, with what to use instead.
 AttentionOutput attention(const at::Tensor& q_BTNH, const at::Tensor& k_BSKH, const at::Tensor& v_BSKV,

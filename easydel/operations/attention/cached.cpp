@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "easydel/operations/attention/attend_parts.h"
-#include "easydel/operations/quantized/coded_rows.h"
 #include "easydel/operations/kernels/cpu/rows.h"
+#include "easydel/operations/quantized/coded_rows.h"
 
 namespace easydel::operations {
 namespace {
@@ -107,8 +107,8 @@ bool can_attend_to_blocks(const Tensor& q, const KeyBlocks& keys) {
          (q.scalar_type() == keys.k.scalar_type() ||
           (keys.k.scalar_type() == at::kChar && q.scalar_type() != at::kDouble)) &&
          keys.k.stride(3) == 1 && keys.v.stride(3) == 1 && keys.k.size(1) > 0 &&
-         q.size(-2) / keys.k.size(1) <= kernels::kMostSharedHeads && keys.k.size(3) <= kernels::kWidestHead &&
-         keys.v.size(3) <= kernels::kWidestHead;
+         q.size(-2) / keys.k.size(1) <= kernels::kMaxSharedHeads && keys.k.size(3) <= kernels::kMaxHeadDim &&
+         keys.v.size(3) <= kernels::kMaxHeadDim;
 }
 
 CachedAttention attend_to_blocks(const Tensor& q, const KeyBlocks& keys, const std::vector<KeySpan>& spans,

@@ -13,8 +13,8 @@
 #include "easydel/core/error.h"
 #include "easydel/operations/attention/attend_parts.h"
 #include "easydel/operations/kernels/cpu/dispatch.h"
-#include "easydel/operations/threading/pieces.h"
 #include "easydel/operations/quantized/arguments.h"
+#include "easydel/operations/threading/pieces.h"
 
 #if defined(_OPENMP)
 #include <omp.h>
@@ -248,10 +248,10 @@ class LayerRun {
   void attend(int64_t task, Scratch& scratch) {
     const int64_t split = task % splits_, head = task / splits_, size = layer_.head_dim;
     float* q = Scratch::room(scratch.query, group_ * size);
-    turn(projected_[0] + head * group_ * size, group_, q);
+    rotate(projected_[0] + head * group_ * size, group_, q);
     if (split == splits_ - 1) {
       const int64_t place = (layer_.span.end - 1) % layer_.keys.k.size(2);
-      turn(projected_[1] + head * size, 1, row_of(layer_.keys.k, head, place));
+      rotate(projected_[1] + head * size, 1, row_of(layer_.keys.k, head, place));
       std::memcpy(row_of(layer_.keys.v, head, place), projected_[2] + head * size,
                   static_cast<std::size_t>(size) * sizeof(float));
     }
@@ -281,7 +281,7 @@ class LayerRun {
            place * keys.stride(2);
   }
 
-  void turn(const float* from, int64_t heads, float* to) const {
+  void rotate(const float* from, int64_t heads, float* to) const {
     const int64_t size = layer_.head_dim;
     if (!layer_.rope) {
       std::memcpy(to, from, static_cast<std::size_t>(heads * size) * sizeof(float));
@@ -351,8 +351,8 @@ class LayerRun {
 bool can_decode(const DecodeLayer& l) {
   return read_alike({&l.q, &l.k, &l.v}) && read_alike({&l.out}) && read_alike({&l.gate, &l.up}) &&
          read_alike({&l.down}) && l.act && l.act->gated != GatedKernel::None && l.kv_heads > 0 &&
-         l.heads % l.kv_heads == 0 && l.heads / l.kv_heads <= kernels::kMostSharedHeads &&
-         l.head_dim <= kernels::kWidestHead && l.gate.rows == l.up.rows && l.span.begin < l.span.end && !l.span.blocks;
+         l.heads % l.kv_heads == 0 && l.heads / l.kv_heads <= kernels::kMaxSharedHeads &&
+         l.head_dim <= kernels::kMaxHeadDim && l.gate.rows == l.up.rows && l.span.begin < l.span.end && !l.span.blocks;
 }
 
 at::Tensor decode_layer(const at::Tensor& x, const DecodeLayer& layer) {
@@ -364,7 +364,7 @@ at::Tensor decode_layer(const at::Tensor& x, const DecodeLayer& layer) {
   const float* from = x.const_data_ptr<float>();
   float* to = y.mutable_data_ptr<float>();
 #if defined(_OPENMP)
-  const int64_t threads = at::in_parallel_region() ? 1 : std::min<int64_t>(at::get_num_threads(), Pieces::kMostThreads);
+  const int64_t threads = at::in_parallel_region() ? 1 : std::min<int64_t>(at::get_num_threads(), Pieces::kMaxThreads);
   if (threads > 1) {
     std::optional<LayerRun> run;
 #pragma omp parallel num_threads(static_cast<int>(threads))

@@ -7,8 +7,8 @@
 #include <atomic>
 
 #include "easydel/operations/checkpoint.h"
-#include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/kernels/cpu/rows.h"
+#include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/linear/product.h"
 
 namespace easydel::operations {

@@ -15,7 +15,7 @@ using at::Tensor;
 using kernels::FloatMatrix;
 using kernels::FloatProduct;
 
-constexpr int64_t kFewestRows = 64;  // of a weight's input: below, memory decides
+constexpr int64_t kMinRows = 64;  // of a weight's input: below, memory decides
 constexpr int64_t kLeastWork = 64 * 64 * 64;
 
 bool is_own(const Tensor& x) {
@@ -57,12 +57,11 @@ int64_t pieces(int64_t size, int64_t of) { return (size + of - 1) / of; }
 // where it is large enough. As few as that allows, of blocks of columns rather than of rows: each part packs its own
 // operands, and rows are packed for each block of columns anyway.
 void cut(const FloatProduct& p, int64_t share, int64_t multiple, std::vector<FloatProduct>& parts) {
-  constexpr int64_t kFewestPartRows = 48, kColumns = 32;
+  constexpr int64_t kMinPartRows = 48, kColumns = 32;
   if (p.m == 0 || p.n == 0) return;
   const int64_t wanted = std::max<int64_t>(1, pieces(p.m * p.n * p.k, std::max<int64_t>(1, share)));
   int64_t across = std::min(wanted, pieces(p.n, kernels::kFloatProductColumns));
-  const int64_t most = std::max<int64_t>(1, p.m / kFewestPartRows),
-                most_across = std::max(across, p.n / (2 * kColumns));
+  const int64_t most = std::max<int64_t>(1, p.m / kMinPartRows), most_across = std::max(across, p.n / (2 * kColumns));
   int64_t down = std::clamp<int64_t>(pieces(wanted, across), 1, most);
   const auto fits = [&] { return down * across % multiple == 0 || down * across >= 8 * multiple; };
   while (down < most && !fits()) ++down;
@@ -129,7 +128,7 @@ void multiply_with_torch(const MatrixProduct& p) {
 }  // namespace
 
 bool has_own_product(const Tensor& rows) {
-  return is_own(rows) && rows.dim() >= 2 && rows.size(-1) > 0 && rows.numel() >= kFewestRows * rows.size(-1);
+  return is_own(rows) && rows.dim() >= 2 && rows.size(-1) > 0 && rows.numel() >= kMinRows * rows.size(-1);
 }
 
 Tensor product(const Tensor& rows, const Tensor& weight, const Tensor& bias) {

@@ -3,8 +3,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "easydel/operations/kernels/cpu/rows.h"
-#include "easydel/operations/loss/rows.h"
 #include "easydel/operations/linear/product.h"
+#include "easydel/operations/loss/rows.h"
 
 namespace easydel::operations {
 namespace {

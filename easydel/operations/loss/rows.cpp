@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/kernels/cpu/rows.h"
+#include "easydel/operations/kernels/cuda/fused.h"
 
 namespace easydel::operations::loss_rows {
 namespace {

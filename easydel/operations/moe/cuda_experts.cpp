@@ -6,9 +6,9 @@
 #include "easydel/operations/kernels/cuda/fused.h"
 
 #ifdef EASYDEL_CUDA_KERNELS
-#include "easydel/operations/kernels/cuda/launch.h"
 #include "easydel/operations/kernels/cuda/expert_rows.h"
 #include "easydel/operations/kernels/cuda/grouped_kernels.h"
+#include "easydel/operations/kernels/cuda/launch.h"
 #endif
 
 namespace easydel::operations::cuda_experts {
@@ -65,7 +65,7 @@ cuda_kernels::Router router_of(const Tensor& logits, const RouterOptions& option
 
 bool can_choose(const Tensor& scores) {
   return scores.is_cuda() && scores.scalar_type() == at::kFloat && scores.numel() > 0 &&
-         scores.size(1) <= cuda_kernels::kMostExperts;
+         scores.size(1) <= cuda_kernels::kMaxExperts;
 }
 
 Tensor choose_experts(const Tensor& scores_in, int64_t top_k) {
@@ -79,7 +79,7 @@ Tensor choose_experts(const Tensor& scores_in, int64_t top_k) {
 }
 
 bool can_route(const Tensor& logits, const RouterOptions& options) {
-  return cuda_fused::applies(logits) && logits.numel() > 0 && logits.size(1) <= cuda_kernels::kMostExperts &&
+  return cuda_fused::applies(logits) && logits.numel() > 0 && logits.size(1) <= cuda_kernels::kMaxExperts &&
          options.top_groups == options.groups && options.scale != 0;
 }
 
@@ -111,7 +111,7 @@ Tensor route_backward(const Tensor& logits_in, const Routing& routing, const Ten
 }
 
 bool can_sort(const Tensor& experts, int64_t num_experts) {
-  return experts.is_cuda() && experts.numel() > 0 && num_experts > 0 && num_experts <= cuda_kernels::kMostExperts;
+  return experts.is_cuda() && experts.numel() > 0 && num_experts > 0 && num_experts <= cuda_kernels::kMaxExperts;
 }
 
 Sorted sort_by_expert(const Tensor& experts_in, int64_t num_experts) {
@@ -151,9 +151,9 @@ WeightedGate weighted_gate_backward(const Tensor& gate_up, const Tensor& d_y, co
 
 bool can_multiply(const Tensor& rows, int64_t out_features) {
 #ifdef EASYDEL_GROUPED_KERNELS
-  constexpr int64_t kMost = int64_t{1} << 30;
+  constexpr int64_t kMax = int64_t{1} << 30;
   return rows.is_cuda() && rows.scalar_type() == at::kBFloat16 && rows.dim() == 2 && rows.numel() > 0 &&
-         rows.size(0) < kMost && rows.size(1) < kMost && out_features > 0 && out_features < kMost &&
+         rows.size(0) < kMax && rows.size(1) < kMax && out_features > 0 && out_features < kMax &&
          rows.size(1) % 8 == 0 && out_features % 8 == 0 && cuda_kernels::has_grouped_kernels(rows.device().index());
 #else
   (void)rows, (void)out_features;

@@ -1,9 +1,9 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/moe/cpu_experts.h"
 #include "easydel/operations/moe/cuda_experts.h"
-#include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/moe/products.h"
 
 namespace easydel::operations {

@@ -7,10 +7,10 @@
 #include "easydel/core/files/large_pages.h"
 #include "easydel/operations/checkpoint.h"
 #include "easydel/operations/kernels/cpu/rows.h"
+#include "easydel/operations/linear/product.h"
 #include "easydel/operations/moe/products.h"
 #include "easydel/operations/moe/staged.h"
 #include "easydel/operations/moe/units.h"
-#include "easydel/operations/linear/product.h"
 
 namespace easydel::operations {
 namespace {
@@ -150,8 +150,8 @@ struct FusedExperts : torch::autograd::Function<FusedExperts> {
         std::vector<MatrixProduct> products;
         add_products(products, unit, d_a, {d_row}, [&](int64_t expert) { return w2.select(0, expert); });
         multiply_into(products);
-        weighed_activation_backward(h, *holder->act, {own(factors), own(d_factors)}, d_a, activated, own(all_d_hidden))(
-            0, unit.rows);
+        weighted_activation_backward(h, *holder->act, {own(factors), own(d_factors)}, d_a, activated,
+                                     own(all_d_hidden))(0, unit.rows);
         if (!needs_x) return;
         products.clear();
         d_inputs[i] = at::empty({unit.rows, x.size(1)}, x.options());

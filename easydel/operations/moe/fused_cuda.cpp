@@ -3,8 +3,8 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "easydel/operations/moe/cuda_experts.h"
 #include "easydel/operations/kernels/cpu/rows.h"
+#include "easydel/operations/moe/cuda_experts.h"
 #include "easydel/operations/moe/products.h"
 
 namespace easydel::operations {

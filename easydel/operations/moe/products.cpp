@@ -2,8 +2,8 @@
 
 #include <ATen/ATen.h>
 
-#include "easydel/operations/moe/cuda_experts.h"
 #include "easydel/operations/linear/product.h"
+#include "easydel/operations/moe/cuda_experts.h"
 
 namespace easydel::operations {
 namespace {

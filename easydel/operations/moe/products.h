@@ -38,12 +38,12 @@ using RowWork = std::function<void(int64_t, int64_t)>;
 // gated_activation(gate_up, act), written into y.
 RowWork gated_activation_rows(const at::Tensor& gate_up, const Activation& act, const at::Tensor& y);
 // The rows of gated_activation(gate_up, act), each times its weight.
-struct Weighed {
+struct Weighted {
   at::Tensor weights, d_weights;  // [R]; the second is written
 };
 // From d_y [R, I], the gradient of those rows, which may be overwritten: y [R, I], the rows themselves, the weights'
 // gradients, and d_gate_up [R, 2I].
-RowWork weighed_activation_backward(const at::Tensor& gate_up, const Activation& act, const Weighed& weighed,
-                                    const at::Tensor& d_y, const at::Tensor& y, const at::Tensor& d_gate_up);
+RowWork weighted_activation_backward(const at::Tensor& gate_up, const Activation& act, const Weighted& weighted,
+                                     const at::Tensor& d_y, const at::Tensor& y, const at::Tensor& d_gate_up);
 
 }  // namespace easydel::operations

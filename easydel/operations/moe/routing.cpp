@@ -2,9 +2,9 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "easydel/core/error.h"
+#include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/moe/cpu_experts.h"
 #include "easydel/operations/moe/cuda_experts.h"
-#include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/moe/moe.h"
 
 namespace easydel::operations {

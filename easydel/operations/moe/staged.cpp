@@ -90,7 +90,7 @@ std::vector<Tensor> run_backward(const RoutedRows& r, const std::vector<Tensor>&
     const Tensor d_hidden = all_d_hidden.of(i, unit.rows);
     const auto own = [&](const Tensor& all) { return all.narrow(0, unit.begin, unit.rows); };
     const auto backward =
-        weighed_activation_backward(hidden[i], r.act, {own(factors), own(d_factors)}, d_a, activated, d_hidden);
+        weighted_activation_backward(hidden[i], r.act, {own(factors), own(d_factors)}, d_a, activated, d_hidden);
     gate[i] = stages.add(row_pieces(unit.rows, kRowsOfPiece, backward),
                          i < 1 ? std::vector{first[i]} : std::vector{first[i], last[i - 1]});
     std::vector<MatrixProduct> products;

@@ -7,16 +7,16 @@ namespace easydel::operations {
 using at::Tensor;
 
 std::vector<Unit> make_units(const std::vector<int64_t>& ends, bool shares) {
-  constexpr int64_t kFewest = 128, kMost = 1024, kFewestShared = kMost / 2;  // no more than any of several pieces
+  constexpr int64_t kMin = 128, kMax = 1024, kMinShared = kMax / 2;  // no more than any of several pieces
   const int64_t total = ends.empty() ? 0 : ends.back(), threads = at::get_num_threads();
-  const int64_t size = threads == 1 || shares ? kMost : std::clamp(total / (8 * threads), kFewest, kMost);
+  const int64_t size = threads == 1 || shares ? kMax : std::clamp(total / (8 * threads), kMin, kMax);
   std::vector<Unit> units;
   int64_t begin = 0;
   for (std::size_t e = 0; e < ends.size(); begin = ends[e++]) {
     const int64_t rows = ends[e] - begin, pieces = (rows + size - 1) / size;
     for (int64_t p = 0; p < pieces; ++p) {
       const int64_t first = rows * p / pieces, last = rows * (p + 1) / pieces;
-      if (units.empty() || !shares || units.back().rows >= kFewestShared) units.push_back({begin + first, 0, {}});
+      if (units.empty() || !shares || units.back().rows >= kMinShared) units.push_back({begin + first, 0, {}});
       units.back().rows += last - first;
       units.back().tiles.push_back({static_cast<int64_t>(e), begin + first, last - first});
     }

@@ -12,7 +12,7 @@ namespace easydel::operations {
 // the others with what is left of theirs: one that memory serves late holds up nobody.
 class Pieces {
  public:
-  static constexpr int64_t kMostThreads = 64;
+  static constexpr int64_t kMaxThreads = 64;
 
   Pieces(int64_t count, int64_t threads) : threads_(threads) {
     for (int64_t i = 0; i < threads; ++i) {
@@ -36,7 +36,7 @@ class Pieces {
     std::atomic<int64_t> next;
     int64_t end;
   };
-  std::array<Part, kMostThreads> parts_;
+  std::array<Part, kMaxThreads> parts_;
   int64_t threads_;
 };
 

@@ -7,8 +7,8 @@
 #include "easydel/core/error.h"
 
 #include "easydel/optim/optimizers.h"
-#include "easydel/optim/share.h"
 #include "easydel/optim/rules/transforms.h"
+#include "easydel/optim/share.h"
 
 namespace easydel::optim {
 namespace {

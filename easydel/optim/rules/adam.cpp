@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "easydel/optim/optimizers.h"
 #include "easydel/optim/rules/elementwise.h"
 #include "easydel/optim/rules/fused.h"
-#include "easydel/optim/optimizers.h"
 
 namespace easydel::optim {
 namespace {

@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 
-#include "easydel/optim/rules/elementwise.h"
 #include "easydel/optim/optimizers.h"
+#include "easydel/optim/rules/elementwise.h"
 
 namespace easydel::optim {
 namespace {

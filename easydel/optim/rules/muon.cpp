@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "easydel/core/error.h"
+#include "easydel/optim/optimizers.h"
 #include "easydel/optim/rules/elementwise.h"
 #include "easydel/optim/rules/newton_schulz.h"
-#include "easydel/optim/optimizers.h"
-#include "easydel/optim/share.h"
 #include "easydel/optim/rules/transforms.h"
+#include "easydel/optim/share.h"
 
 namespace easydel::optim {
 namespace {

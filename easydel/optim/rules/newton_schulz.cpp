@@ -14,7 +14,7 @@ at::Tensor step(const at::Tensor& x, const at::Tensor& a, const std::array<doubl
   return at::addmm(x, b, x, /*beta=*/c[0], /*alpha=*/1);
 }
 
-constexpr double kSmallest = 1e-8;
+constexpr double kMinNorm = 1e-8;
 
 }  // namespace
 
@@ -39,12 +39,12 @@ at::Tensor orthogonalize(const at::Tensor& matrix, const NewtonSchulz& o) {
   for (std::size_t i = 0; i < steps; ++i) {
     at::Tensor a = x.mm(x.t());
     if (i == 0 && o.preconditioning == "aol") {
-      const at::Tensor s = a.abs().sum(-1).clamp_min(kSmallest).rsqrt().unsqueeze(-1);
+      const at::Tensor s = a.abs().sum(-1).clamp_min(kMinNorm).rsqrt().unsqueeze(-1);
       x = x * s;
       a = a * s * s.t();
     }
     if (i == 0 && o.preconditioning == "schatten") {
-      const at::Tensor s = at::linalg_vector_norm(a).clamp_min(kSmallest).rsqrt();
+      const at::Tensor s = at::linalg_vector_norm(a).clamp_min(kMinNorm).rsqrt();
       x = x * s;
       a = a * s.square();
     }

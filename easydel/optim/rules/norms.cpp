@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 
-#include "easydel/optim/share.h"
 #include "easydel/optim/rules/transforms.h"
+#include "easydel/optim/share.h"
 
 namespace easydel::optim {
 namespace {

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "easydel/core/error.h"
-#include "easydel/optim/rules/elementwise.h"
 #include "easydel/optim/optimizers.h"
+#include "easydel/optim/rules/elementwise.h"
 #include "easydel/optim/rules/transforms.h"
 
 namespace easydel::optim {

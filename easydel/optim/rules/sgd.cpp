@@ -1,9 +1,9 @@
 #include <ATen/ATen.h>
 
 #include "easydel/core/error.h"
+#include "easydel/optim/optimizers.h"
 #include "easydel/optim/rules/elementwise.h"
 #include "easydel/optim/rules/fused.h"
-#include "easydel/optim/optimizers.h"
 
 namespace easydel::optim {
 namespace {

@@ -41,7 +41,7 @@ class A4q : public Int4 {
     return parts;
   }
 
-  at::Tensor multiply(const at::Tensor& x, const Held& held) const override {
+  at::Tensor multiply(const at::Tensor& x, const LocalShard& held) const override {
     const at::Tensor outliers = (held.cut ? take(held.parts[2], {*held.cut}) : held.parts[2]).to(at::kBool);
     const at::Tensor given = x.to(at::kFloat);
     const at::Tensor rounded = round(given.masked_fill(outliers, 0), held);
@@ -50,7 +50,7 @@ class A4q : public Int4 {
 
  private:
   // To 15 steps of the largest value of each group.
-  at::Tensor round(const at::Tensor& x, const Held& held) const {
+  at::Tensor round(const at::Tensor& x, const LocalShard& held) const {
     const int64_t group = settings_.group_size;
     const auto scales = [&](const at::Tensor& channels) {
       return channels.unflatten(-1, {-1, group}).abs().amax({-1}, /*keepdim=*/true);

@@ -52,11 +52,11 @@ class A8bit : public EightBit {
     return parts;
   }
 
-  at::Tensor dequantize(const Held& held, int64_t begin, int64_t end) const override {
+  at::Tensor dequantize(const LocalShard& held, int64_t begin, int64_t end) const override {
     return EightBit::dequantize(held, begin, end).div_(held.parts[2]);
   }
 
-  at::Tensor multiply(const at::Tensor& x, const Held& held) const override {
+  at::Tensor multiply(const at::Tensor& x, const LocalShard& held) const override {
     const at::Tensor scale = held.cut ? take(held.parts[2], {*held.cut}) : held.parts[2];
     const at::Tensor scaled = x / scale.to(x.scalar_type());
     if (!held.cut) return int8_product(scaled, held.parts[0], held.parts[1]);

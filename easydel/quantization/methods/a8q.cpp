@@ -13,7 +13,7 @@ class A8q : public EightBit {
   MethodSettings settings() const override { return {.method = "a8q"}; }
   std::optional<operations::PackedFormat> format() const override { return std::nullopt; }
 
-  at::Tensor multiply(const at::Tensor& x, const Held& held) const override {
+  at::Tensor multiply(const at::Tensor& x, const LocalShard& held) const override {
     const at::Tensor scale = largest_in_row(x, held) / 127.0;
     const at::Tensor codes = (x.to(at::kFloat) / scale.clamp_min(1e-30)).round_();
     return (EightBit::multiply(codes, held) * scale).to(x.scalar_type());

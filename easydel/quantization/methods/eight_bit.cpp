@@ -28,11 +28,11 @@ std::vector<at::Tensor> EightBit::quantize(const at::Tensor& matrix, const Chann
   return int8_quantize(matrix);
 }
 
-at::Tensor EightBit::dequantize(const Held& held, int64_t begin, int64_t end) const {
+at::Tensor EightBit::dequantize(const LocalShard& held, int64_t begin, int64_t end) const {
   return int8_rows(held.parts[0].narrow(0, begin, end - begin), held.parts[1].narrow(0, begin, end - begin));
 }
 
-at::Tensor EightBit::multiply(const at::Tensor& x, const Held& held) const {
+at::Tensor EightBit::multiply(const at::Tensor& x, const LocalShard& held) const {
   return held.cut ? Method::multiply(x, held) : int8_product(x, held.parts[0], held.parts[1]);
 }
 

@@ -14,8 +14,8 @@ class EightBit : public Method {
   std::optional<operations::PackedFormat> format() const override { return operations::PackedFormat::kInt8; }
   std::vector<Part> parts(int64_t out, int64_t in) const override;
   std::vector<at::Tensor> quantize(const at::Tensor& matrix, const ChannelStatistics* seen) const override;
-  at::Tensor dequantize(const Held& held, int64_t begin, int64_t end) const override;
-  at::Tensor multiply(const at::Tensor& x, const Held& held) const override;
+  at::Tensor dequantize(const LocalShard& held, int64_t begin, int64_t end) const override;
+  at::Tensor multiply(const at::Tensor& x, const LocalShard& held) const override;
   Json config() const override;
 };
 

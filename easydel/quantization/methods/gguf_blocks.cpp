@@ -73,7 +73,7 @@ class GgufBlocks : public Method {
     fail<NotSupportedError>("[quantize] ", type_.name, " comes from GGUF files and is not made here.");
   }
 
-  at::Tensor dequantize(const Held& held, int64_t begin, int64_t end) const override {
+  at::Tensor dequantize(const LocalShard& held, int64_t begin, int64_t end) const override {
     const at::Tensor rows = held.parts[0].narrow(0, begin, end - begin);
     if (!rows.is_cpu()) return decode_blocks(type_, rows).flatten(1);
     const at::Tensor blocks = rows.contiguous(), out = at::empty({rows.size(0), rows.size(1) * type_.block_elements});
@@ -85,7 +85,7 @@ class GgufBlocks : public Method {
     return out;
   }
 
-  at::Tensor multiply(const at::Tensor& x, const Held& held) const override {
+  at::Tensor multiply(const at::Tensor& x, const LocalShard& held) const override {
     const bool few = x.size(-1) > 0 && x.numel() <= operations::kFewBlockVectors * x.size(-1);
     if (held.cut || !few || !x.is_cpu() || !held.parts[0].is_cpu()) return Method::multiply(x, held);
     return operations::block_product(x, held.parts[0], format_);

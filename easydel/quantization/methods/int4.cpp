@@ -64,12 +64,12 @@ std::vector<at::Tensor> Int4::quantize(const at::Tensor& given, const ChannelSta
   return {int4_pack(values), scales};
 }
 
-at::Tensor Int4::dequantize(const Held& held, int64_t begin, int64_t end) const {
+at::Tensor Int4::dequantize(const LocalShard& held, int64_t begin, int64_t end) const {
   return int4_rows(held.parts[0].narrow(0, begin, end - begin), held.parts[1].narrow(0, begin, end - begin),
                    settings_.group_size);
 }
 
-at::Tensor Int4::multiply(const at::Tensor& x, const Held& held) const {
+at::Tensor Int4::multiply(const at::Tensor& x, const LocalShard& held) const {
   return held.cut ? Method::multiply(x, held) : int4_product(x, held.parts[0], held.parts[1], settings_.group_size);
 }
 

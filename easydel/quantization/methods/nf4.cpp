@@ -105,11 +105,11 @@ class Nf4 : public Method {
     return {codes, scale_codes, nested, offset.view({1})};
   }
 
-  at::Tensor dequantize(const Held& held, int64_t begin, int64_t end) const override {
+  at::Tensor dequantize(const LocalShard& held, int64_t begin, int64_t end) const override {
     return nf4_rows(held.parts[0].narrow(0, begin, end - begin), scales(held, begin, end), settings_.group_size);
   }
 
-  at::Tensor multiply(const at::Tensor& x, const Held& held) const override {
+  at::Tensor multiply(const at::Tensor& x, const LocalShard& held) const override {
     if (held.cut) return Method::multiply(x, held);
     return nf4_product(x, held.parts[0], scales(held, 0, held.row_count()), settings_.group_size);
   }
@@ -128,7 +128,7 @@ class Nf4 : public Method {
 
  private:
   // float32 [end - begin, groups held].
-  at::Tensor scales(const Held& held, int64_t begin, int64_t end) const {
+  at::Tensor scales(const LocalShard& held, int64_t begin, int64_t end) const {
     const at::Tensor own = held.parts[1].narrow(0, begin, end - begin);
     if (!settings_.double_quant) return own;
     // The place of each scale in the whole says which 256 it belongs to.

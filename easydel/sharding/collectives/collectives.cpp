@@ -22,7 +22,7 @@ Tensor summed(const Tensor& x, const Group& group) {
   return sum;
 }
 
-struct Enter : torch::autograd::Function<Enter> {
+struct IdentityForwardSumBackward : torch::autograd::Function<IdentityForwardSumBackward> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Group* group) {
     keep(ctx, group);
     return x.view_as(x);
@@ -100,7 +100,9 @@ struct GatherWeight : torch::autograd::Function<GatherWeight> {
 
 }  // namespace
 
-Tensor enter(const Tensor& x, const Group& group) { return group.size() == 1 ? x : Enter::apply(x, &group); }
+Tensor identity_forward_sum_backward(const Tensor& x, const Group& group) {
+  return group.size() == 1 ? x : IdentityForwardSumBackward::apply(x, &group);
+}
 
 Tensor sum(const Tensor& x, const Group& group) { return group.size() == 1 ? x : Sum::apply(x, &group); }
 

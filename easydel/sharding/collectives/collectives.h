@@ -13,7 +13,7 @@
 namespace easydel::collectives {
 
 // The same values for all members, who each do something else with them: gradients are summed.
-at::Tensor enter(const at::Tensor& x, const Group& group);
+at::Tensor identity_forward_sum_backward(const at::Tensor& x, const Group& group);
 // Each member has a term: the sum, for all of them. Gradients are passed on as they are.
 at::Tensor sum(const at::Tensor& x, const Group& group);
 // Each member has a part along `dim`, of sizes[r] for member r: all of it, for members that go on to do the same. A

@@ -23,7 +23,7 @@ struct PartitionRule {
 class PartitionRules {
  public:
   PartitionRules() = default;
-  // ConfigError names the number and the pattern of a rule that is no regular expression.
+  // ConfigError names the number and the pattern of a rule that is not a valid regular expression.
   PartitionRules(std::initializer_list<PartitionRule> rules) : PartitionRules(std::vector<PartitionRule>(rules)) {}
   explicit PartitionRules(std::vector<PartitionRule> rules);
 

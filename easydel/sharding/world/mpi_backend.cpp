@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kSmallBytes = 64 * 1024;         // of all members: everybody sends everything
 constexpr int64_t kSliceBytes = int64_t{2} << 20;  // of a reduction at a time, for each member: they stay in the cache
-constexpr int64_t kMostDims = 64;                  // of what debug mode compares
+constexpr int64_t kMaxDims = 64;                   // of what debug mode compares
 
 at::Tensor host_memory(const at::Tensor& like) {
   return at::empty(like.sizes(), like.options().device(at::kCPU).pinned_memory(like.is_cuda()));
@@ -78,8 +78,8 @@ std::unique_ptr<MpiExchange> MpiBackend::exchange(const CollectiveCall& call, ui
 
 void MpiBackend::compare(const CollectiveCall& call, uint64_t number) {
   std::vector<int64_t> own = call.encode();
-  const std::size_t length = 8 + kMostDims + 3 * getSize();  // the same for all, whatever they ask for
-  require<NotSupportedError>(own.size() <= length, "[collectives] debug mode takes tensors of up to ", kMostDims,
+  const std::size_t length = 8 + kMaxDims + 3 * getSize();  // the same for all, whatever they ask for
+  require<NotSupportedError>(own.size() <= length, "[collectives] debug mode takes tensors of up to ", kMaxDims,
                              " dimensions.");
   own.resize(length);
   std::vector<std::vector<int64_t>> all(getSize(), own);

@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "easydel/text/jinja/builtins/builtins.h"
+#include "easydel/text/jinja/builtins/unicode.h"
 #include "easydel/text/jinja/interpreter.h"
 #include "easydel/text/jinja/operators.h"
 #include "easydel/text/jinja/printing.h"
-#include "easydel/text/jinja/builtins/unicode.h"
 
 namespace easydel::jinja {
 namespace {

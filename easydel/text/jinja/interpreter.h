@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "easydel/text/jinja/builtins/builtins.h"
-#include "easydel/text/jinja/syntax/parser.h"
 #include "easydel/text/jinja/runtime.h"
+#include "easydel/text/jinja/syntax/parser.h"
 
 namespace easydel::jinja {
 

@@ -1,6 +1,6 @@
+#include "easydel/text/jinja/builtins/unicode.h"
 #include "easydel/text/jinja/operators.h"
 #include "easydel/text/jinja/printing.h"
-#include "easydel/text/jinja/builtins/unicode.h"
 
 namespace easydel::jinja {
 namespace {

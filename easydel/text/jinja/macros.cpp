@@ -1,9 +1,9 @@
 // Macros, call blocks and generation blocks, and the frames that all statements run in.
+#include "easydel/text/jinja/builtins/unicode.h"
 #include "easydel/text/jinja/interpreter.h"
 #include "easydel/text/jinja/operators.h"
 #include "easydel/text/jinja/printing.h"
 #include "easydel/text/jinja/redirected.h"
-#include "easydel/text/jinja/builtins/unicode.h"
 
 namespace easydel::jinja {
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string_view>
 
-#include "easydel/text/jinja/syntax/ast.h"
 #include "easydel/text/jinja/runtime.h"
+#include "easydel/text/jinja/syntax/ast.h"
 
 namespace easydel::jinja {
 

@@ -5,8 +5,8 @@
 #include <cstdio>
 
 #include "easydel/core/json/float_text.h"
-#include "easydel/text/jinja/operators.h"
 #include "easydel/text/jinja/builtins/unicode.h"
+#include "easydel/text/jinja/operators.h"
 
 namespace easydel::jinja {
 namespace {

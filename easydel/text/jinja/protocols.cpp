@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "easydel/text/jinja/operators.h"
-#include "easydel/text/jinja/printing.h"
 #include "easydel/text/jinja/builtins/string_tools.h"
 #include "easydel/text/jinja/builtins/unicode.h"
+#include "easydel/text/jinja/operators.h"
+#include "easydel/text/jinja/printing.h"
 
 namespace easydel::jinja {
 namespace {

@@ -6,8 +6,8 @@
 #include "easydel/core/error.h"
 
 #include "easydel/text/jinja/builtins/builtins.h"
-#include "easydel/text/jinja/syntax/lexer.h"
 #include "easydel/text/jinja/printing.h"
+#include "easydel/text/jinja/syntax/lexer.h"
 #include "easydel/text/jinja/syntax/symbols.h"
 
 namespace easydel::jinja {

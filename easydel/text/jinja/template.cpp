@@ -1,9 +1,9 @@
 #include "easydel/text/jinja/template.h"
 
 #include "easydel/text/jinja/builtins/clock.h"
+#include "easydel/text/jinja/builtins/unicode.h"
 #include "easydel/text/jinja/interpreter.h"
 #include "easydel/text/jinja/operators.h"
-#include "easydel/text/jinja/builtins/unicode.h"
 
 namespace easydel::jinja {
 namespace {

@@ -15,7 +15,7 @@ namespace easydel {
 #if EASYDEL_HAS_PCRE2
 namespace {
 
-constexpr std::size_t kLongestPattern = 1 << 16;
+constexpr std::size_t kMaxPatternBytes = 1 << 16;
 
 std::string message_of(int code) {
   PCRE2_UCHAR buffer[256];
@@ -60,16 +60,16 @@ bool is_pcre2_pattern(std::string_view pattern) {
 }
 
 Regex::Regex(std::string_view pattern, const std::string& where) : code_(std::make_unique<Code>()) {
-  require<FormatError>(pattern.size() <= kLongestPattern, where, " is a pattern of ", pattern.size(),
-                       " bytes; the limit is ", kLongestPattern, ".");
+  require<FormatError>(pattern.size() <= kMaxPatternBytes, where, " is a pattern of ", pattern.size(),
+                       " bytes; the limit is ", kMaxPatternBytes, ".");
   code_->pattern = pattern;
   const std::string translated = translate_regex(pattern, where);
   int error = 0;
   PCRE2_SIZE at = 0;
   code_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
                               PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr);
-  require<FormatError>(code_->code != nullptr, where, " is no regular expression: ", message_of(error), " at ", at,
-                       " of \"", printable(translated, 200), "\".");
+  require<FormatError>(code_->code != nullptr, where, " is not a valid regular expression: ", message_of(error), " at ",
+                       at, " of \"", printable(translated, 200), "\".");
   pcre2_jit_compile(code_->code, PCRE2_JIT_COMPLETE);  // without it matching is slower, no more
 }
 

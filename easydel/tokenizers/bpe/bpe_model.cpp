@@ -104,7 +104,7 @@ void BpeModel::tokenize(std::string_view piece, ModelScratch& scratch, std::vect
       return;
     }
   }
-  if (piece.size() > WordCache::kLongest && prefix_.empty() && suffix_.empty()) {
+  if (piece.size() > WordCache::kMaxWordBytes && prefix_.empty() && suffix_.empty()) {
     tokenize_long(piece, scratch, out);
   } else {
     tokenize_word(piece, scratch, out);

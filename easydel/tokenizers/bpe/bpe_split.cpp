@@ -88,9 +88,8 @@ class Splitter {
     PCRE2_SIZE at = 0;
     code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(full.data()), full.size(),
                               PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &at, nullptr));
-    require<ConfigError>(code_ != nullptr,
-                         "[train_byte_level_bpe] the pattern is no regular expression: ", code_ ? "" : message_of(code),
-                         "; got \"", pattern, "\".");
+    require<ConfigError>(code_ != nullptr, "[train_byte_level_bpe] the pattern is not a valid regular expression: ",
+                         code_ ? "" : message_of(code), "; got \"", pattern, "\".");
     has_jit_ = pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE) == 0;
     data_.reset(pcre2_match_data_create(1, nullptr));
     context_.reset(pcre2_match_context_create(nullptr));

@@ -14,8 +14,8 @@ using SplitText = std::function<void(std::string_view text, std::vector<std::str
 // "gpt2", "llama3" and "qwen2" are the patterns of these models; anything else is a regular expression itself.
 std::string bpe_pattern(const std::string& name_or_pattern);
 
-// For use by one thread at a time; texts must be valid UTF-8. ConfigError for a pattern that is no regular expression,
-// and from the split when a pattern takes too long. NotSupportedError in a build without PCRE2.
+// For use by one thread at a time; texts must be valid UTF-8. ConfigError for a pattern that is not a valid regular
+// expression, and from the split when a pattern takes too long. NotSupportedError in a build without PCRE2.
 SplitText make_splitter(const std::string& pattern);
 
 }  // namespace easydel

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "easydel/io/gguf/gguf.h"
-#include "easydel/tokenizers/tokenizer.h"
 #include "easydel/tokenizers/files/tokenizer_config.h"
+#include "easydel/tokenizers/tokenizer.h"
 
 namespace easydel {
 

@@ -56,9 +56,9 @@ std::shared_ptr<JsonTokenizer> JsonTokenizer::from_json(std::string_view text, c
   const JsonField root(document, where, "");
   root.as_object();
   for (const char* key : {"normalizer", "pre_tokenizer", "post_processor", "decoder"}) {
-    constexpr std::size_t kMost = 128;
+    constexpr std::size_t kMax = 128;
     const auto part = root.find(key);
-    if (part && count_parts(part->json()) > kMost) part->refuse("must not have more than ", kMost, " parts.");
+    if (part && count_parts(part->json()) > kMax) part->refuse("must not have more than ", kMax, " parts.");
   }
   auto parts = std::make_unique<Parts>(root);
   if (parts->truncation) check_room(*parts->truncation, parts->post_processor);

@@ -11,8 +11,8 @@
 namespace easydel {
 namespace {
 
-constexpr std::size_t kLongestText = std::size_t{1} << 30;
-constexpr std::size_t kMostPartsOfPairs = 1 << 16;
+constexpr std::size_t kMaxTextBytes = std::size_t{1} << 30;
+constexpr std::size_t kMaxPartsOfPairs = 1 << 16;
 
 void add_piece(PreTokenized& pre, uint32_t begin, uint32_t end, int32_t token) {
   if (begin < end) pre.pieces().push_back({begin, end, pre.origin_at(begin), token});
@@ -88,8 +88,8 @@ void fill_attention(Encoding& encoding) {
 
 JsonTokenizer::Tokens JsonTokenizer::tokenize(Work& work, std::string_view text, bool full) const {
   const Parts& parts = *parts_;
-  require<FormatError>(text.size() <= kLongestText, "[Tokenizer] a text has ", text.size(), " bytes; the limit is ",
-                       kLongestText, ".");
+  require<FormatError>(text.size() <= kMaxTextBytes, "[Tokenizer] a text has ", text.size(), " bytes; the limit is ",
+                       kMaxTextBytes, ".");
   const std::size_t bad = invalid_utf8(text);
   require<FormatError>(bad == std::string_view::npos, "[Tokenizer] a text must be UTF-8; byte ", bad, " is not.");
 
@@ -162,7 +162,7 @@ void JsonTokenizer::normalize(Work& work, std::string_view text, PreTokenized& p
     AlignedText part(text.substr(match.begin, match.end - match.begin), match.begin, pre.is_tracked());
     if (match.token < 0) parts.normalizer->normalize(part);
     const auto base = static_cast<uint32_t>(joined.size());
-    require<FormatError>(joined.size() + part.view().size() <= 2 * kLongestText, "[Tokenizer] a text of ", text.size(),
+    require<FormatError>(joined.size() + part.view().size() <= 2 * kMaxTextBytes, "[Tokenizer] a text of ", text.size(),
                          " bytes is beyond 2 GiB once it is normalized.");
     if (match.token >= 0) {
       found.push_back({base, base + match.end - match.begin, match.token});
@@ -231,9 +231,9 @@ Encoding JsonTokenizer::encode_with(Work& work, const TextPair& texts, const Enc
   // Every part of the one goes with every part of the other.
   const std::size_t combined =
       count_parts(first, lengths.first) * (texts.second ? count_parts(second, lengths.second) : 1);
-  require<ConfigError>(!texts.second || combined <= kMostPartsOfPairs, "[Tokenizer] truncation to ",
+  require<ConfigError>(!texts.second || combined <= kMaxPartsOfPairs, "[Tokenizer] truncation to ",
                        parts.truncation ? parts.truncation->max_length : 0, " tokens would leave ", combined,
-                       " overflowing parts of a pair; the limit is ", kMostPartsOfPairs, ".");
+                       " overflowing parts of a pair; the limit is ", kMaxPartsOfPairs, ".");
   const auto assemble = [&](const Tokens& tokens, std::size_t most, int32_t type_id) {
     std::vector<Encoding> all = build(tokens, most, type_id, full);
     Encoding out = std::move(all[0]);

@@ -3,12 +3,12 @@
 
 #include <mutex>
 
-#include "easydel/tokenizers/vocabulary/added_tokens.h"
 #include "easydel/tokenizers/files/json_tokenizer.h"
 #include "easydel/tokenizers/pipeline/normalizer.h"
 #include "easydel/tokenizers/pipeline/post_processor.h"
 #include "easydel/tokenizers/pipeline/pre_tokenizer.h"
 #include "easydel/tokenizers/pipeline/token_decoder.h"
+#include "easydel/tokenizers/vocabulary/added_tokens.h"
 #include "easydel/tokenizers/vocabulary/token_model.h"
 
 namespace easydel {

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "easydel/tokenizers/tokenizer.h"
 #include "easydel/text/unicode/unicode.h"
 #include "easydel/text/unicode/utf8.h"
+#include "easydel/tokenizers/tokenizer.h"
 
 namespace easydel {
 

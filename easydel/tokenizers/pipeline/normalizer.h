@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "easydel/tokenizers/pipeline/aligned_text.h"
 #include "easydel/tokenizers/files/json_field.h"
+#include "easydel/tokenizers/pipeline/aligned_text.h"
 
 namespace easydel {
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "easydel/tokenizers/files/json_field.h"
 #include "easydel/text/regex/regex.h"
+#include "easydel/tokenizers/files/json_field.h"
 
 namespace easydel {
 

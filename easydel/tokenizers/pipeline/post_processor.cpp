@@ -7,8 +7,8 @@
 namespace easydel {
 namespace {
 
-constexpr std::size_t kLongestTemplate = 256;
-constexpr std::size_t kMostSequences = 8;  // each is a copy of a text's tokens
+constexpr std::size_t kMaxTemplateItems = 256;
+constexpr std::size_t kMaxSequences = 8;  // each is a copy of a text's tokens
 
 // Special tokens as an encoding of the same kind as its neighbours: with all fields, or with ids alone.
 Encoding special_tokens(std::span<const int32_t> ids, int32_t type_id, bool full) {
@@ -77,7 +77,7 @@ void PostProcessor::read(const JsonField& field) {
 std::vector<PostProcessor::TemplatePiece> PostProcessor::read_template(const JsonField& field, const JsonField& special,
                                                                        std::size_t sequences) {
   const std::size_t size = field.as_array().size();
-  if (size > kLongestTemplate) field.refuse("has ", size, " pieces; the limit is ", kLongestTemplate, ".");
+  if (size > kMaxTemplateItems) field.refuse("has ", size, " pieces; the limit is ", kMaxTemplateItems, ".");
   std::vector<TemplatePiece> pieces;
   std::size_t used = 0;
   for (std::size_t i = 0; i < size; ++i) {
@@ -87,7 +87,7 @@ std::vector<PostProcessor::TemplatePiece> PostProcessor::read_template(const Jso
     piece.is_sequence = sequence.has_value();
     piece.type_id = static_cast<int32_t>(content["type_id"].as_int(0, INT32_MAX));
     if (sequence) {
-      if (++used > kMostSequences) field.refuse("uses its texts more than ", kMostSequences, " times.");
+      if (++used > kMaxSequences) field.refuse("uses its texts more than ", kMaxSequences, " times.");
       piece.sequence = content["id"].one_of({"A", "B"});
       if (piece.sequence >= sequences) content["id"].refuse("must be A, because there is one text alone.");
     } else {
@@ -95,7 +95,7 @@ std::vector<PostProcessor::TemplatePiece> PostProcessor::read_template(const Jso
       if (!special.find(name))
         content["id"].refuse("names ", Json(name).dump(), ", which special_tokens does not have.");
       const JsonField ids = special[name]["ids"];
-      if (ids.as_array().size() > kLongestTemplate) ids.refuse("has more than ", kLongestTemplate, " ids.");
+      if (ids.as_array().size() > kMaxTemplateItems) ids.refuse("has more than ", kMaxTemplateItems, " ids.");
       for (std::size_t k = 0; k < ids.as_array().size(); ++k) {
         piece.ids.push_back(static_cast<int32_t>(ids[k].as_int(0, INT32_MAX)));
       }

@@ -3,9 +3,9 @@
 
 #include <memory>
 
+#include "easydel/text/unicode/utf8.h"
 #include "easydel/tokenizers/files/json_field.h"
 #include "easydel/tokenizers/pipeline/pre_tokenized.h"
-#include "easydel/text/unicode/utf8.h"
 
 namespace easydel {
 

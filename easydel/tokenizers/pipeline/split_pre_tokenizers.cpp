@@ -1,9 +1,9 @@
 // The pre-tokenizers that split by a pattern: Split, and ByteLevel, which also writes bytes as characters.
+#include "easydel/text/unicode/unicode.h"
 #include "easydel/tokenizers/bpe/byte_level.h"
 #include "easydel/tokenizers/pipeline/pattern.h"
 #include "easydel/tokenizers/pipeline/pre_tokenizer.h"
 #include "easydel/tokenizers/pipeline/split_scanner.h"
-#include "easydel/text/unicode/unicode.h"
 
 namespace easydel {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "easydel/tokenizers/pipeline/aligned_text.h"
+#include "easydel/text/unicode/utf8.h"
 #include "easydel/tokenizers/bpe/byte_level.h"
+#include "easydel/tokenizers/pipeline/aligned_text.h"
 #include "easydel/tokenizers/pipeline/metaspace.h"
 #include "easydel/tokenizers/pipeline/pattern.h"
-#include "easydel/text/unicode/utf8.h"
 
 namespace easydel {
 namespace {

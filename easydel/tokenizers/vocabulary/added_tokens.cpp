@@ -7,13 +7,14 @@
 namespace easydel {
 namespace {
 
-constexpr std::size_t kLongest = 1024;  // bytes of a token: a search looks at so many at most for each of the text
+constexpr std::size_t kMaxTokenBytes =
+    1024;  // bytes of a token: a search looks at so many at most for each of the text
 
 AddedToken read_token(const JsonField& field) {
   AddedToken token;
   token.content = field["content"].as_string();
-  if (token.content.size() > kLongest) {
-    field.refuse("has ", token.content.size(), " bytes; the limit is ", kLongest, ".");
+  if (token.content.size() > kMaxTokenBytes) {
+    field.refuse("has ", token.content.size(), " bytes; the limit is ", kMaxTokenBytes, ".");
   }
   token.single_word = field["single_word"].as_bool();
   token.lstrip = field["lstrip"].as_bool();

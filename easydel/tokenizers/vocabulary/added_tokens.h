@@ -10,8 +10,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "easydel/tokenizers/vocabulary/byte_trie.h"
 #include "easydel/tokenizers/pipeline/normalizer.h"
+#include "easydel/tokenizers/vocabulary/byte_trie.h"
 #include "easydel/tokenizers/vocabulary/token_model.h"
 
 namespace easydel {

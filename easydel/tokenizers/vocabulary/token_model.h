@@ -51,7 +51,7 @@ std::unique_ptr<TokenModel> make_word_level(const JsonField& field);
 template <class Compute>
 void through_cache(std::string_view piece, ModelScratch& scratch, std::vector<ModelToken>& out,
                    const Compute& compute) {
-  if (piece.size() > WordCache::kLongest) return compute(piece, out);
+  if (piece.size() > WordCache::kMaxWordBytes) return compute(piece, out);
   const uint64_t hash = hash_bytes(piece);
   if (const auto known = scratch.cache.find(piece, hash)) {
     out.insert(out.end(), known->begin(), known->end());

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <limits>
 
+#include "easydel/text/unicode/utf8.h"
 #include "easydel/tokenizers/vocabulary/byte_trie.h"
 #include "easydel/tokenizers/vocabulary/token_model.h"
-#include "easydel/text/unicode/utf8.h"
 
 namespace easydel {
 namespace {

@@ -3,7 +3,7 @@
 namespace easydel {
 
 void WordCache::add(std::string_view word, uint64_t hash, std::span<const ModelToken> tokens) {
-  if (slots_.empty() || words_.size() + word.size() > kMostBytes || tokens_.size() > kMostBytes / sizeof(ModelToken)) {
+  if (slots_.empty() || words_.size() + word.size() > kMaxBytes || tokens_.size() > kMaxBytes / sizeof(ModelToken)) {
     slots_.assign(kSlots, {});
     words_.clear();
     tokens_.clear();

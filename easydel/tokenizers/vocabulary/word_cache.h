@@ -20,7 +20,7 @@ struct ModelToken {
 // A fixed number of places; a new word takes that of an older one.
 class WordCache {
  public:
-  static constexpr std::size_t kLongest = 64;  // bytes of a word
+  static constexpr std::size_t kMaxWordBytes = 64;  // bytes of a word
 
   std::optional<std::span<const ModelToken>> find(std::string_view word, uint64_t hash) const {
     if (slots_.empty()) return std::nullopt;
@@ -38,7 +38,7 @@ class WordCache {
  private:
   static constexpr std::size_t kSlots = 1 << 15;
   static constexpr std::size_t kWays = 4;
-  static constexpr std::size_t kMostBytes = std::size_t{4} << 20;
+  static constexpr std::size_t kMaxBytes = std::size_t{4} << 20;
 
   struct Slot {
     uint64_t hash = 0;

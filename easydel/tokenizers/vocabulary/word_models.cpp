@@ -1,7 +1,7 @@
 // The models that look words up: WordPiece takes the longest token again and again, WordLevel whole words.
+#include "easydel/text/unicode/utf8.h"
 #include "easydel/tokenizers/vocabulary/byte_trie.h"
 #include "easydel/tokenizers/vocabulary/token_model.h"
-#include "easydel/text/unicode/utf8.h"
 
 namespace easydel {
 namespace {

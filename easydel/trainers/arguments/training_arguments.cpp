@@ -4,8 +4,8 @@
 #include <map>
 
 #include "easydel/core/error.h"
-#include "easydel/infra/fields/field_visitor.h"
 #include "easydel/infra/config/loss_config.h"
+#include "easydel/infra/fields/field_visitor.h"
 
 namespace easydel {
 namespace {

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
-#include "easydel/infra/fields/field_visitor.h"
 #include "easydel/infra/config/loss_config.h"
+#include "easydel/infra/fields/field_visitor.h"
 #include "easydel/trainers/arguments/number_fields.h"
 #include "easydel/trainers/arguments/training_arguments.h"
 

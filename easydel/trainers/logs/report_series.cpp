@@ -9,7 +9,7 @@
 namespace easydel {
 namespace {
 
-constexpr std::size_t kMostPoints = 3000;  // of a series; more is nothing that a screen could show
+constexpr std::size_t kMaxPoints = 3000;  // of a series; more is nothing that a screen could show
 
 struct Point {
   int64_t step = 0;
@@ -87,7 +87,7 @@ std::vector<Series> collect(const std::vector<Json>& lines, std::size_t run) {
 
 // Each stretch keeps its least and its largest value, in order; a value that is not finite stays.
 void thin(Series& series) {
-  if (series.points.size() <= kMostPoints) return;
+  if (series.points.size() <= kMaxPoints) return;
   const auto all = std::move(series.points);
   series.points.clear();
   const auto keep = [&](std::size_t at, double mean) {
@@ -95,7 +95,7 @@ void thin(Series& series) {
     series.means.push_back(mean);
   };
   keep(0, all[0].value);
-  const std::size_t stretches = kMostPoints / 2 - 1;
+  const std::size_t stretches = kMaxPoints / 2 - 1;
   for (std::size_t i = 0; i < stretches; ++i) {
     const std::size_t begin = 1 + (all.size() - 2) * i / stretches, end = 1 + (all.size() - 2) * (i + 1) / stretches;
     std::size_t low = begin, high = begin;

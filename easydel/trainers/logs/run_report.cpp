@@ -4,10 +4,10 @@
 #include <cmath>
 #include <optional>
 
-#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/core/progress/progress.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/trainers/logs/metrics_log.h"
 #include "easydel/trainers/logs/number_text.h"
 #include "easydel/trainers/logs/report.h"

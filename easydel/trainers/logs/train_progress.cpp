@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "easydel/core/text/bytes.h"
 #include "easydel/core/error.h"
 #include "easydel/core/json/json.h"
+#include "easydel/core/json/strict_json.h"
 #include "easydel/core/progress/progress_board.h"
 #include "easydel/core/runtime.h"
-#include "easydel/core/json/strict_json.h"
+#include "easydel/core/text/bytes.h"
 #include "easydel/trainers/logs/number_text.h"
 
 namespace easydel {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
-#include "easydel/infra/decoder/decoder.h"
 #include "easydel/infra/config/loss_config.h"
+#include "easydel/infra/decoder/decoder.h"
 #include "easydel/operations/checkpoint.h"
 #include "easydel/sharding/collectives/collectives.h"
 #include "easydel/sharding/parallel.h"

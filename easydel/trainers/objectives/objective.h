@@ -9,8 +9,8 @@
 #include "easydel/data/loader.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/tokenizers/auto_tokenizer.h"
-#include "easydel/trainers/run/batch.h"
 #include "easydel/trainers/arguments/training_arguments.h"
+#include "easydel/trainers/run/batch.h"
 
 namespace easydel {
 

@@ -82,7 +82,7 @@ ModelInputs Batch::inputs() const {
 OwnRows own_rows(int64_t rows, const Parallel* parallel) {
   if (!parallel) return {0, rows};
   const int64_t parts = parallel->mesh().size(parallel->batch());
-  require<ConfigError>(rows % parts == 0, "[trainer] a minibatch of ", rows, " rows cannot be dealt to ", parts,
+  require<ConfigError>(rows % parts == 0, "[trainer] a minibatch of ", rows, " rows cannot be assigned to ", parts,
                        " ranks (", parallel->mesh().mesh().to_string(),
                        "; rows go over dp, fsdp and ep): total_batch_size / gradient_accumulation_steps must be a ",
                        "multiple of ", parts, ".");

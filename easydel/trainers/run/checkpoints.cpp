@@ -5,8 +5,8 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
-#include "easydel/core/log.h"
 #include "easydel/core/files/replace_directory.h"
+#include "easydel/core/log.h"
 
 namespace easydel {
 namespace fs = std::filesystem;

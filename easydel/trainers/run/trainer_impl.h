@@ -6,12 +6,12 @@
 #include "easydel/data/loader.h"
 #include "easydel/optim/params_ema.h"
 #include "easydel/optim/schedules.h"
-#include "easydel/trainers/run/checkpoints.h"
-#include "easydel/trainers/run/loss_scale.h"
 #include "easydel/trainers/logs/memory_tracker.h"
 #include "easydel/trainers/logs/run_log.h"
-#include "easydel/trainers/trainer.h"
 #include "easydel/trainers/logs/training_flops.h"
+#include "easydel/trainers/run/checkpoints.h"
+#include "easydel/trainers/run/loss_scale.h"
+#include "easydel/trainers/trainer.h"
 
 namespace easydel {
 

@@ -19,7 +19,7 @@ void attend_run(const AttendArgs& args, const void* q_in, const void* k_in, cons
   A* sum = static_cast<A*>(sum_io);
   A* out = static_cast<A*>(out_io);
   A scores[kBlock];
-  A wide_rows[sizeof(T) == sizeof(A) ? 1 : kBlock * kWidestHead];
+  A wide_rows[sizeof(T) == sizeof(A) ? 1 : kBlock * kMaxHeadDim];
   const ScoreArgs score_args{kBlock, args.scale, args.softcap};
   // Rows as A: where they lie, or copied for the heads that share them.
   const auto rows = [&](const T* from, int64_t stride, int64_t width, int64_t n, int64_t& row_stride) -> const A* {
@@ -45,7 +45,7 @@ void attend_run(const AttendArgs& args, const void* q_in, const void* k_in, cons
   };
   for (int64_t at = 0; at < count; at += kBlock) {
     const int64_t n = count - at < kBlock ? count - at : kBlock;
-    A all_scores[kMostSharedHeads][kBlock];
+    A all_scores[kMaxSharedHeads][kBlock];
     int64_t stride = 0;
     const A* k = rows(static_cast<const T*>(k_in) + at * args.k_stride, args.k_stride, args.k_size, n, stride);
     for (int64_t g = 0; g < args.heads; ++g) {

@@ -81,19 +81,19 @@ void gate_backward(const GatedArgs& args, const void* d_y_in, void* d_gate_out, 
 }
 
 template <class T, template <class> class Act>
-void weighed_backward(const GatedArgs& args, const WeighedArgs& weighed, int64_t begin, int64_t end) {
+void weighted_backward(const GatedArgs& args, const WeightedArgs& weighted, int64_t begin, int64_t end) {
   using A = acc_t<T>;
   A gate_scratch[kChunk], up_scratch[kChunk], d_scratch[kChunk], gate_result[kChunk], up_result[kChunk],
       y_result[kChunk];
   for (int64_t row = begin; row < end; ++row) {
     const T* gate = static_cast<const T*>(args.gate) + row * args.gate_row;
     const T* up = static_cast<const T*>(args.up) + row * args.up_row;
-    const T* d_y = static_cast<const T*>(weighed.d_y) + row * args.width;
-    T* y = static_cast<T*>(weighed.y) + row * args.width;
-    T* d_gate = static_cast<T*>(weighed.d_gate) + row * weighed.d_row;
-    T* d_up = static_cast<T*>(weighed.d_up) + row * weighed.d_row;
+    const T* d_y = static_cast<const T*>(weighted.d_y) + row * args.width;
+    T* y = static_cast<T*>(weighted.y) + row * args.width;
+    T* d_gate = static_cast<T*>(weighted.d_gate) + row * weighted.d_row;
+    T* d_up = static_cast<T*>(weighted.d_up) + row * weighted.d_row;
     A one;
-    const A weight = *load(static_cast<const T*>(weighed.weights) + row, &one, 1);
+    const A weight = *load(static_cast<const T*>(weighted.weights) + row, &one, 1);
     A sum = 0;
     for (int64_t at = 0; at < args.width; at += kChunk) {
       const int64_t count = args.width - at < kChunk ? args.width - at : kChunk;
@@ -117,7 +117,7 @@ void weighed_backward(const GatedArgs& args, const WeighedArgs& weighed, int64_t
       store(d_up + at, out_up, count);
       store(y + at, out, count);
     }
-    T* d_weight = static_cast<T*>(weighed.d_weights) + row;
+    T* d_weight = static_cast<T*>(weighted.d_weights) + row;
     A* total = target(d_weight, &one);
     *total = sum;
     store(d_weight, total, 1);

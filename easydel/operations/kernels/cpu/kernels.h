@@ -38,7 +38,7 @@ struct GatedArgs {
 
 // Rows y that are each multiplied by a weight, behind the gate: from d_y, the gradient of what comes of that, to those
 // of gate, up and the weights. y comes out multiplied.
-struct WeighedArgs {
+struct WeightedArgs {
   const void* weights;
   const void* d_y;
   void* d_weights;
@@ -75,13 +75,13 @@ struct GemvArgs {
 
 // Queries of one token that share a key/value head; the keys of a run lie k_stride apart.
 struct AttendArgs {
-  int64_t heads;  // at most kMostSharedHeads
+  int64_t heads;  // at most kMaxSharedHeads
   int64_t k_size, v_size;
   int64_t k_stride, v_stride;
   double scale, softcap;
 };
-constexpr int64_t kMostSharedHeads = 32;
-constexpr int64_t kWidestHead = 1024;
+constexpr int64_t kMaxSharedHeads = 32;
+constexpr int64_t kMaxHeadDim = 1024;
 
 struct ElementKernels {
   void (*rms_norm_forward)(const RmsNormArgs&, void* y, void* rstd, int64_t begin, int64_t end);
@@ -95,8 +95,8 @@ struct ElementKernels {
   void (*gelu_tanh_gate_forward)(const GatedArgs&, void* y, int64_t begin, int64_t end);
   void (*gelu_tanh_gate_backward)(const GatedArgs&, const void* d_y, void* d_gate, void* d_up, int64_t d_row,
                                   int64_t begin, int64_t end);
-  void (*silu_weighed_backward)(const GatedArgs&, const WeighedArgs&, int64_t begin, int64_t end);
-  void (*gelu_tanh_weighed_backward)(const GatedArgs&, const WeighedArgs&, int64_t begin, int64_t end);
+  void (*silu_weighted_backward)(const GatedArgs&, const WeightedArgs&, int64_t begin, int64_t end);
+  void (*gelu_tanh_weighted_backward)(const GatedArgs&, const WeightedArgs&, int64_t begin, int64_t end);
   void (*gemv)(const GemvArgs&, int64_t begin, int64_t end);
   // Goes on with the online softmax over `count` more keys: maximum and sum [heads], out [heads, v_size], unnormalized.
   void (*attend_run)(const AttendArgs&, const void* q, const void* k, const void* v, int64_t count, void* maximum,

@@ -246,8 +246,8 @@ __global__ void __launch_bounds__(kRowThreads) cross_entropy_kernel(CrossEntropy
   for (int64_t i = packs * 4 + threadIdx.x; i < a.width; i += kRowThreads) x[i] = slope(x[i], i);
 }
 
-// Keys are dealt to blocks in splits; a warp looks at one key at a time, with all queries that share it.
-constexpr int kWarps = 4, kSplitKeys = 64, kMostShared = 16, kMostPerLane = 8;
+// Keys are assigned to blocks in splits; a warp looks at one key at a time, with all queries that share it.
+constexpr int kWarps = 4, kSplitKeys = 64, kMaxShared = 16, kMaxPerLane = 8;
 
 __host__ __device__ inline int64_t split_count(int64_t keys) { return (keys + kSplitKeys - 1) / kSplitKeys; }
 
@@ -369,7 +369,7 @@ void attend_with(const AttendToCache& a, Stream stream) {
   const int threads = kWarps * kWarp;
   if (a.head_size <= 64) return attend_kernel<T, kShared, 2><<<grid, threads, 0, stream>>>(a);
   if (a.head_size <= 128) return attend_kernel<T, kShared, 4><<<grid, threads, 0, stream>>>(a);
-  attend_kernel<T, kShared, kMostPerLane><<<grid, threads, 0, stream>>>(a);
+  attend_kernel<T, kShared, kMaxPerLane><<<grid, threads, 0, stream>>>(a);
 }
 
 }  // namespace
@@ -460,7 +460,7 @@ void cross_entropy(const CrossEntropy& args, Stream stream) {
 }
 
 bool can_attend_to_cache(int64_t shared, int64_t head_size) {
-  return head_size <= kWarp * kMostPerLane && shared <= kMostShared && (shared & (shared - 1)) == 0;
+  return head_size <= kWarp * kMaxPerLane && shared <= kMaxShared && (shared & (shared - 1)) == 0;
 }
 
 int64_t scratch_floats(const AttendToCache& a) {

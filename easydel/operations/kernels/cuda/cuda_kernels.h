@@ -29,8 +29,8 @@ struct Gemv {
     void* y;             // [vectors, rows]
     int64_t rows;
   };
-  static constexpr int kMostMatrices = 4;
-  Matrix matrices[kMostMatrices];
+  static constexpr int kMaxMatrices = 4;
+  Matrix matrices[kMaxMatrices];
   int count;
   const void* x;  // [vectors, width]
   int64_t width;

@@ -161,7 +161,7 @@ __global__ void count_kernel(SortByExpert a) {
 }
 
 // A thread has an expert: the counts of the chunks become those of the chunks before.
-__global__ void __launch_bounds__(kMostExperts) scan_kernel(SortByExpert a, int chunks) {
+__global__ void __launch_bounds__(kMaxExperts) scan_kernel(SortByExpert a, int chunks) {
   __shared__ int32_t warps[kWarp];
   const int e = static_cast<int>(threadIdx.x), lane = e % kWarp;
   int32_t total = 0;
@@ -287,7 +287,7 @@ void with_lanes(Element type, const Router& r, const F& f) {
   with_type(type, [&](auto t) {
     if (r.count <= 2 * kWarp) return f(t, std::integral_constant<int, 2>());
     if (r.count <= 8 * kWarp) return f(t, std::integral_constant<int, 8>());
-    f(t, std::integral_constant<int, kMostExperts / kWarp>());
+    f(t, std::integral_constant<int, kMaxExperts / kWarp>());
   });
 }
 int chunks_of(int64_t rows) { return static_cast<int>((rows + kChunk - 1) / kChunk); }

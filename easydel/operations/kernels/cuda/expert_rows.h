@@ -8,7 +8,7 @@
 
 namespace easydel::operations::cuda_kernels {
 
-constexpr int32_t kMostExperts = 1024;  // that a router and a sort know
+constexpr int32_t kMaxExperts = 1024;  // that a router and a sort know
 
 // How a token's logits become scores, and the scores of the experts that it chooses their weights.
 enum class Scoring : uint8_t { None, Softmax, Sigmoid, SoftmaxOfChosen };

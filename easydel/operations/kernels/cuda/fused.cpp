@@ -83,12 +83,12 @@ bool can_multiply(const Tensor& x, const Tensor& weight) {
 void multiply(const Tensor& x_in, std::vector<Product>& products) {
   const Tensor x = x_in.contiguous();
   std::vector<int64_t> shape = x.sizes().vec();
-  for (std::size_t first = 0; first < products.size(); first += cuda_kernels::Gemv::kMostMatrices) {
+  for (std::size_t first = 0; first < products.size(); first += cuda_kernels::Gemv::kMaxMatrices) {
     cuda_kernels::Gemv args{};
     args.x = x.const_data_ptr();
     args.width = x.size(-1);
     args.vectors = static_cast<int>(x.numel() / x.size(-1));
-    for (std::size_t i = first; i < std::min(products.size(), first + cuda_kernels::Gemv::kMostMatrices); ++i) {
+    for (std::size_t i = first; i < std::min(products.size(), first + cuda_kernels::Gemv::kMaxMatrices); ++i) {
       Product& product = products[i];
       shape.back() = product.weight.size(0);
       product.y = at::empty(shape, x.options());

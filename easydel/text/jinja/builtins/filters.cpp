@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "easydel/text/jinja/builtins/builtins.h"
-#include "easydel/text/jinja/generators.h"
 #include "easydel/text/jinja/builtins/string_tools.h"
 #include "easydel/text/jinja/builtins/unicode.h"
+#include "easydel/text/jinja/generators.h"
 
 namespace easydel::jinja {
 namespace {

@@ -2,11 +2,11 @@
 #include <cmath>
 
 #include "easydel/text/jinja/builtins/builtins.h"
-#include "easydel/text/jinja/interpreter.h"
 #include "easydel/text/jinja/builtins/number_format.h"
+#include "easydel/text/jinja/builtins/string_tools.h"
+#include "easydel/text/jinja/interpreter.h"
 #include "easydel/text/jinja/operators.h"
 #include "easydel/text/jinja/printing.h"
-#include "easydel/text/jinja/builtins/string_tools.h"
 
 namespace easydel::jinja {
 namespace {

@@ -1,10 +1,10 @@
 #include <algorithm>
 
 #include "easydel/text/jinja/builtins/builtins.h"
-#include "easydel/text/jinja/generators.h"
-#include "easydel/text/jinja/printing.h"
 #include "easydel/text/jinja/builtins/string_tools.h"
 #include "easydel/text/jinja/builtins/unicode.h"
+#include "easydel/text/jinja/generators.h"
+#include "easydel/text/jinja/printing.h"
 
 namespace easydel::jinja {
 namespace {

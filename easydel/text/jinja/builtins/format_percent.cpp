@@ -2,9 +2,9 @@
 
 #include "easydel/text/jinja/builtins/format.h"
 #include "easydel/text/jinja/builtins/number_format.h"
+#include "easydel/text/jinja/builtins/unicode.h"
 #include "easydel/text/jinja/operators.h"
 #include "easydel/text/jinja/printing.h"
-#include "easydel/text/jinja/builtins/unicode.h"
 
 namespace easydel::jinja {
 namespace {

@@ -183,9 +183,9 @@ Value raise_exception(Interpreter& in, const Value&, Args& args) {
 
 Value strftime_now(Interpreter& in, const Value&, Args& args) {
   const auto [format] = bind<1>("strftime_now", args, {"format"}, 1);
-  constexpr std::size_t kLongest = 4096;
-  if (string_argument("strftime_now", format).size() > kLongest) {
-    raise("strftime_now() takes a format of at most ", kLongest, " bytes (a limit of this engine)");
+  constexpr std::size_t kMaxLength = 4096;
+  if (string_argument("strftime_now", format).size() > kMaxLength) {
+    raise("strftime_now() takes a format of at most ", kMaxLength, " bytes (a limit of this engine)");
   }
   in.spend(10 * format.text().size());
   return in.string(format_time(format.text(), in.now()));

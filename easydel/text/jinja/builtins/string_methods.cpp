@@ -2,12 +2,12 @@
 
 #include "easydel/text/jinja/builtins/builtins.h"
 #include "easydel/text/jinja/builtins/format.h"
-#include "easydel/text/jinja/interpreter.h"
 #include "easydel/text/jinja/builtins/number_format.h"
-#include "easydel/text/jinja/operators.h"
-#include "easydel/text/jinja/printing.h"
 #include "easydel/text/jinja/builtins/string_tools.h"
 #include "easydel/text/jinja/builtins/unicode.h"
+#include "easydel/text/jinja/interpreter.h"
+#include "easydel/text/jinja/operators.h"
+#include "easydel/text/jinja/printing.h"
 
 namespace easydel::jinja {
 namespace {

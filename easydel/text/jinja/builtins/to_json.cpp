@@ -1,8 +1,8 @@
 #include <cmath>
 
+#include "easydel/text/jinja/builtins/unicode.h"
 #include "easydel/text/jinja/operators.h"
 #include "easydel/text/jinja/printing.h"
-#include "easydel/text/jinja/builtins/unicode.h"
 
 namespace easydel::jinja {
 namespace {

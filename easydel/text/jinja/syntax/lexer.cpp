@@ -2,10 +2,10 @@
 
 #include <array>
 
-#include "easydel/text/jinja/printing.h"
-#include "easydel/text/jinja/template_error.h"
-#include "easydel/text/jinja/syntax/unescape.h"
 #include "easydel/text/jinja/builtins/unicode.h"
+#include "easydel/text/jinja/printing.h"
+#include "easydel/text/jinja/syntax/unescape.h"
+#include "easydel/text/jinja/template_error.h"
 
 namespace easydel::jinja {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
-#include "easydel/text/jinja/syntax/parser_impl.h"
 #include "easydel/text/jinja/printing.h"
 #include "easydel/text/jinja/scopes.h"
+#include "easydel/text/jinja/syntax/parser_impl.h"
 
 namespace easydel::jinja {
 namespace {

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "easydel/text/jinja/syntax/ast.h"
 #include "easydel/text/jinja/settings.h"
+#include "easydel/text/jinja/syntax/ast.h"
 
 namespace easydel::jinja {
 

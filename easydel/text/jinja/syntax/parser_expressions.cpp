@@ -1,7 +1,7 @@
 // Operators, from the loosest to the tightest.
-#include "easydel/text/jinja/syntax/parser_impl.h"
-#include "easydel/text/jinja/printing.h"
 #include "easydel/text/jinja/builtins/unicode.h"
+#include "easydel/text/jinja/printing.h"
+#include "easydel/text/jinja/syntax/parser_impl.h"
 
 namespace easydel::jinja {
 namespace {

@@ -2,8 +2,8 @@
 #include <charconv>
 #include <set>
 
-#include "easydel/text/jinja/syntax/parser_impl.h"
 #include "easydel/text/jinja/printing.h"
+#include "easydel/text/jinja/syntax/parser_impl.h"
 
 namespace easydel::jinja {
 namespace {

@@ -4,8 +4,8 @@
 #include <cctype>
 #include <cstdio>
 
-#include "easydel/text/jinja/syntax/lexer.h"
 #include "easydel/text/jinja/builtins/unicode.h"
+#include "easydel/text/jinja/syntax/lexer.h"
 
 namespace easydel::jinja {
 namespace {
