@@ -28,6 +28,10 @@ endforeach()
 
 add_library(easydel_flags INTERFACE)
 target_compile_options(easydel_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)
+if(EASYDEL_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # GCC takes every file of a unity build but the first for a header, where anonymous namespaces would be a mistake.
+  target_compile_options(easydel_flags INTERFACE -Wno-subobject-linkage)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(easydel_flags INTERFACE -Wno-restrict)  # GCC 12 sees overlaps in std::string that are not there
 elseif(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)

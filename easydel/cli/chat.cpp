@@ -28,7 +28,7 @@ constexpr const char* kHelp =
 
 constexpr int64_t kNewTokens = 512;  // of an answer, where nobody says how many
 
-struct Options {
+struct ChatArguments {
   ModelOptions model;
   GenerationOptions generation;
   std::string system;
@@ -51,7 +51,7 @@ class InterruptScope {
 
 class Chat {
  public:
-  Chat(const Options& options, GenerationConfig config)
+  Chat(const ChatArguments& options, GenerationConfig config)
       : options_(options),
         config_(std::move(config)),
         tokenizer_(load_tokenizer(options.model)),
@@ -180,7 +180,7 @@ class Chat {
     return config;
   }
 
-  const Options& options_;
+  const ChatArguments& options_;
   GenerationConfig config_;
   std::optional<AutoTokenizer> tokenizer_;
   std::shared_ptr<BaseModule> module_;
@@ -194,7 +194,7 @@ class Chat {
 
 void add_chat_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("chat", "Talk with a model");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ChatArguments>();
   options->model.task = "causal-lm";
   add_model_options(*command, options->model);
   add_adapter_option(*command, options->model);

@@ -12,7 +12,7 @@
 namespace easydel::cli {
 namespace {
 
-struct Arguments {
+struct ConvertArguments {
   std::string source;
   std::string destination;
   std::string dtype;
@@ -33,7 +33,7 @@ auto checked_by(Parse parse) {
   };
 }
 
-void convert(const Arguments& arguments) {
+void convert(const ConvertArguments& arguments) {
   ConvertOptions options{.max_shard_size = arguments.max_shard_size,
                          .show_progress = true,
                          .overwrite = arguments.overwrite,
@@ -56,7 +56,7 @@ void convert(const Arguments& arguments) {
 
 void add_convert_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("convert", "Write a checkpoint as safetensors, in another dtype if asked");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ConvertArguments>();
   command->add_option("source", arguments->source, "A file of tensors or a model directory")
       ->required()
       ->type_name("SRC");

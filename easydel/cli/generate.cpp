@@ -17,7 +17,7 @@
 namespace easydel::cli {
 namespace {
 
-struct Options {
+struct GenerateArguments {
   ModelOptions model;
   GenerationOptions generation;
   std::vector<int64_t> input_ids;
@@ -48,7 +48,7 @@ Prompt read_tensors(const std::string& path) {
   return prompt;
 }
 
-Prompt read_prompt(const Options& options, const Tokenizer* tokenizer) {
+Prompt read_prompt(const GenerateArguments& options, const Tokenizer* tokenizer) {
   if (!options.input.empty()) return read_tensors(options.input);
   if (!options.prompt.empty() || !options.prompt_file.empty()) {
     require<NotSupportedError>(tokenizer, "[generate] ", options.model.model,
@@ -98,7 +98,7 @@ void write_tensors(const std::string& path, const GenerateOutput& out) {
   save_safetensors(path, tensors);
 }
 
-void run(const Options& options, const GenerationConfig& config, const Tokenizer* tokenizer, World& world) {
+void run(const GenerateArguments& options, const GenerationConfig& config, const Tokenizer* tokenizer, World& world) {
   const Prompt prompt = read_prompt(options, tokenizer);
   const std::shared_ptr<BaseModule> module = load(options.model);
   GenerateOptions given{.generation_config = config, .prng_key = RandomKey(options.seed), .inputs = prompt.inputs};
@@ -127,7 +127,7 @@ void run(const Options& options, const GenerationConfig& config, const Tokenizer
 
 void add_generate_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("generate", "Let a model go on from a prompt");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GenerateArguments>();
   options->model.task = "causal-lm";
   add_model_options(*command, options->model);
   add_adapter_option(*command, options->model);

@@ -21,7 +21,7 @@
 namespace easydel::cli {
 namespace {
 
-struct Options {
+struct QuantizeArguments {
   ModelOptions model;
   QuantizeOptions quantize{.method = "nf4"};
   std::string output, calibration, text;
@@ -30,7 +30,7 @@ struct Options {
   bool json = false;
 };
 
-std::vector<int64_t> tokens_of(const std::string& path, const Options& options) {
+std::vector<int64_t> tokens_of(const std::string& path, const QuantizeArguments& options) {
   const std::optional<AutoTokenizer> tokenizer = load_tokenizer(options.model);
   require<ConfigError>(tokenizer.has_value(), "[easydel quantize] ", options.model.model,
                        " has no tokenizer.json or tokenizer.model to read ", path, " with.");
@@ -61,7 +61,7 @@ void check_output(const std::filesystem::path& output, bool overwrite) {
                       " is there already. Name another directory, or give --overwrite.");
 }
 
-void run(const Options& options) {
+void run(const QuantizeArguments& options) {
   check_output(options.output, options.overwrite);
   const QuantizeOptions& asked = options.quantize;
   const bool calibrates =
@@ -112,7 +112,7 @@ void run(const Options& options) {
 
 void add_quantize_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("quantize", "Write a model with its weights in 8 or 4 bits");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<QuantizeArguments>();
   options->model.device = "cpu";
   options->model.dtype = "fp32";
   command->add_option("model", options->model.model, "A model directory, or the name of one on the hub")

@@ -12,7 +12,7 @@
 namespace easydel::cli {
 namespace {
 
-struct Arguments {
+struct TokenizerTrainArguments {
   std::string destination;
   std::vector<std::string> files;
   std::string bos_token, eos_token, pad_token;
@@ -20,7 +20,7 @@ struct Arguments {
 };
 
 // Named roles are special tokens too; without any token there is an end of text.
-void complete(Arguments& arguments) {
+void complete(TokenizerTrainArguments& arguments) {
   auto& tokens = arguments.training.special_tokens;
   if (tokens.empty() && arguments.eos_token.empty()) arguments.eos_token = "<|endoftext|>";
   for (const std::string& token : {arguments.eos_token, arguments.bos_token, arguments.pad_token}) {
@@ -29,7 +29,7 @@ void complete(Arguments& arguments) {
   if (arguments.eos_token.empty()) arguments.eos_token = tokens.front();
 }
 
-Json tokenizer_config(const Arguments& arguments, const Json& tokenizer) {
+Json tokenizer_config(const TokenizerTrainArguments& arguments, const Json& tokenizer) {
   Json config = Json::object({{"tokenizer_class", "PreTrainedTokenizerFast"},
                               {"add_prefix_space", false},
                               {"clean_up_tokenization_spaces", false}});
@@ -46,7 +46,7 @@ Json tokenizer_config(const Arguments& arguments, const Json& tokenizer) {
   return config;
 }
 
-void train(Arguments& arguments) {
+void train(TokenizerTrainArguments& arguments) {
   complete(arguments);
   const std::filesystem::path destination = arguments.destination;
   make_directory(destination);
@@ -70,7 +70,7 @@ void train(Arguments& arguments) {
 
 void add_tokenizer_train_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("tokenizer-train", "Train a byte-level BPE tokenizer on text files");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<TokenizerTrainArguments>();
   auto& training = arguments->training;
   command->add_option("destination", arguments->destination, "The directory to write to")->required()->type_name("OUT");
   command->add_option("--files", arguments->files, "Text files in UTF-8; every line is a text of its own")

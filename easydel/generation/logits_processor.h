@@ -4,12 +4,16 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
 #include "easydel/generation/generation_config.h"
 
 namespace easydel {
+
+constexpr double kNegativeInfinity =
+    -std::numeric_limits<double>::infinity();  // the score of a token that is ruled out
 
 // Letters: B rows, T tokens so far with the prompt, V vocabulary.
 // A processor of one's own derives from this and goes into GenerateOptions::logits_processor.

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
-#include <limits>
 #include <map>
 
 #include "easydel/core/error.h"
@@ -11,12 +10,10 @@
 namespace easydel {
 namespace {
 
-constexpr double kNever = -std::numeric_limits<double>::infinity();
-
 std::vector<SequenceBias> bad_words(const std::vector<std::vector<int64_t>>& words, const TokenIds& eos_token_id) {
   std::vector<SequenceBias> biases;
   for (const auto& word : words) {
-    if (word.size() != 1 || !eos_token_id.contains(word[0])) biases.push_back({word, kNever});
+    if (word.size() != 1 || !eos_token_id.contains(word[0])) biases.push_back({word, kNegativeInfinity});
   }
   return biases;
 }
@@ -49,7 +46,7 @@ at::Tensor NoRepeatNGramLogitsProcessor::operator()(const at::Tensor& ids, const
   const int64_t vocab = scores.size(1);
   at::Tensor banned = at::zeros({scores.size(0), vocab + 1}, scores.options().dtype(at::kBool));
   banned.scatter_(1, at::where(matches, ids.narrow(1, size_ - 1, windows), vocab), true);
-  return scores.masked_fill(banned.narrow(1, 0, vocab), kNever);
+  return scores.masked_fill(banned.narrow(1, 0, vocab), kNegativeInfinity);
 }
 
 SequenceBiasLogitsProcessor::SequenceBiasLogitsProcessor(const std::vector<SequenceBias>& biases, int64_t vocab_size,

@@ -8,8 +8,6 @@
 namespace easydel {
 namespace {
 
-constexpr double kNever = -std::numeric_limits<double>::infinity();
-
 // The k-th best score of each row, [B, 1].
 at::Tensor kth_best(const at::Tensor& scores, int64_t k) {
   const int64_t count = std::min(k, scores.size(-1));
@@ -33,7 +31,8 @@ at::Tensor keep_few(const at::Tensor& scores, double top_p, int64_t keep) {
   at::Tensor kept = better.lt(top_p);
   if (kept.narrow(-1, kCandidates - 1, 1).any().item<bool>() || scores.isnan().any().item<bool>()) return {};
   kept.narrow(-1, 0, std::min(keep, kCandidates)).fill_(true);
-  return at::full_like(scores, kNever).scatter_(-1, order, best.masked_fill(kept.logical_not(), kNever));
+  return at::full_like(scores, kNegativeInfinity)
+      .scatter_(-1, order, best.masked_fill(kept.logical_not(), kNegativeInfinity));
 }
 
 }  // namespace
@@ -43,7 +42,7 @@ at::Tensor TemperatureLogitsWarper::operator()(const at::Tensor&, const at::Tens
 }
 
 at::Tensor TopKLogitsWarper::operator()(const at::Tensor&, const at::Tensor& scores) {
-  return scores.masked_fill(scores < kth_best(scores, top_k_), kNever);
+  return scores.masked_fill(scores < kth_best(scores, top_k_), kNegativeInfinity);
 }
 
 at::Tensor TopPLogitsWarper::operator()(const at::Tensor&, const at::Tensor& scores) {
@@ -53,7 +52,7 @@ at::Tensor TopPLogitsWarper::operator()(const at::Tensor&, const at::Tensor& sco
   at::Tensor remove = sorted.softmax(-1).cumsum(-1).le(1 - top_p_);
   const int64_t keep = std::min(keep_, scores.size(-1));
   remove.narrow(-1, scores.size(-1) - keep, keep).fill_(false);
-  return scores.masked_fill(remove.scatter(1, order, remove), kNever);
+  return scores.masked_fill(remove.scatter(1, order, remove), kNegativeInfinity);
 }
 
 at::Tensor TopHLogitsWarper::operator()(const at::Tensor&, const at::Tensor& scores) {
@@ -63,7 +62,7 @@ at::Tensor TopHLogitsWarper::operator()(const at::Tensor&, const at::Tensor& sco
   const at::Tensor terms = -probabilities * probabilities.log();
   at::Tensor keep = terms.cumsum(-1).le((entropy(best) * top_h_).unsqueeze(-1));
   keep.narrow(-1, 0, 1).fill_(true);
-  return scores.masked_fill(at::ones_like(scores, at::kBool).scatter(1, order, keep.logical_not()), kNever);
+  return scores.masked_fill(at::ones_like(scores, at::kBool).scatter(1, order, keep.logical_not()), kNegativeInfinity);
 }
 
 at::Tensor MinPLogitsWarper::operator()(const at::Tensor&, const at::Tensor& scores) {
@@ -71,7 +70,7 @@ at::Tensor MinPLogitsWarper::operator()(const at::Tensor&, const at::Tensor& sco
   at::Tensor remove = probabilities < min_p_ * probabilities.amax(-1, /*keepdim=*/true);
   const int64_t keep = std::min(keep_, scores.size(-1));
   remove.scatter_(-1, std::get<1>(probabilities.topk(keep)), false);
-  return scores.masked_fill(remove, kNever);
+  return scores.masked_fill(remove, kNegativeInfinity);
 }
 
 at::Tensor TypicalLogitsWarper::operator()(const at::Tensor&, const at::Tensor& scores) {
@@ -82,19 +81,21 @@ at::Tensor TypicalLogitsWarper::operator()(const at::Tensor&, const at::Tensor& 
   const at::Tensor last = mass.lt(mass_).sum(1, /*keepdim=*/true).clamp_max(scores.size(-1) - 1);
   at::Tensor remove = distance > distance.gather(1, last);
   remove.narrow(-1, 0, std::min(keep_, scores.size(-1))).fill_(false);
-  return scores.masked_fill(remove.scatter(1, order, remove), kNever);
+  return scores.masked_fill(remove.scatter(1, order, remove), kNegativeInfinity);
 }
 
 at::Tensor EpsilonLogitsWarper::operator()(const at::Tensor&, const at::Tensor& scores) {
   const at::Tensor probabilities = scores.softmax(-1);
-  return scores.masked_fill(probabilities.lt(epsilon_).logical_and(scores < kth_best(scores, keep_)), kNever);
+  return scores.masked_fill(probabilities.lt(epsilon_).logical_and(scores < kth_best(scores, keep_)),
+                            kNegativeInfinity);
 }
 
 at::Tensor EtaLogitsWarper::operator()(const at::Tensor&, const at::Tensor& scores) {
   // In float32 as transformers computes it: the bounds decide which tokens stay.
   const auto epsilon = static_cast<float>(epsilon_);
   const at::Tensor least = (std::sqrt(epsilon) * (-entropy(scores)).exp()).clamp_max(epsilon).unsqueeze(-1);
-  return scores.masked_fill(scores.softmax(-1).lt(least).logical_and(scores < kth_best(scores, keep_)), kNever);
+  return scores.masked_fill(scores.softmax(-1).lt(least).logical_and(scores < kth_best(scores, keep_)),
+                            kNegativeInfinity);
 }
 
 }  // namespace easydel

@@ -2,12 +2,8 @@
 
 #include <ATen/ATen.h>
 
-#include <limits>
-
 namespace easydel {
 namespace {
-
-constexpr double kNever = -std::numeric_limits<double>::infinity();
 
 // Ids outside of the vocabulary are left out: transformers ignores them too.
 at::Tensor token_mask(const std::vector<int64_t>& tokens, int64_t vocab_size) {
@@ -21,11 +17,11 @@ at::Tensor token_mask(const std::vector<int64_t>& tokens, int64_t vocab_size) {
 
 at::Tensor without(const at::Tensor& scores, at::Tensor& mask) {
   if (mask.device() != scores.device()) mask = mask.to(scores.device());
-  return scores.masked_fill(mask, kNever);
+  return scores.masked_fill(mask, kNegativeInfinity);
 }
 
 at::Tensor only(const at::Tensor& scores, const std::vector<int64_t>& tokens) {
-  at::Tensor forced = at::full_like(scores, kNever);
+  at::Tensor forced = at::full_like(scores, kNegativeInfinity);
   for (const int64_t id : tokens) forced.select(1, id).fill_(0);
   return forced;
 }

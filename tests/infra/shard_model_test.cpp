@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::ThrowsMessage;
 
-constexpr Tolerance kLastDigits{1e-12, 1e-12};
+constexpr Tolerance kShardTolerance{1e-12, 1e-12};
 
 // Every parameter, gathered from its parts, is what one device has.
 testing::AssertionResult holds_the_same(const BaseModule& model, const BaseModule& on_one_device) {
@@ -106,7 +106,7 @@ TEST(ShardModel, MovesFromOneMeshToAnother) {
     model->shard_model({}, mesh_of({2, 1, 1, 1, 4}));
     EXPECT_EQ(model->mesh(), mesh_of({2, 1, 1, 1, 4}));
     EXPECT_TRUE(holds_the_same(*model, *wide_llama()));
-    EXPECT_TRUE(is_close(logits_of(*model), expected, kLastDigits));
+    EXPECT_TRUE(is_close(logits_of(*model), expected, kShardTolerance));
   });
 }
 
@@ -118,7 +118,7 @@ TEST(ShardModel, ByOtherRulesOnTheSameMeshBetweenSteps) {
     for (int round = 0; round < 4; ++round) {
       model->shard_model({}, mesh);  // memory of the weights before may be used again by the next ones
       model->shard_model(round % 2 ? std::optional(other) : std::nullopt, mesh);
-      for (int step = 0; step < 2; ++step) EXPECT_TRUE(is_close(logits_of(*model), expected, kLastDigits)) << round;
+      for (int step = 0; step < 2; ++step) EXPECT_TRUE(is_close(logits_of(*model), expected, kShardTolerance)) << round;
     }
   });
 }
@@ -147,7 +147,7 @@ TEST(ShardModel, KeepsTiedWeightsTied) {
     (*model)({.input_ids = tiny_ids(), .labels = tiny_ids()}).loss.backward();
     const auto [path, parameter] = model->named_parameters()[0];
     EXPECT_TRUE(is_close(parameter->sharding()->gather_whole(parameter->value().grad()),
-                         one->params().at("model.embed_tokens.weight").grad(), kLastDigits));
+                         one->params().at("model.embed_tokens.weight").grad(), kShardTolerance));
   });
 }
 
@@ -202,7 +202,7 @@ TEST(GatherModel, StoresAllOnEveryRankAndGoesOnSharingTheWork) {
     EXPECT_EQ(model->mesh(), mesh);
     for (const auto& [path, sharding] : model->params_sharding()) EXPECT_EQ(sharding.spec, PartitionSpec()) << path;
     world.stats().reset();
-    EXPECT_TRUE(is_close(logits_of(*model), expected, kLastDigits));
+    EXPECT_TRUE(is_close(logits_of(*model), expected, kShardTolerance));
     EXPECT_TRUE(world.stats().entries.contains({"tp", "all_reduce"}));  // of its heads
     EXPECT_FALSE(world.stats().entries.contains({"tp+fsdp", "all_gather"}));
   });
@@ -220,12 +220,12 @@ TEST(FullyShard, CutsEveryParameterOverAllDevicesAlongItsLargestDimension) {
     // 29 rows of the vocabulary do not divide by 8.
     EXPECT_NEAR(static_cast<double>(stored_elements(*model)), static_cast<double>(model->num_params()) / 8, 2 * 16);
     EXPECT_TRUE(holds_the_same(*model, *wide_llama()));
-    EXPECT_TRUE(is_close(logits_of(*model), expected, kLastDigits));
+    EXPECT_TRUE(is_close(logits_of(*model), expected, kShardTolerance));
 
     model->fully_gather();
     EXPECT_EQ(model->mesh(), mesh);
     EXPECT_EQ(stored_elements(*model), model->num_params());
-    EXPECT_TRUE(is_close(logits_of(*model), expected, kLastDigits));
+    EXPECT_TRUE(is_close(logits_of(*model), expected, kShardTolerance));
   });
 }
 
@@ -341,8 +341,9 @@ TEST(SplitModule, OnAMeshCopiesNothingAndGivesTheSameModel) {
     EXPECT_EQ(merged->params_sharding(), model->params_sharding());
     for (const auto& [path, tensor] : merged->params())
       EXPECT_EQ(tensor.data_ptr(), model->params().at(path).data_ptr()) << path;
-    EXPECT_TRUE(is_close(logits_of(*merged), expected, kLastDigits));
-    EXPECT_TRUE(is_close(model->pure_transform_fn()(state, {.input_ids = tiny_ids()}).logits, expected, kLastDigits));
+    EXPECT_TRUE(is_close(logits_of(*merged), expected, kShardTolerance));
+    EXPECT_TRUE(
+        is_close(model->pure_transform_fn()(state, {.input_ids = tiny_ids()}).logits, expected, kShardTolerance));
 
     EXPECT_THAT([&] { BaseModule::merge_module(definition, wide_llama()->params()); },
                 ThrowsMessage<ShapeError>(testing::HasSubstr("[merge_params] \"model.embed_tokens.weight\" is [")));

@@ -12,9 +12,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kModel = "models/org/tiny";
+constexpr const char* kProcessModel = "models/org/tiny";
 const std::string kShard = "model-00001-of-00002.safetensors";
-const std::vector<std::string> kLoaded = {"config.json", "tokenizer.json", kShard, "model-00002-of-00002.safetensors"};
+const std::vector<std::string> kLoadedByProcesses = {"config.json", "tokenizer.json", kShard,
+                                                     "model-00002-of-00002.safetensors"};
 
 class HubProcessTest : public HubTest {
  protected:
@@ -27,7 +28,9 @@ class HubProcessTest : public HubTest {
     const auto size = fs::file_size(path, error);
     return error ? -1 : static_cast<int64_t>(size);
   }
-  fs::path partial() { return repo_cache() / "blobs" / (sha256_of_file(fixture(kModel) / kShard) + ".incomplete"); }
+  fs::path partial() {
+    return repo_cache() / "blobs" / (sha256_of_file(fixture(kProcessModel) / kShard) + ".incomplete");
+  }
 };
 
 TEST_F(HubProcessTest, TwoProcessesShareOneDownload) {
@@ -46,7 +49,7 @@ TEST_F(HubProcessTest, TwoProcessesShareOneDownload) {
   EXPECT_EQ(count("GET", "/blob/"), 2U);
   EXPECT_EQ(count("GET", "/config.json"), 1U);
   EXPECT_EQ(count("GET", "/tokenizer.json"), 1U);
-  expect_same_files(resolve("org/tiny", {.local_files_only = true}), kModel, kLoaded);
+  expect_same_files(resolve("org/tiny", {.local_files_only = true}), kProcessModel, kLoadedByProcesses);
 }
 
 class HubKillTest : public HubProcessTest, public testing::WithParamInterface<int> {};
@@ -61,8 +64,8 @@ TEST_P(HubKillTest, TheNextTryGoesOnAndCompletes) {
   EXPECT_EQ(message_of([] { resolve("org/tiny", {.files = {kShard}, .local_files_only = true}); }).substr(0, 5),
             "[hub]");
   forget_requests();
-  expect_same_files(resolve("org/tiny"), kModel, kLoaded);
-  const Json again = requests("GET", "/blob/" + sha256_of_file(fixture(kModel) / kShard));
+  expect_same_files(resolve("org/tiny"), kProcessModel, kLoadedByProcesses);
+  const Json again = requests("GET", "/blob/" + sha256_of_file(fixture(kProcessModel) / kShard));
   ASSERT_EQ(again.size(), 1U);
   EXPECT_EQ(again.at(0).at("range"), after == 0 ? Json() : Json("bytes=" + std::to_string(after) + "-"));
   EXPECT_EQ(incomplete_blob(), fs::path());
@@ -77,7 +80,7 @@ TEST_F(HubProcessTest, KilledBeforeAnySystemCallTheNextTryCompletes) {
     fs::remove_all(cache());
     end = run_until_system_call(call, [&] { resolve("org/tiny", {.files = names, .max_workers = 1}); });
     if (end == ChildEnd::NoTracing) GTEST_SKIP() << "this system does not allow tracing";
-    expect_same_files(resolve("org/tiny", {.files = names}), kModel, names);
+    expect_same_files(resolve("org/tiny", {.files = names}), kProcessModel, names);
     EXPECT_EQ(incomplete_blob(), fs::path());
   }
 }
@@ -92,7 +95,7 @@ TEST_F(HubProcessTest, AWaitingProcessTakesOverFromOneThatDies) {
   EXPECT_EQ(first.wait(), 128 + 9);
   EXPECT_EQ(second.wait(), 0);
   EXPECT_EQ(requests("GET", "/blob/").at(1).at("range").as_string(), "bytes=10000-");
-  expect_same_files(resolve("org/tiny", {.files = {kShard}, .local_files_only = true}), kModel, {kShard});
+  expect_same_files(resolve("org/tiny", {.files = {kShard}, .local_files_only = true}), kProcessModel, {kShard});
 }
 
 TEST_F(HubProcessTest, TheDownloadCommandPrintsTheSnapshot) {

@@ -19,7 +19,7 @@ std::string file_of(const std::string& json, std::size_t data_bytes = 0) {
   return file + json + std::string(data_bytes, '\0');
 }
 
-SafetensorsHeader parse(const std::string& file) {
+SafetensorsHeader parse_header(const std::string& file) {
   return parse_safetensors_header(std::as_bytes(std::span(file)), "f.safetensors");
 }
 
@@ -37,7 +37,7 @@ TEST(SafetensorsHeader, SaysWhatIsWhere) {
   const std::string json = R"({"__metadata__":{"format":"pt"},)"
                            R"("b":{"dtype":"BF16","shape":[2,3],"data_offsets":[4,16]},)"
                            R"("a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}   )";
-  const SafetensorsHeader header = parse(file_of(json, 16));
+  const SafetensorsHeader header = parse_header(file_of(json, 16));
   const int64_t start = 8 + static_cast<int64_t>(json.size());
   ASSERT_EQ(header.tensors.size(), 2);
   EXPECT_EQ(header.tensors[0].name, "a");
@@ -54,20 +54,21 @@ TEST(SafetensorsHeader, SaysWhatIsWhere) {
 }
 
 TEST(SafetensorsHeader, CountsPackedValuesAsTorchDoes) {
-  const SafetensorsHeader header = parse(file_of(one("F4", "[3,8]", "[0,12]"), 12));
+  const SafetensorsHeader header = parse_header(file_of(one("F4", "[3,8]", "[0,12]"), 12));
   EXPECT_THAT(header.tensors.at(0).shape, ElementsAre(3, 4));
 }
 
 TEST(SafetensorsHeader, TakesWhatTheReferenceTakes) {
-  EXPECT_EQ(parse(file_of("{}")).tensors.size(), 0);
-  EXPECT_EQ(parse(file_of(" {\n} \t\r\n")).tensors.size(), 0);
-  EXPECT_EQ(parse(file_of(R"({"__metadata__":null})")).metadata.size(), 0);
-  EXPECT_EQ(parse(file_of(R"({"":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1)).tensors[0].name, "");
-  EXPECT_EQ(
-      parse(file_of(R"({"\u00e9\n\ud83d\ude00":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1)).tensors[0].name,
-      "é\n😀");
+  EXPECT_EQ(parse_header(file_of("{}")).tensors.size(), 0);
+  EXPECT_EQ(parse_header(file_of(" {\n} \t\r\n")).tensors.size(), 0);
+  EXPECT_EQ(parse_header(file_of(R"({"__metadata__":null})")).metadata.size(), 0);
+  EXPECT_EQ(parse_header(file_of(R"({"":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1)).tensors[0].name, "");
+  EXPECT_EQ(parse_header(file_of(R"({"\u00e9\n\ud83d\ude00":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1))
+                .tensors[0]
+                .name,
+            "é\n😀");
   // Empty tensors take no place, so that several may stand at one.
-  EXPECT_EQ(parse(file_of(two("[0,0]", "[0,0]", "[0]"))).tensors.size(), 2);
+  EXPECT_EQ(parse_header(file_of(two("[0,0]", "[0,0]", "[0]"))).tensors.size(), 2);
 }
 
 struct Hostile {
@@ -225,22 +226,22 @@ std::vector<Hostile> hostile_files() {
 TEST(SafetensorsHeader, RefusesEachHostileFileWithItsOwnMessage) {
   for (const Hostile& hostile : hostile_files()) {
     SCOPED_TRACE(hostile.what);
-    EXPECT_THAT([&] { parse(hostile.file); }, ThrowsMessage<FormatError>(hostile.message));
+    EXPECT_THAT([&] { parse_header(hostile.file); }, ThrowsMessage<FormatError>(hostile.message));
   }
 }
 
 TEST(SafetensorsHeader, NamesATypeThatTorchLacks) {
   EXPECT_THAT(
-      [] { parse(file_of(one("F6_E2M3", "[4]", "[0,3]"), 3)); },
+      [] { parse_header(file_of(one("F6_E2M3", "[4]", "[0,3]"), 3)); },
       ThrowsMessage<NotSupportedError>(R"([f.safetensors] tensor "x" is F6_E2M3, which torch has no type for.)"));
 }
 
 TEST(SafetensorsHeader, IsRefusedWhereverTheFileIsCut) {
   const std::string whole =
       file_of(R"({"__metadata__":{"format":"pt"},"x":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}} )", 16);
-  ASSERT_EQ(parse(whole).tensors.size(), 1);
+  ASSERT_EQ(parse_header(whole).tensors.size(), 1);
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    EXPECT_THROW(parse(whole.substr(0, size)), FormatError) << "cut at " << size;
+    EXPECT_THROW(parse_header(whole.substr(0, size)), FormatError) << "cut at " << size;
   }
 }
 

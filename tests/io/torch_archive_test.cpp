@@ -34,7 +34,7 @@ void expect_refused(const std::string& bytes, const std::string& message) {
   EXPECT_THAT([&] { read(bytes); }, ThrowsMessage<E>("[x.bin] " + message));
 }
 
-std::string read_seed(const std::string& name) {
+std::string read_archive_seed(const std::string& name) {
   return read_file(std::string(std::getenv("EASYDEL_SOURCE_DIR")) + "/tests/fuzz/corpus/torch_archive/" + name);
 }
 
@@ -196,12 +196,12 @@ TEST(TorchArchive, RefusesLazilyConjugatedTensors) {
 }
 
 TEST(TorchArchive, RefusesWhatOnlyTorchCanRead) {
-  expect_refused<NotSupportedError>(read_seed("legacy"),
+  expect_refused<NotSupportedError>(read_archive_seed("legacy"),
                                     "is in the format that torch wrote before 1.6. Convert it in Python: "
                                     "torch.save(torch.load(path, weights_only=True), path).");
-  expect_refused<NotSupportedError>(read_seed("quantized"),
+  expect_refused<NotSupportedError>(read_archive_seed("quantized"),
                                     "tensor \"q\" is quantized. Call dequantize() on it before it is saved.");
-  expect_refused<NotSupportedError>(read_seed("sparse"),
+  expect_refused<NotSupportedError>(read_archive_seed("sparse"),
                                     "tensor \"s\" is sparse. Call to_dense() on it before it is saved.");
   expect_refused<NotSupportedError>(archive_of("}", {{"archive/constants.pkl", "x"}}),
                                     "is a TorchScript program. Save its weights in Python: "
@@ -224,7 +224,7 @@ TEST(TorchArchive, RefusesOtherFiles) {
 }
 
 TEST(TorchArchive, RefusesWhatIsCutShortAnywhere) {
-  const std::string whole = read_seed("wrapped");
+  const std::string whole = read_archive_seed("wrapped");
   for (std::size_t size = 0; size < whole.size(); ++size)
     EXPECT_THROW(read(whole.substr(0, size)), FormatError) << size;
 }

@@ -19,7 +19,7 @@ std::string as_text(std::span<const std::byte> bytes) {
 }
 
 // Archives that Python's zipfile wrote, kept as seeds for fuzzing.
-std::string read_seed(const std::string& name) {
+std::string read_zip_seed(const std::string& name) {
   return read_file(std::string(std::getenv("EASYDEL_SOURCE_DIR")) + "/tests/fuzz/corpus/zip/" + name);
 }
 
@@ -52,13 +52,13 @@ TEST(ZipArchive, ReadsAnEmptyArchive) {
 }
 
 TEST(ZipArchive, ReadsTheZip64OfPython) {
-  const std::string bytes = read_seed("zip64");
+  const std::string bytes = read_zip_seed("zip64");
   const ZipArchive archive(as_bytes(bytes), "x.zip");
   EXPECT_EQ(as_text(archive.stored_bytes(*archive.find("big"))), "0123456789");
 }
 
 TEST(ZipArchive, FindsItsEndBeforeAComment) {
-  const std::string bytes = read_seed("comment");
+  const std::string bytes = read_zip_seed("comment");
   const ZipArchive archive(as_bytes(bytes), "x.zip");
   EXPECT_EQ(as_text(archive.stored_bytes(*archive.find("a"))), "1");
 }
@@ -108,7 +108,7 @@ TEST(ZipArchive, RefusesANameThatReachesOutOfTheDirectory) {
 }
 
 TEST(ZipArchive, RefusesAZip64LocatorThatPointsNowhere) {
-  std::string bytes = read_seed("zip64");
+  std::string bytes = read_zip_seed("zip64");
   TestZip zip{bytes};
   const std::size_t end = bytes.rfind("PK\x05\x06");
   // Python writes no locator for a small archive: put one there.
@@ -118,7 +118,7 @@ TEST(ZipArchive, RefusesAZip64LocatorThatPointsNowhere) {
 }
 
 TEST(ZipArchive, RefusesEndRecordsThatDisagree) {
-  std::string bytes = read_seed("torch");  // torch always writes both
+  std::string bytes = read_zip_seed("torch");  // torch always writes both
   TestZip zip{bytes};
   expect_refused(zip.set<uint16_t>(bytes.rfind("PK\x05\x06") + 10, 3),
                  "the two end records of the zip archive disagree.");
@@ -215,7 +215,7 @@ void expect_inflate_refused(ZipPart part, const std::string& message) {
 }
 
 TEST(ZipInflate, ReadsWhatPythonDeflated) {
-  const std::string bytes = read_seed("deflated");
+  const std::string bytes = read_zip_seed("deflated");
   const ZipArchive archive(as_bytes(bytes), "x.zip");
   ASSERT_TRUE(archive.find("a")->deflated);
   EXPECT_EQ(as_text(archive.inflate(*archive.find("a"))), std::string(1000, 'x'));
@@ -223,13 +223,13 @@ TEST(ZipInflate, ReadsWhatPythonDeflated) {
 }
 
 TEST(ZipInflate, ReadsZerosThatShrankAThousandTimes) {
-  const std::string bytes = read_seed("bomb");  // a MiB in a KiB, which is harmless
+  const std::string bytes = read_zip_seed("bomb");  // a MiB in a KiB, which is harmless
   const ZipArchive archive(as_bytes(bytes), "x.zip");
   EXPECT_EQ(archive.inflate(*archive.find("a")), std::vector<std::byte>(1 << 20));
 }
 
 TEST(ZipInflate, RefusesTheSameWhereItIsNotHarmless) {
-  const std::string bytes = read_seed("bomb");
+  const std::string bytes = read_zip_seed("bomb");
   EXPECT_THAT(
       [&] { ZipArchive(as_bytes(bytes), "x.zip", {.harmless_size = 1000}); },
       ThrowsMessage<FormatError>("[x.zip] zip entry \"a\" claims to grow from 1033 to 1048576 bytes; the limit is "
@@ -262,7 +262,7 @@ TEST(ZipInflate, ChecksTheSum) {
 #else
 
 TEST(ZipInflate, SaysThatThisBuildCannot) {
-  const std::string bytes = read_seed("deflated");
+  const std::string bytes = read_zip_seed("deflated");
   const ZipArchive archive(as_bytes(bytes), "x.zip");
   EXPECT_THAT(
       [&] { archive.inflate(*archive.find("a")); },

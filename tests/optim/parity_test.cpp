@@ -16,7 +16,7 @@
 namespace easydel::optim {
 namespace {
 
-constexpr int64_t kSteps = 100;
+constexpr int64_t kParitySteps = 100;
 
 Schedule cosine() {
   return warmup_cosine_decay_schedule(
@@ -110,7 +110,7 @@ std::map<std::string, GradientTransformation> cases(at::ScalarType dtype) {
 class OptimParity : public testing::Test {
  protected:
   void load(const char* dtype, const std::vector<std::string>& names) {
-    std::vector<std::string> arguments{"run", directory_.path().string(), dtype, std::to_string(kSteps)};
+    std::vector<std::string> arguments{"run", directory_.path().string(), dtype, std::to_string(kParitySteps)};
     arguments.insert(arguments.end(), names.begin(), names.end());
     run_python("optim_peer.py", arguments);
     file_ = SafetensorsFile::open(directory_ / "optim.safetensors");
@@ -135,7 +135,7 @@ class OptimParity : public testing::Test {
     for (const auto& [path, param] : params) sizes[path] = param.abs().max().item<double>();
     OptState state = tx->init(params);
     double worst = 0;
-    for (int64_t step = 0; step < kSteps; ++step) {
+    for (int64_t step = 0; step < kParitySteps; ++step) {
       TensorMap gradients = tree(concat(name == "apply_if_finite" ? "bad/" : "gradients/", step));
       if (applies) {
         tx->apply(params, gradients, state);
@@ -173,7 +173,7 @@ class OptimParity : public testing::Test {
       EXPECT_LE(updated, tolerance) << name;
       EXPECT_LE(applied, tolerance) << name << ", fused";
     }
-    std::cout << names_.size() << " optimizers, " << kSteps << " steps; the largest difference is " << worst_
+    std::cout << names_.size() << " optimizers, " << kParitySteps << " steps; the largest difference is " << worst_
               << " of the parameter, with " << worst_name_ << "\n";
     EXPECT_EQ(compared_, static_cast<int64_t>(names_.size()) * 2 * 6);
   }

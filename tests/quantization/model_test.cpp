@@ -50,7 +50,7 @@ std::unique_ptr<BaseConfig> family_config(const std::string& family) {
   return AutoConfig::from_dict(dict);
 }
 
-struct Case {
+struct ModelCase {
   std::string method;
   int64_t group = 0;
   bool nested = false;
@@ -59,10 +59,10 @@ struct Case {
 };
 // 8 bits put a matrix of normal values off by about 0.6 % of its norm, 4 bits by about 9 %, and rounded inputs by as
 // much again; the errors of the 14 matrices of a model add up like those of independent draws, to 2.3 % and 34 %.
-const std::vector<Case> kCases{{"8bit", 0, false, false, 0.03}, {"nf4", 32, false, false, 0.34},
-                               {"nf4", 32, true, false, 0.34},  {"int4", 32, false, false, 0.34},
-                               {"a8bit", 0, false, true, 0.03}, {"a8q", 0, false, false, 0.04},
-                               {"a4q", 32, false, true, 0.48}};
+const std::vector<ModelCase> kModelCases{{"8bit", 0, false, false, 0.03}, {"nf4", 32, false, false, 0.34},
+                                         {"nf4", 32, true, false, 0.34},  {"int4", 32, false, false, 0.34},
+                                         {"a8bit", 0, false, true, 0.03}, {"a8q", 0, false, false, 0.04},
+                                         {"a4q", 32, false, true, 0.48}};
 
 std::vector<int64_t> some_text() {
   std::vector<int64_t> ids;
@@ -70,7 +70,7 @@ std::vector<int64_t> some_text() {
   return ids;
 }
 
-QuantizeOptions options_of(const Case& c, BaseModule& model) {
+QuantizeOptions options_of(const ModelCase& c, BaseModule& model) {
   QuantizeOptions options{.method = c.method, .group_size = c.group, .double_quant = c.nested};
   if (c.needs_text) options.calibration = calibrate(model, some_text(), {.window = 20});
   return options;
@@ -88,7 +88,7 @@ double distance(const at::Tensor& a, const at::Tensor& b) { return ((a - b).norm
 
 TEST(Quantize, StaysNearTheDenseModelInEveryFamilyAndMethod) {
   for (const std::string family : {"gpt2", "llama", "mixtral", "phi3"}) {
-    for (const Case& c : kCases) {
+    for (const ModelCase& c : kModelCases) {
       SCOPED_TRACE(family + " " + c.method);
       const auto model = AutoModelForCausalLM::from_config(*family_config(family));
       const at::Tensor dense = logits_of(*model);
@@ -150,7 +150,7 @@ TEST(Quantize, PacksATiedTableOnce) {
 
 TEST(Quantize, SavesAndLoads) {
   for (const std::string family : {"gpt2", "llama", "mixtral", "phi3"}) {
-    for (const Case& c : kCases) {
+    for (const ModelCase& c : kModelCases) {
       SCOPED_TRACE(family + " " + c.method + (c.nested ? " nested" : ""));
       const TemporaryDirectory directory;
       const auto model = AutoModelForCausalLM::from_config(*family_config(family));
@@ -187,7 +187,7 @@ TEST(Quantize, SavesAndLoads) {
 TEST(Quantize, GivesTheLogitsOfOneDeviceOnAnyMesh) {
   // Cuts between groups and inside of them; heads of 16 and of 32.
   for (const auto& [hidden, inner] : {std::pair<int64_t, int64_t>{64, 96}, {128, 256}}) {
-    for (const Case& c : kCases) {
+    for (const ModelCase& c : kModelCases) {
       SCOPED_TRACE(c.method + " " + std::to_string(hidden));
       const auto config = config_of(hidden, inner);
       const auto dense = make_model<LlamaForCausalLM>(config);

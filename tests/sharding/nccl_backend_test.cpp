@@ -81,17 +81,17 @@ class NcclBackendTest : public testing::TestWithParam<int64_t> {
 };
 INSTANTIATE_TEST_SUITE_P(Ranks, NcclBackendTest, testing::Values(1, 2, 3), testing::PrintToStringParamName());
 
-constexpr at::ScalarType kReducible[] = {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong, at::kShort};
-constexpr at::ScalarType kMoved[] = {at::kFloat, at::kBFloat16, at::kBool, at::kFloat8_e4m3fn, at::kLong};
+constexpr at::ScalarType kNcclReducible[] = {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong, at::kShort};
+constexpr at::ScalarType kNcclMoved[] = {at::kFloat, at::kBFloat16, at::kBool, at::kFloat8_e4m3fn, at::kLong};
 
-TEST_P(NcclBackendTest, AllReduceSums) { run(collectives::all_reduce_sums, kReducible); }
-TEST_P(NcclBackendTest, AllReduceTakesExtremes) { run(collectives::all_reduce_takes_extremes, kReducible); }
-TEST_P(NcclBackendTest, AllGatherTakesUnevenParts) { run(collectives::all_gather_takes_uneven_parts, kMoved); }
-TEST_P(NcclBackendTest, ReduceScatter) { run(collectives::reduce_scatter_takes_uneven_parts, kReducible); }
+TEST_P(NcclBackendTest, AllReduceSums) { run(collectives::all_reduce_sums, kNcclReducible); }
+TEST_P(NcclBackendTest, AllReduceTakesExtremes) { run(collectives::all_reduce_takes_extremes, kNcclReducible); }
+TEST_P(NcclBackendTest, AllGatherTakesUnevenParts) { run(collectives::all_gather_takes_uneven_parts, kNcclMoved); }
+TEST_P(NcclBackendTest, ReduceScatter) { run(collectives::reduce_scatter_takes_uneven_parts, kNcclReducible); }
 TEST_P(NcclBackendTest, RoundsSumsOnce) { run(collectives::sums_have_the_same_bits, {at::kBFloat16, at::kHalf}); }
-TEST_P(NcclBackendTest, AllToAllSendsRows) { run(collectives::all_to_all_sends_rows, kMoved); }
-TEST_P(NcclBackendTest, ShiftGoesRound) { run(collectives::shift_goes_round, kMoved); }
-TEST_P(NcclBackendTest, BroadcastComesFromTheRoot) { run(collectives::broadcast_comes_from_the_root, kMoved); }
+TEST_P(NcclBackendTest, AllToAllSendsRows) { run(collectives::all_to_all_sends_rows, kNcclMoved); }
+TEST_P(NcclBackendTest, ShiftGoesRound) { run(collectives::shift_goes_round, kNcclMoved); }
+TEST_P(NcclBackendTest, BroadcastComesFromTheRoot) { run(collectives::broadcast_comes_from_the_root, kNcclMoved); }
 TEST_P(NcclBackendTest, StartedOnesOverlap) { run(collectives::started_ones_overlap); }
 TEST_P(NcclBackendTest, BytesAreCounted) { run(collectives::bytes_are_counted); }
 

@@ -62,7 +62,7 @@ void add_numbers(const std::vector<Example>& examples, Batch& batch) {
   }
 }
 
-std::vector<int64_t> joined(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+std::vector<int64_t> concatenated(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
   std::vector<int64_t> out = a;
   out.insert(out.end(), b.begin(), b.end());
   return out;
@@ -113,8 +113,8 @@ Batch collate_preference(const std::vector<Example>& examples, const CollateOpti
     for (const Example& example : examples) {
       const std::vector<int64_t> prompt = has_prompt ? other(example, "prompt_ids") : std::vector<int64_t>{};
       const std::vector<int64_t>& answer = other(example, side);
-      ids.push_back(joined(prompt, answer));
-      answers.push_back(joined(std::vector<int64_t>(prompt.size(), 0), std::vector<int64_t>(answer.size(), 1)));
+      ids.push_back(concatenated(prompt, answer));
+      answers.push_back(concatenated(std::vector<int64_t>(prompt.size(), 0), std::vector<int64_t>(answer.size(), 1)));
       truncate(ids.back(), options);
       truncate(answers.back(), options);
     }

@@ -10,18 +10,6 @@
 #include "easydel/infra/config/config_json.h"
 
 namespace easydel {
-namespace {
-
-const FieldValue* find_field(const std::vector<FieldValue>& fields, std::string_view key) {
-  for (const FieldValue& field : fields) {
-    if (field.key == key) return &field;
-    if (std::find(field.aliases.begin(), field.aliases.end(), key) != field.aliases.end()) return &field;
-  }
-  return nullptr;
-}
-
-}  // namespace
-
 void BaseConfig::set_num_labels(int64_t count) {
   require<ConfigError>(count >= 1, "[", class_name(), "] num_labels must be at least 1; got ", count, ".");
   id2label.clear();

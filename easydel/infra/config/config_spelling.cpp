@@ -10,11 +10,6 @@ namespace {
 
 constexpr std::string_view kRope = "rope_parameters";
 
-const FieldValue* find_field(const std::vector<FieldValue>& fields, std::string_view key) {
-  const auto found = std::find_if(fields.begin(), fields.end(), [&](const FieldValue& f) { return f.key == key; });
-  return found == fields.end() ? nullptr : &*found;
-}
-
 bool has_value(const Json* json) { return json && !json->is_null(); }
 
 // `to` takes the value and, unless it is there already, the place of `from`.

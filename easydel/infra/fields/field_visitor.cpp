@@ -1,5 +1,7 @@
 #include "easydel/infra/fields/field_visitor.h"
 
+#include <algorithm>
+
 #include "easydel/core/error.h"
 #include "easydel/infra/config/json_keys.h"
 
@@ -118,6 +120,14 @@ Json parse_overrides(const std::vector<std::string>& assignments) {
     overrides[assignment.substr(0, equals)] = std::move(value);
   }
   return overrides;
+}
+
+const FieldValue* find_field(const std::vector<FieldValue>& fields, std::string_view key) {
+  for (const FieldValue& field : fields) {
+    if (field.key == key) return &field;
+    if (std::find(field.aliases.begin(), field.aliases.end(), key) != field.aliases.end()) return &field;
+  }
+  return nullptr;
 }
 
 }  // namespace easydel

@@ -71,6 +71,7 @@ struct FieldValue {
   bool always = true;
   Json value;
 };
+const FieldValue* find_field(const std::vector<FieldValue>& fields, std::string_view key);  // null: no such key
 
 std::vector<FieldValue> collect_fields(const FieldList& fields);
 

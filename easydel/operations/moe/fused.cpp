@@ -71,7 +71,7 @@ Tensor empty_like_large(const Tensor& w) {
   return empty_in_large_pages(w.sizes(), w.options(), kFresh);
 }
 
-struct Holder : torch::CustomClassHolder {
+struct FusedArguments : torch::CustomClassHolder {
   const Activation* act = nullptr;
   WeightAccessPtr gate_up_access, down_access;
   bool shares = false;
@@ -81,7 +81,7 @@ struct Holder : torch::CustomClassHolder {
 struct FusedExperts : torch::autograd::Function<FusedExperts> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weights, const Tensor& gate_up,
                         const Tensor& down, const StackedExperts& experts, const Dispatch& dispatch) {
-    auto holder = c10::make_intrusive<Holder>();
+    auto holder = c10::make_intrusive<FusedArguments>();
     holder->act = experts.act;
     holder->gate_up_access = experts.gate_up_access;
     holder->down_access = experts.down_access;
@@ -120,7 +120,7 @@ struct FusedExperts : torch::autograd::Function<FusedExperts> {
     const auto saved = ctx->get_saved_variables();
     const Tensor &x = saved[0], &weights = saved[1], &gate_up = saved[2], &down = saved[3], &tokens = saved[4];
     const Tensor &order = saved[5], &inverse = saved[6], d_y = grads[0].contiguous();
-    const auto holder = c10::static_intrusive_pointer_cast<Holder>(ctx->saved_data["holder"].toCapsule());
+    const auto holder = c10::static_intrusive_pointer_cast<FusedArguments>(ctx->saved_data["holder"].toCapsule());
     const std::vector<Unit>& units = holder->units;
     const bool needs_x = ctx->needs_input_grad(0), needs_w1 = ctx->needs_input_grad(2),
                needs_w2 = ctx->needs_input_grad(3);

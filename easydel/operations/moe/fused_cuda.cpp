@@ -14,7 +14,7 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-struct Holder : torch::CustomClassHolder {
+struct CudaArguments : torch::CustomClassHolder {
   const Activation* act = nullptr;
   WeightAccessPtr gate_up_access, down_access;
   int64_t top_k = 0;
@@ -48,7 +48,7 @@ Forward run(const Tensor& x, const Tensor& weights, const StackedExperts& expert
 struct FusedOnCuda : torch::autograd::Function<FusedOnCuda> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weights, const Tensor& gate_up,
                         const Tensor& down, const StackedExperts& experts, const Dispatch& dispatch) {
-    auto holder = c10::make_intrusive<Holder>();
+    auto holder = c10::make_intrusive<CudaArguments>();
     holder->act = experts.act, holder->top_k = dispatch.top_k;
     holder->gate_up_access = experts.gate_up_access, holder->down_access = experts.down_access;
     const Forward done = run(x, weights, experts, dispatch, true);
@@ -62,7 +62,7 @@ struct FusedOnCuda : torch::autograd::Function<FusedOnCuda> {
     kernels::require_first_derivative("fused_experts");
     const auto saved = ctx->get_saved_variables();
     const Tensor &x_rows = saved[0], &weights = saved[1], &gate_up = saved[2], &down = saved[3], &hidden = saved[4];
-    const auto holder = c10::static_intrusive_pointer_cast<Holder>(ctx->saved_data["holder"].toCapsule());
+    const auto holder = c10::static_intrusive_pointer_cast<CudaArguments>(ctx->saved_data["holder"].toCapsule());
     Dispatch dispatch;
     dispatch.top_k = holder->top_k;
     dispatch.order = saved[5], dispatch.inverse = saved[6], dispatch.ends = saved[7];

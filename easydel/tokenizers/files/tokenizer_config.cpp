@@ -11,10 +11,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 7> kNames{"bos_token", "eos_token", "unk_token", "sep_token",
-                                                 "pad_token", "cls_token", "mask_token"};
+constexpr std::array<std::string_view, 7> kSpecialTokenKeys{"bos_token", "eos_token", "unk_token", "sep_token",
+                                                            "pad_token", "cls_token", "mask_token"};
 
-bool is_standard(std::string_view name) { return std::find(kNames.begin(), kNames.end(), name) != kNames.end(); }
+bool is_standard(std::string_view name) {
+  return std::find(kSpecialTokenKeys.begin(), kSpecialTokenKeys.end(), name) != kSpecialTokenKeys.end();
+}
 
 // A token as a string or as an AddedToken object; nothing when it is something else.
 std::optional<std::string> token_text(const Json& value) {
@@ -61,7 +63,7 @@ void read_special_tokens(TokenizerConfig& config, const Json& values) {
     }
     config.special_tokens.emplace_back(name, *text);
   };
-  for (const std::string_view name : kNames) {
+  for (const std::string_view name : kSpecialTokenKeys) {
     if (const Json* value = values.find(name)) add(std::string(name), *value);
   }
   for (const auto& [key, value] : values.as_object()) {

@@ -9,16 +9,16 @@ namespace easydel {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kNames[] = {"tokenizer.json",
-                                  "tokenizer.model",
-                                  "tokenizer_config.json",
-                                  "special_tokens_map.json",
-                                  "added_tokens.json",
-                                  "vocab.json",
-                                  "vocab.txt",
-                                  "merges.txt",
-                                  "chat_template.jinja",
-                                  "chat_template.json"};
+constexpr const char* kFileNames[] = {"tokenizer.json",
+                                      "tokenizer.model",
+                                      "tokenizer_config.json",
+                                      "special_tokens_map.json",
+                                      "added_tokens.json",
+                                      "vocab.json",
+                                      "vocab.txt",
+                                      "merges.txt",
+                                      "chat_template.jinja",
+                                      "chat_template.json"};
 constexpr const char* kTemplates = "additional_chat_templates";
 
 }  // namespace
@@ -31,7 +31,7 @@ TokenizerFiles TokenizerFiles::read(const fs::path& directory_or_gguf) {
     if (fs::is_regular_file(path, ignored))
       result.files_.emplace(name, std::make_shared<const std::string>(read_file(path)));
   };
-  for (const char* name : kNames) add(name);
+  for (const char* name : kFileNames) add(name);
   const fs::path templates = directory_or_gguf / kTemplates;
   if (fs::is_directory(templates, ignored)) {
     for (const std::string& name : list_directory(templates)) {

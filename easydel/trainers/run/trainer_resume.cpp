@@ -36,8 +36,8 @@ void Trainer::Impl::load_weights_from(const fs::path& path) {
                             .shape = [&](const std::string& name) { return checkpoint->info(name).shape; },
                             .tensor = [&](const std::string& name) { return checkpoint->tensor(name); }};
   const DType dtype = options_.model->param_dtype();
-  LoadedWeights weights =
-      load_weights(*options_.model, reading(*options_.model, source), [&](const at::Tensor& t, const Parameter& p) {
+  LoadedWeights weights = load_weights(
+      *options_.model, adapt_source(*options_.model, source), [&](const at::Tensor& t, const Parameter& p) {
         return t.to(at::TensorOptions(at::isFloatingType(t.scalar_type()) ? p.dtype_in(dtype) : t.scalar_type())
                         .device(device()),
                     /*non_blocking=*/false, /*copy=*/true);
