@@ -6,6 +6,7 @@
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/moe/products.h"
+#include "easydel/operations/threading/parallel.h"
 
 namespace easydel::operations {
 namespace {
@@ -43,8 +44,8 @@ Tensor forward_rows(const Tensor& gate, const Tensor& up, const Activation& act,
   if (!y.defined()) y = at::empty(gate.sizes(), gate.options());
   const auto args = kernel_args(gate, up);
   const auto kernel = forward_kernel(gate, act);
-  kernels::for_rows(kernels::row_count(gate), args.width,
-                    [&, out = y.mutable_data_ptr()](int64_t begin, int64_t end) { kernel(args, out, begin, end); });
+  for_rows(kernels::row_count(gate), args.width,
+           [&, out = y.mutable_data_ptr()](int64_t begin, int64_t end) { kernel(args, out, begin, end); });
   return y;
 }
 
@@ -56,7 +57,7 @@ void backward_rows(const Tensor& gate, const Tensor& up, const Activation& act, 
     const auto args = kernel_args(gate, up);
     const auto& table = kernels::for_elements(gate.scalar_type());
     const auto kernel = act.gated == GatedKernel::Silu ? table.silu_gate_backward : table.gelu_tanh_gate_backward;
-    kernels::for_rows(kernels::row_count(gate), args.width, [&](int64_t begin, int64_t end) {
+    for_rows(kernels::row_count(gate), args.width, [&](int64_t begin, int64_t end) {
       kernel(args, dense.const_data_ptr(), d_gate.mutable_data_ptr(), d_up.mutable_data_ptr(), row_stride(d_gate),
              begin, end);
     });

@@ -5,6 +5,7 @@
 
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/kernels/cuda/fused.h"
+#include "easydel/operations/threading/parallel.h"
 
 namespace easydel::operations {
 namespace {
@@ -36,9 +37,10 @@ Normed normed(const Tensor& x, const Tensor& factor, const RmsNormOptions& optio
     Normed out{at::empty(x.sizes(), x.options()), at::empty({kernels::row_count(x)}, factor.options())};
     const auto args = kernel_args(x, factor, options.eps, cast_first);
     const auto kernel = kernels::for_elements(x.scalar_type()).rms_norm_forward;
-    kernels::for_rows(out.rstd.numel(), x.size(-1),
-                      [&, y_data = out.y.mutable_data_ptr(), r_data = out.rstd.mutable_data_ptr()](
-                          int64_t begin, int64_t end) { kernel(args, y_data, r_data, begin, end); });
+    for_rows(out.rstd.numel(), x.size(-1),
+             [&, y_data = out.y.mutable_data_ptr(), r_data = out.rstd.mutable_data_ptr()](int64_t begin, int64_t end) {
+               kernel(args, y_data, r_data, begin, end);
+             });
     return out;
   }
   const Tensor wide = x.to(factor.scalar_type());
@@ -71,7 +73,7 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
       if (wants_weight) sums = at::zeros({at::get_num_threads(), width}, factor.options());
       const auto args = kernel_args(x, factor, 0.0, false);
       const auto kernel = kernels::for_elements(x.scalar_type()).rms_norm_backward;
-      kernels::for_rows(rstd.numel(), width, [&](int64_t begin, int64_t end) {
+      for_rows(rstd.numel(), width, [&](int64_t begin, int64_t end) {
         char* sum = wants_weight ? static_cast<char*>(sums.mutable_data_ptr()) +
                                        at::get_thread_num() * width * sums.element_size()
                                  : nullptr;

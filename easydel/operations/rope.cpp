@@ -5,6 +5,7 @@
 
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/kernels/cuda/fused.h"
+#include "easydel/operations/threading/parallel.h"
 
 namespace easydel::operations {
 namespace {
@@ -36,8 +37,7 @@ Tensor rotate_with_kernel(const Tensor& x_in, const Tensor& cos_in, const Tensor
   args.interleaved = interleaved;
   args.inverse = inverse;
   const auto kernel = kernels::for_elements(x.scalar_type()).rotary;
-  kernels::for_rows(x.size(0) * x.size(1), x.size(2) * x.size(3),
-                    [&](int64_t begin, int64_t end) { kernel(args, begin, end); });
+  for_rows(x.size(0) * x.size(1), x.size(2) * x.size(3), [&](int64_t begin, int64_t end) { kernel(args, begin, end); });
   return y;
 }
 

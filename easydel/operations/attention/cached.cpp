@@ -7,6 +7,7 @@
 #include "easydel/operations/attention/attend_parts.h"
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/quantized/coded_rows.h"
+#include "easydel/operations/threading/parallel.h"
 
 namespace easydel::operations {
 namespace {
@@ -49,7 +50,7 @@ class Attend {
     const Tensor sums = at::empty({tasks, out_size}, q_.options());
     A* sums_data = sums.mutable_data_ptr<A>();
     const int64_t cost = 2 * args_.heads * args_.k_size * (longest_ / splits_ + 1);
-    kernels::for_rows(tasks, cost, [&](int64_t begin, int64_t end) {
+    for_rows(tasks, cost, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task)
         attend(task, partials[static_cast<std::size_t>(task)], sums_data + task * out_size);
     });

@@ -1,20 +1,17 @@
 #include "easydel/operations/attention/decode_layer.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstring>
 #include <initializer_list>
-#include <thread>
 
 #include "easydel/core/error.h"
 #include "easydel/operations/attention/attend_parts.h"
 #include "easydel/operations/kernels/cpu/dispatch.h"
 #include "easydel/operations/quantized/arguments.h"
-#include "easydel/operations/threading/pieces.h"
+#include "easydel/operations/threading/parallel.h"
 
 #if defined(_OPENMP)
 #include <omp.h>
@@ -45,31 +42,6 @@ bool read_alike(std::initializer_list<const DecodeMap*> maps) {
            groups_of(*map) == groups_of(first);
   });
 }
-
-// Threads wait for each other between the stages of a layer: for microseconds, so they do not sleep.
-class Barrier {
- public:
-  explicit Barrier(int64_t threads) : threads_(threads) {}
-  void wait() {
-    const int64_t arrived = arrived_.fetch_add(1, std::memory_order_acq_rel) + 1;
-    const int64_t wanted = (arrived + threads_ - 1) / threads_ * threads_;
-    for (int64_t spins = 0; arrived_.load(std::memory_order_acquire) < wanted; ++spins) {
-      if (spins < 1000)
-        pause();
-      else
-        std::this_thread::yield();  // more threads than processors
-    }
-  }
-
- private:
-  static void pause() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-  }
-  const int64_t threads_;
-  std::atomic<int64_t> arrived_{0};
-};
 
 // x in the form that a stage's maps read, each thread with its own.
 struct Input {
@@ -177,7 +149,7 @@ struct RowPieces {
   }
   int64_t rows_per_piece;
   std::array<int64_t, 3> counts;
-  Pieces pieces;
+  StealingRange pieces;
 };
 
 class LayerRun {
@@ -339,7 +311,7 @@ class LayerRun {
   const float* const x_;
   float* const y_;
   const int64_t threads_, group_, splits_;
-  Barrier barrier_;
+  SpinBarrier barrier_;
   RowPieces projections_, out_, gates_, down_;
   std::array<float*, 3> projected_ = {};
   float *sums_ = nullptr, *stream_ = nullptr, *gate_ = nullptr, *up_ = nullptr, *inner_ = nullptr;
@@ -364,7 +336,8 @@ at::Tensor decode_layer(const at::Tensor& x, const DecodeLayer& layer) {
   const float* from = x.const_data_ptr<float>();
   float* to = y.mutable_data_ptr<float>();
 #if defined(_OPENMP)
-  const int64_t threads = at::in_parallel_region() ? 1 : std::min<int64_t>(at::get_num_threads(), Pieces::kMaxThreads);
+  const int64_t threads =
+      at::in_parallel_region() ? 1 : std::min<int64_t>(at::get_num_threads(), StealingRange::kMaxThreads);
   if (threads > 1) {
     std::optional<LayerRun> run;
 #pragma omp parallel num_threads(static_cast<int>(threads))

@@ -1,12 +1,10 @@
 #include "easydel/operations/linear/block_product.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
-
-#include <algorithm>
 
 #include "easydel/core/error.h"
 #include "easydel/operations/kernels/cpu/block_kernels.h"
+#include "easydel/operations/threading/parallel.h"
 
 namespace easydel::operations {
 
@@ -47,9 +45,7 @@ at::Tensor block_product(const at::Tensor& x, const at::Tensor& given, BlockForm
                       : format == BlockFormat::kQ4_K ? table.q4_k
                       : format == BlockFormat::kQ5_K ? table.q5_k
                                                      : table.q6_k;
-  constexpr int64_t kBytesWorthAThread = 16 << 10;
-  at::parallel_for(0, out, std::max<int64_t>(1, kBytesWorthAThread / std::max<int64_t>(1, args.row_bytes)),
-                   [&](int64_t begin, int64_t end) { kernel(args, begin, end); });
+  for_rows(out, args.row_bytes, [&](int64_t begin, int64_t end) { kernel(args, begin, end); });
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = out;
   return y.view(shape).to(x.scalar_type());

@@ -4,12 +4,12 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <atomic>
 
 #include "easydel/operations/checkpoint.h"
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/linear/product.h"
+#include "easydel/operations/threading/parallel.h"
 
 namespace easydel::operations {
 namespace {
@@ -132,15 +132,13 @@ std::vector<Tensor> multiply_few_vectors(const Tensor& x, const std::vector<Line
       if (from < to) kernel(args[i], from - first, to - first);
     }
   };
-  // Threads take pieces as they get done with them: one that memory serves late holds up nobody.
-  constexpr int64_t kPieceBytes = 128 << 10;
-  const int64_t piece = std::max<int64_t>(1, kPieceBytes / (width * x.element_size()));
-  std::atomic<int64_t> next{0};
-  kernels::for_rows(std::min<int64_t>(at::get_num_threads(), (rows + piece - 1) / piece), piece * width,
-                    [&](int64_t, int64_t) {
-                      for (int64_t begin = 0; (begin = next.fetch_add(piece)) < rows;)
-                        multiply(begin, std::min(rows, begin + piece));
-                    });
+  // In units, since memory serves some threads late.
+  constexpr int64_t kUnitBytes = 128 << 10;
+  const int64_t unit = std::max<int64_t>(1, kUnitBytes / (width * x.element_size()));
+  for_units(static_cast<std::size_t>((rows + unit - 1) / unit), [&](std::size_t i) {
+    const int64_t begin = static_cast<int64_t>(i) * unit;
+    multiply(begin, std::min(rows, begin + unit));
+  });
   return results;
 }
 

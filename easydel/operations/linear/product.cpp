@@ -1,12 +1,11 @@
 #include "easydel/operations/linear/product.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <atomic>
 
 #include "easydel/operations/kernels/cpu/float_product.h"
+#include "easydel/operations/threading/parallel.h"
 
 namespace easydel::operations {
 namespace {
@@ -107,10 +106,7 @@ void run(const std::vector<FloatProduct>& products) {
     return;
   }
   const std::vector<FloatProduct> parts = parts_of(products, threads);
-  std::atomic<std::size_t> next{0};
-  at::parallel_for(0, std::min<int64_t>(threads, static_cast<int64_t>(parts.size())), 1, [&](int64_t, int64_t) {
-    for (std::size_t i = next++; i < parts.size(); i = next++) kernel(parts[i]);
-  });
+  for_units(parts.size(), [&](std::size_t i) { kernel(parts[i]); });
 }
 
 void multiply_with_torch(const MatrixProduct& p) {

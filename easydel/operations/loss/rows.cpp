@@ -7,6 +7,7 @@
 
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/kernels/cuda/fused.h"
+#include "easydel/operations/threading/parallel.h"
 
 namespace easydel::operations::loss_rows {
 namespace {
@@ -143,7 +144,7 @@ void Problem::compute(int64_t at, const Tensor& logits, const Tensor& row_scale)
                                        options.z_loss, options.logit_scale,  options.logit_softcap};
   const auto kernel = kernels::for_acc(acc).cross_entropy;
   const auto from = [at](const Tensor& t) { return static_cast<char*>(t.mutable_data_ptr()) + at * t.element_size(); };
-  kernels::for_rows(logits.size(0), vocabulary, [&](int64_t begin, int64_t end) {
+  for_rows(logits.size(0), vocabulary, [&](int64_t begin, int64_t end) {
     kernel(args, logits.mutable_data_ptr(), labels.const_data_ptr<int64_t>() + at,
            row_scale.defined() ? row_scale.const_data_ptr() : nullptr, from(nll), from(lse),
            correct.mutable_data_ptr<uint8_t>() + at, begin, end);

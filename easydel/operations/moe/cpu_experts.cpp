@@ -11,6 +11,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/operations/kernels/cpu/rows.h"
+#include "easydel/operations/threading/parallel.h"
 
 namespace easydel::operations::cpu_experts {
 namespace {
@@ -119,7 +120,7 @@ Routing route(const Tensor& logits_in, const RouterOptions& options) {
     const auto* added = bias.defined() ? bias.const_data_ptr<scalar_t>() : nullptr;
     auto* weights = routing.weights.mutable_data_ptr<scalar_t>();
     auto* experts = routing.experts.mutable_data_ptr<int64_t>();
-    kernels::for_rows(tokens, count * kElements, [&](int64_t begin, int64_t end) {
+    for_rows(tokens, count * kElements, [&](int64_t begin, int64_t end) {
       std::vector<scalar_t> space(static_cast<std::size_t>(2 * count));
       for (int64_t t = begin; t < end; ++t)
         route_token(from + t * count, count, added, options, space.data(), weights + t * top_k, experts + t * top_k);
@@ -138,7 +139,7 @@ Tensor route_backward(const Tensor& logits_in, const Routing& routing, const Ten
     const auto* weights = routing.weights.const_data_ptr<scalar_t>();
     const auto* experts = routing.experts.const_data_ptr<int64_t>();
     auto* d_x = d_logits.mutable_data_ptr<scalar_t>();
-    kernels::for_rows(tokens, count, [&](int64_t begin, int64_t end) {
+    for_rows(tokens, count, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         const int64_t chosen = t * top_k, all = t * count;
         route_token_backward(x + all, count, weights + chosen, experts + chosen, d + chosen, options, d_x + all);

@@ -11,6 +11,7 @@
 #include "easydel/operations/moe/products.h"
 #include "easydel/operations/moe/staged.h"
 #include "easydel/operations/moe/units.h"
+#include "easydel/operations/threading/parallel.h"
 
 namespace easydel::operations {
 namespace {
@@ -24,7 +25,7 @@ template <class T>
 void sum_rows(const std::vector<const T*>& rows, const int64_t* inverse, const T* weights, T* out, int64_t tokens,
               int64_t top_k, int64_t width) {
   using Wide = at::opmath_type<T>;
-  kernels::for_rows(tokens, width * top_k, [&](int64_t begin, int64_t end) {
+  for_rows(tokens, width * top_k, [&](int64_t begin, int64_t end) {
     std::vector<Wide> space(static_cast<std::size_t>(width));
     Wide* sum = space.data();
     for (int64_t t = begin; t < end; ++t) {

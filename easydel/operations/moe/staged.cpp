@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "easydel/operations/moe/products.h"
-#include "easydel/operations/threading/stages.h"
+#include "easydel/operations/threading/parallel.h"
 
 namespace easydel::operations {
 namespace {

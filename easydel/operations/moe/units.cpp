@@ -1,6 +1,9 @@
 #include "easydel/operations/moe/units.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
 
 namespace easydel::operations {
 

@@ -1,12 +1,8 @@
 // How the rows of experts are worked on by a fused operation: in units, by threads that share a unit or have their own.
 #pragma once
 
-#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
 
-#include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -29,17 +25,6 @@ struct Unit {
 // lies between their products stays in cache. Else each thread has units of its own: small enough that threads end at
 // about the same time, large enough for fast products; the largest first. No unit has two pieces of one expert.
 std::vector<Unit> make_units(const std::vector<int64_t>& ends, bool shares);
-
-// f(unit) for the index of each, without gradient, by threads that take the next one as they come free.
-template <class F>
-void for_units(std::size_t units, const F& f) {
-  std::atomic<std::size_t> next{0};
-  const auto work = [&](int64_t, int64_t) {
-    const at::NoGradGuard no_grad;
-    for (std::size_t unit = next++; unit < units; unit = next++) f(unit);
-  };
-  at::parallel_for(0, std::min<int64_t>(static_cast<int64_t>(units), at::get_num_threads()), 1, work);
-}
 
 // Rows of a unit, all its own or those of its tokens.
 struct UnitRows {

@@ -1,7 +1,6 @@
 #include "easydel/operations/quantized/product.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <map>
@@ -9,7 +8,7 @@
 #include "easydel/core/error.h"
 #include "easydel/operations/linear/product.h"
 #include "easydel/operations/quantized/arguments.h"
-#include "easydel/operations/threading/pieces.h"
+#include "easydel/operations/threading/parallel.h"
 
 namespace easydel::operations {
 namespace {
@@ -124,8 +123,8 @@ struct Job {
 
 void run(at::ArrayRef<Job> jobs, std::size_t scratch_floats) {
   const int64_t count = jobs.back().end;
-  const int64_t threads = std::min<int64_t>({at::get_num_threads(), count, Pieces::kMaxThreads});
-  Pieces pieces(count, threads);
+  const int64_t threads = std::min<int64_t>({at::get_num_threads(), count, StealingRange::kMaxThreads});
+  StealingRange pieces(count, threads);
   at::parallel_for(0, threads, 1, [&](int64_t first, int64_t last) {
     thread_local std::vector<float> scratch;
     if (scratch.size() < scratch_floats) scratch.resize(scratch_floats);

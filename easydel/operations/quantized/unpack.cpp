@@ -5,6 +5,7 @@
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/quantized/arguments.h"
 #include "easydel/operations/quantized/product.h"
+#include "easydel/operations/threading/parallel.h"
 
 namespace easydel::operations {
 namespace {
@@ -103,7 +104,7 @@ kernels::PackedArgs arguments_of(const PackedCodes& weight) {
 void unpack_into(const PackedCodes& weight, int64_t begin, int64_t end, float* to) {
   const kernels::QuantizedKernels& table = kernels::quantized();
   const kernels::PackedArgs args = arguments_of(weight);
-  kernels::for_rows(end - begin, args.width, [&](int64_t from, int64_t until) {
+  for_rows(end - begin, args.width, [&](int64_t from, int64_t until) {
     kernels::PackedArgs part = args;
     part.y = to + from * args.width;
     std::vector<float> scratch(static_cast<std::size_t>((until - from) * args.scales.groups));
@@ -146,7 +147,7 @@ PackedCodes pack_int4(const Tensor& weight, int64_t group) {
   const float* const from = dense.const_data_ptr<float>();
   uint8_t* const codes = packed.codes.mutable_data_ptr<uint8_t>();
   auto* const scales = packed.scales.mutable_data_ptr<at::Half>();
-  kernels::for_rows(out * in / group, group, [&](int64_t begin, int64_t end) {
+  for_rows(out * in / group, group, [&](int64_t begin, int64_t end) {
     for (int64_t g = begin; g < end; ++g) {
       const float* const x = from + g * group;
       const float largest = *std::max_element(x, x + group, [](float a, float b) { return std::abs(a) < std::abs(b); });

@@ -1,11 +1,9 @@
-// What operations with a fused CPU form share: when to use it, loops over rows, and one derivative only.
+// What operations with a fused CPU form share: when to use it, how many rows there are, and one derivative only.
 #pragma once
 
-#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -15,13 +13,6 @@
 namespace easydel::operations::kernels {
 
 inline bool applies(const at::Tensor& x) { return x.is_cpu() && has_kernels(x.scalar_type()); }
-
-// f(begin, end) over rows that cost about `width` elements each.
-template <class F>
-void for_rows(int64_t rows, int64_t width, const F& f) {
-  constexpr int64_t kElementsWorthAThread = 16384;
-  at::parallel_for(0, rows, std::max<int64_t>(1, kElementsWorthAThread / std::max<int64_t>(1, width)), f);
-}
 
 inline int64_t row_count(const at::Tensor& x) { return x.size(-1) ? x.numel() / x.size(-1) : 0; }
 

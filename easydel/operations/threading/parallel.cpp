@@ -1,31 +1,10 @@
-#include "easydel/operations/threading/stages.h"
+#include "easydel/operations/threading/parallel.h"
 
-#include <ATen/Parallel.h>
-#include <ATen/core/grad_mode.h>
-
-#include <atomic>
 #include <cassert>
 #include <exception>
 #include <mutex>
-#include <thread>
 
 namespace easydel::operations {
-namespace {
-
-void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
-void wait_until_zero(const std::atomic<int64_t>& left) {
-  constexpr int kSpins = 10'000;  // then another thread may have the processor
-  for (int spins = 0; left.load(std::memory_order_acquire) > 0; ++spins) {
-    spins < kSpins ? pause() : std::this_thread::yield();
-  }
-}
-
-}  // namespace
 
 std::size_t Stages::add(std::vector<Piece> pieces, std::vector<std::size_t> after) {
   for ([[maybe_unused]] const std::size_t stage : after) assert(stage < stages_.size());
@@ -47,7 +26,8 @@ void Stages::run() {
     const at::NoGradGuard no_grad;
     for (std::size_t i = next++; i < pieces.size(); i = next++) {
       const auto [stage, piece] = pieces[i];
-      for (const std::size_t before : stages_[stage].after) wait_until_zero(left[before]);
+      for (const std::size_t before : stages_[stage].after)
+        spin_until([&] { return left[before].load(std::memory_order_acquire) <= 0; }, 10'000);
       try {
         (*piece)();
       } catch (...) {  // the others must not wait for it

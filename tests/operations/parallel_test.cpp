@@ -1,7 +1,6 @@
-// Stages of work: their order, and what happens when a piece fails.
-#include "easydel/operations/threading/stages.h"
+// Work sharing: everything is done once, stages keep their order, and what a piece throws arrives.
+#include "easydel/operations/threading/parallel.h"
 
-#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -9,6 +8,37 @@
 
 namespace easydel::operations {
 namespace {
+
+bool all_once(const std::vector<std::atomic<int>>& counts) {
+  return std::all_of(counts.begin(), counts.end(), [](const std::atomic<int>& count) { return count == 1; });
+}
+
+TEST(Parallel, EveryRowUnitAndPieceIsTakenOnce) {
+  for (const int threads : {1, 2, 3}) {
+    at::set_num_threads(threads);
+    for (const int64_t count : {0, 1, 5, 1000}) {
+      std::vector<std::atomic<int>> rows(static_cast<std::size_t>(count)), units(rows.size()), pieces(rows.size());
+      for_rows(count, 4096, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) ++rows[static_cast<std::size_t>(i)];
+      });
+      for_units(units.size(), [&](std::size_t i) { ++units[i]; });
+      StealingRange range(count, threads);
+      SpinBarrier barrier(threads);
+      std::vector<std::thread> workers;
+      for (int64_t thread = 0; thread < threads; ++thread) {
+        workers.emplace_back([&, thread] {
+          range.take(thread, [&](int64_t i) { ++pieces[static_cast<std::size_t>(i)]; });
+          barrier.wait();
+          EXPECT_TRUE(all_once(pieces));
+        });
+      }
+      for (std::thread& worker : workers) worker.join();
+      EXPECT_TRUE(all_once(rows));
+      EXPECT_TRUE(all_once(units));
+    }
+  }
+  at::set_num_threads(1);
+}
 
 TEST(Stages, BeginWhenThoseBeforeThemHaveEnded) {
   for (const int threads : {1, 2, 3}) {
