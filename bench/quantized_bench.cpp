@@ -17,7 +17,7 @@
 
 #include "easydel/operations/kernels/cpu/quantized_kernels.h"
 #include "easydel/operations/linear/linear.h"
-#include "easydel/operations/quantized/product.h"
+#include "easydel/operations/quantized/packed_product.h"
 
 namespace {
 

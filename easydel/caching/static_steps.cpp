@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 
 #include "easydel/caching/transformer_cache.h"
+#include "easydel/core/dtype.h"
 #include "easydel/core/error.h"
 #include "easydel/operations/attention/cached.h"
 #include "easydel/operations/kernels/cuda/fused.h"
@@ -53,7 +54,7 @@ namespace {
 Tensor attend_with_sinks(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible, double scale,
                          const Tensor& sinks) {
   const double infinity = std::numeric_limits<double>::infinity();
-  const at::ScalarType wide = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::ScalarType wide = acc_type(q.scalar_type());
   const Tensor scores = (at::matmul(q, k.transpose(2, 3)).to(wide) * scale).masked_fill(~visible, -infinity);
   const Tensor extra = sinks.to(wide).view({1, q.size(1), q.size(2), 1}).expand({q.size(0), -1, -1, -1});
   const Tensor weights = at::softmax(at::cat({scores, extra}, -1), -1).narrow(-1, 0, k.size(2));

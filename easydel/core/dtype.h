@@ -27,6 +27,9 @@ inline constexpr DType uint32 = DType::UInt32;
 inline constexpr DType uint64 = DType::UInt64;
 inline constexpr DType boolean = DType::Bool;
 
+// What sums and products of such elements are computed in.
+constexpr DType acc_type(DType dtype) { return dtype == float64 ? float64 : float32; }
+
 // Case does not matter and a leading "torch." or "jnp." is dropped. ConfigError lists the known names.
 DType parse_dtype(std::string_view name);
 std::string dtype_name(DType dtype);        // as torch and config.json write it: "bfloat16"

@@ -6,7 +6,7 @@
 #include "easydel/layers/module.h"
 #include "easydel/operations/attention/decode_layer.h"
 #include "easydel/operations/linear/linear.h"
-#include "easydel/operations/quantized/product.h"
+#include "easydel/operations/quantized/packed_product.h"
 
 namespace easydel {
 

@@ -5,7 +5,7 @@
 #include "easydel/operations/activation.h"
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/kernels/cuda/fused.h"
-#include "easydel/operations/moe/products.h"
+#include "easydel/operations/moe/row_work.h"
 #include "easydel/operations/threading/parallel.h"
 
 namespace easydel::operations {

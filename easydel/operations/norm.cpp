@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "easydel/core/dtype.h"
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/threading/parallel.h"
@@ -20,7 +21,7 @@ kernels::RmsNormArgs kernel_args(const Tensor& x, const Tensor& factor, double e
 
 // offset + weight as the kernels want it. The weight is first rounded to x's type: it is stored wider than it computes.
 Tensor factor_of(const Tensor& x, const Tensor& weight, const RmsNormOptions& options) {
-  const auto acc = kernels::acc_type(x.scalar_type());
+  const auto acc = acc_type(x.scalar_type());
   if (!weight.defined())
     return at::full({x.size(-1)}, options.weight_offset == 0.0 ? 1.0 : options.weight_offset, x.options().dtype(acc));
   const bool fits = x.scalar_type() == acc && weight.scalar_type() == acc && weight.is_contiguous();

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "easydel/core/dtype.h"
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/threading/parallel.h"
@@ -19,7 +20,7 @@ constexpr int64_t kMaxHeadSize = 4096;  // what the kernel has scratch memory fo
 Tensor rotate_with_kernel(const Tensor& x_in, const Tensor& cos_in, const Tensor& sin_in, bool interleaved,
                           bool inverse) {
   const Tensor x = x_in.stride(-1) == 1 ? x_in : x_in.contiguous();
-  const auto acc = kernels::acc_type(x.scalar_type());
+  const auto acc = acc_type(x.scalar_type());
   const auto dense = [&](const Tensor& table) {
     return table.scalar_type() == acc && table.is_contiguous() ? table : table.to(acc).contiguous();
   };
@@ -42,7 +43,7 @@ Tensor rotate_with_kernel(const Tensor& x_in, const Tensor& cos_in, const Tensor
 }
 
 Tensor rotate_composed(const Tensor& x, const Tensor& cos_in, const Tensor& sin_in, bool interleaved, bool inverse) {
-  const auto acc = kernels::acc_type(x.scalar_type());
+  const auto acc = acc_type(x.scalar_type());
   const int64_t half = cos_in.size(-1);
   const Tensor cos = cos_in.to(acc).unsqueeze(2);
   const Tensor sin = (inverse ? -sin_in : sin_in).to(acc).unsqueeze(2);

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "easydel/core/dtype.h"
 #include "easydel/core/error.h"
 #include "easydel/optim/share.h"
 
@@ -20,8 +21,7 @@ class Accumulate : public Transformation {
     auto& sums = state.trees["acc_grads"];
     for (const auto& [path, param] : params) {
       if (!at::isFloatingType(param.scalar_type())) continue;
-      const at::ScalarType dtype =
-          o_.accumulator_dtype.value_or(param.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+      const at::ScalarType dtype = o_.accumulator_dtype.value_or(acc_type(param.scalar_type()));
       sums[path] = {at::zeros_like(param, param.options().dtype(dtype).requires_grad(false)),
                     sharding_of(placement, path)};
     }

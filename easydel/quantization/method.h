@@ -11,7 +11,7 @@
 
 #include "easydel/core/dtype.h"
 #include "easydel/core/json/json.h"
-#include "easydel/operations/quantized/product.h"
+#include "easydel/operations/quantized/packed_product.h"
 #include "easydel/sharding/collectives/group.h"
 #include "easydel/sharding/mesh/interval.h"
 

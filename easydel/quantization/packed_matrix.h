@@ -5,7 +5,7 @@
 
 #include "easydel/layers/embedding.h"
 #include "easydel/layers/linear.h"
-#include "easydel/operations/quantized/product.h"
+#include "easydel/operations/quantized/packed_product.h"
 #include "easydel/quantization/packed_parts.h"
 
 namespace easydel::quantization {

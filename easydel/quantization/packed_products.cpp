@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "easydel/operations/quantized/product.h"
+#include "easydel/operations/quantized/packed_product.h"
 
 namespace easydel::quantization {
 namespace {

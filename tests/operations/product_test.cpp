@@ -128,7 +128,7 @@ TEST(MultiplyInto, GivesTheSameBitsForAnyNumberOfThreads) {
     const Tensor x = at::randn({700, 130}), w = at::randn({90, 130}), y = at::randn({700, 90});
     const Tensor d_w = at::ones({90, 130}), wide = at::empty({700, 1100});
     multiply_into({{d_w, y.t(), x, /*adds=*/true}, {wide, y, at::randn({90, 1100})}});
-    results.push_back(at::cat({product(x, w).flatten(), d_w.flatten(), wide.flatten()}));
+    results.push_back(at::cat({dense_product(x, w).flatten(), d_w.flatten(), wide.flatten()}));
     EXPECT_TRUE(results.front().equal(results.back())) << count << " threads";
   }
   at::set_num_threads(threads);
@@ -175,7 +175,7 @@ TEST(MultiplyInto, TakesRowsAndColumnsByIndex) {
 TEST(Product, AddsTheBiasToEachRow) {
   at::manual_seed(4);
   const Tensor x = at::randn({3, 50, 40}), w = at::randn({24, 40}), bias = at::randn({48}).slice(0, 0, 48, 2);
-  const Tensor y = product(x, w, bias);
+  const Tensor y = dense_product(x, w, bias);
   EXPECT_EQ(y.sizes(), (at::IntArrayRef{3, 50, 24}));
   expect_product(y.view({150, 24}), x.view({150, 40}), w.t(), bias.expand({150, 24}));
 }

@@ -1,4 +1,4 @@
-#include "easydel/operations/quantized/product.h"
+#include "easydel/operations/quantized/packed_product.h"
 
 #include <gmock/gmock.h>
 

@@ -10,7 +10,7 @@
 #include "easydel/io/gguf/gguf_dequantize.h"
 #include "easydel/io/safetensors/safetensors.h"
 #include "easydel/operations/kernels/cpu/block_kernels.h"
-#include "easydel/operations/linear/block_product.h"
+#include "easydel/operations/quantized/block_product.h"
 #include "easydel/quantization/methods/gguf_blocks.h"
 #include "easydel/quantization/packed_matrix.h"
 #include "easydel/quantization/quantize.h"

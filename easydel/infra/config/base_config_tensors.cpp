@@ -1,6 +1,7 @@
 // The tables that EasyDeL's configs hand out: rotary frequencies and masks.
 #include <ATen/ATen.h>
 
+#include "easydel/core/dtype.h"
 #include "easydel/core/error.h"
 #include "easydel/core/random.h"
 #include "easydel/infra/config/base_config.h"
@@ -50,7 +51,7 @@ BaseConfig::RopeFunction BaseConfig::get_basic_rope(const RopeOptions& options) 
     const bool measure = by_length && positions.numel() > 0;
     const auto table =
         operations::rope_table(measure ? frequencies(*config, options, positions.max().item<int64_t>() + 1) : fixed,
-                               positions, q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+                               positions, acc_type(q.scalar_type()));
     auto [rotated_q, rotated_k] = operations::apply_rotary(q, k, table, style);
     if (!options.dtype) return std::pair(rotated_q, rotated_k);
     return std::pair(rotated_q.to(*options.dtype), rotated_k.to(*options.dtype));

@@ -6,6 +6,7 @@
 
 #include <limits>
 
+#include "easydel/core/dtype.h"
 #include "easydel/operations/attention/mechanisms.h"
 #include "easydel/operations/checkpoint.h"
 #include "easydel/operations/kernels/cpu/rows.h"
@@ -101,7 +102,7 @@ AttentionOutput blockwise_attention(const Tensor& q, const Tensor& k_in, const T
 namespace blockwise {
 
 Forward nothing_seen(const Tensor& q, int64_t value_size) {
-  const auto wide = q.options().dtype(q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  const auto wide = q.options().dtype(acc_type(q.scalar_type()));
   return {at::zeros({q.size(0), q.size(1), q.size(2), value_size}, wide),
           at::full({q.size(0), q.size(2), q.size(1)}, -std::numeric_limits<double>::infinity(), wide)};
 }

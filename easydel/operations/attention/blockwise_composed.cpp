@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "easydel/core/dtype.h"
 #include "easydel/operations/attention/blockwise.h"
 #include "easydel/operations/dropout.h"
 
@@ -12,8 +13,6 @@ namespace {
 using at::Tensor;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-at::ScalarType acc_of(const Tensor& t) { return t.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
 // Batched product with results in float32 or better.
 Tensor product(const Tensor& a, const Tensor& b) {
@@ -98,7 +97,7 @@ void for_blocks(int64_t begin, int64_t end, int64_t size, const F& f) {
 Forward forward_composed(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                          OutType out_type) {
   const Sizes s(q, k);
-  const auto acc = q.options().dtype(acc_of(q));
+  const auto acc = q.options().dtype(acc_type(q.scalar_type()));
   Forward result{at::empty({s.batch, s.queries, s.heads, v.size(3)}, out_type == OutType::Same ? q.options() : acc),
                  at::empty({s.batch, s.heads, s.queries}, acc)};
   for_blocks(0, s.queries, options.blocksize_q, [&](int64_t q_at, int64_t q_count) {
@@ -133,7 +132,7 @@ Forward forward_composed(const Tensor& q, const Tensor& k, const Tensor& v, cons
 Backward backward_composed(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                            const Forward& forward, const Tensor& d_out) {
   const Sizes s(q, k);
-  const auto acc = q.options().dtype(acc_of(q));
+  const auto acc = q.options().dtype(acc_type(q.scalar_type()));
   const Tensor delta = delta_of(forward, d_out);
   Backward d{at::zeros(q.sizes(), acc), at::zeros(k.sizes(), acc), at::zeros(v.sizes(), acc),
              sinks_gradient(options, forward, delta)};

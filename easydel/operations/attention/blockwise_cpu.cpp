@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "easydel/core/dtype.h"
 #include "easydel/operations/attention/blockwise.h"
 #include "easydel/operations/dropout.h"
 #include "easydel/operations/kernels/cpu/rows.h"
@@ -99,7 +100,7 @@ struct Problem {
   }
   Problem(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const AttentionOptions& o)
       : options(o),
-        acc(kernels::acc_type(q_in.scalar_type())),
+        acc(acc_type(q_in.scalar_type())),
         q(dense(q_in, acc)),
         k(dense(k_in, acc)),
         v(dense(v_in, acc)),

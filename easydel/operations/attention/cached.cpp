@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "easydel/core/dtype.h"
 #include "easydel/operations/attention/attend_parts.h"
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/quantized/coded_rows.h"
@@ -114,7 +115,7 @@ bool can_attend_to_blocks(const Tensor& q, const KeyBlocks& keys) {
 
 CachedAttention attend_to_blocks(const Tensor& q, const KeyBlocks& keys, const std::vector<KeySpan>& spans,
                                  double scale, double softcap, bool wide_out) {
-  const auto acc = kernels::acc_type(q.scalar_type());
+  const auto acc = acc_type(q.scalar_type());
   Tensor out =
       at::empty({q.size(0), q.size(1), row_features(keys.v.size(3), keys.v.scalar_type())}, q.options().dtype(acc));
   Tensor lse = at::empty({q.size(0), q.size(1)}, out.options());

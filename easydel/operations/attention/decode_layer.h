@@ -9,7 +9,7 @@
 
 #include "easydel/operations/activation.h"
 #include "easydel/operations/attention/cached.h"
-#include "easydel/operations/quantized/product.h"
+#include "easydel/operations/quantized/packed_product.h"
 #include "easydel/operations/rope.h"
 
 namespace easydel::operations {

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "easydel/core/dtype.h"
 #include "easydel/operations/attention/mechanisms.h"
 #include "easydel/operations/dropout.h"
 
@@ -14,7 +15,7 @@ AttentionOutput vanilla_attention(const Tensor& q_BTNH, const Tensor& k_BSKH, co
                                   const AttentionOptions& options) {
   const int64_t batch = q_BTNH.size(0), queries = q_BTNH.size(1), heads = q_BTNH.size(2);
   const int64_t keys = k_BSKH.size(1), kv_heads = k_BSKH.size(2), group = heads / kv_heads;
-  const auto acc = q_BTNH.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto acc = acc_type(q_BTNH.scalar_type());
 
   // The heads that share a key become rows of one product, so keys and values are not repeated.
   const Tensor q = q_BTNH.to(acc).transpose(1, 2).reshape({batch, kv_heads, group * queries, q_BTNH.size(3)});

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "easydel/core/dtype.h"
 #include "easydel/operations/checkpoint.h"
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/kernels/cuda/fused.h"
@@ -48,7 +49,7 @@ struct Linear : torch::autograd::Function<Linear> {
       const Tensor used = usable_weight(weight, x, storage);
       require<ShapeError>(x.size(-1) == used.size(1), "[linear] x's last dimension must be the weight's second; got ",
                           x.sizes(), " and ", used.sizes(), ".");
-      return product(x, used, usable(bias, x, storage.bias));
+      return dense_product(x, used, usable(bias, x, storage.bias));
     });
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -58,7 +59,7 @@ struct Linear : torch::autograd::Function<Linear> {
     const LinearStorage& storage = holder->storage;
     const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &d_y = grads[0];
     Tensor d_x, d_weight, d_bias;
-    if (ctx->needs_input_grad(0)) d_x = product(d_y, usable_weight(weight, x, storage).t());
+    if (ctx->needs_input_grad(0)) d_x = dense_product(d_y, usable_weight(weight, x, storage).t());
     const Tensor d_rows = rows_of(d_y);
     if (ctx->needs_input_grad(1)) {
       const Tensor rows = rows_of(x);
@@ -110,7 +111,7 @@ std::vector<Tensor> multiply_few_vectors(const Tensor& x, const std::vector<Line
     return results;
   }
   const int64_t width = x.size(-1), vectors = x.numel() / width;
-  const Tensor wide = x.to(kernels::acc_type(x.scalar_type())).contiguous();
+  const Tensor wide = x.to(acc_type(x.scalar_type())).contiguous();
   std::vector<Tensor> results;
   std::vector<kernels::GemvArgs> args;
   std::vector<int64_t> ends;

@@ -127,7 +127,7 @@ bool has_own_product(const Tensor& rows) {
   return is_own(rows) && rows.dim() >= 2 && rows.size(-1) > 0 && rows.numel() >= kMinRows * rows.size(-1);
 }
 
-Tensor product(const Tensor& rows, const Tensor& weight, const Tensor& bias) {
+Tensor dense_product(const Tensor& rows, const Tensor& weight, const Tensor& bias) {
   if (!has_own_product(rows) || !is_own(weight) || weight.numel() == 0) return at::linear(rows, weight, bias);
   const Tensor flat = rows.reshape({-1, rows.size(-1)}), given = bias.defined() ? bias.contiguous() : bias;
   std::vector<int64_t> shape = rows.sizes().vec();

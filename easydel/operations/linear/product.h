@@ -1,5 +1,9 @@
-// Products of matrices, by whichever of our kernel and torch's libraries is faster on this machine. No gradient flows
-// through these.
+// Products of dense matrices, by whichever of our kernel and torch's libraries is faster on this machine. No gradient
+// flows through these; operations::linear is the differentiable one. The family, by how the weights are kept:
+//   dense_product     floats (here); its float32 kernel is kernels/cpu/float_product.h
+//   packed_product    int8, nf4 or int4 codes with scales (quantized/packed_product.h)
+//   block_product     GGUF's blocks (quantized/block_product.h)
+//   grouped_product   floats, one matrix for each expert (moe/grouped_product.h)
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,7 +20,7 @@ bool has_own_product(const at::Tensor& rows);
 
 // rows [..., n] and weight [m, n], of any strides: rows times the transposed weight, plus the bias [m] where there is
 // one.
-at::Tensor product(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias = {});
+at::Tensor dense_product(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias = {});
 
 // a [m, k] times b [k, n], of any strides.
 at::Tensor matrix_product(const at::Tensor& a, const at::Tensor& b);

@@ -31,7 +31,7 @@ class OutputLayer {
     const Tensor rows = hidden_.narrow(0, at, count);
     Tensor out;
     if (has_own_product(rows)) {
-      out = product(rows, weight_);
+      out = dense_product(rows, weight_);
     } else if (is_wide_) {
       if (!memory_.defined()) memory_ = at::empty({count, weight_.size(0)}, hidden_.options());
       out = memory_.narrow(0, 0, count);

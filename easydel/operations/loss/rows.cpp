@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "easydel/core/dtype.h"
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/threading/parallel.h"
@@ -104,7 +105,7 @@ void compute_split(const Problem& p, int64_t at, const Tensor& logits, const Ten
 
 Problem::Problem(const char* name, const Tensor& x, const Tensor& labels_in, int64_t vocabulary_in,
                  const CrossEntropyOptions& options_in)
-    : options(options_in), rows(labels_in.numel()), vocabulary(vocabulary_in), acc(kernels::acc_type(x.scalar_type())) {
+    : options(options_in), rows(labels_in.numel()), vocabulary(vocabulary_in), acc(acc_type(x.scalar_type())) {
   check(name, x, labels_in, vocabulary, options);
   labels = labels_in.reshape({-1}).to(x.device(), at::kLong).contiguous();
   const auto wide = x.options().dtype(acc).requires_grad(false);

@@ -103,9 +103,8 @@ void route_token_backward(const A* x, int64_t count, const A* weights, const int
 
 }  // namespace
 
-bool can_route(const Tensor& logits, const RouterOptions& options) {
-  return logits.is_cpu() && (logits.scalar_type() == at::kFloat || logits.scalar_type() == at::kDouble) &&
-         options.top_groups == options.groups && options.scale != 0;
+bool can_route(const Tensor& logits) {
+  return logits.is_cpu() && (logits.scalar_type() == at::kFloat || logits.scalar_type() == at::kDouble);
 }
 
 Routing route(const Tensor& logits_in, const RouterOptions& options) {

@@ -78,9 +78,8 @@ Tensor choose_experts(const Tensor& scores_in, int64_t top_k) {
   return experts;
 }
 
-bool can_route(const Tensor& logits, const RouterOptions& options) {
-  return cuda_fused::applies(logits) && logits.numel() > 0 && logits.size(1) <= cuda_kernels::kMaxExperts &&
-         options.top_groups == options.groups && options.scale != 0;
+bool can_route(const Tensor& logits) {
+  return cuda_fused::applies(logits) && logits.numel() > 0 && logits.size(1) <= cuda_kernels::kMaxExperts;
 }
 
 Routing route(const Tensor& logits_in, const RouterOptions& options) {
@@ -149,14 +148,14 @@ WeightedGate weighted_gate_backward(const Tensor& gate_up, const Tensor& d_y, co
   return result;
 }
 
-bool can_multiply(const Tensor& rows, int64_t out_features) {
+bool can_multiply(const Tensor& rows, int64_t out_features, const Tensor& ends) {
 #ifdef EASYDEL_GROUPED_KERNELS
   constexpr int64_t kMax = int64_t{1} << 30;
   return rows.is_cuda() && rows.scalar_type() == at::kBFloat16 && rows.dim() == 2 && rows.numel() > 0 &&
-         rows.size(0) < kMax && rows.size(1) < kMax && out_features > 0 && out_features < kMax &&
+         ends.numel() > 0 && rows.size(0) < kMax && rows.size(1) < kMax && out_features > 0 && out_features < kMax &&
          rows.size(1) % 8 == 0 && out_features % 8 == 0 && cuda_kernels::has_grouped_kernels(rows.device().index());
 #else
-  (void)rows, (void)out_features;
+  (void)rows, (void)out_features, (void)ends;
   return false;
 #endif
 }
@@ -226,11 +225,11 @@ Gated gated_product(const Tensor&, const Tensor&, const Tensor&, bool, bool) { m
 bool can_move(const Tensor&) { return false; }
 bool can_choose(const Tensor&) { return false; }
 bool can_sort(const Tensor&, int64_t) { return false; }
-bool can_multiply(const Tensor&, int64_t) { return false; }
+bool can_multiply(const Tensor&, int64_t, const Tensor&) { return false; }
 Tensor spread_rows(const Tensor&, const Tensor&, int64_t) { missing(); }
 Tensor sum_rows(const Tensor&, const Tensor&, const Tensor&, int64_t) { missing(); }
 Tensor choose_experts(const Tensor&, int64_t) { missing(); }
-bool can_route(const Tensor&, const RouterOptions&) { return false; }
+bool can_route(const Tensor&) { return false; }
 Routing route(const Tensor&, const RouterOptions&) { missing(); }
 Tensor route_backward(const Tensor&, const Routing&, const Tensor&, const RouterOptions&) { missing(); }
 Sorted sort_by_expert(const Tensor&, int64_t) { missing(); }

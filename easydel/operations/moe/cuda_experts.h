@@ -20,8 +20,9 @@ at::Tensor sum_rows(const at::Tensor& rows, const at::Tensor& inverse, const at:
 bool can_choose(const at::Tensor& scores);
 at::Tensor choose_experts(const at::Tensor& scores, int64_t top_k);
 
-// As operations::route, without groups, and what the logits get of the weights' gradient.
-bool can_route(const at::Tensor& logits, const RouterOptions& options);
+// As operations::route, without groups and with a scale that is not 0, and what the logits get of the weights'
+// gradient.
+bool can_route(const at::Tensor& logits);
 Routing route(const at::Tensor& logits, const RouterOptions& options);
 at::Tensor route_backward(const at::Tensor& logits, const Routing& routing, const at::Tensor& d_weights,
                           const RouterOptions& options);
@@ -40,8 +41,9 @@ struct WeightedGate {
 WeightedGate weighted_gate_backward(const at::Tensor& gate_up, const at::Tensor& d_y, const at::Tensor& weights,
                                     const at::Tensor& order, bool gelu);
 
-// Whether there is a kernel for all experts: bfloat16 on a GPU of compute capability 9.0, rows of 16 bytes.
-bool can_multiply(const at::Tensor& rows, int64_t out_features);
+// Whether there is a kernel for all experts, whose rows end at `ends`: bfloat16 on a GPU of compute capability 9.0,
+// rows of 16 bytes.
+bool can_multiply(const at::Tensor& rows, int64_t out_features, const at::Tensor& ends);
 // As operations::grouped_product; weights [E, out, in], or with k_first [E, in, out], dense.
 at::Tensor grouped_product(const at::Tensor& rows, const at::Tensor& weights, bool k_first, const at::Tensor& ends);
 at::Tensor grouped_outer(const at::Tensor& a, const at::Tensor& b, const at::Tensor& ends);

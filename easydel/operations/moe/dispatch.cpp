@@ -4,7 +4,7 @@
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/moe/cpu_experts.h"
 #include "easydel/operations/moe/cuda_experts.h"
-#include "easydel/operations/moe/products.h"
+#include "easydel/operations/moe/row_work.h"
 
 namespace easydel::operations {
 namespace {

@@ -3,7 +3,8 @@
 
 #include "easydel/operations/checkpoint.h"
 #include "easydel/operations/kernels/cpu/rows.h"
-#include "easydel/operations/moe/products.h"
+#include "easydel/operations/moe/grouped_product.h"
+#include "easydel/operations/moe/moe.h"
 
 namespace easydel::operations {
 namespace {

@@ -8,7 +8,7 @@
 #include "easydel/operations/checkpoint.h"
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/linear/product.h"
-#include "easydel/operations/moe/products.h"
+#include "easydel/operations/moe/row_work.h"
 #include "easydel/operations/moe/staged.h"
 #include "easydel/operations/moe/units.h"
 #include "easydel/operations/threading/parallel.h"

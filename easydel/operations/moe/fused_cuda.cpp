@@ -5,7 +5,8 @@
 
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/moe/cuda_experts.h"
-#include "easydel/operations/moe/products.h"
+#include "easydel/operations/moe/grouped_product.h"
+#include "easydel/operations/moe/row_work.h"
 
 namespace easydel::operations {
 namespace {
@@ -24,7 +25,7 @@ bool is_gelu(const Activation& act) { return act.gated == GatedKernel::GeluTanh;
 
 cuda_experts::Gated gated_rows(const Tensor& x_rows, const Tensor& w1, const ExpertRows& rows, const Activation& act,
                                bool keep) {
-  if (cuda_experts::can_multiply(x_rows, w1.size(1)) && w1.size(1) % 16 == 0 && rows.ends.numel() > 0)
+  if (w1.size(1) % 16 == 0 && cuda_experts::can_multiply(x_rows, w1.size(1), rows.ends))
     return cuda_experts::gated_product(x_rows, w1, rows.ends, is_gelu(act), keep);
   const Tensor gate_up = grouped_product(x_rows, w1.transpose(1, 2), rows);
   return {keep ? gate_up : Tensor(), gated_activation(gate_up, act)};

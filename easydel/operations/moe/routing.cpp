@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "easydel/core/dtype.h"
 #include "easydel/core/error.h"
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/moe/cpu_experts.h"
@@ -71,16 +72,16 @@ Routing route(const Tensor& logits, const RouterOptions& options) {
                       "[route] selection_bias must be [", logits.size(1), "]; got ",
                       options.selection_bias.defined() ? options.selection_bias.sizes() : at::IntArrayRef(), ".");
   check_groups(options, logits.size(1));
-  const bool on_cuda = cuda_experts::can_route(logits, options);
-  const Tensor wide = on_cuda ? logits : logits.to(kernels::acc_type(logits.scalar_type()));
-  if (on_cuda || cpu_experts::can_route(wide, options)) {
+  const bool in_groups = options.top_groups < options.groups, can_fuse = !in_groups && options.scale != 0;
+  const bool on_cuda = can_fuse && cuda_experts::can_route(logits);
+  const Tensor wide = on_cuda ? logits : logits.to(acc_type(logits.scalar_type()));
+  if (on_cuda || (can_fuse && cpu_experts::can_route(wide))) {
     const variable_list routing = FusedRoute::apply(wide, options);
     return {routing[0], routing[1]};
   }
   const Tensor scores = options.scoring == RouterScoring::Softmax   ? at::softmax(wide, -1)
                         : options.scoring == RouterScoring::Sigmoid ? at::sigmoid(wide)
                                                                     : wide;
-  const bool in_groups = options.top_groups < options.groups;
   Tensor choice = scores.detach();
   if (options.selection_bias.defined()) choice = choice + options.selection_bias.detach().to(scores.options());
   if (in_groups) choice = best_groups(choice, options);
@@ -117,7 +118,7 @@ RouterStatistics router_statistics(const Tensor& logits, int64_t top_k, const Te
                       " tokens; got ", attention_mask.defined() ? attention_mask.sizes() : at::IntArrayRef(), ".");
   const Tensor probabilities = at::softmax(logits, -1);  // in the logits' type, as the reference does
   const Tensor chosen = std::get<1>(at::topk(probabilities.detach(), top_k, -1)).reshape({-1});
-  const Tensor wide = probabilities.to(kernels::acc_type(logits.scalar_type()));
+  const Tensor wide = probabilities.to(acc_type(logits.scalar_type()));
   const Tensor weight = attention_mask.defined() ? attention_mask.reshape({-1}).to(wide.device(), wide.scalar_type())
                                                  : at::ones({tokens}, wide.options().requires_grad(false));
   const Tensor counts = at::zeros({experts}, weight.options()).scatter_add_(0, chosen, weight.repeat_interleave(top_k));

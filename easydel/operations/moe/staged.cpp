@@ -3,7 +3,7 @@
 
 #include <ATen/ATen.h>
 
-#include "easydel/operations/moe/products.h"
+#include "easydel/operations/moe/row_work.h"
 #include "easydel/operations/threading/parallel.h"
 
 namespace easydel::operations {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "easydel/operations/kernels/cpu/quantized_kernels.h"
-#include "easydel/operations/quantized/product.h"
+#include "easydel/operations/quantized/packed_product.h"
 
 namespace easydel::operations {
 

@@ -4,7 +4,7 @@
 
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/quantized/arguments.h"
-#include "easydel/operations/quantized/product.h"
+#include "easydel/operations/quantized/packed_product.h"
 #include "easydel/operations/threading/parallel.h"
 
 namespace easydel::operations {

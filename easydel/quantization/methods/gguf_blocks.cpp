@@ -8,7 +8,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/io/gguf/gguf_dequantize.h"
-#include "easydel/operations/linear/block_product.h"
+#include "easydel/operations/quantized/block_product.h"
 
 namespace easydel::quantization {
 namespace {

@@ -12,7 +12,6 @@ const ElementKernels& for_elements(c10::ScalarType type);  // NotSupportedError 
 const AccKernels& for_acc(c10::ScalarType type);           // float64, or float32 for all else
 
 bool has_kernels(c10::ScalarType type);  // float32, float64, bfloat16, float16
-inline c10::ScalarType acc_type(c10::ScalarType type) { return type == c10::kDouble ? c10::kDouble : c10::kFloat; }
 
 // Every table that this machine can run, widest last.
 struct KernelList {

@@ -1,4 +1,4 @@
-#include "easydel/operations/quantized/product.h"
+#include "easydel/operations/quantized/packed_product.h"
 
 #include <ATen/ATen.h>
 
@@ -167,7 +167,7 @@ void multiply_many(const Tensor& x, const PackedCodes& weight, const Tensor& bia
     const int64_t count = std::min(rows, weight.out() - begin);
     unpack_into(weight, begin, begin + count, tile.mutable_data_ptr<float>());
     y.narrow(1, begin, count)
-        .copy_(product(x, tile.narrow(0, 0, count), bias.defined() ? bias.narrow(0, begin, count) : Tensor()));
+        .copy_(dense_product(x, tile.narrow(0, 0, count), bias.defined() ? bias.narrow(0, begin, count) : Tensor()));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "easydel/operations/linear/block_product.h"
+#include "easydel/operations/quantized/block_product.h"
 
 #include <ATen/ATen.h>
 

@@ -1,4 +1,4 @@
-#include "easydel/operations/moe/products.h"
+#include "easydel/operations/moe/grouped_product.h"
 
 #include <ATen/ATen.h>
 
@@ -33,7 +33,7 @@ void for_experts(const ExpertRows& rows, const F& f) {
 }  // namespace
 
 Tensor grouped_product(const Tensor& x, const Tensor& matrices, const ExpertRows& rows) {
-  if (cuda_experts::can_multiply(x, matrices.size(2)) && rows.ends.size(0) > 0) {
+  if (cuda_experts::can_multiply(x, matrices.size(2), rows.ends)) {
     const Tensor turned = matrices.transpose(1, 2);
     const bool k_first = !turned.is_contiguous();
     return cuda_experts::grouped_product(x, k_first ? matrices : turned, k_first, rows.ends);
@@ -49,8 +49,7 @@ Tensor grouped_product(const Tensor& x, const Tensor& matrices, const ExpertRows
 }
 
 Tensor grouped_outer(const Tensor& a, const Tensor& b, const ExpertRows& rows) {
-  if (cuda_experts::can_multiply(b, a.size(1)) && rows.ends.size(0) > 0)
-    return cuda_experts::grouped_outer(a, b, rows.ends);
+  if (cuda_experts::can_multiply(b, a.size(1), rows.ends)) return cuda_experts::grouped_outer(a, b, rows.ends);
   if (has_torch_kernel(b, a.size(1), rows)) return at::_grouped_mm(a.t(), b, rows.ends);
   const Tensor y = at::empty({rows.ends.size(0), a.size(1), b.size(1)}, a.options());
   std::vector<MatrixProduct> products;
