@@ -258,6 +258,256 @@ struct Stage {
   }
 };
 
+template <Kind kKind>
+struct Form {
+  static constexpr bool kOuter = kKind == Kind::Outer, kGated = kKind == Kind::GatedRows;
+  static constexpr bool kDeepA = kOuter || kKind == Kind::DeepRows;
+};
+
+// A thread's place, and what the block shares: the stages, behind them a buffer for each group of consumers, and two
+// barriers for each stage.
+struct Block {
+  uint8_t* space;
+  uint64_t *full, *empty;
+  int rank, group, thread, warp, lane;
+
+  __device__ __forceinline__ uint8_t* a(const Stage& stage) const { return space + stage.index * kStage; }
+  __device__ __forceinline__ uint8_t* b(const Stage& stage) const { return a(stage) + kTileA; }
+  __device__ __forceinline__ uint8_t* buffer() const { return space + kStages * kStage + group * kBuffer; }
+};
+
+// A tile's way:
+//
+//   global memory                 shared memory             registers of a group             shared     global memory
+//   a: 128 of the narrow side --> kStages of a [128, 64] --> d [64, width] --> kept (bf16) --> buffer --> out
+//   b: the wide side          -->        and b [256, 64] -'
+//                             TMA                       wgmma                         stmatrix       TMA
+//
+//   producer: waits for `empty`,   consumers: wait for `full`,         epilogue: a part of the tile before, between
+//   loads, and arrives at `full`   multiply, and arrive at `empty`     steps in depth of the next one
+
+// Producer: brings the steps in depth of a tile. kAlone: the blocks share its narrow side.
+template <Kind kKind, bool kAlone>
+__device__ __forceinline__ void load_tile(const Block& block, Stage& stage, const Tile& tile, const CUtensorMap& map_a,
+                                          const CUtensorMap& map_b) {
+  using F = Form<kKind>;
+  const int parts = (tile.width + kPart - 1) / kPart;
+  for (int k = 0; k < tile.depth; k += kK, stage.advance()) {
+    uint8_t *a = block.a(stage), *b = block.b(stage);
+    uint64_t* ready = &block.full[stage.index];
+    const auto load_a = [&](int i) {
+      uint8_t* half = a + i * kTileA / 2;
+      const int m = tile.m + i * kM / 2;
+      if constexpr (F::kOuter) {
+        load<kAlone>(half, map_a, ready, m, tile.begin + k);
+      } else if constexpr (F::kDeepA) {
+        load<kAlone>(half, map_a, ready, m, k, tile.expert);
+      } else if constexpr (F::kGated) {
+        load<kAlone>(half, map_a, ready, k, 0, 0, m / 16, tile.expert);
+      } else {
+        load<kAlone>(half, map_a, ready, k, m, tile.expert);
+      }
+    };
+    wait(&block.empty[stage.index], stage.parity ^ 1);
+    if (elect()) {
+      arrive_for(ready, kTileA + parts * kPartB);
+      if (kAlone) {
+        load_a(block.rank);
+      } else {
+        load_a(0), load_a(1);
+      }
+      for (int i = kAlone ? 0 : block.rank; i < parts; i += kAlone ? 1 : kCluster) {
+        const int n = tile.n + i * kPart;
+        load<!kAlone>(b + i * kPartB, map_b, ready, F::kOuter ? n : k, tile.begin + (F::kOuter ? k : n));
+      }
+    }
+    __syncwarp();
+  }
+}
+
+template <Kind kKind>
+__device__ __forceinline__ void produce(const Block& block, Walk& walk, const CUtensorMap& map_a,
+                                        const CUtensorMap& map_b) {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+  Stage stage;
+  while (block.warp == 0) {
+    const Tile tile = walk.next();
+    if (!tile.any) break;
+    if (tile.alone) {
+      load_tile<kKind, true>(block, stage, tile, map_a, map_b);
+    } else {
+      load_tile<kKind, false>(block, stage, tile, map_a, map_b);
+    }
+  }
+}
+
+// Epilogue, first half: columns [kFirst, kFirst + kPart) of a tile from registers to the group's buffer, swizzled.
+template <Kind kKind, int kFirst>
+__device__ __forceinline__ void fill_buffer(const Block& block, const Tiles& tiles, const uint32_t (&kept)[64]) {
+  using F = Form<kKind>;
+  uint8_t* buffer = block.buffer();
+  const int warp = block.warp, lane = block.lane;
+#pragma unroll
+  for (int j = 0; j < kPart / 8; j += F::kGated ? 4 : 2) {
+    const uint32_t* p = kept + kFirst / 4 + 2 * j;
+    if constexpr (F::kGated) {
+      const int line = j * 8 + lane;
+      const uint32_t to = address(buffer + line * 64 + (warp ^ (line / 2 % 4)) * 16);
+      const auto store_gated = [&](bool gelu) {
+        store_matrices<true>(to + 2 * kHalf, gate(p[0], p[1], gelu), gate(p[2], p[3], gelu), gate(p[4], p[5], gelu),
+                             gate(p[6], p[7], gelu));
+      };
+      store_matrices<true>(to, p[0], p[2], p[4], p[6]);
+      store_matrices<true>(to + kHalf, p[1], p[3], p[5], p[7]);
+      if (tiles.gelu) {
+        store_gated(true);
+      } else {
+        store_gated(false);
+      }
+    } else {
+      const int matrix = lane / 8, row = lane % 8, columns = j + matrix / 2;  // which 8 of them
+      const int line = F::kOuter ? warp * 16 + matrix % 2 * 8 + row : columns * 8 + row;
+      const int chunk = F::kOuter ? columns : 2 * warp + matrix % 2;
+      store_matrices<!F::kOuter>(address(buffer + line * 128 + (chunk ^ row) * 16), p[0], p[1], p[2], p[3]);
+    }
+  }
+}
+
+// Second half: from the buffer to global memory.
+template <Kind kKind, int kFirst>
+__device__ __forceinline__ void send_buffer(const Block& block, const Tiles& tiles, const Tile& tile,
+                                            const CUtensorMap& map_out, const CUtensorMap& map_gated) {
+  using F = Form<kKind>;
+  uint8_t* buffer = block.buffer();
+  const int thread = block.thread;
+  const int m = (tile.m + block.group * kM / 2) / (F::kGated ? 2 : 1), columns = tiles.m / (F::kGated ? 2 : 1);
+  const int at = (F::kOuter ? 0 : tile.begin) + tile.n + kFirst;
+  if constexpr (F::kOuter) {
+    if (thread == 0 && m < columns) store(map_out, buffer, at, m, tile.expert);
+  } else {
+    const int rows = min(kPart, tile.width - kFirst), whole = rows / kUnit * kUnit;
+    if (thread == 0 && m < columns) {
+#pragma unroll 1
+      for (int i = 0; i < whole; i += kUnit) {
+        if constexpr (!F::kGated) {
+          store(map_out, buffer + i * 128, m, at + i);
+          continue;
+        }
+        if (tiles.out) {
+          store(map_out, buffer + i * 64, m, 0, at + i);
+          store(map_out, buffer + kHalf + i * 64, m, 1, at + i);
+        }
+        store(map_gated, buffer + 2 * kHalf + i * 64, m, at + i);
+      }
+    }
+    // The rest row by row, since those behind are the next expert's.
+    constexpr int kChunks = F::kGated ? 4 : 8;
+    const int row = whole + thread / kChunks, chunk = thread % kChunks, column = m + chunk * 8;
+    if (row < rows && column < columns) {
+      const uint8_t* from = buffer + (row * kChunks + (chunk ^ (F::kGated ? row / 2 % 4 : row % 8))) * 16;
+      const auto copy = [&](__nv_bfloat16* to, int half) {
+        *reinterpret_cast<uint4*>(to + column) = *reinterpret_cast<const uint4*>(from + half * kHalf);
+      };
+      const int64_t line = at + row;
+      if (!F::kGated || tiles.out) copy(tiles.out + line * tiles.m, 0);
+      if (F::kGated && tiles.out) copy(tiles.out + line * tiles.m + columns, 1);
+      if (F::kGated) copy(tiles.gated + line * columns, 2);
+    }
+  }
+}
+
+template <Kind kKind, int kFirst>
+__device__ __forceinline__ void store_part(const Block& block, const Tiles& tiles, const Tile& tile,
+                                           const uint32_t (&kept)[64], const CUtensorMap& map_out,
+                                           const CUtensorMap& map_gated) {
+  if (kFirst >= tile.width) return;
+  if (block.thread == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  group_sync(block.group);
+  fill_buffer<kKind, kFirst>(block, tiles, kept);
+  before_async_reads();
+  group_sync(block.group);
+  send_buffer<kKind, kFirst>(block, tiles, tile, map_out, map_gated);
+  if (block.thread == 0) asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// How far a group of consumers has come in the depth of a tile.
+struct Progress {
+  int depth, k = 0, last = -1;  // last: the stage that is still being read
+};
+
+// Consumer: one step in depth. The stage before it is read by then, and given back.
+template <Kind kKind, int kWide>
+__device__ __forceinline__ void multiply_step(const Block& block, Stage& stage, Progress& at, float (&d)[128]) {
+  using F = Form<kKind>;
+  wait(&block.full[stage.index], stage.parity);
+  uint8_t *a = block.a(stage) + block.group * kTileA / 2, *b = block.b(stage);
+  if (F::kOuter && at.k + kK > at.depth) {  // here the next expert's rows begin
+    uint4* rest = reinterpret_cast<uint4*>(a + (at.depth - at.k) * 128);
+    for (int i = block.thread; i < (kK - (at.depth - at.k)) * 8; i += kGroup) rest[i] = uint4{};
+    before_async_reads();
+    group_sync(block.group);
+  }
+  const uint64_t at_a = descriptor<F::kDeepA>(a), at_b = descriptor<F::kOuter>(b);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+  for (int i = 0; i < kK / 16; ++i) {
+    multiply<kWide, F::kDeepA, F::kOuter>(d, at_a + i * (F::kDeepA ? 128 : 2), at_b + i * (F::kOuter ? 128 : 2),
+                                          at.k | i);
+  }
+  asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 1;" ::: "memory");
+  if (at.last >= 0 && block.thread < kCluster) arrive_at(&block.empty[at.last], block.thread);
+  at.last = stage.index;
+  stage.advance();
+  at.k += kK;
+}
+
+// The width is a part of the instruction. Outer: whole parts only.
+template <Kind kKind>
+__device__ __forceinline__ void multiply_until(int end, int units, const Block& block, Stage& stage, Progress& at,
+                                               float (&d)[128]) {
+  constexpr bool kOuter = Form<kKind>::kOuter;
+#define EASYDEL_CASE(WIDE)                                                \
+  case WIDE / kUnit:                                                      \
+    if constexpr (!kOuter || WIDE % kPart == 0)                           \
+      while (at.k < end) multiply_step<kKind, WIDE>(block, stage, at, d); \
+    break;
+  switch (kOuter ? (units + kParts - 1) / kParts * kParts : units) { EASYDEL_FOR_WIDTHS(EASYDEL_CASE) }
+}
+
+template <Kind kKind>
+__device__ __forceinline__ void consume(const Block& block, Walk& walk, const Tiles& tiles, const CUtensorMap& map_out,
+                                        const CUtensorMap& map_gated) {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+  float d[128];
+  uint32_t kept[64];  // the tile before: pairs of neighbours in its width
+  Stage stage;
+  Tile before{}, tile = walk.next(), next{};
+  do {
+    const int units = uniform(max(1, (tile.width + kUnit - 1) / kUnit));
+    Progress at{tile.depth};
+#pragma unroll 1
+    for (int part = 0; part <= kParts; ++part) {
+      const int end = (kSteps * (part + 1) + kSteps / 2 * block.group) * kK;
+      multiply_until<kKind>(part < kParts ? min(at.depth, end) : at.depth, units, block, stage, at, d);
+      switch (part) {
+        case 0: store_part<kKind, 0>(block, tiles, before, kept, map_out, map_gated); break;
+        case 1: store_part<kKind, kPart>(block, tiles, before, kept, map_out, map_gated); break;
+        case 2: store_part<kKind, 2 * kPart>(block, tiles, before, kept, map_out, map_gated); break;
+        case 3:
+          store_part<kKind, 3 * kPart>(block, tiles, before, kept, map_out, map_gated);
+          next = walk.next();
+          break;
+      }
+    }
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    if (at.last >= 0 && block.thread < kCluster) arrive_at(&block.empty[at.last], block.thread);
+#pragma unroll
+    for (int i = 0; i < 64; ++i) kept[i] = Form<kKind>::kOuter && at.depth == 0 ? 0 : pair_of(d[2 * i], d[2 * i + 1]);
+    before = tile, tile = next;
+  } while (before.any);
+  if (block.thread == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
 // a: the narrow side, b: the wide side. Outer: out is [e][m, n]; else it is [n, m]. Gated: every 8 rows of a's first
 // half are followed by 8 of its second, so that a thread has the gates and the ups of the same places.
 template <Kind kKind>
@@ -265,8 +515,6 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
     grouped_kernel(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
                    const __grid_constant__ CUtensorMap map_out, const __grid_constant__ CUtensorMap map_gated,
                    const __grid_constant__ Tiles tiles) {
-  constexpr bool kOuter = kKind == Kind::Outer, kGated = kKind == Kind::GatedRows;
-  constexpr bool kDeepA = kOuter || kKind == Kind::DeepRows;
   extern __shared__ uint8_t raw[];
   uint8_t* space = reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(raw) + kAlign - 1) & ~uintptr_t{kAlign - 1});
   __shared__ uint64_t full[kStages], empty[kStages];
@@ -279,183 +527,12 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
   }
   cluster_sync();
   const int group = uniform(threadIdx.x / kGroup), thread = threadIdx.x % kGroup, rank = blockIdx.x % kCluster;
-  const int warp = uniform(thread / 32), lane = thread % 32;
+  const Block block{space, full, empty, rank, group, thread, uniform(thread / 32), thread % 32};
   Walk walk(tiles, rank);
-  Stage stage;
-
   if (group == kConsumers) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    const auto bring = [&](const Tile& tile, auto how) {
-      constexpr bool kAlone = decltype(how)::value;
-      const int parts = (tile.width + kPart - 1) / kPart;
-      for (int k = 0; k < tile.depth; k += kK, stage.advance()) {
-        uint8_t *a = space + stage.index * kStage, *b = a + kTileA;
-        uint64_t* ready = &full[stage.index];
-        const auto load_a = [&](int i) {
-          uint8_t* half = a + i * kTileA / 2;
-          const int m = tile.m + i * kM / 2;
-          if constexpr (kOuter) {
-            load<kAlone>(half, map_a, ready, m, tile.begin + k);
-          } else if constexpr (kDeepA) {
-            load<kAlone>(half, map_a, ready, m, k, tile.expert);
-          } else if constexpr (kGated) {
-            load<kAlone>(half, map_a, ready, k, 0, 0, m / 16, tile.expert);
-          } else {
-            load<kAlone>(half, map_a, ready, k, m, tile.expert);
-          }
-        };
-        wait(&empty[stage.index], stage.parity ^ 1);
-        if (elect()) {
-          arrive_for(ready, kTileA + parts * kPartB);
-          if (kAlone) {
-            load_a(rank);
-          } else {
-            load_a(0), load_a(1);
-          }
-          for (int i = kAlone ? 0 : rank; i < parts; i += kAlone ? 1 : kCluster) {
-            const int n = tile.n + i * kPart;
-            load<!kAlone>(b + i * kPartB, map_b, ready, kOuter ? n : k, tile.begin + (kOuter ? k : n));
-          }
-        }
-        __syncwarp();
-      }
-    };
-    while (warp == 0) {
-      const Tile tile = walk.next();
-      if (!tile.any) break;
-      if (tile.alone) {
-        bring(tile, std::true_type());
-      } else {
-        bring(tile, std::false_type());
-      }
-    }
+    produce<kKind>(block, walk, map_a, map_b);
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    uint8_t* buffer = space + kStages * kStage + group * kBuffer;
-    float d[128];
-    uint32_t kept[64];  // the tile before: pairs of neighbours in its width
-    Tile before{};
-
-    const auto store_part = [&](auto part) {
-      constexpr int kFirst = decltype(part)::value * kPart;
-      if (kFirst >= before.width) return;
-      if (thread == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-      group_sync(group);
-#pragma unroll
-      for (int j = 0; j < kPart / 8; j += kGated ? 4 : 2) {
-        const uint32_t* p = kept + kFirst / 4 + 2 * j;
-        if constexpr (kGated) {
-          const int line = j * 8 + lane;
-          const uint32_t to = address(buffer + line * 64 + (warp ^ (line / 2 % 4)) * 16);
-          const auto store_gated = [&](bool gelu) {
-            store_matrices<true>(to + 2 * kHalf, gate(p[0], p[1], gelu), gate(p[2], p[3], gelu), gate(p[4], p[5], gelu),
-                                 gate(p[6], p[7], gelu));
-          };
-          store_matrices<true>(to, p[0], p[2], p[4], p[6]);
-          store_matrices<true>(to + kHalf, p[1], p[3], p[5], p[7]);
-          if (tiles.gelu) {
-            store_gated(true);
-          } else {
-            store_gated(false);
-          }
-        } else {
-          const int matrix = lane / 8, row = lane % 8, columns = j + matrix / 2;  // which 8 of them
-          const int line = kOuter ? warp * 16 + matrix % 2 * 8 + row : columns * 8 + row;
-          const int chunk = kOuter ? columns : 2 * warp + matrix % 2;
-          store_matrices<!kOuter>(address(buffer + line * 128 + (chunk ^ row) * 16), p[0], p[1], p[2], p[3]);
-        }
-      }
-      before_async_reads();
-      group_sync(group);
-      const int m = (before.m + group * kM / 2) / (kGated ? 2 : 1), columns = tiles.m / (kGated ? 2 : 1);
-      const int at = (kOuter ? 0 : before.begin) + before.n + kFirst;
-      if constexpr (kOuter) {
-        if (thread == 0 && m < columns) store(map_out, buffer, at, m, before.expert);
-      } else {
-        const int rows = min(kPart, before.width - kFirst), whole = rows / kUnit * kUnit;
-        if (thread == 0 && m < columns) {
-#pragma unroll 1
-          for (int i = 0; i < whole; i += kUnit) {
-            if constexpr (!kGated) {
-              store(map_out, buffer + i * 128, m, at + i);
-              continue;
-            }
-            if (tiles.out) {
-              store(map_out, buffer + i * 64, m, 0, at + i);
-              store(map_out, buffer + kHalf + i * 64, m, 1, at + i);
-            }
-            store(map_gated, buffer + 2 * kHalf + i * 64, m, at + i);
-          }
-        }
-        // The rest row by row, since those behind are the next expert's.
-        constexpr int kChunks = kGated ? 4 : 8;
-        const int row = whole + thread / kChunks, chunk = thread % kChunks, column = m + chunk * 8;
-        if (row < rows && column < columns) {
-          const uint8_t* from = buffer + (row * kChunks + (chunk ^ (kGated ? row / 2 % 4 : row % 8))) * 16;
-          const auto copy = [&](__nv_bfloat16* to, int half) {
-            *reinterpret_cast<uint4*>(to + column) = *reinterpret_cast<const uint4*>(from + half * kHalf);
-          };
-          const int64_t line = at + row;
-          if (!kGated || tiles.out) copy(tiles.out + line * tiles.m, 0);
-          if (kGated && tiles.out) copy(tiles.out + line * tiles.m + columns, 1);
-          if (kGated) copy(tiles.gated + line * columns, 2);
-        }
-      }
-      if (thread == 0) asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-    };
-
-    Tile tile = walk.next(), next{};
-    do {
-      const int depth = tile.depth, units = uniform(max(1, (tile.width + kUnit - 1) / kUnit));
-      int k = 0, last = -1;
-      const auto multiply_step = [&](auto wide) {
-        wait(&full[stage.index], stage.parity);
-        uint8_t *a = space + stage.index * kStage + group * kTileA / 2, *b = space + stage.index * kStage + kTileA;
-        if (kOuter && k + kK > depth) {  // here the next expert's rows begin
-          uint4* rest = reinterpret_cast<uint4*>(a + (depth - k) * 128);
-          for (int i = thread; i < (kK - (depth - k)) * 8; i += kGroup) rest[i] = uint4{};
-          before_async_reads();
-          group_sync(group);
-        }
-        const uint64_t at_a = descriptor<kDeepA>(a), at_b = descriptor<kOuter>(b);
-        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-#pragma unroll
-        for (int i = 0; i < kK / 16; ++i) {
-          multiply<decltype(wide)::value, kDeepA, kOuter>(d, at_a + i * (kDeepA ? 128 : 2),
-                                                          at_b + i * (kOuter ? 128 : 2), k | i);
-        }
-        asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 1;" ::: "memory");
-        if (last >= 0 && thread < kCluster) arrive_at(&empty[last], thread);
-        last = stage.index;
-        stage.advance();
-        k += kK;
-      };
-      // The width is a part of the instruction. Outer: whole parts only.
-      const auto multiply_until = [&](int end) {
-#define EASYDEL_CASE(WIDE)                                                \
-  case WIDE / kUnit:                                                      \
-    if constexpr (!kOuter || WIDE % kPart == 0)                           \
-      while (k < end) multiply_step(std::integral_constant<int, WIDE>()); \
-    break;
-        switch (kOuter ? (units + kParts - 1) / kParts * kParts : units) { EASYDEL_FOR_WIDTHS(EASYDEL_CASE) }
-      };
-#pragma unroll 1
-      for (int part = 0; part <= kParts; ++part) {
-        multiply_until(part < kParts ? min(depth, (kSteps * (part + 1) + kSteps / 2 * group) * kK) : depth);
-        switch (part) {
-          case 0: store_part(std::integral_constant<int, 0>()); break;
-          case 1: store_part(std::integral_constant<int, 1>()); break;
-          case 2: store_part(std::integral_constant<int, 2>()); break;
-          case 3: store_part(std::integral_constant<int, 3>()), next = walk.next(); break;
-        }
-      }
-      asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-      if (last >= 0 && thread < kCluster) arrive_at(&empty[last], thread);
-#pragma unroll
-      for (int i = 0; i < 64; ++i) kept[i] = kOuter && depth == 0 ? 0 : pair_of(d[2 * i], d[2 * i + 1]);
-      before = tile, tile = next;
-    } while (before.any);
-    if (thread == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    consume<kKind>(block, walk, tiles, map_out, map_gated);
   }
   cluster_sync();  // the other block may still write here
 }
