@@ -72,6 +72,97 @@ Tensor empty_like_large(const Tensor& w) {
   return empty_in_large_pages(w.sizes(), w.options(), kFresh);
 }
 
+// Each thread has units of its own.
+ForwardRows forward_by_units(const RoutedRows& r) {
+  ForwardRows out{std::vector<Tensor>(r.units.size()), std::vector<Tensor>(r.units.size())};
+  for_units(r.units.size(), [&](std::size_t i) {
+    const Unit& unit = r.units[i];
+    const auto multiply = [&](const Tensor& from, const Tensor& w) {
+      const Tensor y = at::empty({unit.rows, w.size(1)}, r.x.options());
+      std::vector<MatrixProduct> products;
+      add_products(products, unit, y, {from}, [&](int64_t expert) { return w.select(0, expert).t(); });
+      multiply_into(products);
+      return y;
+    };
+    out.hidden[i] = multiply(r.x.index_select(0, r.tokens.narrow(0, unit.begin, unit.rows)), r.w1);
+    out.results[i] = multiply(gated_activation(out.hidden[i], r.act), r.w2);
+  });
+  return out;
+}
+
+// d_w1[e] and d_w2[e], in pieces of about the same cost: of the rows of the one and of the other.
+void multiply_rows(const std::vector<Unit>& units, const Tensor& d_w1, const Tensor& d_hidden, const Tensor& x_rows,
+                   const Tensor& d_w2, const Tensor& d_rows, const Tensor& activated) {
+  const Tensor& any = d_w1.defined() ? d_w1 : d_w2;
+  if (!any.defined()) return;
+  std::vector<Tile> experts;
+  for (int64_t e = 0; e < any.size(0); ++e) experts.push_back({e, d_hidden.size(0), 0});
+  for (const Unit& unit : units) {
+    for (const Tile& tile : unit.tiles) {
+      Tile& expert = experts[static_cast<std::size_t>(tile.expert)];
+      expert.begin = std::min(expert.begin, tile.begin);
+      expert.rows += tile.rows;
+    }
+  }
+  struct Piece {
+    Tensor target, left, right;
+    int64_t cost;
+  };
+  std::vector<Piece> pieces;
+  const int64_t share = std::max<int64_t>(256, d_hidden.size(0) / (4 * at::get_num_threads()));
+  const auto add = [&](const Tensor& target, const Tensor& left, const Tensor& right) {
+    if (!target.defined()) return;
+    for (const Tile& expert : experts) {
+      const int64_t parts = std::max<int64_t>(1, (expert.rows + share - 1) / share), wide = left.size(1);
+      for (int64_t p = 0; p < parts; ++p) {
+        const int64_t at = wide * p / parts, size = wide * (p + 1) / parts - at;
+        const int64_t begin = expert.rows > 0 ? expert.begin : 0;
+        pieces.push_back({target.select(0, expert.expert).narrow(0, at, size),
+                          left.narrow(0, begin, expert.rows).narrow(1, at, size), right.narrow(0, begin, expert.rows),
+                          expert.rows * size * right.size(1)});
+      }
+    }
+  };
+  add(d_w1, d_hidden, x_rows);
+  add(d_w2, d_rows, activated);
+  std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.cost > b.cost; });
+  for_units(pieces.size(), [&](std::size_t i) {
+    Piece& piece = pieces[i];
+    at::mm_out(piece.target, piece.left.t(), piece.right);
+  });
+}
+
+std::vector<Tensor> backward_by_units(const RoutedRows& r, const std::vector<Tensor>& hidden, const Tensor& d_y,
+                                      const Tensor& factors, const Tensor& d_factors, const WeightGradients& d_w,
+                                      bool needs_x) {
+  const int64_t width = r.x.size(1), inner = r.w2.size(2);
+  // What the weights' gradients are made of, sorted by expert.
+  const auto rows_of = [&](int64_t size) { return at::empty({r.tokens.numel(), size}, r.x.options()); };
+  const Tensor all_x = rows_of(width), all_d = rows_of(width), all_activated = rows_of(inner);
+  const Tensor all_d_hidden = rows_of(2 * inner);
+  std::vector<Tensor> d_inputs(r.units.size());
+  for_units(r.units.size(), [&](std::size_t i) {
+    const Unit& unit = r.units[i];
+    const auto own = [&](const Tensor& rows) { return rows.narrow(0, unit.begin, unit.rows); };
+    Tensor d_row = own(all_d), x_row = own(all_x);
+    const Tensor activated = own(all_activated), d_a = at::empty({unit.rows, inner}, r.x.options());
+    at::index_select_out(d_row, d_y, 0, own(r.tokens));
+    if (d_w.w1.defined()) at::index_select_out(x_row, r.x, 0, own(r.tokens));
+    std::vector<MatrixProduct> products;
+    add_products(products, unit, d_a, {d_row}, [&](int64_t expert) { return r.w2.select(0, expert); });
+    multiply_into(products);
+    weighted_activation_backward(hidden[i], r.act, {own(factors), own(d_factors)}, d_a, activated, own(all_d_hidden))(
+        0, unit.rows);
+    if (!needs_x) return;
+    products.clear();
+    d_inputs[i] = at::empty({unit.rows, width}, r.x.options());
+    add_products(products, unit, d_inputs[i], {own(all_d_hidden)}, [&](int64_t e) { return r.w1.select(0, e); });
+    multiply_into(products);
+  });
+  multiply_rows(r.units, d_w.w1, all_d_hidden, all_x, d_w.w2, all_d, all_activated);
+  return d_inputs;
+}
+
 struct FusedArguments : torch::CustomClassHolder {
   const Activation* act = nullptr;
   WeightAccessPtr gate_up_access, down_access;
@@ -92,23 +183,8 @@ struct FusedExperts : torch::autograd::Function<FusedExperts> {
     const Tensor w1 = gather(gate_up, x.scalar_type(), experts.gate_up_access);
     const Tensor w2 = gather(down, x.scalar_type(), experts.down_access);
     const Tensor tokens = at::div(dispatch.order, dispatch.top_k, "floor");
-    ForwardRows rows{std::vector<Tensor>(units.size()), std::vector<Tensor>(units.size())};
-    if (holder->shares) {
-      rows = run_forward({x, tokens, units, *experts.act, w1, w2});
-    } else {
-      for_units(units.size(), [&](std::size_t i) {
-        const Unit& unit = units[i];
-        const auto multiply = [&](const Tensor& from, const Tensor& w) {
-          const Tensor y = at::empty({unit.rows, w.size(1)}, x.options());
-          std::vector<MatrixProduct> products;
-          add_products(products, unit, y, {from}, [&](int64_t expert) { return w.select(0, expert).t(); });
-          multiply_into(products);
-          return y;
-        };
-        rows.hidden[i] = multiply(x.index_select(0, tokens.narrow(0, unit.begin, unit.rows)), w1);
-        rows.results[i] = multiply(gated_activation(rows.hidden[i], *experts.act), w2);
-      });
-    }
+    const RoutedRows routed{x, tokens, units, *experts.act, w1, w2};
+    const ForwardRows rows = holder->shares ? run_forward(routed) : forward_by_units(routed);
     variable_list saved{x, weights, gate_up, down, tokens, dispatch.order, dispatch.inverse};
     saved.insert(saved.end(), rows.hidden.begin(), rows.hidden.end());
     ctx->save_for_backward(saved);
@@ -127,40 +203,14 @@ struct FusedExperts : torch::autograd::Function<FusedExperts> {
                needs_w2 = ctx->needs_input_grad(3);
     const Tensor w1 = gather(gate_up, x.scalar_type(), holder->gate_up_access);
     const Tensor w2 = gather(down, x.scalar_type(), holder->down_access);
-    const int64_t count = order.numel(), inner = w2.size(2);
     const Tensor factors = weights.to(x.scalar_type()).reshape({-1}).index_select(0, order);
     const Tensor d_factors = at::empty_like(factors);
     WeightGradients d_w{needs_w1 ? empty_like_large(w1) : Tensor(), needs_w2 ? empty_like_large(w2) : Tensor()};
-    std::vector<Tensor> d_inputs(units.size());
-    if (holder->shares) {
-      const std::vector<Tensor> hidden(saved.begin() + 7, saved.end());
-      d_inputs = run_backward({x, tokens, units, *holder->act, w1, w2}, hidden, d_y, factors, d_factors, d_w, needs_x);
-    } else {
-      // What the weights' gradients are made of, sorted by expert.
-      const auto rows_of = [&](int64_t width) { return at::empty({count, width}, x.options()); };
-      const Tensor all_x = rows_of(x.size(1)), all_d = rows_of(x.size(1)), all_activated = rows_of(inner);
-      const Tensor all_d_hidden = rows_of(2 * inner);
-      for_units(units.size(), [&](std::size_t i) {
-        const Unit& unit = units[i];
-        const auto own = [&](const Tensor& rows) { return rows.narrow(0, unit.begin, unit.rows); };
-        Tensor d_row = own(all_d), x_row = own(all_x);
-        const Tensor activated = own(all_activated), d_a = at::empty({unit.rows, inner}, x.options());
-        const Tensor& h = saved[7 + i];
-        at::index_select_out(d_row, d_y, 0, own(tokens));
-        if (needs_w1) at::index_select_out(x_row, x, 0, own(tokens));
-        std::vector<MatrixProduct> products;
-        add_products(products, unit, d_a, {d_row}, [&](int64_t expert) { return w2.select(0, expert); });
-        multiply_into(products);
-        weighted_activation_backward(h, *holder->act, {own(factors), own(d_factors)}, d_a, activated,
-                                     own(all_d_hidden))(0, unit.rows);
-        if (!needs_x) return;
-        products.clear();
-        d_inputs[i] = at::empty({unit.rows, x.size(1)}, x.options());
-        add_products(products, unit, d_inputs[i], {own(all_d_hidden)}, [&](int64_t e) { return w1.select(0, e); });
-        multiply_into(products);
-      });
-      multiply_rows(units, d_w.w1, all_d_hidden, all_x, d_w.w2, all_d, all_activated);
-    }
+    const RoutedRows routed{x, tokens, units, *holder->act, w1, w2};
+    const std::vector<Tensor> hidden(saved.begin() + 7, saved.end());
+    const std::vector<Tensor> d_inputs = holder->shares
+                                             ? run_backward(routed, hidden, d_y, factors, d_factors, d_w, needs_x)
+                                             : backward_by_units(routed, hidden, d_y, factors, d_factors, d_w, needs_x);
     const Tensor d_x = needs_x ? combine_units(units, d_inputs, inverse, {}, x) : Tensor();
     const Tensor d_weights = d_factors.index_select(0, inverse).view(weights.sizes()).to(weights.scalar_type());
     return {d_x,
@@ -169,48 +219,6 @@ struct FusedExperts : torch::autograd::Function<FusedExperts> {
             needs_w2 ? reduce(d_w.w2, holder->down_access).to(down.scalar_type()) : Tensor(),
             Tensor(),
             Tensor()};
-  }
-
-  // d_w1[e] and d_w2[e], in pieces of about the same cost: of the rows of the one and of the other.
-  static void multiply_rows(const std::vector<Unit>& units, const Tensor& d_w1, const Tensor& d_hidden,
-                            const Tensor& x_rows, const Tensor& d_w2, const Tensor& d_rows, const Tensor& activated) {
-    const Tensor& any = d_w1.defined() ? d_w1 : d_w2;
-    if (!any.defined()) return;
-    std::vector<Tile> experts;
-    for (int64_t e = 0; e < any.size(0); ++e) experts.push_back({e, d_hidden.size(0), 0});
-    for (const Unit& unit : units) {
-      for (const Tile& tile : unit.tiles) {
-        Tile& expert = experts[static_cast<std::size_t>(tile.expert)];
-        expert.begin = std::min(expert.begin, tile.begin);
-        expert.rows += tile.rows;
-      }
-    }
-    struct Piece {
-      Tensor target, left, right;
-      int64_t cost;
-    };
-    std::vector<Piece> pieces;
-    const int64_t share = std::max<int64_t>(256, d_hidden.size(0) / (4 * at::get_num_threads()));
-    const auto add = [&](const Tensor& target, const Tensor& left, const Tensor& right) {
-      if (!target.defined()) return;
-      for (const Tile& expert : experts) {
-        const int64_t parts = std::max<int64_t>(1, (expert.rows + share - 1) / share), wide = left.size(1);
-        for (int64_t p = 0; p < parts; ++p) {
-          const int64_t at = wide * p / parts, size = wide * (p + 1) / parts - at;
-          const int64_t begin = expert.rows > 0 ? expert.begin : 0;
-          pieces.push_back({target.select(0, expert.expert).narrow(0, at, size),
-                            left.narrow(0, begin, expert.rows).narrow(1, at, size), right.narrow(0, begin, expert.rows),
-                            expert.rows * size * right.size(1)});
-        }
-      }
-    };
-    add(d_w1, d_hidden, x_rows);
-    add(d_w2, d_rows, activated);
-    std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.cost > b.cost; });
-    for_units(pieces.size(), [&](std::size_t i) {
-      Piece& piece = pieces[i];
-      at::mm_out(piece.target, piece.left.t(), piece.right);
-    });
   }
 };
 
