@@ -137,6 +137,7 @@ GenerateOutput generate(const BaseModule& module, const at::Tensor& input_ids, c
     check_rows(config, ids.size(0), copies, model.vocab_size);
     ModelInputs inputs =
         prepare_inputs_for_generation(ids, options.inputs, config.pad_token_id, config.eos_token_id, copies);
+    inputs.fused_decode = options.fused_decode;
     LogitsProcessorList processors =
         make_score_processors(config, ids.size(1), model.vocab_size, options.logits_processor);
     LogitsProcessorList warpers = make_warpers(config);

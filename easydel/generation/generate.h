@@ -28,7 +28,8 @@ using Streamer = std::function<void(std::span<const int64_t> tokens)>;
 struct GenerateOptions {
   GenerationConfig generation_config = {};  // what is not set comes from the model's own, then from the defaults
   RandomKey prng_key = RandomKey(0);
-  bool trace = true;  // whether a step may be captured and replayed; the tokens do not depend on it
+  bool trace = true;                      // whether a step may be captured and replayed; the tokens do not depend on it
+  std::optional<bool> fused_decode = {};  // whether a layer may be one operation on the CPU; see ModelInputs
   LogitsProcessorList logits_processor = {};  // beside what the config asks for
   std::vector<StoppingCriteriaPtr> stopping_criteria = {};
   Streamer streamer = {};           // not with beams

@@ -1,6 +1,8 @@
 // Letters: B batch, T tokens, D hidden.
 #include "easydel/layers/decoder_block.h"
 
+#include "easydel/core/log.h"
+
 namespace easydel {
 namespace {
 
@@ -21,23 +23,44 @@ DecoderBlock::DecoderBlock(const BlockSpec& spec)
       before_mlp_(add_norm(*this, spec.before_mlp, spec.attention.hidden_size, spec.norm)),
       after_mlp_(add_norm(*this, spec.after_mlp, spec.attention.hidden_size, spec.norm)) {}
 
-std::optional<at::Tensor> DecoderBlock::decode(const at::Tensor& x_BTD, const ForwardContext& ctx) const {
-  const bool is_one = x_BTD.is_cpu() && x_BTD.scalar_type() == at::kFloat && x_BTD.size(0) * x_BTD.size(1) == 1;
-  const bool has_gradient = at::GradMode::is_enabled() && x_BTD.requires_grad();
-  if (!is_one || !ctx.cache || has_gradient || parallel() || parallel_ || after_attention_ || after_mlp_ ||
-      !before_attention_ || !before_mlp_ || residual_scale_ != 1 || (dropout_ > 0 && ctx.dropout_key))
-    return std::nullopt;
-  operations::DecodeLayer layer;
+const char* DecoderBlock::describe(operations::DecodeLayer& layer, const at::Tensor& x_BTD,
+                                   const ForwardContext& ctx) const {
+  if (!ctx.fused_decode) return "it is switched off";
+  if (!ctx.cache) return "there is no cache";
+  if (x_BTD.size(0) * x_BTD.size(1) != 1) return "there is more than one token";
+  if (!x_BTD.is_cpu() || x_BTD.scalar_type() != at::kFloat) return "the model does not compute in float32 on the CPU";
+  if (at::GradMode::is_enabled() && x_BTD.requires_grad()) return "gradients are asked for";
+  if (parallel()) return "the model is on a mesh";
+  if (parallel_) return "attention and MLP read the same input";
+  if (after_attention_ || after_mlp_) return "there are norms after attention or MLP";
+  if (!before_attention_ || !before_mlp_) return "there is no norm before attention or MLP";
+  if (residual_scale_ != 1) return "the residual stream is scaled";
+  if (dropout_ > 0 && ctx.dropout_key) return "there is dropout";
   const auto first = before_attention_->decode_norm(), second = before_mlp_->decode_norm();
-  if (!first || !second || !attention_.describe(layer, ctx) || !mlp_.describe(layer)) return std::nullopt;
+  if (!first || !second) return "the norms are not RMS norms with plain float32 weights";
+  if (const char* obstacle = attention_.describe(layer, ctx)) return obstacle;
+  if (const char* obstacle = mlp_.describe(layer)) return obstacle;
   layer.before_attention = *first;
   layer.before_mlp = *second;
-  if (!operations::can_decode(layer)) return std::nullopt;
-  return operations::decode_layer(x_BTD.contiguous(), layer);
+  return operations::decode_obstacle(layer);
+}
+
+// Of the first layer, when the answer is new: once for a model, not for each token.
+void DecoderBlock::log_path(const char* obstacle) const {
+  if (layer_idx_ != 0 || !log::enabled(log::Level::Debug)) return;
+  const char* path = obstacle ? obstacle : "fused";
+  if (logged_.exchange(path) == path) return;
+  if (obstacle)
+    log::debug("[decode] layers run operation by operation: ", obstacle, ".");
+  else
+    log::debug("[decode] layers run fused.");
 }
 
 LayerOutput DecoderBlock::operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const {
-  if (const std::optional<at::Tensor> next = decode(x_BTD, ctx)) return {.hidden = *next};
+  operations::DecodeLayer layer;
+  const char* obstacle = describe(layer, x_BTD, ctx);
+  if (ctx.cache && x_BTD.size(1) == 1) log_path(obstacle);
+  if (!obstacle) return {.hidden = operations::decode_layer(x_BTD.contiguous(), layer)};
   const at::Tensor read_BTD = normed(before_attention_, x_BTD);
   const Attention::Output attended = attention_(read_BTD, ctx);
   const at::Tensor added_BTD = normed(after_attention_, attended.hidden);

@@ -1,6 +1,8 @@
 // The layer of most decoders: attention and an MLP, with norms around them and a residual stream past them.
 #pragma once
 
+#include <atomic>
+
 #include "easydel/layers/attention/attention.h"
 #include "easydel/layers/mlp.h"
 #include "easydel/layers/norm.h"
@@ -27,8 +29,10 @@ class DecoderBlock : public DecoderLayer {
   LayerOutput operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const override;
 
  private:
-  // The one new token of a sequence, in one operation; none where decode_layer has no such layer.
-  std::optional<at::Tensor> decode(const at::Tensor& x_BTD, const ForwardContext& ctx) const;
+  // Describes the layer for decode_layer, which takes the one new token of a sequence in one operation; or says why it
+  // cannot.
+  const char* describe(operations::DecodeLayer& layer, const at::Tensor& x_BTD, const ForwardContext& ctx) const;
+  void log_path(const char* obstacle) const;
 
   int64_t layer_idx_;
   double dropout_, residual_scale_;
@@ -36,6 +40,7 @@ class DecoderBlock : public DecoderLayer {
   const Attention& attention_;
   const MLP& mlp_;
   const Norm *before_attention_, *after_attention_, *before_mlp_, *after_mlp_;
+  mutable std::atomic<const char*> logged_{nullptr};
 };
 
 }  // namespace easydel

@@ -24,6 +24,7 @@ struct ForwardContext {
   Cache* cache = nullptr;
   std::optional<RandomKey> dropout_key;  // nothing is dropped without one
   BatchPart part = {};                   // on a mesh; the mask is of the whole sequence, positions are of the part
+  bool fused_decode = true;              // one new token may take a layer in one operation, where that has the layer
   bool output_attentions = false;
   bool output_hidden_states = false;
   bool output_router_logits = false;

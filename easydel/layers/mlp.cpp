@@ -36,15 +36,15 @@ at::Tensor MLP::operator()(const at::Tensor& x_whole) const {
   return (*down_)(act_((*up_)(x)));
 }
 
-bool MLP::describe(operations::DecodeLayer& layer) const {
-  if (!gate_) return false;
+const char* MLP::describe(operations::DecodeLayer& layer) const {
+  if (!gate_) return "the MLP has no separate gate";
   const auto gate = gate_->decode_map(), up = up_->decode_map(), down = down_->decode_map();
-  if (!gate || !up || !down) return false;
+  if (!gate || !up || !down) return "weights of the MLP are neither plain float32 nor packed codes";
   layer.gate = *gate;
   layer.up = *up;
   layer.down = *down;
   layer.act = &act_;
-  return true;
+  return nullptr;
 }
 
 }  // namespace easydel

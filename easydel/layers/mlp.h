@@ -23,7 +23,8 @@ class MLP : public Module {
   explicit MLP(MlpSpec spec);
 
   at::Tensor operator()(const at::Tensor& x) const;
-  bool describe(operations::DecodeLayer& layer) const;  // its part of it; false where decode_layer has no such MLP
+  // Fills in its part, or says why decode_layer has no such MLP; null where it has.
+  const char* describe(operations::DecodeLayer& layer) const;
 
  private:
   MlpSpec spec_;

@@ -5,10 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <set>
 
 #include "easydel/core/error.h"
+#include "easydel/core/log.h"
 #include "easydel/models/gpt2/model.h"
 #include "easydel/models/llama/model.h"
 #include "tests/infra/on_mesh.h"
@@ -65,6 +67,28 @@ TEST_F(Generate, GreedyIsTheArgmaxOfAWholeForwardPass) {
   EXPECT_TRUE(is_close(out.log_probs, logits.log_softmax(-1).gather(2, tokens.unsqueeze(2)).squeeze(2)));
   EXPECT_THAT(out.finish_reasons, Each(FinishReason::Length));
   EXPECT_THAT(out.lengths, ElementsAre(7, 7));
+}
+
+TEST_F(Generate, FusedLayersGiveTheTokensOfSeparateOperations) {
+  std::vector<std::string> lines;
+  const log::Level level = log::level();
+  log::set_level(log::Level::Debug);
+  log::set_sink([&](log::Level, const std::string& line) { lines.push_back(line); });
+  const auto run = [&](std::optional<bool> fused) {
+    return generate(*model_, prompt_.narrow(0, 0, 1),
+                    {.generation_config = {.max_new_tokens = 12, .output_log_probs = true}, .fused_decode = fused});
+  };
+  const GenerateOutput fused = run(true), again = run({}), separate = run(false);
+  log::set_sink({});
+  log::set_level(level);
+  EXPECT_TRUE(at::equal(fused.sequences, separate.sequences));
+  EXPECT_TRUE(at::equal(fused.sequences, again.sequences));
+  EXPECT_TRUE(is_close(fused.log_probs, separate.log_probs));
+  EXPECT_THAT(lines, testing::IsSupersetOf({testing::HasSubstr("[decode] layers run fused"),
+                                            testing::HasSubstr("operation by operation: it is switched off")}));
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
+                          [](const std::string& line) { return line.find("[decode]") != std::string::npos; }),
+            2);
 }
 
 TEST_F(Generate, APaddedRowGetsTheTokensThatItGetsAlone) {

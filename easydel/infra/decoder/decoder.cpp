@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
+#include <string_view>
 
 #include "easydel/core/error.h"
 #include "easydel/operations/moe/moe.h"
@@ -26,6 +28,17 @@ operations::RopeTable look_up(Cache& cache, std::size_t index, const at::Tensor&
   return {rows(cache.rope[index].cos), rows(cache.rope[index].sin)};
 }
 
+bool fused_decode_default() {
+  static const bool value = [] {
+    const char* text = std::getenv("EASYDEL_FUSED_DECODE");
+    const std::string_view given = text ? text : "";
+    require<ConfigError>(given.empty() || given == "0" || given == "1",
+                         "[generate] EASYDEL_FUSED_DECODE must be 0 or 1; got \"", given, "\".");
+    return given != "0";
+  }();
+  return value;
+}
+
 }  // namespace
 
 std::shared_ptr<const ForwardContext> make_context(const BaseModule& module, const ModelInputs& prepared,
@@ -44,6 +57,7 @@ std::shared_ptr<const ForwardContext> make_context(const BaseModule& module, con
   }
   if (prepared.part) ctx->part = *prepared.part;
   ctx->dropout_key = prepared.dropout_key;
+  ctx->fused_decode = prepared.fused_decode ? *prepared.fused_decode : fused_decode_default();
   ctx->output_attentions = prepared.output_attentions.value_or(config.output_attentions);
   ctx->output_hidden_states = prepared.output_hidden_states.value_or(config.output_hidden_states);
   ctx->output_router_logits = prepared.output_router_logits.value_or(false);

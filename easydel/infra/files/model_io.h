@@ -30,6 +30,7 @@ struct ModelInputs {
   std::optional<bool> output_attentions = {};  // absent: as the config says
   std::optional<bool> output_hidden_states = {};
   std::optional<bool> output_router_logits = {};
+  std::optional<bool> fused_decode = {};  // absent: true, unless EASYDEL_FUSED_DECODE is 0
   // Logits of so many last tokens alone, or of the tokens with these indices [n] alone; absent: of all.
   std::optional<int64_t> logits_to_keep = {};
   at::Tensor logit_indices;

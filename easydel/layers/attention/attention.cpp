@@ -86,15 +86,19 @@ Interval Attention::counted_kv() const {
   return {std::min(begin, own.kv.end) - own.kv.begin, own.kv.size()};
 }
 
-bool Attention::describe(operations::DecodeLayer& layer, const ForwardContext& ctx) const {
-  if (!q_ || q_norm_ || sinks_ || !ctx.cache || ctx.output_attentions || (ctx.dropout_key && spec_.dropout > 0))
-    return false;
+const char* Attention::describe(operations::DecodeLayer& layer, const ForwardContext& ctx) const {
+  if (!q_) return "queries, keys and values have one weight";
+  if (q_norm_) return "queries and keys are normalized";
+  if (sinks_) return "the attention has sinks";
+  if (!ctx.cache) return "there is no cache";
+  if (ctx.output_attentions) return "attention weights are asked for";
+  if (ctx.dropout_key && spec_.dropout > 0) return "there is dropout";
   const auto q = q_->decode_map(), k = k_->decode_map(), v = v_->decode_map(), out = out_->decode_map();
-  if (!q || !k || !v || !out) return false;
+  if (!q || !k || !v || !out) return "weights of the attention are neither plain float32 nor packed codes";
   operations::AttentionOptions options = ctx.attention;
   options.mask = ctx.windowed_mask(spec_.sliding_window);
   std::optional<CacheSlot> slot = ctx.cache->slot_of_token(spec_.layer_idx, options);
-  if (!slot) return false;
+  if (!slot) return "the cache or the mask is not plain";
   layer.q = *q;
   layer.k = *k;
   layer.v = *v;
@@ -109,7 +113,7 @@ bool Attention::describe(operations::DecodeLayer& layer, const ForwardContext& c
   layer.rope_style = spec_.rope_style;
   layer.keys = std::move(slot->keys);
   layer.span = slot->span;
-  return true;
+  return nullptr;
 }
 
 Attention::Output Attention::operator()(const at::Tensor& x_whole, const ForwardContext& ctx) const {

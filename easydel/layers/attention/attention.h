@@ -43,7 +43,7 @@ class Attention : public Module {
   };
   Output operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const;
 
-  bool describe(operations::DecodeLayer& layer, const ForwardContext& ctx) const;  // as MLP has it
+  const char* describe(operations::DecodeLayer& layer, const ForwardContext& ctx) const;  // as MLP has it
 
   double own_flops_per_token(double keys) const override;  // scores and the weighted sum
   int64_t layer_idx() const { return spec_.layer_idx; }

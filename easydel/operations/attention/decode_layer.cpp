@@ -320,16 +320,22 @@ class LayerRun {
 
 }  // namespace
 
-bool can_decode(const DecodeLayer& l) {
-  return read_alike({&l.q, &l.k, &l.v}) && read_alike({&l.out}) && read_alike({&l.gate, &l.up}) &&
-         read_alike({&l.down}) && l.act && l.act->gated != GatedKernel::None && l.kv_heads > 0 &&
-         l.heads % l.kv_heads == 0 && l.heads / l.kv_heads <= kernels::kMaxSharedHeads &&
-         l.head_dim <= kernels::kMaxHeadDim && l.gate.rows == l.up.rows && l.span.begin < l.span.end && !l.span.blocks;
+const char* decode_obstacle(const DecodeLayer& l) {
+  if (!read_alike({&l.q, &l.k, &l.v}) || !read_alike({&l.gate, &l.up}))
+    return "weights that share an input are packed in different ways";
+  if (!read_alike({&l.out}) || !read_alike({&l.down}) || l.gate.rows != l.up.rows) return "the weights do not fit";
+  if (!l.act || l.act->gated == GatedKernel::None) return "the activation has no fused kernel";
+  if (l.kv_heads <= 0 || l.heads % l.kv_heads != 0) return "the query heads are not a multiple of the key/value heads";
+  if (l.heads / l.kv_heads > kernels::kMaxSharedHeads) return "too many query heads share a key/value head";
+  if (l.head_dim > kernels::kMaxHeadDim) return "the heads are too large";
+  if (l.span.begin >= l.span.end) return "there are no keys to attend to";
+  if (l.span.blocks) return "the cache is paged";
+  return nullptr;
 }
 
 at::Tensor decode_layer(const at::Tensor& x, const DecodeLayer& layer) {
   require<ShapeError>(x.is_cpu() && x.scalar_type() == at::kFloat && x.is_contiguous() && x.numel() == layer.q.width &&
-                          can_decode(layer),
+                          !decode_obstacle(layer),
                       "[decode_layer] x must be one token of ", layer.q.width, " float32 on the CPU; got ", x.sizes(),
                       " of ", c10::toString(x.scalar_type()), ".");
   at::Tensor y = at::empty(x.sizes(), x.options());

@@ -32,15 +32,16 @@ struct DecodeLayer {
   DecodeMap q, k, v, out, gate, up, down;
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   double scale = 1.0, softcap = 0.0;
-  const RopeTable* rope = nullptr;  // float32 [1, 1, rotated / 2]; null: nothing is turned
+  const RopeTable* rope = nullptr;  // float32 [1, 1, rotated / 2]; null: nothing is rotated
   RopeStyle rope_style = RopeStyle::Half;
   KeyBlocks keys;  // float32; the new key and value are written into them
   KeySpan span;    // with the new token as its last slot
   const Activation* act = nullptr;
 };
 
-// Whether the pieces go together: maps of one x are packed in one way, heads fit the kernels, and so on.
-bool can_decode(const DecodeLayer& layer);
+// Why decode_layer cannot take this layer, or null: maps of one x must be packed in one way, heads must fit the
+// kernels, and so on.
+const char* decode_obstacle(const DecodeLayer& layer);
 
 // x float32 [1, 1, hidden]: the residual stream behind the layer.
 at::Tensor decode_layer(const at::Tensor& x, const DecodeLayer& layer);
