@@ -43,11 +43,10 @@ TransformerCache::TransformerCache(TransformerMetadata metadata, const Tensor& s
   require<ConfigError>(metadata_.batch_size > 0 && metadata_.max_length > 0,
                        "[init_cache] batch_size and max_length must be positive; got ", metadata_.batch_size, " and ",
                        metadata_.max_length, ".");
-  const int64_t free = available_memory(metadata_.device);
-  require<ConfigError>(free == 0 || metadata_.bytes() <= static_cast<double>(free), "[init_cache] ",
-                       metadata_.batch_size, " rows of ", metadata_.max_length, " tokens take ",
-                       metadata_.bytes() / 1073741824.0, " GiB; ", static_cast<double>(free) / 1073741824.0,
-                       " GiB are free. Ask for fewer tokens or rows.");
+  const auto free = static_cast<double>(available_memory(metadata_.device).value_or(INT64_MAX));
+  require<ConfigError>(metadata_.bytes() <= free, "[init_cache] ", metadata_.batch_size, " rows of ",
+                       metadata_.max_length, " tokens take ", metadata_.bytes() / 1073741824.0, " GiB; ",
+                       free / 1073741824.0, " GiB are free. Ask for fewer tokens or rows.");
   const auto options = at::TensorOptions(metadata_.dtype).device(metadata_.device);
   for (const LayerKeys& layer : metadata_.layers) {
     const int64_t capacity = capacity_of(layer, metadata_, part_);

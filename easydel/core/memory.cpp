@@ -20,7 +20,7 @@
 
 namespace easydel {
 
-int64_t available_memory(at::Device device) {
+std::optional<int64_t> available_memory(at::Device device) {
 #if EASYDEL_HAS_CUDA
   if (device.is_cuda()) {
     const c10::cuda::CUDAGuard guard(device);
@@ -33,13 +33,13 @@ int64_t available_memory(at::Device device) {
     return static_cast<int64_t>(free) + unused;
   }
 #endif
-  if (!device.is_cpu()) return 0;
+  if (!device.is_cpu()) return std::nullopt;
   std::ifstream in("/proc/meminfo");
   for (std::string line; std::getline(in, line);) {
     constexpr std::string_view kKey = "MemAvailable:";
     if (line.starts_with(kKey)) return std::strtoll(line.c_str() + kKey.size(), nullptr, 10) * 1024;
   }
-  return 0;
+  return std::nullopt;
 }
 
 namespace {

@@ -4,11 +4,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace easydel {
 
-// Bytes that can still be had on a device. 0 where the system does not say.
-int64_t available_memory(at::Device device);
+// Bytes that can still be allocated on a device; nothing where the system does not say.
+std::optional<int64_t> available_memory(at::Device device);
 
 // Bytes that tensors hold on a GPU, or that the process has resident: now, and at most so far.
 int64_t used_memory(at::Device device);

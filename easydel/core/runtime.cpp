@@ -1,11 +1,11 @@
 #include "easydel/core/runtime.h"
 
 #include <cpuid.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstdlib>
-#include <fstream>
-#include <limits>
-#include <string_view>
+#include <utility>
 
 #include "easydel/core/build_info.h"
 
@@ -24,18 +24,15 @@ std::string version() { return EASYDEL_VERSION; }
 
 const RankContext& current_rank() { return thread_rank ? *thread_rank : process_rank; }
 
-void set_process_rank(RankContext context) { process_rank = context; }
+void set_process_rank(RankContext context) { process_rank = std::move(context); }
 
-RankScope::RankScope(RankContext context) : previous_(thread_rank) { thread_rank = context; }
-RankScope::~RankScope() { thread_rank = previous_; }
+RankScope::RankScope(RankContext context) : previous_(std::exchange(thread_rank, std::move(context))) {}
+RankScope::~RankScope() { thread_rank = std::move(previous_); }
 
-int64_t available_memory() {
-  constexpr std::string_view kKey = "MemAvailable:";
-  std::ifstream in("/proc/meminfo");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with(kKey)) return std::atoll(line.c_str() + kKey.size()) * 1024;
-  }
-  return std::numeric_limits<int64_t>::max();
+std::string host_name() {
+  std::array<char, 256> name{};
+  const bool is_known = ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0';
+  return is_known ? name.data() : "unknown-host";
 }
 
 bool amx_is_advertised_but_unusable() {

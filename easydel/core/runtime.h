@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -9,10 +10,13 @@ namespace easydel {
 
 std::string version();  // of this library: "0.1.0"
 
-// The place of the calling thread among all ranks: 0 of 1 until a launcher says otherwise.
+class World;  // sharding/world/world.h
+
+// Which of all ranks the calling thread is: 0 of 1 until a launcher says otherwise.
 struct RankContext {
   int64_t rank = 0;
   int64_t world_size = 1;
+  std::shared_ptr<World> world = {};  // of a thread that is a rank
 };
 
 const RankContext& current_rank();  // of the calling thread; else of the process
@@ -32,8 +36,7 @@ class RankScope {
   std::optional<RankContext> previous_;
 };
 
-// Bytes that can be had without pushing out what is in use, by the system's estimate; boundless where it makes none.
-int64_t available_memory();
+std::string host_name();  // "unknown-host" where the system does not say
 
 // Some virtual machines advertise AMX but hide CPUID leaf 0x1d, and oneDNN's bf16 kernels then die with SIGILL.
 // Caps oneDNN below AMX on such machines, unless the user has set ONEDNN_MAX_CPU_ISA. The library calls this when

@@ -3,6 +3,7 @@
 #include "easydel/core/device.h"
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
+#include "easydel/core/memory.h"
 #include "easydel/core/progress/progress.h"
 #include "easydel/core/runtime.h"
 #include "easydel/core/text/bytes.h"
@@ -108,7 +109,7 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, const Mo
   const auto files = gguf ? nullptr : Checkpoint::open(directory);
   if (!options.from_torch) require_own_files(files.get(), directory);
   const bool is_cached = !files || files->is_cached();
-  const bool fetches = !is_cached && files->nbytes() < available_memory();
+  const bool fetches = !is_cached && files->nbytes() < available_memory(at::kCPU).value_or(INT64_MAX);
   if (files && is_cached && stays_mapped(*config, device, options)) files->enter_pages_ahead();
   std::shared_ptr<BaseModule> module = model_class.make(*config);
   module->set_companions(std::make_shared<const Companions>(Companions::read(gguf ? *gguf : directory)));

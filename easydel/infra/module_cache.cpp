@@ -101,7 +101,8 @@ RaggedPagesMetadata BaseModule::create_paged_metadata(double hbm_utilization, in
   metadata.dtype = cache_dtype(*this);
   metadata.device = device_of(*this);
   metadata.parallel = parallel();
-  const int64_t free = available_memory(metadata.device), page = std::max<int64_t>(1, metadata.page_bytes());
+  const int64_t free = available_memory(metadata.device).value_or(0);
+  const int64_t page = std::max<int64_t>(1, metadata.page_bytes());
   metadata.num_pages = static_cast<int64_t>(hbm_utilization * static_cast<double>(free)) / page;
   if (parallel()) {  // ranks go on together, so the one with the least memory decides
     const at::Tensor pages = at::full({1}, metadata.num_pages, at::TensorOptions(at::kLong).device(metadata.device));

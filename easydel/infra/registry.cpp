@@ -8,19 +8,17 @@
 namespace easydel {
 namespace {
 
-// What EasyDeL's documents and modules name: what is not registered is not here yet.
+// Model types that EasyDeL has and this library does not have yet.
 constexpr std::string_view kNotYet[] = {
-    "arctic",       "aya_vision",  "bart",        "clip",           "cohere",      "cohere2",      "dbrx",
-    "deepseek",     "deepseek_v2", "deepseek_v3", "exaone",         "exaone4",     "falcon",       "falcon_h1",
-    "falcon_mamba", "gemma",       "gemma2",      "gemma3",         "gemma3_text", "gemma4",       "gidd",
-    "glm",          "glm4",        "glm46v",      "glm4_moe",       "glm4v",       "glm4v_moe",    "gpt_neox",
-    "gpt_oss",      "gptj",        "grok-1",      "internlm2",      "kimi_linear", "kimi_vl",      "llama4",
-    "llama4_text",  "llava",       "mamba",       "mamba2",         "minimax",     "mistral",      "mistral3",
-    "mpt",          "olmo",        "olmo2",       "olmo3",          "openelm",     "opt",          "phi",
-    "phimoe",       "pixtral",     "qwen2",       "qwen2_moe",      "qwen2_vl",    "qwen3",        "qwen3_5",
-    "qwen3_5_moe",  "qwen3_moe",   "qwen3_next",  "qwen3_omni_moe", "qwen3_vl",    "qwen3_vl_moe", "roberta",
-    "rwkv",         "seed_oss",    "siglip",      "smollm3",        "stablelm",    "t5",           "whisper",
-    "xerxes",       "xerxes2",
+    "arctic",  "aya_vision",  "bart",        "clip",           "dbrx",     "deepseek",     "exaone",
+    "exaone4", "falcon",      "falcon_h1",   "falcon_mamba",   "gemma3",   "gemma4",       "gidd",
+    "glm",     "glm4",        "glm46v",      "glm4_moe",       "glm4v",    "glm4v_moe",    "gptj",
+    "grok-1",  "internlm2",   "kimi_linear", "kimi_vl",        "llama4",   "llama4_text",  "llava",
+    "mamba",   "mamba2",      "minimax",     "mistral3",       "mpt",      "olmo",         "olmo3",
+    "openelm", "opt",         "phi",         "phimoe",         "pixtral",  "qwen2_moe",    "qwen2_vl",
+    "qwen3_5", "qwen3_5_moe", "qwen3_next",  "qwen3_omni_moe", "qwen3_vl", "qwen3_vl_moe", "roberta",
+    "rwkv",    "seed_oss",    "siglip",      "stablelm",       "t5",       "whisper",      "xerxes",
+    "xerxes2",
 };
 
 std::string joined(const std::vector<std::string>& names) {

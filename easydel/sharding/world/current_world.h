@@ -3,20 +3,15 @@
 
 #include <memory>
 
+#include "easydel/core/runtime.h"
 #include "easydel/sharding/world/world.h"
 
 namespace easydel {
 
 // World::current() gives this one to the calling thread while it lives.
-class WorldScope {
+class WorldScope : RankScope {
  public:
-  explicit WorldScope(std::shared_ptr<World> world);
-  ~WorldScope();
-  WorldScope(const WorldScope&) = delete;
-  WorldScope& operator=(const WorldScope&) = delete;
-
- private:
-  std::shared_ptr<World> previous_;
+  explicit WorldScope(const std::shared_ptr<World>& world) : RankScope({world->rank(), world->size(), world}) {}
 };
 
 std::shared_ptr<World> single_world();  // a new one, of one rank

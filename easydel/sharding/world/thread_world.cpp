@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "easydel/core/error.h"
-#include "easydel/core/runtime.h"
 #include "easydel/sharding/world/current_world.h"
 #include "easydel/sharding/world/thread_backend.h"
 
@@ -111,7 +110,6 @@ void run_ranks(int64_t count, const std::function<void(World&)>& body, const Wor
     at::set_num_threads(std::max<int>(1, threads / static_cast<int>(count)));
     const c10::InferenceMode inference_mode(inference);
     const c10::AutoGradMode grad_mode(gradients);
-    const RankScope scope({rank, count});
     const auto world = std::make_shared<ThreadWorld>(state, rank);
     const WorldScope current(world);
     try {

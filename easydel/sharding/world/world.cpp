@@ -6,13 +6,12 @@
 #include <set>
 
 #include "easydel/core/error.h"
+#include "easydel/core/runtime.h"
 #include "easydel/sharding/world/current_world.h"
 #include "easydel/sharding/world/process_world.h"
 
 namespace easydel {
 namespace {
-
-thread_local std::shared_ptr<World> thread_world;
 
 class SingleWorld : public World {
  public:
@@ -64,13 +63,10 @@ bool default_collective_debug() {
   return value == "1";
 }
 
-std::shared_ptr<World> World::current() { return thread_world ? thread_world : process_world(); }
-
-WorldScope::WorldScope(std::shared_ptr<World> world) : previous_(std::move(thread_world)) {
-  thread_world = std::move(world);
+std::shared_ptr<World> World::current() {
+  const std::shared_ptr<World>& of_thread = current_rank().world;
+  return of_thread ? of_thread : process_world();
 }
-
-WorldScope::~WorldScope() { thread_world = std::move(previous_); }
 
 std::shared_ptr<World> single_world() { return std::make_shared<SingleWorld>(); }
 

@@ -1,15 +1,14 @@
 #include "easydel/trainers/logs/run_log.h"
 
 #include <ATen/Parallel.h>
-#include <unistd.h>
 
-#include <array>
 #include <cmath>
 
 #include "easydel/core/build_info.h"
 #include "easydel/core/files/file.h"
 #include "easydel/core/log.h"
 #include "easydel/core/memory.h"
+#include "easydel/core/runtime.h"
 #include "easydel/sharding/parallel.h"
 #include "easydel/trainers/logs/number_text.h"
 #include "easydel/trainers/logs/peak_flops.h"
@@ -29,11 +28,6 @@ constexpr int kReportShare = 50;  // a report may take one part in so many of th
 double unix_seconds() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) / 1000;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 std::string device_text(const BaseModule& model, int64_t devices) {

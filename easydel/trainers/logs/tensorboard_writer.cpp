@@ -13,6 +13,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
+#include "easydel/core/runtime.h"
 #include "easydel/trainers/logs/crc32c.h"
 
 namespace easydel {
@@ -84,12 +85,9 @@ std::filesystem::path new_file(const std::filesystem::path& directory, int numbe
     std::from_chars(name.data() + kBegin.size(), name.data() + name.size(), other);
     if (other < INT64_MAX) seconds = std::max(seconds, other + 1);
   }
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0 || host[0] == '\0') host = {"localhost"};
-  for (char& c : host) {
-    if (c == '/') c = '_';
-  }
-  return directory / concat(kBegin, seconds, ".", host.data(), ".", ::getpid(), ".", number);
+  std::string host = host_name();
+  std::replace(host.begin(), host.end(), '/', '_');
+  return directory / concat(kBegin, seconds, ".", host, ".", ::getpid(), ".", number);
 }
 
 }  // namespace

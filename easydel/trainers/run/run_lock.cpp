@@ -7,15 +7,11 @@
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
 #include "easydel/core/json/json.h"
+#include "easydel/core/runtime.h"
 
 namespace easydel {
 namespace fs = std::filesystem;
 namespace {
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown host";
-}
 
 // "process 4711 on node3", as far as the file says it.
 std::string holder_in(const fs::path& path) {
