@@ -1,4 +1,5 @@
-// Letters: B batch, T tokens, D hidden.
+// The layer: layers/decoder_block.cpp. The spec below is what this family changes of the one that
+// models/llama/model.cpp shows. Letters: B batch, T tokens, D hidden.
 #include "easydel/models/gpt2/model.h"
 
 #include <cmath>

@@ -1,3 +1,5 @@
+// The layer: layers/decoder_block.cpp. It is the one that models/llama/model.cpp shows; the window comes from the
+// config.
 #include "easydel/models/mistral/model.h"
 
 namespace easydel {

@@ -1,3 +1,4 @@
+// The layer is written out below; its attention and the model around it are those that models/llama/model.cpp shows.
 // Letters: B batch, T tokens, D hidden.
 #include "easydel/models/mixtral/model.h"
 

@@ -1,3 +1,5 @@
+// The layer: layers/moe/moe_decoder.h; its router and experts: layers/moe/moe.cpp. The specs below are what this family
+// changes; models/llama/model.cpp shows the parts that all decoders share.
 #include "easydel/models/qwen3_moe/model.h"
 
 namespace easydel {

@@ -1,3 +1,5 @@
+// The layer: layers/decoder_block.cpp. The spec below is what this family changes of the one that
+// models/llama/model.cpp shows.
 #include "easydel/models/smollm3/model.h"
 
 namespace easydel {
