@@ -56,6 +56,8 @@ endif()
 
 find_package(CURL QUIET)
 set(EASYDEL_HAS_CURL ${CURL_FOUND})
+find_package(OpenSSL QUIET COMPONENTS Crypto)
+set(EASYDEL_HAS_OPENSSL ${OPENSSL_FOUND})
 find_package(ZLIB QUIET)
 set(EASYDEL_HAS_ZLIB ${ZLIB_FOUND})
 find_package(CLI11 QUIET CONFIG)
@@ -97,6 +99,7 @@ set(EASYDEL_FEATURES
     "NCCL|collectives between GPUs|the nvidia-nccl package beside torch"
     "MPI|ranks on several hosts|libopenmpi-dev"
     "CURL|the Hugging Face hub|libcurl4-openssl-dev"
+    "OPENSSL|fast hashes of downloads and uploads|libssl-dev"
     "ZLIB|compressed torch checkpoints|zlib1g-dev"
     "PCRE2|regular expressions of tokenizers|libpcre2-dev"
     "UTF8PROC|Unicode normal forms of tokenizers|libutf8proc-dev"

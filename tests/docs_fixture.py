@@ -4,6 +4,7 @@ use, as files in a working directory and as repositories of a hub that is served
 import json
 import pathlib
 import shutil
+import sys
 
 import gguf
 import peft
@@ -14,13 +15,13 @@ import transformers
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "reference"))
+import gguf_models
+
 BOOK = pathlib.Path(__file__).parents[1] / "examples" / "demo" / "pride_and_prejudice.txt"
 SIZES = dict(vocab_size=320, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=2048, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 TEMPLATE = "{% for m in messages %}{{ m['role'] + ': ' + m['content'] + '\\n' }}{% endfor %}{{ 'assistant: ' }}"
-GGUF_NAMES = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
-              "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "post_attention_layernorm": "ffn_norm",
-              "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
 
 
 def make_tokenizer(text: str) -> transformers.PreTrainedTokenizerFast:
@@ -36,43 +37,20 @@ def make_tokenizer(text: str) -> transformers.PreTrainedTokenizerFast:
 
 def write_gguf(path: pathlib.Path, model, tokenizer) -> None:
     """A llama in F32 with a tokenizer of the kind gpt2."""
-    c = model.config
-    writer = gguf.GGUFWriter(str(path), "llama")
-    writer.add_vocab_size(c.vocab_size)
-    writer.add_context_length(c.max_position_embeddings)
-    writer.add_block_count(c.num_hidden_layers)
-    writer.add_embedding_length(c.hidden_size)
-    writer.add_feed_forward_length(c.intermediate_size)
-    writer.add_head_count(c.num_attention_heads)
-    writer.add_head_count_kv(c.num_key_value_heads)
-    writer.add_layer_norm_rms_eps(c.rms_norm_eps)
-    writer.add_rope_freq_base(c.rope_parameters["rope_theta"])
     file = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
     tokens = sorted(file["vocab"], key=file["vocab"].get)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list(tokens)
-    writer.add_token_types([gguf.TokenType.CONTROL if i < 3 else gguf.TokenType.NORMAL for i in range(len(tokens))])
-    writer.add_token_merges([" ".join(pair) for pair in file["merges"]])
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
-    writer.add_chat_template(TEMPLATE)
-    names = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
-    for name, tensor in model.state_dict().items():
-        module, _, kind = name.rpartition(".")
-        values = tensor.float().contiguous().numpy()
-        if module in names:
-            writer.add_tensor(f"{names[module]}.{kind}", values)
-            continue
-        _, _, layer, rest = module.split(".", 3)
-        heads = {"self_attn.q_proj": c.num_attention_heads, "self_attn.k_proj": c.num_key_value_heads}.get(rest)
-        if heads:  # llama.cpp's order of the rows
-            values = values.reshape(heads, 2, -1, values.shape[1]).swapaxes(1, 2).reshape(values.shape).copy()
-        writer.add_tensor(f"blk.{layer}.{GGUF_NAMES[rest]}.{kind}", values)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+
+    def add_tokenizer(writer):
+        writer.add_tokenizer_model("gpt2")
+        writer.add_tokenizer_pre("gpt-2")
+        writer.add_token_list(tokens)
+        writer.add_token_types([gguf.TokenType.CONTROL if i < 3 else gguf.TokenType.NORMAL for i in range(len(tokens))])
+        writer.add_token_merges([" ".join(pair) for pair in file["merges"]])
+        writer.add_bos_token_id(1)
+        writer.add_eos_token_id(2)
+        writer.add_chat_template(TEMPLATE)
+
+    gguf_models.write(path, model, "llama", more=add_tokenizer)
 
 
 def make_files(folder: pathlib.Path) -> None:

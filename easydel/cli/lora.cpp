@@ -10,7 +10,6 @@
 #include "easydel/core/files/file.h"
 #include "easydel/io/hub/hub.h"
 #include "easydel/lora/lora.h"
-#include "easydel/trainers/run/checkpoints.h"
 
 namespace easydel::cli {
 namespace {
@@ -41,7 +40,6 @@ void merge(const MergeOptions& options) {
   const std::shared_ptr<BaseModule> model = load(model_options);
   model->unwrap_lora_to_layers();
   model->save_pretrained(output, {.max_shard_size = options.max_shard_size});
-  copy_tokenizer_files(resolve(options.base), output);
   const std::size_t count = model_options.adapters.size();
   std::cout << "merged " << count << (count == 1 ? " adapter" : " adapters") << " into " << options.output << "\n";
 }

@@ -12,11 +12,9 @@
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
 #include "easydel/core/text/bytes.h"
-#include "easydel/io/hub/hub.h"
 #include "easydel/quantization/calibrate.h"
 #include "easydel/quantization/method.h"
 #include "easydel/trainers/objectives/score.h"
-#include "easydel/trainers/run/checkpoints.h"
 
 namespace easydel::cli {
 namespace {
@@ -84,7 +82,6 @@ void run(const QuantizeArguments& options) {
   const int64_t after = parameter_bytes(*model);
   const double new_perplexity = text.empty() ? 0 : perplexity(*model, text);
   model->save_pretrained(options.output, {.verbose = false});
-  copy_tokenizer_files(resolve(options.model.model, {.revision = options.model.revision}), options.output);
 
   if (options.json) {
     Json layers = Json::object();

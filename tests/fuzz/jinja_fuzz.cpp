@@ -1,3 +1,4 @@
+#include "easydel/core/text/utf8.h"
 #include "easydel/text/jinja/template.h"
 #include "fuzz.h"
 

@@ -18,6 +18,7 @@ import torch
 import transformers
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "reference"))
+from gguf_models import finish, write
 from tokenizers import Tokenizer
 from tokenizers_draw import Texts
 from tokenizers_kinds import make
@@ -28,79 +29,6 @@ transformers.utils.logging.disable_progress_bar()
 Type = gguf.GGMLQuantizationType
 SHAPE = dict(vocab_size=96, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=128, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2)
-BLOCK = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
-         "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "post_attention_layernorm": "ffn_norm",
-         "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
-         "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "block_sparse_moe.gate": "ffn_gate_inp"}
-EXPERT = {"w1": "ffn_gate_exps", "w2": "ffn_down_exps", "w3": "ffn_up_exps"}
-
-
-def paired(weight: np.ndarray, heads: int) -> np.ndarray:
-    """As llama.cpp's converter lays the rows of q and k."""
-    return weight.reshape(heads, 2, weight.shape[0] // heads // 2, *weight.shape[1:]).swapaxes(1, 2).reshape(weight.shape)
-
-
-def name_of(path: str) -> str:
-    outside = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight", "lm_head.weight": "output.weight"}
-    if path in outside:
-        return outside[path]
-    layer, _, rest = path.removeprefix("model.layers.").partition(".")
-    module, _, kind = rest.rpartition(".")
-    return f"blk.{layer}.{BLOCK[module]}.{kind}"
-
-
-def write(path: pathlib.Path, model, arch: str, kind: Type, more=lambda writer: None, rope_freqs=None) -> None:
-    c = model.config
-    writer = gguf.GGUFWriter(str(path), arch)
-    writer.add_vocab_size(c.vocab_size)
-    writer.add_context_length(c.max_position_embeddings)
-    writer.add_block_count(c.num_hidden_layers)
-    writer.add_embedding_length(c.hidden_size)
-    writer.add_feed_forward_length(c.intermediate_size)
-    writer.add_head_count(c.num_attention_heads)
-    writer.add_head_count_kv(c.num_key_value_heads)
-    writer.add_layer_norm_rms_eps(c.rms_norm_eps)
-    writer.add_rope_freq_base(c.rope_parameters["rope_theta"])
-    if arch == "qwen3":
-        writer.add_key_length(c.head_dim)
-        writer.add_value_length(c.head_dim)
-    if c.model_type == "mixtral":
-        writer.add_expert_count(c.num_local_experts)
-        writer.add_expert_used_count(c.num_experts_per_tok)
-    more(writer)
-
-    def add(name: str, values: np.ndarray) -> None:
-        if values.ndim > 1 and kind != Type.F32:
-            writer.add_tensor(name, gguf.quantize(values, kind), raw_dtype=kind)
-        else:
-            writer.add_tensor(name, values)
-
-    experts: dict[str, list] = {}
-    with tempfile.TemporaryDirectory() as directory:
-        model.save_pretrained(directory)  # files hold experts one by one, under their own names
-        state = safetensors.torch.load_file(pathlib.Path(directory) / "model.safetensors")
-    state.setdefault("lm_head.weight", None)
-    for name, tensor in state.items():
-        if tensor is None:
-            continue
-        values = tensor.float().numpy()
-        if ".experts." in name:
-            layer, expert, which = name.split(".")[2], int(name.split(".")[5]), name.split(".")[6]
-            experts.setdefault(f"blk.{layer}.{EXPERT[which]}.weight", []).append((expert, values))
-            continue
-        if arch == "llama" and "q_proj" in name:
-            values = paired(values, c.num_attention_heads)
-        if arch == "llama" and "k_proj" in name:
-            values = paired(values, c.num_key_value_heads)
-        add(name_of(name), np.ascontiguousarray(values))
-    for name, parts in experts.items():
-        add(name, np.stack([values for _, values in sorted(parts, key=lambda part: part[0])]))
-    if rope_freqs is not None:
-        writer.add_tensor("rope_freqs.weight", rope_freqs)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
 
 
 def run(*args, stdin: str = "") -> subprocess.CompletedProcess:
@@ -214,10 +142,7 @@ class Gguf(unittest.TestCase):
         path = self.directory / f"{name}.gguf"
         writer = gguf.GGUFWriter(str(path), "llama")
         more(writer)
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
+        finish(writer)
         return path
 
     def tokenize(self, path: pathlib.Path, texts: list[str], *more) -> list:

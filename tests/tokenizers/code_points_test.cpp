@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "easydel/core/json/json.h"
-#include "easydel/text/unicode/utf8.h"
+#include "easydel/core/text/utf8.h"
 #include "easydel/tokenizers/pipeline/normalizer.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"

@@ -6,7 +6,7 @@
 
 #include "easydel/core/files/file.h"
 #include "easydel/core/json/json.h"
-#include "easydel/text/unicode/utf8.h"
+#include "easydel/core/text/utf8.h"
 #include "easydel/tokenizers/decode_stream.h"
 #include "easydel/tokenizers/files/json_tokenizer.h"
 

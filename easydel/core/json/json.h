@@ -14,9 +14,6 @@ namespace easydel {
 
 class Json;
 
-// The position of the first byte that is no part of valid UTF-8, or npos.
-std::size_t invalid_utf8(std::string_view text);
-
 struct JsonParseOptions {
   std::string where = "JSON";          // named in errors: usually the file
   bool reject_duplicate_keys = false;  // otherwise the last one wins, as in Python

@@ -1,11 +1,11 @@
 // A strict recursive-descent parser: RFC 8259 and Python's NaN and Infinity, UTF-8 checked, depth limited.
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <limits>
 
 #include "easydel/core/error.h"
 #include "easydel/core/json/json.h"
+#include "easydel/core/text/utf8.h"
 
 namespace easydel {
 namespace {
@@ -164,24 +164,6 @@ class Parser {
     return code;
   }
 
-  static void append_utf8(unsigned code, std::string& out) {
-    if (code < 0x80) {
-      out += static_cast<char>(code);
-    } else if (code < 0x800) {
-      out += static_cast<char>(0xC0 | code >> 6);
-      out += static_cast<char>(0x80 | (code & 63));
-    } else if (code < 0x10000) {
-      out += static_cast<char>(0xE0 | code >> 12);
-      out += static_cast<char>(0x80 | (code >> 6 & 63));
-      out += static_cast<char>(0x80 | (code & 63));
-    } else {
-      out += static_cast<char>(0xF0 | code >> 18);
-      out += static_cast<char>(0x80 | (code >> 12 & 63));
-      out += static_cast<char>(0x80 | (code >> 6 & 63));
-      out += static_cast<char>(0x80 | (code & 63));
-    }
-  }
-
   void parse_escape(std::string& out) {
     const std::size_t start = at_++;
     const char c = peek();
@@ -206,7 +188,7 @@ class Parser {
       if (low < 0xDC00 || low >= 0xE000) fail_at(start, "half of a surrogate pair");
       code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
     }
-    append_utf8(code, out);
+    utf8::append(out, code);
   }
 
   std::string parse_string() {
@@ -240,32 +222,6 @@ class Parser {
 };
 
 }  // namespace
-
-std::size_t invalid_utf8(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  for (std::size_t i = 0; i < text.size();) {
-    const unsigned lead = byte(i);
-    if (lead < 0x80) {
-      ++i;
-      for (uint64_t eight; i + 8 <= text.size(); i += 8) {  // plain ASCII, which is nearly all there is
-        std::memcpy(&eight, text.data() + i, 8);
-        if (eight & 0x8080808080808080) break;
-      }
-      continue;
-    }
-    const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-    if (lead < 0xC2 || lead > 0xF4 || i + length > text.size()) return i;
-    unsigned code = lead & (0xFFu >> (length + 1));
-    for (std::size_t k = 1; k < length; ++k) {
-      if ((byte(i + k) & 0xC0) != 0x80) return i;
-      code = code << 6 | (byte(i + k) & 63);
-    }
-    const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-    if (overlong || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return i;
-    i += length;
-  }
-  return std::string_view::npos;
-}
 
 Json Json::parse(std::string_view text, const JsonParseOptions& options) { return Parser(text, options).document(); }
 

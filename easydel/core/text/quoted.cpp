@@ -1,36 +1,15 @@
 #include "easydel/core/text/quoted.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
+
+#include "easydel/core/text/utf8.h"
 
 namespace easydel {
 namespace {
 
 constexpr std::size_t kShown = 100;  // bytes of a quoted text
-
-// The character at `at` and how many bytes it takes; none when the bytes are no UTF-8.
-struct Character {
-  char32_t code = 0;
-  std::size_t bytes = 0;
-};
-
-Character character_at(std::string_view text, std::size_t at) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(at);
-  if (first < 0x80) return {first, 1};
-  const std::size_t count = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 0;
-  if (count == 0 || first > 0xf4 || text.size() - at < count) return {};
-  char32_t code = first & (0xff >> (count + 1));
-  for (std::size_t i = 1; i < count; ++i) {
-    if ((byte(at + i) & 0xc0) != 0x80) return {};
-    code = code << 6 | (byte(at + i) & 0x3f);
-  }
-  const bool is_shorter = code < (count == 3 ? 0x800 : count == 4 ? 0x10000 : 0x80);
-  if (is_shorter || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return {};
-  return {code, count};
-}
 
 // What a terminal acts on: control characters, and marks that turn the direction of the text.
 bool is_active(char32_t c) {
@@ -47,11 +26,12 @@ void append_escape(std::string& out, const char* format, unsigned value) {
 std::string escaped(std::string_view text, bool quotes) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
-    const auto [code, bytes] = character_at(text, at);
+    const std::size_t bytes = utf8::valid_length(text.substr(at));
     if (bytes == 0) {
       append_escape(out, "\\x%02x", static_cast<unsigned char>(text[at++]));
       continue;
     }
+    const char32_t code = utf8::first(text.substr(at));
     const bool is_break = code == '\n' || code == '\t' || code == '\r';
     if (quotes && (code == '"' || code == '\\')) {
       out += {'\\', static_cast<char>(code)};
@@ -71,7 +51,7 @@ std::string escaped(std::string_view text, bool quotes) {
 std::string_view cut(std::string_view text, std::size_t max_bytes) {
   if (text.size() <= max_bytes) return text;
   std::size_t end = max_bytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  while (end > 0 && utf8::is_continuation(text[end])) --end;
   return text.substr(0, end);
 }
 

@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
+#include "easydel/core/text/utf8.h"
 #include "easydel/data/sources/text_codec.h"
 
 namespace easydel::data {
 namespace {
-
-bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
 // The last character of what both have in common is left to the answers when one is the beginning of the other, and so
 // is a space before the first difference.
@@ -16,7 +15,7 @@ std::size_t prompt_length(std::string_view chosen, std::string_view rejected) {
   std::size_t at = common_text(chosen, rejected);
   const bool differs = at < chosen.size() && at < rejected.size();
   if (differs) return at > 0 && chosen[at - 1] == ' ' ? at - 1 : at;
-  while (at > 0 && is_continuation(chosen[--at])) {
+  while (at > 0 && utf8::is_continuation(chosen[--at])) {
   }
   return at;
 }
@@ -48,7 +47,8 @@ void split_messages(PreferenceRow& row) {
 
 std::size_t common_text(std::string_view a, std::string_view b) {
   auto at = static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
-  while (at > 0 && ((at < a.size() && is_continuation(a[at])) || (at < b.size() && is_continuation(b[at])))) --at;
+  while (at > 0 && ((at < a.size() && utf8::is_continuation(a[at])) || (at < b.size() && utf8::is_continuation(b[at]))))
+    --at;
   return at;
 }
 

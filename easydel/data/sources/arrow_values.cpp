@@ -1,4 +1,5 @@
 #include "easydel/core/build_info.h"
+#include "easydel/core/text/utf8.h"
 
 #if EASYDEL_HAS_ARROW
 #include "easydel/data/sources/arrow_values.h"

@@ -1,4 +1,5 @@
 #include "easydel/core/error.h"
+#include "easydel/core/text/utf8.h"
 #include "easydel/data/sources/byte_stream.h"
 #include "easydel/data/sources/file_sources.h"
 

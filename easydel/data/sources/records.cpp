@@ -6,6 +6,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/json/json.h"
+#include "easydel/core/text/utf8.h"
 
 namespace easydel::data {
 namespace {

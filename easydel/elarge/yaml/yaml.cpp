@@ -5,6 +5,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
+#include "easydel/core/text/utf8.h"
 #include "easydel/elarge/yaml/yaml_node.h"
 
 namespace easydel {

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "easydel/core/error.h"
+#include "easydel/core/text/utf8.h"
 #include "easydel/elarge/yaml/yaml.h"
 #include "easydel/elarge/yaml/yaml_node.h"
 

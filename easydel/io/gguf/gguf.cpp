@@ -6,6 +6,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/text/quoted.h"
+#include "easydel/core/text/utf8.h"
 #include "easydel/io/byte_reader.h"
 #include "easydel/io/hub/lfs_pointer.h"
 

@@ -1,50 +1,43 @@
-// SHA-256 and SHA-1 (FIPS 180-4) of bytes that come in pieces; with the CPU's SHA instructions where it has them.
+// SHA-256 and SHA-1 of bytes that come in pieces: OpenSSL's, or plain C++ in a build without it.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace easydel {
 
-// What both share: a block of 64 bytes and a length in bits behind the message. `digest` ends the hash; call it once.
-template <std::size_t kWords>
 class Sha {
  public:
-  using Digest = std::array<uint8_t, kWords * 4>;
+  Sha(const Sha& other);
+  Sha& operator=(const Sha& other);
+  ~Sha();
 
   void update(const void* data, std::size_t size);
   void update(std::string_view text) { update(text.data(), text.size()); }
-  Digest digest();
-  std::string hex();  // the digest in lower-case hexadecimal
+  std::string hex();  // the digest in lower-case hexadecimal; ends the hash, so call it once
 
  protected:
-  using State = std::array<uint32_t, kWords>;
-  using Compress = void (*)(State& state, const uint8_t* blocks, std::size_t count);
-  Sha(const State& initial, Compress compress) : state_(initial), compress_(compress) {}
+  enum class Kind { kSha1, kSha256 };
+  explicit Sha(Kind kind);
 
  private:
-  State state_;
-  Compress compress_;
-  std::array<uint8_t, 64> block_{};
-  uint64_t size_ = 0;  // bytes so far
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
-class Sha256 : public Sha<8> {
+class Sha256 : public Sha {
  public:
-  explicit Sha256(bool use_cpu_instructions = true);
+  Sha256() : Sha(Kind::kSha256) {}
 };
 
-class Sha1 : public Sha<5> {
+class Sha1 : public Sha {
  public:
-  explicit Sha1(bool use_cpu_instructions = true);
+  Sha1() : Sha(Kind::kSha1) {}
 };
-
-bool cpu_has_sha_instructions();
 
 std::string to_hex(std::span<const uint8_t> bytes);
 std::string sha256_hex(std::string_view content);

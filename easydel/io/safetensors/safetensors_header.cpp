@@ -11,6 +11,7 @@
 #include "easydel/core/json/json.h"
 #include "easydel/core/text/name_index.h"
 #include "easydel/core/text/quoted.h"
+#include "easydel/core/text/utf8.h"
 #include "easydel/io/hub/lfs_pointer.h"
 #include "easydel/io/safetensors/safetensors_dtype.h"
 

@@ -8,6 +8,7 @@
 #include "easydel/core/files/file.h"
 #include "easydel/core/json/json.h"
 #include "easydel/core/text/quoted.h"
+#include "easydel/core/text/utf8.h"
 #include "easydel/io/safetensors/safetensors_dtype.h"
 
 namespace easydel {

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "easydel/core/error.h"
-#include "easydel/core/json/json.h"
+#include "easydel/core/text/utf8.h"
 #include "easydel/io/byte_reader.h"
 #include "easydel/io/torch/pickle_opcodes.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "easydel/core/error.h"
-#include "easydel/core/json/json.h"
+#include "easydel/core/text/utf8.h"
 #include "easydel/io/byte_reader.h"
 
 namespace easydel {

@@ -1,5 +1,6 @@
 #include "easydel/text/jinja/template.h"
 
+#include "easydel/core/text/utf8.h"
 #include "easydel/text/jinja/builtins/clock.h"
 #include "easydel/text/jinja/builtins/unicode.h"
 #include "easydel/text/jinja/interpreter.h"

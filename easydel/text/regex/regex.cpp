@@ -3,7 +3,7 @@
 #include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
 #include "easydel/core/text/quoted.h"
-#include "easydel/text/unicode/utf8.h"
+#include "easydel/core/text/utf8.h"
 
 #if EASYDEL_HAS_PCRE2
 #define PCRE2_CODE_UNIT_WIDTH 8

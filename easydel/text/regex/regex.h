@@ -1,4 +1,6 @@
-// Regular expressions in the dialect of tokenizer.json (Oniguruma's), matched by PCRE2.
+// Regular expressions in the dialect of tokenizer.json (Oniguruma's), matched by PCRE2. Oniguruma itself would need no
+// translation, but has no JIT: over 3 MB of text libonig 6.9.8 finds the same matches as PCRE2 10.42 and takes 1.8 to
+// 3.6 times as long with the patterns of GPT-2, Llama 3, o200k and DeepSeek, and up to 5.5 times with \p{N} alone.
 #pragma once
 
 #include <memory>

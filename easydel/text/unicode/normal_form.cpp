@@ -6,8 +6,8 @@
 
 #include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
+#include "easydel/core/text/utf8.h"
 #include "easydel/text/unicode/unicode.h"
-#include "easydel/text/unicode/utf8.h"
 
 #if EASYDEL_HAS_UTF8PROC
 #include <utf8proc.h>

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "easydel/core/error.h"
+#include "easydel/core/text/utf8.h"
 #include "easydel/tokenizers/bpe/bpe_long_word.h"
 
 namespace easydel {
@@ -77,8 +78,7 @@ class Merging {
     const auto [at, is_new] = ids_.try_emplace(text, static_cast<uint32_t>(model_.tokens.size()));
     if (is_new) {
       model_.tokens.push_back(text);
-      lengths_.push_back(
-          static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; })));
+      lengths_.push_back(utf8::count(text));
     }
     return at->second;
   }
@@ -237,9 +237,7 @@ std::string byte_level_character(uint8_t byte) {
     }
     return table;
   }();
-  const uint32_t code = codes[byte];
-  if (code < 0x80) return std::string(1, static_cast<char>(code));
-  return {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 63))};
+  return utf8::encode(codes[byte]);
 }
 
 TrainedBpe find_bpe_merges(WordCounts words, const std::vector<std::string>& special_tokens, const BpeLimits& limits,

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "easydel/text/unicode/utf8.h"
+#include "easydel/core/text/utf8.h"
 
 namespace easydel {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
+#include "easydel/core/text/utf8.h"
 
 #if EASYDEL_HAS_PCRE2
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -119,10 +120,8 @@ class Splitter {
       add(begin, end);
       done = end;
       at = end;
-      if (begin == end) {  // the text is cut there, and the search goes on behind the next character
-        do ++at;
-        while (at < text.size() && (text[at] & 0xC0) == 0x80);
-      }
+      // At an empty match the text is cut, and the search goes on behind the next character.
+      if (begin == end && at < text.size()) at += utf8::length_of_lead(text[at]);
     }
     add(done, text.size());
   }

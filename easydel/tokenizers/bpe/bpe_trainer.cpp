@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "easydel/core/error.h"
+#include "easydel/core/text/utf8.h"
 #include "easydel/tokenizers/bpe/bpe_merges.h"
 
 namespace easydel {

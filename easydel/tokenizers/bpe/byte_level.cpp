@@ -3,7 +3,7 @@
 #include <array>
 #include <string>
 
-#include "easydel/text/unicode/utf8.h"
+#include "easydel/core/text/utf8.h"
 
 namespace easydel::byte_level {
 namespace {

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "easydel/core/error.h"
-#include "easydel/core/json/json.h"
+#include "easydel/core/text/utf8.h"
 
 namespace easydel {
 namespace {

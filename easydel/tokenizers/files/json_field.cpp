@@ -1,6 +1,6 @@
 #include "easydel/tokenizers/files/json_field.h"
 
-#include "easydel/text/unicode/utf8.h"
+#include "easydel/core/text/utf8.h"
 
 namespace easydel {
 

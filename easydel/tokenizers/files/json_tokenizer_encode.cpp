@@ -5,6 +5,7 @@
 #include <system_error>
 #include <thread>
 
+#include "easydel/core/text/utf8.h"
 #include "easydel/tokenizers/bpe/byte_level.h"
 #include "easydel/tokenizers/files/json_tokenizer_parts.h"
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "easydel/core/text/utf8.h"
 #include "easydel/text/unicode/unicode.h"
-#include "easydel/text/unicode/utf8.h"
 #include "easydel/tokenizers/tokenizer.h"
 
 namespace easydel {

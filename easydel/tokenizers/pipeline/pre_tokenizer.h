@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "easydel/text/unicode/utf8.h"
+#include "easydel/core/text/utf8.h"
 #include "easydel/tokenizers/files/json_field.h"
 #include "easydel/tokenizers/pipeline/pre_tokenized.h"
 

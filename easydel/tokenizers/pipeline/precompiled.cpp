@@ -1,4 +1,5 @@
 // The character map of sentencepiece: a double array trie from what is written to where its replacement stands.
+#include "easydel/core/text/utf8.h"
 #include "easydel/io/hub/base64.h"
 #include "easydel/tokenizers/pipeline/normalizer.h"
 

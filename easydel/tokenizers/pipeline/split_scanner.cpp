@@ -3,8 +3,8 @@
 #include <array>
 
 #include "easydel/core/build_info.h"
+#include "easydel/core/text/utf8.h"
 #include "easydel/text/unicode/unicode.h"
-#include "easydel/text/unicode/utf8.h"
 
 namespace easydel {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "easydel/text/unicode/utf8.h"
+#include "easydel/core/text/utf8.h"
 #include "easydel/tokenizers/bpe/byte_level.h"
 #include "easydel/tokenizers/pipeline/aligned_text.h"
 #include "easydel/tokenizers/pipeline/metaspace.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "easydel/core/error.h"
-#include "easydel/core/json/json.h"
+#include "easydel/core/text/utf8.h"
 
 namespace easydel {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "easydel/text/unicode/utf8.h"
+#include "easydel/core/text/utf8.h"
 #include "easydel/tokenizers/vocabulary/byte_trie.h"
 #include "easydel/tokenizers/vocabulary/token_model.h"
 

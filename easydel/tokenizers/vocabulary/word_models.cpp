@@ -1,5 +1,5 @@
 // The models that look words up: WordPiece takes the longest token again and again, WordLevel whole words.
-#include "easydel/text/unicode/utf8.h"
+#include "easydel/core/text/utf8.h"
 #include "easydel/tokenizers/vocabulary/byte_trie.h"
 #include "easydel/tokenizers/vocabulary/token_model.h"
 

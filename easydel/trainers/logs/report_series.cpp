@@ -6,6 +6,8 @@
 #include <optional>
 #include <tuple>
 
+#include "easydel/core/text/utf8.h"
+
 namespace easydel {
 namespace {
 

@@ -139,14 +139,6 @@ void remove_old_checkpoints(const fs::path& directory, int64_t limit, const std:
   }
 }
 
-void copy_tokenizer_files(const fs::path& from, const fs::path& to) {
-  for (const char* name :
-       {"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-        "vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json", "generation_config.json"}) {
-    if (fs::is_regular_file(from / name)) write_file_atomically(to / name, read_file(from / name));
-  }
-}
-
 BackgroundWriter::~BackgroundWriter() {
   if (thread_.joinable()) thread_.join();
 }

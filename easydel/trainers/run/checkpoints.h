@@ -39,9 +39,6 @@ void tidy_checkpoints(const std::filesystem::path& directory, int64_t step);
 // Removes the oldest until so many are left; `kept` stays in any case.
 void remove_old_checkpoints(const std::filesystem::path& directory, int64_t limit, const std::vector<int64_t>& kept);
 
-// The files of a tokenizer, those that are there.
-void copy_tokenizer_files(const std::filesystem::path& from, const std::filesystem::path& to);
-
 // One write at a time, in a thread of its own. An error comes out of the next call of any function.
 class BackgroundWriter {
  public:

@@ -51,8 +51,7 @@ fs::path Trainer::Impl::save() {
     }
   }
   SaveStateOptions save{.verbose = false, .save_optimizer = args().save_optimizer_state};
-  save.also = [text, average = std::move(average), from = options_.tokenizer_directory](const fs::path& fresh) {
-    if (!from.empty()) copy_tokenizer_files(from, fresh);
+  save.also = [text, average = std::move(average)](const fs::path& fresh) {
     if (average) save_safetensors(fresh / "ema.safetensors", *average);
     write_file_atomically(fresh / "trainer.json", text);
   };

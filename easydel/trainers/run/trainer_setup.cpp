@@ -7,6 +7,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/core/progress/progress.h"
+#include "easydel/infra/files/companions.h"
 #include "easydel/infra/state/state_layout.h"
 #include "easydel/lora/lora.h"
 #include "easydel/optim/make_optimizer.h"
@@ -36,6 +37,16 @@ class Freeze final : public ModuleTransform {
   std::regex pattern_;
 };
 
+// What the directory of the training tokenizer has goes into every checkpoint; a generation config of the model stays.
+void adopt_tokenizer(BaseModule& model, const std::filesystem::path& directory) {
+  Companions adopted = Companions::read(directory);
+  if (const Companions& own = model.companions(); !own.generation_config.is_null()) {
+    adopted.generation_config = own.generation_config;
+    adopted.generation_config_file = own.generation_config_file;
+  }
+  model.set_companions(std::make_shared<const Companions>(std::move(adopted)));
+}
+
 }  // namespace
 
 Trainer::Impl::Impl(TrainerOptions options) : options_(std::move(options)) {
@@ -43,6 +54,7 @@ Trainer::Impl::Impl(TrainerOptions options) : options_(std::move(options)) {
   if (is_first()) {
     for (const std::string& note : args().unsupported_notes()) log::warning("[trainer] ", note);
   }
+  if (!options_.tokenizer_directory.empty()) adopt_tokenizer(*options_.model, options_.tokenizer_directory);
   apply_lora();
   freeze_parameters();
   require_trainable_weights();

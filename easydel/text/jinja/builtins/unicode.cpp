@@ -1,7 +1,8 @@
 #include "easydel/text/jinja/builtins/unicode.h"
 
-#include <algorithm>
 #include <span>
+
+#include "easydel/core/text/utf8.h"
 
 namespace easydel::jinja {
 namespace {
@@ -100,9 +101,7 @@ std::string map_each(std::string_view text, const Each& each) {
 
 }  // namespace
 
-std::size_t count_characters(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
+std::size_t count_characters(std::string_view text) { return utf8::count(text); }
 
 std::size_t byte_of_character(std::string_view text, std::size_t index) {
   std::size_t byte = 0;
@@ -111,41 +110,20 @@ std::size_t byte_of_character(std::string_view text, std::size_t index) {
 }
 
 char32_t next_character(std::string_view text, std::size_t& byte) {
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(i < text.size() ? text[i] : 0); };
-  const unsigned char lead = at(byte);
-  if (lead < 0x80) return text[byte++];
-  const std::size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  char32_t c = lead & (0xFF >> (length + 1));
-  for (std::size_t i = 1; i < length; ++i) c = (c << 6) | (at(byte + i) & 0x3F);
-  byte = std::min(byte + length, text.size());
-  return c;
+  if (utf8::length_of_lead(text[byte]) <= text.size() - byte) return utf8::next(text, byte);
+  byte = text.size();
+  return 0xFFFD;
 }
 
 char32_t last_character(std::string_view text, std::size_t& end) {
   do {
     --end;
-  } while (end > 0 && (text[end] & 0xC0) == 0x80);
+  } while (end > 0 && utf8::is_continuation(text[end]));
   std::size_t byte = end;
   return next_character(text, byte);
 }
 
-void append_character(std::string& out, char32_t c) {
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-  } else if (c < 0x800) {
-    out += static_cast<char>(0xC0 | (c >> 6));
-    out += static_cast<char>(0x80 | (c & 0x3F));
-  } else if (c < 0x10000) {
-    out += static_cast<char>(0xE0 | (c >> 12));
-    out += static_cast<char>(0x80 | ((c >> 6) & 0x3F));
-    out += static_cast<char>(0x80 | (c & 0x3F));
-  } else {
-    out += static_cast<char>(0xF0 | (c >> 18));
-    out += static_cast<char>(0x80 | ((c >> 12) & 0x3F));
-    out += static_cast<char>(0x80 | ((c >> 6) & 0x3F));
-    out += static_cast<char>(0x80 | (c & 0x3F));
-  }
-}
+void append_character(std::string& out, char32_t c) { utf8::append(out, c); }
 
 std::vector<char32_t> characters(std::string_view text) {
   std::vector<char32_t> out;

@@ -1,11 +1,21 @@
-// Steps through UTF-8 that is known to be valid.
+// UTF-8: whether bytes are valid, and steps through text that is known to be.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+namespace easydel {
+
+// The position of the first byte that is no part of valid UTF-8, or npos.
+std::size_t invalid_utf8(std::string_view text);
+
+}  // namespace easydel
+
 namespace easydel::utf8 {
+
+// How many bytes the first character of `text` has; 0 when they are not valid UTF-8.
+std::size_t valid_length(std::string_view text);
 
 inline bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
