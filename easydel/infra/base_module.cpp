@@ -180,8 +180,7 @@ double BaseModule::flops_per_token(int64_t, int64_t sequence_length) const {
                        sequence_length, ".");
   const double keys = (static_cast<double>(sequence_length) + 1) / 2;  // causal: the mean over positions
   double sum = 0;
-  for (const auto& [path, module] : const_cast<BaseModule*>(this)->named_modules())
-    sum += module->own_flops_per_token(keys);
+  for (const auto& [path, module] : named_modules()) sum += module->own_flops_per_token(keys);
   return sum;
 }
 

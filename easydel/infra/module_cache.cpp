@@ -13,7 +13,7 @@ namespace {
 
 std::vector<LayerKeys> layer_keys(const BaseModule& model) {
   std::vector<LayerKeys> layers;
-  for (const auto& [path, module] : const_cast<BaseModule&>(model).named_modules()) {
+  for (const auto& [path, module] : model.named_modules()) {
     const auto keep = [&layers](const auto& attention) {
       const auto index = static_cast<std::size_t>(attention.layer_idx());
       if (layers.size() <= index) layers.resize(index + 1);
@@ -27,7 +27,7 @@ std::vector<LayerKeys> layer_keys(const BaseModule& model) {
 }
 
 at::Device device_of(const BaseModule& model) {
-  const auto parameters = const_cast<BaseModule&>(model).named_parameters();
+  const auto parameters = model.named_parameters();
   require<ConfigError>(!parameters.empty() && !model.is_lazy(), "[init_cache] ", model.type_name(),
                        " has no weights yet, so it is on no device.");
   return parameters.front().parameter->value().device();

@@ -56,7 +56,7 @@ std::vector<std::string> layers_to_quantize(const BaseModule& module, const Quan
   const std::regex pattern = compile(options.pattern);
   std::set<const Parameter*> shared;  // weights of tables that are taken, and of heads that are
   std::set<const Module*> routers;
-  const auto modules = const_cast<BaseModule&>(module).named_modules();
+  const auto modules = module.named_modules();
   const auto is_found = [&](const std::string& path) { return std::regex_search(path, pattern); };
   for (const auto& [path, child] : modules) {
     if (dynamic_cast<const SparseMoE*>(child) != nullptr) routers.insert(child->child("gate"));
@@ -93,8 +93,8 @@ int64_t parameter_bytes(const BaseModule& module) {
 }
 
 bool BaseModule::is_quantized() const {
-  const auto modules = const_cast<BaseModule*>(this)->named_modules();
-  return std::any_of(modules.begin(), modules.end(), [](const NamedModule& named) {
+  const auto modules = named_modules();
+  return std::any_of(modules.begin(), modules.end(), [](const ConstNamedModule& named) {
     const auto* linear = dynamic_cast<const Linear*>(named.module);
     const auto* table = dynamic_cast<const Embedding*>(named.module);
     const auto* experts = dynamic_cast<const Experts*>(named.module);

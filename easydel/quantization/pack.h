@@ -40,7 +40,7 @@ std::vector<PackedLayer> packed_layers(const BaseModule& module);
 // The matrices of a layer's experts, "model.layers.0.mlp.experts.gate_up_proj", dense or packed.
 struct ExpertStack {
   std::string path;
-  Experts* experts;
+  const Experts* experts;
   const Experts::Stack* stack;
   std::shared_ptr<const PackedStack> packed() const;  // null: dense
 };

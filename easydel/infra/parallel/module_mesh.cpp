@@ -92,7 +92,7 @@ void BaseModule::place(const std::function<PartitionSpec(const NamedParameter&)>
 // Of what gathering gives for the parameters of one decoder layer, in the type that it computes in.
 int64_t BaseModule::largest_layer_bytes() const {
   int64_t largest = 0;
-  for (const auto& [path, module] : const_cast<BaseModule*>(this)->named_modules()) {
+  for (const auto& [path, module] : named_modules()) {
     if (dynamic_cast<const DecoderLayer*>(module) == nullptr) continue;
     int64_t elements = 0;
     for (const auto& [name, parameter] : module->named_parameters()) {

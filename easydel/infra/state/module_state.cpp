@@ -99,7 +99,7 @@ void BaseModule::set_transforms(std::vector<std::shared_ptr<const ModuleTransfor
 
 GraphOther BaseModule::graphother() const {
   GraphOther map;
-  for (const auto& [path, tensor] : const_cast<BaseModule*>(this)->named_buffers()) map.set(path, *tensor);
+  for (const auto& [path, tensor] : named_buffers()) map.set(path, *tensor);
   return map;
 }
 
