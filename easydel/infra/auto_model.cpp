@@ -135,7 +135,7 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, const Mo
                        .rngs = options.rngs,
                        .device = device});
   if (options.auto_shard_model || options.auto_shard_params)
-    module->place_parameters(options.partition_rules, World::current());
+    place_parameters(*module, options.partition_rules, World::current());
   LoadedWeights weights = load_weights(
       *module, adapt_source(*module, std::move(source)),
       [&](const at::Tensor& t, const Parameter& parameter) {
