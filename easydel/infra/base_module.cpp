@@ -180,7 +180,7 @@ BaseModule& BaseModule::set_tokenizer(const AutoTokenizer& tokenizer) {
   return *this;
 }
 
-// From here on EasyDeL's names for functions of the folders that do the work.
+// From here on EasyDeL's names for functions of the folders that do the work; those above this one are hooks.
 
 ModelInputs BaseModule::prepare_inputs_for_call(ModelInputs inputs) const {
   return easydel::prepare_inputs_for_call(*this, std::move(inputs));
@@ -285,6 +285,48 @@ std::shared_ptr<RaggedPagesCache> BaseModule::init_ragged_pages(int64_t page_siz
 }
 std::shared_ptr<Cache> BaseModule::init_operations_cache(const OperationsCacheOptions& options) const {
   return easydel::init_operations_cache(*this, options);
+}
+
+BaseModule& BaseModule::set_generation_config(const GenerationConfig& config) {
+  return require_hook(hooks().set_generation_config, "set_generation_config")(*this, config), *this;
+}
+ModelInputs BaseModule::prepare_inputs_for_generation(const at::Tensor& input_ids, int64_t max_length,
+                                                      std::optional<int64_t> pad_token_id, const at::Tensor& starts,
+                                                      const at::Tensor& attention_mask,
+                                                      const at::Tensor& token_type_ids,
+                                                      const std::optional<MaskInfo>& mask_info) const {
+  return require_hook(hooks().prepare_inputs_for_generation, "prepare_inputs_for_generation")(
+      *this, input_ids, max_length, pad_token_id, starts, attention_mask, token_type_ids, mask_info);
+}
+void BaseModule::update_inputs_for_generation(const ModelOutput& model_outputs, ModelInputs& model_kwargs,
+                                              const at::Tensor& next_tokens) const {
+  require_hook(hooks().update_inputs_for_generation, "update_inputs_for_generation")(model_outputs, model_kwargs,
+                                                                                     next_tokens);
+}
+
+BaseModule& BaseModule::quantize() { return require_hook(hooks().quantize, "quantize")(*this, nullptr), *this; }
+BaseModule& BaseModule::quantize(const QuantizeOptions& options) {
+  return require_hook(hooks().quantize, "quantize")(*this, &options), *this;
+}
+bool BaseModule::is_quantized() const { return require_hook(hooks().is_quantized, "is_quantized")(*this); }
+
+BaseModule& BaseModule::apply_lora_to_layers(int64_t lora_rank, double lora_alpha, const std::string& lora_pattern) {
+  return require_hook(hooks().apply_lora, "apply_lora")(*this, lora_rank, lora_alpha, lora_pattern, nullptr), *this;
+}
+BaseModule& BaseModule::apply_lora_to_layers(int64_t lora_rank, double lora_alpha, const std::string& lora_pattern,
+                                             const LoraOptions& options) {
+  return require_hook(hooks().apply_lora, "apply_lora")(*this, lora_rank, lora_alpha, lora_pattern, &options), *this;
+}
+bool BaseModule::lora_is_enabled() const { return require_hook(hooks().lora_is_enabled, "lora_is_enabled")(*this); }
+std::pair<GraphState, GraphState> BaseModule::split_lora_params() const {
+  return require_hook(hooks().split_lora_params, "split_lora_params")(*this);
+}
+BaseModule& BaseModule::merge_lora_params() { return require_hook(hooks().merge_lora, "merge_lora")(*this), *this; }
+BaseModule& BaseModule::merge_lora_params(const GraphState& lora_params) {
+  return require_hook(hooks().merge_lora_params, "merge_lora_params")(*this, lora_params), *this;
+}
+BaseModule& BaseModule::unwrap_lora_to_layers(bool verbose) {
+  return require_hook(hooks().unwrap_lora, "unwrap_lora")(*this, verbose), *this;
 }
 
 }  // namespace easydel

@@ -11,6 +11,7 @@
 #include "easydel/infra/config/base_config.h"
 #include "easydel/infra/files/model_io.h"
 #include "easydel/infra/files/save_pretrained.h"
+#include "easydel/infra/hooks.h"
 #include "easydel/infra/init_cache.h"
 #include "easydel/infra/parallel/shard_model.h"
 #include "easydel/infra/state/split_merge.h"
@@ -145,11 +146,23 @@ class BaseModule : public Module {
                                                       int64_t max_model_length) const;
   std::shared_ptr<Cache> init_operations_cache(const OperationsCacheOptions& options) const;
 
-  // Generation: include generation/generate.h.
-  GenerationConfig generation_config() const;
+  // Generation: include generation/generate.h. Templates where they return a type that is complete only there.
+  template <class Config = GenerationConfig>
+  Config generation_config() const {
+    Config (*const hook)(const BaseModule&) = require_hook(hooks().generation_config, "generation_config");
+    return hook(*this);
+  }
   BaseModule& set_generation_config(const GenerationConfig& config);
-  GenerateOutput generate(const at::Tensor& input_ids) const;
-  GenerateOutput generate(const at::Tensor& input_ids, const GenerateOptions& options) const;
+  template <class Output = GenerateOutput, class Options = GenerateOptions>
+  Output generate(const at::Tensor& input_ids) const {
+    return generate<Output>(input_ids, Options());
+  }
+  template <class Output = GenerateOutput>
+  Output generate(const at::Tensor& input_ids, const GenerateOptions& options) const {
+    using Hook = Output(const BaseModule&, const at::Tensor&, const GenerateOptions&);
+    Hook* const hook = require_hook(hooks().generate, "generate");
+    return hook(*this, input_ids, options);
+  }
   ModelInputs prepare_inputs_for_generation(const at::Tensor& input_ids, int64_t max_length,
                                             std::optional<int64_t> pad_token_id = {}, const at::Tensor& starts = {},
                                             const at::Tensor& attention_mask = {},

@@ -6,6 +6,14 @@
 #include "easydel/quantization/packed_matrix.h"
 #include "easydel/quantization/quantize.h"
 
+namespace easydel {
+
+// The change that the options ask for, or that the config says the files have gone through; null: none.
+std::shared_ptr<const FileTransform> packing_at_load(const BaseModule& module, const LoadOptions& options,
+                                                     const WeightSource& files);
+
+}  // namespace easydel
+
 namespace easydel::quantization {
 
 using LayerMethods = std::map<std::string, std::shared_ptr<const Method>>;
