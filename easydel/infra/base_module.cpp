@@ -71,10 +71,11 @@ BaseModule::BaseModule(const BaseConfig& config)
 ModelOutput BaseModule::operator()(const ModelInputs& inputs) const {
   check_inputs(*this, inputs);
   const PrecisionScope scope(options_.precision);
-  if (!parallel()) return forward(inputs);
-  parallel()->ahead().begin_step();
-  const ModelInputs prepared = prepare_inputs_for_call(inputs);
-  return gather_outputs(*this, forward(prepared), *prepared.part, inputs);
+  if (parallel()) parallel()->ahead().begin_step();
+  const PreparedInputs prepared = prepare_inputs_for_call(inputs);
+  ModelOutput out = forward(prepared);
+  if (parallel()) out = gather_outputs(*this, std::move(out), *prepared.part, inputs);
+  return out;
 }
 
 Mesh BaseModule::mesh() const { return parallel() ? parallel()->mesh().mesh() : config_->mesh(); }
@@ -182,7 +183,7 @@ BaseModule& BaseModule::set_tokenizer(const AutoTokenizer& tokenizer) {
 
 // From here on EasyDeL's names for functions of the folders that do the work; those above this one are hooks.
 
-ModelInputs BaseModule::prepare_inputs_for_call(ModelInputs inputs) const {
+PreparedInputs BaseModule::prepare_inputs_for_call(ModelInputs inputs) const {
   return easydel::prepare_inputs_for_call(*this, std::move(inputs));
 }
 

@@ -50,11 +50,12 @@ class BaseModule : public Module {
   virtual std::string torch_path(const std::string& path) const { return path; }
   std::string get_torch_loader() const { return torch_loader_name(model_task()); }
 
-  // Checks the inputs, then runs forward. With labels there is a loss.
+  // Checks and prepares the inputs, then runs forward. With labels there is a loss.
   ModelOutput operator()(const ModelInputs& inputs) const;
-  virtual ModelOutput forward(const ModelInputs& inputs) const = 0;
+  ModelOutput operator()(const PreparedInputs&) const = delete;  // on a mesh they are a part already
+  virtual ModelOutput forward(const PreparedInputs& inputs) const = 0;
   // What a task needs to know of the whole batch, before a rank takes its part: the next label may lie on another.
-  virtual void prepare_whole(ModelInputs&) const {}
+  virtual void prepare_whole(PreparedInputs&) const {}
 
   // Allocates every parameter that is still on the meta device and draws it from (rngs, path).
   void initialize(const ModuleOptions& options);
@@ -82,7 +83,7 @@ class BaseModule : public Module {
   BaseModule& set_tokenizer(const AutoTokenizer& tokenizer);  // its files; include tokenizers/auto_tokenizer.h
 
   // Inputs and losses: infra/prepare_inputs.h, infra/loss.h, infra/flops.h.
-  ModelInputs prepare_inputs_for_call(ModelInputs inputs) const;
+  PreparedInputs prepare_inputs_for_call(ModelInputs inputs) const;
   // Inputs whose change means another computation, not other numbers; a captured graph holds for one value of each.
   static std::vector<std::string> get_static_arguments();
   std::pair<ModelOutput, LossMetrics> compute_loss(const ModelInputs& batch, const LossConfig& config = {},

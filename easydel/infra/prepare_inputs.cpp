@@ -49,7 +49,8 @@ void check_inputs(const BaseModule& model, const ModelInputs& in) {
                  " has no weights yet: it was made by lazy_init. Load them or call initialize.");
 }
 
-ModelInputs prepare_inputs_for_call(const BaseModule& model, ModelInputs inputs) {
+PreparedInputs prepare_inputs_for_call(const BaseModule& model, ModelInputs user_inputs) {
+  PreparedInputs inputs(std::move(user_inputs));
   const at::Tensor& given = inputs.input_ids.defined() ? inputs.input_ids : inputs.inputs_embeds;
   const int64_t batch = given.size(0);
   const int64_t tokens = given.size(1);
@@ -82,7 +83,7 @@ ModelInputs prepare_inputs_for_call(const BaseModule& model, ModelInputs inputs)
     mask.q_segment_ids = inputs.segment_ids;
     inputs.mask_info = mask.simplified();
   }
-  if (!inputs.prepared && model.config().attention.fcm_max_ratio > 0 && inputs.dropout_key && !inputs.past_key_values) {
+  if (model.config().attention.fcm_max_ratio > 0 && inputs.dropout_key && !inputs.past_key_values) {
     const at::Tensor kept = model.config()
                                 .get_fcm_mask(batch, tokens, /*deterministic=*/false, inputs.dropout_key->fold("fcm"))
                                 .to(given.device());
@@ -90,10 +91,9 @@ ModelInputs prepare_inputs_for_call(const BaseModule& model, ModelInputs inputs)
     mask = mask.defined() ? mask.logical_and(kept) : kept;
     inputs.mask_info->memory = MaskInfo::make_memory();
   }
-  if (!std::exchange(inputs.prepared, true)) model.prepare_whole(inputs);
-  return model.parallel() && !inputs.part
-             ? take_part(std::move(inputs), *model.parallel(), model.model_task() != TaskType::SequenceClassification)
-             : inputs;
+  model.prepare_whole(inputs);
+  if (!model.parallel()) return inputs;
+  return take_part(std::move(inputs), *model.parallel(), model.model_task() != TaskType::SequenceClassification);
 }
 
 }  // namespace easydel

@@ -10,6 +10,6 @@ class BaseModule;
 // ConfigError and ShapeError name the input at fault; Error when the model has no weights yet.
 void check_inputs(const BaseModule& model, const ModelInputs& inputs);
 // Fills in positions and the mask, and takes a rank's part of the batch on a mesh.
-ModelInputs prepare_inputs_for_call(const BaseModule& model, ModelInputs inputs);
+PreparedInputs prepare_inputs_for_call(const BaseModule& model, ModelInputs inputs);
 
 }  // namespace easydel

@@ -52,7 +52,7 @@ class BufferedModel : public BaseModule {
         norm_(add<RMSNorm>("norm", c.hidden_size, 1e-6)),
         offset_(add_buffer("offset", at::zeros({c.hidden_size}))) {}
   at::Tensor& offset() const { return offset_; }
-  ModelOutput forward(const ModelInputs& inputs) const override {
+  ModelOutput forward(const PreparedInputs& inputs) const override {
     ModelOutput out;
     out.last_hidden_state = norm_(inputs.inputs_embeds) + offset_;
     return out;

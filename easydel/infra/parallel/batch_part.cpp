@@ -65,7 +65,7 @@ class Taker {
 
 }  // namespace
 
-ModelInputs take_part(ModelInputs in, const Parallel& parallel, bool by_token) {
+PreparedInputs take_part(PreparedInputs in, const Parallel& parallel, bool by_token) {
   // Ranks that share a sequence share its slots in the cache; each has all of the few new tokens. Ragged rows are not
   // dealt either.
   const bool cached = in.past_key_values != nullptr;
