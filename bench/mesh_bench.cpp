@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
     for (int i = 0; i < 3; ++i) one = std::min(one, step(*whole, inputs));
     ed::run_ranks(ranks, [&](ed::World& world) {
       const auto model = ed::Registry::instance().make_module(*config, ed::TaskType::CausalLM);
-      model->place_parameters({}, ed::World::current());
+      ed::place_parameters(*model, {}, ed::World::current());
       model->initialize({});
       for (int i = 0; i < 4; ++i) {
         const double time = step(*model, inputs);

@@ -39,7 +39,6 @@ class RaggedPagesCache : public Cache {
   int64_t add_sequence();                // its number; it has no tokens yet
   void free_sequence(int64_t sequence);  // its pages are there for others
   int64_t sequence_length(int64_t sequence) const;
-  int64_t num_sequences() const { return static_cast<int64_t>(sequences_.size()); }
   int64_t free_pages() const { return static_cast<int64_t>(free_.size()); }
   int64_t pages_needed(int64_t sequence, int64_t tokens) const;  // that it would take for so many more
   const RaggedPagesMetadata& metadata() const { return metadata_; }

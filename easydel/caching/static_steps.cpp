@@ -23,8 +23,6 @@ void TransformerCache::begin_static(int64_t keys) {
   static_keys_ = keys;
 }
 
-void TransformerCache::end_static() { static_keys_ = 0; }
-
 // [B or 1, 1, 1, keys] of the ring of `capacity`: place i holds the last slot up to this one that is i modulo capacity.
 Tensor TransformerCache::visible_static(int64_t capacity, int64_t keys, int64_t window) {
   for (const StaticMask& known : static_masks_) {

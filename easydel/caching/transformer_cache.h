@@ -45,7 +45,6 @@ class TransformerCache : public Cache {
   // Steps of one token whose slot is read from the device, over the first `keys` slots, so that one captured graph
   // serves them all. Host and device count on their own: whoever replays a graph counts on the host, with count_tokens.
   void begin_static(int64_t keys);
-  void end_static();
   bool is_static() const { return static_keys_ > 0; }
   void set_length(int64_t length);                          // on host and device
   void count_tokens(int64_t tokens) { length_ += tokens; }  // on the host alone, as replays do on the device

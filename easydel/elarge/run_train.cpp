@@ -85,7 +85,7 @@ std::shared_ptr<BaseModule> draw_model(const ELargeConfig& config, const ModelSe
                               .rngs = RandomKey(static_cast<uint64_t>(config.training_arguments().seed)),
                               .device = compute.device};
   module->set_options(options);
-  if (spread) module->place_parameters({}, World::current());
+  if (spread) place_parameters(*module, {}, World::current());
   module->initialize(options);
   return module;
 }

@@ -8,6 +8,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/generation/search.h"
+#include "easydel/infra/files/companions.h"
 #include "easydel/sharding/parallel.h"
 
 namespace easydel {
@@ -116,12 +117,26 @@ std::optional<FinishReason> Search::ended() const {
   return state == 2 ? FinishReason::Cancelled : FinishReason::Time;
 }
 
+GenerationConfig generation_config(const BaseModule& model) {
+  const Json& json = model.companions().generation_config;
+  return json.is_null() ? GenerationConfig::from_model_config(model.config())
+                        : GenerationConfig::from_dict(json, model.companions().generation_config_file);
+}
+
+void set_generation_config(BaseModule& model, const GenerationConfig& config) {
+  config.validate();
+  Companions changed = model.companions();
+  changed.generation_config = config.to_dict();
+  changed.generation_config_file.clear();
+  model.set_companions(std::make_shared<const Companions>(std::move(changed)));
+}
+
 GenerateOutput generate(const BaseModule& module, const at::Tensor& input_ids, const GenerateOptions& options) {
   require<NotSupportedError>(module.can_generate(), "[generate] ", module.type_name(),
                              " has no language modelling head. Load the model for causal-lm.");
   const auto begin = std::chrono::steady_clock::now();
   const BaseConfig& model = module.config();
-  const GenerationConfig given = options.generation_config.over(module.generation_config());
+  const GenerationConfig given = options.generation_config.over(generation_config(module));
   GenerationConfig config = given.with_defaults();
   config.require_supported();
   const bool beams = config.beams() > 1;

@@ -52,8 +52,13 @@ struct GenerateOutput {
   int64_t prompt_length = 0;
 };
 
-// Runs without gradients. On a mesh all ranks call it with the same arguments and get the same output. ConfigError,
-// ShapeError and NotSupportedError say what cannot be done before anything is computed.
+// From prompts [B, T], padded on the left. Runs without gradients. On a mesh all ranks call it with the same arguments
+// and get the same output. ConfigError, ShapeError and NotSupportedError say what cannot be done before anything is
+// computed.
 GenerateOutput generate(const BaseModule& module, const at::Tensor& input_ids, const GenerateOptions& options = {});
+
+// generation_config.json of the model, or what its config has of the same; what options of generate do not set.
+GenerationConfig generation_config(const BaseModule& model);
+void set_generation_config(BaseModule& model, const GenerationConfig& config);
 
 }  // namespace easydel

@@ -93,7 +93,37 @@ ModelInputs prepare_inputs_for_generation(const at::Tensor& input_ids, const Pro
   return inputs;
 }
 
-void update_inputs_for_generation(const ModelOutput& output, ModelInputs& inputs, const at::Tensor& next_tokens) {
+ModelInputs prepare_inputs_for_generation(const BaseModule& model, const at::Tensor& input_ids, int64_t max_length,
+                                          std::optional<int64_t> pad_token_id, const at::Tensor& starts,
+                                          const at::Tensor& attention_mask, const at::Tensor& token_type_ids,
+                                          const std::optional<MaskInfo>& mask_info) {
+  ModelInputs inputs = prepare_inputs_for_generation(
+      check_prompt(model, input_ids, model.config().bos_token_id),
+      {.attention_mask = attention_mask, .starts = starts, .token_type_ids = token_type_ids},
+      pad_token_id ? pad_token_id : model.config().pad_token_id, model.config().eos_token_id);
+  if (mask_info) {
+    const bool grows = !mask_info->explicit_mask.defined() && !mask_info->q_segment_ids.defined() &&
+                       !mask_info->kv_segment_ids.defined() && !mask_info->q_positions.defined() &&
+                       !mask_info->q_offset;
+    require<NotSupportedError>(grows,
+                               "[prepare_inputs_for_generation] mask_info must be rules that hold for tokens to come: "
+                               "causal, sliding_window, padding_mask; got another one.");
+    require<ConfigError>(!attention_mask.defined() && !starts.defined(),
+                         "[prepare_inputs_for_generation] mask_info replaces attention_mask and starts; give one.");
+    inputs.mask_info = mask_info;
+    inputs.attention_mask.reset();
+    inputs.position_ids.reset();
+    if (mask_info->padding_mask.defined()) {
+      const at::Tensor seen = mask_info->padding_mask.ne(0).to(at::kLong);
+      inputs.position_ids = (seen.cumsum(-1) - 1).clamp_min(0);
+    }
+  }
+  inputs.past_key_values = init_cache(model, inputs.input_ids.size(0), max_length);
+  return inputs;
+}
+
+void update_inputs_for_generation(const ModelOutput& output, ModelInputs& inputs, const at::Tensor& chosen) {
+  const at::Tensor next_tokens = chosen.dim() == 1 ? chosen.unsqueeze(1) : chosen;
   const int64_t count = next_tokens.size(1);
   if (!inputs.past_key_values) inputs.past_key_values = output.past_key_values;
   const bool cached = inputs.past_key_values != nullptr;

@@ -30,7 +30,15 @@ ModelInputs prepare_inputs_for_generation(const at::Tensor& input_ids, const Pro
                                           std::optional<int64_t> pad_token_id, const TokenIds& eos_token_id,
                                           int64_t copies = 1);
 
-// The inputs of the next step, after `next_tokens` [B, T] were chosen: only those where there is a cache, else all.
+// The same with a cache for max_length tokens, for a caller who runs the steps. starts [B] says where rows begin, as
+// attention_mask [B, T] does. mask_info replaces the mask of the first step.
+ModelInputs prepare_inputs_for_generation(const BaseModule& model, const at::Tensor& input_ids, int64_t max_length,
+                                          std::optional<int64_t> pad_token_id = {}, const at::Tensor& starts = {},
+                                          const at::Tensor& attention_mask = {}, const at::Tensor& token_type_ids = {},
+                                          const std::optional<MaskInfo>& mask_info = {});
+
+// The inputs of the next step, after `next_tokens` [B, T] or [B] were chosen: only those where there is a cache, else
+// all.
 void update_inputs_for_generation(const ModelOutput& output, ModelInputs& inputs, const at::Tensor& next_tokens);
 
 // Row i goes on as what row rows[i] was, in the cache too.

@@ -13,6 +13,7 @@
 #include "easydel/infra/files/gguf_model.h"
 #include "easydel/infra/files/packed_files.h"
 #include "easydel/infra/files/weights.h"
+#include "easydel/infra/hooks.h"
 #include "easydel/infra/registry.h"
 #include "easydel/io/checkpoint.h"
 #include "easydel/io/hub/hub.h"
@@ -129,14 +130,15 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, const Mo
                             return checkpoint->tensor(info);
                           },
                       .copy = [&](const at::Tensor& part, const at::Tensor& out) { checkpoint->copy(part, out); }};
-  if (auto packing = packing_at_load(*module, options, source)) module->transform(std::move(packing));
+  if (auto packing = require_hook(hooks().packing_at_load, "packing_at_load")(*module, options, source))
+    module->transform(std::move(packing));
   module->set_options({.dtype = options.dtype,
                        .param_dtype = options.param_dtype,
                        .precision = parse_precision(options.precision),
                        .rngs = options.rngs,
                        .device = device});
   if (options.auto_shard_model || options.auto_shard_params)
-    module->place_parameters(options.partition_rules, World::current());
+    place_parameters(*module, options.partition_rules, World::current());
   LoadedWeights weights = load_weights(
       *module, adapt_source(*module, std::move(source)),
       [&](const at::Tensor& t, const Parameter& parameter) {

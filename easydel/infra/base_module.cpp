@@ -4,9 +4,15 @@
 
 #include "easydel/core/error.h"
 #include "easydel/infra/files/companions.h"
+#include "easydel/infra/files/torch_state.h"
+#include "easydel/infra/flops.h"
 #include "easydel/infra/loss.h"
 #include "easydel/infra/parallel/batch_part.h"
+#include "easydel/infra/prepare_inputs.h"
+#include "easydel/infra/state/state.h"
+#include "easydel/io/hub/hub_push.h"
 #include "easydel/sharding/collectives/gather_ahead.h"
+#include "easydel/tokenizers/auto_tokenizer.h"
 
 namespace easydel {
 namespace {
@@ -38,42 +44,13 @@ class PrecisionScope {
   std::string before_;
 };
 
-void require_shape(const at::Tensor& tensor, std::string_view name, at::IntArrayRef shape) {
-  require<ShapeError>(!tensor.defined() || tensor.sizes() == shape, "[forward] ", name, " must be ", shape, "; got ",
-                      tensor.defined() ? tensor.sizes() : at::IntArrayRef(), ".");
-}
-
-void check_inputs(const ModelInputs& in, const BaseModule& module) {
-  require<ConfigError>(in.input_ids.defined() != in.inputs_embeds.defined(),
-                       "[forward] exactly one of input_ids and inputs_embeds is needed; got ",
-                       in.input_ids.defined() ? "both" : "neither", ".");
-  const bool ids = in.input_ids.defined();
-  require<ShapeError>(!ids || in.input_ids.dim() == 2, "[forward] input_ids must be [batch, tokens]; got ",
-                      ids ? in.input_ids.sizes() : at::IntArrayRef(), ".");
-  require<ShapeError>(!ids || at::isIntegralType(in.input_ids.scalar_type(), false),
-                      "[forward] input_ids must be integers; got ",
-                      ids ? c10::toString(in.input_ids.scalar_type()) : "", ".");
-  require<ShapeError>(ids || (in.inputs_embeds.dim() == 3 && in.inputs_embeds.size(2) == module.config().hidden_size),
-                      "[forward] inputs_embeds must be [batch, tokens, ", module.config().hidden_size, "]; got ",
-                      ids ? at::IntArrayRef() : in.inputs_embeds.sizes(), ".");
-  const at::IntArrayRef shape = (ids ? in.input_ids : in.inputs_embeds).sizes().slice(0, 2);
-  require_shape(in.position_ids, "position_ids", shape);
-  require_shape(in.segment_ids, "segment_ids", shape);
-  require_shape(in.token_type_ids, "token_type_ids", shape);
-  // Here and not in attention, which never sees a mask that hides nothing.
-  if (in.attention_mask.defined()) {
-    const at::IntArrayRef mask = in.attention_mask.sizes();
-    const int64_t keys = shape[1] + (in.past_key_values ? in.past_key_values->length() : 0);
-    const int64_t heads = module.config().num_attention_heads;
-    const bool fits = mask.size() == 2
-                          ? mask[0] == shape[0] && mask[1] == keys
-                          : mask.size() == 4 && (mask[0] == shape[0] || mask[0] == 1) &&
-                                (mask[1] == heads || mask[1] == 1) && mask[2] == shape[1] && mask[3] == keys;
-    require<ShapeError>(fits, "[forward] attention_mask must be [", shape[0], ", ", keys, "] or [", shape[0], ", 1 or ",
-                        heads, ", ", shape[1], ", ", keys, "]; got ", mask, ".");
+// Without the paths that named_modules() makes.
+template <class Visit>
+void for_models_below(const Module& module, const Visit& visit) {
+  for (const auto& [name, child] : module.children()) {
+    if (auto* model = dynamic_cast<BaseModule*>(child.get())) visit(*model);
+    for_models_below(*child, visit);
   }
-  require<Error>(!module.is_lazy(), "[forward] ", module.type_name(),
-                 " has no weights yet: it was made by lazy_init. Load them or call initialize.");
 }
 
 }  // namespace
@@ -92,59 +69,122 @@ BaseModule::BaseModule(const BaseConfig& config)
 }
 
 ModelOutput BaseModule::operator()(const ModelInputs& inputs) const {
-  check_inputs(inputs, *this);
+  check_inputs(*this, inputs);
   const PrecisionScope scope(options_.precision);
-  if (!parallel()) return forward(inputs);
-  parallel()->ahead().begin_step();
-  const ModelInputs prepared = prepare_inputs_for_call(inputs);
-  return gather_outputs(forward(prepared), *prepared.part, inputs);
+  if (parallel()) parallel()->ahead().begin_step();
+  const PreparedInputs prepared = prepare_inputs_for_call(inputs);
+  ModelOutput out = forward(prepared);
+  if (parallel()) out = gather_outputs(*this, std::move(out), *prepared.part, inputs);
+  return out;
 }
 
-ModelInputs BaseModule::prepare_inputs_for_call(ModelInputs inputs) const {
-  const at::Tensor& given = inputs.input_ids.defined() ? inputs.input_ids : inputs.inputs_embeds;
-  const int64_t batch = given.size(0);
-  const int64_t tokens = given.size(1);
-  if (!inputs.position_ids.defined() && inputs.past_key_values) {
-    inputs.position_ids = inputs.past_key_values->positions(batch, tokens, inputs.cache_metadata.get(), given.device());
+Mesh BaseModule::mesh() const { return parallel() ? parallel()->mesh().mesh() : config_->mesh(); }
+
+void BaseModule::share_options(const ModuleOptions& options) {
+  options_ = options;
+  for_models_below(*this, [&](BaseModule& model) { model.options_ = options; });
+  set_dtype(options.dtype);
+}
+
+void BaseModule::set_options(const ModuleOptions& options) {
+  share_options(options);
+  for (const auto& [path, parameter] : named_parameters()) {
+    const DType dtype = parameter->dtype_in(options.param_dtype);
+    if (parameter->is_lazy() && parameter->value().scalar_type() != dtype) parameter->to_meta(dtype);
   }
-  if (!inputs.position_ids.defined()) {
-    const at::Tensor counted = at::arange(tokens, given.options().dtype(at::kLong));
-    inputs.position_ids = counted.unsqueeze(0).expand({batch, tokens});
-    if (inputs.segment_ids.defined() && tokens > 0) {
-      // The first slot of a token's segment is the largest start up to it.
-      const at::Tensor ids = inputs.segment_ids;
-      const at::Tensor starts = at::cat({at::ones_like(ids.narrow(1, 0, 1), at::kBool),
-                                         ids.narrow(1, 1, tokens - 1).ne(ids.narrow(1, 0, tokens - 1))},
-                                        1);
-      const at::Tensor first = std::get<0>(at::where(starts, inputs.position_ids, 0).cummax(1));
-      inputs.position_ids = inputs.position_ids - first;
-    }
+}
+
+void BaseModule::initialize(const ModuleOptions& options) {
+  set_options(options);
+  for (const auto& [path, parameter] : named_parameters()) {
+    if (!parameter->is_lazy()) continue;
+    const DType dtype = parameter->dtype_in(options.param_dtype);
+    parameter->draw(options.rngs.fold(path), at::TensorOptions(dtype).device(options.device));
   }
-  if (!inputs.mask_info) {
-    MaskInfo mask;
-    if (inputs.attention_mask.defined()) {
-      if (inputs.attention_mask.dim() == 4) {
-        mask.causal = false;
-        mask.explicit_mask = inputs.attention_mask.to(at::kBool);
-      } else {
-        mask.padding_mask = inputs.attention_mask;
-      }
-    }
-    mask.q_segment_ids = inputs.segment_ids;
-    inputs.mask_info = mask.simplified();
+}
+
+bool BaseModule::is_lazy() const { return has_lazy_parameters(); }
+
+DType BaseModule::module_dtype() const {
+  for (const auto& [path, parameter] : named_parameters()) {
+    if (parameter->fixed_dtype) continue;
+    if (at::isFloatingType(parameter->value().scalar_type())) return parameter->value().scalar_type();
   }
-  if (!inputs.prepared && config_->attention.fcm_max_ratio > 0 && inputs.dropout_key && !inputs.past_key_values) {
-    const at::Tensor kept =
-        config_->get_fcm_mask(batch, tokens, /*deterministic=*/false, inputs.dropout_key->fold("fcm"))
-            .to(given.device());
-    at::Tensor& mask = inputs.mask_info->explicit_mask;
-    mask = mask.defined() ? mask.logical_and(kept) : kept;
-    inputs.mask_info->memory = MaskInfo::make_memory();
+  return options_.param_dtype;
+}
+
+TensorMap BaseModule::params() const {
+  TensorMap map;
+  for (const auto& [path, parameter] : named_parameters()) map.set(path, parameter->value());
+  return map;
+}
+
+std::vector<ParameterInfo> BaseModule::graphtree_params_shape() const {
+  std::vector<ParameterInfo> infos;
+  for (const auto& [path, parameter] : named_parameters()) {
+    infos.push_back({path, {parameter->shape, parameter->value().scalar_type()}, parameter->sharding()});
   }
-  if (!std::exchange(inputs.prepared, true)) prepare_whole(inputs);
-  return parallel() && !inputs.part
-             ? take_part(std::move(inputs), *parallel(), model_task() != TaskType::SequenceClassification)
-             : inputs;
+  return infos;
+}
+
+int64_t BaseModule::num_params() const {
+  int64_t sum = 0;
+  for (const auto& [path, parameter] : named_parameters()) sum += c10::multiply_integers(parameter->shape);
+  return sum;
+}
+
+GraphDef BaseModule::graphdef() const {
+  return {config_,    model_task(),
+          options_,   std::make_shared<const std::vector<ParameterInfo>>(graphtree_params_shape()),
+          parallel(), transforms_,
+          companions_};
+}
+
+void BaseModule::transform(std::shared_ptr<const ModuleTransform> transform) {
+  transform->apply(*this);
+  transforms_.push_back(std::move(transform));
+}
+
+void BaseModule::set_transforms(std::vector<std::shared_ptr<const ModuleTransform>> transforms) {
+  transforms_ = std::move(transforms);
+}
+
+BaseModule& BaseModule::to_dtype(DType dtype) {
+  const at::NoGradGuard no_grad;
+  for (const auto& [path, parameter] : named_parameters()) {
+    if (parameter->fixed_dtype) continue;
+    if (at::isFloatingType(parameter->value().scalar_type())) parameter->bind(parameter->value().detach().to(dtype));
+  }
+  options_.param_dtype = dtype;
+  share_options(options_);
+  return *this;
+}
+
+BaseModule& BaseModule::half(bool change_runtime_dtype) {
+  if (change_runtime_dtype) options_.dtype = float16;
+  return to_dtype(float16);
+}
+
+BaseModule& BaseModule::float_(bool change_runtime_dtype) {
+  if (change_runtime_dtype) options_.dtype = float32;
+  return to_dtype(float32);
+}
+
+void BaseModule::set_companions(std::shared_ptr<const Companions> companions) {
+  companions_ = companions ? std::move(companions) : std::make_shared<const Companions>();
+}
+
+BaseModule& BaseModule::set_tokenizer(const AutoTokenizer& tokenizer) {
+  Companions changed = *companions_;
+  changed.tokenizer = tokenizer.files();
+  set_companions(std::make_shared<const Companions>(std::move(changed)));
+  return *this;
+}
+
+// From here on EasyDeL's names for functions of the folders that do the work; those above this one are hooks.
+
+PreparedInputs BaseModule::prepare_inputs_for_call(ModelInputs inputs) const {
+  return easydel::prepare_inputs_for_call(*this, std::move(inputs));
 }
 
 std::vector<std::string> BaseModule::get_static_arguments() {
@@ -154,39 +194,140 @@ std::vector<std::string> BaseModule::get_static_arguments() {
 
 std::pair<ModelOutput, LossMetrics> BaseModule::compute_loss(const ModelInputs& batch, const LossConfig& config,
                                                              const Json& loss_kwargs) const {
-  require<ConfigError>(batch.labels.defined(), "[compute_loss] the batch has no labels.");
-  ModelInputs inputs = batch;
-  inputs.loss_config = loss_kwargs.is_null() ? config : config.with(loss_kwargs);
-  ModelOutput output = (*this)(inputs);
-  LossMetrics metrics = output.metrics;
-  return {std::move(output), std::move(metrics)};
+  return easydel::compute_loss(*this, batch, config, loss_kwargs);
 }
-
 std::pair<at::Tensor, LossMetrics> BaseModule::compute_loss(const at::Tensor& labels, const at::Tensor& logits,
                                                             const LossConfig& config, const Json& loss_kwargs) const {
-  require<ConfigError>(labels.defined(), "[compute_loss] labels are needed; got an undefined tensor.");
-  require<ConfigError>(logits.defined(),
-                       "[compute_loss] logits are needed; got an undefined tensor. A forward with labels makes none "
-                       "unless ModelInputs::output_logits is true; compute_loss(batch) needs none.");
-  const LossConfig wanted = loss_kwargs.is_null() ? config : config.with(loss_kwargs);
-  Loss result = model_task() == TaskType::SequenceClassification
-                    ? classification_loss(logits, labels, wanted, config_->problem_type)
-                    : causal_lm_loss(logits, labels, at::Tensor(), wanted);
-  return {std::move(result.loss), std::move(result.metrics)};
+  return easydel::compute_loss(*this, labels, logits, config, loss_kwargs);
 }
-
 double BaseModule::flops_per_token(int64_t, int64_t sequence_length) const {
-  require<ConfigError>(sequence_length >= 1, "[flops_per_token] sequence_length must be at least 1; got ",
-                       sequence_length, ".");
-  const double keys = (static_cast<double>(sequence_length) + 1) / 2;  // causal: the mean over positions
-  double sum = 0;
-  for (const auto& [path, module] : const_cast<BaseModule*>(this)->named_modules())
-    sum += module->own_flops_per_token(keys);
-  return sum;
+  return easydel::flops_per_token(*this, sequence_length);
 }
-
 double BaseModule::flop(int64_t batch_size, int64_t sequence_length) const {
   return flops_per_token(batch_size, sequence_length) * static_cast<double>(batch_size * sequence_length);
+}
+
+GraphOther BaseModule::graphother() const { return easydel::graphother(*this); }
+std::pair<GraphDef, GraphState> BaseModule::split_module() const { return easydel::split_module(*this); }
+std::tuple<GraphDef, GraphState, GraphOther> BaseModule::split_module_parts() const {
+  return {graphdef(), graphstate(), graphother()};
+}
+std::shared_ptr<BaseModule> BaseModule::merge_module(const GraphDef& graphdef, const GraphState& state,
+                                                     const GraphOther& other) {
+  return easydel::merge_module(graphdef, state, other);
+}
+void BaseModule::merge_params(const GraphState& params) { easydel::merge_params(*this, params); }
+State BaseModule::to_state() const { return State::create({.model = this}); }
+State BaseModule::to_state(const std::shared_ptr<const optim::Transformation>& tx) const {
+  return State::create({.model = this, .tx = tx, .init_opt_state = tx != nullptr});
+}
+
+BaseModule& BaseModule::shard_model(const std::optional<PartitionRules>& rules, const std::optional<Mesh>& mesh) {
+  return easydel::shard_model(*this, rules, mesh), *this;
+}
+BaseModule& BaseModule::gather_model() { return easydel::fully_gather(*this), *this; }
+BaseModule& BaseModule::fully_gather(const std::optional<Mesh>& mesh) {
+  return easydel::fully_gather(*this, mesh), *this;
+}
+BaseModule& BaseModule::fully_shard(const std::optional<Mesh>& mesh) {
+  return easydel::fully_shard(*this, mesh), *this;
+}
+Specs BaseModule::specs_sharding(const std::optional<PartitionRules>& rules) const {
+  return easydel::specs_sharding(*this, rules);
+}
+NamedShardings BaseModule::named_shardings(const std::optional<PartitionRules>& rules,
+                                           const std::optional<Mesh>& mesh) const {
+  return easydel::named_shardings(*this, rules, mesh);
+}
+NamedShardings BaseModule::params_sharding() const { return easydel::params_sharding(*this); }
+ShardFns BaseModule::shard_fns(const std::optional<PartitionRules>& rules, const std::optional<Mesh>& mesh) const {
+  return sharding_fns(*this, rules, mesh, /*is_gather=*/false);
+}
+ShardFns BaseModule::gather_fns(const std::optional<PartitionRules>& rules, const std::optional<Mesh>& mesh) const {
+  return sharding_fns(*this, rules, mesh, /*is_gather=*/true);
+}
+TensorMap BaseModule::apply_sharding_fns(const TensorMap& tree, const std::optional<PartitionRules>& rules,
+                                         const std::optional<Mesh>& mesh, bool is_gather) const {
+  return easydel::apply_sharding_fns(*this, tree, rules, mesh, is_gather);
+}
+
+TensorMap BaseModule::to_torch() const { return easydel::to_torch(*this); }
+GraphState BaseModule::transform_fn(const TensorMap& torch_state_dict) const {
+  return easydel::transform_fn(*this, torch_state_dict);
+}
+void BaseModule::save_pretrained(const std::filesystem::path& directory, const SaveOptions& options) const {
+  easydel::save_pretrained(*this, directory, options);
+}
+std::string BaseModule::push_to_hub(const std::string& repo_id) const { return push_to_hub(repo_id, PushOptions()); }
+std::string BaseModule::push_to_hub(const std::string& repo_id, const PushOptions& options,
+                                    const SaveOptions& save) const {
+  return easydel::push_to_hub(*this, repo_id, options, save);
+}
+
+TransformerMetadata BaseModule::create_cache_metadata(int64_t batch_size, int64_t max_length,
+                                                      std::optional<int64_t> pad_token_id) const {
+  return easydel::create_cache_metadata(*this, batch_size, max_length, pad_token_id);
+}
+std::shared_ptr<TransformerCache> BaseModule::init_cache(int64_t batch_size, int64_t max_length,
+                                                         const at::Tensor& starts,
+                                                         std::optional<int64_t> pad_token_id) const {
+  return easydel::init_cache(*this, batch_size, max_length, starts, pad_token_id);
+}
+RaggedPagesMetadata BaseModule::create_paged_metadata(double hbm_utilization, int64_t page_size,
+                                                      int64_t max_model_length) const {
+  return easydel::create_paged_metadata(*this, hbm_utilization, page_size, max_model_length);
+}
+std::shared_ptr<RaggedPagesCache> BaseModule::init_ragged_pages(const RaggedPagesMetadata& metadata) const {
+  return std::make_shared<RaggedPagesCache>(metadata);
+}
+std::shared_ptr<RaggedPagesCache> BaseModule::init_ragged_pages(int64_t page_size, double hbm_utilization,
+                                                                int64_t max_model_length) const {
+  return init_ragged_pages(create_paged_metadata(hbm_utilization, page_size, max_model_length));
+}
+std::shared_ptr<Cache> BaseModule::init_operations_cache(const OperationsCacheOptions& options) const {
+  return easydel::init_operations_cache(*this, options);
+}
+
+BaseModule& BaseModule::set_generation_config(const GenerationConfig& config) {
+  return require_hook(hooks().set_generation_config, "set_generation_config")(*this, config), *this;
+}
+ModelInputs BaseModule::prepare_inputs_for_generation(const at::Tensor& input_ids, int64_t max_length,
+                                                      std::optional<int64_t> pad_token_id, const at::Tensor& starts,
+                                                      const at::Tensor& attention_mask,
+                                                      const at::Tensor& token_type_ids,
+                                                      const std::optional<MaskInfo>& mask_info) const {
+  return require_hook(hooks().prepare_inputs_for_generation, "prepare_inputs_for_generation")(
+      *this, input_ids, max_length, pad_token_id, starts, attention_mask, token_type_ids, mask_info);
+}
+void BaseModule::update_inputs_for_generation(const ModelOutput& model_outputs, ModelInputs& model_kwargs,
+                                              const at::Tensor& next_tokens) const {
+  require_hook(hooks().update_inputs_for_generation, "update_inputs_for_generation")(model_outputs, model_kwargs,
+                                                                                     next_tokens);
+}
+
+BaseModule& BaseModule::quantize() { return require_hook(hooks().quantize, "quantize")(*this, nullptr), *this; }
+BaseModule& BaseModule::quantize(const QuantizeOptions& options) {
+  return require_hook(hooks().quantize, "quantize")(*this, &options), *this;
+}
+bool BaseModule::is_quantized() const { return require_hook(hooks().is_quantized, "is_quantized")(*this); }
+
+BaseModule& BaseModule::apply_lora_to_layers(int64_t lora_rank, double lora_alpha, const std::string& lora_pattern) {
+  return require_hook(hooks().apply_lora, "apply_lora")(*this, lora_rank, lora_alpha, lora_pattern, nullptr), *this;
+}
+BaseModule& BaseModule::apply_lora_to_layers(int64_t lora_rank, double lora_alpha, const std::string& lora_pattern,
+                                             const LoraOptions& options) {
+  return require_hook(hooks().apply_lora, "apply_lora")(*this, lora_rank, lora_alpha, lora_pattern, &options), *this;
+}
+bool BaseModule::lora_is_enabled() const { return require_hook(hooks().lora_is_enabled, "lora_is_enabled")(*this); }
+std::pair<GraphState, GraphState> BaseModule::split_lora_params() const {
+  return require_hook(hooks().split_lora_params, "split_lora_params")(*this);
+}
+BaseModule& BaseModule::merge_lora_params() { return require_hook(hooks().merge_lora, "merge_lora")(*this), *this; }
+BaseModule& BaseModule::merge_lora_params(const GraphState& lora_params) {
+  return require_hook(hooks().merge_lora_params, "merge_lora_params")(*this, lora_params), *this;
+}
+BaseModule& BaseModule::unwrap_lora_to_layers(bool verbose) {
+  return require_hook(hooks().unwrap_lora, "unwrap_lora")(*this, verbose), *this;
 }
 
 }  // namespace easydel

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "easydel/core/error.h"
+#include "easydel/infra/base_module.h"
 #include "easydel/operations/loss/loss.h"
 #include "easydel/sharding/collectives/collectives.h"
 
@@ -140,6 +141,30 @@ void update_metrics(LossMetrics& metrics, const TensorMap& gradients, std::optio
   const at::Tensor all = at::stack(norms);
   metrics.max_grad_norm = all.max();
   metrics.mean_grad_norm = all.mean();
+}
+
+std::pair<ModelOutput, LossMetrics> compute_loss(const BaseModule& model, const ModelInputs& batch,
+                                                 const LossConfig& config, const Json& loss_kwargs) {
+  require<ConfigError>(batch.labels.defined(), "[compute_loss] the batch has no labels.");
+  ModelInputs inputs = batch;
+  inputs.loss_config = loss_kwargs.is_null() ? config : config.with(loss_kwargs);
+  ModelOutput output = model(inputs);
+  LossMetrics metrics = output.metrics;
+  return {std::move(output), std::move(metrics)};
+}
+
+std::pair<at::Tensor, LossMetrics> compute_loss(const BaseModule& model, const at::Tensor& labels,
+                                                const at::Tensor& logits, const LossConfig& config,
+                                                const Json& loss_kwargs) {
+  require<ConfigError>(labels.defined(), "[compute_loss] labels are needed; got an undefined tensor.");
+  require<ConfigError>(logits.defined(),
+                       "[compute_loss] logits are needed; got an undefined tensor. A forward with labels makes none "
+                       "unless ModelInputs::output_logits is true; compute_loss(batch) needs none.");
+  const LossConfig wanted = loss_kwargs.is_null() ? config : config.with(loss_kwargs);
+  Loss result = model.model_task() == TaskType::SequenceClassification
+                    ? classification_loss(logits, labels, wanted, model.config().problem_type)
+                    : causal_lm_loss(logits, labels, at::Tensor(), wanted);
+  return {std::move(result.loss), std::move(result.metrics)};
 }
 
 }  // namespace easydel

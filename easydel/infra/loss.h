@@ -5,11 +5,15 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "easydel/infra/config/loss_config.h"
+#include "easydel/infra/files/model_io.h"
 #include "easydel/layers/linear.h"
 
 namespace easydel {
+
+class BaseModule;
 
 struct Loss {
   at::Tensor loss;
@@ -37,5 +41,12 @@ Loss causal_lm_loss(const at::Tensor& logits, const at::Tensor& labels, const at
 // floats (regression) or [B, labels] of zeros and ones.
 Loss classification_loss(const at::Tensor& logits, const at::Tensor& labels, const LossConfig& config,
                          const std::optional<std::string>& problem_type, const Parallel* parallel = nullptr);
+
+// Of a batch with labels; from labels and logits, by the model's task. loss_kwargs changes keys of the config.
+std::pair<ModelOutput, LossMetrics> compute_loss(const BaseModule& model, const ModelInputs& batch,
+                                                 const LossConfig& config = {}, const Json& loss_kwargs = {});
+std::pair<at::Tensor, LossMetrics> compute_loss(const BaseModule& model, const at::Tensor& labels,
+                                                const at::Tensor& logits, const LossConfig& config = {},
+                                                const Json& loss_kwargs = {});
 
 }  // namespace easydel

@@ -4,6 +4,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/text/quoted.h"
+#include "easydel/infra/hooks.h"
 
 namespace easydel {
 namespace {
@@ -31,7 +32,7 @@ std::string joined(const std::vector<std::string>& names) {
 
 Registry& Registry::instance() {
   static Registry registry;
-  static const bool filled = (register_models(registry), true);
+  static const bool filled = (require_hook(hooks().register_models, "register_models")(registry), true);
   static_cast<void>(filled);
   return registry;
 }

@@ -62,9 +62,6 @@ class Registry {
   std::map<std::pair<std::string, TaskType>, ModuleEntry> modules_;
 };
 
-// Defined by the models; the registry calls it once.
-void register_models(Registry& registry);
-
 // register_config<MyConfig>() before AutoConfig meets a config.json of that model_type.
 template <class C>
 void register_config(std::string_view model_type = C::kModelType) {

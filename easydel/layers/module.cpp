@@ -29,17 +29,23 @@ bool has_repeats(std::vector<const Parameter*> all) {
   return std::adjacent_find(all.begin(), all.end()) != all.end();
 }
 
-}  // namespace
-
-std::vector<Module::NamedModule> Module::named_modules() {
-  std::vector<NamedModule> found;
-  const std::function<void(const std::string&, Module&)> walk = [&](const std::string& path, Module& module) {
+// For a Module& and a const one alike.
+template <class Named, class M>
+std::vector<Named> collect_modules(M& root) {
+  std::vector<Named> found;
+  const std::function<void(const std::string&, M&)> walk = [&](const std::string& path, M& module) {
     found.push_back({path, &module});
-    for (const auto& [name, child] : module.children_) walk(join(path, name), *child);
+    for (const auto& [name, child] : module.children()) walk(join(path, name), *child);
   };
-  walk("", *this);
+  walk("", root);
   return found;
 }
+
+}  // namespace
+
+std::vector<Module::NamedModule> Module::named_modules() { return collect_modules<NamedModule>(*this); }
+
+std::vector<Module::ConstNamedModule> Module::named_modules() const { return collect_modules<ConstNamedModule>(*this); }
 
 // Loading walks over the parameters several times, so a path is made where it is kept and nowhere else.
 bool Module::has_lazy_parameters() const {
@@ -87,7 +93,7 @@ std::vector<std::pair<std::string, std::string>> Module::tied_parameters() const
   gather(gather, *this);
   if (!has_repeats(std::move(all))) return tied;
   std::unordered_map<const Parameter*, std::string> first;
-  for (const auto& [path, module] : const_cast<Module*>(this)->named_modules()) {
+  for (const auto& [path, module] : named_modules()) {
     for (const auto& [name, parameter] : module->parameters_) {
       const auto [known, added] = first.try_emplace(parameter.get(), join(path, name));
       if (!added) tied.emplace_back(join(path, name), known->second);
@@ -98,6 +104,14 @@ std::vector<std::pair<std::string, std::string>> Module::tied_parameters() const
 
 std::vector<Module::NamedBuffer> Module::named_buffers() {
   std::vector<NamedBuffer> found;
+  for (const auto& [path, module] : named_modules()) {
+    for (const auto& [name, tensor] : module->buffers_) found.push_back({join(path, name), tensor.get()});
+  }
+  return found;
+}
+
+std::vector<Module::ConstNamedBuffer> Module::named_buffers() const {
+  std::vector<ConstNamedBuffer> found;
   for (const auto& [path, module] : named_modules()) {
     for (const auto& [name, tensor] : module->buffers_) found.push_back({join(path, name), tensor.get()});
   }

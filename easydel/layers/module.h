@@ -33,14 +33,24 @@ class Module {
     std::string path;
     Module* module;
   };
+  struct ConstNamedBuffer {
+    std::string path;
+    const at::Tensor* tensor;
+  };
+  struct ConstNamedModule {
+    std::string path;
+    const Module* module;
+  };
 
   // In the order of declaration, depth first. A weight that is tied to another stands once, under its first path.
   std::vector<NamedParameter> named_parameters() const;
   // All paths of tied weights but the first, with the first: {"lm_head.weight", "model.embed_tokens.weight"}.
   std::vector<std::pair<std::string, std::string>> tied_parameters() const;
   std::vector<NamedBuffer> named_buffers();
+  std::vector<ConstNamedBuffer> named_buffers() const;
   std::vector<NamedModule> named_modules();  // this one first, under ""
-  bool has_lazy_parameters() const;          // anywhere in the tree
+  std::vector<ConstNamedModule> named_modules() const;
+  bool has_lazy_parameters() const;  // anywhere in the tree
   const std::vector<std::pair<std::string, std::unique_ptr<Module>>>& children() const { return children_; }
 
   DType dtype() const { return dtype_; }  // what it computes in

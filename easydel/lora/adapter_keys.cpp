@@ -187,7 +187,7 @@ class Finder {
 std::vector<std::string> target_names(const BaseModule& model, const LoraAdapter& adapter) {
   const auto last = [](const std::string& path) { return path.substr(path.rfind('.') + 1); };
   std::map<std::string, int64_t> count;
-  for (const auto& [path, module] : const_cast<BaseModule&>(model).named_modules()) ++count[last(path)];
+  for (const auto& [path, module] : model.named_modules()) ++count[last(path)];
   std::map<std::string, std::vector<std::string>> own;
   for (const LoraTarget& target : adapter.targets) own[last(target.path)].push_back(target.path);
   std::vector<std::string> names;

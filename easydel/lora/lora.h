@@ -12,7 +12,7 @@
 
 namespace easydel {
 
-// What apply_lora_to_layers takes beside rank, alpha and pattern.
+// What apply_lora takes beside rank, alpha and pattern.
 struct LoraOptions {
   std::string adapter_name = "default";
   double dropout = 0;
@@ -27,8 +27,20 @@ struct LoraOptions {
   bool verbose = false;                           // says how many layers there are
 };
 
-// Beside the member functions of BaseModule. On a mesh all ranks call the same things together. `where` an adapter's
-// name is needed and none of that name is there: ConfigError, with those that are.
+// On a mesh all ranks call the same functions together. Where an adapter's name is needed and none of that name is
+// there: ConfigError, with those that are.
+
+// Adapters on the layers whose path the pattern finds. From then on they alone train.
+void apply_lora(BaseModule& model, int64_t lora_rank, double lora_alpha, const std::string& lora_pattern,
+                const LoraOptions& options = {});
+bool lora_is_enabled(const BaseModule& model);
+std::pair<GraphState, GraphState> split_lora_params(const BaseModule& model);  // the base's, the adapters'
+void merge_lora_params(BaseModule& model,
+                       const GraphState& lora_params);  // puts these back, which split_lora_params gave
+void merge_lora_params(BaseModule& model);              // adds the active adapters to the weights
+// Merges what is not merged, and takes the adapters off for good; verbose says how many layers there were.
+void unwrap_lora(BaseModule& model, bool verbose = false);
+
 std::vector<std::string> adapter_names(const BaseModule& model);  // in the order in which they came
 std::vector<std::pair<std::string, double>> active_adapters(const BaseModule& model);  // with their weights
 LoraConfig adapter_config(const BaseModule& model, const std::string& name = "default");

@@ -16,8 +16,8 @@ std::shared_ptr<const quantization::PackedMatrix> LoraLayer::packed() const {
 
 std::map<std::string, LoraLayer> layers_of(const BaseModule& module) {
   std::map<std::string, LoraLayer> found;
-  for (const auto& [path, child] : const_cast<BaseModule&>(module).named_modules()) {
-    const LoraLayer layer{dynamic_cast<Linear*>(child), dynamic_cast<Embedding*>(child)};
+  for (const auto& [path, child] : module.named_modules()) {
+    const LoraLayer layer{dynamic_cast<const Linear*>(child), dynamic_cast<const Embedding*>(child)};
     if (layer.linear || layer.table) found.emplace(path, layer);
   }
   return found;

@@ -18,10 +18,10 @@ class PackedMatrix;
 }
 
 struct LoraLayer {
-  Linear* linear = nullptr;
-  Embedding* table = nullptr;
+  const Linear* linear = nullptr;
+  const Embedding* table = nullptr;
 
-  Module& module() const { return linear ? static_cast<Module&>(*linear) : *table; }
+  const Module& module() const { return linear ? static_cast<const Module&>(*linear) : *table; }
   // Of A [r, in] and B [out, r]. A table's factors are whole on every rank, as what it gives is.
   Dim in() const { return linear ? linear->in_dim() : Dim(table->count_dim().size); }
   Dim out() const { return linear ? linear->out_dim() : Dim(table->features_dim().size); }

@@ -62,9 +62,8 @@ std::pair<Initializer, Initializer> initializers(const LoraLayer& layer, LoraIni
           random ? uniform(rank) : Initializer::zeros()};
 }
 
-void add_weights(const LoraLayer& layer, const LoraAdapter& adapter, const LoraTarget& target) {
+void add_weights(Module& module, const LoraLayer& layer, const LoraAdapter& adapter, const LoraTarget& target) {
   const LoraGroups& groups = groups_of(target.is_table);
-  Module& module = layer.module();
   if (find_weight(module, groups.a, adapter.name)) return;
   const Dim rank(target.rank);
   const auto [a, b] = initializers(layer, adapter.config.init, target.rank);
@@ -74,9 +73,8 @@ void add_weights(const LoraLayer& layer, const LoraAdapter& adapter, const LoraT
     add_weight(module, kMagnitudeGroup, adapter.name, {layer.out()}, Initializer::ones(), adapter.dtype);
 }
 
-void remove_others(const LoraLayer& layer, const std::string& path, const LoraSetup& setup) {
-  Module& module = layer.module();
-  const LoraGroups& groups = groups_of(layer.table != nullptr);
+void remove_others(Module& module, const std::string& path, const LoraSetup& setup) {
+  const LoraGroups& groups = groups_of(dynamic_cast<const Embedding*>(&module) != nullptr);
   for (const char* group : {groups.a, groups.b, kMagnitudeGroup}) {
     Module* parent = module.child(group);
     if (!parent) continue;
@@ -130,17 +128,24 @@ void set_trainable(BaseModule& module, const LoraSetup& setup) {
 }
 
 void install(BaseModule& module, const LoraSetup& setup) {
-  for (const auto& [path, layer] : layers_of(module)) {
-    remove_others(layer, path, setup);
+  // Found first: what remove_others takes off is in the list of all modules, too.
+  std::vector<Module::NamedModule> layers = module.named_modules();
+  std::erase_if(layers, [](const Module::NamedModule& named) {
+    return !dynamic_cast<const Linear*>(named.module) && !dynamic_cast<const Embedding*>(named.module);
+  });
+  for (const auto& [path, child] : layers) {
+    auto* linear = dynamic_cast<Linear*>(child);
+    auto* table = dynamic_cast<Embedding*>(child);
+    const LoraLayer layer{linear, table};
+    remove_others(*child, path, setup);
     for (const LoraAdapter& adapter : setup.adapters) {
-      if (const LoraTarget* target = adapter.find(path)) add_weights(layer, adapter, *target);
+      if (const LoraTarget* target = adapter.find(path)) add_weights(*child, layer, adapter, *target);
     }
     std::vector<LoraPart> parts = active_parts(layer, path, setup);
-    if (layer.linear) {
-      layer.linear->set_adapter(parts.empty() ? nullptr
-                                              : std::make_shared<const LoraLinear>(*layer.linear, std::move(parts)));
+    if (linear) {
+      linear->set_adapter(parts.empty() ? nullptr : std::make_shared<const LoraLinear>(*linear, std::move(parts)));
     } else {
-      layer.table->set_adapter(parts.empty() ? nullptr : std::make_shared<const LoraEmbedding>(std::move(parts)));
+      table->set_adapter(parts.empty() ? nullptr : std::make_shared<const LoraEmbedding>(std::move(parts)));
     }
   }
   set_trainable(module, setup);

@@ -47,7 +47,7 @@ void write_merged(const BaseModule& model, const LoraSetup& setup, const fs::pat
   // Files ask for the parts of a layer one after the other, for each by itself.
   std::string merged;
   std::vector<at::Tensor> parts;
-  plain->write_files(directory, options, [&](const std::string& path) {
+  write_files(*plain, directory, options, [&](const std::string& path) {
     const auto place = places.find(path);
     if (place == places.end() || setup.merged || !is_active(setup, place->second.layer)) return whole(path);
     const std::string& layer = place->second.layer;

@@ -1,6 +1,7 @@
 // The models of this library; one line for each family.
 #include "easydel/infra/registry.h"
 #include "easydel/models/models.h"
+#include "easydel/models/register_models.h"
 
 namespace easydel {
 namespace {

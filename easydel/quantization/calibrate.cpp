@@ -138,7 +138,7 @@ std::shared_ptr<const Calibration> calibrate(BaseModule& model, const std::vecto
 std::map<std::string, std::shared_ptr<Parameter>> dense_weights(const BaseModule& model,
                                                                 const std::vector<std::string>& layers) {
   std::map<std::string, std::shared_ptr<Parameter>> weights;
-  for (const auto& [path, child] : const_cast<BaseModule&>(model).named_modules()) {
+  for (const auto& [path, child] : model.named_modules()) {
     if (std::find(layers.begin(), layers.end(), path) == layers.end()) continue;
     if (const auto* linear = dynamic_cast<const Linear*>(child)) weights.emplace(path, linear->weight());
     if (const auto* table = dynamic_cast<const Embedding*>(child)) weights.emplace(path, table->weight());

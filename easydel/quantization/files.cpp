@@ -184,7 +184,7 @@ WeightSource Packing::adapt_source(const BaseModule& module, WeightSource files)
   // A head that shares a packed table may stand in the files too.
   std::set<std::string> owners;
   for (const PackedLayer& layer : packed_layers(module)) owners.insert(layer.path);
-  for (const auto& [path, child] : const_cast<BaseModule&>(module).named_modules()) {
+  for (const auto& [path, child] : module.named_modules()) {
     const auto* linear = dynamic_cast<const Linear*>(child);
     if (!linear || !linear->packed() || owners.contains(path)) continue;
     if (const auto name = names.find(path + ".weight")) reader->hidden.insert(*name);
@@ -249,7 +249,7 @@ void Packing::describe(const BaseModule& module, BaseConfig& config) const {
   const MethodSettings settings = method_->settings();
   Json dense = Json::array();
   bool table = false;
-  for (const auto& [path, child] : const_cast<BaseModule&>(module).named_modules()) {
+  for (const auto& [path, child] : module.named_modules()) {
     const auto* linear = dynamic_cast<const Linear*>(child);
     if (linear && !linear->packed()) dense.push_back(path);
     if (const auto* own = dynamic_cast<const Embedding*>(child)) table |= own->packed() != nullptr;

@@ -49,7 +49,7 @@ std::shared_ptr<const PackedMatrix> packed_matrix(const Module& layer) {
 std::vector<PackedLayer> packed_layers(const BaseModule& module) {
   std::vector<PackedLayer> layers;
   std::set<const PackedMatrix*> seen;
-  for (const auto& [path, child] : const_cast<BaseModule&>(module).named_modules()) {
+  for (const auto& [path, child] : module.named_modules()) {
     const std::shared_ptr<const PackedMatrix> matrix = packed_matrix(*child);
     if (!matrix || !seen.insert(matrix.get()).second) continue;
     const auto* linear = dynamic_cast<const Linear*>(child);
@@ -64,8 +64,8 @@ std::shared_ptr<const PackedStack> ExpertStack::packed() const {
 
 std::vector<ExpertStack> expert_stacks(const BaseModule& module) {
   std::vector<ExpertStack> found;
-  for (const auto& [path, child] : const_cast<BaseModule&>(module).named_modules()) {
-    auto* experts = dynamic_cast<Experts*>(child);
+  for (const auto& [path, child] : module.named_modules()) {
+    const auto* experts = dynamic_cast<const Experts*>(child);
     if (!experts) continue;
     for (const Experts::Stack& stack : experts->stacks()) found.push_back({path + "." + stack.name, experts, &stack});
   }
@@ -122,11 +122,16 @@ void Packing::apply(BaseModule& module) const {
     target.set(matrix);
     if (first) matrix->put_into(*target.module);
   }
+  std::unordered_map<const Module*, Experts*> owners;
+  for (const auto& [path, child] : module.named_modules()) {
+    if (auto* experts = dynamic_cast<Experts*>(child)) owners.emplace(child, experts);
+  }
   for (std::size_t i = 0; i < stacks.size(); ++i) {
     const std::string name = stacks[i].stack->name;
+    Experts& experts = *owners.at(stacks[i].experts);
     packed_stacks[i]->fill(*stacks[i].stack->dense);
-    stacks[i].experts->set_packed(name, packed_stacks[i]);
-    packed_stacks[i]->put_into(*stacks[i].experts);
+    experts.set_packed(name, packed_stacks[i]);
+    packed_stacks[i]->put_into(experts);
   }
 }
 

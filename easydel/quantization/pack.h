@@ -6,6 +6,14 @@
 #include "easydel/quantization/packed_matrix.h"
 #include "easydel/quantization/quantize.h"
 
+namespace easydel {
+
+// The change that the options ask for, or that the config says the files have gone through; null: none.
+std::shared_ptr<const FileTransform> packing_at_load(const BaseModule& module, const LoadOptions& options,
+                                                     const WeightSource& files);
+
+}  // namespace easydel
+
 namespace easydel::quantization {
 
 using LayerMethods = std::map<std::string, std::shared_ptr<const Method>>;
@@ -40,7 +48,7 @@ std::vector<PackedLayer> packed_layers(const BaseModule& module);
 // The matrices of a layer's experts, "model.layers.0.mlp.experts.gate_up_proj", dense or packed.
 struct ExpertStack {
   std::string path;
-  Experts* experts;
+  const Experts* experts;
   const Experts::Stack* stack;
   std::shared_ptr<const PackedStack> packed() const;  // null: dense
 };

@@ -21,7 +21,7 @@ class FilesPacking {
     const bool gguf = settings_.method == "gguf";
     const std::string scale = gguf ? "weight.scales" : make_method(settings_)->parts(32, 4096)[1].name;
     std::set<const Parameter*> packed;
-    for (const auto& [path, child] : const_cast<BaseModule&>(module_).named_modules()) {
+    for (const auto& [path, child] : module_.named_modules()) {
       const auto* linear = dynamic_cast<const Linear*>(child);
       const auto* table = dynamic_cast<const Embedding*>(child);
       if (!linear && !table) continue;

@@ -29,6 +29,10 @@ struct QuantizeOptions {
 };
 using QuantizationConfig = QuantizeOptions;
 
+// ConfigError when the model is quantized already, no layer is meant, or calibration data is missing.
+void quantize(BaseModule& model, const QuantizeOptions& options = {});
+bool is_quantized(const BaseModule& model);
+
 // Paths of the layers that these options name, in the order of the tree. ConfigError when there is none.
 std::vector<std::string> layers_to_quantize(const BaseModule& module, const QuantizeOptions& options);
 

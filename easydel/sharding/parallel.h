@@ -20,7 +20,6 @@ class Parallel {
   ~Parallel();
 
   const DeviceMesh& mesh() const { return *mesh_; }
-  const std::shared_ptr<const DeviceMesh>& shared_mesh() const { return mesh_; }
   // What ranks compute with parts of: heads, the MLP's inner dimension, the vocabulary, experts. Key/value heads follow
   // the query heads. The inner dimension of experts is expert_inner().
   const AxisNames& axes(LogicalAxis axis) const;

@@ -83,8 +83,7 @@ class NopeModel : public ed::BaseModule, public ed::Pretrained<NopeModel> {
     for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers_.append(c, i);
   }
 
-  ed::ModelOutput forward(const ed::ModelInputs& given) const override {
-    const ed::ModelInputs inputs = prepare_inputs_for_call(given);
+  ed::ModelOutput forward(const ed::PreparedInputs& inputs) const override {
     return ed::run_decoder(*this, inputs, ed::embed(inputs, embeddings_), layers_, norm_);
   }
   const ed::Embedding& embeddings() const { return embeddings_; }

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "easydel/core/error.h"
+#include "easydel/infra/config/config.h"
 #include "easydel/infra/registry.h"
+#include "easydel/layers/norm.h"
 #include "easydel/models/phi3/model.h"
 #include "tests/infra/tiny_llama.h"
 
@@ -29,6 +31,37 @@ bool same_weights(const BaseModule& a, const BaseModule& b) {
   }
   return a.params().paths() == b.params().paths();
 }
+
+struct BufferedConfig : Config<BufferedConfig> {
+  static constexpr std::string_view kModelType = "buffered";
+  BufferedConfig() {
+    hidden_size = 2;
+    num_attention_heads = 1;
+    max_position_embeddings = 16;
+    hidden_act = "silu";
+  }
+  void fields(FieldVisitor& v) override { v("hidden_size", hidden_size, "Width."); }
+};
+
+// A user's module with a table that no gradient reaches.
+class BufferedModel : public BaseModule {
+ public:
+  using ConfigType = BufferedConfig;
+  explicit BufferedModel(const BufferedConfig& c)
+      : BaseModule(c),
+        norm_(add<RMSNorm>("norm", c.hidden_size, 1e-6)),
+        offset_(add_buffer("offset", at::zeros({c.hidden_size}))) {}
+  at::Tensor& offset() const { return offset_; }
+  ModelOutput forward(const PreparedInputs& inputs) const override {
+    ModelOutput out;
+    out.last_hidden_state = norm_(inputs.inputs_embeds) + offset_;
+    return out;
+  }
+
+ private:
+  const RMSNorm& norm_;
+  at::Tensor& offset_;
+};
 
 TEST(BaseModule, SaysWhatItIs) {
   const auto model = tiny_llama({.precision = Precision::High});
@@ -70,6 +103,25 @@ TEST(SplitModule, AndMergeCopyNothingAndGiveTheSameModel) {
     }
     EXPECT_TRUE(at::equal(logits_of(*merged), logits_of(*model)));
   }
+}
+
+TEST(SplitModule, KeepsTheBuffersOfACustomModule) {
+  register_config<BufferedConfig>();
+  register_module<BufferedModel>(TaskType::BaseModule);
+  const auto model = make_model<BufferedModel>(BufferedConfig());
+  model->offset().fill_(3);
+  const ModelInputs inputs{.inputs_embeds = at::arange(8, at::kFloat).view({1, 4, 2})};
+
+  const auto [graphdef, state, other] = model->split_module_parts();
+  EXPECT_THAT(state.paths(), ElementsAre("norm.weight"));
+  EXPECT_THAT(other.paths(), ElementsAre("offset"));
+  const auto merged = BaseModule::merge_module(graphdef, state, other);
+  EXPECT_TRUE(merged->graphother().at("offset").is_same(model->offset()));
+  EXPECT_TRUE(at::equal((*merged)(inputs).last_hidden_state, (*model)(inputs).last_hidden_state));
+
+  const auto [definition, everything] = model->split_module();
+  EXPECT_THAT(everything.paths(), ElementsAre("norm.weight", "offset"));
+  EXPECT_TRUE(BaseModule::merge_module(definition, everything)->graphother().at("offset").is_same(model->offset()));
 }
 
 TEST(SplitModule, HasATableOfTheParameters) {

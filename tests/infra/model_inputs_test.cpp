@@ -128,7 +128,7 @@ TEST_F(Forward, LeftPaddingChangesNothingForWhatIsNoPadding) {
 TEST(PrepareInputs, CountsPositionsAnewInEachSegment) {
   const auto model = tiny_llama();
   const at::Tensor segments = at::tensor({4, 4, 4, 7, 7, 4, -1, -1}, at::kLong).view({1, 8});
-  const ModelInputs inputs = model->prepare_inputs_for_call({.input_ids = tiny_ids(1, 8), .segment_ids = segments});
+  const PreparedInputs inputs = model->prepare_inputs_for_call({.input_ids = tiny_ids(1, 8), .segment_ids = segments});
   EXPECT_TRUE(at::equal(inputs.position_ids, at::tensor({0, 1, 2, 0, 1, 0, 0, 1}, at::kLong).view({1, 8})));
   EXPECT_TRUE(at::equal(model->prepare_inputs_for_call({.input_ids = tiny_ids(2, 3)}).position_ids,
                         at::tensor({0, 1, 2, 0, 1, 2}, at::kLong).view({2, 3})));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "easydel/core/error.h"
+#include "easydel/models/register_models.h"
 #include "tests/infra/toy_config.h"
 
 namespace easydel {

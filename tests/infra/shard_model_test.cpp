@@ -301,7 +301,8 @@ TEST(ApplyShardingFns, TakesATreeOfSomeParameters) {
 
 TEST(PlaceParameters, OfAModelWithoutMemoryNeedsNone) {
   const auto model = lazy_init<LlamaForCausalLM>(LlamaConfig());  // seven billion
-  const MemoryUse use = memory_use([&] { model->place_parameters({}, planned_world(8, 3), mesh_of({1, 2, 1, 2, 2})); });
+  const MemoryUse use =
+      memory_use([&] { place_parameters(*model, {}, planned_world(8, 3), mesh_of({1, 2, 1, 2, 2})); });
   EXPECT_EQ(use.peak, 0);
   EXPECT_TRUE(model->is_lazy());
   EXPECT_THAT(model->params().at("model.layers.31.mlp.up_proj.weight").sizes(), ElementsAre(5504, 1024));
@@ -321,7 +322,7 @@ TEST(Initialize, GivesTheNumbersOfOneDeviceAndAllocatesOnlyTheParts) {
   const auto whole = make_model<MixtralForCausalLM>(config, options);
   on_mesh({1, 2, 2, 2, 1}, [&](const Mesh& mesh, World&) {
     const auto model = lazy_init<MixtralForCausalLM>(config, options);
-    model->place_parameters({}, World::current(), mesh);
+    place_parameters(*model, {}, World::current(), mesh);
     const int64_t held = held_bytes([&] { model->initialize(options); });
     EXPECT_EQ(held, stored_elements(*model) * 4);
     EXPECT_LT(held, whole->num_params() * 4 / 3);

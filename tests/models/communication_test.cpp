@@ -44,7 +44,7 @@ Sent sent_in_a_step(const BaseConfig& config, const ModelInputs& inputs) {
   Sent sent;
   run_ranks(c10::multiply_integers(config.sharding.axis_dims), [&](World& world) {
     const auto model = Registry::instance().make_module(config, TaskType::CausalLM);
-    model->place_parameters({}, World::current());
+    place_parameters(*model, {}, World::current());
     model->initialize({.dtype = float64, .param_dtype = float64});
     for (int step = 0; step < 2; ++step) {
       world.stats().reset();

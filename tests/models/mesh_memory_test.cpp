@@ -49,13 +49,13 @@ TEST(MeshMemory, FsdpKeepsItsShareAndGathersAtMostThreeLayers) {
   const ModelInputs inputs = make_inputs(8, 4);
   // A small one first, so that code and buffers which any model needs are there.
   const auto small = make(64);
-  small->place_parameters({}, world);
+  place_parameters(*small, {}, world);
   small->initialize({});
   for (int step = 0; step < 2; ++step) (*small)(inputs).loss.backward();
 
   const auto model = make(hidden);
   const int64_t start = resident_bytes();
-  model->place_parameters({}, world);
+  place_parameters(*model, {}, world);
   model->initialize({});
   const int64_t whole = 4 * model->num_params();
   const int64_t stored = resident_bytes() - start;
@@ -100,7 +100,7 @@ TEST(MeshMemory, ASplitSequenceNeedsItsShareOfTheActivations) {
     Json changed = sizes;
     changed["attn_mechanism"] = mechanism;
     const auto model = make_model(changed, {1, 1, 1, 1, 4});
-    model->place_parameters({}, world);
+    place_parameters(*model, {}, world);
     const int64_t share = measure(model);
     if (!kMemoryIsOurs) continue;
     EXPECT_LT(static_cast<double>(share), 0.3 * static_cast<double>(one)) << mechanism;

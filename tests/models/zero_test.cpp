@@ -115,7 +115,7 @@ std::unique_ptr<BaseConfig> llama(std::vector<int64_t> mesh, std::optional<int64
 
 std::shared_ptr<BaseModule> make(const BaseConfig& config) {
   std::shared_ptr<BaseModule> model = Registry::instance().make_module(config, TaskType::CausalLM);
-  model->place_parameters({}, World::current());
+  place_parameters(*model, {}, World::current());
   model->initialize({.dtype = float64, .param_dtype = float64});
   return model;
 }

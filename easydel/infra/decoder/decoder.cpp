@@ -41,7 +41,7 @@ bool fused_decode_default() {
 
 }  // namespace
 
-std::shared_ptr<const ForwardContext> make_context(const BaseModule& module, const ModelInputs& prepared,
+std::shared_ptr<const ForwardContext> make_context(const BaseModule& module, const PreparedInputs& prepared,
                                                    const std::vector<RopeTableSpec>& rope) {
   const BaseConfig& config = module.config();
   auto ctx = std::make_shared<ForwardContext>();
@@ -89,7 +89,7 @@ at::Tensor embed(const ModelInputs& inputs, const Embedding& table, double scale
   return scale == 1.0 ? x : x * at::scalar_tensor(scale, at::TensorOptions(table.dtype())).item<double>();
 }
 
-at::Tensor drop_embeddings(const at::Tensor& x_BTD, double p, const ModelInputs& inputs) {
+at::Tensor drop_embeddings(const at::Tensor& x_BTD, double p, const PreparedInputs& inputs) {
   if (p == 0 || !inputs.dropout_key) return x_BTD;
   return drop(x_BTD, p, inputs.dropout_key->fold("embd"), inputs.part.value_or(BatchPart()));
 }
@@ -116,7 +116,7 @@ BlockSpec block_spec(const DecoderConfig& c, int64_t layer_idx) {
 namespace {
 
 // Those whose logits are asked for.
-at::Tensor kept_tokens(const at::Tensor& hidden, const ModelInputs& inputs) {
+at::Tensor kept_tokens(const at::Tensor& hidden, const PreparedInputs& inputs) {
   if (inputs.logit_indices.defined()) return hidden.index_select(1, inputs.logit_indices.to(hidden.device()));
   const int64_t tokens = hidden.size(1), kept = inputs.logits_to_keep.value_or(0);
   require<ConfigError>(kept >= 0, "[forward] logits_to_keep must not be negative; got ", kept, ".");
@@ -135,7 +135,7 @@ at::Tensor token_mask(const ModelInputs& inputs, int64_t tokens) {
 
 }  // namespace
 
-at::Tensor router_loss(const BaseModule& module, const ModelOutput& out, const ModelInputs& inputs) {
+at::Tensor router_loss(const BaseModule& module, const ModelOutput& out, const PreparedInputs& inputs) {
   if (out.router_logits.empty()) return {};  // a config may have no layer with experts
   const int64_t top_k = router_balance_of(module.config()).top_k;
   const auto& parallel = module.parallel();
@@ -162,7 +162,7 @@ void CausalLMModule::add_head(BaseModule& base, const Embedding& embeddings) {
   if (config().tie_word_embeddings) lm_head_->tie_weight(embeddings.weight());
 }
 
-void CausalLMModule::prepare_whole(ModelInputs& inputs) const {
+void CausalLMModule::prepare_whole(PreparedInputs& inputs) const {
   if (!inputs.labels.defined()) return;
   const at::IntArrayRef shape =
       (inputs.input_ids.defined() ? inputs.input_ids : inputs.inputs_embeds).sizes().slice(0, 2);
@@ -190,7 +190,8 @@ namespace {
 
 // The base model's outputs, and the routers' balance where somebody asked for it: for router logits, or with labels for
 // an auxiliary_loss_coefficient.
-ModelOutput run_with_routers(const BaseModule& module, const BaseModule& base, ModelInputs& inputs, bool by_default) {
+ModelOutput run_with_routers(const BaseModule& module, const BaseModule& base, PreparedInputs& inputs,
+                             bool by_default) {
   const bool has_routers = router_balance_of(module.config()).top_k > 0;
   const bool wants_logits = has_routers && inputs.output_router_logits.value_or(by_default);
   const bool wants_loss = has_routers && inputs.targets.defined() && inputs.loss_config &&
@@ -211,9 +212,9 @@ void add_router_loss(ModelOutput& out, const LossConfig& config, double coeffici
 
 }  // namespace
 
-ModelOutput CausalLMModule::forward(const ModelInputs& given) const {
+ModelOutput CausalLMModule::forward(const PreparedInputs& given) const {
   const RouterBalance balance = router_balance_of(config());
-  ModelInputs inputs = prepare_inputs_for_call(given);
+  PreparedInputs inputs = given;
   ModelOutput out = run_with_routers(*this, *base_, inputs, balance.output_router_logits);
 
   const bool has_labels = inputs.targets.defined();
@@ -240,7 +241,7 @@ void SequenceClassificationModule::add_head(BaseModule& base) {
                         LinearOptions{.init_stddev = config().initializer_range, .name = "score"});
 }
 
-void SequenceClassificationModule::prepare_whole(ModelInputs& inputs) const {
+void SequenceClassificationModule::prepare_whole(PreparedInputs& inputs) const {
   inputs.targets = inputs.labels;
   const at::Tensor& given = inputs.input_ids.defined() ? inputs.input_ids : inputs.inputs_embeds;
   const int64_t batch = given.size(0);
@@ -259,10 +260,10 @@ void SequenceClassificationModule::prepare_whole(ModelInputs& inputs) const {
   }
 }
 
-ModelOutput SequenceClassificationModule::forward(const ModelInputs& given) const {
+ModelOutput SequenceClassificationModule::forward(const PreparedInputs& given) const {
   require<NotSupportedError>(!given.past_key_values || !parallel(), "[", type_name(),
                              "] a cache does not go with a classifier on a mesh.");
-  ModelInputs inputs = prepare_inputs_for_call(given);
+  PreparedInputs inputs = given;
   // Where the call asks for it, as in EasyDeL: transformers' classifiers leave the balance of the routers alone,
   // whatever the config says.
   ModelOutput out = run_with_routers(*this, *base_, inputs, /*by_default=*/false);

@@ -22,20 +22,20 @@ struct RopeTableSpec {
 };
 
 // The context of one forward pass: positions, masks, tables and the config's settings, on the device of the embeddings.
-std::shared_ptr<const ForwardContext> make_context(const BaseModule& module, const ModelInputs& prepared,
+std::shared_ptr<const ForwardContext> make_context(const BaseModule& module, const PreparedInputs& prepared,
                                                    const std::vector<RopeTableSpec>& rope = {});
 
 // The given embeddings, or those of the given ids, multiplied by `scale` (rounded to their type).
 at::Tensor embed(const ModelInputs& inputs, const Embedding& table, double scale = 1.0);
 // With some of them dropped in training.
-at::Tensor drop_embeddings(const at::Tensor& x_BTD, double p, const ModelInputs& inputs);
+at::Tensor drop_embeddings(const at::Tensor& x_BTD, double p, const PreparedInputs& inputs);
 
 // A layer as Llama has it, in the sizes of the config: what a family changes of it is its own.
 BlockSpec block_spec(const DecoderConfig& config, int64_t layer_idx);
 
 // Runs the layers and the final norm, and gathers what was asked for.
 template <class Layers, class Norm>
-ModelOutput run_decoder(const BaseModule& module, const ModelInputs& prepared, at::Tensor embeddings,
+ModelOutput run_decoder(const BaseModule& module, const PreparedInputs& prepared, at::Tensor embeddings,
                         const Layers& layers, const Norm& norm, const std::vector<RopeTableSpec>& rope = {}) {
   const auto context = make_context(module, prepared, rope);
   StackOutput stack = run_layers({layers.begin(), layers.end()}, std::move(embeddings), context);
@@ -76,8 +76,7 @@ class DecoderModel : public BaseModule {
     for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers_.append(c, i);
   }
 
-  ModelOutput forward(const ModelInputs& given) const override {
-    const ModelInputs inputs = prepare_inputs_for_call(given);
+  ModelOutput forward(const PreparedInputs& inputs) const override {
     at::Tensor x_BTD = embed(inputs, embed_tokens_, spec_.embedding_scale);
     if (spec_.input_scale != 1.0) x_BTD = x_BTD.mul(spec_.input_scale);
     return run_decoder(*this, inputs, drop_embeddings(x_BTD, spec_.embedding_dropout, inputs), layers_, norm_,
@@ -97,7 +96,7 @@ class DecoderModel : public BaseModule {
 
 // The auxiliary loss of the routers, of all ranks' tokens that are no padding: `prepared` is what the layers were
 // given. Undefined where there are no router logits.
-at::Tensor router_loss(const BaseModule& module, const ModelOutput& out, const ModelInputs& prepared);
+at::Tensor router_loss(const BaseModule& module, const ModelOutput& out, const PreparedInputs& prepared);
 
 class CausalLMModule : public BaseModule {
  public:
@@ -105,8 +104,8 @@ class CausalLMModule : public BaseModule {
   bool can_generate() const override { return true; }
   std::string base_model_prefix() const override { return prefix_; }
   std::string torch_path(const std::string& path) const override;
-  ModelOutput forward(const ModelInputs& inputs) const override;
-  void prepare_whole(ModelInputs& inputs) const override;
+  ModelOutput forward(const PreparedInputs& given) const override;
+  void prepare_whole(PreparedInputs& inputs) const override;
 
   BaseModule& base_model() const { return *base_; }
   Linear& lm_head() const { return *lm_head_; }
@@ -130,8 +129,8 @@ class SequenceClassificationModule : public BaseModule {
   TaskType model_task() const override { return TaskType::SequenceClassification; }
   std::string base_model_prefix() const override { return prefix_; }
   std::string torch_path(const std::string& path) const override;
-  ModelOutput forward(const ModelInputs& inputs) const override;
-  void prepare_whole(ModelInputs& inputs) const override;
+  ModelOutput forward(const PreparedInputs& given) const override;
+  void prepare_whole(PreparedInputs& inputs) const override;
 
  protected:
   SequenceClassificationModule(const BaseConfig& config, std::string prefix)

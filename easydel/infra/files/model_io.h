@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "easydel/caching/cache.h"
@@ -37,12 +38,16 @@ struct ModelInputs {
   std::optional<bool> output_logits = {};  // absent: only without labels, since a loss needs no whole logits
   std::optional<LossConfig> loss_config = {};
   std::optional<RandomKey> dropout_key = {};  // absent: nothing is dropped
+};
 
-  // By prepare_inputs_for_call.
-  bool prepared = false;
+// What forward takes: position_ids and mask_info are set. BaseModule::operator() makes one of the user's inputs, once;
+// a head passes it on to its base model.
+struct PreparedInputs : ModelInputs {
+  explicit PreparedInputs(ModelInputs inputs) : ModelInputs(std::move(inputs)) {}
+
   at::Tensor targets;      // what each position, or each row, is to predict
   at::Tensor last_tokens;  // [B] of a classifier: the token that speaks for a row
-  // On a mesh every rank is given the whole batch; prepare_inputs_for_call takes the rank's part and says which it was.
+  // On a mesh every rank is given the whole batch, and these inputs are the rank's part, which is this one.
   std::optional<BatchPart> part = {};
   at::Tensor token_mask;        // [B, T] of the part, zero: does not count in the routers' balance
   at::Tensor all_position_ids;  // of the whole

@@ -29,9 +29,4 @@ class FileTransform : public ModuleTransform {
 // As all of the module's transforms read them.
 WeightSource adapt_source(const BaseModule& module, WeightSource files);
 
-// The change that the options ask for, or that the config says the files have gone through; null: none. Defined by
-// quantization.
-std::shared_ptr<const FileTransform> packing_at_load(const BaseModule& module, const LoadOptions& options,
-                                                     const WeightSource& files);
-
 }  // namespace easydel

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "easydel/core/error.h"
+#include "easydel/infra/base_module.h"
 #include "easydel/sharding/collectives/collectives.h"
 
 namespace easydel {
@@ -64,7 +65,7 @@ class Taker {
 
 }  // namespace
 
-ModelInputs take_part(ModelInputs in, const Parallel& parallel, bool by_token) {
+PreparedInputs take_part(PreparedInputs in, const Parallel& parallel, bool by_token) {
   // Ranks that share a sequence share its slots in the cache; each has all of the few new tokens. Ragged rows are not
   // dealt either.
   const bool cached = in.past_key_values != nullptr;
@@ -127,6 +128,47 @@ at::Tensor gather_tokens(const at::Tensor& x, const BatchPart& place, const Para
   const std::vector<int64_t> sizes(static_cast<std::size_t>(parallel.mesh().size(parallel.sequence())), x.size(1));
   const at::Tensor all = collectives::gather(x, 1, sizes, parallel.group(parallel.sequence()));
   return gather_rows(all.narrow(1, 0, std::min(all.size(1), place.given_tokens)), place, parallel);
+}
+
+ModelOutput gather_outputs(const BaseModule& model, ModelOutput out, const BatchPart& part, const ModelInputs& given) {
+  const BaseConfig& config = model.config();
+  const Parallel& mesh = *model.parallel();
+  const bool has_labels = given.labels.defined();
+  const bool wants_hidden = given.output_hidden_states.value_or(config.output_hidden_states);
+  if (has_labels && !wants_hidden) out.last_hidden_state.reset();
+  if (has_labels && !given.output_router_logits.value_or(false)) out.router_logits.clear();
+  out.last_hidden_state = gather_tokens(out.last_hidden_state, part, mesh);
+  for (at::Tensor& hidden : out.hidden_states) hidden = gather_tokens(hidden, part, mesh);
+  if (out.logits.defined()) {
+    out.logits = out.logits.dim() == 3 ? gather_tokens(out.logits, part, mesh) : gather_rows(out.logits, part, mesh);
+  }
+  for (at::Tensor& logits : out.router_logits) {
+    const int64_t tokens = part.tokens / (part.sequence_sharded ? mesh.mesh().size(mesh.sequence()) : 1);
+    logits = gather_tokens(logits.view({-1, tokens, logits.size(1)}), part, mesh).flatten(0, 1);
+  }
+  const HeadPart heads{{config.num_attention_heads, config.key_value_heads()},
+                       {0, config.num_attention_heads},
+                       {0, config.key_value_heads()}};
+  const AxisNames& axes = mesh.axes(LogicalAxis::Head);
+  std::vector<int64_t> counts;
+  for (int64_t r = 0; r < mesh.mesh().size(axes); ++r)
+    counts.push_back(heads.part(mesh.mesh().size(axes), r).query.size());
+  for (at::Tensor& weights : out.attentions) {
+    weights = gather_rows(collectives::gather(weights, 1, counts, mesh.group(axes)), part, mesh);
+  }
+  // A loss that is not reduced.
+  const auto each = [&](const at::Tensor& loss) {
+    if (!loss.defined() || loss.dim() == 0) return loss;
+    if (model.model_task() != TaskType::SequenceClassification) return gather_tokens(loss, part, mesh);
+    // The last ranks may have fewer rows than the others, or none.
+    std::vector<int64_t> missing = loss.sizes().vec();
+    missing[0] = part.batch / mesh.mesh().size(mesh.batch()) - loss.size(0);
+    return gather_rows(missing[0] > 0 ? at::cat({loss, at::zeros(missing, loss.options())}) : loss, part, mesh);
+  };
+  out.loss = each(out.loss);
+  if (out.loss.defined()) out.metrics.loss = out.loss.detach();
+  out.metrics.z_loss = each(out.metrics.z_loss);
+  return out;
 }
 
 }  // namespace easydel

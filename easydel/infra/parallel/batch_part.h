@@ -6,14 +6,18 @@
 
 namespace easydel {
 
+class BaseModule;
+
 // Rows are split over the batch axes and tokens over the sequence axes. What does not divide is filled up: with rows
 // and tokens that nobody sees and that count in no loss. The mask stays that of the whole sequence. Targets are one for
 // each token, or one or several for each row.
-ModelInputs take_part(ModelInputs prepared, const Parallel& parallel, bool targets_by_token);
+PreparedInputs take_part(PreparedInputs prepared, const Parallel& parallel, bool targets_by_token);
 
 // [rows, tokens, ...] of every rank to that of the batch as it was given. Gradients flow back to the parts.
 at::Tensor gather_tokens(const at::Tensor& part, const BatchPart& place, const Parallel& parallel);
 // The same for [rows, ...].
 at::Tensor gather_rows(const at::Tensor& part, const BatchPart& place, const Parallel& parallel);
+// All outputs of a forward; `given` is what the caller asked for.
+ModelOutput gather_outputs(const BaseModule& model, ModelOutput out, const BatchPart& part, const ModelInputs& given);
 
 }  // namespace easydel

@@ -35,7 +35,7 @@ ShardingPlan plan_sharding(const BaseModule& module, int64_t devices) {
   plan.mesh = module.config().create_mesh(devices);
   plan.rank_bytes.assign(static_cast<std::size_t>(devices), 0);
   plan.moment_bytes = plan.rank_bytes;
-  planned->place_parameters({}, planned_world(devices), plan.mesh);
+  place_parameters(*planned, {}, planned_world(devices), plan.mesh);
   const optim::OptState moments = StateLayout(planned->graphdef()).plan(*optim::adamw(1e-3));
   for (const auto& [name, leaf] : moments.leaves()) {
     for (int64_t rank = 0; rank < devices; ++rank) {

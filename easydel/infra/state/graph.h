@@ -19,7 +19,9 @@ class Parallel;
 class WeightSharding;
 
 using GraphState = TensorMap;  // parameters by path
-using GraphOther = TensorMap;  // buffers by path: what no gradient reaches
+// Buffers by path: what no gradient reaches. Those of a user's own modules (Module::add_buffer); the families of this
+// library compute such tables anew and have none.
+using GraphOther = TensorMap;
 
 // How numbers of one kind are multiplied in float32: JAX's words for torch's float32 matmul precision.
 enum class Precision : uint8_t {

@@ -65,12 +65,6 @@ State State::create(const CreateOptions& options) {
   return options.init_opt_state ? state.init_tx(options.tx) : state;
 }
 
-State BaseModule::to_state() const { return State::create({.model = this}); }
-
-State BaseModule::to_state(const std::shared_ptr<const optim::Transformation>& tx) const {
-  return State::create({.model = this, .tx = tx, .init_opt_state = tx != nullptr});
-}
-
 optim::Placement State::placement() const {
   optim::Placement placement{.parallel = graphdef.parallel};
   for (const ParameterInfo& info : *graphdef.parameters) {
@@ -107,7 +101,7 @@ State State::apply_gradients(GraphState&& grads) && {
 }
 
 std::shared_ptr<BaseModule> State::merge(const GraphState& tree) const {
-  return BaseModule::merge_module(graphdef, tree, graphother);
+  return merge_module(graphdef, tree, graphother);
 }
 
 State State::merge_to_state(const GraphState& tree) const {

@@ -70,7 +70,7 @@ void write_model(const BaseModule& model, const fs::path& directory, const SaveO
     if (const auto* writer = dynamic_cast<const StateModelWriter*>(transform.get()))
       return writer->write_model(model, directory, options, whole);
   }
-  model.write_files(directory, options, whole);
+  write_files(model, directory, options, whole);
 }
 
 Json read_state_file(const fs::path& directory) {

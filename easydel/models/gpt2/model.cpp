@@ -62,8 +62,7 @@ GPT2Model::GPT2Model(const GPT2Config& c)
   for (int64_t i = 0; i < c.num_hidden_layers; ++i) h_.append(c, i);
 }
 
-ModelOutput GPT2Model::forward(const ModelInputs& given) const {
-  const ModelInputs inputs = prepare_inputs_for_call(given);
+ModelOutput GPT2Model::forward(const PreparedInputs& inputs) const {
   at::Tensor x_BTD = embed(inputs, wte_) + wpe_(inputs.position_ids);
   if (inputs.token_type_ids.defined()) x_BTD = x_BTD + wte_(inputs.token_type_ids);
   return run_decoder(*this, inputs, drop_embeddings(x_BTD, embd_pdrop_, inputs), h_, ln_f_);

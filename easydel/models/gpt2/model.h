@@ -15,7 +15,7 @@ class GPT2Model : public BaseModule, public Pretrained<GPT2Model> {
  public:
   using ConfigType = GPT2Config;
   explicit GPT2Model(const GPT2Config& config);
-  ModelOutput forward(const ModelInputs& inputs) const override;
+  ModelOutput forward(const PreparedInputs& inputs) const override;
   const Embedding& embeddings() const { return wte_; }
 
  private:

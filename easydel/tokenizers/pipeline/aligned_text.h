@@ -37,9 +37,7 @@ class AlignedText {
   template <class Map>
   void map(const Map& map);
 
-  // The parts, for who joins several texts to one.
-  std::string take_text() { return std::move(text_); }
-  const std::vector<Offset>& alignments();  // one for each byte
+  const std::vector<Offset>& alignments();  // one for each byte, for who joins several texts to one
 
  private:
   void materialize();

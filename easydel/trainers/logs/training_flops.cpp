@@ -87,7 +87,7 @@ class TrainingFlops::Counter {
 
   double of_linear(const Linear& linear, bool flows) const {
     double sum = of_product(linear.own_flops_per_token(0), flows, trains(linear.weight()));
-    const LoraLayer layer{.linear = const_cast<Linear*>(&linear)};
+    const LoraLayer layer{.linear = &linear};
     for (const LoraWeights& weights : adapters_of(layer, active_))
       sum += of_adapter(weights, static_cast<double>(linear.in_features()), flows);
     return sum;
@@ -95,7 +95,7 @@ class TrainingFlops::Counter {
 
   double of_table(const Embedding& table) const {
     double sum = 0;
-    const LoraLayer layer{.table = const_cast<Embedding*>(&table)};
+    const LoraLayer layer{.table = &table};
     for (const LoraWeights& weights : adapters_of(layer, active_)) sum += of_adapter(weights, 0, false);
     return sum;
   }

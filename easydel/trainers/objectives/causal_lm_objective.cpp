@@ -52,7 +52,7 @@ class CausalLMObjective final : public Objective {
     ModelOutput out = model(inputs);
     ObjectiveLoss result{.loss = out.loss};
     if (out.metrics.accuracy.defined()) result.metrics["accuracy"] = out.metrics.accuracy * context.share;
-    add_router_loss(result, model, config, inputs, out, context.share);
+    add_router_loss(result, model, config, inputs.attention_mask, out, context.share);
     return result;
   }
 };

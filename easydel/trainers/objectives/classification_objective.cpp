@@ -68,7 +68,7 @@ class ClassificationObjective final : public Objective {
     if (wants_router_loss(context.arguments)) inputs.output_router_logits = true;
     ModelOutput out = model(inputs);
     ObjectiveLoss result{.loss = out.loss * context.share};
-    add_router_loss(result, model, config, inputs, out, context.share);
+    add_router_loss(result, model, config, inputs.attention_mask, out, context.share);
     if (out.metrics.accuracy.defined()) result.metrics["accuracy"] = out.metrics.accuracy * context.share;
     return result;
   }

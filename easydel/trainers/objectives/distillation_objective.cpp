@@ -84,9 +84,9 @@ class DistillationObjective final : public Objective {
     const CausalLMModule& teacher = language_model(*teacher_, "teacher");
     ModelInputs inputs = batch.inputs();
     inputs.output_hidden_states = d.hidden_state_loss_weight.value_or(0) != 0;
-    const ModelInputs theirs = teacher.prepare_inputs_for_call(inputs);
+    const PreparedInputs theirs = teacher.prepare_inputs_for_call(inputs);
     inputs.dropout_key = context.dropout_key;
-    ModelInputs ours = student.prepare_inputs_for_call(inputs);
+    PreparedInputs ours = student.prepare_inputs_for_call(inputs);
     const RouterBalance balance = router_balance_of(model.config());
     ours.output_router_logits =
         balance.top_k > 0 && (wants_router_loss(context.arguments) || balance.output_router_logits);
@@ -115,7 +115,8 @@ class DistillationObjective final : public Objective {
       out.loss = out.loss + *d.hidden_state_loss_weight * total[3];
       out.metrics["hidden_state_loss"] = total[3].detach();
     }
-    add_router_loss(out, model, context.arguments.loss(), ours, got, context.share);
+    add_router_loss(out, model, context.arguments.loss(),
+                    ours.token_mask.defined() ? ours.token_mask : ours.attention_mask, got, context.share);
     return out;
   }
 

@@ -51,8 +51,8 @@ bool wants_router_loss(const TrainingArguments& arguments) {
   return arguments.aux_loss_enabled || arguments.loss().auxiliary_loss_coefficient.value_or(0.0) != 0.0;
 }
 
-void add_router_loss(ObjectiveLoss& loss, const BaseModule& model, const LossConfig& config, const ModelInputs& inputs,
-                     const ModelOutput& out, double share) {
+void add_router_loss(ObjectiveLoss& loss, const BaseModule& model, const LossConfig& config,
+                     const at::Tensor& token_mask, const ModelOutput& out, double share) {
   if (out.router_logits.empty()) return;
   const RouterBalance balance = router_balance_of(model.config());
   if (out.aux_loss.defined()) {
@@ -63,9 +63,8 @@ void add_router_loss(ObjectiveLoss& loss, const BaseModule& model, const LossCon
   const at::NoGradGuard no_grad;
   operations::RouterStatistics total;
   for (const at::Tensor& logits : out.router_logits) {
-    const at::Tensor& mask = inputs.token_mask.defined() ? inputs.token_mask : inputs.attention_mask;
-    const bool has_mask = mask.defined() && mask.numel() == logits.size(0);
-    total += operations::router_statistics(logits.detach(), balance.top_k, has_mask ? mask : at::Tensor());
+    const bool has_mask = token_mask.defined() && token_mask.numel() == logits.size(0);
+    total += operations::router_statistics(logits.detach(), balance.top_k, has_mask ? token_mask : at::Tensor());
   }
   if (const auto& parallel = model.parallel()) {
     const int64_t experts = total.assignments.numel();

@@ -69,9 +69,10 @@ double count_targets(const BatchRow& row);
 bool wants_router_loss(const TrainingArguments& arguments);
 // Where a forward has router logits: adds their auxiliary loss times its coefficient (the arguments', else the
 // model's), and reports aux_loss, router/load_max (the rows of the busiest expert over the mean) and router/entropy (of
-// the routers' probabilities), both over all layers. All are means over this minibatch, which is `share` of the step.
-void add_router_loss(ObjectiveLoss& loss, const BaseModule& model, const LossConfig& config, const ModelInputs& inputs,
-                     const ModelOutput& out, double share);
+// the routers' probabilities), both over all layers. token_mask [B, T], zero: does not count. All are means over this
+// minibatch, which is `share` of the step.
+void add_router_loss(ObjectiveLoss& loss, const BaseModule& model, const LossConfig& config,
+                     const at::Tensor& token_mask, const ModelOutput& out, double share);
 // ConfigError unless `other`, called `what`, lies on the model's mesh, so that a rank has the same rows in both.
 void require_same_mesh(const BaseModule& model, const BaseModule& other, const std::string& what);
 

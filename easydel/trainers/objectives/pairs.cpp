@@ -97,7 +97,7 @@ RowLogps row_logps(const BaseModule& model, const Batch& batch, const LossContex
   RowLogps rows{.tokens = -out.loss, .routers = {}};
   if (out.aux_loss.defined()) {
     rows.routers.loss = at::zeros_like(out.aux_loss);
-    add_router_loss(rows.routers, model, context.arguments.loss(), inputs, out, context.share);
+    add_router_loss(rows.routers, model, context.arguments.loss(), inputs.attention_mask, out, context.share);
   }
   return rows;
 }

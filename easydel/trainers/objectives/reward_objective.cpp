@@ -53,7 +53,7 @@ class RewardObjective final : public Objective {
     ObjectiveLoss out{.loss = mean(-at::log_sigmoid(chosen - rejected - margin))};
     if (reward.center_rewards_coefficient)
       out.loss = out.loss + *reward.center_rewards_coefficient * mean((chosen + rejected).square());
-    add_router_loss(out, model, context.arguments.loss(), inputs, given, context.share);
+    add_router_loss(out, model, context.arguments.loss(), inputs.attention_mask, given, context.share);
     out.metrics["accuracy"] = mean(chosen.gt(rejected));
     out.metrics["margin"] = mean((chosen - rejected).detach());
     out.metrics["mean_reward"] = mean((chosen + rejected).detach() / 2);

@@ -1,4 +1,3 @@
-// What a model does by itself of adapters.
 #include <algorithm>
 
 #include "easydel/core/error.h"
@@ -44,12 +43,8 @@ std::vector<LoraTarget> find_targets(const BaseModule& model, const LoraConfig& 
 
 }  // namespace
 
-BaseModule& BaseModule::apply_lora_to_layers(int64_t lora_rank, double lora_alpha, const std::string& lora_pattern) {
-  return apply_lora_to_layers(lora_rank, lora_alpha, lora_pattern, LoraOptions());
-}
-
-BaseModule& BaseModule::apply_lora_to_layers(int64_t lora_rank, double lora_alpha, const std::string& lora_pattern,
-                                             const LoraOptions& options) {
+void apply_lora(BaseModule& model, int64_t lora_rank, double lora_alpha, const std::string& lora_pattern,
+                const LoraOptions& options) {
   LoraConfig config{.r = lora_rank,
                     .lora_alpha = lora_alpha,
                     .lora_dropout = options.dropout,
@@ -60,54 +55,50 @@ BaseModule& BaseModule::apply_lora_to_layers(int64_t lora_rank, double lora_alph
                     .alpha_pattern = options.alpha_pattern,
                     .modules_to_save = options.modules_to_save};
   config.validate(kWhere);
-  require<ConfigError>(!options.dora || !is_lazy(), "[", kWhere, "] DoRA begins with the norms of the weights, and ",
-                       type_name(), " has no weights yet: load them first.");
-  require<ConfigError>(!config.takes_from_base() || !is_lazy(), "[", kWhere,
-                       "] PiSSA and OLoRA begin with the weights, ", "and ", type_name(),
+  require<ConfigError>(!options.dora || !model.is_lazy(), "[", kWhere,
+                       "] DoRA begins with the norms of the weights, and ", model.type_name(),
+                       " has no weights yet: load them first.");
+  require<ConfigError>(!config.takes_from_base() || !model.is_lazy(), "[", kWhere,
+                       "] PiSSA and OLoRA begin with the weights, ", "and ", model.type_name(),
                        " has none yet: load them first.");
-  LoraSetup setup = with_new_adapter(*this, options.adapter_name, kWhere);
-  LoraAdapter adapter{options.adapter_name, config, find_targets(*this, config, lora_pattern, options.embeddings),
-                      adapter_dtype(*this)};
+  LoraSetup setup = with_new_adapter(model, options.adapter_name, kWhere);
+  LoraAdapter adapter{options.adapter_name, config, find_targets(model, config, lora_pattern, options.embeddings),
+                      adapter_dtype(model)};
   if (options.verbose)
     log::info("[lora] ", adapter.targets.size(), " layers have the adapter \"", adapter.name, "\", of rank ",
               lora_rank);
   setup.active = {{adapter.name, 1.0}};
   setup.adapters.push_back(std::move(adapter));
-  change_setup(*this, std::move(setup), options.rngs.value_or(options_.rngs));
-  return *this;
+  change_setup(model, std::move(setup), options.rngs.value_or(model.options().rngs));
 }
 
-bool BaseModule::lora_is_enabled() const {
-  const LoraSetup* setup = find_setup(*this);
+bool lora_is_enabled(const BaseModule& model) {
+  const LoraSetup* setup = find_setup(model);
   return setup && setup->enabled;
 }
 
-std::pair<GraphState, GraphState> BaseModule::split_lora_params() const {
-  const std::set<std::string> own = adapter_paths(get_setup(*this, "split_lora_params"));
+std::pair<GraphState, GraphState> split_lora_params(const BaseModule& model) {
+  const std::set<std::string> own = adapter_paths(get_setup(model, "split_lora_params"));
   std::pair<GraphState, GraphState> parts;
-  for (const auto& [path, parameter] : named_parameters())
+  for (const auto& [path, parameter] : model.named_parameters())
     (own.contains(path) ? parts.second : parts.first).set(path, parameter->value());
   return parts;
 }
 
-BaseModule& BaseModule::merge_lora_params() {
-  merge_adapters(*this, /*keep_originals=*/true);
-  return *this;
-}
+void merge_lora_params(BaseModule& model) { merge_adapters(model, /*keep_originals=*/true); }
 
-BaseModule& BaseModule::merge_lora_params(const GraphState& lora_params) {
-  const std::set<std::string> own = adapter_paths(get_setup(*this, "merge_lora_params"));
+void merge_lora_params(BaseModule& model, const GraphState& lora_params) {
+  const std::set<std::string> own = adapter_paths(get_setup(model, "merge_lora_params"));
   for (const auto& [path, tensor] : lora_params)
     require<ConfigError>(own.contains(path), "[merge_lora_params] \"", path, "\" is no parameter of an adapter.");
-  require<ConfigError>(!lora_is_merged(*this),
+  require<ConfigError>(!lora_is_merged(model),
                        "[merge_lora_params] the adapters are merged into the weights: unmerge_lora_params() first.");
-  merge_params(lora_params);
-  return *this;
+  merge_params(model, lora_params);
 }
 
-BaseModule& BaseModule::unwrap_lora_to_layers(bool verbose) {
-  if (!get_setup(*this, "unwrap_lora_to_layers").merged) merge_adapters(*this, /*keep_originals=*/false);
-  LoraSetup setup = get_setup(*this, "unwrap_lora_to_layers");
+void unwrap_lora(BaseModule& model, bool verbose) {
+  if (!get_setup(model, "unwrap_lora_to_layers").merged) merge_adapters(model, /*keep_originals=*/false);
+  LoraSetup setup = get_setup(model, "unwrap_lora_to_layers");
   if (verbose) {
     std::set<std::string> layers;
     for (const LoraAdapter& adapter : setup.adapters) {
@@ -118,8 +109,7 @@ BaseModule& BaseModule::unwrap_lora_to_layers(bool verbose) {
   setup.adapters.clear();
   setup.active.clear();
   setup.originals.clear();
-  change_setup(*this, std::move(setup));
-  return *this;
+  change_setup(model, std::move(setup));
 }
 
 }  // namespace easydel

@@ -1,4 +1,5 @@
-// Caches for a model: what each layer keeps is asked of its attention.
+#include "easydel/infra/init_cache.h"
+
 #include <algorithm>
 
 #include "easydel/core/error.h"
@@ -11,9 +12,10 @@
 namespace easydel {
 namespace {
 
+// What each layer keeps is asked of its attention.
 std::vector<LayerKeys> layer_keys(const BaseModule& model) {
   std::vector<LayerKeys> layers;
-  for (const auto& [path, module] : const_cast<BaseModule&>(model).named_modules()) {
+  for (const auto& [path, module] : model.named_modules()) {
     const auto keep = [&layers](const auto& attention) {
       const auto index = static_cast<std::size_t>(attention.layer_idx());
       if (layers.size() <= index) layers.resize(index + 1);
@@ -27,7 +29,7 @@ std::vector<LayerKeys> layer_keys(const BaseModule& model) {
 }
 
 at::Device device_of(const BaseModule& model) {
-  const auto parameters = const_cast<BaseModule&>(model).named_parameters();
+  const auto parameters = model.named_parameters();
   require<ConfigError>(!parameters.empty() && !model.is_lazy(), "[init_cache] ", model.type_name(),
                        " has no weights yet, so it is on no device.");
   return parameters.front().parameter->value().device();
@@ -54,40 +56,39 @@ DType cache_dtype(const BaseModule& model) {
 
 }  // namespace
 
-TransformerMetadata BaseModule::create_cache_metadata(int64_t batch_size, int64_t max_length,
-                                                      std::optional<int64_t> pad_token_id) const {
+TransformerMetadata create_cache_metadata(const BaseModule& model, int64_t batch_size, int64_t max_length,
+                                          std::optional<int64_t> pad_token_id) {
   require<ConfigError>(batch_size > 0 && max_length > 0,
                        "[create_cache_metadata] batch_size and max_length must be positive; got ", batch_size, " and ",
                        max_length, ".");
   TransformerMetadata metadata;
-  const int64_t parts = parallel() ? parallel()->mesh().size(parallel()->batch()) : 1;
+  const int64_t parts = model.parallel() ? model.parallel()->mesh().size(model.parallel()->batch()) : 1;
   metadata.batch_size = (batch_size + parts - 1) / parts;
   metadata.max_length = max_length;
-  metadata.pad_token_id = pad_token_id ? pad_token_id : config().pad_token_id;
-  metadata.layers = layer_keys(*this);
-  metadata.dtype = cache_dtype(*this);
-  metadata.device = device_of(*this);
-  metadata.parallel = parallel();
+  metadata.pad_token_id = pad_token_id ? pad_token_id : model.config().pad_token_id;
+  metadata.layers = layer_keys(model);
+  metadata.dtype = cache_dtype(model);
+  metadata.device = device_of(model);
+  metadata.parallel = model.parallel();
   return metadata;
 }
 
-std::shared_ptr<TransformerCache> BaseModule::init_cache(int64_t batch_size, int64_t max_length,
-                                                         const at::Tensor& starts,
-                                                         std::optional<int64_t> pad_token_id) const {
-  TransformerMetadata metadata = create_cache_metadata(batch_size, max_length, pad_token_id);
+std::shared_ptr<TransformerCache> init_cache(const BaseModule& model, int64_t batch_size, int64_t max_length,
+                                             const at::Tensor& starts, std::optional<int64_t> pad_token_id) {
+  TransformerMetadata metadata = create_cache_metadata(model, batch_size, max_length, pad_token_id);
   at::Tensor own = starts;
-  if (starts.defined() && parallel()) {
+  if (starts.defined() && model.parallel()) {
     require<ShapeError>(starts.dim() == 1 && starts.size(0) == batch_size, "[init_cache] starts must be [", batch_size,
                         "]; got ", starts.sizes(), ".");
-    const int64_t parts = parallel()->mesh().size(parallel()->batch()), rows = metadata.batch_size;
+    const int64_t parts = model.parallel()->mesh().size(model.parallel()->batch()), rows = metadata.batch_size;
     own = at::cat({starts, at::zeros({rows * parts - batch_size}, starts.options())})
-              .narrow(0, rows * parallel()->mesh().index(parallel()->batch()), rows);
+              .narrow(0, rows * model.parallel()->mesh().index(model.parallel()->batch()), rows);
   }
   return std::make_shared<TransformerCache>(std::move(metadata), own);
 }
 
-RaggedPagesMetadata BaseModule::create_paged_metadata(double hbm_utilization, int64_t page_size,
-                                                      int64_t max_model_length) const {
+RaggedPagesMetadata create_paged_metadata(const BaseModule& model, double hbm_utilization, int64_t page_size,
+                                          int64_t max_model_length) {
   require<ConfigError>(hbm_utilization > 0 && hbm_utilization <= 1,
                        "[create_paged_metadata] hbm_utilization is a share of the free memory, in (0, 1]; got ",
                        hbm_utilization, ".");
@@ -97,16 +98,16 @@ RaggedPagesMetadata BaseModule::create_paged_metadata(double hbm_utilization, in
   RaggedPagesMetadata metadata;
   metadata.page_size = page_size;
   metadata.max_model_length = max_model_length;
-  metadata.layers = layer_keys(*this);
-  metadata.dtype = cache_dtype(*this);
-  metadata.device = device_of(*this);
-  metadata.parallel = parallel();
+  metadata.layers = layer_keys(model);
+  metadata.dtype = cache_dtype(model);
+  metadata.device = device_of(model);
+  metadata.parallel = model.parallel();
   const int64_t free = available_memory(metadata.device).value_or(0);
   const int64_t page = std::max<int64_t>(1, metadata.page_bytes());
   metadata.num_pages = static_cast<int64_t>(hbm_utilization * static_cast<double>(free)) / page;
-  if (parallel()) {  // ranks go on together, so the one with the least memory decides
+  if (model.parallel()) {  // ranks go on together, so the one with the least memory decides
     const at::Tensor pages = at::full({1}, metadata.num_pages, at::TensorOptions(at::kLong).device(metadata.device));
-    parallel()->everyone().all_reduce(pages, ReduceOp::Min);
+    model.parallel()->everyone().all_reduce(pages, ReduceOp::Min);
     metadata.num_pages = pages.item<int64_t>();
   }
   metadata.num_pages = std::min<int64_t>(metadata.num_pages, std::numeric_limits<int32_t>::max());
@@ -116,19 +117,11 @@ RaggedPagesMetadata BaseModule::create_paged_metadata(double hbm_utilization, in
   return metadata;
 }
 
-std::shared_ptr<RaggedPagesCache> BaseModule::init_ragged_pages(const RaggedPagesMetadata& metadata) const {
-  return std::make_shared<RaggedPagesCache>(metadata);
-}
-
-std::shared_ptr<RaggedPagesCache> BaseModule::init_ragged_pages(int64_t page_size, double hbm_utilization,
-                                                                int64_t max_model_length) const {
-  return init_ragged_pages(create_paged_metadata(hbm_utilization, page_size, max_model_length));
-}
-
-std::shared_ptr<Cache> BaseModule::init_operations_cache(const OperationsCacheOptions& options) const {
+std::shared_ptr<Cache> init_operations_cache(const BaseModule& model, const OperationsCacheOptions& options) {
   if (!options.page_size)
-    return init_cache(options.batch_size, options.max_length, options.starts, options.pad_token_id);
-  return init_ragged_pages(*options.page_size, options.hbm_utilization, options.max_length);
+    return init_cache(model, options.batch_size, options.max_length, options.starts, options.pad_token_id);
+  return std::make_shared<RaggedPagesCache>(
+      create_paged_metadata(model, options.hbm_utilization, *options.page_size, options.max_length));
 }
 
 }  // namespace easydel

@@ -1,4 +1,5 @@
-// What a model does by itself of quantization.
+#include "easydel/quantization/quantize.h"
+
 #include <algorithm>
 #include <regex>
 #include <set>
@@ -56,7 +57,7 @@ std::vector<std::string> layers_to_quantize(const BaseModule& module, const Quan
   const std::regex pattern = compile(options.pattern);
   std::set<const Parameter*> shared;  // weights of tables that are taken, and of heads that are
   std::set<const Module*> routers;
-  const auto modules = const_cast<BaseModule&>(module).named_modules();
+  const auto modules = module.named_modules();
   const auto is_found = [&](const std::string& path) { return std::regex_search(path, pattern); };
   for (const auto& [path, child] : modules) {
     if (dynamic_cast<const SparseMoE*>(child) != nullptr) routers.insert(child->child("gate"));
@@ -92,9 +93,9 @@ int64_t parameter_bytes(const BaseModule& module) {
   return bytes;
 }
 
-bool BaseModule::is_quantized() const {
-  const auto modules = const_cast<BaseModule*>(this)->named_modules();
-  return std::any_of(modules.begin(), modules.end(), [](const NamedModule& named) {
+bool is_quantized(const BaseModule& model) {
+  const auto modules = model.named_modules();
+  return std::any_of(modules.begin(), modules.end(), [](const Module::ConstNamedModule& named) {
     const auto* linear = dynamic_cast<const Linear*>(named.module);
     const auto* table = dynamic_cast<const Embedding*>(named.module);
     const auto* experts = dynamic_cast<const Experts*>(named.module);
@@ -103,15 +104,13 @@ bool BaseModule::is_quantized() const {
   });
 }
 
-BaseModule& BaseModule::quantize() { return quantize(QuantizeOptions()); }
-
-BaseModule& BaseModule::quantize(const QuantizeOptions& options) {
+void quantize(BaseModule& model, const QuantizeOptions& options) {
   const quantization::MethodSettings settings{options.method, options.group_size, options.double_quant};
   const auto method = quantization::make_method(settings);
-  require<ConfigError>(!is_quantized(), "[quantize] ", type_name(),
+  require<ConfigError>(!is_quantized(model), "[quantize] ", model.type_name(),
                        " is quantized already. Quantize the model that it was made from.");
-  const std::vector<std::string> layers = layers_to_quantize(*this, options);
-  if (method->needs_calibration() && !is_lazy()) {
+  const std::vector<std::string> layers = layers_to_quantize(model, options);
+  if (method->needs_calibration() && !model.is_lazy()) {
     require<ConfigError>(options.calibration != nullptr, "[quantize] ", options.method,
                          " needs calibration data: pass the result of calibrate() as .calibration.");
     for (const std::string& layer : layers) {
@@ -119,14 +118,13 @@ BaseModule& BaseModule::quantize(const QuantizeOptions& options) {
                            layer, "\"; ", options.method, " works on linear layers alone.");
     }
   }
-  const int64_t before = parameter_bytes(*this);
+  const int64_t before = parameter_bytes(model);
   if (options.quantize_tensors) {
-    transform(std::make_shared<quantization::Packing>(method, layers, options.calibration));
+    model.transform(std::make_shared<quantization::Packing>(method, layers, options.calibration));
     if (options.verbose)
       log::info("[quantize] ", layers.size(), " layers as ", options.method, ": ", format_bytes(before), " are now ",
-                format_bytes(parameter_bytes(*this)));
+                format_bytes(parameter_bytes(model)));
   }
-  return *this;
 }
 
 }  // namespace easydel

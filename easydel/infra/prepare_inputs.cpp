@@ -1,0 +1,99 @@
+#include "easydel/infra/prepare_inputs.h"
+
+#include <ATen/ATen.h>
+
+#include "easydel/core/error.h"
+#include "easydel/infra/base_module.h"
+#include "easydel/infra/parallel/batch_part.h"
+
+namespace easydel {
+namespace {
+
+void require_shape(const at::Tensor& tensor, std::string_view name, at::IntArrayRef shape) {
+  require<ShapeError>(!tensor.defined() || tensor.sizes() == shape, "[forward] ", name, " must be ", shape, "; got ",
+                      tensor.defined() ? tensor.sizes() : at::IntArrayRef(), ".");
+}
+
+}  // namespace
+
+void check_inputs(const BaseModule& model, const ModelInputs& in) {
+  require<ConfigError>(in.input_ids.defined() != in.inputs_embeds.defined(),
+                       "[forward] exactly one of input_ids and inputs_embeds is needed; got ",
+                       in.input_ids.defined() ? "both" : "neither", ".");
+  const bool ids = in.input_ids.defined();
+  require<ShapeError>(!ids || in.input_ids.dim() == 2, "[forward] input_ids must be [batch, tokens]; got ",
+                      ids ? in.input_ids.sizes() : at::IntArrayRef(), ".");
+  require<ShapeError>(!ids || at::isIntegralType(in.input_ids.scalar_type(), false),
+                      "[forward] input_ids must be integers; got ",
+                      ids ? c10::toString(in.input_ids.scalar_type()) : "", ".");
+  require<ShapeError>(ids || (in.inputs_embeds.dim() == 3 && in.inputs_embeds.size(2) == model.config().hidden_size),
+                      "[forward] inputs_embeds must be [batch, tokens, ", model.config().hidden_size, "]; got ",
+                      ids ? at::IntArrayRef() : in.inputs_embeds.sizes(), ".");
+  const at::IntArrayRef shape = (ids ? in.input_ids : in.inputs_embeds).sizes().slice(0, 2);
+  require_shape(in.position_ids, "position_ids", shape);
+  require_shape(in.segment_ids, "segment_ids", shape);
+  require_shape(in.token_type_ids, "token_type_ids", shape);
+  // Here and not in attention, which never sees a mask that hides nothing.
+  if (in.attention_mask.defined()) {
+    const at::IntArrayRef mask = in.attention_mask.sizes();
+    const int64_t keys = shape[1] + (in.past_key_values ? in.past_key_values->length() : 0);
+    const int64_t heads = model.config().num_attention_heads;
+    const bool fits = mask.size() == 2
+                          ? mask[0] == shape[0] && mask[1] == keys
+                          : mask.size() == 4 && (mask[0] == shape[0] || mask[0] == 1) &&
+                                (mask[1] == heads || mask[1] == 1) && mask[2] == shape[1] && mask[3] == keys;
+    require<ShapeError>(fits, "[forward] attention_mask must be [", shape[0], ", ", keys, "] or [", shape[0], ", 1 or ",
+                        heads, ", ", shape[1], ", ", keys, "]; got ", mask, ".");
+  }
+  require<Error>(!model.is_lazy(), "[forward] ", model.type_name(),
+                 " has no weights yet: it was made by lazy_init. Load them or call initialize.");
+}
+
+PreparedInputs prepare_inputs_for_call(const BaseModule& model, ModelInputs user_inputs) {
+  PreparedInputs inputs(std::move(user_inputs));
+  const at::Tensor& given = inputs.input_ids.defined() ? inputs.input_ids : inputs.inputs_embeds;
+  const int64_t batch = given.size(0);
+  const int64_t tokens = given.size(1);
+  if (!inputs.position_ids.defined() && inputs.past_key_values) {
+    inputs.position_ids = inputs.past_key_values->positions(batch, tokens, inputs.cache_metadata.get(), given.device());
+  }
+  if (!inputs.position_ids.defined()) {
+    const at::Tensor counted = at::arange(tokens, given.options().dtype(at::kLong));
+    inputs.position_ids = counted.unsqueeze(0).expand({batch, tokens});
+    if (inputs.segment_ids.defined() && tokens > 0) {
+      // The first slot of a token's segment is the largest start up to it.
+      const at::Tensor ids = inputs.segment_ids;
+      const at::Tensor starts = at::cat({at::ones_like(ids.narrow(1, 0, 1), at::kBool),
+                                         ids.narrow(1, 1, tokens - 1).ne(ids.narrow(1, 0, tokens - 1))},
+                                        1);
+      const at::Tensor first = std::get<0>(at::where(starts, inputs.position_ids, 0).cummax(1));
+      inputs.position_ids = inputs.position_ids - first;
+    }
+  }
+  if (!inputs.mask_info) {
+    MaskInfo mask;
+    if (inputs.attention_mask.defined()) {
+      if (inputs.attention_mask.dim() == 4) {
+        mask.causal = false;
+        mask.explicit_mask = inputs.attention_mask.to(at::kBool);
+      } else {
+        mask.padding_mask = inputs.attention_mask;
+      }
+    }
+    mask.q_segment_ids = inputs.segment_ids;
+    inputs.mask_info = mask.simplified();
+  }
+  if (model.config().attention.fcm_max_ratio > 0 && inputs.dropout_key && !inputs.past_key_values) {
+    const at::Tensor kept = model.config()
+                                .get_fcm_mask(batch, tokens, /*deterministic=*/false, inputs.dropout_key->fold("fcm"))
+                                .to(given.device());
+    at::Tensor& mask = inputs.mask_info->explicit_mask;
+    mask = mask.defined() ? mask.logical_and(kept) : kept;
+    inputs.mask_info->memory = MaskInfo::make_memory();
+  }
+  model.prepare_whole(inputs);
+  if (!model.parallel()) return inputs;
+  return take_part(std::move(inputs), *model.parallel(), model.model_task() != TaskType::SequenceClassification);
+}
+
+}  // namespace easydel
