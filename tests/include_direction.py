@@ -4,6 +4,7 @@
   - DEPENDS names a folder that no file of the folder includes;
   - a header of one folder declares a function or a class that a source file of another folder defines;
   - more than 34 files lie flat in one folder;
+  - easydel.h does not include the public headers, which lie beside it, and nothing else;
   - easydel.h brings more of torch than a tensor.
 
 usage: include_direction.py SOURCE_DIRECTORY [--table]     --table prints the number of files in each folder"""
@@ -153,6 +154,12 @@ def count_files(source: pathlib.Path) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
+def find_private_includes(source: pathlib.Path) -> list[str]:
+    included = set(re.findall(r'#include "(.+)"', (source / "easydel/easydel.h").read_text()))
+    public = {f"easydel/{header.name}" for header in (source / "easydel").glob("*.h")} - {"easydel/easydel.h"}
+    return [f"easydel/easydel.h: must include the public headers alone; differs in {h}" for h in sorted(included ^ public)]
+
+
 def find_heavy_includes(source: pathlib.Path) -> list[str]:
     """What easydel.h reaches of torch besides <ATen/core/...> and <c10/...>: one such line costs a user seconds a file."""
     faults, seen, todo = [], set(), [source / "easydel/easydel.h"]
@@ -227,7 +234,7 @@ def main() -> int:
         print("\n".join(f"{count:4} {folder}" for folder, count in counts.items()))
     files = [(file.relative_to(source).parts[1], str(file.relative_to(source)), file.read_text())
              for folder in (source / "easydel").iterdir() if folder.is_dir() for file in source_files(folder)]
-    faults = find_faults(source) + find_strangers(files) + find_heavy_includes(source)
+    faults = find_faults(source) + find_strangers(files) + find_private_includes(source) + find_heavy_includes(source)
     faults += [f"{folder}: {count} files lie flat; at most {MOST_FILES}, the rest in folders by idea"
                for folder, count in counts.items() if count > MOST_FILES]
     print("\n".join(faults) or "all includes point down")
