@@ -4,11 +4,11 @@ BUILD  := build/$(PRESET)
 JOBS   ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test configure build demo test ctest asan tsan fuzz lint format install clean
+.PHONY: help setup setup-test configure build demo test ctest asan tsan fuzz lint format install package check-package clean
 
 help: ## Print this list
 	@echo "easydel.cpp: large language models in C++. Targets:"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "PRESET=release|debug|asan|tsan|cuda picks the build; EASYDEL_TORCH=DIR another libtorch."
 
 setup: ## Install what the build needs (idempotent)
@@ -52,6 +52,14 @@ format: ## Format all C++ files in place
 
 install: build ## Install under PREFIX (default /usr/local)
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
+
+package: configure ## An archive and a .deb that run by themselves, under build/PRESET/packages
+	@cmake --build $(BUILD) -j $(JOBS) --target easydel_cli
+	@cmake -E rm -rf $(BUILD)/packages
+	@cpack --config $(BUILD)/CPackConfig.cmake
+
+check-package: package ## Run both packages in a bare root directory
+	@scripts/check_package.sh $(BUILD)/packages
 
 clean: ## Remove all builds; .venv stays
 	rm -rf build
