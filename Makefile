@@ -4,12 +4,13 @@ BUILD  := build/$(PRESET)
 JOBS   ?= $(shell nproc)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test configure build demo test ctest asan tsan fuzz lint format install package check-package clean
+.PHONY: help setup setup-test configure build demo test ctest asan tsan fuzz lint lint-changed format install package check-package clean
 
 help: ## Print this list
 	@echo "easydel.cpp: large language models in C++. Targets:"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "PRESET=release|debug|asan|tsan|cuda picks the build; EASYDEL_TORCH=DIR another libtorch."
+	@echo "PRESET=release|dev|debug|asan|tsan|cuda picks the build; EASYDEL_TORCH=DIR another libtorch."
+	@echo "PRESET=dev compiles every file alone: slower as a whole, faster for work on single files."
 
 setup: ## Install what the build needs (idempotent)
 	@scripts/setup.sh build
@@ -43,8 +44,14 @@ fuzz: setup ## Fuzz every reader; FUZZ_SECONDS=60 for each
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)
 
 lint: ## Check the format of all C++ files and run clang-tidy (LINT_FILES='a.cpp b.cpp': over those)
+	@scripts/setup.sh build
 	@scripts/setup.sh lint
-	@scripts/lint.sh check $(BUILD) $(LINT_FILES)
+	@scripts/lint.sh check $(LINT_FILES)
+
+lint-changed: ## The same for the files that differ from BASE (default: origin/main, else the last commit)
+	@scripts/setup.sh build
+	@scripts/setup.sh lint
+	@scripts/lint.sh changed $(BASE)
 
 format: ## Format all C++ files in place
 	@scripts/setup.sh lint
