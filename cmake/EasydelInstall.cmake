@@ -21,7 +21,7 @@ set(_bundle ${CMAKE_INSTALL_LIBDIR}/easydel)
 if(EASYDEL_INSTALL_TORCH)
   file(GLOB _torch_libraries ${EASYDEL_TORCH}/lib/libtorch.so ${EASYDEL_TORCH}/lib/libtorch_c*.so
        ${EASYDEL_TORCH}/lib/libc10*.so ${EASYDEL_TORCH}/lib/libgomp*.so*)
-  install(FILES ${_torch_libraries} ${_arrow_libraries} DESTINATION ${_bundle})
+  install(FILES ${_torch_libraries} ${_arrow_libraries} DESTINATION ${_bundle} COMPONENT runtime)
   set(_libraries "")
 else()
   set(_libraries "${EASYDEL_TORCH}/lib")
@@ -41,17 +41,27 @@ set_target_properties(easydel PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
   INSTALL_RPATH "$ORIGIN;$ORIGIN/easydel;${_libraries}")
 
-install(TARGETS easydel EXPORT easydelTargets)
+install(TARGETS easydel EXPORT easydelTargets
+  LIBRARY COMPONENT runtime NAMELINK_COMPONENT development ARCHIVE COMPONENT development)
 if(TARGET easydel_cli)
   set_target_properties(easydel_cli PROPERTIES
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};$ORIGIN/../${_bundle};${_libraries}")
-  install(TARGETS easydel_cli)
+  # RPATH and not RUNPATH, which would not hold for the libraries of libraries in a package.
+  target_link_options(easydel_cli PRIVATE LINKER:--disable-new-dtags)
+  install(TARGETS easydel_cli RUNTIME COMPONENT runtime)
 endif()
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/easydel TYPE INCLUDE FILES_MATCHING PATTERN "*.h" PATTERN cli EXCLUDE)
+install(CODE "set(source [[${PROJECT_SOURCE_DIR}]])
+  set(destination \${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR})
+  include([[${PROJECT_SOURCE_DIR}/cmake/EasydelInstallHeaders.cmake]])"
+  COMPONENT development)
 set(EASYDEL_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/easydel)
-install(EXPORT easydelTargets NAMESPACE easydel:: DESTINATION ${EASYDEL_CMAKE_DIR})
+install(EXPORT easydelTargets NAMESPACE easydel:: DESTINATION ${EASYDEL_CMAKE_DIR} COMPONENT development)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/easydelConfig.cmake.in
   ${PROJECT_BINARY_DIR}/easydelConfig.cmake INSTALL_DESTINATION ${EASYDEL_CMAKE_DIR})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/easydelConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/easydelConfig.cmake ${PROJECT_BINARY_DIR}/easydelConfigVersion.cmake
-        DESTINATION ${EASYDEL_CMAKE_DIR})
+        DESTINATION ${EASYDEL_CMAKE_DIR} COMPONENT development)
+
+if(PROJECT_IS_TOP_LEVEL AND TARGET easydel_cli)
+  include(EasydelPackage)
+endif()

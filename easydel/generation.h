@@ -1,0 +1,8 @@
+// Generating text: greedy search, sampling, beam search, and what changes the logits on the way.
+#pragma once
+
+#include "easydel/generation/generate.h"
+#include "easydel/generation/penalty_processors.h"
+#include "easydel/generation/sampling.h"
+#include "easydel/generation/sampling_processors.h"
+#include "easydel/generation/token_processors.h"

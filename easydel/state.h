@@ -1,0 +1,4 @@
+// A model with its optimizer state and its step: what training saves and loads.
+#pragma once
+
+#include "easydel/infra/state/state.h"

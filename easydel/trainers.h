@@ -1,0 +1,5 @@
+// The training loop with its objectives, and scoring of texts.
+#pragma once
+
+#include "easydel/trainers/objectives/score.h"
+#include "easydel/trainers/trainer.h"
