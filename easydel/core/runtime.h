@@ -1,4 +1,4 @@
-// What a process and a rank know about themselves: who they are, and that the CPU's features are real.
+// Process-wide state: the rank, available memory, and a check that the CPU's advertised features work.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@ namespace easydel {
 
 std::string version();  // of this library: "0.1.0"
 
-// The place of the calling thread among all ranks: 0 of 1 until a launcher says otherwise.
+// The calling thread's rank and world size: 0 of 1 until a launcher sets them.
 struct RankContext {
   int64_t rank = 0;
   int64_t world_size = 1;
 };
 
-const RankContext& current_rank();  // of the calling thread; else of the process
+const RankContext& current_rank();  // of the calling thread; if unset, of the process
 
-// A process that is a rank says so once, before it starts threads that ask.
+// Called once by a process that is a rank, before it starts threads that ask for it.
 void set_process_rank(RankContext context);
 
 // Sets the calling thread's rank while it lives.
@@ -32,7 +32,7 @@ class RankScope {
   std::optional<RankContext> previous_;
 };
 
-// Bytes that can be had without pushing out what is in use, by the system's estimate; boundless where it makes none.
+// Bytes available without swapping, by the system's estimate; the maximum int64 if unknown.
 int64_t available_memory();
 
 // Some virtual machines advertise AMX but hide CPUID leaf 0x1d, and oneDNN's bf16 kernels then die with SIGILL.

@@ -124,7 +124,7 @@ class Checkpoints(unittest.TestCase):
             self.assertEqual(done.returncode, 2, arguments)
             self.assertIn("Try: easydel convert --help", done.stderr)
         done = run("convert", self.model, self.directory / "target", "--max-shard-size", "2")
-        self.assertIn('a size is a number and one of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB, such as 5GB; got "2".', done.stderr)
+        self.assertIn('a size must be a number and one of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB, such as 5GB; got "2".', done.stderr)
         self.assertEqual(run("convert", self.model, self.model).returncode, 2)
         self.assertFalse((self.directory / "target").exists())
 

@@ -20,11 +20,11 @@ TEST(ParseBytes, TellsDecimalFromBinaryUnits) {
 
 TEST(ParseBytes, RefusesWhatIsNoSize) {
   for (const char* text : {"", "2", "GB", "-1GB", "5XB", "1e30GB", "nan", "inf"}) {
-    EXPECT_THAT(
-        [&] { parse_bytes(text); },
-        ThrowsMessage<ConfigError>(concat("[parse_bytes] a size is a number and one of B, KB, MB, GB, TB, KiB, MiB, "
-                                          "GiB, TiB, such as 5GB; got \"",
-                                          text, "\".")));
+    EXPECT_THAT([&] { parse_bytes(text); },
+                ThrowsMessage<ConfigError>(
+                    concat("[parse_bytes] a size must be a number and one of B, KB, MB, GB, TB, KiB, MiB, "
+                           "GiB, TiB, such as 5GB; got \"",
+                           text, "\".")));
   }
 }
 

@@ -40,9 +40,9 @@ TEST(DtypeBytes, IsTorchsElementSize) {
                       uint16, uint32, uint64, boolean, DType::ComplexDouble, DType::ComplexHalf}) {
     EXPECT_EQ(dtype_bytes(dtype), static_cast<int64_t>(c10::elementSize(dtype))) << dtype_name(dtype);
   }
-  EXPECT_THAT([] { dtype_bytes(DType::Undefined); },
-              testing::ThrowsMessage<ConfigError>("[dtype_bytes] " + dtype_name(DType::Undefined) +
-                                                  " has no size of its own."));
+  EXPECT_THAT(
+      [] { dtype_bytes(DType::Undefined); },
+      testing::ThrowsMessage<ConfigError>("[dtype_bytes] " + dtype_name(DType::Undefined) + " has no element size."));
 }
 
 }  // namespace

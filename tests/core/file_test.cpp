@@ -55,7 +55,7 @@ TEST(AtomicFile, LeavesTheOldFileWhenTheDiskIsFull) {
   }
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_EQ(message, "[" + path.string() +
-                         "] cannot be written after 4096 bytes: File too large. What stood there before is untouched.");
+                         "] cannot be written after 4096 bytes: File too large. The previous content is untouched.");
   EXPECT_EQ(read_file(path), "old");
   EXPECT_EQ(entries_in(directory.path()), 1);
 }
@@ -78,10 +78,9 @@ TEST(ReadFile, RefusesASizeThatNoFileHereHas) {
   const auto path = directory / "holes";
   write_file_atomically(path, "");
   std::filesystem::resize_file(path, std::uintmax_t{1} << 40);
-  EXPECT_THAT([&] { read_file(path); },
-              ThrowsMessage<IoError>("[" + path.string() +
-                                     "] has 1099511627776 bytes; what is read whole has at most "
-                                     "1073741824."));
+  EXPECT_THAT([&] { read_file(path); }, ThrowsMessage<IoError>("[" + path.string() +
+                                                               "] has 1099511627776 bytes; the limit is "
+                                                               "1073741824."));
 }
 
 TEST(ReadFile, DoesNotWaitForAPipe) {
@@ -111,7 +110,7 @@ TEST(Directories, NameThePathThatDoesNotWork) {
   const TemporaryDirectory directory;
   write_file_atomically(directory / "file", "");
   EXPECT_THAT([&] { make_directory(directory / "file/below"); },
-              ThrowsMessage<IoError>("[" + (directory / "file").string() + "] cannot be made: File exists."));
+              ThrowsMessage<IoError>("[" + (directory / "file").string() + "] cannot be created: File exists."));
   EXPECT_THAT(
       [&] { list_directory(directory / "none"); },
       ThrowsMessage<IoError>("[" + (directory / "none").string() + "] cannot be listed: No such file or directory."));

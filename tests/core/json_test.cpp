@@ -68,7 +68,7 @@ TEST(Json, NamesLineAndColumnOfWhatIsWrong) {
   EXPECT_EQ(message_of("\"\x01\""),
             "[config.json] line 1, column 2: a control character inside a string; got the byte 1.");
   EXPECT_EQ(message_of(""), "[config.json] line 1, column 1: expected a value; got the end of the text.");
-  EXPECT_EQ(message_of("1e999"), "[config.json] line 1, column 1: a number beyond what a double holds; got '1'.");
+  EXPECT_EQ(message_of("1e999"), "[config.json] line 1, column 1: a number out of range for a double; got '1'.");
 }
 
 TEST(Json, LimitsDepth) {
@@ -79,7 +79,7 @@ TEST(Json, LimitsDepth) {
 TEST(Json, RefusesDuplicateKeysOnlyWhenAsked) {
   EXPECT_EQ(Json::parse(R"({"a": 1, "a": 2})").at("a").as_int(), 2);
   EXPECT_EQ(message_of(R"({"a": 1, "a": 2})", {.where = "x", .reject_duplicate_keys = true}),
-            "[x] line 1, column 10: the key \"a\" stands twice; got '\"'.");
+            "[x] line 1, column 10: the key \"a\" appears twice; got '\"'.");
 }
 
 TEST(Json, FindsKeysInLargeObjectsAndAfterErasing) {

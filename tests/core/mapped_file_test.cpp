@@ -114,9 +114,9 @@ TEST(MappedFile, ReadsAtAnyPlacePastTheMap) {
   reader->read(6, std::as_writable_bytes(std::span(text)));
   EXPECT_EQ(text, "world");
   EXPECT_THAT([&] { reader->read(8, std::as_writable_bytes(std::span(text))); },
-              ThrowsMessage<IoError>("[" + (directory / "file").string() +
-                                     "] ends at byte 11, before the last one asked for, 12. It was shortened while it "
-                                     "was being read."));
+              ThrowsMessage<IoError>(
+                  "[" + (directory / "file").string() +
+                  "] ends at byte 11, before the last requested byte, 12. It was truncated while being read."));
 }
 
 TEST(MappedFile, ReadsWhatIsLongerThanAWindowOfTheFile) {

@@ -109,7 +109,7 @@ TEST_F(IndexedCheckpoint, RefusesAnIndexOfAnotherShape) {
               ThrowsMessage<FormatError>(where + "the file of tensor \"x\" must be a string; got an integer."));
   write_index(R"({"weight_map":{"x":"a.safetensors","x":"b.safetensors"}})");
   EXPECT_THAT(opening(),
-              ThrowsMessage<FormatError>(where + "line 1, column 36: the key \"x\" stands twice; got '\"'."));
+              ThrowsMessage<FormatError>(where + "line 1, column 36: the key \"x\" appears twice; got '\"'."));
   write_index("");
   std::filesystem::resize_file(index, 100'000'001);
   EXPECT_THAT(opening(),

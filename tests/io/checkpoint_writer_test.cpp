@@ -98,7 +98,7 @@ TEST(SaveCheckpoint, RefusesWhatMakesNoSense) {
       ThrowsMessage<ConfigError>("[save_checkpoint] tensor names must be unique; got \"x\" twice."));
   write_file_atomically(directory / "file", "");
   EXPECT_THAT([&] { save_checkpoint(directory / "file", model(1)); },
-              ThrowsMessage<IoError>("[" + (directory / "file").string() + "] cannot be made: File exists."));
+              ThrowsMessage<IoError>("[" + (directory / "file").string() + "] cannot be created: File exists."));
 }
 
 TEST(SaveCheckpoint, SavesOverTheCheckpointThatItReads) {

@@ -92,8 +92,8 @@ TEST(ReadView, SaysWhenTheFileWasShortened) {
   std::filesystem::resize_file(directory / "f", size - 100);
   EXPECT_THAT([&] { file->read("x"); },
               ThrowsMessage<IoError>(concat("[", (directory / "f").string(), "] ends at byte ", size - 100,
-                                            ", before the last one asked for, ", size - 1,
-                                            ". It was shortened while it was being read.")));
+                                            ", before the last requested byte, ", size - 1,
+                                            ". It was truncated while being read.")));
 }
 
 TEST(ReadView, FindsTheFileOfACheckpoint) {

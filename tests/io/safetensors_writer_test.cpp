@@ -102,7 +102,7 @@ TEST(SaveSafetensors, LeavesTheOldFileWhenTheDiskIsFull) {
     EXPECT_THAT([&] { save_safetensors(path, {{"x", at::zeros({1 << 20})}}); },
                 ThrowsMessage<IoError>("[" + path.string() +
                                        "] cannot be written after 1048576 bytes: File too large. "
-                                       "What stood there before is untouched."));
+                                       "The previous content is untouched."));
   }
   EXPECT_TRUE(at::equal(SafetensorsFile::open(path)->tensor("x"), at::ones({10})));
   EXPECT_THAT(list_directory(directory.path()), ElementsAre("f"));

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kShown = 100;  // bytes of a quoted text
 
-// The character at `at` and how many bytes it takes; none when the bytes are no UTF-8.
+// The character at `at` and its length in bytes; none when the bytes are not UTF-8.
 struct Character {
   char32_t code = 0;
   std::size_t bytes = 0;
@@ -32,7 +32,7 @@ Character character_at(std::string_view text, std::size_t at) {
   return {code, count};
 }
 
-// What a terminal acts on: control characters, and marks that turn the direction of the text.
+// Characters that a terminal acts on: control characters, and marks that change the text direction.
 bool is_active(char32_t c) {
   return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x200e || c == 0x200f || c == 0x2028 || c == 0x2029 ||
          (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
@@ -67,7 +67,7 @@ std::string escaped(std::string_view text, bool quotes) {
   return out;
 }
 
-// Not inside of a character.
+// Not in the middle of a character.
 std::string_view cut(std::string_view text, std::size_t max_bytes) {
   if (text.size() <= max_bytes) return text;
   std::size_t end = max_bytes;
