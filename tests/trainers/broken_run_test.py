@@ -110,7 +110,7 @@ class BrokenRun(TinyRun):
 
     def test_a_directory_that_cannot_be_written(self):
         (self.folder / "file").write_text("a file")
-        self.assertEqual(self.fails("file/out"), "[file] cannot be made: File exists.")
+        self.assertEqual(self.fails("file/out"), "[file] cannot be created: File exists.")
         self.assertEqual((self.folder / "file").read_text(), "a file")
 
     def test_files_of_the_newest_checkpoint_that_were_cut_short(self):
