@@ -52,20 +52,22 @@ TEST_F(IndexedCheckpoint, LeavesOutWhatTheIndexDoesNotName) {
   EXPECT_THAT(Checkpoint::open(directory.path())->names(), ElementsAre("z", "x"));
   log::set_sink({});
   EXPECT_THAT(lines,
-              ElementsAre("warning: " + where + "1 tensors are in the files but not in the index; they are left out."));
+              ElementsAre("warning: " + where + "1 tensors are in the files but not in the index; they are ignored."));
 }
 
 TEST_F(IndexedCheckpoint, NamesAFileThatIsMissing) {
   write_index(R"({"weight_map":{"x":"a.safetensors","q":"c.safetensors"}})");
-  EXPECT_THAT(opening(), ThrowsMessage<IoError>(
-                             where + "names \"c.safetensors\", which is not there. The checkpoint was not copied "
-                                     "or downloaded in full."));
+  EXPECT_THAT(
+      opening(),
+      ThrowsMessage<IoError>(
+          where +
+          "names \"c.safetensors\", which does not exist. The checkpoint was not copied or downloaded completely."));
 }
 
 TEST_F(IndexedCheckpoint, NamesATensorThatIsNotInItsFile) {
   write_index(R"({"weight_map":{"x":"a.safetensors","y":"b.safetensors"}})");
   EXPECT_THAT(opening(),
-              ThrowsMessage<FormatError>(where + "sees tensor \"y\" in \"b.safetensors\", which has no such tensor."));
+              ThrowsMessage<FormatError>(where + "lists tensor \"y\" in \"b.safetensors\", which has no such tensor."));
 }
 
 TEST_F(IndexedCheckpoint, RefusesFilesOutsideItsDirectory) {
@@ -136,18 +138,17 @@ TEST(Checkpoint, NamesWhatIsNotThere) {
   EXPECT_THAT([&] { Checkpoint::open(directory / "none"); }, ThrowsMessage<IoError>(where + "/none] does not exist."));
   EXPECT_THAT(
       [&] { Checkpoint::open(directory.path()); },
-      ThrowsMessage<IoError>(where + "] holds no checkpoint; looked for .safetensors, .bin, .pth, .pt, .gguf."));
+      ThrowsMessage<IoError>(where + "] contains no checkpoint; looked for .safetensors, .bin, .pth, .pt, .gguf."));
   write_file_atomically(directory / "model.onnx", "");
-  EXPECT_THAT([&] { Checkpoint::open(directory / "model.onnx"); },
-              ThrowsMessage<FormatError>(
-                  where + "/model.onnx] is no file of tensors that can be read; known: .safetensors, .bin, "
-                          ".pth, .pt, .gguf."));
+  EXPECT_THAT(
+      [&] { Checkpoint::open(directory / "model.onnx"); },
+      ThrowsMessage<FormatError>(where + "/model.onnx] is not a readable tensor file; known: .safetensors, .bin, "
+                                         ".pth, .pt, .gguf."));
   save_safetensors(directory / "a.safetensors", {{"x", at::ones({1})}});
   save_safetensors(directory / "b.safetensors", {{"x", at::ones({1})}});
-  EXPECT_THAT(
-      [&] { Checkpoint::open(directory.path()); },
-      ThrowsMessage<IoError>(where + "] holds 2 .safetensors files and no model.safetensors.index.json that says which "
-                                     "belong together. Name one file instead."));
+  EXPECT_THAT([&] { Checkpoint::open(directory.path()); },
+              ThrowsMessage<IoError>(where + "] has 2 .safetensors files but no model.safetensors.index.json that "
+                                             "says which belong together. Pass one file instead."));
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ TEST(SaveCheckpoint, WritesTiedTensorsOnce) {
 TEST(SaveCheckpoint, RefusesWhatMakesNoSense) {
   const TemporaryDirectory directory;
   EXPECT_THAT([&] { save_checkpoint(directory.path(), model(1), {.max_shard_size = "0GB"}); },
-              ThrowsMessage<ConfigError>("[save_checkpoint] max_shard_size must be more than nothing; got \"0GB\"."));
+              ThrowsMessage<ConfigError>("[save_checkpoint] max_shard_size must be positive; got \"0GB\"."));
   const at::Tensor x = at::ones({1});
   EXPECT_THAT([&] { save_checkpoint(directory.path(), {{"x", x}, {"x", x}}); },
               ThrowsMessage<ConfigError>("[save_checkpoint] tensor names must be unique; got \"x\" twice."));

@@ -74,22 +74,23 @@ TEST_F(ConvertCheckpoint, SaysWhichWeightsDoNotFitIntoFloat16) {
   log::set_sink([&](log::Level, const std::string& line) { lines.push_back(line); });
   convert_checkpoint(source, destination, {.dtype = float16});
   log::set_sink({});
-  EXPECT_THAT(lines,
-              ElementsAre("warning: [convert] tensor \"large\" has values beyond float16, which are infinite now."));
+  EXPECT_THAT(
+      lines,
+      ElementsAre("warning: [convert] tensor \"large\" has values out of range for float16; they became infinite."));
 }
 
 TEST_F(ConvertCheckpoint, RefusesWhatMakesNoSense) {
   EXPECT_THAT([&] { convert_checkpoint(source, destination, {.dtype = int8}); },
-              ThrowsMessage<ConfigError>("[convert] weights become float64, float32, float16 or bfloat16; got int8."));
+              ThrowsMessage<ConfigError>("[convert] dtype must be float64, float32, float16 or bfloat16; got int8."));
   EXPECT_THAT(
       [&] { convert_checkpoint(source, source); },
-      ThrowsMessage<ConfigError>("[convert] source and destination must differ; both are " + source.string() + "."));
+      ThrowsMessage<ConfigError>("[convert] source and destination must differ; got twice " + source.string() + "."));
   EXPECT_THAT([&] { convert_checkpoint(directory / "none", destination); },
               ThrowsMessage<IoError>("[" + (directory / "none").string() + "] does not exist."));
   EXPECT_THAT(
       [&] { convert_checkpoint(source, directory / "out.gguf"); },
-      ThrowsMessage<ConfigError>("[convert] .gguf files are not written; got " + (directory / "out.gguf").string() +
-                                 ". Name a directory, or a file that ends in .safetensors."));
+      ThrowsMessage<ConfigError>("[convert] .gguf files cannot be written; got " + (directory / "out.gguf").string() +
+                                 ". Pass a directory, or a file that ends in .safetensors."));
   EXPECT_FALSE(std::filesystem::exists(destination));
 }
 
@@ -99,7 +100,7 @@ TEST_F(ConvertCheckpoint, LeavesWhatIsThereAlone) {
     convert_checkpoint(source, taken);
     EXPECT_THAT([&] { convert_checkpoint(source, taken); },
                 ThrowsMessage<ConfigError>("[convert] " + taken.string() +
-                                           " is there already. Name another place, or give --overwrite."));
+                                           " already exists. Choose another path, or pass --overwrite."));
     convert_checkpoint(source, taken, {.overwrite = true});
   }
 }
@@ -108,7 +109,7 @@ TEST_F(ConvertCheckpoint, RefusesAFileWithoutTensors) {
   const std::filesystem::path empty = directory / "empty.safetensors";
   save_safetensors(empty, NamedTensors{});
   EXPECT_THAT([&] { convert_checkpoint(empty, destination); },
-              ThrowsMessage<FormatError>("[" + empty.string() + "] holds no tensor."));
+              ThrowsMessage<FormatError>("[" + empty.string() + "] contains no tensors."));
 }
 
 TEST_F(ConvertCheckpoint, CastsNoPackedWeights) {
@@ -116,7 +117,7 @@ TEST_F(ConvertCheckpoint, CastsNoPackedWeights) {
   EXPECT_THAT([&] { convert_checkpoint(source, destination, {.dtype = bfloat16}); },
               ThrowsMessage<NotSupportedError>(
                   "[convert] " + source.string() +
-                  " has packed weights: its config.json has a quantization_config. Ask for no dtype."));
+                  " has packed weights: its config.json has a quantization_config. Do not pass a dtype."));
   convert_checkpoint(source, destination);
   EXPECT_EQ(Checkpoint::open(destination)->info("weight").dtype, float32);
 }

@@ -61,7 +61,7 @@ TEST(GgufFile, ReadsWhatThePackageWroteAsThePackageReadsIt) {
   EXPECT_EQ(file->info("unread").stored_as, "Q2_K");
   EXPECT_THAT([&] { file->tensor("unread"); },
               ThrowsMessage<NotSupportedError>("[" + (directory / "peer.gguf").string() +
-                                               "] tensor \"unread\" is stored as Q2_K, which is not read. Convert the "
+                                               "] tensor \"unread\" is stored as Q2_K, which is not supported. Convert the "
                                                "file to Q8_0 with llama-quantize --allow-requantize."));
 }
 

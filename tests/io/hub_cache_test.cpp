@@ -119,8 +119,8 @@ TEST_F(HubCacheTest, SaysWhenItCannotBeMade) {
   write_file_atomically(directory_ / "models--org--x", "a file where the folder should be");
   EXPECT_THAT([&] { cache_.prepare(kCommit); },
               ThrowsMessage<IoError>(testing::AllOf(
-                  testing::StartsWith("[hub] cannot make " + (cache_.folder() / "blobs").string() + ": "),
-                  testing::EndsWith(". Set HF_HUB_CACHE to a directory that can be written."))));
+                  testing::StartsWith("[hub] cannot create " + (cache_.folder() / "blobs").string() + ": "),
+                  testing::EndsWith(". Set HF_HUB_CACHE to a writable directory."))));
 }
 
 TEST(FileLockTest, IsExclusiveBetweenThreadsAndFreedAtTheEnd) {
@@ -148,7 +148,7 @@ TEST(FileLockTest, GivesUpAfterItsTimeAndNamesTheFile) {
   ASSERT_EQ(::flock(holder, LOCK_EX), 0);
   EXPECT_THAT([&] { FileLock(directory / "x.lock", std::chrono::seconds(0)); },
               ThrowsMessage<IoError>("[lock] another process has held " + (directory / "x.lock").string() +
-                                     " for more than 0 s. End it, or wait for it."));
+                                     " for more than 0 s. Stop it, or wait for it."));
   ::close(holder);
   EXPECT_NO_THROW(FileLock(directory / "x.lock", std::chrono::seconds(0)));
 }

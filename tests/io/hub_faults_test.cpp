@@ -78,12 +78,11 @@ TEST_F(HubFaultsTest, FetchesOnceMoreWhenTheHashIsWrong) {
   fault_on("hub GET .*config.json", Json::object({{"kind", "corrupt"}}));
   expect_same_files(resolve("org/tiny", {.files = {"config.json", "model-00001-of-00002.safetensors"}}), kModel,
                     {"config.json", "model-00001-of-00002.safetensors"});
-  EXPECT_THAT(
-      log.warnings(),
-      UnorderedElementsAre("[hub] \"config.json\" of model \"org/tiny\" at \"main\" came with a wrong hash; it is "
-                           "fetched once more.",
-                           "[hub] \"model-00001-of-00002.safetensors\" of model \"org/tiny\" at \"main\" came with "
-                           "a wrong hash; it is fetched once more."));
+  EXPECT_THAT(log.warnings(),
+              UnorderedElementsAre(
+                  "[hub] \"config.json\" of model \"org/tiny\" at \"main\" has a wrong hash; downloading it once more.",
+                  "[hub] \"model-00001-of-00002.safetensors\" of model \"org/tiny\" at \"main\" has a wrong hash; "
+                  "downloading it once more."));
 }
 
 TEST_F(HubFaultsTest, RefusesAHashThatStaysWrong) {
@@ -95,7 +94,7 @@ TEST_F(HubFaultsTest, RefusesAHashThatStaysWrong) {
   EXPECT_THAT([&] { resolve("org/tiny", {.files = {name}}); },
               ThrowsMessage<FormatError>(
                   "[hub] \"" + name + "\" of model \"org/tiny\" at \"main\" must have the SHA-256 " + sha256(name) +
-                  "; what came has " + sha256_hex(wrong) + ". Try again, or check HF_ENDPOINT."));
+                  "; the download has " + sha256_hex(wrong) + ". Try again, or check HF_ENDPOINT."));
   std::string config = read_file(fixture(kModel) / "config.json");
   const std::string right = git_blob_hash(config);
   config[0] ^= 1;
@@ -103,7 +102,7 @@ TEST_F(HubFaultsTest, RefusesAHashThatStaysWrong) {
   EXPECT_THAT([&] { resolve("org/tiny", {.files = {"config.json"}}); },
               ThrowsMessage<FormatError>(
                   "[hub] \"config.json\" of model \"org/tiny\" at \"main\" must have the git SHA-1 " + right +
-                  "; what came has " + git_blob_hash(config) + ". Try again, or check HF_ENDPOINT."));
+                  "; the download has " + git_blob_hash(config) + ". Try again, or check HF_ENDPOINT."));
   EXPECT_FALSE(fs::exists(repo_cache() / "snapshots" / commit() / name));
   forget_requests();
   expect_same_files(resolve("org/tiny"), kModel, kLoaded);  // nothing is left that would break this
@@ -126,7 +125,7 @@ TEST_F(HubFaultsTest, RefusesAnotherRangeThanItAskedFor) {
   fault_on("cdn GET", Json::object({{"kind", "wrong_range"}}));
   EXPECT_EQ(message_of([&] { resolve("org/tiny", {.files = {name}}); }),
             "[hub] \"" + name +
-                "\" of model \"org/tiny\" at \"main\" was asked for from byte 100000; the server sent bytes "
+                "\" of model \"org/tiny\" at \"main\" was requested from byte 100000; the server sent bytes "
                 "0-299999/300000.");
   expect_same_files(resolve("org/tiny", {.files = {name}}), kModel, {name});
 }
@@ -152,9 +151,10 @@ TEST_F(HubFaultsTest, AFullDiskKeepsWhatCame) {
   const fs::path partial = repo_cache() / "blobs" / (sha256(name) + ".incomplete");
   {
     const FileSizeLimit full(100'000);
-    EXPECT_EQ(message_of([&] { resolve("org/tiny", {.files = {name}}); }),
-              "[hub] cannot write " + partial.string() +
-                  " after 100000 bytes: File too large. What is there is kept, and the next try goes on from it.");
+    EXPECT_EQ(
+        message_of([&] { resolve("org/tiny", {.files = {name}}); }),
+        "[hub] cannot write " + partial.string() +
+            " after 100000 bytes: File too large. The partial file is kept, and the next attempt resumes from it.");
   }
   forget_requests();
   expect_same_files(resolve("org/tiny", {.files = {name}}), kModel, {name});

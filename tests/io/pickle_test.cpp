@@ -141,7 +141,7 @@ TEST(Pickle, RefusesWhatIsCutShortAnywhere) {
   expect_refused("X\xff\xff\xff\xff"s + "ab", "ends at byte 9, inside a string.");
   expect_refused("\x8e" + std::string(8, '\xff'), "ends at byte 11, inside a string.");
   expect_refused("\x8b\xff\xff\xff\x7f", "ends at byte 7, inside an int.");
-  expect_refused("\x95\xff\0\0\0\0\0\0\0N."s, "has a frame that reaches past its end.");
+  expect_refused("\x95\xff\0\0\0\0\0\0\0N."s, "has a frame that extends past its end.");
   expect_refused("cos\nsys", "ends inside the name of a global.");
   expect_refused("N", "ends at byte 3, inside its next opcode.");
 }
@@ -151,28 +151,28 @@ TEST(Pickle, RefusesOpcodesOfOlderProtocols) {
 }
 
 TEST(Pickle, RefusesProgramsThatMakeNoSense) {
-  expect_refused(".", "takes a value that is not there, at byte 2.");
-  expect_refused("N(\x85.", "takes a value that is not there, at byte 4.");
-  expect_refused("t.", "takes a mark that is not there, at byte 2.");
+  expect_refused(".", "pops from an empty stack, at byte 2.");
+  expect_refused("N(\x85.", "pops from an empty stack, at byte 4.");
+  expect_refused("t.", "pops a missing mark, at byte 2.");
   expect_refused("NN.", "leaves 1 values behind.");
   expect_refused("N.N", "goes on for 1 bytes after its end.");
-  expect_refused("NNa.", "adds to what is no list, at byte 4.");
-  expect_refused(")(Ne.", "adds to what is no list, at byte 5.");
-  expect_refused("](N\x90.", "adds to what is no set, at byte 5.");
-  expect_refused("(Ne.", "adds to what is no list, at byte 4.");
-  expect_refused("NNNs.", "sets an item of what is no dict, at byte 5.");
+  expect_refused("NNa.", "adds to something that is not a list, at byte 4.");
+  expect_refused(")(Ne.", "adds to something that is not a list, at byte 5.");
+  expect_refused("](N\x90.", "adds to something that is not a set, at byte 5.");
+  expect_refused("(Ne.", "adds to something that is not a list, at byte 4.");
+  expect_refused("NNNs.", "sets an item of something that is not a dict, at byte 5.");
   expect_refused("}(Nu.", "has a key without a value, at byte 5.");
   expect_refused("NNb.", "sets the attributes of None, at byte 4.");
   expect_refused("N)R.", "calls None, at byte 4.");
-  expect_refused("ccollections\nOrderedDict\nNR.", "calls collections.OrderedDict with arguments that are no tuple.");
-  expect_refused("ccollections\nOrderedDict\n]\x85R.", "makes an OrderedDict of arguments, as Python 2 did.");
-  expect_refused("cbuiltins\nset\nN\x85R.", "makes a set of what is no list.");
-  expect_refused("c_codecs\nencode\nX\1\0\0\0aX\5\0\0\0utf-8\x86R."s,
-                 "encodes otherwise than bytes are written: as latin1.");
-  expect_refused("c_codecs\nencode\nX\3\0\0\0€X\6\0\0\0latin1\x86R."s, "encodes a character that latin1 lacks.");
-  expect_refused("KK\x93.", "takes a value that is not there, at byte 4.");
-  expect_refused("NN\x93.", "names a global by what is no str, at byte 4.");
-  expect_refused("h\1.", "gets memo 1, which was never put.");
+  expect_refused("ccollections\nOrderedDict\nNR.",
+                 "calls collections.OrderedDict with arguments that are not a tuple.");
+  expect_refused("ccollections\nOrderedDict\n]\x85R.", "builds an OrderedDict from arguments, as Python 2 did.");
+  expect_refused("cbuiltins\nset\nN\x85R.", "builds a set from something that is not a list.");
+  expect_refused("c_codecs\nencode\nX\1\0\0\0aX\5\0\0\0utf-8\x86R."s, "must encode bytes as latin1.");
+  expect_refused("c_codecs\nencode\nX\3\0\0\0€X\6\0\0\0latin1\x86R."s, "encodes a character that is not in latin1.");
+  expect_refused("KK\x93.", "pops from an empty stack, at byte 4.");
+  expect_refused("NN\x93.", "names a global with something other than a str, at byte 4.");
+  expect_refused("h\1.", "gets memo 1, which was never stored.");
   expect_refused("X\1\0\0\0\xff."s, "has a str at byte 2 that is not UTF-8.");
 }
 
@@ -195,7 +195,7 @@ TEST(Pickle, RefusesToCopyOneValueOverAndOver) {
 
 TEST(Pickle, HasLimits) {
   expect_refused("(((N", "nests deeper than 2 levels.", {.max_depth = 2});
-  expect_refused("NNN", "piles up more than 2 values.", {.max_stack = 2});
+  expect_refused("NNN", "has more than 2 values on its stack.", {.max_stack = 2});
   expect_refused("]]]", "holds more than 2 objects.", {.max_objects = 2});
   expect_refused("N" + "q\0q\1q\2"s, "has a memo index out of range: 2.", {.max_memo = 2});
 }

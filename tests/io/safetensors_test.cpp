@@ -140,7 +140,7 @@ TEST(SafetensorsFile, RefusesSlicesThatAreNotInside) {
   save_safetensors(directory / "f", {{"x", at::zeros({4, 5})}});
   const auto file = SafetensorsFile::open(directory / "f");
   const std::string rule =
-      "[" + (directory / "f").string() + "] a slice of \"x\" must lie inside its shape [4, 5]; got ";
+      "[" + (directory / "f").string() + "] a slice of \"x\" must be inside its shape [4, 5]; got ";
   EXPECT_THAT([&] { file->slice("x", {0, 3}, {4, 3}); },
               ThrowsMessage<ShapeError>(rule + "starts [0, 3] and sizes [4, 3]."));
   EXPECT_THAT([&] { file->slice("x", {-1, 0}, {1, 1}); },

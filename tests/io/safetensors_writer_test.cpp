@@ -75,7 +75,7 @@ TEST(SaveSafetensors, RefusesWhatTheFormatCannotSay) {
               ThrowsMessage<ConfigError>(where + "metadata must be UTF-8; got \"k\": \"\xff\"."));
   EXPECT_THAT([&] { save("x", at::ones({1}, at::kComplexDouble)); },
               ThrowsMessage<NotSupportedError>(
-                  "[safetensors] the format has no type for ComplexDouble. Convert the tensor before it is saved."));
+                  "[safetensors] the format has no type for ComplexDouble. Convert the tensor before saving it."));
   EXPECT_THAT([&] { save("x", at::ones({2, 2}).to_sparse()); },
               ThrowsMessage<NotSupportedError>(
                   where + "tensor \"x\" is Sparse; safetensors stores dense tensors only. Call to_dense() first."));
@@ -83,7 +83,7 @@ TEST(SaveSafetensors, RefusesWhatTheFormatCannotSay) {
               ThrowsMessage<NotSupportedError>(where + "tensor \"x\" is on the meta device and has no data."));
   EXPECT_THAT([&] { save("x", at::ones({1}, at::kByte).view(at::kFloat4_e2m1fn_x2).squeeze(0)); },
               ThrowsMessage<NotSupportedError>(
-                  where + "tensor \"x\" is a scalar of two packed values, which the format cannot say."));
+                  where + "tensor \"x\" is a scalar of two packed values, which the format cannot represent."));
   EXPECT_THAT(
       [&] {
         save_safetensors(path, {{.name = "x", .dtype = float32, .shape = {2}}},

@@ -117,12 +117,12 @@ class BrokenRun(TinyRun):
         text = r"line \d+, column \d+: .*; got .*."
         for name, half, none in (
                 ("trainer.json", text, text), ("state.json", text, text), ("config.json", text, text),
-                ("model.safetensors", r'tensor ".*" ends at byte \d+ of the data, of which there are \d+. The file is '
+                ("model.safetensors", r'tensor ".*" ends at byte \d+ of the data, which has \d+. The file is '
                                       "truncated or damaged.",
-                 "a safetensors file begins with the 8 bytes of its header's length; got 0 bytes in all."),
-                ("optimizer.safetensors", r'tensor ".*" ends at byte \d+ of the data, of which there are \d+. The file is '
+                 "a safetensors file must begin with 8 bytes for the length of its header; got 0 bytes in total."),
+                ("optimizer.safetensors", r'tensor ".*" ends at byte \d+ of the data, which has \d+. The file is '
                                           "truncated or damaged.",
-                 "a safetensors file begins with the 8 bytes of its header's length; got 0 bytes in all.")):
+                 "a safetensors file must begin with 8 bytes for the length of its header; got 0 bytes in total.")):
             path = self.folder / "run" / "run-4" / name
             content = path.read_bytes()
             for share, message, mesh, rank in ((0.5, half, ["--mesh", "1,2,1,2,1"], r"rank \d: "), (0, none, [], "")):

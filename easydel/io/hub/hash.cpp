@@ -21,7 +21,7 @@ uint32_t load_big_endian(const uint8_t* bytes) {
   return uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 | uint32_t{bytes[3]};
 }
 
-// Eight rounds at a time, so that the working variables rotate by name and never move.
+// Eight rounds at a time, so that the working variables are renamed instead of moved.
 void sha256_portable(std::array<uint32_t, 8>& state, const uint8_t* blocks, std::size_t count) {
   for (; count > 0; --count, blocks += 64) {
     uint32_t w[64];
@@ -110,7 +110,7 @@ template <std::size_t kWords>
 typename Sha<kWords>::Digest Sha<kWords>::digest() {
   const uint64_t bits = size_ * 8;
   std::array<uint8_t, 72> padding{0x80};
-  const std::size_t zeros = (119 - size_ % 64) % 64;  // behind the 0x80, up to the last eight bytes of a block
+  const std::size_t zeros = (119 - size_ % 64) % 64;  // after the 0x80, up to the last eight bytes of a block
   for (int i = 0; i < 8; ++i) padding[1 + zeros + i] = static_cast<uint8_t>(bits >> (56 - 8 * i));
   update(padding.data(), 1 + zeros + 8);
   Digest result;

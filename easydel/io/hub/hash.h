@@ -1,4 +1,4 @@
-// SHA-256 and SHA-1 (FIPS 180-4) of bytes that come in pieces; with the CPU's SHA instructions where it has them.
+// Incremental SHA-256 and SHA-1 (FIPS 180-4); uses the CPU's SHA instructions where available.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace easydel {
 
-// What both share: a block of 64 bytes and a length in bits behind the message. `digest` ends the hash; call it once.
+// Shared by both: blocks of 64 bytes and a length in bits after the message. `digest` ends the hash; call it once.
 template <std::size_t kWords>
 class Sha {
  public:

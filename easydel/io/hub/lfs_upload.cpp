@@ -18,7 +18,7 @@ namespace easydel {
 namespace {
 
 constexpr std::size_t kFilesInBatch = 256;
-constexpr std::chrono::seconds kPatience{300};  // storage may think for long before it answers
+constexpr std::chrono::seconds kPatience{300};  // storage may take long to respond
 constexpr const char* kLfsJson = "application/vnd.git-lfs+json";
 
 class SourceFile {
@@ -35,7 +35,7 @@ class SourceFile {
   int fd_;
 };
 
-// What the hub says is to be done for one file.
+// The hub's instructions for one file.
 struct Task {
   const LfsFile* file;
   Json actions;
@@ -66,7 +66,7 @@ class Uploader {
   }
 
  private:
-  // The hub writes its own address; a mirror in HF_ENDPOINT stands for it.
+  // The hub writes its own address; a mirror in HF_ENDPOINT replaces it.
   std::string on_endpoint(const std::string& href) const {
     constexpr std::string_view kHub = "https://huggingface.co/";
     return href.starts_with(kHub) ? api_.endpoint() + "/" + href.substr(kHub.size()) : href;
@@ -119,7 +119,7 @@ class Uploader {
     const int64_t count = (task.file->size + part_size - 1) / part_size;
     if (static_cast<int64_t>(addresses.size()) != count) {
       malformed(task, concat(task.file->size, " bytes make ", count, " parts of ", part_size,
-                             "; the server has places for ", addresses.size()));
+                             "; the server has URLs for ", addresses.size()));
     }
     Json parts = Json::array();
     int64_t number = 0;
