@@ -60,7 +60,7 @@ TEST(AtomicFile, LeavesTheOldFileWhenTheDiskIsFull) {
   EXPECT_EQ(entries_in(directory.path()), 1);
 }
 
-TEST(AtomicFile, NamesADirectoryThatIsNotThere) {
+TEST(AtomicFile, NamesAMissingDirectory) {
   EXPECT_THAT([] { AtomicFile("/no/such/directory/file"); },
               ThrowsMessage<IoError>("[/no/such/directory/file] cannot be written: No such file or directory."));
 }
@@ -73,7 +73,7 @@ TEST(ReadFile, NamesWhatCannotBeRead) {
               ThrowsMessage<IoError>("[/dev/null] must be a regular file; it is a device."));
 }
 
-TEST(ReadFile, RefusesASizeThatNoFileHereHas) {
+TEST(ReadFile, RejectsAnImplausibleSize) {
   const TemporaryDirectory directory;
   const auto path = directory / "holes";
   write_file_atomically(path, "");
@@ -93,9 +93,9 @@ TEST(ReadFile, DoesNotWaitForAPipe) {
               ThrowsMessage<IoError>("[" + path + "] must be a regular file; it is a named pipe."));
 }
 
-TEST(ReadFile, ReadsFilesWhoseSizeIsNotKnownAhead) { EXPECT_FALSE(read_file("/proc/self/status").empty()); }
+TEST(ReadFile, ReadsFilesOfUnknownSize) { EXPECT_FALSE(read_file("/proc/self/status").empty()); }
 
-TEST(Directories, AreMadeWithTheirParentsAndListedByName) {
+TEST(Directories, AreCreatedWithTheirParentsAndListedByName) {
   const TemporaryDirectory directory;
   make_directory(directory / "a/b");
   make_directory(directory / "a/b");
@@ -106,7 +106,7 @@ TEST(Directories, AreMadeWithTheirParentsAndListedByName) {
   EXPECT_EQ(list_directory(directory / "a"), std::vector<std::string>{"b"});
 }
 
-TEST(Directories, NameThePathThatDoesNotWork) {
+TEST(Directories, NameThePathThatFails) {
   const TemporaryDirectory directory;
   write_file_atomically(directory / "file", "");
   EXPECT_THAT([&] { make_directory(directory / "file/below"); },

@@ -21,7 +21,7 @@ std::string message_of(std::string_view text, JsonParseOptions options = {.where
   return "no error";
 }
 
-TEST(Json, KeepsTheOrderOfKeysAndTellsIntegersFromFloats) {
+TEST(Json, KeepsTheOrderOfKeysAndDistinguishesIntegersFromFloats) {
   const char* text = R"({"b": 1, "a": 1.0, "c": [true, null, "x"], "d": {}})";
   EXPECT_EQ(Json::parse(text).dump(), text);
 }
@@ -94,7 +94,7 @@ TEST(Json, FindsKeysInLargeObjectsAndAfterErasing) {
   EXPECT_EQ(copy.at("999").as_int(), 999);
 }
 
-TEST(Json, HasNoNumbersForOtherProgramsThatAreNone) {
+TEST(Json, StrictDumpWritesNanAndInfinityAsNull) {
   const Json value = Json::parse(R"({"a": [NaN, 1.5, {"b": -Infinity}], "c": "NaN", "d": Infinity})");
   EXPECT_EQ(dump_strict(value), R"({"a": [null, 1.5, {"b": null}], "c": "NaN", "d": null})");
   EXPECT_EQ(dump_strict(std::nan(""), 2), "null");
@@ -106,7 +106,7 @@ TEST(Json, ComparesRegardlessOfOrder) {
   EXPECT_FALSE(Json::parse(R"({"a": 1})") == Json::parse(R"({"a": true})"));
 }
 
-TEST(Json, SaysWhatItHoldsWhenAskedForSomethingElse) {
+TEST(Json, NamesTheActualTypeInTypeErrors) {
   EXPECT_THAT([] { (void)Json("x").as_int(); },
               ThrowsMessage<FormatError>("[Json] expected an integer; got a string."));
   EXPECT_THAT([] { (void)Json(2.5).as_int(); }, ThrowsMessage<FormatError>("[Json] expected an integer; got 2.5."));

@@ -45,7 +45,7 @@ TEST_F(IndexedCheckpoint, IsOneModel) {
   EXPECT_TRUE(at::equal(Checkpoint::open(index)->tensor("z"), at::full({4}, 3.0f)));
 }
 
-TEST_F(IndexedCheckpoint, LeavesOutWhatTheIndexDoesNotName) {
+TEST_F(IndexedCheckpoint, IgnoresTensorsThatTheIndexDoesNotList) {
   std::vector<std::string> lines;
   log::set_sink([&](log::Level, const std::string& line) { lines.push_back(line); });
   write_index(R"({"weight_map":{"z":"b.safetensors","x":"a.safetensors"}})");
@@ -93,14 +93,14 @@ TEST_F(IndexedCheckpoint, RefusesFilesOfAnotherFormat) {
                   where + "the file of tensor \"x\" must be a .safetensors file; got \"pytorch_model.bin\"."));
 }
 
-TEST_F(IndexedCheckpoint, TakesFilesInFoldersBelow) {
+TEST_F(IndexedCheckpoint, AcceptsFilesInSubdirectories) {
   make_directory(directory / "sub");
   std::filesystem::rename(directory / "b.safetensors", directory / "sub/b.safetensors");
   write_index(R"({"weight_map":{"z":"sub/b.safetensors"}})");
   EXPECT_THAT(Checkpoint::open(directory.path())->names(), ElementsAre("z"));
 }
 
-TEST_F(IndexedCheckpoint, RefusesAnIndexOfAnotherShape) {
+TEST_F(IndexedCheckpoint, RejectsAMalformedIndex) {
   const std::string rule = "an index must have an object \"weight_map\", which names the file of each tensor.";
   for (const char* text : {"{}", "[]", "3", R"({"weight_map":[]})", R"({"weight_map":"x"})"}) {
     write_index(text);
@@ -125,14 +125,14 @@ TEST(Checkpoint, PrefersOneFileToAnIndexAsTransformersDoes) {
   EXPECT_THAT(Checkpoint::open(directory.path())->names(), ElementsAre("single"));
 }
 
-TEST(Checkpoint, TakesALoneFileOfAnyName) {
+TEST(Checkpoint, AcceptsASingleFileOfAnyName) {
   const TemporaryDirectory directory;
   save_safetensors(directory / "adapter.safetensors", {{"x", at::ones({1})}});
   EXPECT_THAT(Checkpoint::open(directory.path())->names(), ElementsAre("x"));
   EXPECT_THAT(Checkpoint::open(directory / "adapter.safetensors")->names(), ElementsAre("x"));
 }
 
-TEST(Checkpoint, NamesWhatIsNotThere) {
+TEST(Checkpoint, NamesWhatIsMissing) {
   const TemporaryDirectory directory;
   const std::string where = "[" + directory.path().string();
   EXPECT_THAT([&] { Checkpoint::open(directory / "none"); }, ThrowsMessage<IoError>(where + "/none] does not exist."));

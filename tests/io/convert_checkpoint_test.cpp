@@ -39,7 +39,7 @@ TEST_F(ConvertCheckpoint, CastsWeightsAndNothingElse) {
   EXPECT_EQ(converted->info("scaled").dtype, float8_e4m3fn);
 }
 
-TEST_F(ConvertCheckpoint, KeepsEveryDTypeWhenNoneIsAsked) {
+TEST_F(ConvertCheckpoint, KeepsEveryDTypeWhenNoneIsGiven) {
   convert_checkpoint(source, destination, {.max_shard_size = "100B"});
   const auto converted = Checkpoint::open(destination);
   EXPECT_EQ(converted->files().size(), 2);
@@ -52,7 +52,7 @@ TEST_F(ConvertCheckpoint, WritesOneFileWhenOneIsNamed) {
   EXPECT_TRUE(at::equal(Checkpoint::open(file)->tensor("weight"), weight));
 }
 
-TEST_F(ConvertCheckpoint, TakesConfigAndTokenizerAlongAndNothingElse) {
+TEST_F(ConvertCheckpoint, CopiesConfigAndTokenizerAndNothingElse) {
   const std::string config = "{\n  \"model_type\": \"llama\",\n  \"torch_dtype\": \"float32\"\n}\n";
   for (const char* name : {"tokenizer.json", "merges.txt", "chat_template.jinja", "notes.md", "training_args.bin"}) {
     write_file_atomically(source / name, "x");
@@ -67,7 +67,7 @@ TEST_F(ConvertCheckpoint, TakesConfigAndTokenizerAlongAndNothingElse) {
             "{\n  \"model_type\": \"llama\",\n  \"torch_dtype\": \"bfloat16\"\n}\n");
 }
 
-TEST_F(ConvertCheckpoint, SaysWhichWeightsDoNotFitIntoFloat16) {
+TEST_F(ConvertCheckpoint, WarnsAboutWeightsOutOfRangeForFloat16) {
   save_checkpoint(source,
                   {{"large", at::full({2}, 1e6f)}, {"infinite", at::full({2}, INFINITY)}, {"small", at::ones({2})}});
   std::vector<std::string> lines;
@@ -79,7 +79,7 @@ TEST_F(ConvertCheckpoint, SaysWhichWeightsDoNotFitIntoFloat16) {
       ElementsAre("warning: [convert] tensor \"large\" has values out of range for float16; they became infinite."));
 }
 
-TEST_F(ConvertCheckpoint, RefusesWhatMakesNoSense) {
+TEST_F(ConvertCheckpoint, RejectsInvalidArguments) {
   EXPECT_THAT([&] { convert_checkpoint(source, destination, {.dtype = int8}); },
               ThrowsMessage<ConfigError>("[convert] dtype must be float64, float32, float16 or bfloat16; got int8."));
   EXPECT_THAT(
@@ -94,7 +94,7 @@ TEST_F(ConvertCheckpoint, RefusesWhatMakesNoSense) {
   EXPECT_FALSE(std::filesystem::exists(destination));
 }
 
-TEST_F(ConvertCheckpoint, LeavesWhatIsThereAlone) {
+TEST_F(ConvertCheckpoint, DoesNotOverwriteByDefault) {
   for (const char* name : {"destination", "one.safetensors"}) {
     const std::filesystem::path taken = directory / name;
     convert_checkpoint(source, taken);
@@ -112,7 +112,7 @@ TEST_F(ConvertCheckpoint, RefusesAFileWithoutTensors) {
               ThrowsMessage<FormatError>("[" + empty.string() + "] contains no tensors."));
 }
 
-TEST_F(ConvertCheckpoint, CastsNoPackedWeights) {
+TEST_F(ConvertCheckpoint, DoesNotCastPackedWeights) {
   write_file_atomically(source / "config.json", R"({"quantization_config": {"quant_method": "awq"}})");
   EXPECT_THAT([&] { convert_checkpoint(source, destination, {.dtype = bfloat16}); },
               ThrowsMessage<NotSupportedError>(

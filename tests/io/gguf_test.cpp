@@ -29,7 +29,7 @@ TEST(GgufContainer, ReadsAnEmptyFile) {
   }
 }
 
-TEST(GgufContainer, TurnsShapesRound) {
+TEST(GgufContainer, ReversesShapes) {
   const GgufBytes file =
       GgufBytes().header(2, 0).tensor("a", {64, 3, 2}, kQ4_0, 0).tensor("s", {}, kF32, 224).data(256);
   const GgufContainer container = parse(file);
@@ -43,7 +43,7 @@ TEST(GgufContainer, TurnsShapesRound) {
   EXPECT_EQ(container.tensors()[1].info.nbytes, 4);
 }
 
-TEST(GgufContainer, TakesItsOwnAlignment) {
+TEST(GgufContainer, UsesTheAlignmentOfTheFile) {
   const GgufBytes file = GgufBytes()
                              .header(2, 1)
                              .string("general.alignment")
@@ -55,7 +55,7 @@ TEST(GgufContainer, TakesItsOwnAlignment) {
   EXPECT_EQ(parse(file).tensors()[1].info.offset, static_cast<int64_t>(file.text().size()) - 4);
 }
 
-TEST(GgufContainer, RefusesWhatIsCutShortAnywhere) {
+TEST(GgufContainer, RejectsTruncationAtAnyByte) {
   const GgufBytes file = GgufBytes()
                              .header(1, 1)
                              .string("key")
@@ -138,7 +138,7 @@ TEST(GgufContainer, RefusesBadTensors) {
                  "tensor \"t\" has 4 bytes at offset 18446744073709551584; the file has 32 bytes of data.");
 }
 
-TEST(GgufContainer, RefusesTensorsThatMeet) {
+TEST(GgufContainer, RejectsOverlappingTensors) {
   const auto two = [](const std::string& name, uint64_t offset) {
     return GgufBytes().header(2, 0).tensor("a", {16}, kF32, 0).tensor(name, {8}, kF32, offset).data(96);
   };

@@ -1,4 +1,4 @@
-// Each refusal of a hub, or of a server that is none, with its whole message.
+// Each error of a hub, or of a server that is not a hub, with its full message.
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
 #include "tests/support/hub_fixture.h"
@@ -61,7 +61,7 @@ TEST_F(HubErrorsTest, NoSuchFile) {
   EXPECT_TRUE(fs::is_regular_file(repo_cache() / ".no_exist" / commit() / "vocab.txt"));
 }
 
-TEST_F(HubErrorsTest, AFileThatIsListedAndNotThere) {
+TEST_F(HubErrorsTest, AListedFileThatIsMissing) {
   fault_on("hub GET .*config.json", Json::object({{"kind", "status"}, {"status", 404}, {"code", "EntryNotFound"}}));
   EXPECT_EQ(message_of([] { resolve("org/tiny", {.files = {"config.json"}}); }),
             "[hub] model \"org/tiny\" at \"main\" has no file \"config.json\"; got 404" + from() + "Look at " +
@@ -84,7 +84,7 @@ TEST_F(HubErrorsTest, AStorageThatRefuses) {
                 storage() + ". Try again; a firewall may block it.");
 }
 
-TEST_F(HubErrorsTest, AnEndpointThatIsNone) {
+TEST_F(HubErrorsTest, AnInvalidEndpoint) {
   EXPECT_EQ(message_of([] { resolve("org/tiny", {.endpoint = "hub.example"}); }),
             "[hub] HF_ENDPOINT must be a URL that begins with http:// or https://; got \"hub.example\".");
 }
@@ -123,7 +123,7 @@ TEST_F(HubErrorsTest, NoServer) {
                          "http://127.0.0.1:1/api/models/org/tiny/revision/main: "));
 }
 
-TEST_F(HubErrorsTest, AServerThatIsNoHub) {
+TEST_F(HubErrorsTest, AServerThatIsNotAHub) {
   fault_on("GET .*/revision/", Json::object({{"kind", "body"}, {"body", "<html>"}, {"times", 1}}));
   EXPECT_THAT(message_of([] { resolve("org/tiny"); }), HasSubstr("/api/models/org/tiny/revision/main"));
   fault_on("GET .*/revision/", Json::object({{"kind", "body"}, {"body", "{\"sha\": \"../../x\"}"}}));
@@ -133,7 +133,7 @@ TEST_F(HubErrorsTest, AServerThatIsNoHub) {
           endpoint() + " a Hugging Face hub?");
 }
 
-TEST_F(HubErrorsTest, RefusesNamesThatClimbOut) {
+TEST_F(HubErrorsTest, RejectsNamesThatEscapeTheDirectory) {
   const std::string sha(40, 'a');
   for (const char* name : {"../../../evil", "/etc/evil", "a/../../evil", "a\\..\\evil"}) {
     set_repo(
@@ -155,9 +155,9 @@ TEST_F(HubErrorsTest, RefusesNamesThatClimbOut) {
       "1.");
 }
 
-TEST_F(HubErrorsTest, RefusesAListThatGoesOnElsewhere) {
+TEST_F(HubErrorsTest, RejectsAListThatContinuesOnAnotherServer) {
   fault_on("GET .*/tree/", Json::object({{"kind", "redirect"}, {"status", 200}, {"location", "x"}}));
-  EXPECT_THAT(message_of([] { resolve("org/tiny"); }), HasSubstr("/tree/"));  // an empty body is no list
+  EXPECT_THAT(message_of([] { resolve("org/tiny"); }), HasSubstr("/tree/"));  // an empty body is not a list
   set_server(Json::object({{"page_size", 2}, {"endpoint", "http://127.0.0.1:1"}}));
   EXPECT_THAT(
       message_of([] { resolve("org/tiny"); }),
@@ -166,7 +166,7 @@ TEST_F(HubErrorsTest, RefusesAListThatGoesOnElsewhere) {
           "http://127.0.0.1:1/api/models/org/tiny/tree/"));
 }
 
-TEST_F(HubErrorsTest, ACacheThatCannotBeMade) {
+TEST_F(HubErrorsTest, ACacheThatCannotBeCreated) {
   write_file_atomically(directory_ / "file", "x");
   const fs::path blobs = directory_ / "file/models--org--tiny/blobs";
   EXPECT_EQ(message_of([&] { resolve("org/tiny", {.cache_dir = directory_ / "file"}); }),

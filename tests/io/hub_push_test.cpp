@@ -40,7 +40,7 @@ class HubPushTest : public HubTest {
   ScopedVariable token_;
 };
 
-TEST_F(HubPushTest, MakesTheRepositoryAndCommitsSmallAndLargeFiles) {
+TEST_F(HubPushTest, CreatesTheRepositoryAndCommitsSmallAndLargeFiles) {
   const CommitInfo info =
       upload_folder(folder(), "org/new", {.commit_message = "First", .commit_description = "All of it"});
   const Json shown = show();
@@ -118,7 +118,7 @@ TEST_F(HubPushTest, BranchesAndPullRequests) {
   EXPECT_EQ(show().at("files").at("config.json").at("size").as_int(), 2);
 }
 
-TEST_F(HubPushTest, LeavesOutWhatGitWouldNotTake) {
+TEST_F(HubPushTest, SkipsWhatGitWouldIgnore) {
   write(".git/config", "x");
   write(".cache/huggingface/x", "x");
   write(".gitignore", "notes.txt");
@@ -130,7 +130,7 @@ TEST_F(HubPushTest, LeavesOutWhatGitWouldNotTake) {
   expect_uploaded(files, {".gitignore", "config.json"});
 }
 
-TEST_F(HubPushTest, RetriesWhatIsTransient) {
+TEST_F(HubPushTest, RetriesTransientFailures) {
   for (const char* stage : {"POST /api/repos", "POST .*/preupload", "POST .*/batch", "cdn PUT", "POST .*/commit/"}) {
     fault(Json::object({{"match", stage}, {"kind", "status"}, {"status", 503}}));
   }
@@ -174,7 +174,7 @@ TEST_F(HubPushTest, WithoutATemporaryDirectoryTheFilesStayAndOldOnesAreNotSent) 
   fs::current_path(before);
 }
 
-// Each refusal with its whole message --------------------------------------------------------------------------------
+// Each error with its full message --------------------------------------------------------------------------------
 
 TEST_F(HubPushTest, NeedsATokenBeforeAnythingIsSaved) {
   bool saved = false;
@@ -187,7 +187,7 @@ TEST_F(HubPushTest, NeedsATokenBeforeAnythingIsSaved) {
             "[hub] nothing can be uploaded to model \"org/new\" at \"main\", because HF_HUB_OFFLINE is set. Unset it.");
 }
 
-TEST_F(HubPushTest, NamesAFolderThatIsNotThereOrEmpty) {
+TEST_F(HubPushTest, NamesAMissingOrEmptyFolder) {
   EXPECT_EQ(message_of([&] { upload_folder(directory_ / "none", "org/new"); }),
             "[hub] the source of an upload must be a directory; got " + (directory_ / "none").string() + ".");
   fs::create_directories(directory_ / "empty");

@@ -33,7 +33,7 @@ TEST(HubRepo, KnowsNamesFromPaths) {
   EXPECT_FALSE(is_repo_id(std::string(97, 'a')));
 }
 
-TEST(HubRepo, RefusesWhatWouldLeaveItsFolder) {
+TEST(HubRepo, RejectsNamesThatEscapeTheFolder) {
   EXPECT_THAT([] { make_hub_repo("../etc", "model", "main"); },
               ThrowsMessage<ConfigError>("[hub] a repository must be \"name\" or \"org/name\", of letters, digits, "
                                          "\"-\", \"_\" and \".\", at most 96 characters; got \"../etc\"."));
@@ -69,7 +69,7 @@ class SelectFiles : public testing::Test {
   }
 };
 
-TEST_F(SelectFiles, TakesWhatALoaderReads) {
+TEST_F(SelectFiles, SelectsWhatALoaderReads) {
   EXPECT_THAT(
       select({".gitattributes", "README.md", "config.json", "generation_config.json", "merges.txt",
               "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json",

@@ -43,7 +43,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
 
 using HubDownloadTest = TinyModelTest;
 
-TEST_F(HubDownloadTest, BringsWhatALoaderReadsInTheLayoutOfHuggingFace) {
+TEST_F(HubDownloadTest, DownloadsWhatALoaderReadsInTheLayoutOfHuggingFace) {
   const fs::path snapshot = resolve("org/tiny");
   EXPECT_EQ(snapshot, repo_cache() / "snapshots" / commit());
   expect_same_files(snapshot, kModel, kLoaded);

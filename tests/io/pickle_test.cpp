@@ -76,7 +76,7 @@ TEST_P(PythonPickle, KeepsItsPlainValues) {
   EXPECT_EQ(held<PickleGlobal>(*find(dict, "dtype"))->name, "torch.float16");
 }
 
-TEST_P(PythonPickle, MayHoldItself) {
+TEST_P(PythonPickle, MayContainItself) {
   const Parsed parsed(read_seed("plain-" + std::to_string(GetParam())),
                       {.where = "x.pkl", .globals = torch_global_names()});
   const PickleSequence* cycle = held<PickleSequence>(*find(*held<PickleDict>(parsed.root()), "cycle"));
@@ -86,7 +86,7 @@ TEST_P(PythonPickle, MayHoldItself) {
 
 INSTANTIATE_TEST_SUITE_P(Protocol, PythonPickle, testing::Values(2, 3, 4, 5));
 
-TEST(Pickle, WritesDownPersistentIdsAndCalls) {
+TEST(Pickle, RecordsPersistentIdsAndCalls) {
   const std::string_view globals[] = {"torch._utils.f"};
   const Parsed parsed("\x80\x02"s + "ctorch._utils\nf\n" + "K\x05Q\x85R.", {.globals = globals});
   const PickleCall* call = held<PickleCall>(parsed.root());
@@ -99,7 +99,7 @@ TEST(Pickle, DropsTheAttributesOfAnOrderedDict) {
   EXPECT_TRUE(held<PickleDict>(parsed.root())->items.empty());
 }
 
-TEST(Pickle, SharesWhatTheMemoHandsOut) {
+TEST(Pickle, SharesWhatTheMemoReturns) {
   const Parsed parsed = parse("]q\x01h\x01\x86"s);
   const PickleSequence* pair = held<PickleSequence>(parsed.root());
   EXPECT_EQ(held<PickleSequence>(pair->items[0]), held<PickleSequence>(pair->items[1]));
@@ -131,7 +131,7 @@ TEST(Pickle, RefusesOtherProtocols) {
               ThrowsMessage<FormatError>("[x.pkl] the pickle must have protocol 2 to 5; got 6."));
 }
 
-TEST(Pickle, RefusesWhatIsCutShortAnywhere) {
+TEST(Pickle, RejectsTruncationAtAnyByte) {
   const std::string whole = read_seed("protocol-2");
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const std::string part = whole.substr(0, size);
@@ -150,7 +150,7 @@ TEST(Pickle, RefusesOpcodesOfOlderProtocols) {
   expect_refused("I1\n.", "has opcode 73 at byte 2, which torch.save does not write in protocols 2 to 5.");
 }
 
-TEST(Pickle, RefusesProgramsThatMakeNoSense) {
+TEST(Pickle, RejectsInvalidPrograms) {
   expect_refused(".", "pops from an empty stack, at byte 2.");
   expect_refused("N(\x85.", "pops from an empty stack, at byte 4.");
   expect_refused("t.", "pops a missing mark, at byte 2.");
@@ -181,7 +181,7 @@ TEST(Pickle, AllocatesNoMoreThanItsBytesCallFor) {
   expect_refused("Nr\xff\0\0\0."s, "has a memo index out of range: 255.");
 }
 
-TEST(Pickle, RefusesToCopyOneValueOverAndOver) {
+TEST(Pickle, RejectsCopyingOneValueRepeatedly) {
   // A list of a thousand, of which set() would make a thousand copies.
   const std::string list = "](" + std::string(1000, 'N') + "e\x85q\x01" + "0cbuiltins\nset\nq\x02"s + "0";
   std::string copies = "](";

@@ -33,7 +33,7 @@ std::string one(const std::string& dtype, const std::string& shape, const std::s
   return R"({"x":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";
 }
 
-TEST(SafetensorsHeader, SaysWhatIsWhere) {
+TEST(SafetensorsHeader, ListsTheTensors) {
   const std::string json = R"({"__metadata__":{"format":"pt"},)"
                            R"("b":{"dtype":"BF16","shape":[2,3],"data_offsets":[4,16]},)"
                            R"("a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}   )";
@@ -58,7 +58,7 @@ TEST(SafetensorsHeader, CountsPackedValuesAsTorchDoes) {
   EXPECT_THAT(header.tensors.at(0).shape, ElementsAre(3, 4));
 }
 
-TEST(SafetensorsHeader, TakesWhatTheReferenceTakes) {
+TEST(SafetensorsHeader, AcceptsWhatTheReferenceAccepts) {
   EXPECT_EQ(parse(file_of("{}")).tensors.size(), 0);
   EXPECT_EQ(parse(file_of(" {\n} \t\r\n")).tensors.size(), 0);
   EXPECT_EQ(parse(file_of(R"({"__metadata__":null})")).metadata.size(), 0);
@@ -66,7 +66,7 @@ TEST(SafetensorsHeader, TakesWhatTheReferenceTakes) {
   EXPECT_EQ(
       parse(file_of(R"({"\u00e9\n\ud83d\ude00":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1)).tensors[0].name,
       "é\n😀");
-  // Empty tensors take no place, so that several may stand at one.
+  // Empty tensors take no space, so that several may share an offset.
   EXPECT_EQ(parse(file_of(two("[0,0]", "[0,0]", "[0]"))).tensors.size(), 2);
 }
 
@@ -237,7 +237,7 @@ TEST(SafetensorsHeader, NamesATypeThatTorchLacks) {
       ThrowsMessage<NotSupportedError>(R"([f.safetensors] tensor "x" is F6_E2M3, which torch has no type for.)"));
 }
 
-TEST(SafetensorsHeader, IsRefusedWhereverTheFileIsCut) {
+TEST(SafetensorsHeader, RejectsTruncationAtAnyByte) {
   const std::string whole =
       file_of(R"({"__metadata__":{"format":"pt"},"x":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}} )", 16);
   ASSERT_EQ(parse(whole).tensors.size(), 1);
@@ -246,7 +246,7 @@ TEST(SafetensorsHeader, IsRefusedWhereverTheFileIsCut) {
   }
 }
 
-// The map behind a file ends where the file does: a reader that looks one byte further dies.
+// The map ends where the file does: a reader that looks one byte further crashes.
 TEST(SafetensorsHeader, IsNotReadBeyondItsEnd) {
   constexpr std::size_t kPage = 4096;
   auto* pages =

@@ -110,7 +110,7 @@ TEST(SafetensorsParity, DamagedFilesAreRefusedWhereThePackageRefusesThem) {
         default: file[at] = interesting[random() % interesting.size()]; break;
       }
     }
-    if (random() % 2 == 0 && file.size() > 32) {  // the length fits again, so that the JSON is what is judged
+    if (random() % 2 == 0 && file.size() > 32) {  // fixes up the length, so that the JSON is what is tested
       file = with_length(file.substr(8, file.size() - 32)) + std::string(24, '\1');
     }
     cases.push_back(file);

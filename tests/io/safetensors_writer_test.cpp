@@ -58,7 +58,7 @@ TEST(SaveSafetensors, WritesNoMetadataWhenThereIsNone) {
   EXPECT_EQ(read_file(directory / "f"), std::string("\x08\0\0\0\0\0\0\0{}      ", 16));
 }
 
-TEST(SaveSafetensors, RefusesWhatTheFormatCannotSay) {
+TEST(SaveSafetensors, RejectsWhatTheFormatCannotRepresent) {
   const TemporaryDirectory directory;
   const auto path = directory / "f";
   const std::string where = "[" + path.string() + "] ";
@@ -118,7 +118,7 @@ TEST(SaveSafetensors, LeavesTheOldFileOrTheNewOneWhenKilledAtAnySystemCall) {
   for (int call = 0;; ++call) {
     save_safetensors(path, {{"x", old_values}});
     const ChildEnd end = run_until_system_call(call, [&] { save_safetensors(path, {{"x", new_values}}); });
-    if (end == ChildEnd::NoTracing) GTEST_SKIP() << "this system lets no process trace another";
+    if (end == ChildEnd::NoTracing) GTEST_SKIP() << "this system does not allow tracing";
     const at::Tensor found = SafetensorsFile::open(path)->tensor("x");
     was_old |= at::equal(found, old_values);
     was_new |= at::equal(found, new_values);

@@ -55,7 +55,7 @@ TEST(TorchArchive, CountsAnExpandedTensorOnce) {
   EXPECT_EQ(read(archive_of(Tensor{.size = {1000, 1000}, .stride = {0, 0}}))[0].info.nbytes, 4);
 }
 
-TEST(TorchArchive, SeesWhichTensorsAreOne) {
+TEST(TorchArchive, DetectsTiedTensors) {
   const auto entry = [](const std::string& name, const Tensor& tensor) {
     return pickled::text(name) + pickled::rebuild(tensor);
   };
@@ -94,14 +94,14 @@ TEST(TorchArchive, FindsTheStateDictUnderItsUsualNames) {
   EXPECT_EQ(read(archive_of(twice)).at(0).info.name, "w");
 }
 
-TEST(TorchArchive, PassesOverWhatIsNoTensor) {
+TEST(TorchArchive, IgnoresValuesThatAreNotTensors) {
   const std::string mixed =
       pickled::dict({pickled::text("w"), pickled::rebuild({}), pickled::text("epoch"), pickled::number(3),
                      pickled::text("more"), pickled::dict({pickled::text("v"), pickled::rebuild({})})});
   EXPECT_EQ(read(archive_of(mixed)).size(), 1u);
 }
 
-TEST(TorchArchive, RefusesWhatHoldsNoStateDict) {
+TEST(TorchArchive, RejectsFilesWithoutAStateDict) {
   expect_refused(archive_of("]"), "must contain a state dict, a dict of tensors; got a list.");
   expect_refused(archive_of(pickled::rebuild({})), "must contain a state dict, a dict of tensors; got one tensor.");
   expect_refused(
@@ -118,7 +118,7 @@ TEST(TorchArchive, RefusesACycleOfWrappers) {
                  "contains no state dict: none of \"model\" is a tensor.");
 }
 
-TEST(TorchArchive, RefusesOneNameTwice) {
+TEST(TorchArchive, RejectsDuplicateNames) {
   const std::string w = pickled::text("w"), tensor = pickled::rebuild({});
   expect_refused(archive_of(pickled::dict({w, tensor, pickled::text("v"), tensor, w, tensor})),
                  "tensor \"w\" appears twice.");
@@ -151,7 +151,7 @@ TEST(TorchArchive, RefusesTensorsOutsideTheirStorage) {
                  "tensor \"w\" must have a size of non-negative integers; got -2.");
 }
 
-TEST(TorchArchive, TakesAnEmptyTensorWhateverItsStrides) {
+TEST(TorchArchive, AcceptsAnEmptyTensorWithAnyStrides) {
   EXPECT_EQ(read(archive_of(Tensor{.offset = 100, .size = {0, 5}, .stride = {1000, 1000}}))[0].info.nbytes, 0);
 }
 
@@ -180,7 +180,7 @@ TEST(TorchArchive, RefusesTensorsThatAreNotBuiltAsTorchDoes) {
                  "tensor \"w\" is not built as torch builds tensors.");
 }
 
-TEST(TorchArchive, RefusesStoragesThatDoNotFit) {
+TEST(TorchArchive, RejectsStoragesOfTheWrongSize) {
   expect_refused(archive_of(Tensor{.key = "1"}),
                  "tensor \"w\" has its data in storage \"1\", which is missing from the archive.");
   expect_refused(
@@ -225,7 +225,7 @@ TEST(TorchArchive, RefusesOtherFiles) {
   expect_refused(make_zip({{"archive/version", "3"}}).bytes, no_pickle);
 }
 
-TEST(TorchArchive, RefusesWhatIsCutShortAnywhere) {
+TEST(TorchArchive, RejectsTruncationAtAnyByte) {
   const std::string whole = read_seed("wrapped");
   for (std::size_t size = 0; size < whole.size(); ++size)
     EXPECT_THROW(read(whole.substr(0, size)), FormatError) << size;
