@@ -5,7 +5,7 @@
 namespace easydel::utf8 {
 namespace {
 
-// How many bytes at the start of `bytes` belong to one broken character; at least 1.
+// The number of bytes at the start of `bytes` that form one invalid sequence; at least 1.
 std::size_t broken_length(std::string_view bytes) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
   const unsigned lead = byte(0);
