@@ -53,16 +53,15 @@ class BrokenRun(TinyRun):
         (self.folder / "latin.jsonl").write_bytes(b'{"text": "caf\xe9"}\n')
         pyarrow.parquet.write_table(pyarrow.table({"text": self.texts}), self.folder / "cut.parquet")
         cut(self.folder / "cut.parquet", 0.5)
-        self.refuses(r"\[empty.jsonl\] the data set is empty: it has no row.", data=["empty"])
-        self.refuses(r"\[latin.jsonl\] is not UTF-8: byte 13 is no part of a character. Convert the file, with iconv for "
-                     "example.", data=["latin"])
-        self.refuses(r"\[cut.parquet\] cannot be read as Parquet: .* The file is damaged or was cut short.", "--data",
+        self.refuses(r"\[empty.jsonl\] the data set is empty: it has no rows.", data=["empty"])
+        self.refuses(r"\[latin.jsonl\] is not UTF-8: byte 13 is invalid. Convert the file, with iconv for example.", data=["latin"])
+        self.refuses(r"\[cut.parquet\] cannot be read as Parquet: .* The file is damaged or truncated.", "--data",
                      self.folder / "cut.parquet", data=[])
         for mesh, rank in (([], ""), (["--mesh", "2,1,1,1,1"], r"rank \d: ")):
             self.remove("new")
             self.assertRegex(self.fails("new", *mesh, data=["field"]),
                              rf'^{rank}\[field.jsonl, line 6\] the row has no field "text"; it has txt.$')
-        self.refuses(r"\[Loader\] the data changed, so there is no place in it to go on from: the data was one.jsonl and 1 "
+        self.refuses(r"\[Loader\] the data changed, so the run cannot be resumed: the data was one.jsonl and 1 "
                      r"more, now one.jsonl.", data=["one"])
 
     def test_a_learning_rate_that_is_no_number(self):

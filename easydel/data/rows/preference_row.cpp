@@ -10,8 +10,8 @@ namespace {
 
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
-// The last character of what both have in common is left to the answers when one is the beginning of the other, and so
-// is a space before the first difference.
+// The last character of the common prefix is left to the answers when one is a prefix of the other, and so is a space
+// before the first difference.
 std::size_t prompt_length(std::string_view chosen, std::string_view rejected) {
   std::size_t at = common_text(chosen, rejected);
   const bool differs = at < chosen.size() && at < rejected.size();

@@ -60,8 +60,8 @@ class RecordSource : public Source {
   ScannedText scanned_;
 };
 
-// Whether a file that is called JSON has an object on each line, as many do: the first line is an object by itself,
-// and not one that holds the rows.
+// Whether a .json file has an object on each line, as many do: the first line is an object by itself, and not one that
+// contains the rows.
 bool is_json_lines(const std::filesystem::path& path) {
   constexpr std::size_t kMaxLineBytes = std::size_t{16} << 20;
   const auto stream = open_stream(path);
@@ -89,7 +89,7 @@ std::string read_utf8(const std::filesystem::path& path) {
   std::string text = read_all(*open_stream(path), kWholeFile, path.string());
   const std::size_t bad = invalid_utf8(text);
   require<FormatError>(bad == std::string::npos, "[", path.string(), "] is not UTF-8: byte ", bad,
-                       " is no part of a character. Convert the file, with iconv for example.");
+                       " is invalid. Convert the file, with iconv for example.");
   return text;
 }
 
@@ -111,7 +111,7 @@ SourcePtr open_json(const std::filesystem::path& path) {
                        "] a JSON file must be an array of objects, or an object with such an array under \"data\"; "
                        "got ",
                        value.type_name(),
-                       ". A file with an object on each line is JSONL: name it .jsonl, or set type.");
+                       ". A file with an object on each line is JSONL: rename it to .jsonl, or set type.");
   return make_source(std::move(value.as_array()), path.string());
 }
 

@@ -36,14 +36,14 @@ void RecordScanner::check_utf8(std::string_view piece, bool is_last) {
     return;
   }
   require<FormatError>(!is_last && piece.size() - bad < 4, "[", where_, "] is not UTF-8: byte ", checked_ + bad,
-                       " is no part of a character. Convert the file, with iconv for example.");
+                       " is invalid. Convert the file, with iconv for example.");
   utf8_carry_ = piece.substr(bad);
   checked_ += bad;
 }
 
 void RecordScanner::feed(std::string_view piece) {
   if (at_ > 0) return scan(piece);
-  start_ += piece;  // a byte order mark is never cut in two
+  start_ += piece;  // a byte order mark is never split
   if (start_.size() < 3) return;
   scan(std::exchange(start_, {}));
 }
@@ -86,8 +86,7 @@ RecordIndex RecordScanner::finish() {
   if (!start_.empty()) scan(std::exchange(start_, {}));
   check_utf8({}, true);
   if (kind_ == RecordKind::Csv || kind_ == RecordKind::Tsv) {
-    require<FormatError>(cell_ != Cell::Quoted, "[", where_, "] line ", record_line_,
-                         ": a quote is opened and never closed.");
+    require<FormatError>(cell_ != Cell::Quoted, "[", where_, "] line ", record_line_, ": a quote is never closed.");
     if (!is_empty_) end_csv_record();
   } else if (record_begin_ < at_) {
     end_line(at_);
