@@ -62,11 +62,11 @@ TEST(Mesh, RefusesAxesThatMakeNoSense) {
   EXPECT_THAT([] { Mesh({{"", 1}}); },
               ThrowsMessage<ConfigError>("[Mesh] an axis must have a name; got an empty one."));
   EXPECT_THAT(([] { Mesh({{"tp", 1}, {"tp", 2}}); }),
-              ThrowsMessage<ConfigError>("[Mesh] an axis may be named once; got \"tp\" twice."));
+              ThrowsMessage<ConfigError>("[Mesh] axis names must be unique; got \"tp\" twice."));
   EXPECT_THAT(([] { Mesh({{"tp", 0}}); }),
               ThrowsMessage<ConfigError>("[Mesh] the size of an axis must be at least 1; got tp = 0."));
   EXPECT_THAT(([] { Mesh({{"tp", 4, 3}}); }),
-              ThrowsMessage<ConfigError>("[Mesh] the outer part of an axis must divide its size; got 3 of tp = 4."));
+              ThrowsMessage<ConfigError>("[Mesh] the dcn_size of an axis must divide its size; got 3 of tp = 4."));
 }
 
 TEST(Mesh, RefusesRanksAndCoordinatesOutsideOfIt) {
@@ -116,12 +116,12 @@ TEST(CreateMesh, WritesOutTheArithmeticOfAMeshThatCannotBe) {
               ThrowsMessage<ConfigError>("[create_mesh] sharding_axis_dims must multiply to the number of devices; got "
                                          "1x4x1x3x1 = 12, but there are 8 devices."));
   EXPECT_THAT(([] { create_mesh({.axis_dims = {1, -1, 1, 3, 1}, .device_count = 8}); }),
-              ThrowsMessage<ConfigError>("[create_mesh] the -1 in sharding_axis_dims must have a whole number to stand "
-                                         "for; got 1x-1x1x3x1, and 8 devices are no multiple of 3."));
+              ThrowsMessage<ConfigError>("[create_mesh] the -1 in sharding_axis_dims must resolve to an integer; got "
+                                         "1x-1x1x3x1, and 8 devices are not a multiple of 3."));
   EXPECT_THAT(
       ([] { create_mesh({.axis_dims = {1, 4, 1, 1, 1}, .dcn_axis_dims = {1, 3, 1, 1, 1}, .device_count = 8}); }),
       ThrowsMessage<ConfigError>("[create_mesh] sharding_axis_dims must multiply to the number of devices; got "
-                                 "1x4x1x1x1 = 4 in each of 1x3x1x1x1 = 3 parts of the outer network, but there "
+                                 "1x4x1x1x1 = 4 in each of 1x3x1x1x1 = 3 DCN slices, but there "
                                  "are 8 devices."));
   EXPECT_THAT(([] { create_mesh({.axis_dims = {int64_t{1} << 40, int64_t{1} << 40, 1, 1, 1}}); }),
               ThrowsMessage<ConfigError>("[create_mesh] a mesh must have fewer than 2^63 devices; got "
@@ -129,19 +129,22 @@ TEST(CreateMesh, WritesOutTheArithmeticOfAMeshThatCannotBe) {
 }
 
 TEST(CreateMesh, RefusesDimensionsThatMakeNoSense) {
-  EXPECT_THAT(([] { create_mesh({.axis_dims = {1, 2}, .device_count = 2}); }),
-              ThrowsMessage<ConfigError>("[create_mesh] sharding_axis_dims and sharding_axis_names must be equally "
-                                         "long; got 2 (1x2) and 5."));
+  EXPECT_THAT(
+      ([] { create_mesh({.axis_dims = {1, 2}, .device_count = 2}); }),
+      ThrowsMessage<ConfigError>(
+          "[create_mesh] sharding_axis_dims and sharding_axis_names must have the same length; got 2 (1x2) and 5."));
   EXPECT_THAT(([] { create_mesh({.axis_dims = {-1, -1, 1, 1, 1}}); }),
               ThrowsMessage<ConfigError>("[create_mesh] only one of sharding_axis_dims may be -1; got -1x-1x1x1x1."));
   EXPECT_THAT(([] { create_mesh({.axis_dims = {1, 0, 1, 1, 1}}); }),
               ThrowsMessage<ConfigError>("[create_mesh] each of sharding_axis_dims must be at least 1, or -1; got 0 in "
                                          "1x0x1x1x1."));
-  EXPECT_THAT(([] { create_mesh({.axis_names = {"dp", "dp", "ep", "tp", "sp"}}); }),
-              ThrowsMessage<ConfigError>("[create_mesh] each of sharding_axis_names must be there once; got \"dp\"."));
-  EXPECT_THAT(([] { create_mesh({.dcn_axis_dims = {1, 2}}); }),
-              ThrowsMessage<ConfigError>("[create_mesh] sharding_dcn_axis_dims and sharding_axis_dims must be equally "
-                                         "long; got 2 (1x2) and 5."));
+  EXPECT_THAT(
+      ([] { create_mesh({.axis_names = {"dp", "dp", "ep", "tp", "sp"}}); }),
+      ThrowsMessage<ConfigError>("[create_mesh] sharding_axis_names must be unique and not empty; got \"dp\"."));
+  EXPECT_THAT(
+      ([] { create_mesh({.dcn_axis_dims = {1, 2}}); }),
+      ThrowsMessage<ConfigError>(
+          "[create_mesh] sharding_dcn_axis_dims and sharding_axis_dims must have the same length; got 2 (1x2) and 5."));
   EXPECT_THAT(([] { create_mesh({.dcn_axis_dims = {1, -1, 1, 1, 1}}); }),
               ThrowsMessage<ConfigError>("[create_mesh] each of sharding_dcn_axis_dims must be at least 1; got -1 in "
                                          "1x-1x1x1x1."));

@@ -104,8 +104,8 @@ TEST(NcclBackend, TellsWhatEachAskedForInDebugMode) {
           world.rank() == 1 ? group->broadcast(at::ones({4}, at::kHalf), 0) : group->all_reduce(at::ones({3, 2}));
         },
         ThrowsMessage<DistributedError>(
-            "[collectives] members of group \"all\" must ask for the same; in their call 1 rank 0 asked for "
-            "all_reduce(float32 [3, 2], sum), rank 1 for broadcast(float16 [4], from member 0)."));
+            "[collectives] members of group \"all\" must make the same calls; in their call 1 rank 0 called "
+            "all_reduce(float32 [3, 2], sum), rank 1 broadcast(float16 [4], from member 0)."));
   });
 }
 

@@ -57,23 +57,25 @@ TEST(Parallel, DealsExpertsOverTheAxesThatTheConfigBindsToThem) {
 TEST(Parallel, RefusesAnAxisThatCarriesTwoThings) {
   EXPECT_THAT([] { planned({1, 2, 1, 1, 2}, {.sequence_axis = AxisNames{"fsdp"}}); },
               ThrowsMessage<ConfigError>(
-                  "[PartitionAxis] an axis cannot carry the batch and the sequence at once; got \"fsdp\" for both."));
-  EXPECT_THAT([] { planned({1, 2, 1, 2, 1}, {.head_axis = AxisNames{"tp", "fsdp"}}); },
-              ThrowsMessage<ConfigError>("[PartitionAxis] an axis cannot carry the batch or the sequence and heads at "
-                                         "once; got \"fsdp\" for both."));
-  EXPECT_THAT([] { planned({1, 1, 1, 1, 2}, {.mlp_intermediate_axis = AxisNames{"sp"}}); },
-              ThrowsMessage<ConfigError>("[PartitionAxis] an axis cannot carry the batch or the sequence and the MLP's "
-                                         "inner dimension at once; got \"sp\" for both."));
+                  "[PartitionAxis] an axis cannot shard the batch and also the sequence; got \"fsdp\" for both."));
+  EXPECT_THAT(
+      [] { planned({1, 2, 1, 2, 1}, {.head_axis = AxisNames{"tp", "fsdp"}}); },
+      ThrowsMessage<ConfigError>(
+          "[PartitionAxis] an axis cannot shard the batch or the sequence and also heads; got \"fsdp\" for both."));
+  EXPECT_THAT(
+      [] { planned({1, 1, 1, 1, 2}, {.mlp_intermediate_axis = AxisNames{"sp"}}); },
+      ThrowsMessage<ConfigError>("[PartitionAxis] an axis cannot shard the batch or the sequence and also the MLP's "
+                                 "inner dimension; got \"sp\" for both."));
   EXPECT_THAT([] { planned({2, 1, 1, 1, 1}, {.vocab_axis = AxisNames{"dp"}}); },
-              ThrowsMessage<ConfigError>("[PartitionAxis] an axis cannot carry the batch or the sequence and the "
-                                         "vocabulary at once; got \"dp\" for both."));
+              ThrowsMessage<ConfigError>("[PartitionAxis] an axis cannot shard the batch or the sequence and also the "
+                                         "vocabulary; got \"dp\" for both."));
   EXPECT_NO_THROW(planned({2, 1, 1, 1, 1}, {.sequence_axis = AxisNames{"fsdp"}}));  // of one device
 }
 
 TEST(Parallel, DoesNotComputeOnRanksThatAreOnlyPlanned) {
   const Parallel parallel = planned({1, 2, 1, 1, 1});
   EXPECT_THAT([&] { parallel.group({"fsdp"}); },
-              ThrowsMessage<DistributedError>("[World] the ranks of \"fsdp\" are only planned, and cannot compute."));
+              ThrowsMessage<DistributedError>("[World] the ranks of \"fsdp\" are simulated, and cannot compute."));
 }
 
 TEST(AxisLists, AreSetsInTheOrderOfTheFirst) {

@@ -36,9 +36,10 @@ TEST(PartitionRules, KnowLookahead) {
 TEST(PartitionRules, NameTheParameterThatNoneMatches) {
   const PartitionRules rules{{"q_proj", {"tp"}}, {"k_proj", {"tp"}}};
 
-  EXPECT_THAT([&] { rules.match("model.norm.weight"); },
-              ThrowsMessage<ConfigError>("[PartitionRules] every parameter must match a rule; got none of 2 for "
-                                         "\"model.norm.weight\". A last rule \".*\" with P() keeps the rest whole."));
+  EXPECT_THAT(
+      [&] { rules.match("model.norm.weight"); },
+      ThrowsMessage<ConfigError>("[PartitionRules] every parameter must match a rule; none of 2 matches "
+                                 "\"model.norm.weight\". Add a last rule \".*\" with P() to replicate the rest."));
   EXPECT_THAT([] { PartitionRules().match("x"); }, Throws<ConfigError>());
 }
 

@@ -42,7 +42,7 @@ TEST(PartitionSpec, IsEqualWhenItSplitsAlike) {
 TEST(PartitionSpec, RefusesAnAxisNamedTwice) {
   EXPECT_THAT(([] { PartitionSpec{"tp", {"fsdp", "tp"}}; }),
               ThrowsMessage<ConfigError>(
-                  "[PartitionSpec] an axis may be named once; got 'tp' twice in P('tp', ('fsdp','tp'))."));
+                  "[PartitionSpec] axis names must be unique; got 'tp' twice in P('tp', ('fsdp','tp'))."));
 }
 
 TEST(PartitionSpec, RefusesAnAxisWithoutAName) {

@@ -48,9 +48,9 @@ TEST(ChooseBackend, SaysWhatIsMissing) {
               ThrowsMessage<ConfigError>(
                   "[World] EASYDEL_BACKEND=mpi needs ranks; start the run with mpirun, torchrun or srun."));
   EXPECT_THAT([] { choose_backend(launch("torchrun", 4, 4), "", kCpu); },
-              ThrowsMessage<NotSupportedError>(HasSubstr("torchrun's ranks speak NCCL, which this build lacks")));
+              ThrowsMessage<NotSupportedError>(HasSubstr("torchrun's ranks use NCCL, which this build lacks")));
   EXPECT_THAT([] { choose_backend(launch("torchrun", 8, 8), "", kGpus); },
-              ThrowsMessage<NotSupportedError>(HasSubstr("wants a GPU for each rank of a machine; got 4 for 8")));
+              ThrowsMessage<NotSupportedError>(HasSubstr("needs a GPU for each rank of a machine; got 4 for 8")));
   EXPECT_THAT([] { choose_backend(launch("mpirun", 4, 4), "", kBare); },
               ThrowsMessage<NotSupportedError>(HasSubstr("mpirun has started 4 ranks, but this build has no MPI")));
 }

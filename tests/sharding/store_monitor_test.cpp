@@ -65,7 +65,7 @@ TEST(StoreMonitor, NamesTheRankThatHasDied) {
   }
   a.enter(false);
   ASSERT_EQ(a.failed.wait_for(kSoon), std::future_status::ready);
-  EXPECT_THAT(a.failed.get(), HasSubstr("rank 1 does not answer: it has died"));
+  EXPECT_THAT(a.failed.get(), HasSubstr("rank 1 does not respond: it has died"));
 }
 
 TEST(StoreMonitor, SaysWhenAllHaveArrived) {
@@ -74,7 +74,7 @@ TEST(StoreMonitor, SaysWhenAllHaveArrived) {
   a.enter(false);
   b.enter(true);
   ASSERT_EQ(a.failed.wait_for(kSoon), std::future_status::ready);
-  EXPECT_THAT(a.failed.get(), HasSubstr("all have arrived, but they do not come to an end"));
+  EXPECT_THAT(a.failed.get(), HasSubstr("all have arrived, but it does not complete"));
 }
 
 TEST(StoreMonitor, KeepsQuietWhileAllGoesWell) {

@@ -114,7 +114,7 @@ TEST(WeightSharding, NamesAnAxisThatTheMeshLacks) {
 
 TEST(WeightSharding, RefusesMoreDimensionsThanTheTensorHas) {
   EXPECT_THAT([] { planned({6}, {"fsdp", "tp"}, mesh_of({1, 2, 1, 1, 1})); },
-              ThrowsMessage<ConfigError>("[PartitionSpec] P('fsdp', 'tp') names 2 dimensions, but the tensor has 1."));
+              ThrowsMessage<ConfigError>("[PartitionSpec] P('fsdp', 'tp') has 2 dimensions, but the tensor has 1."));
 }
 
 TEST(WeightSharding, TakesAViewOfRowsThatLieTogether) {
