@@ -19,7 +19,7 @@ std::optional<Launch> launch_with(std::map<std::string, std::string> variables) 
   });
 }
 
-TEST(Launch, IsNothingForAProcessOnItsOwn) {
+TEST(Launch, IsEmptyForASingleProcess) {
   EXPECT_FALSE(launch_with({}));
   EXPECT_FALSE(launch_with({{"MASTER_ADDR", "somewhere"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}));
 }

@@ -35,13 +35,13 @@ TEST(Mesh, GroupsRanksOverAnyAxes) {
   EXPECT_THAT(mesh.group(Names{"tp"}, 5), ElementsAre(4, 5));
   EXPECT_THAT(mesh.group(Names{"dp"}, 3), ElementsAre(3, 7));
   EXPECT_THAT(mesh.group(Names{"dp", "tp"}, 2), ElementsAre(2, 3, 6, 7));
-  EXPECT_THAT(mesh.group(Names{"tp", "dp"}, 2), ElementsAre(2, 6, 3, 7));  // the first axis named varies slowest
+  EXPECT_THAT(mesh.group(Names{"tp", "dp"}, 2), ElementsAre(2, 6, 3, 7));  // the first axis varies slowest
   EXPECT_THAT(mesh.group(Names{"ep"}, 6), ElementsAre(6));
   EXPECT_THAT(mesh.group(Names{}, 6), ElementsAre(6));
 }
 
-// Whatever the mesh: coordinates and ranks are inverse, and groups over the same axes cut the ranks into equal parts.
-TEST(Mesh, GroupsCutTheRanksIntoEqualParts) {
+// For any mesh: coordinates and ranks are inverse, and groups over the same axes split the ranks into equal parts.
+TEST(Mesh, GroupsSplitTheRanksIntoEqualParts) {
   for (const std::vector<int64_t>& dcn : {std::vector<int64_t>{}, {1, 2, 1, 1, 1}, {2, 1, 1, 3, 1}}) {
     const Mesh mesh = create_mesh({.axis_dims = {2, -1, 1, 2, 3}, .dcn_axis_dims = dcn, .device_count = 144});
     for (int64_t rank = 0; rank < mesh.size(); ++rank) EXPECT_EQ(mesh.rank(mesh.coordinates(rank)), rank);
@@ -58,7 +58,7 @@ TEST(Mesh, GroupsCutTheRanksIntoEqualParts) {
   }
 }
 
-TEST(Mesh, RefusesAxesThatMakeNoSense) {
+TEST(Mesh, RejectsInvalidAxes) {
   EXPECT_THAT([] { Mesh({{"", 1}}); },
               ThrowsMessage<ConfigError>("[Mesh] an axis must have a name; got an empty one."));
   EXPECT_THAT(([] { Mesh({{"tp", 1}, {"tp", 2}}); }),
@@ -69,7 +69,7 @@ TEST(Mesh, RefusesAxesThatMakeNoSense) {
               ThrowsMessage<ConfigError>("[Mesh] the dcn_size of an axis must divide its size; got 3 of tp = 4."));
 }
 
-TEST(Mesh, RefusesRanksAndCoordinatesOutsideOfIt) {
+TEST(Mesh, RejectsRanksAndCoordinatesOutOfRange) {
   const Mesh mesh({{"dp", 2}, {"tp", 2}});
 
   EXPECT_THAT([&] { mesh.coordinates(4); },
@@ -82,7 +82,7 @@ TEST(Mesh, RefusesRanksAndCoordinatesOutsideOfIt) {
               ThrowsMessage<ConfigError>("[Mesh] there must be one coordinate for each of 2 axes; got 1."));
 }
 
-TEST(CreateMesh, GivesTheOpenAxisAllDevicesThatAreLeft) {
+TEST(CreateMesh, GivesTheOpenAxisAllRemainingDevices) {
   EXPECT_EQ(create_mesh({.device_count = 8}).to_string(), "dp=1 fsdp=8 ep=1 tp=1 sp=1");
   EXPECT_EQ(create_mesh({.axis_dims = {1, 2, 1, -1, 2}, .device_count = 8}).to_string(), "dp=1 fsdp=2 ep=1 tp=2 sp=2");
   EXPECT_EQ(create_mesh({}).size(), 1);
@@ -99,11 +99,11 @@ TEST(CreateMesh, TakesTheOlderFourAxesAsExpertsOnOneDevice) {
             "a=2 b=1 c=1 d=4");
 }
 
-TEST(CreateMesh, KeepsTheInnerPartOfEachAxisOnOneSideOfTheOuterNetwork) {
+TEST(CreateMesh, KeepsTheInnerPartOfEachAxisInOneDcnSlice) {
   const Mesh mesh = create_mesh({.axis_dims = {1, 2, 1, 2, 1}, .dcn_axis_dims = {1, 2, 1, 1, 1}, .device_count = 8});
 
   EXPECT_EQ(mesh.to_string(), "dp=1 fsdp=4 ep=1 tp=2 sp=1");
-  EXPECT_THAT(mesh.group(Names{"fsdp"}, 0), ElementsAre(0, 2, 4, 6));  // 0 to 3 are one side, 4 to 7 the other
+  EXPECT_THAT(mesh.group(Names{"fsdp"}, 0), ElementsAre(0, 2, 4, 6));  // 0 to 3 are one slice, 4 to 7 the other
   EXPECT_THAT(mesh.group(Names{"tp"}, 6), ElementsAre(6, 7));
 
   const Mesh crossed = create_mesh({.axis_dims = {1, 2, 1, 2, 1}, .dcn_axis_dims = {1, 1, 1, 2, 1}, .device_count = 8});
@@ -111,7 +111,7 @@ TEST(CreateMesh, KeepsTheInnerPartOfEachAxisOnOneSideOfTheOuterNetwork) {
   EXPECT_THAT(crossed.group(Names{"fsdp"}, 0), ElementsAre(0, 2));
 }
 
-TEST(CreateMesh, WritesOutTheArithmeticOfAMeshThatCannotBe) {
+TEST(CreateMesh, ShowsTheArithmeticOfAnImpossibleMesh) {
   EXPECT_THAT(([] { create_mesh({.axis_dims = {1, 4, 1, 3, 1}, .device_count = 8}); }),
               ThrowsMessage<ConfigError>("[create_mesh] sharding_axis_dims must multiply to the number of devices; got "
                                          "1x4x1x3x1 = 12, but there are 8 devices."));
@@ -128,7 +128,7 @@ TEST(CreateMesh, WritesOutTheArithmeticOfAMeshThatCannotBe) {
                                          "1099511627776x1099511627776x1x1x1."));
 }
 
-TEST(CreateMesh, RefusesDimensionsThatMakeNoSense) {
+TEST(CreateMesh, RejectsInvalidDimensions) {
   EXPECT_THAT(
       ([] { create_mesh({.axis_dims = {1, 2}, .device_count = 2}); }),
       ThrowsMessage<ConfigError>(

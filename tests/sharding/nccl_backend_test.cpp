@@ -1,4 +1,4 @@
-// What stands between a Group and NCCL, here with threads in NCCL's place.
+// The adapter between a Group and NCCL, here with threads in place of NCCL.
 #include "easydel/sharding/world/nccl_backend.h"
 
 #include <gmock/gmock.h>
@@ -95,7 +95,7 @@ TEST_P(NcclBackendTest, BroadcastComesFromTheRoot) { run(collectives::broadcast_
 TEST_P(NcclBackendTest, StartedOnesOverlap) { run(collectives::started_ones_overlap); }
 TEST_P(NcclBackendTest, BytesAreCounted) { run(collectives::bytes_are_counted); }
 
-TEST(NcclBackend, TellsWhatEachAskedForInDebugMode) {
+TEST(NcclBackend, ReportsEachMembersCallInDebugMode) {
   run_wrapped(2, true, [](World& world) {
     const auto group = collectives::everyone(world);
     group->barrier();
@@ -109,7 +109,7 @@ TEST(NcclBackend, TellsWhatEachAskedForInDebugMode) {
   });
 }
 
-TEST(NcclBackend, NamesWhoIsLateInDebugMode) {
+TEST(NcclBackend, NamesTheLateRankInDebugMode) {
   Shared shared(2);
   shared.debug = true;
   shared.store->setTimeout(std::chrono::milliseconds(100));

@@ -12,7 +12,7 @@ using testing::StartsWith;
 using testing::Throws;
 using testing::ThrowsMessage;
 
-TEST(PartitionRules, TakeTheFirstThatIsFoundAnywhereInThePath) {
+TEST(PartitionRules, UseTheFirstThatMatchesAnywhereInThePath) {
   const PartitionRules rules{
       {"q_proj\\.weight$", {"tp", "fsdp"}},
       {"layers\\.0\\.", {"sp"}},
@@ -26,7 +26,7 @@ TEST(PartitionRules, TakeTheFirstThatIsFoundAnywhereInThePath) {
   EXPECT_EQ(rules.find("model.norm.weight"), std::nullopt);
 }
 
-TEST(PartitionRules, KnowLookahead) {
+TEST(PartitionRules, SupportLookahead) {
   const PartitionRules rules{{"^(?!.*(?:norm|lm_head)).*$", {"tp"}}, {".*", {}}};
 
   EXPECT_EQ(rules.match("model.layers.0.mlp.up_proj.weight"), PartitionSpec{"tp"});
@@ -43,7 +43,7 @@ TEST(PartitionRules, NameTheParameterThatNoneMatches) {
   EXPECT_THAT([] { PartitionRules().match("x"); }, Throws<ConfigError>());
 }
 
-TEST(PartitionRules, NameTheRuleThatIsNoRegularExpression) {
+TEST(PartitionRules, NameTheRuleThatIsNotARegularExpression) {
   // The words in brackets are the standard library's.
   EXPECT_THAT(([] { PartitionRules{{"q_proj", {"tp"}}, {"k_(proj", {"tp"}}}; }),
               ThrowsMessage<ConfigError>(

@@ -41,7 +41,7 @@ struct Rank {
 
 constexpr auto kSoon = std::chrono::seconds(30);
 
-TEST(StoreMonitor, NamesTheRankThatHasNotArrivedToAll) {
+TEST(StoreMonitor, NamesTheLateRankOnAllRanks) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   Rank a(store, 0), b(store, 1);
   a.enter(true);
@@ -68,7 +68,7 @@ TEST(StoreMonitor, NamesTheRankThatHasDied) {
   EXPECT_THAT(a.failed.get(), HasSubstr("rank 1 does not respond: it has died"));
 }
 
-TEST(StoreMonitor, SaysWhenAllHaveArrived) {
+TEST(StoreMonitor, ReportsThatAllHaveArrived) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   Rank a(store, 0), b(store, 1);
   a.enter(false);
@@ -77,7 +77,7 @@ TEST(StoreMonitor, SaysWhenAllHaveArrived) {
   EXPECT_THAT(a.failed.get(), HasSubstr("all have arrived, but it does not complete"));
 }
 
-TEST(StoreMonitor, KeepsQuietWhileAllGoesWell) {
+TEST(StoreMonitor, StaysSilentOnSuccess) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   Rank a(store, 0), b(store, 1);
   for (int i = 0; i < 10; ++i) {

@@ -16,7 +16,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-TEST(RunRanks, GivesEachThreadItsWorld) {
+TEST(RunRanks, GivesEachThreadItsOwnWorld) {
   std::atomic<int64_t> ranks{0};
   run_ranks(4, [&](World& world) {
     EXPECT_EQ(World::current().get(), &world);
@@ -29,7 +29,7 @@ TEST(RunRanks, GivesEachThreadItsWorld) {
   EXPECT_EQ(World::current()->size(), 1);
 }
 
-TEST(RunRanks, TellsTheOthersWhenOneThrows) {
+TEST(RunRanks, FailsTheOthersWhenOneThrows) {
   std::atomic<int> told{0};
   const auto run = [&] {
     run_ranks(4, [&](World& world) {
@@ -77,7 +77,7 @@ TEST(RunRanks, NamesTheRanksThatHaveNotArrived) {
                                                          HasSubstr("EASYDEL_TIMEOUT"), HasSubstr("not arrived"))));
 }
 
-TEST(RunRanks, TellsWhatEachAskedFor) {
+TEST(RunRanks, ReportsEachMembersCall) {
   const auto run = [] {
     run_ranks(3, [](World& world) {
       const auto group = collectives::everyone(world);
@@ -105,7 +105,7 @@ TEST(RunRanks, KeepsTheCallersGradMode) {
   run_ranks(2, [](World&) { EXPECT_FALSE(at::GradMode::is_enabled()); });
 }
 
-TEST(RunRanks, TurnsStrangersIntoOneOfOurErrors) {
+TEST(RunRanks, ConvertsOtherExceptionsToDistributedErrors) {
   EXPECT_THAT(
       [] {
         run_ranks(2, [](World& world) {
@@ -124,7 +124,7 @@ TEST(RunRanks, TurnsStrangersIntoOneOfOurErrors) {
               ThrowsMessage<ConfigError>("[run_ranks] there must be at least one rank; got 0."));
 }
 
-TEST(RunRanks, EndsWithWorkUnderWay) {
+TEST(RunRanks, EndsWithPendingWork) {
   const auto run = [] {
     run_ranks(2, [](World& world) {
       const auto group = collectives::everyone(world);
@@ -166,7 +166,7 @@ TEST(World, ReadsTheEnvironment) {
   EXPECT_FALSE(WorldOptions().debug);
 }
 
-TEST(Group, RefusesTensorsThatDoNotFit) {
+TEST(Group, RejectsMismatchedTensors) {
   run_ranks(2, [](World& world) {
     const auto group = collectives::everyone(world);
     EXPECT_THAT(
@@ -185,7 +185,7 @@ TEST(Group, RefusesTensorsThatDoNotFit) {
   });
 }
 
-TEST(DeviceMesh, MakesGroupsOverItsAxes) {
+TEST(DeviceMesh, CreatesGroupsOverItsAxes) {
   run_ranks(8, [](World&) {
     const DeviceMesh mesh(Mesh({{"dp", 2}, {"tp", 2}, {"sp", 2}}), World::current());
     EXPECT_EQ(mesh.group({"tp"}).size(), 2);
@@ -201,7 +201,7 @@ TEST(DeviceMesh, MakesGroupsOverItsAxes) {
   });
 }
 
-TEST(DeviceMesh, RefusesAMeshOfAnotherSize) {
+TEST(DeviceMesh, RejectsAMeshOfADifferentSize) {
   EXPECT_THAT([] { DeviceMesh(Mesh({{"dp", 2}, {"tp", 3}}), World::current()); },
               ThrowsMessage<ConfigError>("[DeviceMesh] a mesh must have a device for each rank; got dp=2 tp=3 = 6 "
                                          "devices for 1 rank."));
