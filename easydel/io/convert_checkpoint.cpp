@@ -65,7 +65,7 @@ void copy_companions(const fs::path& source, const fs::path& destination, const 
 void check_destination(const fs::path& source, const fs::path& destination, bool overwrite) {
   std::error_code ignored;
   require<ConfigError>(!fs::equivalent(source, destination, ignored),
-                       "[convert] source and destination must differ; got twice ", source.string(), ".");
+                       "[convert] source and destination must differ; got ", source.string(), " for both.");
   for (const char* suffix : {".gguf", ".bin", ".pt", ".pth"}) {
     require<ConfigError>(destination.extension() != suffix, "[convert] ", suffix, " files cannot be written; got ",
                          destination.string(), ". Pass a directory, or a file that ends in .safetensors.");

@@ -82,9 +82,9 @@ TEST_F(ConvertCheckpoint, WarnsAboutWeightsOutOfRangeForFloat16) {
 TEST_F(ConvertCheckpoint, RejectsInvalidArguments) {
   EXPECT_THAT([&] { convert_checkpoint(source, destination, {.dtype = int8}); },
               ThrowsMessage<ConfigError>("[convert] dtype must be float64, float32, float16 or bfloat16; got int8."));
-  EXPECT_THAT(
-      [&] { convert_checkpoint(source, source); },
-      ThrowsMessage<ConfigError>("[convert] source and destination must differ; got twice " + source.string() + "."));
+  EXPECT_THAT([&] { convert_checkpoint(source, source); },
+              ThrowsMessage<ConfigError>("[convert] source and destination must differ; got " + source.string() +
+                                         " for both."));
   EXPECT_THAT([&] { convert_checkpoint(directory / "none", destination); },
               ThrowsMessage<IoError>("[" + (directory / "none").string() + "] does not exist."));
   EXPECT_THAT(

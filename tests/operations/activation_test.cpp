@@ -119,12 +119,13 @@ TEST(GatedActivation, TakesAnyStrides) {
 
 TEST(GatedActivation, RefusesHalvesThatDoNotFit) {
   const Activation& act = find_activation("silu");
-  EXPECT_THAT([&] { gated_activation(at::zeros({2, 3}), at::zeros({2, 4}), act); },
-              ThrowsMessage<ShapeError>(
-                  "[gated_activation] gate and up must agree in shape and type; got [2, 3] Float and [2, 4] Float."));
+  EXPECT_THAT(
+      [&] { gated_activation(at::zeros({2, 3}), at::zeros({2, 4}), act); },
+      ThrowsMessage<ShapeError>(
+          "[gated_activation] gate and up must have the same shape and dtype; got [2, 3] Float and [2, 4] Float."));
   EXPECT_THAT([&] { gated_activation(at::zeros({2, 3}), act); },
               ThrowsMessage<ShapeError>(
-                  "[gated_activation] the last dimension must hold gate and up, of equal size; got [2, 3]."));
+                  "[gated_activation] the last dimension must contain gate and up, of equal size; got [2, 3]."));
 }
 
 }  // namespace

@@ -492,10 +492,11 @@ TEST(Attention, SaysWhatToUseInsteadOfAKernelThatIsNotThere) {
                   "[attention] \"cudnn\" needs a CUDA device; got cpu. Use \"sdpa\" or \"auto\"."));
   EXPECT_THAT([&] { attention(x, x, x, {.mechanism = "sdpa", .softcap = 30.0}); },
               ThrowsMessage<NotSupportedError>(
-                  "[attention] \"sdpa\" has no soft cap. Use \"auto\", \"blockwise\" or \"vanilla\"."));
-  EXPECT_THAT([&] { attention(x, x, x, {.mechanism = "flash", .sinks = at::zeros({2})}); },
-              ThrowsMessage<NotSupportedError>(
-                  "[attention] \"flash\" has no attention sinks. Use \"auto\", \"blockwise\" or \"vanilla\"."));
+                  "[attention] \"sdpa\" does not support a soft cap. Use \"auto\", \"blockwise\" or \"vanilla\"."));
+  EXPECT_THAT(
+      [&] { attention(x, x, x, {.mechanism = "flash", .sinks = at::zeros({2})}); },
+      ThrowsMessage<NotSupportedError>(
+          "[attention] \"flash\" does not support attention sinks. Use \"auto\", \"blockwise\" or \"vanilla\"."));
   EXPECT_THAT([&] { attention(x, x, x, {.mechanism = "blockwise", .return_weights = true}); },
               ThrowsMessage<NotSupportedError>(
                   "[attention] \"blockwise\" does not return weights. Use \"auto\" or \"vanilla\"."));
@@ -511,13 +512,13 @@ TEST(Attention, RefusesTensorsThatDoNotFit) {
   const Tensor x = at::zeros({1, 2, 4, 8});
   EXPECT_THAT([&] { attention(x, at::zeros({1, 2, 3, 8}), at::zeros({1, 2, 3, 8})); },
               ThrowsMessage<ShapeError>(
-                  "[attention] k and v must fit q: the same batch, as many keys as values, the head size "
-                  "of q in k, and a number of heads that divides q's; got q [1, 2, 4, 8], k [1, 2, 3, 8], "
+                  "[attention] k and v must match q: the same batch, as many keys as values, the head size of q in k, "
+                  "and a number of heads that divides q's; got q [1, 2, 4, 8], k [1, 2, 3, 8], "
                   "v [1, 2, 3, 8]."));
-  EXPECT_THAT(
-      [&] { attention(x, x, x.to(at::kDouble)); },
-      ThrowsMessage<ShapeError>("[attention] q, k and v must have one type; got float32, float32 and float64. Set "
-                                "`dtype` to compute in one."));
+  EXPECT_THAT([&] { attention(x, x, x.to(at::kDouble)); },
+              ThrowsMessage<ShapeError>(
+                  "[attention] q, k and v must have the same dtype; got float32, float32 and float64. Set "
+                  "`dtype` to compute in one."));
   EXPECT_THAT([&] { attention(x, x, x, {.sinks = at::zeros({3})}); },
               ThrowsMessage<ShapeError>("[attention] sinks must be [4], one for each head; got [3]."));
   EXPECT_THAT([&] { attention(x, x, x, {.bias = at::zeros({1, 4, 3, 2})}); },

@@ -234,10 +234,10 @@ TEST(MaskInfo, RefusesTensorsThatDoNotFit) {
               ThrowsMessage<ShapeError>("[MaskInfo] kv_segment_ids need q_segment_ids; got none."));
   mask = {};
   mask.q_segment_ids = at::zeros({2, 1}, at::kLong);
-  EXPECT_THAT(
-      [&] { mask.validate(2, 1, 4); },
-      ThrowsMessage<ShapeError>("[MaskInfo] q_segment_ids alone serve as many keys as queries; got 1 queries and 4 "
-                                "keys. Set kv_segment_ids."));
+  EXPECT_THAT([&] { mask.validate(2, 1, 4); },
+              ThrowsMessage<ShapeError>(
+                  "[MaskInfo] without kv_segment_ids there must be as many keys as queries; got 1 queries and 4 "
+                  "keys. Set kv_segment_ids."));
   mask = {};
   mask.explicit_mask = at::ones({2, 4, 4}, at::kBool);
   EXPECT_THAT(

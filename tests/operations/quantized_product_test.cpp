@@ -364,9 +364,8 @@ TEST(PackedProduct, RefusesWhatDoesNotFit) {
       [&] { packed_product(at::zeros({2, 64}), packed); },
       ThrowsMessage<ShapeError>("[PackedCodes] outer_scales must be Float, one for each 7 of 8 scales; got [1]."));
   packed = random_codes(PackedFormat::kNf4, 4, 64, 32);
-  EXPECT_THAT(
-      [&] { packed_product(at::zeros({2, 64}), packed, {}, Activations::kInt8PerToken); },
-      ThrowsMessage<NotSupportedError>("[packed_product] nf4 weights are multiplied with float activations only."));
+  EXPECT_THAT([&] { packed_product(at::zeros({2, 64}), packed, {}, Activations::kInt8PerToken); },
+              ThrowsMessage<NotSupportedError>("[packed_product] nf4 weights support float activations only."));
 }
 
 }  // namespace

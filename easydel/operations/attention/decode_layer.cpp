@@ -29,7 +29,7 @@ int64_t row_bytes(const DecodeMap& map) {
   return map.packed ? map.packed->codes.size(1) : map.width * static_cast<int64_t>(sizeof(float));
 }
 
-// How the maps of one stage read their x. Four-bit codes that are plain numbers take int8 ones, as in llama.cpp's Q4_0.
+// How the maps of one stage read their x. int4 codes use int8 activations, as in llama.cpp's Q4_0.
 enum class Form : uint8_t { kPlain, kPairs, kCodes };
 Form form_of(const DecodeMap& map) {
   if (!map.packed) return Form::kPlain;
@@ -46,7 +46,7 @@ bool read_alike(std::initializer_list<const DecodeMap*> maps) {
   });
 }
 
-// Threads wait for each other between the stages of a layer: for microseconds, so they do not sleep.
+// A barrier between the stages of a layer: waits take microseconds, so threads spin.
 class Barrier {
  public:
   explicit Barrier(int64_t threads) : threads_(threads) {}
@@ -71,7 +71,7 @@ class Barrier {
   std::atomic<int64_t> arrived_{0};
 };
 
-// x in the form that a stage's maps read, each thread with its own.
+// x in the format that a stage's maps read, one copy per thread.
 struct Input {
   const float* x = nullptr;
   const int8_t* codes = nullptr;
@@ -79,7 +79,7 @@ struct Input {
   const int32_t* starts = nullptr;
 };
 
-// Memory of a thread that stays for the next layer.
+// Thread-local memory that is reused for the next layer.
 struct Scratch {
   std::vector<float> normed, formed, scales, group_scales, attended, query;
   std::vector<int8_t> codes;
@@ -147,14 +147,14 @@ class Product {
   decltype(kernels::QuantizedKernels::int8_times_float) kernel_ = nullptr;
 };
 
-// The rows of some maps, cut into pieces.
+// The rows of some maps, split into pieces.
 struct RowPieces {
   RowPieces(std::initializer_list<const DecodeMap*> maps, int64_t threads)
       : rows_per_piece(std::max<int64_t>(8, kPieceBytes / row_bytes(**maps.begin()))),
         counts(cut(maps)),
         pieces(counts[2], threads) {}
 
-  // f(map, first row, last row) for what this thread takes.
+  // Calls f(map, first row, last row) for the pieces that this thread takes.
   template <class F>
   void take(int64_t thread, std::initializer_list<const DecodeMap*> maps, const F& f) {
     pieces.take(thread, [&](int64_t piece) {
@@ -211,7 +211,7 @@ class LayerRun {
     parts_ = parts.data();
   }
 
-  // Every thread of the region calls this once.
+  // Called once by every thread of the region.
   void run(int64_t thread) {
     Scratch& scratch = own_scratch;
     project(thread, scratch);
@@ -244,7 +244,7 @@ class LayerRun {
     });
   }
 
-  // A key/value head with its queries, over one part of the keys. Who has the last part stores the new key and value.
+  // A key/value head with its queries, over one part of the keys. The last part also stores the new key and value.
   void attend(int64_t task, Scratch& scratch) {
     const int64_t split = task % splits_, head = task / splits_, size = layer_.head_dim;
     float* q = Scratch::room(scratch.query, group_ * size);
@@ -369,7 +369,7 @@ at::Tensor decode_layer(const at::Tensor& x, const DecodeLayer& layer) {
     std::optional<LayerRun> run;
 #pragma omp parallel num_threads(static_cast<int>(threads))
     {
-      // There may be fewer than were asked for.
+      // There may be fewer threads than requested.
 #pragma omp single
       run.emplace(layer, from, to, omp_get_num_threads());
       run->run(omp_get_thread_num());

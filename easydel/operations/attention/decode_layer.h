@@ -1,6 +1,6 @@
-// One new token through a layer of attention and a gated MLP on the CPU, in one parallel region. Where each operation
-// takes microseconds, calling them one by one costs as much as their arithmetic. int4 weights take x rounded to int8,
-// with one scale for each of their groups; all others take it as it is.
+// One new token through a layer of attention and a gated MLP on the CPU, in one parallel region. If each operation
+// takes microseconds, separate calls cost as much as their arithmetic. int4 weights use x rounded to int8, with one
+// scale for each of their groups; all others use it unchanged.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,17 +32,17 @@ struct DecodeLayer {
   DecodeMap q, k, v, out, gate, up, down;
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   double scale = 1.0, softcap = 0.0;
-  const RopeTable* rope = nullptr;  // float32 [1, 1, rotated / 2]; null: nothing is turned
+  const RopeTable* rope = nullptr;  // float32 [1, 1, rotated / 2]; null: no rotation
   RopeStyle rope_style = RopeStyle::Half;
   KeyBlocks keys;  // float32; the new key and value are written into them
   KeySpan span;    // with the new token as its last slot
   const Activation* act = nullptr;
 };
 
-// Whether the pieces go together: maps of one x are packed in one way, heads fit the kernels, and so on.
+// Whether the layer is supported: maps of one x have the same packing, heads suit the kernels, and so on.
 bool can_decode(const DecodeLayer& layer);
 
-// x float32 [1, 1, hidden]: the residual stream behind the layer.
+// x float32 [1, 1, hidden]. Returns the residual stream after the layer.
 at::Tensor decode_layer(const at::Tensor& x, const DecodeLayer& layer);
 
 }  // namespace easydel::operations

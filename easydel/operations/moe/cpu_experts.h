@@ -9,14 +9,14 @@
 
 namespace easydel::operations::cpu_experts {
 
-// As operations::route, without groups, for logits of float32 or float64, and what the logits get of the weights'
-// gradient.
+// As operations::route, without groups, for logits of float32 or float64, and the gradient of the logits from that of
+// the weights.
 bool can_route(const at::Tensor& logits, const RouterOptions& options);
 Routing route(const at::Tensor& logits, const RouterOptions& options);
 at::Tensor route_backward(const at::Tensor& logits, const Routing& routing, const at::Tensor& d_weights,
                           const RouterOptions& options);
 
-// ShapeError for an expert outside of [0, num_experts).
+// ShapeError for an expert outside [0, num_experts).
 Dispatch sort_by_expert(const at::Tensor& experts, int64_t num_experts);
 
 }  // namespace easydel::operations::cpu_experts

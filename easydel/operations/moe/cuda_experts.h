@@ -1,4 +1,4 @@
-// Rows of experts as GPU kernels, where the build has them: it needs nvcc. No gradients. Rows are sorted by expert;
+// GPU kernels for rows of experts, if built with nvcc. No gradients. Rows are sorted by expert;
 // `inverse` and `order` are those of Dispatch.
 #pragma once
 
@@ -20,7 +20,7 @@ at::Tensor sum_rows(const at::Tensor& rows, const at::Tensor& inverse, const at:
 bool can_choose(const at::Tensor& scores);
 at::Tensor choose_experts(const at::Tensor& scores, int64_t top_k);
 
-// As operations::route, without groups, and what the logits get of the weights' gradient.
+// As operations::route, without groups, and the gradient of the logits from that of the weights.
 bool can_route(const at::Tensor& logits, const RouterOptions& options);
 Routing route(const at::Tensor& logits, const RouterOptions& options);
 at::Tensor route_backward(const at::Tensor& logits, const Routing& routing, const at::Tensor& d_weights,
@@ -45,7 +45,7 @@ bool can_multiply(const at::Tensor& rows, int64_t out_features);
 // As operations::grouped_product; weights [E, out, in], or with k_first [E, in, out], dense.
 at::Tensor grouped_product(const at::Tensor& rows, const at::Tensor& weights, bool k_first, const at::Tensor& ends);
 at::Tensor grouped_outer(const at::Tensor& a, const at::Tensor& b, const at::Tensor& ends);
-// grouped_product with weights [E, 2I, in], and act(gate) * up of its halves; gate_up only where it is kept.
+// grouped_product with weights [E, 2I, in], and act(gate) * up of its halves; gate_up only if it is kept.
 struct Gated {
   at::Tensor gate_up, gated;
 };

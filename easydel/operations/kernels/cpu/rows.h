@@ -1,4 +1,4 @@
-// What operations with a fused CPU form share: when to use it, loops over rows, and one derivative only.
+// Shared by operations with a fused CPU kernel: when to use it, loops over rows, and the check for second derivatives.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -25,7 +25,7 @@ void for_rows(int64_t rows, int64_t width, const F& f) {
 
 inline int64_t row_count(const at::Tensor& x) { return x.size(-1) ? x.numel() / x.size(-1) : 0; }
 
-// torch's autograd functions take a tensor that may be missing as an optional.
+// torch's autograd functions take a tensor that may be undefined as an optional.
 inline std::optional<at::Tensor> as_optional(const at::Tensor& t) {
   return t.defined() ? std::optional<at::Tensor>(t) : std::nullopt;
 }
@@ -33,7 +33,7 @@ inline std::optional<at::Tensor> as_optional(const at::Tensor& t) {
 // Fused backward passes are not differentiable themselves; without this a second derivative would be silently wrong.
 inline void require_first_derivative(const char* operation) {
   require<NotSupportedError>(!at::GradMode::is_enabled(), "[", operation,
-                             "] has no second derivative. Call backward without create_graph.");
+                             "] does not support second derivatives. Call backward without create_graph.");
 }
 
 }  // namespace easydel::operations::kernels

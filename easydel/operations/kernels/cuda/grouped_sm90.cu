@@ -1,7 +1,7 @@
-// A block multiplies tiles of 128 by up to 256, one after the other: a thread brings 64 in depth at a time with TMA,
-// two groups of 128 threads multiply them with wgmma, and store a tile while they multiply the next. Two blocks make a
-// cluster that shares the wider side of its tiles. What is ragged (an expert's rows) lies on the wider side, whose size
-// may be any, or in depth.
+// A block multiplies tiles of 128 by up to 256, one after the other: a thread loads 64 in depth at a time with TMA, two
+// groups of 128 threads multiply them with wgmma, and store a tile while they multiply the next. Two blocks form a
+// cluster that shares the wider side of its tiles. The ragged dimension (an expert's rows) is the wider side, whose
+// size may be any, or the depth.
 #include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -25,7 +25,7 @@ constexpr int kTileA = kM * kK * 2, kTileB = kN * kK * 2, kStage = kTileA + kTil
 constexpr int kHalf = kPart * 32 * 2, kBuffer = 3 * kHalf;  // what a group stores at a time: gates, ups, gated
 constexpr int kAlign = 1024;                                // of tiles, for the swizzle
 constexpr int kShared = kAlign + kStages * kStage + kConsumers * kBuffer;
-constexpr int kSteps = 4;  // a part is stored after so many steps in depth, of the second group half of them later
+constexpr int kSteps = 4;  // a part is stored after this many steps in depth, half of them later for the second group
 
 enum class Kind {
   Rows,       // the wide side is an expert's rows, and of the narrow one each row has all of the depth
@@ -55,7 +55,7 @@ __device__ __forceinline__ void init(uint64_t* barrier, int count) {
 __device__ __forceinline__ void arrive_for(uint64_t* barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address(barrier)), "r"(bytes) : "memory");
 }
-// Nothing was written that the other block reads, so this needs no wider release.
+// Nothing was written that the other block reads, so no wider release is needed.
 __device__ __forceinline__ void arrive_at(uint64_t* barrier, int block) {
   asm volatile(
       "{\n.reg .b32 there;\n"
@@ -80,17 +80,17 @@ __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 __device__ __forceinline__ void before_async_reads() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-// What is the same in all threads of a warp, so that the compiler knows it.
+// Tells the compiler that a value is uniform across a warp.
 __device__ __forceinline__ int uniform(int x) { return __shfl_sync(~0u, x, 0); }
-// True for one thread of the warp, always the same.
+// True for one fixed thread of the warp.
 __device__ __forceinline__ bool elect() {
   uint32_t elected = 0;
   asm volatile("{\n.reg .pred one;\nelect.sync _|one, 0xffffffff;\nselp.u32 %0, 1, 0, one;\n}" : "=r"(elected));
   return elected;
 }
 
-// Boxes between global and shared memory. What lies outside of the matrix is read as zeros, and not written. kForAll:
-// to the same place in each block of the cluster.
+// Boxes between global and shared memory. Elements outside the matrix are read as zeros, and not written. kForAll: to
+// the same address in each block of the cluster.
 #define EASYDEL_LOAD(DIMS, PLACE, ...)                                                             \
   if constexpr (kForAll) {                                                                         \
     asm volatile("cp.async.bulk.tensor." DIMS                                                      \
@@ -205,10 +205,9 @@ struct Tile {
   int expert, begin, depth, m, n, width;
 };
 
-// The tiles of one block, in order; all roles walk through the same ones. The blocks of a cluster have two neighbours
-// on the narrow side and the same of the wide one; in the last of an odd number of columns it is the other way round.
-// The tiles of an expert are as wide as each other, within a unit: so the blocks stay together, and what they read in
-// the cache.
+// The tiles of one block, in order; all roles iterate over the same ones. The blocks of a cluster have two neighbors on
+// the narrow side and the same of the wide one; in the last of an odd number of columns it is the other way round. The
+// tiles of an expert have the same width, within a unit: so the blocks stay in step, and share what is in cache.
 struct Walk {
   const Tiles& tiles;
   int rank, columns, step, place, expert = 0, begin = 0, end = 0;
@@ -333,7 +332,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     uint8_t* buffer = space + kStages * kStage + group * kBuffer;
     float d[128];
-    uint32_t kept[64];  // the tile before: pairs of neighbours in its width
+    uint32_t kept[64];  // the previous tile: pairs of neighbors in its width
     Tile before{};
 
     const auto store_part = [&](auto part) {
@@ -387,7 +386,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
             store(map_gated, buffer + 2 * kHalf + i * 64, m, at + i);
           }
         }
-        // The rest row by row, since those behind are the next expert's.
+        // The rest row by row, because the following rows are the next expert's.
         constexpr int kChunks = kGated ? 4 : 8;
         const int row = whole + thread / kChunks, chunk = thread % kChunks, column = m + chunk * 8;
         if (row < rows && column < columns) {
@@ -411,7 +410,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster, 1, 1)
       const auto multiply_step = [&](auto wide) {
         wait(&full[stage.index], stage.parity);
         uint8_t *a = space + stage.index * kStage + group * kTileA / 2, *b = space + stage.index * kStage + kTileA;
-        if (kOuter && k + kK > depth) {  // here the next expert's rows begin
+        if (kOuter && k + kK > depth) {  // the next expert's rows begin here
           uint4* rest = reinterpret_cast<uint4*>(a + (depth - k) * 128);
           for (int i = thread; i < (kK - (depth - k)) * 8; i += kGroup) rest[i] = uint4{};
           before_async_reads();
