@@ -146,7 +146,7 @@ TEST(MakeOptimizer, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(message(with("[1]")), "[make_optimizer] extra_optimizer_kwargs must be an object; got an array.");
   EXPECT_EQ(message(with(R"({"beta1": 0.9})")),
             "[make_optimizer] unknown option of adamw \"beta1\"; known: b1, b2, eps, eps_root, mu_dtype, nesterov.");
-  EXPECT_EQ(message(with(R"({"b1": 1.5})")), "[adamw] b1 must lie in [0, 1); got 1.5.");
+  EXPECT_EQ(message(with(R"({"b1": 1.5})")), "[adamw] b1 must be in [0, 1); got 1.5.");
   EXPECT_EQ(message(with(R"({"b1": "x"})")),
             "[make_optimizer] extra_optimizer_kwargs.b1 must be a finite number; got \"x\".");
   EXPECT_EQ(message(with(R"({"b1": NaN})")),

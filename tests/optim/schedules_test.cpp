@@ -154,12 +154,12 @@ TEST(Schedules, RefuseWhatMakesNoSense) {
               ThrowsMessage<ConfigError>("[join_schedules] there must be one boundary less than schedules; got 0 "
                                          "boundaries and 2 schedules."));
   EXPECT_THAT([] { join_schedules({1.0, 2.0, 3.0}, {7, 3}); },
-              ThrowsMessage<ConfigError>("[join_schedules] boundaries must not go down; got 3 after 7."));
+              ThrowsMessage<ConfigError>("[join_schedules] boundaries must not decrease; got 3 after 7."));
   EXPECT_THAT([] { warmup_cosine_decay_schedule({.peak_value = 1, .warmup_steps = 10, .decay_steps = 10}); },
               ThrowsMessage<ConfigError>("[warmup_cosine_decay_schedule] decay_steps must be more than warmup_steps; "
                                          "got 10 and 10."));
   EXPECT_THAT([] { warmup_stable_decay_schedule({.warmup_steps = 5, .decay_steps = 6, .total_steps = 10}); },
-              ThrowsMessage<ConfigError>("[warmup_stable_decay_schedule] total_steps must hold warmup_steps and "
+              ThrowsMessage<ConfigError>("[warmup_stable_decay_schedule] total_steps must be at least warmup_steps + "
                                          "decay_steps; got 10 for 5 and 6."));
 }
 

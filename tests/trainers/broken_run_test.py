@@ -99,8 +99,8 @@ class BrokenRun(TinyRun):
     def test_a_run_that_changed(self):
         self.refuses(r"\[resume_from\] run/run-4 was trained with total_batch_size 4; this run has 8. The data cannot go on "
                      "from there.", "--batch", 8)
-        self.refuses(r'\[OptState\] run/run-4/state.json is the state of "adamw", but this one is of "lion". Build the '
-                     "optimizer that wrote it.", "--optimizer", "lion")
+        self.refuses(r'\[OptState\] run/run-4/state.json is the state of "adamw", but the optimizer is "lion". Use the '
+                     "optimizer that saved it.", "--optimizer", "lion")
         self.refuses(r"rank \d: \[elarge\] trainer.total_batch_size: \[trainer\] a minibatch of 4 rows cannot be assigned to 8 ranks \(dp=8 fsdp=1 ep=1 tp=1 sp=1; "
                      r"rows go over dp, fsdp and ep\): total_batch_size / gradient_accumulation_steps must be a multiple of "
                      r"8.", "--mesh", "8,1,1,1,1")

@@ -10,7 +10,7 @@ namespace easydel::operations::blockwise {
 
 struct Forward {
   at::Tensor out;  // [B, T, N, V] in q's type, or in that of lse
-  at::Tensor lse;  // [B, N, T] in float32 or better; -inf for a query that sees nothing
+  at::Tensor lse;  // [B, N, T] in float32 or better; -inf for a query without visible keys
 };
 struct Backward {
   at::Tensor d_q, d_k, d_v;

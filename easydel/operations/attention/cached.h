@@ -30,7 +30,7 @@ struct KeySpan {
 
 struct CachedAttention {
   at::Tensor out;  // [Q, N, V] in q's type, or in that of lse
-  at::Tensor lse;  // [Q, N] float32 or better; -inf for a query that sees nothing
+  at::Tensor lse;  // [Q, N] float32 or better; -inf for a query without visible keys
 };
 
 // q [Q, N, H], one span for each query. `wide_out`: the result in float32 or better, for further accumulation. On the

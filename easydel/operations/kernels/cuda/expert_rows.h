@@ -37,7 +37,7 @@ struct RouteBackward {
 };
 void route_backward(Element type, const Router& router, const RouteBackward& args, Stream stream);
 
-// Stable. An expert outside of [0, count) stops the device, as torch's own index checks do.
+// Stable. An expert outside [0, count) traps, as torch's own index checks do.
 struct SortByExpert {
   const int64_t* experts;  // [rows]
   int64_t* order;          // [rows] which row each sorted row is
