@@ -23,7 +23,8 @@ class MLP : public Module {
   explicit MLP(MlpSpec spec);
 
   at::Tensor operator()(const at::Tensor& x) const;
-  bool describe(operations::DecodeLayer& layer) const;  // its part of it; false where decode_layer has no such MLP
+  bool describe(
+      operations::DecodeLayer& layer) const;  // fills in its part; false if decode_layer does not support this MLP
 
  private:
   MlpSpec spec_;

@@ -23,7 +23,7 @@ std::string join(const std::string& prefix, const std::string& name) {
   return path += name;
 }
 
-// Without a node for each, since nearly always there are none.
+// Without a map node for each, because there are almost never any.
 bool has_repeats(std::vector<const Parameter*> all) {
   std::sort(all.begin(), all.end());
   return std::adjacent_find(all.begin(), all.end()) != all.end();
@@ -41,7 +41,7 @@ std::vector<Module::NamedModule> Module::named_modules() {
   return found;
 }
 
-// Loading walks over the parameters several times, so a path is made where it is kept and nowhere else.
+// Loading iterates over the parameters several times, so a path is built only where it is kept.
 bool Module::has_lazy_parameters() const {
   return std::any_of(parameters_.begin(), parameters_.end(), [](const auto& p) { return p.second->is_lazy(); }) ||
          std::any_of(children_.begin(), children_.end(), [](const auto& c) { return c.second->has_lazy_parameters(); });

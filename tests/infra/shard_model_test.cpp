@@ -44,7 +44,7 @@ TEST(ShardModel, StoresPartsByTheConfigsRules) {
     EXPECT_THAT(params.at("model.layers.0.mlp.down_proj.weight").sizes(), ElementsAre(8, 12));
     EXPECT_THAT(params.at("model.norm.weight").sizes(), ElementsAre(16));
     EXPECT_TRUE(holds_the_same(*model, *tiny_llama()));
-    EXPECT_EQ(model->num_params(), tiny_llama()->num_params());  // of the whole, on any mesh
+    EXPECT_EQ(model->num_params(), tiny_llama()->num_params());  // of the full model, on any mesh
   });
 }
 
@@ -336,7 +336,7 @@ TEST(SplitModule, OnAMeshCopiesNothingAndGivesTheSameModel) {
     const auto model = wide_llama();
     model->shard_model({}, mesh);
     const auto [definition, state] = model->split_module();
-    EXPECT_THAT((*definition.parameters)[0].shape.shape, ElementsAre(29, 16));  // of the whole
+    EXPECT_THAT((*definition.parameters)[0].shape.shape, ElementsAre(29, 16));  // of the full weight
     const auto merged = BaseModule::merge_module(definition, state);
     EXPECT_EQ(merged->mesh(), mesh);
     EXPECT_EQ(merged->params_sharding(), model->params_sharding());

@@ -302,9 +302,9 @@ TEST(OptState, RefusesTheStateOfAnother) {
                                          "\"adamw\". Use the optimizer that saved it."));
   Json json = state.to_json();
   json["children"].as_array()[1]["counts"]["count"] = -3;
-  EXPECT_THAT([&] { state.load_json(json, "state.json"); },
-              ThrowsMessage<ConfigError>("[OptState] state.json/1: counts.count must be an integer that is not "
-                                         "negative; got -3."));
+  EXPECT_THAT(
+      [&] { state.load_json(json, "state.json"); },
+      ThrowsMessage<ConfigError>("[OptState] state.json/1: counts.count must be a non-negative integer; got -3."));
   for (const char* text : {"null", "[]", "{}", R"({"kind": 3})"}) {
     EXPECT_THAT([&] { state.load_json(Json::parse(text), "state.json"); },
                 ThrowsMessage<ConfigError>("[OptState] state.json: \"kind\" must be a string."));
