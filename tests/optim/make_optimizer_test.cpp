@@ -35,7 +35,7 @@ void expect_same_steps(const GradientTransformation& a, const GradientTransforma
   EXPECT_FALSE(at::equal(x.at("weight"), weight));
 }
 
-TEST(MakeOptimizer, MakesWhatTheConfigSays) {
+TEST(MakeOptimizer, FollowsTheConfig) {
   const Mask weights = matching("weight");
   const Optimizer made = make_optimizer({.optimizer = "adamw",
                                          .scheduler = "cosine",
@@ -94,7 +94,7 @@ TEST(MakeOptimizer, ReadsEveryKindOfOption) {
       muon({.learning_rate = 1e-2, .ns_coeffs = {{2, -1.5, 0.5}, {2, -1.5, 0.5}}, .ns_steps = 2, .reduction_axis = 1}));
 }
 
-TEST(MakeSchedule, KnowsItsNames) {
+TEST(MakeSchedule, AcceptsItsNames) {
   for (const std::string& name : scheduler_names()) {
     const Schedule rate = make_schedule({.scheduler = name,
                                          .learning_rate = 1e-2,
@@ -110,7 +110,7 @@ TEST(MakeSchedule, KnowsItsNames) {
   }
 }
 
-TEST(MakeOptimizer, RefusesWhatItDoesNotKnow) {
+TEST(MakeOptimizer, RejectsUnknownNames) {
   const auto message = [](const OptimizerConfig& config) -> std::string {
     try {
       make_optimizer(config);

@@ -39,7 +39,7 @@ void expect_same(const TensorMap& a, const TensorMap& b) {
   for (const auto& [path, tensor] : a) EXPECT_TRUE(at::equal(tensor, b.at(path))) << path;
 }
 
-// The bytes that a step holds beyond the parameters, gradients and moments.
+// The bytes that a step allocates beyond the parameters, gradients and moments.
 int64_t bytes_of_a_step(int64_t rows) {
   TensorMap params{{"w", at::randn({rows, 1024})}, {"v", at::randn({rows, 512})}, {"b", at::randn({rows})}};
   for (const auto& [path, param] : params) param.requires_grad_();
@@ -96,7 +96,7 @@ TEST(Apply, ComputesBfloat16InFloat32) {
   }
 }
 
-TEST(Apply, KeepsMomentsInTheDtypeThatIsAskedFor) {
+TEST(Apply, KeepsMomentsInTheRequestedDtype) {
   TensorMap params = tree(at::kBFloat16);
   const auto tx = adamw({.learning_rate = 1e-2, .mu_dtype = at::kFloat});
   OptState state = tx->init(params);
@@ -134,7 +134,7 @@ TEST(Apply, StepsOnALargeParameterAsOnItsRows) {
   }
 }
 
-TEST(Apply, TakesParametersThatLieInMemoryInAnyOrder) {
+TEST(Apply, AcceptsParametersInAnyMemoryOrder) {
   for (const auto& tx : {adamw(1e-2), adam(1e-2), sgd({.learning_rate = 1e-2, .momentum = 0.9})}) {
     const at::Tensor start = at::randn({6, 4}), gradient = at::randn({6, 4});
     TensorMap params{{"w", start.t().contiguous().t()}}, plain{{"w", start.clone()}};
@@ -148,7 +148,7 @@ TEST(Apply, TakesParametersThatLieInMemoryInAnyOrder) {
   }
 }
 
-TEST(ClipByGlobalNorm, KeepsTheNormThatItFound) {
+TEST(ClipByGlobalNorm, RecordsTheNormBeforeClipping) {
   TensorMap params = tree();
   const auto tx = chain({identity(), clip_by_global_norm(0.1), sgd(1.0)});
   OptState state = tx->init(params);
@@ -182,7 +182,7 @@ TEST(MultiSteps, StepsEveryKthTime) {
   for (const auto& [path, param] : params) EXPECT_LT(param.abs().max().item<float>(), 1e-6f);
 }
 
-TEST(InjectHyperparams, TakesWhatIsSetInTheState) {
+TEST(InjectHyperparams, UsesTheValuesInTheState) {
   TensorMap params = tree();
   const TensorMap before = copy_of(params);
   const auto tx =
@@ -200,7 +200,7 @@ TEST(InjectHyperparams, TakesWhatIsSetInTheState) {
               ThrowsMessage<ConfigError>("[sgd] learning_rate must be finite and not negative; got nan."));
 }
 
-TEST(ApplyIfFinite, CountsWhatItLeavesOut) {
+TEST(ApplyIfFinite, CountsSkippedSteps) {
   TensorMap params = tree();
   const TensorMap before = copy_of(params);
   const auto tx = apply_if_finite(sgd(0.1), 1);
@@ -224,7 +224,7 @@ TEST(ParamsEma, AveragesTheWeights) {
   ParamsEma average(0.75);
   average.init(params);
   params.at("w").fill_(8);
-  EXPECT_EQ(average.params().at("w")[0].item<float>(), 4);  // memory of its own
+  EXPECT_EQ(average.params().at("w")[0].item<float>(), 4);  // separate memory
   average.update(params);
   EXPECT_EQ(average.params().at("w")[0].item<float>(), 5);
   average.update(params);
@@ -246,8 +246,8 @@ TEST(OptState, NamesItsLeaves) {
                                     R"({"kind": "adamw", "counts": {"count": 0}}]})");
 }
 
-// Steps, a state that is written and read again, and more steps: as without the pause.
-TEST(OptState, GoesOnFromWhatWasWritten) {
+// Steps, a state that is saved and loaded, and more steps: the same as without the interruption.
+TEST(OptState, ResumesFromASavedState) {
   const Schedule warmup = linear_schedule(0, 1e-2, 6);
   const std::vector<GradientTransformation> all{
       chain({clip_by_global_norm(1.0), adamw(warmup)}),
@@ -289,7 +289,7 @@ TEST(OptState, GoesOnFromWhatWasWritten) {
   }
 }
 
-TEST(OptState, RefusesTheStateOfAnother) {
+TEST(OptState, RejectsTheStateOfAnotherOptimizer) {
   const TensorMap params = tree();
   OptState state = chain({clip(1.0), adamw(1e-3)})->init(params);
   EXPECT_THAT([&] { state.load_json(sgd(1e-3)->init(params).to_json(), "state.json"); },
@@ -311,7 +311,7 @@ TEST(OptState, RefusesTheStateOfAnother) {
   }
 }
 
-TEST(Transformations, SayWhatIsWrongWithTheirInput) {
+TEST(Transformations, ReportInvalidInput) {
   TensorMap params = tree();
   const auto tx = adamw(1e-3);
   OptState state = tx->init(params);
