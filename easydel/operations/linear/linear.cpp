@@ -130,7 +130,7 @@ std::vector<Tensor> multiply_few_vectors(const Tensor& x, const std::vector<Line
       if (from < to) kernel(args[i], from - first, to - first);
     }
   };
-  // Threads take pieces as they get done with them: one that memory serves late holds up nobody.
+  // Threads take pieces dynamically: a slow one does not delay the others.
   constexpr int64_t kPieceBytes = 128 << 10;
   const int64_t piece = std::max<int64_t>(1, kPieceBytes / (width * x.element_size()));
   std::atomic<int64_t> next{0};

@@ -135,7 +135,7 @@ struct FusedExperts : torch::autograd::Function<FusedExperts> {
       const std::vector<Tensor> hidden(saved.begin() + 7, saved.end());
       d_inputs = run_backward({x, tokens, units, *holder->act, w1, w2}, hidden, d_y, factors, d_factors, d_w, needs_x);
     } else {
-      // What the weights' gradients are made of, sorted by expert.
+      // The factors of the weights' gradients, sorted by expert.
       const auto rows_of = [&](int64_t width) { return at::empty({count, width}, x.options()); };
       const Tensor all_x = rows_of(x.size(1)), all_d = rows_of(x.size(1)), all_activated = rows_of(inner);
       const Tensor all_d_hidden = rows_of(2 * inner);

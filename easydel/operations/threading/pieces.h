@@ -1,4 +1,4 @@
-// Pieces of work that threads take, each from a part of its own first.
+// Work stealing: threads take pieces of work, each from its own part first.
 #pragma once
 
 #include <array>
@@ -8,8 +8,8 @@
 
 namespace easydel::operations {
 
-// Each thread goes through a part of its own from front to end, so that memory is read in few streams, and then helps
-// the others with what is left of theirs: one that memory serves late holds up nobody.
+// Each thread processes its own part from front to back, so that memory is read in few streams, and then helps the
+// others with the rest of theirs: a slow thread does not delay the others.
 class Pieces {
  public:
   static constexpr int64_t kMaxThreads = 64;
@@ -22,7 +22,7 @@ class Pieces {
     }
   }
 
-  // f(piece) for what this thread takes.
+  // Calls f(piece) for the pieces that this thread takes.
   template <class F>
   void take(int64_t thread, const F& f) {
     for (int64_t i = 0; i < threads_; ++i) {

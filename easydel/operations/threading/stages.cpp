@@ -19,7 +19,7 @@ void pause() {
 }
 
 void wait_until_zero(const std::atomic<int64_t>& left) {
-  constexpr int kSpins = 10'000;  // then another thread may have the processor
+  constexpr int kSpins = 10'000;  // then yields the processor
   for (int spins = 0; left.load(std::memory_order_acquire) > 0; ++spins) {
     spins < kSpins ? pause() : std::this_thread::yield();
   }
@@ -34,7 +34,7 @@ std::size_t Stages::add(std::vector<Piece> pieces, std::vector<std::size_t> afte
 }
 
 void Stages::run() {
-  std::vector<std::atomic<int64_t>> left(stages_.size());  // pieces that have not ended
+  std::vector<std::atomic<int64_t>> left(stages_.size());  // unfinished pieces
   std::vector<std::pair<std::size_t, const Piece*>> pieces;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     left[s] = static_cast<int64_t>(stages_[s].pieces.size());
@@ -50,7 +50,7 @@ void Stages::run() {
       for (const std::size_t before : stages_[stage].after) wait_until_zero(left[before]);
       try {
         (*piece)();
-      } catch (...) {  // the others must not wait for it
+      } catch (...) {  // the others must not wait for this piece
         const std::lock_guard lock(mutex);
         if (!error) error = std::current_exception();
       }

@@ -1,4 +1,4 @@
-// Work in stages, each of several pieces: threads go on to the next stage while others end the last one.
+// Work in stages, each of several pieces: threads start on the next stage while others finish the last one.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ class Stages {
  public:
   using Piece = std::function<void()>;
 
-  // Pieces that may run at once, when all stages of `after` have ended. Returns the number of the stage.
+  // Adds pieces that may run concurrently, once all stages of `after` have finished. Returns the index of the stage.
   std::size_t add(std::vector<Piece> pieces, std::vector<std::size_t> after = {});
 
-  // By all threads, without gradient. Pieces are begun in the order in which they were added, so a stage should wait
-  // for one that is a few stages before it. Throws what a piece threw, once all have ended.
+  // On all threads, without gradient. Pieces are started in the order they were added, so a stage should depend on one
+  // that is a few stages before it. Rethrows a piece's exception, once all have finished.
   void run();
 
  private:
