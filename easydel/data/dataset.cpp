@@ -68,7 +68,7 @@ Dataset::Dataset(std::vector<SourcePtr> sources, const MixtureOptions& options)
   MixtureOrderOptions order{.block_size = options.mixture_block_size,
                             .seed = options.seed,
                             .stop_at_first = stops_at_first(options),
-                            .take_turns = !options.block_mixture};
+                            .round_robin = !options.block_mixture};
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     names_.push_back(i < options.informs.size() ? name_of(options.informs[i]) : concat("data set ", i + 1));
     const std::size_t files = i < options.informs.size() ? options.informs[i].data_files.size() : 0;

@@ -46,7 +46,7 @@ MixtureOrder::MixtureOrder(MixtureOrderOptions options, const std::vector<std::s
     : options_(std::move(options)) {
   const std::size_t count = options_.sizes.size();
   require<ConfigError>(count > 0, "[mixture] informs must name at least one data set; got none.");
-  if (options_.take_turns) {
+  if (options_.round_robin) {
     options_.weights.assign(count, 1);
     options_.block_size = static_cast<int64_t>(count);
   }
@@ -78,7 +78,7 @@ std::shared_ptr<const MixtureOrder::Block> MixtureOrder::block(int64_t number) c
   const Permutation order(options_.block_size, make_key(options_.seed, "mixture", 0, static_cast<uint64_t>(number)));
   std::vector<uint32_t> seen(counts_.size());
   for (int64_t i = 0; i < options_.block_size; ++i) {
-    const uint32_t dataset = in_order[static_cast<std::size_t>(options_.take_turns ? i : order(i))];
+    const uint32_t dataset = in_order[static_cast<std::size_t>(options_.round_robin ? i : order(i))];
     made->dataset.push_back(dataset);
     made->rank.push_back(seen[dataset]++);
   }

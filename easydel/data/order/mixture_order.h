@@ -17,7 +17,7 @@ struct MixtureOrderOptions {
   int64_t block_size = 2048;
   uint64_t seed = 0;
   bool stop_at_first = false;  // an epoch ends with the first data set that is exhausted
-  bool take_turns = false;     // round robin, not random; weights and block_size are ignored
+  bool round_robin = false;    // round robin, not random; weights and block_size are ignored
 };
 
 // Blocks of block_size positions contain each data set in proportion to its weight (the rounding remainder goes to the

@@ -61,7 +61,7 @@ void RecordScanner::end_csv_record() {
 }
 
 std::vector<std::string> split_csv(std::string_view record, char delimiter) {
-  record = without_mark(record);
+  record = without_bom(record);
   std::vector<std::string> cells(1);
   bool quoted = false;
   for (std::size_t i = 0; i < record.size(); ++i) {

@@ -14,9 +14,7 @@ bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") 
 
 }  // namespace
 
-std::string_view without_mark(std::string_view text) {
-  return text.starts_with("\xEF\xBB\xBF") ? text.substr(3) : text;
-}
+std::string_view without_bom(std::string_view text) { return text.starts_with("\xEF\xBB\xBF") ? text.substr(3) : text; }
 
 int64_t RecordIndex::line_of(int64_t record) const {
   const auto before = std::upper_bound(blank_before.begin(), blank_before.end(), static_cast<uint64_t>(record));
@@ -64,7 +62,7 @@ void RecordScanner::feed_lines(std::string_view piece) {
     const void* found = std::memchr(piece.data() + from, '\n', piece.size() - from);
     const std::size_t end = found ? static_cast<const char*>(found) - piece.data() : piece.size();
     std::string_view line = piece.substr(from, end - from);
-    if (at_ + from == 0) line = without_mark(line);
+    if (at_ + from == 0) line = without_bom(line);
     blank_ = blank_ && is_blank(line);
     if (!found) return;
     end_line(at_ + end + 1);

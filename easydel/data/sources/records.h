@@ -58,7 +58,7 @@ class RecordScanner {
 };
 
 // Strips the byte order mark that some editors write at the beginning of a file.
-std::string_view without_mark(std::string_view text);
+std::string_view without_bom(std::string_view text);
 
 // The cells of one record as RecordScanner found it.
 std::vector<std::string> split_csv(std::string_view record, char delimiter);

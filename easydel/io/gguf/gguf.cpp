@@ -16,8 +16,8 @@ constexpr std::string_view kAlignmentKey = "general.alignment";
 constexpr uint32_t kDefaultAlignment = 32;
 constexpr uint32_t kMaxDims = 4;
 constexpr int kMaxArrayDepth = 8;
-constexpr std::size_t kLeastEntry = 8 + 4 + 1;       // of metadata: an empty key, a type, a byte
-constexpr std::size_t kLeastTensor = 8 + 4 + 4 + 8;  // an empty name, no dimensions, a type, an offset
+constexpr std::size_t kMinEntryBytes = 8 + 4 + 1;       // of metadata: an empty key, a type, a byte
+constexpr std::size_t kMinTensorBytes = 8 + 4 + 4 + 8;  // an empty name, no dimensions, a type, an offset
 
 class Parser {
  public:
@@ -42,9 +42,9 @@ class Parser {
   void read_counts() {
     tensor_count_ = reader_.read<uint64_t>("the tensor count");
     entry_count_ = reader_.read<uint64_t>("the metadata count");
-    check(entry_count_ <= reader_.remaining() / kLeastEntry, "claims ", entry_count_,
+    check(entry_count_ <= reader_.remaining() / kMinEntryBytes, "claims ", entry_count_,
           " metadata entries, more than fit in the ", reader_.remaining(), " bytes that follow.");
-    check(tensor_count_ <= reader_.remaining() / kLeastTensor, "claims ", tensor_count_,
+    check(tensor_count_ <= reader_.remaining() / kMinTensorBytes, "claims ", tensor_count_,
           " tensors, more than fit in the ", reader_.remaining(), " bytes that follow.");
   }
 
@@ -123,7 +123,7 @@ class Parser {
     GgufArray array;
     array.type = read_type(key);
     const auto size = reader_.read<uint64_t>("an array's length");
-    check(size <= reader_.remaining() / least_bytes(array.type), "metadata ", quoted(key), " claims ", size,
+    check(size <= reader_.remaining() / min_bytes(array.type), "metadata ", quoted(key), " claims ", size,
           " elements, more than fit in the ", reader_.remaining(), " bytes that follow.");
     array.size = size;
     if (array.type == GgufValueType::String) {
@@ -133,13 +133,13 @@ class Parser {
     } else if (array.type == GgufValueType::Bool) {
       array.numbers = read_bools(key, size);
     } else {
-      array.numbers = reader_.take(size * least_bytes(array.type), "a metadata value");
+      array.numbers = reader_.take(size * min_bytes(array.type), "a metadata value");
     }
     return array;
   }
 
   // The size of one element in the file.
-  static std::size_t least_bytes(GgufValueType type) {
+  static std::size_t min_bytes(GgufValueType type) {
     switch (type) {
       case GgufValueType::UInt8:
       case GgufValueType::Int8:

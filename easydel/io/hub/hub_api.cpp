@@ -95,7 +95,7 @@ void require_ok(const HttpResponse& response, const HubRepo& repo, const std::st
          access == HubAccess::Read ? "Check HF_ENDPOINT." : "Nothing was committed.");
 }
 
-Json parse_answer(const HttpResponse& response) { return Json::parse(response.body, {.where = response.url}); }
+Json parse_response(const HttpResponse& response) { return Json::parse(response.body, {.where = response.url}); }
 
 std::string linked_url(const std::string& link_header, const std::string& relation) {
   for (std::size_t at = 0; (at = link_header.find('<', at)) != std::string::npos;) {
@@ -137,7 +137,7 @@ HttpResponse HubApi::post_json(const std::string& path_or_url, const Json& body,
 std::string HubApi::commit_of(const HubRepo& repo) {
   const auto response = get(concat(endpoint(), "/", repo.api_path(), "/revision/", url_escape(repo.revision)));
   require_ok(response, repo, "", endpoint());
-  const std::string commit = parse_answer(response).at("sha").as_string();
+  const std::string commit = parse_response(response).at("sha").as_string();
   require<FormatError>(is_commit(commit), "[hub] ", repo.text(),
                        ": a commit must be 40 hexadecimal digits; the server sent \"", commit, "\". Is ", endpoint(),
                        " a Hugging Face hub?");
@@ -153,7 +153,7 @@ std::vector<HubFile> HubApi::list_files(const HubRepo& repo, const std::string& 
                          ": the list of files does not end, or continues on another server: ", url, ".");
     const auto response = get(url);
     require_ok(response, repo, "", endpoint());
-    const Json entries = parse_answer(response);
+    const Json entries = parse_response(response);
     for (const Json& entry : entries.as_array()) {
       if (entry.at("type").as_string() == "file") files.push_back(listed_file(entry, repo));
     }

@@ -57,7 +57,7 @@ void require_ok(const HttpResponse& response, const HubRepo& repo, const std::st
                 HubAccess access = HubAccess::Read);
 
 // The body as JSON. FormatError names the URL.
-Json parse_answer(const HttpResponse& response);
+Json parse_response(const HttpResponse& response);
 
 // The URL that a Link header gives for `relation`; "" when it gives none.
 std::string linked_url(const std::string& link_header, const std::string& relation);

@@ -126,7 +126,7 @@ class Push {
       require_done(response);
     }
     if (slash == repo_.id.npos && (response.ok() || exists)) {
-      const std::string url = parse_answer(response).at("url").as_string();  // it ends in the full name
+      const std::string url = parse_response(response).at("url").as_string();  // it ends in the full name
       const auto last = url.rfind('/');
       const auto before = last == url.npos ? url.npos : url.rfind('/', last - 1);
       const std::string full = before == url.npos ? "" : url.substr(before + 1);
@@ -153,7 +153,7 @@ class Push {
     body["files"] = std::move(files);
     const auto response = api_.post_json(concat(repo_.api_path(), "/preupload/", revision_in_url()), body);
     require_done(response);
-    const Json answer = parse_answer(response);
+    const Json answer = parse_response(response);
     std::size_t answered = 0;
     for (const Json& file : answer.at("files").as_array()) {
       const auto found = by_path.find(file.at("path").as_string());
@@ -194,7 +194,7 @@ class Push {
     const auto response = api_.post(concat(repo_.api_path(), "/commit/", revision_in_url()), lines,
                                     "application/x-ndjson", /*idempotent=*/false, kCommitPatience);
     require_done(response);
-    const Json answer = parse_answer(response);
+    const Json answer = parse_response(response);
     CommitInfo info = describe(answer.at("commitOid").as_string());
     info.commit_url = answer.at("commitUrl").as_string();
     if (options_.create_pr) info.pull_request_url = answer.at("pullRequestUrl").as_string();

@@ -39,7 +39,7 @@ namespace {
 int64_t piece_elements(const at::Tensor& tensor) { return int64_t{1} << (tensor.is_cpu() ? 15 : 24); }
 
 // Contiguous, in the same memory order in each.
-bool lie_alike(const std::vector<Tensors>& lists, std::size_t i) {
+bool same_memory_order(const std::vector<Tensors>& lists, std::size_t i) {
   for (const Tensors& list : lists) {
     if (!list[i].is_non_overlapping_and_dense() || list[i].strides() != lists[0][i].strides()) return false;
   }
@@ -59,7 +59,7 @@ void Elementwise::run_all(const Items& items, const OptState& state, int64_t ste
     chosen.push_back(chooses(items.paths[i], items.params[i]));
     on_cpu &= items.updates[i].is_cpu();
     const int64_t limit = piece_elements(items.updates[i]), numel = items.updates[i].numel();
-    if (numel > limit && lie_alike(lists, i)) {
+    if (numel > limit && same_memory_order(lists, i)) {
       for (int64_t begin = 0; begin < numel; begin += limit) {
         pieces.push_back({i, i + 1, begin, std::min(limit, numel - begin), false});
       }
