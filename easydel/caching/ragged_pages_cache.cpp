@@ -66,8 +66,8 @@ RaggedPagesCache::Sequence& RaggedPagesCache::find(int64_t sequence) {
 }
 const RaggedPagesCache::Sequence& RaggedPagesCache::find(int64_t sequence) const {
   const auto found = sequences_.find(sequence);
-  require<ConfigError>(found != sequences_.end(), "[pages] there is no sequence ", sequence,
-                       ": it was never added, or is freed already.");
+  require<ConfigError>(found != sequences_.end(), "[pages] unknown sequence ", sequence,
+                       ": it was never added, or is already freed.");
   return found->second;
 }
 
@@ -84,7 +84,7 @@ const RaggedBatch& RaggedPagesCache::batch_of(const CacheMetadata* step, int64_t
   const auto* batch = dynamic_cast<const RaggedBatch*>(step);
   require<ConfigError>(
       batch != nullptr,
-      "[pages] a forward over pages needs cache_metadata: a RaggedBatch that says whose tokens these are.");
+      "[pages] a forward over pages needs cache_metadata: a RaggedBatch that assigns tokens to sequences.");
   require<ShapeError>(batch->tokens() == tokens, "[pages] the parts of the RaggedBatch have ", batch->tokens(),
                       " tokens; input_ids has ", tokens, ".");
   return *batch;
@@ -99,20 +99,21 @@ Tensor RaggedPagesCache::positions(int64_t, int64_t tokens, const CacheMetadata*
 }
 
 void RaggedPagesCache::begin(int64_t rows, int64_t tokens, const CacheMetadata* given) {
-  require<ShapeError>(rows == 1, "[pages] the tokens of all sequences are one row, [1, tokens]; got ", rows, " rows.");
+  require<ShapeError>(rows == 1, "[pages] the tokens of all sequences must be one row, [1, tokens]; got ", rows,
+                      " rows.");
   const RaggedBatch& batch = batch_of(given, tokens);
   std::vector<StepPart> step;
   int64_t row = 0, needed = 0;
   for (const RaggedBatch::Part& part : batch.parts) {
     const int64_t before = find(part.sequence).length;
-    require<ShapeError>(part.tokens > 0, "[pages] every part brings tokens; sequence ", part.sequence, " has ",
+    require<ShapeError>(part.tokens > 0, "[pages] every part must have tokens; sequence ", part.sequence, " has ",
                         part.tokens, ".");
     require<ShapeError>(before + part.tokens <= metadata_.max_model_length, "[pages] sequence ", part.sequence,
                         " would have ", before + part.tokens, " tokens; max_model_length is ",
                         metadata_.max_model_length, ".");
     for (const StepPart& other : step)
       require<ConfigError>(other.sequence != part.sequence, "[pages] sequence ", part.sequence,
-                           " comes twice in one call.");
+                           " appears twice in one call.");
     needed += pages_needed(part.sequence, part.tokens);
     step.push_back({part.sequence, row, part.tokens, before});
     row += part.tokens;
@@ -154,7 +155,7 @@ void RaggedPagesCache::store(Layer& layer, const Tensor& k, const Tensor& v) con
   if (!layer.is_latent) put(layer.v, v);
 }
 
-// The keys of one sequence, copied together from its pages.
+// The keys of one sequence, gathered from its pages.
 Tensor RaggedPagesCache::attend_to_sequence(const Layer& layer, const StepPart& part, const Tensor& q_TNH,
                                             const AttentionOptions& given) const {
   const int64_t total = part.before + part.tokens, size = metadata_.page_size, window = given.mask.sliding_window;
@@ -204,7 +205,7 @@ AttentionOutput RaggedPagesCache::attend(int64_t index, const Tensor& q_BTNH, co
   const MaskInfo& mask = given.mask;
   require<NotSupportedError>(mask.causal && !mask.padding_mask.defined() && !mask.explicit_mask.defined() &&
                                  !mask.q_segment_ids.defined() && !given.return_weights && !given.bias.defined(),
-                             "[pages] a forward over pages takes no masks and gives no attention weights.");
+                             "[pages] a forward over pages does not support masks and attention weights.");
   const at::NoGradGuard no_grad;
   Layer& layer = layers_.at(static_cast<std::size_t>(index));
   store(layer, k_BTKH.squeeze(0), v_BTKH.squeeze(0));
@@ -213,7 +214,7 @@ AttentionOutput RaggedPagesCache::attend(int64_t index, const Tensor& q_BTNH, co
   AttentionOptions options = given;
   options.scale = operations::score_scale(given, q.size(-1));
 
-  // Next tokens are looked up where they lie, all at once; longer parts one by one.
+  // Single next tokens attend to the pages in place, all at once; longer parts one by one.
   const bool in_place = operations::can_attend_to_blocks(q, {layer.k, layer.v});
   std::vector<int64_t> rows;
   std::vector<operations::KeySpan> spans;
@@ -240,7 +241,7 @@ AttentionOutput RaggedPagesCache::attend(int64_t index, const Tensor& q_BTNH, co
 }
 
 void RaggedPagesCache::reorder(const Tensor&) {
-  fail<NotSupportedError>("[pages] beams need a dense cache: make it with init_cache.");
+  fail<NotSupportedError>("[pages] beam search needs a dense cache: create it with init_cache.");
 }
 
 }  // namespace easydel

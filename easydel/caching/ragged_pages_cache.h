@@ -1,4 +1,4 @@
-// Keys and values in pages that sequences take as they grow and give back when they end.
+// A paged cache: sequences allocate pages as they grow and free them when they end.
 #pragma once
 
 #include <map>
@@ -14,13 +14,13 @@ struct RaggedPagesMetadata : CacheMetadata {
   std::vector<LayerKeys> layers;
   DType dtype = float32;
   at::Device device = at::kCPU;
-  std::shared_ptr<const Parallel> parallel = {};  // over its sequence axes ranks share the slots
+  std::shared_ptr<const Parallel> parallel = {};  // slots are sharded over its sequence axes
 
   int64_t page_bytes() const;  // of one page in all layers
 };
 
-// Which tokens of a call belong to which sequence, one after the other in one row [1, T]: some sequences bring their
-// prompt or a piece of it, others their next token.
+// Assigns the tokens of a call, concatenated in one row [1, T], to sequences: some process their prompt or a chunk of
+// it, others their next token.
 struct RaggedBatch : CacheMetadata {
   struct Part {
     int64_t sequence = 0;
@@ -36,11 +36,11 @@ class RaggedPagesCache : public Cache {
  public:
   explicit RaggedPagesCache(RaggedPagesMetadata metadata);
 
-  int64_t add_sequence();                // its number; it has no tokens yet
-  void free_sequence(int64_t sequence);  // its pages are there for others
+  int64_t add_sequence();                // its id; it has no tokens yet
+  void free_sequence(int64_t sequence);  // frees its pages
   int64_t sequence_length(int64_t sequence) const;
   int64_t free_pages() const { return static_cast<int64_t>(free_.size()); }
-  int64_t pages_needed(int64_t sequence, int64_t tokens) const;  // that it would take for so many more
+  int64_t pages_needed(int64_t sequence, int64_t tokens) const;  // for this many more tokens
   const RaggedPagesMetadata& metadata() const { return metadata_; }
 
   int64_t length() const override { return 0; }
@@ -52,7 +52,7 @@ class RaggedPagesCache : public Cache {
   operations::AttentionOutput attend(int64_t layer, const at::Tensor& q_BTNH, const at::Tensor& k_BTKH,
                                      const at::Tensor& v_BTKH, const operations::AttentionOptions& options) override;
   void end() override;
-  void reorder(const at::Tensor& rows) override;  // NotSupportedError: beams use a dense cache
+  void reorder(const at::Tensor& rows) override;  // NotSupportedError: beam search uses a dense cache
 
  private:
   struct Sequence {
@@ -63,7 +63,7 @@ class RaggedPagesCache : public Cache {
     at::Tensor k, v;         // [pages, K, page_size, H]
     bool is_latent = false;  // v is a view of k
   };
-  struct StepPart {  // of the step: where its tokens lie in the row, and what its sequence had before
+  struct StepPart {  // of the step: the position of its tokens in the row, and the previous length of its sequence
     int64_t sequence, row, tokens, before;
   };
   const RaggedBatch& batch_of(const CacheMetadata* step, int64_t tokens) const;
@@ -80,7 +80,7 @@ class RaggedPagesCache : public Cache {
   std::map<int64_t, Sequence> sequences_;
   int64_t next_sequence_ = 0;
   std::vector<StepPart> step_;
-  at::Tensor step_tokens_, step_places_;  // which tokens are kept on this rank, and where: page * page_size + offset
+  at::Tensor step_tokens_, step_places_;  // which tokens are stored on this rank, and where: page * page_size + offset
 };
 
 }  // namespace easydel

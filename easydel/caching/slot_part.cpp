@@ -8,7 +8,7 @@ namespace easydel {
 
 bool LayerKeys::is_latent(DType stored) const {
   require<NotSupportedError>(value_dim == 0 || stored != at::kChar,
-                             "[cache] a cache of latents does not go with int8 codes. Leave kvdtype to a float type.");
+                             "[cache] a cache of latents does not support int8 codes. Set kvdtype to a float type.");
   return value_dim > 0;
 }
 

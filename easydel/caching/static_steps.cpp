@@ -1,4 +1,4 @@
-// Steps of a dense cache that read their slot from the device.
+// Static steps of a dense cache, which read their slot from the device.
 #include <ATen/ATen.h>
 
 #include "easydel/caching/transformer_cache.h"
@@ -14,10 +14,10 @@ using at::Tensor;
 
 void TransformerCache::begin_static(int64_t keys) {
   require<NotSupportedError>(part_.parts() == 1,
-                             "[cache] static steps do not go with a cache that is split over ranks.");
-  require<ConfigError>(keys > length_ && keys <= metadata_.max_length, "[cache] static steps look at more than the ",
-                       length_, " tokens it has and at most the ", metadata_.max_length, " it has room for; got ", keys,
-                       ".");
+                             "[cache] static steps are not supported with a cache that is split over ranks.");
+  require<ConfigError>(keys > length_ && keys <= metadata_.max_length,
+                       "[cache] keys of static steps must be more than the ", length_,
+                       " tokens of the cache and at most its capacity ", metadata_.max_length, "; got ", keys, ".");
   if (!slot_.defined()) slot_ = at::full({1}, length_, at::TensorOptions(at::kLong).device(metadata_.device));
   slot_.fill_(length_);
   static_keys_ = keys;
@@ -63,7 +63,7 @@ Tensor attend_with_sinks(const Tensor& q, const Tensor& k, const Tensor& v, cons
 
 Tensor TransformerCache::attend_static(Layer& layer, const Tensor& q, const Tensor& k, const Tensor& v,
                                        const operations::AttentionOptions& options) {
-  require<NotSupportedError>(is_plain(options), "[cache] static steps do not take masks or weights.");
+  require<NotSupportedError>(is_plain(options), "[cache] static steps do not support masks or attention weights.");
   const int64_t capacity = layer.capacity(), keys = std::min(static_keys_, capacity);
   const double scale = operations::score_scale(options, q.size(3));
   const operations::cuda_fused::CacheSlots slots{layer.k, layer.v, slot_, starts_, keys, options.mask.sliding_window};
@@ -73,7 +73,7 @@ Tensor TransformerCache::attend_static(Layer& layer, const Tensor& q, const Tens
                                                    options.softcap)
         .unsqueeze(1);
   }
-  require<NotSupportedError>(options.softcap == 0.0, "[cache] static steps do not take soft caps here.");
+  require<NotSupportedError>(options.softcap == 0.0, "[cache] static steps do not support soft caps here.");
   const Tensor place = capacity < metadata_.max_length ? slot_.remainder(capacity) : slot_;
   layer.k.index_copy_(2, place, k.transpose(1, 2));
   if (!layer.is_latent) layer.v.index_copy_(2, place, v.transpose(1, 2));

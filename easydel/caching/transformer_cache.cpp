@@ -46,13 +46,13 @@ TransformerCache::TransformerCache(TransformerMetadata metadata, const Tensor& s
   const auto free = static_cast<double>(available_memory(metadata_.device).value_or(INT64_MAX));
   require<ConfigError>(metadata_.bytes() <= free, "[init_cache] ", metadata_.batch_size, " rows of ",
                        metadata_.max_length, " tokens take ", metadata_.bytes() / 1073741824.0, " GiB; ",
-                       free / 1073741824.0, " GiB are free. Ask for fewer tokens or rows.");
+                       free / 1073741824.0, " GiB are free. Use fewer tokens or rows.");
   const auto options = at::TensorOptions(metadata_.dtype).device(metadata_.device);
   for (const LayerKeys& layer : metadata_.layers) {
     const int64_t capacity = capacity_of(layer, metadata_, part_);
     const std::vector<int64_t> shape = {metadata_.batch_size, layer.kv_heads, capacity,
                                         operations::row_width(layer.head_dim, metadata_.dtype)};
-    // Zeros: what a mask hides is multiplied by zero, and memory as it comes may hold NaN.
+    // Zeros: hidden values are multiplied by zero, and uninitialized memory may contain NaN.
     const Tensor k = zeros_on_demand(shape, options);
     const bool is_latent = layer.is_latent(metadata_.dtype);
     layers_.push_back(
@@ -72,11 +72,11 @@ Tensor TransformerCache::positions(int64_t batch, int64_t tokens, const CacheMet
 }
 
 void TransformerCache::begin(int64_t batch, int64_t tokens, const CacheMetadata*) {
-  require<ShapeError>(batch == metadata_.batch_size, "[cache] it was made for ", metadata_.batch_size, " rows; got ",
+  require<ShapeError>(batch == metadata_.batch_size, "[cache] it was created for ", metadata_.batch_size, " rows; got ",
                       batch, ".");
-  require<ShapeError>(length_ + tokens <= metadata_.max_length, "[cache] it holds ", metadata_.max_length,
-                      " tokens and has ", length_, "; got ", tokens, " more. Make it with a larger max_length.");
-  require<ShapeError>(!is_static() || tokens == 1, "[cache] a static step is one token; got ", tokens, ".");
+  require<ShapeError>(length_ + tokens <= metadata_.max_length, "[cache] its max_length is ", metadata_.max_length,
+                      " tokens and it has ", length_, "; got ", tokens, " more. Create it with a larger max_length.");
+  require<ShapeError>(!is_static() || tokens == 1, "[cache] a static step must be one token; got ", tokens, ".");
   tokens_ = tokens;
   static_masks_.clear();
 }
@@ -103,7 +103,7 @@ bool TransformerCache::take_padding(const Tensor& mask) {
 
 namespace {
 
-// One token of every row, [B, 1, K, H], into a place of the ring. The CPU copies it faster than it makes views.
+// One token of every row, [B, 1, K, H], into an index of the ring. On the CPU a copy is faster than creating views.
 void put_token(const Tensor& to, const Tensor& from, int64_t place) {
   const auto bytes = static_cast<std::size_t>(to.size(3) * to.element_size());
   const int64_t element = to.element_size();
@@ -163,7 +163,7 @@ TransformerCache::Seen TransformerCache::see(Layer& layer, const Tensor& k, cons
     seen.in_order = after <= capacity;
     return seen;
   }
-  // The end of the ring, its begin, and the new ones.
+  // The end of the ring, its beginning, and the new ones.
   const int64_t kept = std::min(before, capacity), split = before > capacity ? before % capacity : 0;
   const int64_t own = part_.local(length_ + tokens) - before, first = part_.slot(before) - length_;
   const auto all = [&](const Tensor& ring, const Tensor& fresh) {
@@ -178,8 +178,7 @@ TransformerCache::Seen TransformerCache::see(Layer& layer, const Tensor& k, cons
   return seen;
 }
 
-// The rules between this step's queries and the keys that are seen. Its tensors speak of all slots up to the last
-// token.
+// The mask between this step's queries and the visible keys. Its tensors cover all slots up to the last token.
 MaskInfo TransformerCache::mask_of(const Seen& seen, const MaskInfo& given, int64_t tokens) const {
   const auto options = at::TensorOptions(at::kLong).device(metadata_.device);
   const auto keys = static_cast<int64_t>(seen.slots.size());
@@ -190,7 +189,7 @@ MaskInfo TransformerCache::mask_of(const Seen& seen, const MaskInfo& given, int6
   if (by_rule && !starts_.defined() && !given.padding_mask.defined() && !given.explicit_mask.defined()) return mask;
   if (!by_rule && tokens == 1 && part_.parts() == 1 && !starts_.defined() && !given.padding_mask.defined() &&
       !given.explicit_mask.defined() && (given.sliding_window == 0 || keys <= given.sliding_window)) {
-    mask.causal = false;  // a whole window, in another order
+    mask.causal = false;  // a full window, in ring order
     mask.sliding_window = 0;
     return mask;
   }
@@ -248,10 +247,11 @@ Tensor TransformerCache::attend_one(Layer& layer, const Tensor& q, const Attenti
 AttentionOutput TransformerCache::attend(int64_t index, const Tensor& q, const Tensor& k, const Tensor& v,
                                          const AttentionOptions& given) {
   Layer& layer = layers_.at(static_cast<std::size_t>(index));
-  require<NotSupportedError>(!given.mask.q_segment_ids.defined(),
-                             "[cache] packed segments do not go with a cache. Give each sequence a row of its own.");
+  require<NotSupportedError>(
+      !given.mask.q_segment_ids.defined(),
+      "[cache] packed segments are not supported with a cache. Put each sequence in a separate row.");
   const int64_t features = operations::row_features(layer.k.size(3), metadata_.dtype);
-  require<ShapeError>(k.size(2) == layer.k.size(1) && k.size(3) == features, "[cache] layer ", index, " keeps ",
+  require<ShapeError>(k.size(2) == layer.k.size(1) && k.size(3) == features, "[cache] layer ", index, " stores ",
                       layer.k.size(1), " heads of ", features, "; got ", k.sizes(), ".");
   const at::NoGradGuard no_grad;
   const Tensor k_new = operations::to_stored(k, metadata_.dtype), v_new = operations::to_stored(v, metadata_.dtype);
@@ -268,7 +268,7 @@ AttentionOutput TransformerCache::attend(int64_t index, const Tensor& q, const T
     return operations::attention(q, operations::from_stored(seen.k, q.scalar_type()),
                                  operations::from_stored(seen.v, q.scalar_type()), options);
   require<NotSupportedError>(!options.return_weights,
-                             "[attention] output_attentions does not go with a cache that is split over ranks.");
+                             "[attention] output_attentions is not supported with a cache that is split over ranks.");
   options.scale = operations::score_scale(given, q.size(-1));
   options.sinks.reset();
   const operations::blockwise::Forward part =
@@ -284,7 +284,7 @@ void TransformerCache::reorder(const Tensor& rows) {
   const Group* group = nullptr;
   std::vector<int64_t> sizes;
   if (metadata_.parallel && metadata_.parallel->mesh().size(metadata_.parallel->batch()) > 1) {
-    // A row may go on on another rank. Those that only fill up stay where they are.
+    // A row may continue on another rank. Padding rows stay where they are.
     const AxisNames& axes = metadata_.parallel->batch();
     const int64_t local = metadata_.batch_size, parts = metadata_.parallel->mesh().size(axes);
     group = &metadata_.parallel->group(axes);
@@ -296,7 +296,7 @@ void TransformerCache::reorder(const Tensor& rows) {
     return (group ? collectives::gather(x.contiguous(), 0, sizes, *group) : x).index_select(0, index);
   };
   for (Layer& layer : layers_) {
-    // In place: a captured graph goes on to use this memory.
+    // In place: a captured graph keeps using this memory.
     const int64_t used = std::min(part_.local(length_), layer.capacity());
     const auto move = [&](const Tensor& x) { x.narrow(2, 0, used).copy_(chosen(x.narrow(2, 0, used))); };
     move(layer.k);
@@ -317,12 +317,12 @@ void TransformerCache::reset() {
 }
 
 void TransformerCache::crop(int64_t length) {
-  require<ConfigError>(length >= 0 && length <= length_, "[cache] crop takes a length from 0 to ", length_, "; got ",
-                       length, ".");
+  require<ConfigError>(length >= 0 && length <= length_, "[cache] the length to crop to must be from 0 to ", length_,
+                       "; got ", length, ".");
   for (const Layer& layer : layers_) {
     require<ConfigError>(layer.window == 0 || length == 0 || part_.local(length_) <= layer.capacity(),
                          "[cache] a layer with a window of ", layer.window,
-                         " has forgotten what it would have to look back at. Start again with reset().");
+                         " no longer has the keys it would need. Start over with reset().");
   }
   set_length(length);
 }

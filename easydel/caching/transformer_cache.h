@@ -1,4 +1,4 @@
-// A dense cache: a block of memory for each row, made once and written in place.
+// A dense cache: a block of memory for each row, allocated once and written in place.
 #pragma once
 
 #include <optional>
@@ -9,20 +9,20 @@ namespace easydel {
 
 struct TransformerMetadata : CacheMetadata {
   int64_t batch_size = 0;  // rows on this rank
-  int64_t max_length = 0;  // of the whole sequence
+  int64_t max_length = 0;  // of the full sequence
   std::optional<int64_t> pad_token_id = {};
   std::vector<LayerKeys> layers;
   DType dtype = float32;  // int8: codes, with a scale for each token and head
   at::Device device = at::kCPU;
-  std::shared_ptr<const Parallel> parallel = {};  // over its sequence axes ranks share the slots
+  std::shared_ptr<const Parallel> parallel = {};  // slots are sharded over its sequence axes
 
   double bytes() const;  // of the cache
 };
 
-// A layer with a window keeps that window alone. Rows have one length; those that are shorter start later.
+// A layer with a window stores only that window. Rows have the same length; shorter ones start later.
 class TransformerCache : public Cache {
  public:
-  // starts [B]: the first slot of each row that is no padding; undefined: 0.
+  // starts [B]: the first slot of each row that is not padding; undefined: 0.
   explicit TransformerCache(TransformerMetadata metadata, const at::Tensor& starts = {});
 
   int64_t length() const override { return length_; }
@@ -38,16 +38,17 @@ class TransformerCache : public Cache {
 
   const TransformerMetadata& metadata() const { return metadata_; }
   const at::Tensor& starts() const { return starts_; }
-  bool knows_padding() const { return knows_padding_; }  // it took a mask, so that later steps need none
+  bool knows_padding() const { return knows_padding_; }  // it has a mask, so that later steps need none
   void reset();                                          // no tokens, no starts; the memory stays
-  void crop(int64_t length);  // forgets what came later; ConfigError for a layer with a window that has forgotten more
+  void crop(
+      int64_t length);  // drops later tokens; ConfigError if a layer with a window has already dropped needed keys
 
   // Steps of one token whose slot is read from the device, over the first `keys` slots, so that one captured graph
-  // serves them all. Host and device count on their own: whoever replays a graph counts on the host, with count_tokens.
+  // serves them all. Host and device count separately: whoever replays a graph calls count_tokens on the host.
   void begin_static(int64_t keys);
   bool is_static() const { return static_keys_ > 0; }
   void set_length(int64_t length);                          // on host and device
-  void count_tokens(int64_t tokens) { length_ += tokens; }  // on the host alone, as replays do on the device
+  void count_tokens(int64_t tokens) { length_ += tokens; }  // on the host only; replays count on the device
 
  private:
   struct Layer {
@@ -56,7 +57,7 @@ class TransformerCache : public Cache {
     bool is_latent = false;  // v is a view of k
     int64_t capacity() const { return k.size(2); }
   };
-  // The keys that a step looks at, in the order in which they lie, and their local slots.
+  // The keys that a step attends to, in memory order, and their local slots.
   struct Seen {
     at::Tensor k, v;             // [B, S, K, H]
     std::vector<int64_t> slots;  // [S] of the whole sequence

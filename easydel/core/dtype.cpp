@@ -75,7 +75,7 @@ int64_t dtype_bytes(DType dtype) {
   case DType::name: return sizeof(type);
     AT_FORALL_SCALAR_TYPES_WITH_COMPLEX_AND_QINTS(EASYDEL_CASE)
 #undef EASYDEL_CASE
-    default: fail<ConfigError>("[dtype_bytes] ", dtype_name(dtype), " has no size of its own.");
+    default: fail<ConfigError>("[dtype_bytes] ", dtype_name(dtype), " has no element size.");
   }
 }
 

@@ -1,4 +1,4 @@
-// Element types by name: both families, "bf16" and "bfloat16", "fp8_e4m3" and "float8_e4m3fn".
+// Element types by name, short and long: "bf16" and "bfloat16", "fp8_e4m3" and "float8_e4m3fn".
 #pragma once
 
 #include <c10/core/ScalarType.h>

@@ -9,7 +9,7 @@ namespace easydel {
 std::string errno_text(int code) { return std::generic_category().message(code); }
 
 std::size_t edit_distance(const std::string& a, const std::string& b) {
-  constexpr std::size_t kMaxLength = 1000;  // nobody mistypes more, and files can hold any name
+  constexpr std::size_t kMaxLength = 1000;  // longer names are not typos; names from files can be any length
   if (std::max(a.size(), b.size()) > kMaxLength) return a == b ? 0 : std::max(a.size(), b.size());
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;

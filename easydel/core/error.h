@@ -1,4 +1,4 @@
-// The one family of errors. A message reads: [where] rule; got value. What to try.
+// The error hierarchy. A message reads: [where] rule; got value. What to try.
 #pragma once
 
 #include <sstream>
@@ -7,43 +7,43 @@
 
 namespace easydel {
 
-// What every error of this library derives from. Our own bugs are asserts, not errors.
+// Base class of every error of this library. Internal bugs are asserts, not errors.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-class ConfigError : public Error {  // a value that a person set: a config key, an option, an argument
+class ConfigError : public Error {  // an invalid user-supplied value: a config key, an option, an argument
  public:
   using Error::Error;
 };
 
-class UsageError : public Error {  // a command line that makes no sense; the process exits with 2
+class UsageError : public Error {  // an invalid command line; the process exits with 2
  public:
   using Error::Error;
 };
 
-class ShapeError : public Error {  // tensors that do not fit each other or the config
+class ShapeError : public Error {  // tensors whose shapes do not match each other or the config
  public:
   using Error::Error;
 };
 
-class IoError : public Error {  // the system refused: no such file, no permission, no space
+class IoError : public Error {  // the system call failed: no such file, no permission, no space
  public:
   using Error::Error;
 };
 
-class FormatError : public Error {  // a file or a message whose content is not what it should be
+class FormatError : public Error {  // a file or a message with invalid content
  public:
   using Error::Error;
 };
 
-class NotSupportedError : public Error {  // understood, but this build or version cannot do it
+class NotSupportedError : public Error {  // valid, but not supported by this build or version
  public:
   using Error::Error;
 };
 
-class DistributedError : public Error {  // another rank died, hangs, or asks for something else
+class DistributedError : public Error {  // another rank died, hangs, or called a different operation
  public:
   using Error::Error;
 };

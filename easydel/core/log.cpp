@@ -42,7 +42,7 @@ Level parse_level(std::string_view name) {
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     if (name == kNames[i]) return static_cast<Level>(i);
   }
-  fail<ConfigError>("[log] a level is one of debug, info, warning, error, off; got \"", name, "\".");
+  fail<ConfigError>("[log] level must be one of debug, info, warning, error, off; got \"", name, "\".");
 }
 
 Level level() { return current_level(); }

@@ -16,7 +16,7 @@ Level level();
 void set_level(Level level);
 inline bool enabled(Level at) { return at >= level() && at != Level::Off; }
 
-// One line, written whole, above any progress bar.
+// One line, written at once, above any progress bar.
 void write(Level level, const std::string& message);
 
 // Sends lines elsewhere (tests, a host program); an empty function restores stderr.

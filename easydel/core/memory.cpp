@@ -26,7 +26,7 @@ std::optional<int64_t> available_memory(at::Device device) {
     const c10::cuda::CUDAGuard guard(device);
     std::size_t free = 0, total = 0;
     C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-    // What torch holds and does not use counts as free.
+    // Memory that torch has cached but does not use counts as free.
     const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(
         device.index() < 0 ? guard.current_device().index() : device.index());
     const int64_t unused = stats.reserved_bytes[0].current - stats.allocated_bytes[0].current;
@@ -85,14 +85,14 @@ at::Tensor zeros_on_demand(at::IntArrayRef sizes, const at::TensorOptions& optio
   const auto bytes = static_cast<std::size_t>(c10::multiply_integers(sizes)) * options.dtype().itemsize();
   if (bytes == 0) return at::zeros(sizes, options);
   void* memory = std::calloc(bytes, 1);
-  require<Error>(memory != nullptr, "[memory] the system has no ", bytes, " bytes for a tensor of ", sizes, ".");
+  require<Error>(memory != nullptr, "[memory] cannot allocate ", bytes, " bytes for a tensor of ", sizes, ".");
   return at::from_blob(memory, sizes, [](void* p) { std::free(p); }, options);
 }
 
 void keep_freed_memory() {
 #ifdef __GLIBC__
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest that there is: what is larger goes back to the system
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the maximum: larger blocks are returned to the system
 #endif
 }
 

@@ -1,4 +1,4 @@
-// How much memory there is, and memory that costs nothing until it is written.
+// Available memory, and memory that is allocated lazily.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,15 +11,15 @@ namespace easydel {
 // Bytes that can still be allocated on a device; nothing where the system does not say.
 std::optional<int64_t> available_memory(at::Device device);
 
-// Bytes that tensors hold on a GPU, or that the process has resident: now, and at most so far.
+// Bytes that tensors use on a GPU, or the process's resident memory: current and peak.
 int64_t used_memory(at::Device device);
 int64_t peak_memory(at::Device device);
 
-// As at::zeros; on the CPU the system gives pages when they are first written.
+// As at::zeros; on the CPU, pages are allocated when they are first written.
 at::Tensor zeros_on_demand(at::IntArrayRef sizes, const at::TensorOptions& options);
 
-// For a program that takes and frees the same memory over and over, as training does: what was freed stays with the
-// process, where it would go back to the system and be zeroed anew at every step.
+// For a program that allocates and frees the same memory over and over, as training does: freed memory stays with the
+// process instead of being returned to the system and zeroed again at every step.
 void keep_freed_memory();
 
 }  // namespace easydel

@@ -32,13 +32,13 @@ struct Uniform {
   float low, range;
   std::array<float, 4> operator()(const std::array<uint32_t, 4>& bits) const {
     std::array<float, 4> out{};
-    // 24 bits from zero on: low is possible, high is not.
+    // 24 bits starting at zero: low is included, high is not.
     for (int i = 0; i < 4; ++i) out[i] = low + range * (static_cast<float>(bits[i] >> 8) * 0x1p-24f);
     return out;
   }
 };
 
-struct Normal {  // Box and Muller, two pairs
+struct Normal {  // Box-Muller, two pairs
   float mean, stddev;
   std::array<float, 4> operator()(const std::array<uint32_t, 4>& bits) const {
     std::array<float, 4> out{};
@@ -96,7 +96,8 @@ void fill_run(float* out, uint64_t first, int64_t count, RandomKey key, const Di
 
 template <class Distribution>
 void fill(const at::Tensor& out, RandomKey key, const Region* region, const Distribution& distribution) {
-  require<ConfigError>(out.is_floating_point(), "[random] a tensor of floats is filled; got ", out.scalar_type(), ".");
+  require<ConfigError>(out.is_floating_point(), "[random] the tensor must have a floating-point dtype; got ",
+                       out.scalar_type(), ".");
   if (out.numel() == 0) return;
   const auto sizes = out.sizes();
   const std::vector<int64_t> shape = region ? region->global_shape : sizes.vec();
@@ -106,13 +107,13 @@ void fill(const at::Tensor& out, RandomKey key, const Region* region, const Dist
   require<ShapeError>(inside, "[random] the region at ", at::IntArrayRef(offset), " of size ", sizes,
                       " lies outside of ", at::IntArrayRef(shape), ".");
 
-  // One run of consecutive indices for each row of the last dimension; rows go in parallel.
+  // One run of consecutive indices for each row of the last dimension; rows are filled in parallel.
   const int64_t row = sizes.empty() ? 1 : sizes.back();
   const int64_t rows = out.numel() / row;
   const bool direct = out.device().is_cpu() && out.scalar_type() == at::kFloat && out.is_contiguous();
   const at::Tensor host = direct ? out : at::empty(sizes, at::TensorOptions(at::kFloat));
   float* data = host.data_ptr<float>();
-  // A long row (a vector, say) is cut so that threads share it.
+  // A long row (a vector, say) is split among threads.
   const int64_t piece = std::min<int64_t>(row, 1 << 16);
   const int64_t pieces = (row + piece - 1) / piece;
   const int64_t grain = std::max<int64_t>(1, (1 << 14) / piece);

@@ -1,5 +1,5 @@
 // Counter-based random numbers: the value at a global index depends on (seed, path, index) alone, so any slice of a
-// tensor can be made by itself and is bit-identical to that slice of the whole.
+// tensor can be generated independently and is bit-identical to that slice of the full tensor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,7 +14,7 @@ namespace easydel {
 // Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
 std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-// Names a stream of numbers: a seed and what the numbers are for.
+// Identifies a stream of random numbers: a seed and a path.
 class RandomKey {
  public:
   explicit RandomKey(uint64_t seed) : bits_(seed) {}
@@ -26,17 +26,17 @@ class RandomKey {
   uint64_t bits_;
 };
 
-// The part of a whole tensor that is to be filled: rows offset[d] … offset[d] + tensor.size(d) of each dimension d.
+// The part of a full tensor to fill: indices offset[d] … offset[d] + tensor.size(d) of each dimension d.
 struct Region {
   std::vector<int64_t> global_shape;
   std::vector<int64_t> offset;
 };
 
-// Each fills `out` (any float dtype, any device, any strides) and leaves no trace in torch's generators. Without a
-// region the tensor is the whole. ShapeError when the region does not contain it.
+// Each fills `out` (any float dtype, any device, any strides) without touching torch's generators. Without a region
+// `out` is the full tensor. ShapeError when `out` exceeds the region's shape.
 void fill_uniform(const at::Tensor& out, RandomKey key, double low, double high, const Region* region = nullptr);
 void fill_normal(const at::Tensor& out, RandomKey key, double mean, double stddev, const Region* region = nullptr);
-// Redrawn inside [low, high] in units of stddev around the mean, through the inverse of the distribution.
+// Truncated to [low, high] in units of stddev around the mean, by inverting the distribution function.
 void fill_truncated_normal(const at::Tensor& out, RandomKey key, double mean, double stddev, double low = -2.0,
                            double high = 2.0, const Region* region = nullptr);
 

@@ -15,7 +15,7 @@ namespace {
 RankContext process_rank;
 thread_local std::optional<RankContext> thread_rank;
 
-// In an object that everything links, so that a static library keeps it.
+// In an object file that everything links, so that the linker keeps it from a static library.
 [[gnu::constructor]] void at_load() { guard_onednn_isa(); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a process and a rank know about themselves: who they are, and that the CPU's features are real.
+// Process-wide state: the rank, available memory, and a check that the CPU's advertised features work.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ struct RankContext {
   std::shared_ptr<World> world = {};  // of a thread that is a rank
 };
 
-const RankContext& current_rank();  // of the calling thread; else of the process
+const RankContext& current_rank();  // of the calling thread; if unset, of the process
 
-// A process that is a rank says so once, before it starts threads that ask.
+// Called once by a process that is a rank, before it starts threads that ask for it.
 void set_process_rank(RankContext context);
 
 // Sets the calling thread's rank while it lives.

@@ -32,13 +32,13 @@ std::vector<double> weights_of(const MixtureOptions& options, const std::vector<
   for (const auto& [name, weight] : given) {
     const bool known = std::find(names.begin(), names.end(), name) != names.end();
     require<ConfigError>(
-        known, "[mixture_weights] there is no data set \"", name, "\".",
+        known, "[mixture_weights] unknown data set \"", name, "\".",
         nearest_name(name, names).empty() ? "" : concat(" Did you mean \"", nearest_name(name, names), "\"?"));
   }
   return weights;
 }
 
-// Of some rows: all over the data where any can be read, else the first ones; of none where that means reading twice.
+// A digest of some rows: sampled evenly with random access, else the first ones; of none if that means reading twice.
 std::string digest(const Source& source) {
   if (source.access() == Access::InOrder) return "";
   constexpr int64_t kRows = 256;
@@ -48,7 +48,7 @@ std::string digest(const Source& source) {
     const int64_t index = source.access() == Access::Random && count > 1 ? (size - 1) * i / (count - 1) : i;
     try {
       hash.update(source.row(index).dump());
-    } catch (const Error& error) {  // who trains on that row will say so
+    } catch (const Error& error) {  // reported when training reaches that row
       hash.update(error.what());
     }
   }
@@ -68,7 +68,7 @@ Dataset::Dataset(std::vector<SourcePtr> sources, const MixtureOptions& options)
   MixtureOrderOptions order{.block_size = options.mixture_block_size,
                             .seed = options.seed,
                             .stop_at_first = stops_at_first(options),
-                            .take_turns = !options.block_mixture};
+                            .round_robin = !options.block_mixture};
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     names_.push_back(i < options.informs.size() ? name_of(options.informs[i]) : concat("data set ", i + 1));
     const std::size_t files = i < options.informs.size() ? options.informs[i].data_files.size() : 0;
@@ -91,7 +91,7 @@ int64_t Dataset::shuffled(std::size_t dataset, int64_t epoch, int64_t index) con
   if (window_ == 0) return index;
   const uint64_t key = make_key(seed_, "shuffle", dataset, static_cast<uint64_t>(epoch));
   if (access == Access::Random || window_ >= size) return Permutation(size, key)(index);
-  // Rows change places inside of a window only. Windows change places where all can be reached; a short one stays last.
+  // Rows are shuffled within a window only. Windows are shuffled with random access; a short one stays last.
   int64_t window = index / window_;
   const int64_t whole_windows = size / window_;
   if (access == Access::Grouped && window < whole_windows) {

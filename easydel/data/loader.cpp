@@ -24,7 +24,7 @@ struct Item {
 struct Slot {
   int64_t number = 0;
   std::optional<Stream> stream;
-  StreamState taken;  // after what the caller took
+  StreamState taken;  // after what the caller consumed
   std::deque<Item> ready;
   bool busy = false, failed = false;
 };
@@ -76,7 +76,7 @@ struct Loader::Impl {
     threads.clear();  // joins
   }
 
-  // The stream that has the fewest examples ready, so that whole steps become ready one after the other.
+  // The stream with the fewest examples ready, so that steps complete in order.
   Slot* find_work() {
     Slot* best = nullptr;
     for (Slot& slot : slots) {
@@ -125,7 +125,7 @@ struct Loader::Impl {
     return out;
   }
 
-  // What must be the same for a state to fit.
+  // Options that must match for a state to be restored.
   Json setting() const {
     return Json::object({{"streams", options.streams},
                          {"max_length", options.pack.max_length},
@@ -189,13 +189,12 @@ void Loader::restore(const Json& state) {
     std::string changed;
     for (const std::string& change : data_changes(*before, ours.at("dataset")))
       changed += (changed.empty() ? "" : "; ") + change;
-    require<ConfigError>(changed.empty(),
-                         "[Loader] the data changed, so there is no place in it to go on from: ", changed, ".");
+    require<ConfigError>(changed.empty(), "[Loader] the data changed, so the run cannot be resumed: ", changed, ".");
   }
   for (const auto& [name, value] : ours.as_object()) {
     if (name == "dataset") continue;
     const Json* found = setting.find(name);
-    require<ConfigError>(found && *found == value, "[Loader] the state was made with ", name, " ",
+    require<ConfigError>(found && *found == value, "[Loader] the state was saved with ", name, " ",
                          found ? found->dump() : "unknown", "; this loader has ", value.dump(), ".");
   }
   const Json& positions = state.at("positions");
@@ -203,7 +202,7 @@ void Loader::restore(const Json& state) {
   for (const Slot& slot : impl_->slots) {
     const Json* entry = positions.find(std::to_string(slot.number));
     require<ConfigError>(entry && entry->is_array() && entry->size() == 2,
-                         "[Loader] the state has nothing about stream ", slot.number,
+                         "[Loader] the state has no entry for stream ", slot.number,
                          ". Merge the states of all loaders with merge_states.");
     taken.push_back({entry->at(std::size_t{0}).as_int(), entry->at(std::size_t{1}).as_int()});
     require<ConfigError>(taken.back().documents >= 0 && taken.back().offset >= 0,
@@ -220,7 +219,7 @@ Json merge_states(const std::vector<Json>& states) {
   Json all = states[0];
   for (const Json& state : states) {
     require<ConfigError>(state.at("setting") == all.at("setting") && state.at("step") == all.at("step"),
-                         "[merge_states] the states must be of one data set at one step; got steps ",
+                         "[merge_states] the states must be of the same data set at the same step; got steps ",
                          all.at("step").dump(), " and ", state.at("step").dump(), ".");
     for (const auto& [number, place] : state.at("positions").as_object()) all["positions"][number] = place;
   }

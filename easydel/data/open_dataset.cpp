@@ -10,7 +10,7 @@
 namespace easydel::data {
 namespace {
 
-// Fields with a meaning of their own, which content_field does not rename.
+// Reserved fields, which content_field does not rename.
 constexpr std::array<std::string_view, 9> kMeaning = {"messages", "conversations", "prompt",     "completion", "chosen",
                                                       "rejected", "input_ids",     "prompt_ids", "tokens"};
 
@@ -44,7 +44,7 @@ class FieldMap : public Source {
     Json out = Json::object();
     for (const auto& [name, value] : row.values.as_object()) {
       const auto found = renamed_.find(name);
-      if (found == renamed_.end() && is_target(name)) continue;  // the renamed field takes its place
+      if (found == renamed_.end() && is_target(name)) continue;  // replaced by the renamed field
       out[found == renamed_.end() ? name : found->second] = value;
     }
     return out;
@@ -91,7 +91,7 @@ SourcePtr open_dataset(const DatasetOptions& options, const MixtureOptions& mixt
   std::vector<SourcePtr> files;
   for (const DataFile& file : find_data_files(options)) files.push_back(open_file(file.path, file.type, file_options));
   SourcePtr source = concatenate(std::move(files));
-  require<FormatError>(source->size() > 0, "[", name_of(options), "] the data set is empty: it has no row.");
+  require<FormatError>(source->size() > 0, "[", name_of(options), "] the data set is empty: it has no rows.");
   const auto [begin, end] = slice_bounds(split.slice, source->size());
   source = slice_rows(source, begin, end);
   require<FormatError>(source->size() > 0, "[split] ", options.split, " leaves no row of ", name_of(options), ".");

@@ -1,4 +1,4 @@
-// A data set as its options describe it: files found and opened, fields renamed, rows filtered and counted.
+// Opens a data set from its options: finds and opens files, renames fields, filters and counts rows.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace easydel::data {
 
-// What mixture_weights calls it.
+// Its name in mixture_weights.
 std::string name_of(const DatasetOptions& options);
 
-// FormatError when there is no row, or when the filter drops all of them.
+// FormatError when there are no rows, or when the filter drops all of them.
 SourcePtr open_dataset(const DatasetOptions& options, const MixtureOptions& mixture);
 
 }  // namespace easydel::data

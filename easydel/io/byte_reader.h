@@ -1,4 +1,4 @@
-// A cursor over little-endian bytes that nobody has checked yet.
+// A cursor over untrusted little-endian bytes.
 #pragma once
 
 #include <bit>
@@ -12,7 +12,8 @@
 
 namespace easydel {
 
-static_assert(std::endian::native == std::endian::little, "files are read as they lie, in little-endian order");
+static_assert(std::endian::native == std::endian::little,
+              "files are read without byte swapping, in little-endian order");
 
 class ByteReader {
  public:
@@ -24,7 +25,7 @@ class ByteReader {
   std::size_t remaining() const { return bytes_.size() - position_; }
   std::string_view rest() const { return {reinterpret_cast<const char*>(bytes_.data()) + position_, remaining()}; }
 
-  // Each throws FormatError when the bytes end before: "[model.gguf] the file ends at byte 24, inside the key count."
+  // Each throws FormatError when too few bytes remain: "[model.gguf] the file ends at byte 24, inside the key count."
   template <class T>
   T read(std::string_view what) {
     T value;

@@ -23,7 +23,7 @@ bool has_suffix(const fs::path& path, std::string_view suffix) { return path.str
 
 struct Format {
   std::string_view suffix;
-  std::string_view name;  // Hugging Face's, for a model in one file; with .index.json behind it for several
+  std::string_view name;  // Hugging Face's, for a model in one file; with .index.json appended for several
   std::shared_ptr<const TensorSource> (*open)(const fs::path& path);
 };
 
@@ -32,7 +32,7 @@ std::shared_ptr<const TensorSource> open_file(const fs::path& path) {
   return File::open(path);
 }
 
-// What a checkpoint may be made of, best first.
+// The formats of a checkpoint, best first.
 constexpr Format kFormats[] = {
     {".safetensors", "model.safetensors", open_file<SafetensorsFile>},
     {".bin", "pytorch_model.bin", open_file<TorchFile>},
@@ -51,7 +51,7 @@ const Format& format_of(const fs::path& path) {
   for (const Format& format : kFormats) {
     if (has_suffix(path, format.suffix)) return format;
   }
-  fail<FormatError>("[", path.string(), "] is no file of tensors that can be read; known: ", known_suffixes(), ".");
+  fail<FormatError>("[", path.string(), "] is not a readable tensor file; known: ", known_suffixes(), ".");
 }
 
 fs::path find_in_directory(const fs::path& directory) {
@@ -66,15 +66,15 @@ fs::path find_in_directory(const fs::path& directory) {
     std::vector<std::string> found = list_directory(directory);
     std::erase_if(found, [&](const std::string& name) { return !name.ends_with(format.suffix); });
     if (found.size() == 1) return directory / found[0];
-    require<IoError>(found.empty(), "[", directory.string(), "] holds ", found.size(), " ", format.suffix,
-                     " files and no ", format.name.empty() ? "index" : concat(format.name, kIndexSuffix),
-                     " that says which belong together. Name one file instead.");
+    require<IoError>(found.empty(), "[", directory.string(), "] has ", found.size(), " ", format.suffix,
+                     " files but no ", format.name.empty() ? "index" : concat(format.name, kIndexSuffix),
+                     " that says which belong together. Pass one file instead.");
   }
-  fail<IoError>("[", directory.string(), "] holds no checkpoint; looked for ", known_suffixes(), ".");
+  fail<IoError>("[", directory.string(), "] contains no checkpoint; looked for ", known_suffixes(), ".");
 }
 
-// The index comes with the checkpoint, so its file names are not to be trusted: no absolute path, no way up, and the
-// same format as the index itself, on any system.
+// The index comes with the checkpoint, so its file names are untrusted: no absolute path, no "..", and the same format
+// as the index itself, on any system.
 void check_shard_name(const std::string& shard, const std::string& tensor, const Format& format,
                       const std::string& where) {
   bool inside =
@@ -113,7 +113,7 @@ Checkpoint::Contents Checkpoint::read_index(const fs::path& path) {
   const Format& format = format_of(where.substr(0, where.size() - kIndexSuffix.size()));
   const Json::Object weight_map = read_weight_map(path);
   Contents contents;
-  std::unordered_map<std::string_view, std::size_t> shards;  // by file name, places in contents.files
+  std::unordered_map<std::string_view, std::size_t> shards;  // by file name, indices into contents.files
   for (const auto& [tensor, shard] : weight_map) {
     require<FormatError>(shard.is_string(), "[", where, "] the file of tensor ", Json(tensor).dump(),
                          " must be a string; got ", shard.type_name(), ".");
@@ -121,11 +121,11 @@ Checkpoint::Contents Checkpoint::read_index(const fs::path& path) {
     check_shard_name(shard.as_string(), tensor, format, where);
     const fs::path shard_path = path.parent_path() / shard.as_string();
     require<IoError>(fs::exists(shard_path), "[", where, "] names ", shard.dump(),
-                     ", which is not there. The checkpoint was not copied or downloaded in full.");
+                     ", which does not exist. The checkpoint was not copied or downloaded completely.");
     contents.files.push_back(format.open(shard_path));
   }
   for (const auto& [tensor, shard] : weight_map) {
-    require<FormatError>(contents.files[shards.at(shard.as_string())]->contains(tensor), "[", where, "] sees tensor ",
+    require<FormatError>(contents.files[shards.at(shard.as_string())]->contains(tensor), "[", where, "] lists tensor ",
                          Json(tensor).dump(), " in ", shard.dump(), ", which has no such tensor.");
   }
   std::size_t unlisted = 0;
@@ -141,7 +141,7 @@ Checkpoint::Contents Checkpoint::read_index(const fs::path& path) {
     }
   }
   if (unlisted > 0) {
-    log::warning("[", where, "] ", unlisted, " tensors are in the files but not in the index; they are left out.");
+    log::warning("[", where, "] ", unlisted, " tensors are in the files but not in the index; they are ignored.");
   }
   return contents;
 }

@@ -11,28 +11,28 @@ namespace easydel {
 
 class Checkpoint final : public TensorSource {
  public:
-  // A file (.safetensors, what torch.save wrote as .bin, .pth or .pt, .gguf, or an index.json that names several), or a
-  // directory in which is looked for, in this order: model.safetensors, model.safetensors.index.json, the same of
-  // pytorch_model.bin, or a lone file of any name that can be read. What the files hold beyond the index is left out,
-  // with a warning.
+  // A file (.safetensors, what torch.save wrote as .bin, .pth or .pt, .gguf, or an index.json that lists several), or a
+  // directory that is searched in this order: model.safetensors, model.safetensors.index.json, the same for
+  // pytorch_model.bin, or a single readable file of any name. Tensors that the index does not list are ignored with a
+  // warning.
   //
   // IoError when something is missing, FormatError when a file is damaged, the index names a file outside its own
-  // directory, or a file lacks a tensor that the index sees in it.
+  // directory, or a file lacks a tensor that the index lists for it.
   static std::shared_ptr<const Checkpoint> open(const std::filesystem::path& path);
 
   const std::vector<std::shared_ptr<const TensorSource>>& files() const { return files_; }
   const TensorSource& file_of(const TensorInfo& info) const;  // of an element of infos()
   void copy(const at::Tensor& view, const at::Tensor& out) const override;
 
-  // No file is on the disk alone. Whoever needs every tensor of one that is should `fetch` each, in the order of
+  // True when every file is in the page cache. To read every tensor of a file that is not, `fetch` each in the order of
   // infos().
   bool is_cached() const;
-  void enter_pages_ahead() const;  // of all files, unless they are small
+  void enter_pages_ahead() const;  // of all files, except small ones
 
  private:
   struct Place {
     const TensorSource* file;
-    const TensorInfo* info;  // as the file has it
+    const TensorInfo* info;  // as in the file
   };
   struct Contents {
     std::vector<std::shared_ptr<const TensorSource>> files;
@@ -47,7 +47,7 @@ class Checkpoint final : public TensorSource {
   at::Tensor load_slice(const TensorInfo& info, at::IntArrayRef starts, at::IntArrayRef sizes) const override;
 
   std::vector<std::shared_ptr<const TensorSource>> files_;
-  std::vector<Place> places_;  // none: all are those of the one file
+  std::vector<Place> places_;  // empty: all are those of the one file
 };
 
 }  // namespace easydel

@@ -31,8 +31,8 @@ void require_new(bool is_new, std::string_view name) {
   require<ConfigError>(is_new, "[save_checkpoint] tensor names must be unique; got ", quoted(name), " twice.");
 }
 
-// The split of huggingface_hub: in order, a new file when the next tensor would not fit any more, and a file of its
-// own, at once, for a tensor that fits into none.
+// Splits as huggingface_hub does: in order, a new file when the next tensor would not fit, and a separate file for a
+// tensor that exceeds the limit by itself.
 std::vector<Shard> split(std::vector<TensorInfo> tensors, int64_t max_bytes) {
   std::vector<Shard> shards;
   Shard current;
@@ -54,7 +54,7 @@ std::vector<Shard> split(std::vector<TensorInfo> tensors, int64_t max_bytes) {
   return shards;
 }
 
-// `stage` marks names that a checkpoint has only on its way into place.
+// `stage` marks temporary names, used until the checkpoint is in place.
 std::vector<std::string> shard_names(std::size_t count, const std::string& stage) {
   std::vector<std::string> names;
   for (std::size_t i = 1; i <= count; ++i) {
@@ -65,7 +65,7 @@ std::vector<std::string> shard_names(std::size_t count, const std::string& stage
   return names;
 }
 
-// Removes what saves left in the directory, except `keep`; an index goes before the files that it names.
+// Removes the files of earlier saves in the directory, except `keep`; an index is removed before the files it names.
 void remove_others(const fs::path& directory, const std::set<std::string>& keep) {
   static const std::regex kOurs(
       R"(model(-\d{5,}-of-\d{5,})?(\.stage-\d+)?\.safetensors(\.index\.json)?(\.tmp-\d+-\d+)?)");
@@ -85,7 +85,7 @@ std::string unused_stage(const fs::path& directory) {
   }
 }
 
-// New files, removed again unless the save gets as far as the index, which may name them even if its writing fails.
+// New files, removed again unless the save reaches the index, which may name them even if writing it fails.
 class NewFiles {
  public:
   explicit NewFiles(fs::path directory) : directory_(std::move(directory)) {}
@@ -117,8 +117,8 @@ void write_index(const fs::path& directory, const std::vector<Shard>& shards, co
   write_file_atomically(directory / kIndex, index.dump(2));
 }
 
-// The files of the checkpoint in place get their final names: a second name for each, then an index with the second
-// names, then the first names go.
+// The files of the checkpoint in place get their final names: a hard link for each, then an index with the new names,
+// then the old names are removed.
 bool rename_shards(const fs::path& directory, const std::vector<Shard>& shards, const std::vector<std::string>& from,
                    const std::vector<std::string>& to, const SafetensorsMetadata& metadata) {
   for (std::size_t i = 0; i < from.size(); ++i) {
@@ -126,7 +126,7 @@ bool rename_shards(const fs::path& directory, const std::vector<Shard>& shards, 
     fs::create_hard_link(directory / from[i], directory / to[i], code);
     if (code) {
       log::info("[", directory.string(), "] files keep names such as ", from[i],
-                ", for there are no hard links here: ", code.message(), ".");
+                ", because hard links are not available here: ", code.message(), ".");
       return false;
     }
   }
@@ -135,7 +135,7 @@ bool rename_shards(const fs::path& directory, const std::vector<Shard>& shards, 
   return true;
 }
 
-// Equal for tensors that are one: the same elements of the same memory in the same order.
+// Equal for tensors that are the same view: the same elements of the same memory in the same order.
 using Identity = std::tuple<const void*, DType, std::vector<int64_t>, std::vector<int64_t>, bool, bool>;
 
 std::optional<Identity> identity_of(const at::Tensor& tensor) {
@@ -149,7 +149,7 @@ std::optional<Identity> identity_of(const at::Tensor& tensor) {
 std::vector<fs::path> save_checkpoint(const fs::path& directory, std::vector<TensorInfo> tensors,
                                       const TensorProducer& produce, const SaveCheckpointOptions& options) {
   const int64_t max_bytes = parse_bytes(options.max_shard_size);
-  require<ConfigError>(max_bytes > 0, "[save_checkpoint] max_shard_size must be more than nothing; got \"",
+  require<ConfigError>(max_bytes > 0, "[save_checkpoint] max_shard_size must be positive; got \"",
                        options.max_shard_size, "\".");
   std::unordered_set<std::string_view> names_seen;
   for (const TensorInfo& info : tensors) require_new(names_seen.insert(info.name).second, info.name);

@@ -10,24 +10,24 @@
 namespace easydel {
 
 struct SaveCheckpointOptions {
-  std::string max_shard_size = "5GB";  // of a file's tensors; a larger tensor gets a file of its own
-  SafetensorsMetadata metadata;        // in the file beside {"format", "pt"}, or in the index where there are several
+  std::string max_shard_size = "5GB";  // of a file's tensors; a larger tensor gets a separate file
+  SafetensorsMetadata metadata;  // in the file next to {"format", "pt"}, or in the index when there are several files
 };
 
 // Writes model.safetensors, or model-00001-of-0000N.safetensors … and model.safetensors.index.json, into `directory`
 // and returns their paths. The split is that of huggingface_hub, in the order of `tensors`.
 //
-// A process that is killed at any moment leaves the checkpoint that was there before or the new one, whole: new files
-// get names that no present index mentions, each is synced, and one rename makes them the checkpoint. Files of the
-// earlier checkpoint go only after that. What a killed save leaves behind, the next one removes. Two saves into one
-// directory at a time are not supported.
+// A process killed at any moment leaves either the previous checkpoint or the new one, complete: new files get names
+// that no existing index mentions, each is synced, and one rename makes them the checkpoint. Only then are the files
+// of the previous checkpoint removed. Leftovers of a killed save are removed by the next one. Two concurrent saves
+// into one directory are not supported.
 //
-// Throws as save_safetensors does, and ConfigError on a max_shard_size that is no size.
+// Throws as save_safetensors does, and ConfigError on an invalid max_shard_size.
 std::vector<std::filesystem::path> save_checkpoint(const std::filesystem::path& directory,
                                                    std::vector<TensorInfo> tensors, const TensorProducer& produce,
                                                    const SaveCheckpointOptions& options = {});
 
-// Tensors that are one (the same memory, shape and strides) are written once, under the first of their names; the
+// Tied tensors (the same memory, shape and strides) are written once, under the first of their names; the
 // metadata says {"other name", "first name"}, as huggingface_hub's does.
 std::vector<std::filesystem::path> save_checkpoint(const std::filesystem::path& directory, const NamedTensors& tensors,
                                                    const SaveCheckpointOptions& options = {});

@@ -26,12 +26,12 @@ at::Tensor cast(const at::Tensor& tensor, DType dtype, const std::string& name) 
   if (tensor.scalar_type() == dtype) return tensor;
   const at::Tensor result = tensor.to(dtype);
   if (dtype == float16 && !result.isfinite().all().item<bool>() && tensor.isfinite().all().item<bool>()) {
-    log::warning("[convert] tensor ", quoted(name), " has values beyond float16, which are infinite now.");
+    log::warning("[convert] tensor ", quoted(name), " has values out of range for float16; they became infinite.");
   }
   return result;
 }
 
-// What a model directory holds beside its weights and does not come from them.
+// The files of a model directory other than the weights, not derived from them.
 bool comes_along(const std::string& name) {
   if (name.ends_with(".index.json")) return false;
   for (const char* suffix : {".json", ".txt", ".model", ".jinja", ".tiktoken"}) {
@@ -65,18 +65,18 @@ void copy_companions(const fs::path& source, const fs::path& destination, const 
 void check_destination(const fs::path& source, const fs::path& destination, bool overwrite) {
   std::error_code ignored;
   require<ConfigError>(!fs::equivalent(source, destination, ignored),
-                       "[convert] source and destination must differ; both are ", source.string(), ".");
+                       "[convert] source and destination must differ; got ", source.string(), " for both.");
   for (const char* suffix : {".gguf", ".bin", ".pt", ".pth"}) {
-    require<ConfigError>(destination.extension() != suffix, "[convert] ", suffix, " files are not written; got ",
-                         destination.string(), ". Name a directory, or a file that ends in .safetensors.");
+    require<ConfigError>(destination.extension() != suffix, "[convert] ", suffix, " files cannot be written; got ",
+                         destination.string(), ". Pass a directory, or a file that ends in .safetensors.");
   }
   const bool is_taken =
       fs::is_directory(destination, ignored) ? !fs::is_empty(destination, ignored) : fs::exists(destination, ignored);
   require<ConfigError>(overwrite || !is_taken, "[convert] ", destination.string(),
-                       " is there already. Name another place, or give --overwrite.");
+                       " already exists. Choose another path, or pass --overwrite.");
 }
 
-// What config.json says of packed weights; null without it.
+// The quantization_config of config.json; null when absent.
 Json quantization_of(const fs::path& source) {
   std::error_code ignored;
   const fs::path config = (fs::is_directory(source, ignored) ? source : source.parent_path()) / "config.json";
@@ -92,7 +92,7 @@ std::shared_ptr<const TensorSource> dense_tensors(const std::shared_ptr<const Ch
   const Json quantization = quantization_of(source);
   if (options.dequantize) return options.dequantize(checkpoint, quantization);
   require<NotSupportedError>(quantization.is_null(), "[convert] ", source.string(),
-                             " has packed weights: its config.json has a quantization_config. Ask for no dtype.");
+                             " has packed weights: its config.json has a quantization_config. Do not pass a dtype.");
   return checkpoint;
 }
 
@@ -101,11 +101,11 @@ std::shared_ptr<const TensorSource> dense_tensors(const std::shared_ptr<const Ch
 std::vector<fs::path> convert_checkpoint(const fs::path& source, const fs::path& destination,
                                          const ConvertOptions& options) {
   require<ConfigError>(!options.dtype || is_weight_type(*options.dtype),
-                       "[convert] weights become float64, float32, float16 or bfloat16; got ",
+                       "[convert] dtype must be float64, float32, float16 or bfloat16; got ",
                        options.dtype ? dtype_name(*options.dtype) : "", ".");
   check_destination(source, destination, options.overwrite);
   const auto checkpoint = Checkpoint::open(source);
-  require<FormatError>(!checkpoint->infos().empty(), "[", checkpoint->where(), "] holds no tensor.");
+  require<FormatError>(!checkpoint->infos().empty(), "[", checkpoint->where(), "] contains no tensors.");
   const std::shared_ptr<const TensorSource> tensors = dense_tensors(checkpoint, source, options);
   std::vector<TensorInfo> infos;
   SafetensorsMetadata ties;

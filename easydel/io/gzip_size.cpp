@@ -16,7 +16,7 @@ int64_t gzip_size(std::string_view text) {
   z_stream stream{};
   constexpr int kWithGzipHeader = 15 + 16;
   require<Error>(deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, kWithGzipHeader, 8, Z_DEFAULT_STRATEGY) == Z_OK,
-                 "[gzip_size] zlib cannot begin.");
+                 "[gzip_size] zlib cannot be initialized.");
   std::vector<Bytef> out(deflateBound(&stream, static_cast<uLong>(text.size())));
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
   stream.avail_in = static_cast<uInt>(text.size());
@@ -29,7 +29,7 @@ int64_t gzip_size(std::string_view text) {
   return size;
 #else
   (void)text;
-  fail<NotSupportedError>("[gzip_size] this build has no zlib; it comes with zlib1g-dev.");
+  fail<NotSupportedError>("[gzip_size] this build has no zlib. Install zlib1g-dev, then configure and build again.");
 #endif
 }
 

@@ -1,4 +1,4 @@
-// What gzip makes of a text.
+// The compressed size of a text.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A few threads over a list of jobs; the first error stops them all and is thrown.
+// Runs a list of jobs on a few threads; the first error stops them all and is rethrown.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +13,14 @@
 
 namespace easydel {
 
-// Thrown out of a job whose stop token asks for it.
+// Thrown by a job whose stop token was triggered.
 class Cancelled : public Error {
  public:
   Cancelled() : Error("[parallel] cancelled: another job failed.") {}
 };
 
-// Each of at most `max_workers` threads, the caller's among them, calls `make_worker(stop)` once and what it returns
-// with indices 0 … count - 1.
+// Each of at most `max_workers` threads, including the caller's, calls `make_worker(stop)` once, and calls the result
+// with indices from 0 … count - 1.
 template <class MakeWorker>
 void for_each_in_parallel(std::size_t count, int max_workers, const MakeWorker& make_worker) {
   std::stop_source stop;

@@ -7,10 +7,10 @@
 namespace easydel {
 namespace {
 
-constexpr int64_t kGrain = int64_t{4} << 20;   // bytes that are worth a thread
-constexpr int64_t kMinRun = int64_t{1} << 20;  // shorter pieces of a strided view come quicker through the map
+constexpr int64_t kGrain = int64_t{4} << 20;   // bytes per thread, at least
+constexpr int64_t kMinRun = int64_t{1} << 20;  // shorter runs of a strided view are faster through the map
 
-// From the first byte to the last, with what strides leave out.
+// From the first byte to the last, including gaps left by strides.
 std::span<const std::byte> extent(const at::Tensor& tensor) {
   if (tensor.numel() == 0) return {};
   int64_t last = 0;
@@ -19,7 +19,7 @@ std::span<const std::byte> extent(const at::Tensor& tensor) {
           static_cast<std::size_t>(last + 1) * tensor.element_size()};
 }
 
-// The dimensions from here on lie in the file as one piece.
+// The dimensions from here on are contiguous in the file.
 int64_t first_dense_dim(const at::Tensor& view) {
   int64_t dim = view.dim(), stride = 1;
   while (dim > 0 && (view.size(dim - 1) == 1 || view.stride(dim - 1) == stride)) stride *= view.size(--dim);

@@ -1,4 +1,4 @@
-// Tensors that are views of a mapped file: brought into memory at the speed of the disk, or copied past the map.
+// Tensors that are views of a mapped file: read into memory at the speed of the disk, or copied bypassing the map.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,13 +7,13 @@
 
 namespace easydel {
 
-// Waits until a view is in memory. Taking the tensors of a file in another order than they have there, page by page, is
-// half as fast as fetching each in its turn.
+// Waits until a view is in memory. Page-faulting the tensors of a file in a different order than they are stored is
+// half as fast as fetching each in order.
 void fetch(const at::Tensor& view);
 
-// Copies `view`, which lies in the map of `file`, to `out`, of the same shape. Long runs of bytes are read from the
-// file itself, on all threads, and do not become part of the map: that is at least as fast and leaves only `out` in
-// memory. What that cannot do, another dtype or device or strides with many short runs, goes through the map.
+// Copies `view`, which is in the map of `file`, to `out`, of the same shape. Long runs of bytes are read from the file
+// itself, on all threads, without populating the map: that is at least as fast and leaves only `out` in memory. Other
+// cases (a different dtype or device, or strides with many short runs) go through the map.
 void read_view(const MappedFile& file, const at::Tensor& view, const at::Tensor& out);
 
 }  // namespace easydel

@@ -59,7 +59,7 @@ at::Tensor TensorSource::slice(std::string_view name, at::IntArrayRef starts, at
   for (std::size_t d = 0; inside && d < whole.shape.size(); ++d) {
     inside = starts[d] >= 0 && sizes[d] >= 0 && starts[d] <= whole.shape[d] && sizes[d] <= whole.shape[d] - starts[d];
   }
-  require<ShapeError>(inside, "[", where_, "] a slice of ", quoted(name), " must lie inside its shape ",
+  require<ShapeError>(inside, "[", where_, "] a slice of ", quoted(name), " must be inside its shape ",
                       join(whole.shape), "; got starts ", join(starts), " and sizes ", join(sizes), ".");
   return load_slice(whole, starts, sizes);
 }

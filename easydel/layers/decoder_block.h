@@ -1,4 +1,4 @@
-// The layer of most decoders: attention and an MLP, with norms around them and a residual stream past them.
+// The layer of most decoders: attention and an MLP, with norms and a residual stream.
 #pragma once
 
 #include <atomic>
@@ -13,12 +13,12 @@ struct BlockSpec {
   AttentionSpec attention;
   MlpSpec mlp;
   NormSpec norm;
-  double dropout = 0;         // of what attention and MLP give
-  double residual_scale = 1;  // of the same, before the residual stream takes it
-  bool parallel = false;      // the MLP reads what the attention reads, not what it adds
+  double dropout = 0;         // of the outputs of attention and MLP
+  double residual_scale = 1;  // of the same, before they are added to the residual stream
+  bool parallel = false;      // the MLP reads the input of the attention, not its result
   std::string attention_name = "self_attn", mlp_name = "mlp";
-  // The norms before and after each of the two; an empty name: none. In parallel and without a norm of its own, the MLP
-  // reads that of the attention.
+  // The norms before and after each of the two; an empty name: none. If parallel and without its own norm, the MLP
+  // reads the attention's.
   std::string before_attention = "input_layernorm", after_attention = "";
   std::string before_mlp = "post_attention_layernorm", after_mlp = "";
 };

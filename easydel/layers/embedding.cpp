@@ -20,7 +20,7 @@ at::Tensor Embedding::operator()(const at::Tensor& ids) const {
   if (ids.is_cpu() && ids.numel() > 0 && (packed_ || !weight_->is_lazy())) {
     const auto [low, high] = at::aminmax(ids);
     require<ShapeError>(low.item<int64_t>() >= 0 && high.item<int64_t>() < count_.size,
-                        "[Embedding] ids must lie in [0, ", count_.size, "); got ", low.item<int64_t>(), " to ",
+                        "[Embedding] ids must be in [0, ", count_.size, "); got ", low.item<int64_t>(), " to ",
                         high.item<int64_t>(), ".");
   }
   const bool native = ids.scalar_type() == at::kLong || ids.scalar_type() == at::kInt;
@@ -45,7 +45,7 @@ at::Tensor Embedding::look_up(const at::Tensor& index) const {
     first = held.empty() ? 0 : held[0].begin;
     rows = table.size(0);
   }
-  // Each rank looks up the tokens of its part of the table; the others' are zeros.
+  // Each rank looks up the tokens of its part of the table; the others are zeros.
   at::Tensor found;
   if (rows == 0) {
     std::vector<int64_t> shape = index.sizes().vec();

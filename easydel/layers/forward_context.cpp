@@ -18,7 +18,7 @@ LayerScope::~LayerScope() { current = before_; }
 const ForwardContext* current_forward() { return current; }
 
 const MaskInfo& ForwardContext::windowed_mask(int64_t layer_window) const {
-  // Both rules hold, that of the layer and that of the call; 0 is no window.
+  // Both windows apply, that of the layer and that of the call; 0 is no window.
   const int64_t given = mask.sliding_window;
   const int64_t window = given == 0 || layer_window == 0 ? given + layer_window : std::min(given, layer_window);
   if (window == given) return mask;
@@ -51,7 +51,7 @@ StackOutput run_layers(const std::vector<const DecoderLayer*>& layers, at::Tenso
     if (ctx->output_hidden_states) out.hidden_states.push_back(x_BTD);
     LayerOutput result;
     if (recompute) {
-      // A checkpoint passes plain lists of tensors: what was not asked for is left out of them.
+      // A checkpoint passes plain lists of tensors, without those that were not requested.
       const auto run = [layer, ctx](const operations::TensorList& inputs) {
         const LayerScope scope(*ctx);
         const LayerOutput r = (*layer)(inputs[0], *ctx);

@@ -1,4 +1,4 @@
-// What one forward pass hands to all of its layers.
+// The context of one forward pass, passed to all layers.
 #pragma once
 
 #include <memory>
@@ -17,9 +17,9 @@ namespace easydel {
 
 struct ForwardContext {
   at::Tensor positions;                     // [B, T]
-  std::vector<operations::RopeTable> rope;  // one for each kind of layer; empty without rotary embeddings
-  MaskInfo mask;                            // of the call; layers ask windowed_mask
-  operations::AttentionOptions attention;   // mechanism, block sizes, dtype: what layers have in common
+  std::vector<operations::RopeTable> rope;  // one for each type of layer; empty without rotary embeddings
+  MaskInfo mask;                            // of the call; layers call windowed_mask
+  operations::AttentionOptions attention;   // mechanism, block sizes, dtype: common to all layers
   operations::CheckpointPolicy checkpoint;
   Cache* cache = nullptr;
   std::optional<RandomKey> dropout_key;  // nothing is dropped without one
@@ -29,19 +29,19 @@ struct ForwardContext {
   bool output_hidden_states = false;
   bool output_router_logits = false;
 
-  // Shared by the layers that have this window, so that its matrix is made once. 0: no window.
+  // Shared by the layers with this window, so that its matrix is computed once. 0: no window.
   const MaskInfo& windowed_mask(int64_t window) const;
-  // Drops with a key that depends on the place alone; x as it is when p is 0 or there is no key.
+  // Dropout with a key that depends only on the position; x unchanged when p is 0 or there is no key.
   at::Tensor dropout(const at::Tensor& x, double p, std::string_view place, int64_t layer) const;
 
  private:
   mutable std::vector<std::unique_ptr<MaskInfo>> windowed_;
 };
 
-// Dropout of [B, T, D] by the place in the whole batch: the same on any mesh.
+// Dropout of [B, T, D] by the position in the full batch: the same on any mesh.
 at::Tensor drop(const at::Tensor& x, double p, RandomKey key, const BatchPart& part);
 
-// What a decoder layer gives back; the last two only when asked for.
+// The result of a decoder layer; the last two only if requested.
 struct LayerOutput {
   at::Tensor hidden;             // [B, T, D]
   at::Tensor attention_weights;  // [B, N, T, S]
@@ -54,14 +54,14 @@ class DecoderLayer : public Module {
 };
 
 struct StackOutput {
-  at::Tensor hidden;                      // behind the last layer
+  at::Tensor hidden;                      // after the last layer
   std::vector<at::Tensor> hidden_states;  // before each layer
   std::vector<at::Tensor> attentions;
   std::vector<at::Tensor> router_logits;
 };
 
-// Runs the layers in order. What the context's policy says is computed again in backward, so the layers must live until
-// then; the context is kept alive.
+// Runs the layers in order. Backward recomputes according to the context's policy, so the layers must live until then;
+// the context is kept alive.
 StackOutput run_layers(const std::vector<const DecoderLayer*>& layers, at::Tensor x_BTD,
                        const std::shared_ptr<const ForwardContext>& ctx);
 

@@ -1,11 +1,11 @@
-// The forward pass that this thread is in: what adapters, which see x and y alone, need to know of it.
+// The current forward pass of this thread, for adapters, which only see x and y.
 #pragma once
 
 #include "easydel/layers/forward_context.h"
 
 namespace easydel {
 
-// While it lives, current_forward() gives this context; also in backward, where a layer is computed again.
+// During its lifetime, current_forward() returns this context; also in backward, where a layer is recomputed.
 class LayerScope {
  public:
   explicit LayerScope(const ForwardContext& ctx);
@@ -17,6 +17,6 @@ class LayerScope {
   const ForwardContext* before_;
 };
 
-const ForwardContext* current_forward();  // null outside of the layers
+const ForwardContext* current_forward();  // null outside layers
 
 }  // namespace easydel

@@ -35,7 +35,7 @@ at::Tensor Linear::matrix(DType dtype) const {
 
 namespace {
 
-// Whether products with x come straight from the codes: on the CPU, without a gradient.
+// Whether products with x use the codes directly: on the CPU, without a gradient.
 bool reads_codes(const at::Tensor& x) {
   return x.is_cpu() && x.scalar_type() != at::kDouble && !(at::GradMode::is_enabled() && x.requires_grad()) &&
          !operations::inside_checkpoint();
@@ -67,7 +67,7 @@ at::Tensor Linear::operator()(const at::Tensor& x) const {
 
 namespace {
 
-// The codes of all maps, where they can be multiplied in one loop.
+// The codes of all maps, if they can be multiplied in one loop.
 std::vector<operations::PackedMap> codes_of(const at::Tensor& x, const std::vector<const Linear*>& maps) {
   if (!reads_codes(x)) return {};
   std::vector<operations::PackedMap> all;
@@ -98,7 +98,7 @@ std::vector<at::Tensor> Linear::apply_all(const at::Tensor& x, const std::vector
 
 namespace {
 
-// Whole float32 values in this machine's memory, row by row.
+// Unsharded float32 values on the CPU, row by row.
 const float* plain_floats(const std::shared_ptr<Parameter>& parameter) {
   if (!parameter || parameter->sharding()) return nullptr;
   const at::Tensor& value = parameter->value();

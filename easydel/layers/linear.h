@@ -1,4 +1,4 @@
-// A linear map. The weight is stored as the checkpoint stores it, and cast to the input's dtype where it is used.
+// A linear map. The weight is stored as in the checkpoint, and cast to the input's dtype on use.
 #pragma once
 
 #include <optional>
@@ -14,28 +14,28 @@ struct LinearOptions {
   bool bias = false;
   bool transposed = false;  // stored as [in, out], as gpt2's Conv1D does
   double init_stddev = 0.02;
-  std::string name = {};  // what checkpoint policies know the result as: "attn_query"
+  std::string name = {};  // of the result, for checkpoint policies: "attn_query"
 };
 
-// A matrix that is kept as codes and scales.
+// A quantized matrix of codes and scales.
 class PackedWeight {
  public:
   virtual ~PackedWeight() = default;
-  // What a dense weight would give this rank for x [..., in]. The gradient of x flows; codes have none.
+  // The result of the equivalent dense weight on this rank for x [..., in]. Differentiable in x; codes have no
+  // gradient.
   virtual at::Tensor multiply(const at::Tensor& x, std::string_view name) const = 0;
   virtual at::Tensor dequantize(DType dtype) const = 0;  // the part [out, in] that this rank computes with
-  // As the CPU's kernels read it, until the weight changes. Null: it is on another device, in parts, or of another
-  // kind.
+  // For the CPU's kernels, valid until the weight changes. Null: on another device, sharded, or in another format.
   virtual const operations::PackedCodes* codes() const { return nullptr; }
 };
 
-// What stands beside a linear map and changes its result. Its weights are children of the Linear.
+// An adapter that changes the result of a linear map. Its weights are children of the Linear.
 class LinearAdapter {
  public:
   virtual ~LinearAdapter() = default;
-  // From x and the map's own y, which has no bias yet; on a mesh, before the terms of several ranks are summed.
+  // From x and the map's own y, without bias; on a mesh, before the terms of several ranks are summed.
   virtual at::Tensor operator()(const at::Tensor& x, const at::Tensor& y) const = 0;
-  // The matrix [out, in] that does the same alone, from the one that the rank computes with; gradients flow.
+  // The merged matrix [out, in], from the one that the rank computes with; differentiable.
   virtual at::Tensor merged(const at::Tensor& matrix) const = 0;
 };
 
@@ -43,26 +43,26 @@ class Linear : public Module {
  public:
   Linear(Dim in, Dim out, LinearOptions options = {});
 
-  // On a mesh: a rank's part of the output features, of a whole x; or the whole result, of its part of the input
+  // On a mesh: a rank's part of the output features from the full x; or the full result from its part of the input
   // features. Whoever calls several with the same x sums their gradients once, with
   // collectives::identity_forward_sum_backward.
   at::Tensor operator()(const at::Tensor& x) const;
 
-  // As one token is multiplied with it on the CPU; none where something stands beside it or it lies elsewhere.
+  // For the product with one token on the CPU; nullopt with an adapter or on another device.
   std::optional<operations::DecodeMap> decode_map() const;
 
-  // Several of the same x, which take less time together when x is the one new token of a sequence.
+  // Several maps of the same x, which is faster when x is the one new token of a sequence.
   static std::vector<at::Tensor> apply_all(const at::Tensor& x, const std::vector<const Linear*>& maps);
 
-  const std::shared_ptr<Parameter>& weight() const { return weight_; }  // null when it is packed
+  const std::shared_ptr<Parameter>& weight() const { return weight_; }  // null when packed
   const std::shared_ptr<Parameter>& bias() const { return bias_; }      // null without one
   int64_t in_features() const { return in_; }
   int64_t out_features() const { return out_; }
   // Uses another module's weight from now on: an embedding's, for the language model head.
   void tie_weight(const std::shared_ptr<Parameter>& weight);
 
-  // With null it is a plain map again. Packing takes the dense weight away: whoever packs puts the parameters of the
-  // codes in its place, and whoever unpacks a dense weight.
+  // Null restores a plain map. Packing removes the dense weight: whoever packs replaces it by the parameters of the
+  // codes, and whoever unpacks by a dense weight.
   void set_packed(std::shared_ptr<const PackedWeight> packed, std::shared_ptr<Parameter> dense = nullptr);
   const std::shared_ptr<const PackedWeight>& packed() const { return packed_; }
   void set_adapter(std::shared_ptr<const LinearAdapter> adapter) { adapter_ = std::move(adapter); }
@@ -71,7 +71,7 @@ class Linear : public Module {
   const LinearOptions& options() const { return options_; }
   const Dim& in_dim() const { return in_dim_; }
   const Dim& out_dim() const { return out_dim_; }
-  // The dense matrix [out, in] that this rank computes with: gathered, dequantized, cast, and with the adapter in it.
+  // The dense matrix [out, in] that this rank computes with: gathered, dequantized, cast, and with the adapter merged.
   at::Tensor matrix(DType dtype) const;
 
   double own_flops_per_token(double) const override {
@@ -83,7 +83,7 @@ class Linear : public Module {
  private:
   operations::LinearMap map() const;
 
-  // The result without a bias, before terms are summed; of an adapted map too.
+  // The result without bias, before terms are summed; including the adapter.
   at::Tensor multiply(const at::Tensor& x) const;
 
   LinearOptions options_;

@@ -23,7 +23,7 @@ std::string join(const std::string& prefix, const std::string& name) {
   return path += name;
 }
 
-// Without a node for each, since nearly always there are none.
+// Without a map node for each, because there are almost never any.
 bool has_repeats(std::vector<const Parameter*> all) {
   std::sort(all.begin(), all.end());
   return std::adjacent_find(all.begin(), all.end()) != all.end();

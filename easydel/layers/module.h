@@ -13,7 +13,7 @@
 
 namespace easydel {
 
-// Constructors only declare: every parameter is on the meta device until the tree is initialised or loaded, so making
+// Constructors only declare: every parameter is on the meta device until the tree is initialized or loaded, so creating
 // a module of any size costs nothing.
 class Module {
  public:
@@ -42,7 +42,7 @@ class Module {
     const Module* module;
   };
 
-  // In the order of declaration, depth first. A weight that is tied to another stands once, under its first path.
+  // In the order of declaration, depth first. A tied weight appears once, under its first path.
   std::vector<NamedParameter> named_parameters() const;
   // All paths of tied weights but the first, with the first: {"lm_head.weight", "model.embed_tokens.weight"}.
   std::vector<std::pair<std::string, std::string>> tied_parameters() const;
@@ -53,22 +53,22 @@ class Module {
   bool has_lazy_parameters() const;  // anywhere in the tree
   const std::vector<std::pair<std::string, std::unique_ptr<Module>>>& children() const { return children_; }
 
-  DType dtype() const { return dtype_; }  // what it computes in
-  void set_dtype(DType dtype);            // of the whole tree
+  DType dtype() const { return dtype_; }  // the compute dtype
+  void set_dtype(DType dtype);            // of the entire tree
 
-  // How the work is split over a mesh; null: one device does it.
+  // How the work is split over a mesh; null: one device.
   const std::shared_ptr<const Parallel>& parallel() const { return parallel_; }
-  void set_parallel(const std::shared_ptr<const Parallel>& parallel);  // of the whole tree
+  void set_parallel(const std::shared_ptr<const Parallel>& parallel);  // of the entire tree
 
-  // Changes of the tree after it was built: adapters, packed weights. A parameter of that name is replaced, else added;
-  // a null one is taken away. A child takes over the dtype and the mesh.
+  // Changes of the tree after construction: adapters, packed weights. A parameter of that name is replaced, else added;
+  // a null one is removed. A child inherits the dtype and the mesh.
   void set_parameter(std::string_view name, std::shared_ptr<Parameter> parameter);
   void attach(std::string name, std::unique_ptr<Module> child);
   std::unique_ptr<Module> detach(std::string_view name);  // null: no such child
   Module* child(std::string_view name) const;             // null: none
 
-  // Floating point operations of this module's own forward for one token, its children's left out, with `keys` keys to
-  // attend to on average (before windows). A multiplication and an addition are two.
+  // Floating point operations of this module's own forward for one token, without its children's, with `keys` keys to
+  // attend to on average (before windows). A multiply-add counts as two.
   virtual double own_flops_per_token(double keys) const { return 0; }
 
   // As torch prints it: "Linear(in_features=4, out_features=8, bias=False)".
@@ -85,10 +85,10 @@ class Module {
     add_child(std::move(name), std::move(child));
     return reference;
   }
-  // The axes over which ranks compute with parts of such a dimension; empty on one device.
+  // The axes over which ranks compute parts of such a dimension; empty on one device.
   const AxisNames& split_over(LogicalAxis axis) const;
   std::shared_ptr<Parameter> add_parameter(std::string name, std::vector<Dim> dims, Initializer init);
-  // Puts another module's parameter in the place of the own one.
+  // Replaces its own parameter by another module's.
   void tie_parameter(std::string_view name, std::shared_ptr<Parameter> parameter);
   at::Tensor& add_buffer(std::string name, at::Tensor value);
 

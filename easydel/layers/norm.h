@@ -1,4 +1,4 @@
-// Normalisation layers, computed in float32 or better.
+// Normalization layers, computed in float32 or better.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace easydel {
 
-// Which norm a family has, and its numbers.
+// The norm of a model family, and its options.
 struct NormSpec {
   enum class Kind { Rms, Layer };
   Kind kind = Kind::Rms;
@@ -22,11 +22,11 @@ struct NormSpec {
 class Norm : public Module {
  public:
   virtual at::Tensor operator()(const at::Tensor& x) const = 0;
-  // As one token is normalised on the CPU, if decode_layer has this norm.
+  // For one token on the CPU, if decode_layer supports this norm.
   virtual std::optional<operations::DecodeNorm> decode_norm() const { return std::nullopt; }
 };
 
-// Adds the norm that `spec` says as a child; null for an empty name.
+// Adds the norm of `spec` as a child; null for an empty name.
 const Norm* add_norm(Module& parent, const std::string& name, Dim features, const NormSpec& spec);
 
 class RMSNorm : public Norm {

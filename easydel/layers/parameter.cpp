@@ -32,12 +32,12 @@ Parameter::Parameter(std::vector<Dim> dims, Initializer init)
   to_meta(float32);
 }
 
-// Past the dispatcher, which takes longer than the rest: a model has thousands of these before it has any weight.
+// Bypasses the dispatcher, which would dominate: a model has thousands of these before it has any weight.
 void Parameter::to_meta(DType dtype) { value_ = at::detail::empty_meta(stored_shape(), dtype); }
 
 void Parameter::bind(at::Tensor value) {
-  require<ShapeError>(value.sizes() == at::IntArrayRef(stored_shape()), "[Parameter] a tensor of shape ",
-                      at::IntArrayRef(stored_shape()), " is needed; got ", value.sizes(), ".");
+  require<ShapeError>(value.sizes() == at::IntArrayRef(stored_shape()), "[Parameter] expected a tensor of shape ",
+                      at::IntArrayRef(stored_shape()), "; got ", value.sizes(), ".");
   if (!value.is_meta() && value.is_floating_point() && value.is_leaf() && value.requires_grad() != trainable) {
     value.requires_grad_(trainable);
   }
@@ -52,7 +52,7 @@ void Parameter::place(std::shared_ptr<const WeightSharding> sharding) {
     return to_meta(dtype);
   }
   at::Tensor value = whole();
-  // A part gets memory of its own, so that the whole can be dropped.
+  // A part gets its own memory, so that the full tensor can be released.
   if (sharding && !sharding->is_whole()) value = sharding->part_of(value).clone(at::MemoryFormat::Contiguous);
   sharding_ = std::move(sharding);
   bind(std::move(value));
@@ -67,7 +67,7 @@ void Parameter::draw(RandomKey key, at::TensorOptions options) {
   if (!sharding_ || sharding_->is_whole()) {
     init.fill(value, key);
   } else {
-    // The boxes of the whole, one after the other, and where each lies in the part.
+    // The boxes of the full tensor in order, and the position of each in the part.
     const Slices& held = sharding_->stored();
     for_boxes(held, [&](const std::vector<Interval>& box) {
       at::Tensor place = value;

@@ -1,4 +1,4 @@
-// One weight of a module: its whole shape, how it is drawn, how files store it, and the tensor that holds it.
+// One weight of a module: its full shape, its initialization, its file layout, and its tensor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,7 @@
 
 namespace easydel {
 
-// How a fresh weight is drawn.
+// The initialization of a weight.
 struct Initializer {
   enum class Kind { Constant, Normal, Uniform, TruncatedNormal };
   Kind kind = Kind::Constant;
@@ -25,11 +25,11 @@ struct Initializer {
   static Initializer ones() { return {Kind::Constant, 1}; }
   static Initializer normal(double stddev) { return {Kind::Normal, stddev}; }
 
-  // Fills the part of the whole that `region` names, all of it without one.
+  // Fills the part of the full tensor given by `region`, all of it without one.
   void fill(const at::Tensor& out, RandomKey key, const Region* region = nullptr) const;
 };
 
-// A tensor of a checkpoint and the box of a parameter that it holds: file [I, D] for weight[e, 0:I, :].
+// A tensor of a checkpoint and the box of a parameter that it contains: file [I, D] for weight[e, 0:I, :].
 struct FilePiece {
   std::string name;
   std::vector<int64_t> starts, sizes;  // the box, in the parameter
@@ -42,27 +42,27 @@ class Parameter {
   Parameter(std::vector<Dim> dims, Initializer init);
 
   std::vector<Dim> dims;
-  std::vector<int64_t> shape;  // of the whole
+  std::vector<int64_t> shape;  // of the full weight
   Initializer init;
   bool trainable = true;
-  // The type of codes and scales, which stay as they are when the model's parameters are cast.
+  // The dtype of codes and scales, which are not cast with the model's parameters.
   std::optional<DType> fixed_dtype = {};
-  // For a weight that files store otherwise than memory; empty: one tensor under the parameter's own path.
+  // For a weight whose file layout differs from memory; empty: one tensor under the parameter's own path.
   std::function<FileLayout(const std::string& path)> file_layout;
 
-  // On the meta device until the module is initialised or loaded: a shape and a dtype without memory. On a mesh, the
+  // On the meta device until the module is initialized or loaded: a shape and a dtype without memory. On a mesh, the
   // part that this rank stores.
   const at::Tensor& value() const { return value_; }
   const std::shared_ptr<const WeightSharding>& sharding() const { return sharding_; }  // null: one device
   const std::vector<int64_t>& stored_shape() const { return sharding_ ? sharding_->stored_shape() : shape; }
-  // Puts it on a mesh, or from one mesh onto another, or with null back on one device. A value with memory is gathered
-  // and cut, so all ranks call this together.
+  // Moves it to a mesh, or from one mesh to another, or with null back to one device. A value with memory is gathered
+  // and sliced, so all ranks call this together.
   void place(std::shared_ptr<const WeightSharding> sharding);
-  // All of it, on every rank; the value itself on one device. All ranks call this together.
+  // The full tensor, on every rank; the value itself on one device. All ranks call this together.
   at::Tensor whole() const;
-  // Draws the stored part: the same numbers on any mesh.
+  // Initializes the stored part: the same numbers on any mesh.
   void draw(RandomKey key, at::TensorOptions options);
-  // ShapeError when the shape is not that of the stored part. Sets requires_grad for a trainable weight of floats.
+  // ShapeError when the shape is not that of the stored part. Sets requires_grad for a trainable float weight.
   void bind(at::Tensor value);
   DType dtype_in(DType param_dtype) const { return fixed_dtype.value_or(param_dtype); }
   bool is_lazy() const { return value_.is_meta(); }

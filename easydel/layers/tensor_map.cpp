@@ -25,7 +25,7 @@ const at::Tensor* TensorMap::find(std::string_view path) const {
 const at::Tensor& TensorMap::at(std::string_view path) const& {
   if (const at::Tensor* tensor = find(path)) return *tensor;
   const std::string near = nearest_name(std::string(path), paths());
-  fail<ConfigError>("[TensorMap] there is no \"", path, "\" among ", size(), " tensors.",
+  fail<ConfigError>("[TensorMap] no tensor \"", path, "\" among ", size(), ".",
                     near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
 }
 

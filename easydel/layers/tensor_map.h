@@ -1,4 +1,4 @@
-// Tensors by path, in order: what the parameters and the other state of a module are split into.
+// Tensors by path, in order: the parameters and the other state of a module.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -37,8 +37,8 @@ Tensor linear(const Tensor& x) { return x; }
 Tensor laplace(const Tensor& x) { return 0.5 * (1.0 + at::erf((x - 0.707107) / (0.282095 * std::numbers::sqrt2))); }
 Tensor sqrt_softplus(const Tensor& x) { return at::softplus(x).sqrt(); }
 
-// gelu_new, gelu_fast, gelu_accurate and gelu_python_tanh are the same function in other words; gated they share its
-// kernel.
+// gelu_new, gelu_fast, gelu_accurate and gelu_python_tanh are the same function written differently; gated they share
+// its kernel.
 constexpr std::array kActivations = {
     Activation{"gelu", gelu},
     Activation{"gelu_10", gelu_10},

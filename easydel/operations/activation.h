@@ -1,4 +1,4 @@
-// Activation functions by the names that `hidden_act` has in Hugging Face's configs.
+// Activation functions by the names of `hidden_act` in Hugging Face's configs.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -17,13 +17,13 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// One checkpointed call: what is needed to run it again.
+// One checkpointed call: what is needed to recompute it.
 struct Block : torch::CustomClassHolder {
   std::function<TensorList(const TensorList&)> fn;
   CheckpointPolicy policy;
   RankContext rank;                         // backward may run on another thread
   std::vector<TensorList> kept;             // the dots that the policy keeps, in the order of the first run
-  std::vector<bool> has_input, has_output;  // which of them are defined: autograd takes only those
+  std::vector<bool> has_input, has_output;  // which of them are defined: autograd accepts only those
 
   TensorList run(const TensorList& defined_inputs) const;
 };
@@ -124,8 +124,8 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
 TensorList checkpoint(const std::function<TensorList(const TensorList&)>& fn, const TensorList& inputs,
                       const CheckpointPolicy& policy) {
   if (!policy.recomputes()) return fn(inputs);
-  if (!at::GradMode::is_enabled()) {  // nothing to save; and what fn does is not for a checkpoint around this one to
-                                      // keep
+  if (!at::GradMode::is_enabled()) {  // nothing to save; and an enclosing checkpoint must not
+                                      // keep what fn computes
     const RunScope scope(nullptr);
     return fn(inputs);
   }
@@ -147,7 +147,7 @@ TensorList keep_dots(std::string_view name, const std::function<TensorList()>& c
   if (!run->replays) kept.push_back(compute());
   require<Error>(
       run->next < kept.size(),
-      "[checkpoint] the second run computed more dots than the first. The function must do the same each time.");
+      "[checkpoint] the recomputation had more dots than the first run. The function must be deterministic.");
   return detached(kept[run->next++], false);
 }
 

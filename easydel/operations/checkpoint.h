@@ -1,4 +1,4 @@
-// Gradient checkpointing: forget what is inside a function and compute it again in backward.
+// Gradient checkpointing: drops the activations inside a function and recomputes them in backward.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,7 +27,7 @@ enum class CheckpointRule { Everything, Nothing, AllDots, OnlyNames, NamedExcept
 class CheckpointPolicy {
  public:
   CheckpointPolicy() = default;  // "none"
-  // ConfigError lists the known policies; and when a policy that needs names gets none.
+  // ConfigError on an unknown policy (lists the known ones), and when a policy that needs names gets none.
   explicit CheckpointPolicy(const std::string& name, std::vector<std::string> targets = {});
 
   bool recomputes() const;
@@ -35,21 +35,20 @@ class CheckpointPolicy {
 
  private:
   CheckpointRule rule_ = CheckpointRule::Everything;
-  std::vector<std::string> targets_;  // names, or how they begin
+  std::vector<std::string> targets_;  // names, or prefixes
 };
 std::vector<std::string> checkpoint_policy_names();
 
 using TensorList = std::vector<at::Tensor>;
 
-// Runs fn(inputs) and keeps the inputs alone (and the dots that the policy keeps). Backward runs fn again: the
-// gradients of the inputs flow on, those of parameters that fn captured are added to their .grad, so it takes
-// backward() and not autograd::grad. fn must compute the same both times: its dropout comes from keys. Calls may be
-// nested.
+// Runs fn(inputs) and keeps only the inputs (and the dots that the policy keeps). Backward runs fn again: the gradients
+// of the inputs propagate, those of parameters that fn captured are added to their .grad, so it needs backward() and
+// not autograd::grad. fn must be deterministic: its dropout comes from keys. Calls may be nested.
 TensorList checkpoint(const std::function<TensorList(const TensorList&)>& fn, const TensorList& inputs,
                       const CheckpointPolicy& policy = CheckpointPolicy("nothing_saveable"));
 
-// For the author of a costly operation: inside a checkpoint that keeps `name`, computes in the first run and answers
-// from memory in the second; elsewhere just computes. The caller brings its own backward.
+// For implementing expensive operations: inside a checkpoint that keeps `name`, computes in the first run and returns
+// the saved result in the second; elsewhere just computes. The caller provides the backward.
 at::Tensor keep_dot(std::string_view name, const std::function<at::Tensor()>& compute);
 TensorList keep_dots(std::string_view name, const std::function<TensorList()>& compute);
 bool inside_checkpoint();  // on the calling thread

@@ -40,7 +40,7 @@ struct Dropout : torch::autograd::Function<Dropout> {
 }  // namespace
 
 Tensor dropout_factors(const Tensor& x, double p, RandomKey key, const Region* region) {
-  // Drawn in float32 whatever x is, so that every type drops the same elements.
+  // Drawn in float32 for any type of x, so that every type drops the same elements.
   Tensor uniform = at::empty(x.sizes(), x.options().dtype(at::kFloat).requires_grad(false));
   Tensor inside = uniform;
   for (int64_t d = 0; region && d < x.dim(); ++d) {

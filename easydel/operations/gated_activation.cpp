@@ -17,7 +17,7 @@ using torch::autograd::variable_list;
 
 bool is_fused(const Tensor& x, GatedKernel kernel) { return kernel != GatedKernel::None && kernels::applies(x); }
 
-// Rows of equal distance with dense elements: what a projection gives, or half of one.
+// Evenly strided rows with dense elements: the output of a projection, or half of one.
 bool has_plain_rows(const Tensor& x) {
   if (x.stride(-1) != 1) return false;
   for (int64_t d = 0; d + 2 < x.dim(); ++d) {
@@ -36,7 +36,7 @@ auto forward_kernel(const Tensor& gate, const Activation& act) {
   return act.gated == GatedKernel::Silu ? table.silu_gate_forward : table.gelu_tanh_gate_forward;
 }
 
-// y is made where there is none.
+// y is allocated if undefined.
 Tensor forward_rows(const Tensor& gate, const Tensor& up, const Activation& act, Tensor y = {}) {
   if (act.gated != GatedKernel::None && cuda_fused::applies(gate))
     return cuda_fused::gate(gate, up, row_stride(gate), row_stride(up), act.gated == GatedKernel::GeluTanh);
@@ -67,7 +67,7 @@ void backward_rows(const Tensor& gate, const Tensor& up, const Activation& act, 
     return cuda_fused::gate_backward(gate, up, row_stride(gate), row_stride(up), d_y.contiguous(), d_gate, d_up,
                                      row_stride(d_gate), act.gated == GatedKernel::GeluTanh);
   }
-  // The activation once more, with a graph of its own.
+  // Recomputes the activation, with its own graph.
   at::AutoGradMode with_graph(true);
   const Tensor leaf = gate.detach().requires_grad_();
   const Tensor activated = act(leaf);
@@ -166,7 +166,7 @@ RowWork weighted_activation_backward(const Tensor& gate_up, const Activation& ac
 
 Tensor gated_activation(const Tensor& gate, const Tensor& up, const Activation& act) {
   require<ShapeError>(gate.dim() >= 1 && gate.sizes() == up.sizes() && gate.scalar_type() == up.scalar_type(),
-                      "[gated_activation] gate and up must agree in shape and type; got ", gate.sizes(), " ",
+                      "[gated_activation] gate and up must have the same shape and dtype; got ", gate.sizes(), " ",
                       gate.scalar_type(), " and ", up.sizes(), " ", up.scalar_type(), ".");
   if (!needs_graph(gate) && !needs_graph(up) && has_plain_rows(gate) && has_plain_rows(up))
     return forward_rows(gate, up, act);
@@ -175,7 +175,7 @@ Tensor gated_activation(const Tensor& gate, const Tensor& up, const Activation& 
 
 Tensor gated_activation(const Tensor& gate_up, const Activation& act) {
   require<ShapeError>(gate_up.dim() >= 1 && gate_up.size(-1) % 2 == 0,
-                      "[gated_activation] the last dimension must hold gate and up, of equal size; got ",
+                      "[gated_activation] the last dimension must contain gate and up, of equal size; got ",
                       gate_up.sizes(), ".");
   return GatedHalves::apply(gate_up, &act);
 }

@@ -19,7 +19,7 @@ kernels::RmsNormArgs kernel_args(const Tensor& x, const Tensor& factor, double e
   return {x.const_data_ptr(), factor.const_data_ptr(), x.size(-1), eps, cast_first};
 }
 
-// offset + weight as the kernels want it. The weight is first rounded to x's type: it is stored wider than it computes.
+// offset + weight as the kernels need it. The weight is first rounded to x's type, which may be narrower.
 Tensor factor_of(const Tensor& x, const Tensor& weight, const RmsNormOptions& options) {
   const auto acc = acc_type(x.scalar_type());
   if (!weight.defined())
@@ -69,7 +69,7 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
     if (kernels::applies(x)) {
       const int64_t width = x.size(-1);
       if (wants_x) d_x = at::empty_like(x);
-      // A row of sums for each thread, added up at the end.
+      // A row of sums for each thread, summed at the end.
       Tensor sums;
       if (wants_weight) sums = at::zeros({at::get_num_threads(), width}, factor.options());
       const auto args = kernel_args(x, factor, 0.0, false);

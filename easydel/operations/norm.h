@@ -7,7 +7,7 @@ namespace easydel::operations {
 
 struct RmsNormOptions {
   double eps = 1e-6;
-  double weight_offset = 0.0;         // the factor is offset + weight; gemma has 1
+  double weight_offset = 0.0;         // the factor is offset + weight; 1 for gemma
   bool multiply_before_cast = false;  // gemma multiplies in float32; llama casts to the input's type, then multiplies
 };
 

@@ -68,7 +68,7 @@ Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interl
                              : rotate_composed(x, cos, sin, interleaved, inverse);
 }
 
-// The gradient of a rotation is the rotation back, so nothing of x is kept.
+// The gradient of a rotation is the inverse rotation, so x is not kept.
 struct Rotary : torch::autograd::Function<Rotary> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved) {
     ctx->save_for_backward({cos, sin});
@@ -109,7 +109,7 @@ void check(const Tensor& x, const RopeTable& table) {
   require<ShapeError>((cos.size(0) == 1 || cos.size(0) == x.size(0)) && cos.size(1) == x.size(1),
                       "[apply_rotary] the table is for batch and tokens ", cos.size(0), " x ", cos.size(1), "; x has ",
                       x.size(0), " x ", x.size(1), ".");
-  require<ShapeError>(2 * cos.size(2) <= x.size(3) && x.size(3) <= kMaxHeadSize, "[apply_rotary] the table turns ",
+  require<ShapeError>(2 * cos.size(2) <= x.size(3) && x.size(3) <= kMaxHeadSize, "[apply_rotary] the table rotates ",
                       2 * cos.size(2), " dimensions; a head has ", x.size(3), " (at most ", kMaxHeadSize, ").");
 }
 

@@ -1,4 +1,4 @@
-// Rotary position embeddings: frequencies of every scaling, tables of a batch, and the rotation.
+// Rotary position embeddings: frequencies for every scaling type, tables for a batch, and the rotation.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,11 +20,11 @@ struct RopeFrequencies {
 // the original length): the largest position + 1 of the batch. ConfigError names the key that is missing or wrong.
 RopeFrequencies rope_frequencies(const RopeParameters& parameters, int64_t head_dim, int64_t max_position_embeddings,
                                  std::optional<int64_t> seq_len = std::nullopt);
-// Whether the frequencies depend on seq_len, so that a model has to look at its positions.
+// Whether the frequencies depend on seq_len, so that a model must check its positions.
 bool rope_depends_on_length(const RopeParameters& parameters);
 
 struct RopeTable {
-  at::Tensor cos;  // [B or 1, T, R / 2] float32 (float64 when asked for)
+  at::Tensor cos;  // [B or 1, T, R / 2] float32 (float64 if requested)
   at::Tensor sin;
 };
 
@@ -33,12 +33,12 @@ RopeTable rope_table(const RopeFrequencies& frequencies, const at::Tensor& posit
                      at::ScalarType dtype = at::kFloat);
 
 enum class RopeStyle {
-  Half,         // dimension i turns with i + R/2: llama and most others
-  Interleaved,  // dimension 2i turns with 2i + 1: gptj, cohere, deepseek
+  Half,         // dimension i is paired with i + R/2: llama and most others
+  Interleaved,  // dimension 2i is paired with 2i + 1: gptj, cohere, deepseek
 };
 
-// Rotates the first R dimensions of each head and passes the rest on. q [B, T, N, H] and k [B, T, K, H] of any strides;
-// the results are contiguous and in the inputs' types.
+// Rotates the first R dimensions of each head and copies the rest. q [B, T, N, H] and k [B, T, K, H] of any strides;
+// the results are contiguous and have the inputs' types.
 std::pair<at::Tensor, at::Tensor> apply_rotary(const at::Tensor& q, const at::Tensor& k, const RopeTable& table,
                                                RopeStyle style = RopeStyle::Half);
 at::Tensor apply_rotary(const at::Tensor& x, const RopeTable& table, RopeStyle style = RopeStyle::Half);

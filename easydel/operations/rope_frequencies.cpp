@@ -74,7 +74,7 @@ RopeFrequencies yarn(const Problem& p) {
     scaling = yarn_mscale(factor, 1.0);
   }
 
-  // The dimension that turns this often over the original length.
+  // The dimension with this many rotations over the original length.
   const double dim = static_cast<double>(p.dim);
   const auto correction_dim = [&](double rotations) {
     return dim * std::log(static_cast<double>(p.original_length()) / (rotations * 2.0 * std::numbers::pi)) /
@@ -105,8 +105,8 @@ RopeFrequencies llama3(const Problem& p) {
   const double low_factor = required(r, r.low_freq_factor, "low_freq_factor");
   const double high_factor = required(r, r.high_freq_factor, "high_freq_factor");
   require<ConfigError>(high_factor != low_factor,
-                       "[rope_parameters] high_freq_factor must differ from low_freq_factor; both are ", low_factor,
-                       ".");
+                       "[rope_parameters] high_freq_factor must differ from low_freq_factor; got ", low_factor,
+                       " for both.");
   const double length = static_cast<double>(p.original_length());
   const double low_wavelength = length / low_factor, high_wavelength = length / high_factor;
 

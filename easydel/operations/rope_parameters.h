@@ -1,4 +1,4 @@
-// The `rope_parameters` / `rope_scaling` block of a config, whatever its spelling was.
+// The `rope_parameters` / `rope_scaling` block of a config, in any spelling.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct RopeParameters {
   std::string rope_type = "default";  // default, linear, dynamic, yarn, llama3, longrope
   double rope_theta = 10000.0;
   double partial_rotary_factor = 1.0;  // the share of each head that is rotated
-  std::optional<double> factor;        // absent: yarn and longrope take max_position_embeddings / the original one
+  std::optional<double> factor;        // absent: yarn and longrope use max_position_embeddings / the original one
   std::optional<int64_t> original_max_position_embeddings;
   std::optional<double> attention_factor;                   // yarn, longrope
   std::optional<double> beta_fast, beta_slow;               // yarn

@@ -58,7 +58,7 @@ void write_back(TensorMap& to, const TensorMap& from) {
   for (const auto& [path, tensor] : from) to.set(path, tensor);
 }
 
-// Each parameter to one of several, or to none.
+// Assigns each parameter to one of several transformations, or to none.
 class Partition : public Transformation {
  public:
   using Choose = std::function<std::size_t(std::string_view path, const at::Tensor& param)>;  // size(): none
@@ -91,7 +91,7 @@ class Partition : public Transformation {
   }
 
  private:
-  // The last one is for those that nobody takes.
+  // The last one is for parameters without a transformation.
   std::vector<TensorMap> divide(const TensorMap& tree, const TensorMap& params) const {
     std::vector<TensorMap> split(parts_.size() + 1);
     for (const auto& [path, tensor] : tree) {
@@ -159,8 +159,7 @@ GradientTransformation multi_transform(std::vector<std::pair<std::string, Gradie
       [rules = PartitionRules(std::move(rules))](std::string_view path, const at::Tensor&) {
         const auto found = rules.find(path);
         require<ConfigError>(found.has_value(), "[multi_transform] none of ", rules.size(),
-                             " patterns is found in the parameter \"", path,
-                             "\". End with {\".*\", ...} for all others.");
+                             " patterns matches the parameter \"", path, "\". End with {\".*\", ...} for all others.");
         return *found;
       });
 }

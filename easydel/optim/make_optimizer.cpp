@@ -32,7 +32,7 @@ template <class Names>
                     near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
 }
 
-// The options of one optimizer, each read once; what is left over is unknown.
+// The options of one optimizer; those that are never read are unknown.
 class Kwargs {
  public:
   Kwargs(std::string optimizer, const Json& json) : optimizer_(std::move(optimizer)), json_(json) {
@@ -126,7 +126,7 @@ class Kwargs {
   std::set<std::string> read_;
 };
 
-// The decay that the optimizer itself cannot do: after it, as EasyDeL adds it.
+// Weight decay for optimizers without their own: applied after them, as EasyDeL does.
 GradientTransformation with_decay(GradientTransformation inner, const OptimizerConfig& config, const Schedule& rate) {
   if (config.weight_decay == 0) return inner;
   const Schedule decay("weight_decay",
@@ -136,7 +136,7 @@ GradientTransformation with_decay(GradientTransformation inner, const OptimizerC
 
 using Builder = GradientTransformation (*)(const OptimizerConfig& config, const Schedule& rate, Kwargs& kwargs);
 
-// What adam and adamw both take.
+// Options of both adam and adamw.
 template <class Options>
 void read_adam(Kwargs& kwargs, Options& o) {
   kwargs.read("b1", o.b1);
@@ -209,7 +209,7 @@ GradientTransformation make_sgd(const OptimizerConfig& config, const Schedule& r
 }
 
 GradientTransformation make_muon(const OptimizerConfig& config, const Schedule& rate, Kwargs& kwargs) {
-  // A Linear has its outputs first.
+  // A Linear stores its outputs first.
   MuonOptions o{.learning_rate = rate, .weight_decay_mask = config.weight_decay_mask, .reduction_axis = 1};
   kwargs.read("ns_coeffs", o.ns_coeffs);
   kwargs.read("ns_steps", o.ns_steps);

@@ -18,8 +18,8 @@ struct OptimizerConfig {
   double learning_rate = 5e-5;
   std::optional<double> learning_rate_end = {};  // "linear" needs one; 0 for the others
   int64_t warmup_steps = 0;
-  int64_t total_steps = 0;                  // of the optimizer; every scheduler but "none" needs it
-  std::optional<int64_t> decay_steps = {};  // of "warmup_stable_decay"; a fifth of what follows the warmup
+  int64_t total_steps = 0;                  // of the optimizer; required by every scheduler but "none"
+  std::optional<int64_t> decay_steps = {};  // of "warmup_stable_decay"; default: a fifth of the steps after the warmup
   double weight_decay = 0.01;
   Mask weight_decay_mask = {};  // which parameters decay; empty: all
   std::optional<double> clip_grad = {};
@@ -32,7 +32,7 @@ struct Optimizer {
   Schedule schedule;  // the learning rate
 };
 
-// clip_by_global_norm, the optimizer, weight decay times the learning rate, MultiSteps: what EasyDeL makes of the same
+// clip_by_global_norm, the optimizer, weight decay times the learning rate, MultiSteps: as EasyDeL builds from the same
 // names. ConfigError names a key that is unknown or whose value is out of range.
 Optimizer make_optimizer(const OptimizerConfig& config);
 Schedule make_schedule(const OptimizerConfig& config);

@@ -1,4 +1,4 @@
-// Optimizers: transformations from gradients to what is added to the parameters. Names and defaults are optax's.
+// Optimizers: transformations from gradients to parameter updates. Names and defaults are optax's.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 namespace easydel::optim {
 
 // Each takes a learning rate, a schedule, or its options: adamw(1e-4), adamw(schedule), adamw({.learning_rate = 1e-4,
-// .weight_decay = 0.01}). ConfigError names an option out of its range. Moments have the parameter's dtype unless an
-// option says otherwise; they are computed in float32 at least.
+// .weight_decay = 0.01}). ConfigError names an option out of range. Moments have the parameter's dtype unless an option
+// sets another; they are computed in float32 at least.
 
 struct AdamOptions {
   Schedule learning_rate = 1e-3;
@@ -28,7 +28,7 @@ GradientTransformation adam(const AdamOptions& options);
 GradientTransformation adam(const Schedule& learning_rate);
 GradientTransformation scale_by_adam(const AdamOptions& options = {});  // without the learning rate
 
-// apply() is torch's fused kernel where dtypes agree and there is neither nesterov nor eps_root.
+// apply() is torch's fused kernel if dtypes are the same and there is neither nesterov nor eps_root.
 struct AdamwOptions {
   Schedule learning_rate = 1e-3;
   double b1 = 0.9;
@@ -43,7 +43,7 @@ struct AdamwOptions {
 GradientTransformation adamw(const AdamwOptions& options);
 GradientTransformation adamw(const Schedule& learning_rate);
 
-// apply() is torch's fused kernel where dtypes agree.
+// apply() is torch's fused kernel if dtypes are the same.
 struct SgdOptions {
   Schedule learning_rate = 1e-3;
   std::optional<double> momentum = {};
@@ -79,9 +79,9 @@ GradientTransformation rmsprop(const RmspropOptions& options);
 GradientTransformation rmsprop(const Schedule& learning_rate);
 GradientTransformation scale_by_rms(const RmspropOptions& options = {});  // or by the deviation, when centered
 
-// Second moments of a large matrix are kept as sums over its rows and its columns. On a mesh these are sums over the
-// whole dimension, stored by the parameter's spec without it; or whole on every rank, where the parameter's cut is not
-// an even one (heads, a fused projection).
+// Second moments of a large matrix are stored as sums over its rows and its columns. On a mesh these are sums over the
+// full dimension, sharded by the parameter's spec without it; or replicated, if the parameter is not split evenly
+// (heads, a fused projection).
 struct AdafactorOptions {
   std::optional<Schedule> learning_rate = {};
   int64_t min_dim_size_to_factor = 128;
@@ -100,8 +100,8 @@ GradientTransformation adafactor(const AdafactorOptions& options);
 GradientTransformation adafactor(const Schedule& learning_rate);
 GradientTransformation scale_by_factored_rms(const AdafactorOptions& options = {});
 
-// Momentum made orthogonal by Newton-Schulz steps for matrices, adamw for everything else. On a mesh each rank gathers
-// one whole matrix at a time.
+// Momentum orthogonalized by Newton-Schulz steps for matrices, adamw for everything else. On a mesh each rank gathers
+// one full matrix at a time.
 struct MuonOptions {
   Schedule learning_rate = 1e-3;
   std::vector<std::array<double, 3>> ns_coeffs = {{3.4445, -4.7750, 2.0315}};  // one for all steps, or one for each

@@ -20,7 +20,7 @@ void walk(State& state, const F& f) {
 
 bool is_whole(const ShardingPtr& sharding) { return !sharding || sharding->is_whole(); }
 
-// What the transformation would make for parameters that lie so, without memory.
+// The state that the transformation would create for parameters in this layout, without memory.
 OptState planned(const Transformation& tx, const TensorMap& params, const Shapes& shapes, const Placement& placement) {
   TensorMap meta;
   for (const auto& [path, shape] : shapes) {
@@ -31,7 +31,7 @@ OptState planned(const Transformation& tx, const TensorMap& params, const Shapes
   return tx.init(meta, placement);
 }
 
-// Those that the step is about, of the whole parameters: with a gradient or with a leaf.
+// The parameters of this step, as full shapes: those with a gradient or with a leaf.
 Shapes shapes_of(const TensorMap& params, const TensorMap& gradients, const OptState& state,
                  const Placement& placement) {
   Shapes shapes;
@@ -45,7 +45,7 @@ Shapes shapes_of(const TensorMap& params, const TensorMap& gradients, const OptS
   return shapes;
 }
 
-// Whether each leaf lies as its parameter does there. Leaves of other shapes need not, and still be where they belong.
+// Whether each leaf has its parameter's layout there. Leaves of other shapes need not.
 bool leaves_lie_as(const Placement& placement, const OptState& state, const TensorMap& params) {
   bool all = true;
   for_leaves(state, [&](const std::string& path, const OptState::Leaf& leaf) {
@@ -59,7 +59,7 @@ struct MovedLeaf {
   OptState::Leaf stored;
 };
 
-// Moves the leaves that lie otherwise to where the transformation looks for them.
+// Moves leaves in another layout to the one that the transformation expects.
 std::vector<MovedLeaf> move_leaves(OptState& state, const OptState& plan) {
   std::map<std::string, ShardingPtr> wanted;
   for (const auto& [name, leaf] : plan.leaves()) wanted.emplace(name, leaf->sharding);

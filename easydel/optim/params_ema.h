@@ -1,4 +1,4 @@
-// A moving average of the weights, as used for evaluation.
+// An exponential moving average of the weights, for evaluation.
 #pragma once
 
 #include <optional>
@@ -9,18 +9,18 @@ namespace easydel::optim {
 
 struct ParamsEmaOptions {
   double decay = 0.999;
-  std::optional<at::ScalarType> dtype = {};  // of the average; the parameter's
+  std::optional<at::ScalarType> dtype = {};  // of the average; default: the parameter's
 };
 
-// Each rank averages what it stores.
+// Each rank averages its stored parts.
 class ParamsEma {
  public:
-  explicit ParamsEma(const ParamsEmaOptions& options);  // ConfigError on a decay outside of [0, 1)
+  explicit ParamsEma(const ParamsEmaOptions& options);  // ConfigError on a decay outside [0, 1)
   explicit ParamsEma(double decay) : ParamsEma(ParamsEmaOptions{.decay = decay}) {}
 
-  // Begins with a copy of these; what is no float is kept as it is.
+  // Starts with a copy of these; non-float tensors are kept unchanged.
   void init(const TensorMap& params);
-  // average = decay * average + (1 - decay) * params. ConfigError when these are other parameters.
+  // average = decay * average + (1 - decay) * params. ConfigError when the parameters differ.
   void update(const TensorMap& params);
   const TensorMap& params() const { return average_; }
 

@@ -129,7 +129,7 @@ Schedule join_schedules(std::vector<Schedule> schedules, std::vector<int64_t> bo
                        "[join_schedules] there must be one boundary less than schedules; got ", boundaries.size(),
                        " boundaries and ", schedules.size(), " schedules.");
   for (std::size_t i = 1; i < boundaries.size(); ++i) {
-    require<ConfigError>(boundaries[i] >= boundaries[i - 1], "[join_schedules] boundaries must not go down; got ",
+    require<ConfigError>(boundaries[i] >= boundaries[i - 1], "[join_schedules] boundaries must not decrease; got ",
                          boundaries[i], " after ", boundaries[i - 1], ".");
   }
   std::string name;
@@ -182,7 +182,7 @@ Schedule warmup_stable_decay_schedule(const WarmupStableDecayOptions& o) {
   require_not_negative("warmup_stable_decay_schedule", "warmup_steps", o.warmup_steps);
   require_positive("warmup_stable_decay_schedule", "decay_steps", o.decay_steps);
   require<ConfigError>(o.total_steps >= o.warmup_steps + o.decay_steps,
-                       "[warmup_stable_decay_schedule] total_steps must hold warmup_steps and decay_steps; got ",
+                       "[warmup_stable_decay_schedule] total_steps must be at least warmup_steps + decay_steps; got ",
                        o.total_steps, " for ", o.warmup_steps, " and ", o.decay_steps, ".");
   const double alpha = o.peak_value == 0 ? 0 : o.end_value / o.peak_value;
   const Schedule down =

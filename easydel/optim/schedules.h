@@ -1,4 +1,4 @@
-// Numbers that change with the step, such as the learning rate. Named and computed as optax's.
+// Schedules: numbers that change with the step, such as the learning rate. Named and computed as in optax.
 #pragma once
 
 #include <concepts>
@@ -11,7 +11,7 @@
 
 namespace easydel::optim {
 
-// A function of the step, which counts from 0, and a name to print. A number is a schedule that stays.
+// A function of the step, which counts from 0, and a name to print. A number is a constant schedule.
 class Schedule {
  public:
   Schedule(double value);
@@ -22,7 +22,7 @@ class Schedule {
 
   double operator()(int64_t step) const { return constant_ ? *constant_ : function_(step); }
   const std::string& name() const { return name_; }
-  const std::optional<double>& constant() const { return constant_; }  // the number, when it stays
+  const std::optional<double>& constant() const { return constant_; }  // the number, if constant
 
  private:
   std::string name_;
@@ -36,7 +36,7 @@ struct PolynomialOptions {
   double init_value = 0;
   double end_value = 0;
   double power = 1;
-  int64_t transition_steps = 0;  // init_value for ever when it is not positive
+  int64_t transition_steps = 0;  // constant init_value if not positive
   int64_t transition_begin = 0;
 };
 Schedule polynomial_schedule(const PolynomialOptions& options);
@@ -45,7 +45,7 @@ Schedule linear_schedule(double init_value, double end_value, int64_t transition
 struct CosineDecayOptions {
   double init_value = 0;
   int64_t decay_steps = 0;
-  double alpha = 0;  // where it ends, as a part of init_value
+  double alpha = 0;  // the final value, as a fraction of init_value
   double exponent = 1;
 };
 Schedule cosine_decay_schedule(const CosineDecayOptions& options);
@@ -60,13 +60,13 @@ struct ExponentialDecayOptions {
 };
 Schedule exponential_decay(const ExponentialDecayOptions& options);
 
-using Boundaries = std::map<int64_t, double>;  // from this step on, times this factor
+using Boundaries = std::map<int64_t, double>;  // step to factor
 Schedule piecewise_constant_schedule(double init_value, const Boundaries& boundaries_and_scales = {});
 // "linear" or "cosine" between the boundaries.
 Schedule piecewise_interpolate_schedule(const std::string& interpolate_type, double init_value,
                                         const Boundaries& boundaries_and_scales = {});
 
-// The i-th from boundaries[i - 1] on, where it begins with its own step 0.
+// The i-th schedule applies from boundaries[i - 1] on, starting with its own step 0.
 Schedule join_schedules(std::vector<Schedule> schedules, std::vector<int64_t> boundaries);
 
 Schedule warmup_constant_schedule(double init_value, double peak_value, int64_t warmup_steps);
@@ -75,7 +75,7 @@ struct WarmupCosineOptions {
   double init_value = 0;
   double peak_value = 0;
   int64_t warmup_steps = 0;
-  int64_t decay_steps = 0;  // in all, the warmup among them
+  int64_t decay_steps = 0;  // in total, including the warmup
   double end_value = 0;
   double exponent = 1;
 };
@@ -97,12 +97,12 @@ struct WarmupLinearOptions {
   double init_value = 0;
   double peak_value = 0;
   int64_t warmup_steps = 0;
-  int64_t decay_steps = 0;  // in all, the warmup among them
+  int64_t decay_steps = 0;  // in total, including the warmup
   double end_value = 0;
 };
 Schedule warmup_linear_decay_schedule(const WarmupLinearOptions& options);
 
-// Up, along, down: the last decay_steps of total_steps lead from the peak to end_value.
+// Warmup, constant, decay: the last decay_steps of total_steps go from the peak to end_value.
 struct WarmupStableDecayOptions {
   double init_value = 0;
   double peak_value = 0;
@@ -110,7 +110,7 @@ struct WarmupStableDecayOptions {
   int64_t decay_steps = 0;
   int64_t total_steps = 0;
   double end_value = 0;
-  bool cosine = false;  // the way down; otherwise a line
+  bool cosine = false;  // the decay; otherwise linear
 };
 Schedule warmup_stable_decay_schedule(const WarmupStableDecayOptions& options);
 

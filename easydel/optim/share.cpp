@@ -9,7 +9,7 @@
 namespace easydel::optim {
 namespace {
 
-// On the CPU: float32 sums of a row, which a long one would lose digits in, then float64; this many rows at a time.
+// On the CPU: float32 sums of short rows, then float64; this many rows at a time.
 constexpr int64_t kRow = 512, kRows = 512;
 
 Intervals minus(const Intervals& from, const Intervals& taken) {
@@ -35,7 +35,7 @@ void add_squares(const at::Tensor& sum, const at::Tensor& tensor) {
     const at::Tensor wide = norms.to(at::kDouble);
     sum.add_(wide.dot(wide));
   };
-  // In the order of memory: a transposed matrix, as gradients of weights may be, is not copied.
+  // In memory order: a transposed matrix, as gradients of weights may be, is not copied.
   const bool dense = tensor.is_non_overlapping_and_dense();
   const at::Tensor flat = dense ? tensor.as_strided({tensor.numel()}, {1}) : tensor;
   if (!tensor.is_cpu() || !dense) {

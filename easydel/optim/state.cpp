@@ -21,12 +21,12 @@ void check(const OptState& state, const Json& json, const std::string& where) {
   const Json* kind = json.find("kind");
   require<ConfigError>(kind && kind->is_string(), "[OptState] ", where, ": \"kind\" must be a string.");
   require<ConfigError>(kind->as_string() == state.kind, "[OptState] ", where, " is the state of \"", kind->as_string(),
-                       "\", but this one is of \"", state.kind, "\". Build the optimizer that wrote it.");
+                       "\", but the optimizer is \"", state.kind, "\". Use the optimizer that saved it.");
   for (const auto& [name, value] : state.counts) {
     const Json* counts = json.find("counts");
     const Json* count = counts ? counts->find(name) : nullptr;
     require<ConfigError>(count && count->is_int() && count->as_int() >= 0, "[OptState] ", where, ": counts.", name,
-                         " must be an integer that is not negative; got ", count ? count->dump() : "nothing", ".");
+                         " must be a non-negative integer; got ", count ? count->dump() : "nothing", ".");
   }
   for (const auto& [name, value] : state.scalars) {
     const Json* scalars = json.find("scalars");

@@ -1,4 +1,4 @@
-// What gradient transformations remember between steps: a tree of counts, numbers and tensors, as optax's states are.
+// The state of gradient transformations: a tree of counts, numbers and tensors, as in optax.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,24 +32,24 @@ struct OptState {
   std::vector<OptState> children = {};
 
   struct Named {
-    std::string name;  // "0/mu/model.norm.weight": the way down through the children, the tree, the path
+    std::string name;  // "0/mu/model.norm.weight": the child indices, the tree, the path
     Leaf* leaf;
   };
   struct ConstNamed {
     std::string name;
     const Leaf* leaf;
   };
-  // Everything below, in an order that does not change, under names that are unique.
+  // All leaves of the subtree, in a fixed order, with unique names.
   std::vector<Named> leaves();
   std::vector<ConstNamed> leaves() const;
 
   // All but the tensors: kind, counts, scalars, children.
   Json to_json() const;
-  // Takes counts and scalars from what to_json gave. ConfigError, which names `where`, when it is of another kind, has
-  // other children, or lacks a number; nothing is changed then.
+  // Restores counts and scalars from the result of to_json. ConfigError, which names `where`, when the kind or the
+  // children differ, or a number is missing; nothing is changed then.
   void load_json(const Json& json, const std::string& where);
 
-  OptState clone() const;  // with memory of its own
+  OptState clone() const;  // a deep copy
   int64_t nbytes() const;  // of the tensors, on this rank
 };
 

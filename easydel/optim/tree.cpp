@@ -20,7 +20,7 @@ Items collect(const char* where, const TensorMap& updates, const TensorMap& para
     if (!update.defined()) continue;
     const at::Tensor* param = params.find(path);
     require<ConfigError>(param != nullptr, "[", where, "] there is a gradient for \"", path,
-                         "\", but no parameter of this name among ", params.size(), ".");
+                         "\", but no such parameter among ", params.size(), ".");
     if (!is_float(*param)) continue;
     require<ConfigError>(is_float(update), "[", where, "] the gradient of \"", path,
                          "\" must be of a float dtype; got ", c10::toString(update.scalar_type()), ".");
@@ -39,8 +39,8 @@ Tensors leaves_of(const char* where, const OptState& state, const std::string& t
   Tensors out;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const auto leaf = found->second.find(items.paths[i]);
-    require<ConfigError>(leaf != found->second.end(), "[", where, "] the state was made for other parameters: ", tree,
-                         " has nothing for \"", items.paths[i], "\".");
+    require<ConfigError>(leaf != found->second.end(), "[", where, "] the state is for other parameters: ", tree,
+                         " has no entry for \"", items.paths[i], "\".");
     require<ShapeError>(leaf->second.value.sizes() == items.params[i].sizes(), "[", where, "] ", tree, " of \"",
                         items.paths[i], "\" is ", leaf->second.value.sizes(), "; the parameter is ",
                         items.params[i].sizes(), ".");
@@ -68,10 +68,10 @@ OptState::Leaves full_like(const TensorMap& params, const Placement& placement, 
 }
 
 void check_state(const OptState& state, const char* kind, std::size_t children) {
-  require<ConfigError>(state.kind == kind, "[", kind, "] the state must be one of \"", kind, "\"; got one of \"",
-                       state.kind, "\". Make it with init().");
+  require<ConfigError>(state.kind == kind, "[", kind, "] the state must be of kind \"", kind, "\"; got \"", state.kind,
+                       "\". Create it with init().");
   require<ConfigError>(state.children.size() == children, "[", kind, "] the state must have ", children,
-                       " children; got ", state.children.size(), ". Make it with init().");
+                       " children; got ", state.children.size(), ". Create it with init().");
 }
 
 void for_each_on_threads(bool on_cpu, std::size_t count, const std::function<void(std::size_t)>& f) {
@@ -122,7 +122,7 @@ void check_positive(const char* where, const char* key, double value) {
 }
 
 void check_decay(const char* where, const char* key, double value) {
-  require<ConfigError>(value >= 0 && value < 1, "[", where, "] ", key, " must lie in [0, 1); got ", value, ".");
+  require<ConfigError>(value >= 0 && value < 1, "[", where, "] ", key, " must be in [0, 1); got ", value, ".");
 }
 
 }  // namespace easydel::optim

@@ -1,4 +1,4 @@
-// Working on the tensors of a tree together: gradients beside their parameters and what a state has for them.
+// Helpers to process the tensors of a tree together: gradients with their parameters and states.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,26 +22,26 @@ struct Items {
   std::size_t size() const { return paths.size(); }
 };
 Items collect(const char* where, const TensorMap& updates, const TensorMap& params);
-// What the tree has for each; ConfigError when it was made for other parameters.
+// The leaves of the tree for each; ConfigError when it is for other parameters.
 Tensors leaves_of(const char* where, const OptState& state, const std::string& tree, const Items& items);
 
-// Zeros, or another value, for each parameter of a float dtype that the filter takes, lying as the parameter does.
+// Zeros, or another value, for each parameter of a float dtype that passes the filter, in the parameter's layout.
 OptState::Leaves full_like(const TensorMap& params, const Placement& placement, double value = 0,
                            std::optional<at::ScalarType> dtype = {});
 std::shared_ptr<const WeightSharding> sharding_of(const Placement& placement, const std::string& path);
 
-// ConfigError unless init of this kind made the state.
+// ConfigError unless init of this kind created the state.
 void check_state(const OptState& state, const char* kind, std::size_t children = 0);
 
-// f(i) for all i below count: on the CPU by all threads, each with some, elsewhere in order. Nothing is recorded.
+// f(i) for all i below count: on the CPU in parallel, elsewhere in order. Without autograd.
 void for_each_on_threads(bool on_cpu, std::size_t count, const std::function<void(std::size_t i)>& f);
-// In float32, where they are narrower; the tensors themselves otherwise.
+// Widened to float32 if narrower; the tensors themselves otherwise.
 Tensors widen(const Tensors& tensors);
-// Back from there: copies what is not the same tensor.
+// Copies back what is not the same tensor.
 void narrow_into(const Tensors& to, const Tensors& from);
 
 // Checks of options. ConfigError names the key and the value.
-void check_rate(const char* where, const char* key, const Schedule& schedule);        // a number that is not negative
+void check_rate(const char* where, const char* key, const Schedule& schedule);        // non-negative
 double rate_at(const char* where, const char* key, const Schedule& s, int64_t step);  // the same, for this step
 void check_not_negative(const char* where, const char* key, double value);            // and finite
 void check_positive(const char* where, const char* key, double value);                // and finite

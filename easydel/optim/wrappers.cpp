@@ -43,7 +43,7 @@ class Accumulate : public Transformation {
   }
 
  private:
-  // True when it is time for a step, with what was gathered in place of the gradients.
+  // True when a step is due, with the accumulated gradients in place of the gradients.
   bool add(const TensorMap& gradients, OptState& state, const TensorMap& params) const {
     const at::NoGradGuard no_grad;
     check_state(state, kKind, 1);
@@ -96,7 +96,7 @@ class Injected : public Transformation {
  private:
   GradientTransformation made(const Hyperparams& values) const {
     auto inner = make_(values);
-    require<ConfigError>(inner != nullptr, "[inject_hyperparams] the function gave a null transformation.");
+    require<ConfigError>(inner != nullptr, "[inject_hyperparams] the function returned a null transformation.");
     return inner;
   }
   Hyperparams values_at(int64_t step, const Hyperparams& set) const {

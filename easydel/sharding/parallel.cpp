@@ -15,8 +15,8 @@ AxisNames larger_than_one(const Mesh& mesh, AxisNames axes) {
 
 void require_apart(const AxisNames& a, const char* a_name, const AxisNames& b, const char* b_name) {
   const AxisNames both = common(a, b);
-  require<ConfigError>(both.empty(), "[PartitionAxis] an axis cannot carry ", a_name, " and ", b_name,
-                       " at once; got \"", both.empty() ? "" : both.front(), "\" for both.");
+  require<ConfigError>(both.empty(), "[PartitionAxis] an axis cannot shard ", a_name, " and also ", b_name, "; got \"",
+                       both.empty() ? "" : both.front(), "\" for both.");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How the work of a forward pass is split over a mesh: which axes carry the batch, the sequence, heads, experts.
+// How a forward pass is parallelized over a mesh: the axes of the batch, the sequence, heads, experts.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@ namespace easydel {
 
 class GatherAhead;
 
-// Axes of size one are left out everywhere, so an empty list means that a dimension is whole on every rank.
+// Axes of size one are omitted everywhere, so an empty list means that a dimension is not split.
 class Parallel {
  public:
-  // Without splits_heads every rank computes all heads. ConfigError when an axis carries two things at once: the batch
+  // Without splits_heads every rank computes all heads. ConfigError when an axis shards two things at once: the batch
   // and heads, say.
   Parallel(std::shared_ptr<const DeviceMesh> mesh, const PartitionAxis& axis, const AxisNames& expert_axes,
            bool splits_heads = true);
@@ -25,7 +25,7 @@ class Parallel {
   const AxisNames& axes(LogicalAxis axis) const;
   const AxisNames& batch() const { return batch_; }
   const AxisNames& sequence() const { return sequence_; }
-  const AxisNames& data() const { return data_; }  // over which ranks have different tokens: batch and sequence
+  const AxisNames& data() const { return data_; }  // axes over which ranks have different tokens: batch and sequence
   const AxisNames& expert_inner() const { return expert_inner_; }
 
   const Group& group(const AxisNames& axes) const { return mesh_->group(axes); }
@@ -39,7 +39,7 @@ class Parallel {
   AxisNames batch_, sequence_, data_, heads_, mlp_, vocab_, experts_, expert_inner_;
 };
 
-// Lists of axes as sets; the order is that of the first.
+// Set operations on lists of axes; the order is that of the first.
 bool contains(const AxisNames& axes, const std::string& axis);
 AxisNames with(const AxisNames& a, const AxisNames& b);
 AxisNames without(const AxisNames& a, const AxisNames& b);

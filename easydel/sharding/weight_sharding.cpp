@@ -39,7 +39,7 @@ bool is_one_box(const Slices& slices) {
   return std::all_of(slices.begin(), slices.end(), [](const Intervals& i) { return i.size() == 1; });
 }
 
-// The parts as one tensor where they lie in memory one after the other and only the first dimension is cut.
+// The parts as one tensor, if they are consecutive in memory and only the first dimension is split.
 at::Tensor joined(const std::vector<at::Tensor>& parts, const std::vector<Slices>& places,
                   const std::vector<int64_t>& shape) {
   int64_t rows = 0;
@@ -124,7 +124,7 @@ void put(const at::Tensor& into, const Slices& places, const at::Tensor& values)
 WeightSharding::WeightSharding(std::vector<Dim> dims, PartitionSpec spec, std::shared_ptr<const Parallel> parallel)
     : dims_(std::move(dims)), spec_(std::move(spec)), parallel_(std::move(parallel)) {
   const Mesh& mesh = parallel_->mesh().mesh();
-  require<ConfigError>(spec_.size() <= dims_.size(), "[PartitionSpec] ", spec_.to_string(), " names ", spec_.size(),
+  require<ConfigError>(spec_.size() <= dims_.size(), "[PartitionSpec] ", spec_.to_string(), " has ", spec_.size(),
                        " dimensions, but the tensor has ", dims_.size(), ".");
   AxisNames computed;
   for (std::size_t d = 0; d < dims_.size(); ++d) {
@@ -153,7 +153,7 @@ WeightSharding::WeightSharding(std::vector<Dim> dims, PartitionSpec spec, std::s
     }
     plans_.push_back(std::move(plan));
   }
-  // Each rank's gradient is of its own tokens; where it has cut a part out of the whole, of that part alone.
+  // Each rank's gradient is of its own tokens; if it uses only a part of the full weight, of that part alone.
   AxisNames kept, cut;
   for (const DimPlan& plan : plans_) (plan.kept ? kept : cut) = with(plan.kept ? kept : cut, plan.compute);
   summed_ = with(without(parallel_->data(), kept), cut);
@@ -245,7 +245,7 @@ bool WeightSharding::is_part_of(const WeightSharding& other) const {
   if (dims_ != other.dims_ || parallel_->mesh().mesh() != other.parallel_->mesh().mesh()) return false;
   for (std::size_t d = 0; d < dims_.size(); ++d) {
     const DimPlan &mine = plans_[d], &theirs = other.plans_[d];
-    // Cuts of cuts lie where the cuts do, as long as both begin at whole grains or both do not.
+    // Splits nest, as long as both begin at whole grains or both do not.
     if (!theirs.spec.empty() && (mine.kept != theirs.kept || mine.spec.size() < theirs.spec.size() ||
                                  !std::equal(theirs.spec.begin(), theirs.spec.end(), mine.spec.begin()))) {
       return false;
@@ -269,7 +269,7 @@ at::Tensor WeightSharding::gather(const at::Tensor& part, at::ScalarType dtype) 
   return sliced_ ? take(gathered, locate(computed_, union_)).contiguous() : gathered;
 }
 
-// Key/value heads that several ranks hold: each has the gradient from its own queries.
+// Key/value heads shared by several ranks: each has the gradient from its own queries.
 at::Tensor WeightSharding::sum_shared(const at::Tensor& gradient) const {
   const Dim& dim = dims_[static_cast<std::size_t>(shared_dim_)];
   const DimPlan& plan = plans_[static_cast<std::size_t>(shared_dim_)];
@@ -314,7 +314,7 @@ at::Tensor WeightSharding::reduce(const at::Tensor& gradient) const {
   }
   const AxisNames repeated = without(summed_, gathered_);
   if (!repeated.empty()) {
-    // What was given may be somebody else's memory.
+    // The input may be memory owned by the caller.
     if (d.is_alias_of(gradient)) d = d.clone(at::MemoryFormat::Contiguous);
     parallel_->group(repeated).all_reduce(d);
   }

@@ -1,4 +1,4 @@
-// One weight on a mesh: which part of it a rank stores, which part it computes with, and the way between the two.
+// One weight on a mesh: the part that a rank stores, the part that it computes with, and how to convert between them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,11 +13,11 @@
 
 namespace easydel {
 
-using Slices = std::vector<Intervals>;  // for each dimension, what somebody holds of it
+using Slices = std::vector<Intervals>;  // for each dimension, the stored intervals
 
-// Storage follows the spec. A dimension whose axes begin with those that ranks compute its parts over is cut at whole
-// grains over these, and evenly over the rest, so gathering over the rest gives just what is computed with. Every other
-// spec is gathered whole first, and the part is cut out of it.
+// Storage follows the spec. A dimension whose axes begin with the computation's axes is split at whole grains over
+// these, and evenly over the rest, so gathering over the rest gives exactly the part to compute with. With any other
+// spec the full weight is gathered first, and the part is sliced out of it.
 class WeightSharding : public operations::WeightAccess {
  public:
   // ConfigError when the spec names an axis that the mesh lacks, or more dimensions than there are.
@@ -32,30 +32,30 @@ class WeightSharding : public operations::WeightAccess {
   const Slices& stored() const { return stored_; }
   const Slices& computed() const { return computed_; }
   const std::vector<int64_t>& stored_shape() const { return stored_shape_; }
-  std::vector<int64_t> shape() const;  // of the whole
-  bool is_whole() const;               // this rank stores all of it, as every rank does
+  std::vector<int64_t> shape() const;  // of the full weight
+  bool is_whole() const;               // every rank stores all of it
   bool is_gathered() const { return !gathered_.empty(); }
-  int64_t gathered_numel() const;  // elements that gathering gives, at most: the same on every rank
+  int64_t gathered_numel() const;  // upper bound of the gathered elements: the same on every rank
 
-  // The part that this rank stores of a whole tensor that it has; a view where it can be.
+  // The part of a full tensor that this rank stores; a view if possible.
   at::Tensor part_of(const at::Tensor& whole) const;
-  // All of it, on every rank.
+  // The full weight, on every rank.
   at::Tensor gather_whole(const at::Tensor& part) const;
 
-  // Whether every rank's part is a part of what it has of the same weight in the other layout. Then cut() takes it from
-  // there, a view where it can be, and join() puts it together again from all ranks that share that.
+  // Whether every rank's part is contained in its part in the other layout. Then cut() slices it, as a view if
+  // possible, and join() reassembles it from all ranks that share it.
   bool is_part_of(const WeightSharding& other) const;
   at::Tensor cut(const at::Tensor& part_of_other, const WeightSharding& other) const;
   at::Tensor join(const at::Tensor& part, const WeightSharding& other) const;
 
-  // From what is stored to what is computed with, and for its gradient the way back: summed over all ranks that have
-  // seen different tokens, cut down to what is stored.
+  // From the stored part to the part to compute with, and the reverse for its gradient: summed over all ranks that have
+  // different tokens, sliced to the stored part.
   at::Tensor gather(const at::Tensor& part, at::ScalarType dtype) const override;
   at::Tensor reduce(const at::Tensor& gradient) const override;
 
  private:
   friend class GatherAhead;
-  // A gathering under way, and what it will be.
+  // A pending gather and its result.
   struct Gathering {
     std::unique_ptr<Pending> pending;
     std::vector<at::Tensor> parts;
@@ -78,12 +78,12 @@ class WeightSharding : public operations::WeightAccess {
   std::vector<DimPlan> plans_;
   AxisNames gathered_, summed_, all_;
   bool sliced_ = false;
-  int64_t shared_dim_ = -1;  // where several ranks hold the same key/value heads
+  int64_t shared_dim_ = -1;  // where several ranks have the same key/value heads
   Slices stored_, union_, computed_;
   std::vector<int64_t> stored_shape_;
 };
 
-// f(the place in each dimension) for every box of the product of these lists.
+// Calls f(index in each dimension) for every box of the product of these lists.
 void for_boxes(const Slices& slices, const std::function<void(const std::vector<Interval>&)>& f);
 at::Tensor take(const at::Tensor& from, const Slices& places);                     // a view for one box
 void put(const at::Tensor& into, const Slices& places, const at::Tensor& values);  // copies

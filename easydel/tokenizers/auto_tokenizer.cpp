@@ -22,7 +22,7 @@ bool flag(const Json& json, std::string_view key, bool otherwise) {
   return found && found->is_bool() ? found->as_bool() : otherwise;
 }
 
-// Beside a sentencepiece model the added tokens stand in tokenizer_config.json, by id.
+// For a sentencepiece model, the added tokens are in tokenizer_config.json, by id.
 std::vector<SentencePieceAddedToken> added_tokens(const TokenizerConfig& config) {
   std::vector<SentencePieceAddedToken> tokens;
   const Json* entries = config.values.find("added_tokens_decoder");
@@ -91,7 +91,8 @@ AutoTokenizer AutoTokenizer::from_directory(const std::filesystem::path& directo
   result.config_ = TokenizerConfig::load(directory);
   if (std::filesystem::exists(directory / kJson)) {
     const auto tokenizer = JsonTokenizer::from_file(directory / kJson);
-    tokenizer->set_truncation({});  // transformers truncates and pads where a call asks for it, whatever the file says
+    tokenizer->set_truncation(
+        {});  // transformers truncates and pads only when a call requests it, whatever the file says
     tokenizer->set_padding({});
     result.tokenizer_ = tokenizer;
   } else {
@@ -115,9 +116,10 @@ void AutoTokenizer::save_pretrained(const std::filesystem::path& directory) cons
 }
 
 RenderedChat AutoTokenizer::apply_chat_template(ChatInput input) const {
-  require<ConfigError>(has_chat_template(),
-                       "[chat template] the model has none: neither chat_template.jinja nor a chat_template in "
-                       "tokenizer_config.json.");
+  require<ConfigError>(
+      has_chat_template(),
+      "[chat template] the model has no chat template: neither chat_template.jinja nor a chat_template in "
+      "tokenizer_config.json.");
   Json variables = config_.template_variables();
   for (const auto& [key, value] : input.variables.as_object()) variables[key] = value;
   input.variables = variables;

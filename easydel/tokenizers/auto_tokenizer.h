@@ -1,4 +1,4 @@
-// A model's tokenizer, with what stands beside it: special tokens and chat templates.
+// A model's tokenizer with its special tokens and chat templates.
 #pragma once
 
 #include <filesystem>
@@ -18,11 +18,11 @@ class AutoTokenizer {
   // file. ConfigError when there is none.
   static AutoTokenizer from_pretrained(const std::string& name_or_path, const HubOptions& hub = {});
   static AutoTokenizer from_directory(const std::filesystem::path& directory);
-  // In the place of one that is not there: whoever needs it gets a ConfigError with this message.
+  // A placeholder for a missing tokenizer: any use throws a ConfigError with this message.
   static AutoTokenizer absent(std::string message);
-  // Whether there is one to read.
+  // Whether a tokenizer is available.
   static bool is_in(const std::filesystem::path& directory);
-  // The files that it was read from, into a directory, which is made where it is missing.
+  // Writes the files it was loaded from into a directory, created if missing.
   void save_pretrained(const std::filesystem::path& directory) const;
 
   const Tokenizer& operator*() const { return *operator->(); }
@@ -40,7 +40,7 @@ class AutoTokenizer {
  private:
   std::shared_ptr<const Tokenizer> tokenizer_;
   TokenizerConfig config_;
-  std::string absent_ = "[tokenizer] there is none.";
+  std::string absent_ = "[tokenizer] no tokenizer is available.";
   TokenizerFiles files_;
 };
 

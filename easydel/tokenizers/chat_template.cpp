@@ -42,7 +42,7 @@ void check_objects(const Json& values, const char* what) {
   }
 }
 
-// Marks the end of the field that is to be continued, and returns its text.
+// Marks the end of the field to be continued, and returns its text.
 std::string tag_final_message(Json& messages, const std::string& field, const std::string& source) {
   Json& last = messages.as_array().back();
   const Json* given = last.find(field);
@@ -79,7 +79,7 @@ std::string tag_final_message(Json& messages, const std::string& field, const st
   return final_message.as_string();
 }
 
-// Cuts the text where the tag stands.
+// Cuts the text at the tag.
 void cut_at_tag(std::string& text, const std::string& final_message) {
   const std::size_t tag = text.rfind(kTagStripped);
   require<ConfigError>(tag != std::string::npos && text.find(stripped(final_message)) != std::string::npos,
@@ -104,11 +104,12 @@ RenderedChat ChatTemplate::render(const ChatInput& input) const {
   if (input.tools) check_objects(*input.tools, "tools");
   if (input.documents) check_objects(*input.documents, "documents");
   const bool continues = !input.continue_final_message.empty();
-  require<ConfigError>(!continues || !input.add_generation_prompt,
-                       "[ChatTemplate] continue_final_message and add_generation_prompt exclude each other: the first "
-                       "goes on with the last message, the second begins a new one.");
+  require<ConfigError>(
+      !continues || !input.add_generation_prompt,
+      "[ChatTemplate] continue_final_message and add_generation_prompt are mutually exclusive: the first "
+      "continues the last message, the second begins a new one.");
   require<ConfigError>(!continues || !input.generated,
-                       "[ChatTemplate] continue_final_message and the spans of generated text exclude each other.");
+                       "[ChatTemplate] continue_final_message and the spans of generated text are mutually exclusive.");
 
   Json variables = Json::object();
   Json messages = Json::array();
@@ -121,7 +122,7 @@ RenderedChat ChatTemplate::render(const ChatInput& input) const {
   variables["add_generation_prompt"] = input.add_generation_prompt;
   for (const auto& [name, value] : input.variables.as_object()) {
     require<ConfigError>(!variables.contains(name), "[ChatTemplate] \"", name,
-                         "\" is an input of its own and cannot be one of the variables.");
+                         "\" is a reserved input and cannot be one of the variables.");
     variables[name] = value;
   }
 
@@ -156,8 +157,9 @@ const std::string* ChatTemplates::find(std::string_view name) const {
 }
 
 ChatTemplate ChatTemplates::select(std::optional<std::string_view> name, bool with_tools) const {
-  require<ConfigError>(!templates_.empty(),
-                       "[ChatTemplates] the tokenizer has no chat template. Write the prompt yourself, or give one.");
+  require<ConfigError>(
+      !templates_.empty(),
+      "[ChatTemplates] the tokenizer has no chat template. Write the prompt yourself, or pass a template.");
   const std::string* found = nullptr;
   if (name) {
     found = find(*name);

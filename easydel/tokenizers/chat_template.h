@@ -1,4 +1,4 @@
-// A conversation to the text that a model was trained on, as transformers' apply_chat_template makes it.
+// Renders a conversation in the format that a model was trained on, as transformers' apply_chat_template does.
 #pragma once
 
 #include <ctime>
@@ -18,17 +18,17 @@ struct ChatInput {
   std::optional<Json> tools;      // an array of JSON schemas
   std::optional<Json> documents;  // an array of objects, usually with "title" and "text"
   bool add_generation_prompt = false;
-  // The field of the last message that the model goes on with, usually "content"; empty: none.
+  // The field of the last message that the model continues, usually "content"; empty: none.
   std::string continue_final_message;
-  Json variables = Json::object();  // further ones: bos_token, enable_thinking …
-  std::optional<std::tm> now;       // what strftime_now tells; the local time when absent
-  bool generated = false;           // whether the spans are wanted
+  Json variables = Json::object();  // additional ones: bos_token, enable_thinking …
+  std::optional<std::tm> now;       // for strftime_now; the local time when absent
+  bool generated = false;           // whether to return the spans
 };
 
 struct RenderedChat {
   std::string text;
   using Span = jinja::Rendering::Span;
-  std::vector<Span> generated;  // what the assistant wrote, where the template marks it with {% generation %}
+  std::vector<Span> generated;  // the assistant's text, where the template marks it with {% generation %}
 };
 
 // Parsed once; cheap to copy, and several threads may render at a time.
@@ -37,8 +37,7 @@ class ChatTemplate {
   // Throws jinja::TemplateError with the line at fault.
   explicit ChatTemplate(std::string source, const jinja::Limits& limits = {});
 
-  // ConfigError on an input that makes no sense; jinja::TemplateError when the template fails or refuses it
-  // (raise_exception).
+  // ConfigError on an invalid input; jinja::TemplateError when the template fails or rejects it (raise_exception).
   RenderedChat render(const ChatInput& input) const;
 
   const std::string& source() const { return source_; }
@@ -48,7 +47,7 @@ class ChatTemplate {
   jinja::Template template_;
 };
 
-// The templates of a model by name: one called "default", or several of which the caller picks one.
+// The templates of a model by name: one called "default", or several from which the caller picks one.
 class ChatTemplates {
  public:
   void set(std::string name, std::string source);

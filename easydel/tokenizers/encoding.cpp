@@ -72,10 +72,10 @@ std::vector<TokenRange> parts_of(std::size_t size, std::size_t most, const Trunc
   if (most >= size) return {{0, size}};
   if (most == 0) return {{0, 0}, {0, size}};
   require<ConfigError>(truncation.stride < most,
-                       "[Tokenizer] the stride of a truncation must be less than the tokens of ", "a part; got ",
+                       "[Tokenizer] the stride of a truncation must be less than the length of ", "a part; got ",
                        truncation.stride, " and ", most, ".");
   const std::size_t step = most - truncation.stride;
-  // A stride that is almost the whole part would repeat every token hundreds of times.
+  // A stride close to the length of a part would repeat every token hundreds of times.
   constexpr std::size_t kRepeats = 64;
   constexpr std::size_t kAlways = 1 << 16;
   require<ConfigError>(most / step <= kRepeats || size / step <= kAlways / most, "[Tokenizer] parts of ", most,
@@ -116,7 +116,7 @@ Lengths truncated_lengths(std::size_t first, std::optional<std::size_t> second, 
   const bool cuts_first = truncation.strategy == Strategy::kOnlyFirst;
   require<ConfigError>(cuts_first || second, "[Tokenizer] truncation of only the second text needs a second text.");
   require<ConfigError>((cuts_first ? first : other) > excess, "[Tokenizer] the text to truncate has ",
-                       cuts_first ? first : other, " tokens; ", excess, " would have to go.");
+                       cuts_first ? first : other, " tokens; ", excess, " would have to be removed.");
   return cuts_first ? Lengths{first - excess, other} : Lengths{first, other - excess};
 }
 

@@ -1,4 +1,4 @@
-// What happens to encodings once the tokens are known: cutting, joining, padding.
+// Post-processing of encodings: truncation, joining, padding.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ enum class Direction : uint8_t { kLeft, kRight };
 
 struct Truncation {
   enum class Strategy : uint8_t { kLongestFirst, kOnlyFirst, kOnlySecond };
-  std::size_t max_length = 512;  // with the special tokens
+  std::size_t max_length = 512;  // including the special tokens
   Strategy strategy = Strategy::kLongestFirst;
   std::size_t stride = 0;  // tokens that a part shares with the one before it
   Direction direction = Direction::kRight;
@@ -33,7 +33,7 @@ struct TokenRange {
   std::size_t begin, end;
 };
 
-// How `size` tokens fall into parts of at most `most`, of which the first one is kept. ConfigError when the stride
+// How `size` tokens are split into parts of at most `most`, of which the first is kept. ConfigError when the stride
 // leaves no room.
 std::vector<TokenRange> parts_of(std::size_t size, std::size_t most, const Truncation& truncation);
 

@@ -1,4 +1,4 @@
-// A cache of int8 codes gives what attention gives over keys and values that went through the codes.
+// A cache of int8 codes is equivalent to attention over quantized and dequantized keys and values.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -50,7 +50,7 @@ TEST(CodedRows, AreOffByAtMostA254thOfTheLargestElement) {
   EXPECT_TRUE(at::equal(through_codes(at::zeros({2, 8}, options)), at::zeros({2, 8}, options)));
 }
 
-TEST(CodedCache, GivesAttentionOverWhatItKeptInChunksOfAnySize) {
+TEST(CodedCache, EqualsAttentionOverDequantizedKeysInChunksOfAnySize) {
   for (const int64_t window : {0, 6}) {
     for (const std::vector<int64_t>& chunks : {std::vector<int64_t>{kTokens}, {9, 1, 1, 10}, {1, 1, 1, 18}}) {
       const Case c = draw(3);

@@ -124,7 +124,7 @@ class Checkpoints(unittest.TestCase):
             self.assertEqual(done.returncode, 2, arguments)
             self.assertIn("Try: easydel convert --help", done.stderr)
         done = run("convert", self.model, self.directory / "target", "--max-shard-size", "2")
-        self.assertIn('a size is a number and one of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB, such as 5GB; got "2".', done.stderr)
+        self.assertIn('a size must be a number and one of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB, such as 5GB; got "2".', done.stderr)
         self.assertEqual(run("convert", self.model, self.model).returncode, 2)
         self.assertFalse((self.directory / "target").exists())
 
@@ -134,12 +134,12 @@ class Checkpoints(unittest.TestCase):
         (target / "notes.txt").write_text("mine")
         done = run("convert", self.model, target)
         self.assertEqual(done.returncode, 2)
-        self.assertIn(f"[convert] {target} is there already. Name another place, or give --overwrite.", done.stderr)
+        self.assertIn(f"[convert] {target} already exists. Choose another path, or pass --overwrite.", done.stderr)
         self.assertEqual([path.name for path in target.iterdir()], ["notes.txt"])
         self.assertEqual(run("convert", self.model, target, "--overwrite").returncode, 0)
         done = run("convert", self.model, self.directory / "out.gguf")
         self.assertEqual(done.returncode, 2)
-        self.assertIn(".gguf files are not written", done.stderr)
+        self.assertIn(".gguf files cannot be written", done.stderr)
         self.assertFalse((self.directory / "out.gguf").exists())
 
     def convert_packed(self, state: dict, quantization: dict, *arguments):

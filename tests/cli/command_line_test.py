@@ -72,12 +72,12 @@ class CommandLine(unittest.TestCase):
         environment = os.environ | {"HF_ENDPOINT": "http://no-such-host.invalid", "HF_HUB_OFFLINE": "0"}
         done = run("chat", "nosuch", env=environment)
         self.assertEqual(done.returncode, 1)
-        self.assertTrue(done.stderr.startswith('easydel: [hub] there is no directory "nosuch" here, and the hub gives no answer: '),
+        self.assertTrue(done.stderr.startswith('easydel: [hub] directory "nosuch" does not exist, and the hub does not respond: '),
                         done.stderr)
         self.assertNotIn("Try 1 of", done.stderr)
         for name in ("nosuch.gguf", "dir/config.json"):
             done = run("generate", name, env=environment)
-            self.assertEqual((done.returncode, done.stderr), (1, f'easydel: [hub] there is no file "{name}".\n'))
+            self.assertEqual((done.returncode, done.stderr), (1, f'easydel: [hub] file "{name}" does not exist.\n'))
 
     def test_a_device_that_is_not_there_is_named_before_anything_is_read(self):
         device = "cuda:99"

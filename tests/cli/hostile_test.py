@@ -119,7 +119,7 @@ class Hostile(unittest.TestCase):
         file = self.directory / "w.bin"
         torch.save({"w": torch.zeros(1).expand(2**40)}, file)
         message = (f'[{file}] tensor "w" has 1099511627776 elements in a storage of 1: a stride repeats them. Call '
-                   "contiguous() on it before it is saved.")
+                   "contiguous() on it before saving.")
         self.check_refused(message, "convert", file, self.directory / "out")
         self.check_refused(message, "inspect", file)
         self.assertFalse((self.directory / "out").exists())
@@ -203,9 +203,9 @@ class Hostile(unittest.TestCase):
     def test_a_file_without_tensors(self):
         file = self.directory / "empty.safetensors"
         save_file({}, file)
-        self.check_refused(f"[{file}] holds no tensor.", "convert", file, self.directory / "out")
+        self.check_refused(f"[{file}] contains no tensors.", "convert", file, self.directory / "out")
         torch.save({}, self.directory / "empty.bin")
-        self.check_refused(f"[{self.directory}/empty.bin] holds no tensor.", "convert", self.directory / "empty.bin",
+        self.check_refused(f"[{self.directory}/empty.bin] contains no tensors.", "convert", self.directory / "empty.bin",
                            self.directory / "out")
 
     def test_a_full_disk(self):

@@ -113,10 +113,9 @@ class MeshCommands(unittest.TestCase):
                              "easydel: --mesh 1,-1,1,1,1 leaves one size open: say how many devices there are, as in --devices 4.")  # fmt: skip
             self.assertEqual(say("--devices", 8, "--mesh", "1,2,4"),
                              "easydel: --devices 8 --mesh 1,2,4: [create_mesh] sharding_axis_dims and sharding_axis_names "
-                             "must be equally long; got 3 (1x2x4) and 5.")  # fmt: skip
+                             "must have the same length; got 3 (1x2x4) and 5.")  # fmt: skip
             self.assertEqual(say("--devices", 8, "--mesh", "1,-1,1,3,1"),
-                             "easydel: --devices 8 --mesh 1,-1,1,3,1: [create_mesh] the -1 in sharding_axis_dims must have a "
-                             "whole number to stand for; got 1x-1x1x3x1, and 8 devices are no multiple of 3.")  # fmt: skip
+                             "easydel: --devices 8 --mesh 1,-1,1,3,1: [create_mesh] the -1 in sharding_axis_dims must resolve to an integer; got 1x-1x1x3x1, and 8 devices are not a multiple of 3.")  # fmt: skip
             self.assertEqual(say("--devices", 8, "--mesh", "0,8,1,1,1"),
                              "easydel: --devices 8 --mesh 0,8,1,1,1: [create_mesh] each of sharding_axis_dims must be at "
                              "least 1, or -1; got 0 in 0x8x1x1x1.")  # fmt: skip

@@ -94,7 +94,7 @@ class TokenizerTrain(unittest.TestCase):
         self.check_refused(self.train("--min-frequency", "-1"), 2, "min_frequency must not be negative; got -1.")
         self.files = [self.directory / "empty.txt"]
         self.files[0].write_text("")
-        self.check_refused(self.train(), 2, "the texts are empty; there is nothing to learn.")
+        self.check_refused(self.train(), 2, "the texts are empty; there is nothing to train on.")
         self.files[0].write_bytes(b"good\nbad \xff\n")
         self.check_refused(self.train(), 1, f"{self.files[0]} is not valid UTF-8 at byte 9.")
         self.files = [self.directory / "absent.txt"]

@@ -17,7 +17,7 @@ TEST(Bf16, ProductsAndTheirGradientsWorkOnThisMachine) {
   EXPECT_TRUE(at::equal(grads[0], at::full({96, 128}, 64, at::kBFloat16)));
 }
 
-TEST(Bf16, OneDnnIsHeldBelowAmxWhereAmxIsHidden) {
+TEST(Bf16, OneDnnIsCappedBelowAmxWhereAmxIsHidden) {
   const char* isa = std::getenv("ONEDNN_MAX_CPU_ISA");
   if (amx_is_advertised_but_unusable()) {
     EXPECT_NE(isa, nullptr);

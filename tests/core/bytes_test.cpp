@@ -9,7 +9,7 @@ namespace {
 
 using testing::ThrowsMessage;
 
-TEST(ParseBytes, TellsDecimalFromBinaryUnits) {
+TEST(ParseBytes, DistinguishesDecimalFromBinaryUnits) {
   EXPECT_EQ(parse_bytes("5GB"), 5'000'000'000);
   EXPECT_EQ(parse_bytes("5GiB"), 5LL << 30);
   EXPECT_EQ(parse_bytes("1.5 KiB"), 1536);
@@ -18,13 +18,13 @@ TEST(ParseBytes, TellsDecimalFromBinaryUnits) {
   EXPECT_EQ(parse_bytes("0B"), 0);
 }
 
-TEST(ParseBytes, RefusesWhatIsNoSize) {
+TEST(ParseBytes, RejectsInvalidSizes) {
   for (const char* text : {"", "2", "GB", "-1GB", "5XB", "1e30GB", "nan", "inf"}) {
-    EXPECT_THAT(
-        [&] { parse_bytes(text); },
-        ThrowsMessage<ConfigError>(concat("[parse_bytes] a size is a number and one of B, KB, MB, GB, TB, KiB, MiB, "
-                                          "GiB, TiB, such as 5GB; got \"",
-                                          text, "\".")));
+    EXPECT_THAT([&] { parse_bytes(text); },
+                ThrowsMessage<ConfigError>(
+                    concat("[parse_bytes] a size must be a number and one of B, KB, MB, GB, TB, KiB, MiB, "
+                           "GiB, TiB, such as 5GB; got \"",
+                           text, "\".")));
   }
 }
 

@@ -18,7 +18,7 @@ TEST(ParseDtype, KnowsBothFamiliesOfNames) {
   EXPECT_EQ(parse_dtype("bool"), boolean);
 }
 
-TEST(ParseDtype, ReadsBackWhatIsPrinted) {
+TEST(ParseDtype, ParsesItsOwnNames) {
   for (DType dtype : {float64, float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, int64, int32, int16, int8, uint8,
                       uint16, uint32, uint64, boolean}) {
     EXPECT_EQ(parse_dtype(dtype_name(dtype)), dtype);
@@ -40,9 +40,9 @@ TEST(DtypeBytes, IsTorchsElementSize) {
                       uint16, uint32, uint64, boolean, DType::ComplexDouble, DType::ComplexHalf}) {
     EXPECT_EQ(dtype_bytes(dtype), static_cast<int64_t>(c10::elementSize(dtype))) << dtype_name(dtype);
   }
-  EXPECT_THAT([] { dtype_bytes(DType::Undefined); },
-              testing::ThrowsMessage<ConfigError>("[dtype_bytes] " + dtype_name(DType::Undefined) +
-                                                  " has no size of its own."));
+  EXPECT_THAT(
+      [] { dtype_bytes(DType::Undefined); },
+      testing::ThrowsMessage<ConfigError>("[dtype_bytes] " + dtype_name(DType::Undefined) + " has no element size."));
 }
 
 }  // namespace

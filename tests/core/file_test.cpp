@@ -55,12 +55,12 @@ TEST(AtomicFile, LeavesTheOldFileWhenTheDiskIsFull) {
   }
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_EQ(message, "[" + path.string() +
-                         "] cannot be written after 4096 bytes: File too large. What stood there before is untouched.");
+                         "] cannot be written after 4096 bytes: File too large. The previous content is untouched.");
   EXPECT_EQ(read_file(path), "old");
   EXPECT_EQ(entries_in(directory.path()), 1);
 }
 
-TEST(AtomicFile, NamesADirectoryThatIsNotThere) {
+TEST(AtomicFile, NamesAMissingDirectory) {
   EXPECT_THAT([] { AtomicFile("/no/such/directory/file"); },
               ThrowsMessage<IoError>("[/no/such/directory/file] cannot be written: No such file or directory."));
 }
@@ -73,15 +73,14 @@ TEST(ReadFile, NamesWhatCannotBeRead) {
               ThrowsMessage<IoError>("[/dev/null] must be a regular file; it is a device."));
 }
 
-TEST(ReadFile, RefusesASizeThatNoFileHereHas) {
+TEST(ReadFile, RejectsAnImplausibleSize) {
   const TemporaryDirectory directory;
   const auto path = directory / "holes";
   write_file_atomically(path, "");
   std::filesystem::resize_file(path, std::uintmax_t{1} << 40);
-  EXPECT_THAT([&] { read_file(path); },
-              ThrowsMessage<IoError>("[" + path.string() +
-                                     "] has 1099511627776 bytes; what is read whole has at most "
-                                     "1073741824."));
+  EXPECT_THAT([&] { read_file(path); }, ThrowsMessage<IoError>("[" + path.string() +
+                                                               "] has 1099511627776 bytes; the limit is "
+                                                               "1073741824."));
 }
 
 TEST(ReadFile, DoesNotWaitForAPipe) {
@@ -94,9 +93,9 @@ TEST(ReadFile, DoesNotWaitForAPipe) {
               ThrowsMessage<IoError>("[" + path + "] must be a regular file; it is a named pipe."));
 }
 
-TEST(ReadFile, ReadsFilesWhoseSizeIsNotKnownAhead) { EXPECT_FALSE(read_file("/proc/self/status").empty()); }
+TEST(ReadFile, ReadsFilesOfUnknownSize) { EXPECT_FALSE(read_file("/proc/self/status").empty()); }
 
-TEST(Directories, AreMadeWithTheirParentsAndListedByName) {
+TEST(Directories, AreCreatedWithTheirParentsAndListedByName) {
   const TemporaryDirectory directory;
   make_directory(directory / "a/b");
   make_directory(directory / "a/b");
@@ -107,11 +106,11 @@ TEST(Directories, AreMadeWithTheirParentsAndListedByName) {
   EXPECT_EQ(list_directory(directory / "a"), std::vector<std::string>{"b"});
 }
 
-TEST(Directories, NameThePathThatDoesNotWork) {
+TEST(Directories, NameThePathThatFails) {
   const TemporaryDirectory directory;
   write_file_atomically(directory / "file", "");
   EXPECT_THAT([&] { make_directory(directory / "file/below"); },
-              ThrowsMessage<IoError>("[" + (directory / "file").string() + "] cannot be made: File exists."));
+              ThrowsMessage<IoError>("[" + (directory / "file").string() + "] cannot be created: File exists."));
   EXPECT_THAT(
       [&] { list_directory(directory / "none"); },
       ThrowsMessage<IoError>("[" + (directory / "none").string() + "] cannot be listed: No such file or directory."));

@@ -21,7 +21,7 @@ std::string message_of(std::string_view text, JsonParseOptions options = {.where
   return "no error";
 }
 
-TEST(Json, KeepsTheOrderOfKeysAndTellsIntegersFromFloats) {
+TEST(Json, KeepsTheOrderOfKeysAndDistinguishesIntegersFromFloats) {
   const char* text = R"({"b": 1, "a": 1.0, "c": [true, null, "x"], "d": {}})";
   EXPECT_EQ(Json::parse(text).dump(), text);
 }
@@ -68,7 +68,7 @@ TEST(Json, NamesLineAndColumnOfWhatIsWrong) {
   EXPECT_EQ(message_of("\"\x01\""),
             "[config.json] line 1, column 2: a control character inside a string; got the byte 1.");
   EXPECT_EQ(message_of(""), "[config.json] line 1, column 1: expected a value; got the end of the text.");
-  EXPECT_EQ(message_of("1e999"), "[config.json] line 1, column 1: a number beyond what a double holds; got '1'.");
+  EXPECT_EQ(message_of("1e999"), "[config.json] line 1, column 1: a number out of range for a double; got '1'.");
 }
 
 TEST(Json, LimitsDepth) {
@@ -79,7 +79,7 @@ TEST(Json, LimitsDepth) {
 TEST(Json, RefusesDuplicateKeysOnlyWhenAsked) {
   EXPECT_EQ(Json::parse(R"({"a": 1, "a": 2})").at("a").as_int(), 2);
   EXPECT_EQ(message_of(R"({"a": 1, "a": 2})", {.where = "x", .reject_duplicate_keys = true}),
-            "[x] line 1, column 10: the key \"a\" stands twice; got '\"'.");
+            "[x] line 1, column 10: the key \"a\" appears twice; got '\"'.");
 }
 
 TEST(Json, FindsKeysInLargeObjectsAndAfterErasing) {
@@ -94,7 +94,7 @@ TEST(Json, FindsKeysInLargeObjectsAndAfterErasing) {
   EXPECT_EQ(copy.at("999").as_int(), 999);
 }
 
-TEST(Json, HasNoNumbersForOtherProgramsThatAreNone) {
+TEST(Json, StrictDumpWritesNanAndInfinityAsNull) {
   const Json value = Json::parse(R"({"a": [NaN, 1.5, {"b": -Infinity}], "c": "NaN", "d": Infinity})");
   EXPECT_EQ(dump_strict(value), R"({"a": [null, 1.5, {"b": null}], "c": "NaN", "d": null})");
   EXPECT_EQ(dump_strict(std::nan(""), 2), "null");
@@ -106,7 +106,7 @@ TEST(Json, ComparesRegardlessOfOrder) {
   EXPECT_FALSE(Json::parse(R"({"a": 1})") == Json::parse(R"({"a": true})"));
 }
 
-TEST(Json, SaysWhatItHoldsWhenAskedForSomethingElse) {
+TEST(Json, NamesTheActualTypeInTypeErrors) {
   EXPECT_THAT([] { (void)Json("x").as_int(); },
               ThrowsMessage<FormatError>("[Json] expected an integer; got a string."));
   EXPECT_THAT([] { (void)Json(2.5).as_int(); }, ThrowsMessage<FormatError>("[Json] expected an integer; got 2.5."));

@@ -46,9 +46,9 @@ TEST_F(Log, NamesTheRankWhenThereAreSeveral) {
 }
 
 TEST_F(Log, RefusesAnUnknownLevel) {
-  EXPECT_THAT(
-      [] { log::parse_level("loud"); },
-      testing::ThrowsMessage<ConfigError>("[log] a level is one of debug, info, warning, error, off; got \"loud\"."));
+  EXPECT_THAT([] { log::parse_level("loud"); },
+              testing::ThrowsMessage<ConfigError>(
+                  "[log] level must be one of debug, info, warning, error, off; got \"loud\"."));
 }
 
 }  // namespace

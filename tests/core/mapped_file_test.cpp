@@ -36,7 +36,7 @@ TEST(MappedFile, KeepsWritesToACopyOnWriteMapFromTheFile) {
   EXPECT_EQ(read_file(directory / "file"), "hello");
 }
 
-TEST(MappedFile, TakesAnEmptyFile) {
+TEST(MappedFile, AcceptsAnEmptyFile) {
   const TemporaryDirectory directory;
   write_file_atomically(directory / "empty", "");
   const auto map = MappedFile::open(directory / "empty");
@@ -57,7 +57,7 @@ TEST(MappedFile, KnowsItsAddresses) {
   EXPECT_FALSE(map->contains(map->bytes().data() - 1));
 }
 
-TEST(MappedFile, GivesMemoryBackAndReadsItAgain) {
+TEST(MappedFile, ReleasesMemoryAndReadsItAgain) {
   const TemporaryDirectory directory;
   write_file_atomically(directory / "file", std::string(3 << 20, 'x'));
   const auto map = MappedFile::open(directory / "file", MapAccess::CopyOnWrite);
@@ -69,7 +69,7 @@ TEST(MappedFile, GivesMemoryBackAndReadsItAgain) {
   EXPECT_EQ(map->bytes()[7], std::byte{'x'});
 }
 
-TEST(MappedFile, EntersAllPagesOfAllFilesAhead) {
+TEST(MappedFile, PrefaultsAllPagesOfAllFiles) {
 #ifdef MADV_POPULATE_READ
   const TemporaryDirectory directory;
   std::vector<std::shared_ptr<const MappedFile>> files;
@@ -80,7 +80,7 @@ TEST(MappedFile, EntersAllPagesOfAllFilesAhead) {
   if (::madvise(files[2]->writable_bytes().data(), 1, MADV_POPULATE_READ) != 0) GTEST_SKIP() << "an old kernel";
   files[2]->release();
   enter_pages_ahead({files.begin(), files.end()});
-  // It goes on by itself; what never ends is cut off by the limit of a test.
+  // It runs on its own thread; the test's time limit covers a hang.
   while (resident_bytes(directory / "long") < (33 << 20) || resident_bytes(directory / "short") < 5000)
     std::this_thread::yield();
   EXPECT_EQ(files[0]->bytes().back(), std::byte{'x'});
@@ -89,7 +89,7 @@ TEST(MappedFile, EntersAllPagesOfAllFilesAhead) {
 #endif
 }
 
-TEST(MappedFile, MayGoWhilePagesAreEntered) {
+TEST(MappedFile, MayBeDestroyedWhilePagesAreEntered) {
   const TemporaryDirectory directory;
   write_file_atomically(directory / "file", std::string(64 << 20, 'x'));
   std::weak_ptr<const MappedFile> file;
@@ -98,12 +98,12 @@ TEST(MappedFile, MayGoWhilePagesAreEntered) {
     file = map;
     enter_pages_ahead({map});
   }
-  // The last to keep it may be the thread, which then still has to take the map away.
+  // The thread may hold the last reference, and then still has to unmap.
   while (file.lock() || resident_bytes(directory / "file") > 0) std::this_thread::yield();
   EXPECT_EQ(resident_bytes(directory / "file"), 0);
 }
 
-TEST(MappedFile, ReadsAtAnyPlacePastTheMap) {
+TEST(MappedFile, ReadsAtAnyOffsetBypassingTheMap) {
   const TemporaryDirectory directory;
   write_file_atomically(directory / "file", "hello world");
   const auto map = MappedFile::open(directory / "file", MapAccess::CopyOnWrite);
@@ -114,12 +114,12 @@ TEST(MappedFile, ReadsAtAnyPlacePastTheMap) {
   reader->read(6, std::as_writable_bytes(std::span(text)));
   EXPECT_EQ(text, "world");
   EXPECT_THAT([&] { reader->read(8, std::as_writable_bytes(std::span(text))); },
-              ThrowsMessage<IoError>("[" + (directory / "file").string() +
-                                     "] ends at byte 11, before the last one asked for, 12. It was shortened while it "
-                                     "was being read."));
+              ThrowsMessage<IoError>(
+                  "[" + (directory / "file").string() +
+                  "] ends at byte 11, before the last requested byte, 12. It was truncated while being read."));
 }
 
-TEST(MappedFile, ReadsWhatIsLongerThanAWindowOfTheFile) {
+TEST(MappedFile, ReadsMoreThanOneWindowOfTheFile) {
   const TemporaryDirectory directory;
   std::string content(40 << 20, ' ');
   for (std::size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 2654435761u >> 13);
@@ -139,7 +139,7 @@ TEST(MappedFile, ReadsWhatIsLongerThanAWindowOfTheFile) {
   }
 }
 
-TEST(MappedFile, HasNoReaderForAnotherFileOfThatName) {
+TEST(MappedFile, HasNoReaderAfterTheFileWasReplaced) {
   const TemporaryDirectory directory;
   write_file_atomically(directory / "file", "old");
   const auto map = MappedFile::open(directory / "file");

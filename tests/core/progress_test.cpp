@@ -43,7 +43,7 @@ TEST_F(ProgressBars, PrintAPlainLineEveryFewSecondsWithoutATerminal) {
   EXPECT_THAT(written, testing::HasSubstr("20/100 [0:20<1:20, 1.00 step/s] loss 2.5\n"));
 }
 
-TEST_F(ProgressBars, StandTogetherOnATerminalBelowLogLines) {
+TEST_F(ProgressBars, AreDrawnTogetherBelowLogLinesOnATerminal) {
   ProgressBoard board = make_board(true);
   ProgressBoard::override_for_thread(&board);
   Progress first("a", {.total = 10});

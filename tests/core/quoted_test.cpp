@@ -13,9 +13,9 @@ TEST(Quoted, EscapesWhatATerminalActsOn) {
   EXPECT_EQ(concat(quoted("\xc2\x9b\xe2\x80\xae")), R"("\u009b\u202e")");  // the one-byte CSI, right to left
 }
 
-TEST(Quoted, ShowsBytesThatAreNoText) {
+TEST(Quoted, EscapesInvalidUtf8) {
   EXPECT_EQ(concat(quoted("\xff\xc0\x80 \xe2\x82")), R"("\xff\xc0\x80 \xe2\x82")");
-  EXPECT_EQ(concat(quoted("\xed\xa0\x80")), R"("\xed\xa0\x80")");  // half of a pair
+  EXPECT_EQ(concat(quoted("\xed\xa0\x80")), R"("\xed\xa0\x80")");  // half of a surrogate pair
 }
 
 TEST(Quoted, CutsLongTextBetweenCharacters) {
@@ -23,7 +23,7 @@ TEST(Quoted, CutsLongTextBetweenCharacters) {
   EXPECT_EQ(concat(quoted(std::string(99, 'x') + "üü")), "\"" + std::string(99, 'x') + "\"…");
 }
 
-TEST(Printable, KeepsLinesAndCutsTheRest) {
+TEST(Printable, KeepsLineBreaksAndEscapesTheRest) {
   EXPECT_EQ(printable("one\n\ttwo\x1b[0m\r"), "one\n\ttwo\\u001b[0m\\r");
   EXPECT_EQ(printable("abcdef", 3), "abc…");
 }

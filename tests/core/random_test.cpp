@@ -32,7 +32,7 @@ void fill(Kind kind, const at::Tensor& out, RandomKey key, const Region* region 
 
 class Fill : public testing::TestWithParam<Kind> {};
 
-TEST_P(Fill, MakesAnySliceAsInTheWhole) {
+TEST_P(Fill, FillsAnySliceAsInTheFullTensor) {
   const RandomKey key = RandomKey(7).fold("model.layers.0.mlp.up_proj.weight");
   const at::Tensor whole = at::empty({5, 7, 11});
   fill(GetParam(), whole, key);
@@ -109,7 +109,7 @@ TEST(FillTruncatedNormal, StaysInsideAndHasItsVariance) {
   EXPECT_NEAR(x.var().item<double>(), 0.7737, 0.01);  // 1 - 4 phi(2) / (2 Phi(2) - 1)
 }
 
-TEST(RandomKey, TellsPathsAndSeedsApart) {
+TEST(RandomKey, DistinguishesPathsAndSeeds) {
   EXPECT_NE(RandomKey(0).fold("a").bits(), RandomKey(0).fold("b").bits());
   EXPECT_NE(RandomKey(0).fold("a").bits(), RandomKey(1).fold("a").bits());
   EXPECT_NE(RandomKey(0).fold(uint64_t{0}).bits(), RandomKey(0).fold(uint64_t{1}).bits());

@@ -136,7 +136,7 @@ TEST_F(DatasetFiles, SeveralFilesAreOneAfterTheOtherWithEmptyOnesBetween) {
   EXPECT_THAT(rows({.data_files = {path("*.jsonl")}}), ElementsAre(R"({"n": 1})", R"({"n": 3})"));
 }
 
-// The whole way: a mixture of files, shuffled, in threads, one rank and two.
+// End to end: a mixture of files, shuffled, in threads, one rank and two.
 TEST_F(DatasetFiles, GoThroughALoader) {
   std::string lines, csv = "set,n\n";
   for (int i = 0; i < 50; ++i) lines += concat(R"({"set": 0, "n": )", i, "}\n");
@@ -148,7 +148,7 @@ TEST_F(DatasetFiles, GoThroughALoader) {
   const auto dataset = Dataset::open(options);
   EXPECT_EQ(dataset->size(), 80);
   const Transform numbers = [](const Row& row) {
-    const Json& n = row.values.at("n");  // CSV has texts
+    const Json& n = row.values.at("n");  // CSV values are strings
     Example out;
     out.input_ids = {n.is_string() ? 1000 + std::stoll(n.as_string()) : n.as_int()};
     out.labels = out.input_ids;
@@ -164,10 +164,10 @@ TEST_F(DatasetFiles, GoThroughALoader) {
       ++seen[examples[i].input_ids[0]];
     }
   }
-  EXPECT_GE(seen.size(), 78U);  // all but what the last batch, cut off, would have had
+  EXPECT_GE(seen.size(), 78U);  // all but those of the last, incomplete batch
 }
 
-// A compressed file that is read in order: every row once an epoch, for streams that stand at different places.
+// A compressed file that is read in order: every row once an epoch, for streams at different positions.
 TEST_F(DatasetFiles, ThatAreReadInOrderAreShuffledInWindows) {
   if (!EASYDEL_HAS_ZLIB || !EASYDEL_HAS_ZSTD) GTEST_SKIP();
   run_python("data_broken_peer.py", {directory_.path().string()});

@@ -1,4 +1,4 @@
-// What is wrong with a file or an option is said with the file, the place and what was expected.
+// Errors in files and options name the file, the location and what was expected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ class DataErrors : public testing::Test {
   }
   std::string path(const std::string& name) { return (directory_ / name).string(); }
 
-  // What opening and reading all rows says, with the directory left out.
+  // The error of opening and reading all rows, without the directory.
   std::string message(const DatasetOptions& options, const MixtureOptions& mixture = {}) {
     MixtureOptions all = mixture;
     all.informs.insert(all.informs.begin(), options);
@@ -52,14 +52,13 @@ class DataErrors : public testing::Test {
   TemporaryDirectory directory_{memory_directory()};
 };
 
-TEST_F(DataErrors, OfFilesThatAreNotThere) {
-  EXPECT_EQ(message({.data_files = {path("none.jsonl")}}), "[data_files] there is no file none.jsonl.");
+TEST_F(DataErrors, OfMissingFiles) {
+  EXPECT_EQ(message({.data_files = {path("none.jsonl")}}), "[data_files] file none.jsonl does not exist.");
   EXPECT_EQ(message({.data_files = {path("*.jsonl")}}), "[data_files] no file matches *.jsonl.");
-  EXPECT_EQ(message({.type = "json"}), "[data_files] must name at least one file; got none.");
-  EXPECT_EQ(
-      message({.data_files = {write("data.bin", "x")}}),
-      "[data_files] the name of data.bin does not tell what it is. Set type to json, jsonl, csv, tsv, txt, parquet "
-      "or arrow.");
+  EXPECT_EQ(message({.type = "json"}), "[data_files] must list at least one file; got none.");
+  EXPECT_EQ(message({.data_files = {write("data.bin", "x")}}),
+            "[data_files] data.bin has no known extension. Set type to json, jsonl, csv, tsv, txt, parquet "
+            "or arrow.");
   EXPECT_THAT(message({.type = "jsonlines", .data_files = {path("a.jsonl")}}),
               AllOf(StartsWith("[type] must be json, jsonl, csv"), HasSubstr("got \"jsonlines\".")));
   EXPECT_THAT(message({.data_files = {directory_.path().string()}, .split = "test"}),
@@ -71,11 +70,11 @@ TEST_F(DataErrors, OfFilesThatAreNotThere) {
 
 TEST_F(DataErrors, OfEmptyDataSets) {
   EXPECT_EQ(message({.data_files = {write("a.jsonl", "\n \n")}, .name = "mine"}),
-            "[mine] the data set is empty: it has no row.");
+            "[mine] the data set is empty: it has no rows.");
   EXPECT_THAT(message_of("a.csv", "a,b\n"), HasSubstr("the data set is empty"));
   EXPECT_THAT(message_of("b.csv", ""), HasSubstr("the data set is empty"));
   EXPECT_THAT(message_of("a.json", "[]"), HasSubstr("the data set is empty"));
-  EXPECT_THAT(message({}, {.informs = {}}), HasSubstr("[data_files] must name at least one file; got none."));
+  EXPECT_THAT(message({}, {.informs = {}}), HasSubstr("[data_files] must list at least one file; got none."));
   EXPECT_THAT([] { Dataset::open({}); },
               testing::ThrowsMessage<ConfigError>("[mixture] informs must name at least one data set; got none."));
 }
@@ -88,25 +87,24 @@ TEST_F(DataErrors, OfJson) {
   EXPECT_THAT(message_of("e.json", "3"), StartsWith("[e.json] a JSON file must be an array of objects, or an object "));
 }
 
-TEST_F(DataErrors, OfBytesThatAreNoText) {
-  const std::string rest = " is no part of a character. Convert the file, with iconv for example.";
+TEST_F(DataErrors, OfInvalidUtf8) {
+  const std::string rest = " is invalid. Convert the file, with iconv for example.";
   EXPECT_EQ(message_of("a.jsonl", "{\"a\": \"\xE9t\xE9\"}\n"), "[a.jsonl] is not UTF-8: byte 7" + rest);
   EXPECT_EQ(message_of("a.txt", "abc\n\xC3"), "[a.txt] is not UTF-8: byte 4" + rest);
   EXPECT_EQ(message_of("a.csv", "a\n\"\xFF\"\n"), "[a.csv] is not UTF-8: byte 3" + rest);
   EXPECT_EQ(message_of("a.json", "[\"\x80\"]"), "[a.json] is not UTF-8: byte 2" + rest);
-  // A character that lies across the pieces that are read is whole.
+  // A character split across chunks is valid.
   const std::string edge = std::string((std::size_t{1} << 18) - 1, 'a') + "é日本" + std::string(1 << 18, 'b');
   EXPECT_EQ(message_of("b.txt", edge), "no error");
   EXPECT_EQ(message_of("c.txt", edge + "\xFF"), concat("[c.txt] is not UTF-8: byte ", edge.size(),
-                                                       " is no part of a character. Convert the file, with "
-                                                       "iconv for example."));
+                                                       " is invalid. Convert the file, with iconv for example."));
 }
 
 TEST_F(DataErrors, OfCsv) {
   EXPECT_EQ(message_of("a.csv", "a,b\n1,2\n\n1,2,3\n"), "[a.csv] line 4: the row has 3 cells; the header names 2.");
-  EXPECT_EQ(message_of("b.csv", "a\n\"x\ny"), "[b.csv] line 2: a quote is opened and never closed.");
+  EXPECT_EQ(message_of("b.csv", "a\n\"x\ny"), "[b.csv] line 2: a quote is never closed.");
   EXPECT_EQ(message_of("c.csv", "a,b\n\"x\"y,1\n"),
-            "[c.csv] line 2: there is text behind a closing quote; a quote inside of a cell is written as \"\".");
+            "[c.csv] line 2: there is text after a closing quote; a quote inside a cell is written as \"\".");
   EXPECT_EQ(message_of("d.csv", "a,b,a\n1,2,3\n"), "[d.csv] the header names \"a\" twice.");
   EXPECT_EQ(message_of("e.csv", "a,b\n1\n"), "no error");  // a cell that is missing is null
 }
@@ -117,26 +115,26 @@ TEST_F(DataErrors, OfCompressedFiles) {
   for (const std::string end : {"gz", "zst"}) {
     const std::string name = end == "gz" ? "gzip" : "zstd";
     EXPECT_EQ(message({.data_files = {path("cut.jsonl." + end)}}),
-              concat("[cut.jsonl.", end, "] the ", name, " file ends too early; it was cut short."));
+              concat("[cut.jsonl.", end, "] the ", name, " file is truncated."));
     EXPECT_THAT(message({.data_files = {path("damaged.jsonl." + end)}}),
                 StartsWith(concat("[damaged.jsonl.", end, "] is not a valid ", name, " file")));
   }
   EXPECT_THAT(message_of("a.jsonl.gz", "not gzip"), StartsWith("[a.jsonl.gz] is not a valid gzip file"));
   EXPECT_THAT(message_of("a.jsonl.zst", "not zstd"), StartsWith("[a.jsonl.zst] is not a valid zstd file"));
-  EXPECT_THAT(message_of("b.jsonl.gz", ""), HasSubstr("the gzip file ends too early"));
+  EXPECT_THAT(message_of("b.jsonl.gz", ""), HasSubstr("the gzip file is truncated"));
   if (!EASYDEL_HAS_ARROW) return;
   for (const std::string name :
        {"cut.parquet", "cut.feather", "cut_stream.arrow", "damaged.parquet", "damaged.feather"}) {
     const std::string said = message({.data_files = {path(name)}});
-    EXPECT_THAT(said, AllOf(HasSubstr(name + "] cannot be read as "), HasSubstr("damaged or was cut short."))) << said;
+    EXPECT_THAT(said, AllOf(HasSubstr(name + "] cannot be read as "), HasSubstr("damaged or truncated."))) << said;
   }
   EXPECT_THAT(message_of("a.parquet", "PAR1"), StartsWith("[a.parquet] cannot be read as Parquet: "));
   EXPECT_EQ(message_of("b.parquet", ""), "[b.parquet] cannot be read as Parquet: it is empty.");
   EXPECT_THAT(message_of("a.arrow", "nothing of the kind"), StartsWith("[a.arrow] cannot be read as Arrow: "));
 }
 
-// Whatever bytes are changed, it is an error of ours or rows, and never a crash.
-TEST_F(DataErrors, NoBytesBringItDown) {
+// Whatever bytes are changed, the result is an easydel::Error or rows, and never a crash.
+TEST_F(DataErrors, NoBytesCrashIt) {
   run_python("data_broken_peer.py", {directory_.path().string()});
   const char* given = std::getenv("EASYDEL_DRAWS");
   testing_support::Draw draw(11);
@@ -156,7 +154,7 @@ TEST_F(DataErrors, NoBytesBringItDown) {
   EXPECT_GT(refused, 20);
 }
 
-TEST_F(DataErrors, OfFieldsThatAreNotThere) {
+TEST_F(DataErrors, OfMissingFields) {
   const std::string file = write("a.jsonl", "{\"q\": 1, \"a\": 2}\n\n{\"q\": 1}\n");
   EXPECT_EQ(message({.data_files = {file}, .content_field = "a"}),
             "[a.jsonl, line 3] the row has no field \"a\"; it has q.");
@@ -187,10 +185,10 @@ TEST_F(DataErrors, OfOptions) {
             "[stop_strategy] must be restart, first_exhausted, longest or all_exhausted; got \"never\".");
   EXPECT_EQ(message({.data_files = {file}}, {.mixture_block_size = 0}), "[mixture_block_size] must be above 0; got 0.");
   EXPECT_EQ(message({.data_files = {"hub://org/data"}}),
-            "[data_files] a file on the hub is hub://user/name/path; got hub://org/data.");
+            "[data_files] a file on the hub must be hub://user/name/path; got hub://org/data.");
 }
 
-// What a transform says of one row.
+// The error of a transform on one row.
 class RowErrors : public DataErrors {
  protected:
   RowErrors() {
@@ -224,7 +222,7 @@ TEST_F(RowErrors, NameTheRowAndItsFields) {
   EXPECT_EQ(said(sft, R"({"input_ids": [1, 2], "labels": [1]})"),
             "[rows, row 1] \"labels\" has 1 values; there are 2 ids.");
   EXPECT_THAT(said(sft, R"({"messages": [{"role": "user", "content": "a"}]})"),
-              StartsWith("[rows, row 1] the chat template cannot write the conversation: the tokenizer has no chat "
+              StartsWith("[rows, row 1] the chat template cannot render the conversation: the tokenizer has no chat "
                          "template"));
   const Transform dpo = make_dpo_transform(tokenizer_);
   EXPECT_EQ(said(dpo, R"({"prompt": "a", "chosen": "b"})"),

@@ -54,7 +54,7 @@ Trial draw_trial(Draw& draw) {
                   .documents = draw.between(1, 40),
                   .threads = draw.between(1, 3)};
   }
-  if (draw.chance(0.3)) {  // one that leaves out rows
+  if (draw.chance(0.3)) {  // one that skips rows
     trial.transform = [](const Row& row) {
       return row.values.at("n").as_int() % 3 == 1 ? std::nullopt : document_of(row);
     };
@@ -62,7 +62,7 @@ Trial draw_trial(Draw& draw) {
   return trial;
 }
 
-// What each stream yields in so many steps, made one by one without threads.
+// What each stream yields in a number of steps, without threads.
 std::vector<std::vector<Example>> sequences(const Trial& trial, int64_t steps) {
   std::vector<std::vector<Example>> out;
   for (int64_t s = 0; s < trial.streams; ++s) {
@@ -99,7 +99,7 @@ std::vector<std::unique_ptr<Loader>> make_loaders(Draw& draw, const Trial& trial
   return loaders;
 }
 
-// Kept beside the loaders, since a loader does not tell its streams.
+// Kept next to the loaders, because a loader does not expose its streams.
 std::vector<int64_t> own_of(const Loader& loader) {
   std::vector<int64_t> own;
   const Json state = loader.state();
@@ -107,7 +107,7 @@ std::vector<int64_t> own_of(const Loader& loader) {
   return own;
 }
 
-TEST(Loader, GivesTheSameHoweverStreamsAreDealtAndWhereverItIsKilled) {
+TEST(Loader, YieldsTheSameForAnyAssignmentOfStreamsAndAfterAnyResumption) {
   for (int seed = 0; seed < draws(150); ++seed) {
     SCOPED_TRACE(seed);
     Draw draw(static_cast<uint64_t>(seed));
@@ -117,11 +117,11 @@ TEST(Loader, GivesTheSameHoweverStreamsAreDealtAndWhereverItIsKilled) {
     try {
       expected = sequences(trial, steps);
     } catch (const FormatError&) {
-      continue;  // a stream that sees only rows which are left out
+      continue;  // a stream that sees only skipped rows
     }
     auto loaders = make_loaders(draw, trial);
     for (int64_t t = 0; t < steps; ++t) {
-      if (draw.chance(0.15)) {  // everything ends here and goes on with other ranks
+      if (draw.chance(0.15)) {  // stops here and resumes with other ranks
         std::vector<Json> states;
         for (const auto& loader : loaders) states.push_back(Json::parse(loader->state().dump()));
         loaders = make_loaders(draw, trial);
@@ -161,7 +161,7 @@ TEST(Loader, StatesAreSmall) {
   EXPECT_LT(loader.state().dump().size(), 8U * 20 + 300);
 }
 
-// What each row says of itself.
+// The documents of a row.
 void expect_whole_segments(const Example& row) {
   for (std::size_t i = 0; i < row.input_ids.size(); ++i) {
     const bool begins = i == 0 || row.segment_ids[i] != row.segment_ids[i - 1];
@@ -174,7 +174,7 @@ void expect_whole_segments(const Example& row) {
   }
 }
 
-// Every token of every document that a stream took, once and in order.
+// Every token of every document of a stream, once and in order.
 TEST(Packing, WrappedHasEveryTokenOnceAndCrossesNoDocument) {
   for (int seed = 0; seed < draws(100); ++seed) {
     SCOPED_TRACE(seed);
@@ -204,7 +204,7 @@ TEST(Packing, WrappedHasEveryTokenOnceAndCrossesNoDocument) {
 
 // The rows of an epoch, assigned to the streams in turn, have every document once; long ones lose their end or are
 // split.
-TEST(Packing, BfdHasEveryDocumentOfAnEpochOnceHoweverManyStreamsThereAre) {
+TEST(Packing, BfdHasEveryDocumentOfAnEpochOnceForAnyNumberOfStreams) {
   for (int seed = 0; seed < draws(100); ++seed) {
     SCOPED_TRACE(seed);
     Draw draw(static_cast<uint64_t>(seed));
@@ -236,7 +236,7 @@ TEST(Packing, BfdHasEveryDocumentOfAnEpochOnceHoweverManyStreamsThereAre) {
   }
 }
 
-TEST(Packing, ABlockIsMadeOnceForAllStreamsByAsManyThreadsAsItIsGiven) {
+TEST(Packing, ABlockIsPackedOnceForAllStreamsOnTheGivenThreads) {
   const auto dataset = make_dataset({numbered_rows(64)});
   std::atomic<int> made = 0;
   std::set<std::thread::id> threads;
@@ -256,24 +256,25 @@ TEST(Packing, ABlockIsMadeOnceForAllStreamsByAsManyThreadsAsItIsGiven) {
   EXPECT_EQ(threads.size(), 3U);
 }
 
-TEST(Packing, BfdSaysWhenNothingIsLeftToPack) {
+TEST(Packing, BfdReportsThatThereIsNothingToPack) {
   const auto dataset = make_dataset({numbered_rows(20)});
   Loader loader(dataset, [](const Row&) { return std::nullopt; },
                 {.pack = {.max_length = 8, .strategy = PackStrategy::Bfd, .documents = 6}});
-  EXPECT_THAT([&] { loader.next(); },
-              ThrowsMessage<FormatError>("[data] no row of an epoch is left to pack: all 20 of them were left out. "
-                                         "Check max_length and what is filtered."));
+  EXPECT_THAT(
+      [&] { loader.next(); },
+      ThrowsMessage<FormatError>(
+          "[data] an epoch has no rows to pack: all 20 of them were skipped. Check max_length and the filters."));
 }
 
-TEST(Loader, StopsWhenEverythingIsLeftOut) {
+TEST(Loader, StopsWhenEverythingIsSkipped) {
   const auto dataset = make_dataset({numbered_rows(20)});
   Loader loader(dataset, [](const Row&) { return std::nullopt; }, {.streams = 2});
-  EXPECT_THAT([&] { loader.next(); },
-              ThrowsMessage<FormatError>(HasSubstr("[data] 21 rows one after the other were left out, the last of "
-                                                   "them numbers, row ")));
+  EXPECT_THAT(
+      [&] { loader.next(); },
+      ThrowsMessage<FormatError>(HasSubstr("[data] 21 consecutive rows were skipped, the last of them numbers, row ")));
 }
 
-TEST(Loader, ThrowsWhatAWorkerThrewWhereItIsDue) {
+TEST(Loader, RethrowsAWorkersExceptionAtItsStep) {
   const auto dataset = make_dataset({numbered_rows(20)});
   const Transform fails_at_seven = [](const Row& row) {
     require<FormatError>(row.values.at("n").as_int() != 7, "[", row.place(), "] seven.");
@@ -289,7 +290,7 @@ TEST(Loader, ThrowsWhatAWorkerThrewWhereItIsDue) {
   }
 }
 
-TEST(Loader, WorksAheadInTheBackground) {
+TEST(Loader, PrefetchesInTheBackground) {
   const auto dataset = make_dataset({numbered_rows(100)});
   std::atomic<int> made = 0;
   std::set<std::thread::id> threads;
@@ -315,34 +316,31 @@ TEST(Loader, RefusesStatesOfOtherData) {
     return [=] { Loader(data, document_of, options).restore(state); };
   };
   EXPECT_THAT(restored(dataset, {.streams = 4}),
-              ThrowsMessage<ConfigError>("[Loader] the state was made with streams 2; this loader has 4."));
+              ThrowsMessage<ConfigError>("[Loader] the state was saved with streams 2; this loader has 4."));
   EXPECT_THAT(restored(dataset, {.streams = 2, .pack = {.max_length = 8}}),
-              ThrowsMessage<ConfigError>("[Loader] the state was made with max_length 0; this loader has 8."));
+              ThrowsMessage<ConfigError>("[Loader] the state was saved with max_length 0; this loader has 8."));
   const Json wrapped = Loader(dataset, document_of, {.streams = 2, .pack = {.max_length = 8}}).state();
   const PackOptions bfd{.max_length = 8, .strategy = PackStrategy::Bfd};
   EXPECT_THAT([&] { Loader(dataset, document_of, {.streams = 2, .pack = bfd}).restore(wrapped); },
-              ThrowsMessage<ConfigError>("[Loader] the state was made with packing \"wrapped\"; this loader has "
+              ThrowsMessage<ConfigError>("[Loader] the state was saved with packing \"wrapped\"; this loader has "
                                          "\"bfd\"."));
-  EXPECT_THAT(
-      restored(make_dataset({numbered_rows(21)}, {.shuffle_buffer_size = 5}), {.streams = 2}),
-      ThrowsMessage<ConfigError>("[Loader] the data changed, so there is no place in it to go on from: data set 1 "
-                                 "had 20 rows, now 21."));
-  EXPECT_THAT(
-      restored(make_dataset({numbered_rows(20)}, {.shuffle_buffer_size = 5, .seed = 7}), {.streams = 2}),
-      ThrowsMessage<ConfigError>("[Loader] the data changed, so there is no place in it to go on from: seed of the "
-                                 "data was 42, now 7."));
-  EXPECT_THAT(
-      restored(make_dataset({numbered_rows(20, 100)}, {.shuffle_buffer_size = 5}), {.streams = 2}),
-      ThrowsMessage<ConfigError>("[Loader] the data changed, so there is no place in it to go on from: the rows of "
-                                 "data set 1 changed."));
+  EXPECT_THAT(restored(make_dataset({numbered_rows(21)}, {.shuffle_buffer_size = 5}), {.streams = 2}),
+              ThrowsMessage<ConfigError>("[Loader] the data changed, so the run cannot be resumed: data set 1 "
+                                         "had 20 rows, now 21."));
+  EXPECT_THAT(restored(make_dataset({numbered_rows(20)}, {.shuffle_buffer_size = 5, .seed = 7}), {.streams = 2}),
+              ThrowsMessage<ConfigError>("[Loader] the data changed, so the run cannot be resumed: seed of the "
+                                         "data was 42, now 7."));
+  EXPECT_THAT(restored(make_dataset({numbered_rows(20, 100)}, {.shuffle_buffer_size = 5}), {.streams = 2}),
+              ThrowsMessage<ConfigError>("[Loader] the data changed, so the run cannot be resumed: the rows of "
+                                         "data set 1 changed."));
   const Json part = Loader(dataset, document_of, {.streams = 2, .own = {1}}).state();
   EXPECT_THAT(
       [&] { Loader(dataset, document_of, {.streams = 2}).restore(part); },
-      ThrowsMessage<ConfigError>("[Loader] the state has nothing about stream 0. Merge the states of all loaders "
+      ThrowsMessage<ConfigError>("[Loader] the state has no entry for stream 0. Merge the states of all loaders "
                                  "with merge_states."));
 }
 
-TEST(Loader, RefusesOptionsThatMakeNoSense) {
+TEST(Loader, RejectsInvalidOptions) {
   const auto dataset = make_dataset({numbered_rows(2)});
   const auto made = [&](LoaderOptions options) { return [=] { Loader(dataset, document_of, options); }; };
   EXPECT_THAT(made({.streams = 0}), ThrowsMessage<ConfigError>("[Loader] streams must be above 0; got 0."));
@@ -378,7 +376,7 @@ TEST(Walk, HasEveryRowOnceAndEndsWithAShortBatch) {
   EXPECT_EQ(dealt, all);
 }
 
-TEST(Collate, PadsEachColumnWithWhatMeansNothing) {
+TEST(Collate, PadsEachColumnWithItsPaddingValue) {
   Example longer{
       .input_ids = {1, 2, 3}, .labels = {kNoLoss, 2, 3}, .segment_ids = {0, 0, 1}, .position_ids = {0, 1, 0}};
   Example shorter{.input_ids = {4}, .labels = {4}, .segment_ids = {0}, .position_ids = {0}};
@@ -395,7 +393,7 @@ TEST(Collate, PadsEachColumnWithWhatMeansNothing) {
             (V{9, 9, 4}));
   EXPECT_EQ(collate({longer}, {.pad_to_multiple_of = 4}).columns.at("input_ids").width, 4);
   EXPECT_THAT([&] { collate({longer}, {.pad_to = 2}); },
-              ThrowsMessage<ConfigError>("[collate] a row of input_ids has 3 values; at most 2 were expected."));
+              ThrowsMessage<ConfigError>("[collate] a row of input_ids has 3 values; expected at most 2."));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ std::vector<int64_t> whole(const Permutation& permutation, int64_t size) {
   return out;
 }
 
-TEST(Permutation, IsOneForEverySize) {
+TEST(Permutation, IsABijectionForEverySize) {
   testing_support::Draw draw(1);
   for (int64_t size = 1; size < 300; ++size) {
     auto values = whole(Permutation(size, static_cast<uint64_t>(draw.between(0, 1'000'000))), size);
@@ -39,7 +39,7 @@ TEST(Permutation, IsOneForEverySize) {
   }
 }
 
-TEST(Permutation, TakesLargeSizes) {
+TEST(Permutation, AcceptsLargeSizes) {
   const int64_t size = (int64_t{1} << 40) + 12345;
   const Permutation permutation(size, 3);
   std::set<int64_t> seen;
@@ -51,7 +51,7 @@ TEST(Permutation, TakesLargeSizes) {
 }
 
 // Each of n! orders of a small set should be as likely as any other: chi-square over many keys.
-TEST(Permutation, HasNoFavouriteOrder) {
+TEST(Permutation, IsUniform) {
   std::map<std::vector<int64_t>, int> counts;
   constexpr int kKeys = 24'000;
   for (uint64_t key = 0; key < kKeys; ++key) ++counts[whole(Permutation(4, make_key(key, "test", 0, 0)), 4)];
@@ -82,7 +82,7 @@ TEST(MixtureOrder, TakesTheRowsOfADatasetInOrder) {
   }
 }
 
-TEST(MixtureOrder, AnEpochHasEveryRowAndNotOneMoreThanNeeded) {
+TEST(MixtureOrder, AnEpochHasEveryRowAndIsMinimal) {
   testing_support::Draw draw(4);
   for (int trial = 0; trial < 50; ++trial) {
     const std::vector<int64_t> sizes = {draw.between(1, 60), draw.between(1, 60), draw.between(1, 60)};
@@ -107,19 +107,19 @@ TEST(MixtureOrder, AnEpochHasEveryRowAndNotOneMoreThanNeeded) {
   }
 }
 
-TEST(MixtureOrder, RefusesWeightsThatMakeNoSense) {
+TEST(MixtureOrder, RejectsInvalidWeights) {
   const auto make = [](std::vector<double> weights, int64_t block = 100) {
     return [=] { MixtureOrder({.sizes = {5, 5}, .weights = weights, .block_size = block}, {"a", "b"}); };
   };
-  EXPECT_THAT(make({1, -0.5}),
-              ThrowsMessage<ConfigError>("[mixture_weights] a weight must be a number from 0 on; got -0.5 for \"b\"."));
+  EXPECT_THAT(make({1, -0.5}), ThrowsMessage<ConfigError>(
+                                   "[mixture_weights] a weight must be a non-negative number; got -0.5 for \"b\"."));
   EXPECT_THAT(make({0, 0}),
               ThrowsMessage<ConfigError>(
                   "[mixture_weights] at least one weight must be above 0; got 0 for all of 2 data sets."));
   EXPECT_THAT(make({1, 0.001}),
               ThrowsMessage<ConfigError>("[mixture_block_size] a block of 100 rows has none of \"b\", whose weight is "
                                          "0.001 of 1.001. Use at least 1001."));
-  EXPECT_THAT(make({1, std::nan("")}), ThrowsMessage<ConfigError>(HasSubstr("must be a number from 0 on; got nan")));
+  EXPECT_THAT(make({1, std::nan("")}), ThrowsMessage<ConfigError>(HasSubstr("must be a non-negative number; got nan")));
 }
 
 std::vector<int64_t> numbers_of(const Dataset& dataset, int64_t from, int64_t count) {
@@ -128,7 +128,7 @@ std::vector<int64_t> numbers_of(const Dataset& dataset, int64_t from, int64_t co
   return out;
 }
 
-// A source that says what it costs to read.
+// A source with a given access cost.
 class Costly : public Source {
  public:
   Costly(SourcePtr source, Access access) : source_(std::move(source)), access_(access) {}
@@ -163,7 +163,7 @@ TEST(Shuffle, HasEveryRowOnceAnEpochInAnotherOrderEachTime) {
   }
 }
 
-TEST(Shuffle, StaysInsideOfTheWindowWhereRowsComeInOrder) {
+TEST(Shuffle, StaysWithinTheWindowWhereRowsComeInOrder) {
   const auto source = std::make_shared<Costly>(numbered_rows(1003), Access::InOrder);
   const auto dataset = make_dataset({source}, {.shuffle_buffer_size = 50});
   const auto numbers = numbers_of(*dataset, 0, 1003);
@@ -184,7 +184,7 @@ TEST(Shuffle, MovesWindowsWhereRowsComeInGroups) {
   EXPECT_GT(elsewhere, 10);
 }
 
-TEST(Dataset, MixesByNameAndRefusesNamesThatAreNotThere) {
+TEST(Dataset, MixesByNameAndRejectsUnknownNames) {
   MixtureOptions options{.informs = {{.name = "code"}, {.name = "text"}},
                          .mixture_block_size = 10,
                          .mixture_weights = {{"code", 0.3}, {"text", 0.7}}};
@@ -196,7 +196,7 @@ TEST(Dataset, MixesByNameAndRefusesNamesThatAreNotThere) {
               ThrowsMessage<ConfigError>("[mixture_weights] must name every data set; \"text\" is missing."));
   options.mixture_weights = {{"code", 0.3}, {"text", 0.7}, {"txt", 1}};
   EXPECT_THAT([&] { make_dataset({numbered_rows(3), numbered_rows(3)}, options); },
-              ThrowsMessage<ConfigError>("[mixture_weights] there is no data set \"txt\". Did you mean \"text\"?"));
+              ThrowsMessage<ConfigError>("[mixture_weights] unknown data set \"txt\". Did you mean \"text\"?"));
 }
 
 TEST(Dataset, TakesTurnsWithoutBlocks) {

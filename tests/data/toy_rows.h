@@ -1,4 +1,4 @@
-// Rows that tell their own number, and what a test needs to see which of them came.
+// Rows that contain their own number, and helpers to check which of them were returned.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ inline SourcePtr numbered_rows(int64_t count, int64_t set = 0) {
   return make_source(std::move(rows), "numbers");
 }
 
-// Row n of set s is a document of 1 + (7 n + 3 s) % 23 tokens that says s, n and the token's number.
+// Row n of set s is a document of 1 + (7 n + 3 s) % 23 tokens that encode s, n and the token's number.
 inline int64_t token_of(int64_t set, int64_t n, int64_t i) { return (set * 1'000'000 + n) * 100 + i; }
 inline int64_t length_of(int64_t set, int64_t n) { return 1 + (7 * n + 3 * set) % 23; }
 

@@ -136,7 +136,7 @@ std::vector<Example> documents_of(const std::vector<int64_t>& lengths) {
   return documents;
 }
 
-// By blocks, and one after the other: what evaluation reads.
+// By blocks, and one after the other as evaluation does.
 TEST(Trl, PacksTheSameRows) {
   TemporaryDirectory directory;
   const char* draws = std::getenv("EASYDEL_DRAWS");

@@ -1,4 +1,4 @@
-// What every fuzz target does with its input.
+// The common harness of all fuzz targets.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ inline std::string_view as_text(const uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-// Input may be refused with one of our errors. Any other exception, and whatever the sanitizers see, is a finding.
+// Input may be rejected with an easydel::Error. Any other exception, and any sanitizer report, is a finding.
 template <class Read>
 int refuse_or(const Read& read) {
   try {

@@ -4,7 +4,7 @@
 
 using namespace easydel;
 
-// Small limits, so that a hostile template ends soon; what is checked is that it ends, and how.
+// Small limits, so that a hostile template ends soon; the target checks that it ends, and how.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   static const Json kVariables = Json::parse(R"({
     "a": 5, "b": -3, "c": 2.5, "t": true, "f": false, "n": null, "s": "Hello World", "u": "größe 日本 😀", "x": ["b", "a"],

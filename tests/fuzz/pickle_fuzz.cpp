@@ -9,7 +9,7 @@ using namespace easydel;
 
 namespace {
 
-// Goes once to everything that can be reached.
+// Visits everything reachable once.
 class Visitor {
  public:
   void visit_all(const PickleValue& root) {

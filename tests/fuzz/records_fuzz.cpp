@@ -1,4 +1,4 @@
-// The records of JSONL, text, CSV and TSV: found alike however the text is cut into pieces.
+// The records of JSONL, text, CSV and TSV: the same for any division of the text into chunks.
 #include "easydel/data/sources/records.h"
 
 #include "easydel/data/sources/data_files.h"
@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, std::size_t size) {
   const std::string_view text = fuzz::as_text(bytes + 2, size - 2);
   RecordIndex whole, in_pieces;
   const std::string said = outcome(kind, text, text.size() + 1, whole);
-  // Where two things are wrong, pieces may decide which is seen first.
+  // If there are two errors, the chunks may decide which is reported first.
   if (outcome(kind, text, piece, in_pieces).empty() != said.empty()) fuzz::found("pieces change the outcome");
   if (said.empty()) {
     if (whole.begins != in_pieces.begins || whole.header != in_pieces.header) fuzz::found("pieces change the records");

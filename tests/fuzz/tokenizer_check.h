@@ -1,4 +1,4 @@
-// What holds of every tokenizer and every text, for the two targets that try tokenizers.
+// Invariants of every tokenizer and every text, for the two tokenizer targets.
 #pragma once
 
 #include "easydel/tokenizers/decode_stream.h"

@@ -1,4 +1,4 @@
-// Text that a stranger wrote, for tokenizers of every model and with every component that looks at characters.
+// Untrusted text, for tokenizers of every model and with every component that inspects characters.
 #include <array>
 #include <memory>
 

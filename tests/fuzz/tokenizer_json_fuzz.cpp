@@ -1,4 +1,4 @@
-// A tokenizer.json that a stranger wrote, and what it then does to some texts.
+// An untrusted tokenizer.json, and encoding some texts with it.
 #include "easydel/core/log.h"
 #include "tokenizer_check.h"
 

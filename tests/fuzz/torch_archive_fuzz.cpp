@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
         const std::span<const std::byte> storage = archive.zip().stored_bytes(entry);
         int64_t last = tensor.storage_offset;
         for (std::size_t d = 0; d < tensor.strides.size(); ++d) last += (tensor.info.shape[d] - 1) * tensor.strides[d];
-        // The archive goes on behind a storage, so the sanitizer would not see a tensor that reaches out of it.
+        // The archive continues after a storage, so the sanitizer would not detect a tensor that extends past it.
         if ((last + 1) * dtype_bytes(tensor.info.dtype) > static_cast<int64_t>(storage.size())) {
           fuzz::found("a tensor reaches out of its storage");
         }

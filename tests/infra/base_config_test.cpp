@@ -174,8 +174,8 @@ TEST(BaseConfig, RefusesAWrongValueWhenItIsMade) {
               ThrowsMessage<ConfigError>("[ToyConfig] num_labels must be from 1 to 1000000; got 0."));
   EXPECT_THAT(
       [] { toy(R"({"sharding_axis_dims": [1, 2]})"); },
-      ThrowsMessage<ConfigError>("[create_mesh] sharding_axis_dims and sharding_axis_names must be equally long; "
-                                 "got 2 (1x2) and 5."));
+      ThrowsMessage<ConfigError>(
+          "[create_mesh] sharding_axis_dims and sharding_axis_names must have the same length; got 2 (1x2) and 5."));
   ToyConfig config;
   config.depth = -1;
   EXPECT_THAT([&] { config.to_dict(); }, ThrowsMessage<ConfigError>("[ToyConfig] depth must be at least 1; got -1."));

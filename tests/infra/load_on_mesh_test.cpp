@@ -77,10 +77,10 @@ TEST_F(LoadOnMesh, TakesRulesInPlaceOfTheConfigs) {
 
 TEST_F(LoadOnMesh, NamesAParameterThatNoRuleMatches) {
   on_mesh({1, 2, 1, 1, 1}, [&](const Mesh&, World&) {
-    EXPECT_THAT(
-        [&] { load({.partition_rules = PartitionRules{{"proj", {"fsdp"}}}}); },
-        ThrowsMessage<ConfigError>("[PartitionRules] every parameter must match a rule; got none of 1 for "
-                                   "\"model.embed_tokens.weight\". A last rule \".*\" with P() keeps the rest whole."));
+    EXPECT_THAT([&] { load({.partition_rules = PartitionRules{{"proj", {"fsdp"}}}}); },
+                ThrowsMessage<ConfigError>(
+                    "[PartitionRules] every parameter must match a rule; none of 1 matches "
+                    "\"model.embed_tokens.weight\". Add a last rule \".*\" with P() to replicate the rest."));
   });
 }
 
@@ -90,8 +90,8 @@ TEST_F(LoadOnMesh, RefusesAMeshThatDoesNotFitTheRanks) {
                 ThrowsMessage<ConfigError>("[create_mesh] sharding_axis_dims must multiply to the number of devices; "
                                            "got 1x4x1x3x1 = 12, but there are 8 devices."));
     EXPECT_THAT([&] { load({.sharding_axis_dims = {1, -1, 1, 3, 1}}); },
-                ThrowsMessage<ConfigError>("[create_mesh] the -1 in sharding_axis_dims must have a whole number to "
-                                           "stand for; got 1x-1x1x3x1, and 8 devices are no multiple of 3."));
+                ThrowsMessage<ConfigError>("[create_mesh] the -1 in sharding_axis_dims must resolve to an integer; got "
+                                           "1x-1x1x3x1, and 8 devices are not a multiple of 3."));
   });
 }
 

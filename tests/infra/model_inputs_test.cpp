@@ -34,9 +34,9 @@ TEST_F(Forward, RefusesIdsThatAreNone) {
   EXPECT_THAT(with({.input_ids = ids_.to(at::kFloat)}),
               ThrowsMessage<ShapeError>("[forward] input_ids must be integers; got Float."));
   EXPECT_THAT(with({.input_ids = at::tensor({3, 29}, at::kLong).view({1, 2})}),
-              ThrowsMessage<ShapeError>("[Embedding] ids must lie in [0, 29); got 3 to 29."));
+              ThrowsMessage<ShapeError>("[Embedding] ids must be in [0, 29); got 3 to 29."));
   EXPECT_THAT(with({.input_ids = at::tensor({-1, 2}, at::kLong).view({1, 2})}),
-              ThrowsMessage<ShapeError>("[Embedding] ids must lie in [0, 29); got -1 to 2."));
+              ThrowsMessage<ShapeError>("[Embedding] ids must be in [0, 29); got -1 to 2."));
 }
 
 TEST_F(Forward, RefusesEmbeddingsOfAnotherWidth) {
@@ -164,7 +164,7 @@ TEST(LearnedPositions, EndWhereTheTableEnds) {
   config.max_position_embeddings = 8;
   const auto model = make_model<GPT2LMHeadModel>(config);
   EXPECT_THAT([&] { (*model)({.input_ids = tiny_ids(1, 9)}); },
-              ThrowsMessage<ShapeError>("[Embedding] ids must lie in [0, 8); got 0 to 8."));
+              ThrowsMessage<ShapeError>("[Embedding] ids must be in [0, 8); got 0 to 8."));
 }
 
 }  // namespace

@@ -268,8 +268,8 @@ TEST(OutputsOnMesh, RefusesAttentionWeightsOfASplitSequence) {
     const auto model = tiny_llama();
     model->shard_model({}, mesh);
     EXPECT_THAT([&] { (*model)({.input_ids = tiny_ids(), .output_attentions = true}); },
-                ThrowsMessage<NotSupportedError>("[attention] output_attentions does not go with a sequence that is "
-                                                 "split over \"sp\". Use a mesh without it."));
+                ThrowsMessage<NotSupportedError>("[attention] output_attentions is not supported with a sequence that "
+                                                 "is split over \"sp\". Use a mesh without it."));
   });
 }
 

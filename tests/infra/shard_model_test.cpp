@@ -44,7 +44,7 @@ TEST(ShardModel, StoresPartsByTheConfigsRules) {
     EXPECT_THAT(params.at("model.layers.0.mlp.down_proj.weight").sizes(), ElementsAre(8, 12));
     EXPECT_THAT(params.at("model.norm.weight").sizes(), ElementsAre(16));
     EXPECT_TRUE(holds_the_same(*model, *tiny_llama()));
-    EXPECT_EQ(model->num_params(), tiny_llama()->num_params());  // of the whole, on any mesh
+    EXPECT_EQ(model->num_params(), tiny_llama()->num_params());  // of the full model, on any mesh
   });
 }
 
@@ -155,9 +155,10 @@ TEST(ShardModel, NamesAParameterThatNoRuleMatchesAndMovesNone) {
   on_mesh({1, 2, 1, 1, 1}, [](const Mesh& mesh, World&) {
     const auto model = tiny_llama();
     const PartitionRules rules{{"proj", {"fsdp"}}, {"embed_tokens", {"fsdp"}}, {"layernorm", {}}};
-    EXPECT_THAT([&] { model->shard_model(rules, mesh); },
-                ThrowsMessage<ConfigError>("[PartitionRules] every parameter must match a rule; got none of 3 for "
-                                           "\"model.norm.weight\". A last rule \".*\" with P() keeps the rest whole."));
+    EXPECT_THAT(
+        [&] { model->shard_model(rules, mesh); },
+        ThrowsMessage<ConfigError>("[PartitionRules] every parameter must match a rule; none of 3 matches "
+                                   "\"model.norm.weight\". Add a last rule \".*\" with P() to replicate the rest."));
     EXPECT_EQ(stored_elements(*model), model->num_params());
     EXPECT_EQ(model->parallel(), nullptr);
     EXPECT_THROW(model->specs_sharding(rules), ConfigError);
@@ -169,7 +170,7 @@ TEST(ShardModel, NamesTheParameterWhoseSpecDoesNotFit) {
   on_mesh({1, 2, 1, 1, 1}, [](const Mesh& mesh, World&) {
     const auto model = tiny_llama();
     EXPECT_THAT([&] { model->shard_model(PartitionRules{{"norm", {"fsdp", "tp"}}, {".*", {}}}, mesh); },
-                ThrowsMessage<ConfigError>("[PartitionSpec] P('fsdp', 'tp') names 2 dimensions, but the tensor has 1. "
+                ThrowsMessage<ConfigError>("[PartitionSpec] P('fsdp', 'tp') has 2 dimensions, but the tensor has 1. "
                                            "The parameter is \"model.layers.0.input_layernorm.weight\"."));
     EXPECT_THAT([&] { model->shard_model(PartitionRules{{"lm_head", {"pp"}}, {".*", {"fsdp"}}}, mesh); },
                 ThrowsMessage<ConfigError>("[PartitionSpec] P('pp') names the axis \"pp\", which the mesh (dp=1 fsdp=2 "
@@ -336,7 +337,7 @@ TEST(SplitModule, OnAMeshCopiesNothingAndGivesTheSameModel) {
     const auto model = wide_llama();
     model->shard_model({}, mesh);
     const auto [definition, state] = model->split_module();
-    EXPECT_THAT((*definition.parameters)[0].shape.shape, ElementsAre(29, 16));  // of the whole
+    EXPECT_THAT((*definition.parameters)[0].shape.shape, ElementsAre(29, 16));  // of the full weight
     const auto merged = BaseModule::merge_module(definition, state);
     EXPECT_EQ(merged->mesh(), mesh);
     EXPECT_EQ(merged->params_sharding(), model->params_sharding());

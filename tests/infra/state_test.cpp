@@ -257,7 +257,7 @@ TEST(State, NamesWhatDoesNotFitTheRulesOfTheOptimizer) {
                                            "none of 1 for \"mu/lm_head.weight\". A last rule \".*\" with P() keeps the "
                                            "rest whole."));
     EXPECT_THAT([&] { state.init_tx(optim::adamw(1e-2), PartitionRules{{"norm", {nullptr, "fsdp"}}, {".*", {}}}); },
-                ThrowsMessage<ConfigError>("[PartitionSpec] P(None, 'fsdp') names 2 dimensions, but the tensor has 1. "
+                ThrowsMessage<ConfigError>("[PartitionSpec] P(None, 'fsdp') has 2 dimensions, but the tensor has 1. "
                                            "The leaf is \"mu/model.layers.0.input_layernorm.weight\"."));
     const State with = state.init_tx(optim::adamw(1e-2));
     StateShardings shape = with.shardings();

@@ -47,7 +47,7 @@ TEST(CheckpointFormats, ReadsTheOtherNamesOfTorchFiles) {
   }
 }
 
-TEST(CheckpointFormats, ReadsALoneGguf) {
+TEST(CheckpointFormats, ReadsASingleGguf) {
   const TemporaryDirectory directory;
   const GgufBytes file = GgufBytes().header(1, 0).tensor("token_embd.weight", {32, 2}, 8, 0).data(68);
   write_file_atomically(directory / "model-Q8_0.gguf", file.text());

@@ -45,27 +45,29 @@ TEST_F(IndexedCheckpoint, IsOneModel) {
   EXPECT_TRUE(at::equal(Checkpoint::open(index)->tensor("z"), at::full({4}, 3.0f)));
 }
 
-TEST_F(IndexedCheckpoint, LeavesOutWhatTheIndexDoesNotName) {
+TEST_F(IndexedCheckpoint, IgnoresTensorsThatTheIndexDoesNotList) {
   std::vector<std::string> lines;
   log::set_sink([&](log::Level, const std::string& line) { lines.push_back(line); });
   write_index(R"({"weight_map":{"z":"b.safetensors","x":"a.safetensors"}})");
   EXPECT_THAT(Checkpoint::open(directory.path())->names(), ElementsAre("z", "x"));
   log::set_sink({});
   EXPECT_THAT(lines,
-              ElementsAre("warning: " + where + "1 tensors are in the files but not in the index; they are left out."));
+              ElementsAre("warning: " + where + "1 tensors are in the files but not in the index; they are ignored."));
 }
 
 TEST_F(IndexedCheckpoint, NamesAFileThatIsMissing) {
   write_index(R"({"weight_map":{"x":"a.safetensors","q":"c.safetensors"}})");
-  EXPECT_THAT(opening(), ThrowsMessage<IoError>(
-                             where + "names \"c.safetensors\", which is not there. The checkpoint was not copied "
-                                     "or downloaded in full."));
+  EXPECT_THAT(
+      opening(),
+      ThrowsMessage<IoError>(
+          where +
+          "names \"c.safetensors\", which does not exist. The checkpoint was not copied or downloaded completely."));
 }
 
 TEST_F(IndexedCheckpoint, NamesATensorThatIsNotInItsFile) {
   write_index(R"({"weight_map":{"x":"a.safetensors","y":"b.safetensors"}})");
   EXPECT_THAT(opening(),
-              ThrowsMessage<FormatError>(where + "sees tensor \"y\" in \"b.safetensors\", which has no such tensor."));
+              ThrowsMessage<FormatError>(where + "lists tensor \"y\" in \"b.safetensors\", which has no such tensor."));
 }
 
 TEST_F(IndexedCheckpoint, RefusesFilesOutsideItsDirectory) {
@@ -91,14 +93,14 @@ TEST_F(IndexedCheckpoint, RefusesFilesOfAnotherFormat) {
                   where + "the file of tensor \"x\" must be a .safetensors file; got \"pytorch_model.bin\"."));
 }
 
-TEST_F(IndexedCheckpoint, TakesFilesInFoldersBelow) {
+TEST_F(IndexedCheckpoint, AcceptsFilesInSubdirectories) {
   make_directory(directory / "sub");
   std::filesystem::rename(directory / "b.safetensors", directory / "sub/b.safetensors");
   write_index(R"({"weight_map":{"z":"sub/b.safetensors"}})");
   EXPECT_THAT(Checkpoint::open(directory.path())->names(), ElementsAre("z"));
 }
 
-TEST_F(IndexedCheckpoint, RefusesAnIndexOfAnotherShape) {
+TEST_F(IndexedCheckpoint, RejectsAMalformedIndex) {
   const std::string rule = "an index must have an object \"weight_map\", which names the file of each tensor.";
   for (const char* text : {"{}", "[]", "3", R"({"weight_map":[]})", R"({"weight_map":"x"})"}) {
     write_index(text);
@@ -109,7 +111,7 @@ TEST_F(IndexedCheckpoint, RefusesAnIndexOfAnotherShape) {
               ThrowsMessage<FormatError>(where + "the file of tensor \"x\" must be a string; got an integer."));
   write_index(R"({"weight_map":{"x":"a.safetensors","x":"b.safetensors"}})");
   EXPECT_THAT(opening(),
-              ThrowsMessage<FormatError>(where + "line 1, column 36: the key \"x\" stands twice; got '\"'."));
+              ThrowsMessage<FormatError>(where + "line 1, column 36: the key \"x\" appears twice; got '\"'."));
   write_index("");
   std::filesystem::resize_file(index, 100'000'001);
   EXPECT_THAT(opening(),
@@ -123,31 +125,30 @@ TEST(Checkpoint, PrefersOneFileToAnIndexAsTransformersDoes) {
   EXPECT_THAT(Checkpoint::open(directory.path())->names(), ElementsAre("single"));
 }
 
-TEST(Checkpoint, TakesALoneFileOfAnyName) {
+TEST(Checkpoint, AcceptsASingleFileOfAnyName) {
   const TemporaryDirectory directory;
   save_safetensors(directory / "adapter.safetensors", {{"x", at::ones({1})}});
   EXPECT_THAT(Checkpoint::open(directory.path())->names(), ElementsAre("x"));
   EXPECT_THAT(Checkpoint::open(directory / "adapter.safetensors")->names(), ElementsAre("x"));
 }
 
-TEST(Checkpoint, NamesWhatIsNotThere) {
+TEST(Checkpoint, NamesWhatIsMissing) {
   const TemporaryDirectory directory;
   const std::string where = "[" + directory.path().string();
   EXPECT_THAT([&] { Checkpoint::open(directory / "none"); }, ThrowsMessage<IoError>(where + "/none] does not exist."));
   EXPECT_THAT(
       [&] { Checkpoint::open(directory.path()); },
-      ThrowsMessage<IoError>(where + "] holds no checkpoint; looked for .safetensors, .bin, .pth, .pt, .gguf."));
+      ThrowsMessage<IoError>(where + "] contains no checkpoint; looked for .safetensors, .bin, .pth, .pt, .gguf."));
   write_file_atomically(directory / "model.onnx", "");
-  EXPECT_THAT([&] { Checkpoint::open(directory / "model.onnx"); },
-              ThrowsMessage<FormatError>(
-                  where + "/model.onnx] is no file of tensors that can be read; known: .safetensors, .bin, "
-                          ".pth, .pt, .gguf."));
+  EXPECT_THAT(
+      [&] { Checkpoint::open(directory / "model.onnx"); },
+      ThrowsMessage<FormatError>(where + "/model.onnx] is not a readable tensor file; known: .safetensors, .bin, "
+                                         ".pth, .pt, .gguf."));
   save_safetensors(directory / "a.safetensors", {{"x", at::ones({1})}});
   save_safetensors(directory / "b.safetensors", {{"x", at::ones({1})}});
-  EXPECT_THAT(
-      [&] { Checkpoint::open(directory.path()); },
-      ThrowsMessage<IoError>(where + "] holds 2 .safetensors files and no model.safetensors.index.json that says which "
-                                     "belong together. Name one file instead."));
+  EXPECT_THAT([&] { Checkpoint::open(directory.path()); },
+              ThrowsMessage<IoError>(where + "] has 2 .safetensors files but no model.safetensors.index.json that "
+                                             "says which belong together. Pass one file instead."));
 }
 
 }  // namespace

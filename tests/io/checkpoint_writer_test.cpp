@@ -25,7 +25,7 @@ NamedTensors model(double value) {
   return tensors;
 }
 
-// The value of the model in the directory, if it is whole.
+// The value of the model in the directory, if it is complete.
 double value_in(const std::filesystem::path& directory) {
   const auto checkpoint = Checkpoint::open(directory);
   EXPECT_EQ(checkpoint->infos().size(), 4);
@@ -86,10 +86,10 @@ TEST(SaveCheckpoint, WritesTiedTensorsOnce) {
   EXPECT_TRUE(at::equal(file->tensor("same_memory_other_strides"), embed.view({4, 10}).t()));
 }
 
-TEST(SaveCheckpoint, RefusesWhatMakesNoSense) {
+TEST(SaveCheckpoint, RejectsInvalidArguments) {
   const TemporaryDirectory directory;
   EXPECT_THAT([&] { save_checkpoint(directory.path(), model(1), {.max_shard_size = "0GB"}); },
-              ThrowsMessage<ConfigError>("[save_checkpoint] max_shard_size must be more than nothing; got \"0GB\"."));
+              ThrowsMessage<ConfigError>("[save_checkpoint] max_shard_size must be positive; got \"0GB\"."));
   const at::Tensor x = at::ones({1});
   EXPECT_THAT([&] { save_checkpoint(directory.path(), {{"x", x}, {"x", x}}); },
               ThrowsMessage<ConfigError>("[save_checkpoint] tensor names must be unique; got \"x\" twice."));
@@ -98,7 +98,7 @@ TEST(SaveCheckpoint, RefusesWhatMakesNoSense) {
       ThrowsMessage<ConfigError>("[save_checkpoint] tensor names must be unique; got \"x\" twice."));
   write_file_atomically(directory / "file", "");
   EXPECT_THAT([&] { save_checkpoint(directory / "file", model(1)); },
-              ThrowsMessage<IoError>("[" + (directory / "file").string() + "] cannot be made: File exists."));
+              ThrowsMessage<IoError>("[" + (directory / "file").string() + "] cannot be created: File exists."));
 }
 
 TEST(SaveCheckpoint, SavesOverTheCheckpointThatItReads) {
@@ -112,7 +112,7 @@ TEST(SaveCheckpoint, SavesOverTheCheckpointThatItReads) {
   EXPECT_EQ(before->tensor("a")[0].item<double>(), 1);
 }
 
-TEST(SaveCheckpoint, LeavesFilesAloneThatAreNotItsOwn) {
+TEST(SaveCheckpoint, LeavesForeignFilesAlone) {
   const TemporaryDirectory directory;
   const std::vector<std::string> others = {"config.json", "model.safetensors.backup", "model-1-of-2.safetensors",
                                            "my-model.safetensors"};
@@ -163,7 +163,7 @@ TEST_P(CheckpointKilledDuringSave, IsTheOldOneOrTheNewOneAndTheNextSaveSucceeds)
     save_checkpoint(directory.path(), old_model, {.max_shard_size = GetParam().old_size});
     const ChildEnd end = run_until_system_call(
         call, [&] { save_checkpoint(directory.path(), new_model, {.max_shard_size = GetParam().new_size}); });
-    if (end == ChildEnd::NoTracing) GTEST_SKIP() << "this system lets no process trace another";
+    if (end == ChildEnd::NoTracing) GTEST_SKIP() << "this system does not allow tracing";
 
     const double found = value_in(directory.path());
     was_old |= found == 1;

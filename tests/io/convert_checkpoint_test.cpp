@@ -39,7 +39,7 @@ TEST_F(ConvertCheckpoint, CastsWeightsAndNothingElse) {
   EXPECT_EQ(converted->info("scaled").dtype, float8_e4m3fn);
 }
 
-TEST_F(ConvertCheckpoint, KeepsEveryDTypeWhenNoneIsAsked) {
+TEST_F(ConvertCheckpoint, KeepsEveryDTypeWhenNoneIsGiven) {
   convert_checkpoint(source, destination, {.max_shard_size = "100B"});
   const auto converted = Checkpoint::open(destination);
   EXPECT_EQ(converted->files().size(), 2);
@@ -52,7 +52,7 @@ TEST_F(ConvertCheckpoint, WritesOneFileWhenOneIsNamed) {
   EXPECT_TRUE(at::equal(Checkpoint::open(file)->tensor("weight"), weight));
 }
 
-TEST_F(ConvertCheckpoint, TakesConfigAndTokenizerAlongAndNothingElse) {
+TEST_F(ConvertCheckpoint, CopiesConfigAndTokenizerAndNothingElse) {
   const std::string config = "{\n  \"model_type\": \"llama\",\n  \"torch_dtype\": \"float32\"\n}\n";
   for (const char* name : {"tokenizer.json", "merges.txt", "chat_template.jinja", "notes.md", "training_args.bin"}) {
     write_file_atomically(source / name, "x");
@@ -67,39 +67,40 @@ TEST_F(ConvertCheckpoint, TakesConfigAndTokenizerAlongAndNothingElse) {
             "{\n  \"model_type\": \"llama\",\n  \"torch_dtype\": \"bfloat16\"\n}\n");
 }
 
-TEST_F(ConvertCheckpoint, SaysWhichWeightsDoNotFitIntoFloat16) {
+TEST_F(ConvertCheckpoint, WarnsAboutWeightsOutOfRangeForFloat16) {
   save_checkpoint(source,
                   {{"large", at::full({2}, 1e6f)}, {"infinite", at::full({2}, INFINITY)}, {"small", at::ones({2})}});
   std::vector<std::string> lines;
   log::set_sink([&](log::Level, const std::string& line) { lines.push_back(line); });
   convert_checkpoint(source, destination, {.dtype = float16});
   log::set_sink({});
-  EXPECT_THAT(lines,
-              ElementsAre("warning: [convert] tensor \"large\" has values beyond float16, which are infinite now."));
+  EXPECT_THAT(
+      lines,
+      ElementsAre("warning: [convert] tensor \"large\" has values out of range for float16; they became infinite."));
 }
 
-TEST_F(ConvertCheckpoint, RefusesWhatMakesNoSense) {
+TEST_F(ConvertCheckpoint, RejectsInvalidArguments) {
   EXPECT_THAT([&] { convert_checkpoint(source, destination, {.dtype = int8}); },
-              ThrowsMessage<ConfigError>("[convert] weights become float64, float32, float16 or bfloat16; got int8."));
-  EXPECT_THAT(
-      [&] { convert_checkpoint(source, source); },
-      ThrowsMessage<ConfigError>("[convert] source and destination must differ; both are " + source.string() + "."));
+              ThrowsMessage<ConfigError>("[convert] dtype must be float64, float32, float16 or bfloat16; got int8."));
+  EXPECT_THAT([&] { convert_checkpoint(source, source); },
+              ThrowsMessage<ConfigError>("[convert] source and destination must differ; got " + source.string() +
+                                         " for both."));
   EXPECT_THAT([&] { convert_checkpoint(directory / "none", destination); },
               ThrowsMessage<IoError>("[" + (directory / "none").string() + "] does not exist."));
   EXPECT_THAT(
       [&] { convert_checkpoint(source, directory / "out.gguf"); },
-      ThrowsMessage<ConfigError>("[convert] .gguf files are not written; got " + (directory / "out.gguf").string() +
-                                 ". Name a directory, or a file that ends in .safetensors."));
+      ThrowsMessage<ConfigError>("[convert] .gguf files cannot be written; got " + (directory / "out.gguf").string() +
+                                 ". Pass a directory, or a file that ends in .safetensors."));
   EXPECT_FALSE(std::filesystem::exists(destination));
 }
 
-TEST_F(ConvertCheckpoint, LeavesWhatIsThereAlone) {
+TEST_F(ConvertCheckpoint, DoesNotOverwriteByDefault) {
   for (const char* name : {"destination", "one.safetensors"}) {
     const std::filesystem::path taken = directory / name;
     convert_checkpoint(source, taken);
     EXPECT_THAT([&] { convert_checkpoint(source, taken); },
                 ThrowsMessage<ConfigError>("[convert] " + taken.string() +
-                                           " is there already. Name another place, or give --overwrite."));
+                                           " already exists. Choose another path, or pass --overwrite."));
     convert_checkpoint(source, taken, {.overwrite = true});
   }
 }
@@ -108,15 +109,15 @@ TEST_F(ConvertCheckpoint, RefusesAFileWithoutTensors) {
   const std::filesystem::path empty = directory / "empty.safetensors";
   save_safetensors(empty, NamedTensors{});
   EXPECT_THAT([&] { convert_checkpoint(empty, destination); },
-              ThrowsMessage<FormatError>("[" + empty.string() + "] holds no tensor."));
+              ThrowsMessage<FormatError>("[" + empty.string() + "] contains no tensors."));
 }
 
-TEST_F(ConvertCheckpoint, CastsNoPackedWeights) {
+TEST_F(ConvertCheckpoint, DoesNotCastPackedWeights) {
   write_file_atomically(source / "config.json", R"({"quantization_config": {"quant_method": "awq"}})");
   EXPECT_THAT([&] { convert_checkpoint(source, destination, {.dtype = bfloat16}); },
               ThrowsMessage<NotSupportedError>(
                   "[convert] " + source.string() +
-                  " has packed weights: its config.json has a quantization_config. Ask for no dtype."));
+                  " has packed weights: its config.json has a quantization_config. Do not pass a dtype."));
   convert_checkpoint(source, destination);
   EXPECT_EQ(Checkpoint::open(destination)->info("weight").dtype, float32);
 }

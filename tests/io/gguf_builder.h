@@ -1,4 +1,4 @@
-// GGUF files made byte by byte, so that a test can bend any of them.
+// GGUF files built byte by byte, so that a test can corrupt any of them.
 #pragma once
 
 #include <cstdint>

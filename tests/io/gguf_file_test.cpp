@@ -42,7 +42,7 @@ TEST(GgufFile, ReadsWhatThePackageWroteAsThePackageReadsIt) {
     SCOPED_TRACE(info.name);
     const at::Tensor tensor = file->tensor(info.name);
     EXPECT_EQ(tensor.scalar_type(), file->info(info.name).dtype);
-    // Plain numbers come as they are; the reference has them in double precision, which holds them all.
+    // Plain numbers are returned unchanged; the reference has them in double precision, which represents them all.
     expect_identical(info.dtype == float64 ? tensor.to(at::kDouble) : tensor.to(at::kFloat),
                      expected->tensor(info.name));
     expect_identical(file->read(info.name), tensor);
@@ -59,13 +59,14 @@ TEST(GgufFile, ReadsWhatThePackageWroteAsThePackageReadsIt) {
   }
 
   EXPECT_EQ(file->info("unread").stored_as, "Q2_K");
-  EXPECT_THAT([&] { file->tensor("unread"); },
-              ThrowsMessage<NotSupportedError>("[" + (directory / "peer.gguf").string() +
-                                               "] tensor \"unread\" is stored as Q2_K, which is not read. Convert the "
-                                               "file to Q8_0 with llama-quantize --allow-requantize."));
+  EXPECT_THAT(
+      [&] { file->tensor("unread"); },
+      ThrowsMessage<NotSupportedError>("[" + (directory / "peer.gguf").string() +
+                                       "] tensor \"unread\" is stored as Q2_K, which is not supported. Convert the "
+                                       "file to Q8_0 with llama-quantize --allow-requantize."));
 }
 
-TEST(GgufFile, GivesPlainTensorsWithoutCopying) {
+TEST(GgufFile, ReturnsPlainTensorsWithoutCopying) {
   const TemporaryDirectory directory;
   const GgufBytes bytes = GgufBytes().header(1, 0).tensor("t", {2, 4}, 0, 0).data(32);
   write_file_atomically(directory / "x.gguf", bytes.text());

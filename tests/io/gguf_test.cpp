@@ -29,7 +29,7 @@ TEST(GgufContainer, ReadsAnEmptyFile) {
   }
 }
 
-TEST(GgufContainer, TurnsShapesRound) {
+TEST(GgufContainer, ReversesShapes) {
   const GgufBytes file =
       GgufBytes().header(2, 0).tensor("a", {64, 3, 2}, kQ4_0, 0).tensor("s", {}, kF32, 224).data(256);
   const GgufContainer container = parse(file);
@@ -43,7 +43,7 @@ TEST(GgufContainer, TurnsShapesRound) {
   EXPECT_EQ(container.tensors()[1].info.nbytes, 4);
 }
 
-TEST(GgufContainer, TakesItsOwnAlignment) {
+TEST(GgufContainer, UsesTheAlignmentOfTheFile) {
   const GgufBytes file = GgufBytes()
                              .header(2, 1)
                              .string("general.alignment")
@@ -55,7 +55,7 @@ TEST(GgufContainer, TakesItsOwnAlignment) {
   EXPECT_EQ(parse(file).tensors()[1].info.offset, static_cast<int64_t>(file.text().size()) - 4);
 }
 
-TEST(GgufContainer, RefusesWhatIsCutShortAnywhere) {
+TEST(GgufContainer, RejectsTruncationAtAnyByte) {
   const GgufBytes file = GgufBytes()
                              .header(1, 1)
                              .string("key")
@@ -77,10 +77,10 @@ TEST(GgufContainer, RefusesWhatIsCutShortAnywhere) {
 }
 
 TEST(GgufContainer, RefusesOtherFiles) {
-  expect_refused(GgufBytes().raw("PK\x03\x04"), "is no GGUF file: it begins otherwise.");
+  expect_refused(GgufBytes().raw("PK\x03\x04"), "is not a GGUF file: the magic number does not match.");
   expect_refused(GgufBytes().raw("version https://git-lfs.github.com/spec/v1"),
-                 "is a pointer of Git LFS and not the file itself. Get that with `git lfs pull`.");
-  expect_refused<NotSupportedError>(GgufBytes().header(0, 0, 1), "is GGUF version 1; versions 2 and 3 are read.");
+                 "is a Git LFS pointer, not the file itself. Download it with `git lfs pull`.");
+  expect_refused<NotSupportedError>(GgufBytes().header(0, 0, 1), "is GGUF version 1; versions 2 and 3 are supported.");
   expect_refused<NotSupportedError>(
       GgufBytes().header(0, 0, 0x03000000),
       "is a big-endian GGUF file. Convert it in Python: gguf-convert-endian path little.");
@@ -88,9 +88,9 @@ TEST(GgufContainer, RefusesOtherFiles) {
 
 TEST(GgufContainer, RefusesCountsBeyondTheFile) {
   expect_refused(GgufBytes().header(0, uint64_t{1} << 60),
-                 "claims 1152921504606846976 metadata entries, more than fit into the 0 bytes that follow.");
+                 "claims 1152921504606846976 metadata entries, more than fit in the 0 bytes that follow.");
   expect_refused(GgufBytes().header(uint64_t{1} << 60, 0),
-                 "claims 1152921504606846976 tensors, more than fit into the 0 bytes that follow.");
+                 "claims 1152921504606846976 tensors, more than fit in the 0 bytes that follow.");
 }
 
 TEST(GgufContainer, RefusesBadMetadata) {
@@ -103,14 +103,14 @@ TEST(GgufContainer, RefusesBadMetadata) {
   expect_refused(entry("\xff").put(kUInt8).put<uint8_t>(1), "has a metadata key that is not UTF-8, at byte 32.");
   expect_refused(entry("").put(kUInt8).put<uint8_t>(1), "has a metadata entry without a key.");
   expect_refused(entry("a").put(kArray).put(kUInt32).put<uint64_t>(uint64_t{1} << 61),
-                 "metadata \"a\" claims 2305843009213693952 elements, more than fit into the 0 bytes that follow.");
+                 "metadata \"a\" claims 2305843009213693952 elements, more than fit in the 0 bytes that follow.");
   GgufBytes deep = entry("a").put(kArray);
   for (int i = 0; i < 9; ++i) deep.put(kArray).put<uint64_t>(1);
   expect_refused(deep.put(kUInt8).put<uint64_t>(1).put<uint8_t>(1),
                  "metadata \"a\" nests arrays deeper than 8 levels.");
   GgufBytes twice = GgufBytes().header(0, 2);
   for (int i = 0; i < 2; ++i) twice.string("a").put(kUInt8).put<uint8_t>(1);
-  expect_refused(twice, "metadata \"a\" is there twice.");
+  expect_refused(twice, "metadata \"a\" appears twice.");
 }
 
 TEST(GgufContainer, RefusesBadAlignments) {
@@ -130,7 +130,7 @@ TEST(GgufContainer, RefusesBadTensors) {
   expect_refused(one({uint64_t{1} << 60}, kF32, 0), "tensor \"t\" has a size that overflows.");
   expect_refused(one({4}, 5, 0), "tensor \"t\" has the unknown type 5.");
   expect_refused(one({33}, kQ4_0, 0), "tensor \"t\" has rows of 33 elements; Q4_0 stores them in blocks of 32.");
-  expect_refused(one({1}, kF32, 4), "tensor \"t\" is at offset 4, which is no multiple of the alignment 32.");
+  expect_refused(one({1}, kF32, 4), "tensor \"t\" is at offset 4, which is not a multiple of the alignment 32.");
   expect_refused(one({9}, kF32, 0), "tensor \"t\" has 36 bytes at offset 0; the file has 32 bytes of data.");
   expect_refused(one({1}, kF32, uint64_t{1} << 40),
                  "tensor \"t\" has 4 bytes at offset 1099511627776; the file has 32 bytes of data.");
@@ -138,14 +138,14 @@ TEST(GgufContainer, RefusesBadTensors) {
                  "tensor \"t\" has 4 bytes at offset 18446744073709551584; the file has 32 bytes of data.");
 }
 
-TEST(GgufContainer, RefusesTensorsThatMeet) {
+TEST(GgufContainer, RejectsOverlappingTensors) {
   const auto two = [](const std::string& name, uint64_t offset) {
     return GgufBytes().header(2, 0).tensor("a", {16}, kF32, 0).tensor(name, {8}, kF32, offset).data(96);
   };
   EXPECT_NO_THROW(parse(two("b", 64)));
   expect_refused(two("b", 32), "tensors \"a\" and \"b\" overlap.");
   expect_refused(two("b", 0), "tensors \"a\" and \"b\" overlap.");
-  expect_refused(two("a", 64), "tensor \"a\" is there twice.");
+  expect_refused(two("a", 64), "tensor \"a\" appears twice.");
 }
 
 TEST(GgufValue, RefusesToBeReadAsAnotherType) {

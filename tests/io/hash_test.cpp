@@ -60,7 +60,7 @@ TYPED_TEST(ShaTest, Sha1GivesTheKnownAnswersOfFips180) {
   EXPECT_EQ(this->sha1(std::string(1'000'000, 'a')), "34aa973cd4c4daa4f61eeb2bdbad27316534016f");
 }
 
-TYPED_TEST(ShaTest, PiecesOfAnySizeGiveTheHashOfTheWhole) {
+TYPED_TEST(ShaTest, ChunksOfAnySizeGiveTheSameHash) {
   std::string text;
   for (int i = 0; i < 1000; ++i) text += static_cast<char>(i * 7);
   const std::string whole256 = this->sha256(text), whole1 = this->sha1(text);
@@ -105,7 +105,7 @@ TEST(Sha256OfFile, HashesAFileLargerThanItsBuffer) {
   EXPECT_EQ(sha256_of_file(directory / "a"), sha256_hex(std::string(1'000'000, 'a') + std::string(200'000, 'b')));
 }
 
-TEST(Sha256OfFile, NamesAFileThatIsNotThere) {
+TEST(Sha256OfFile, NamesAMissingFile) {
   EXPECT_THAT([] { sha256_of_file("/nowhere/at/all"); },
               testing::ThrowsMessage<IoError>("[sha256] cannot open /nowhere/at/all: No such file or directory."));
 }

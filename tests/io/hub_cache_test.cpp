@@ -31,7 +31,7 @@ class HubCacheTest : public testing::Test {
   HubCache cache_{directory_.path(), make_hub_repo("org/x", "model", "main")};
 };
 
-TEST_F(HubCacheTest, ALinkIsRelativeAndLeadsToTheBlob) {
+TEST_F(HubCacheTest, ALinkIsRelativeAndPointsToTheBlob) {
   cache_.prepare(kCommit);
   write_file_atomically(cache_.blob(kSha1), "hello");
   cache_.link(kCommit, {.path = "a/b/c.txt", .size = 5, .blob_id = kSha1}, true);
@@ -42,7 +42,7 @@ TEST_F(HubCacheTest, ALinkIsRelativeAndLeadsToTheBlob) {
   EXPECT_FALSE(cache_.has(kCommit, {.path = "a/b/c.txt", .size = 6, .blob_id = kSha1}));
 }
 
-TEST_F(HubCacheTest, ALinkReplacesOneThatLeadsNowhere) {
+TEST_F(HubCacheTest, ALinkReplacesADanglingOne) {
   cache_.prepare(kCommit);
   write_file_atomically(cache_.blob(kSha1), "hello");
   fs::create_symlink("../../blobs/gone", cache_.snapshot(kCommit) / "c.txt");
@@ -71,7 +71,7 @@ TEST_F(HubCacheTest, ARefHoldsTheCommitAndNothingElse) {
   EXPECT_FALSE(fs::exists(cache_.folder() / "refs" / kCommit));
 }
 
-TEST_F(HubCacheTest, ATreeComesBackAsItWasWritten) {
+TEST_F(HubCacheTest, ATreeRoundTrips) {
   EXPECT_EQ(cache_.read_tree(kCommit), std::nullopt);
   cache_.write_tree(kCommit,
                     {{.path = "a", .size = 3, .blob_id = kSha1},
@@ -115,12 +115,12 @@ TEST_F(HubCacheTest, ListsWhatASnapshotHolds) {
   EXPECT_EQ(files[0].size, 5);
 }
 
-TEST_F(HubCacheTest, SaysWhenItCannotBeMade) {
+TEST_F(HubCacheTest, ReportsThatItCannotBeCreated) {
   write_file_atomically(directory_ / "models--org--x", "a file where the folder should be");
   EXPECT_THAT([&] { cache_.prepare(kCommit); },
               ThrowsMessage<IoError>(testing::AllOf(
-                  testing::StartsWith("[hub] cannot make " + (cache_.folder() / "blobs").string() + ": "),
-                  testing::EndsWith(". Set HF_HUB_CACHE to a directory that can be written."))));
+                  testing::StartsWith("[hub] cannot create " + (cache_.folder() / "blobs").string() + ": "),
+                  testing::EndsWith(". Set HF_HUB_CACHE to a writable directory."))));
 }
 
 TEST(FileLockTest, IsExclusiveBetweenThreadsAndFreedAtTheEnd) {
@@ -142,18 +142,18 @@ TEST(FileLockTest, IsExclusiveBetweenThreadsAndFreedAtTheEnd) {
   EXPECT_EQ(info.st_mode & 0777, 0664U);
 }
 
-TEST(FileLockTest, GivesUpAfterItsTimeAndNamesTheFile) {
+TEST(FileLockTest, TimesOutAndNamesTheFile) {
   const TemporaryDirectory directory;
   const int holder = ::open((directory / "x.lock").c_str(), O_RDWR | O_CREAT, 0664);
   ASSERT_EQ(::flock(holder, LOCK_EX), 0);
   EXPECT_THAT([&] { FileLock(directory / "x.lock", std::chrono::seconds(0)); },
               ThrowsMessage<IoError>("[lock] another process has held " + (directory / "x.lock").string() +
-                                     " for more than 0 s. End it, or wait for it."));
+                                     " for more than 0 s. Stop it, or wait for it."));
   ::close(holder);
   EXPECT_NO_THROW(FileLock(directory / "x.lock", std::chrono::seconds(0)));
 }
 
-TEST(FileLockTest, NamesAPlaceWhereNoLockCanBe) {
+TEST(FileLockTest, NamesAPathWhereNoLockCanBeCreated) {
   EXPECT_THAT([] { FileLock("/nowhere/x.lock", std::chrono::seconds(0)); },
               ThrowsMessage<IoError>("[lock] cannot open /nowhere/x.lock: No such file or directory."));
 }

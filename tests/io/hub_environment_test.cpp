@@ -66,7 +66,7 @@ TEST_F(HubEnvironmentTest, ReadsTheSwitches) {
   EXPECT_FALSE(read_hub_environment().offline);
 }
 
-TEST_F(HubEnvironmentTest, RefusesATimeThatIsNone) {
+TEST_F(HubEnvironmentTest, RejectsAnInvalidTimeout) {
   const ScopedVariable delay("EASYDEL_HUB_RETRY_DELAY", "soon");
   EXPECT_THAT([] { read_hub_environment(); },
               ThrowsMessage<ConfigError>("[hub] EASYDEL_HUB_RETRY_DELAY must be a number of seconds; got \"soon\"."));

@@ -1,4 +1,4 @@
-// Each refusal of a hub, or of a server that is none, with its whole message.
+// Each error of a hub, or of a server that is not a hub, with its full message.
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
 #include "tests/support/hub_fixture.h"
@@ -14,12 +14,12 @@ using HubErrorsTest = TinyModelTest;
 
 TEST_F(HubErrorsTest, PrivateWithoutAToken) {
   set_repo(kModel, Json::object({{"private", true}}));
-  EXPECT_EQ(message_of([] { resolve("org/tiny"); }),
-            "[hub] model \"org/tiny\" at \"main\" is private, gated or does not exist; got 401 (Invalid username or "
-            "password)" +
-                from() +
-                "Set HF_TOKEN to a token that may read it, or check the name. There is no directory of that name here "
-                "either.");
+  EXPECT_EQ(
+      message_of([] { resolve("org/tiny"); }),
+      "[hub] model \"org/tiny\" at \"main\" is private, gated or does not exist; got 401 (Invalid username or "
+      "password)" +
+          from() +
+          "Set HF_TOKEN to a token that can read it, or check the name. No local directory has that name either.");
   const ScopedVariable token("HF_TOKEN", "hf_good");
   expect_same_files(resolve("org/tiny"), kModel, kLoaded);
 }
@@ -28,7 +28,7 @@ TEST_F(HubErrorsTest, AWrongToken) {
   EXPECT_EQ(message_of([] { resolve("org/tiny", {.token = "hf_bad"}); }),
             "[hub] model \"org/tiny\" at \"main\" is private, gated or does not exist; got 401 (Invalid credentials in "
             "Authorization header)" +
-                from() + "Set HF_TOKEN to a token that may read it, or check the name.");
+                from() + "Set HF_TOKEN to a token that can read it, or check the name.");
 }
 
 TEST_F(HubErrorsTest, Gated) {
@@ -37,14 +37,14 @@ TEST_F(HubErrorsTest, Gated) {
             "[hub] \"config.json\" of model \"org/tiny\" at \"main\" is gated; got 403 (Access to this repository is "
             "restricted)" +
                 from() + "Accept its terms at " + endpoint() +
-                "/org/tiny and set HF_TOKEN to a token of that account.");
+                "/org/tiny and set HF_TOKEN to a token of your account.");
 }
 
 TEST_F(HubErrorsTest, NoSuchRepository) {
   EXPECT_EQ(message_of([] { resolve("org/nope", {.token = "hf_good"}); }),
             "[hub] model \"org/nope\" at \"main\" was not found; got 404 (Repository not found)" + from() +
-                "Check the name and the repo_type; a private repository needs HF_TOKEN. There is no directory of that "
-                "name here either.");
+                "Check the name and the repo_type; a private repository needs HF_TOKEN. No local directory has that "
+                "name either.");
 }
 
 TEST_F(HubErrorsTest, NoSuchRevision) {
@@ -61,7 +61,7 @@ TEST_F(HubErrorsTest, NoSuchFile) {
   EXPECT_TRUE(fs::is_regular_file(repo_cache() / ".no_exist" / commit() / "vocab.txt"));
 }
 
-TEST_F(HubErrorsTest, AFileThatIsListedAndNotThere) {
+TEST_F(HubErrorsTest, AListedFileThatIsMissing) {
   fault_on("hub GET .*config.json", Json::object({{"kind", "status"}, {"status", 404}, {"code", "EntryNotFound"}}));
   EXPECT_EQ(message_of([] { resolve("org/tiny", {.files = {"config.json"}}); }),
             "[hub] model \"org/tiny\" at \"main\" has no file \"config.json\"; got 404" + from() + "Look at " +
@@ -72,19 +72,19 @@ TEST_F(HubErrorsTest, Forbidden) {
   fault_on("GET .*/revision/", Json::object({{"kind", "status"}, {"status", 403}, {"message", "wrong scope"}}));
   EXPECT_EQ(message_of([] { resolve("org/tiny"); }),
             "[hub] model \"org/tiny\" at \"main\" is forbidden; got 403 (wrong scope)" + from() +
-                "Set HF_TOKEN to a token that may read it.");
+                "Set HF_TOKEN to a token that can read it.");
 }
 
 TEST_F(HubErrorsTest, AStorageThatRefuses) {
   fault_on("cdn GET", Json::object({{"kind", "status"}, {"status", 403}}));
-  EXPECT_EQ(
-      message_of([] { resolve("org/tiny", {.files = {"model-00001-of-00002.safetensors"}}); }),
-      "[hub] \"model-00001-of-00002.safetensors\" of model \"org/tiny\" at \"main\": the storage refuses it; got 403 "
-      "from " +
-          storage() + ". Try again; a firewall may block it.");
+  EXPECT_EQ(message_of([] { resolve("org/tiny", {.files = {"model-00001-of-00002.safetensors"}}); }),
+            "[hub] \"model-00001-of-00002.safetensors\" of model \"org/tiny\" at \"main\": the storage server refused "
+            "the request; got 403 "
+            "from " +
+                storage() + ". Try again; a firewall may block it.");
 }
 
-TEST_F(HubErrorsTest, AnEndpointThatIsNone) {
+TEST_F(HubErrorsTest, AnInvalidEndpoint) {
   EXPECT_EQ(message_of([] { resolve("org/tiny", {.endpoint = "hub.example"}); }),
             "[hub] HF_ENDPOINT must be a URL that begins with http:// or https://; got \"hub.example\".");
 }
@@ -119,21 +119,21 @@ TEST_F(HubErrorsTest, NoServer) {
   EXPECT_THAT(message_of([] {
                 resolve("org/tiny", {.endpoint = "http://127.0.0.1:1", .retry = RetryPolicy{.max_retries = 0}});
               }),
-              StartsWith("[hub] there is no directory \"org/tiny\" here, and the hub gives no answer: [http] GET "
+              StartsWith("[hub] directory \"org/tiny\" does not exist, and the hub does not respond: [http] GET "
                          "http://127.0.0.1:1/api/models/org/tiny/revision/main: "));
 }
 
-TEST_F(HubErrorsTest, AServerThatIsNoHub) {
+TEST_F(HubErrorsTest, AServerThatIsNotAHub) {
   fault_on("GET .*/revision/", Json::object({{"kind", "body"}, {"body", "<html>"}, {"times", 1}}));
   EXPECT_THAT(message_of([] { resolve("org/tiny"); }), HasSubstr("/api/models/org/tiny/revision/main"));
   fault_on("GET .*/revision/", Json::object({{"kind", "body"}, {"body", "{\"sha\": \"../../x\"}"}}));
   EXPECT_EQ(
       message_of([] { resolve("org/tiny"); }),
-      "[hub] model \"org/tiny\" at \"main\": a commit is 40 hexadecimal digits; the server sent \"../../x\". Is " +
+      "[hub] model \"org/tiny\" at \"main\": a commit must be 40 hexadecimal digits; the server sent \"../../x\". Is " +
           endpoint() + " a Hugging Face hub?");
 }
 
-TEST_F(HubErrorsTest, RefusesNamesThatClimbOut) {
+TEST_F(HubErrorsTest, RejectsNamesThatEscapeTheDirectory) {
   const std::string sha(40, 'a');
   for (const char* name : {"../../../evil", "/etc/evil", "a/../../evil", "a\\..\\evil"}) {
     set_repo(
@@ -151,26 +151,26 @@ TEST_F(HubErrorsTest, RefusesNamesThatClimbOut) {
                  Json::array({Json::object({{"type", "file"}, {"path", "x"}, {"size", 1}, {"oid", "../../evil"}})})}}));
   EXPECT_EQ(
       message_of([] { resolve("org/tiny"); }),
-      "[hub] model \"org/tiny\" at \"main\" lists \"x\" without a proper hash or size; got oid \"../../evil\" and size "
+      "[hub] model \"org/tiny\" at \"main\" lists \"x\" without a valid hash or size; got oid \"../../evil\" and size "
       "1.");
 }
 
-TEST_F(HubErrorsTest, RefusesAListThatGoesOnElsewhere) {
+TEST_F(HubErrorsTest, RejectsAListThatContinuesOnAnotherServer) {
   fault_on("GET .*/tree/", Json::object({{"kind", "redirect"}, {"status", 200}, {"location", "x"}}));
-  EXPECT_THAT(message_of([] { resolve("org/tiny"); }), HasSubstr("/tree/"));  // an empty body is no list
+  EXPECT_THAT(message_of([] { resolve("org/tiny"); }), HasSubstr("/tree/"));  // an empty body is not a list
   set_server(Json::object({{"page_size", 2}, {"endpoint", "http://127.0.0.1:1"}}));
   EXPECT_THAT(
       message_of([] { resolve("org/tiny"); }),
-      StartsWith("[hub] model \"org/tiny\" at \"main\": the list of files does not end, or goes on at another server: "
-                 "http://127.0.0.1:1/api/models/org/tiny/tree/"));
+      StartsWith(
+          "[hub] model \"org/tiny\" at \"main\": the list of files does not end, or continues on another server: "
+          "http://127.0.0.1:1/api/models/org/tiny/tree/"));
 }
 
-TEST_F(HubErrorsTest, ACacheThatCannotBeMade) {
+TEST_F(HubErrorsTest, ACacheThatCannotBeCreated) {
   write_file_atomically(directory_ / "file", "x");
   const fs::path blobs = directory_ / "file/models--org--tiny/blobs";
   EXPECT_EQ(message_of([&] { resolve("org/tiny", {.cache_dir = directory_ / "file"}); }),
-            "[hub] cannot make " + blobs.string() +
-                ": Not a directory. Set HF_HUB_CACHE to a directory that can be written.");
+            "[hub] cannot create " + blobs.string() + ": Not a directory. Set HF_HUB_CACHE to a writable directory.");
 }
 
 }  // namespace

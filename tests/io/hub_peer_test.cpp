@@ -108,7 +108,7 @@ TEST_F(HubPeerTest, TheyWaitForOurLockAndWeForTheirs) {
   ASSERT_TRUE(wait_until([&] { return count("GET", "/blob/") == 1; }));
   ChildProcess theirs({python(), reference_script("hub_peer.py"), "file", "org/tiny", name, "{}"});
   ASSERT_TRUE(wait_until([&] { return count("HEAD", "/resolve/") == 1; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // time to do it wrong
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // time for a race to show
   command(Json::object({{"do", "release"}}));
   EXPECT_EQ(ours.wait(), 0);
   EXPECT_TRUE(Json::parse(theirs.read_all()).contains("path"));

@@ -42,7 +42,7 @@ TEST_F(HubProcessTest, TwoProcessesShareOneDownload) {
   ASSERT_TRUE(wait_until([&] { return count("GET", "/blob/") == 2; }));
   ForkedProcess second([] { resolve("org/tiny"); });
   ASSERT_TRUE(wait_until([&] { return count("GET", "/revision/") == 2; }));  // the second is on its way
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));               // and has time to do it wrong
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));               // and has time for a race to show
   command(Json::object({{"do", "release"}}));
   EXPECT_EQ(first.wait(), 0);
   EXPECT_EQ(second.wait(), 0);
@@ -54,7 +54,7 @@ TEST_F(HubProcessTest, TwoProcessesShareOneDownload) {
 
 class HubKillTest : public HubProcessTest, public testing::WithParamInterface<int> {};
 
-TEST_P(HubKillTest, TheNextTryGoesOnAndCompletes) {
+TEST_P(HubKillTest, TheNextAttemptResumesAndCompletes) {
   const int64_t after = GetParam();
   fault(Json::object({{"match", "cdn GET"}, {"kind", "stall"}, {"after", after}}));
   ForkedProcess victim([] { resolve("org/tiny", {.files = {kShard}}); });
@@ -73,7 +73,7 @@ TEST_P(HubKillTest, TheNextTryGoesOnAndCompletes) {
 
 INSTANTIATE_TEST_SUITE_P(After, HubKillTest, testing::Values(0, 1, 4'096, 150'000, 299'999));
 
-TEST_F(HubProcessTest, KilledBeforeAnySystemCallTheNextTryCompletes) {
+TEST_F(HubProcessTest, KilledBeforeAnySystemCallTheNextAttemptCompletes) {
   const std::vector<std::string> names = {"config.json", "model-00002-of-00002.safetensors"};
   ChildEnd end = ChildEnd::Killed;
   for (int call = 0; end == ChildEnd::Killed; call += 7) {

@@ -40,7 +40,7 @@ class HubPushTest : public HubTest {
   ScopedVariable token_;
 };
 
-TEST_F(HubPushTest, MakesTheRepositoryAndCommitsSmallAndLargeFiles) {
+TEST_F(HubPushTest, CreatesTheRepositoryAndCommitsSmallAndLargeFiles) {
   const CommitInfo info =
       upload_folder(folder(), "org/new", {.commit_message = "First", .commit_description = "All of it"});
   const Json shown = show();
@@ -118,7 +118,7 @@ TEST_F(HubPushTest, BranchesAndPullRequests) {
   EXPECT_EQ(show().at("files").at("config.json").at("size").as_int(), 2);
 }
 
-TEST_F(HubPushTest, LeavesOutWhatGitWouldNotTake) {
+TEST_F(HubPushTest, SkipsWhatGitWouldIgnore) {
   write(".git/config", "x");
   write(".cache/huggingface/x", "x");
   write(".gitignore", "notes.txt");
@@ -130,7 +130,7 @@ TEST_F(HubPushTest, LeavesOutWhatGitWouldNotTake) {
   expect_uploaded(files, {".gitignore", "config.json"});
 }
 
-TEST_F(HubPushTest, RetriesWhatIsTransient) {
+TEST_F(HubPushTest, RetriesTransientFailures) {
   for (const char* stage : {"POST /api/repos", "POST .*/preupload", "POST .*/batch", "cdn PUT", "POST .*/commit/"}) {
     fault(Json::object({{"match", stage}, {"kind", "status"}, {"status", 503}}));
   }
@@ -174,25 +174,25 @@ TEST_F(HubPushTest, WithoutATemporaryDirectoryTheFilesStayAndOldOnesAreNotSent) 
   fs::current_path(before);
 }
 
-// Each refusal with its whole message --------------------------------------------------------------------------------
+// Each error with its full message --------------------------------------------------------------------------------
 
 TEST_F(HubPushTest, NeedsATokenBeforeAnythingIsSaved) {
   bool saved = false;
   EXPECT_EQ(
       message_of([&] { push_to_hub("org/new", [&](const fs::path&) { saved = true; }, {.token = ""}); }),
-      "[hub] an upload to model \"org/new\" at \"main\" needs a token that may write. Set HF_TOKEN, or give one.");
+      "[hub] an upload to model \"org/new\" at \"main\" needs a token with write access. Set HF_TOKEN, or pass one.");
   EXPECT_FALSE(saved);
   const ScopedVariable offline("HF_HUB_OFFLINE", "1");
   EXPECT_EQ(message_of([&] { upload_folder(folder(), "org/new"); }),
-            "[hub] nothing can be uploaded to model \"org/new\" at \"main\", since HF_HUB_OFFLINE is set. Unset it.");
+            "[hub] nothing can be uploaded to model \"org/new\" at \"main\", because HF_HUB_OFFLINE is set. Unset it.");
 }
 
-TEST_F(HubPushTest, NamesAFolderThatIsNotThereOrEmpty) {
+TEST_F(HubPushTest, NamesAMissingOrEmptyFolder) {
   EXPECT_EQ(message_of([&] { upload_folder(directory_ / "none", "org/new"); }),
-            "[hub] a directory is needed to upload from; got " + (directory_ / "none").string() + ".");
+            "[hub] the source of an upload must be a directory; got " + (directory_ / "none").string() + ".");
   fs::create_directories(directory_ / "empty");
   EXPECT_EQ(message_of([&] { upload_folder(directory_ / "empty", "org/new"); }),
-            "[hub] " + (directory_ / "empty").string() + " holds no files to upload.");
+            "[hub] " + (directory_ / "empty").string() + " contains no files to upload.");
 }
 
 TEST_F(HubPushTest, ATokenThatMayNotWrite) {
@@ -200,7 +200,7 @@ TEST_F(HubPushTest, ATokenThatMayNotWrite) {
       message_of([&] { upload_folder(folder(), "org/new", {.token = "hf_bad"}); }),
       "[hub] model \"org/new\" at \"main\" is private, gated or does not exist; got 401 (Invalid username or password) "
       "from " +
-          endpoint() + ". Set HF_TOKEN to a token that may write to it, or check the name.");
+          endpoint() + ". Set HF_TOKEN to a token that can write to it, or check the name.");
 }
 
 TEST_F(HubPushTest, ALargeFileThatIsRefused) {
@@ -209,10 +209,10 @@ TEST_F(HubPushTest, ALargeFileThatIsRefused) {
             "[hub] \"model.safetensors\" of model \"org/new\" at \"main\" was refused; got 422 (too large) from " +
                 endpoint() + ".");
   fault(Json::object({{"match", "cdn PUT"}, {"kind", "status"}, {"status", 403}, {"message", "expired"}}));
-  EXPECT_EQ(
-      message_of([&] { upload_folder(folder(), "org/new"); }),
-      "[hub] \"model.safetensors\" of model \"org/new\" at \"main\": the storage refuses it; got 403 (expired) from " +
-          storage() + ". Try again; a firewall may block it.");
+  EXPECT_EQ(message_of([&] { upload_folder(folder(), "org/new"); }),
+            "[hub] \"model.safetensors\" of model \"org/new\" at \"main\": the storage server refused the request; got "
+            "403 (expired) from " +
+                storage() + ". Try again; a firewall may block it.");
 }
 
 TEST_F(HubPushTest, ACommitThatIsRefused) {
@@ -235,7 +235,7 @@ TEST_F(HubPushTest, AServerThatAsksForImpossibleParts) {
   const std::string start = "[hub] \"model.safetensors\" of model \"org/new\" at \"main\" cannot be uploaded: ";
   EXPECT_EQ(answer(R"({"chunk_size": "0"})"), start + "the server asks for parts of \"0\" bytes.");
   EXPECT_EQ(answer(R"({"chunk_size": "60000", "1": "http://127.0.0.1:1/x"})"),
-            start + "100000 bytes make 2 parts of 60000; the server has places for 1.");
+            start + "100000 bytes make 2 parts of 60000; the server has URLs for 1.");
   set_server(Json::object({{"chunk_size", 60'000}}));
   fault(Json::object({{"match", "cdn PUT"}, {"kind", "no_etag"}}));
   EXPECT_EQ(message_of([&] { upload_folder(folder(), "org/new"); }), start + "the server took part 1 without an ETag.");
@@ -244,11 +244,11 @@ TEST_F(HubPushTest, AServerThatAsksForImpossibleParts) {
 TEST_F(HubPushTest, AServerThatAnswersForOtherFiles) {
   fault(Json::object({{"match", "POST .*/preupload"}, {"kind", "body"}, {"body", R"({"files": []})"}}));
   EXPECT_EQ(message_of([&] { upload_folder(folder(), "org/new"); }),
-            "[hub] model \"org/new\" at \"main\": the server answers for 0 of 4 files.");
+            "[hub] model \"org/new\" at \"main\": the server responded for 0 of 4 files.");
   fault(Json::object(
       {{"match", "POST .*/batch"}, {"kind", "body"}, {"body", R"({"objects": [{"oid": "abc", "size": 1}]})"}}));
   EXPECT_EQ(message_of([&] { upload_folder(folder(), "org/new"); }),
-            "[hub] model \"org/new\" at \"main\": the server answers for \"abc\", which was not asked about.");
+            "[hub] model \"org/new\" at \"main\": the server responded for \"abc\", which was not asked about.");
 }
 
 }  // namespace

@@ -33,14 +33,14 @@ TEST(HubRepo, KnowsNamesFromPaths) {
   EXPECT_FALSE(is_repo_id(std::string(97, 'a')));
 }
 
-TEST(HubRepo, RefusesWhatWouldLeaveItsFolder) {
+TEST(HubRepo, RejectsNamesThatEscapeTheFolder) {
   EXPECT_THAT([] { make_hub_repo("../etc", "model", "main"); },
-              ThrowsMessage<ConfigError>("[hub] a repository is \"name\" or \"org/name\", of letters, digits, \"-\", "
-                                         "\"_\" and \".\", at most 96 characters; got \"../etc\"."));
+              ThrowsMessage<ConfigError>("[hub] a repository must be \"name\" or \"org/name\", of letters, digits, "
+                                         "\"-\", \"_\" and \".\", at most 96 characters; got \"../etc\"."));
   EXPECT_THAT([] { make_hub_repo("a/b", "model", "../../x"); },
-              ThrowsMessage<ConfigError>("[hub] a revision is a branch, a tag or a commit; got \"../../x\"."));
+              ThrowsMessage<ConfigError>("[hub] a revision must be a branch, a tag or a commit; got \"../../x\"."));
   EXPECT_THAT([] { make_hub_repo("a/b", "model", ""); },
-              ThrowsMessage<ConfigError>("[hub] a revision is a branch, a tag or a commit; got \"\"."));
+              ThrowsMessage<ConfigError>("[hub] a revision must be a branch, a tag or a commit; got \"\"."));
   EXPECT_THAT([] { make_hub_repo("a/b", "bucket", "main"); },
               ThrowsMessage<ConfigError>("[hub] repo_type must be model, dataset or space; got \"bucket\"."));
 }
@@ -69,7 +69,7 @@ class SelectFiles : public testing::Test {
   }
 };
 
-TEST_F(SelectFiles, TakesWhatALoaderReads) {
+TEST_F(SelectFiles, SelectsWhatALoaderReads) {
   EXPECT_THAT(
       select({".gitattributes", "README.md", "config.json", "generation_config.json", "merges.txt",
               "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json",
@@ -112,10 +112,9 @@ TEST_F(SelectFiles, SaysWhichNameIsMissingAndWhichIsNear) {
                                      "config.json."));
   EXPECT_THAT([&] { select({}, {"a"}); },
               ThrowsMessage<IoError>("[hub] model \"org/x\" at \"main\" has no file \"a\"; it has 0 files."));
-  EXPECT_THAT(
-      [&] { select({"model.onnx", "README.md"}, {}); },
-      ThrowsMessage<IoError>("[hub] model \"org/x\" at \"main\" holds nothing that a model is loaded from, among "
-                             "2 files. Name the files to fetch: files = {\"*\"} takes all."));
+  EXPECT_THAT([&] { select({"model.onnx", "README.md"}, {}); },
+              ThrowsMessage<IoError>("[hub] model \"org/x\" at \"main\" contains no model files, among "
+                                     "2 files. List the files to download: files = {\"*\"} takes all."));
 }
 
 }  // namespace

@@ -27,12 +27,10 @@ TEST(Resolve, RefusesWhatIsNeitherADirectoryNorAName) {
   write_file_atomically(directory / "model.bin", "x");
   EXPECT_THAT([&] { resolve((directory / "model.bin").string()); },
               ThrowsMessage<ConfigError>("[hub] " + (directory / "model.bin").string() +
-                                         " is a file; a directory, a .gguf file or the name of a repository is "
-                                         "needed."));
-  EXPECT_THAT(
-      [] { resolve("./not/there"); },
-      ThrowsMessage<ConfigError>("[hub] \"./not/there\" is neither a directory nor the name of a repository, which "
-                                 "is \"org/name\"."));
+                                         " is a file; expected a directory, a .gguf file or a repository name."));
+  EXPECT_THAT([] { resolve("./not/there"); },
+              ThrowsMessage<ConfigError>(
+                  "[hub] \"./not/there\" is neither a directory nor a repository name such as \"org/name\"."));
 }
 
 #if EASYDEL_HAS_CURL
@@ -45,7 +43,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
 
 using HubDownloadTest = TinyModelTest;
 
-TEST_F(HubDownloadTest, BringsWhatALoaderReadsInTheLayoutOfHuggingFace) {
+TEST_F(HubDownloadTest, DownloadsWhatALoaderReadsInTheLayoutOfHuggingFace) {
   const fs::path snapshot = resolve("org/tiny");
   EXPECT_EQ(snapshot, repo_cache() / "snapshots" / commit());
   expect_same_files(snapshot, kModel, kLoaded);
@@ -148,9 +146,8 @@ TEST_F(HubDownloadTest, OfflineUsesTheCacheAndAsksNobody) {
 
 TEST_F(HubDownloadTest, OfflineSaysWhatWasLookedForAndWhere) {
   const std::string advice =
-      " Nothing is downloaded, since HF_HUB_OFFLINE is set. Unset it, or download on a machine that has a connection "
-      "and "
-      "copy the cache.";
+      " Nothing is downloaded, because HF_HUB_OFFLINE is set. Unset it, or download on a connected machine and copy "
+      "the cache.";
   {
     const ScopedVariable offline("HF_HUB_OFFLINE", "1");
     EXPECT_EQ(message_of([] { resolve("org/tiny"); }),
@@ -169,13 +166,13 @@ TEST_F(HubDownloadTest, OfflineSaysWhatWasLookedForAndWhere) {
           (repo_cache() / "snapshots" / commit()).string() +
           " lacks 3 of 4 files: model-00001-of-00002.safetensors, model-00002-of-00002.safetensors, tokenizer.json." +
           advice);
-  EXPECT_EQ(message_of([] { resolve("org/tiny", {.files = {"vocab.txt"}}); }),
-            "[hub] model \"org/tiny\" at \"main\" has no file \"vocab.txt\"; so the hub said when it was last asked." +
-                advice);
+  EXPECT_EQ(
+      message_of([] { resolve("org/tiny", {.files = {"vocab.txt"}}); }),
+      "[hub] model \"org/tiny\" at \"main\" has no file \"vocab.txt\", according to the hub's last response." + advice);
   EXPECT_EQ(message_of([] { resolve("org/tiny", {.files = {"tokenizer.json"}, .local_files_only = true}); }),
             "[hub] model \"org/tiny\" at \"main\" is not complete in the cache; " +
                 (repo_cache() / "snapshots" / commit()).string() +
-                " lacks 1 of 1 files: tokenizer.json. Nothing is downloaded, since local_files_only is set.");
+                " lacks 1 of 1 files: tokenizer.json. Nothing is downloaded, because local_files_only is set.");
 }
 
 TEST_F(HubDownloadTest, ACompleteCacheServesWhenTheHubDoesNot) {
@@ -188,7 +185,7 @@ TEST_F(HubDownloadTest, ACompleteCacheServesWhenTheHubDoesNot) {
     EXPECT_EQ(resolve("org/tiny"), online);
     EXPECT_EQ(count("GET", "/"), 1U);  // no retries for what is not needed
     ASSERT_EQ(log.warnings().size(), 1U);
-    EXPECT_THAT(log.warnings()[0], testing::EndsWith(" What the cache holds is used: " + online.string() + "."));
+    EXPECT_THAT(log.warnings()[0], testing::EndsWith(" Using the cached snapshot " + online.string() + "."));
   }
 }
 
@@ -224,11 +221,10 @@ TEST_F(HubDownloadTest, EmptyFilesAndOddNamesArrive) {
 class WithoutCurl : public HubTest {};
 
 TEST_F(WithoutCurl, SaysWhatToInstallAndStillReadsTheCache) {
-  EXPECT_EQ(
-      message_of([] { resolve("org/tiny"); }),
-      "[hub] model \"org/tiny\" at \"main\" is not in " + cache().string() +
-          ". [http] this build has no libcurl and can reach no server; it reads only what the cache holds. Install "
-          "libcurl4-openssl-dev, configure and build again.");
+  EXPECT_EQ(message_of([] { resolve("org/tiny"); }),
+            "[hub] model \"org/tiny\" at \"main\" is not in " + cache().string() +
+                ". [http] this build has no libcurl and cannot download; it reads only the local cache. Install "
+                "libcurl4-openssl-dev, configure and build again.");
   const std::string commit(40, 'c');
   fs::create_directories(repo_cache() / "refs");
   fs::create_directories(repo_cache() / "snapshots" / commit);

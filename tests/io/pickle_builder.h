@@ -1,4 +1,4 @@
-// Pickles written opcode by opcode, as torch.save would write them or as a test wants them bent.
+// Pickles written opcode by opcode, as torch.save would write them or corrupted.
 #pragma once
 
 #include <cstdint>

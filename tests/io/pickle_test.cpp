@@ -76,7 +76,7 @@ TEST_P(PythonPickle, KeepsItsPlainValues) {
   EXPECT_EQ(held<PickleGlobal>(*find(dict, "dtype"))->name, "torch.float16");
 }
 
-TEST_P(PythonPickle, MayHoldItself) {
+TEST_P(PythonPickle, MayContainItself) {
   const Parsed parsed(read_seed("plain-" + std::to_string(GetParam())),
                       {.where = "x.pkl", .globals = torch_global_names()});
   const PickleSequence* cycle = held<PickleSequence>(*find(*held<PickleDict>(parsed.root()), "cycle"));
@@ -86,7 +86,7 @@ TEST_P(PythonPickle, MayHoldItself) {
 
 INSTANTIATE_TEST_SUITE_P(Protocol, PythonPickle, testing::Values(2, 3, 4, 5));
 
-TEST(Pickle, WritesDownPersistentIdsAndCalls) {
+TEST(Pickle, RecordsPersistentIdsAndCalls) {
   const std::string_view globals[] = {"torch._utils.f"};
   const Parsed parsed("\x80\x02"s + "ctorch._utils\nf\n" + "K\x05Q\x85R.", {.globals = globals});
   const PickleCall* call = held<PickleCall>(parsed.root());
@@ -99,7 +99,7 @@ TEST(Pickle, DropsTheAttributesOfAnOrderedDict) {
   EXPECT_TRUE(held<PickleDict>(parsed.root())->items.empty());
 }
 
-TEST(Pickle, SharesWhatTheMemoHandsOut) {
+TEST(Pickle, SharesWhatTheMemoReturns) {
   const Parsed parsed = parse("]q\x01h\x01\x86"s);
   const PickleSequence* pair = held<PickleSequence>(parsed.root());
   EXPECT_EQ(held<PickleSequence>(pair->items[0]), held<PickleSequence>(pair->items[1]));
@@ -131,7 +131,7 @@ TEST(Pickle, RefusesOtherProtocols) {
               ThrowsMessage<FormatError>("[x.pkl] the pickle must have protocol 2 to 5; got 6."));
 }
 
-TEST(Pickle, RefusesWhatIsCutShortAnywhere) {
+TEST(Pickle, RejectsTruncationAtAnyByte) {
   const std::string whole = read_seed("protocol-2");
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const std::string part = whole.substr(0, size);
@@ -141,7 +141,7 @@ TEST(Pickle, RefusesWhatIsCutShortAnywhere) {
   expect_refused("X\xff\xff\xff\xff"s + "ab", "ends at byte 9, inside a string.");
   expect_refused("\x8e" + std::string(8, '\xff'), "ends at byte 11, inside a string.");
   expect_refused("\x8b\xff\xff\xff\x7f", "ends at byte 7, inside an int.");
-  expect_refused("\x95\xff\0\0\0\0\0\0\0N."s, "has a frame that reaches past its end.");
+  expect_refused("\x95\xff\0\0\0\0\0\0\0N."s, "has a frame that extends past its end.");
   expect_refused("cos\nsys", "ends inside the name of a global.");
   expect_refused("N", "ends at byte 3, inside its next opcode.");
 }
@@ -150,29 +150,29 @@ TEST(Pickle, RefusesOpcodesOfOlderProtocols) {
   expect_refused("I1\n.", "has opcode 73 at byte 2, which torch.save does not write in protocols 2 to 5.");
 }
 
-TEST(Pickle, RefusesProgramsThatMakeNoSense) {
-  expect_refused(".", "takes a value that is not there, at byte 2.");
-  expect_refused("N(\x85.", "takes a value that is not there, at byte 4.");
-  expect_refused("t.", "takes a mark that is not there, at byte 2.");
+TEST(Pickle, RejectsInvalidPrograms) {
+  expect_refused(".", "pops from an empty stack, at byte 2.");
+  expect_refused("N(\x85.", "pops from an empty stack, at byte 4.");
+  expect_refused("t.", "pops a missing mark, at byte 2.");
   expect_refused("NN.", "leaves 1 values behind.");
   expect_refused("N.N", "goes on for 1 bytes after its end.");
-  expect_refused("NNa.", "adds to what is no list, at byte 4.");
-  expect_refused(")(Ne.", "adds to what is no list, at byte 5.");
-  expect_refused("](N\x90.", "adds to what is no set, at byte 5.");
-  expect_refused("(Ne.", "adds to what is no list, at byte 4.");
-  expect_refused("NNNs.", "sets an item of what is no dict, at byte 5.");
+  expect_refused("NNa.", "adds to something that is not a list, at byte 4.");
+  expect_refused(")(Ne.", "adds to something that is not a list, at byte 5.");
+  expect_refused("](N\x90.", "adds to something that is not a set, at byte 5.");
+  expect_refused("(Ne.", "adds to something that is not a list, at byte 4.");
+  expect_refused("NNNs.", "sets an item of something that is not a dict, at byte 5.");
   expect_refused("}(Nu.", "has a key without a value, at byte 5.");
   expect_refused("NNb.", "sets the attributes of None, at byte 4.");
   expect_refused("N)R.", "calls None, at byte 4.");
-  expect_refused("ccollections\nOrderedDict\nNR.", "calls collections.OrderedDict with arguments that are no tuple.");
-  expect_refused("ccollections\nOrderedDict\n]\x85R.", "makes an OrderedDict of arguments, as Python 2 did.");
-  expect_refused("cbuiltins\nset\nN\x85R.", "makes a set of what is no list.");
-  expect_refused("c_codecs\nencode\nX\1\0\0\0aX\5\0\0\0utf-8\x86R."s,
-                 "encodes otherwise than bytes are written: as latin1.");
-  expect_refused("c_codecs\nencode\nX\3\0\0\0€X\6\0\0\0latin1\x86R."s, "encodes a character that latin1 lacks.");
-  expect_refused("KK\x93.", "takes a value that is not there, at byte 4.");
-  expect_refused("NN\x93.", "names a global by what is no str, at byte 4.");
-  expect_refused("h\1.", "gets memo 1, which was never put.");
+  expect_refused("ccollections\nOrderedDict\nNR.",
+                 "calls collections.OrderedDict with arguments that are not a tuple.");
+  expect_refused("ccollections\nOrderedDict\n]\x85R.", "builds an OrderedDict from arguments, as Python 2 did.");
+  expect_refused("cbuiltins\nset\nN\x85R.", "builds a set from something that is not a list.");
+  expect_refused("c_codecs\nencode\nX\1\0\0\0aX\5\0\0\0utf-8\x86R."s, "must encode bytes as latin1.");
+  expect_refused("c_codecs\nencode\nX\3\0\0\0€X\6\0\0\0latin1\x86R."s, "encodes a character that is not in latin1.");
+  expect_refused("KK\x93.", "pops from an empty stack, at byte 4.");
+  expect_refused("NN\x93.", "names a global with something other than a str, at byte 4.");
+  expect_refused("h\1.", "gets memo 1, which was never stored.");
   expect_refused("X\1\0\0\0\xff."s, "has a str at byte 2 that is not UTF-8.");
 }
 
@@ -181,7 +181,7 @@ TEST(Pickle, AllocatesNoMoreThanItsBytesCallFor) {
   expect_refused("Nr\xff\0\0\0."s, "has a memo index out of range: 255.");
 }
 
-TEST(Pickle, RefusesToCopyOneValueOverAndOver) {
+TEST(Pickle, RejectsCopyingOneValueRepeatedly) {
   // A list of a thousand, of which set() would make a thousand copies.
   const std::string list = "](" + std::string(1000, 'N') + "e\x85q\x01" + "0cbuiltins\nset\nq\x02"s + "0";
   std::string copies = "](";
@@ -195,7 +195,7 @@ TEST(Pickle, RefusesToCopyOneValueOverAndOver) {
 
 TEST(Pickle, HasLimits) {
   expect_refused("(((N", "nests deeper than 2 levels.", {.max_depth = 2});
-  expect_refused("NNN", "piles up more than 2 values.", {.max_stack = 2});
+  expect_refused("NNN", "has more than 2 values on its stack.", {.max_stack = 2});
   expect_refused("]]]", "holds more than 2 objects.", {.max_objects = 2});
   expect_refused("N" + "q\0q\1q\2"s, "has a memo index out of range: 2.", {.max_memo = 2});
 }

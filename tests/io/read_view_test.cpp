@@ -16,7 +16,7 @@ namespace {
 
 using testing::ThrowsMessage;
 
-constexpr int64_t kLongRow = (int64_t{1} << 18) + 1;  // floats: just over the least that is read past the map
+constexpr int64_t kLongRow = (int64_t{1} << 18) + 1;  // floats: just over the minimum that bypasses the map
 
 TEST(ReadView, CopiesWhatTorchWouldAndLeavesTheMapAlone) {
   const TemporaryDirectory directory;
@@ -84,7 +84,7 @@ TEST(ReadView, StillHasTheOldFileWhenThereIsANewOne) {
   EXPECT_TRUE(at::equal(file->read("x"), at::ones({kLongRow})));
 }
 
-TEST(ReadView, SaysWhenTheFileWasShortened) {
+TEST(ReadView, ReportsATruncatedFile) {
   const TemporaryDirectory directory;
   save_safetensors(directory / "f", {{"x", at::ones({1000})}});
   const auto file = SafetensorsFile::open(directory / "f");
@@ -92,8 +92,8 @@ TEST(ReadView, SaysWhenTheFileWasShortened) {
   std::filesystem::resize_file(directory / "f", size - 100);
   EXPECT_THAT([&] { file->read("x"); },
               ThrowsMessage<IoError>(concat("[", (directory / "f").string(), "] ends at byte ", size - 100,
-                                            ", before the last one asked for, ", size - 1,
-                                            ". It was shortened while it was being read.")));
+                                            ", before the last requested byte, ", size - 1,
+                                            ". It was truncated while being read.")));
 }
 
 TEST(ReadView, FindsTheFileOfACheckpoint) {
@@ -111,7 +111,7 @@ TEST(ReadView, FindsTheFileOfACheckpoint) {
   EXPECT_EQ(resident_bytes(directory / "a.safetensors") + resident_bytes(directory / "b.safetensors"), 0);
 }
 
-TEST(Fetch, BringsAllOfATensorIntoMemory) {
+TEST(Fetch, ReadsAnEntireTensorIntoMemory) {
   const TemporaryDirectory directory;
   save_safetensors(directory / "f", {{"x", at::ones({3, kLongRow})}});
   const auto file = SafetensorsFile::open(directory / "f");

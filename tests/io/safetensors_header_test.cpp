@@ -33,7 +33,7 @@ std::string one(const std::string& dtype, const std::string& shape, const std::s
   return R"({"x":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";
 }
 
-TEST(SafetensorsHeader, SaysWhatIsWhere) {
+TEST(SafetensorsHeader, ListsTheTensors) {
   const std::string json = R"({"__metadata__":{"format":"pt"},)"
                            R"("b":{"dtype":"BF16","shape":[2,3],"data_offsets":[4,16]},)"
                            R"("a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}   )";
@@ -58,16 +58,15 @@ TEST(SafetensorsHeader, CountsPackedValuesAsTorchDoes) {
   EXPECT_THAT(header.tensors.at(0).shape, ElementsAre(3, 4));
 }
 
-TEST(SafetensorsHeader, TakesWhatTheReferenceTakes) {
+TEST(SafetensorsHeader, AcceptsWhatTheReferenceAccepts) {
   EXPECT_EQ(parse_header(file_of("{}")).tensors.size(), 0);
   EXPECT_EQ(parse_header(file_of(" {\n} \t\r\n")).tensors.size(), 0);
   EXPECT_EQ(parse_header(file_of(R"({"__metadata__":null})")).metadata.size(), 0);
   EXPECT_EQ(parse_header(file_of(R"({"":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1)).tensors[0].name, "");
-  EXPECT_EQ(parse_header(file_of(R"({"\u00e9\n\ud83d\ude00":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1))
-                .tensors[0]
-                .name,
-            "é\n😀");
-  // Empty tensors take no place, so that several may stand at one.
+  EXPECT_EQ(
+      parse_header(file_of(R"({"\u00e9\n\ud83d\ude00":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1)).tensors[0].name,
+      "é\n😀");
+  // Empty tensors take no space, so that several may share an offset.
   EXPECT_EQ(parse_header(file_of(two("[0,0]", "[0,0]", "[0]"))).tensors.size(), 2);
 }
 
@@ -80,7 +79,7 @@ struct Hostile {
 std::string long_name(std::size_t size) { return std::string(size, 'n'); }
 
 std::vector<Hostile> hostile_files() {
-  const std::string invalid = "[f.safetensors] the header is no valid JSON: ";
+  const std::string invalid = "[f.safetensors] the header is not valid JSON: ";
   const std::string known =
       "U64, I64, F64, C64, F32, U32, I32, BF16, F16, U16, I16, F8_E5M2FNUZ, F8_E4M3FNUZ, F8_E8M0, "
       "F8_E4M3, F8_E5M2, I8, U8, F4, BOOL";
@@ -88,19 +87,21 @@ std::vector<Hostile> hostile_files() {
   const std::string pair = "data_offsets must be two integers from 0 to 2^63 - 1; got ";
   return {
       {"empty", "",
-       "[f.safetensors] a safetensors file begins with the 8 bytes of its header's length; got 0 bytes in all."},
+       "[f.safetensors] a safetensors file must begin with 8 bytes for the length of its header; got 0 bytes in "
+       "total."},
       {"seven_bytes", "1234567",
-       "[f.safetensors] a safetensors file begins with the 8 bytes of its header's length; got 7 bytes in all."},
+       "[f.safetensors] a safetensors file must begin with 8 bytes for the length of its header; got 7 bytes in "
+       "total."},
       {"lfs_pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:0",
-       "[f.safetensors] is a pointer of Git LFS and not the file itself. Get that with `git lfs pull`."},
+       "[f.safetensors] is a Git LFS pointer, not the file itself. Download it with `git lfs pull`."},
       {"header_of_a_gigabyte", std::string("\0\0\0\x40\0\0\0\0", 8) + "{}",
-       "[f.safetensors] the header of a safetensors file has at most 100000000 bytes; this one claims 1073741824. The "
-       "file is damaged or of another format."},
+       "[f.safetensors] the header of a safetensors file must have at most 100000000 bytes; this one claims "
+       "1073741824. The file is damaged or in another format."},
       {"header_of_all_ones", std::string(8, '\xff') + "{}",
-       "[f.safetensors] the header of a safetensors file has at most 100000000 bytes; this one claims "
-       "18446744073709551615. The file is damaged or of another format."},
+       "[f.safetensors] the header of a safetensors file must have at most 100000000 bytes; this one claims "
+       "18446744073709551615. The file is damaged or in another format."},
       {"header_beyond_the_file", std::string("\x64\0\0\0\0\0\0\0", 8) + "{}",
-       "[f.safetensors] the header claims 100 bytes, but 2 follow. The file is truncated or of another format."},
+       "[f.safetensors] the header claims 100 bytes, but 2 follow. The file is truncated or in another format."},
       {"no_header", file_of(""),
        "[f.safetensors] the header must be a JSON object; it begins with the end of the header."},
       {"a_list", file_of("[]"), "[f.safetensors] the header must be a JSON object; it begins with '['."},
@@ -136,12 +137,12 @@ std::vector<Hostile> hostile_files() {
        file_of(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
                R"("x":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
                2),
-       R"([f.safetensors] tensor "x" stands twice in the header.)"},
+       R"([f.safetensors] tensor "x" appears twice in the header.)"},
       {"same_name_twice_by_escape",
        file_of(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
                R"("\u0078":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
                2),
-       R"([f.safetensors] tensor "x" stands twice in the header.)"},
+       R"([f.safetensors] tensor "x" appears twice in the header.)"},
       {"unknown_field", file_of(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"scale":2}})", 1),
        R"([f.safetensors] tensor "x": unknown field "scale"; known: dtype, shape, data_offsets.)"},
       {"dtype_twice", file_of(R"({"x":{"dtype":"U8","dtype":"U8"}})"),
@@ -182,23 +183,23 @@ std::vector<Hostile> hostile_files() {
       {"offsets_that_decrease", file_of(one("F32", "[1]", "[4,0]"), 4),
        R"([f.safetensors] tensor "x": data_offsets must not decrease; got [4, 0].)"},
       {"shape_that_overflows", file_of(one("F32", "[4294967296,4294967296]", "[0,4]"), 4),
-       R"([f.safetensors] tensor "x": the product of its shape does not fit into 63 bits.)"},
+       R"([f.safetensors] tensor "x": the product of its shape does not fit in 63 bits.)"},
       {"bytes_that_overflow", file_of(one("F32", "[4611686018427387904]", "[0,0]")),
-       R"([f.safetensors] tensor "x": the product of its shape does not fit into 63 bits.)"},
+       R"([f.safetensors] tensor "x": the product of its shape does not fit in 63 bits.)"},
       {"empty_shape_that_overflows", file_of(one("F32", "[0,4294967296,4294967296]", "[0,0]")),
-       R"([f.safetensors] tensor "x": the product of its shape does not fit into 63 bits.)"},
+       R"([f.safetensors] tensor "x": the product of its shape does not fit in 63 bits.)"},
       {"shape_larger_than_its_bytes", file_of(one("F32", "[2]", "[0,4]"), 4),
-       R"([f.safetensors] tensor "x": its shape and dtype F32 make 8 bytes; data_offsets span 4.)"},
+       R"([f.safetensors] tensor "x": its shape and dtype F32 need 8 bytes; data_offsets span 4.)"},
       {"shape_smaller_than_its_bytes", file_of(one("F32", "[]", "[0,8]"), 8),
-       R"([f.safetensors] tensor "x": its shape and dtype F32 make 4 bytes; data_offsets span 8.)"},
+       R"([f.safetensors] tensor "x": its shape and dtype F32 need 4 bytes; data_offsets span 8.)"},
       {"half_a_byte", file_of(one("F4", "[7]", "[0,4]"), 4),
-       R"([f.safetensors] tensor "x": the last dimension of F4 must be even, for two values share a byte.)"},
+       R"([f.safetensors] tensor "x": the last dimension of F4 must be even, because two values share a byte.)"},
       {"packed_scalar", file_of(one("F4", "[]", "[0,1]"), 1),
-       R"([f.safetensors] tensor "x": the last dimension of F4 must be even, for two values share a byte.)"},
+       R"([f.safetensors] tensor "x": the last dimension of F4 must be even, because two values share a byte.)"},
       {"data_cut_off", file_of(one("F32", "[1]", "[0,4]"), 3),
-       R"([f.safetensors] tensor "x" ends at byte 4 of the data, of which there are 3. The file is truncated or damaged.)"},
+       R"([f.safetensors] tensor "x" ends at byte 4 of the data, which has 3. The file is truncated or damaged.)"},
       {"offsets_far_beyond_the_file", file_of(one("U8", "[4]", "[9223372036854775800,9223372036854775804]"), 4),
-       R"([f.safetensors] tensor "x" ends at byte 9223372036854775804 of the data, of which there are 4. The file is truncated or damaged.)"},
+       R"([f.safetensors] tensor "x" ends at byte 9223372036854775804 of the data, which has 4. The file is truncated or damaged.)"},
       {"overlap", file_of(two("[0,4]", "[2,6]"), 6),
        R"([f.safetensors] tensor "y" begins at byte 2 of the data, inside "x", which ends at 4.)"},
       {"same_bytes_twice", file_of(two("[0,4]", "[0,4]"), 4),
@@ -236,7 +237,7 @@ TEST(SafetensorsHeader, NamesATypeThatTorchLacks) {
       ThrowsMessage<NotSupportedError>(R"([f.safetensors] tensor "x" is F6_E2M3, which torch has no type for.)"));
 }
 
-TEST(SafetensorsHeader, IsRefusedWhereverTheFileIsCut) {
+TEST(SafetensorsHeader, RejectsTruncationAtAnyByte) {
   const std::string whole =
       file_of(R"({"__metadata__":{"format":"pt"},"x":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}} )", 16);
   ASSERT_EQ(parse_header(whole).tensors.size(), 1);
@@ -245,7 +246,7 @@ TEST(SafetensorsHeader, IsRefusedWhereverTheFileIsCut) {
   }
 }
 
-// The map behind a file ends where the file does: a reader that looks one byte further dies.
+// The map ends where the file does: a reader that looks one byte further crashes.
 TEST(SafetensorsHeader, IsNotReadBeyondItsEnd) {
   constexpr std::size_t kPage = 4096;
   auto* pages =
@@ -272,7 +273,7 @@ TEST(SafetensorsDType, KnowsEachTypeByBothNames) {
   EXPECT_EQ(find_safetensors_dtype("F99"), nullptr);
   EXPECT_THAT([] { safetensors_dtype(DType::ComplexDouble); },
               ThrowsMessage<NotSupportedError>(
-                  "[safetensors] the format has no type for ComplexDouble. Convert the tensor before it is saved."));
+                  "[safetensors] the format has no type for ComplexDouble. Convert the tensor before saving it."));
 }
 
 }  // namespace

@@ -82,8 +82,8 @@ std::string with_length(const std::string& content) {
 
 // Where we differ, we are the stricter ones.
 bool is_our_own_rule(const std::string& message) {
-  for (const char* rule : {"stands twice in the header", "unknown field", "has no type for",
-                           "must be a JSON object; it begins with '['", "does not fit into 63 bits", " has \""}) {
+  for (const char* rule : {"appears twice in the header", "unknown field", "has no type for",
+                           "must be a JSON object; it begins with '['", "does not fit in 63 bits", " has \""}) {
     if (message.find(rule) != std::string::npos) return true;
   }
   return false;
@@ -110,7 +110,7 @@ TEST(SafetensorsParity, DamagedFilesAreRefusedWhereThePackageRefusesThem) {
         default: file[at] = interesting[random() % interesting.size()]; break;
       }
     }
-    if (random() % 2 == 0 && file.size() > 32) {  // the length fits again, so that the JSON is what is judged
+    if (random() % 2 == 0 && file.size() > 32) {  // fixes up the length, so that the JSON is what is tested
       file = with_length(file.substr(8, file.size() - 32)) + std::string(24, '\1');
     }
     cases.push_back(file);

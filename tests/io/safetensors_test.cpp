@@ -24,7 +24,7 @@ at::Tensor random_tensor(at::IntArrayRef shape, DType dtype) {
   return bytes.view(dtype).reshape(shape);
 }
 
-TEST(SafetensorsFile, GivesBackWhatWasSavedInEveryDType) {
+TEST(SafetensorsFile, RoundTripsEveryDType) {
   const TemporaryDirectory directory;
   NamedTensors tensors;
   for (const SafetensorsDType& dtype : safetensors_dtypes()) {
@@ -72,12 +72,12 @@ TEST(SafetensorsFile, SuggestsTheNameThatWasMeant) {
   EXPECT_THAT([&] { file->info("x"); }, ThrowsMessage<FormatError>(where + "no tensor \"x\" among 2."));
 }
 
-TEST(SafetensorsFile, NamesAFileThatIsNotThere) {
+TEST(SafetensorsFile, NamesAMissingFile) {
   EXPECT_THAT([] { SafetensorsFile::open("/nowhere/f.safetensors"); },
               ThrowsMessage<IoError>("[/nowhere/f.safetensors] cannot be opened: No such file or directory."));
 }
 
-TEST(SafetensorsFile, HandsOutViewsThatOutliveItAndTheFile) {
+TEST(SafetensorsFile, ReturnsViewsThatOutliveItAndTheFile) {
   const TemporaryDirectory directory;
   const at::Tensor saved = at::randn({64, 64});
   save_safetensors(directory / "f", {{"x", saved}});
@@ -135,12 +135,12 @@ TEST(SafetensorsFile, SlicesAsTorchDoes) {
   EXPECT_TRUE(at::equal(file->slice("scalar", {}, {}), at::ones({})));
 }
 
-TEST(SafetensorsFile, RefusesSlicesThatAreNotInside) {
+TEST(SafetensorsFile, RejectsSlicesOutsideTheTensor) {
   const TemporaryDirectory directory;
   save_safetensors(directory / "f", {{"x", at::zeros({4, 5})}});
   const auto file = SafetensorsFile::open(directory / "f");
   const std::string rule =
-      "[" + (directory / "f").string() + "] a slice of \"x\" must lie inside its shape [4, 5]; got ";
+      "[" + (directory / "f").string() + "] a slice of \"x\" must be inside its shape [4, 5]; got ";
   EXPECT_THAT([&] { file->slice("x", {0, 3}, {4, 3}); },
               ThrowsMessage<ShapeError>(rule + "starts [0, 3] and sizes [4, 3]."));
   EXPECT_THAT([&] { file->slice("x", {-1, 0}, {1, 1}); },
@@ -152,7 +152,7 @@ TEST(SafetensorsFile, RefusesSlicesThatAreNotInside) {
               ThrowsMessage<ShapeError>(rule + "starts [1, 0] and sizes [9223372036854775807, 5]."));
 }
 
-// Old writers did not pad the header, and a file may hold a byte before a float.
+// Old writers did not pad the header, and a file may store a byte before a float.
 TEST(SafetensorsFile, CopiesDataThatIsNotAligned) {
   const TemporaryDirectory directory;
   const at::Tensor saved = at::arange(12, at::kFloat).reshape({3, 4});

@@ -58,7 +58,7 @@ TEST(SaveSafetensors, WritesNoMetadataWhenThereIsNone) {
   EXPECT_EQ(read_file(directory / "f"), std::string("\x08\0\0\0\0\0\0\0{}      ", 16));
 }
 
-TEST(SaveSafetensors, RefusesWhatTheFormatCannotSay) {
+TEST(SaveSafetensors, RejectsWhatTheFormatCannotRepresent) {
   const TemporaryDirectory directory;
   const auto path = directory / "f";
   const std::string where = "[" + path.string() + "] ";
@@ -75,7 +75,7 @@ TEST(SaveSafetensors, RefusesWhatTheFormatCannotSay) {
               ThrowsMessage<ConfigError>(where + "metadata must be UTF-8; got \"k\": \"\xff\"."));
   EXPECT_THAT([&] { save("x", at::ones({1}, at::kComplexDouble)); },
               ThrowsMessage<NotSupportedError>(
-                  "[safetensors] the format has no type for ComplexDouble. Convert the tensor before it is saved."));
+                  "[safetensors] the format has no type for ComplexDouble. Convert the tensor before saving it."));
   EXPECT_THAT([&] { save("x", at::ones({2, 2}).to_sparse()); },
               ThrowsMessage<NotSupportedError>(
                   where + "tensor \"x\" is Sparse; safetensors stores dense tensors only. Call to_dense() first."));
@@ -83,7 +83,7 @@ TEST(SaveSafetensors, RefusesWhatTheFormatCannotSay) {
               ThrowsMessage<NotSupportedError>(where + "tensor \"x\" is on the meta device and has no data."));
   EXPECT_THAT([&] { save("x", at::ones({1}, at::kByte).view(at::kFloat4_e2m1fn_x2).squeeze(0)); },
               ThrowsMessage<NotSupportedError>(
-                  where + "tensor \"x\" is a scalar of two packed values, which the format cannot say."));
+                  where + "tensor \"x\" is a scalar of two packed values, which the format cannot represent."));
   EXPECT_THAT(
       [&] {
         save_safetensors(path, {{.name = "x", .dtype = float32, .shape = {2}}},
@@ -102,7 +102,7 @@ TEST(SaveSafetensors, LeavesTheOldFileWhenTheDiskIsFull) {
     EXPECT_THAT([&] { save_safetensors(path, {{"x", at::zeros({1 << 20})}}); },
                 ThrowsMessage<IoError>("[" + path.string() +
                                        "] cannot be written after 1048576 bytes: File too large. "
-                                       "What stood there before is untouched."));
+                                       "The previous content is untouched."));
   }
   EXPECT_TRUE(at::equal(SafetensorsFile::open(path)->tensor("x"), at::ones({10})));
   EXPECT_THAT(list_directory(directory.path()), ElementsAre("f"));
@@ -118,7 +118,7 @@ TEST(SaveSafetensors, LeavesTheOldFileOrTheNewOneWhenKilledAtAnySystemCall) {
   for (int call = 0;; ++call) {
     save_safetensors(path, {{"x", old_values}});
     const ChildEnd end = run_until_system_call(call, [&] { save_safetensors(path, {{"x", new_values}}); });
-    if (end == ChildEnd::NoTracing) GTEST_SKIP() << "this system lets no process trace another";
+    if (end == ChildEnd::NoTracing) GTEST_SKIP() << "this system does not allow tracing";
     const at::Tensor found = SafetensorsFile::open(path)->tensor("x");
     was_old |= at::equal(found, old_values);
     was_new |= at::equal(found, new_values);

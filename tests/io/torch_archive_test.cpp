@@ -55,7 +55,7 @@ TEST(TorchArchive, CountsAnExpandedTensorOnce) {
   EXPECT_EQ(read(archive_of(Tensor{.size = {1000, 1000}, .stride = {0, 0}}))[0].info.nbytes, 4);
 }
 
-TEST(TorchArchive, SeesWhichTensorsAreOne) {
+TEST(TorchArchive, DetectsTiedTensors) {
   const auto entry = [](const std::string& name, const Tensor& tensor) {
     return pickled::text(name) + pickled::rebuild(tensor);
   };
@@ -94,20 +94,20 @@ TEST(TorchArchive, FindsTheStateDictUnderItsUsualNames) {
   EXPECT_EQ(read(archive_of(twice)).at(0).info.name, "w");
 }
 
-TEST(TorchArchive, PassesOverWhatIsNoTensor) {
+TEST(TorchArchive, IgnoresValuesThatAreNotTensors) {
   const std::string mixed =
       pickled::dict({pickled::text("w"), pickled::rebuild({}), pickled::text("epoch"), pickled::number(3),
                      pickled::text("more"), pickled::dict({pickled::text("v"), pickled::rebuild({})})});
   EXPECT_EQ(read(archive_of(mixed)).size(), 1u);
 }
 
-TEST(TorchArchive, RefusesWhatHoldsNoStateDict) {
-  expect_refused(archive_of("]"), "must hold a state dict, a dict of tensors; got a list.");
-  expect_refused(archive_of(pickled::rebuild({})), "must hold a state dict, a dict of tensors; got one tensor.");
+TEST(TorchArchive, RejectsFilesWithoutAStateDict) {
+  expect_refused(archive_of("]"), "must contain a state dict, a dict of tensors; got a list.");
+  expect_refused(archive_of(pickled::rebuild({})), "must contain a state dict, a dict of tensors; got one tensor.");
   expect_refused(
       archive_of(pickled::dict({pickled::text("encoder"), pickled::dict({pickled::text("w"), pickled::rebuild({})}),
                                 pickled::number(1), "N"})),
-      "holds no state dict: none of \"encoder\", an int is a tensor.");
+      "contains no state dict: none of \"encoder\", an int is a tensor.");
   expect_refused(archive_of(pickled::dict({pickled::number(1), pickled::rebuild({})})),
                  "the keys of a state dict must be str; got an int.");
   EXPECT_TRUE(read(archive_of("}")).empty());
@@ -115,13 +115,13 @@ TEST(TorchArchive, RefusesWhatHoldsNoStateDict) {
 
 TEST(TorchArchive, RefusesACycleOfWrappers) {
   expect_refused(archive_of("}q\x01X\x05" + std::string("\0\0\0modelh\1s", 11)),
-                 "holds no state dict: none of \"model\" is a tensor.");
+                 "contains no state dict: none of \"model\" is a tensor.");
 }
 
-TEST(TorchArchive, RefusesOneNameTwice) {
+TEST(TorchArchive, RejectsDuplicateNames) {
   const std::string w = pickled::text("w"), tensor = pickled::rebuild({});
   expect_refused(archive_of(pickled::dict({w, tensor, pickled::text("v"), tensor, w, tensor})),
-                 "tensor \"w\" is there twice.");
+                 "tensor \"w\" appears twice.");
 }
 
 TEST(TorchArchive, RefusesToCallAnything) {
@@ -132,25 +132,26 @@ TEST(TorchArchive, RefusesToCallAnything) {
 
 TEST(TorchArchive, RefusesTensorsOutsideTheirStorage) {
   expect_refused(archive_of(Tensor{.size = {2, 4}, .stride = {3, 1}}),
-                 "tensor \"w\" reaches element 6 of a storage of 6.");
-  expect_refused(archive_of(Tensor{.offset = 1}), "tensor \"w\" reaches element 6 of a storage of 6.");
+                 "tensor \"w\" extends to element 6 of a storage of 6.");
+  expect_refused(archive_of(Tensor{.offset = 1}), "tensor \"w\" extends to element 6 of a storage of 6.");
   expect_refused(archive_of(Tensor{.offset = 6, .size = {}, .stride = {}}),
-                 "tensor \"w\" reaches element 6 of a storage of 6.");
+                 "tensor \"w\" extends to element 6 of a storage of 6.");
   constexpr int64_t kHuge = int64_t{1} << 62;
   expect_refused(archive_of(Tensor{.size = {kHuge, 4}, .stride = {0, 0}}), "tensor \"w\" has a size that overflows.");
   expect_refused(archive_of(Tensor{.size = {5, 1}, .stride = {kHuge, 1}}), "tensor \"w\" has a size that overflows.");
   expect_refused(archive_of(Tensor{.size = {kHuge}, .stride = {0}}), "tensor \"w\" has a size that overflows.");
   expect_refused(archive_of(Tensor{.size = {int64_t{1} << 40}, .stride = {0}}),
                  "tensor \"w\" has 1099511627776 elements in a storage of 6: a stride repeats them. Call contiguous() "
-                 "on it before it is saved.");
+                 "on it before saving.");
   expect_refused(archive_of(Tensor{.offset = -1}),
-                 "tensor \"w\" must have a storage offset of whole numbers from 0; got -1.");
+                 "tensor \"w\" must have a storage offset of non-negative integers; got -1.");
   expect_refused(archive_of(Tensor{.stride = {3, -1}}),
-                 "tensor \"w\" must have a stride of whole numbers from 0; got -1.");
-  expect_refused(archive_of(Tensor{.size = {-2, 3}}), "tensor \"w\" must have a size of whole numbers from 0; got -2.");
+                 "tensor \"w\" must have a stride of non-negative integers; got -1.");
+  expect_refused(archive_of(Tensor{.size = {-2, 3}}),
+                 "tensor \"w\" must have a size of non-negative integers; got -2.");
 }
 
-TEST(TorchArchive, TakesAnEmptyTensorWhateverItsStrides) {
+TEST(TorchArchive, AcceptsAnEmptyTensorWithAnyStrides) {
   EXPECT_EQ(read(archive_of(Tensor{.offset = 100, .size = {0, 5}, .stride = {1000, 1000}}))[0].info.nbytes, 0);
 }
 
@@ -161,11 +162,12 @@ TEST(TorchArchive, RefusesTensorsThatAreNotBuiltAsTorchDoes) {
     return archive_of(pickled::dict(
         {pickled::text("w"), pickled::call(pickled::global("torch._utils", "_rebuild_tensor_v2"), arguments)}));
   };
-  expect_refused(with(0, "N"), "tensor \"w\" has no storage that torch wrote.");
+  expect_refused(with(0, "N"), "tensor \"w\" has a storage that torch did not write.");
   expect_refused(with(0, pickled::tuple({pickled::text("module")}) + "Q"),
-                 "tensor \"w\" has no storage that torch wrote.");
-  expect_refused(with(0, pickled::storage({.type = "float32"})), "tensor \"w\" has no element type that torch has.");
-  expect_refused(with(1, "N"), "tensor \"w\" must have a storage offset of whole numbers from 0; got None.");
+                 "tensor \"w\" has a storage that torch did not write.");
+  expect_refused(with(0, pickled::storage({.type = "float32"})),
+                 "tensor \"w\" has an element type that torch does not have.");
+  expect_refused(with(1, "N"), "tensor \"w\" must have a storage offset of non-negative integers; got None.");
   expect_refused(with(2, "]"), "tensor \"w\" must have a tuple as its size; got a list.");
   expect_refused(with(2, pickled::numbers({6})), "tensor \"w\" has 1 sizes and 2 strides.");
   expect_refused(with(2, pickled::numbers(std::vector<int64_t>(65, 1))),
@@ -178,7 +180,7 @@ TEST(TorchArchive, RefusesTensorsThatAreNotBuiltAsTorchDoes) {
                  "tensor \"w\" is not built as torch builds tensors.");
 }
 
-TEST(TorchArchive, RefusesStoragesThatDoNotFit) {
+TEST(TorchArchive, RejectsStoragesOfTheWrongSize) {
   expect_refused(archive_of(Tensor{.key = "1"}),
                  "tensor \"w\" has its data in storage \"1\", which is missing from the archive.");
   expect_refused(
@@ -191,7 +193,7 @@ TEST(TorchArchive, RefusesStoragesThatDoNotFit) {
 TEST(TorchArchive, RefusesLazilyConjugatedTensors) {
   expect_refused<NotSupportedError>(
       archive_of(Tensor{.metadata = pickled::dict({pickled::text("conj"), "\x88"})}),
-      "tensor \"w\" is lazily conjugated or negated. Call resolve_conj() and resolve_neg() on it before it is saved.");
+      "tensor \"w\" is lazily conjugated or negated. Call resolve_conj() and resolve_neg() on it before saving.");
   EXPECT_EQ(read(archive_of(Tensor{.metadata = "}"})).size(), 1u);
 }
 
@@ -200,9 +202,9 @@ TEST(TorchArchive, RefusesWhatOnlyTorchCanRead) {
                                     "is in the format that torch wrote before 1.6. Convert it in Python: "
                                     "torch.save(torch.load(path, weights_only=True), path).");
   expect_refused<NotSupportedError>(read_archive_seed("quantized"),
-                                    "tensor \"q\" is quantized. Call dequantize() on it before it is saved.");
+                                    "tensor \"q\" is quantized. Call dequantize() on it before saving.");
   expect_refused<NotSupportedError>(read_archive_seed("sparse"),
-                                    "tensor \"s\" is sparse. Call to_dense() on it before it is saved.");
+                                    "tensor \"s\" is sparse. Call to_dense() on it before saving.");
   expect_refused<NotSupportedError>(archive_of("}", {{"archive/constants.pkl", "x"}}),
                                     "is a TorchScript program. Save its weights in Python: "
                                     "torch.save(torch.jit.load(path).state_dict(), path).");
@@ -214,16 +216,16 @@ TEST(TorchArchive, RefusesWhatOnlyTorchCanRead) {
 }
 
 TEST(TorchArchive, RefusesOtherFiles) {
-  expect_refused("", "is not a whole zip archive: it has no end record. It may be cut short.");
+  expect_refused("", "is not a complete zip archive: it has no end record. It may be truncated.");
   expect_refused("version https://git-lfs.github.com/spec/v1\n",
-                 "is a pointer of Git LFS and not the file itself. Get that with `git lfs pull`.");
-  const std::string no_pickle = "is a zip archive, but torch.save did not write it: it has no data.pkl.";
+                 "is a Git LFS pointer, not the file itself. Download it with `git lfs pull`.");
+  const std::string no_pickle = "is a zip archive that torch.save did not write: it has no data.pkl.";
   expect_refused(make_zip({}).bytes, no_pickle);
   expect_refused(make_zip({{"data.pkl", "x"}}).bytes, no_pickle);
   expect_refused(make_zip({{"archive/version", "3"}}).bytes, no_pickle);
 }
 
-TEST(TorchArchive, RefusesWhatIsCutShortAnywhere) {
+TEST(TorchArchive, RejectsTruncationAtAnyByte) {
   const std::string whole = read_archive_seed("wrapped");
   for (std::size_t size = 0; size < whole.size(); ++size)
     EXPECT_THROW(read(whole.substr(0, size)), FormatError) << size;

@@ -84,7 +84,7 @@ TEST_F(TorchFileOnDisk, SharesWritesBetweenTensorsAndKeepsThemFromTheFile) {
   EXPECT_EQ(TorchFile::open(path)->tensor("w").sum().item<float>(), 0);
 }
 
-TEST_F(TorchFileOnDisk, ChecksAStorageWhenItIsAskedFor) {
+TEST_F(TorchFileOnDisk, ChecksAStorageWhenItIsRead) {
   const std::string dict = pickled::dict({pickled::text("w"), pickled::rebuild({})});
   TestZip zip = make_zip({{"a/data.pkl", pickled::whole(dict)}, {"a/data/0", std::string(24, '\0')}});
   write_file_atomically(directory_ / "x.bin", zip.set<uint32_t>(zip.headers[1], 0).bytes);

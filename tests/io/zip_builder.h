@@ -1,4 +1,4 @@
-// Zip archives made byte by byte, so that a test can bend any of them.
+// Zip archives built byte by byte, so that a test can corrupt any of them.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace easydel {
 
 struct ZipPart {
   std::string name;
-  std::string stored;            // as it lies in the archive
+  std::string stored;            // as stored in the archive
   uint16_t method = 0;           // 8: deflated
   uint32_t size = uint32_t(-1);  // of the content; stored.size() unless it is given
   uint32_t crc32 = 0;

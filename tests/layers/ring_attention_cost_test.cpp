@@ -1,4 +1,4 @@
-// What ring attention sends, computes and keeps.
+// The communication, computation and memory of ring attention.
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 
@@ -28,9 +28,9 @@ std::map<std::string, int64_t> calls_on_four(const MaskInfo& mask) {
   return calls;
 }
 
-TEST(RingAttentionCost, EndsTheRoundWhereTheWindowEnds) {
+TEST(RingAttentionCost, StopsTheRingWhereTheWindowEnds) {
   using Calls = std::map<std::string, int64_t>;
-  // Keys and values 3 times in forward and in backward, gradients 3 times and home.
+  // Keys and values 3 times in forward and in backward, gradients 3 times and back to their owner.
   EXPECT_EQ(calls_on_four({}), (Calls{{"shift", 9}, {"all_to_all", 1}}));
   EXPECT_EQ(calls_on_four({.causal = false}), (Calls{{"shift", 9}, {"all_to_all", 1}}));
   EXPECT_EQ(calls_on_four({.sliding_window = 5}), (Calls{{"shift", 6}, {"all_to_all", 1}}));
@@ -38,7 +38,7 @@ TEST(RingAttentionCost, EndsTheRoundWhereTheWindowEnds) {
   EXPECT_EQ(calls_on_four({.sliding_window = 1}), Calls{});
 }
 
-// How often each of four ranks asks torch for memory in forward.
+// The number of torch allocations of each of four ranks in forward.
 std::vector<int64_t> allocations_on_four(const MaskInfo& mask) {
   struct Meter : c10::MemoryReportingInfoBase {
     void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override { count += size > 0; }
@@ -58,7 +58,7 @@ std::vector<int64_t> allocations_on_four(const MaskInfo& mask) {
   return counts;
 }
 
-TEST(RingAttentionCost, SkipsBlocksThatAreHidden) {
+TEST(RingAttentionCost, SkipsHiddenBlocks) {
   using testing::Each;
   const auto all = allocations_on_four({.causal = false}), causal = allocations_on_four({});
   EXPECT_THAT(all, Each(all[0]));
@@ -70,7 +70,7 @@ TEST(RingAttentionCost, SkipsBlocksThatAreHidden) {
   EXPECT_LT(window[3], causal[3]);
 }
 
-TEST(RingAttentionCost, KeepsTheOutputAndItsLogSumExpAlone) {
+TEST(RingAttentionCost, KeepsOnlyTheOutputAndItsLogSumExp) {
   run_ranks(4, [](World& world) {
     const auto group = everyone(world);
     const auto leaf = [](int64_t heads, int64_t size) { return at::randn({2, 16, heads, size}).requires_grad_(); };
@@ -83,7 +83,7 @@ TEST(RingAttentionCost, KeepsTheOutputAndItsLogSumExpAlone) {
   });
 }
 
-// The most that one of so many ranks holds beyond its inputs, forward and backward, with 64 tokens each.
+// The peak memory of one of `ranks` ranks beyond its inputs, forward and backward, with 64 tokens each.
 int64_t peak_among(int64_t ranks) {
   int64_t peak = 0;
   run_ranks(ranks, [&](World& world) {

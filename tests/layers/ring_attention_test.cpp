@@ -25,7 +25,7 @@ struct Results {
   std::vector<Tensor> gradients;
 };
 
-// What gradients are taken of; exact in bfloat16.
+// The weights of the scalar loss; exact in bfloat16.
 Tensor weights_of(at::IntArrayRef shape, at::ScalarType type) {
   const int64_t count = c10::multiply_integers(shape);
   return at::sin(at::arange(count, at::kDouble) + 1).view(shape).to(at::kBFloat16).to(type);
@@ -46,7 +46,7 @@ Tensor plain_ring(const std::vector<Tensor>& x, const AttentionOptions& options,
   return ring_attention(x[0], x[1], x[2], options, group);
 }
 
-// The parts of all ranks, put together; gradients of sinks are sums over them.
+// The concatenated parts of all ranks; gradients of sinks are summed.
 Results on_ranks(const Problem& p, int64_t ranks, const RingFunction& attend = plain_ring) {
   std::vector<Results> parts(ranks);
   const int64_t total = p.inputs[0].size(1), tokens = total / ranks;
@@ -110,7 +110,7 @@ TEST_P(RingAttentionOnRanks, DoesNotDependOnTheBlocks) {
   expect_close(on_ranks(p, GetParam()), on_one_device(p), {1e-10, 1e-10});
 }
 
-TEST_P(RingAttentionOnRanks, GivesZerosAndZeroGradientsWhereNothingIsSeen) {
+TEST_P(RingAttentionOnRanks, GivesZerosAndZeroGradientsWithoutVisibleKeys) {
   Problem p{""};
   p.options.mask.padding_mask = ring::padding(0, 7);
   p.fill();
@@ -132,11 +132,11 @@ TEST_P(RingAttentionOnRanks, RoundsBfloat16ResultsOnce) {
   EXPECT_TRUE(is_close(got.out, want.out, {1.0 / 256, 1e-6}));
   for (const Tensor& gradient : got.gradients) EXPECT_EQ(gradient.scalar_type(), at::kBFloat16);
   EXPECT_TRUE(is_close(got.gradients[2], want.gradients[2], {1.0 / 256, 1e-6}));
-  // Backward has the rounded output alone, from which it takes its sum with d_out.
+  // Backward has only the rounded output, of which it sums the product with d_out.
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(is_close(got.gradients[i], want.gradients[i], {1.0 / 256, 1e-3})) << i;
 }
 
-TEST_P(RingAttentionOnRanks, TakesHeadsOutOfAFusedProjection) {
+TEST_P(RingAttentionOnRanks, AcceptsHeadsOfAFusedProjection) {
   Problem p{"", 4, 2, 6, 3};
   p.fill();
   const auto attend = [](const std::vector<Tensor>& x, const AttentionOptions& options, const Group& group) {
@@ -150,7 +150,7 @@ TEST_P(RingAttentionOnRanks, TakesHeadsOutOfAFusedProjection) {
   expect_close(on_ranks(p, GetParam(), attend), on_one_device(p), {1e-10, 1e-10});
 }
 
-TEST_P(RingAttentionOnRanks, ComputesInTheTypeThatIsAskedFor) {
+TEST_P(RingAttentionOnRanks, ComputesInTheRequestedType) {
   Problem p{""};
   p.fill(at::kFloat);
   Problem wide = p;
@@ -161,7 +161,7 @@ TEST_P(RingAttentionOnRanks, ComputesInTheTypeThatIsAskedFor) {
   EXPECT_TRUE(is_close(got.out, want.out, {1e-7, 1e-10}));
 }
 
-TEST_P(RingAttentionOnRanks, GoesRoundWithoutHeads) {
+TEST_P(RingAttentionOnRanks, WorksWithoutHeads) {
   run_ranks(GetParam(), [&](World& world) {
     const auto group = everyone(world);
     const Tensor q = at::zeros({2, 3, 0, 8}).requires_grad_(), k = at::zeros({2, 3, 0, 8}).requires_grad_();
@@ -214,7 +214,7 @@ TEST_P(RingAttentionOnRanks, CanBeCheckpointed) {
   }
 }
 
-TEST(RingAttention, SaysWhatItCannotDo) {
+TEST(RingAttention, ReportsWhatItDoesNotSupport) {
   const auto run = [](const AttentionOptions& options, int64_t keys) {
     return [=] {
       run_ranks(2, [&](World& world) {
@@ -224,10 +224,10 @@ TEST(RingAttention, SaysWhatItCannotDo) {
     };
   };
   EXPECT_THAT(run({.return_weights = true}, 3),
-              ThrowsMessage<NotSupportedError>(HasSubstr("[ring_attention] no member has all weights of its queries. "
-                                                         "Use \"vanilla\" without a split sequence.")));
+              ThrowsMessage<NotSupportedError>(HasSubstr(
+                  "[ring_attention] attention weights are not supported. Use \"vanilla\" without a split sequence.")));
   EXPECT_THAT(run({.bias = at::zeros({1, 1, 6, 6}).requires_grad_()}, 3),
-              ThrowsMessage<NotSupportedError>(HasSubstr("[ring_attention] there is no gradient of the bias.")));
+              ThrowsMessage<NotSupportedError>(HasSubstr("[ring_attention] a gradient of the bias is not supported.")));
   EXPECT_THAT(run({.mask = {.padding_mask = at::ones({2, 3}, at::kLong)}}, 3),
               ThrowsMessage<ShapeError>(HasSubstr("[MaskInfo] padding_mask must be [2, 6]; got [2, 3].")));
   EXPECT_THAT(run({}, 4), ThrowsMessage<ShapeError>(

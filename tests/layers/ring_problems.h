@@ -12,7 +12,7 @@
 
 namespace easydel::ring {
 
-constexpr int64_t kTokens = 12;  // of the whole sequence
+constexpr int64_t kTokens = 12;  // of the full sequence
 
 struct Problem {
   std::string name;

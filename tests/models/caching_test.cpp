@@ -36,7 +36,7 @@ std::string difference(const std::string& what, const Tensor& got, const Tensor&
   return error < kTolerance ? "" : concat("\n  ", what, ": off by ", error);
 }
 
-// Without labels and packing, which do not go with a cache.
+// Without labels and packing, which are not supported with a cache.
 Problem draw_cached(uint64_t seed) {
   Problem p;
   for (uint64_t n = 0;; ++n) {
@@ -197,16 +197,17 @@ TEST(CacheErrors, OfADenseCache) {
               ThrowsMessage<ShapeError>("[init_cache] starts must be [2]; got [3]."));
   const auto cache = model->init_cache(2, 4);
   EXPECT_THAT([&] { (*model)({.input_ids = ids(3, 1), .past_key_values = cache}); },
-              ThrowsMessage<ShapeError>("[cache] it was made for 2 rows; got 3."));
+              ThrowsMessage<ShapeError>("[cache] it was created for 2 rows; got 3."));
   EXPECT_THAT([&] { (*model)({.input_ids = ids(2, 5), .past_key_values = cache}); },
-              ThrowsMessage<ShapeError>("[cache] it holds 4 tokens and has 0; got 5 more. Make it with a larger "
-                                        "max_length."));
+              ThrowsMessage<ShapeError>(
+                  "[cache] its max_length is 4 tokens and it has 0; got 5 more. Create it with a larger max_length."));
   EXPECT_THAT([&] { (*model)({.input_ids = ids(2, 2), .segment_ids = ids(2, 2).cumsum(1), .past_key_values = cache}); },
-              ThrowsMessage<NotSupportedError>(HasSubstr("packed segments do not go with a cache")));
+              ThrowsMessage<NotSupportedError>(HasSubstr("packed segments are not supported with a cache")));
   EXPECT_EQ(cache->length(), 0);  // a step that fails does not count
   (*model)({.input_ids = ids(2, 3), .past_key_values = cache});
   EXPECT_EQ(cache->length(), 3);
-  EXPECT_THAT([&] { cache->crop(4); }, ThrowsMessage<ConfigError>("[cache] crop takes a length from 0 to 3; got 4."));
+  EXPECT_THAT([&] { cache->crop(4); },
+              ThrowsMessage<ConfigError>("[cache] the length to crop to must be from 0 to 3; got 4."));
 }
 
 TEST(CacheErrors, OfPages) {
@@ -226,8 +227,8 @@ TEST(CacheErrors, OfPages) {
   EXPECT_THAT([&] { (*model)({.input_ids = ids(1, 2), .past_key_values = cache}); },
               ThrowsMessage<ConfigError>(HasSubstr("needs cache_metadata: a RaggedBatch")));
   EXPECT_THAT([&] { step({{a, 3}}, 2); }, ThrowsMessage<ShapeError>(HasSubstr("have 3 tokens; input_ids has 2")));
-  EXPECT_THAT([&] { step({{77, 2}}, 2); }, ThrowsMessage<ConfigError>(HasSubstr("there is no sequence 77")));
-  EXPECT_THAT([&] { step({{a, 1}, {a, 1}}, 2); }, ThrowsMessage<ConfigError>(HasSubstr("comes twice")));
+  EXPECT_THAT([&] { step({{77, 2}}, 2); }, ThrowsMessage<ConfigError>(HasSubstr("unknown sequence 77")));
+  EXPECT_THAT([&] { step({{a, 1}, {a, 1}}, 2); }, ThrowsMessage<ConfigError>(HasSubstr("appears twice")));
   EXPECT_THAT([&] { step({{a, 9}}, 9); }, ThrowsMessage<ShapeError>(HasSubstr("max_model_length is 8")));
   EXPECT_THAT([&] { step({{a, 4}, {b, 3}}, 7); },
               ThrowsMessage<Error>("[pages] this call needs 4 more pages of 2 tokens; 3 of 3 are free. Free a sequence "

@@ -20,7 +20,7 @@ Tensor numbers(const Json& json) {
   return at::tensor(values, at::kDouble);
 }
 
-TEST(Activation, HasEveryNameOfTheReferenceWithItsNumbers) {
+TEST(Activation, HasEveryNameOfTheReferenceWithItsValues) {
   const Json reference = Json::parse(run_python("operations_peer.py", {"activations"}));
   const Tensor x = numbers(reference.at("x"));
   for (const auto& [name, values] : reference.at("y").as_object()) {
@@ -60,7 +60,7 @@ TEST(GatedActivation, IsTheActivationTimesUp) {
   }
 }
 
-TEST(GatedActivation, HoldsAtLargeInputs) {
+TEST(GatedActivation, IsAccurateAtLargeInputs) {
   for (const char* name : {"silu", "gelu_pytorch_tanh"}) {
     const Activation& act = find_activation(name);
     const Tensor gate = at::tensor({-1e4f, -100.f, -88.f, -20.f, 0.f, 20.f, 88.f, 100.f, 1e4f});
@@ -99,7 +99,7 @@ TEST(GatedActivation, RoundsOnceInHalfPrecision) {
   }
 }
 
-TEST(GatedActivation, KeepsItsInputsAlone) {
+TEST(GatedActivation, KeepsOnlyItsInputs) {
   const Tensor gate_up = at::randn({64, 2048}).requires_grad_();
   for (const char* name : {"silu", "gelu_pytorch_tanh"}) {
     Tensor out;
@@ -108,7 +108,7 @@ TEST(GatedActivation, KeepsItsInputsAlone) {
   }
 }
 
-TEST(GatedActivation, TakesAnyStrides) {
+TEST(GatedActivation, AcceptsAnyStrides) {
   const Activation& act = find_activation("silu");
   const Tensor gate = at::randn({4, 6}).t(), up = at::randn({6, 8}).slice(1, 0, 8, 2);
   EXPECT_TRUE(at::equal(gated_activation(gate, up, act), gated_activation(gate.contiguous(), up.contiguous(), act)));
@@ -117,14 +117,15 @@ TEST(GatedActivation, TakesAnyStrides) {
       at::equal(gated_activation(batch, batch, act), gated_activation(batch.contiguous(), batch.contiguous(), act)));
 }
 
-TEST(GatedActivation, RefusesHalvesThatDoNotFit) {
+TEST(GatedActivation, RejectsMismatchedHalves) {
   const Activation& act = find_activation("silu");
-  EXPECT_THAT([&] { gated_activation(at::zeros({2, 3}), at::zeros({2, 4}), act); },
-              ThrowsMessage<ShapeError>(
-                  "[gated_activation] gate and up must agree in shape and type; got [2, 3] Float and [2, 4] Float."));
+  EXPECT_THAT(
+      [&] { gated_activation(at::zeros({2, 3}), at::zeros({2, 4}), act); },
+      ThrowsMessage<ShapeError>(
+          "[gated_activation] gate and up must have the same shape and dtype; got [2, 3] Float and [2, 4] Float."));
   EXPECT_THAT([&] { gated_activation(at::zeros({2, 3}), act); },
               ThrowsMessage<ShapeError>(
-                  "[gated_activation] the last dimension must hold gate and up, of equal size; got [2, 3]."));
+                  "[gated_activation] the last dimension must contain gate and up, of equal size; got [2, 3]."));
 }
 
 }  // namespace

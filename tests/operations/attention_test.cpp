@@ -27,7 +27,7 @@ struct Problem {
     q = at::randn({batch, queries, heads, head_size}, at::kDouble);
     k = at::randn({batch, keys, kv_heads, head_size}, at::kDouble);
     v = at::randn({batch, keys, kv_heads, value_size}, at::kDouble);
-    options.blocksize_q = 5;  // several blocks, and a rest
+    options.blocksize_q = 5;  // several blocks, and a remainder
     options.blocksize_k = 4;
     return *this;
   }
@@ -123,7 +123,7 @@ std::vector<Problem> problems() {
   return all;
 }
 
-// What only vanilla and blockwise do.
+// Options that only vanilla and blockwise support.
 std::vector<Problem> special_problems() {
   std::vector<Problem> all;
   const auto add = [&](const char* name) -> Problem& { return all.emplace_back(Problem{name}); };
@@ -252,7 +252,7 @@ TEST_P(EveryMechanism, EqualsVanillaInValueAndGradient) {
   }
 }
 
-TEST_P(EveryMechanism, GivesZerosAndZeroGradientsWhereNothingIsSeen) {
+TEST_P(EveryMechanism, GivesZerosAndZeroGradientsWithoutVisibleKeys) {
   Problem p{"", 2, 6, 6};
   p.options.mask.padding_mask = padding(2, 6, 3, 0);
   p.fill();
@@ -266,7 +266,7 @@ TEST_P(EveryMechanism, GivesZerosAndZeroGradientsWhereNothingIsSeen) {
   }
 }
 
-TEST_P(EveryMechanism, IsAsGoodInBfloat16AsRoundingAllows) {
+TEST_P(EveryMechanism, IsAccurateInBfloat16UpToRounding) {
   Problem p{"", 2, 40, 40, 4, 2, 16, 16};
   p.options.mask.padding_mask = padding(2, 40, 7, 0);
   p.fill();
@@ -280,7 +280,7 @@ TEST_P(EveryMechanism, IsAsGoodInBfloat16AsRoundingAllows) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(is_close(got[i], want[i], {0.05, 0.05})) << "gradient " << i;
 }
 
-TEST_P(EveryMechanism, DecodingGivesTheLastRowsOfTheWhole) {
+TEST_P(EveryMechanism, DecodingGivesTheLastRowsOfTheFullResult) {
   Problem p{"", 2, 9, 9};
   p.options.mask.sliding_window = 4;
   p.fill();
@@ -291,7 +291,7 @@ TEST_P(EveryMechanism, DecodingGivesTheLastRowsOfTheWhole) {
   }
 }
 
-TEST_P(EveryMechanism, TakesHeadsOutOfAFusedProjection) {
+TEST_P(EveryMechanism, AcceptsHeadsOfAFusedProjection) {
   Problem p{"", 2, 7, 7};
   p.fill();
   const Tensor fused = at::cat({p.q.flatten(2), p.k.flatten(2), p.v.flatten(2)}, -1);
@@ -303,7 +303,7 @@ TEST_P(EveryMechanism, TakesHeadsOutOfAFusedProjection) {
   EXPECT_TRUE(is_close(run(p, GetParam(), views), run(p, GetParam(), {p.q, p.k, p.v}), {1e-12, 1e-12}));
 }
 
-TEST_P(EveryMechanism, ComputesInTheTypeThatIsAskedFor) {
+TEST_P(EveryMechanism, ComputesInTheRequestedType) {
   Problem p{"", 1, 5, 5};
   p.fill();
   p.options.dtype = float64;
@@ -315,7 +315,7 @@ TEST_P(EveryMechanism, ComputesInTheTypeThatIsAskedFor) {
   EXPECT_TRUE(at::equal(out, want));
 }
 
-TEST(BlockwiseAttention, DoesAllThatVanillaDoes) {
+TEST(BlockwiseAttention, SupportsAllOptionsOfVanilla) {
   for (const Problem& p : special_problems()) {
     SCOPED_TRACE(p.name);
     const bool sinks = p.options.sinks.defined();
@@ -377,7 +377,7 @@ TEST(BlockwiseAttention, ComposedFormEqualsTheKernels) {
   }
 }
 
-TEST(BlockwiseAttention, RoundsLastOrLeavesThatToTheCaller) {
+TEST(BlockwiseAttention, RoundsLastOrLeavesRoundingToTheCaller) {
   Problem p{"", 2, 13, 13};
   p.fill();
   p.options.scale = 0.3;
@@ -401,7 +401,7 @@ TEST(BlockwiseAttention, EqualsVanillaInFloat32OverManyBlocks) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(is_close(got[i], want[i], {1e-4, 2e-5})) << "gradient " << i;
 }
 
-TEST(BlockwiseAttention, HoldsMemoryLinearInTheLength) {
+TEST(BlockwiseAttention, UsesMemoryLinearInTheLength) {
   const auto peak = [](int64_t length, const char* mechanism) {
     const auto leaf = [&](int64_t heads) { return at::randn({1, length, heads, 8}).requires_grad_(); };
     const Tensor q = leaf(4), k = leaf(2), v = leaf(2);
@@ -415,7 +415,7 @@ TEST(BlockwiseAttention, HoldsMemoryLinearInTheLength) {
   EXPECT_LT(long_peak, peak(2048, "vanilla") / 50);
 }
 
-TEST(BlockwiseAttention, DropsWhatItsPlaceInTheWholeSays) {
+TEST(BlockwiseAttention, DropsByThePositionInTheFullTensor) {
   Problem p{"", 2, 6, 6, 4, 2};
   p.options.dropout_p = 0.5;
   p.options.dropout_key = RandomKey(3);
@@ -440,7 +440,7 @@ TEST(BlockwiseAttention, NeverReadsKeysBeyondACache) {
   EXPECT_TRUE(at::equal(run(p, "blockwise", {p.q, p.k, p.v}), want));
 }
 
-TEST(Attention, WeightsSumToOneAndMakeTheOutput) {
+TEST(Attention, WeightsSumToOneAndGiveTheOutput) {
   Problem p{"", 2, 5, 5};
   p.options.return_weights = true;
   p.options.mask.padding_mask = padding(2, 5, 2, 0);
@@ -457,14 +457,14 @@ TEST(Attention, WeightsSumToOneAndMakeTheOutput) {
   }
 }
 
-TEST(Attention, TakesEmptyBatches) {
+TEST(Attention, AcceptsEmptyBatches) {
   for (const char* mechanism : {"vanilla", "blockwise", "auto"}) {
     const Tensor q = at::zeros({0, 3, 4, 8}), k = at::zeros({0, 3, 2, 8});
     EXPECT_EQ(attention(q, k, k, {.mechanism = mechanism}).out.sizes(), q.sizes()) << mechanism;
   }
 }
 
-TEST(AttentionRegistry, TakesAMechanismOfOnesOwn) {
+TEST(AttentionRegistry, AcceptsACustomMechanism) {
   register_attention("mean_of_values", [](const Tensor& q, const Tensor& k, const Tensor& v,
                                           const AttentionOptions& o) {
     EXPECT_TRUE(o.scale.has_value());
@@ -485,17 +485,18 @@ TEST(AttentionRegistry, ListsTheKnownNamesAndTheNearest) {
           HasSubstr("ring, sdpa, vanilla. Did you mean \"blockwise\"?"))));
 }
 
-TEST(Attention, SaysWhatToUseInsteadOfAKernelThatIsNotThere) {
+TEST(Attention, SuggestsAlternativesToMissingKernels) {
   const Tensor x = at::zeros({1, 2, 2, 8});
   EXPECT_THAT([&] { attention(x, x, x, {.mechanism = "cudnn"}); },
               ThrowsMessage<NotSupportedError>(
                   "[attention] \"cudnn\" needs a CUDA device; got cpu. Use \"sdpa\" or \"auto\"."));
   EXPECT_THAT([&] { attention(x, x, x, {.mechanism = "sdpa", .softcap = 30.0}); },
               ThrowsMessage<NotSupportedError>(
-                  "[attention] \"sdpa\" has no soft cap. Use \"auto\", \"blockwise\" or \"vanilla\"."));
-  EXPECT_THAT([&] { attention(x, x, x, {.mechanism = "flash", .sinks = at::zeros({2})}); },
-              ThrowsMessage<NotSupportedError>(
-                  "[attention] \"flash\" has no attention sinks. Use \"auto\", \"blockwise\" or \"vanilla\"."));
+                  "[attention] \"sdpa\" does not support a soft cap. Use \"auto\", \"blockwise\" or \"vanilla\"."));
+  EXPECT_THAT(
+      [&] { attention(x, x, x, {.mechanism = "flash", .sinks = at::zeros({2})}); },
+      ThrowsMessage<NotSupportedError>(
+          "[attention] \"flash\" does not support attention sinks. Use \"auto\", \"blockwise\" or \"vanilla\"."));
   EXPECT_THAT([&] { attention(x, x, x, {.mechanism = "blockwise", .return_weights = true}); },
               ThrowsMessage<NotSupportedError>(
                   "[attention] \"blockwise\" does not return weights. Use \"auto\" or \"vanilla\"."));
@@ -507,17 +508,17 @@ TEST(Attention, SaysWhatToUseInsteadOfAKernelThatIsNotThere) {
       ThrowsMessage<NotSupportedError>("[attention] \"sdpa\" does not return weights. Use \"auto\" or \"vanilla\"."));
 }
 
-TEST(Attention, RefusesTensorsThatDoNotFit) {
+TEST(Attention, RejectsMismatchedTensors) {
   const Tensor x = at::zeros({1, 2, 4, 8});
   EXPECT_THAT([&] { attention(x, at::zeros({1, 2, 3, 8}), at::zeros({1, 2, 3, 8})); },
               ThrowsMessage<ShapeError>(
-                  "[attention] k and v must fit q: the same batch, as many keys as values, the head size "
-                  "of q in k, and a number of heads that divides q's; got q [1, 2, 4, 8], k [1, 2, 3, 8], "
+                  "[attention] k and v must match q: the same batch, as many keys as values, the head size of q in k, "
+                  "and a number of heads that divides q's; got q [1, 2, 4, 8], k [1, 2, 3, 8], "
                   "v [1, 2, 3, 8]."));
-  EXPECT_THAT(
-      [&] { attention(x, x, x.to(at::kDouble)); },
-      ThrowsMessage<ShapeError>("[attention] q, k and v must have one type; got float32, float32 and float64. Set "
-                                "`dtype` to compute in one."));
+  EXPECT_THAT([&] { attention(x, x, x.to(at::kDouble)); },
+              ThrowsMessage<ShapeError>(
+                  "[attention] q, k and v must have the same dtype; got float32, float32 and float64. Set "
+                  "`dtype` to compute in one."));
   EXPECT_THAT([&] { attention(x, x, x, {.sinks = at::zeros({3})}); },
               ThrowsMessage<ShapeError>("[attention] sinks must be [4], one for each head; got [3]."));
   EXPECT_THAT([&] { attention(x, x, x, {.bias = at::zeros({1, 4, 3, 2})}); },

@@ -20,7 +20,7 @@ namespace {
 using at::Tensor;
 using testing::ThrowsMessage;
 
-// A small network whose parameters the closure captures. It counts how often it runs.
+// A small network whose parameters the closure captures. It counts its runs.
 struct Net {
   Tensor w1 = at::randn({6, 4}, at::kDouble).requires_grad_(), w2 = at::randn({4, 6}, at::kDouble).requires_grad_();
   Tensor bias = at::randn({6}, at::kDouble).requires_grad_();
@@ -117,7 +117,7 @@ TEST(Checkpoint, Nests) {
   }
 }
 
-TEST(Checkpoint, NestsDeeperThanTorchKeepsToOneThread) {
+TEST(Checkpoint, NestsDeeperThanTorchRunsOnOneThread) {
   const Tensor w = at::ones({1}, at::kDouble).requires_grad_();
   std::function<TensorList(const TensorList&, int)> deep = [&](const TensorList& in, int depth) -> TensorList {
     if (depth == 0) return {in[0] * w};
@@ -128,7 +128,7 @@ TEST(Checkpoint, NestsDeeperThanTorchKeepsToOneThread) {
   EXPECT_DOUBLE_EQ(w.grad().item<double>(), 71.0);
 }
 
-TEST(Checkpoint, RunsAgainAsTheRankThatRanFirst) {
+TEST(Checkpoint, RecomputesAsTheRankOfTheFirstRun) {
   std::vector<int64_t> seen;
   const auto note = [&](const TensorList& in) -> TensorList {
     seen.push_back(current_rank().rank);
@@ -177,7 +177,7 @@ TEST(Checkpoint, PassesIntegersAndMissingTensorsThrough) {
   EXPECT_TRUE(at::equal(x.grad(), at::full({3}, 2.0)));
 }
 
-TEST(Checkpoint, HoldsItsInputsAloneAndTheDotsThatAreKept) {
+TEST(Checkpoint, KeepsOnlyItsInputsAndTheDotsOfThePolicy) {
   const Tensor w = at::randn({256, 256}).requires_grad_();
   const auto f = [&](const TensorList& in) -> TensorList {
     Tensor x = in[0];
@@ -195,7 +195,7 @@ TEST(Checkpoint, HoldsItsInputsAloneAndTheDotsThatAreKept) {
   EXPECT_GE(held("none"), 8 * activation);
 }
 
-TEST(Checkpoint, DoesNotComputeKeptDotsAgain) {
+TEST(Checkpoint, DoesNotRecomputeKeptDots) {
   std::vector<std::string> computed;
   const Tensor w = at::randn({4, 4}, at::kDouble).requires_grad_();
   const auto f = [&](const TensorList& in) -> TensorList {
@@ -242,7 +242,7 @@ TEST(Checkpoint, KeepsAttentionAsADot) {
   EXPECT_TRUE(is_close(gradient("nothing_saveable"), gradient("none"), {1e-12, 1e-12}));
 }
 
-TEST(Checkpoint, GoesBackwardTwice) {
+TEST(Checkpoint, RunsBackwardTwice) {
   const Net net;
   const Tensor x = at::randn({3, 4}, at::kDouble).requires_grad_(), y = at::randn({3}, at::kDouble);
   const Tensor out = checkpoint(net, {x, y}, CheckpointPolicy("checkpoint_dots"))[0].sum();

@@ -30,7 +30,7 @@ class Cuda : public testing::Test {
 
 Tensor on_gpu(const Tensor& t) { return t.defined() ? t.to(at::kCUDA) : t; }
 
-// f on both devices: values and gradients agree. Rounding to bfloat16 is forgiven when the inputs are of that type.
+// f on both devices: values and gradients agree, up to bfloat16 rounding if the inputs are of that type.
 void expect_same(const Differentiable& f, const std::vector<Tensor>& inputs, Tolerance tolerance) {
   std::vector<Tensor> there;
   for (const Tensor& input : inputs) there.push_back(on_gpu(input));
@@ -57,7 +57,7 @@ TEST_F(Cuda, NormsRotationsAndGates) {
       expect_same([&](const auto& in) { return gated_activation(in[0], in[1], find_activation(name)); },
                   {at::randn({3, 5, 40}), at::randn({3, 5, 40})}, {1e-5, 1e-5});
       expect_same([&](const auto& in) { return gated_activation(in[0], in[1], find_activation(name)); },
-                  {at::randn({3, 5, 7}), at::randn({3, 5, 7})}, {1e-5, 1e-5});  // not of sixteen bytes
+                  {at::randn({3, 5, 7}), at::randn({3, 5, 7})}, {1e-5, 1e-5});  // not a multiple of sixteen bytes
     }
     for (const RopeStyle style : {RopeStyle::Half, RopeStyle::Interleaved}) {
       const auto frequencies = rope_frequencies({.partial_rotary_factor = 0.5}, 16, 64);
@@ -75,7 +75,7 @@ std::vector<MaskInfo> masks(int64_t length) {
   std::vector<MaskInfo> all(5);
   all[1].sliding_window = 7;
   all[2].padding_mask = at::ones({2, length}, at::kLong);
-  all[2].padding_mask[0].narrow(0, 0, 5).zero_();  // left: rows that see nothing
+  all[2].padding_mask[0].narrow(0, 0, 5).zero_();  // left: rows without visible keys
   all[3].q_segment_ids = at::div(at::arange(length), 9, "floor").expand({2, length});
   all[4].causal = false;
   return all;
@@ -94,7 +94,7 @@ TEST_F(Cuda, AttentionOfEveryMechanism) {
   const Tensor q = at::randn({2, T, 4, 16}), k = at::randn({2, T, 2, 16}), v = at::randn({2, T, 2, 16});
   for (const char* mechanism : {"vanilla", "sdpa", "flash", "cudnn", "blockwise", "auto"}) {
     for (const MaskInfo& mask : masks(T)) {
-      // These two refuse a mask that differs between the rows of a batch.
+      // These two reject a mask that differs between the rows of a batch.
       const bool is_plain = mechanism == std::string("flash") || mechanism == std::string("cudnn");
       if (is_plain && (mask.padding_mask.defined() || mask.q_segment_ids.defined())) continue;
       SCOPED_TRACE(testing::Message() << mechanism << ", window " << mask.sliding_window << ", causal " << mask.causal
@@ -266,7 +266,7 @@ TEST_F(Cuda, RoutesWithTheSameWeightsAndGradients) {
 }
 
 // Sizes around the tiles of the kernels: odd and even numbers of them, parts, experts without rows. bfloat16 on the GPU
-// is as near to float32 on the CPU as its rounding allows.
+// agrees with float32 on the CPU up to rounding.
 TEST_F(Cuda, FusedExperts) {
   struct Shape {
     int64_t tokens, experts, top_k, hidden, inner;

@@ -18,7 +18,7 @@ struct Sizes {
   int64_t hidden = 96, heads = 6, kv_heads = 2, head = 32, inner = 160, length = 11, capacity = 32, window = 0;
 };
 
-// A layer with random weights that are packed in one way, or float32; and what it stands for.
+// A layer with random weights, packed in one format or float32; and its reference.
 class Layer {
  public:
   Layer(const Sizes& sizes, std::optional<PackedFormat> format, bool bias) : s(sizes) {
@@ -116,7 +116,7 @@ TEST(DecodeLayer, IsTheLayersFormulas) {
   at::manual_seed(0);
   Sizes window, ring;
   window.window = 5;
-  ring.window = ring.capacity = 8;  // a ring that has gone round
+  ring.window = ring.capacity = 8;  // a ring that has wrapped around
   ring.length = 21;
   Sizes long_one;
   long_one.length = 400;
@@ -131,7 +131,7 @@ TEST(DecodeLayer, IsTheLayersFormulas) {
         ASSERT_EQ(decode_obstacle(layer.layer), nullptr);
         const Tensor x = at::randn({1, 1, sizes.hidden});
         const Tensor expected = layer.expected(x);
-        // int4 rounds each x to one of 255 numbers; what that does is bounded in docs/quantization.md.
+        // int4 rounds each x to one of 255 numbers; docs/quantization.md bounds the error.
         EXPECT_LT(error(decode_layer(x, layer.layer), expected), format == PackedFormat::kInt4 ? 0.03 : 2e-5);
       }
     }
@@ -166,7 +166,7 @@ TEST(DecodeLayer, WritesTheNewKeyAndValueAndNothingElse) {
   }
 }
 
-TEST(DecodeLayer, RefusesWhatDoesNotFit) {
+TEST(DecodeLayer, RejectsUnsupportedLayers) {
   at::manual_seed(3);
   Layer layer(Sizes(), PackedFormat::kInt8, false);
   EXPECT_THROW(decode_layer(at::randn({1, 2, layer.s.hidden}), layer.layer), ShapeError);

@@ -40,7 +40,7 @@ TEST(Kernels, ExponentialsAreExactToTheLastBits) {
 }
 
 TEST(Kernels, EveryHalfPrecisionNumberConvertsThereAndBack) {
-  // A rotation by nothing passes every number through both conversions.
+  // A rotation by zero passes every number through both conversions.
   std::vector<int16_t> bits(65536);
   for (int i = 0; i < 65536; ++i) bits[i] = static_cast<int16_t>(i);
   for (const auto type : {at::kBFloat16, at::kHalf}) {

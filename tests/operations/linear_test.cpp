@@ -33,19 +33,19 @@ TEST(Linear, EqualsTorchInsideAndOutsideACheckpoint) {
   }
 }
 
-TEST(Linear, CastsAMasterWeightWithoutHoldingTheCopy) {
+TEST(Linear, CastsAMasterWeightWithoutKeepingTheCopy) {
   const Tensor x = at::randn({8, 256}).to(at::kBFloat16), w = at::randn({256, 256}).requires_grad_(),
                b = at::randn({256});
   Tensor y;
   const int64_t held = held_bytes([&] { y = linear(x, w, b); });
-  EXPECT_LT(held, y.numel() * 2 + 1024);  // the result alone
+  EXPECT_LT(held, y.numel() * 2 + 1024);  // only the result
   EXPECT_EQ(y.scalar_type(), at::kBFloat16);
   EXPECT_TRUE(at::equal(y, at::linear(x, w.to(at::kBFloat16), b.to(at::kBFloat16))));
   y.sum().backward();
   EXPECT_EQ(w.grad().scalar_type(), at::kFloat);
 }
 
-TEST(Linear, AFewVectorsAtATimeGiveWhatTorchGives) {
+TEST(Linear, EqualsTorchForAFewVectors) {
   at::manual_seed(1);
   const at::NoGradGuard no_grad;
   for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
@@ -69,7 +69,7 @@ TEST(Linear, AFewVectorsAtATimeGiveWhatTorchGives) {
   }
 }
 
-TEST(Linear, RefusesWhatDoesNotFit) {
+TEST(Linear, RejectsMismatchedShapes) {
   EXPECT_THAT(
       [] { operations::linear(at::zeros({2, 3}), at::zeros({5, 4})); },
       ThrowsMessage<ShapeError>("[linear] x's last dimension must be the weight's second; got [2, 3] and [5, 4]."));
@@ -94,7 +94,7 @@ TEST(Dropout, GradientsPassWhereTheValuesDid) {
   EXPECT_TRUE(at::equal(x.grad(), y.detach()));
 }
 
-TEST(Dropout, APartDropsWhatTheWholeDropsThere) {
+TEST(Dropout, APartDropsTheSameAsTheFullTensor) {
   const Tensor x = at::ones({8, 6});
   const Region region{{8, 6}, {4, 2}};
   EXPECT_TRUE(at::equal(dropout(at::ones({3, 4}), 0.5, RandomKey(4), &region),
@@ -108,7 +108,7 @@ TEST(Dropout, EveryTypeDropsTheSame) {
   }
 }
 
-TEST(Dropout, RefusesAShareThatIsNone) {
+TEST(Dropout, RejectsAnInvalidProbability) {
   EXPECT_THAT([] { dropout(at::ones({2}), 1.0, RandomKey(1)); },
               ThrowsMessage<ConfigError>("[dropout] p must be in [0, 1); got 1."));
 }

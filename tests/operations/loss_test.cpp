@@ -48,7 +48,7 @@ std::vector<CrossEntropyOptions> option_sets() {
     all.push_back(all[i]);
     all.back().reduction = Reduction::None;
   }
-  for (CrossEntropyOptions& o : all) o.chunk_size = 3;  // several chunks, and a rest
+  for (CrossEntropyOptions& o : all) o.chunk_size = 3;  // several chunks, and a remainder
   return all;
 }
 
@@ -108,8 +108,7 @@ TEST(LinearCrossEntropy, EqualsTorchInFloat32) {
   EXPECT_TRUE(is_close(ours({hidden, weight}), theirs({hidden, weight}), {1e-6, 0}));
   const auto got = gradients_of(ours, {hidden, weight});
   const auto want = gradients_of(theirs, {hidden.to(at::kDouble), weight.to(at::kDouble)});
-  // How far float32 is from the truth depends on the machine's matrix products; torch's own shows how far is usual
-  // here.
+  // The error of float32 depends on the machine's matrix products; torch's own error is the baseline.
   const auto usual = gradients_of(theirs, {hidden, weight});
   const auto distance = [](const Tensor& a, const Tensor& b) {
     return (a.to(at::kDouble) - b).abs().max().item<double>();
@@ -129,14 +128,14 @@ TEST(LinearCrossEntropy, ScalesItsGradientsWithTheLoss) {
   EXPECT_TRUE(is_close(gradient(-3.5), gradient(1.0) * -3.5, {1e-14, 1e-15}));
 }
 
-TEST(LinearCrossEntropy, CanGoBackwardTwice) {
+TEST(LinearCrossEntropy, CanRunBackwardTwice) {
   const Tensor hidden = at::randn({2, 5, 4}).requires_grad_(), weight = at::randn({9, 4});
   const Tensor loss = linear_cross_entropy(hidden, weight, {}, some_labels()).loss * 2;
   const Tensor first = torch::autograd::grad({loss}, {hidden}, {}, /*retain_graph=*/true)[0].clone();
   EXPECT_TRUE(at::equal(torch::autograd::grad({loss}, {hidden})[0], first));
 }
 
-TEST(LinearCrossEntropy, TakesHalfPrecisionAndMasterWeights) {
+TEST(LinearCrossEntropy, AcceptsHalfPrecisionAndMasterWeights) {
   at::manual_seed(0);
   const Tensor hidden = at::randn({2, 5, 16}), weight = at::randn({9, 16}), labels = some_labels();
   const auto f = [&](const std::vector<Tensor>& x) { return linear_cross_entropy(x[0], x[1], {}, labels).loss; };
@@ -153,7 +152,7 @@ TEST(LinearCrossEntropy, TakesHalfPrecisionAndMasterWeights) {
   }
 }
 
-TEST(LinearCrossEntropy, NeverHoldsTheLogitsOfTheWholeBatch) {
+TEST(LinearCrossEntropy, NeverMaterializesTheLogitsOfTheFullBatch) {
   const Tensor hidden = at::randn({2048, 16}).requires_grad_(), weight = at::randn({4000, 16}).requires_grad_();
   const Tensor labels = at::randint(4000, {2048}, at::kLong);
   const int64_t all_logits = 2048 * 4000 * 4;
@@ -213,7 +212,7 @@ TEST(CrossEntropy, WorksWithoutGradients) {
   EXPECT_FALSE(out.loss.requires_grad());
 }
 
-TEST(CrossEntropy, RefusesWhatDoesNotFit) {
+TEST(CrossEntropy, RejectsMismatchedShapes) {
   const Tensor logits = at::zeros({2, 5, 9});
   EXPECT_THAT(
       [&] { cross_entropy(logits, at::zeros({2, 4}, at::kLong)); },
@@ -235,7 +234,7 @@ TEST(CrossEntropy, RefusesWhatDoesNotFit) {
       ThrowsMessage<ShapeError>("[linear_cross_entropy] bias must be [9]; got [8]."));
 }
 
-TEST(ShiftLabels, AsksForTheNextTokenWithinASegment) {
+TEST(ShiftLabels, PredictsTheNextTokenWithinASegment) {
   const Tensor labels = at::tensor({1, 2, 3, 4, 5, 6}, at::kLong).view({1, 6});
   EXPECT_TRUE(at::equal(shift_labels(labels), at::tensor({2, 3, 4, 5, 6, -100}, at::kLong).view({1, 6})));
   const Tensor segments = at::tensor({0, 0, 1, 1, 1, 2}, at::kLong).view({1, 6});

@@ -13,7 +13,7 @@ using testing::ThrowsMessage;
 
 constexpr int64_t kBatch = 2;
 
-// The rules once more, one pair at a time.
+// The rules implemented naively, one pair at a time.
 bool sees(const MaskInfo& m, int64_t queries, int64_t keys, int64_t b, int64_t q, int64_t k) {
   const int64_t slot =
       m.q_positions.defined() ? m.q_positions[b][q].item<int64_t>() : m.q_offset.value_or(keys - queries) + q;
@@ -122,7 +122,7 @@ TEST(MaskInfo, SlicesAreSlicesOfTheMatrix) {
   }
 }
 
-TEST(MaskInfo, KeyRangesHoldEverythingThatIsSeen) {
+TEST(MaskInfo, KeyRangesContainAllVisibleKeys) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
     const Tensor all = by_hand(c.mask, c.queries, c.keys);
@@ -143,7 +143,7 @@ TEST(MaskInfo, KeyRangesAreTight) {
   EXPECT_EQ(range.end, 6);
 }
 
-TEST(MaskInfo, KnowsWhichQueriesSeeNothing) {
+TEST(MaskInfo, FindsQueriesWithoutVisibleKeys) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
     const Tensor want = by_hand(c.mask, c.queries, c.keys).any(-1, true).logical_not();
@@ -166,7 +166,7 @@ TEST(MaskInfo, FastPathsAreRightAboutTheMatrix) {
   }
 }
 
-TEST(MaskInfo, FastPathsAreTakenWhereTheyCanBe) {
+TEST(MaskInfo, FastPathsAreUsedWherePossible) {
   EXPECT_TRUE(MaskInfo().is_plain_causal(5, 5));
   EXPECT_FALSE(MaskInfo().is_plain_causal(4, 5));
   EXPECT_TRUE(MaskInfo().sees_everything(1, 9));
@@ -203,7 +203,7 @@ TEST(MaskInfo, CopiesShareTheMatrix) {
   EXPECT_TRUE(mask.to_additive(4, 4, at::kCPU, float32).is_same(copy.to_additive(4, 4, at::kCPU, float32)));
 }
 
-TEST(MaskInfo, MatrixIsMadeAgainWhenAFieldOrATensorChanges) {
+TEST(MaskInfo, MatrixIsRecomputedWhenAFieldOrATensorChanges) {
   MaskInfo mask;
   mask.padding_mask = at::ones({1, 4}, at::kLong);
   const Tensor before = mask.to_bool(4, 4, at::kCPU);
@@ -216,7 +216,7 @@ TEST(MaskInfo, MatrixIsMadeAgainWhenAFieldOrATensorChanges) {
   EXPECT_FALSE(mask.to_bool(4, 4, at::kCPU)[0][0][3][0].item<bool>());
 }
 
-TEST(MaskInfo, RefusesTensorsThatDoNotFit) {
+TEST(MaskInfo, RejectsMismatchedTensors) {
   MaskInfo mask;
   mask.padding_mask = at::ones({2, 5}, at::kLong);
   EXPECT_THAT([&] { mask.validate(2, 4, 4); },
@@ -234,10 +234,10 @@ TEST(MaskInfo, RefusesTensorsThatDoNotFit) {
               ThrowsMessage<ShapeError>("[MaskInfo] kv_segment_ids need q_segment_ids; got none."));
   mask = {};
   mask.q_segment_ids = at::zeros({2, 1}, at::kLong);
-  EXPECT_THAT(
-      [&] { mask.validate(2, 1, 4); },
-      ThrowsMessage<ShapeError>("[MaskInfo] q_segment_ids alone serve as many keys as queries; got 1 queries and 4 "
-                                "keys. Set kv_segment_ids."));
+  EXPECT_THAT([&] { mask.validate(2, 1, 4); },
+              ThrowsMessage<ShapeError>(
+                  "[MaskInfo] without kv_segment_ids there must be as many keys as queries; got 1 queries and 4 "
+                  "keys. Set kv_segment_ids."));
   mask = {};
   mask.explicit_mask = at::ones({2, 4, 4}, at::kBool);
   EXPECT_THAT(

@@ -1,4 +1,4 @@
-// The parts of a mixture of experts in one operation, groups of experts, and the gate that is clamped.
+// Fused experts, group-limited routing, and the clamped gate.
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 
@@ -94,7 +94,7 @@ TEST(FusedExperts, GradientsMatchDifferences) {
       inputs_of(p), {1e-5, 1e-6}));
 }
 
-TEST(FusedExperts, TakeHalfPrecisionWithMasterWeights) {
+TEST(FusedExperts, AcceptHalfPrecisionWithMasterWeights) {
   at::manual_seed(0);
   const Problem p{.tokens = 40, .experts = 4, .top_k = 2, .hidden = 8, .inner = 8};
   const Dispatch dispatch = make_dispatch(choose(p), p.experts);
@@ -109,7 +109,7 @@ TEST(FusedExperts, TakeHalfPrecisionWithMasterWeights) {
   for (std::size_t i = 0; i < grads.size(); ++i) EXPECT_EQ(grads[i].scalar_type(), half[i].scalar_type());
 }
 
-TEST(ClampedGate, IsWhatItSaysAndItsGradientMatchesDifferences) {
+TEST(ClampedGate, EqualsItsFormulaAndItsGradientMatchesDifferences) {
   at::manual_seed(0);
   const ClampedGate gate{.alpha = 1.3, .limit = 0.8};
   const Tensor x = at::randn({6, 8}, at::kDouble) * 2;
@@ -119,7 +119,7 @@ TEST(ClampedGate, IsWhatItSaysAndItsGradientMatchesDifferences) {
       gradients_match_differences([&](const auto& in) { return clamped_gate(in[0], gate); }, {x}, {1e-5, 1e-6}));
 }
 
-TEST(GroupedLinear, TakesMatricesAsInOut) {
+TEST(GroupedLinear, AcceptsMatricesAsInOut) {
   at::manual_seed(0);
   const Problem p{.tokens = 9, .experts = 3, .top_k = 2, .hidden = 4, .inner = 3};
   const Dispatch dispatch = make_dispatch(choose(p), p.experts);
@@ -136,7 +136,7 @@ TEST(GroupedLinear, TakesMatricesAsInOut) {
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(is_close(got[i], want[i], {1e-12, 1e-12}));
 }
 
-TEST(Route, TakesExpertsOfTheBestGroups) {
+TEST(Route, ChoosesExpertsOfTheBestGroups) {
   // Groups {0, 1}, {2, 3}, {4, 5}. By the highest score the last is best, by the two highest the first.
   const Tensor logits = at::tensor({2.0, 1.9, 0.0, 0.1, 2.1, -5.0}, at::kDouble).view({1, 6});
   RouterOptions options{.top_k = 2, .scoring = RouterScoring::Sigmoid, .groups = 3, .top_groups = 1};
@@ -146,7 +146,7 @@ TEST(Route, TakesExpertsOfTheBestGroups) {
   EXPECT_TRUE(at::equal(chosen(), at::tensor({0, 1}, at::kLong).view({1, 2})));
 }
 
-TEST(Route, RefusesGroupsThatDoNotFit) {
+TEST(Route, RejectsInvalidGroups) {
   const Tensor logits = at::zeros({2, 6});
   EXPECT_THAT([&] { route(logits, {.top_k = 1, .groups = 4}); },
               ThrowsMessage<ConfigError>("[route] groups must divide the 6 experts; got 4."));

@@ -16,7 +16,7 @@ namespace {
 using at::Tensor;
 using testing::ThrowsMessage;
 
-TEST(Route, TakesTheBestAndRenormalizes) {
+TEST(Route, ChoosesTheBestAndRenormalizes) {
   const Tensor logits = at::tensor({1.0, 3.0, 2.0, 0.0}, at::kDouble).view({1, 4});
   const Routing routing = route(logits, {.top_k = 2});
   EXPECT_TRUE(at::equal(routing.experts, at::tensor({1, 2}, at::kLong).view({1, 2})));
@@ -76,7 +76,7 @@ TEST(Route, HasTheWeightsAndGradientsOfTheComposedOperations) {
   }
 }
 
-TEST(Route, OfEqualExpertsTakesTheFirstAndPassesOnWhatIsNotANumber) {
+TEST(Route, ChoosesTheFirstOfEqualExpertsAndPropagatesNan) {
   const Routing equal = route(at::zeros({1, 5}), {.top_k = 3});
   EXPECT_TRUE(at::equal(equal.experts, at::tensor({0, 1, 2}, at::kLong).view({1, 3})));
   Tensor logits = at::zeros({2, 5});
@@ -201,7 +201,7 @@ TEST(GroupedExperts, ExpertsWithoutTokensAreNotRead) {
   EXPECT_EQ(grads[1][2].abs().max().item<double>(), 0.0);
 }
 
-TEST(GroupedExperts, TakeHalfPrecisionWithMasterWeights) {
+TEST(GroupedExperts, AcceptHalfPrecisionWithMasterWeights) {
   at::manual_seed(0);
   const Experts e;
   const auto f = [&](const auto& in) { return e.grouped(in); };
@@ -219,7 +219,7 @@ TEST(GroupedExperts, WorkWithoutTokens) {
   EXPECT_EQ(combine_rows(rows, at::zeros({0, 2}), dispatch).sizes(), (std::vector<int64_t>{0, 4}));
 }
 
-TEST(GroupedExperts, RefuseWhatDoesNotFit) {
+TEST(GroupedExperts, RejectMismatchedShapes) {
   const Dispatch dispatch = make_dispatch(at::zeros({3, 2}, at::kLong), 4);
   EXPECT_THAT([&] { dispatch_rows(at::zeros({4, 5}), dispatch); },
               ThrowsMessage<ShapeError>("[dispatch_rows] x must be [3, features]; got [4, 5]."));

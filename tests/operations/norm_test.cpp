@@ -42,7 +42,7 @@ TEST(RmsNorm, RoundsAsTheReferenceInHalfPrecision) {
       const RmsNormOptions options{.multiply_before_cast = before_cast};
       const Tensor got = rms_norm(x, w, options), want = by_hand(x, w, options);
       EXPECT_EQ(got.scalar_type(), type);
-      // The sums differ in their last bits, which now and then changes a rounding.
+      // The sums differ in their last bits, which occasionally changes a rounding.
       EXPECT_GT(got.eq(want).to(at::kDouble).mean().item<double>(), 0.999);
       EXPECT_TRUE(is_close(got, want, {type == at::kHalf ? 2e-3 : 0.016, 1e-6}));
     }
@@ -89,7 +89,7 @@ TEST(RmsNorm, SumsTheWeightsGradientOverThreads) {
   EXPECT_TRUE(is_close(got[1], reference[1], {1e-11, 1e-11}));
 }
 
-TEST(RmsNorm, TakesTransposedAndEmptyInputs) {
+TEST(RmsNorm, AcceptsTransposedAndEmptyInputs) {
   const Tensor x = at::randn({6, 5}).t(), w = at::ones({6});
   EXPECT_TRUE(at::equal(rms_norm(x, w), rms_norm(x.contiguous(), w)));
   EXPECT_EQ(rms_norm(at::zeros({0, 6}), w).sizes(), (std::vector<int64_t>{0, 6}));
@@ -98,12 +98,12 @@ TEST(RmsNorm, TakesTransposedAndEmptyInputs) {
 TEST(RmsNorm, RefusesASecondDerivative) {
   const Tensor x = at::randn({2, 4}).requires_grad_();
   const Tensor y = rms_norm(x, at::ones({4})).sum();
-  EXPECT_THAT(
-      [&] { torch::autograd::grad({y}, {x}, {}, std::nullopt, /*create_graph=*/true); },
-      ThrowsMessage<NotSupportedError>("[rms_norm] has no second derivative. Call backward without create_graph."));
+  EXPECT_THAT([&] { torch::autograd::grad({y}, {x}, {}, std::nullopt, /*create_graph=*/true); },
+              ThrowsMessage<NotSupportedError>(
+                  "[rms_norm] does not support second derivatives. Call backward without create_graph."));
 }
 
-TEST(RmsNorm, RefusesAWeightOfAnotherWidth) {
+TEST(RmsNorm, RejectsAWeightOfADifferentWidth) {
   EXPECT_THAT(
       [] { rms_norm(at::zeros({2, 4}), at::ones({3})); },
       ThrowsMessage<ShapeError>("[rms_norm] weight and bias must have the 4 elements of x's last dimension; got 3."));

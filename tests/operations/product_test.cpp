@@ -99,7 +99,7 @@ TEST(FloatProduct, OfNothingIsTheStart) {
   EXPECT_TRUE(c.equal(at::zeros_like(c)));
 }
 
-TEST(FloatProduct, PassesOnWhatIsNotANumber) {
+TEST(FloatProduct, PropagatesNan) {
   const auto kernel = kernels::float_product_available();
   if (!kernel) GTEST_SKIP() << "needs AVX-512";
   Tensor a = at::ones({70, 40}), b = at::ones({40, 70});

@@ -54,7 +54,7 @@ PackedCodes random_codes(PackedFormat format, int64_t out, int64_t in, int64_t g
   return packed;
 }
 
-// What the codes stand for, one by one, by the words of the header.
+// Dequantizes one code at a time, by the definition in the header.
 Tensor plain_values(const PackedCodes& packed) {
   const int64_t out = packed.out(), in = packed.in();
   const Tensor values = at::empty({out, in}, at::kDouble);
@@ -86,7 +86,7 @@ Tensor plain_values(const PackedCodes& packed) {
   return values;
 }
 
-// Within `part` of the sum of the magnitudes that were added up.
+// Within `part` of the sum of the magnitudes of the terms.
 testing::AssertionResult is_product(const Tensor& y, const Tensor& x, const Tensor& values, double part,
                                     const Tensor& bias = {}) {
   const Tensor wide = x.to(at::kDouble), want = at::linear(wide, values, bias.defined() ? bias.to(at::kDouble) : bias);
@@ -272,7 +272,7 @@ TEST(PackedProduct, RoundedActivationsStayWithinTheirBound) {
   }
 }
 
-TEST(PackedProduct, WhatIsNotFiniteShowsInTheResult) {
+TEST(PackedProduct, PropagatesNonFiniteValues) {
   const PackedCodes packed = random_codes(PackedFormat::kInt8, 4, 64);
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     const Tensor x = at::ones({2, 64});
@@ -286,7 +286,7 @@ TEST(PackedProduct, WhatIsNotFiniteShowsInTheResult) {
   EXPECT_TRUE((packed_product(at::zeros({1, 64}), packed, {}, Activations::kInt8PerToken) == 0).all().item<bool>());
 }
 
-TEST(PackedProduct, BitsandbytesAndGgufMeanTheSameValues) {
+TEST(PackedProduct, BitsandbytesAndGgufHaveTheSameValues) {
   const TemporaryDirectory directory;
   run_python("quantized_peer.py", {(directory / "packed.safetensors").string()});
   const auto file = SafetensorsFile::open(directory / "packed.safetensors");
@@ -309,7 +309,7 @@ TEST(PackedProduct, BitsandbytesAndGgufMeanTheSameValues) {
     }
     const Tensor values = part(name + ".values");
     if (format == PackedFormat::kInt8) {
-      EXPECT_TRUE(is_close(unpack(packed), values, {2e-7, 0}));  // they divide by 127 in another order
+      EXPECT_TRUE(is_close(unpack(packed), values, {2e-7, 0}));  // they divide by 127 in a different order
     } else {
       EXPECT_TRUE(at::equal(unpack(packed), values));
     }
@@ -330,7 +330,7 @@ TEST(PackInt4, StaysWithinItsBound) {
     const Tensor scale = grouped.abs().amax(2, true) / 8;
     const Tensor steps = (got - grouped).abs() / scale;
     EXPECT_LE(steps.max().item<double>(), 1.0 + 8 * 0x1p-11);
-    // Half a step wherever the code was not cut off.
+    // Half a step wherever the code was not clamped.
     const Tensor inside = (grouped.abs() <= scale * 7).logical_and(steps > 0.5 + 8 * 0x1p-11);
     EXPECT_FALSE(inside.any().item<bool>());
   }
@@ -345,7 +345,7 @@ TEST(PackInt4, RefusesAGroupThatDoesNotDivide) {
       ThrowsMessage<ShapeError>("[pack_int4] a group must be a multiple of 32 and divide the row of 96; got 24."));
 }
 
-TEST(PackedProduct, RefusesWhatDoesNotFit) {
+TEST(PackedProduct, RejectsMismatchedShapes) {
   PackedCodes packed = random_codes(PackedFormat::kInt4, 4, 64, 32, at::kHalf);
   EXPECT_THAT([&] { packed_product(at::zeros({2, 32}), packed); },
               ThrowsMessage<ShapeError>("[packed_product] x's last dimension must be 64; got [2, 32]."));
@@ -364,9 +364,8 @@ TEST(PackedProduct, RefusesWhatDoesNotFit) {
       [&] { packed_product(at::zeros({2, 64}), packed); },
       ThrowsMessage<ShapeError>("[PackedCodes] outer_scales must be Float, one for each 7 of 8 scales; got [1]."));
   packed = random_codes(PackedFormat::kNf4, 4, 64, 32);
-  EXPECT_THAT(
-      [&] { packed_product(at::zeros({2, 64}), packed, {}, Activations::kInt8PerToken); },
-      ThrowsMessage<NotSupportedError>("[packed_product] nf4 weights are multiplied with float activations only."));
+  EXPECT_THAT([&] { packed_product(at::zeros({2, 64}), packed, {}, Activations::kInt8PerToken); },
+              ThrowsMessage<NotSupportedError>("[packed_product] nf4 weights support float activations only."));
 }
 
 }  // namespace

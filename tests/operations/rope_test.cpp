@@ -152,9 +152,9 @@ TEST(RopeFrequencies, NameTheKeyThatIsMissingOrWrong) {
               ThrowsMessage<ConfigError>("[rope_parameters] rope_type \"linear\" needs `factor`; got none."));
   EXPECT_THAT(make({.rope_type = "llama3", .factor = 8.0}),
               ThrowsMessage<ConfigError>("[rope_parameters] rope_type \"llama3\" needs `low_freq_factor`; got none."));
-  EXPECT_THAT(
-      make({.rope_type = "llama3", .factor = 8.0, .low_freq_factor = 2.0, .high_freq_factor = 2.0}),
-      ThrowsMessage<ConfigError>("[rope_parameters] high_freq_factor must differ from low_freq_factor; both are 2."));
+  EXPECT_THAT(make({.rope_type = "llama3", .factor = 8.0, .low_freq_factor = 2.0, .high_freq_factor = 2.0}),
+              ThrowsMessage<ConfigError>(
+                  "[rope_parameters] high_freq_factor must differ from low_freq_factor; got 2 for both."));
   EXPECT_THAT(
       make({.rope_type = "longrope", .short_factor = {1.0, 2.0}}),
       ThrowsMessage<ConfigError>("[rope_parameters] `short_factor` must have 8 numbers, one for each pair of rotated "
@@ -193,7 +193,7 @@ RopeTable table_for(const Tensor& positions, int64_t head_dim, double share = 1.
   return rope_table(rope_frequencies({.partial_rotary_factor = share}, head_dim, 256), positions, type);
 }
 
-TEST(ApplyRotary, TurnsHeadsAsTheReferenceDoes) {
+TEST(ApplyRotary, RotatesHeadsAsTheReferenceDoes) {
   at::manual_seed(0);
   for (const RopeStyle style : {RopeStyle::Half, RopeStyle::Interleaved}) {
     for (const double share : {1.0, 0.5}) {
@@ -218,7 +218,7 @@ TEST(ApplyRotary, GradientsMatchDifferences) {
   }
 }
 
-TEST(ApplyRotary, TakesHeadsOutOfAFusedProjection) {
+TEST(ApplyRotary, AcceptsHeadsOfAFusedProjection) {
   const RopeTable table = table_for(at::arange(5), 8);
   const Tensor fused = at::randn({2, 5, 7 * 8}, at::kDouble);
   const Tensor view = fused.narrow(-1, 8, 4 * 8).unflatten(-1, {4, 8});
@@ -247,15 +247,16 @@ TEST(ApplyRotary, KeepsNothingOfItsInput) {
   const Tensor x = at::randn({1, 64, 8, 64}).requires_grad_();
   Tensor out;
   const int64_t held = held_bytes([&] { out = apply_rotary(x, table); });
-  EXPECT_LT(held, x.numel() * 4 + 1024);  // the result alone
+  EXPECT_LT(held, x.numel() * 4 + 1024);  // only the result
 }
 
-TEST(ApplyRotary, RefusesTablesThatDoNotFit) {
+TEST(ApplyRotary, RejectsMismatchedTables) {
   const Tensor x = at::zeros({2, 5, 4, 8});
   EXPECT_THAT([&] { apply_rotary(x, table_for(at::arange(4), 8)); },
               ThrowsMessage<ShapeError>("[apply_rotary] the table is for batch and tokens 1 x 4; x has 2 x 5."));
-  EXPECT_THAT([&] { apply_rotary(x, table_for(at::arange(5), 16)); },
-              ThrowsMessage<ShapeError>("[apply_rotary] the table turns 16 dimensions; a head has 8 (at most 4096)."));
+  EXPECT_THAT(
+      [&] { apply_rotary(x, table_for(at::arange(5), 16)); },
+      ThrowsMessage<ShapeError>("[apply_rotary] the table rotates 16 dimensions; a head has 8 (at most 4096)."));
   EXPECT_THAT([&] { rope_table(rope_frequencies({}, 8, 16), at::zeros({1, 2, 3}, at::kLong)); },
               ThrowsMessage<ShapeError>("[rope_table] positions must be [T] or [B, T]; got [1, 2, 3]."));
 }

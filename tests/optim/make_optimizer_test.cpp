@@ -35,7 +35,7 @@ void expect_same_steps(const GradientTransformation& a, const GradientTransforma
   EXPECT_FALSE(at::equal(x.at("weight"), weight));
 }
 
-TEST(MakeOptimizer, MakesWhatTheConfigSays) {
+TEST(MakeOptimizer, FollowsTheConfig) {
   const Mask weights = matching("weight");
   const Optimizer made = make_optimizer({.optimizer = "adamw",
                                          .scheduler = "cosine",
@@ -94,7 +94,7 @@ TEST(MakeOptimizer, ReadsEveryKindOfOption) {
       muon({.learning_rate = 1e-2, .ns_coeffs = {{2, -1.5, 0.5}, {2, -1.5, 0.5}}, .ns_steps = 2, .reduction_axis = 1}));
 }
 
-TEST(MakeSchedule, KnowsItsNames) {
+TEST(MakeSchedule, AcceptsItsNames) {
   for (const std::string& name : scheduler_names()) {
     const Schedule rate = make_schedule({.scheduler = name,
                                          .learning_rate = 1e-2,
@@ -110,7 +110,7 @@ TEST(MakeSchedule, KnowsItsNames) {
   }
 }
 
-TEST(MakeOptimizer, RefusesWhatItDoesNotKnow) {
+TEST(MakeOptimizer, RejectsUnknownNames) {
   const auto message = [](const OptimizerConfig& config) -> std::string {
     try {
       make_optimizer(config);
@@ -146,7 +146,7 @@ TEST(MakeOptimizer, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(message(with("[1]")), "[make_optimizer] extra_optimizer_kwargs must be an object; got an array.");
   EXPECT_EQ(message(with(R"({"beta1": 0.9})")),
             "[make_optimizer] unknown option of adamw \"beta1\"; known: b1, b2, eps, eps_root, mu_dtype, nesterov.");
-  EXPECT_EQ(message(with(R"({"b1": 1.5})")), "[adamw] b1 must lie in [0, 1); got 1.5.");
+  EXPECT_EQ(message(with(R"({"b1": 1.5})")), "[adamw] b1 must be in [0, 1); got 1.5.");
   EXPECT_EQ(message(with(R"({"b1": "x"})")),
             "[make_optimizer] extra_optimizer_kwargs.b1 must be a finite number; got \"x\".");
   EXPECT_EQ(message(with(R"({"b1": NaN})")),

@@ -19,7 +19,7 @@ namespace {
 
 using testing_support::Draw;
 
-// Parameters of every kind, each by a spec of its own, on a mesh of two to eight ranks.
+// Parameters of every kind, each with its own spec, on a mesh of two to eight ranks.
 struct Problem {
   std::vector<std::pair<std::string, std::vector<Dim>>> params;
   std::map<std::string, PartitionSpec> specs;  // absent: no sharding at all
@@ -178,8 +178,8 @@ TEST_P(OptimOnMesh, StepsAsOnOneDevice) {
   }
 }
 
-// The state's layout is drawn apart from the parameters'; for some parameters each leaf has one of its own.
-TEST_P(OptimOnMesh, StepsAsOnOneDeviceWithAStateOnRulesOfItsOwn) {
+// The state's layout is drawn separately from the parameters'; for some parameters each leaf has its own.
+TEST_P(OptimOnMesh, StepsAsOnOneDeviceWithASeparatelyShardedState) {
   const GradientTransformation tx = GetParam().second;
   int64_t apart = 0;
   for (uint64_t seed = 1; seed <= draws(); ++seed) {

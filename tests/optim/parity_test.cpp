@@ -1,4 +1,4 @@
-// Every optimizer over a hundred steps beside optax, with the same parameters and gradients.
+// Every optimizer against optax over a hundred steps, with the same parameters and gradients.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -126,8 +126,7 @@ class OptimParity : public testing::Test {
     return map;
   }
 
-  // The largest difference at any step that optax's were kept of, as a part of the largest element that the parameter
-  // had until then.
+  // The largest difference at any recorded step, relative to the largest element of the parameter up to then.
   double worst(const std::string& name, const GradientTransformation& tx, bool applies) {
     TensorMap params = tree("params");
     for (const auto& [path, param] : params) param.requires_grad_();

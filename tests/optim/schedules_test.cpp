@@ -121,14 +121,14 @@ TEST(Schedules, EqualOptax) {
     }
     for (std::size_t s = 0; s < steps.size(); ++s) {
       const double theirs = expected.at(i).at(s).as_double(), ours = all[i].schedule(steps.at(s).as_int());
-      // Where it ends in 0 there is nothing to be relative to but where it came from.
+      // If the final value is 0, the error is relative to the initial value.
       EXPECT_NEAR(ours, theirs, 1e-6 * std::max(std::abs(theirs), 1e-6 * largest))
           << all[i].function << all[i].keywords.dump() << " at " << steps.at(s).dump();
     }
   }
 }
 
-TEST(Schedules, TakeNumbersAndFunctions) {
+TEST(Schedules, AcceptNumbersAndFunctions) {
   const Schedule half = 0.5, twice = [](int64_t step) { return 2.0 * static_cast<double>(step); };
   EXPECT_EQ(half(7), 0.5);
   EXPECT_EQ(half.constant(), 0.5);
@@ -138,7 +138,7 @@ TEST(Schedules, TakeNumbersAndFunctions) {
   EXPECT_EQ(linear_schedule(0, 1, 10).name(), "linear");
 }
 
-TEST(Schedules, RefuseWhatMakesNoSense) {
+TEST(Schedules, RejectInvalidArguments) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THAT([] { cosine_decay_schedule({.init_value = 1, .decay_steps = 0}); },
               ThrowsMessage<ConfigError>("[cosine_decay_schedule] decay_steps must be positive; got 0."));
@@ -154,12 +154,12 @@ TEST(Schedules, RefuseWhatMakesNoSense) {
               ThrowsMessage<ConfigError>("[join_schedules] there must be one boundary less than schedules; got 0 "
                                          "boundaries and 2 schedules."));
   EXPECT_THAT([] { join_schedules({1.0, 2.0, 3.0}, {7, 3}); },
-              ThrowsMessage<ConfigError>("[join_schedules] boundaries must not go down; got 3 after 7."));
+              ThrowsMessage<ConfigError>("[join_schedules] boundaries must not decrease; got 3 after 7."));
   EXPECT_THAT([] { warmup_cosine_decay_schedule({.peak_value = 1, .warmup_steps = 10, .decay_steps = 10}); },
               ThrowsMessage<ConfigError>("[warmup_cosine_decay_schedule] decay_steps must be more than warmup_steps; "
                                          "got 10 and 10."));
   EXPECT_THAT([] { warmup_stable_decay_schedule({.warmup_steps = 5, .decay_steps = 6, .total_steps = 10}); },
-              ThrowsMessage<ConfigError>("[warmup_stable_decay_schedule] total_steps must hold warmup_steps and "
+              ThrowsMessage<ConfigError>("[warmup_stable_decay_schedule] total_steps must be at least warmup_steps + "
                                          "decay_steps; got 10 for 5 and 6."));
 }
 

@@ -39,7 +39,7 @@ void expect_same(const TensorMap& a, const TensorMap& b) {
   for (const auto& [path, tensor] : a) EXPECT_TRUE(at::equal(tensor, b.at(path))) << path;
 }
 
-// The bytes that a step holds beyond the parameters, gradients and moments.
+// The bytes that a step allocates beyond the parameters, gradients and moments.
 int64_t bytes_of_a_step(int64_t rows) {
   TensorMap params{{"w", at::randn({rows, 1024})}, {"v", at::randn({rows, 512})}, {"b", at::randn({rows})}};
   for (const auto& [path, param] : params) param.requires_grad_();
@@ -96,7 +96,7 @@ TEST(Apply, ComputesBfloat16InFloat32) {
   }
 }
 
-TEST(Apply, KeepsMomentsInTheDtypeThatIsAskedFor) {
+TEST(Apply, KeepsMomentsInTheRequestedDtype) {
   TensorMap params = tree(at::kBFloat16);
   const auto tx = adamw({.learning_rate = 1e-2, .mu_dtype = at::kFloat});
   OptState state = tx->init(params);
@@ -134,7 +134,7 @@ TEST(Apply, StepsOnALargeParameterAsOnItsRows) {
   }
 }
 
-TEST(Apply, TakesParametersThatLieInMemoryInAnyOrder) {
+TEST(Apply, AcceptsParametersInAnyMemoryOrder) {
   for (const auto& tx : {adamw(1e-2), adam(1e-2), sgd({.learning_rate = 1e-2, .momentum = 0.9})}) {
     const at::Tensor start = at::randn({6, 4}), gradient = at::randn({6, 4});
     TensorMap params{{"w", start.t().contiguous().t()}}, plain{{"w", start.clone()}};
@@ -148,7 +148,7 @@ TEST(Apply, TakesParametersThatLieInMemoryInAnyOrder) {
   }
 }
 
-TEST(ClipByGlobalNorm, KeepsTheNormThatItFound) {
+TEST(ClipByGlobalNorm, RecordsTheNormBeforeClipping) {
   TensorMap params = tree();
   const auto tx = chain({identity(), clip_by_global_norm(0.1), sgd(1.0)});
   OptState state = tx->init(params);
@@ -182,7 +182,7 @@ TEST(MultiSteps, StepsEveryKthTime) {
   for (const auto& [path, param] : params) EXPECT_LT(param.abs().max().item<float>(), 1e-6f);
 }
 
-TEST(InjectHyperparams, TakesWhatIsSetInTheState) {
+TEST(InjectHyperparams, UsesTheValuesInTheState) {
   TensorMap params = tree();
   const TensorMap before = copy_of(params);
   const auto tx =
@@ -200,7 +200,7 @@ TEST(InjectHyperparams, TakesWhatIsSetInTheState) {
               ThrowsMessage<ConfigError>("[sgd] learning_rate must be finite and not negative; got nan."));
 }
 
-TEST(ApplyIfFinite, CountsWhatItLeavesOut) {
+TEST(ApplyIfFinite, CountsSkippedSteps) {
   TensorMap params = tree();
   const TensorMap before = copy_of(params);
   const auto tx = apply_if_finite(sgd(0.1), 1);
@@ -224,7 +224,7 @@ TEST(ParamsEma, AveragesTheWeights) {
   ParamsEma average(0.75);
   average.init(params);
   params.at("w").fill_(8);
-  EXPECT_EQ(average.params().at("w")[0].item<float>(), 4);  // memory of its own
+  EXPECT_EQ(average.params().at("w")[0].item<float>(), 4);  // separate memory
   average.update(params);
   EXPECT_EQ(average.params().at("w")[0].item<float>(), 5);
   average.update(params);
@@ -232,7 +232,7 @@ TEST(ParamsEma, AveragesTheWeights) {
   EXPECT_TRUE(at::equal(average.params().at("steps"), params.at("steps")));
   EXPECT_THAT([&] { average.update({{"w", at::zeros({3})}}); },
               ThrowsMessage<ConfigError>("[ParamsEma] \"w\" is averaged as [2]; got one of [3]."));
-  EXPECT_THAT([] { ParamsEma(1.5); }, ThrowsMessage<ConfigError>("[ParamsEma] decay must lie in [0, 1); got 1.5."));
+  EXPECT_THAT([] { ParamsEma(1.5); }, ThrowsMessage<ConfigError>("[ParamsEma] decay must be in [0, 1); got 1.5."));
 }
 
 TEST(OptState, NamesItsLeaves) {
@@ -246,8 +246,8 @@ TEST(OptState, NamesItsLeaves) {
                                     R"({"kind": "adamw", "counts": {"count": 0}}]})");
 }
 
-// Steps, a state that is written and read again, and more steps: as without the pause.
-TEST(OptState, GoesOnFromWhatWasWritten) {
+// Steps, a state that is saved and loaded, and more steps: the same as without the interruption.
+TEST(OptState, ResumesFromASavedState) {
   const Schedule warmup = linear_schedule(0, 1e-2, 6);
   const std::vector<GradientTransformation> all{
       chain({clip_by_global_norm(1.0), adamw(warmup)}),
@@ -289,36 +289,35 @@ TEST(OptState, GoesOnFromWhatWasWritten) {
   }
 }
 
-TEST(OptState, RefusesTheStateOfAnother) {
+TEST(OptState, RejectsTheStateOfAnotherOptimizer) {
   const TensorMap params = tree();
   OptState state = chain({clip(1.0), adamw(1e-3)})->init(params);
   EXPECT_THAT([&] { state.load_json(sgd(1e-3)->init(params).to_json(), "state.json"); },
-              ThrowsMessage<ConfigError>("[OptState] state.json is the state of \"sgd\", but this one is of \"chain\". "
-                                         "Build the optimizer that wrote it."));
+              ThrowsMessage<ConfigError>("[OptState] state.json is the state of \"sgd\", but the optimizer is "
+                                         "\"chain\". Use the optimizer that saved it."));
   EXPECT_THAT([&] { state.load_json(chain({clip(1.0)})->init(params).to_json(), "state.json"); },
               ThrowsMessage<ConfigError>("[OptState] state.json: \"chain\" has 2 children; got 1."));
   EXPECT_THAT([&] { state.load_json(chain({clip(1.0), adam(1)})->init(params).to_json(), "state.json"); },
-              ThrowsMessage<ConfigError>("[OptState] state.json/1 is the state of \"adam\", but this one is of "
-                                         "\"adamw\". Build the optimizer that wrote it."));
+              ThrowsMessage<ConfigError>("[OptState] state.json/1 is the state of \"adam\", but the optimizer is "
+                                         "\"adamw\". Use the optimizer that saved it."));
   Json json = state.to_json();
   json["children"].as_array()[1]["counts"]["count"] = -3;
-  EXPECT_THAT([&] { state.load_json(json, "state.json"); },
-              ThrowsMessage<ConfigError>("[OptState] state.json/1: counts.count must be an integer that is not "
-                                         "negative; got -3."));
+  EXPECT_THAT(
+      [&] { state.load_json(json, "state.json"); },
+      ThrowsMessage<ConfigError>("[OptState] state.json/1: counts.count must be a non-negative integer; got -3."));
   for (const char* text : {"null", "[]", "{}", R"({"kind": 3})"}) {
     EXPECT_THAT([&] { state.load_json(Json::parse(text), "state.json"); },
                 ThrowsMessage<ConfigError>("[OptState] state.json: \"kind\" must be a string."));
   }
 }
 
-TEST(Transformations, SayWhatIsWrongWithTheirInput) {
+TEST(Transformations, ReportInvalidInput) {
   TensorMap params = tree();
   const auto tx = adamw(1e-3);
   OptState state = tx->init(params);
   TensorMap gradients{{"c", at::zeros({2})}};
-  EXPECT_THAT(
-      [&] { tx->apply(params, gradients, state); },
-      ThrowsMessage<ConfigError>("[adamw] there is a gradient for \"c\", but no parameter of this name among 3."));
+  EXPECT_THAT([&] { tx->apply(params, gradients, state); },
+              ThrowsMessage<ConfigError>("[adamw] there is a gradient for \"c\", but no such parameter among 3."));
   gradients = {{"a.bias", at::zeros({4})}};
   EXPECT_THAT([&] { tx->apply(params, gradients, state); },
               ThrowsMessage<ShapeError>("[adamw] the gradient of \"a.bias\" is [4]; the parameter is [5]."));
@@ -328,14 +327,13 @@ TEST(Transformations, SayWhatIsWrongWithTheirInput) {
   gradients = {{"a.bias", at::zeros({5})}};
   OptState other = tx->init({{"b", at::zeros({2})}});
   EXPECT_THAT([&] { tx->apply(params, gradients, other); },
-              ThrowsMessage<ConfigError>("[adamw] the state was made for other parameters: mu has nothing for "
-                                         "\"a.bias\"."));
+              ThrowsMessage<ConfigError>("[adamw] the state is for other parameters: mu has no entry for \"a.bias\"."));
   OptState of_sgd = sgd(1e-3)->init(params);
-  EXPECT_THAT([&] { tx->update(gradients, of_sgd, params); },
-              ThrowsMessage<ConfigError>("[adamw] the state must be one of \"adamw\"; got one of \"sgd\". Make it with "
-                                         "init()."));
+  EXPECT_THAT(
+      [&] { tx->update(gradients, of_sgd, params); },
+      ThrowsMessage<ConfigError>("[adamw] the state must be of kind \"adamw\"; got \"sgd\". Create it with init()."));
   EXPECT_THAT([&] { multi_transform({{"^a\\.", tx}})->init(params); },
-              ThrowsMessage<ConfigError>("[multi_transform] none of 1 patterns is found in the parameter \"s\". End "
+              ThrowsMessage<ConfigError>("[multi_transform] none of 1 patterns matches the parameter \"s\". End "
                                          "with {\".*\", ...} for all others."));
   EXPECT_THAT(
       [&] { multi_transform({{"x", tx}}, [](auto, auto&) { return std::string("y"); })->init(params); },
@@ -360,15 +358,15 @@ TEST(Optimizers, RefuseOptionsOutOfRange) {
   EXPECT_EQ(message([] { adamw(kNan); }), "[adamw] learning_rate must be finite and not negative; got nan.");
   EXPECT_EQ(message([] { adamw(-1e-3); }), "[adamw] learning_rate must be finite and not negative; got -0.001.");
   EXPECT_EQ(message([] { adam(INFINITY); }), "[adam] learning_rate must be finite and not negative; got inf.");
-  EXPECT_EQ(message([] { adamw({.b1 = 1}); }), "[adamw] b1 must lie in [0, 1); got 1.");
-  EXPECT_EQ(message([] { adamw({.b2 = kNan}); }), "[adamw] b2 must lie in [0, 1); got nan.");
+  EXPECT_EQ(message([] { adamw({.b1 = 1}); }), "[adamw] b1 must be in [0, 1); got 1.");
+  EXPECT_EQ(message([] { adamw({.b2 = kNan}); }), "[adamw] b2 must be in [0, 1); got nan.");
   EXPECT_EQ(message([] { adamw({.weight_decay = -1}); }),
             "[adamw] weight_decay must be finite and not negative; got -1.");
   EXPECT_EQ(message([] { sgd({.nesterov = true}); }), "[sgd] nesterov needs a momentum.");
-  EXPECT_EQ(message([] { lion({.b2 = -0.1}); }), "[lion] b2 must lie in [0, 1); got -0.1.");
+  EXPECT_EQ(message([] { lion({.b2 = -0.1}); }), "[lion] b2 must be in [0, 1); got -0.1.");
   EXPECT_EQ(message([] { muon({.preconditioning = "frobenus"}); }),
             "[muon] unknown preconditioning \"frobenus\"; known: aol, frobenius, schatten, spectral.");
-  EXPECT_EQ(message([] { muon({.ns_steps = 0}); }), "[muon] ns_steps must lie in [1, 100]; got 0.");
+  EXPECT_EQ(message([] { muon({.ns_steps = 0}); }), "[muon] ns_steps must be in [1, 100]; got 0.");
   EXPECT_EQ(message([] { muon({.reduction_axis = 2}); }), "[muon] reduction_axis must be 0 or 1; got 2.");
   EXPECT_EQ(message([] { adafactor({.clipping_threshold = 0}); }),
             "[clip_by_block_rms] threshold must be finite and positive; got 0.");

@@ -1,4 +1,4 @@
-// What every backend must do, with the calling rank's world: run on threads, on MPI processes, on GPUs.
+// Tests that every backend must pass, with the calling rank's world: run on threads, on MPI processes, on GPUs.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -26,14 +26,14 @@ inline std::vector<int64_t> shares(int64_t count, int64_t members) {
   return sizes;
 }
 
-// Small whole numbers, different for each rank, exact in every dtype.
+// Small integers, different for each rank, exact in every dtype.
 inline at::Tensor numbers(int64_t rank, at::IntArrayRef shape, at::TensorOptions options) {
   const int64_t count = c10::multiply_integers(shape);
   const at::Tensor values = at::arange(count, at::kLong).add(3 * rank + 1).remainder(5).view(shape);
   return values.to(c10::typeMetaToScalarType(options.dtype())).to(options);
 }
 
-// Of any dtype, also those that have no comparison on a GPU.
+// For any dtype, also those without comparison on a GPU.
 inline bool same(const at::Tensor& a, const at::Tensor& b) {
   return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() &&
          at::equal(a.view(-1).view(at::kByte), b.view(-1).view(at::kByte));
@@ -144,7 +144,7 @@ inline void broadcast_comes_from_the_root(World& world, at::TensorOptions option
   }
 }
 
-// Several at a time, other collectives between them, waited for in another order.
+// Several at a time, with other collectives between them, waited for in a different order.
 inline void started_ones_overlap(World& world, at::TensorOptions options) {
   const auto group = everyone(world);
   const int64_t before = (world.rank() + world.size() - 1) % world.size();
@@ -170,7 +170,7 @@ inline void started_ones_overlap(World& world, at::TensorOptions options) {
   }
 }
 
-// Even and odd ranks each make a group, then pairs.
+// Even and odd ranks each form a group, then pairs.
 inline void groups_are_independent(World& world, at::TensorOptions options) {
   std::vector<int64_t> same;
   for (int64_t r = world.rank() % 2; r < world.size(); r += 2) same.push_back(r);
@@ -192,7 +192,7 @@ inline void groups_are_independent(World& world, at::TensorOptions options) {
   EXPECT_EQ(t[1].item<double>(), static_cast<double>(world.size() - 1));
 }
 
-// Hundreds, small and large, between ranks that come at random times.
+// Hundreds, small and large, between ranks that arrive at random times.
 inline void order_holds_under_random_delays(World& world, at::TensorOptions options) {
   const auto group = everyone(world);
   uint64_t state = 99 + world.rank();
@@ -208,7 +208,7 @@ inline void order_holds_under_random_delays(World& world, at::TensorOptions opti
   }
 }
 
-// Past what an int counts.
+// More elements than an int can count.
 inline void large_ones_pass(World& world, at::TensorOptions options) {
   const auto group = everyone(world);
   const int64_t bytes = (int64_t{1} << 31) + 5;
@@ -240,7 +240,7 @@ inline void bytes_are_counted(World& world, at::TensorOptions options) {
   group->broadcast(at::ones({8}, options), 0);
   group->barrier();
   const auto check = [&](const char* collective, int64_t calls, int64_t elements) {
-    if (n == 1 && world.backend_name() != "nccl") calls = 0;  // nothing is sent, and nobody is asked
+    if (n == 1 && world.backend_name() != "nccl") calls = 0;  // nothing is sent, and the backend is not called
     const auto found = world.stats().entries.find({"all", collective});
     const auto entry = found == world.stats().entries.end() ? CommunicationStats::Entry{} : found->second;
     EXPECT_EQ(entry.calls, calls) << collective;

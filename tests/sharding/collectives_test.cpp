@@ -35,7 +35,7 @@ class Collectives : public testing::TestWithParam<int64_t> {
   }
 };
 
-// 0 stands for as many as there are processes.
+// 0 means the number of processes.
 INSTANTIATE_TEST_SUITE_P(Ranks, Collectives,
                          testing::ValuesIn(among_processes() ? std::vector<int64_t>{0}
                                                              : std::vector<int64_t>{1, 2, 3, 8}),
@@ -60,7 +60,7 @@ TEST_P(Collectives, BytesAreCounted) { run(collectives::bytes_are_counted, {at::
 TEST_P(Collectives, KeepOrderUnderRandomDelays) { run(collectives::order_holds_under_random_delays); }
 
 TEST_P(Collectives, LargeOnesPass) {
-  if (std::getenv("EASYDEL_TEST_LARGE") == nullptr) GTEST_SKIP() << "needs 7 GB a rank; EASYDEL_TEST_LARGE=1 runs it";
+  if (std::getenv("EASYDEL_TEST_LARGE") == nullptr) GTEST_SKIP() << "needs 7 GB per rank; EASYDEL_TEST_LARGE=1 runs it";
   run(collectives::large_ones_pass, {at::kByte});
 }
 

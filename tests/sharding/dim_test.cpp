@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// How many of the parts hold each place.
+// The number of parts that contain each index.
 std::vector<int> holders(const Dim& dim, int64_t parts) {
   std::vector<int> count(static_cast<std::size_t>(dim.size), 0);
   for (int64_t i = 0; i < parts; ++i) {
@@ -22,7 +22,7 @@ std::vector<int> holders(const Dim& dim, int64_t parts) {
   return count;
 }
 
-TEST(Dim, OfPlainFeaturesIsCutAnywhere) {
+TEST(Dim, OfPlainFeaturesIsSplitAnywhere) {
   const Dim dim(7);
   EXPECT_THAT(dim.part(3, 0), ElementsAre(Interval{0, 2}));
   EXPECT_THAT(dim.part(3, 2), ElementsAre(Interval{4, 7}));
@@ -30,7 +30,7 @@ TEST(Dim, OfPlainFeaturesIsCutAnywhere) {
   EXPECT_FALSE(dim.has_shared_parts(3));
 }
 
-TEST(Dim, IsNeverCutInsideAGrain) {
+TEST(Dim, IsNeverSplitInsideAGrain) {
   const Dim dim(20, LogicalAxis::Head, 4);
   EXPECT_THAT(dim.part(2, 0), ElementsAre(Interval{0, 8}));
   EXPECT_THAT(dim.part(2, 1), ElementsAre(Interval{8, 20}));
@@ -38,7 +38,7 @@ TEST(Dim, IsNeverCutInsideAGrain) {
   EXPECT_THAT(dim.part(8, 1), ElementsAre(Interval{0, 4}));
 }
 
-TEST(Dim, OfGateAndUpIsCutInBothHalvesAlike) {
+TEST(Dim, OfGateAndUpIsSplitInBothHalves) {
   const Dim dim = Dim::halves(5, LogicalAxis::MlpIntermediate);
   EXPECT_EQ(dim.size, 10);
   EXPECT_THAT(dim.part(2, 0), ElementsAre(Interval{0, 2}, Interval{5, 7}));
@@ -75,8 +75,8 @@ TEST(Dim, SharesKeyValueHeadsThatAreFewerThanTheParts) {
   EXPECT_FALSE(Dim::kv_heads({8, 8}, 1).has_shared_parts(16));  // not shared: some parts have no head at all
 }
 
-TEST(Dim, GivesAPartTwoKeyValueHeadsWhenItsQueriesLookAtTwo) {
-  const HeadCounts heads{6, 2};  // queries 0 to 2 look at the first, 3 to 5 at the second
+TEST(Dim, GivesAPartTwoKeyValueHeadsWhenItsQueriesNeedTwo) {
+  const HeadCounts heads{6, 2};  // queries 0 to 2 use the first, 3 to 5 the second
   const Dim kv = Dim::kv_heads(heads, 1);
   EXPECT_THAT(Dim::query_heads(heads, 1).part(4, 1), ElementsAre(Interval{1, 3}));
   EXPECT_THAT(kv.part(4, 1), ElementsAre(Interval{0, 1}));
@@ -86,7 +86,7 @@ TEST(Dim, GivesAPartTwoKeyValueHeadsWhenItsQueriesLookAtTwo) {
   EXPECT_THAT(Dim::kv_heads(odd, 1).part(4, 1), ElementsAre(Interval{0, 2}));
 }
 
-TEST(Dim, HasEveryPlaceInSomePartAndQueriesInOne) {
+TEST(Dim, HasEveryIndexInSomePartAndQueriesInOne) {
   for (const HeadCounts heads : {HeadCounts{1, 1}, {4, 4}, {6, 3}, {8, 2}, {9, 3}, {12, 4}, {5, 1}}) {
     for (int64_t parts = 1; parts < 10; ++parts) {
       for (const int count : holders(Dim::query_heads(heads, 3), parts)) EXPECT_EQ(count, 1);
@@ -99,7 +99,7 @@ TEST(Dim, HasEveryPlaceInSomePartAndQueriesInOne) {
   }
 }
 
-TEST(Dim, OfKeyValueHeadsHoldsJustWhatItsQueriesLookAt) {
+TEST(Dim, OfKeyValueHeadsContainsExactlyThoseOfItsQueries) {
   for (const HeadCounts heads : {HeadCounts{4, 4}, {6, 3}, {8, 2}, {9, 3}, {12, 4}, {5, 1}}) {
     const int64_t group = heads.query / heads.kv;
     for (int64_t parts = 1; parts < 10; ++parts) {
@@ -151,7 +151,7 @@ TEST(HeadPart, OfAPartStaysInsideIt) {
   }
 }
 
-TEST(HeadPart, SaysWhichKeyValueHeadEachQueryLooksAt) {
+TEST(HeadPart, MapsEachQueryToItsKeyValueHead) {
   const HeadPart part{{9, 3}, {2, 4}, {0, 2}};  // the last query of the first group, the first of the second
   EXPECT_THAT(part.kv_of_query(), ElementsAre(0, 1));
   EXPECT_TRUE(part.is_even());

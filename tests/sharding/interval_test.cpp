@@ -18,7 +18,7 @@ std::vector<int64_t> sizes_of_parts(int64_t size, int64_t parts) {
   return sizes;
 }
 
-// All places, in the order in which they are stored.
+// All indices, in storage order.
 std::vector<int64_t> places(const Intervals& intervals) {
   std::vector<int64_t> all;
   for (const Interval& i : intervals) {
@@ -50,7 +50,7 @@ TEST(EvenPart, TilesTheDimension) {
   }
 }
 
-TEST(EvenPart, OfAPartIsAPartWhereTheFirstCutIsEqual) {
+TEST(EvenPart, NestsWhereTheFirstSplitIsEqual) {
   for (int64_t first = 1; first < 6; ++first) {
     for (int64_t size = 0; size < 60; size += first) {
       for (int64_t second = 1; second < 9; ++second) {
@@ -71,7 +71,7 @@ TEST(EvenPart, OfAnUnevenPartMayDiffer) {
   EXPECT_EQ(even_part(5, 8, 4), (Interval{2, 3}));
 }
 
-TEST(SubIntervals, CutWhatIsHeldOneAfterTheOther) {
+TEST(SubIntervals, SliceTheConcatenatedIntervals) {
   const Intervals held{{10, 14}, {20, 22}, {30, 36}};
   EXPECT_THAT(sub_intervals(held, {0, 12}), ElementsAre(Interval{10, 14}, Interval{20, 22}, Interval{30, 36}));
   EXPECT_THAT(sub_intervals(held, {3, 7}), ElementsAre(Interval{13, 14}, Interval{20, 22}, Interval{30, 31}));
@@ -80,7 +80,7 @@ TEST(SubIntervals, CutWhatIsHeldOneAfterTheOther) {
   EXPECT_THAT(sub_intervals({}, {0, 0}), IsEmpty());
 }
 
-TEST(SubIntervals, OfEvenPartsTileWhatIsHeld) {
+TEST(SubIntervals, OfEvenPartsTileTheIntervals) {
   const Intervals held{{3, 10}, {11, 12}, {40, 45}};
   for (int64_t parts = 1; parts < 16; ++parts) {
     std::vector<int64_t> all;
@@ -92,16 +92,16 @@ TEST(SubIntervals, OfEvenPartsTileWhatIsHeld) {
   }
 }
 
-TEST(Locate, FindsPlacesInTheMemoryOfTheHolder) {
+TEST(Locate, FindsRangesInTheStoredIntervals) {
   const Intervals held{{10, 14}, {20, 22}, {30, 36}};
   EXPECT_THAT(locate({{11, 13}}, held), ElementsAre(Interval{1, 3}));
-  EXPECT_THAT(locate({{20, 22}, {30, 32}}, held), ElementsAre(Interval{4, 8}));  // neighbours there
+  EXPECT_THAT(locate({{20, 22}, {30, 32}}, held), ElementsAre(Interval{4, 8}));  // adjacent there
   EXPECT_THAT(locate({{30, 31}, {10, 11}}, held), ElementsAre(Interval{6, 7}, Interval{0, 1}));
   EXPECT_THAT(locate({{5, 5}}, held), IsEmpty());
   EXPECT_THAT(locate({{12, 16}}, {{14, 16}, {12, 14}}), ElementsAre(Interval{2, 4}, Interval{0, 2}));
 }
 
-TEST(Locate, GoesBackToWhatWasWanted) {
+TEST(Locate, InvertsToTheWantedIntervals) {
   for (uint64_t seed = 1; seed < 200; ++seed) {
     testing_support::Draw draw(seed);
     Intervals held;

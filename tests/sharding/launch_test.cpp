@@ -19,7 +19,7 @@ std::optional<Launch> launch_with(std::map<std::string, std::string> variables) 
   });
 }
 
-TEST(Launch, IsNothingForAProcessOnItsOwn) {
+TEST(Launch, IsEmptyForASingleProcess) {
   EXPECT_FALSE(launch_with({}));
   EXPECT_FALSE(launch_with({{"MASTER_ADDR", "somewhere"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}));
 }
@@ -98,7 +98,7 @@ TEST(Launch, TakesTheFirstHostOfAList) {
 TEST(Launch, RefusesContradictions) {
   EXPECT_THAT([] { launch_with({{"RANK", "4"}, {"WORLD_SIZE", "4"}}); },
               ThrowsMessage<ConfigError>(
-                  "[World] the rank that torchrun gives must be below the number of ranks; got 4 of 4."));
+                  "[World] the rank set by torchrun must be less than the number of ranks; got 4 of 4."));
   EXPECT_THAT([] { launch_with({{"RANK", "x"}, {"WORLD_SIZE", "4"}}); },
               ThrowsMessage<ConfigError>("[World] RANK must be a number; got \"x\"."));
 }

@@ -1,4 +1,4 @@
-// What stands between a Group and NCCL, here with threads in NCCL's place.
+// The adapter between a Group and NCCL, here with threads in place of NCCL.
 #include "easydel/sharding/world/nccl_backend.h"
 
 #include <gmock/gmock.h>
@@ -95,7 +95,7 @@ TEST_P(NcclBackendTest, BroadcastComesFromTheRoot) { run(collectives::broadcast_
 TEST_P(NcclBackendTest, StartedOnesOverlap) { run(collectives::started_ones_overlap); }
 TEST_P(NcclBackendTest, BytesAreCounted) { run(collectives::bytes_are_counted); }
 
-TEST(NcclBackend, TellsWhatEachAskedForInDebugMode) {
+TEST(NcclBackend, ReportsEachMembersCallInDebugMode) {
   run_wrapped(2, true, [](World& world) {
     const auto group = collectives::everyone(world);
     group->barrier();
@@ -104,12 +104,12 @@ TEST(NcclBackend, TellsWhatEachAskedForInDebugMode) {
           world.rank() == 1 ? group->broadcast(at::ones({4}, at::kHalf), 0) : group->all_reduce(at::ones({3, 2}));
         },
         ThrowsMessage<DistributedError>(
-            "[collectives] members of group \"all\" must ask for the same; in their call 1 rank 0 asked for "
-            "all_reduce(float32 [3, 2], sum), rank 1 for broadcast(float16 [4], from member 0)."));
+            "[collectives] members of group \"all\" must make the same calls; in their call 1 rank 0 called "
+            "all_reduce(float32 [3, 2], sum), rank 1 broadcast(float16 [4], from member 0)."));
   });
 }
 
-TEST(NcclBackend, NamesWhoIsLateInDebugMode) {
+TEST(NcclBackend, NamesTheLateRankInDebugMode) {
   Shared shared(2);
   shared.debug = true;
   shared.store->setTimeout(std::chrono::milliseconds(100));

@@ -19,7 +19,7 @@ Parallel planned(const std::vector<int64_t>& dims, const PartitionAxis& axis = {
   return Parallel(std::make_shared<DeviceMesh>(mesh, planned_world(devices)), axis, experts);
 }
 
-TEST(Parallel, DealsTheBatchTokensAndFeaturesOverTheAxesThatCarryThem) {
+TEST(Parallel, SplitsTheBatchTokensAndFeaturesOverTheirAxes) {
   const Parallel parallel = planned({2, 2, 2, 2, 2});
   EXPECT_THAT(parallel.batch(), ElementsAre("dp", "fsdp", "ep"));
   EXPECT_THAT(parallel.sequence(), ElementsAre("sp"));
@@ -35,7 +35,7 @@ TEST(Parallel, DealsTheBatchTokensAndFeaturesOverTheAxesThatCarryThem) {
   EXPECT_FALSE(parallel.is_single());
 }
 
-TEST(Parallel, LeavesOutAxesOfOneDevice) {
+TEST(Parallel, OmitsAxesOfOneDevice) {
   const Parallel parallel = planned({1, 4, 1, 1, 2});
   EXPECT_THAT(parallel.batch(), ElementsAre("fsdp"));
   EXPECT_THAT(parallel.data(), ElementsAre("fsdp", "sp"));
@@ -44,7 +44,7 @@ TEST(Parallel, LeavesOutAxesOfOneDevice) {
   EXPECT_TRUE(planned({1, 1, 1, 1, 1}).is_single());
 }
 
-TEST(Parallel, DealsExpertsOverTheAxesThatTheConfigBindsToThem) {
+TEST(Parallel, SplitsExpertsOverTheAxesOfTheConfig) {
   const Parallel bound = planned({1, 2, 2, 2, 2}, {}, {"ep", "fsdp", "sp"});
   EXPECT_THAT(bound.axes(LogicalAxis::Expert), ElementsAre("ep", "fsdp", "sp"));
   EXPECT_THAT(bound.expert_inner(), ElementsAre("tp"));
@@ -54,26 +54,28 @@ TEST(Parallel, DealsExpertsOverTheAxesThatTheConfigBindsToThem) {
   EXPECT_THAT(by_tensor.axes(LogicalAxis::MlpIntermediate), ElementsAre("tp"));
 }
 
-TEST(Parallel, RefusesAnAxisThatCarriesTwoThings) {
+TEST(Parallel, RejectsAnAxisThatShardsTwoThings) {
   EXPECT_THAT([] { planned({1, 2, 1, 1, 2}, {.sequence_axis = AxisNames{"fsdp"}}); },
               ThrowsMessage<ConfigError>(
-                  "[PartitionAxis] an axis cannot carry the batch and the sequence at once; got \"fsdp\" for both."));
-  EXPECT_THAT([] { planned({1, 2, 1, 2, 1}, {.head_axis = AxisNames{"tp", "fsdp"}}); },
-              ThrowsMessage<ConfigError>("[PartitionAxis] an axis cannot carry the batch or the sequence and heads at "
-                                         "once; got \"fsdp\" for both."));
-  EXPECT_THAT([] { planned({1, 1, 1, 1, 2}, {.mlp_intermediate_axis = AxisNames{"sp"}}); },
-              ThrowsMessage<ConfigError>("[PartitionAxis] an axis cannot carry the batch or the sequence and the MLP's "
-                                         "inner dimension at once; got \"sp\" for both."));
+                  "[PartitionAxis] an axis cannot shard the batch and also the sequence; got \"fsdp\" for both."));
+  EXPECT_THAT(
+      [] { planned({1, 2, 1, 2, 1}, {.head_axis = AxisNames{"tp", "fsdp"}}); },
+      ThrowsMessage<ConfigError>(
+          "[PartitionAxis] an axis cannot shard the batch or the sequence and also heads; got \"fsdp\" for both."));
+  EXPECT_THAT(
+      [] { planned({1, 1, 1, 1, 2}, {.mlp_intermediate_axis = AxisNames{"sp"}}); },
+      ThrowsMessage<ConfigError>("[PartitionAxis] an axis cannot shard the batch or the sequence and also the MLP's "
+                                 "inner dimension; got \"sp\" for both."));
   EXPECT_THAT([] { planned({2, 1, 1, 1, 1}, {.vocab_axis = AxisNames{"dp"}}); },
-              ThrowsMessage<ConfigError>("[PartitionAxis] an axis cannot carry the batch or the sequence and the "
-                                         "vocabulary at once; got \"dp\" for both."));
+              ThrowsMessage<ConfigError>("[PartitionAxis] an axis cannot shard the batch or the sequence and also the "
+                                         "vocabulary; got \"dp\" for both."));
   EXPECT_NO_THROW(planned({2, 1, 1, 1, 1}, {.sequence_axis = AxisNames{"fsdp"}}));  // of one device
 }
 
-TEST(Parallel, DoesNotComputeOnRanksThatAreOnlyPlanned) {
+TEST(Parallel, DoesNotComputeOnSimulatedRanks) {
   const Parallel parallel = planned({1, 2, 1, 1, 1});
   EXPECT_THAT([&] { parallel.group({"fsdp"}); },
-              ThrowsMessage<DistributedError>("[World] the ranks of \"fsdp\" are only planned, and cannot compute."));
+              ThrowsMessage<DistributedError>("[World] the ranks of \"fsdp\" are simulated, and cannot compute."));
 }
 
 TEST(AxisLists, AreSetsInTheOrderOfTheFirst) {

@@ -9,7 +9,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(PartitionAxis, CarriesEachDimensionByDefault) {
+TEST(PartitionAxis, MapsEachDimensionByDefault) {
   const PartitionAxis axis;
 
   EXPECT_THAT(axis.resolve_axis(LogicalAxis::Batch), ElementsAre("dp", "fsdp", "ep"));
@@ -36,7 +36,7 @@ TEST(PartitionAxis, FollowsTheNamesOfTheMeshAxes) {
             (PartitionSpec{{"data", "fsdp", "ep"}, "sp", "model", nullptr}));
 }
 
-TEST(PartitionAxis, TakesWhatItWasGiven) {
+TEST(PartitionAxis, UsesGivenAxes) {
   PartitionAxis axis;
   axis.batch_axis = AxisNames{"fsdp", "dp"};
   axis.vocab_axis = AxisNames{};

@@ -12,7 +12,7 @@ using testing::StartsWith;
 using testing::Throws;
 using testing::ThrowsMessage;
 
-TEST(PartitionRules, TakeTheFirstThatIsFoundAnywhereInThePath) {
+TEST(PartitionRules, UseTheFirstThatMatchesAnywhereInThePath) {
   const PartitionRules rules{
       {"q_proj\\.weight$", {"tp", "fsdp"}},
       {"layers\\.0\\.", {"sp"}},
@@ -26,7 +26,7 @@ TEST(PartitionRules, TakeTheFirstThatIsFoundAnywhereInThePath) {
   EXPECT_EQ(rules.find("model.norm.weight"), std::nullopt);
 }
 
-TEST(PartitionRules, KnowLookahead) {
+TEST(PartitionRules, SupportLookahead) {
   const PartitionRules rules{{"^(?!.*(?:norm|lm_head)).*$", {"tp"}}, {".*", {}}};
 
   EXPECT_EQ(rules.match("model.layers.0.mlp.up_proj.weight"), PartitionSpec{"tp"});
@@ -36,13 +36,14 @@ TEST(PartitionRules, KnowLookahead) {
 TEST(PartitionRules, NameTheParameterThatNoneMatches) {
   const PartitionRules rules{{"q_proj", {"tp"}}, {"k_proj", {"tp"}}};
 
-  EXPECT_THAT([&] { rules.match("model.norm.weight"); },
-              ThrowsMessage<ConfigError>("[PartitionRules] every parameter must match a rule; got none of 2 for "
-                                         "\"model.norm.weight\". A last rule \".*\" with P() keeps the rest whole."));
+  EXPECT_THAT(
+      [&] { rules.match("model.norm.weight"); },
+      ThrowsMessage<ConfigError>("[PartitionRules] every parameter must match a rule; none of 2 matches "
+                                 "\"model.norm.weight\". Add a last rule \".*\" with P() to replicate the rest."));
   EXPECT_THAT([] { PartitionRules().match("x"); }, Throws<ConfigError>());
 }
 
-TEST(PartitionRules, NameTheRuleThatIsNoRegularExpression) {
+TEST(PartitionRules, NameTheRuleThatIsNotARegularExpression) {
   // The words in brackets are the standard library's.
   EXPECT_THAT(([] { PartitionRules{{"q_proj", {"tp"}}, {"k_(proj", {"tp"}}}; }),
               ThrowsMessage<ConfigError>(

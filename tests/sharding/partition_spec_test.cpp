@@ -19,7 +19,7 @@ TEST(PartitionSpec, PrintsAsPeopleWriteIt) {
   EXPECT_EQ((PartitionSpec{{}, "tp"}.to_string()), "P(None, 'tp')");
 }
 
-TEST(PartitionSpec, TellsTheAxesOfEachDimension) {
+TEST(PartitionSpec, ReturnsTheAxesOfEachDimension) {
   const PartitionSpec spec{"fsdp", {"tp", "sp"}, nullptr};
 
   EXPECT_EQ(spec.size(), 3u);
@@ -32,7 +32,7 @@ TEST(PartitionSpec, TellsTheAxesOfEachDimension) {
   EXPECT_FALSE(spec.mentions("dp"));
 }
 
-TEST(PartitionSpec, IsEqualWhenItSplitsAlike) {
+TEST(PartitionSpec, IsEqualWhenItSplitsTheSameWay) {
   EXPECT_EQ((PartitionSpec{"tp"}), (PartitionSpec{"tp", nullptr}));
   EXPECT_EQ(PartitionSpec(), (PartitionSpec{nullptr, nullptr}));
   EXPECT_NE((PartitionSpec{"tp"}), (PartitionSpec{nullptr, "tp"}));
@@ -42,7 +42,7 @@ TEST(PartitionSpec, IsEqualWhenItSplitsAlike) {
 TEST(PartitionSpec, RefusesAnAxisNamedTwice) {
   EXPECT_THAT(([] { PartitionSpec{"tp", {"fsdp", "tp"}}; }),
               ThrowsMessage<ConfigError>(
-                  "[PartitionSpec] an axis may be named once; got 'tp' twice in P('tp', ('fsdp','tp'))."));
+                  "[PartitionSpec] axis names must be unique; got 'tp' twice in P('tp', ('fsdp','tp'))."));
 }
 
 TEST(PartitionSpec, RefusesAnAxisWithoutAName) {

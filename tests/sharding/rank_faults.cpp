@@ -1,4 +1,4 @@
-// A rank that goes wrong among processes. usage: mpirun -np N rank_faults MODE; the tests look at what becomes of it.
+// A faulty rank among processes. usage: mpirun -np N rank_faults MODE; the tests check the outcome.
 #include <ATen/ATen.h>
 #include <signal.h>
 #include <unistd.h>

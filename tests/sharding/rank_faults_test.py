@@ -49,19 +49,19 @@ LATE = f"no result after {TIMEOUT} s; rank 2 "
 checks = [
     expect_success("nothing"),
     expect("kill", "rank 2", "signal 9"),
-    expect("hang", '[all_reduce] group "all" of ranks 0, 1, 2 and 3: ' + LATE + "does not answer"),
+    expect("hang", '[all_reduce] group "all" of ranks 0, 1, 2 and 3: ' + LATE + "does not respond"),
     # Rank 1 has its part from rank 0.
-    expect("hang-in-broadcast", '[broadcast] group "all"', LATE + "does not answer", may_go_on=True),
+    expect("hang-in-broadcast", '[broadcast] group "all"', LATE + "does not respond", may_go_on=True),
     expect("throw", "[Toy] rank 2 does not like it.", status=1),
     expect("exit-status", status=7),
-    expect("leave", '[all_reduce] group "all"', LATE + 'has not arrived: it waits in exit of group "world"'),
-    expect("other-group", LATE.replace("rank 2 ", "rank "), "has not arrived: it waits in"),
+    expect("leave", '[all_reduce] group "all"', LATE + 'has not arrived: it is waiting in exit of group "world"'),
+    expect("other-group", LATE.replace("rank 2 ", "rank "), "has not arrived: it is waiting in"),
     expect("other-size", "EASYDEL_DEBUG_COLLECTIVES=1 compares"),
-    expect("other-size", '[collectives] members of group "all" must ask for the same; in their call 1 ranks 0, 1 and 3 '
-           "asked for all_reduce(float32 [100000], sum), rank 2 for all_reduce(float32 [7], sum).",
+    expect("other-size", '[collectives] members of group "all" must make the same calls; in their call 1 ranks 0, 1 and 3 '
+           "called all_reduce(float32 [100000], sum), rank 2 all_reduce(float32 [7], sum).",
            EASYDEL_DEBUG_COLLECTIVES="1"),
-    expect("other-call", "rank 2 for broadcast(float16 [4], from member 0).", EASYDEL_DEBUG_COLLECTIVES="1"),
-    expect("no-start", f"[World] MPI has not started: not all ranks have come to use it after {TIMEOUT} s."),
-    expect("late-start", '[make group] group "all"', LATE + "does not answer"),
+    expect("other-call", "rank 2 broadcast(float16 [4], from member 0).", EASYDEL_DEBUG_COLLECTIVES="1"),
+    expect("no-start", f"[World] MPI has not started: not all ranks have initialized it after {TIMEOUT} s."),
+    expect("late-start", '[create group] group "all"', LATE + "does not respond"),
 ]
 sys.exit(0 if all(checks) else 1)

@@ -41,7 +41,7 @@ at::Tensor reduce_all(const std::vector<at::Tensor>& tensors, ReduceOp op) {
   return out;
 }
 
-// In float32 for the small ones, one after the other, rounded at the end.
+// In float32 for the small dtypes, in order, rounded at the end.
 at::Tensor expected(const std::vector<at::Tensor>& tensors, ReduceOp op) {
   const at::ScalarType dtype = tensors[0].scalar_type();
   const bool small = c10::isFloatingType(dtype) && c10::elementSize(dtype) < 4;
@@ -91,7 +91,7 @@ TEST(ReduceTables, IsTheSameOnEveryInstructionSet) {
   }
 }
 
-TEST(ReduceTables, RefusesWhatHasNoArithmetic) {
+TEST(ReduceTables, RejectsDtypesWithoutArithmetic) {
   EXPECT_FALSE(can_reduce(at::kBool));
   EXPECT_THAT(
       [] { reduce(at::kBool, ReduceOp::Sum, {}, {}, 0, 0); },

@@ -41,7 +41,7 @@ struct Rank {
 
 constexpr auto kSoon = std::chrono::seconds(30);
 
-TEST(StoreMonitor, NamesTheRankThatHasNotArrivedToAll) {
+TEST(StoreMonitor, NamesTheLateRankOnAllRanks) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   Rank a(store, 0), b(store, 1);
   a.enter(true);
@@ -65,19 +65,19 @@ TEST(StoreMonitor, NamesTheRankThatHasDied) {
   }
   a.enter(false);
   ASSERT_EQ(a.failed.wait_for(kSoon), std::future_status::ready);
-  EXPECT_THAT(a.failed.get(), HasSubstr("rank 1 does not answer: it has died"));
+  EXPECT_THAT(a.failed.get(), HasSubstr("rank 1 does not respond: it has died"));
 }
 
-TEST(StoreMonitor, SaysWhenAllHaveArrived) {
+TEST(StoreMonitor, ReportsThatAllHaveArrived) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   Rank a(store, 0), b(store, 1);
   a.enter(false);
   b.enter(true);
   ASSERT_EQ(a.failed.wait_for(kSoon), std::future_status::ready);
-  EXPECT_THAT(a.failed.get(), HasSubstr("all have arrived, but they do not come to an end"));
+  EXPECT_THAT(a.failed.get(), HasSubstr("all have arrived, but it does not complete"));
 }
 
-TEST(StoreMonitor, KeepsQuietWhileAllGoesWell) {
+TEST(StoreMonitor, StaysSilentOnSuccess) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   Rank a(store, 0), b(store, 1);
   for (int i = 0; i < 10; ++i) {

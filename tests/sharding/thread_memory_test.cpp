@@ -1,6 +1,5 @@
-// Memory that ranks write and read themselves around collectives, in loops that the thread sanitizer can see: torch's
-// own operations it cannot. A result must be whole when a collective returns, and what was given must be free to
-// change.
+// Memory that ranks write and read around collectives, in loops that the thread sanitizer can see, unlike torch's own
+// operations. A result must be complete when a collective returns, and its inputs may be changed then.
 #include <gtest/gtest.h>
 
 #include "tests/sharding/collectives.h"
@@ -13,7 +12,7 @@ void fill(const at::Tensor& tensor, float value) {
   for (int64_t i = 0; i < tensor.numel(); ++i) data[i] = value;
 }
 
-// How many elements are something else.
+// The number of elements that differ.
 int64_t others_than(const at::Tensor& tensor, float value) {
   const float* const data = tensor.const_data_ptr<float>();
   int64_t count = 0;
@@ -21,7 +20,8 @@ int64_t others_than(const at::Tensor& tensor, float value) {
   return count;
 }
 
-class ThreadMemory : public testing::TestWithParam<int64_t> {};  // elements: one rank does it alone, or all share it
+class ThreadMemory : public testing::TestWithParam<int64_t> {
+};  // elements: small enough for one rank, or shared by all
 INSTANTIATE_TEST_SUITE_P(Elements, ThreadMemory, testing::Values(50, 100003), testing::PrintToStringParamName());
 
 constexpr int64_t kRanks = 4;

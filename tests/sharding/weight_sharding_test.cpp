@@ -30,7 +30,7 @@ Mesh mesh_of(const std::vector<int64_t>& dims, const std::vector<int64_t>& dcn =
   return create_mesh({.axis_dims = dims, .dcn_axis_dims = dcn, .device_count = devices});
 }
 
-// As rank `rank` sees it, without any rank that runs.
+// As seen by rank `rank`, on simulated ranks.
 WeightSharding planned(std::vector<Dim> dims, PartitionSpec spec, const Mesh& mesh, int64_t rank = 0) {
   return {std::move(dims), std::move(spec), parallel_on(mesh, planned_world(mesh.size(), rank))};
 }
@@ -51,7 +51,7 @@ std::vector<int64_t> shape_of_dims(const std::vector<Dim>& dims) {
   return shape;
 }
 
-TEST(WeightSharding, StoresWhatTheSpecSays) {
+TEST(WeightSharding, StoresAccordingToTheSpec) {
   const std::vector<Dim> dims{6, 10};
   using Shapes = std::vector<std::vector<int64_t>>;
   EXPECT_EQ(stored_shapes(dims, {}, mesh_of({1, 2, 1, 1, 1})), (Shapes{{6, 10}, {6, 10}}));
@@ -63,7 +63,7 @@ TEST(WeightSharding, StoresWhatTheSpecSays) {
   EXPECT_EQ(stored_shapes({}, {}, mesh_of({1, 2, 1, 1, 1})), (Shapes{{}, {}}));  // a scalar
 }
 
-TEST(WeightSharding, TakesTheFirstAxisNamedAsTheSlowest) {
+TEST(WeightSharding, VariesTheFirstAxisSlowest) {
   const Mesh mesh = mesh_of({1, 2, 1, 1, 2});
   const auto first_places = [&](const PartitionSpec& spec) {
     std::vector<int64_t> begins;
@@ -74,7 +74,7 @@ TEST(WeightSharding, TakesTheFirstAxisNamedAsTheSlowest) {
   EXPECT_THAT(first_places({SpecDim{"sp", "fsdp"}}), ElementsAre(0, 4, 2, 6));
 }
 
-TEST(WeightSharding, CutsAtWholeHeadsWhereTheSpecBeginsWithTheAxisOfHeads) {
+TEST(WeightSharding, SplitsAtWholeHeadsWhereTheSpecBeginsWithTheAxisOfHeads) {
   const std::vector<Dim> dims{Dim::fused_heads({3, 3}, 4), 5};  // 36 rows: three heads of q, k and v
   const WeightSharding first = planned(dims, {SpecDim{"tp", "fsdp"}}, mesh_of({1, 2, 1, 2, 1}), 0);
   EXPECT_THAT(first.computed()[0], ElementsAre(Interval{0, 4}, Interval{12, 16}, Interval{24, 28}));
@@ -84,14 +84,14 @@ TEST(WeightSharding, CutsAtWholeHeadsWhereTheSpecBeginsWithTheAxisOfHeads) {
   EXPECT_THAT(last.stored()[0], ElementsAre(Interval{20, 24}, Interval{28, 36}));
 }
 
-TEST(WeightSharding, CutsEvenlyWhereItDoesNot) {
+TEST(WeightSharding, SplitsEvenlyOtherwise) {
   const std::vector<Dim> dims{Dim::fused_heads({3, 3}, 4), 5};
   const WeightSharding sharding = planned(dims, {SpecDim{"fsdp", "tp"}}, mesh_of({1, 2, 1, 2, 1}), 3);
   EXPECT_THAT(sharding.stored()[0], ElementsAre(Interval{27, 36}));
   EXPECT_THAT(sharding.computed()[0], ElementsAre(Interval{4, 12}, Interval{16, 24}, Interval{28, 36}));
 }
 
-TEST(WeightSharding, SplitsTheInnerDimensionOfExpertsOverWhatExpertsLeave) {
+TEST(WeightSharding, SplitsTheInnerDimensionOfExpertsOverTheRemainingAxes) {
   const std::vector<Dim> dims{Dim(4, LogicalAxis::Expert), Dim::halves(3, kInner), 5};
   const WeightSharding sharding = planned(dims, {"ep", "tp", "fsdp"}, mesh_of({1, 2, 2, 2, 1}), 7);
   EXPECT_THAT(sharding.stored_shape(), ElementsAre(2, 4, 3));
@@ -114,10 +114,10 @@ TEST(WeightSharding, NamesAnAxisThatTheMeshLacks) {
 
 TEST(WeightSharding, RefusesMoreDimensionsThanTheTensorHas) {
   EXPECT_THAT([] { planned({6}, {"fsdp", "tp"}, mesh_of({1, 2, 1, 1, 1})); },
-              ThrowsMessage<ConfigError>("[PartitionSpec] P('fsdp', 'tp') names 2 dimensions, but the tensor has 1."));
+              ThrowsMessage<ConfigError>("[PartitionSpec] P('fsdp', 'tp') has 2 dimensions, but the tensor has 1."));
 }
 
-TEST(WeightSharding, TakesAViewOfRowsThatLieTogether) {
+TEST(WeightSharding, ReturnsAViewOfContiguousRows) {
   const at::Tensor whole = at::arange(60).view({6, 10});
   const at::Tensor rows = planned({6, 10}, {"fsdp"}, mesh_of({1, 2, 1, 1, 1}), 1).part_of(whole);
   EXPECT_EQ(rows.data_ptr<int64_t>(), whole.data_ptr<int64_t>() + 30);
@@ -181,7 +181,7 @@ std::string text_of(const Problem& p, uint64_t seed) {
   return concat("seed ", seed, ": ", at::IntArrayRef(shape_of_dims(p.dims)), " ", p.spec, " on ", p.mesh.to_string());
 }
 
-TEST(WeightSharding, LosesNothingByAnySpecOnAnyMesh) {
+TEST(WeightSharding, CoversTheWeightByAnySpecOnAnyMesh) {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     const Problem p = draw_problem(seed);
     const std::vector<int64_t> shape = shape_of_dims(p.dims);
@@ -194,7 +194,7 @@ TEST(WeightSharding, LosesNothingByAnySpecOnAnyMesh) {
   }
 }
 
-TEST(WeightSharding, CutsAndGathersBackByAnySpecOnAnyMesh) {
+TEST(WeightSharding, RoundTripsByAnySpecOnAnyMesh) {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     const Problem p = draw_problem(seed);
     const std::vector<int64_t> shape = shape_of_dims(p.dims);
@@ -209,8 +209,8 @@ TEST(WeightSharding, CutsAndGathersBackByAnySpecOnAnyMesh) {
   }
 }
 
-// Ranks that have other tokens, or compute with another part, each have a term of the gradient; the others repeat it.
-TEST(WeightSharding, SumsGradientsOverAllThatSawOtherTokensAndKeepsItsPart) {
+// Ranks with different tokens, or different parts, each have a term of the gradient; the others repeat it.
+TEST(WeightSharding, SumsGradientsOverDifferentTokensAndKeepsItsPart) {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     const Problem p = draw_problem(seed);
     const std::vector<int64_t> shape = shape_of_dims(p.dims);
@@ -238,7 +238,7 @@ TEST(WeightSharding, SumsGradientsOverAllThatSawOtherTokensAndKeepsItsPart) {
       const at::Tensor given = gradient_of(sharding, world.rank()).second;
       const at::Tensor kept = given.clone();
       EXPECT_TRUE(at::equal(sharding.reduce(given), sharding.part_of(sum))) << text_of(p, seed);
-      EXPECT_TRUE(at::equal(given, kept)) << text_of(p, seed);  // what was given is left as it was
+      EXPECT_TRUE(at::equal(given, kept)) << text_of(p, seed);  // the input is unchanged
     });
   }
 }

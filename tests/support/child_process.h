@@ -1,4 +1,4 @@
-// A program that a test starts: its input and output are pipes, and it does not outlive the test.
+// A child process of a test: its input and output are pipes, and it does not outlive the test.
 #pragma once
 
 #include <sys/types.h>

@@ -1,4 +1,4 @@
-// A full disk for as long as it lives: no file grows beyond so many bytes.
+// Simulates a full disk during its lifetime: no file can grow beyond the given size.
 #pragma once
 
 #include <sys/resource.h>

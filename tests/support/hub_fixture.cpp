@@ -130,7 +130,7 @@ void HubTest::expect_same_files(const fs::path& snapshot, const std::string& rep
                                 const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     ASSERT_TRUE(fs::exists(snapshot / name)) << name;
-    EXPECT_TRUE(read_file(snapshot / name) == read_file(fixture(repo) / name)) << name << " has other bytes";
+    EXPECT_TRUE(read_file(snapshot / name) == read_file(fixture(repo) / name)) << name << " has different bytes";
   }
 }
 

@@ -1,4 +1,4 @@
-// A test with a hub of its own (reference/hub_server.py), a cache of its own, and the environment set for both.
+// A test with its own hub (reference/hub_server.py) and cache, and the environment set for both.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@
 
 namespace easydel {
 
-// Sets environment variables while it lives; an empty optional unsets one.
+// Sets environment variables during its lifetime; an empty optional unsets one.
 class ScopedVariable {
  public:
   ScopedVariable(std::string name, std::optional<std::string> value);
@@ -28,7 +28,7 @@ class ScopedVariable {
   std::optional<std::string> before_;
 };
 
-// The log's lines of warning and above while it lives.
+// Captures log lines of warning and above during its lifetime.
 class CapturedLog {
  public:
   CapturedLog();
@@ -67,7 +67,7 @@ class HubTest : public testing::Test {
   std::filesystem::path fixture(const std::string& repo) const { return directory_.path() / "fixtures" / repo; }
   std::filesystem::path incomplete_blob();  // the one there is, or an empty path
 
-  std::string message_of(const std::function<void()>& action);  // of the easydel::Error that it throws
+  std::string message_of(const std::function<void()>& action);  // of the easydel::Error it throws
   void expect_same_files(const std::filesystem::path& snapshot, const std::string& repo,
                          const std::vector<std::string>& names);
   Json peer(const std::vector<std::string>& arguments);  // reference/hub_peer.py
@@ -80,7 +80,7 @@ class HubTest : public testing::Test {
   std::string endpoint_, storage_;
 };
 
-// "models/org/tiny" on a hub that runs.
+// "models/org/tiny" on a running hub.
 class TinyModelTest : public HubTest {
  protected:
   static constexpr const char* kModel = "models/org/tiny";

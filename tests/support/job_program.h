@@ -1,5 +1,5 @@
-// The main function of a program that a test gives a job: PROGRAM JOB.json, on one device, or on thread ranks where the
-// job has a mesh (axis sizes).
+// The main function of a test program that runs a job: PROGRAM JOB.json, on one device, or on thread ranks if the job
+// has a mesh (axis sizes).
 #pragma once
 
 #include <exception>

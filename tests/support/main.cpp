@@ -1,4 +1,4 @@
-// The main of every test program: tests find Python and the source tree whether ctest starts them or a person does.
+// The main of every test program: tests find Python and the source tree whether or not ctest starts them.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

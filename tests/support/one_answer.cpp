@@ -17,13 +17,13 @@ namespace {
 
 constexpr double kTolerance = 1e-9;
 
-// What each family's odd configs are: model_type to name to settings.
+// Each family's unusual configs: model_type to name to settings.
 const Json& odd_configs() {
   static const Json configs = Json::parse(run_python("../models/odd_configs.py", {}));
   return configs;
 }
 
-// One of the family's odd configs in other sizes, with some switches turned: what no family in particular knows of.
+// One of the family's unusual configs in other sizes, with some switches flipped, without family-specific knowledge.
 Json vary(Draw& draw, const std::string& family) {
   std::vector<Json> known;
   for (const auto& [name, settings] : odd_configs().at(family).as_object()) known.push_back(settings);
@@ -48,7 +48,7 @@ Json vary(Draw& draw, const std::string& family) {
   c["use_expert_tensor_mode"] = draw.chance(0.2);
   int64_t experts = 0;
   for (const FieldValue& field : before->describe()) {
-    if (field.key == "architectures") break;  // behind it comes what all families share
+    if (field.key == "architectures") break;  // the fields after it are common to all families
     if (field.key.find("experts") != std::string::npos && field.value.is_int()) {
       experts = experts == 0 ? draw.between(1, 6) : draw.between(1, experts);
       c[field.key] = experts;
@@ -65,7 +65,7 @@ bool is_whole_rotation(const BaseConfig& c) {
   return rotated > (c.rope.rope_type == "dynamic" ? 2 : 0) && rotated % 2 == 0;
 }
 
-// Draws until the config is one that a model can be made of.
+// Draws until the config is valid.
 std::unique_ptr<BaseConfig> draw_config(Draw& draw, const std::string& family, const Json& settings) {
   std::string why;
   for (int attempt = 0; attempt < 200; ++attempt) {
@@ -84,7 +84,7 @@ std::unique_ptr<BaseConfig> draw_config(Draw& draw, const std::string& family, c
 
 Mesh draw_mesh(Draw& draw, int64_t devices) {
   std::vector<int64_t> dims(5, 1), outer(5, 1);
-  const bool has_outer = draw.chance(0.25);  // an outer network changes which ranks form a group
+  const bool has_outer = draw.chance(0.25);  // a DCN dimension changes which ranks form a group
   int64_t left = devices;
   for (const int64_t prime : {2, 3, 5, 7}) {
     for (; left % prime == 0; left /= prime) {
@@ -102,7 +102,7 @@ ModelInputs draw_inputs(Draw& draw, const BaseConfig& config, TaskType task) {
         draw.between(std::min<int64_t>(3, config.vocab_size - 1), config.vocab_size - 1);
   }
   ModelInputs inputs;
-  const int64_t kind = draw.between(0, 3);  // whole, padded left, padded right, packed
+  const int64_t kind = draw.between(0, 3);  // full, padded left, padded right, packed
   at::Tensor keep = at::ones({batch, tokens}, at::kLong);
   if (kind == 1 || kind == 2) {
     for (int64_t row = 0; row < batch; ++row) {
@@ -244,7 +244,7 @@ Answer answer_on_one_device(const Problem& p) {
 std::string compare_on_mesh(const Problem& p, const Answer& expected) {
   const auto model = make_model(p);
   model->shard_model(p.rules, p.mesh);
-  // The second step gathers ahead what the first has learnt; weights that change in between are gathered again.
+  // The second step prefetches what the first recorded; weights that change in between are gathered again.
   if (p.seed % 2 == 0) {
     (*model)(p.inputs).loss.backward();
     const at::NoGradGuard no_grad;
@@ -273,7 +273,8 @@ std::string compare_on_mesh(const Problem& p, const Answer& expected) {
     const at::Tensor& want = expected.gradients.at(path);
     at::Tensor got = parameter->value().grad();
     if (!got.defined()) got = at::zeros_like(parameter->value());
-    // A gradient that is zero but for rounding (of a bias that softmax ignores, say) is measured by the others.
+    // A gradient that is zero except for rounding (a bias that softmax ignores, say) is compared at the scale of the
+    // others.
     compare("grad " + path, got, parameter->sharding() ? parameter->sharding()->part_of(want) : want,
             std::max(scale_of(want), 1e-4 * largest));
   }

@@ -41,7 +41,7 @@ struct Answer {
 std::shared_ptr<BaseModule> make_model(const Problem& problem);
 Answer answer_on_one_device(const Problem& problem);
 
-// What this rank of a mesh finds different from one device; empty: nothing. The tolerance is 1e-9 of a tensor's largest
+// The differences between this rank of a mesh and one device; empty: none. The tolerance is 1e-9 of a tensor's largest
 // value.
 std::string compare_on_mesh(const Problem& problem, const Answer& expected);
 

@@ -26,7 +26,7 @@ inline std::string run_python(const std::string& script, const std::vector<std::
   std::string command = shell_quoted(python) + " " + shell_quoted(std::string(source) + "/tests/reference/" + script);
   for (const std::string& argument : arguments) command += " " + shell_quoted(argument);
   FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
-  require<Error>(pipe != nullptr, "[run_python] no shell for: ", command);
+  require<Error>(pipe != nullptr, "[run_python] cannot start a shell for: ", command);
   std::string output;
   char buffer[4096];
   for (std::size_t got; (got = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, got);

@@ -1,4 +1,4 @@
-// The memory that this process really holds.
+// The resident memory of this process.
 #pragma once
 
 #include <malloc.h>
@@ -9,15 +9,15 @@
 
 namespace easydel::testing_support {
 
-// A sanitizer holds freed blocks back and has memory of its own: under one, tests do the work and compare no sizes.
+// A sanitizer delays freeing blocks and uses extra memory: under one, tests run but do not compare sizes.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kMemoryIsOurs = false;
 #else
 inline constexpr bool kMemoryIsOurs = true;
 #endif
-inline constexpr const char* kMemoryIsNotOurs = "the work is done; its memory is not measured under a sanitizer";
+inline constexpr const char* kMemoryIsNotOurs = "memory is not measured under a sanitizer";
 
-// From now on freed blocks above 64 KiB go back to the system at once, so that resident memory is what is in use.
+// From now on freed blocks above 64 KiB are returned to the system at once, so that resident memory is what is in use.
 inline void return_freed_memory() {
   ::mallopt(M_MMAP_THRESHOLD, 64 * 1024);
   ::mallopt(M_TRIM_THRESHOLD, 64 * 1024);

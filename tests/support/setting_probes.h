@@ -1,4 +1,4 @@
-// Shows that every setting acts: a table with a probe for each, and one function that says what can be seen of a run.
+// Checks that every setting has an effect: a table with a probe for each, and a function that observes a run.
 //
 //   const std::vector<SettingProbe> probes = {
 //       {"learning_rate", 0.1},
@@ -8,7 +8,7 @@
 //   });
 //
 // The keys come from the field lists, so a field that is added without a probe fails the test; so does a probe whose
-// value changes nothing. What the observer leaves out of its answer (times, paths) does not count as seen.
+// value changes nothing. What the observer leaves out of its result (times, paths) does not count.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,11 +27,11 @@ namespace easydel::testing_support {
 
 struct SettingProbe {
   std::string key;
-  Json value;                    // another than the default
-  Json beside = Json::object();  // other settings, that this one needs to mean anything
+  Json value;                    // different from the default
+  Json beside = Json::object();  // other settings that this one depends on
 };
 
-// What can be seen of a run with these settings: numbers, names of files, log lines. May throw easydel::Error.
+// The observable results of a run with these settings: numbers, file names, log lines. May throw easydel::Error.
 using Observer = std::function<Json(const Json& settings)>;
 
 inline std::vector<std::string> keys_of(const FieldList& fields) {
@@ -40,7 +40,7 @@ inline std::vector<std::string> keys_of(const FieldList& fields) {
   return keys;
 }
 
-// Where two answers first differ, with both values: "$.steps[2].loss: 1.5 and 1.25". Empty: nowhere.
+// Where two results first differ, with both values: "$.steps[2].loss: 1.5 and 1.25". Empty: nowhere.
 inline std::string describe_difference(const Json& a, const Json& b, const std::string& at = "$") {
   if (a == b) return "";
   if (a.is_object() && b.is_object()) {
@@ -59,30 +59,29 @@ inline std::string describe_difference(const Json& a, const Json& b, const std::
   return at + ": " + a.dump() + " and " + b.dump();
 }
 
-// The error of a refusal must name the key, so that a reader knows what to change.
+// A rejection must name the key, so that a reader knows what to change.
 inline void expect_setting_acts(const SettingProbe& probe, const Json& without, const Observer& observe) {
   SCOPED_TRACE(concat(probe.key, " = ", probe.value.dump(), " beside ", probe.beside.dump()));
   Json settings = probe.beside;
   settings[probe.key] = probe.value;
   try {
     const Json with = observe(settings);
-    EXPECT_NE(describe_difference(without, with), "")
-        << "the setting changes nothing that can be seen, and is not refused";
+    EXPECT_NE(describe_difference(without, with), "") << "the setting has no observable effect, and is not rejected";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find(probe.key.substr(probe.key.rfind('.') + 1)), std::string::npos)
-        << "the refusal does not name the setting: " << error.what();
+        << "the error does not name the setting: " << error.what();
   }
 }
 
-// Every key has a probe, every probe a key, and each of them acts or is refused by name. An observer that gives two
-// answers for the same settings fails too: with it everything would seem to act.
+// Every key has a probe, every probe a key, and each has an effect or is rejected by name. An observer that gives two
+// results for the same settings fails too: with it every setting would seem to have an effect.
 inline void expect_every_setting_acts(const std::vector<std::string>& keys, const std::vector<SettingProbe>& probes,
                                       const Observer& observe) {
   const std::set<std::string> known(keys.begin(), keys.end());
   std::set<std::string> probed;
   for (const SettingProbe& probe : probes) {
     probed.insert(probe.key);
-    EXPECT_TRUE(known.contains(probe.key)) << "a probe for \"" << probe.key << "\", which is no setting";
+    EXPECT_TRUE(known.contains(probe.key)) << "a probe for \"" << probe.key << "\", which is not a setting";
   }
   for (const std::string& key : known) {
     EXPECT_TRUE(probed.contains(key)) << "the setting \"" << key << "\" has no probe: add one that shows what it does";
@@ -93,11 +92,10 @@ inline void expect_every_setting_acts(const std::vector<std::string>& keys, cons
     try {
       if (!without.contains(beside)) {
         without[beside] = observe(probe.beside);
-        EXPECT_EQ(describe_difference(without[beside], observe(probe.beside)), "") << "two answers for " << beside;
+        EXPECT_EQ(describe_difference(without[beside], observe(probe.beside)), "") << "two results for " << beside;
       }
     } catch (const Error& error) {
-      ADD_FAILURE() << "the settings beside " << probe.key << " are refused themselves: " << beside << ": "
-                    << error.what();
+      ADD_FAILURE() << "the settings next to " << probe.key << " are rejected: " << beside << ": " << error.what();
       continue;
     }
     expect_setting_acts(probe, without[beside], observe);

@@ -1,4 +1,4 @@
-// A directory of its own for a test, removed when the test ends.
+// A temporary directory for a test, removed when the test ends.
 #pragma once
 
 #include <cstdlib>
@@ -12,7 +12,7 @@ class TemporaryDirectory {
  public:
   explicit TemporaryDirectory(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
     std::string pattern = (parent / "easydel-test-XXXXXX").string();
-    if (!::mkdtemp(pattern.data())) throw std::runtime_error("no temporary directory could be made: " + pattern);
+    if (!::mkdtemp(pattern.data())) throw std::runtime_error("cannot create a temporary directory: " + pattern);
     path_ = pattern;
   }
   ~TemporaryDirectory() {
@@ -29,7 +29,7 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
-// Where syncing costs nothing, for tests that do it very often; the usual place on systems without it.
+// On a RAM disk where fsync is free, for tests that sync often; the default location on systems without one.
 inline std::filesystem::path memory_directory() {
   return std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path();
 }

@@ -55,7 +55,7 @@ inline std::vector<at::Tensor> gradients_of(const Differentiable& f, const std::
   return torch::autograd::grad({out}, leaves, {weights}, std::nullopt, false, /*allow_unused=*/true);
 }
 
-// f's gradients equal central differences. Inputs are float64 and small.
+// Checks f's gradients against central differences. Inputs are float64 and small.
 inline testing::AssertionResult gradients_match_differences(const Differentiable& f,
                                                             const std::vector<at::Tensor>& inputs,
                                                             Tolerance tolerance = {1e-6, 1e-7}) {
@@ -86,11 +86,11 @@ inline testing::AssertionResult gradients_match_differences(const Differentiable
 }
 
 struct MemoryUse {
-  int64_t peak = 0;  // the most bytes that torch held at once while f ran, beyond what it held before
-  int64_t held = 0;  // what of that it still held when f was done
+  int64_t peak = 0;  // peak bytes that torch allocated while f ran, beyond those before
+  int64_t held = 0;  // bytes of that still allocated when f returned
 };
 
-// Counts what the calling thread allocates.
+// Counts the allocations of the calling thread.
 inline MemoryUse memory_use(const std::function<void()>& f) {
   struct Meter : c10::MemoryReportingInfoBase {
     void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override {

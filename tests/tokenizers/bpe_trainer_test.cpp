@@ -86,7 +86,7 @@ Json train_on(const std::vector<std::string>& texts, const BpeTrainerOptions& op
       options);
 }
 
-TEST(BpeTrainer, SaysWhatIsWrong) {
+TEST(BpeTrainer, ReportsInvalidOptionsAndTexts) {
   const auto message = [](const std::vector<std::string>& texts, const BpeTrainerOptions& options) -> std::string {
     try {
       train_on(texts, options);
@@ -101,24 +101,23 @@ TEST(BpeTrainer, SaysWhatIsWrong) {
             where + "vocab_size must be at least 256, for 256 bytes and 0 special tokens; got 255.");
   EXPECT_EQ(message({"a"}, {.vocab_size = 257, .special_tokens = {"x", "y", "x"}}),
             where + "vocab_size must be at least 258, for 256 bytes and 2 special tokens; got 257.");
-  EXPECT_EQ(message({"a"}, {.special_tokens = {""}}), where + "a special token must be text in UTF-8; got \"\".");
-  EXPECT_EQ(message({}, {}), where + "the texts are empty; there is nothing to learn.");
-  EXPECT_EQ(message({"", ""}, {.threads = 3}), where + "the texts are empty; there is nothing to learn.");
+  EXPECT_EQ(message({"a"}, {.special_tokens = {""}}), where + "a special token must be valid UTF-8; got \"\".");
+  EXPECT_EQ(message({}, {}), where + "the texts are empty; there is nothing to train on.");
+  EXPECT_EQ(message({"", ""}, {.threads = 3}), where + "the texts are empty; there is nothing to train on.");
   EXPECT_EQ(message({"a"}, {.pattern = "a(b"}),
             where + "the pattern is not a valid regular expression: missing closing parenthesis; got \"a(b\".");
   EXPECT_EQ(message({"a"}, {.threads = -1}), where + "threads must be between 0 and 1024; got -1.");
   for (const int threads : {1, 3}) {
-    EXPECT_EQ(
-        message({"ok", "b\xC3"}, {.threads = threads}),
-        where + "what was given from text 0 on is not valid UTF-8 at byte 3. Convert it, for instance with iconv.");
+    EXPECT_EQ(message({"ok", "b\xC3"}, {.threads = threads}),
+              where + "the input from text 0 on is not valid UTF-8 at byte 3. Convert it, for instance with iconv.");
     EXPECT_THAT(message({std::string(60, 'a') + "!"}, {.pattern = "(a+)+$", .threads = threads}),
-                HasSubstr("is too hard for a text of 61 bytes: match limit exceeded."));
+                HasSubstr("exceeds its limits on a text of 61 bytes: match limit exceeded."));
   }
   EXPECT_THAT([] { train_byte_level_bpe(std::vector<std::filesystem::path>{}); },
               ThrowsMessage<ConfigError>(where + "no files were given."));
 }
 
-TEST(BpeTrainer, AnErrorOfTheReaderComesThrough) {
+TEST(BpeTrainer, ErrorsOfTheReaderPropagate) {
   for (const int threads : {1, 4}) {
     const NextText failing = [](std::string&) -> bool { throw std::runtime_error("the reader has failed"); };
     EXPECT_THAT([&] { train_byte_level_bpe(failing, {.threads = threads}); },

@@ -1,4 +1,4 @@
-// What the normalizers make of every code point, against the tokenizers package, whose tables are of older Unicodes.
+// The normalizers on every code point, against the tokenizers package, whose tables are from older Unicode versions.
 #include <gtest/gtest.h>
 
 #include "easydel/core/json/json.h"

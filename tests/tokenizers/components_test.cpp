@@ -1,4 +1,4 @@
-// Every type and setting of every part of tokenizer.json, against the tokenizers package: so many texts for each type.
+// Every type and setting of every part of tokenizer.json, against the tokenizers package: many texts for each type.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

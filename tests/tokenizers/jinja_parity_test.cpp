@@ -41,7 +41,7 @@ void compare_snippets(const std::string& count, const Settings& settings) {
     const Json* text = one.find("text");
     text ? ++rendered : ++refused;
     bool same = text ? ours.find("text") && *ours.find("text") == *text : ours.find("error") != nullptr;
-    // Errors of jinja2 itself have the same words and lines; those of Python only need to be errors.
+    // Errors of jinja2 itself have the same text and line; those of Python only need to be errors.
     if (same && one.find("message")) {
       same = ours.at("message") == one.at("message") && ours.at("line") == one.at("line");
       ++messages;
@@ -64,7 +64,7 @@ TEST(JinjaParity, SnippetsWithJinjasOwnSpaceAndStrictUndefined) {
       {.trim_blocks = false, .lstrip_blocks = false, .keep_trailing_newline = true, .strict_undefined = true});
 }
 
-TEST(JinjaParity, CharactersAreWhatPythonTakesThemFor) {
+TEST(JinjaParity, CharacterPropertiesAreThoseOfPython) {
   const TemporaryDirectory directory;
   run_python("templates_peer.py", {"characters", directory / "cases.json"});
   const Json file = Json::parse_file(directory / "cases.json");

@@ -37,10 +37,10 @@ TEST(Template, ErrorsNameTheLine) {
   expect_error("{{ [1].append(2) }}", "line 1: access to attribute 'append' of 'list' object is unsafe.");
   expect_error("\n{{ 'abc }}", "line 2: unexpected char \"'\" at 4");
   expect_error("{{ 9223372036854775808 }}",
-               "line 1: the integer 9223372036854775808 does not fit into 64 bits (a limit of this engine)");
+               "line 1: the integer 9223372036854775808 does not fit in 64 bits (a limit of this engine)");
 }
 
-TEST(Template, ReasonIsWhatTheTemplateSaid) {
+TEST(Template, ReasonIsTheMessageOfTheTemplate) {
   try {
     render("\n{{ raise_exception('Roles must alternate') }}");
     FAIL();
@@ -50,7 +50,7 @@ TEST(Template, ReasonIsWhatTheTemplateSaid) {
   }
 }
 
-// Few steps over much text: the bytes are what is counted.
+// Few steps over much text: the bytes are counted.
 TEST(Template, CountsTheBytesThatAnOperationTouches) {
   const Limits limits{.steps = 200'000};
   const std::string begin =
@@ -117,7 +117,7 @@ TEST(Template, CountsTheBytesThatAnOperationTouches) {
                            "n|attr(s)"}) {
     EXPECT_THAT(
         [&] { render(begin + work + " %}{% endfor %}", Json::object(), limits); },
-        ThrowsMessage<TemplateError>(HasSubstr("the template takes more than 200000 steps (a limit of this engine)")))
+        ThrowsMessage<TemplateError>(HasSubstr("the template needs more than 200000 steps (a limit of this engine)")))
         << work;
   }
 }
@@ -135,12 +135,12 @@ TEST(Template, CountsLongNamesAndManyNames) {
         loop + "{% set x = " + name + " %}{% endfor %}", loop + "{% if x %}" + many + "{% endif %}{% endfor %}"}) {
     EXPECT_THAT(
         [&] { render(source, Json::object(), limits); },
-        ThrowsMessage<TemplateError>(HasSubstr("the template takes more than 200000 steps (a limit of this engine)")))
+        ThrowsMessage<TemplateError>(HasSubstr("the template needs more than 200000 steps (a limit of this engine)")))
         << source.substr(0, 80);
   }
 }
 
-TEST(Template, ShowsAReasonWithoutItsEscapesAndNotWhole) {
+TEST(Template, EscapesAndTruncatesTheReason) {
   try {
     render("{{ raise_exception('\x1b[2J' ~ 'y' * 1000000) }}");
     FAIL();
@@ -150,9 +150,9 @@ TEST(Template, ShowsAReasonWithoutItsEscapesAndNotWhole) {
   }
 }
 
-TEST(Template, NoTemplateRunsForEver) {
+TEST(Template, NoTemplateRunsForever) {
   const std::string nested = "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}";
-  expect_error(nested, "line 1: the template takes more than 20000000 steps (a limit of this engine)");
+  expect_error(nested, "line 1: the template needs more than 20000000 steps (a limit of this engine)");
   expect_error(
       "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
       "line 1: the template nests more than 1000 evaluations (maximum recursion depth exceeded; a limit of this "
@@ -169,10 +169,10 @@ TEST(Template, NoTemplateRunsForEver) {
                "line 1: the output is longer than 1000000 bytes (a limit of this engine)", {.output = 1'000'000});
   expect_error("{{ range(100001) }}",
                "line 1: Range too big. The sandbox blocks ranges larger than MAX_RANGE (100000).");
-  expect_error(std::string(2 << 20, 'x'), "line 1: a template may have 1048576 bytes; got 2097152");
+  expect_error(std::string(2 << 20, 'x'), "line 1: a template must have at most 1048576 bytes; got 2097152");
 }
 
-// What nests deep without calling itself: values, generators, expressions, statements.
+// Deep nesting without recursion in the template: values, generators, expressions, statements.
 TEST(Template, NoTemplateOverflowsTheStack) {
   const std::string grow = "{% set ns = namespace(v=[]) %}{% for i in range(50000) %}{% set ns.v = ";
   const char* too_deep =
@@ -201,27 +201,27 @@ TEST(Template, NoTemplateOverflowsTheStack) {
   }
 }
 
-TEST(Template, ManyBranchesAndNamesEnd) {
+TEST(Template, ManyBranchesAndNamesTerminate) {
   std::string source;
   for (int i = 0; i < 20000; ++i)
     source += "{% if a" + std::to_string(i) + " %}{% set b" + std::to_string(i) + " = 1 %}{% endif %}";
   EXPECT_THAT([&] { render(source); }, ThrowsMessage<TemplateError>(HasSubstr("too many branches and variables")));
 }
 
-TEST(Template, ManyArgumentsEnd) {
+TEST(Template, ManyArgumentsTerminate) {
   std::string names;
   for (int i = 0; i < 20000; ++i) names += "a" + std::to_string(i) + "=1,";
   EXPECT_EQ(render("{{ dict(" + names + ")|length }}"), "20000");
   names.pop_back();
   expect_error("{% macro m(" + names + ") %}{% endmacro %}{{ m(" + names + ") }}",
-               "line 1: the template takes more than 20000000 steps (a limit of this engine)");
+               "line 1: the template needs more than 20000000 steps (a limit of this engine)");
 }
 
 TEST(Template, RefusesWhatIsNotUtf8) {
   EXPECT_THAT([] { render("a\xff"); },
               ThrowsMessage<TemplateError>("[Template] line 1: the template is not UTF-8, at byte 1"));
   EXPECT_THAT([] { render("{{ v }}", Json::object({{"v", "a\xff"}})); },
-              ThrowsMessage<TemplateError>(HasSubstr("a variable holds text that is not UTF-8, at byte 1")));
+              ThrowsMessage<TemplateError>(HasSubstr("a variable contains text that is not UTF-8, at byte 1")));
 }
 
 TEST(Template, RendersInSeveralThreadsAtOnce) {
@@ -247,7 +247,7 @@ TEST(Template, SpansOfGeneratedTextAreBytes) {
   EXPECT_EQ(out.generated[1], (Rendering::Span{6, 6}));
 }
 
-TEST(Template, TellsTheTimeItIsGiven) {
+TEST(Template, UsesTheGivenTime) {
   std::tm time{};
   time.tm_year = 124;
   time.tm_mday = 5;
@@ -273,7 +273,7 @@ void expect_refused(const ChatInput& input, const std::string& message) {
               ThrowsMessage<ConfigError>("[ChatTemplate] " + message));
 }
 
-TEST(ChatTemplate, RefusesInputsThatMakeNoSense) {
+TEST(ChatTemplate, RejectsInvalidInputs) {
   const Json messages = Json::array({Json::object({{"role", "user"}, {"content", "hi"}})});
   expect_refused({.messages = Json::array()}, "a conversation needs at least one message; got none.");
   expect_refused({.messages = Json("hi")}, "messages must be an array of objects; got a string.");
@@ -281,14 +281,14 @@ TEST(ChatTemplate, RefusesInputsThatMakeNoSense) {
   expect_refused({.messages = messages, .tools = Json::array({"f"})},
                  "tools must be objects; got a string at index 0.");
   expect_refused({.messages = messages, .add_generation_prompt = true, .continue_final_message = "content"},
-                 "continue_final_message and add_generation_prompt exclude each other: the first goes on with the last "
-                 "message, the second begins a new one.");
+                 "continue_final_message and add_generation_prompt are mutually exclusive: the first continues the "
+                 "last message, the second begins a new one.");
   expect_refused({.messages = messages, .continue_final_message = "thoughts"},
                  "continue_final_message is set, but the final message has no \"thoughts\" to continue.");
   expect_refused({.messages = messages, .continue_final_message = "role"},
                  "continue_final_message is set to \"role\", which the template does not read.");
   expect_refused({.messages = messages, .variables = Json::object({{"tools", 1}})},
-                 "\"tools\" is an input of its own and cannot be one of the variables.");
+                 "\"tools\" is a reserved input and cannot be one of the variables.");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A tokenizer.json that is wrong is refused with the place of the fault.
+// An invalid tokenizer.json is rejected with the path of the fault.
 #include <gmock/gmock.h>
 
 #include "easydel/core/error.h"
@@ -39,12 +39,12 @@ std::string message_with_model(std::string_view key, std::string_view part) {
   return message_of(document);
 }
 
-TEST(TokenizerJson, ReadsTheSmallOneThatTheOthersBreak) {
+TEST(TokenizerJson, ReadsTheValidOneThatTheOtherTestsBreak) {
   const auto tokenizer = JsonTokenizer::from_json(small_bpe().dump());
   EXPECT_EQ(tokenizer->encode_ids("abba"), (std::vector<int32_t>{2, 1, 0}));
 }
 
-TEST(TokenizerJson, RefusesWhatIsNoJsonOrNoObject) {
+TEST(TokenizerJson, RejectsWhatIsNotAJsonObject) {
   EXPECT_THAT([] { JsonTokenizer::from_json("{", "dir/tokenizer.json"); },
               ThrowsMessage<FormatError>(HasSubstr("dir/tokenizer.json")));
   EXPECT_THAT([] { JsonTokenizer::from_json("[]"); },
@@ -72,35 +72,34 @@ TEST(TokenizerJson, RefusesWrongTypesWithTheirPath) {
             "[tokenizer.json] pre_tokenizer.replacement must be one character; got \"ab\".");
 }
 
-TEST(TokenizerJson, RefusesVocabulariesThatDoNotAddUp) {
+TEST(TokenizerJson, RejectsInconsistentVocabularies) {
   EXPECT_THAT(message_with_model("vocab", R"({"a": -1})"),
               HasSubstr("model.vocab must map every token to an id between"));
   EXPECT_THAT(message_with_model("vocab", R"({"a": 2000000000})"), HasSubstr("got 2000000000 for \"a\"."));
   EXPECT_THAT(message_with_model("vocab", R"({"a": "0"})"), HasSubstr("got \"0\" for \"a\"."));
   EXPECT_EQ(message_with_model("merges", R"([["a", "c"]])"),
-            "[tokenizer.json] model.merges[0] names \"c\", which the vocabulary does not have.");
+            "[tokenizer.json] model.merges[0] names \"c\", which is not in the vocabulary.");
   EXPECT_EQ(message_with_model("merges", R"(["b a"])"),
-            "[tokenizer.json] model.merges[0] makes \"ba\", which the vocabulary does not have.");
+            "[tokenizer.json] model.merges[0] produces \"ba\", which is not in the vocabulary.");
   EXPECT_EQ(message_with_model("merges", R"(["a b", "a b c"])"),
-            "[tokenizer.json] model.merges[1] must be two tokens with a blank between them; got \"a b c\".");
+            "[tokenizer.json] model.merges[1] must be two tokens separated by a space; got \"a b c\".");
   EXPECT_EQ(message_with_model("dropout", "0.1"),
-            "[tokenizer.json] model.dropout must be 0 or null, because tokens are not drawn at random; got 0.1.");
+            "[tokenizer.json] model.dropout must be 0 or null, because BPE dropout is not supported; got 0.1.");
   EXPECT_EQ(message_with("model", R"({"type": "Unigram", "vocab": [["a", 0.0]], "unk_id": 1})"),
             "[tokenizer.json] model.unk_id must be between 0 and 0; got 1.");
   EXPECT_EQ(message_with("model", R"({"type": "Unigram", "vocab": [["a"]]})"),
             "[tokenizer.json] model.vocab[0] must be a token and its score; got an array.");
 }
 
-TEST(TokenizerJson, RefusesTemplatesThatNameWhatIsNotThere) {
-  EXPECT_EQ(
-      message_with("post_processor",
-                   R"({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "x", "type_id": 0}}],
+TEST(TokenizerJson, RejectsTemplatesWithUnknownNames) {
+  EXPECT_EQ(message_with("post_processor",
+                         R"({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "x", "type_id": 0}}],
               "pair": [], "special_tokens": {}})"),
-      "[tokenizer.json] post_processor.single[0].SpecialToken.id names \"x\", which special_tokens does not have.");
+            "[tokenizer.json] post_processor.single[0].SpecialToken.id names \"x\", which is not in special_tokens.");
   EXPECT_EQ(message_with("post_processor",
                          R"({"type": "TemplateProcessing", "single": [{"Sequence": {"id": "B", "type_id": 0}}],
               "pair": [], "special_tokens": {}})"),
-            "[tokenizer.json] post_processor.single[0].Sequence.id must be A, because there is one text alone.");
+            "[tokenizer.json] post_processor.single[0].Sequence.id must be A, because there is only one text.");
 }
 
 TEST(TokenizerJson, RefusesPatternsThatDoNotCompileOrThatPcreLacks) {
@@ -113,7 +112,7 @@ TEST(TokenizerJson, RefusesPatternsThatDoNotCompileOrThatPcreLacks) {
               HasSubstr("[tokenizer.json] pre_tokenizer.pattern.Regex is not a valid regular expression: "));
   EXPECT_THAT(split("[a&&b]"),
               HasSubstr("uses an intersection of classes at 2 of \"[a&&b]\", which PCRE2 does not have."));
-  EXPECT_THAT(split(R"([\W])"), HasSubstr("\\W inside of a class"));
+  EXPECT_THAT(split(R"([\W])"), HasSubstr("\\W inside a class"));
   EXPECT_THAT(split(std::string(70000, 'a')), HasSubstr("is a pattern of 70000 bytes; the limit is 65536."));
 }
 
@@ -122,14 +121,14 @@ TEST(TokenizerJson, RefusesTruncationsWithoutRoom) {
             "[Tokenizer] a truncation to 2 tokens must leave room for 0 special ones and a stride of 3.");
 }
 
-TEST(TokenizerJson, RefusesCharacterMapsThatAreNone) {
+TEST(TokenizerJson, RejectsInvalidCharacterMaps) {
   EXPECT_EQ(message_with("normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "!"})"),
             "[tokenizer.json] normalizer.precompiled_charsmap must be base64.");
   EXPECT_EQ(message_with("normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "/wAAAA=="})"),
             "[tokenizer.json] normalizer.precompiled_charsmap says that its trie has 255 bytes; there are 0.");
 }
 
-TEST(TokenizerJson, RefusesPartsThatAreNestedWithoutEnd) {
+TEST(TokenizerJson, LimitsNestedParts) {
   std::string nested = R"({"type": "NFC"})";
   for (int i = 0; i < 100; ++i) nested = R"({"type": "Sequence", "normalizers": [)" + nested + "]}";
   const std::string document = R"({"model": {"type": "WordLevel", "vocab": {"a": 0}}, "normalizer": )" + nested + "}";
@@ -142,18 +141,18 @@ TEST(Tokenizer, RefusesTextThatIsNotUtf8) {
               ThrowsMessage<FormatError>("[Tokenizer] a text must be UTF-8; byte 1 is not."));
 }
 
-TEST(Tokenizer, GivesUpOnAPatternThatTakesForEver) {
+TEST(Tokenizer, LimitsThePatternsWork) {
   Json document = small_bpe();
   document["pre_tokenizer"] =
       Json::parse(R"({"type": "Split", "behavior": "Isolated", "invert": false, "pattern": {"Regex": "(a+)+$"}})");
   const auto tokenizer = JsonTokenizer::from_json(document.dump());
-  EXPECT_THAT(
-      [&] { tokenizer->encode(std::string(5000, 'a') + "b"); },
-      ThrowsMessage<FormatError>(HasSubstr("the pattern \"(a+)+$\" gives up at byte 0 of a text of 5001 bytes")));
+  EXPECT_THAT([&] { tokenizer->encode(std::string(5000, 'a') + "b"); },
+              ThrowsMessage<FormatError>(
+                  HasSubstr("the pattern \"(a+)+$\" exceeds its limits at byte 0 of a text of 5001 bytes")));
 }
 
-// What a file of a few lines could ask for, and no machine has.
-TEST(Tokenizer, RefusesToGrowATextWithoutEnd) {
+// A file of a few lines could demand more memory than any machine has.
+TEST(Tokenizer, LimitsTheGrowthOfAText) {
   const auto sequence = [](std::string_view part, int times) {
     std::string parts;
     for (int i = 0; i < times; ++i) parts += concat(i ? "," : "", part);
@@ -181,7 +180,7 @@ TEST(Tokenizer, RefusesToGrowATextWithoutEnd) {
               ThrowsMessage<FormatError>("[tokenizer.json] decoder must not have more than 128 parts."));
 }
 
-TEST(Tokenizer, RefusesToRepeatATextWithoutEnd) {
+TEST(Tokenizer, LimitsTheRepetitionOfAText) {
   const auto tokenizer = JsonTokenizer::from_json(small_bpe().dump());
   tokenizer->set_truncation(Truncation{.max_length = 1000, .stride = 999});
   EXPECT_THAT(
@@ -199,7 +198,7 @@ TEST(Tokenizer, RefusesToRepeatATextWithoutEnd) {
               "[tokenizer.json] post_processor.single uses its texts more than 8 times.");
 }
 
-TEST(Tokenizer, TakesBlanksBesideAddedTokensInTimeThatGrowsWithTheText) {
+TEST(Tokenizer, StripsSpacesAroundAddedTokensInLinearTime) {
   Json document = small_bpe();
   document["added_tokens"] =
       Json::parse(R"([{"id": 3, "content": " ", "single_word": false, "lstrip": true, "rstrip": true,
@@ -208,7 +207,7 @@ TEST(Tokenizer, TakesBlanksBesideAddedTokensInTimeThatGrowsWithTheText) {
   EXPECT_EQ(tokenizer->encode_ids("a" + std::string(1'000'000, ' ') + "b").front(), 0);
 }
 
-TEST(Tokenizer, BatchesAreWhatTheTextsAreAloneOnAnyNumberOfThreads) {
+TEST(Tokenizer, BatchesEqualSingleTextsOnAnyNumberOfThreads) {
   const auto tokenizer = JsonTokenizer::from_json(small_bpe().dump());
   std::vector<std::string> texts;
   for (int i = 0; i < 500; ++i) texts.push_back(std::string(static_cast<std::size_t>(i % 37), "ab"[i % 2]) + "ab");
@@ -235,7 +234,7 @@ TEST(Tokenizer, PadsABatchToItsLongest) {
   }
 }
 
-TEST(Tokenizer, LongTextsWithoutBlanksTakeNoLongerThanTheyMust) {
+TEST(Tokenizer, LongTextsWithoutSpacesTakeLinearTime) {
   const auto tokenizer = JsonTokenizer::from_json(small_bpe().dump());
   std::string text;
   for (int i = 0; i < 500'000; ++i) text += "ab";

@@ -13,7 +13,7 @@
 namespace easydel {
 namespace {
 
-// Bytes as characters, which the package counts in.
+// Converts bytes to characters, which are the package's unit.
 class CharacterOffsets {
  public:
   explicit CharacterOffsets(std::string_view text) {

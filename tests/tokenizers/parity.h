@@ -1,4 +1,4 @@
-// Compares a tokenizer with what the tokenizers package made of the same texts; see reference/tokenizers_peer.py.
+// Compares a tokenizer with the tokenizers package on the same texts; see reference/tokenizers_peer.py.
 #pragma once
 
 #include <filesystem>
@@ -6,8 +6,8 @@
 
 namespace easydel {
 
-// Reads NAME.json and NAME.jsonl; a failure prints the first texts that differ. Returns how many texts there were. With
-// `whole_stream` the steps of a stream must add up to the whole, which they do not for every decoder.
+// Reads NAME.json and NAME.jsonl; a failure prints the first texts that differ. Returns the number of texts. With
+// `whole_stream` the steps of a stream must add up to the full text, which they do not for every decoder.
 std::size_t expect_same_as_the_package(const std::filesystem::path& directory, const std::string& name,
                                        bool whole_stream);
 

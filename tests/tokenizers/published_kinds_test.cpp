@@ -10,7 +10,7 @@
 namespace easydel {
 namespace {
 
-// EASYDEL_DRAWS asks for another number of texts.
+// EASYDEL_DRAWS sets the number of texts.
 std::string draws(const char* usual) {
   const char* given = std::getenv("EASYDEL_DRAWS");
   return given ? given : usual;

@@ -1,4 +1,4 @@
-// Models that are broken, by hand and at random: an error that says so, and never more than an error.
+// Broken models, by hand and at random: an error with a reason, and never a crash.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -49,7 +49,7 @@ std::string charsmap(const std::vector<uint32_t>& units, const std::string& repl
   for (const uint32_t unit : units) out += little_endian(unit);
   return out + replacements;
 }
-// Of darts-clone: where the children are, seen from the unit itself; whether a rule ends; the byte that leads here.
+// A darts-clone unit: the offset of the children; whether a rule ends; the byte that leads here.
 uint32_t unit(uint32_t offset, bool leaf, uint8_t label) { return offset << 10 | (leaf ? 1U << 8 : 0) | label; }
 
 const std::string kVocabulary = piece("<unk>", kUnknown) + piece("▁") + piece("a") + piece("b");
@@ -68,25 +68,25 @@ std::string problem_of(const std::string& model) {
   }
 }
 
-TEST(SentencePieceModel, TakesTheSmallestOne) {
+TEST(SentencePieceModel, AcceptsTheSmallestOne) {
   EXPECT_EQ(problem_of(kVocabulary), "");
   EXPECT_EQ(SentencePieceTokenizer::from_bytes(kVocabulary)->encode_ids("ab"), (std::vector<int32_t>{1, 2, 3}));
 }
 
-TEST(SentencePieceModel, SaysWhatIsWrong) {
-  const std::string no_model = "[SentencePieceTokenizer] m is no sentencepiece model: ";
-  EXPECT_EQ(problem_of(""), "[SentencePieceTokenizer] m must hold between 1 byte and 256 MiB; got 0 bytes.");
+TEST(SentencePieceModel, ReportsWhatIsWrong) {
+  const std::string no_model = "[SentencePieceTokenizer] m is not a sentencepiece model: ";
+  EXPECT_EQ(problem_of(""), "[SentencePieceTokenizer] m must have between 1 byte and 256 MiB; got 0 bytes.");
   EXPECT_EQ(problem_of(kVocabulary.substr(0, kVocabulary.size() - 1)),
-            no_model + "the model has a field that goes beyond the end. It may be cut short, or a pointer of Git LFS.");
+            no_model + "the model has a field that extends past the end. It may be truncated, or a Git LFS pointer.");
   EXPECT_THAT(problem_of("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"), HasSubstr(no_model));
   EXPECT_EQ(problem_of(bytes(2, "")), no_model + "it has no pieces.");
   EXPECT_EQ(problem_of(kVocabulary + piece("")), "[SentencePieceTokenizer] m: piece 4 is empty.");
-  EXPECT_EQ(problem_of(kVocabulary + piece("\xff")), "[SentencePieceTokenizer] m: piece 4 is not text in UTF-8.");
+  EXPECT_EQ(problem_of(kVocabulary + piece("\xff")), "[SentencePieceTokenizer] m: piece 4 is not valid UTF-8.");
   EXPECT_EQ(problem_of(kVocabulary + piece(std::string("a\0b", 3), kUserDefined)),
-            "[SentencePieceTokenizer] m: piece 4 is not text in UTF-8.");
+            "[SentencePieceTokenizer] m: piece 4 is not valid UTF-8.");
   EXPECT_EQ(problem_of(kVocabulary + piece("c", kNormal, std::numeric_limits<float>::quiet_NaN())),
             "[SentencePieceTokenizer] m: the score of piece 4 is not a number.");
-  const std::string refused = "[SentencePieceTokenizer] m is not taken by sentencepiece: ";
+  const std::string refused = "[SentencePieceTokenizer] m is rejected by sentencepiece: ";
   EXPECT_EQ(problem_of(piece("a")), refused + "unk is not defined.");
   EXPECT_EQ(problem_of(kVocabulary + piece("a")), refused + "a is already defined.");
 }
@@ -96,20 +96,21 @@ TEST(SentencePieceModel, RefusesMoreNestedSymbolsThanTheLibraryHasRoomFor) {
   for (std::size_t i = 2; i <= 65; ++i) nested += piece(std::string(i, 'a'), kUserDefined);
   EXPECT_EQ(problem_of(nested), "");
   nested += piece(std::string(66, 'a'), kUserDefined);
-  EXPECT_EQ(problem_of(nested), "[SentencePieceTokenizer] m: at most 64 user-defined pieces may begin alike; got 65.");
+  EXPECT_EQ(problem_of(nested),
+            "[SentencePieceTokenizer] m: at most 64 user-defined pieces may share a prefix; got 65.");
 }
 
 TEST(SentencePieceModel, FollowsTheNormalizersArrayBeforeTheLibraryDoes) {
   const std::string broken = "[SentencePieceTokenizer] m: the normalizer's precompiled_charsmap is broken: ";
   EXPECT_EQ(problem_of(normalizer("abc")), broken + "it is too short.");
-  EXPECT_EQ(problem_of(normalizer(little_endian(1000) + "abc")), broken + "its size does not fit.");
+  EXPECT_EQ(problem_of(normalizer(little_endian(1000) + "abc")), broken + "its size is invalid.");
   EXPECT_EQ(problem_of(normalizer(charsmap(std::vector<uint32_t>(256), "x"))),
-            broken + "its replacements have no end.");
+            broken + "its replacements are not terminated.");
   EXPECT_EQ(problem_of(normalizer(charsmap({unit(1 << 20, false, 0)}, std::string("x\0", 2)))),
-            broken + "it leads out of its array.");
+            broken + "it points outside its array.");
 
   // The byte 'a' becomes "b": the root's children are at 256 and on, those of 'a' at 512.
-  std::vector<uint32_t> good(768, 1U << 31);  // the high bit stands for no label
+  std::vector<uint32_t> good(768, 1U << 31);  // the high bit means no label
   good[0] = unit(256, false, 0);
   const uint32_t a = 256 ^ 'a';
   good[a] = unit(512 ^ a, true, 'a');
@@ -127,9 +128,9 @@ TEST(SentencePieceModel, FollowsTheNormalizersArrayBeforeTheLibraryDoes) {
   EXPECT_EQ(problem_of(normalizer(charsmap(good, '\0' + std::string(1025, 'b') + '\0'))),
             broken + "a replacement is longer than 1024 bytes.");
   bad = good;
-  bad[a] = unit(256 ^ a, true, 'a');  // 'a' leads to where it came from, and ends a rule each time
+  bad[a] = unit(256 ^ a, true, 'a');  // 'a' leads back to its parent, and ends a rule each time
   bad[256] = 1U << 31 | 1;
-  EXPECT_EQ(problem_of(normalizer(charsmap(bad, replacements))), broken + "it goes round in a circle.");
+  EXPECT_EQ(problem_of(normalizer(charsmap(bad, replacements))), broken + "it has a cycle.");
   // A chain of rules "a", "aa", "aaa" …, longer than the library's 32 places.
   for (const std::size_t length : {32, 33}) {
     std::vector<uint32_t> chain(256 * (length + 2), 1U << 31);
@@ -140,7 +141,7 @@ TEST(SentencePieceModel, FollowsTheNormalizersArrayBeforeTheLibraryDoes) {
       chain[next] = 1U << 31 | 1;
     }
     EXPECT_EQ(problem_of(normalizer(charsmap(chain, replacements))),
-              length == 32 ? "" : broken + "more than 32 rules begin alike.");
+              length == 32 ? "" : broken + "more than 32 rules share a prefix.");
   }
 }
 

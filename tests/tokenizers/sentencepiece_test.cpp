@@ -19,7 +19,7 @@ namespace {
 
 using testing::ThrowsMessage;
 
-// Models and what the package makes of so many texts.
+// Models and the package's results on many texts.
 const TemporaryDirectory& models(const std::string& texts = "1") {
   static std::map<std::string, TemporaryDirectory> made;
   const auto [place, is_new] = made.try_emplace(texts);
@@ -57,9 +57,9 @@ std::string kind_of(const std::string& name) {
   return "unigram";
 }
 
-// The one thing on which the libraries were found to differ. In a unigram model two ways to cut a text can be worth the
-// same ("fff" as "f", "ff" or as "ff", "f"). 0.1.97 adds scores in double and compares them with a float, 0.2.2 adds in
-// float, so that rounding decides differently.
+// The only known difference between the libraries. In a unigram model two segmentations of a text can have the same
+// score ("fff" as "f", "ff" or as "ff", "f"). 0.1.97 adds scores in double and compares them with a float, 0.2.2 adds
+// in float, so that rounding decides differently.
 bool is_tie(const std::string& kind, std::vector<int32_t> ours, std::vector<int32_t> theirs) {
   std::sort(ours.begin(), ours.end());
   std::sort(theirs.begin(), theirs.end());
@@ -121,7 +121,7 @@ TEST(SentencePieceParity, VocabulariesAndKindsOfPiecesAreThePackages) {
 
 std::string model_bytes(const std::string& name) { return read_file(models() / (name + ".model")); }
 
-TEST(SentencePieceTokenizer, AddsBosAndEosWhereAskedFor) {
+TEST(SentencePieceTokenizer, AddsBosAndEosOnRequest) {
   const auto tokenizer =
       SentencePieceTokenizer::from_bytes(model_bytes("llama_like"), {.add_bos = true, .add_eos = true});
   const auto encoding = tokenizer->encode("the");
@@ -211,25 +211,25 @@ TEST(SentencePieceTokenizer, PutsThePrefixOnlyBeforeTheTextWhereLegacyIsOff) {
   }
 }
 
-TEST(SentencePieceTokenizer, TakesNoLongerForCharactersThatItDoesNotKnow) {
+TEST(SentencePieceTokenizer, HandlesUnknownCharactersInLinearTime) {
   const auto tokenizer = SentencePieceTokenizer::from_bytes(model_bytes("unigram"));
   std::string text = "the ";
-  for (int i = 0; i < 600000; ++i) text += "ঌ";  // a minute, where joining them takes quadratic time
+  for (int i = 0; i < 600000; ++i) text += "ঌ";  // a minute if joining them took quadratic time
   const auto encoding = tokenizer->encode(text + "the");
   EXPECT_EQ(encoding.ids, tokenizer->encode_ids("the ঌthe"));
   EXPECT_EQ(encoding.offsets.back().end, text.size() + 3);
   EXPECT_EQ(tokenizer->encode_ids(text + "the"), encoding.ids);
 }
 
-TEST(SentencePieceTokenizer, RefusesWhatDoesNotFitTheModel) {
+TEST(SentencePieceTokenizer, RejectsOptionsThatDoNotMatchTheModel) {
   const std::string bytes = model_bytes("no_bos");
+  EXPECT_THAT([&] { SentencePieceTokenizer::from_bytes(bytes, {.add_bos = true}, "t.model"); },
+              ThrowsMessage<ConfigError>(
+                  "[SentencePieceTokenizer] t.model has no bos token; choose one that it has, or do not add it."));
   EXPECT_THAT(
-      [&] { SentencePieceTokenizer::from_bytes(bytes, {.add_bos = true}, "t.model"); },
-      ThrowsMessage<ConfigError>("[SentencePieceTokenizer] t.model has no bos token; name one that it has, or do "
-                                 "not add it."));
-  EXPECT_THAT([&] { SentencePieceTokenizer::from_bytes(bytes, {.eos_token = "<e>"}, "t.model"); },
-              ThrowsMessage<ConfigError>("[SentencePieceTokenizer] t.model has no eos token \"<e>\"; name one that it "
-                                         "has, or do not add it."));
+      [&] { SentencePieceTokenizer::from_bytes(bytes, {.eos_token = "<e>"}, "t.model"); },
+      ThrowsMessage<ConfigError>(
+          "[SentencePieceTokenizer] t.model has no eos token \"<e>\"; choose one that it has, or do not add it."));
   const auto tokenizer = SentencePieceTokenizer::from_bytes(bytes, {}, "t.model");
   const auto size = static_cast<int32_t>(tokenizer->vocab_size());
   EXPECT_THAT([&] { tokenizer->decode(std::vector<int32_t>{3, size}); },
@@ -238,7 +238,7 @@ TEST(SentencePieceTokenizer, RefusesWhatDoesNotFitTheModel) {
   EXPECT_THROW(tokenizer->decode(std::vector<int32_t>{-1}), ConfigError);
   EXPECT_THAT(
       [&] { SentencePieceTokenizer::from_bytes(bytes, {.added_tokens = {{.id = 7, .content = ""}}}); },
-      ThrowsMessage<ConfigError>("[SentencePieceTokenizer] an added token needs text and an id from 0; got \"\" "
+      ThrowsMessage<ConfigError>("[SentencePieceTokenizer] an added token needs text and a non-negative id; got \"\" "
                                  "with 7."));
   EXPECT_THROW(SentencePieceTokenizer::open("/no/such/tokenizer.model"), IoError);
 }

@@ -67,12 +67,13 @@ TEST_F(WrittenConfig, FallsBackToTheOldTemplateFile) {
 TEST_F(WrittenConfig, AnEmptyDirectoryIsAnEmptyConfig) {
   const TokenizerConfig config = load();
   EXPECT_TRUE(config.special_tokens.empty());
-  EXPECT_THAT([&] { config.chat_templates.select(); },
-              ThrowsMessage<ConfigError>("[ChatTemplates] the tokenizer has no chat template. Write the prompt "
-                                         "yourself, or give one."));
+  EXPECT_THAT(
+      [&] { config.chat_templates.select(); },
+      ThrowsMessage<ConfigError>(
+          "[ChatTemplates] the tokenizer has no chat template. Write the prompt yourself, or pass a template."));
 }
 
-TEST_F(WrittenConfig, NamesTheTemplatesThatThereAre) {
+TEST_F(WrittenConfig, NamesTheAvailableTemplates) {
   write("tokenizer_config.json",
         R"({"chat_template": [{"name": "rag", "template": "r"}, {"name": "alt", "template": "a"}]})");
   const TokenizerConfig config = load();
@@ -85,7 +86,7 @@ TEST_F(WrittenConfig, NamesTheTemplatesThatThereAre) {
 
 TEST_F(WrittenConfig, RefusesWhatIsNotAConfig) {
   write("tokenizer_config.json", "[]");
-  EXPECT_THAT([&] { load(); }, ThrowsMessage<FormatError>(HasSubstr("must hold an object; got an array.")));
+  EXPECT_THAT([&] { load(); }, ThrowsMessage<FormatError>(HasSubstr("must contain an object; got an array.")));
   write("tokenizer_config.json", R"({"bos_token": 3})");
   EXPECT_THAT(
       [&] { load(); },

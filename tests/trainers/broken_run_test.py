@@ -53,16 +53,15 @@ class BrokenRun(TinyRun):
         (self.folder / "latin.jsonl").write_bytes(b'{"text": "caf\xe9"}\n')
         pyarrow.parquet.write_table(pyarrow.table({"text": self.texts}), self.folder / "cut.parquet")
         cut(self.folder / "cut.parquet", 0.5)
-        self.refuses(r"\[empty.jsonl\] the data set is empty: it has no row.", data=["empty"])
-        self.refuses(r"\[latin.jsonl\] is not UTF-8: byte 13 is no part of a character. Convert the file, with iconv for "
-                     "example.", data=["latin"])
-        self.refuses(r"\[cut.parquet\] cannot be read as Parquet: .* The file is damaged or was cut short.", "--data",
+        self.refuses(r"\[empty.jsonl\] the data set is empty: it has no rows.", data=["empty"])
+        self.refuses(r"\[latin.jsonl\] is not UTF-8: byte 13 is invalid. Convert the file, with iconv for example.", data=["latin"])
+        self.refuses(r"\[cut.parquet\] cannot be read as Parquet: .* The file is damaged or truncated.", "--data",
                      self.folder / "cut.parquet", data=[])
         for mesh, rank in (([], ""), (["--mesh", "2,1,1,1,1"], r"rank \d: ")):
             self.remove("new")
             self.assertRegex(self.fails("new", *mesh, data=["field"]),
                              rf'^{rank}\[field.jsonl, line 6\] the row has no field "text"; it has txt.$')
-        self.refuses(r"\[Loader\] the data changed, so there is no place in it to go on from: the data was one.jsonl and 1 "
+        self.refuses(r"\[Loader\] the data changed, so the run cannot be resumed: the data was one.jsonl and 1 "
                      r"more, now one.jsonl.", data=["one"])
 
     def test_a_learning_rate_that_is_no_number(self):
@@ -100,8 +99,8 @@ class BrokenRun(TinyRun):
     def test_a_run_that_changed(self):
         self.refuses(r"\[resume_from\] run/run-4 was trained with total_batch_size 4; this run has 8. The data cannot go on "
                      "from there.", "--batch", 8)
-        self.refuses(r'\[OptState\] run/run-4/state.json is the state of "adamw", but this one is of "lion". Build the '
-                     "optimizer that wrote it.", "--optimizer", "lion")
+        self.refuses(r'\[OptState\] run/run-4/state.json is the state of "adamw", but the optimizer is "lion". Use the '
+                     "optimizer that saved it.", "--optimizer", "lion")
         self.refuses(r"rank \d: \[elarge\] trainer.total_batch_size: \[trainer\] a minibatch of 4 rows cannot be assigned to 8 ranks \(dp=8 fsdp=1 ep=1 tp=1 sp=1; "
                      r"rows go over dp, fsdp and ep\): total_batch_size / gradient_accumulation_steps must be a multiple of "
                      r"8.", "--mesh", "8,1,1,1,1")
@@ -110,19 +109,19 @@ class BrokenRun(TinyRun):
 
     def test_a_directory_that_cannot_be_written(self):
         (self.folder / "file").write_text("a file")
-        self.assertEqual(self.fails("file/out"), "[file] cannot be made: File exists.")
+        self.assertEqual(self.fails("file/out"), "[file] cannot be created: File exists.")
         self.assertEqual((self.folder / "file").read_text(), "a file")
 
     def test_files_of_the_newest_checkpoint_that_were_cut_short(self):
         text = r"line \d+, column \d+: .*; got .*."
         for name, half, none in (
                 ("trainer.json", text, text), ("state.json", text, text), ("config.json", text, text),
-                ("model.safetensors", r'tensor ".*" ends at byte \d+ of the data, of which there are \d+. The file is '
+                ("model.safetensors", r'tensor ".*" ends at byte \d+ of the data, which has \d+. The file is '
                                       "truncated or damaged.",
-                 "a safetensors file begins with the 8 bytes of its header's length; got 0 bytes in all."),
-                ("optimizer.safetensors", r'tensor ".*" ends at byte \d+ of the data, of which there are \d+. The file is '
+                 "a safetensors file must begin with 8 bytes for the length of its header; got 0 bytes in total."),
+                ("optimizer.safetensors", r'tensor ".*" ends at byte \d+ of the data, which has \d+. The file is '
                                           "truncated or damaged.",
-                 "a safetensors file begins with the 8 bytes of its header's length; got 0 bytes in all.")):
+                 "a safetensors file must begin with 8 bytes for the length of its header; got 0 bytes in total.")):
             path = self.folder / "run" / "run-4" / name
             content = path.read_bytes()
             for share, message, mesh, rank in ((0.5, half, ["--mesh", "1,2,1,2,1"], r"rank \d: "), (0, none, [], "")):

@@ -88,7 +88,7 @@ class RepeatedRun(TinyRun):
                 (self.folder / "one.jsonl").write_text(content)
                 self.assertEqual(self.fails("one", data=["one"]), f"[trainer] one/run-2 is of another run: {said}{WHAT_TO_DO}")
                 self.assertEqual(self.fails("one", "--resume", "latest", data=["one"]),
-                                 f"[Loader] the data changed, so there is no place in it to go on from: {said}.")
+                                 f"[Loader] the data changed, so the run cannot be resumed: {said}.")
         finally:
             (self.folder / "one.jsonl").write_text(rows)
 

@@ -1,4 +1,4 @@
-// File descriptors, inside of this folder.
+// File descriptors, internal to this folder.
 #pragma once
 
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ class Descriptor {
 // "[path] cannot be opened: No such file or directory."
 [[noreturn]] void fail_errno(const char* what, const std::filesystem::path& path, int code);
 
-// Of a regular file; IoError otherwise.
+// Opens a regular file; IoError otherwise.
 int open_for_reading(const std::filesystem::path& path, struct stat& info);
 
 }  // namespace easydel

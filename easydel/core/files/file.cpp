@@ -31,7 +31,7 @@ const char* kind_of(const struct stat& info) {
 }  // namespace
 
 int open_for_reading(const fs::path& path, struct stat& info) {
-  // Without O_NONBLOCK a pipe that nobody writes to would be waited for; regular files do not know it.
+  // Without O_NONBLOCK, opening a pipe without a writer would block; regular files ignore the flag.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0 && errno == ENXIO) fail<IoError>("[", path.string(), "] must be a regular file; it is a socket.");
   if (fd < 0) fail_errno("cannot be opened", path, errno);
@@ -46,13 +46,13 @@ int open_for_reading(const fs::path& path, struct stat& info) {
 std::string read_file(const fs::path& path) {
   struct stat info{};
   const Descriptor fd(open_for_reading(path, info));
-  constexpr int64_t kMaxBytes = int64_t{1} << 30;  // a file with holes can claim any size
-  require<IoError>(info.st_size <= kMaxBytes, "[", path.string(), "] has ", info.st_size,
-                   " bytes; what is read whole has at most ", kMaxBytes, ".");
-  std::string content(static_cast<std::size_t>(info.st_size) + 1, '\0');  // room to see its end
+  constexpr int64_t kMaxBytes = int64_t{1} << 30;  // a sparse file can claim any size
+  require<IoError>(info.st_size <= kMaxBytes, "[", path.string(), "] has ", info.st_size, " bytes; the limit is ",
+                   kMaxBytes, ".");
+  std::string content(static_cast<std::size_t>(info.st_size) + 1, '\0');  // one extra byte to detect the end
   std::size_t done = 0;
   while (true) {
-    if (done == content.size()) content.resize(done + 4096);  // the file may have grown, or be one of /proc's
+    if (done == content.size()) content.resize(done + 4096);  // the file may have grown, or be in /proc
     const ssize_t got = ::read(fd, content.data() + done, content.size() - done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_errno("cannot be read", path, errno);
@@ -85,7 +85,7 @@ void AtomicFile::write(const void* data, std::size_t size) {
     if (put < 0) {
       const int code = errno;
       fail<IoError>("[", path_.string(), "] cannot be written after ", written_, " bytes: ", errno_text(code),
-                    ". What stood there before is untouched.");
+                    ". The previous content is untouched.");
     }
     next += put;
     size -= static_cast<std::size_t>(put);
@@ -100,7 +100,7 @@ void AtomicFile::commit() {
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
     const int code = errno;
     ::unlink(temporary_.c_str());
-    fail_errno("cannot be put in place", path_, code);
+    fail_errno("cannot be renamed into place", path_, code);
   }
   sync_directory(path_.has_parent_path() ? path_.parent_path() : fs::path("."));
 }
@@ -123,7 +123,7 @@ void make_directory(const fs::path& directory) {
   const fs::path parent = directory.has_parent_path() ? directory.parent_path() : fs::path(".");
   if (parent != directory) make_directory(parent);
   if (fs::create_directory(directory, code)) sync_directory(parent);
-  if (code) fail_errno("cannot be made", directory, code.value());
+  if (code) fail_errno("cannot be created", directory, code.value());
 }
 
 std::vector<std::string> list_directory(const fs::path& directory) {

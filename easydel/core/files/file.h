@@ -1,4 +1,4 @@
-// Files done carefully: whole reads, atomic writes, directories. Every failure is an IoError that names the path.
+// Safe file operations: full reads, atomic writes, directories. Every failure is an IoError that names the path.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@ namespace easydel {
 
 std::string read_file(const std::filesystem::path& path);
 
-// Written to a temporary file beside `path`, synced, then renamed: readers see the old file or the new one.
+// Writes to a temporary file next to `path`, syncs, then renames: readers see either the old file or the new one.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
-// The same for content that comes in pieces. Without commit() the destructor removes the temporary file.
+// The same for content written in chunks. Without commit() the destructor removes the temporary file.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -36,12 +36,12 @@ class AtomicFile {
 
 void sync_directory(const std::filesystem::path& directory);
 
-// With its parents; on disk when the call returns.
+// Creates parents as needed; synced to disk when the call returns.
 void make_directory(const std::filesystem::path& directory);
 
 // The names of its entries, sorted.
 std::vector<std::string> list_directory(const std::filesystem::path& directory);
 
-void remove_file(const std::filesystem::path& path);  // it may be gone already
+void remove_file(const std::filesystem::path& path);  // no error if it does not exist
 
 }  // namespace easydel

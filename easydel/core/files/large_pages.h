@@ -1,5 +1,5 @@
-// Fresh memory in large pages where the system has them: most of the time that a copy to fresh memory takes goes into
-// making its pages.
+// Allocates memory in huge pages where available: a copy into newly allocated memory spends most of its time on page
+// faults.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,7 +8,7 @@
 
 namespace easydel {
 
-// As at::empty; on the CPU, from `min_bytes` on, in large pages.
+// As at::empty; on the CPU, allocations of `min_bytes` or more use huge pages.
 at::Tensor empty_in_large_pages(at::IntArrayRef sizes, const at::TensorOptions& options, std::size_t min_bytes = 0);
 
 }  // namespace easydel

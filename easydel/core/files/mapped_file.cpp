@@ -25,7 +25,7 @@ namespace {
 constexpr std::size_t kLargePage = std::size_t{2} << 20;
 constexpr std::size_t kWindow = std::size_t{32} << 20;
 
-// For more than a cache holds: does not read what it is about to overwrite, as memcpy does.
+// For copies larger than the cache: does not read the destination lines before overwriting them, as memcpy does.
 void stream_copy(std::byte* to, const std::byte* from, std::size_t size) {
 #ifdef __SSE2__
   const std::size_t head = std::min(size, static_cast<std::size_t>(-reinterpret_cast<std::uintptr_t>(to) % 64));
@@ -58,8 +58,8 @@ FileReader::~FileReader() {
 }
 
 void FileReader::read(std::size_t offset, std::span<std::byte> out) const {
-  // read() itself copies with one instruction, which is slow where the two sides lie differently in their lines of
-  // cache, and the data of a safetensors file lies anywhere.
+  // read() itself copies with one instruction, which is slow when source and destination are aligned differently
+  // within a cache line, and the data of a safetensors file has arbitrary alignment.
   while (out.size() >= kWindow / 32) {
     const std::size_t count = std::min(out.size(), kWindow);
     if (!copy_window(offset, out.first(count))) break;
@@ -70,14 +70,14 @@ void FileReader::read(std::size_t offset, std::span<std::byte> out) const {
     const ssize_t got = ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_errno("cannot be read", path_, errno);
-    require<IoError>(got > 0, "[", path_.string(), "] ends at byte ", offset, ", before the last one asked for, ",
-                     offset + out.size() - 1, ". It was shortened while it was being read.");
+    require<IoError>(got > 0, "[", path_.string(), "] ends at byte ", offset, ", before the last requested byte, ",
+                     offset + out.size() - 1, ". It was truncated while being read.");
     offset += static_cast<std::size_t>(got);
     out = out.subspan(static_cast<std::size_t>(got));
   }
 }
 
-// False when the file has no such bytes, or no room for a map.
+// False when the range is outside the file, or the map fails.
 bool FileReader::copy_window(std::size_t offset, std::span<std::byte> out) const {
   struct stat info{};
   if (::fstat(fd_, &info) != 0 || static_cast<std::size_t>(info.st_size) < offset + out.size()) return false;
@@ -91,9 +91,9 @@ bool FileReader::copy_window(std::size_t offset, std::span<std::byte> out) const
 
 bool FileReader::is_cached(std::size_t offset) const {
 #ifdef __linux__
-  constexpr long kCachestat = 451;  // on every architecture; the C library does not know it yet
+  constexpr long kCachestat = 451;  // the same on every architecture; not yet in the C library
   const uint64_t range[2] = {offset, 1};
-  uint64_t pages[5] = {};  // in the cache, and of those that are dirty and so on
+  uint64_t pages[5] = {};  // cached, dirty and so on
   return ::syscall(kCachestat, fd_, range, pages, 0) == 0 && pages[0] > 0;
 #else
   return false;
@@ -162,7 +162,7 @@ void touch_pages(std::span<const std::byte> mapped) {
 void enter_pages_ahead(std::vector<std::weak_ptr<const MappedFile>> files) {
 #ifdef MADV_POPULATE_READ
   const auto enter = [files = std::move(files)] {
-    constexpr std::size_t kStep = std::size_t{16} << 20;  // who maps memory meanwhile waits until a step is done
+    constexpr std::size_t kStep = std::size_t{16} << 20;  // other threads that map memory wait until a step is done
     for (auto kept = files.rbegin(); kept != files.rend(); ++kept) {
       for (std::size_t done = 0;;) {
         const std::shared_ptr<const MappedFile> file = kept->lock();
@@ -175,7 +175,7 @@ void enter_pages_ahead(std::vector<std::weak_ptr<const MappedFile>> files) {
   };
   try {
     std::thread(enter).detach();
-  } catch (const std::system_error&) {  // no thread is to be had, and none is needed
+  } catch (const std::system_error&) {  // no thread available; this is only an optimization
   }
 #endif
 }

@@ -1,4 +1,4 @@
-// Files in the address space, and reads that go past it. Every failure is an IoError that names the path.
+// Memory-mapped files, and reads that bypass the map. Every failure is an IoError that names the path.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace easydel {
 
-// Reads of one file at any place, from any number of threads.
+// Positional reads of one file, from any number of threads.
 class FileReader {
  public:
   ~FileReader();
@@ -19,7 +19,7 @@ class FileReader {
   FileReader& operator=(FileReader&&) = delete;
 
   void read(std::size_t offset, std::span<std::byte> out) const;  // IoError when the file ends before `out` is full
-  bool is_cached(std::size_t offset) const;  // a read here does not wait for the disk; false where nobody knows
+  bool is_cached(std::size_t offset) const;  // a read here does not wait for the disk; false if unknown
 
  private:
   friend class MappedFile;
@@ -29,11 +29,11 @@ class FileReader {
   int fd_ = -1;
 };
 
-// CopyOnWrite lets the map be written to: the pages that are touched become this process's own, and the file keeps
-// its content. They count against no limit on memory before that.
+// CopyOnWrite makes the map writable: pages that are written become private to this process, and the file keeps its
+// content. Until then they do not count against any memory limit.
 enum class MapAccess { ReadOnly, CopyOnWrite };
 
-// A map of a whole file; shared by whoever hands out views into it.
+// A map of an entire file; shared by whoever hands out views into it.
 class MappedFile : public std::enable_shared_from_this<MappedFile> {
  public:
   static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path,
@@ -44,15 +44,15 @@ class MappedFile : public std::enable_shared_from_this<MappedFile> {
 
   const std::filesystem::path& path() const { return path_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  std::span<std::byte> writable_bytes() const;  // only of a map that was opened as CopyOnWrite
+  std::span<std::byte> writable_bytes() const;  // only for a map opened as CopyOnWrite
   std::size_t size() const { return size_; }
 
-  // For reads that go past the map, and find what the file holds even where the map was written to. Nothing when the
-  // path no longer leads to this file.
+  // For reads that bypass the map, and see the file's content even where the map was written to. Null when the path no
+  // longer refers to this file.
   std::optional<FileReader> reader() const;
   bool contains(const void* address) const;
-  bool is_cached() const;  // as far as a few places tell; false where the system does not say
-  // Gives back the memory of every page that was touched, and forgets what was written. The map stays whole.
+  bool is_cached() const;  // estimated from a few samples; false if unknown
+  // Releases the memory of every touched page, and discards what was written. The map stays valid.
   void release() const;
 
  private:
@@ -65,12 +65,12 @@ class MappedFile : public std::enable_shared_from_this<MappedFile> {
   MapAccess access_ = MapAccess::ReadOnly;
 };
 
-// Brings a part of a mapped file into memory now, from the first page to the last. The system sees what is wanted next
-// and has it read meanwhile: nothing is faster, MADV_POPULATE_READ included.
+// Reads a part of a mapped file into memory now, from the first page to the last. The kernel's readahead detects the
+// sequential access: nothing is faster, MADV_POPULATE_READ included.
 void touch_pages(std::span<const std::byte> mapped);
 
-// Enters the pages of mapped files that are in the cache into the address space, on a thread of its own and from the
-// last to the first: who looks at them from the first on finds the rest done. It ends where nobody else keeps a file.
+// Maps the cached pages of mapped files into the address space, on a separate thread and from last to first: a reader
+// that goes from first to last meets it halfway. Stops at a file that nobody else holds any more.
 void enter_pages_ahead(std::vector<std::weak_ptr<const MappedFile>> files);
 
 }  // namespace easydel

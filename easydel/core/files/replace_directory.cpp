@@ -32,7 +32,7 @@ void remove_tree(const fs::path& directory) {
   require<IoError>(!error, "[", directory.string(), "] cannot be removed: ", error.message(), ".");
 }
 
-// Entries of `from` that are nobody's but the user's.
+// Entries of `from` that belong to the user.
 void move_strangers(const fs::path& from, const fs::path& into,
                     const std::function<bool(const std::string& name)>& is_ours) {
   for (const std::string& name : list_directory(from)) {
@@ -55,7 +55,7 @@ void replace_directory(const fs::path& target, const std::function<void(const fs
                        const std::function<bool(const std::string& name)>& is_ours) {
   const fs::path place = fs::absolute(target.filename().empty() ? target.parent_path() : target);
   const fs::path fresh = unfinished_name(place);
-  if (fs::exists(fresh)) {  // a killed call may have been about to move what is not ours
+  if (fs::exists(fresh)) {  // a killed call may not have moved the user's entries yet
     if (fs::exists(place)) move_strangers(fresh, place, is_ours);
     remove_tree(fresh);
   }

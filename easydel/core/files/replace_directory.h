@@ -1,4 +1,4 @@
-// Puts a finished directory in the place of another, at once.
+// Atomically replaces a directory with a new one.
 #pragma once
 
 #include <filesystem>
@@ -7,10 +7,10 @@
 
 namespace easydel {
 
-// Runs `write` on a fresh directory beside `target`, syncs what it wrote, then makes it `target` with one rename: a
-// process that is killed at any moment leaves the old directory whole or the new one. Entries of the old one that
-// `write` did not make and that `is_ours` does not claim move over; the rest of it is removed. What a killed call left
-// behind goes with the next. IoError names the path.
+// Runs `write` on a new directory next to `target`, syncs what it wrote, then makes it `target` with one rename: a
+// process killed at any moment leaves either the complete old directory or the complete new one. Entries of the old
+// one that `write` did not create and that `is_ours` does not claim are moved over; the rest is removed. Leftovers of
+// a killed call are removed by the next. IoError names the path.
 void replace_directory(const std::filesystem::path& target,
                        const std::function<void(const std::filesystem::path& fresh)>& write,
                        const std::function<bool(const std::string& name)>& is_ours);

@@ -5,7 +5,7 @@
 
 namespace easydel {
 
-// The shortest digits that read back equal, 1e-05 or 10000.0. For finite values.
+// The shortest representation that round-trips, 1e-05 or 10000.0. For finite values.
 void append_float(double value, std::string& out);
 
 }  // namespace easydel

@@ -1,4 +1,4 @@
-// A JSON value that keeps the order of its keys and tells integers from floats, as config.json needs.
+// A JSON value that keeps the order of its keys and distinguishes integers from floats, as config.json needs.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class JsonObject {
     std::size_t operator()(std::string_view key) const { return std::hash<std::string_view>{}(key); }
   };
   std::vector<Entry> entries_;
-  std::unordered_map<std::string, std::size_t, Hash, std::equal_to<>> index_;  // only once there are many
+  std::unordered_map<std::string, std::size_t, Hash, std::equal_to<>> index_;  // only built once there are many
 };
 
 class Json {
@@ -70,7 +70,7 @@ class Json {
   static Json array(std::initializer_list<Json> values = {}) { return Json(Array(values)); }
   static Json object(std::initializer_list<std::pair<std::string_view, Json>> entries = {});
 
-  // Throws FormatError with line and column. Takes NaN and Infinity, which Python writes.
+  // Throws FormatError with line and column. Accepts NaN and Infinity, which Python writes.
   static Json parse(std::string_view text, const JsonParseOptions& options = {});
   static Json parse_file(const std::string& path);  // IoError when it cannot be read
   // One line when indent is negative. Floats print as Python prints them: 1e-05, 10000.0.
@@ -86,17 +86,17 @@ class Json {
   bool is_object() const { return std::holds_alternative<Object>(value_); }
   std::string_view type_name() const;  // "null", "a boolean", "an integer", …
 
-  // Each throws FormatError when the value is of another type.
+  // Each throws FormatError when the value has a different type.
   bool as_bool() const;
-  int64_t as_int() const;    // a float with an integral value counts
-  double as_double() const;  // an integer counts
+  int64_t as_int() const;    // a float with an integral value is accepted
+  double as_double() const;  // an integer is accepted
   const std::string& as_string() const;
   const Array& as_array() const;
   Array& as_array();
   const Object& as_object() const;
   Object& as_object();
 
-  const Json* find(std::string_view key) const;  // null when absent or when this is no object
+  const Json* find(std::string_view key) const;  // null when absent or when this is not an object
   const Json& at(std::string_view key) const;    // FormatError when absent
   const Json& at(std::size_t index) const;
   Json& operator[](std::string_view key);  // turns null into an object
@@ -110,7 +110,7 @@ class Json {
   std::variant<std::monostate, bool, int64_t, double, std::string, Array, Object> value_;
 };
 
-// Down here an entry is a complete type, which clang asks for.
+// Only here is an entry a complete type, which clang requires.
 inline std::size_t JsonObject::size() const { return entries_.size(); }
 inline bool JsonObject::empty() const { return entries_.empty(); }
 inline std::vector<JsonObject::Entry>::const_iterator JsonObject::begin() const { return entries_.begin(); }

@@ -93,7 +93,7 @@ class Parser {
       const std::size_t key_at = at_;
       const std::string key = parse_string();
       if (options_.reject_duplicate_keys && object.contains(key))
-        fail_at(key_at, concat("the key \"", key, "\" stands twice"));
+        fail_at(key_at, concat("the key \"", key, "\" appears twice"));
       skip_space();
       if (!take(":")) fail_here("expected ':' after a key");
       Json value = parse_value(depth + 1);
@@ -146,7 +146,7 @@ class Parser {
     int64_t whole = 0;
     if (integral && std::from_chars(first, last, whole).ec == std::errc()) return whole;
     double number = 0;
-    if (std::from_chars(first, last, number).ec != std::errc()) fail_at(start, "a number beyond what a double holds");
+    if (std::from_chars(first, last, number).ec != std::errc()) fail_at(start, "a number out of range for a double");
     return number;
   }
 

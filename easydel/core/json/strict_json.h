@@ -1,4 +1,4 @@
-// JSON for other programs: what no JSON number can say (NaN, Infinity) is written as null.
+// JSON for other programs: values that JSON cannot represent (NaN, Infinity) are written as null.
 #pragma once
 
 #include <string>

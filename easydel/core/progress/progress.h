@@ -26,7 +26,7 @@ class Progress {
 
   void advance(int64_t amount = 1);
   void set(int64_t done);
-  void set_message(std::string message);  // shown behind the rate: "loss 2.31"
+  void set_message(std::string message);  // shown after the rate: "loss 2.31"
   void finish();
 
  private:

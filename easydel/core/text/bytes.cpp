@@ -31,8 +31,8 @@ constexpr std::array<Unit, 9> kUnits{{{"B", 1},
 int64_t parse_bytes(std::string_view text) {
   const auto refuse = [&] {
     fail<ConfigError>(
-        "[parse_bytes] a size is a number and one of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB, such as 5GB; got \"", text,
-        "\".");
+        "[parse_bytes] a size must be a number and one of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB, such as 5GB; got \"",
+        text, "\".");
   };
   double number = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -41,7 +41,7 @@ int64_t parse_bytes(std::string_view text) {
   unit.erase(std::remove(unit.begin(), unit.end(), ' '), unit.end());
   std::transform(unit.begin(), unit.end(), unit.begin(), [](unsigned char c) { return std::toupper(c); });
   const auto* found = std::find_if(kUnits.begin(), kUnits.end(), [&](const Unit& u) { return u.name == unit; });
-  if (found == kUnits.end()) refuse();  // a bare number too: nobody means so many bytes
+  if (found == kUnits.end()) refuse();  // a bare number too, which is rarely meant as bytes
   const double bytes = number * found->bytes;
   if (!(bytes < 9.2e18)) refuse();
   return std::llround(bytes);

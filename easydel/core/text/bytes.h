@@ -7,7 +7,7 @@
 
 namespace easydel {
 
-// "5GB" is 5 * 10^9 and "5GiB" is 5 * 2^30, as in Hugging Face's max_shard_size; a bare number is bytes.
+// "5GB" is 5 * 10^9 and "5GiB" is 5 * 2^30, as in Hugging Face's max_shard_size; a bare number is rejected.
 // ConfigError on anything else, on a negative size and on one past 2^63.
 int64_t parse_bytes(std::string_view text);
 

@@ -1,5 +1,5 @@
-// Where each of many names stands, for names that somebody else keeps: one allocation for all of them, and no file's
-// names make it slow.
+// The index of each of many names, without owning the names: one allocation for all of them, and robust against names
+// chosen to collide.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class NameIndex {
     std::sort(sorted_.begin(), sorted_.end(), is_before);
   }
 
-  std::optional<std::size_t> find(std::string_view name) const {  // one of its places, when it has several
+  std::optional<std::size_t> find(std::string_view name) const {  // any one of them, when there are several
     const auto found = std::lower_bound(sorted_.begin(), sorted_.end(), Entry{name, 0}, is_before);
     return found == sorted_.end() || found->name != name ? std::nullopt : std::optional(found->place);
   }

@@ -47,7 +47,7 @@ std::string escaped(std::string_view text, bool quotes) {
   return out;
 }
 
-// Not inside of a character.
+// Not in the middle of a character.
 std::string_view cut(std::string_view text, std::size_t max_bytes) {
   if (text.size() <= max_bytes) return text;
   std::size_t end = max_bytes;

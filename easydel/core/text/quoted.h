@@ -1,4 +1,4 @@
-// Text that comes from outside, as messages show it: nothing in it may move the cursor, and it is cut when it is long.
+// Untrusted text made safe for messages: control characters are escaped, and long text is truncated.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace easydel {
 
-// Prints in quotes and escaped as in JSON; costs nothing until it is printed. Bytes that are no UTF-8 print as \xNN.
+// Prints in quotes, escaped as in JSON; costs nothing until printed. Bytes that are not UTF-8 print as \xNN.
 struct Quoted {
   std::string_view text;
 };

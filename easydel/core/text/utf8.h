@@ -24,7 +24,7 @@ inline std::size_t length_of_lead(char byte) {
   return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
 }
 
-// The code point at `at`, which is moved behind it.
+// The code point at `at`, which is advanced past it.
 inline char32_t next(std::string_view text, std::size_t& at) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned lead = byte(at);
@@ -44,7 +44,7 @@ inline char32_t first(std::string_view text) {
   return next(text, at);
 }
 
-// The code point that ends before `at`, which is moved to its start.
+// The code point that ends at `at`, which is moved to its start.
 inline char32_t previous(std::string_view text, std::size_t& at) {
   do --at;
   while (is_continuation(text[at]));
@@ -82,7 +82,7 @@ inline std::size_t count(std::string_view text) {
   return total;
 }
 
-// Bytes that are no UTF-8 become U+FFFD, one for each maximal part of a character, as Rust and browsers do.
+// Replaces invalid UTF-8 by U+FFFD, one for each maximal subpart, as Rust and browsers do.
 std::string lossy(std::string_view bytes);
 
 }  // namespace easydel::utf8

@@ -15,8 +15,8 @@ std::vector<int64_t> counts_in_block(const MixtureOrderOptions& options, const s
   double total = 0;
   for (std::size_t i = 0; i < options.weights.size(); ++i) {
     require<ConfigError>(options.weights[i] >= 0 && std::isfinite(options.weights[i]),
-                         "[mixture_weights] a weight must be a number from 0 on; got ", options.weights[i], " for \"",
-                         names[i], "\".");
+                         "[mixture_weights] a weight must be a non-negative number; got ", options.weights[i],
+                         " for \"", names[i], "\".");
     total += options.weights[i];
   }
   require<ConfigError>(total > 0, "[mixture_weights] at least one weight must be above 0; got 0 for all of ",
@@ -24,7 +24,7 @@ std::vector<int64_t> counts_in_block(const MixtureOrderOptions& options, const s
   std::vector<int64_t> counts;
   int64_t left = options.block_size;
   for (const double weight : options.weights) {
-    // A share that is a whole number but for the last bit is that number.
+    // Rounds a share that is an integer up to rounding error.
     counts.push_back(
         static_cast<int64_t>(std::floor(weight / total * static_cast<double>(options.block_size) * (1 + 1e-12))));
     left -= counts.back();
@@ -46,7 +46,7 @@ MixtureOrder::MixtureOrder(MixtureOrderOptions options, const std::vector<std::s
     : options_(std::move(options)) {
   const std::size_t count = options_.sizes.size();
   require<ConfigError>(count > 0, "[mixture] informs must name at least one data set; got none.");
-  if (options_.take_turns) {
+  if (options_.round_robin) {
     options_.weights.assign(count, 1);
     options_.block_size = static_cast<int64_t>(count);
   }
@@ -78,7 +78,7 @@ std::shared_ptr<const MixtureOrder::Block> MixtureOrder::block(int64_t number) c
   const Permutation order(options_.block_size, make_key(options_.seed, "mixture", 0, static_cast<uint64_t>(number)));
   std::vector<uint32_t> seen(counts_.size());
   for (int64_t i = 0; i < options_.block_size; ++i) {
-    const uint32_t dataset = in_order[static_cast<std::size_t>(options_.take_turns ? i : order(i))];
+    const uint32_t dataset = in_order[static_cast<std::size_t>(options_.round_robin ? i : order(i))];
     made->dataset.push_back(dataset);
     made->rank.push_back(seen[dataset]++);
   }
@@ -103,7 +103,7 @@ int64_t MixtureOrder::position_of(std::size_t dataset, int64_t row) const {
 }
 
 MixtureOrder::Place MixtureOrder::at(int64_t position) const {
-  // Where an epoch ends with the first data set, all begin again with the next one.
+  // If an epoch ends with the first data set, all restart with the next one.
   const int64_t passes = options_.stop_at_first ? position / epoch_size_ : 0;
   const int64_t inside = options_.stop_at_first ? position % epoch_size_ : position;
   std::size_t dataset = 0;

@@ -27,7 +27,7 @@ uint64_t Permutation::encrypt(uint64_t value) const {
 
 int64_t Permutation::operator()(int64_t position) const {
   if (size_ <= 1) return position;
-  // The network permutes at most four times as many numbers, or 256, so the walk comes back inside soon.
+  // The network permutes at most four times as many numbers, or 256, so the cycle walk is short.
   uint64_t value = encrypt(static_cast<uint64_t>(position));
   while (value >= size_) value = encrypt(value);
   return static_cast<int64_t>(value);

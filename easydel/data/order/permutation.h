@@ -1,4 +1,4 @@
-// Orders that are computed and not stored: the element at a position depends on the key and the position alone.
+// Orders that are computed and not stored: the element at a position depends only on the key and the position.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace easydel::data {
 
-// A bijection of 0 … size - 1: a Feistel network over Philox, walked until it lands inside.
+// A bijection of 0 … size - 1: a Feistel network over Philox with cycle walking.
 class Permutation {
  public:
   Permutation(int64_t size, uint64_t key);
@@ -19,7 +19,7 @@ class Permutation {
   int half_bits_ = 4;  // with fewer, some orders would be more likely than others
 };
 
-// The key of a stream of choices: what for, of which data set, in which epoch or block.
+// The key of a random stream: its purpose, the data set, the epoch or block.
 uint64_t make_key(uint64_t seed, std::string_view purpose, uint64_t dataset, uint64_t number);
 
 }  // namespace easydel::data

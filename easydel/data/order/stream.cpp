@@ -32,9 +32,9 @@ Stream::Stream(std::shared_ptr<const Dataset> dataset, Transform transform, cons
 }
 
 void Stream::fail_left_out(int64_t count) const {
-  fail<FormatError>("[data] ", count, " rows one after the other were left out, the last of them ",
+  fail<FormatError>("[data] ", count, " consecutive rows were skipped, the last of them ",
                     dataset_->at(number_ + streams_ * (state_.documents - 1)).place(),
-                    ": no example is left of them. Check max_length and what is filtered.");
+                    ": they yield no examples. Check max_length and the filters.");
 }
 
 void Stream::fetch() {
@@ -62,7 +62,7 @@ Example Stream::next_packed() {
   for (int64_t room = pack_.max_length, segment = 0; room > 0; ++segment) {
     fetch();
     const auto length = static_cast<int64_t>(document_->input_ids.size());
-    require<ConfigError>(length == 0 || state_.offset < length, "[restore] a stream stands at token ", state_.offset,
+    require<ConfigError>(length == 0 || state_.offset < length, "[restore] a stream is at token ", state_.offset,
                          " of a document that has ", length, ". The data or the tokenizer changed.");
     const int64_t count = std::min(room, length - state_.offset);
     append_part(*document_, state_.offset, count, segment, row);
@@ -79,8 +79,8 @@ Example Stream::next_in_blocks() {
   const int64_t epoch = blocks_->blocks_of_epoch();
   for (int64_t left_out = 0, rows = 0; state_.offset >= (rows = blocks_->rows_in(state_.documents));) {
     left_out = rows > 0 ? 0 : left_out + 1;
-    require<FormatError>(left_out < epoch, "[data] no row of an epoch is left to pack: all ", dataset_->epoch_size(),
-                         " of them were left out. Check max_length and what is filtered.");
+    require<FormatError>(left_out < epoch, "[data] an epoch has no rows to pack: all ", dataset_->epoch_size(),
+                         " of them were skipped. Check max_length and the filters.");
     state_.offset -= rows;
     ++state_.documents;
   }

@@ -1,5 +1,5 @@
-// One row of the global batch through time: the examples at positions s, s + S, s + 2S … of the data set, or, where bfd
-// packs, the packed rows with these numbers.
+// One row of the global batch over time: the examples at positions s, s + S, s + 2S … of the data set or, with bfd
+// packing, the packed rows with these numbers.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,26 @@
 
 namespace easydel::data {
 
-// Where a stream stands.
+// The position of a stream.
 struct StreamState {
-  int64_t documents = 0;  // how many it took; with bfd: the block that it looks into next
-  int64_t offset = 0;     // how many tokens of the next one are in rows already; with bfd: the row that it looks for
+  int64_t documents = 0;  // number consumed; with bfd: the next block
+  int64_t offset = 0;     // tokens of the next one already in rows; with bfd: the next row
   friend bool operator==(const StreamState&, const StreamState&) = default;
 };
 
-// Of stream `number`, before it took anything.
+// The initial state of stream `number`.
 StreamState first_state(const PackOptions& pack, int64_t number);
 
 class Stream {
  public:
-  // Where bfd packs, streams may share `blocks`; null: its own.
+  // With bfd packing, streams may share `blocks`; null: its own.
   Stream(std::shared_ptr<const Dataset> dataset, Transform transform, const PackOptions& pack, int64_t number,
          int64_t streams, const StreamState& state, std::shared_ptr<PackedBlocks> blocks = nullptr);
   Stream(std::shared_ptr<const Dataset> dataset, Transform transform, const PackOptions& pack, int64_t number,
          int64_t streams)
       : Stream(std::move(dataset), std::move(transform), pack, number, streams, first_state(pack, number)) {}
 
-  // A packed row has at most max_length tokens. FormatError when a transform leaves out everything.
+  // A packed row has at most max_length tokens. FormatError when the transform skips everything.
   Example next();
   const StreamState& state() const { return state_; }
 

@@ -46,7 +46,7 @@ class TextInOrder : public RecordText {
     buffer_.resize(kPiece);
     buffer_.resize(stream_->read(buffer_));
     buffer_at_ = 0;
-    require<IoError>(!buffer_.empty(), "[data] ", path_.string(), " became shorter while it was read.");
+    require<IoError>(!buffer_.empty(), "[data] ", path_.string(), " was truncated while being read.");
   }
 
   void skip_to(uint64_t count) const {
@@ -62,8 +62,8 @@ class TextInOrder : public RecordText {
     const auto number = static_cast<std::size_t>(first_) + kept_.size();
     const uint64_t size = index_->begins[number + 1] - index_->begins[number];
     require<FormatError>(size <= kMaxRecordBytes, "[", path_.string(), "] row ", number + 1, " has ",
-                         format_bytes(static_cast<int64_t>(size)), "; at most ",
-                         format_bytes(static_cast<int64_t>(kMaxRecordBytes)), " are read.");
+                         format_bytes(static_cast<int64_t>(size)), "; the limit is ",
+                         format_bytes(static_cast<int64_t>(kMaxRecordBytes)), ".");
     std::string record;
     record.reserve(size);
     while (record.size() < size) {

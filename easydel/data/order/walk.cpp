@@ -12,8 +12,8 @@ Walk::Walk(std::shared_ptr<const Dataset> dataset, Transform transform, int64_t 
     for (int64_t i = 0; i < batch_size_; ++i) own_.push_back(i);
   }
   for (const int64_t place : own_) {
-    require<ConfigError>(place >= 0 && place < batch_size_, "[Walk] own must name places from 0 to ", batch_size_ - 1,
-                         "; got ", place, ".");
+    require<ConfigError>(place >= 0 && place < batch_size_, "[Walk] own must contain indices from 0 to ",
+                         batch_size_ - 1, "; got ", place, ".");
   }
 }
 

@@ -10,16 +10,16 @@
 
 namespace easydel::data {
 
-// Step t has the rows t * batch_size … of the data set; the last one is short. Ranks that share the work own some of
-// the places of a batch each and take the same number of steps.
+// Step t has the rows t * batch_size … of the data set; the last one may be short. Ranks that share the work each own
+// some indices of a batch and take the same number of steps.
 class Walk {
  public:
-  // `own`: places in the batch, from 0 on; empty: all.
+  // `own`: indices in the batch, from 0 on; empty: all.
   Walk(std::shared_ptr<const Dataset> dataset, Transform transform, int64_t batch_size, std::vector<int64_t> own = {});
 
   int64_t steps() const { return steps_; }
   bool is_done() const { return step_ == steps_; }
-  // The examples of one step, fewer where the transform leaves out rows or the data set ends.
+  // The examples of one step, fewer if the transform skips rows or the data set ends.
   std::vector<Example> next();
 
  private:

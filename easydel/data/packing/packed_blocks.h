@@ -1,4 +1,4 @@
-// The rows that bfd makes of a data set: of every `documents` positions in a row, those of one epoch.
+// The packed rows of bfd: a block packs every `documents` consecutive positions of one epoch.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace easydel::data {
 
-// A block depends on the data set, the transform and its number alone. Any thread may ask for any of them; what one
-// makes others wait for, and the last ones are kept.
+// A block depends only on the data set, the transform and its number. Thread-safe: a block is computed once while
+// others wait for it, and the last ones are kept.
 class PackedBlocks {
  public:
   using Block = std::shared_ptr<const std::vector<Example>>;
@@ -22,10 +22,10 @@ class PackedBlocks {
   PackedBlocks(std::shared_ptr<const Dataset> dataset, Transform transform, const PackOptions& options,
                int64_t rows_kept);
 
-  // May be empty, where the transform leaves out all of it. In a data set that is shuffled the rows are, too: the
-  // longest documents would come first otherwise.
+  // May be empty, if the transform skips all of it. If the data set is shuffled, so are the packed rows: otherwise the
+  // longest documents would come first.
   Block at(int64_t number);
-  int64_t rows_in(int64_t number);  // remembered for all that were asked for
+  int64_t rows_in(int64_t number);  // cached for every block requested
   int64_t blocks_of_epoch() const;
 
  private:

@@ -1,4 +1,4 @@
-// Packs a sequence of documents that ends, in order: for evaluation.
+// Packs a finite sequence of documents, in order: for evaluation.
 #pragma once
 
 #include <deque>
@@ -11,13 +11,13 @@ namespace easydel::data {
 
 class Packer {
  public:
-  using Documents = std::function<std::optional<Example>()>;  // nothing: there are no more
+  using Documents = std::function<std::optional<Example>()>;  // nullopt: the end
 
   // ConfigError when pack.max_length is 0.
   Packer(PackOptions pack, Documents documents);
 
-  // A row like those of Stream; the last one may be short. Nothing at the end. Every token of a document that is not
-  // split has the loss that it has in a row of its own.
+  // A row like those of Stream; the last one may be short. Nullopt at the end. Every token of a document that is not
+  // split has the same loss as in a row by itself.
   std::optional<Example> next();
 
  private:
@@ -26,9 +26,9 @@ class Packer {
 
   PackOptions pack_;
   Documents documents_;
-  std::optional<Example> document_;  // the one that is being placed
-  int64_t offset_ = 0;               // how many of its tokens are in rows already
-  std::deque<Example> rows_;         // of a block, those that were not taken yet
+  std::optional<Example> document_;  // the one being packed
+  int64_t offset_ = 0;               // number of its tokens already in rows
+  std::deque<Example> rows_;         // of a block, those not yet returned
 };
 
 }  // namespace easydel::data

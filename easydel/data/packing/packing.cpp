@@ -30,7 +30,7 @@ Rows wrap(const std::vector<int64_t>& lengths, int64_t max_length) {
   return rows;
 }
 
-// What is to be packed, none longer than a row.
+// The pieces to pack, none longer than a row.
 std::vector<Piece> pieces_of(const std::vector<int64_t>& lengths, int64_t max_length, bool split) {
   std::vector<Piece> pieces;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
@@ -41,8 +41,8 @@ std::vector<Piece> pieces_of(const std::vector<int64_t>& lengths, int64_t max_le
   return pieces;
 }
 
-// From the longest piece to the shortest, each into the row with the least room that is enough; of several such rows
-// into the one that has had this room for the longest time, as trl does.
+// From the longest piece to the shortest, each into the row with the least sufficient room; of several such rows into
+// the one that has had this room for the longest time, as trl does.
 Rows fit_best(std::vector<Piece> pieces, int64_t max_length) {
   std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.count > b.count; });
   Rows rows;

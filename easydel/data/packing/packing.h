@@ -1,4 +1,4 @@
-// Several documents in one row, each a segment that attention does not leave.
+// Packs several documents into one row, each a separate segment for attention.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,20 @@
 
 namespace easydel::data {
 
-// How documents are put together; the names and results are those of trl's pack_dataset.
+// How documents are packed; the names and results are those of trl's pack_dataset.
 enum class PackStrategy {
-  Wrapped,   // "wrapped": one after the other; a document that does not fit goes on in the next row
-  Bfd,       // "bfd", best-fit decreasing: documents stay whole, and what is longer than a row loses its end
-  BfdSplit,  // "bfd_split": the same, but long documents are cut into several
+  Wrapped,   // "wrapped": one after the other; a document that does not fit continues in the next row
+  Bfd,       // "bfd", best-fit decreasing: documents are not split, and those longer than a row are truncated
+  BfdSplit,  // "bfd_split": the same, but long documents are split into several
 };
-PackStrategy parse_pack_strategy(const std::string& name);  // ConfigError names those there are
+PackStrategy parse_pack_strategy(const std::string& name);  // ConfigError lists the known ones
 std::string pack_strategy_name(PackStrategy strategy);
 
 struct PackOptions {
   int64_t max_length = 0;  // tokens of a row; 0: no packing, every document is an example
   PackStrategy strategy = PackStrategy::Wrapped;
-  int64_t documents = 1000;  // that bfd packs together
-  int64_t threads = 1;       // that make such documents from rows
+  int64_t documents = 1000;  // packed together by bfd
+  int64_t threads = 1;       // that transform rows to documents
 
   bool in_blocks() const { return max_length > 0 && strategy != PackStrategy::Wrapped; }
 };
@@ -33,11 +33,11 @@ struct Piece {
   friend bool operator==(const Piece&, const Piece&) = default;
 };
 
-// Which pieces make each row of at most max_length tokens, from the lengths of the documents.
+// The pieces of each row of at most max_length tokens, from the lengths of the documents.
 std::vector<std::vector<Piece>> pack_lengths(const std::vector<int64_t>& lengths, const PackOptions& options);
 
-// The rows. Every piece is a segment with positions from 0 on, and its first token has no label, since nothing of its
-// own comes before it. ConfigError on examples without input_ids.
+// The rows. Every piece is a segment with positions from 0 on, and its first token has no label, because no token of
+// its segment precedes it. ConfigError on examples without input_ids.
 std::vector<Example> pack_documents(const std::vector<Example>& documents, const PackOptions& options);
 
 }  // namespace easydel::data

@@ -13,7 +13,7 @@ Column pad(const Rows& rows, int64_t value, const CollateOptions& options, bool 
   for (const auto& row : rows) column.width = std::max(column.width, static_cast<int64_t>(row.size()));
   if (options.pad_to) {
     require<ConfigError>(column.width <= *options.pad_to, "[collate] a row of ", name, " has ", column.width,
-                         " values; at most ", *options.pad_to, " were expected.");
+                         " values; expected at most ", *options.pad_to, ".");
     column.width = *options.pad_to;
   }
   const int64_t multiple = std::max<int64_t>(options.pad_to_multiple_of, 1);

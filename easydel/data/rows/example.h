@@ -1,4 +1,4 @@
-// What a trainer takes: token ids and what belongs to them, by example and as a padded batch.
+// The input of a trainer: token ids and related columns, as examples and as a padded batch.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,24 @@
 
 namespace easydel::data {
 
-inline constexpr int64_t kNoLoss = -100;   // the label of what carries no loss
+inline constexpr int64_t kNoLoss = -100;   // the label of tokens without loss
 inline constexpr int64_t kNoSegment = -1;  // the segment of padding
 
 struct Example {
   std::vector<int64_t> input_ids, labels;
-  std::vector<int64_t> segment_ids, position_ids;      // of packed documents: which one, and where in it
+  std::vector<int64_t> segment_ids, position_ids;      // of packed documents: the document, and the position in it
   std::map<std::string, std::vector<int64_t>> others;  // such as "chosen_ids"
   std::map<std::string, double> numbers;               // such as "margin"
   friend bool operator==(const Example&, const Example&) = default;
 };
 
-// A row as an example; nothing when the row is to be left out.
+// Converts a row to an example; nullopt to skip the row.
 using Transform = std::function<std::optional<Example>(const Row&)>;
 
 struct Column {
   int64_t width = 0;
   std::vector<int64_t> values;  // rows * width
-  std::vector<double> numbers;  // instead of values, one a row
+  std::vector<double> numbers;  // instead of values, one per row
 };
 
 struct Batch {
@@ -39,19 +39,19 @@ struct Batch {
 
 struct CollateOptions {
   int64_t pad_token_id = 0;
-  std::optional<int64_t> pad_to;  // every row as long as this; otherwise as the longest
+  std::optional<int64_t> pad_to;  // pads every row to this length; otherwise to the longest
   int64_t pad_to_multiple_of = 1;
   bool pad_left = false;
-  std::optional<int64_t> max_length;  // of prompt and answer together, in a preference batch
+  std::optional<int64_t> max_length;  // of prompt and completion together, in a preference batch
   bool keep_end = false;              // what truncation keeps, in a preference batch
 };
 
-// input_ids, attention_mask and labels; segment_ids and position_ids where the examples have them; every other column,
-// padded with the pad token where its name ends in _ids, with -100 for _labels, else with 0. Prompts are padded on the
+// input_ids, attention_mask and labels; segment_ids and position_ids if the examples have them; every other column,
+// padded with the pad token if its name ends in _ids, with -100 for _labels, else with 0. Prompts are padded on the
 // left, all else on the right.
 Batch collate(const std::vector<Example>& examples, const CollateOptions& options);
 
-// Twice as many rows, the chosen ones first: input_ids, attention_mask, and completion_mask where there are prompts.
+// Twice as many rows, the chosen ones first: input_ids, attention_mask, and completion_mask if there are prompts.
 Batch collate_preference(const std::vector<Example>& examples, const CollateOptions& options);
 
 }  // namespace easydel::data

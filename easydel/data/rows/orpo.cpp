@@ -12,7 +12,7 @@ struct Texts {
 };
 
 struct Answer {
-  Ids prompt, ids;  // the prompt as it is before this answer: its last token may have merged with the answer's first
+  Ids prompt, ids;  // the prompt before this answer: its last token may merge with the answer's first
 };
 
 class Orpo {
@@ -37,7 +37,7 @@ class Orpo {
   }
 
  private:
-  // The texts that the chat template writes, cut where they differ.
+  // The texts rendered by the chat template, split where they differ.
   Texts texts_of(const Row& row) const {
     const PreferenceRow pair = read_preference(row, true);
     if (!pair.is_conversational) return {pair.prompt.as_string(), pair.chosen.as_string(), pair.rejected.as_string()};
@@ -47,7 +47,8 @@ class Orpo {
     const Json* role = pair.prompt.as_array().back().find("role");
     const std::string name = role && role->is_string() ? role->as_string() : "";
     require<FormatError>(name == "user" || name == "tool" || name == "assistant", "[", row.place(),
-                         "] the last message of a prompt must be of user, tool or assistant; got \"", name, "\".");
+                         "] the last message of a prompt must have the role user, tool or assistant; got \"", name,
+                         "\".");
     const bool goes_on = name == "assistant";
     std::string prompt = codec_.render_chat(
         pair.prompt, row, {.add_generation_prompt = !goes_on, .continue_final_message = goes_on, .tools = false});
@@ -61,7 +62,7 @@ class Orpo {
   Answer encode(const Ids& prompt, const std::string& before, const std::string& answer, const Row& row) const {
     const Ids whole = codec_.encode(before + answer, false);
     require<FormatError>(whole.size() >= prompt.size(), "[", row.place(), "] the prompt alone has ", prompt.size(),
-                         " tokens, and with an answer ", whole.size(), ": they cannot be told apart.");
+                         " tokens, and with an answer ", whole.size(), ": they cannot be separated.");
     std::size_t start = prompt.size();
     if (!std::equal(prompt.begin(), prompt.end(), whole.begin())) --start;
     const auto middle = whole.begin() + static_cast<std::ptrdiff_t>(start);

@@ -1,5 +1,5 @@
 // Rows with a prompt, a chosen and a rejected answer, as trl's DPO, ORPO and reward trainers prepare them. Each is a
-// text or a list of messages; without a prompt it is what both answers begin with.
+// text or a list of messages; without a prompt it is the common prefix of both answers.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,19 @@ namespace easydel::data {
 struct PreferenceOptions {
   CodecOptions codec;
   std::optional<int64_t> max_length;
-  std::string truncation_mode = "keep_start";  // or keep_end; of DPO, where collate_preference truncates
+  std::string truncation_mode = "keep_start";  // or keep_end; for DPO, where collate_preference truncates
 };
 
-// prompt_ids, chosen_ids, rejected_ids. Texts get an end-of-sequence token where they lack one. Rows whose prompt
-// fills max_length are left out, unless the end is kept.
+// prompt_ids, chosen_ids, rejected_ids. Texts get an end-of-sequence token if they lack one. Rows whose prompt fills
+// max_length are skipped, unless the end is kept.
 Transform make_dpo_transform(const AutoTokenizer& tokenizer, const PreferenceOptions& options = {});
 
 // chosen_input_ids, chosen_attention_mask, chosen_labels, the same for rejected, prompt_input_ids and
-// prompt_attention_mask; for ORPO and CPO. Answers are cut so that all fits max_length.
+// prompt_attention_mask; for ORPO and CPO. Answers are truncated to fit max_length.
 Transform make_orpo_transform(const AutoTokenizer& tokenizer, const PreferenceOptions& options = {});
 
-// chosen_ids and rejected_ids, prompts included, and margin where the row has one. Rows that are longer than max_length
-// are left out.
+// chosen_ids and rejected_ids, prompts included, and margin if the row has one. Rows longer than max_length are
+// skipped.
 Transform make_reward_transform(const AutoTokenizer& tokenizer, const PreferenceOptions& options = {});
 
 }  // namespace easydel::data

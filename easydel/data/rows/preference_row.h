@@ -11,11 +11,11 @@ struct PreferenceRow {
   bool is_conversational = false;
 };
 
-// With the prompt that the row has, or the common beginning of both answers. FormatError when the three do not go
-// together. `mixed_prompt`: a prompt that is text beside answers that are messages does not count as one.
+// With the row's prompt, or the common prefix of both answers. FormatError when the types of the three do not match.
+// `mixed_prompt`: a text prompt with answers that are messages is ignored.
 PreferenceRow read_preference(const Row& row, bool mixed_prompt);
 
-// What two texts begin with, in whole characters.
+// The common prefix of two texts, in whole characters.
 std::size_t common_text(std::string_view a, std::string_view b);
 
 }  // namespace easydel::data

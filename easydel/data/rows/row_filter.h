@@ -1,4 +1,4 @@
-// Which rows stay: an expression of their fields.
+// Filters rows by an expression of their fields.
 #pragma once
 
 #include <string>

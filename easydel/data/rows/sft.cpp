@@ -38,7 +38,7 @@ class Sft {
 
  private:
   struct Tokens {
-    Ids ids, labels;             // labels only where the row brings them
+    Ids ids, labels;             // labels only if the row has them
     Mask completion, assistant;  // empty: no such mask
   };
 

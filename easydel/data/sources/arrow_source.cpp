@@ -31,16 +31,16 @@ using TablePtr = std::shared_ptr<arrow::Table>;
 template <class T>
 T checked(arrow::Result<T> result, const std::string& where, const char* format) {
   require<FormatError>(result.ok(), "[", where, "] cannot be read as ", format, ": ", result.status().message(),
-                       ". The file is damaged or was cut short.");
+                       ". The file is damaged or truncated.");
   return std::move(result).ValueUnsafe();
 }
 
 void checked(const arrow::Status& status, const std::string& where, const char* format) {
   require<FormatError>(status.ok(), "[", where, "] cannot be read as ", format, ": ", status.message(),
-                       ". The file is damaged or was cut short.");
+                       ". The file is damaged or truncated.");
 }
 
-// The pieces that were read last, of all files together.
+// A cache of recently read pieces, shared by all files.
 class PieceCache {
  public:
   TablePtr find(const void* owner, int64_t piece) {
@@ -78,17 +78,17 @@ class PieceCache {
     entries_.erase(at);
   }
   std::mutex mutex_;
-  std::list<Entry> entries_;  // the last one that was asked for comes first
+  std::list<Entry> entries_;  // most recently used first
   std::map<Key, std::list<Entry>::iterator> places_;
   int64_t bytes_ = 0;
 };
 
 PieceCache& cache() {
-  static auto* one = new PieceCache;  // sources may outlive what is destroyed at the end
+  static auto* one = new PieceCache;  // sources may outlive static objects
   return *one;
 }
 
-// Rows in pieces that are read whole: row groups, record batches.
+// Rows in pieces that are read as a unit: row groups, record batches.
 class PiecesSource : public Source {
  public:
   explicit PiecesSource(std::string path) : path_(std::move(path)) {}
@@ -131,7 +131,7 @@ class PiecesSource : public Source {
 };
 
 std::shared_ptr<arrow::io::RandomAccessFile> open_map(const std::string& path, const char* format) {
-  require<IoError>(std::filesystem::exists(path), "[data] there is no file ", path, ".");
+  require<IoError>(std::filesystem::exists(path), "[data] file ", path, " does not exist.");
   require<FormatError>(std::filesystem::file_size(path) > 0, "[", path, "] cannot be read as ", format,
                        ": it is empty.");
   return checked(arrow::io::MemoryMappedFile::Open(path, arrow::io::FileMode::READ), path, format);
@@ -161,7 +161,7 @@ class ParquetSource : public PiecesSource {
       throw;
     } catch (const std::exception& error) {
       fail<FormatError>("[", path_, "] cannot be read as Parquet: ", error.what(),
-                        ". The file is damaged or was cut short.");
+                        ". The file is damaged or truncated.");
     }
   }
   TablePtr read(int64_t piece) const override {
@@ -188,7 +188,7 @@ class ArrowFileSource : public PiecesSource {
       const auto batch = checked(reader_->ReadRecordBatch(i), path, kArrow);
       const int64_t made = arrow::default_memory_pool()->bytes_allocated() - before;
       checked(batch->ValidateFull(), path, kArrow);
-      // What is not compressed lies in the map and costs nothing to read again.
+      // Uncompressed data is in the map and costs nothing to read again.
       if (2 * made > arrow::util::TotalBufferSize(*batch)) access_ = Access::Grouped;
       add_piece(batch->num_rows());
     }
@@ -203,7 +203,7 @@ class ArrowFileSource : public PiecesSource {
   Access access_ = Access::Random;
 };
 
-// A stream has no list of its batches; they are kept, in the map where they are not compressed.
+// A stream has no index of its batches; they are kept, in the map if uncompressed.
 class ArrowStreamSource : public PiecesSource {
  public:
   ArrowStreamSource(const std::string& path, const std::shared_ptr<arrow::io::RandomAccessFile>& file)
@@ -233,7 +233,7 @@ SourcePtr open_arrow(const std::filesystem::path& path) {
   const auto start = checked(file->ReadAt(0, 6), path.string(), kArrow);
   const std::string_view magic(reinterpret_cast<const char*>(start->data()), static_cast<std::size_t>(start->size()));
   require<NotSupportedError>(!magic.starts_with("FEA1"), "[", path.string(),
-                             "] is Feather version 1, which is not read. Write it again as version 2.");
+                             "] is Feather version 1, which is not supported. Save it as version 2.");
   if (magic == "ARROW1") return std::make_shared<ArrowFileSource>(path.string(), file);
   return std::make_shared<ArrowStreamSource>(path.string(), file);
 }
@@ -244,7 +244,7 @@ namespace {
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const char* format) {
   fail<NotSupportedError>("[", path.string(), "] is a ", format,
-                          " file, and this build has no Arrow. Install the pyarrow package beside torch, or "
+                          " file, and this build has no Arrow. Install the pyarrow package next to torch, or "
                           "libparquet-dev, and build again.");
 }
 

@@ -22,7 +22,7 @@ namespace {
 Json text_value(std::string_view text, const std::string& where) {
   const std::size_t bad = invalid_utf8(text);
   require<FormatError>(bad == std::string_view::npos, "[", where, "] a text is not UTF-8: its byte ", bad,
-                       " is no part of a character.");
+                       " is invalid.");
   return Json(text);
 }
 
@@ -59,7 +59,7 @@ Json struct_value(const arrow::Array& array, int64_t index, const std::string& w
   return out;
 }
 
-// An object when the keys are texts, else pairs.
+// An object when the keys are strings, else pairs.
 Json map_value(const arrow::Array& array, int64_t index, const std::string& where) {
   const auto& map = static_cast<const arrow::MapArray&>(array);
   const bool named = map.keys()->type_id() == arrow::Type::STRING;

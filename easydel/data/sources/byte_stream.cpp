@@ -62,7 +62,7 @@ std::string read_all(ByteStream& stream, std::size_t limit, const std::string& w
     if (got == 0) return all;
     require<FormatError>(all.size() <= limit, "[", where, "] is longer than ",
                          format_bytes(static_cast<int64_t>(limit)),
-                         ", which is more than is read at once. Save it as JSONL.");
+                         ", the limit for a file that is read at once. Save it as JSONL.");
   }
 }
 

@@ -1,4 +1,4 @@
-// Bytes that are read from the beginning to the end: a file as it is, or what .gz and .zst hold.
+// Sequential byte streams: a plain file, or the content of .gz and .zst.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@ namespace easydel::data {
 class ByteStream {
  public:
   virtual ~ByteStream() = default;
-  // How many bytes were written to `out`; 0 at the end. FormatError on content that is damaged or ends too early.
+  // The number of bytes written to `out`; 0 at the end. FormatError on damaged or truncated content.
   virtual std::size_t read(std::span<char> out) = 0;
 };
 
 enum class Compression { None, Gzip, Zstd };
-Compression compression_of(const std::filesystem::path& path);  // by the end of its name
+Compression compression_of(const std::filesystem::path& path);  // by file extension
 
 // IoError when it cannot be read; NotSupportedError when the build lacks the library, with its package.
 std::unique_ptr<ByteStream> open_stream(const std::filesystem::path& path);
@@ -26,7 +26,7 @@ std::unique_ptr<ByteStream> open_stream(const std::filesystem::path& path);
 std::unique_ptr<ByteStream> make_gzip_stream(std::unique_ptr<ByteStream> bytes, std::string where);
 std::unique_ptr<ByteStream> make_zstd_stream(std::unique_ptr<ByteStream> bytes, std::string where);
 
-// The whole of it. FormatError when it is longer than `limit`.
+// Reads everything. FormatError when it is longer than `limit`.
 std::string read_all(ByteStream& stream, std::size_t limit, const std::string& where);
 
 }  // namespace easydel::data

@@ -36,7 +36,7 @@ void RecordScanner::feed_csv(std::string_view piece) {
       is_empty_ = false;
     } else {
       require<FormatError>(cell_ != Cell::QuoteInQuoted, "[", where_, "] line ", line_,
-                           ": there is text behind a closing quote; a quote inside of a cell is written as \"\".");
+                           ": there is text after a closing quote; a quote inside a cell is written as \"\".");
       cell_ = cell_ == Cell::Begin && c == '"' ? Cell::Quoted : Cell::Plain;
       is_empty_ = false;
     }
@@ -61,7 +61,7 @@ void RecordScanner::end_csv_record() {
 }
 
 std::vector<std::string> split_csv(std::string_view record, char delimiter) {
-  record = without_mark(record);
+  record = without_bom(record);
   std::vector<std::string> cells(1);
   bool quoted = false;
   for (std::size_t i = 0; i < record.size(); ++i) {

@@ -1,4 +1,4 @@
-// What is different between the data of two runs, in words.
+// Describes the differences between the data of two runs.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace easydel::data {
 
-// Of two fingerprints (Dataset::fingerprint): "train.jsonl had 24 rows, now 30". None: rows come in the same order.
+// Compares two fingerprints (Dataset::fingerprint): "train.jsonl had 24 rows, now 30". Empty: the same order of rows.
 std::vector<std::string> data_changes(const Json& before, const Json& now);
 
 }  // namespace easydel::data

@@ -73,7 +73,7 @@ bool has_any_split(const std::string& path) {
                      [&](const auto& words) { return has_word(path, words); });
 }
 
-// Those of a split. Where no name tells a split, all files are "train".
+// The files of a split. If no name contains a split, all files are "train".
 std::vector<fs::path> of_split(const std::vector<fs::path>& files, const fs::path& root, const std::string& split) {
   std::vector<fs::path> chosen;
   bool any = false;
@@ -182,7 +182,7 @@ std::vector<DataFile> find_data_files(const DatasetOptions& options) {
     const HubFiles files = fetch_hub_dataset(*repo, options);
     add(files.are_named ? files.paths : files_of_directory(files.directory, options));
   } else {
-    require<ConfigError>(!options.data_files.empty(), "[data_files] must name at least one file; got none.");
+    require<ConfigError>(!options.data_files.empty(), "[data_files] must list at least one file; got none.");
     for (const std::string& file : options.data_files) {
       if (is_hub_file(file)) {
         add(fetch_hub_file(file, options));
@@ -191,7 +191,7 @@ std::vector<DataFile> find_data_files(const DatasetOptions& options) {
       } else if (fs::exists(file)) {
         paths.emplace_back(file);
       } else {
-        require<IoError>(has_pattern(file), "[data_files] there is no file ", file, ".");
+        require<IoError>(has_pattern(file), "[data_files] file ", file, " does not exist.");
         const auto found = glob(file);
         require<IoError>(!found.empty(), "[data_files] no file matches ", file, ".");
         add(found);
@@ -200,12 +200,12 @@ std::vector<DataFile> find_data_files(const DatasetOptions& options) {
   }
   std::vector<DataFile> files;
   for (const fs::path& path : paths) {
-    // The name decides where it says something: "json" stands for JSONL too.
+    // The extension takes precedence: "json" includes JSONL.
     const auto by_name = file_type_of(path);
     const bool name_wins = !type || (type == FileType::Json && by_name == FileType::JsonLines);
     const auto chosen = name_wins ? by_name : type;
-    require<ConfigError>(chosen.has_value(), "[data_files] the name of ", path.string(),
-                         " does not tell what it is. Set type to json, jsonl, csv, tsv, txt, parquet or arrow.");
+    require<ConfigError>(chosen.has_value(), "[data_files] ", path.string(),
+                         " has no known extension. Set type to json, jsonl, csv, tsv, txt, parquet or arrow.");
     files.push_back({path, *chosen});
   }
   return files;

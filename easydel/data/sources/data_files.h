@@ -1,4 +1,4 @@
-// Which files a data set is made of: names, globs, directories, the hub.
+// Finds the files of a data set: names, globs, directories, the hub.
 #pragma once
 
 #include <filesystem>
@@ -16,23 +16,23 @@ struct DataFile {
   FileType type = FileType::JsonLines;
 };
 
-// The type that a name tells, with or without .gz or .zst: .json, .jsonl, .csv, .tsv, .txt, .parquet, .arrow, .feather.
+// The type by extension, with or without .gz or .zst: .json, .jsonl, .csv, .tsv, .txt, .parquet, .arrow, .feather.
 std::optional<FileType> file_type_of(const std::filesystem::path& path);
 
-// Sorted by name inside of each pattern and each directory. ConfigError when a type or split is not known; IoError
-// when a file is missing or a pattern matches none.
+// Sorted by name within each pattern and each directory. ConfigError when a type or split is unknown; IoError when a
+// file is missing or a pattern matches none.
 std::vector<DataFile> find_data_files(const DatasetOptions& options);
 
-// The paths that match, sorted: * and ? stay inside of one name, ** goes through directories.
+// The paths that match, sorted: * and ? do not cross "/", ** matches directories.
 std::vector<std::filesystem::path> glob(const std::string& pattern);
 
 struct Split {
   std::string name;
-  std::string slice;  // "", or what stands in brackets: ":1000", "10%:20%"
+  std::string slice;  // "", or the text in brackets: ":1000", "10%:20%"
 };
-Split parse_split(const std::string& text);  // ConfigError when the brackets make no sense
+Split parse_split(const std::string& text);  // ConfigError on an invalid slice
 
-// The rows that a slice means, of so many.
+// The range of rows of a slice, given their number.
 std::pair<int64_t, int64_t> slice_bounds(const std::string& slice, int64_t rows);
 
 }  // namespace easydel::data

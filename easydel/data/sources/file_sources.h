@@ -19,12 +19,12 @@ struct FileOptions {
 // The rows of a file. IoError and FormatError name the file; NotSupportedError names the package that is missing.
 SourcePtr open_file(const std::filesystem::path& path, FileType type, const FileOptions& options = {});
 
-// JSONL, CSV and text: rows by their place in the file.
+// JSONL, CSV and text: rows by their offset in the file.
 SourcePtr open_records(const std::filesystem::path& path, RecordKind kind, const TextOptions& options);
-// An array of objects, or {"data": [...]}; read whole.
+// An array of objects, or {"data": [...]}; read at once.
 SourcePtr open_json(const std::filesystem::path& path);
 SourcePtr open_whole_text(const std::filesystem::path& path);
-// By row groups, of which the last few are kept.
+// Read by row groups, of which the last few are cached.
 SourcePtr open_parquet(const std::filesystem::path& path);
 // Arrow's file format, which Feather is too, and its stream format, which the datasets package writes.
 SourcePtr open_arrow(const std::filesystem::path& path);

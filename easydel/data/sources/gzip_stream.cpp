@@ -15,7 +15,7 @@ namespace easydel::data {
 
 namespace {
 
-// Several members one after the other are one file, as gzip writes them when files are joined.
+// Concatenated members are one file, as with gzip.
 class GzipStream : public ByteStream {
  public:
   GzipStream(std::unique_ptr<ByteStream> bytes, std::string where)
@@ -44,7 +44,7 @@ class GzipStream : public ByteStream {
 
   void step() {
     if (!fill()) {
-      require<FormatError>(between_, "[", where_, "] the gzip file ends too early; it was cut short.");
+      require<FormatError>(between_, "[", where_, "] the gzip file is truncated.");
       done_ = true;
       return;
     }

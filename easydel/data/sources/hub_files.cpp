@@ -41,7 +41,7 @@ std::vector<std::string> data_patterns(const std::string& before) {
 std::optional<std::string> hub_dataset_of(const DatasetOptions& options, bool type_is_a_format) {
   if (options.type == "huggingface" || options.type == "hf") {
     require<ConfigError>(!options.data_files.empty(),
-                         "[data_files] must name a data set of the hub, as in user/name, where type is ", options.type,
+                         "[data_files] must name a data set on the hub, such as user/name, when type is ", options.type,
                          "; got none.");
     return options.data_files[0];
   }
@@ -60,7 +60,7 @@ HubFiles fetch_hub_dataset(const std::string& repo, const DatasetOptions& option
     const fs::path directory = resolve(repo, hub_options(options, names));
     return {.directory = directory, .paths = matching(directory, names), .are_named = true};
   }
-  // The files of the split by name, so that others are not downloaded; all where the names do not tell.
+  // The files of the split by name, so that others are not downloaded; all if the names do not contain it.
   const std::string split = parse_split(options.split).name;
   try {
     return {.directory = resolve(repo, hub_options(options, data_patterns(split)))};
@@ -76,7 +76,7 @@ std::vector<fs::path> fetch_hub_file(const std::string& name, const DatasetOptio
   const std::size_t first = rest.find('/');
   const std::size_t second = first == std::string::npos ? first : rest.find('/', first + 1);
   require<ConfigError>(second != std::string::npos && second + 1 < rest.size(),
-                       "[data_files] a file on the hub is hub://user/name/path; got ", name, ".");
+                       "[data_files] a file on the hub must be hub://user/name/path; got ", name, ".");
   const std::string path = rest.substr(second + 1);
   return matching(resolve(rest.substr(0, second), hub_options(options, {path})), {path});
 }

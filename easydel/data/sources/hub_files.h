@@ -1,4 +1,4 @@
-// Data sets that lie on the hub, brought into its cache.
+// Data sets on the hub, downloaded into its cache.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace easydel::data {
 
-// The id of the data set when the options mean one of the hub: type is the id, or type is huggingface and the first of
+// The id of the data set if the options refer to the hub: type is the id, or type is huggingface and the first of
 // data_files is the id.
 std::optional<std::string> hub_dataset_of(const DatasetOptions& options, bool type_is_a_format);
 

@@ -30,7 +30,7 @@ class RecordSource : public Source {
 
   Json row(int64_t index) const override {
     const std::string record = scanned_.text->record(index);
-    const std::string_view text = index == 0 ? without_mark(record) : std::string_view(record);
+    const std::string_view text = index == 0 ? without_bom(record) : std::string_view(record);
     switch (kind_) {
       case RecordKind::JsonLine: return parse_json(text, index);
       case RecordKind::TextLine: return Json::object({{"text", without_line_end(text)}});
@@ -61,8 +61,8 @@ class RecordSource : public Source {
   ScannedText scanned_;
 };
 
-// Whether a file that is called JSON has an object on each line, as many do: the first line is an object by itself,
-// and not one that holds the rows.
+// Whether a .json file has an object on each line, as many do: the first line is an object by itself, and not one that
+// contains the rows.
 bool is_json_lines(const std::filesystem::path& path) {
   constexpr std::size_t kMaxLineBytes = std::size_t{16} << 20;
   const auto stream = open_stream(path);
@@ -70,12 +70,12 @@ bool is_json_lines(const std::filesystem::path& path) {
   std::string line;
   for (std::size_t got; line.size() < kMaxLineBytes && (got = stream->read(text)) > 0;) {
     line.append(text, 0, got);
-    const std::size_t from = without_mark(line).find_first_not_of(" \t\r\n");
+    const std::size_t from = without_bom(line).find_first_not_of(" \t\r\n");
     if (from == std::string::npos) continue;
-    if (without_mark(line)[from] != '{') return false;
+    if (without_bom(line)[from] != '{') return false;
     if (line.find('\n', line.size() - got) != std::string::npos) break;
   }
-  const std::string_view start = without_mark(line);
+  const std::string_view start = without_bom(line);
   const std::size_t from = start.find_first_not_of(" \t\r\n");
   if (from == std::string::npos) return false;
   try {
@@ -90,7 +90,7 @@ std::string read_utf8(const std::filesystem::path& path) {
   std::string text = read_all(*open_stream(path), kWholeFile, path.string());
   const std::size_t bad = invalid_utf8(text);
   require<FormatError>(bad == std::string::npos, "[", path.string(), "] is not UTF-8: byte ", bad,
-                       " is no part of a character. Convert the file, with iconv for example.");
+                       " is invalid. Convert the file, with iconv for example.");
   return text;
 }
 
@@ -101,18 +101,18 @@ SourcePtr open_records(const std::filesystem::path& path, RecordKind kind, const
 }
 
 SourcePtr open_whole_text(const std::filesystem::path& path) {
-  return make_source({Json::object({{"text", without_mark(read_utf8(path))}})}, path.string());
+  return make_source({Json::object({{"text", without_bom(read_utf8(path))}})}, path.string());
 }
 
 SourcePtr open_json(const std::filesystem::path& path) {
   const std::string text = read_utf8(path);
-  Json value = Json::parse(without_mark(text), {.where = path.string()});
+  Json value = Json::parse(without_bom(text), {.where = path.string()});
   if (value.is_object() && value.find("data") && value.find("data")->is_array()) value = Json(value.at("data"));
   require<FormatError>(value.is_array(), "[", path.string(),
                        "] a JSON file must be an array of objects, or an object with such an array under \"data\"; "
                        "got ",
                        value.type_name(),
-                       ". A file with an object on each line is JSONL: name it .jsonl, or set type.");
+                       ". A file with an object on each line is JSONL: rename it to .jsonl, or set type.");
   return make_source(std::move(value.as_array()), path.string());
 }
 

@@ -32,7 +32,7 @@ class TextInMemory : public RecordText {
   std::shared_ptr<const RecordIndex> index_;
 };
 
-// Read where it lies. A file that shrinks meanwhile is an error and not a crash, as it would be in a map.
+// Reads from the file itself. A file that shrinks meanwhile is an error, not a crash as with a map.
 class TextInFile : public RecordText {
  public:
   TextInFile(int fd, fs::path path, std::shared_ptr<const RecordIndex> index)
@@ -49,7 +49,7 @@ class TextInFile : public RecordText {
       const ssize_t got = ::pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(begin + done));
       if (got < 0 && errno == EINTR) continue;
       require<IoError>(got >= 0, "[data] cannot read ", path_.string(), ": ", errno_text(errno), ".");
-      require<IoError>(got > 0, "[data] ", path_.string(), " became shorter while it was read; it had ",
+      require<IoError>(got > 0, "[data] ", path_.string(), " was truncated while being read; it had ",
                        index_->begins.back(), " bytes.");
       done += static_cast<std::size_t>(got);
     }
@@ -62,12 +62,12 @@ class TextInFile : public RecordText {
   std::shared_ptr<const RecordIndex> index_;
 };
 
-// Gone when the last descriptor is closed, however the process ends.
+// Unlinked: removed when the last descriptor is closed, however the process ends.
 int make_temporary_file(const fs::path& directory) {
   std::string pattern = ((directory.empty() ? fs::temp_directory_path() : directory) / "easydel-data-XXXXXX").string();
   const int fd = ::mkostemp(pattern.data(), O_CLOEXEC);
-  require<IoError>(fd >= 0, "[data] no temporary file could be made as ", pattern, ": ", errno_text(errno),
-                   ". cache_dir says where.");
+  require<IoError>(fd >= 0, "[data] cannot create a temporary file ", pattern, ": ", errno_text(errno),
+                   ". Set cache_dir to another directory.");
   ::unlink(pattern.c_str());
   return fd;
 }
@@ -77,7 +77,7 @@ void write_all(int fd, std::string_view piece, const fs::path& path) {
     const ssize_t put = ::write(fd, piece.data(), piece.size());
     if (put < 0 && errno == EINTR) continue;
     require<IoError>(put >= 0, "[data] cannot decompress ", path.string(),
-                     " into a temporary file: ", errno_text(errno), ". cache_dir moves it.");
+                     " into a temporary file: ", errno_text(errno), ". Set cache_dir to another directory.");
     piece.remove_prefix(static_cast<std::size_t>(put));
   }
 }
@@ -94,7 +94,7 @@ ScannedText scan_text(const fs::path& path, RecordKind kind, const TextOptions& 
   const bool is_plain = compression_of(path) == Compression::None;
   const auto stream = open_stream(path);
   RecordScanner scanner(kind, path.string());
-  std::string kept;  // of a compressed file, while it is small
+  std::string kept;  // of a compressed file, if it is small
   bool is_small = !is_plain;
   int spill = -1;
   struct Closer {

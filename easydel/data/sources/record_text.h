@@ -1,4 +1,4 @@
-// The bytes of the records of one file, in the way that suits the file.
+// Access to the records of one file, with a strategy that suits the file.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace easydel::data {
 
-// Any thread may ask for any record.
+// Thread-safe.
 class RecordText {
  public:
   virtual ~RecordText() = default;
@@ -27,7 +27,7 @@ struct ScannedText {
 
 struct TextOptions {
   bool streaming = true;            // read large compressed files in order, instead of from a temporary file
-  std::filesystem::path cache_dir;  // where that temporary file would be; empty: the system's place
+  std::filesystem::path cache_dir;  // the directory of that temporary file; empty: the system's
   // Compressed text up to this size is kept in memory.
   std::size_t memory_limit = std::size_t{64} << 20;
 };
@@ -35,7 +35,7 @@ struct TextOptions {
 // Reads the file once and finds its records.
 ScannedText scan_text(const std::filesystem::path& path, RecordKind kind, const TextOptions& options);
 
-// Behind a gzip or zstd file: records that have been read, up to so many behind the last one.
+// For a gzip or zstd file: records already read, up to this many before the last one.
 std::unique_ptr<const RecordText> make_text_in_order(std::filesystem::path path,
                                                      std::shared_ptr<const RecordIndex> index);
 

@@ -15,9 +15,7 @@ bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") 
 
 }  // namespace
 
-std::string_view without_mark(std::string_view text) {
-  return text.starts_with("\xEF\xBB\xBF") ? text.substr(3) : text;
-}
+std::string_view without_bom(std::string_view text) { return text.starts_with("\xEF\xBB\xBF") ? text.substr(3) : text; }
 
 int64_t RecordIndex::line_of(int64_t record) const {
   const auto before = std::upper_bound(blank_before.begin(), blank_before.end(), static_cast<uint64_t>(record));
@@ -37,14 +35,14 @@ void RecordScanner::check_utf8(std::string_view piece, bool is_last) {
     return;
   }
   require<FormatError>(!is_last && piece.size() - bad < 4, "[", where_, "] is not UTF-8: byte ", checked_ + bad,
-                       " is no part of a character. Convert the file, with iconv for example.");
+                       " is invalid. Convert the file, with iconv for example.");
   utf8_carry_ = piece.substr(bad);
   checked_ += bad;
 }
 
 void RecordScanner::feed(std::string_view piece) {
   if (at_ > 0) return scan(piece);
-  start_ += piece;  // a byte order mark is never cut in two
+  start_ += piece;  // a byte order mark is never split
   if (start_.size() < 3) return;
   scan(std::exchange(start_, {}));
 }
@@ -65,7 +63,7 @@ void RecordScanner::feed_lines(std::string_view piece) {
     const void* found = std::memchr(piece.data() + from, '\n', piece.size() - from);
     const std::size_t end = found ? static_cast<const char*>(found) - piece.data() : piece.size();
     std::string_view line = piece.substr(from, end - from);
-    if (at_ + from == 0) line = without_mark(line);
+    if (at_ + from == 0) line = without_bom(line);
     blank_ = blank_ && is_blank(line);
     if (!found) return;
     end_line(at_ + end + 1);
@@ -87,8 +85,7 @@ RecordIndex RecordScanner::finish() {
   if (!start_.empty()) scan(std::exchange(start_, {}));
   check_utf8({}, true);
   if (kind_ == RecordKind::Csv || kind_ == RecordKind::Tsv) {
-    require<FormatError>(cell_ != Cell::Quoted, "[", where_, "] line ", record_line_,
-                         ": a quote is opened and never closed.");
+    require<FormatError>(cell_ != Cell::Quoted, "[", where_, "] line ", record_line_, ": a quote is never closed.");
     if (!is_empty_) end_csv_record();
   } else if (record_begin_ < at_) {
     end_line(at_);

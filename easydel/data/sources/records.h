@@ -1,4 +1,4 @@
-// Where the records of a text begin: the lines of JSONL and of text, the rows of CSV, which may hold line breaks.
+// Finds the records of a text: the lines of JSONL and of text, the rows of CSV, which may contain line breaks.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ struct RecordIndex {
   std::vector<uint64_t> blank_before;  // for each blank line, the number of records before it
   std::vector<std::string> header;     // of CSV
   int64_t size() const { return static_cast<int64_t>(begins.size()) - 1; }
-  int64_t line_of(int64_t record) const;  // from 1 on; of lines only
+  int64_t line_of(int64_t record) const;  // from 1 on; for lines only
 };
 
-// Reads a text in pieces and finds its records. FormatError on bytes that are not UTF-8, and on CSV that is wrong:
-// a quote that is not closed, text behind a closing quote, a row with more cells than the header, a header that
-// names a field twice.
+// Reads a text in pieces and finds its records. FormatError on bytes that are not UTF-8, and on invalid CSV: a quote
+// that is not closed, text after a closing quote, a row with more cells than the header, a duplicate field in the
+// header.
 class RecordScanner {
  public:
   RecordScanner(RecordKind kind, std::string where) : kind_(kind), where_(std::move(where)) {}
@@ -43,13 +43,13 @@ class RecordScanner {
   RecordKind kind_;
   std::string where_;
   RecordIndex index_;
-  std::string start_;       // the first bytes, until there are enough to see a byte order mark
+  std::string start_;       // the first bytes, until there are enough to detect a byte order mark
   uint64_t at_ = 0;         // bytes before the piece
   std::string utf8_carry_;  // the beginning of a character whose rest is in the next piece
   uint64_t checked_ = 0;    // bytes that are known to be UTF-8
   uint64_t record_begin_ = 0;
   bool blank_ = true;  // the line so far
-  // CSV: where in a cell we are.
+  // CSV: the position in a cell.
   enum class Cell { Begin, Plain, Quoted, QuoteInQuoted, AfterReturn } cell_ = Cell::Begin;
   int64_t cells_ = 0;
   int64_t line_ = 1, record_line_ = 1;
@@ -57,8 +57,8 @@ class RecordScanner {
   std::string header_text_;
 };
 
-// Without the byte order mark that some editors put at the beginning of a file.
-std::string_view without_mark(std::string_view text);
+// Strips the byte order mark that some editors write at the beginning of a file.
+std::string_view without_bom(std::string_view text);
 
 // The cells of one record as RecordScanner found it.
 std::vector<std::string> split_csv(std::string_view record, char delimiter);

@@ -74,7 +74,7 @@ class Selection : public Source {
   Json row(int64_t index) const override { return source_->row(rows_[static_cast<std::size_t>(index)]); }
   std::string place(int64_t index) const override { return source_->place(rows_[static_cast<std::size_t>(index)]); }
   Access access() const override { return source_->access(); }
-  void keep_rows(int64_t count) const override {  // as many as stand between the first and the last of so many
+  void keep_rows(int64_t count) const override {  // the span between the first and the last of this many
     const double share = rows_.empty() ? 1 : static_cast<double>(source_->size()) / static_cast<double>(rows_.size());
     source_->keep_rows(static_cast<int64_t>(static_cast<double>(count) * share) + 1);
   }

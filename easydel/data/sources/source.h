@@ -1,4 +1,4 @@
-// Rows that can be asked for by number: a file, several files, a part of them.
+// Rows by index: a file, several files, a part of them.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace easydel::data {
 // What it costs to read rows in any order.
 enum class Access {
   Random,   // nothing
-  Grouped,  // neighbours are read together, as the row groups of a Parquet file
-  InOrder,  // a row that lies behind the last one means reading from the beginning
+  Grouped,  // neighbors are read together, as the row groups of a Parquet file
+  InOrder,  // going back means reading from the beginning
 };
 
-// Any thread may ask for any row at any time.
+// Thread-safe.
 class Source {
  public:
   virtual ~Source() = default;
@@ -25,7 +25,7 @@ class Source {
   virtual Json row(int64_t index) const = 0;           // an object
   virtual std::string place(int64_t index) const = 0;  // for messages: "data.jsonl, line 7"
   virtual Access access() const { return Access::Random; }
-  // How many rows behind the last one may be asked for without reading again; only of sources in order.
+  // The number of rows before the last one to keep, so that they need not be read again; only for InOrder.
   virtual void keep_rows(int64_t /*count*/) const {}
 };
 
@@ -34,14 +34,14 @@ using SourcePtr = std::shared_ptr<const Source>;
 // One after the other.
 SourcePtr concatenate(std::vector<SourcePtr> sources);
 
-// Rows that are in memory.
+// Rows in memory.
 SourcePtr make_source(std::vector<Json> rows, std::string name);
 
-// The rows with these numbers, or those from `begin` to `end`.
+// The rows with these indices, or those from `begin` to `end`.
 SourcePtr select_rows(SourcePtr source, std::vector<int64_t> rows);
 SourcePtr slice_rows(SourcePtr source, int64_t begin, int64_t end);
 
-// A row together with the place it came from.
+// A row together with its location.
 struct Row {
   Json values;
   const Source* source = nullptr;
@@ -49,7 +49,7 @@ struct Row {
   std::string place() const { return source ? source->place(index) : "row"; }
 };
 
-// The value of a field. FormatError with the place and the fields there are, when it is absent.
+// The value of a field. FormatError with the location and the existing fields, when it is absent.
 const Json& field_of(const Row& row, std::string_view name);
 std::string list_fields(const Json& row);
 

@@ -8,7 +8,7 @@
 namespace easydel::data {
 namespace {
 
-// The first token that covers the byte, or none. Tokens stand in the order of the text.
+// The first token that covers the byte, or none. Tokens are in the order of the text.
 std::optional<std::size_t> token_at(const Encoding& encoding, std::size_t byte) {
   const auto found = std::partition_point(encoding.offsets.begin(), encoding.offsets.end(),
                                           [&](const Offset& offset) { return offset.end <= byte; });
@@ -30,7 +30,7 @@ std::vector<uint8_t> masks_of(const Encoding& encoding, const std::vector<Render
 
 }  // namespace
 
-// Parsed when the first conversation comes: a model whose template is broken can still be trained on texts.
+// Parsed at the first conversation: a model with a broken template can still be trained on texts.
 struct TextCodec::ParsedTemplates {
   std::string given;
   std::once_flag once[2];
@@ -42,7 +42,7 @@ struct TextCodec::ParsedTemplates {
         parsed[with_tools].emplace(given);
         return;
       }
-      (void)*tokenizer;  // throws where there is none
+      (void)*tokenizer;  // throws if there is none
       require<ConfigError>(tokenizer.has_chat_template(),
                            "the tokenizer has no chat template: neither chat_template.jinja nor a chat_template in "
                            "tokenizer_config.json.");
@@ -80,7 +80,7 @@ RenderedChat TextCodec::render(const Json& messages, const Row& row, const Chat&
   try {
     return templates_->get(tokenizer_, input.tools.has_value()).render(input);
   } catch (const Error& error) {
-    fail<FormatError>("[", row.place(), "] the chat template cannot write the conversation: ", error.what());
+    fail<FormatError>("[", row.place(), "] the chat template cannot render the conversation: ", error.what());
   }
 }
 
@@ -97,9 +97,9 @@ std::string TextCodec::render_chat(const Json& messages, const Row& row, const C
 }
 
 const std::string& TextCodec::eos_token() const {
-  (void)*tokenizer_;  // throws where there is none
+  (void)*tokenizer_;  // throws if there is none
   require<ConfigError>(!eos_token_.empty(),
-                       "[eos_token] the tokenizer names none, and texts must end with one. Set "
+                       "[eos_token] the tokenizer has none, and texts must end with one. Set "
                        "eos_token.");
   return eos_token_;
 }

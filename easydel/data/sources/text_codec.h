@@ -1,4 +1,4 @@
-// Texts and conversations of a row to token ids, as trl does it before it trains.
+// Texts and conversations of a row to token ids, as trl prepares them.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct CodecOptions {
   std::string chat_template;  // empty: the tokenizer's own
 };
 
-// Cheap to copy; several threads may use it at a time.
+// Cheap to copy; thread-safe.
 class TextCodec {
  public:
   explicit TextCodec(AutoTokenizer tokenizer, const CodecOptions& options = {});
@@ -30,14 +30,14 @@ class TextCodec {
   struct Chat {
     bool add_generation_prompt = false;
     bool continue_final_message = false;
-    bool masks = false;  // whether assistant_masks are wanted
-    bool tools = true;   // whether the template sees the row's tools
+    bool masks = false;  // whether to return assistant_masks
+    bool tools = true;   // whether to pass the row's tools to the template
   };
   struct ChatIds {
     Ids ids;
-    std::vector<uint8_t> assistant_masks;  // 1 for what the assistant wrote; only when asked for
+    std::vector<uint8_t> assistant_masks;  // 1 for the assistant's tokens; only if requested
   };
-  // `row` may have "tools" and "chat_template_kwargs"; its place is named when the template fails.
+  // `row` may have "tools" and "chat_template_kwargs"; errors name its location.
   ChatIds encode_chat(const Json& messages, const Row& row, const Chat& chat) const;
   std::string render_chat(const Json& messages, const Row& row, const Chat& chat) const;
 
@@ -60,10 +60,10 @@ bool is_conversation(const Json& value);
 Json joined(const Json& a, const Json& b);  // two lists of messages
 std::size_t common_prefix(const Ids& a, const Ids& b);
 
-// The text of a field. FormatError with the place and the type when it is no text.
+// The text of a field. FormatError with the location and the type when it is not a string.
 const std::string& text_of(const Row& row, std::string_view name);
 
-// With "conversations" of from/value turned into "messages" of role/content.
+// Converts "conversations" of from/value to "messages" of role/content.
 Row to_chatml(Row row);
 
 }  // namespace easydel::data

@@ -15,7 +15,7 @@ namespace easydel::data {
 
 namespace {
 
-// Several frames one after the other are one file.
+// Concatenated frames are one file.
 class ZstdStream : public ByteStream {
  public:
   ZstdStream(std::unique_ptr<ByteStream> bytes, std::string where)
@@ -32,7 +32,7 @@ class ZstdStream : public ByteStream {
       if (input_.pos == input_.size && !held_back_) {
         input_ = {in_.data(), bytes_->read(in_), 0};
         if (input_.size == 0) {
-          require<FormatError>(between_, "[", where_, "] the zstd file ends too early; it was cut short.");
+          require<FormatError>(between_, "[", where_, "] the zstd file is truncated.");
           return 0;
         }
       }

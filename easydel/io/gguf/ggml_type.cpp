@@ -8,7 +8,7 @@ namespace {
 
 constexpr bool kNamedOnly = false;
 
-// Numbers and sizes as in ggml.h. The gaps are types that ggml has dropped, and Q8_1 and Q8_K, which no file holds.
+// Numbers and sizes as in ggml.h. The gaps are types that ggml has dropped, and Q8_1 and Q8_K, which files never use.
 constexpr std::array kTypes = {
     GgmlType{0, "F32", 1, 4},
     GgmlType{1, "F16", 1, 2, float16},

@@ -1,4 +1,4 @@
-// The element types of GGUF files. Most are blocks: a few numbers share a scale.
+// The element types of GGUF files. Most are block types, whose elements share a scale.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ struct GgmlType {
   std::string_view name;   // "Q4_K"
   int64_t block_elements;  // 1 for plain numbers
   int64_t block_bytes;
-  DType dtype = float32;    // of the tensors that are handed out
-  bool is_readable = true;  // false for those that are only counted and named
+  DType dtype = float32;    // of the tensors returned
+  bool is_readable = true;  // false for those that are only listed
   bool is_plain() const { return block_elements == 1; }
 };
 

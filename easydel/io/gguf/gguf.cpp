@@ -17,8 +17,8 @@ constexpr std::string_view kAlignmentKey = "general.alignment";
 constexpr uint32_t kDefaultAlignment = 32;
 constexpr uint32_t kMaxDims = 4;
 constexpr int kMaxArrayDepth = 8;
-constexpr std::size_t kLeastEntry = 8 + 4 + 1;       // of metadata: an empty key, a type, a byte
-constexpr std::size_t kLeastTensor = 8 + 4 + 4 + 8;  // an empty name, no dimensions, a type, an offset
+constexpr std::size_t kMinEntryBytes = 8 + 4 + 1;       // of metadata: an empty key, a type, a byte
+constexpr std::size_t kMinTensorBytes = 8 + 4 + 4 + 8;  // an empty name, no dimensions, a type, an offset
 
 class Parser {
  public:
@@ -27,7 +27,8 @@ class Parser {
 
   uint32_t read_version() {
     refuse_lfs_pointer(bytes_, where_);
-    check(bytes_.size() < 4 || reader_.rest().starts_with("GGUF"), "is no GGUF file: it begins otherwise.");
+    check(bytes_.size() < 4 || reader_.rest().starts_with("GGUF"),
+          "is not a GGUF file: the magic number does not match.");
     reader_.take(4, "the magic number");
     const auto version = reader_.read<uint32_t>("the version");
     const bool is_swapped = (version & 0xffff) == 0 && version != 0;
@@ -35,17 +36,17 @@ class Parser {
                                "] is a big-endian GGUF file. Convert it in Python: "
                                "gguf-convert-endian path little.");
     require<NotSupportedError>(version == 2 || version == 3, "[", where_, "] is GGUF version ", version,
-                               "; versions 2 and 3 are read.");
+                               "; versions 2 and 3 are supported.");
     return version;
   }
 
   void read_counts() {
     tensor_count_ = reader_.read<uint64_t>("the tensor count");
     entry_count_ = reader_.read<uint64_t>("the metadata count");
-    check(entry_count_ <= reader_.remaining() / kLeastEntry, "claims ", entry_count_,
-          " metadata entries, more than fit into the ", reader_.remaining(), " bytes that follow.");
-    check(tensor_count_ <= reader_.remaining() / kLeastTensor, "claims ", tensor_count_,
-          " tensors, more than fit into the ", reader_.remaining(), " bytes that follow.");
+    check(entry_count_ <= reader_.remaining() / kMinEntryBytes, "claims ", entry_count_,
+          " metadata entries, more than fit in the ", reader_.remaining(), " bytes that follow.");
+    check(tensor_count_ <= reader_.remaining() / kMinTensorBytes, "claims ", tensor_count_,
+          " tensors, more than fit in the ", reader_.remaining(), " bytes that follow.");
   }
 
   std::vector<std::pair<std::string_view, GgufValue>> read_metadata() {
@@ -123,8 +124,8 @@ class Parser {
     GgufArray array;
     array.type = read_type(key);
     const auto size = reader_.read<uint64_t>("an array's length");
-    check(size <= reader_.remaining() / least_bytes(array.type), "metadata ", quoted(key), " claims ", size,
-          " elements, more than fit into the ", reader_.remaining(), " bytes that follow.");
+    check(size <= reader_.remaining() / min_bytes(array.type), "metadata ", quoted(key), " claims ", size,
+          " elements, more than fit in the ", reader_.remaining(), " bytes that follow.");
     array.size = size;
     if (array.type == GgufValueType::String) {
       for (std::size_t i = 0; i < size; ++i) array.strings.push_back(read_string("a metadata value"));
@@ -133,13 +134,13 @@ class Parser {
     } else if (array.type == GgufValueType::Bool) {
       array.numbers = read_bools(key, size);
     } else {
-      array.numbers = reader_.take(size * least_bytes(array.type), "a metadata value");
+      array.numbers = reader_.take(size * min_bytes(array.type), "a metadata value");
     }
     return array;
   }
 
-  // Of one element in the file.
-  static std::size_t least_bytes(GgufValueType type) {
+  // The size of one element in the file.
+  static std::size_t min_bytes(GgufValueType type) {
     switch (type) {
       case GgufValueType::UInt8:
       case GgufValueType::Int8:
@@ -185,7 +186,7 @@ class Parser {
     return tensor;
   }
 
-  // Offsets count from the start of the data; from here on they count from the start of the file.
+  // Converts offsets from the start of the data to offsets from the start of the file.
   void place(std::vector<GgufTensor>& tensors, const GgufValue* given) const {
     uint64_t alignment = kDefaultAlignment;
     if (given) {
@@ -200,7 +201,7 @@ class Parser {
       TensorInfo& info = tensor.info;
       const auto offset = static_cast<uint64_t>(info.offset);
       check(offset % alignment == 0, "tensor ", quoted(info.name), " is at offset ", offset,
-            ", which is no multiple of the alignment ", alignment, ".");
+            ", which is not a multiple of the alignment ", alignment, ".");
       check(offset <= size && static_cast<uint64_t>(info.nbytes) <= size - offset, "tensor ", quoted(info.name),
             " has ", info.nbytes, " bytes at offset ", offset, "; the file has ", size, " bytes of data.");
       info.offset = static_cast<int64_t>(start + offset);
@@ -213,7 +214,7 @@ class Parser {
     for (const GgufTensor& tensor : tensors) names.push_back(tensor.info.name);
     std::sort(names.begin(), names.end());
     const auto twice = std::adjacent_find(names.begin(), names.end());
-    if (twice != names.end()) fail<FormatError>("[", where_, "] tensor ", quoted(*twice), " is there twice.");
+    if (twice != names.end()) fail<FormatError>("[", where_, "] tensor ", quoted(*twice), " appears twice.");
   }
 
   void refuse_overlaps(const std::vector<GgufTensor>& tensors) const {
@@ -249,7 +250,7 @@ GgufContainer::GgufContainer(std::span<const std::byte> bytes, const std::string
   std::sort(by_key_.begin(), by_key_.end(), [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
   const auto twice = std::adjacent_find(by_key_.begin(), by_key_.end(),
                                         [&](std::size_t a, std::size_t b) { return key(a) == key(b); });
-  if (twice != by_key_.end()) fail<FormatError>("[", where, "] metadata ", quoted(key(*twice)), " is there twice.");
+  if (twice != by_key_.end()) fail<FormatError>("[", where, "] metadata ", quoted(key(*twice)), " appears twice.");
   tensors_ = parser.read_tensors(find(kAlignmentKey));
 }
 

@@ -1,4 +1,4 @@
-// The container of a GGUF file: its metadata, and which tensors lie where. Needs no libtorch.
+// The container of a GGUF file: its metadata and tensor table. Does not need libtorch.
 #pragma once
 
 #include <cstddef>
@@ -31,22 +31,22 @@ enum class GgufValueType : uint32_t {
   Int64,
   Float64
 };
-std::string_view gguf_value_type_name(GgufValueType type);  // "uint32", as the messages say it
+std::string_view gguf_value_type_name(GgufValueType type);  // "uint32", for messages
 
 struct GgufArray {
   GgufValueType type = GgufValueType::UInt8;  // of each element
   std::size_t size = 0;
-  std::span<const std::byte> numbers;     // as they lie in the file; Bool too, each 0 or 1
+  std::span<const std::byte> numbers;     // as stored in the file; Bool too, each 0 or 1
   std::vector<std::string_view> strings;  // UTF-8
   std::vector<GgufArray> arrays;
 };
 
-// A metadata value. Text and numbers of arrays point into the file's bytes.
+// A metadata value. Strings and array elements point into the file's bytes.
 struct GgufValue {
   GgufValueType type = GgufValueType::UInt8;
   std::variant<uint64_t, int64_t, double, bool, std::string_view, GgufArray> value;
 
-  // Each throws FormatError when the value is of another type.
+  // Each throws FormatError when the value has a different type.
   int64_t as_int() const;    // any integer up to 2^63 - 1
   double as_double() const;  // any number
   bool as_bool() const;
@@ -56,14 +56,14 @@ struct GgufValue {
 };
 
 struct GgufTensor {
-  TensorInfo info;  // the shape is torch's: GGUF names dimensions from the fastest
+  TensorInfo info;  // the shape is in torch's order: GGUF lists the fastest dimension first
   const GgmlType* type = nullptr;
 };
 
 class GgufContainer {
  public:
   // Reads versions 2 and 3 in little-endian order. The bytes must outlive the container; `where` is named in errors.
-  // Throws FormatError, each fault its own; NotSupportedError for version 1 and for big-endian files.
+  // Throws FormatError, with a specific message for each fault; NotSupportedError for version 1 and big-endian files.
   GgufContainer(std::span<const std::byte> bytes, const std::string& where);
 
   uint32_t version() const { return version_; }

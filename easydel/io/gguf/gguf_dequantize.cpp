@@ -8,7 +8,7 @@
 namespace easydel {
 namespace {
 
-// The blocks as ggml-common.h lays them out, without padding. d is a scale, m or dmin what is taken off.
+// The blocks as ggml-common.h lays them out, without padding. d is a scale, m or dmin is subtracted.
 struct Half {
   uint16_t bits;
   float value() const { return c10::detail::fp16_ieee_to_fp32_value(bits); }

@@ -1,4 +1,4 @@
-// The numbers in GGUF's blocks as floats, bit for bit what ggml computes.
+// Dequantizes GGUF's blocks to floats, bit for bit what ggml computes.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace easydel {
 
-// Writes type.block_elements floats for each block. The type must be readable and not plain; blocks need no alignment.
+// Writes type.block_elements floats for each block. The type must be readable and not plain; blocks may be unaligned.
 void gguf_dequantize(const GgmlType& type, const std::byte* blocks, int64_t count, float* out);
 
 }  // namespace easydel

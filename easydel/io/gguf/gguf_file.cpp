@@ -12,7 +12,7 @@
 namespace easydel {
 namespace {
 
-constexpr int64_t kGrain = 1 << 15;  // elements that are worth a thread
+constexpr int64_t kGrain = 1 << 15;  // elements per thread, at least
 
 std::vector<TensorInfo> infos_of(const GgufContainer& container) {
   std::vector<TensorInfo> infos;
@@ -21,7 +21,7 @@ std::vector<TensorInfo> infos_of(const GgufContainer& container) {
   return infos;
 }
 
-// The row of the whole tensor that is row `index` of the slice; rows are what the last dimension spans.
+// The row of the full tensor that is row `index` of the slice; a row spans the last dimension.
 int64_t source_row(int64_t index, at::IntArrayRef shape, at::IntArrayRef starts, at::IntArrayRef sizes) {
   int64_t row = 0, stride = 1;
   for (std::size_t d = shape.size() - 1; d-- > 0;) {
@@ -53,9 +53,9 @@ at::Tensor GgufFile::load(const TensorInfo& info) const {
 
 at::Tensor GgufFile::load_slice(const TensorInfo& info, at::IntArrayRef starts, at::IntArrayRef sizes) const {
   const GgmlType& type = *container_.tensors()[static_cast<std::size_t>(&info - infos().data())].type;
-  require<NotSupportedError>(type.is_readable, "[", where(), "] tensor ", quoted(info.name), " is stored as ",
-                             type.name,
-                             ", which is not read. Convert the file to Q8_0 with llama-quantize --allow-requantize.");
+  require<NotSupportedError>(
+      type.is_readable, "[", where(), "] tensor ", quoted(info.name), " is stored as ", type.name,
+      ", which is not supported. Convert the file to Q8_0 with llama-quantize --allow-requantize.");
   if (info.nbytes == 0) return at::empty(sizes, info.dtype);
   if (!type.is_plain()) return dequantize(info, type, starts, sizes);
   at::Tensor part = at::from_blob(
@@ -67,7 +67,7 @@ at::Tensor GgufFile::load_slice(const TensorInfo& info, at::IntArrayRef starts, 
 
 at::Tensor GgufFile::dequantize(const TensorInfo& info, const GgmlType& type, at::IntArrayRef starts,
                                 at::IntArrayRef sizes) const {
-  // Whole blocks are decoded, and what sticks out of the slice on either side is cut off.
+  // Whole blocks are decoded, and elements outside the slice on either side are cut off.
   const int64_t first_block = starts.back() / type.block_elements;
   const int64_t end_block = (starts.back() + sizes.back() + type.block_elements - 1) / type.block_elements;
   const int64_t row_blocks = info.shape.back() / type.block_elements;
@@ -76,7 +76,7 @@ at::Tensor GgufFile::dequantize(const TensorInfo& info, const GgmlType& type, at
   const at::Tensor decoded = at::empty(decoded_sizes, info.dtype);
   if (decoded.numel() == 0) return at::empty(sizes, info.dtype);
 
-  // Each row is contiguous in the file. Counting in blocks and not in rows, one long row is shared out too.
+  // Each row is contiguous in the file. Parallel over blocks, not rows, so that one long row is split too.
   const std::byte* data = file_->bytes().data() + info.offset;
   auto* out = decoded.mutable_data_ptr<float>();
   const int64_t width = end_block - first_block;

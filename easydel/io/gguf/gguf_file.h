@@ -12,8 +12,8 @@
 namespace easydel {
 
 // Plain tensors (F32, F16, BF16, F64, I8 … I64) are views of the map. Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K
-// become float32 when they are asked for; a slice of one decodes only its own blocks. Other types are listed, and
-// asking for one is a NotSupportedError. See GgufContainer for what is checked.
+// are dequantized to float32 when read; a slice decodes only its own blocks. Other types are listed, but reading one
+// is a NotSupportedError. See GgufContainer for what is checked.
 class GgufFile final : public TensorSource {
  public:
   static std::shared_ptr<const GgufFile> open(const std::filesystem::path& path);
@@ -32,7 +32,7 @@ class GgufFile final : public TensorSource {
   GgufContainer container_;
 };
 
-// The GGUF file that a model is: the path itself, or the only one in a directory without a config.json.
+// The GGUF file of a model: the path itself, or the only one in a directory without a config.json.
 std::optional<std::filesystem::path> find_gguf(const std::filesystem::path& model);
 
 }  // namespace easydel

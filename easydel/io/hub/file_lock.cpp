@@ -21,14 +21,15 @@ constexpr std::chrono::seconds kSayEvery{10};
 
 }  // namespace
 
-// False when another holder has it.
+// False when another process or thread holds it.
 bool FileLock::take(const std::filesystem::path& path) {
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0664);
   require<IoError>(fd_ >= 0, "[lock] cannot open ", path.string(), ": ", errno_text(errno), ".");
   if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
-    (void)::fchmod(fd_, 0664);  // whatever the umask is: others of a shared cache take the same lock
+    (void)::fchmod(fd_, 0664);  // whatever the umask is: other users of a shared cache take the same lock
     struct stat info{};
-    if (::fstat(fd_, &info) == 0 && info.st_nlink > 0) return true;  // else it was removed meanwhile and guards nothing
+    if (::fstat(fd_, &info) == 0 && info.st_nlink > 0)
+      return true;  // else it was removed meanwhile, and the lock is useless
   } else if (errno != EWOULDBLOCK && errno != EINTR) {
     const int code = errno;
     ::close(std::exchange(fd_, -1));
@@ -46,7 +47,7 @@ FileLock::FileLock(const std::filesystem::path& path, std::chrono::seconds timeo
     if (stop.stop_requested()) throw Cancelled();
     const auto now = std::chrono::steady_clock::now();
     require<IoError>(now - start < timeout, "[lock] another process has held ", path.string(), " for more than ",
-                     timeout.count(), " s. End it, or wait for it.");
+                     timeout.count(), " s. Stop it, or wait for it.");
     if (now - said >= kSayEvery) {
       log::info("[lock] waiting for another process that holds ", path.string(), ".");
       said = now;

@@ -1,4 +1,4 @@
-// A lock between processes, and between threads, on a file of its own: flock, as Python's filelock takes it.
+// A lock between processes, and between threads, on a dedicated file: flock, as Python's filelock uses it.
 #pragma once
 
 #include <chrono>
@@ -9,11 +9,11 @@
 
 namespace easydel {
 
-// Held while it lives. The file stays where it is; the kernel frees the lock of a process that dies.
+// Held for the lifetime of the object. The file is not removed; the kernel frees the lock of a process that dies.
 class FileLock {
  public:
-  // Makes the file. IoError when it cannot, or when another holder keeps the lock for longer than
-  // `timeout`; Cancelled when stopped.
+  // Creates the file. IoError when it cannot, or when another holder keeps the lock for longer than `timeout`;
+  // Cancelled when stopped.
   FileLock(const std::filesystem::path& path, std::chrono::seconds timeout, const std::stop_token& stop = {});
   // Does not wait: null when another holder has it.
   static std::unique_ptr<FileLock> try_take(const std::filesystem::path& path);
@@ -21,7 +21,7 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
-  void write(std::string_view content);  // in place of what the file has, for others to read. IoError
+  void write(std::string_view content);  // replaces the file's content, for others to read. IoError
 
  private:
   FileLock() = default;

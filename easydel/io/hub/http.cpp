@@ -32,10 +32,10 @@ std::string HttpResponse::header(std::string_view name) const {
 
 namespace {
 
-constexpr std::size_t kMaxBody = 256 << 20;  // of an answer that is kept in memory
+constexpr std::size_t kMaxBody = 256 << 20;  // of a response kept in memory
 constexpr int kMaxRedirects = 10;
 
-// libcurl writes to a socket that the other side may have closed; the signal must not end the process.
+// libcurl writes to a socket that the other side may have closed; SIGPIPE must not end the process.
 class SigpipeGuard {
  public:
   SigpipeGuard() {
@@ -70,14 +70,14 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1));
 }
 
-// What the callbacks of one hop share. An exception must not cross libcurl's C frames: it waits here.
+// Shared by the callbacks of one hop. An exception must not cross libcurl's C frames: it is stored here.
 struct Transfer {
   const HttpRequest& request;
   HttpResponse& response;
   std::stop_token stop;
   std::chrono::seconds silence_limit;
   int64_t sent = 0;
-  int64_t moved = -1;  // bytes in both directions when last looked at
+  int64_t moved = -1;  // bytes in both directions at the last check
   std::chrono::steady_clock::time_point moved_at;
   bool cancelled = false;
   bool silent = false;
@@ -104,7 +104,7 @@ std::size_t on_body(char* data, std::size_t, std::size_t size, void* user) {
       transfer.request.on_body(transfer.response, {data, size});
     } else {
       require<FormatError>(transfer.response.body.size() + size <= kMaxBody, "[http] ",
-                           without_query(transfer.response.url), ": the answer is larger than ", kMaxBody >> 20,
+                           without_query(transfer.response.url), ": the response is larger than ", kMaxBody >> 20,
                            " MiB.");
       transfer.response.body.append(data, size);
     }
@@ -122,7 +122,7 @@ std::size_t on_read(char* into, std::size_t, std::size_t room, void* user) {
   const ssize_t got = wanted == 0 ? 0 : pread(fd, into, wanted, offset + transfer.sent);
   if (got < 0 || (got == 0 && wanted > 0)) {
     transfer.error = std::make_exception_ptr(
-        IoError(concat("[http] the file to send ", got < 0 ? "cannot be read: " + errno_text(errno) : "became shorter",
+        IoError(concat("[http] the file to send ", got < 0 ? "cannot be read: " + errno_text(errno) : "was truncated",
                        ", at byte ", offset + transfer.sent, ".")));
     return CURL_READFUNC_ABORT;
   }
@@ -179,11 +179,11 @@ HttpClient::HttpClient(HttpClientOptions options) : connection_(std::make_unique
   // The value goes into a header line, where a line break would begin the next one.
   require<ConfigError>(
       std::none_of(options.token.begin(), options.token.end(), [](unsigned char c) { return c <= ' ' || c >= 127; }),
-      "[http] a token must be printable characters without spaces; the given one is not.");
+      "[http] a token must be printable characters without spaces.");
   if (!options.trusted_url.empty()) connection_->trusted_origin = url_origin(options.trusted_url);
   connection_->options = std::move(options);
   connection_->curl = curl_easy_init();
-  require<IoError>(connection_->curl != nullptr, "[http] libcurl did not start.");
+  require<IoError>(connection_->curl != nullptr, "[http] libcurl cannot be initialized.");
 }
 
 HttpClient::~HttpClient() = default;
@@ -192,7 +192,7 @@ HttpClient& HttpClient::operator=(HttpClient&&) noexcept = default;
 
 const HttpClientOptions& HttpClient::options() const { return connection_->options; }
 
-// One request and its answer; a redirect is an answer.
+// One request and its response; a redirect is a response.
 HttpResponse HttpClient::Connection::hop(const HttpRequest& request, const std::string& address) {
   HttpResponse response;
   response.url = address;
@@ -218,7 +218,7 @@ HttpResponse HttpClient::Connection::hop(const HttpRequest& request, const std::
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_CONNECTTIMEOUT, static_cast<long>(options.silence_limit.count()));
   set(CURLOPT_BUFFERSIZE, 512L << 10);
-  if (!request.idempotent) set(CURLOPT_FRESH_CONNECT, 1L);  // libcurl repeats what fails on a connection used before
+  if (!request.idempotent) set(CURLOPT_FRESH_CONNECT, 1L);  // libcurl retries requests that fail on a reused connection
   set(CURLOPT_HTTPHEADER, headers.list);
   set(CURLOPT_HEADERFUNCTION, on_header);
   set(CURLOPT_HEADERDATA, &transfer);
@@ -253,7 +253,7 @@ HttpResponse HttpClient::Connection::hop(const HttpRequest& request, const std::
   if (transfer.cancelled) throw Cancelled();
   if (transfer.silent && code != CURLE_OK) {
     throw HttpError(
-        concat("[http] ", request.method, " ", without_query(address), ": no byte for ", silence_limit.count(), " s."),
+        concat("[http] ", request.method, " ", without_query(address), ": no data for ", silence_limit.count(), " s."),
         /*sent=*/true);
   }
   if (code != CURLE_OK) {
@@ -288,7 +288,7 @@ namespace {
 
 [[noreturn]] void no_curl() {
   fail<NotSupportedError>(
-      "[http] this build has no libcurl and can reach no server; it reads only what the cache holds. Install "
+      "[http] this build has no libcurl and cannot download; it reads only the local cache. Install "
       "libcurl4-openssl-dev, configure and build again.");
 }
 

@@ -1,4 +1,4 @@
-// HTTP requests on libcurl. A build without libcurl has the same interface, and each call says what to install.
+// HTTP requests with libcurl. A build without libcurl has the same interface, and each call says what to install.
 #pragma once
 
 #include <chrono>
@@ -15,13 +15,13 @@
 
 namespace easydel {
 
-// The request got no answer: no connection, a cut one, a server that went silent.
+// The request got no response: no connection, a dropped one, a server that stopped responding.
 class HttpError : public IoError {
  public:
   HttpError(const std::string& message, bool sent, bool known_host = true)
       : IoError(message), sent_(sent), known_host_(known_host) {}
   bool sent() const { return sent_; }              // false: the server cannot have acted on the request
-  bool known_host() const { return known_host_; }  // false: its name has no address here
+  bool known_host() const { return known_host_; }  // false: its name could not be resolved
 
  private:
   bool sent_, known_host_;
@@ -53,7 +53,7 @@ struct HttpRequest {
   bool idempotent = true;                 // false: never sent again when the server may have acted on it
   std::chrono::seconds silence_limit{0};  // 0: the client's
   std::function<void(int64_t)> on_sent;   // bytes of the body sent so far
-  // Takes the body of a 2xx answer piece by piece; its status and headers are complete. What it throws comes out of
+  // Receives the body of a 2xx response in chunks; its status and headers are complete. Exceptions propagate out of
   // send.
   std::function<void(const HttpResponse&, std::string_view)> on_body;
 };
@@ -66,8 +66,8 @@ struct HttpClientOptions {
   std::stop_token stop;
 };
 
-// One connection that is used again and again; for one thread at a time. Follows redirects of GET and HEAD, and of
-// anything with 307 and 308.
+// One reused connection; for one thread at a time. Follows redirects of GET and HEAD, and of any method with 307 and
+// 308.
 class HttpClient {
  public:
   explicit HttpClient(HttpClientOptions options);  // NotSupportedError in a build without libcurl

@@ -16,7 +16,7 @@ namespace easydel {
 
 namespace {
 
-// Many hosts that start together must not come back together.
+// Jitter: many hosts that start together must not retry together.
 double jitter() {
   thread_local std::minstd_rand generator{std::random_device{}()};
   return std::uniform_real_distribution<double>(0.5, 1.0)(generator);
@@ -78,12 +78,12 @@ HttpResponse send_with_retries(HttpClient& client, const HttpRequest& request, c
       HttpResponse response = client.send(request);
       const bool not_done = response.status == 429 || response.status == 503;
       if (!(request.idempotent ? is_transient(response.status) : not_done) ||
-          !backoff.wait(concat(request.method, " ", request.url, " was answered with ", response.status, "."),
+          !backoff.wait(concat(request.method, " ", request.url, " returned status ", response.status, "."),
                         retry_after(response))) {
         return response;
       }
     } catch (const HttpError& error) {
-      // A machine without a network does not get one in a few seconds.
+      // A machine without a network will not get one within seconds.
       if (!error.known_host() || (!request.idempotent && error.sent()) || !backoff.wait(error.what())) throw;
     }
   }

@@ -32,7 +32,7 @@ std::string list_names(const std::vector<HubFile>& files) {
   return files.size() <= 3 ? names : concat(names, " and ", files.size() - 3, " more");
 }
 
-// The snapshot in the cache when it has all that is wanted; IoError says what was looked for, and where.
+// The snapshot in the cache if it has all requested files; IoError says what was looked for, and where.
 fs::path find_in_cache(const HubRepo& repo, const HubCache& cache, const std::vector<std::string>& wanted) {
   const auto commit = cache.find_commit(repo.revision);
   const bool there = commit && fs::is_directory(cache.snapshot(*commit));
@@ -40,7 +40,7 @@ fs::path find_in_cache(const HubRepo& repo, const HubCache& cache, const std::ve
                    (commit ? cache.snapshot(*commit) : cache.folder() / "refs" / repo.revision).string(), ".");
   for (const std::string& name : wanted) {
     require<IoError>(is_pattern(name) || !cache.is_marked_absent(*commit, name), "[hub] ", repo.text(),
-                     " has no file \"", name, "\"; so the hub said when it was last asked.");
+                     " has no file \"", name, "\", according to the hub's last response.");
   }
   const auto tree = cache.read_tree(*commit);
   const auto files = select_files(tree ? *tree : cache.files_in_snapshot(*commit), wanted, repo);
@@ -65,12 +65,12 @@ void warn_when_disk_is_small(const fs::path& where, const std::vector<HubFile>& 
   std::error_code error;
   const auto space = fs::space(where, error);
   if (!error && static_cast<int64_t>(space.available) < needed) {
-    log::warning("[hub] ", format_bytes(needed), " are to be downloaded to ", where.string(), ", which has ",
-                 format_bytes(static_cast<int64_t>(space.available)), " left. HF_HUB_CACHE moves the cache.");
+    log::warning("[hub] ", format_bytes(needed), " will be downloaded to ", where.string(), ", which has ",
+                 format_bytes(static_cast<int64_t>(space.available)), " free. Set HF_HUB_CACHE to move the cache.");
   }
 }
 
-// Largest first, so that the last worker does not begin the largest when all others are done.
+// Largest first, so that no worker starts on the largest when all others are done.
 void download_all(const HubEnvironment& env, const HubCache& cache, const HubRepo& repo, const std::string& commit,
                   std::vector<HubFile> files, const HubOptions& options) {
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.size > b.size; });
@@ -102,7 +102,7 @@ Listing list_repository(const HubEnvironment& env, const HubCache& cache, const 
   return {commit, api.list_files(repo, commit)};
 }
 
-// A cache that cannot be written is still a cache: what is only remembered for next time may fail.
+// A read-only cache is still usable: writing what is only needed next time may fail.
 void remember(const HubCache& cache, const HubRepo& repo, const Listing& listing,
               const std::vector<std::string>& wanted) {
   try {
@@ -113,7 +113,7 @@ void remember(const HubCache& cache, const HubRepo& repo, const Listing& listing
       if (!listed && !is_pattern(name) && is_safe_file_name(name)) cache.mark_absent(listing.commit, name);
     }
   } catch (const IoError& error) {
-    log::debug("[hub] not remembered for ", repo.text(), ": ", error.what());
+    log::debug("[hub] could not update the cache of ", repo.text(), ": ", error.what());
   }
 }
 
@@ -121,9 +121,9 @@ std::optional<Listing> try_to_list(const HubEnvironment& env, const HubCache& ca
                                    const std::optional<fs::path>& cached) {
   if (!cached) return list_repository(env, cache, repo);
   HubEnvironment hasty = env;
-  hasty.retry.max_retries = 0;  // nobody should wait for a server that is not needed
+  hasty.retry.max_retries = 0;  // do not wait for a server that is not needed
   const auto warn = [&](const Error& error) {
-    log::warning(error.what(), " What the cache holds is used: ", cached->string(), ".");
+    log::warning(error.what(), " Using the cached snapshot ", cached->string(), ".");
     return std::nullopt;
   };
   try {
@@ -133,7 +133,7 @@ std::optional<Listing> try_to_list(const HubEnvironment& env, const HubCache& ca
     return warn(error);
   } catch (const HttpError& error) {
     return warn(error);
-  } catch (const NotSupportedError&) {  // a build without libcurl: there is nothing to be done about it
+  } catch (const NotSupportedError&) {  // a build without libcurl
     return std::nullopt;
   }
 }
@@ -154,7 +154,7 @@ fs::path resolve_online(const HubEnvironment& env, const HubCache& cache, const 
   try {
     cache.write_ref(repo.revision, commit);  // last: until then the ref leads to an older, complete snapshot
   } catch (const IoError& error) {
-    log::debug("[hub] not remembered for ", repo.text(), ": ", error.what());
+    log::debug("[hub] could not update the cache of ", repo.text(), ": ", error.what());
   }
   return cache.snapshot(commit);
 }
@@ -166,12 +166,12 @@ fs::path resolve(const std::string& name_or_path, const HubOptions& options) {
   if (fs::is_directory(name_or_path, ignored)) return name_or_path;
   if (name_or_path.ends_with(".gguf") && fs::is_regular_file(name_or_path, ignored)) return name_or_path;
   require<ConfigError>(!fs::exists(name_or_path, ignored), "[hub] ", name_or_path,
-                       " is a file; a directory, a .gguf file or the name of a repository is needed.");
+                       " is a file; expected a directory, a .gguf file or a repository name.");
   for (const char* suffix : {".gguf", ".json", ".yaml", ".yml", ".safetensors", ".bin", ".pt", ".pth"}) {
-    require<ConfigError>(!name_or_path.ends_with(suffix), "[hub] there is no file ", quoted(name_or_path), ".");
+    require<ConfigError>(!name_or_path.ends_with(suffix), "[hub] file ", quoted(name_or_path), " does not exist.");
   }
   require<ConfigError>(is_repo_id(name_or_path), "[hub] \"", name_or_path,
-                       "\" is neither a directory nor the name of a repository, which is \"org/name\".");
+                       "\" is neither a directory nor a repository name such as \"org/name\".");
   const HubRepo repo = make_hub_repo(name_or_path, options.repo_type, options.revision);
   HubEnvironment env = read_hub_environment(options);
   if (!options.cache_dir.empty()) env.cache = fs::absolute(options.cache_dir);
@@ -183,9 +183,9 @@ fs::path resolve(const std::string& name_or_path, const HubOptions& options) {
     } catch (const IoError& error) {
       fail<IoError>(error.what(),
                     options.local_files_only
-                        ? " Nothing is downloaded, since local_files_only is set."
-                        : " Nothing is downloaded, since HF_HUB_OFFLINE is set. Unset it, or download on a "
-                          "machine that has a connection and copy the cache.");
+                        ? " Nothing is downloaded, because local_files_only is set."
+                        : " Nothing is downloaded, because HF_HUB_OFFLINE is set. Unset it, or download on a "
+                          "connected machine and copy the cache.");
     }
   }
   try {
@@ -193,13 +193,12 @@ fs::path resolve(const std::string& name_or_path, const HubOptions& options) {
   } catch (const NotSupportedError& error) {
     fail<NotSupportedError>("[hub] ", repo.text(), " is not in ", cache.root().string(), ". ", error.what());
   } catch (const HttpError& error) {
-    throw HttpError(concat("[hub] there is no directory ", quoted(name_or_path),
-                           " here, and the hub gives no answer: ", error.what()),
+    throw HttpError(concat("[hub] directory ", quoted(name_or_path),
+                           " does not exist, and the hub does not respond: ", error.what()),
                     error.sent(), error.known_host());
   } catch (const HubError& error) {
     if (error.code() != "RepoNotFound") throw;
-    throw HubError(concat(error.what(), " There is no directory of that name here either."), error.status(),
-                   error.code());
+    throw HubError(concat(error.what(), " No local directory has that name either."), error.status(), error.code());
   }
 }
 

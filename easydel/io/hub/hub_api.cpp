@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMaxPages = 10'000;
 
-// What the server says, fit for a terminal: one line, no control characters, not endless.
+// The server's message, made safe for a terminal: one line, no control characters, limited in length.
 std::string server_words(const HttpResponse& response) {
   std::string words = response.header("X-Error-Message");
   if (words.empty() && response.body.starts_with("{")) {
@@ -21,7 +21,7 @@ std::string server_words(const HttpResponse& response) {
       if (error == nullptr) error = body.find("message");
       if (error != nullptr && error->is_string()) words = error->as_string();
     } catch (const FormatError&) {
-      words = "an answer that cannot be read";
+      words = "an unreadable response";
     }
   }
   std::replace_if(words.begin(), words.end(), [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
@@ -43,7 +43,7 @@ HubFile listed_file(const Json& entry, const HubRepo& repo) {
   if (const Json* xet = entry.find("xetHash"); xet != nullptr && xet->is_string()) file.xet_hash = xet->as_string();
   const bool hashes = is_hex(file.blob_id, 40) && (file.lfs_sha256.empty() || is_hex(file.lfs_sha256, 64));
   require<FormatError>(hashes && file.size >= 0, "[hub] ", repo.text(), " lists \"", path,
-                       "\" without a proper hash or size; got oid \"", file.etag(), "\" and size ", file.size, ".");
+                       "\" without a valid hash or size; got oid \"", file.etag(), "\" and size ", file.size, ".");
   return file;
 }
 
@@ -77,17 +77,17 @@ void require_ok(const HttpResponse& response, const HubRepo& repo, const std::st
   }
   if (code == "EntryNotFound") refuse(concat(repo.text(), " has no file \"", file, "\""), "Look at " + page + ".");
   if (code == "GatedRepo") {
-    refuse(what + " is gated", "Accept its terms at " + page + " and set HF_TOKEN to a token of that account.");
+    refuse(what + " is gated", "Accept its terms at " + page + " and set HF_TOKEN to a token of your account.");
   }
   if (status == 429) refuse(what + ": too many requests", "Wait, or set HF_TOKEN for a higher limit.");
   if (status >= 500) refuse(what + ": the server failed", "Try again later.");
   if (server_of(response.url) != endpoint)
-    refuse(what + ": the storage refuses it", "Try again; a firewall may block it.");
+    refuse(what + ": the storage server refused the request", "Try again; a firewall may block it.");
   if (status == 401) {
     refuse(what + " is private, gated or does not exist",
-           concat("Set HF_TOKEN to a token that may ", may, " it, or check the name."));
+           concat("Set HF_TOKEN to a token that can ", may, " it, or check the name."));
   }
-  if (status == 403) refuse(what + " is forbidden", concat("Set HF_TOKEN to a token that may ", may, " it."));
+  if (status == 403) refuse(what + " is forbidden", concat("Set HF_TOKEN to a token that can ", may, " it."));
   if (status == 404) {
     refuse(what + " was not found", "Check the name and the repo_type; a private repository needs HF_TOKEN.");
   }
@@ -95,7 +95,7 @@ void require_ok(const HttpResponse& response, const HubRepo& repo, const std::st
          access == HubAccess::Read ? "Check HF_ENDPOINT." : "Nothing was committed.");
 }
 
-Json parse_answer(const HttpResponse& response) { return Json::parse(response.body, {.where = response.url}); }
+Json parse_response(const HttpResponse& response) { return Json::parse(response.body, {.where = response.url}); }
 
 std::string linked_url(const std::string& link_header, const std::string& relation) {
   for (std::size_t at = 0; (at = link_header.find('<', at)) != std::string::npos;) {
@@ -137,9 +137,9 @@ HttpResponse HubApi::post_json(const std::string& path_or_url, const Json& body,
 std::string HubApi::commit_of(const HubRepo& repo) {
   const auto response = get(concat(endpoint(), "/", repo.api_path(), "/revision/", url_escape(repo.revision)));
   require_ok(response, repo, "", endpoint());
-  const std::string commit = parse_answer(response).at("sha").as_string();
+  const std::string commit = parse_response(response).at("sha").as_string();
   require<FormatError>(is_commit(commit), "[hub] ", repo.text(),
-                       ": a commit is 40 hexadecimal digits; the server sent \"", commit, "\". Is ", endpoint(),
+                       ": a commit must be 40 hexadecimal digits; the server sent \"", commit, "\". Is ", endpoint(),
                        " a Hugging Face hub?");
   return commit;
 }
@@ -150,10 +150,10 @@ std::vector<HubFile> HubApi::list_files(const HubRepo& repo, const std::string& 
   const std::string origin = url_origin(url);
   for (int page = 0; !url.empty(); ++page) {
     require<FormatError>(page < kMaxPages && url_origin(url) == origin, "[hub] ", repo.text(),
-                         ": the list of files does not end, or goes on at another server: ", url, ".");
+                         ": the list of files does not end, or continues on another server: ", url, ".");
     const auto response = get(url);
     require_ok(response, repo, "", endpoint());
-    const Json entries = parse_answer(response);
+    const Json entries = parse_response(response);
     for (const Json& entry : entries.as_array()) {
       if (entry.at("type").as_string() == "file") files.push_back(listed_file(entry, repo));
     }

@@ -19,11 +19,11 @@ namespace {
 void make_directories(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
-  require<IoError>(!error, "[hub] cannot make ", path.string(), ": ", error.message(),
-                   ". Set HF_HUB_CACHE to a directory that can be written.");
+  require<IoError>(!error, "[hub] cannot create ", path.string(), ": ", error.message(),
+                   ". Set HF_HUB_CACHE to a writable directory.");
 }
 
-// Only what read_tree would accept from us again: names and hashes become paths.
+// The same checks as on the hub's response: names and hashes become paths.
 HubFile tree_entry(const std::string& path, const Json& info) {
   HubFile file{.path = path, .size = info.at("size").as_int(), .blob_id = info.at("blob_id").as_string()};
   if (const Json* sha = info.find("lfs_sha256")) {
@@ -119,15 +119,15 @@ void HubCache::link(const std::string& commit, const HubFile& file, bool allow_l
   const fs::path entry = snapshot(commit) / file.path;
   make_directories(entry.parent_path());
   const fs::path target = blob(file.etag()).lexically_relative(entry.parent_path());
-  // By way of another name, and not one in the snapshot: an entry appears whole, and replaces an old one that may
-  // point to nothing.
+  // Created under a temporary name outside the snapshot and renamed: an entry appears atomically, and replaces an old
+  // one that may be a dangling link.
   const fs::path temporary = folder_ / "blobs" / concat(".", file.etag(), ".", ::getpid(), "-", counter++, ".link");
   std::error_code error = std::make_error_code(std::errc::operation_not_supported);
   if (allow_links) fs::create_symlink(target, temporary, error);
   if (error) fs::copy_file(blob(file.etag()), temporary, fs::copy_options::overwrite_existing, error);
   if (!error) fs::rename(temporary, entry, error);
   if (error) ::unlink(temporary.c_str());
-  require<IoError>(!error, "[hub] cannot make ", entry.string(), ": ", error.message(), ".");
+  require<IoError>(!error, "[hub] cannot create ", entry.string(), ": ", error.message(), ".");
 }
 
 void HubCache::mark_absent(const std::string& commit, const std::string& name) const {

@@ -27,24 +27,24 @@ class HubCache {
   std::filesystem::path lock(const std::string& etag) const;
   std::filesystem::path snapshot(const std::string& commit) const { return folder_ / "snapshots" / commit; }
 
-  // The commit that a revision is known to stand for: itself, or what its ref holds.
+  // The commit that a revision is known to refer to: itself, or the content of its ref.
   std::optional<std::string> find_commit(const std::string& revision) const;
-  void write_ref(const std::string& revision, const std::string& commit) const;  // nothing when it is up to date
+  void write_ref(const std::string& revision, const std::string& commit) const;  // no-op when it is up to date
 
-  // The list of files of a commit; absent when nobody has written one, or one that cannot be understood.
+  // The list of files of a commit; absent when there is none, or when it cannot be parsed.
   std::optional<std::vector<HubFile>> read_tree(const std::string& commit) const;
   void write_tree(const std::string& commit, const std::vector<HubFile>& files) const;
 
-  // Whether the snapshot has this file, in its size.
+  // Whether the snapshot has this file with the right size.
   bool has(const std::string& commit, const HubFile& file) const;
-  // What the snapshot holds, when there is no list to compare with: names and sizes.
+  // The names and sizes of the snapshot's files, when there is no list to compare with.
   std::vector<HubFile> files_in_snapshot(const std::string& commit) const;
 
-  // Makes the snapshot's entry for a blob that is there: a relative link, or a copy where links are not possible.
+  // Creates the snapshot's entry for an existing blob: a relative link, or a copy where links are not possible.
   void link(const std::string& commit, const HubFile& file, bool allow_links) const;
   void mark_absent(const std::string& commit, const std::string& name) const;
   bool is_marked_absent(const std::string& commit, const std::string& name) const;
-  // Makes the directories, and CACHEDIR.TAG, by which backup programs know a cache. IoError when it cannot.
+  // Creates the directories, and CACHEDIR.TAG, by which backup programs recognize a cache. IoError when it cannot.
   void prepare(const std::string& commit) const;
 
  private:

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The hash by which the hub names the file: SHA-256 in LFS, git's own otherwise.
+// The hash by which the hub identifies the file: SHA-256 in LFS, git's own otherwise.
 class ContentHash {
  public:
   explicit ContentHash(const HubFile& file) {
@@ -42,7 +42,7 @@ class ContentHash {
   std::variant<Sha256, Sha1> hash_;
 };
 
-// The bytes that are there so far. Each is written at its own place, so that even two writers on a file system without
+// The bytes downloaded so far. Each is written at its own offset, so that even two writers on a file system without
 // locks would write the same file.
 class PartialBlob {
  public:
@@ -65,7 +65,7 @@ class PartialBlob {
       const ssize_t put = ::pwrite(fd_, data, left, size_);
       if (put < 0 && errno == EINTR) continue;
       require<IoError>(put >= 0, "[hub] cannot write ", path_.string(), " after ", size_, " bytes: ", errno_text(errno),
-                       ". What is there is kept, and the next try goes on from it.");
+                       ". The partial file is kept, and the next attempt resumes from it.");
       hash_.update(data, static_cast<std::size_t>(put));
       data += put;
       left -= static_cast<std::size_t>(put);
@@ -73,7 +73,7 @@ class PartialBlob {
     }
   }
 
-  // Begins anew, in a new file: another process may still hold the old one.
+  // Starts over in a new file: another process may still have the old one open.
   void discard() {
     ::close(fd_);
     ::unlink(path_.c_str());
@@ -85,7 +85,7 @@ class PartialBlob {
     require<IoError>(::fsync(fd_) == 0, "[hub] cannot sync ", path_.string(), ": ", errno_text(errno), ".");
     std::error_code error;
     fs::rename(path_, to, error);
-    require<IoError>(!error || fs::exists(to), "[hub] cannot make ", to.string(), ": ", error.message(), ".");
+    require<IoError>(!error || fs::exists(to), "[hub] cannot create ", to.string(), ": ", error.message(), ".");
     sync_directory(to.parent_path());
   }
 
@@ -113,7 +113,7 @@ class PartialBlob {
   bool resumed_ = false;
 };
 
-// The size of the whole file by an answer's headers, or -1 when they do not say.
+// The size of the full file according to a response's headers, or -1 if unknown.
 int64_t announced_size(const HttpResponse& response) {
   const std::string range = response.header("Content-Range");  // "bytes 100-199/200"
   const std::string text =
@@ -128,7 +128,7 @@ class Fetch {
   Fetch(HubApi& api, const HubDownload& download, PartialBlob& blob, Progress& progress)
       : api_(api), download_(download), blob_(blob), progress_(progress), backoff_(api.retry(), api.stop()) {}
 
-  // Until all bytes are there.
+  // Runs until all bytes are downloaded.
   void run() {
     while (!blob_.complete()) {
       const int64_t before = blob_.size();
@@ -153,7 +153,7 @@ class Fetch {
       }
       if (blob_.complete()) return;
       if (blob_.size() > before) backoff_.reset();
-      if (!backoff_.wait(describe("was cut off or refused"), wait)) std::rethrow_exception(error);
+      if (!backoff_.wait(describe("was interrupted or refused"), wait)) std::rethrow_exception(error);
     }
   }
 
@@ -177,13 +177,13 @@ class Fetch {
   }
 
   void check_head(const HttpResponse& response) {
-    if (blob_.size() > 0 && response.status == 200) {  // a server that does not know ranges sends all of it
+    if (blob_.size() > 0 && response.status == 200) {  // a server that does not support ranges sends the full file
       blob_.discard();
       progress_.set(0);
     }
     if (response.status == 206) {
       require<FormatError>(response.header("Content-Range").starts_with(concat("bytes ", blob_.size(), "-")), "[hub] ",
-                           describe(concat("was asked for from byte ", blob_.size(), "; the server sent ",
+                           describe(concat("was requested from byte ", blob_.size(), "; the server sent ",
                                            response.header("Content-Range"))));
     }
     if (const int64_t size = announced_size(response); size >= 0) require_size(size, /*at_least=*/false);
@@ -210,7 +210,8 @@ void fetch_blob(HubApi& api, const HubCache& cache, const HubDownload& download)
   PartialBlob blob(cache.incomplete_blob(file.etag()), file);
   Progress progress(file.path, {.total = file.size, .unit = "B", .enabled = download.progress});
   progress.set(blob.size());
-  // A wrong hash may come from what an earlier try left: that is thrown away, and all is fetched once more.
+  // A wrong hash may come from a partial file of an earlier attempt: it is discarded, and everything is fetched once
+  // more.
   for (int tries = 0;; ++tries) {
     const bool resumed = blob.resumed();
     Fetch(api, download, blob, progress).run();
@@ -219,10 +220,10 @@ void fetch_blob(HubApi& api, const HubCache& cache, const HubDownload& download)
     blob.discard();
     progress.set(0);
     require<FormatError>(tries == 0, "[hub] \"", file.path, "\" of ", download.repo.text(), " must have the ",
-                         file.lfs_sha256.empty() ? "git SHA-1 " : "SHA-256 ", file.etag(), "; what came has ", hash,
+                         file.lfs_sha256.empty() ? "git SHA-1 " : "SHA-256 ", file.etag(), "; the download has ", hash,
                          ". Try again, or check HF_ENDPOINT.");
-    log::warning("[hub] \"", file.path, "\" of ", download.repo.text(), " came with a wrong hash",
-                 resumed ? ", on top of what an earlier try had left" : "", "; it is fetched once more.");
+    log::warning("[hub] \"", file.path, "\" of ", download.repo.text(), " has a wrong hash",
+                 resumed ? ", after resuming an earlier attempt" : "", "; downloading it once more.");
   }
   blob.commit(cache.blob(file.etag()));
 }

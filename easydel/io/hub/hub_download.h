@@ -1,4 +1,4 @@
-// Brings one file of the hub into the cache.
+// Downloads one file of the hub into the cache.
 #pragma once
 
 #include <chrono>
@@ -18,10 +18,10 @@ struct HubDownload {
   std::chrono::seconds lock_timeout{0};
 };
 
-// Waits for another process that downloads the same file, and then uses what that one got. Goes on where an earlier try
+// Waits for another process that downloads the same file, and then uses its result. Resumes where an earlier attempt
 // stopped. A file is in the snapshot only when its size and hash are right. Killed at any moment, it leaves at most a
 // partial `<etag>.incomplete` among the blobs.
-// HubError, HttpError when the retries are used up, FormatError when the content is not what the hub listed.
+// HubError, HttpError when the retries are used up, FormatError when the content does not match the hub's listing.
 void download_file(HubApi& api, const HubCache& cache, const HubDownload& download);
 
 }  // namespace easydel

@@ -1,4 +1,4 @@
-// What the environment says about the hub. The variables are those of Hugging Face's own library.
+// The hub's settings from the environment. The variables are those of huggingface_hub.
 #pragma once
 
 #include <chrono>
@@ -21,9 +21,9 @@ struct HubEnvironment {
   RetryPolicy retry;                   // EASYDEL_HUB_RETRY_DELAY: seconds before the first retry
 };
 
-HubEnvironment read_hub_environment();  // ConfigError on a number that is none
+HubEnvironment read_hub_environment();  // ConfigError on an invalid number
 
-// The same, with what HubOptions or PushOptions set in its place.
+// The same, overridden by what HubOptions or PushOptions set.
 template <class Options>
 HubEnvironment read_hub_environment(const Options& options) {
   HubEnvironment env = read_hub_environment();

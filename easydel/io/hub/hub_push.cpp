@@ -36,7 +36,7 @@ struct Addition {
   std::string local_oid;   // SHA-256 in LFS, git's SHA-1 otherwise
 };
 
-// The first bytes, by which the hub tells text from data.
+// The first bytes, by which the hub distinguishes text from binary data.
 std::string read_sample(const Addition& addition) {
   std::string sample(static_cast<std::size_t>(std::min<int64_t>(addition.size, kSampleSize)), '\0');
   std::ifstream file(addition.source, std::ios::binary);
@@ -47,8 +47,8 @@ std::string read_sample(const Addition& addition) {
 
 std::vector<Addition> find_files(const fs::path& folder, const PushOptions& options, const HubRepo& repo) {
   std::error_code error;
-  require<IoError>(fs::is_directory(folder, error), "[hub] a directory is needed to upload from; got ", folder.string(),
-                   ".");
+  require<IoError>(fs::is_directory(folder, error), "[hub] the source of an upload must be a directory; got ",
+                   folder.string(), ".");
   std::vector<HubFile> all;
   for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     const fs::path relative = it->path().lexically_relative(folder);
@@ -61,7 +61,7 @@ std::vector<Addition> find_files(const fs::path& folder, const PushOptions& opti
     all.push_back({.path = relative.generic_string(), .size = static_cast<int64_t>(fs::file_size(it->path(), broken))});
   }
   require<IoError>(!error, "[hub] cannot list ", folder.string(), ": ", error.message(), ".");
-  require<IoError>(!all.empty(), "[hub] ", folder.string(), " holds no files to upload.");
+  require<IoError>(!all.empty(), "[hub] ", folder.string(), " contains no files to upload.");
   const std::vector<std::string> everything = {"*"};
   std::vector<Addition> additions;
   for (const HubFile& file : select_files(all, options.files.empty() ? everything : options.files, repo)) {
@@ -100,9 +100,9 @@ class Push {
  private:
   static HubEnvironment checked(HubEnvironment env, const HubRepo& repo) {
     require<IoError>(!env.offline, "[hub] nothing can be uploaded to ", repo.text(),
-                     ", since HF_HUB_OFFLINE is set. Unset it.");
+                     ", because HF_HUB_OFFLINE is set. Unset it.");
     require<ConfigError>(!env.token.empty(), "[hub] an upload to ", repo.text(),
-                         " needs a token that may write. Set HF_TOKEN, or give one.");
+                         " needs a token with write access. Set HF_TOKEN, or pass one.");
     return env;
   }
 
@@ -126,7 +126,7 @@ class Push {
       require_done(response);
     }
     if (slash == repo_.id.npos && (response.ok() || exists)) {
-      const std::string url = parse_answer(response).at("url").as_string();  // it ends in the full name
+      const std::string url = parse_response(response).at("url").as_string();  // it ends in the full name
       const auto last = url.rfind('/');
       const auto before = last == url.npos ? url.npos : url.rfind('/', last - 1);
       const std::string full = before == url.npos ? "" : url.substr(before + 1);
@@ -153,7 +153,7 @@ class Push {
     body["files"] = std::move(files);
     const auto response = api_.post_json(concat(repo_.api_path(), "/preupload/", revision_in_url()), body);
     require_done(response);
-    const Json answer = parse_answer(response);
+    const Json answer = parse_response(response);
     std::size_t answered = 0;
     for (const Json& file : answer.at("files").as_array()) {
       const auto found = by_path.find(file.at("path").as_string());
@@ -162,10 +162,10 @@ class Push {
       a.lfs = file.at("uploadMode").as_string() == "lfs" && a.size > 0;  // LFS cannot hold an empty file
       if (const Json* ignored = file.find("shouldIgnore")) a.ignored = ignored->is_bool() && ignored->as_bool();
       if (const Json* oid = file.find("oid"); oid != nullptr && oid->is_string()) a.remote_oid = oid->as_string();
-      if (a.ignored) log::info("[hub] ", a.path, " is left out: the repository's .gitignore names it.");
+      if (a.ignored) log::info("[hub] ", a.path, " is skipped: the repository's .gitignore excludes it.");
       ++answered;
     }
-    require<FormatError>(answered == by_path.size(), "[hub] ", repo_.text(), ": the server answers for ", answered,
+    require<FormatError>(answered == by_path.size(), "[hub] ", repo_.text(), ": the server responded for ", answered,
                          " of ", by_path.size(), " files.");
   }
 
@@ -194,7 +194,7 @@ class Push {
     const auto response = api_.post(concat(repo_.api_path(), "/commit/", revision_in_url()), lines,
                                     "application/x-ndjson", /*idempotent=*/false, kCommitPatience);
     require_done(response);
-    const Json answer = parse_answer(response);
+    const Json answer = parse_response(response);
     CommitInfo info = describe(answer.at("commitOid").as_string());
     info.commit_url = answer.at("commitUrl").as_string();
     if (options_.create_pr) info.pull_request_url = answer.at("pullRequestUrl").as_string();
@@ -202,7 +202,7 @@ class Push {
   }
 
   CommitInfo nothing_changed() {
-    log::info("[hub] ", repo_.text(), " has all files as they are here; nothing is committed.");
+    log::info("[hub] ", repo_.text(), " is up to date; nothing is committed.");
     const std::string commit = api_.commit_of(repo_);
     CommitInfo info = describe(commit);
     info.commit_url = info.repo_url + "/commit/" + commit;
@@ -231,7 +231,7 @@ class TemporaryFolder {
  public:
   TemporaryFolder() {
     std::string pattern = (fs::temp_directory_path() / "easydel-push-XXXXXX").string();
-    require<IoError>(::mkdtemp(pattern.data()) != nullptr, "[hub] cannot make a directory like ", pattern, ": ",
+    require<IoError>(::mkdtemp(pattern.data()) != nullptr, "[hub] cannot create a directory like ", pattern, ": ",
                      errno_text(errno), ". Set TMPDIR.");
     path_ = pattern;
   }
@@ -270,7 +270,7 @@ CommitInfo upload_folder(const fs::path& folder, const std::string& repo_id, con
 CommitInfo push_to_hub(const std::string& repo_id, const std::function<void(const fs::path&)>& save,
                        const PushOptions& options) {
   const HubRepo repo = make_hub_repo(repo_id, options.repo_type, options.revision);
-  Push push(repo, options);  // a missing token is told before anything is written
+  Push push(repo, options);  // a missing token is reported before anything is written
   const fs::path named =
       options.directory.empty() ? fs::path(repo.id.substr(repo.id.rfind('/') + 1)) : options.directory;
   std::error_code error;
@@ -280,7 +280,7 @@ CommitInfo push_to_hub(const std::string& repo_id, const std::function<void(cons
     return push.run(folder.path());
   }
   fs::create_directories(named, error);
-  require<IoError>(!error, "[hub] cannot make ", named.string(), ": ", error.message(), ".");
+  require<IoError>(!error, "[hub] cannot create ", named.string(), ": ", error.message(), ".");
   const FileTimes before = file_times(named);
   save(named);
   PushOptions changed = options;

@@ -37,7 +37,7 @@ bool is_model_description(const std::string& path) {
   return std::any_of(kPatterns.begin(), kPatterns.end(), [&](const char* p) { return matches(p, path); });
 }
 
-// Many repositories hold the same weights twice, under other names or in folders; the first rule that finds some wins.
+// Many repositories contain the same weights twice, in other formats or folders; the first rule that matches wins.
 std::vector<HubFile> model_weights(const std::vector<HubFile>& all) {
   constexpr std::array<std::array<const char*, 2>, 4> kRules = {{
       {"model.safetensors", "model-[0-9]*-of-[0-9]*.safetensors"},
@@ -104,7 +104,7 @@ bool is_repo_id(std::string_view text) {
 
 HubRepo make_hub_repo(const std::string& id, std::string_view type, const std::string& revision) {
   require<ConfigError>(is_repo_id(id),
-                       "[hub] a repository is \"name\" or \"org/name\", of letters, digits, \"-\", \"_\" "
+                       "[hub] a repository must be \"name\" or \"org/name\", of letters, digits, \"-\", \"_\" "
                        "and \".\", at most 96 characters; got \"",
                        id, "\".");
   const auto parts = split(revision, "/");
@@ -112,7 +112,7 @@ HubRepo make_hub_repo(const std::string& id, std::string_view type, const std::s
       std::none_of(revision.begin(), revision.end(), [](unsigned char c) { return c <= ' ' || c == 127 || c == '\\'; });
   require<ConfigError>(plain && std::none_of(parts.begin(), parts.end(),
                                              [](auto part) { return part.empty() || part == "." || part == ".."; }),
-                       "[hub] a revision is a branch, a tag or a commit; got \"", revision, "\".");
+                       "[hub] a revision must be a branch, a tag or a commit; got \"", revision, "\".");
   return {.id = id, .type = parse_repo_type(type), .revision = revision};
 }
 
@@ -155,8 +155,8 @@ std::vector<HubFile> select_files(const std::vector<HubFile>& all, const std::ve
   }
   if (selected.empty()) {
     if (!wanted.empty()) fail_no_such_file(all, wanted.front(), repo);
-    fail<IoError>("[hub] ", repo.text(), " holds nothing that a model is loaded from, among ", all.size(),
-                  " files. Name the files to fetch: files = {\"*\"} takes all.");
+    fail<IoError>("[hub] ", repo.text(), " contains no model files, among ", all.size(),
+                  " files. List the files to download: files = {\"*\"} takes all.");
   }
   std::vector<HubFile> files;
   files.reserve(selected.size());

@@ -1,4 +1,4 @@
-// Which repository of the hub is meant, and what is known about a file in it.
+// Identifies a repository of the hub, and describes a file in it.
 #pragma once
 
 #include <cstdint>
@@ -38,14 +38,14 @@ struct HubFile {
   const std::string& etag() const { return lfs_sha256.empty() ? blob_id : lfs_sha256; }  // its name among the blobs
 };
 
-// True for "a/b.json"; false for what is absolute or would climb out of a directory, on this system or another.
+// True for "a/b.json"; false for paths that are absolute or escape the directory, on any system.
 bool is_safe_file_name(std::string_view name);
 bool is_hex(std::string_view text, std::size_t length);
 inline bool is_commit(std::string_view revision) { return is_hex(revision, 40); }
 
-// Which of the files are asked for. A name must be there (IoError names the nearest); a pattern with * ? [ ] may match
-// none, but all together must match something. "*" crosses "/", as in huggingface_hub. Without names: for a model what
-// a loader reads (configs, tokenizer, weights as safetensors or else .bin), for others everything.
+// Selects the requested files. A name must exist (IoError suggests the nearest); a pattern with * ? [ ] may match none,
+// but all together must match something. "*" crosses "/", as in huggingface_hub. Without names: for a model what a
+// loader reads (configs, tokenizer, weights as safetensors or else .bin), for other types everything.
 std::vector<HubFile> select_files(const std::vector<HubFile>& all, const std::vector<std::string>& wanted,
                                   const HubRepo& repo);
 bool is_pattern(std::string_view name);

@@ -1,4 +1,4 @@
-// Clones made without Git LFS hold small text files in place of the large ones.
+// Clones made without Git LFS contain small text files in place of the large ones.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace easydel {
 
-// FormatError with what to do, when the file begins as such a pointer does.
+// FormatError with what to do, when the file is such a pointer.
 inline void refuse_lfs_pointer(std::span<const std::byte> file, std::string_view where) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   require<FormatError>(!text.starts_with("version https://git-lfs"), "[", where,
-                       "] is a pointer of Git LFS and not the file itself. Get that with `git lfs pull`.");
+                       "] is a Git LFS pointer, not the file itself. Download it with `git lfs pull`.");
 }
 
 }  // namespace easydel

@@ -18,7 +18,7 @@ namespace easydel {
 namespace {
 
 constexpr std::size_t kFilesInBatch = 256;
-constexpr std::chrono::seconds kPatience{300};  // storage may think for long before it answers
+constexpr std::chrono::seconds kResponseTimeout{300};  // storage may take long to respond
 constexpr const char* kLfsJson = "application/vnd.git-lfs+json";
 
 class SourceFile {
@@ -35,7 +35,7 @@ class SourceFile {
   int fd_;
 };
 
-// What the hub says is to be done for one file.
+// The hub's instructions for one file.
 struct Task {
   const LfsFile* file;
   Json actions;
@@ -61,12 +61,12 @@ class Uploader {
     if (const Json* verify = task.actions.find("verify")) {
       const Json body = Json::object({{"oid", task.file->sha256}, {"size", task.file->size}});
       const std::string href = on_endpoint(verify->at("href").as_string());
-      check(task, api_.post(href, body.dump(), kLfsJson, /*idempotent=*/true, kPatience));
+      check(task, api_.post(href, body.dump(), kLfsJson, /*idempotent=*/true, kResponseTimeout));
     }
   }
 
  private:
-  // The hub writes its own address; a mirror in HF_ENDPOINT stands for it.
+  // The hub writes its own address; a mirror in HF_ENDPOINT replaces it.
   std::string on_endpoint(const std::string& href) const {
     constexpr std::string_view kHub = "https://huggingface.co/";
     return href.starts_with(kHub) ? api_.endpoint() + "/" + href.substr(kHub.size()) : href;
@@ -101,7 +101,7 @@ class Uploader {
   HttpResponse put(const Task& task, const std::string& url, std::vector<std::string> headers, HttpFileBody body,
                    Progress& progress) {
     HttpRequest request{.method = "PUT", .url = url, .headers = std::move(headers), .file = body};
-    request.silence_limit = kPatience;
+    request.silence_limit = kResponseTimeout;
     request.on_sent = [&, begin = body.offset](int64_t sent) { progress.set(begin + sent); };
     HttpResponse response = send_with_retries(api_.client(), request, api_.retry());
     check(task, response);
@@ -119,7 +119,7 @@ class Uploader {
     const int64_t count = (task.file->size + part_size - 1) / part_size;
     if (static_cast<int64_t>(addresses.size()) != count) {
       malformed(task, concat(task.file->size, " bytes make ", count, " parts of ", part_size,
-                             "; the server has places for ", addresses.size()));
+                             "; the server has URLs for ", addresses.size()));
     }
     Json parts = Json::array();
     int64_t number = 0;
@@ -131,7 +131,7 @@ class Uploader {
       parts.push_back(Json::object({{"partNumber", number}, {"etag", etag}}));
     }
     const Json done = Json::object({{"oid", task.file->sha256}, {"parts", std::move(parts)}});
-    check(task, api_.post(url, done.dump(), kLfsJson, /*idempotent=*/true, kPatience));
+    check(task, api_.post(url, done.dump(), kLfsJson, /*idempotent=*/true, kResponseTimeout));
   }
 
   HubApi& api_;
@@ -153,7 +153,7 @@ std::vector<Task> ask_for_tasks(HubApi& api, const LfsUpload& upload, std::span<
   const auto response =
       api.post(upload.repo.web_path() + ".git/info/lfs/objects/batch", body.dump(), kLfsJson, /*idempotent=*/true);
   require_ok(response, upload.repo, "", api.endpoint(), HubAccess::Write);
-  const Json answer = parse_answer(response);
+  const Json answer = parse_response(response);
   std::vector<Task> tasks;
   for (const Json& object : answer.at("objects").as_array()) {
     const auto found = by_hash.find(object.at("oid").as_string());

@@ -22,7 +22,7 @@ struct LfsUpload {
   int max_workers = 5;
 };
 
-// After it, the hub has the content of all files; what it had already is not sent again.
+// Afterwards the hub has the content of all files; what it already had is not sent again.
 void upload_lfs_files(const LfsUpload& upload, const std::vector<LfsFile>& files);
 
 }  // namespace easydel

@@ -40,7 +40,7 @@ using Url = std::unique_ptr<CURLU, UrlDeleter>;
 Url parse_url(const std::string& text) {
   Url url(curl_url());
   const CURLUcode code = curl_url_set(url.get(), CURLUPART_URL, text.c_str(), 0);
-  require<FormatError>(code == CURLUE_OK, "[http] not a URL: \"", text, "\" (", curl_url_strerror(code), ").");
+  require<FormatError>(code == CURLUE_OK, "[http] invalid URL \"", text, "\" (", curl_url_strerror(code), ").");
   return url;
 }
 
@@ -65,7 +65,7 @@ std::string url_origin(const std::string& url) { return origin_of(parse_url(url)
 std::string url_join(const std::string& base, const std::string& reference) {
   const Url url = parse_url(base);
   const CURLUcode code = curl_url_set(url.get(), CURLUPART_URL, reference.c_str(), 0);
-  require<FormatError>(code == CURLUE_OK, "[http] not a URL: \"", reference, "\" (", curl_url_strerror(code), ").");
+  require<FormatError>(code == CURLUE_OK, "[http] invalid URL \"", reference, "\" (", curl_url_strerror(code), ").");
   return url_part(url, CURLUPART_URL);
 }
 

@@ -1,4 +1,4 @@
-// The few things that are done with URLs. Those that take one apart use libcurl, which is what will connect to it.
+// URL helpers. Those that parse a URL use libcurl, which is what will connect to it.
 #pragma once
 
 #include <string>
@@ -6,11 +6,11 @@
 
 namespace easydel {
 
-// "https://host:443" of a URL: what decides whether two URLs are the same server. FormatError when it is no such URL.
+// The origin of a URL, "https://host:443": equal for two URLs of the same server. FormatError on an invalid URL.
 std::string url_origin(const std::string& url);
 std::string url_join(const std::string& base, const std::string& reference);
 
-// Everything but letters, digits and "-._~" becomes %XX, save for the characters in `keep`.
+// Percent-encodes everything but letters, digits, "-._~" and the characters in `keep`.
 std::string url_escape(std::string_view text, std::string_view keep = "");
 
 }  // namespace easydel

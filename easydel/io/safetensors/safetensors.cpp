@@ -15,7 +15,7 @@ at::Tensor narrowed(at::Tensor tensor, at::IntArrayRef starts, at::IntArrayRef s
   return tensor;
 }
 
-// Keeps the map. at::from_blob does the same with two more allocations for each tensor.
+// Keeps the map alive. at::from_blob does the same with two more allocations per tensor.
 at::Tensor view_of(std::shared_ptr<const MappedFile> file, void* data, at::IntArrayRef shape, DType dtype) {
   using Owner = std::shared_ptr<const MappedFile>;
   return at::for_blob(data, shape)
@@ -39,7 +39,7 @@ SafetensorsFile::SafetensorsFile(std::shared_ptr<const MappedFile> file, Safeten
       metadata_(std::move(header.metadata)) {}
 
 at::Tensor SafetensorsFile::load(const TensorInfo& info) const {
-  return load_slice(info, {}, info.shape);  // nothing is cut, so no start is looked at
+  return load_slice(info, {}, info.shape);  // the full tensor, so the starts are not used
 }
 
 at::Tensor SafetensorsFile::load_slice(const TensorInfo& info, at::IntArrayRef starts, at::IntArrayRef sizes) const {

@@ -10,15 +10,15 @@
 
 namespace easydel {
 
-// Tensors are views of the map, which lives as long as one of them does. Writing to one copies the pages that it
-// touches: the file never changes, but other tensors from the same SafetensorsFile see the new values. Data that does
-// not lie at a multiple of its element size, which old writers made, is copied instead.
+// Tensors are views of the map, which lives as long as any of them. Writing to one copies the touched pages: the file
+// never changes, but other tensors from the same SafetensorsFile see the new values. Data that is not aligned to its
+// element size, as old writers produced, is copied instead.
 //
 // A file that is replaced (as our own writers do) stays readable through an open map. One that another program
-// shortens in place does not: the system ends a process that touches the lost part with SIGBUS.
+// truncates in place does not: touching the lost part raises SIGBUS.
 class SafetensorsFile final : public TensorSource {
  public:
-  // IoError when the file cannot be opened; see parse_safetensors_header for what is wrong inside.
+  // IoError when the file cannot be opened; see parse_safetensors_header for errors in its content.
   static std::shared_ptr<const SafetensorsFile> open(const std::filesystem::path& path);
 
   const SafetensorsMetadata& metadata() const { return metadata_; }

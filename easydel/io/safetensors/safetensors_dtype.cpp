@@ -47,7 +47,7 @@ const SafetensorsDType& safetensors_dtype(DType dtype) {
     if (entry.dtype == dtype) return entry;
   }
   fail<NotSupportedError>("[safetensors] the format has no type for ", c10::toString(dtype),
-                          ". Convert the tensor before it is saved.");
+                          ". Convert the tensor before saving it.");
 }
 
 }  // namespace easydel

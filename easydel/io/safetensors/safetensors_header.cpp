@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kPrefix = 8;  // the header's length, little-endian
 constexpr std::string_view kMetadataKey = "__metadata__";
 
-// What stands at a place in the header, for messages.
+// The text at a position in the header, for messages.
 struct Found {
   std::string_view text;
   std::size_t at;
@@ -33,8 +33,8 @@ std::ostream& operator<<(std::ostream& out, const Found& found) {
   return c >= 0x20 && c < 0x7f ? out << "'" << c << "'" : out << "the byte " << int{c};
 }
 
-// Reads the one shape of JSON that a header has, without building values in between: what is kept is smaller than the
-// text, whatever the text says.
+// Parses only the JSON structure of a header, without building intermediate values: the result is smaller than the
+// text, whatever the text is.
 class HeaderParser {
  public:
   HeaderParser(std::string_view text, const std::string& where) : text_(text), where_(where) {}
@@ -43,7 +43,7 @@ class HeaderParser {
     skip_space();
     require<FormatError>(peek() == '{', "[", where_, "] the header must be a JSON object; it begins with ", here(),
                          ".");
-    tensors_.reserve(text_.size() / sizeof(TensorInfo));  // no more memory than the text has
+    tensors_.reserve(text_.size() / sizeof(TensorInfo));  // no more memory than the text
     bool has_metadata = false;
     parse_object([&](std::string_view key) {
       if (key == kMetadataKey) {
@@ -73,7 +73,7 @@ class HeaderParser {
   Found here() const { return {text_, at_}; }
 
   [[noreturn]] void fail_here(std::string_view expected) const {
-    fail<FormatError>("[", where_, "] the header is no valid JSON: ", expected, " at byte ", at_, "; got ", here(),
+    fail<FormatError>("[", where_, "] the header is not valid JSON: ", expected, " at byte ", at_, "; got ", here(),
                       ".");
   }
 
@@ -90,7 +90,7 @@ class HeaderParser {
     return true;
   }
 
-  // Calls `on_key` with each key, placed before its value. A key is there until the next string is parsed.
+  // Calls `on_key` with each key, positioned before its value. A key is valid until the next string is parsed.
   template <class OnKey>
   void parse_object(OnKey on_key) {
     if (!take('{')) fail_here("expected '{'");
@@ -106,7 +106,7 @@ class HeaderParser {
     if (!take('}')) fail_here("expected ',' or '}'");
   }
 
-  std::string_view parse_string() {  // until the next one
+  std::string_view parse_string() {  // valid until the next call
     const std::size_t start = at_++;
     const auto is_plain = [](unsigned char c) { return c >= 0x20 && c != '\\'; };
     const std::string_view plain = text_.substr(at_, text_.find('"', at_) - at_);
@@ -125,7 +125,7 @@ class HeaderParser {
     return unescaped_;
   }
 
-  // Nothing when what stands here is no non-negative integer below 2^63.
+  // Nullopt unless a non-negative integer below 2^63 follows.
   std::optional<int64_t> parse_size() {
     skip_space();
     int64_t value = 0;
@@ -138,7 +138,7 @@ class HeaderParser {
     return value;
   }
 
-  // Until the next ones.
+  // Valid until the next call.
   const std::vector<int64_t>& parse_sizes(std::string_view field, const std::string& name, std::string_view rule) {
     const auto refuse = [&] {
       const std::size_t end = std::min(text_.find_first_of(",]} \n\r\t", at_), text_.size());
@@ -158,7 +158,7 @@ class HeaderParser {
   }
 
   void parse_metadata() {
-    if (text_.substr(at_).starts_with("null")) {  // the reference takes it for none
+    if (text_.substr(at_).starts_with("null")) {  // the reference treats it as absent
       at_ += 4;
       return;
     }
@@ -219,13 +219,13 @@ class HeaderParser {
     fail_with("tensor ", quoted(name), ": unknown dtype ", quoted(text), "; known: ", known, ".");
   }
 
-  // What one tensor says of itself must fit together; the offsets of all are checked afterwards.
+  // Checks that one tensor's fields agree; the offsets of all are checked afterwards.
   void check(TensorInfo& info, const SafetensorsDType& dtype) const {
     refuse_if(info.nbytes < 0, "tensor ", quoted(info.name), ": data_offsets must not decrease; got [", info.offset,
               ", ", info.offset + info.nbytes, "].");
     if (dtype.is_packed()) {
       refuse_if(info.shape.empty() || info.shape.back() % 2 != 0, "tensor ", quoted(info.name),
-                ": the last dimension of ", dtype.name, " must be even, for two values share a byte.");
+                ": the last dimension of ", dtype.name, " must be even, because two values share a byte.");
       info.shape.back() /= 2;
     }
     // Torch computes strides over all dimensions, so that even an empty tensor must not overflow.
@@ -238,9 +238,9 @@ class HeaderParser {
     }
     int64_t nbytes = 0;
     fits = fits && !__builtin_mul_overflow(elements, dtype.bytes, &nbytes);
-    refuse_if(!fits, "tensor ", quoted(info.name), ": the product of its shape does not fit into 63 bits.");
+    refuse_if(!fits, "tensor ", quoted(info.name), ": the product of its shape does not fit in 63 bits.");
     if (empty) nbytes = 0;
-    refuse_if(nbytes != info.nbytes, "tensor ", quoted(info.name), ": its shape and dtype ", dtype.name, " make ",
+    refuse_if(nbytes != info.nbytes, "tensor ", quoted(info.name), ": its shape and dtype ", dtype.name, " need ",
               nbytes, " bytes; data_offsets span ", info.nbytes, ".");
   }
 
@@ -256,7 +256,7 @@ class HeaderParser {
 void check_names(const std::vector<TensorInfo>& tensors, const std::string& where) {
   const auto repeated = NameIndex(tensors, &TensorInfo::name).find_repeated();
   require<FormatError>(!repeated, "[", where, "] tensor ", quoted(repeated.value_or("")),
-                       " stands twice in the header.");
+                       " appears twice in the header.");
 }
 
 // The tensors must cover the data exactly, one after the other.
@@ -265,8 +265,8 @@ void check_cover(const std::vector<TensorInfo>& tensors, int64_t data_size, cons
   const TensorInfo* last = nullptr;
   for (const TensorInfo& info : tensors) {
     require<FormatError>(info.offset <= data_size && info.nbytes <= data_size - info.offset, "[", where, "] tensor ",
-                         quoted(info.name), " ends at byte ", info.offset + info.nbytes,
-                         " of the data, of which there are ", data_size, ". The file is truncated or damaged.");
+                         quoted(info.name), " ends at byte ", info.offset + info.nbytes, " of the data, which has ",
+                         data_size, ". The file is truncated or damaged.");
     require<FormatError>(info.offset >= end, "[", where, "] tensor ", quoted(info.name), " begins at byte ",
                          info.offset, " of the data, inside ", quoted(last ? std::string_view(last->name) : ""),
                          ", which ends at ", end, ".");
@@ -285,15 +285,15 @@ SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, cons
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   refuse_lfs_pointer(file, where);
   require<FormatError>(text.size() >= kPrefix, "[", where,
-                       "] a safetensors file begins with the 8 bytes of its header's length; got ", text.size(),
-                       " bytes in all.");
+                       "] a safetensors file must begin with 8 bytes for the length of its header; got ", text.size(),
+                       " bytes in total.");
   uint64_t length = 0;
   for (std::size_t i = kPrefix; i-- > 0;) length = length << 8 | static_cast<unsigned char>(text[i]);
-  require<FormatError>(length <= kMaxSafetensorsHeader, "[", where, "] the header of a safetensors file has at most ",
-                       kMaxSafetensorsHeader, " bytes; this one claims ", length,
-                       ". The file is damaged or of another format.");
+  require<FormatError>(length <= kMaxSafetensorsHeader, "[", where,
+                       "] the header of a safetensors file must have at most ", kMaxSafetensorsHeader,
+                       " bytes; this one claims ", length, ". The file is damaged or in another format.");
   require<FormatError>(length <= text.size() - kPrefix, "[", where, "] the header claims ", length, " bytes, but ",
-                       text.size() - kPrefix, " follow. The file is truncated or of another format.");
+                       text.size() - kPrefix, " follow. The file is truncated or in another format.");
   const std::string_view json = text.substr(kPrefix, length);
   const std::size_t bad = invalid_utf8(json);
   require<FormatError>(bad == std::string_view::npos, "[", where, "] the header must be UTF-8; byte ", bad,

@@ -11,19 +11,19 @@
 
 namespace easydel {
 
-// Text beside the tensors; Hugging Face's loaders want {"format", "pt"}.
+// Text stored with the tensors; Hugging Face's loaders require {"format", "pt"}.
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
 struct SafetensorsHeader {
-  std::vector<TensorInfo> tensors;  // in the order of the data; offsets count from the start of the file
+  std::vector<TensorInfo> tensors;  // in the order of the data; offsets are from the start of the file
   SafetensorsMetadata metadata;
 };
 
 inline constexpr int64_t kMaxSafetensorsHeader = 100'000'000;  // bytes; the reference's limit
 
-// `file` is the whole file, of which only the header is read. Refuses what the reference implementation refuses, and
-// names or fields that repeat or that the format does not know. Throws FormatError, or NotSupportedError for element
-// types that torch lacks; `where` is named in both.
+// `file` is the entire file, of which only the header is read. Rejects what the reference implementation rejects, and
+// duplicate or unknown names and fields. Throws FormatError, or NotSupportedError for element types that torch lacks;
+// `where` is named in both.
 SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, const std::string& where);
 
 }  // namespace easydel

@@ -28,13 +28,13 @@ void check(const std::vector<TensorInfo>& tensors, const SafetensorsMetadata& me
                          quoted(info.name), " twice.");
     require<NotSupportedError>(!info.shape.empty() || !safetensors_dtype(info.dtype).is_packed(), "[", where,
                                "] tensor ", quoted(info.name),
-                               " is a scalar of two packed values, which the format cannot say.");
+                               " is a scalar of two packed values, which the format cannot represent.");
   }
 }
 
 // In the order of the file, with offsets from the start of the data.
 void lay_out(std::vector<TensorInfo>& tensors) {
-  // The table lists the types in the order of the file, so that entries compare by address.
+  // The table lists the types in the order of the file, so entries compare by address.
   std::sort(tensors.begin(), tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
     return std::pair(&safetensors_dtype(a.dtype), std::string_view(a.name)) <
            std::pair(&safetensors_dtype(b.dtype), std::string_view(b.name));
@@ -109,7 +109,7 @@ void save_safetensors(const std::filesystem::path& path, std::vector<TensorInfo>
   lay_out(tensors);
   const std::string header = format_header(tensors, metadata);
   require<ConfigError>(header.size() - 8 <= kMaxSafetensorsHeader, "[", where, "] the names, shapes and metadata of ",
-                       tensors.size(), " tensors need a header of ", header.size() - 8, " bytes; readers take ",
+                       tensors.size(), " tensors need a header of ", header.size() - 8, " bytes; the limit is ",
                        kMaxSafetensorsHeader, ". Save them in several files.");
   AtomicFile file(path);
   file.write(header.data(), header.size());

@@ -15,17 +15,17 @@ namespace easydel {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-// Makes the tensor that an info describes, on any device and with any strides.
+// Returns the tensor that an info describes, on any device and with any strides.
 using TensorProducer = std::function<at::Tensor(const TensorInfo& info)>;
 
 inline const SafetensorsMetadata kTorchMetadata = {{"format", "pt"}};
 
-// Puts tensors of these names, dtypes and shapes (the rest of an info is ignored) at `path`, where the old file stays
-// until the new one is whole and on disk. `produce` is called once for each tensor in the order of the file, which
-// goes by dtype, then name, and may return a temporary: it is dropped before the next call.
+// Writes tensors of these names, dtypes and shapes (the rest of an info is ignored) to `path`, where the old file stays
+// until the new one is complete and on disk. `produce` is called once for each tensor in the order of the file, which
+// is by dtype, then name, and may return a temporary: it is released before the next call.
 //
 // Throws ConfigError on a name that is not UTF-8, repeats or is "__metadata__", NotSupportedError on a dtype or layout
-// that the format lacks, ShapeError on a tensor that is not what its info says, and IoError.
+// that the format lacks, ShapeError on a tensor that does not match its info, and IoError.
 void save_safetensors(const std::filesystem::path& path, std::vector<TensorInfo> tensors, const TensorProducer& produce,
                       const SafetensorsMetadata& metadata = kTorchMetadata);
 
@@ -33,7 +33,7 @@ void save_safetensors(const std::filesystem::path& path, std::vector<TensorInfo>
 void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
                       const SafetensorsMetadata& metadata = kTorchMetadata);
 
-// What an info says of a tensor that is to be written: name, dtype, shape and nbytes.
+// The info of a tensor to be written: name, dtype, shape and nbytes.
 TensorInfo describe(const std::string& name, const at::Tensor& tensor);
 
 }  // namespace easydel

@@ -21,7 +21,7 @@ constexpr std::string_view kSet = "builtins.set";
 constexpr std::string_view kFrozenSetName = "builtins.frozenset";
 constexpr std::array kPlain = {kOrderedDict, kEncode, kSet, kFrozenSetName};
 
-// Text from the file as a message may show it: short, and nothing that a terminal would act on.
+// Text from the file for messages: short, and without control characters.
 std::string shown(std::string_view text) {
   std::string out(text.substr(0, 200));
   std::replace_if(out.begin(), out.end(), [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
@@ -41,7 +41,7 @@ std::string_view pickle_type_name(const PickleValue& value) {
   return kSequences[static_cast<std::size_t>(held<PickleSequence>(value)->kind)];
 }
 
-// The stack machine that a pickle is a program for.
+// The stack machine that executes a pickle.
 class Unpickler {
  public:
   Unpickler(std::span<const std::byte> bytes, const PickleOptions& options, Pickle& out)
@@ -113,7 +113,7 @@ class Unpickler {
       case kBinPut: return put(read<uint8_t>());
       case kLongBinPut: return put(read<uint32_t>());
       case kMemoize: return put(memo_count_);
-      case kFrame: return check(read<uint64_t>() <= reader_.remaining(), "has a frame that reaches past its end.");
+      case kFrame: return check(read<uint64_t>() <= reader_.remaining(), "has a frame that extends past its end.");
       default:
         bad("has opcode ", static_cast<int>(op_), " at byte ", op_at_,
             ", which torch.save does not write in protocols 2 to 5.");
@@ -135,12 +135,12 @@ class Unpickler {
 
   // --- the stack
   void push(PickleValue value) {
-    check(stack_.size() < options_.max_stack, "piles up more than ", options_.max_stack, " values.");
+    check(stack_.size() < options_.max_stack, "has more than ", options_.max_stack, " values on its stack.");
     stack_.push_back(value);
   }
   std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
   std::size_t floor_of_last(std::size_t count) {
-    check(stack_.size() - floor() >= count, "takes a value that is not there, at byte ", op_at_, ".");
+    check(stack_.size() - floor() >= count, "pops from an empty stack, at byte ", op_at_, ".");
     return stack_.size() - count;
   }
   PickleValue& top() { return stack_[floor_of_last(1)]; }
@@ -149,7 +149,7 @@ class Unpickler {
     stack_.pop_back();
     return value;
   }
-  void drop() {  // CPython lets POP take a mark
+  void drop() {  // CPython lets POP pop a mark
     if (!marks_.empty() && stack_.size() == marks_.back()) return marks_.pop_back();
     pop();
   }
@@ -158,7 +158,7 @@ class Unpickler {
     marks_.push_back(stack_.size());
   }
   std::size_t pop_mark() {
-    check(!marks_.empty(), "takes a mark that is not there, at byte ", op_at_, ".");
+    check(!marks_.empty(), "pops a missing mark, at byte ", op_at_, ".");
     const std::size_t mark = marks_.back();
     marks_.pop_back();
     return mark;
@@ -185,7 +185,7 @@ class Unpickler {
   void count_object() {
     check(++objects_ <= options_.max_objects, "holds more than ", options_.max_objects, " objects.");
   }
-  // Copying what the memo can hand out again and again would be quadratic; honest pickles spell each copy out.
+  // Copying what the memo returns repeatedly would be quadratic; valid pickles write out each copy.
   void count_copied(std::size_t amount) {
     copied_ += amount;
     check(copied_ <= size_, "copies its own content over and over.");
@@ -208,15 +208,15 @@ class Unpickler {
   void push_top(std::size_t count) { push_sequence(Kind::Tuple, floor_of_last(count)); }
   void add_items(Kind kind, std::size_t from) {
     const PickleSequence* target = from > floor() ? held<PickleSequence>(stack_[from - 1]) : nullptr;
-    check(target && target->kind == kind, "adds to what is no ", kind == Kind::List ? "list" : "set", ", at byte ",
-          op_at_, ".");
+    check(target && target->kind == kind, "adds to something that is not a ", kind == Kind::List ? "list" : "set",
+          ", at byte ", op_at_, ".");
     auto& items = const_cast<PickleSequence*>(target)->items;
     items.insert(items.end(), stack_.begin() + from, stack_.end());
     stack_.resize(from);
   }
   void set_items(std::size_t from) {
     const PickleDict* target = from > floor() ? held<PickleDict>(stack_[from - 1]) : nullptr;
-    check(target, "sets an item of what is no dict, at byte ", op_at_, ".");
+    check(target, "sets an item of something that is not a dict, at byte ", op_at_, ".");
     check((stack_.size() - from) % 2 == 0, "has a key without a value, at byte ", op_at_, ".");
     auto& items = const_cast<PickleDict*>(target)->items;
     for (std::size_t i = from; i < stack_.size(); i += 2) items.emplace_back(stack_[i], stack_[i + 1]);
@@ -244,7 +244,7 @@ class Unpickler {
     const PickleValue name = pop(), module = pop();
     const auto* name_str = held<PickleStr>(name);
     const auto* module_str = held<PickleStr>(module);
-    check(name_str && module_str, "names a global by what is no str, at byte ", op_at_, ".");
+    check(name_str && module_str, "names a global with something other than a str, at byte ", op_at_, ".");
     push_global(module_str->text, name_str->text);
   }
   void call() {
@@ -252,9 +252,9 @@ class Unpickler {
     const auto* global = held<PickleGlobal>(callee);
     check(global, "calls ", pickle_type_name(callee), ", at byte ", op_at_, ".");
     const PickleSequence* tuple = held<PickleSequence>(arguments);
-    check(tuple && tuple->kind == Kind::Tuple, "calls ", global->name, " with arguments that are no tuple.");
+    check(tuple && tuple->kind == Kind::Tuple, "calls ", global->name, " with arguments that are not a tuple.");
     if (global->name == kOrderedDict) {
-      check(tuple->items.empty(), "makes an OrderedDict of arguments, as Python 2 did.");
+      check(tuple->items.empty(), "builds an OrderedDict from arguments, as Python 2 did.");
       return push(new_dict());
     }
     if (global->name == kSet || global->name == kFrozenSetName) return push_set(*tuple);
@@ -264,7 +264,7 @@ class Unpickler {
   }
   void push_set(const PickleSequence& arguments) {
     const PickleSequence* source = arguments.items.size() == 1 ? held<PickleSequence>(arguments.items[0]) : nullptr;
-    check(source || arguments.items.empty(), "makes a set of what is no list.");
+    check(source || arguments.items.empty(), "builds a set from something that is not a list.");
     PickleSequence* set = new_sequence(Kind::Set);
     if (source) {
       count_copied(source->items.size());
@@ -275,13 +275,12 @@ class Unpickler {
   void push_encoded(const PickleSequence& arguments) {
     const auto* str = arguments.items.size() == 2 ? held<PickleStr>(arguments.items[0]) : nullptr;
     const auto* codec = str ? held<PickleStr>(arguments.items[1]) : nullptr;
-    check(codec && (codec->text == "latin1" || codec->text == "latin-1"),
-          "encodes otherwise than bytes are written: as latin1.");
+    check(codec && (codec->text == "latin1" || codec->text == "latin-1"), "must encode bytes as latin1.");
     count_copied(str->text.size());
     std::string bytes;
     for (std::size_t i = 0; i < str->text.size(); ++i) {
       const auto lead = static_cast<unsigned char>(str->text[i]);
-      check(lead < 0xc4, "encodes a character that latin1 lacks.");
+      check(lead < 0xc4, "encodes a character that is not in latin1.");
       if (lead < 0x80) bytes += static_cast<char>(lead);
       if (lead >= 0x80) bytes += static_cast<char>((lead << 6) | (str->text[++i] & 0x3f));
     }
@@ -299,14 +298,14 @@ class Unpickler {
 
   // --- the memo
   void put(uint64_t index) {
-    // An honest index counts what was put before, and each of those took a byte.
+    // A valid index counts earlier puts, each of which took at least a byte.
     check(index < options_.max_memo && index < reader_.position(), "has a memo index out of range: ", index, ".");
     if (index >= memo_.size()) memo_.resize(index + 1);
     if (!memo_[index]) ++memo_count_;
     memo_[index] = top();
   }
   void push_memo(uint64_t index) {
-    check(index < memo_.size() && memo_[index], "gets memo ", index, ", which was never put.");
+    check(index < memo_.size() && memo_[index], "gets memo ", index, ", which was never stored.");
     push(*memo_[index]);
   }
 

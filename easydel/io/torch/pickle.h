@@ -1,4 +1,4 @@
-// A pickle read as data: plain values, and calls that are written down but never made.
+// A pickle parsed as data: plain values, and calls that are recorded but never made.
 #pragma once
 
 #include <cstddef>
@@ -40,18 +40,18 @@ struct PickleSequence {
   enum class Kind { Tuple, List, Set } kind;
   std::vector<PickleValue> items;
 };
-struct PickleDict {  // OrderedDict too; in the order of the file, where a key may repeat
+struct PickleDict {  // OrderedDict too; in the order of the file; keys may repeat
   std::vector<std::pair<PickleValue, PickleValue>> items;
 };
 struct PickleCall {  // what Python would have called
   std::string_view callee;
   const PickleSequence* arguments;
 };
-struct PicklePersistent {  // stands for something outside the pickle
+struct PicklePersistent {  // refers to something outside the pickle
   PickleValue id;
 };
 
-// What the value holds if it is a T, and null otherwise: held<PickleDict>(value), held<int64_t>(value).
+// The value if it is a T, and null otherwise: held<PickleDict>(value), held<int64_t>(value).
 template <class T>
 const T* held(const PickleValue& value) {
   constexpr bool is_container = std::is_same_v<T, PickleSequence> || std::is_same_v<T, PickleDict> ||
@@ -68,7 +68,7 @@ std::string_view pickle_type_name(const PickleValue& value);  // "None", "a str"
 
 struct PickleOptions {
   std::string where = "pickle";  // named in errors
-  // Names that may occur beside those of plain values. Any other is an error that names it. Must outlive the Pickle.
+  // Names that are allowed in addition to those of plain values. Any other is an error. Must outlive the Pickle.
   std::span<const std::string_view> globals;
   std::size_t max_objects = std::size_t{1} << 22;
   std::size_t max_stack = std::size_t{1} << 22;
@@ -76,22 +76,22 @@ struct PickleOptions {
   std::size_t max_depth = 10'000;
 };
 
-// Owns what a pickle holds. Memory and time are linear in its bytes, which must outlive it.
+// Owns the values of a pickle. Memory and time are linear in its bytes, which must outlive it.
 class Pickle {
  public:
-  // One whole pickle of protocol 2 to 5. Throws FormatError.
+  // One complete pickle of protocol 2 to 5. Throws FormatError.
   static Pickle parse(std::span<const std::byte> bytes, const PickleOptions& options);
 
   const PickleValue& root() const { return root_; }
 
  private:
   friend class Unpickler;
-  // Deques: the addresses stay.
+  // Deques, for stable addresses.
   std::deque<PickleSequence> sequences_;
   std::deque<PickleDict> dicts_;
   std::deque<PickleCall> calls_;
   std::deque<PicklePersistent> persistents_;
-  std::deque<std::string> texts_;  // bytes that the pickle spells as text
+  std::deque<std::string> texts_;  // bytes that the pickle encodes as text
   PickleValue root_;
 };
 

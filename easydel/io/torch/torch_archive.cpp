@@ -29,12 +29,12 @@ std::span<const std::byte> read_entry(const ZipArchive& zip, const ZipEntry& ent
 
 TorchArchive::TorchArchive(std::span<const std::byte> bytes, const std::string& where)
     : zip_(refuse_other_formats(bytes, where), where) {
-  // All entries stand under one directory, whatever its name.
+  // All entries are under one directory, whatever its name.
   const std::string_view first = zip_.entries().empty() ? "" : zip_.entries()[0].name;
   const std::string directory(first.substr(0, first.find('/') + 1));
   const ZipEntry* pickle_entry = zip_.find(directory + "data.pkl");
   require<FormatError>(pickle_entry && !directory.empty(), "[", where,
-                       "] is a zip archive, but torch.save did not write it: it has no data.pkl.");
+                       "] is a zip archive that torch.save did not write: it has no data.pkl.");
   require<NotSupportedError>(!zip_.find(directory + "constants.pkl"), "[", where,
                              "] is a TorchScript program. Save its weights in Python: "
                              "torch.save(torch.jit.load(path).state_dict(), path).");

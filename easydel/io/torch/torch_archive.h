@@ -1,4 +1,4 @@
-// The tables of a file that torch.save wrote: which tensors it holds and where they lie. Needs no libtorch.
+// The tables of a file that torch.save wrote: which tensors it has and where. Does not need libtorch.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace easydel {
 
 // See read_torch_state_dict for which tensors count.
 //
-// Throws FormatError for what is broken and for a pickle that would call anything but torch's own constructors of
+// Throws FormatError for invalid content and for a pickle that would call anything but torch's own constructors of
 // dense tensors; NotSupportedError for what torch can read and this cannot: the format before torch 1.6, TorchScript,
 // big-endian files, quantized, sparse, nested, meta and lazily conjugated tensors.
 class TorchArchive {

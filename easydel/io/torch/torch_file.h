@@ -14,9 +14,9 @@
 
 namespace easydel {
 
-// Tensors are views of the map, strided as they were saved; those that shared a storage share it again. What an
-// archive holds compressed or at an odd address, as other programs than torch may write it, is copied when it is asked
-// for. See TorchArchive for what is read and what is refused.
+// Tensors are views of the map, strided as they were saved; those that shared a storage share it again. Data that is
+// compressed or unaligned, as programs other than torch may write it, is copied when read. See TorchArchive for what
+// is accepted and what is rejected.
 class TorchFile final : public TensorSource {
  public:
   static std::shared_ptr<const TorchFile> open(const std::filesystem::path& path);

@@ -11,15 +11,15 @@ namespace {
 
 using Kind = TorchGlobal::Kind;
 
-constexpr std::string_view kQuantized = "quantized. Call dequantize() on it before it is saved.";
-constexpr std::string_view kSparse = "sparse. Call to_dense() on it before it is saved.";
-constexpr std::string_view kMeta = "on the meta device, which holds no data. Materialize it before it is saved.";
-constexpr std::string_view kNested = "nested. Call to_padded_tensor() on it before it is saved.";
+constexpr std::string_view kQuantized = "quantized. Call dequantize() on it before saving.";
+constexpr std::string_view kSparse = "sparse. Call to_dense() on it before saving.";
+constexpr std::string_view kMeta = "on the meta device, which has no data. Materialize it before saving.";
+constexpr std::string_view kNested = "nested. Call to_padded_tensor() on it before saving.";
 
 struct Element {
   DType dtype;
   std::string_view name;     // torch's
-  std::string_view storage;  // its class of storages; types newer than torch 1 have none and lie in untyped ones
+  std::string_view storage;  // its storage class; types newer than torch 1 have none and use untyped ones
 };
 
 constexpr Element kElements[] = {

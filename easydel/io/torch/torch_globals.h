@@ -11,13 +11,13 @@ namespace easydel {
 
 struct TorchGlobal {
   enum class Kind {
-    Plain,           // a value beside the tensors: torch.Size, torch.device
+    Plain,           // a non-tensor value: torch.Size, torch.device
     Tensor,          // builds a tensor from a storage
     Parameter,       // passes a tensor on
     Storage,         // a storage of `dtype`
     UntypedStorage,  // a storage of bytes
     DType,
-    Unsupported,  // builds a tensor that this reader does not know
+    Unsupported,  // builds a tensor that this reader does not support
   };
   Kind kind = Kind::Plain;
   DType dtype = float32;

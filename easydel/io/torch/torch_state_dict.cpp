@@ -17,7 +17,7 @@ constexpr std::size_t kMaxDims = 64;  // torch's own limit
 constexpr std::array<std::string_view, 4> kWrappers = {"state_dict", "model_state_dict", "model", "module"};
 constexpr int kMaxWrappers = 3;
 constexpr std::size_t kMaxKey = 100;
-constexpr int64_t kMaxRepeated = int64_t{256} << 20;  // bytes that strides of 0 may add in all
+constexpr int64_t kMaxRepeated = int64_t{256} << 20;  // bytes that strides of 0 may add in total
 
 const PickleSequence* get_tuple(const PickleValue& value) {
   const PickleSequence* sequence = held<PickleSequence>(value);
@@ -80,13 +80,14 @@ class StateDictReader {
  private:
   const PickleDict& find_state_dict(const PickleValue& root) const {
     const PickleDict* dict = held<PickleDict>(root);
-    require<FormatError>(dict, "[", where_, "] must hold a state dict, a dict of tensors; got ",
+    require<FormatError>(dict, "[", where_, "] must contain a state dict, a dict of tensors; got ",
                          what_is_built(root) ? "one tensor" : pickle_type_name(root), ".");
     for (int level = 0;; ++level) {
       const auto is_tensor = [](const auto& item) { return what_is_built(item.second).has_value(); };
       if (dict->items.empty() || std::any_of(dict->items.begin(), dict->items.end(), is_tensor)) return *dict;
       const PickleDict* inner = level < kMaxWrappers ? find_wrapped(*dict) : nullptr;
-      require<FormatError>(inner, "[", where_, "] holds no state dict: none of ", shown_keys(*dict), " is a tensor.");
+      require<FormatError>(inner, "[", where_, "] contains no state dict: none of ", shown_keys(*dict),
+                           " is a tensor.");
       dict = inner;
     }
   }
@@ -112,7 +113,7 @@ class StateDictReader {
     return dict.items.size() > kShown ? text + ", …" : text;
   }
 
-  // Before any name is copied: the memo can hand out one long name again and again.
+  // Before any name is copied: the memo can return one long name repeatedly.
   void refuse_repeated_names(const std::vector<std::pair<std::string_view, Built>>& found) const {
     std::vector<std::string_view> names;
     names.reserve(found.size());
@@ -124,7 +125,7 @@ class StateDictReader {
       return a.data() == b.data() ? a.size() < b.size() : a < b;
     });
     const auto twice = std::adjacent_find(names.begin(), names.end(), same);
-    if (twice != names.end()) fail<FormatError>("[", where_, "] tensor ", quoted(*twice), " is there twice.");
+    if (twice != names.end()) fail<FormatError>("[", where_, "] tensor ", quoted(*twice), " appears twice.");
   }
 
   TorchTensor read_tensor(std::string_view name, const Built& built) {
@@ -159,7 +160,8 @@ class StateDictReader {
     const auto* type = whole ? held<PickleGlobal>(id->items[1]) : nullptr;
     const auto* key = whole ? held<PickleStr>(id->items[2]) : nullptr;
     const auto* count = whole ? held<int64_t>(id->items[4]) : nullptr;
-    check(kind && kind->text == "storage" && type && key && count && *count >= 0, "has no storage that torch wrote.");
+    check(kind && kind->text == "storage" && type && key && count && *count >= 0,
+          "has a storage that torch did not write.");
     const TorchGlobal storage = find_torch_global(type->name).value_or(TorchGlobal{});
     require<NotSupportedError>(storage.kind != TorchGlobal::Kind::Unsupported, "[", where_, "] tensor ", quoted(name_),
                                " is ", storage.trouble);
@@ -171,10 +173,10 @@ class StateDictReader {
     check(
         (storage.kind == TorchGlobal::Kind::Storage || (dtype && storage.kind == TorchGlobal::Kind::UntypedStorage)) &&
             (!dtype || element.kind == TorchGlobal::Kind::DType),
-        "has no element type that torch has.");
+        "has an element type that torch does not have.");
     tensor.info.dtype = element.dtype;
     tensor.info.stored_as = element.dtype_name;
-    const bool is_short = key->text.size() <= kMaxKey;  // a longer one is no number, and copying it would add up
+    const bool is_short = key->text.size() <= kMaxKey;  // a longer one is not a number, and copying it would add up
     const ZipEntry* entry = is_short ? zip_.find(data_ + std::string(key->text)) : nullptr;
     check(entry, "has its data in storage ", quoted(key->text), ", which is missing from the archive.");
     const int64_t unit = storage.kind == TorchGlobal::Kind::Storage ? dtype_bytes(storage.dtype) : 1;
@@ -201,16 +203,16 @@ class StateDictReader {
     tensor.info.nbytes = 0;
     if (is_empty) return;
     const int64_t capacity = static_cast<int64_t>(zip_.entries()[tensor.storage].size) / bytes;
-    check(last < capacity, "reaches element ", last, " of a storage of ", capacity, ".");
+    check(last < capacity, "extends to element ", last, " of a storage of ", capacity, ".");
     tensor.info.nbytes = std::min(numel, last - tensor.storage_offset + 1) * bytes;
     repeated_ += std::min(total - tensor.info.nbytes, kMaxRepeated + 1);
     check(repeated_ <= kMaxRepeated, "has ", numel, " elements in a storage of ", capacity,
-          ": a stride repeats them. Call contiguous() on it before it is saved.");
+          ": a stride repeats them. Call contiguous() on it before saving.");
   }
 
   int64_t read_int(const PickleValue& value, std::string_view what) const {
     const auto* number = held<int64_t>(value);
-    check(number && *number >= 0, "must have a ", what, " of whole numbers from 0; got ",
+    check(number && *number >= 0, "must have a ", what, " of non-negative integers; got ",
           number ? concat(*number) : std::string(pickle_type_name(value)), ".");
     return *number;
   }
@@ -225,12 +227,12 @@ class StateDictReader {
     return numbers;
   }
 
-  // {"conj": True} and {"neg": True} mean that the values are still to be conjugated or negated.
+  // {"conj": True} and {"neg": True} mark values that are yet to be conjugated or negated.
   void refuse_lazy_bits(const PickleValue& metadata) const {
     const PickleDict* dict = held<PickleDict>(metadata);
     require<NotSupportedError>(!dict || dict->items.empty(), "[", where_, "] tensor ", quoted(name_),
                                " is lazily conjugated or negated. Call resolve_conj() and resolve_neg() on it before "
-                               "it is saved.");
+                               "saving.");
   }
 
   template <class... Parts>
@@ -240,10 +242,10 @@ class StateDictReader {
   }
 
   const ZipArchive& zip_;
-  std::string data_;  // what the names of the storages begin with
+  std::string data_;  // the prefix of the storages' names
   const std::string& where_;
   std::string_view name_;
-  int64_t repeated_ = 0;  // bytes that the tensors have beyond those of their storages
+  int64_t repeated_ = 0;  // bytes of the tensors beyond those of their storages
 };
 
 void find_ties(std::vector<TorchTensor>& tensors) {

@@ -1,4 +1,4 @@
-// The tensors that the pickle of torch.save describes, checked against the storages in its archive.
+// The tensors described by the pickle of torch.save, checked against the storages in its archive.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@
 
 namespace easydel {
 
-// A view of a storage, which several tensors may share. It is inside the storage.
+// A view within a storage, which several tensors may share.
 struct TorchTensor {
-  TensorInfo info;               // its offset is 0: that would mean looking into each storage
+  TensorInfo info;               // its offset is 0: finding it would need a look into each storage
   std::vector<int64_t> strides;  // in elements; 0 for an expanded dimension
   int64_t storage_offset = 0;    // in elements
-  std::size_t storage = 0;       // of the archive's entries
+  std::size_t storage = 0;       // index of the archive's entry
 };
 
-// Takes the tensors of the state dict: the dict at the root when it holds a tensor, or else the dict that stands
-// under "state_dict", "model_state_dict", "model" or "module" in it, up to three levels down. Of that dict the values
-// that are tensors count; others, such as an epoch, are passed over, and dicts in it are not flattened.
+// Finds the tensors of the state dict: the dict at the root if it contains a tensor, or else the dict under
+// "state_dict", "model_state_dict", "model" or "module" in it, up to three levels down. Values of that dict that are
+// not tensors, such as an epoch, are ignored, and nested dicts are not flattened.
 //
 // The storages are the entries under data/ in `directory`, which ends with a slash. Throws what TorchArchive throws.
 std::vector<TorchTensor> read_torch_state_dict(const PickleValue& root, const ZipArchive& zip,

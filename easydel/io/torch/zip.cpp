@@ -20,7 +20,7 @@ constexpr std::size_t kEntryHeader = 30, kDirectoryHeader = 46, kEnd = 22, kEnd6
 constexpr uint16_t kEncrypted = 1 << 0, kSizesFollow = 1 << 3;
 constexpr uint16_t kStored = 0, kDeflated = 8;
 constexpr uint16_t kZip64Extra = 1;
-constexpr uint32_t kIn64 = 0xffffffff;  // the real value stands in a 64-bit field
+constexpr uint32_t kIn64 = 0xffffffff;  // the real value is in a 64-bit field
 
 template <class T>
 T load(std::span<const std::byte> bytes, std::size_t at) {
@@ -29,7 +29,7 @@ T load(std::span<const std::byte> bytes, std::size_t at) {
   return value;
 }
 
-// The values of a zip64 extra field stand in for those that are saturated, in this order and only those.
+// The values of a zip64 extra field replace those that are saturated, in this order and only those.
 bool apply_zip64_extra(std::span<const std::byte> extra, std::initializer_list<uint64_t*> values) {
   std::size_t at = 0;
   while (extra.size() - at >= 4) {
@@ -84,14 +84,14 @@ const ZipEntry* ZipArchive::find(std::string_view name) const {
 }
 
 ZipArchive::Directory ZipArchive::find_directory() const {
-  // The end record is the last thing in the file but for a comment of at most 64 KiB, whose length it gives.
+  // The end record is last in the file, except for a comment of at most 64 KiB, whose length it gives.
   std::optional<std::size_t> end;
   for (std::size_t comment = 0; comment <= 0xffff && comment + kEnd <= bytes_.size() && !end; ++comment) {
     const std::size_t at = bytes_.size() - kEnd - comment;
     if (load<uint32_t>(bytes_, at) == kEndSignature && load<uint16_t>(bytes_, at + 20) == comment) end = at;
   }
   require<FormatError>(end.has_value(), "[", where_,
-                       "] is not a whole zip archive: it has no end record. It may be cut short.");
+                       "] is not a complete zip archive: it has no end record. It may be truncated.");
   require<NotSupportedError>(load<uint16_t>(bytes_, *end + 4) == 0 && load<uint16_t>(bytes_, *end + 6) == 0, "[",
                              where_, "] is one part of a zip archive that was split.");
   Directory directory{.offset = load<uint32_t>(bytes_, *end + 16),
@@ -103,7 +103,7 @@ ZipArchive::Directory ZipArchive::find_directory() const {
     apply_zip64(limit, directory);
   }
   require<FormatError>(directory.offset <= limit && directory.size <= limit - directory.offset, "[", where_,
-                       "] the zip directory must lie before the end record at byte ", limit, "; got ", directory.size,
+                       "] the zip directory must be before the end record at byte ", limit, "; got ", directory.size,
                        " bytes at ", directory.offset, ".");
   require<FormatError>(directory.entries <= directory.size / kDirectoryHeader, "[", where_, "] the zip directory of ",
                        directory.size, " bytes cannot hold the ", directory.entries, " entries that it claims.");
@@ -159,10 +159,9 @@ void ZipArchive::read_directory(const Directory& directory) {
 }
 
 void ZipArchive::check_claims(const ZipEntry& entry) const {
-  check(entry, !entry.name.empty() && entry.name.find('\0') == std::string_view::npos,
-        "has a name that names nothing.");
+  check(entry, !entry.name.empty() && entry.name.find('\0') == std::string_view::npos, "has an empty name.");
   check(entry, !is_absolute(entry.name), "has an absolute path.");
-  check(entry, !climbs(entry.name), "climbs out of the archive.");
+  check(entry, !climbs(entry.name), "escapes the archive.");
   check(entry, entry.deflated || entry.size == entry.stored_size, "is stored, but its two sizes differ: ", entry.size,
         " and ", entry.stored_size, " bytes.");
   check(entry,
@@ -180,7 +179,7 @@ void ZipArchive::index_names() {
     return entries_[a].name == entries_[b].name;
   });
   if (twice != by_name_.end())
-    fail<FormatError>("[", where_, "] zip entry ", quoted(entries_[*twice].name), " is there twice.");
+    fail<FormatError>("[", where_, "] zip entry ", quoted(entries_[*twice].name), " appears twice.");
 }
 
 void ZipArchive::check_overlaps(uint64_t directory_offset) {
@@ -199,7 +198,7 @@ void ZipArchive::check_overlaps(uint64_t directory_offset) {
     if (fits) continue;
     if (is_last) {
       fail<FormatError>("[", where_, "] zip entry ", quoted(entry.name), " with ", entry.stored_size, " bytes at ",
-                        entry.header_offset, " reaches past the start of the directory at ", directory_offset, ".");
+                        entry.header_offset, " extends past the start of the directory at ", directory_offset, ".");
     }
     fail<FormatError>("[", where_, "] zip entries ", quoted(entry.name), " and ", quoted(order[i + 1]->name),
                       " overlap.");
@@ -212,16 +211,17 @@ std::span<const std::byte> ZipArchive::stored_bytes(const ZipEntry& entry) const
   const std::size_t name_size = load<uint16_t>(bytes, 26), extra_size = load<uint16_t>(bytes, 28);
   const bool same_name =
       name_size == entry.name.size() && std::memcmp(bytes.data() + kEntryHeader, entry.name.data(), name_size) == 0;
-  check(entry, same_name, "has another name in its own header.");
+  check(entry, same_name, "has a different name in its own header.");
   const std::size_t header_size = kEntryHeader + name_size + extra_size;
   check(entry, header_size <= bytes.size() && entry.stored_size <= bytes.size() - header_size,
-        "overlaps what follows it: its own header has ", header_size, " bytes.");
+        "overlaps the next entry: its own header has ", header_size, " bytes.");
   check(entry, load<uint16_t>(bytes, 8) == (entry.deflated ? kDeflated : kStored),
-        "has another method in its own header.");
+        "has a different method in its own header.");
   if (!(load<uint16_t>(bytes, 6) & kSizesFollow)) {
     uint64_t stored_size = load<uint32_t>(bytes, 18), size = load<uint32_t>(bytes, 22);
     const bool whole = apply_zip64_extra(bytes.subspan(kEntryHeader + name_size, extra_size), {&size, &stored_size});
-    check(entry, whole && size == entry.size && stored_size == entry.stored_size, "has other sizes in its own header.");
+    check(entry, whole && size == entry.size && stored_size == entry.stored_size,
+          "has different sizes in its own header.");
   }
   return bytes.subspan(header_size, entry.stored_size);
 }

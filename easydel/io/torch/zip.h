@@ -1,4 +1,4 @@
-// The directory of a zip archive in memory: nothing that it says is believed before it is checked.
+// The directory of a zip archive in memory, treated as untrusted input.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +23,14 @@ struct ZipEntry {
   bool deflated = false;
 };
 
-// A deflated entry may grow this many times over, and any entry up to the size that is never a bomb.
+// A deflated entry may grow by this factor; entries up to a size that is never a bomb are always accepted.
 struct ZipLimits {
   uint64_t max_growth = 200;
   uint64_t harmless_size = uint64_t{16} << 20;
 };
 
-// Reads the directory at once (zip64 too) and an entry's own header when its bytes are asked for. Every fault is a
-// FormatError of its own; encrypted entries and other methods than "stored" and "deflated" are NotSupportedError.
+// Reads the directory at once (zip64 too) and an entry's own header when its bytes are requested. Each fault has its
+// own FormatError; encrypted entries and methods other than "stored" and "deflated" are NotSupportedError.
 class ZipArchive {
  public:
   // The bytes must outlive the archive. `where` is named in errors.
@@ -39,10 +39,10 @@ class ZipArchive {
   const std::vector<ZipEntry>& entries() const { return entries_; }  // in the order of the directory
   const ZipEntry* find(std::string_view name) const;                 // null when absent
 
-  // The entry as it lies in the archive: its content, or what that was deflated to.
+  // The entry's bytes in the archive: its content, or the deflated content.
   std::span<const std::byte> stored_bytes(const ZipEntry& entry) const;
-  // The content of a deflated entry, checked against its size and its checksum. Allocates as the data comes, not what
-  // the directory claims. NotSupportedError in a build without zlib.
+  // The content of a deflated entry, checked against its size and its checksum. Memory grows with the data, not with
+  // what the directory claims. NotSupportedError in a build without zlib.
   std::vector<std::byte> inflate(const ZipEntry& entry) const;
 
  private:

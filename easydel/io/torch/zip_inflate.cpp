@@ -32,20 +32,20 @@ std::vector<std::byte> ZipArchive::inflate(const ZipEntry& entry) const {
       stream.avail_in = static_cast<uInt>(piece);
       in = in.subspan(piece);
     }
-    // One byte more than is claimed tells content that is too long from content that just fits.
+    // One byte more than claimed, to detect content that is too long.
     if (done == out.size()) out.resize(std::min<uint64_t>(entry.size + 1, std::max(2 * done, kPiece)));
     const std::size_t room = std::min(out.size() - done, kPiece);
     stream.next_out = reinterpret_cast<Bytef*>(out.data() + done);
     stream.avail_out = static_cast<uInt>(room);
     status = ::inflate(&stream, Z_NO_FLUSH);
     done += room - stream.avail_out;
-    check(entry, done <= entry.size, "holds more than the ", entry.size, " bytes that it claims.");
+    check(entry, done <= entry.size, "has more than the ", entry.size, " bytes that it claims.");
   }
   check(entry, status == Z_STREAM_END || status == Z_BUF_ERROR, "is not a valid deflate stream",
         stream.msg ? concat(" (", stream.msg, ")") : "", ".");
   check(entry, status == Z_STREAM_END && done == entry.size, "holds ", done, " bytes; the directory claims ",
         entry.size, ".");
-  check(entry, in.empty() && stream.avail_in == 0, "goes on after its deflate stream has ended.");
+  check(entry, in.empty() && stream.avail_in == 0, "has data after the end of its deflate stream.");
   out.resize(done);
   const uint32_t crc = crc32_z(0, reinterpret_cast<const Bytef*>(out.data()), out.size());
   check(entry, crc == entry.crc32, "is damaged: its checksum does not match.");

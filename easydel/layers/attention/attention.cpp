@@ -35,7 +35,7 @@ Attention::Attention(AttentionSpec spec) : spec_(std::move(spec)) {
 }
 
 Attention::Projected Attention::project(const at::Tensor& x_BTD) const {
-  // -1 and not the config's counts: on a mesh a rank has its own heads only.
+  // -1 and not the config's counts: on a mesh a rank has only its own heads.
   const int64_t head = spec_.head_dim;
   if (!spec_.fused_qkv) {
     const std::vector<at::Tensor> all = Linear::apply_all(x_BTD, {q_, k_, v_});

@@ -21,13 +21,13 @@ struct AttentionSpec {
   bool qkv_bias = false;
   bool out_bias = false;
   bool transposed = false;                   // weights as [in, out]
-  std::optional<HeadNormSpec> qk_norm = {};  // of q and k, before they are turned
-  std::optional<std::size_t> rope = 0;       // which table of the context turns q and k; none: no rotary embedding
+  std::optional<HeadNormSpec> qk_norm = {};  // of q and k, before rotation
+  std::optional<std::size_t> rope = 0;       // the context's table that rotates q and k; none: no rotary embedding
   operations::RopeStyle rope_style = operations::RopeStyle::Half;
   std::optional<double> scale;  // 1 / sqrt(head_dim)
   int64_t sliding_window = 0;   // 0: none
   double softcap = 0;
-  bool sinks = false;  // a learned score per head that takes weight and gives nothing
+  bool sinks = false;  // a learned score per head that absorbs weight and adds nothing to the output
   double dropout = 0;  // of the weights
   double init_stddev = 0.02;
   std::string q_name = "q_proj", k_name = "k_proj", v_name = "v_proj", qkv_name = "qkv_proj", out_name = "o_proj";
@@ -39,7 +39,7 @@ class Attention : public Module {
 
   struct Output {
     at::Tensor hidden;   // [B, T, D]
-    at::Tensor weights;  // [B, N, T, S] when the context asks for them
+    at::Tensor weights;  // [B, N, T, S] if the context requests them
   };
   Output operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const;
 
@@ -47,7 +47,7 @@ class Attention : public Module {
 
   double own_flops_per_token(double keys) const override;  // scores and the weighted sum
   int64_t layer_idx() const { return spec_.layer_idx; }
-  LayerKeys cached_keys() const;  // what a cache keeps for this layer, on this rank
+  LayerKeys cached_keys() const;  // what a cache stores for this layer, on this rank
 
  private:
   struct Projected {
@@ -55,8 +55,8 @@ class Attention : public Module {
   };
   Projected project(const at::Tensor& x_BTD) const;
   HeadCounts heads() const { return {spec_.num_heads, spec_.num_kv_heads}; }
-  HeadPart head_part() const;   // what this rank has of them
-  Interval counted_kv() const;  // and which of its key/value heads no rank before it has
+  HeadPart head_part() const;   // this rank's heads
+  Interval counted_kv() const;  // and its key/value heads that no earlier rank has
 
   AttentionSpec spec_;
   std::shared_ptr<Parameter> sinks_;

@@ -34,7 +34,7 @@ at::Tensor HeadNorm::operator()(const at::Tensor& x, Interval counted) const {
   const bool is_rms = n.kind == NormSpec::Kind::Rms;
   if (spec_.over == Over::AllHeads) return over_all_heads(x, weight, counted);
   if (spec_.over == Over::Head) {
-    // Each rank norms heads of its own with the same weight.
+    // Each rank normalizes its own heads with the same weight.
     if (parallel())
       weight = collectives::identity_forward_sum_backward(weight, parallel()->group(split_over(LogicalAxis::Head)));
     return is_rms ? operations::rms_norm(x, weight, rms) : operations::layer_norm(x, weight, {}, n.eps);
@@ -50,7 +50,7 @@ at::Tensor HeadNorm::over_all_heads(const at::Tensor& x, const at::Tensor& weigh
   const AxisNames& axes = split_over(LogicalAxis::Head);
   if (axes.empty())
     return operations::rms_norm(x.flatten(-2), weight, {n.eps, n.weight_offset, n.multiply_before_cast}).view_as(x);
-  // A rank has some heads of each token: squares are summed over all of them.
+  // A rank has some heads of each token: squares are summed over ranks.
   const Group& group = parallel()->group(axes);
   const at::Tensor wide = x.to(at::promote_types(x.scalar_type(), at::kFloat));
   const at::Tensor squares = wide.narrow(2, counted.begin, counted.size()).square().sum({-2, -1}, /*keepdim=*/true);

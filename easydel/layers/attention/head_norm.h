@@ -1,4 +1,4 @@
-// The norm of queries or keys: of each head by itself, or of all heads of a token together.
+// The norm of queries or keys: of each head separately, or of all heads of a token together.
 #pragma once
 
 #include "easydel/layers/norm.h"
@@ -9,7 +9,7 @@ struct HeadNormSpec {
   enum class Over {
     Head,      // one weight [H] for all heads
     EachHead,  // a weight for each head, [heads, H]
-    AllHeads,  // the token's heads in one row, with a weight [heads * H]; RMS norms alone
+    AllHeads,  // the token's heads as one row, with a weight [heads * H]; only for RMS norms
   };
   NormSpec norm;
   Over over = Over::Head;
@@ -17,11 +17,11 @@ struct HeadNormSpec {
 
 class HeadNorm : public Module {
  public:
-  // `heads`: the heads as a dimension of their own.
+  // `heads`: the heads as a separate dimension.
   HeadNorm(const HeadNormSpec& spec, const Dim& heads, int64_t head_dim);
 
-  // x [B, T, heads of this rank, H]. Where ranks hold the same heads, `counted` are those that this one sums up, so
-  // that each counts once.
+  // x [B, T, heads of this rank, H]. If ranks share heads, `counted` are those that this one sums, so that each counts
+  // once.
   at::Tensor operator()(const at::Tensor& x, Interval counted) const;
   std::string type_name() const override;
   std::string extra_repr() const override;
@@ -30,7 +30,7 @@ class HeadNorm : public Module {
   at::Tensor over_all_heads(const at::Tensor& x, const at::Tensor& weight, Interval counted) const;
 
   HeadNormSpec spec_;
-  int64_t features_;  // that one norm is over
+  int64_t features_;  // of one norm
   std::shared_ptr<Parameter> weight_;
 };
 

@@ -71,7 +71,7 @@ LatentAttention::Latent LatentAttention::latent(const Tensor& x_BTD) const {
 }
 
 Attention::Output LatentAttention::operator()(const Tensor& x_BTD, const ForwardContext& ctx) const {
-  // Every rank has the whole latent; each goes on with its own heads.
+  // Every rank has the full latent; each continues with its own heads.
   const Group* heads = parallel() ? &parallel()->group(split_over(LogicalAxis::Head)) : nullptr;
   const Tensor q = queries(x_BTD, heads);
   Latent kv = latent(x_BTD);
@@ -110,7 +110,7 @@ AttentionOutput LatentAttention::attend_expanded(const Tensor& q_BTNH, const Lat
 AttentionOutput LatentAttention::attend_latent(const Tensor& q_BTNH, const Latent& kv, const AttentionOptions& options,
                                                const ForwardContext& ctx) const {
   const int64_t nope = spec_.nope_head_dim, rank = spec_.kv_lora_rank;
-  // [N, nope + V, R] of this rank's heads: what makes keys, and what makes values.
+  // [N, nope + V, R] of this rank's heads: the projections to keys and to values.
   const Tensor expand =
       kv_b_proj_->matrix(kv.kv_BTR.scalar_type()).view({q_BTNH.size(2), nope + spec_.v_head_dim, rank});
   // [B, T, N, ...] times a matrix for each head.

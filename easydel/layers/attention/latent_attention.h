@@ -1,5 +1,5 @@
-// Attention over a latent: keys and values of all heads come from one short vector for each token, and a rotated part
-// that heads share. A cache keeps these alone.
+// Multi-head latent attention: keys and values of all heads come from one short vector for each token, and a rotated
+// part that heads share. A cache stores only these.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace easydel {
 struct LatentAttentionSpec {
   int64_t hidden_size = 0;
   int64_t num_heads = 0;
-  std::optional<int64_t> q_lora_rank;  // queries come from a latent of their own; none: from the hidden state
+  std::optional<int64_t> q_lora_rank;  // queries come from their own latent; none: from the hidden state
   int64_t kv_lora_rank = 0;
   int64_t nope_head_dim = 0;  // of q and k, not rotated
   int64_t rope_head_dim = 0;  // of q and k, rotated; one for all heads of k
@@ -25,7 +25,7 @@ struct LatentAttentionSpec {
   double init_stddev = 0.02;
 };
 
-// Of the scores: 1 / sqrt(head size), and with a yarn that has mscale_all_dim more.
+// The factor of the scores: 1 / sqrt(head size), times a correction for yarn with mscale_all_dim.
 double latent_attention_scale(int64_t q_head_dim, const RopeParameters& rope);
 
 class LatentAttention : public Module {
@@ -48,7 +48,7 @@ class LatentAttention : public Module {
   operations::AttentionOutput attend_expanded(const at::Tensor& q, const Latent& latent,
                                               const operations::AttentionOptions& options,
                                               const ForwardContext& ctx) const;
-  // Keys and values stay latent: what would expand them is folded into the queries and the result.
+  // Keys and values stay latent: their up-projections are absorbed into the queries and the result.
   operations::AttentionOutput attend_latent(const at::Tensor& q, const Latent& latent,
                                             const operations::AttentionOptions& options,
                                             const ForwardContext& ctx) const;

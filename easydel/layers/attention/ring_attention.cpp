@@ -17,7 +17,7 @@
 #include "easydel/operations/kernels/cpu/rows.h"
 
 // A causal mask hides most of the sequence from the first members, so they wait for the last ones: such a step takes
-// about the time of one that sees everything. A split that gives each member early and late tokens would even it out.
+// about as long as one without a mask. Giving each member early and late tokens would balance the load.
 namespace easydel {
 namespace {
 
@@ -30,7 +30,7 @@ using torch::autograd::variable_list;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Keys and values (or their gradients) of one member, in one piece of memory that can be sent.
+// Keys and values (or their gradients) of one member, in one contiguous buffer that can be sent.
 struct KeysAndValues {
   Tensor flat, k, v;
 
@@ -48,7 +48,7 @@ struct KeysAndValues {
   KeysAndValues in(const Tensor& memory) const { return {memory, k.sizes(), v.sizes()}; }
 };
 
-// Who computes what when, seen from one member. In step s it has the keys of the member s places before it.
+// The schedule of one member. In step s it has the keys of the member s positions before it.
 class Ring {
  public:
   Ring(const Tensor& q, const Tensor& v, const AttentionOptions& options, const Group& group)
@@ -58,7 +58,7 @@ class Ring {
         tokens_(q.size(1)),
         heads_(q.size(2)),
         has_work_(q.numel() > 0 && v.numel() > 0) {
-    // Members stop together, after the last step in which one of them sees something: a window ends the round early.
+    // Members stop together, after the last step in which any of them has visible keys: a window ends the ring early.
     for (int64_t step = 1; step < group.size(); ++step) {
       for (int64_t member = 0; member < group.size(); ++member) {
         if (sees(member, source(member, step))) steps_ = step + 1;
@@ -69,7 +69,7 @@ class Ring {
   int64_t steps() const { return steps_; }
   bool computes(int64_t step) const { return has_work_ && sees(group_.rank(), source(group_.rank(), step)); }
 
-  // The rules between this member's queries and the keys that it has in this step. A sink belongs to no block.
+  // The mask between this member's queries and the keys of this step. A sink does not belong to any block.
   AttentionOptions block_options(int64_t step) const {
     const int64_t q_at = group_.rank() * tokens_, k_at = source(group_.rank(), step) * tokens_;
     AttentionOptions block = options_;
@@ -85,7 +85,7 @@ class Ring {
     return block;
   }
 
-  // In the last step a member holds what belongs to the member so many places before it.
+  // In the last step a member has the data of the member this many positions before it.
   Tensor send_home(const Tensor& flat) const {
     const int64_t places = steps_ - 1, size = group_.size();
     if (places == 0) return flat;
@@ -108,7 +108,7 @@ class Ring {
   bool has_work_;
 };
 
-// exp(part - all) [B, T, N, 1] of log-sum-exps [B, N, T]: what a part weighs in the whole.
+// exp(part - all) [B, T, N, 1] of log-sum-exps [B, N, T]: the weight of a part.
 Tensor weight_of(const Tensor& part, const Tensor& all) {
   return at::exp(part - all.masked_fill(all == -kInfinity, 0.0)).transpose(1, 2).unsqueeze(-1);
 }
@@ -151,7 +151,7 @@ Forward ring_forward(const Tensor& q, const Tensor& k, const Tensor& v, const At
   return all;
 }
 
-// Sums of gradients follow the keys that they belong to, one collective behind; each member adds its share.
+// Sums of gradients follow their keys, one collective behind; each member adds its share.
 Backward ring_backward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                        const Forward& forward, const Tensor& d_out, const Group& group) {
   const Ring ring(q, v, options, group);
@@ -231,11 +231,12 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
 Tensor ring_attention(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const AttentionOptions& options,
                       const Group& group) {
   require<NotSupportedError>(!options.return_weights,
-                             "[ring_attention] no member has all weights of its queries. Use \"vanilla\" without a "
+                             "[ring_attention] attention weights are not supported. Use \"vanilla\" without a "
                              "split sequence.");
-  require<NotSupportedError>(!options.bias.defined() || !options.bias.requires_grad(),
-                             "[ring_attention] there is no gradient of the bias. Use \"vanilla\" without a split "
-                             "sequence.");
+  require<NotSupportedError>(
+      !options.bias.defined() || !options.bias.requires_grad(),
+      "[ring_attention] a gradient of the bias is not supported. Use \"vanilla\" without a split "
+      "sequence.");
   const auto cast = [&](const Tensor& t) { return options.dtype ? t.to(*options.dtype) : t; };
   const Tensor q = cast(q_in), k = cast(k_in), v = cast(v_in);
   const int64_t total = q.dim() == 4 ? group.size() * q.size(1) : 0;

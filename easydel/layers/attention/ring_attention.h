@@ -1,4 +1,4 @@
-// Attention over a sequence that is split over ranks: keys and values go round, queries stay.
+// Ring attention over a sequence split over ranks: keys and values circulate, queries stay.
 #pragma once
 
 #include "easydel/operations/attention/attention.h"
@@ -6,11 +6,11 @@
 
 namespace easydel {
 
-// Member r of the group has tokens [r * T, (r + 1) * T) of the whole; q, k and v [B, T, heads, size] are of these. The
-// rules of options.mask (and the bias, and the region of options.dropout_region) are those of the whole sequence, the
-// same for all members. Beside its own keys no rank ever holds those of more than two members, nor scores of more than
-// a block. Every member calls this, with or without heads; the group must outlive backward. The gradient of sinks is of
-// this member's queries: the sum over the members is the whole.
+// Member r of the group has tokens [r * T, (r + 1) * T) of the sequence; q, k and v [B, T, heads, size] are of these.
+// options.mask (and the bias, and the region of options.dropout_region) are of the full sequence, the same for all
+// members. Besides its own keys a rank has those of at most two members, and scores of one block. Every member calls
+// this, with or without heads; the group must outlive backward. The gradient of sinks is of this member's queries: the
+// sum over the members is the total.
 at::Tensor ring_attention(const at::Tensor& q_BTNH, const at::Tensor& k_BTKH, const at::Tensor& v_BTKV,
                           const operations::AttentionOptions& options, const Group& group);
 

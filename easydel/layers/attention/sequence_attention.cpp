@@ -14,13 +14,13 @@ using at::Tensor;
 using operations::AttentionOptions;
 using operations::AttentionOutput;
 
-// Every query head with a key/value head of its own, where they do not lie in equal groups.
+// Expands key/value heads to one per query head, if the groups are not equal.
 Tensor match_heads(const Tensor& x_BSKH, const HeadPart& heads) {
   if (heads.is_even()) return x_BSKH;
   return x_BSKH.index_select(2, at::tensor(heads.kv_of_query(), at::kLong).to(x_BSKH.device()));
 }
 
-// What a mask says of this rank's heads.
+// The mask of this rank's heads.
 AttentionOptions own_heads(AttentionOptions options, const HeadPart& heads) {
   const Tensor& mask = options.mask.explicit_mask;
   if (!mask.defined() || mask.dim() != 4 || mask.size(1) == 1) return options;
@@ -29,7 +29,7 @@ AttentionOptions own_heads(AttentionOptions options, const HeadPart& heads) {
   return options;
 }
 
-// Sinks of the heads that a member gets, of those that it had.
+// The sinks of the heads that a member receives.
 AttentionOptions sinks_of(AttentionOptions options, Interval wanted, Interval held) {
   if (options.sinks.defined())
     options.sinks = options.sinks.narrow(0, wanted.size() > 0 ? wanted.begin - held.begin : 0, wanted.size());
@@ -38,7 +38,7 @@ AttentionOptions sinks_of(AttentionOptions options, Interval wanted, Interval he
 
 AttentionOutput attend(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options,
                        const AttentionPlace& place, const HeadPart& heads, int64_t first_token) {
-  if (q.size(2) == 0) {  // more ranks than heads; the sums keep the graph of this rank like that of the others
+  if (q.size(2) == 0) {  // more ranks than heads; the sums keep this rank's graph the same as the others'
     Tensor nothing = q.sum() + k.sum() + v.sum();
     if (options.sinks.defined()) nothing = nothing + options.sinks.sum().to(q.scalar_type());
     return {at::zeros({q.size(0), q.size(1), 0, v.size(3)}, q.options()) + nothing,
@@ -53,11 +53,11 @@ AttentionOutput attend(const Tensor& q, const Tensor& k, const Tensor& v, Attent
   return operations::attention(q, match_heads(k, heads), match_heads(v, heads), options);
 }
 
-// All tokens of some heads, for all heads of some tokens.
+// Exchanges all heads of some tokens for all tokens of some heads.
 struct HeadExchange {
   const Group& group;
   HeadPart heads;
-  std::vector<HeadPart> parts;  // what each member gets of the heads
+  std::vector<HeadPart> parts;  // each member's heads
 
   HeadExchange(const Group& group, const HeadPart& heads) : group(group), heads(heads) {
     for (int64_t r = 0; r < group.size(); ++r) parts.push_back(heads.part(group.size(), r));
@@ -128,7 +128,7 @@ AttentionOutput parallel_attention(const Tensor& q, const Tensor& k, const Tenso
   const Group& group = place.parallel.group(place.parallel.sequence());
   if (group.size() == 1) return attend(q, k, v, options, place, place.heads, 0);
   require<NotSupportedError>(!options.return_weights,
-                             "[attention] output_attentions does not go with a sequence that is split over \"",
+                             "[attention] output_attentions is not supported with a sequence that is split over \"",
                              group.name(), "\". Use a mesh without it.");
   if (options.mechanism == "ring") {
     AttentionOptions ring = own_heads(options, place.heads);

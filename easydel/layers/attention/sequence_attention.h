@@ -10,16 +10,16 @@ namespace easydel {
 struct AttentionPlace {
   const Parallel& parallel;
   const BatchPart& part;
-  HeadPart heads;  // of q, k and v as they are given
+  HeadPart heads;  // of the given q, k and v
 };
 
-// q, k and v of this rank's tokens and heads. The mask in `options` is of the whole sequence and all heads. Where the
-// sequence is split, "ring" passes keys and values round; every other mechanism sees whole sequences of fewer heads.
+// q, k and v of this rank's tokens and heads. The mask in `options` is of the full sequence and all heads. If the
+// sequence is split, "ring" circulates keys and values; every other mechanism gets full sequences of fewer heads.
 operations::AttentionOutput parallel_attention(const at::Tensor& q_BTNH, const at::Tensor& k_BTKH,
                                                const at::Tensor& v_BTKV, const operations::AttentionOptions& options,
                                                const AttentionPlace& place);
 
-// q, k and v of all new tokens and this rank's heads, with what the cache has of the tokens before.
+// q, k and v of all new tokens and this rank's heads, with the cache of the earlier tokens.
 operations::AttentionOutput cached_attention(Cache& cache, int64_t layer, const at::Tensor& q_BTNH,
                                              const at::Tensor& k_BTKH, const at::Tensor& v_BTKV,
                                              const operations::AttentionOptions& options, const HeadPart& heads);

@@ -14,33 +14,33 @@ struct ExpertsSpec {
   int64_t num_experts = 0;
   std::string act = "silu";
   double init_stddev = 0.02;
-  // How they compute, as moe_method names it. fused_moe: rows sorted by expert and one product for all of them, all of
-  // it one operation; standard_moe: the same, one operation after the other; dense_moe: every expert for every token.
+  // The implementation, named by moe_method. fused_moe: rows sorted by expert and one product for all of them, in one
+  // operation; standard_moe: the same as separate operations; dense_moe: every expert for every token.
   std::string method = "fused_moe";
-  // As gpt_oss stores them: stacked in files too, matrices as [in, out], biases, and gate and up in turn.
+  // The format of gpt_oss: stacked in files too, matrices as [in, out], biases, and gate and up interleaved.
   bool transposed = false;
   bool bias = false;
-  std::optional<operations::ClampedGate> clamped_gate = {};  // in place of `act`, on gate and up in turn
-  // Names of one expert's weights in files that hold experts one by one: "<experts>.<e>.<name>.weight".
+  std::optional<operations::ClampedGate> clamped_gate = {};  // instead of `act`, on interleaved gate and up
+  // Names of one expert's weights in files that store experts separately: "<experts>.<e>.<name>.weight".
   std::string gate_name = "gate_proj", up_name = "up_proj", down_name = "down_proj";
 };
 
-// Stacked matrices that are kept as codes and scales.
+// Quantized stacked matrices of codes and scales.
 class PackedExperts {
  public:
   virtual ~PackedExperts() = default;
-  // x [R, in], sorted by expert, times the matrices of the experts that this rank has. The gradient of x flows; codes
-  // have none.
+  // x [R, in], sorted by expert, times the matrices of this rank's experts. Differentiable in x; codes have no
+  // gradient.
   virtual at::Tensor multiply(const at::Tensor& x, const operations::Dispatch& dispatch) const = 0;
 };
 
-// gate_up_proj [E, 2I, D], the gate's rows first, and down_proj [E, D, I]. Files hold them one by one, or stacked; both
-// are read, one by one is written.
+// gate_up_proj [E, 2I, D], the gate's rows first, and down_proj [E, D, I]. Files store them separately or stacked; both
+// are read, separate ones are written.
 class Experts : public Module {
  public:
   explicit Experts(ExpertsSpec spec);
 
-  // x [T, D], routed as `routing` says, to [T, D].
+  // x [T, D], routed by `routing`, to [T, D].
   at::Tensor operator()(const at::Tensor& x_TD, const operations::Routing& routing) const;
 
   // A matrix [out, in] of every expert.
@@ -53,7 +53,7 @@ class Experts : public Module {
   const std::vector<Stack>& stacks() const { return stacks_; }  // gate_up_proj and down_proj
   const Dim& experts_dim() const { return experts_; }
   bool transposed() const { return spec_.transposed; }
-  // As for a Linear: whoever packs puts the parameters of the codes in the place of the dense ones.
+  // As for a Linear: whoever packs replaces the dense parameters by those of the codes.
   void set_packed(std::string_view name, std::shared_ptr<const PackedExperts> packed,
                   std::shared_ptr<Parameter> dense = nullptr);
 
@@ -65,7 +65,7 @@ class Experts : public Module {
   at::Tensor run_on_mesh(const at::Tensor& x_TD, const operations::Routing& routing) const;
   at::Tensor gate(const at::Tensor& gate_up) const;
   at::Tensor gate_up_bias(at::ScalarType dtype) const;  // undefined without one
-  at::Tensor down_bias(at::ScalarType dtype) const;     // on a mesh, what this rank adds of it
+  at::Tensor down_bias(at::ScalarType dtype) const;     // on a mesh, this rank's share of it
   void store_one_by_one();
 
   ExpertsSpec spec_;
@@ -80,9 +80,9 @@ struct MoeSpec {
   operations::RouterOptions router;
   std::string router_name = "gate";
   bool router_bias = false;
-  bool router_in_float32 = false;   // logits too, whatever the model computes in
-  bool selection_bias = false;      // a weight e_score_correction_bias of the router, which no gradient reaches
-  int64_t shared_intermediate = 0;  // of shared_experts, an MLP that every token goes through; 0: none
+  bool router_in_float32 = false;   // logits too, in any compute dtype
+  bool selection_bias = false;      // a weight e_score_correction_bias of the router, without gradient
+  int64_t shared_intermediate = 0;  // of shared_experts, an MLP for every token; 0: none
   bool shared_bias = false;
 };
 
@@ -96,7 +96,7 @@ class SparseMoE : public Module {
   };
   Output operator()(const at::Tensor& x) const;
 
-  double own_flops_per_token(double keys) const override;  // of the experts that a token meets
+  double own_flops_per_token(double keys) const override;  // of the experts of one token
 
  private:
   MoeSpec spec_;

@@ -1,4 +1,4 @@
-// The decoder layer of most mixtures of experts: attention, then experts or in some layers an MLP, each behind a norm.
+// The decoder layer of most mixtures of experts: attention, then experts or in some layers an MLP, each after a norm.
 #pragma once
 
 #include <variant>

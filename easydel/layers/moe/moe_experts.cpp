@@ -111,7 +111,7 @@ at::Tensor Experts::run(const at::Tensor& rows, const operations::Dispatch& disp
   return linear(gate(linear(rows, stacks_[0], gate_up_bias(dtype))), stacks_[1], down_bias(dtype));
 }
 
-// The reference: [E, T, ...] through and through, and each token's experts taken from all of them.
+// The reference: [E, T, ...] throughout, and each token's experts selected from all of them.
 at::Tensor Experts::run_dense(const at::Tensor& x_TD, const operations::Routing& routing) const {
   const auto multiply = [&](const at::Tensor& x, const Parameter& p, const at::Tensor& bias) {
     const at::Tensor matrices = whole(p, x_TD.scalar_type());
@@ -126,7 +126,7 @@ at::Tensor Experts::run_dense(const at::Tensor& x_TD, const operations::Routing&
   return at::einsum("etd,te->td", {done_ETD, weights_TE.to(dtype)});
 }
 
-// Each row goes to the rank that has its expert, and its result comes back. Over axes that carry no tokens, ranks have
+// Each row is sent to the rank that has its expert, and its result is returned. Over axes without tokens, ranks have
 // the same rows: each takes those of its own experts, and the results are summed.
 at::Tensor Experts::run_on_mesh(const at::Tensor& x_whole, const operations::Routing& routing) const {
   const Parallel& mesh = *parallel();
@@ -137,7 +137,7 @@ at::Tensor Experts::run_on_mesh(const at::Tensor& x_whole, const operations::Rou
   const at::Tensor x_TD = collectives::identity_forward_sum_backward(x_whole, terms);
   const at::Tensor weights = collectives::identity_forward_sum_backward(routing.weights, terms).reshape({-1});
 
-  // Which member of the group has each expert; none has those of ranks along the repeated axes.
+  // The member of the group that has each expert; none has those of ranks along the repeated axes.
   const Mesh& grid = mesh.mesh().mesh();
   const std::vector<int64_t> members = grid.group(sent_over, mesh.mesh().rank());
   std::vector<int64_t> owner(static_cast<std::size_t>(experts_.size), -1);

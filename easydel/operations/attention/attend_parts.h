@@ -1,4 +1,4 @@
-// The online softmax of some heads over a part of the keys, and how such parts become one result.
+// The online softmax of some heads over a part of the keys, and the merging of such parts.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace easydel::operations {
 
-// Beside it lie the unnormalized sums, [heads, size].
+// The unnormalized sums, [heads, size], are stored next to it.
 template <class A>
 struct AttendPart {
   A maximum[kernels::kMaxSharedHeads], sum[kernels::kMaxSharedHeads];
@@ -21,8 +21,8 @@ struct AttendPart {
   }
 };
 
-// The result of a head over `count` parts whose sums lie `stride` apart, into out [size]. Returns the log-sum-exp, -inf
-// where nothing was seen.
+// Merges `count` parts of a head, whose sums are `stride` apart, into out [size]. Returns the log-sum-exp, -inf if
+// there were no visible keys.
 template <class A>
 A merge_parts(const AttendPart<A>* parts, int64_t count, const A* sums, int64_t stride, int64_t head, int64_t size,
               A* out) {
@@ -40,7 +40,7 @@ A merge_parts(const AttendPart<A>* parts, int64_t count, const A* sums, int64_t 
   return maximum + std::log(sum);
 }
 
-// Into how many parts `keys` are cut so that all threads are busy with `tasks` such ranges.
+// The number of parts to split `keys` into, so that `tasks` such ranges keep all threads busy.
 inline int64_t attend_splits(int64_t keys, int64_t tasks, int64_t threads) {
   constexpr int64_t kKeysWorthATask = 32;
   const int64_t wanted = (4 * threads + tasks - 1) / std::max<int64_t>(1, tasks);

@@ -18,7 +18,7 @@ AttentionOutput auto_attention(const Tensor& q, const Tensor& k, const Tensor& v
   if (options.return_weights || (options.bias.defined() && options.bias.requires_grad())) {
     return vanilla_attention(q, k, v, options);
   }
-  // On CPU, blockwise is also faster than torch's kernel; what torch's kernels lack it does everywhere.
+  // On CPU, blockwise is also faster than torch's kernel; elsewhere it does what torch's kernels do not support.
   const bool is_plain = options.softcap == 0.0 && !options.sinks.defined() && options.dropout_p == 0.0;
   if (!q.is_cuda() || !is_plain) return blockwise_attention(q, k, v, options);
   if (options.mask.sliding_window > 0 && flash_can(q, k, options)) return flash_attention(q, k, v, options);
@@ -81,15 +81,15 @@ void check_attention(const Tensor& q, const Tensor& k, const Tensor& v, const At
   require<ShapeError>(
       k.size(0) == q.size(0) && v.size(0) == q.size(0) && k.size(1) == v.size(1) && v.size(2) == kv_heads &&
           k.size(3) == q.size(3) && kv_heads > 0 && heads % kv_heads == 0,
-      "[attention] k and v must fit q: the same batch, as many keys as values, the head size of q in k, and "
+      "[attention] k and v must match q: the same batch, as many keys as values, the head size of q in k, and "
       "a number of heads that divides q's; got q ",
       q.sizes(), ", k ", k.sizes(), ", v ", v.sizes(), ".");
   require<ShapeError>(q.scalar_type() == k.scalar_type() && q.scalar_type() == v.scalar_type(),
-                      "[attention] q, k and v must have one type; got ", dtype_name(q.scalar_type()), ", ",
+                      "[attention] q, k and v must have the same dtype; got ", dtype_name(q.scalar_type()), ", ",
                       dtype_name(k.scalar_type()), " and ", dtype_name(v.scalar_type()),
                       ". Set `dtype` to compute in one.");
   require<ShapeError>(q.device() == k.device() && q.device() == v.device(),
-                      "[attention] q, k and v must be on one device; got ", q.device(), ", ", k.device(), " and ",
+                      "[attention] q, k and v must be on the same device; got ", q.device(), ", ", k.device(), " and ",
                       v.device(), ".");
   options.mask.validate(q.size(0), queries, keys);
   require<ConfigError>(options.softcap >= 0.0, "[attention] softcap must not be negative; got ", options.softcap, ".");

@@ -1,4 +1,4 @@
-// Attention by name: one function, one registry of mechanisms behind it.
+// Attention by name: one function with a registry of mechanisms.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,35 +20,35 @@ namespace easydel::operations {
 struct AttentionOptions {
   std::string mechanism = "auto";
   std::optional<double> scale;  // of the scores; 1 / sqrt(H) when absent
-  MaskInfo mask;                // causal unless told otherwise
+  MaskInfo mask;                // causal by default
   at::Tensor bias;              // added to the scaled scores, broadcasts to [B, N, T, S]; may need a gradient
-  double softcap = 0.0;         // scores become softcap * tanh(scores / softcap); 0: as they are
-  at::Tensor sinks;        // [N]: a score of each head that takes part in the softmax and adds nothing to the output
-  double dropout_p = 0.0;  // on the weights; needs dropout_key, so that a second run drops the same ones
+  double softcap = 0.0;         // scores become softcap * tanh(scores / softcap); 0: no cap
+  at::Tensor sinks;             // [N]: an extra score for each head in the softmax that adds nothing to the output
+  double dropout_p = 0.0;       // on the weights; needs dropout_key, so that recomputation drops the same ones
   std::optional<RandomKey> dropout_key;
-  std::optional<Region> dropout_region;  // these weights' place in the whole [B, N, T, S], where ranks share the work
-  bool return_weights = false;           // "vanilla" has them, and "auto" then picks it
-  int64_t blocksize_q = 512;             // of "blockwise", at most: the CPU takes less where that is faster
+  std::optional<Region>
+      dropout_region;           // the position of these weights in the full [B, N, T, S], if ranks share the work
+  bool return_weights = false;  // supported by "vanilla", which "auto" then picks
+  int64_t blocksize_q = 512;    // of "blockwise", at most: the CPU uses less if that is faster
   int64_t blocksize_k = 512;
-  std::optional<DType> dtype;  // computes in this type; the output is in q's. The softmax is float32 or better anyway
+  std::optional<DType> dtype;  // the type to compute in; the output has q's. The softmax is always float32 or better
 };
 
 struct AttentionOutput {
   at::Tensor out;      // [B, T, N, V]
-  at::Tensor weights;  // [B, N, T, S] in q's type when asked for, with dropout applied
+  at::Tensor weights;  // [B, N, T, S] in q's type if requested, with dropout applied
 };
 
-// Mechanisms that are always known:
-//   auto       the fastest here that does all that is asked
-//   vanilla    the reference: whole matrices, softmax in float32 or better
+// Built-in mechanisms:
+//   auto       the fastest here that supports all options
+//   vanilla    the reference: full matrices, softmax in float32 or better
 //   sdpa       torch's choice among its kernels; no soft cap, sinks, dropout
 //   flash      torch's flash kernels (also as flash_attn2), on CUDA in half precision
 //   cudnn      cuDNN's kernels, on CUDA in half precision; causal and window masks
 //   blockwise  memory linear in T and S, forward and backward; does everything but return weights
-//   ring       where ranks share a sequence, keys and values go round (layers/attention/ring_attention.h); else
-//   "blockwise"
-// ConfigError: an unknown name (lists the known ones). ShapeError: tensors that do not fit. NotSupportedError: what
-// this mechanism cannot do, with what to use instead.
+//   ring       ring attention if ranks share a sequence (layers/attention/ring_attention.h); else "blockwise"
+// ConfigError: an unknown name (lists the known ones). ShapeError: mismatched tensors. NotSupportedError: an option
+// that this mechanism does not support, with what to use instead.
 AttentionOutput attention(const at::Tensor& q_BTNH, const at::Tensor& k_BSKH, const at::Tensor& v_BSKV,
                           const AttentionOptions& options = {});
 
@@ -59,8 +59,8 @@ using AttentionFunction = std::function<AttentionOutput(const at::Tensor& q_BTNH
 // Adds a mechanism; ConfigError when the name is taken. Thread-safe.
 void register_attention(const std::string& name, AttentionFunction function);
 std::vector<std::string> attention_names();
-// What computes in the place of a mechanism that EasyDeL has by another name ("splash", "unified_attention", …), which
-// attention() takes too; nothing for a name that is known here, or nowhere.
+// The mechanism that replaces one of EasyDeL's other names ("splash", "unified_attention", …), which attention()
+// accepts too; nullopt for a name that is known here, or unknown.
 std::optional<std::string> attention_stand_in(const std::string& name);
 // Throws as attention() would, for a config that names a mechanism.
 void require_attention(const std::string& name);

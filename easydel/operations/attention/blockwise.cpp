@@ -52,7 +52,7 @@ struct Blockwise : torch::autograd::Function<Blockwise> {
   }
 };
 
-// One query of several heads that share a key is several queries of one head: better matrix products when decoding.
+// One query of several heads that share a key becomes several queries of one head: better matrix products in decoding.
 struct Folded {
   Tensor q;
   AttentionOptions options;
@@ -76,11 +76,11 @@ AttentionOutput blockwise_attention(const Tensor& q, const Tensor& k_in, const T
   require<NotSupportedError>(!given.return_weights, "[attention] \"", given.mechanism,
                              "\" does not return weights. Use \"auto\" or \"vanilla\".");
   require<NotSupportedError>(!given.bias.defined() || !given.bias.requires_grad(), "[attention] \"", given.mechanism,
-                             "\" has no gradient of the bias. Use \"auto\" or \"vanilla\".");
+                             "\" does not support a gradient of the bias. Use \"auto\" or \"vanilla\".");
   const int64_t queries = q.size(1), group = q.size(2) / k_in.size(2);
   if (q.numel() == 0 || v_in.numel() == 0) return {q.new_zeros({q.size(0), queries, q.size(2), v_in.size(3)})};
 
-  // Keys that no query can see by the causal and window rules are left out: most of a static cache, all but the window.
+  // Skips keys that no query can see by the causal and window rules: most of a static cache, all but the window.
   AttentionOptions options = given;
   Tensor k = k_in, v = v_in;
   const auto range = given.mask.key_range(queries, k.size(1), 0, queries);

@@ -1,5 +1,5 @@
-// The two ways in which blockwise attention is computed. Both keep out and log-sum-exp alone, and make each block of
-// scores again in backward.
+// The two implementations of blockwise attention. Both keep only out and log-sum-exp, and recompute each block of
+// scores in backward.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,25 +10,25 @@ namespace easydel::operations::blockwise {
 
 struct Forward {
   at::Tensor out;  // [B, T, N, V] in q's type, or in that of lse
-  at::Tensor lse;  // [B, N, T] in float32 or better; -inf for a query that sees nothing
+  at::Tensor lse;  // [B, N, T] in float32 or better; -inf for a query without visible keys
 };
 struct Backward {
   at::Tensor d_q, d_k, d_v;
   at::Tensor d_sinks;  // undefined without sinks
 };
 
-enum class OutType { Same, Wide };  // q's, or float32 or better, for who goes on to add
+enum class OutType { Same, Wide };  // q's, or float32 or better, for further accumulation
 
-// Whichever of the two ways is for q's device and type. Gradients come in float32 or better.
+// Dispatches by q's device and type. Gradients are in float32 or better.
 Forward forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options,
                 OutType out_type = OutType::Same);
 Backward backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options,
                   const Forward& forward, const at::Tensor& d_out);
 
-// What a query that sees nothing gives: zeros, and a log-sum-exp of -inf. Wide.
+// The result of a query without visible keys: zeros, and a log-sum-exp of -inf. Wide.
 Forward nothing_seen(const at::Tensor& q, int64_t value_size);
 
-// A task is a head and a block of queries, with scores that stay in the cache of its core.
+// A task is a head and a block of queries, whose scores stay in the core's cache.
 Forward forward_on_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options,
                        OutType out_type = OutType::Same);
 Backward backward_on_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options,

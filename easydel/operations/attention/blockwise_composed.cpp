@@ -31,7 +31,7 @@ struct Sizes {
         keys(k.size(1)) {}
 };
 
-// Queries [at, at + count) of all heads as [B * K, G * count, H], so that a group meets its keys in one product.
+// Queries [at, at + count) of all heads as [B * K, G * count, H], so that a group needs one product with its keys.
 Tensor query_block(const Tensor& x, const Sizes& s, int64_t at, int64_t count) {
   return x.narrow(1, at, count)
       .view({s.batch, count, s.kv_heads, s.group, x.size(3)})

@@ -17,8 +17,8 @@ namespace {
 
 using at::Tensor;
 
-// Scores of one task are at most this many, to stay in a core's cache. Fewer queries waste less on the diagonal of a
-// causal mask, more make better matrix products.
+// The maximum number of scores of one task, to stay in a core's cache. Fewer queries waste less on the diagonal of a
+// causal mask, more give better matrix products.
 constexpr int64_t kMaxKeys = 512;
 int64_t max_queries(int64_t queries) { return queries > 1024 ? 128 : 64; }
 
@@ -84,7 +84,7 @@ class Visibility {
   Tensor padding_, positions_, q_segments_, k_segments_, explicit_;
 };
 
-// What forward and backward have in common: dense float32 or float64 inputs, sizes, and rows of blocks.
+// Shared by forward and backward: dense float32 or float64 inputs, sizes, and rows of blocks.
 struct Problem {
   const AttentionOptions& options;
   at::ScalarType acc;
@@ -209,8 +209,8 @@ Backward run_backward(const Problem& p, const Forward& forward, const Tensor& d_
   const auto options = p.q.options();
   const Tensor delta = delta_of(forward, d_out_in);
   const Tensor d_out = Problem::dense(d_out_in, p.acc);
-  // A task is a key head, as all its queries add to the same gradients. Where that leaves threads idle, each query head
-  // of the group gets sums of its own.
+  // A task is a key head, because all its queries add to the same gradients. If that leaves threads idle, each query
+  // head of the group gets its own sums.
   const int64_t parts = p.batch * p.kv_heads < at::get_num_threads() ? p.group : 1;
   const int64_t heads_in_task = p.group / parts;
   Tensor d_q = at::zeros(p.q.sizes(), options);

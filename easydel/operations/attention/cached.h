@@ -1,4 +1,4 @@
-// Single query tokens over keys and values that lie in blocks of memory: the rows of a dense cache, or pages.
+// Single query tokens over keys and values in blocks of memory: the rows of a dense cache, or pages.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +12,7 @@
 // query heads.
 namespace easydel::operations {
 
-// What scores are multiplied by: as the options say, or 1 / sqrt(head size).
+// The factor of the scores: that of the options, or 1 / sqrt(head size).
 double score_scale(const AttentionOptions& options, int64_t head_size);
 
 struct KeyBlocks {
@@ -20,8 +20,8 @@ struct KeyBlocks {
   at::Tensor v;  // [P, K, C, V]
 };
 
-// What one query sees: slots [begin, end) of a sequence. Slot s lies in block blocks[s / C], or, where there is one
-// block alone, in that block as in a ring; always at s % C.
+// What one query sees: slots [begin, end) of a sequence. Slot s is in block blocks[s / C] or, if there is only one
+// block, in that block as a ring buffer; always at s % C.
 struct KeySpan {
   int64_t begin = 0, end = 0;
   const int32_t* blocks = nullptr;  // null: the ring
@@ -30,10 +30,10 @@ struct KeySpan {
 
 struct CachedAttention {
   at::Tensor out;  // [Q, N, V] in q's type, or in that of lse
-  at::Tensor lse;  // [Q, N] float32 or better; -inf for a query that sees nothing
+  at::Tensor lse;  // [Q, N] float32 or better; -inf for a query without visible keys
 };
 
-// q [Q, N, H], one span for each query. `wide_out`: the result in float32 or better, for who goes on to add. On the
+// q [Q, N, H], one span for each query. `wide_out`: the result in float32 or better, for further accumulation. On the
 // CPU; no gradients.
 CachedAttention attend_to_blocks(const at::Tensor& q_QNH, const KeyBlocks& keys, const std::vector<KeySpan>& spans,
                                  double scale, double softcap, bool wide_out);

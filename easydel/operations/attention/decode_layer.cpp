@@ -26,7 +26,7 @@ int64_t row_bytes(const DecodeMap& map) {
   return map.packed ? map.packed->codes.size(1) : map.width * static_cast<int64_t>(sizeof(float));
 }
 
-// How the maps of one stage read their x. Four-bit codes that are plain numbers take int8 ones, as in llama.cpp's Q4_0.
+// How the maps of one stage read their x. int4 codes use int8 activations, as in llama.cpp's Q4_0.
 enum class Form : uint8_t { kPlain, kPairs, kCodes };
 Form form_of(const DecodeMap& map) {
   if (!map.packed) return Form::kPlain;
@@ -51,7 +51,7 @@ struct Input {
   const int32_t* starts = nullptr;
 };
 
-// Memory of a thread that stays for the next layer.
+// Thread-local memory that is reused for the next layer.
 struct Scratch {
   std::vector<float> normed, formed, scales, group_scales, attended, query;
   std::vector<int8_t> codes;
@@ -119,14 +119,14 @@ class Product {
   decltype(kernels::QuantizedKernels::int8_times_float) kernel_ = nullptr;
 };
 
-// The rows of some maps, cut into pieces.
+// The rows of some maps, split into pieces.
 struct RowPieces {
   RowPieces(std::initializer_list<const DecodeMap*> maps, int64_t threads)
       : rows_per_piece(std::max<int64_t>(8, kPieceBytes / row_bytes(**maps.begin()))),
         counts(cut(maps)),
         pieces(counts[2], threads) {}
 
-  // f(map, first row, last row) for what this thread takes.
+  // Calls f(map, first row, last row) for the pieces that this thread takes.
   template <class F>
   void take(int64_t thread, std::initializer_list<const DecodeMap*> maps, const F& f) {
     pieces.take(thread, [&](int64_t piece) {
@@ -183,7 +183,7 @@ class LayerRun {
     parts_ = parts.data();
   }
 
-  // Every thread of the region calls this once.
+  // Called once by every thread of the region.
   void run(int64_t thread) {
     Scratch& scratch = own_scratch;
     project(thread, scratch);
@@ -216,7 +216,7 @@ class LayerRun {
     });
   }
 
-  // A key/value head with its queries, over one part of the keys. Who has the last part stores the new key and value.
+  // A key/value head with its queries, over one part of the keys. The last part also stores the new key and value.
   void attend(int64_t task, Scratch& scratch) {
     const int64_t split = task % splits_, head = task / splits_, size = layer_.head_dim;
     float* q = Scratch::room(scratch.query, group_ * size);
@@ -348,7 +348,7 @@ at::Tensor decode_layer(const at::Tensor& x, const DecodeLayer& layer) {
     std::optional<LayerRun> run;
 #pragma omp parallel num_threads(static_cast<int>(threads))
     {
-      // There may be fewer than were asked for.
+      // There may be fewer threads than requested.
 #pragma omp single
       run.emplace(layer, from, to, omp_get_num_threads());
       run->run(omp_get_thread_num());

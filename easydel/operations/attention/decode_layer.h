@@ -1,6 +1,6 @@
-// One new token through a layer of attention and a gated MLP on the CPU, in one parallel region. Where each operation
-// takes microseconds, calling them one by one costs as much as their arithmetic. int4 weights take x rounded to int8,
-// with one scale for each of their groups; all others take it as it is.
+// One new token through a layer of attention and a gated MLP on the CPU, in one parallel region. If each operation
+// takes microseconds, separate calls cost as much as their arithmetic. int4 weights use x rounded to int8, with one
+// scale for each of their groups; all others use it unchanged.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -43,7 +43,7 @@ struct DecodeLayer {
 // kernels, and so on.
 const char* decode_obstacle(const DecodeLayer& layer);
 
-// x float32 [1, 1, hidden]: the residual stream behind the layer.
+// x float32 [1, 1, hidden]. Returns the residual stream after the layer.
 at::Tensor decode_layer(const at::Tensor& x, const DecodeLayer& layer);
 
 }  // namespace easydel::operations

@@ -24,7 +24,7 @@ void require_shape(const char* name, const Tensor& tensor, int64_t batch, int64_
 
 bool all_equal(const Tensor& t) { return t.numel() == 0 || t.eq(t.flatten()[0]).all().item<bool>(); }
 
-// A tensor as it is now: the same memory, not changed since. Inference tensors do not count their changes.
+// Identifies a tensor's current content: the same memory, not changed since. Inference tensors have no version counter.
 struct Snapshot {
   Tensor tensor;
   int64_t version = 0;
@@ -90,8 +90,8 @@ void MaskInfo::validate(int64_t batch, int64_t queries, int64_t keys) const {
   require<ShapeError>(!kv_segment_ids.defined() || q_segment_ids.defined(),
                       "[MaskInfo] kv_segment_ids need q_segment_ids; got none.");
   require<ShapeError>(!q_segment_ids.defined() || kv_segment_ids.defined() || queries == keys,
-                      "[MaskInfo] q_segment_ids alone serve as many keys as queries; got ", queries, " queries and ",
-                      keys, " keys. Set kv_segment_ids.");
+                      "[MaskInfo] without kv_segment_ids there must be as many keys as queries; got ", queries,
+                      " queries and ", keys, " keys. Set kv_segment_ids.");
   if (explicit_mask.defined()) {
     const auto fits = [&](int64_t d, int64_t size) {
       return explicit_mask.size(d) == size || explicit_mask.size(d) == 1;

@@ -1,4 +1,4 @@
-// Which keys each query sees, as rules and not as a matrix: causal, a window, padding, packed segments.
+// Attention masks as rules instead of a matrix: causal, a window, padding, packed segments.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,24 +13,23 @@ namespace easydel {
 
 class MaskMemory;
 
-// Letters: B batch, T queries, S keys. A key's slot is its index on the S axis; a query's slot is that of the key which
-// was made from the same token. All rules must hold at once. A query that sees nothing gives zeros, and its gradients
-// are zeros.
+// Letters: B batch, T queries, S keys. A key's slot is its index on the S axis; a query's slot is that of the key of
+// the same token. All rules must hold at once. A query without visible keys gives zeros, and its gradients are zeros.
 struct MaskInfo {
   bool causal = true;               // no key in a later slot
-  int64_t sliding_window = 0;       // only so many slots back, the own one included; not causal: ahead too. 0: all
-  at::Tensor padding_mask;          // [B, S] bool or integer, zero: nobody sees this key
+  int64_t sliding_window = 0;       // this many slots back, including its own; not causal: also ahead. 0: all
+  at::Tensor padding_mask;          // [B, S] bool or integer, zero: this key is hidden
   at::Tensor q_segment_ids;         // [B, T] integer: a query sees only its own segment; negative: padding
   at::Tensor kv_segment_ids;        // [B, S]; when absent, q_segment_ids (then T == S)
-  std::optional<int64_t> q_offset;  // slot of the first query; when absent S - T: the queries are the newest tokens
+  std::optional<int64_t> q_offset;  // slot of the first query; default S - T: the queries are the newest tokens
   at::Tensor q_positions;           // [B, T] slot of every query, where rows differ; replaces q_offset
-  at::Tensor explicit_mask;         // bool, broadcasts to [B, N, T, S]: what no rule above can say
+  at::Tensor explicit_mask;         // bool, broadcasts to [B, N, T, S]: for masks that the rules cannot express
 
-  // What every mechanism checks first. ShapeError names the tensor that does not fit.
+  // Checked first by every mechanism. ShapeError names the mismatched tensor.
   void validate(int64_t batch, int64_t queries, int64_t keys) const;
 
-  // Drops what hides nothing: a padding mask of ones, one segment. It reads the tensors (on CUDA it waits for them), so
-  // a model calls it once for all its layers.
+  // Drops rules that hide nothing: a padding mask of ones, one segment. It reads the tensors (on CUDA it synchronizes),
+  // so a model calls it once for all its layers.
   MaskInfo simplified() const;
 
   // The rules for queries [q_begin, q_begin + q_count) and keys [k_begin, k_begin + k_count) of a T x S problem.
@@ -56,10 +55,10 @@ struct MaskInfo {
   at::Tensor to_bool(int64_t queries, int64_t keys, at::Device device) const;
   // The same as zeros and -inf.
   at::Tensor to_additive(int64_t queries, int64_t keys, at::Device device, DType dtype) const;
-  // [B or 1, 1 or N, T, 1], true for a query that sees nothing; undefined when the rules leave every query its own key.
+  // [B or 1, 1 or N, T, 1], true for a query without visible keys; undefined if every query sees at least its own key.
   at::Tensor blind_queries(int64_t queries, int64_t keys, at::Device device) const;
 
-  // Matrices already made; shared by copies, ignored once a field has changed.
+  // Cached matrices; shared by copies, ignored once a field has changed.
   std::shared_ptr<MaskMemory> memory = make_memory();
   static std::shared_ptr<MaskMemory> make_memory();
 };

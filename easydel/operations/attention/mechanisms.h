@@ -17,12 +17,12 @@ AttentionOutput cudnn_attention(const at::Tensor& q, const at::Tensor& k, const 
 AttentionOutput blockwise_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                     const AttentionOptions& options);
 
-// What attention() throws for tensors that do not fit. The rules of the mask and the bias are for so many queries and
-// keys: more than q and k have, where these are parts of a sequence.
+// Throws as attention() does for mismatched tensors. The mask and the bias are for `queries` and `keys`: more than q
+// and k have, if these are parts of a sequence.
 void check_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options,
                      int64_t queries, int64_t keys);
 
-// Whether CUDA's flash kernel does all that is asked.
+// Whether CUDA's flash kernel supports all options.
 bool flash_can(const at::Tensor& q, const at::Tensor& k, const AttentionOptions& options);
 
 }  // namespace easydel::operations

@@ -12,26 +12,26 @@ using at::Tensor;
 
 void require_plain(const char* name, const AttentionOptions& options) {
   const auto refuse = [&](bool asked, const char* what) {
-    require<NotSupportedError>(!asked, "[attention] \"", name, "\" has no ", what,
+    require<NotSupportedError>(!asked, "[attention] \"", name, "\" does not support ", what,
                                ". Use \"auto\", \"blockwise\" or \"vanilla\".");
   };
-  refuse(options.softcap != 0.0, "soft cap");
+  refuse(options.softcap != 0.0, "a soft cap");
   refuse(options.sinks.defined(), "attention sinks");
-  refuse(options.dropout_p > 0.0, "dropout from a key");
+  refuse(options.dropout_p > 0.0, "dropout with a key");
   require<NotSupportedError>(!options.return_weights, "[attention] \"", name,
                              "\" does not return weights. Use \"auto\" or \"vanilla\".");
 }
 
 bool is_half(const Tensor& t) { return t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16; }
 
-// Zeros behind each head up to `size`: they add nothing to scores, and to outputs only columns that are cut off again.
+// Pads each head with zeros to `size`: they do not change scores, and add only columns to outputs, which are cut off.
 Tensor padded(const Tensor& t, int64_t size) {
   return t.size(-1) == size ? t : at::constant_pad_nd(t, {0, size - t.size(-1)});
 }
 
 Tensor repeated(const Tensor& t, int64_t group) { return group == 1 ? t : t.repeat_interleave(group, 1); }
 
-// The mask as a matrix that is added to the scores, the bias with it. Undefined when there is nothing to say.
+// The mask as a matrix that is added to the scores, including the bias. Undefined when there is neither.
 Tensor additive(const Tensor& q, const Tensor& k, const AttentionOptions& options, bool without_mask) {
   Tensor mask;
   if (!without_mask) mask = options.mask.to_additive(q.size(1), k.size(1), q.device(), q.scalar_type());
@@ -44,7 +44,7 @@ AttentionOutput cpu_flash(const Tensor& q, const Tensor& k, const Tensor& v, con
   const int64_t queries = q.size(1), keys = k.size(1), value_size = v.size(3);
   const int64_t head_size = std::max(q.size(3), value_size);
   const MaskInfo& mask = options.mask;
-  // The kernel knows the square causal mask; padding of keys goes beside it as one row.
+  // The kernel has the square causal mask built in; key padding is passed in addition as one row.
   bool is_causal = mask.is_plain_causal(queries, keys);
   Tensor bias;
   MaskInfo without_padding = mask;
@@ -92,7 +92,7 @@ AttentionOutput sdpa_attention(const Tensor& q, const Tensor& k, const Tensor& v
   } else if (!is_causal && !options.mask.sees_everything(queries, keys)) {
     mask = options.mask.to_bool(queries, keys, q.device());
   }
-  // With a mask, torch's fused kernels want as many key heads as query heads.
+  // With a mask, torch's fused kernels need as many key heads as query heads.
   const bool repeats = mask.defined() && group > 1;
   const auto heads_first = [&](const Tensor& t) { return repeated(t.transpose(1, 2), repeats ? group : 1); };
   const Tensor out = at::scaled_dot_product_attention(q.transpose(1, 2), heads_first(k), heads_first(v),
@@ -115,7 +115,7 @@ AttentionOutput flash_attention(const Tensor& q, const Tensor& k, const Tensor& 
   require_cuda("flash", q, "\"sdpa\" or \"auto\"");
   require<NotSupportedError>(
       flash_can(q, k, options),
-      "[attention] \"flash\" knows causal and window masks, no bias, and heads of up to 256; got "
+      "[attention] \"flash\" supports causal and window masks, no bias, and heads of up to 256; got "
       "padding, segments or another mask, a bias, or heads of ",
       q.size(3), ". Use \"sdpa\" or \"auto\".");
   const int64_t head_size = (std::max(q.size(3), v.size(3)) + 7) / 8 * 8;
@@ -135,7 +135,7 @@ AttentionOutput cudnn_attention(const Tensor& q, const Tensor& k, const Tensor& 
   require_cuda("cudnn", q, "\"sdpa\" or \"auto\"");
   // Its backward is wrong under a mask that differs between the rows of a batch (seen with torch 2.11).
   require<NotSupportedError>(!differs_by_row(options.mask),
-                             "[attention] \"cudnn\" knows causal and window masks; got padding, segments or another "
+                             "[attention] \"cudnn\" supports causal and window masks; got padding, segments or another "
                              "mask. Use \"sdpa\" or \"auto\".");
   const int64_t queries = q.size(1), keys = k.size(1), group = q.size(2) / k.size(2);
   const bool is_causal = options.mask.is_plain_causal(queries, keys) && !options.bias.defined();

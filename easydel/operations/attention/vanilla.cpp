@@ -1,4 +1,4 @@
-// The reference: whole matrices, every step in float32 or better.
+// The reference: full matrices, every step in float32 or better.
 #include <ATen/ATen.h>
 
 #include <limits>
@@ -24,7 +24,7 @@ AttentionOutput vanilla_attention(const Tensor& q_BTNH, const Tensor& k_BSKH, co
   if (options.softcap != 0.0) scores = options.softcap * at::tanh(scores / options.softcap);
   if (options.bias.defined()) scores = scores + options.bias.to(acc);
 
-  // The lowest number instead of -inf keeps rows that see nothing finite; clearing the weights makes them zeros.
+  // The lowest number instead of -inf keeps rows without visible keys finite; clearing the weights makes them zeros.
   Tensor hidden;
   if (!options.mask.sees_everything(queries, keys)) {
     hidden = options.mask.to_bool(queries, keys, q.device()).logical_not();

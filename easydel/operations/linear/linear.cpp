@@ -23,7 +23,7 @@ struct StorageHolder : torch::CustomClassHolder {
   LinearStorage storage;
 };
 
-// What is stored, gathered where it is a part and cast where it is of another type: the part is cast, not the whole.
+// Gathers and casts the stored weight as needed: the part is cast, not the full weight.
 Tensor usable(const Tensor& stored, const Tensor& x, const WeightAccessPtr& access) {
   return gather(stored, x.scalar_type(), access);
 }
@@ -35,8 +35,7 @@ Tensor usable_weight(const Tensor& stored, const Tensor& x, const LinearStorage&
 // [..., n] as [rows, n], n = 0 too.
 Tensor rows_of(const Tensor& x) { return x.dim() == 1 ? x.unsqueeze(0) : x.flatten(0, -2); }
 
-// Saves the parameter as it is stored, and casts and gathers it again in backward: no second copy of the weights is
-// held.
+// Saves the parameter as stored, and casts and gathers it again in backward: there is no second copy of the weights.
 struct Linear : torch::autograd::Function<Linear> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
                         const std::optional<Tensor>& given_bias, std::string_view name, const LinearStorage& storage) {
@@ -81,11 +80,10 @@ void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                       weight.size(0), "]; got ", bias.defined() ? bias.sizes() : at::IntArrayRef{}, ".");
 }
 
-// A matrix times a few vectors takes as long as memory takes to give the matrix; torch's products take longer. No
-// gradient flows through this.
+// A matrix times a few vectors should be bound by memory bandwidth; torch's products are slower. Not differentiable.
 constexpr int64_t kFewVectors = 4;
 
-// Dense weights of x's type, whole, and no gradient.
+// For dense, unsharded weights of x's type, without gradient.
 bool is_plain(const Tensor& x, const LinearMap& map) {
   return x.dim() >= 1 && x.size(-1) > 0 && !map.storage.transposed && !map.storage.weight && !map.storage.bias &&
          map.weight.scalar_type() == x.scalar_type() && map.weight.is_contiguous() &&

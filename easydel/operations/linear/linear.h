@@ -1,4 +1,4 @@
-// A linear map whose result a checkpoint policy can keep, and whose weight may be spread over ranks.
+// A linear map whose result a checkpoint policy can keep, and whose weight may be sharded.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,16 +13,16 @@ namespace easydel::operations {
 
 // How a weight and a bias are stored and reached.
 struct LinearStorage {
-  bool transposed = false;  // the weight lies as [in, out]
+  bool transposed = false;  // the weight is stored as [in, out]
   WeightAccessPtr weight = {}, bias = {};
 };
 
-// x [..., in], weight [out, in], bias [out] or undefined. weight and bias are cast to x's type. `name` is what
-// name-based checkpoint policies know the result as: "attn_query", "mlp_gate", …
+// x [..., in], weight [out, in], bias [out] or undefined. weight and bias are cast to x's type. `name` identifies the
+// result for name-based checkpoint policies: "attn_query", "mlp_gate", …
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {},
                   std::string_view name = {}, const LinearStorage& storage = {});
 
-// Several linear maps of one x, as one loop over all their rows where x is only a few vectors; else one by one.
+// Several linear maps of one x, as one loop over all their rows if x is only a few vectors; else one by one.
 struct LinearMap {
   at::Tensor weight, bias;
   std::string_view name = {};

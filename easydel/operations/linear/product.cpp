@@ -86,7 +86,7 @@ std::vector<FloatProduct> parts_of(const std::vector<FloatProduct>& products, in
   int64_t work = 0;
   for (const FloatProduct& p : products) work += cost(p);
   std::vector<FloatProduct> parts;
-  // A few products: each is divided evenly. Many: parts that are unlike, the largest first.
+  // A few products: each is divided evenly. Many: parts of different sizes, the largest first.
   constexpr int64_t kMany = 4;
   const bool many = static_cast<int64_t>(products.size()) >= kMany * threads;
   for (const FloatProduct& p : products) {

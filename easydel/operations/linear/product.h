@@ -15,7 +15,7 @@
 
 namespace easydel::operations {
 
-// Whether our kernel multiplies these rows by a weight.
+// Whether our kernel is used for these rows and a weight.
 bool has_own_product(const at::Tensor& rows);
 
 // rows [..., n] and weight [m, n], of any strides: rows times the transposed weight, plus the bias [m] where there is
@@ -42,9 +42,9 @@ struct MatrixProduct {
   Factor a, b;
   bool adds = false;
 };
-// The threads share the products' parts out among them, and wait once. The same bits for any number of threads.
+// The threads share the products' parts, and synchronize once. The same bits for any number of threads.
 void multiply_into(const std::vector<MatrixProduct>& products);
-// The same as pieces of work for threads that have more to do than these. They refer to the tensors' memory.
+// The same as pieces of work for threads that also have other work. They refer to the tensors' memory.
 std::vector<std::function<void()>> product_pieces(const std::vector<MatrixProduct>& products);
 
 }  // namespace easydel::operations

@@ -1,4 +1,4 @@
-// How an operation reaches a weight of which this rank holds a part only.
+// How an operation accesses a weight of which this rank stores only a part.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,16 +7,16 @@
 
 namespace easydel::operations {
 
-// Forward and backward each gather what they compute with and drop it afterwards; what autograd keeps is the part. Both
-// are called by all ranks in the same order, tokens or not.
+// Forward and backward each gather what they compute with and drop it afterwards; autograd keeps only the part. Both
+// are called by all ranks in the same order, even without tokens.
 class WeightAccess {
  public:
   virtual ~WeightAccess() = default;
   virtual at::Tensor gather(const at::Tensor& part, at::ScalarType dtype) const = 0;  // in that type
-  virtual at::Tensor reduce(const at::Tensor& gradient) const = 0;  // of what gather gave, to that of the part
+  virtual at::Tensor reduce(const at::Tensor& gradient) const = 0;  // from the gathered weight's to that of the part
 };
 
-// Null: the weight is whole.
+// Null: the weight is not sharded.
 using WeightAccessPtr = std::shared_ptr<const WeightAccess>;
 
 inline at::Tensor gather(const at::Tensor& part, at::ScalarType dtype, const WeightAccessPtr& access) {

@@ -26,7 +26,7 @@ class OutputLayer {
         acc_(acc),
         is_wide_(hidden.scalar_type() == acc) {}
 
-  // The result is used up before the next call.
+  // The result is consumed before the next call.
   Tensor logits(int64_t at, int64_t count) {
     const Tensor rows = hidden_.narrow(0, at, count);
     Tensor out;
@@ -90,7 +90,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
                                const std::optional<Tensor>& given_bias, const ProblemPtr& problem,
                                at::IntArrayRef label_shape, Needs needs) {
     const Tensor bias = given_bias.value_or(Tensor());
-    // One number's gradient is known up to a factor, so the gradients are made now, from logits that are there anyway.
+    // The gradient of a scalar loss is known up to a factor, so gradients are computed now, while the logits exist.
     const bool makes_gradients =
         problem->options.reduction != Reduction::None && (needs.hidden || needs.weight || needs.bias);
     const WeightAccessPtr& access = problem->options.weight_access;

@@ -15,7 +15,7 @@ using loss_rows::ProblemPtr;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Saves the logits as they came and makes the softmax again in backward: cheaper than to hold it.
+// Saves the input logits and recomputes the softmax in backward: cheaper than storing it.
 struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
   static variable_list forward(AutogradContext* ctx, const Tensor& logits, const ProblemPtr& problem,
                                at::IntArrayRef label_shape) {

@@ -31,7 +31,7 @@ void check(const char* name, const Tensor& x, const Tensor& labels, int64_t voca
   require<ConfigError>(o.logit_softcap >= 0.0, "[", name, "] logit_softcap must not be negative; got ", o.logit_softcap,
                        ".");
   require<ConfigError>(o.chunk_size >= 0, "[", name, "] chunk_size must not be negative; got ", o.chunk_size, ".");
-  if (!labels.is_cpu()) return;  // elsewhere the check would wait for the device
+  if (!labels.is_cpu()) return;  // elsewhere the check would synchronize
   const Tensor outside = labels.ne(o.ignore_index).logical_and(labels.lt(0).logical_or(labels.ge(vocabulary)));
   if (outside.any().item<bool>()) {
     fail<ShapeError>("[", name, "] a label must be in [0, ", vocabulary, ") or ignore_index ", o.ignore_index, "; got ",
@@ -39,7 +39,7 @@ void check(const char* name, const Tensor& x, const Tensor& labels, int64_t voca
   }
 }
 
-// The kernel's work in torch's operations, for other devices.
+// The same as the kernel in torch's operations, for other devices.
 void compute_composed(const Problem& p, int64_t at, const Tensor& logits, const Tensor& row_scale) {
   const CrossEntropyOptions& o = p.options;
   const int64_t rows = logits.size(0);

@@ -1,4 +1,4 @@
-// What cross_entropy and linear_cross_entropy share: the checks, the weights of the rows, and the rows themselves.
+// Shared by cross_entropy and linear_cross_entropy: the checks, the weights of the rows, and the row losses.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -37,8 +37,8 @@ struct Problem : torch::CustomClassHolder {
     for (int64_t at = 0; at < rows; at += size) f(at, std::min(size, rows - at));
   }
 
-  // Rows [at, at + logits.size(0)). `logits` (acc, dense) is used up: with row_scale [rows of this chunk] it becomes
-  // row_scale * d loss / d logits.
+  // Rows [at, at + logits.size(0)). `logits` (acc, dense) is overwritten: with row_scale [rows of this chunk] it
+  // becomes row_scale * d loss / d logits.
   void compute(int64_t at, const at::Tensor& logits, const at::Tensor& row_scale = {});
 
   at::Tensor row_losses() const;  // scale * (nll + z lse^2)
@@ -50,7 +50,7 @@ using ProblemPtr = c10::intrusive_ptr<Problem>;
 
 CrossEntropyOutput to_output(const std::vector<at::Tensor>& parts);
 
-// What a row's gradient is multiplied by, given the gradient of the loss.
+// The factor of a row's gradient, given the gradient of the loss.
 at::Tensor upstream_scale(const at::Tensor& scale, const at::Tensor& d_loss);
 
 }  // namespace easydel::operations::loss_rows

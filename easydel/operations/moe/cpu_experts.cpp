@@ -39,7 +39,7 @@ void score(const A* logits, int64_t count, RouterScoring scoring, A* out) {
   for (int64_t i = 0; i < count; ++i) out[i] = scoring == RouterScoring::Sigmoid ? sigmoid(logits[i]) : logits[i];
 }
 
-// The highest scores first, of equal ones the first; what is not a number counts as the highest.
+// The highest scores first, of equal ones the first; NaN counts as the highest.
 template <class A>
 void choose(const A* scores, int64_t count, int64_t top_k, int64_t* chosen) {
   const auto is_before = [&](int64_t i, int64_t j) {
@@ -93,7 +93,7 @@ void route_token_backward(const A* x, int64_t count, const A* weights, const int
     }
     return;
   }
-  // A softmax over all, renormalized, is one over those that were chosen.
+  // A renormalized softmax over all equals a softmax over the chosen ones.
   if (options.scoring == RouterScoring::Softmax && !options.renormalize) {
     softmax(x, count, d_x);
     for (int64_t e = 0; e < count; ++e) d_x[e] *= -scale * dot;

@@ -16,7 +16,7 @@ Routing route(const at::Tensor& logits, const RouterOptions& options);
 at::Tensor route_backward(const at::Tensor& logits, const Routing& routing, const at::Tensor& d_weights,
                           const RouterOptions& options);
 
-// ShapeError for an expert outside of [0, num_experts).
+// ShapeError for an expert outside [0, num_experts).
 Dispatch sort_by_expert(const at::Tensor& experts, int64_t num_experts);
 
 }  // namespace easydel::operations::cpu_experts

@@ -213,7 +213,8 @@ Tensor grouped_outer(const Tensor& a_in, const Tensor& b_in, const Tensor& ends)
 #ifndef EASYDEL_GROUPED_KERNELS
 namespace {
 [[noreturn]] void missing() {
-  fail<NotSupportedError>("[operations] this build has no such GPU kernel: it had no nvcc, or an old one.");
+  fail<NotSupportedError>(
+      "[operations] this build has no such GPU kernel: it was built without nvcc, or with an old one.");
 }
 }  // namespace
 Tensor grouped_product(const Tensor&, const Tensor&, bool, const Tensor&) { missing(); }

@@ -1,4 +1,4 @@
-// Rows of experts as GPU kernels, where the build has them: it needs nvcc. No gradients. Rows are sorted by expert;
+// GPU kernels for rows of experts, if built with nvcc. No gradients. Rows are sorted by expert;
 // `inverse` and `order` are those of Dispatch.
 #pragma once
 
@@ -47,7 +47,7 @@ bool can_multiply(const at::Tensor& rows, int64_t out_features, const at::Tensor
 // As operations::grouped_product; weights [E, out, in], or with k_first [E, in, out], dense.
 at::Tensor grouped_product(const at::Tensor& rows, const at::Tensor& weights, bool k_first, const at::Tensor& ends);
 at::Tensor grouped_outer(const at::Tensor& a, const at::Tensor& b, const at::Tensor& ends);
-// grouped_product with weights [E, 2I, in], and act(gate) * up of its halves; gate_up only where it is kept.
+// grouped_product with weights [E, 2I, in], and act(gate) * up of its halves; gate_up only if it is kept.
 struct Gated {
   at::Tensor gate_up, gated;
 };

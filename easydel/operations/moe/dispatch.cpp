@@ -13,7 +13,7 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Each token's k rows lie anywhere in the sorted order; taken back through `inverse` they stand side by side.
+// Each token's k rows are anywhere in the sorted order; `inverse` makes them adjacent again.
 Tensor by_token(const Tensor& rows, const Tensor& inverse, int64_t top_k) {
   return rows.index_select(0, inverse).view({-1, top_k, rows.size(1)});
 }

@@ -68,8 +68,8 @@ Tensor combine_units(const std::vector<Unit>& units, const std::vector<Tensor>& 
 }
 
 Tensor empty_like_large(const Tensor& w) {
-  constexpr std::size_t kFresh = 32 << 20;  // from here on malloc asks the system for each of them
-  return empty_in_large_pages(w.sizes(), w.options(), kFresh);
+  constexpr std::size_t kMmapThreshold = 32 << 20;  // from this size on malloc maps each allocation separately
+  return empty_in_large_pages(w.sizes(), w.options(), kMmapThreshold);
 }
 
 // Each thread has units of its own.

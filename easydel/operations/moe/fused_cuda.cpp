@@ -44,8 +44,8 @@ Forward run(const Tensor& x, const Tensor& weights, const StackedExperts& expert
   return {x_rows, hidden.gate_up, sum_rows(grouped_product(hidden.gated, w2.transpose(1, 2), rows), weights, dispatch)};
 }
 
-// The routing weights are applied to what goes into the last product, so that neither its result nor its gradient is
-// read once more for them.
+// The routing weights are applied to the input of the last product, so that neither its result nor its gradient is read
+// again for them.
 struct FusedOnCuda : torch::autograd::Function<FusedOnCuda> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weights, const Tensor& gate_up,
                         const Tensor& down, const StackedExperts& experts, const Dispatch& dispatch) {

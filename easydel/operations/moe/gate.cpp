@@ -53,7 +53,8 @@ struct Clamped : torch::autograd::Function<Clamped> {
 
 Tensor clamped_gate(const Tensor& gate_up, const ClampedGate& gate) {
   require<ShapeError>(gate_up.dim() >= 1 && gate_up.size(-1) % 2 == 0,
-                      "[clamped_gate] the last dimension must hold gate and up in turn; got ", gate_up.sizes(), ".");
+                      "[clamped_gate] the last dimension must contain gate and up interleaved; got ", gate_up.sizes(),
+                      ".");
   return Clamped::apply(gate_up.contiguous(), gate.alpha, gate.limit);
 }
 

@@ -21,8 +21,8 @@ struct RouterOptions {
   bool renormalize = true;    // the chosen weights sum to one
   double scale = 1.0;         // of the weights, after that
   at::Tensor selection_bias;  // [E]: added to the scores for the choice only
-  // Experts in so many equal groups: a token goes to experts of its `top_groups` best ones, by the sum of the
-  // `group_best` highest scores in each.
+  // Group-limited routing: experts are in `groups` equal groups, and a token goes to experts of its `top_groups` best
+  // ones, by the sum of the `group_best` highest scores in each.
   int64_t groups = 1, top_groups = 1, group_best = 1;
 };
 
@@ -31,7 +31,7 @@ struct Routing {
   at::Tensor experts;  // [T, k] int64
 };
 
-// logits [T, E]. ConfigError when top_k is not in [1, E], or the groups do not give as many.
+// logits [T, E]. ConfigError when top_k is not in [1, E], or the chosen groups have fewer experts.
 Routing route(const at::Tensor& logits, const RouterOptions& options);
 
 // What the load-balancing loss needs from one layer. Sums add up over layers and over ranks.
@@ -43,23 +43,23 @@ struct RouterStatistics {
   RouterStatistics& operator+=(const RouterStatistics& other);
 };
 
-// attention_mask: [B, S] or [T]; zero: the token does not count. May be undefined.
+// attention_mask: [B, S] or [T]; zero: the token is ignored. May be undefined.
 RouterStatistics router_statistics(const at::Tensor& logits, int64_t top_k, const at::Tensor& attention_mask = {});
 // Mixtral's auxiliary loss, as transformers computes it.
 at::Tensor load_balancing_loss(const RouterStatistics& statistics);
-// Rows of the busiest expert over the mean of all.
+// Rows of the busiest expert divided by the mean of all.
 at::Tensor router_load_max(const RouterStatistics& statistics);
 at::Tensor load_balancing_loss(const std::vector<at::Tensor>& layer_logits, int64_t top_k,
                                const at::Tensor& attention_mask = {});
 
-// The order in which rows lie when they are sorted by expert. Stable: within an expert, tokens keep their order.
+// The order of rows sorted by expert. Stable: within an expert, tokens keep their order.
 struct Dispatch {
   int64_t num_experts = 0;
   int64_t top_k = 0;
   at::Tensor order;                // [R] which (token, slot) = token * k + slot each row is
   at::Tensor inverse;              // [R] the row of each (token, slot)
   at::Tensor ends;                 // [E] int32: the rows of expert e end here
-  std::vector<int64_t> host_ends;  // the same on the host; empty on CUDA, where nothing waits for it
+  std::vector<int64_t> host_ends;  // the same on the host; empty on CUDA, to avoid a synchronization
 };
 
 Dispatch make_dispatch(const at::Tensor& experts, int64_t num_experts);
@@ -76,7 +76,7 @@ struct GroupedWeight {
 // Experts without rows are not touched.
 at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                           const Dispatch& dispatch, const GroupedWeight& how = {});
-// The gate of gpt_oss, for gate and up that take turns in the last dimension: (up + 1) * gate * sigmoid(alpha * gate),
+// The gate of gpt_oss, for interleaved gate and up in the last dimension: (up + 1) * gate * sigmoid(alpha * gate),
 // after up is clamped to [-limit, limit] and gate from above.
 struct ClampedGate {
   double alpha = 1.702, limit = 7.0;
@@ -85,15 +85,15 @@ at::Tensor clamped_gate(const at::Tensor& gate_up, const ClampedGate& gate);
 // [R, D] back to [T, D]: each token's rows, weighted and summed. weights [T, k].
 at::Tensor combine_rows(const at::Tensor& rows, const at::Tensor& weights, const Dispatch& dispatch);
 
-// Stacked experts without biases: gate_up [E, 2I, D] with the gate's rows first, down [E, D, I], as they are stored.
+// Stacked experts without biases: gate_up [E, 2I, D] with the gate's rows first, down [E, D, I], as stored.
 struct StackedExperts {
   at::Tensor gate_up, down;
   const Activation* act = nullptr;
   WeightAccessPtr gate_up_access = {}, down_access = {};
 };
 // dispatch_rows, grouped_linear, gated_activation, grouped_linear and combine_rows in one: x [T, D] to [T, D]. Keeps x
-// (on CUDA its sorted rows) and what the activation takes for backward. On the CPU threads take experts, or pieces of
-// them, as they come free.
+// (on CUDA its sorted rows) and the activation's input for backward. On the CPU threads take experts, or pieces of
+// them, dynamically.
 at::Tensor fused_experts(const at::Tensor& x, const at::Tensor& weights, const StackedExperts& experts,
                          const Dispatch& dispatch);
 

@@ -28,7 +28,7 @@ void check_groups(const RouterOptions& options, int64_t experts) {
                        top * (experts / groups), " experts of the chosen groups; got ", options.top_k, ".");
 }
 
-// The scores, and -inf outside of each token's best groups.
+// The scores, and -inf outside each token's best groups.
 Tensor best_groups(const Tensor& scores, const RouterOptions& options) {
   const int64_t tokens = scores.size(0), groups = options.groups, size = scores.size(1) / groups;
   const Tensor in_group = scores.view({tokens, groups, size});
@@ -39,7 +39,7 @@ Tensor best_groups(const Tensor& scores, const RouterOptions& options) {
   return in_group.masked_fill(hidden.unsqueeze(-1), -std::numeric_limits<double>::infinity()).view_as(scores);
 }
 
-// All of it in one pass over the logits, and one for the gradient.
+// Everything in one pass over the logits, and one for the gradient.
 struct FusedRoute : torch::autograd::Function<FusedRoute> {
   static variable_list forward(AutogradContext* ctx, const Tensor& logits, const RouterOptions& options) {
     const Routing routing =

@@ -15,12 +15,12 @@ at::Tensor spread_rows(const at::Tensor& x, const Dispatch& dispatch);
 // [R, D] to [T, D]: the sum of each token's rows, times weights [T, k] where they are defined.
 at::Tensor sum_rows(const at::Tensor& rows, const at::Tensor& weights, const Dispatch& dispatch);
 
-// fused_experts with kernels of our own: for CUDA tensors with rows of 16 bytes and an activation that they have.
+// fused_experts with our own kernels: for CUDA tensors with rows of 16 bytes and a supported activation.
 bool can_fuse_on_cuda(const at::Tensor& x, const StackedExperts& experts);
 at::Tensor fused_experts_on_cuda(const at::Tensor& x, const at::Tensor& weights, const StackedExperts& experts,
                                  const Dispatch& dispatch);
 
-// Work on rows, by the calling thread: f(first, count). It refers to the tensors' memory.
+// Work on rows, on the calling thread: f(first, count). It refers to the tensors' memory.
 using RowWork = std::function<void(int64_t, int64_t)>;
 
 // gated_activation(gate_up, act), written into y.

@@ -1,4 +1,4 @@
-// While a unit's rows go through its second products, the threads that come free begin with the next unit's first ones.
+// While a unit's rows go through its second products, idle threads start on the next unit's first ones.
 #include "easydel/operations/moe/staged.h"
 
 #include <ATen/ATen.h>
@@ -11,9 +11,9 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kRowsOfPiece = 32;  // of what is done row by row: few enough to stay in a core's own cache
+constexpr int64_t kRowsOfPiece = 32;  // of row-wise operations: few enough to stay in a core's own cache
 
-// Memory that units use in turns, so that it stays in cache.
+// Memory that units reuse in turn, so that it stays in cache.
 class Ring {
  public:
   Ring(std::size_t size, const std::vector<Unit>& units, int64_t width, const at::TensorOptions& options) {

@@ -19,7 +19,7 @@ struct RoutedRows {
   at::Tensor w1, w2;  // [E, 2I, D], [E, D, I]
 };
 
-// By unit: gate and up [rows, 2I], and what comes of them [rows, D].
+// By unit: gate and up [rows, 2I], and their results [rows, D].
 struct ForwardRows {
   std::vector<at::Tensor> hidden, results;
 };

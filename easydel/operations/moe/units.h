@@ -1,4 +1,4 @@
-// How the rows of experts are worked on by a fused operation: in units, by threads that share a unit or have their own.
+// How a fused operation processes the rows of experts: in units, by threads that share a unit or have their own.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,15 +15,15 @@ struct Tile {
   int64_t expert, begin, rows;
 };
 
-// Rows that are worked on together: of one expert, or of experts that follow each other.
+// Rows that are processed together: of one expert, or of consecutive experts.
 struct Unit {
   int64_t begin = 0, rows = 0;
   std::vector<Tile> tiles;
 };
 
-// Where threads share each product, units come one after the other: large enough for that, and small enough that what
-// lies between their products stays in cache. Else each thread has units of its own: small enough that threads end at
-// about the same time, large enough for fast products; the largest first. No unit has two pieces of one expert.
+// If threads share each product, units are sequential: large enough for that, and small enough that the intermediates
+// stay in cache. Else each thread has its own units: small enough that threads finish at about the same time, large
+// enough for fast products; the largest first. No unit has two pieces of one expert.
 std::vector<Unit> make_units(const std::vector<int64_t>& ends, bool shares);
 
 // Rows of a unit, all its own or those of its tokens.

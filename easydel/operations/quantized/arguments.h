@@ -1,4 +1,4 @@
-// What the files that multiply and unpack packed weights share.
+// Shared by the files that multiply and unpack packed weights.
 #pragma once
 
 #include "easydel/operations/kernels/cpu/quantized_kernels.h"

@@ -1,4 +1,4 @@
-// Products with matrices that are kept in GGUF's blocks, straight from them.
+// Products with matrices in GGUF's blocks, without unpacking them first.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,11 +14,11 @@ struct BlockShape {
 };
 BlockShape block_shape(BlockFormat format);
 
-// With more vectors, decoding a matrix once and multiplying it by a library's routine is faster.
+// With more vectors, decoding a matrix once and using a BLAS routine is faster.
 constexpr int64_t kFewBlockVectors = 24;
 
 // x [..., in] of any float type on the CPU times the transposed rows: blocks uint8 [out, in / elements, bytes]. The
-// result has x's type; sums are in float32. No gradient flows through this.
+// result has x's type; sums are in float32. Not differentiable.
 at::Tensor block_product(const at::Tensor& x, const at::Tensor& blocks, BlockFormat format);
 
 }  // namespace easydel::operations

@@ -15,13 +15,13 @@ namespace {
 
 using at::Tensor;
 
-// With more vectors, unpacking a matrix once and multiplying it by a library's routine is faster.
+// With more vectors, unpacking a matrix once and using a BLAS routine is faster.
 constexpr int64_t kFewVectors = 24;
 constexpr int64_t kActivationGroup = 64;
 
 bool is_int8(const PackedCodes& weight) { return weight.format == PackedFormat::kInt8; }
 
-// Groups of a row of x that have a scale of their own.
+// Groups of a row of x that have their own scale.
 int64_t x_groups(const PackedCodes& weight, Activations activations) {
   if (!is_int8(weight)) return weight.scales.size(1);
   return activations == Activations::kInt8PerGroup && weight.in() % kActivationGroup == 0
@@ -29,7 +29,7 @@ int64_t x_groups(const PackedCodes& weight, Activations activations) {
              : 1;
 }
 
-// x in the forms that the kernels read, each made once.
+// x in the formats that the kernels read, each computed once.
 class Prepared {
  public:
   Prepared(const Tensor& x, Activations activations)
@@ -50,7 +50,7 @@ class Prepared {
     args.x_groups = rounded.scales.size(1);
   }
 
-  // What x is multiplied as, in float32 [rows, in].
+  // The rounded x as float32 [rows, in].
   Tensor values(const PackedCodes& weight) {
     const Tensor flat = x_.view({rows_, x_.size(-1)});
     if (activations_ == Activations::kFloat) return flat;
@@ -158,7 +158,7 @@ void multiply_few(Prepared& x, const std::vector<PackedMap>& maps, const std::ve
   if (pieces > 0) run(jobs, static_cast<std::size_t>(scratch));
 }
 
-// Some rows of the matrix at a time: what is unpacked stays in a cache near by.
+// Some rows of the matrix at a time, so that unpacked rows stay in cache.
 void multiply_many(const Tensor& x, const PackedCodes& weight, const Tensor& bias, const Tensor& y) {
   constexpr int64_t kTileElements = 1 << 20;
   const int64_t rows = std::clamp<int64_t>(kTileElements / weight.in(), 1, std::max<int64_t>(1, weight.out()));
@@ -184,10 +184,10 @@ void check(const Tensor& x, const PackedMap& map, Activations activations) {
                       "[packed_product] bias must be [", weight.out(), "]; got ",
                       map.bias.defined() ? map.bias.sizes() : at::IntArrayRef{}, ".");
   require<NotSupportedError>(activations == Activations::kFloat || weight.format != PackedFormat::kNf4,
-                             "[packed_product] nf4 weights are multiplied with float activations only.");
-  // A sum of int8 products over a whole row has to fit 32 bits.
+                             "[packed_product] nf4 weights support float activations only.");
+  // A sum of int8 products over a full row must fit in 32 bits.
   require<ShapeError>(activations == Activations::kFloat || weight.in() <= 65536,
-                      "[packed_product] int8 activations are for rows of at most 65536; got ", weight.in(), ".");
+                      "[packed_product] int8 activations support rows of at most 65536; got ", weight.in(), ".");
 }
 
 }  // namespace

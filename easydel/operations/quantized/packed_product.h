@@ -1,4 +1,4 @@
-// Products with packed weights, straight from their codes; packing and unpacking of four-bit weights.
+// Products with packed weights, computed from their codes; packing and unpacking of four-bit weights.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,17 +9,17 @@
 namespace easydel::operations {
 
 enum class PackedFormat : uint8_t {
-  kInt8,  // codes int8 [out, in]; scales float32 [out]: a row's largest magnitude, which the code 127 stands for
+  kInt8,  // codes int8 [out, in]; scales float32 [out]: a row's largest magnitude, the value of the code 127
   kNf4,   // codes uint8 [out, in / 2], the high nibble first; scales [out, in / group] times a value of NormalFloat
   kInt4,  // codes uint8 [out, in / 2] as pack_int4 writes them; scales [out, in / group] times (code - 8)
 };
 
-// A matrix [out, in] as it is stored. Four-bit groups are a multiple of 32 long and divide a row.
+// A stored matrix [out, in]. The length of four-bit groups is a multiple of 32 and divides a row.
 struct PackedCodes {
   PackedFormat format = PackedFormat::kInt8;
   at::Tensor codes;
   at::Tensor scales;  // float32; four bits: also float16, or uint8 with the three below (double quantization)
-  // A scale is then scale_map[index] * outer_scales[place / outer_block] + scale_offset, places counted over all rows.
+  // A scale is then scale_map[code] * outer_scales[i / outer_block] + scale_offset, with i counted over all rows.
   at::Tensor scale_map;     // float32 [256]
   at::Tensor outer_scales;  // float32
   int64_t outer_block = 256;
@@ -33,11 +33,11 @@ struct PackedCodes {
   void check() const;
 };
 
-// What x is multiplied as.
+// The format of x in the product.
 enum class Activations : uint8_t {
-  kFloat,         // as it is, in float32
+  kFloat,         // unchanged, in float32
   kInt8PerToken,  // rounded to int8, with one scale for each vector: max|x| / 127
-  kInt8PerGroup,  // with one scale for each group of the weight (int8 weights: for each 64 where they divide a row)
+  kInt8PerGroup,  // with one scale for each group of the weight (int8 weights: for each 64, if that divides a row)
 };
 
 struct PackedMap {
@@ -45,16 +45,16 @@ struct PackedMap {
   at::Tensor bias = {};  // [out] or undefined
 };
 
-// x [..., in], float32, bfloat16 or float16; the result has its type. No gradient flows through this. Activations
-// other than kFloat are for kInt8 and kInt4.
+// x [..., in], float32, bfloat16 or float16; the result has its type. Not differentiable. Activations other than kFloat
+// are for kInt8 and kInt4.
 at::Tensor packed_product(const at::Tensor& x, const PackedCodes& weight, const at::Tensor& bias = {},
                           Activations activations = Activations::kFloat);
 
-// Several maps of one x, as one loop over all their rows where x is only a few vectors.
+// Several maps of one x, as one loop over all their rows if x is only a few vectors.
 std::vector<at::Tensor> packed_products(const at::Tensor& x, const std::vector<PackedMap>& maps,
                                         Activations activations = Activations::kFloat);
 
-// The weights that the codes stand for, [out, in] or rows [begin, end) of it, in float32, bfloat16 or float16.
+// The dequantized weights, [out, in] or rows [begin, end) of it, in float32, bfloat16 or float16.
 at::Tensor unpack(const PackedCodes& weight, at::ScalarType type = at::kFloat);
 at::Tensor unpack_rows(const PackedCodes& weight, int64_t begin, int64_t end, at::ScalarType type = at::kFloat);
 

@@ -125,7 +125,7 @@ void unpack_into(const PackedCodes& weight, int64_t begin, int64_t end, float* t
 
 Tensor unpack_rows(const PackedCodes& weight, int64_t begin, int64_t end, at::ScalarType type) {
   weight.check();
-  require<ShapeError>(0 <= begin && begin <= end && end <= weight.out(), "[unpack_rows] rows must lie in 0 to ",
+  require<ShapeError>(0 <= begin && begin <= end && end <= weight.out(), "[unpack_rows] rows must be in 0 to ",
                       weight.out(), "; got ", begin, " to ", end, ".");
   const Tensor rows = at::empty({end - begin, weight.in()}, at::kFloat);
   unpack_into(weight, begin, end, rows.mutable_data_ptr<float>());

@@ -13,7 +13,7 @@ std::size_t Stages::add(std::vector<Piece> pieces, std::vector<std::size_t> afte
 }
 
 void Stages::run() {
-  std::vector<std::atomic<int64_t>> left(stages_.size());  // pieces that have not ended
+  std::vector<std::atomic<int64_t>> left(stages_.size());  // unfinished pieces
   std::vector<std::pair<std::size_t, const Piece*>> pieces;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     left[s] = static_cast<int64_t>(stages_[s].pieces.size());
@@ -30,7 +30,7 @@ void Stages::run() {
         spin_until([&] { return left[before].load(std::memory_order_acquire) <= 0; }, 10'000);
       try {
         (*piece)();
-      } catch (...) {  // the others must not wait for it
+      } catch (...) {  // the others must not wait for this piece
         const std::lock_guard lock(mutex);
         if (!error) error = std::current_exception();
       }

@@ -13,7 +13,7 @@
 namespace easydel::optim {
 namespace {
 
-// The two largest dimensions of the whole parameter: rows sum over the larger, columns over the other.
+// The two largest dimensions of the full parameter: rows sum over the larger, columns over the other.
 struct Factors {
   int64_t row_dim, col_dim;  // what each sums over
 };
@@ -33,8 +33,8 @@ Slices without(Slices slices, int64_t dim) {
   return slices;
 }
 
-// How what is left of a weight lies on the mesh when a dimension has been summed over; null when only the weight itself
-// can say, so that every rank keeps all of it.
+// The sharding of a weight after summing over a dimension; null if it cannot be derived, so that every rank keeps all
+// of it.
 std::shared_ptr<const WeightSharding> reduced(const std::shared_ptr<const WeightSharding>& sharding, int64_t dim,
                                               const Placement& placement) {
   if (!sharding) return nullptr;
@@ -95,8 +95,7 @@ class FactoredRms : public Transformation {
       if (factors) {
         const auto row = state.trees["v_row"].find(items.paths[i]), col = state.trees["v_col"].find(items.paths[i]);
         require<ConfigError>(row != state.trees["v_row"].end() && col != state.trees["v_col"].end(), "[", kKind,
-                             "] the state was made for other parameters: v_row has nothing for \"", items.paths[i],
-                             "\".");
+                             "] the state is for other parameters: v_row has no entry for \"", items.paths[i], "\".");
         update_factored(items.updates[i], row->second, col->second, *factors, decay, sharding, placement);
       } else {
         single.paths.push_back(items.paths[i]);
@@ -122,13 +121,13 @@ class FactoredRms : public Transformation {
     return {at::zeros(left ? left->stored_shape() : shape, options), left};
   }
 
-  // A factor's leaf holds the places that this rank stores of the parameter, or all of them.
+  // A factor's leaf covers the indices of this rank's part of the parameter, or all of them.
   static bool holds_all(const OptState::Leaf& leaf, const std::shared_ptr<const WeightSharding>& sharding) {
     return sharding && !leaf.sharding;
   }
 
-  // The mean over `dim` into the leaf, and what of it goes with the gradient at hand, in float32 at least, with the
-  // dimension kept.
+  // Accumulates the mean over `dim` into the leaf; returns the part that matches the gradient, in float32 at least,
+  // with the dimension kept.
   at::Tensor advance(OptState::Leaf& leaf, const at::Tensor& squares, int64_t dim, int64_t size, double decay,
                      const std::shared_ptr<const WeightSharding>& sharding, const Placement& placement) const {
     const at::Tensor mean = sum_over(squares, dim, sharding).div_(static_cast<double>(size)).squeeze(dim);
@@ -142,11 +141,11 @@ class FactoredRms : public Transformation {
     } else {
       leaf.value.copy_(moment);
     }
-    // What is stored is what is computed with.
+    // The stored part is the part to compute with.
     return moment.to(leaf.value.scalar_type()).to(moment.scalar_type()).unsqueeze(dim);
   }
 
-  // Each place from the rank that counts it.
+  // Each index from the rank that counts it.
   static void store_all(OptState::Leaf& leaf, const at::Tensor& moment, int64_t dim,
                         const std::shared_ptr<const WeightSharding>& sharding, const Placement& placement) {
     const auto share = share_of(sharding);

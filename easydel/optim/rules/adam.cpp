@@ -68,12 +68,12 @@ class Adam : public Elementwise {
                       /*amsgrad=*/false, /*maximize=*/false);
   }
 
-  // On the CPU the kernel multiplies a parameter by 1 - rate * decay and rounds it: at 1e-7 that is always the same
-  // wrong way, which adds up over the steps. Here the kernel steps from zero, piece by piece, and the parameter is
-  // rounded once.
+  // On the CPU the kernel multiplies a parameter by 1 - rate * decay and rounds it: at 1e-7 always in the same
+  // direction, which adds up over the steps. Here the kernel computes the update from zero, piece by piece, and the
+  // parameter is rounded once.
   void apply_decayed(const std::vector<Tensors>& lists, const at::Tensor& count, double rate) const {
     constexpr int64_t kPiece = int64_t{1} << 16;
-    std::vector<std::pair<std::size_t, int64_t>> pieces;  // which parameter, where it begins
+    std::vector<std::pair<std::size_t, int64_t>> pieces;  // the parameter, and its offset
     for (std::size_t i = 0; i < lists[0].size(); ++i) {
       for (int64_t begin = 0; begin < lists[0][i].numel(); begin += kPiece) pieces.emplace_back(i, begin);
     }

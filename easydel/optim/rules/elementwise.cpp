@@ -28,18 +28,18 @@ void Elementwise::update(TensorMap& updates, OptState& state, const TensorMap& p
 
 // Some parameters, or a part of one.
 struct Elementwise::Piece {
-  std::size_t from, to;  // which of the items
-  int64_t begin, size;   // of their elements, where it is one
+  std::size_t from, to;  // range of items
+  int64_t begin, size;   // range of elements, if it is one item
   bool whole;
 };
 
 namespace {
 
-// On the CPU what several passes find in the cache; elsewhere enough for a kernel to be worth its launch.
+// On the CPU small enough to stay in cache over several passes; elsewhere large enough to amortize a kernel launch.
 int64_t piece_elements(const at::Tensor& tensor) { return int64_t{1} << (tensor.is_cpu() ? 15 : 24); }
 
-// One after the other in memory, in the same order in each.
-bool lie_alike(const std::vector<Tensors>& lists, std::size_t i) {
+// Contiguous, in the same memory order in each.
+bool same_memory_order(const std::vector<Tensors>& lists, std::size_t i) {
   for (const Tensors& list : lists) {
     if (!list[i].is_non_overlapping_and_dense() || list[i].strides() != lists[0][i].strides()) return false;
   }
@@ -53,13 +53,13 @@ void Elementwise::run_all(const Items& items, const OptState& state, int64_t ste
   for (const Moment& moment : moments_) lists.push_back(leaves_of(kind_, state, moment.name, items));
   std::vector<bool> chosen;
   std::vector<Piece> pieces;
-  int64_t room = -1;  // in the last piece, if it takes more
+  int64_t room = -1;  // in the last piece, if it can grow
   bool on_cpu = true;
   for (std::size_t i = 0; i < items.size(); ++i) {
     chosen.push_back(chooses(items.paths[i], items.params[i]));
     on_cpu &= items.updates[i].is_cpu();
     const int64_t limit = piece_elements(items.updates[i]), numel = items.updates[i].numel();
-    if (numel > limit && lie_alike(lists, i)) {
+    if (numel > limit && same_memory_order(lists, i)) {
       for (int64_t begin = 0; begin < numel; begin += limit) {
         pieces.push_back({i, i + 1, begin, std::min(limit, numel - begin), false});
       }

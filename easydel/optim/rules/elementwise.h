@@ -1,12 +1,12 @@
-// A transformation that treats every element by itself: what it needs is a function of aligned tensors.
+// An elementwise transformation, defined by a function of aligned tensors.
 #pragma once
 
 #include "easydel/optim/tree.h"
 
 namespace easydel::optim {
 
-// Moments lie as their parameters do. What is given to run() is small, so that it stays in the cache and needs little
-// memory beside it: several parameters, or a piece of a large one, in float32 or wider.
+// Moments have the layout of their parameters. The input of run() is small, so that it stays in cache and needs little
+// extra memory: several parameters, or a piece of a large one, in float32 or wider.
 class Elementwise : public Transformation {
  public:
   struct Moment {
@@ -16,10 +16,10 @@ class Elementwise : public Transformation {
   };
   struct Batch {
     Tensors updates, params;
-    std::vector<Tensors> moments;  // in the order in which they are named
+    std::vector<Tensors> moments;  // in the order of their names
     std::vector<bool> chosen;      // by the mask
     int64_t step = 0;              // counts from 0
-    double rate = 0;               // what rate() gave for this step
+    double rate = 0;               // the result of rate() for this step
   };
 
   OptState init(const TensorMap& params, const Placement& placement) const override;
@@ -28,12 +28,12 @@ class Elementwise : public Transformation {
  protected:
   Elementwise(const char* kind, bool counts, std::vector<Moment> moments = {}, Mask mask = {})
       : kind_(kind), counts_(counts), moments_(std::move(moments)), mask_(std::move(mask)) {}
-  // Updates and moments in place. On the CPU several threads do this at once, each with pieces of its own.
+  // Updates and moments in place. On the CPU several threads call this at once, each with its own pieces.
   virtual void run(Batch& batch) const = 0;
-  // What changes with the step: called once in each, before run().
+  // The step-dependent part: called once per step, before run().
   virtual double rate(int64_t step) const { return 0; }
 
-  // The steps before this one, one more from here on; 0 when nothing is counted.
+  // Returns the step count and increments it; 0 if steps are not counted.
   int64_t advance(OptState& state) const;
   void run_all(const Items& items, const OptState& state, int64_t step) const;
   const char* kind() const { return kind_; }

@@ -1,4 +1,4 @@
-// Sorts tensors into lists that one fused kernel takes at once.
+// Groups tensors into lists for one fused kernel call each.
 #pragma once
 
 #include <compare>
@@ -13,13 +13,13 @@ namespace easydel::optim {
 class FusedGroups {
  public:
   struct Key {
-    bool flag;  // what else the kernel is told: whether weights decay
+    bool flag;  // an extra argument of the kernel: whether weights decay
     at::ScalarType dtype;
     std::string device;
     auto operator<=>(const Key&) const = default;
   };
-  // The first is the parameter. False when the kernel does not take them: they must agree in dtype and device and lie
-  // in memory alike, without gaps.
+  // The first is the parameter. False when the kernel does not support them: they must have the same dtype, device and
+  // memory layout, without gaps.
   bool add(bool flag, const Tensors& tensors);
   // For each key the lists: parameters, gradients, moments.
   const std::map<Key, std::vector<Tensors>>& groups() const { return groups_; }
@@ -28,8 +28,8 @@ class FusedGroups {
   std::map<Key, std::vector<Tensors>> groups_;
 };
 
-// Tells who watches their version (autograd, gathered weights that are kept) that these have changed: fused kernels do
-// not. Parts without elements count too, so that all ranks see the same.
+// Bumps the version counters, which autograd and cached gathered weights check: fused kernels do not. Empty parts count
+// too, so that all ranks see the same.
 void mark_changed(const Tensors& tensors);
 
 }  // namespace easydel::optim

@@ -20,7 +20,7 @@ constexpr double kMinNorm = 1e-8;
 
 void check_newton_schulz(const NewtonSchulz& o) {
   const auto coeffs = static_cast<int64_t>(o.coeffs.size());
-  require<ConfigError>(o.steps >= 1 && o.steps <= 100, "[muon] ns_steps must lie in [1, 100]; got ", o.steps, ".");
+  require<ConfigError>(o.steps >= 1 && o.steps <= 100, "[muon] ns_steps must be in [1, 100]; got ", o.steps, ".");
   require<ConfigError>(coeffs >= 1 && coeffs <= o.steps,
                        "[muon] ns_coeffs must have one triple, or at most one for each of the ", o.steps,
                        " steps; got ", coeffs, ".");

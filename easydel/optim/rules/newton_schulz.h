@@ -1,4 +1,4 @@
-// The nearest matrix with orthogonal rows or columns, by Newton-Schulz steps.
+// The nearest (semi-)orthogonal matrix, by Newton-Schulz steps.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 namespace easydel::optim {
 
 struct NewtonSchulz {
-  std::vector<std::array<double, 3>> coeffs;  // one for all steps, or at most as many as there are steps: one for each
+  std::vector<std::array<double, 3>> coeffs;  // one for all steps, or one for each of at most `steps`
   int64_t steps = 5;
   std::string preconditioning = "frobenius";  // "spectral", "aol", "schatten"
   double eps = 1e-8;

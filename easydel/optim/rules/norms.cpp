@@ -22,7 +22,7 @@ at::Tensor norm_of(const Items& items, const Placement& placement) {
   return sum.sqrt();
 }
 
-// [n] float64: the mean of the squares of each whole tensor.
+// [n] float64: the mean of the squares of each full tensor.
 at::Tensor block_mean_squares(const std::vector<std::string>& paths, const Tensors& tensors,
                               const Placement& placement) {
   const at::Tensor sums = sums_of_squares(paths, tensors, placement);
@@ -57,11 +57,11 @@ class ClipByGlobalNorm : public Transformation {
     const at::Tensor norm = norm_of(items, placement);
     state.trees["norm"]["global"].value.copy_(norm);
     const at::Tensor factor = at::where(norm < max_norm_, at::ones_like(norm), max_norm_ / norm);
-    // One call for each dtype and device, with a factor that lies there.
+    // One call for each dtype and device, with the factor on that device.
     std::map<std::pair<std::string, at::ScalarType>, Tensors> groups;
     for (const at::Tensor& t : items.updates) groups[{t.device().str(), t.scalar_type()}].push_back(t);
     for (const auto& [key, tensors] : groups) {
-      const bool fast = !tensors[0].is_cpu();  // there the kernel of all tensors wants a factor of their dtype
+      const bool fast = !tensors[0].is_cpu();  // there the foreach kernel needs a factor of their dtype
       const at::Tensor there = factor.to(tensors[0].device());
       at::_foreach_mul_(tensors, fast ? there.to(key.second) : there);
     }

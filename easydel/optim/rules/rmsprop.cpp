@@ -10,7 +10,7 @@
 namespace easydel::optim {
 namespace {
 
-// By the root of the mean square, or when centered by the standard deviation.
+// Divides by the root mean square or, if centered, by the standard deviation.
 class Rms : public Elementwise {
  public:
   using Moments = std::vector<Moment>;

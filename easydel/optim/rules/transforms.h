@@ -1,4 +1,4 @@
-// The pieces that optimizers are made of. Names and defaults are optax's.
+// The building blocks of optimizers. Names and defaults are optax's.
 #pragma once
 
 #include <optional>
@@ -9,13 +9,13 @@
 namespace easydel::optim {
 
 // sqrt of the sum of all squares, a float64 tensor [] on the tensors' device, the same on all ranks. On a mesh every
-// element counts once, however many ranks store it; one number is reduced.
+// element counts once, regardless of how many ranks store it; one number is reduced.
 at::Tensor global_norm(const TensorMap& tree, const Placement& placement = {});
 
 GradientTransformation clip(double max_delta);  // each element into [-max_delta, max_delta]
 GradientTransformation clip_by_global_norm(double max_norm);
-// What clip_by_global_norm found in the last step, before it clipped: the leaf "global" of its tree "norm". The first
-// one in the state, depth first; an undefined tensor when there is none. Reading its value waits for the device.
+// The norm before clipping of clip_by_global_norm's last step: the leaf "global" of its tree "norm". The first one in
+// the state, depth first; an undefined tensor when there is none. Reading its value synchronizes.
 at::Tensor last_global_norm(const OptState& state);
 GradientTransformation clip_by_block_rms(double threshold);  // the root mean square of each parameter's update
 
@@ -23,7 +23,7 @@ GradientTransformation scale(double step_size);
 GradientTransformation scale_by_schedule(Schedule step_size);
 GradientTransformation scale_by_learning_rate(Schedule learning_rate, bool flip_sign = true);
 GradientTransformation scale_by_param_block_rms(double min_scale = 1e-3);
-// updates += weight_decay * params, for the parameters that the mask takes.
+// updates += weight_decay * params, for the parameters in the mask.
 GradientTransformation add_decayed_weights(Schedule weight_decay = 0.0, Mask mask = {});
 
 struct TraceOptions {

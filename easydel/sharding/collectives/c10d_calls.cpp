@@ -19,7 +19,8 @@ ReduceOp reduce_op(const c10d::ReduceOp& op) {
     case c10d::ReduceOp::SUM: return ReduceOp::Sum;
     case c10d::ReduceOp::MAX: return ReduceOp::Max;
     case c10d::ReduceOp::MIN: return ReduceOp::Min;
-    default: fail<NotSupportedError>("[collectives] reductions are sum, max and min; got c10d's number ", int(op), ".");
+    default:
+      fail<NotSupportedError>("[collectives] a reduction must be sum, max or min; got c10d's number ", int(op), ".");
   }
 }
 

@@ -115,9 +115,9 @@ std::string disagreement(const std::string& group, uint64_t number, std::span<co
   }
   std::string text;
   for (const auto& [what, who] : asked) {
-    text += concat(text.empty() ? "" : ", ", describe_ranks(who), text.empty() ? " asked for " : " for ", what);
+    text += concat(text.empty() ? "" : ", ", describe_ranks(who), text.empty() ? " called " : " ", what);
   }
-  return concat("[collectives] members of group \"", group, "\" must ask for the same; in their call ", number, " ",
+  return concat("[collectives] members of group \"", group, "\" must make the same calls; in their call ", number, " ",
                 text, ".");
 }
 

@@ -1,4 +1,4 @@
-// What one member asks of its group, so that members can compare and errors can tell.
+// Describes a member's collective call, for comparison between members and for errors.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -29,18 +29,17 @@ struct CollectiveCall {
   static CollectiveCall decode(std::span<const int64_t> numbers);
 };
 
-// Whether all ask for the same; what an all_to_all sends must be what the other side expects.
+// Whether all calls match; what an all_to_all sends must be what the other side expects.
 bool agree(std::span<const CollectiveCall* const> calls);
 
-// "[collectives] members of group ... rank 0 asked for all_reduce(...), rank 1 for broadcast(...)."; equal ones
-// together.
+// "[collectives] members of group ... rank 0 called all_reduce(...), rank 1 broadcast(...)."; equal ones are grouped.
 std::string disagreement(const std::string& group, uint64_t number, std::span<const CollectiveCall* const> calls,
                          std::span<const int64_t> ranks);
 
 // "rank 3", "ranks 1, 2 and 5"
 std::string describe_ranks(std::span<const int64_t> ranks);
 
-// c10d has no shift: it travels as an all_to_all under this name.
+// c10d has no shift: it is an all_to_all with this name.
 class CollectiveName {
  public:
   explicit CollectiveName(CollectiveKind kind);

@@ -10,7 +10,7 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Groups and accesses outlive the graph: their owner is the model, or the mesh that it was put on.
+// Groups and accesses outlive the graph: the model or its mesh owns them.
 const Group& group_of(AutogradContext* ctx) {
   return *reinterpret_cast<const Group*>(ctx->saved_data["group"].toInt());
 }

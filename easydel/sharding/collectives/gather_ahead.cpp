@@ -19,11 +19,11 @@ void GatherAhead::set_keep(bool keep) {
 
 void GatherAhead::begin_step() {
   drop();
-  // After a step of the optimizer nothing of it is true any more.
+  // An optimizer step invalidates everything.
   std::erase_if(kept_, [](const auto& entry) {
     return entry.second.storage.expired() || entry.second.version.current_version() != entry.second.gathered;
   });
-  // A forward pass alone is the beginning of a step that is known already.
+  // A forward pass alone is the beginning of a known step.
   const bool is_beginning =
       seen_.size() <= order_.size() && std::equal(seen_.begin(), seen_.end(), order_.begin(),
                                                   [](const Visit& a, const Visit& b) { return a.weight == b.weight; });
@@ -50,7 +50,7 @@ at::Tensor GatherAhead::gather(const WeightSharding& weight, const at::Tensor& p
   if (!keep_) return gather_now_or_ahead(weight, part, dtype);
   const auto key = std::pair(&weight, dtype);
   if (const auto found = kept_.find(key); found != kept_.end()) {
-    // A tensor of its own: autograd writes into what it is given.
+    // A new tensor object: autograd modifies its metadata.
     if (found->second.is_of(part)) return found->second.whole.detach();
     kept_.erase(found);
   }
@@ -67,10 +67,10 @@ at::Tensor GatherAhead::gather_now_or_ahead(const WeightSharding& weight, const 
   seen_.push_back({&weight, WeakTensor(part.getIntrusivePtr()), dtype});
   if (next_ >= order_.size() || order_[next_].weight != &weight || order_[next_].dtype != dtype) {
     drop();
-    next_ = order_.size();  // nothing is known until the next step
+    next_ = order_.size();  // no prefetching until the next step
     return now();
   }
-  // The tensor may be another one than last time, and changes in place count too.
+  // The tensor object may differ from last time, and in-place changes count too.
   Visit& visit = order_[next_];
   const std::size_t place = next_++;
   at::Tensor result;

@@ -1,4 +1,4 @@
-// Gathers weights before they are asked for: the next ones of the order of the last step, while this one computes.
+// Prefetches sharded weights: gathers the next ones in the order of the last step while the current one computes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,28 +15,28 @@
 
 namespace easydel {
 
-// One for each rank of a model. All ranks ask in the same order, so they look ahead alike. A guess that was wrong is
-// dropped; a weight that has changed since is gathered again.
+// One for each rank of a model. All ranks use weights in the same order, so they prefetch the same ones. A wrong
+// prediction is dropped; a weight that has changed since is gathered again.
 class GatherAhead {
  public:
-  // What is gathered ahead and not yet used takes at most so many bytes; 0: nothing is gathered ahead.
+  // Limits the bytes that are prefetched and not yet used; 0: no prefetching.
   void set_budget(int64_t bytes) { budget_ = bytes; }
-  // Whether what was gathered is kept until the weight changes: backward then gathers nothing.
+  // Whether gathered weights are kept until they change: backward then gathers nothing.
   void set_keep(bool keep);
-  void begin_step();  // a forward pass begins: the order starts anew
-  void forget();      // before weights that it has seen go away
+  void begin_step();  // at the start of a forward pass: restarts the order
+  void forget();      // call before weights that it has seen are destroyed
   at::Tensor gather(const WeightSharding& weight, const at::Tensor& part, at::ScalarType dtype);
 
  private:
   using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
-  // Parts that share memory are one, whichever tensor they are asked for by.
+  // Parts are identified by memory, not by tensor object.
   struct Kept {
     at::Tensor whole;
     WeakStorage storage;  // of the part
     int64_t offset;
-    c10::VariableVersion version;  // of the part: shared, so that it tells when the part has changed
-    uint32_t gathered;             // what the version was
+    c10::VariableVersion version;  // of the part: shared, so that it shows when the part has changed
+    uint32_t gathered;             // the version at that time
     bool is_of(const at::Tensor& part) const;
   };
   struct Visit {
@@ -55,7 +55,7 @@ class GatherAhead {
   void look_ahead(std::size_t next);
 
   int64_t budget_ = 0;
-  std::vector<Visit> order_, seen_;  // of the last step, and of this one so far
+  std::vector<Visit> order_, seen_;  // of the last step, and of the current one so far
   std::size_t next_ = 0;             // in order_
   std::deque<Ahead> ahead_;
   int64_t ahead_bytes_ = 0;

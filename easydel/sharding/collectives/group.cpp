@@ -13,7 +13,7 @@
 namespace easydel {
 namespace {
 
-// No gradients, and none of autograd's bookkeeping, which costs more than a small collective.
+// Without autograd's bookkeeping, which costs more than a small collective.
 using PlainTensors = at::AutoDispatchBelowADInplaceOrView;
 
 class PendingWork : public Pending {
@@ -63,7 +63,7 @@ at::Tensor piece(const at::Tensor& whole, int64_t at, int64_t count) {
   return at::Tensor(std::move(impl));
 }
 
-// New memory costs more than what is sent, unless it comes in large pages.
+// Allocating memory costs more than sending, unless it is in huge pages.
 at::Tensor empty(at::IntArrayRef sizes, const at::TensorOptions& options) {
   return empty_in_large_pages(sizes, options, std::size_t{4} << 20);
 }
@@ -110,7 +110,7 @@ std::unique_ptr<Pending> Group::start_all_gather(const at::Tensor& local, std::s
   require_contiguous(CollectiveKind::AllGather, local);
   require<ShapeError>(static_cast<int64_t>(counts.size()) == size() && counts[rank()] == local.numel(),
                       "[all_gather] counts must have one number for each of ", size(),
-                      " members, for this one that of its elements; got ",
+                      " members, equal to the elements of this one; got ",
                       at::IntArrayRef(counts.data(), counts.size()), " for member ", rank(), " with ", local.numel(),
                       ".");
   if (!impl_->backend) {

@@ -11,7 +11,7 @@ namespace easydel {
 namespace {
 
 template <class T>
-struct Small {  // an 8 bit float
+struct Small {  // an 8-bit float
   T value;
 };
 

@@ -12,9 +12,8 @@ namespace easydel {
 
 bool can_reduce(at::ScalarType dtype);
 
-// Elements [begin, end) of all `ins` reduced, written to the same place in all `outs`, which may be `ins` too. 16 and
-// 8 bit floats are summed in float32 and rounded once. A NaN in any input comes out. NotSupportedError unless
-// can_reduce.
+// Reduces elements [begin, end) of all `ins` into the same range of all `outs`, which may be `ins` too. 16- and 8-bit
+// floats are summed in float32 and rounded once. NaNs propagate. NotSupportedError unless can_reduce.
 void reduce(at::ScalarType dtype, ReduceOp op, std::span<const void* const> ins, std::span<void* const> outs,
             int64_t begin, int64_t end);
 

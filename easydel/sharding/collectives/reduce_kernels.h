@@ -47,7 +47,7 @@ inline float widen(f16 value) {
 #endif
 }
 
-// To nearest, ties to even; a NaN stays one.
+// To nearest, ties to even; NaNs are preserved.
 inline void narrow(float value, bf16& out) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, value);
   const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
@@ -106,9 +106,9 @@ struct Min {
   }
 };
 
-constexpr int64_t kBlock = 2048;  // elements accumulated at a time, in the first-level cache
+constexpr int64_t kBlock = 2048;  // elements accumulated at a time, in the L1 cache
 
-// The elements themselves where the loop below widens as it goes, else a widened copy.
+// The elements themselves if the loop below widens on the fly, else a widened copy.
 template <class T>
 const T* readable(const T* in, int64_t, float*) {
   return in;
@@ -119,7 +119,7 @@ void store(const A* values, T* out, int64_t count) {
 }
 
 #ifdef __F16C__
-// Compilers leave these conversions one by one.
+// Compilers do not vectorize these conversions.
 inline const float* readable(const f16* in, int64_t count, float* scratch) {
   int64_t i = 0;
   for (; i + 8 <= count; i += 8) {

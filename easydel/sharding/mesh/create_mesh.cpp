@@ -1,4 +1,4 @@
-// From sharding_axis_dims and a number of devices to a mesh, or to the arithmetic of why there is none.
+// Creates a mesh from sharding_axis_dims and a number of devices, or explains why they do not match.
 #include <algorithm>
 #include <set>
 
@@ -24,7 +24,7 @@ int64_t product(const std::vector<int64_t>& dims) {
   return result;
 }
 
-// Where `ep` belongs when only the older four axes are given, or -1.
+// The position of `ep` when only the older four axes are given, or -1.
 std::ptrdiff_t missing_expert_axis(const MeshOptions& options) {
   static const std::vector<std::string> five = {"dp", "fsdp", "ep", "tp", "sp"};
   static const std::vector<std::string> four = {"dp", "fsdp", "tp", "sp"};
@@ -41,15 +41,15 @@ MeshOptions normalize(MeshOptions options) {
   }
   const auto& [dims, names, dcn, device_count] = options;
   require<ConfigError>(dims.size() == names.size(),
-                       "[create_mesh] sharding_axis_dims and sharding_axis_names must be equally long; got ",
+                       "[create_mesh] sharding_axis_dims and sharding_axis_names must have the same length; got ",
                        dims.size(), " (", product_text(dims), ") and ", names.size(), ".");
   require<ConfigError>(dcn.empty() || dcn.size() == dims.size(),
-                       "[create_mesh] sharding_dcn_axis_dims and sharding_axis_dims must be equally long; got ",
+                       "[create_mesh] sharding_dcn_axis_dims and sharding_axis_dims must have the same length; got ",
                        dcn.size(), " (", product_text(dcn), ") and ", dims.size(), ".");
   std::set<std::string_view> seen;
   for (const std::string& name : names) {
     require<ConfigError>(!name.empty() && seen.insert(name).second,
-                         "[create_mesh] each of sharding_axis_names must be there once; got \"", name, "\".");
+                         "[create_mesh] sharding_axis_names must be unique and not empty; got \"", name, "\".");
   }
   for (const int64_t dim : dims) {
     require<ConfigError>(dim >= 1 || dim == -1,
@@ -74,7 +74,7 @@ Mesh create_mesh(const MeshOptions& given) {
   const auto& [dims, names, dcn, devices] = options;
   const int64_t parts = product(dcn);
   const std::string over_parts =
-      parts == 1 ? "" : concat(" in each of ", product_text(dcn), " = ", parts, " parts of the outer network");
+      parts == 1 ? "" : concat(" in each of ", product_text(dcn), " = ", parts, " DCN slices");
   const auto open = std::find(dims.begin(), dims.end(), -1);
   const int64_t known = product(dims);
   int64_t needed = 0;
@@ -86,8 +86,8 @@ Mesh create_mesh(const MeshOptions& given) {
         devices == 1 ? " device." : " devices.");
   } else {
     require<ConfigError>(!too_many && devices % needed == 0,
-                         "[create_mesh] the -1 in sharding_axis_dims must have a whole number to stand for; got ",
-                         product_text(dims), over_parts, ", and ", devices, " devices are no multiple of ", needed,
+                         "[create_mesh] the -1 in sharding_axis_dims must resolve to an integer; got ",
+                         product_text(dims), over_parts, ", and ", devices, " devices are not a multiple of ", needed,
                          ".");
   }
   std::vector<MeshAxis> axes;

@@ -1,4 +1,4 @@
-// Which places along a dimension somebody holds: a list of intervals, in the order in which they are stored.
+// Index ranges along a dimension: a list of intervals, in storage order.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ using Intervals = std::vector<Interval>;
 
 int64_t total_size(const Intervals& intervals);
 
-// Part `index` of `parts` of [0, size), as even as whole units allow. Where the first cut is equal, parts of parts are
-// parts: cut in 2, then each half in 3, is cut in 6.
+// Part `index` of `parts` of [0, size), as even as whole units allow. If the first split is equal, splits nest: in 2,
+// then each half in 3, equals in 6.
 Interval even_part(int64_t size, int64_t parts, int64_t index);
 
-// Places [range.begin, range.end) of what these intervals hold one after the other, as intervals of the dimension.
+// Maps [range.begin, range.end) of the concatenated intervals back to intervals of the dimension.
 Intervals sub_intervals(const Intervals& intervals, Interval range);
 
-// Where `wanted` lies in the memory of somebody who holds `held`: pairs of places there, in the order of `wanted`. All
-// of it must be held.
+// The position of `wanted` in a buffer that stores `held`: ranges in it, in the order of `wanted`. All of it must be
+// held.
 Intervals locate(const Intervals& wanted, const Intervals& held);
 
 }  // namespace easydel

@@ -16,13 +16,13 @@ Mesh::Mesh(std::vector<MeshAxis> axes) : axes_(std::move(axes)) {
   std::set<std::string_view> seen;
   for (const MeshAxis& axis : axes_) {
     require<ConfigError>(!axis.name.empty(), "[Mesh] an axis must have a name; got an empty one.");
-    require<ConfigError>(seen.insert(axis.name).second, "[Mesh] an axis may be named once; got \"", axis.name,
+    require<ConfigError>(seen.insert(axis.name).second, "[Mesh] axis names must be unique; got \"", axis.name,
                          "\" twice.");
     require<ConfigError>(axis.size >= 1, "[Mesh] the size of an axis must be at least 1; got ", axis.name, " = ",
                          axis.size, ".");
     require<ConfigError>(axis.dcn_size >= 1 && axis.size % axis.dcn_size == 0,
-                         "[Mesh] the outer part of an axis must divide its size; got ", axis.dcn_size, " of ",
-                         axis.name, " = ", axis.size, ".");
+                         "[Mesh] the dcn_size of an axis must divide its size; got ", axis.dcn_size, " of ", axis.name,
+                         " = ", axis.size, ".");
     size_ *= axis.size;
   }
 }

@@ -11,20 +11,20 @@ namespace easydel {
 
 struct MeshAxis {
   std::string name;
-  int64_t size = 1;      // devices along it, in all
-  int64_t dcn_size = 1;  // how many parts of it lie on different sides of the slower, outer network
+  int64_t size = 1;      // devices along it, in total
+  int64_t dcn_size = 1;  // number of slices of it connected by the slower data center network
   friend bool operator==(const MeshAxis&, const MeshAxis&) = default;
 };
 
-// Immutable and cheap to copy. Ranks count through the parts of the outer network first, then through the axes inside
-// of one part; in both, the last axis varies fastest.
+// Immutable and cheap to copy. Ranks are ordered by DCN slice first, then by the axes within a slice; in both, the
+// last axis varies fastest.
 class Mesh {
  public:
   Mesh() = default;  // one device
   // ConfigError on an empty or repeated name, a size below 1, or a dcn_size that does not divide its size.
   explicit Mesh(std::vector<MeshAxis> axes);
 
-  int64_t size() const { return size_; }                  // devices in all
+  int64_t size() const { return size_; }                  // devices in total
   int64_t size(std::string_view axis) const;              // 1 for an axis this mesh lacks
   int64_t size(std::span<const std::string> axes) const;  // of the group over these axes
   bool contains(std::string_view axis) const;
@@ -34,8 +34,8 @@ class Mesh {
   std::vector<int64_t> coordinates(int64_t rank) const;           // one for each axis
   int64_t rank(std::span<const int64_t> coordinates) const;
 
-  // The ranks that differ from `rank` along these axes only, itself among them. The first axis named varies slowest,
-  // which is the order of the chunks of a dimension that these axes share.
+  // The ranks that differ from `rank` along these axes only, including itself. The first axis varies slowest, which is
+  // the order of the chunks of a dimension split over these axes.
   std::vector<int64_t> group(std::span<const std::string> axes, int64_t rank) const;
   int64_t index_in_group(std::span<const std::string> axes, int64_t rank) const;
 
@@ -51,16 +51,16 @@ class Mesh {
 };
 
 struct MeshOptions {
-  std::vector<int64_t> axis_dims = {1, -1, 1, 1, 1};  // one may be -1: all devices that the others leave
+  std::vector<int64_t> axis_dims = {1, -1, 1, 1, 1};  // one may be -1: all remaining devices
   std::vector<std::string> axis_names = {"dp", "fsdp", "ep", "tp", "sp"};
-  std::vector<int64_t> dcn_axis_dims = {};  // how often each axis is repeated over the outer network; empty: never
+  std::vector<int64_t> dcn_axis_dims = {};  // DCN slices of each axis; empty: one
   int64_t device_count = 1;
 };
 
-// Four axes (dp, fsdp, tp, sp) mean ep = 1. ConfigError writes out the arithmetic of a mesh that cannot be.
+// Four axes (dp, fsdp, tp, sp) mean ep = 1. ConfigError shows the arithmetic of an impossible mesh.
 Mesh create_mesh(const MeshOptions& options);
 
-// What create_mesh does before it looks at device_count: fills in ep, checks lengths, names and sizes.
+// The part of create_mesh that is independent of device_count: fills in ep, checks lengths, names and sizes.
 MeshOptions normalize(MeshOptions options);
 
 }  // namespace easydel

@@ -1,4 +1,4 @@
-// Which mesh axes carry which dimension of a tensor: the batch, the sequence, heads, features, experts.
+// Maps the logical dimensions of tensors (batch, sequence, heads, features, experts) to mesh axes.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace easydel {
 
-// What a dimension of a tensor means, whatever mesh axes carry it.
+// The meaning of a tensor dimension, independent of mesh axes.
 enum class LogicalAxis : uint8_t {
-  Empty,  // carried by none
+  Empty,  // not sharded
   Batch,
   Length,
   QueryLength,
@@ -30,9 +30,9 @@ enum class LogicalAxis : uint8_t {
   BiasKvLength,
 };
 
-enum class RuntimeMode : uint8_t { Train, Decode };  // decoding may carry some dimensions otherwise
+enum class RuntimeMode : uint8_t { Train, Decode };  // decoding may map some dimensions differently
 
-// A field without a value takes what its comment says; an empty list means "not split".
+// An unset field defaults to what its comment says; an empty list means "not split".
 struct PartitionAxis {
   std::string data_parallel_axis = "dp";
   std::string fully_sharded_data_parallel_axis = "fsdp";
@@ -56,7 +56,7 @@ struct PartitionAxis {
   std::optional<AxisNames> bias_head_sequence_axis;
   std::optional<AxisNames> bias_key_sequence_axis;
 
-  std::optional<AxisNames> decode_batch_axis;           // what batch_axis is; the same for those below
+  std::optional<AxisNames> decode_batch_axis;           // batch_axis; the corresponding axis for those below
   std::optional<AxisNames> decode_query_sequence_axis;  // none: one token at a time
   std::optional<AxisNames> decode_head_axis;
   std::optional<AxisNames> decode_kv_head_axis;

@@ -13,7 +13,7 @@ struct PartitionRules::Compiled {
 };
 
 PartitionRules::PartitionRules(std::vector<PartitionRule> rules) {
-  // libstdc++ fills a facet's tables at first use, without a lock (GCC bug 77704); std::regex reads them.
+  // libstdc++ fills a facet's tables on first use, without a lock (GCC bug 77704); std::regex reads them.
   static const bool filled = [] {
     const std::locale locale;
     const auto& characters = std::use_facet<std::ctype<char>>(locale);
@@ -45,8 +45,8 @@ std::optional<std::size_t> PartitionRules::find(std::string_view path) const {
 
 const PartitionSpec& PartitionRules::match(std::string_view path) const {
   const auto rule = find(path);
-  require<ConfigError>(rule.has_value(), "[PartitionRules] every parameter must match a rule; got none of ", size(),
-                       " for \"", path, "\". A last rule \".*\" with P() keeps the rest whole.");
+  require<ConfigError>(rule.has_value(), "[PartitionRules] every parameter must match a rule; none of ", size(),
+                       " matches \"", path, "\". Add a last rule \".*\" with P() to replicate the rest.");
   return rules()[*rule].spec;
 }
 

@@ -1,4 +1,4 @@
-// Which parameter is split how: an ordered list of regular expressions on the parameter's path, each with its spec.
+// How parameters are sharded: an ordered list of regular expressions on the parameter's path, each with its spec.
 #pragma once
 
 #include <cstddef>

@@ -26,7 +26,7 @@ PartitionSpec::PartitionSpec(std::vector<SpecDim> dims) : dims_(std::move(dims))
   for (const SpecDim& dim : dims_) {
     for (const std::string& axis : dim.axes) {
       require<ConfigError>(!axis.empty(), "[PartitionSpec] an axis must have a name; got ", to_string(), ".");
-      require<ConfigError>(seen.insert(axis).second, "[PartitionSpec] an axis may be named once; got '", axis,
+      require<ConfigError>(seen.insert(axis).second, "[PartitionSpec] axis names must be unique; got '", axis,
                            "' twice in ", to_string(), ".");
     }
   }

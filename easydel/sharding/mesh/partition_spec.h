@@ -1,4 +1,4 @@
-// How one tensor is split: for each dimension the mesh axes that share it, as in P('fsdp', ('tp','sp'), None).
+// How one tensor is sharded: the mesh axes of each dimension, as in P('fsdp', ('tp','sp'), None).
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace easydel {
 
 using AxisNames = std::vector<std::string>;
 
-// One dimension: no axis, one, or several, of which the first varies slowest.
+// One dimension: no axis, one, or several, the first varying slowest.
 struct SpecDim {
   SpecDim() = default;
   SpecDim(std::nullptr_t) {}
@@ -25,7 +25,7 @@ struct SpecDim {
   friend bool operator==(const SpecDim&, const SpecDim&) = default;
 };
 
-// PartitionSpec{"fsdp", {"tp", "sp"}, nullptr}. Dimensions past the last one named are whole.
+// PartitionSpec{"fsdp", {"tp", "sp"}, nullptr}. Dimensions past the last one are not split.
 class PartitionSpec {
  public:
   PartitionSpec() = default;  // nothing is split
@@ -33,13 +33,13 @@ class PartitionSpec {
   PartitionSpec(std::initializer_list<SpecDim> dims) : PartitionSpec(std::vector<SpecDim>(dims)) {}
   explicit PartitionSpec(std::vector<SpecDim> dims);
 
-  std::size_t size() const { return dims_.size(); }  // dimensions that the spec names
+  std::size_t size() const { return dims_.size(); }  // dimensions of the spec
   const AxisNames& axes(std::size_t dim) const;      // empty past the last one
   AxisNames axes() const;                            // of all dimensions
   bool mentions(std::string_view axis) const;
   std::string to_string() const;
 
-  // Equal when they split every tensor alike: P('tp') and P('tp', None) are.
+  // Equal when they split every tensor the same way: P('tp') and P('tp', None) are.
   friend bool operator==(const PartitionSpec& a, const PartitionSpec& b);
 
  private:

@@ -1,4 +1,4 @@
-// For those who make worlds: which one the calling thread has.
+// For implementations of World: the calling thread's current one.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ class WorldScope : RankScope {
 
 std::shared_ptr<World> single_world();  // a new one, of one rank
 
-// The place of the world's own rank among these. ConfigError when it is not there, or a rank twice or out of range.
+// The index of the world's own rank in `ranks`. ConfigError when it is missing, or a rank is repeated or out of range.
 int64_t member_index(const World& world, std::span<const int64_t> ranks);
 
 }  // namespace easydel

@@ -15,7 +15,7 @@ int64_t use_gpu(const Launch& launch) {
   if (count == 0) return -1;
   const int64_t index = launch.local_rank % count;
   if (index > 0)
-    c10::cuda::set_device(static_cast<c10::DeviceIndex>(index));  // 0 is, and costs nothing until it is used
+    c10::cuda::set_device(static_cast<c10::DeviceIndex>(index));  // 0 is the default, and costs nothing until used
   return index;
 }
 #else

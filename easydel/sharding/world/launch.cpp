@@ -34,14 +34,14 @@ class Variables {
   const Environment& environment_;
 };
 
-// Jobs on one machine must not meet on one port, and all ranks must come to the same.
+// Jobs on one machine need different ports, and all ranks of a job must compute the same one.
 int port_for(const std::string& job) {
   return job.empty() ? kPort : 20000 + static_cast<int>(std::hash<std::string>()(job) % 20000);
 }
 
 void check(const Launch& launch) {
-  require<ConfigError>(launch.size >= 1 && launch.rank < launch.size, "[World] the rank that ", launch.launcher,
-                       " gives must be below the number of ranks; got ", launch.rank, " of ", launch.size, ".");
+  require<ConfigError>(launch.size >= 1 && launch.rank < launch.size, "[World] the rank set by ", launch.launcher,
+                       " must be less than the number of ranks; got ", launch.rank, " of ", launch.size, ".");
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ std::optional<Launch> find_launch(const Environment& environment) {
     launch.has_store = variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
     launch.store_prefix = variables.text("TORCHELASTIC_RUN_ID") + "/" + variables.text("TORCHELASTIC_RESTART_COUNT");
   } else if (variables.has("SLURM_PROCID") && (variables.has("SLURM_STEP_ID") || variables.has("SLURM_STEPID"))) {
-    // A batch script has SLURM_PROCID too, but it is no step.
+    // A batch script has SLURM_PROCID too, but it is not a job step.
     launch.launcher = "slurm";
     launch.rank = variables.number("SLURM_PROCID");
     launch.size = variables.has("SLURM_STEP_NUM_TASKS") ? variables.number("SLURM_STEP_NUM_TASKS")

@@ -1,4 +1,4 @@
-// How this process was started among others, as the variables of mpirun, torchrun or Slurm say.
+// How this process was launched, from the environment variables of mpirun, torchrun or Slurm.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct Launch {
   int64_t size = 1;
   int64_t local_rank = 0;  // among those on this machine
   int64_t local_size = 1;
-  std::string address;  // where rank 0 listens for a TCP store; empty when nothing says so
+  std::string address;  // where rank 0 listens for a TCP store; empty if unknown
   int port = 0;
   bool has_store = false;    // the launcher has started one there itself
   std::string store_prefix;  // of this run's keys in it
@@ -22,7 +22,7 @@ struct Launch {
 
 using Environment = std::function<const char*(const char* name)>;  // std::getenv
 
-// Nothing for a process on its own, also inside of a Slurm batch script that srun did not start. ConfigError when the
+// Nullopt for a single process, also inside a Slurm batch script that srun did not start. ConfigError when the
 // variables contradict each other.
 std::optional<Launch> find_launch(const Environment& environment);
 

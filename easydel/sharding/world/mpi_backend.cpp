@@ -10,9 +10,10 @@
 namespace easydel {
 namespace {
 
-constexpr int64_t kSmallBytes = 64 * 1024;         // of all members: everybody sends everything
-constexpr int64_t kSliceBytes = int64_t{2} << 20;  // of a reduction at a time, for each member: they stay in the cache
-constexpr int64_t kMaxDims = 64;                   // of what debug mode compares
+constexpr int64_t kSmallBytes = 64 * 1024;  // of all members: up to here every member sends everything to all
+constexpr int64_t kSliceBytes = int64_t{2}
+                                << 20;  // of a reduction at a time, for each member, so that they stay in cache
+constexpr int64_t kMaxDims = 64;        // of tensors compared in debug mode
 
 at::Tensor host_memory(const at::Tensor& like) {
   return at::empty(like.sizes(), like.options().device(at::kCPU).pinned_memory(like.is_cuda()));
@@ -26,7 +27,7 @@ at::Tensor on_host(const at::Tensor& tensor) {
   return host;
 }
 
-// Where to receive it.
+// The receive buffer.
 at::Tensor for_host(const at::Tensor& tensor) { return tensor.is_cpu() ? tensor : host_memory(tensor); }
 
 void to_device(const at::Tensor& tensor, const at::Tensor& host) {
@@ -78,8 +79,8 @@ std::unique_ptr<MpiExchange> MpiBackend::exchange(const CollectiveCall& call, ui
 
 void MpiBackend::compare(const CollectiveCall& call, uint64_t number) {
   std::vector<int64_t> own = call.encode();
-  const std::size_t length = 8 + kMaxDims + 3 * getSize();  // the same for all, whatever they ask for
-  require<NotSupportedError>(own.size() <= length, "[collectives] debug mode takes tensors of up to ", kMaxDims,
+  const std::size_t length = 8 + kMaxDims + 3 * getSize();  // the same for all, whatever they call
+  require<NotSupportedError>(own.size() <= length, "[collectives] debug mode supports tensors of up to ", kMaxDims,
                              " dimensions.");
   own.resize(length);
   std::vector<std::vector<int64_t>> all(getSize(), own);
@@ -108,7 +109,7 @@ void MpiBackend::add_up(const CollectiveCall& call, const char* own, const std::
   easydel::reduce(call.dtype, static_cast<ReduceOp>(call.detail), ins, outs, 0, elements);
 }
 
-// Everybody sends everything and adds up for itself.
+// Every member sends everything to all and sums locally.
 void MpiBackend::reduce_small(const CollectiveCall& call, uint64_t number, const at::Tensor& tensor) {
   std::vector<at::Tensor> others(getSize());
   const auto messages = exchange(call, number);
@@ -132,7 +133,7 @@ std::vector<at::Tensor> MpiBackend::scratch(int64_t bytes) const {
   return buffers;
 }
 
-// Member r adds up slice r and sends the sum to all.
+// Member r sums slice r and sends the sum to all.
 void MpiBackend::reduce_slices(const CollectiveCall& call, uint64_t number, const at::Tensor& piece,
                                const std::vector<at::Tensor>& others) {
   const int64_t n = getSize(), item = piece.element_size();

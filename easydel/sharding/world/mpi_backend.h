@@ -1,4 +1,4 @@
-// c10d's collectives between MPI processes. Tensors on a GPU travel through pinned host memory.
+// c10d's collectives between MPI processes. Tensors on a GPU are staged through pinned host memory.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace easydel {
 
-// Sums are the same bits as those of ThreadBackend: slices go to one member each, which adds them in the order of the
+// Sums are bit-identical to those of ThreadBackend: each slice goes to one member, which adds in the order of the
 // members and sends the result to all.
 class MpiBackend : public c10d::Backend {
  public:
@@ -39,7 +39,7 @@ class MpiBackend : public c10d::Backend {
   void reduce_slices(const CollectiveCall& call, uint64_t number, const at::Tensor& piece,
                      const std::vector<at::Tensor>& others);
   std::vector<at::Tensor> scratch(int64_t bytes) const;  // for each other member
-  // What this member has and what the others sent, in the order of the members.
+  // This member's data and that received from the others, in the order of the members.
   void add_up(const CollectiveCall& call, const char* own, const std::vector<at::Tensor>& others, char* out,
               int64_t elements);
 

@@ -14,7 +14,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kServeEvery = std::chrono::milliseconds(5);
-constexpr auto kYieldFor = std::chrono::milliseconds(200);  // then sleep between looks
+constexpr auto kYieldFor = std::chrono::milliseconds(200);  // then sleep between polls
 constexpr auto kNap = std::chrono::microseconds(50);
 
 // MPI counts in int; tests make messages short.
@@ -27,7 +27,7 @@ int64_t most_bytes() {
   return bytes;
 }
 
-// MPI may write into the memory of a message that nobody waits for any more.
+// MPI may still write into the memory of an abandoned message.
 void abandon(std::vector<at::Tensor> tensors) { new std::vector<at::Tensor>(std::move(tensors)); }
 
 }  // namespace
@@ -57,7 +57,7 @@ void MpiExchange::start(int64_t member, int64_t bytes, bool is_receive, const St
     const int count = static_cast<int>(std::min(most_bytes(), bytes - at));
     MPI_Request request = MPI_REQUEST_NULL;
     const int code = start(at, count, peer, &request);
-    if (code != MPI_SUCCESS) runtime_.fail(where(*channel_, what_) + "MPI says: " + mpi_error_text(code));
+    if (code != MPI_SUCCESS) runtime_.fail(where(*channel_, what_) + "MPI reports: " + mpi_error_text(code));
     messages_.push_back({member, count, is_receive});
     requests_.push_back(request);
     ++left_;
@@ -88,8 +88,8 @@ bool MpiExchange::test() {
     for (int i = 0; code == MPI_ERR_IN_STATUS && i < count; ++i) {
       if (statuses_[i].MPI_ERROR != MPI_SUCCESS) reason = statuses_[i].MPI_ERROR;
     }
-    runtime_.fail(where(*channel_, what_) + "MPI says: " + mpi_error_text(reason) +
-                  ". EASYDEL_DEBUG_COLLECTIVES=1 compares what the members ask for.");
+    runtime_.fail(where(*channel_, what_) + "MPI reports: " + mpi_error_text(reason) +
+                  ". EASYDEL_DEBUG_COLLECTIVES=1 compares the members' calls.");
   }
   left_ -= count;
   for (int i = 0; i < count; ++i) {
@@ -99,7 +99,7 @@ bool MpiExchange::test() {
     if (!message.is_receive || bytes == message.bytes) continue;
     runtime_.fail(concat(where(*channel_, what_), "rank ", channel_->ranks[message.member], " sent ", bytes,
                          " bytes where ", message.bytes,
-                         " were expected. EASYDEL_DEBUG_COLLECTIVES=1 compares what the members ask for."));
+                         " were expected. EASYDEL_DEBUG_COLLECTIVES=1 compares the members' calls."));
   }
   return left_ == 0;
 }
@@ -133,7 +133,7 @@ void MpiExchange::wait(std::chrono::milliseconds limit) {
       const auto patience =
           std::clamp(runtime_.options().timeout / 4, std::chrono::milliseconds(200), std::chrono::milliseconds(2000));
       std::string culprits = runtime_.inquiry().find_culprits(own, patience);
-      if (culprits.empty()) culprits = "all have arrived, but their messages take too long";
+      if (culprits.empty()) culprits = "all have arrived, but their messages are too slow";
       runtime_.fail(concat(where(*channel_, what_), "no result after ", limit.count() / 1000.0, " s; ", culprits,
                            ". EASYDEL_TIMEOUT sets the limit in seconds."));
     }

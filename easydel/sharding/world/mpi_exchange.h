@@ -1,4 +1,4 @@
-// Messages between the members of a group, under way at the same time and waited for with a limit.
+// Concurrent messages between the members of a group, with a timeout.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@ namespace easydel {
 
 class MpiExchange {
  public:
-  // `what` and `number` say which of the channel's collectives this belongs to.
+  // `what` and `number` identify the collective of the channel.
   MpiExchange(MpiRuntime& runtime, std::shared_ptr<MpiChannel> channel, std::string what, uint64_t number, int tag,
               bool by_world_rank = false);
   MpiExchange(MpiRuntime& runtime, std::shared_ptr<MpiChannel> channel, std::string what, uint64_t number);
@@ -21,7 +21,7 @@ class MpiExchange {
   MpiExchange(const MpiExchange&) = delete;
   MpiExchange& operator=(const MpiExchange&) = delete;
 
-  // Of any length; nothing is sent for none. The memory must stay until wait() has returned, or be kept.
+  // Of any length; empty messages are not sent. The memory must stay valid until wait() has returned, or be kept.
   void send(int64_t member, const void* data, int64_t bytes);
   void receive(int64_t member, void* data, int64_t bytes);
   void keep(const at::Tensor& tensor) { kept_.push_back(tensor); }
@@ -48,7 +48,7 @@ class MpiExchange {
   const bool by_world_rank_;
   std::vector<Message> messages_;
   std::vector<MPI_Request> requests_;
-  std::vector<int> done_;  // of the last look
+  std::vector<int> done_;  // of the last poll
   std::vector<MPI_Status> statuses_;
   std::size_t left_ = 0;
   std::vector<at::Tensor> kept_;

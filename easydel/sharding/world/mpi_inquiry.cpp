@@ -24,7 +24,7 @@ bool receive_if_there(MPI_Comm comm, int tag, T& message, int64_t& from) {
   return MPI_Recv(&message, sizeof(T), MPI_BYTE, status.MPI_SOURCE, tag, comm, MPI_STATUS_IGNORE) == MPI_SUCCESS;
 }
 
-// Small enough to leave at once; a rank that is gone must not hold up the sender, so nobody waits for it.
+// Small enough to be sent eagerly; a dead rank must not block the sender, so this is not waited for.
 void send_and_forget(MPI_Comm comm, int64_t to, int tag, const void* data, std::size_t bytes) {
   auto* copy = new std::string(static_cast<const char*>(data), bytes);  // lives as long as the process
   MPI_Request request = MPI_REQUEST_NULL;
@@ -36,14 +36,14 @@ void send_and_forget(MPI_Comm comm, int64_t to, int tag, const void* data, std::
 }  // namespace
 
 struct MpiInquiry::Question {
-  uint64_t channel, number;  // has the rank come to this collective?
+  uint64_t channel, number;  // has the rank reached this collective?
   int64_t id = 0;
 };
 
 struct MpiInquiry::Answer {
   int64_t id;
   int64_t arrived;
-  uint64_t channel, number;  // what it waits for itself, and for whom
+  uint64_t channel, number;  // what the rank itself waits for, and for whom
   int64_t peer_count;
   int64_t peers[kPeers];
   char place[kPlaceBytes];
@@ -113,9 +113,9 @@ std::string MpiInquiry::find_culprits(const MpiWait& own, std::chrono::milliseco
     const auto answer = ask(rank, question, own, patience);
     std::string verdict;
     if (!answer) {
-      verdict = " does not answer: it hangs, computes or has died";
+      verdict = " does not respond: it hangs, is computing or has died";
     } else {
-      if (!answer->arrived) verdict = concat(" has not arrived: it waits in ", answer->place);
+      if (!answer->arrived) verdict = concat(" has not arrived: it is waiting in ", answer->place);
       for (int64_t p = 0; p < answer->peer_count; ++p) suspect(answer->peers[p], answer->channel, answer->number);
     }
     if (!verdict.empty()) culprits += concat(culprits.empty() ? "" : "; ", "rank ", rank, verdict);

@@ -16,7 +16,7 @@
 namespace easydel {
 namespace {
 
-// MPI has calls that block until all ranks have made them. This ends the process when one takes too long; the launcher
+// Some MPI calls block until all ranks have made them. This ends the process when one takes too long; the launcher
 // then ends the others.
 class Watchdog {
  public:
@@ -73,12 +73,12 @@ std::string mpi_error_text(int code) {
 }
 
 MpiRuntime& MpiRuntime::start(const WorldOptions& options) {
-  static MpiRuntime* const runtime = new MpiRuntime(options);  // at_exit needs it to the very end
+  static MpiRuntime* const runtime = new MpiRuntime(options);  // never destroyed: at_exit uses it
   return *runtime;
 }
 
 MpiRuntime::MpiRuntime(const WorldOptions& options) : options_(options), world_(std::make_shared<MpiChannel>()) {
-  const Watchdog watchdog(options.timeout, "[World] MPI has not started: not all ranks have come to use it");
+  const Watchdog watchdog(options.timeout, "[World] MPI has not started: not all ranks have initialized it");
   int already = 0, level = 0;
   MPI_Initialized(&already);
   if (already) {
@@ -87,8 +87,8 @@ MpiRuntime::MpiRuntime(const WorldOptions& options) : options_(options), world_(
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
   }
   require<NotSupportedError>(level == MPI_THREAD_MULTIPLE,
-                             "[World] MPI must let several threads call it (MPI_THREAD_MULTIPLE); got level ", level,
-                             ".");
+                             "[World] MPI must support calls from several threads (MPI_THREAD_MULTIPLE); got level ",
+                             level, ".");
   world_->name = "world";
   world_->comm = duplicate_world();
   int rank = 0, size = 0;
@@ -116,13 +116,13 @@ std::shared_ptr<MpiChannel> MpiRuntime::open(const std::string& name, std::span<
   {
     const std::lock_guard lock(mutex_);
     std::shared_ptr<MpiChannel>& known = channels_[channel->id];
-    require<ConfigError>(!known, "[World] a group may be made once; got \"", name, "\" again.");
+    require<ConfigError>(!known, "[World] a group may be created once; got \"", name, "\" again.");
     known = channel;
   }
-  // MPI_Comm_create_group blocks until all have called it, so they meet before, where a limit holds.
+  // MPI_Comm_create_group blocks until all have called it, so they synchronize first, with a timeout.
   channel->comm = world_->comm;
   channel->entered = 1;
-  MpiExchange meeting(*this, channel, "make group", 0, /*tag=*/1 + static_cast<int>(channel->id % 30000),
+  MpiExchange meeting(*this, channel, "create group", 0, /*tag=*/1 + static_cast<int>(channel->id % 30000),
                       /*by_world_rank=*/true);
   char token[2] = {};
   for (int64_t member = 0; member < channel->size(); ++member) {
@@ -132,7 +132,7 @@ std::shared_ptr<MpiChannel> MpiRuntime::open(const std::string& name, std::span<
   }
   meeting.wait();
 
-  const Watchdog watchdog(options_.timeout, where(*channel, "make group") + "MPI_Comm_create_group has not returned");
+  const Watchdog watchdog(options_.timeout, where(*channel, "create group") + "MPI_Comm_create_group has not returned");
   const std::vector<int> members(ranks.begin(), ranks.end());
   MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
   MPI_Comm_group(world_->comm, &all);
@@ -141,7 +141,7 @@ std::shared_ptr<MpiChannel> MpiRuntime::open(const std::string& name, std::span<
   const int code = MPI_Comm_create_group(world_->comm, some, static_cast<int>(channel->id % 30000), &comm);
   MPI_Group_free(&some);
   MPI_Group_free(&all);
-  if (code != MPI_SUCCESS) fail(where(*channel, "make group") + "MPI says: " + mpi_error_text(code));
+  if (code != MPI_SUCCESS) fail(where(*channel, "create group") + "MPI reports: " + mpi_error_text(code));
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   channel->comm = comm;
   channel->entered = 0;
@@ -169,7 +169,7 @@ void MpiRuntime::at_exit(int status, void* runtime) {
   try {
     if (status == 0) {
       self.check_failure();
-      // Whoever waits for this rank in a collective shall be the one to say so.
+      // A rank that waits for this one in a collective reports it.
       mpi_barrier(self, self.world_, "exit", self.world_->entered++, 2 * self.options_.timeout);
       MPI_Finalize();
       return;

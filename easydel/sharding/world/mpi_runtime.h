@@ -1,4 +1,4 @@
-// MPI in this process: started once, ended with it.
+// MPI in this process: initialized once, finalized at exit.
 #pragma once
 
 #define OMPI_SKIP_MPICXX 1
@@ -25,15 +25,15 @@ struct MpiChannel {
   int64_t member = 0;          // this process
   MPI_Comm comm = MPI_COMM_NULL;
   uint64_t id = 0;                   // from name and ranks
-  std::atomic<uint64_t> entered{0};  // collectives that this process has come to
+  std::atomic<uint64_t> entered{0};  // collectives that this process has entered
 
   int64_t size() const { return static_cast<int64_t>(ranks.size()); }
 };
 
 class MpiRuntime {
  public:
-  // Starts MPI at the first call. It ends with the process: in order when all went well, else by MPI_Abort, which ends
-  // all ranks with a status that is not zero.
+  // Initializes MPI at the first call. It ends with the process: finalized on success, else by MPI_Abort, which ends
+  // all ranks with a non-zero status.
   static MpiRuntime& start(const WorldOptions& options);
 
   int64_t rank() const { return world_->member; }
@@ -41,12 +41,12 @@ class MpiRuntime {
   const WorldOptions& options() const { return options_; }
   MpiInquiry& inquiry() { return *inquiry_; }
 
-  // All members call this together; it waits for them, with the limit.
+  // Called by all members together; waits for them, with a timeout.
   std::shared_ptr<MpiChannel> open(const std::string& name, std::span<const int64_t> ranks);
 
   // From now on the collectives of all ranks throw this message.
   [[noreturn]] void fail(const std::string& message);
-  void adopt_failure(const std::string& message);  // that another rank has reported
+  void adopt_failure(const std::string& message);  // reported by another rank
   void check_failure() const;                      // throws it
 
  private:
@@ -54,7 +54,7 @@ class MpiRuntime {
   static void at_exit(int status, void* runtime);
 
   const WorldOptions options_;
-  std::shared_ptr<MpiChannel> world_;  // for what is sent outside of groups
+  std::shared_ptr<MpiChannel> world_;  // for messages outside groups
   std::unique_ptr<MpiInquiry> inquiry_;
   mutable std::mutex mutex_;
   std::map<uint64_t, std::shared_ptr<MpiChannel>> channels_;
@@ -64,7 +64,7 @@ class MpiRuntime {
 // For "[all_reduce] group "fsdp" of ranks 0 and 1: ".
 std::string where(const MpiChannel& channel, const std::string& what);
 
-// MPI's own words for an error code.
+// MPI's text for an error code.
 std::string mpi_error_text(int code);
 
 }  // namespace easydel

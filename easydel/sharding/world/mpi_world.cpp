@@ -37,8 +37,8 @@ bool has_mpi() { return true; }
 std::shared_ptr<World> make_mpi_world(const Launch& launch, const WorldOptions& options) {
   auto world = std::make_shared<MpiWorld>(options);
   require<ConfigError>(world->size() == launch.size && world->rank() == launch.rank, "[World] ", launch.launcher,
-                       " says that this is rank ", launch.rank, " of ", launch.size, ", but MPI says ", world->rank(),
-                       " of ", world->size(),
+                       " reports rank ", launch.rank, " of ", launch.size, ", but MPI reports ", world->rank(), " of ",
+                       world->size(),
                        ". Start the run with the mpirun of the Open MPI that easydel was built with, or with srun "
                        "--mpi=pmix.");
   return world;

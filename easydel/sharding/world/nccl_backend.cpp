@@ -6,7 +6,7 @@
 namespace easydel {
 namespace {
 
-// Waits for inner's work, then brings results where they belong.
+// Waits for inner's work, then copies results to their destination.
 class NcclWork : public c10d::Work {
  public:
   NcclWork(c10::intrusive_ptr<c10d::Work> inner, std::vector<at::Tensor> outputs, std::vector<at::Tensor> sources)
@@ -83,7 +83,7 @@ void NcclBackend::compare(const CollectiveCall& call, uint64_t number) {
                              group_->ranks[member], " has not arrived. EASYDEL_TIMEOUT sets the limit in seconds.");
     }
   }
-  if (number > 0) debug_store_->deleteKey(key(number - 1, getRank()));  // all have come past it
+  if (number > 0) debug_store_->deleteKey(key(number - 1, getRank()));  // all have passed it
   if (!agree(pointers)) throw DistributedError(disagreement(group_->name, number, pointers, group_->ranks));
 }
 
@@ -127,12 +127,12 @@ NcclBackend::WorkPtr NcclBackend::allreduce(std::vector<at::Tensor>& tensors, co
   const uint64_t number = enter(call);
   at::Tensor tensor = on_device(tensors[0]);
   if (!is_small_float(tensor.scalar_type())) {
-    if (tensor.scalar_type() == at::kShort) tensor = tensor.to(at::kInt);  // NCCL has no such numbers
+    if (tensor.scalar_type() == at::kShort) tensor = tensor.to(at::kInt);  // NCCL has no int16
     std::vector<at::Tensor> given{tensor};
     start(call, number, [&] { return inner_->allreduce(given, options); })->wait();
     return done(tensors[0], tensor);
   }
-  // Member r sums up slice r; the last slice may be shorter, and all are padded for the way back.
+  // Member r sums slice r; the last slice may be shorter, and all are padded for the gather.
   const int64_t n = getSize(), count = tensor.numel(), slice = (count + n - 1) / n;
   if (count == 0) return done(tensors[0], tensor);
   const at::Tensor padded = at::zeros({n * slice}, tensor.options());
@@ -176,7 +176,7 @@ NcclBackend::WorkPtr NcclBackend::allgather(std::vector<std::vector<at::Tensor>>
     out[0].push_back(as_bytes(sources.back()));
     even = even && output.numel() == outputs[0][0].numel();
   }
-  // Group's outputs lie one after the other: equal ones are one buffer, which NCCL fills without a copy.
+  // Group's outputs are consecutive: equal-sized ones are one buffer, which NCCL fills without a copy.
   const at::Tensor& first = sources[0];
   const bool joined = even && first.storage().is_alias_of(sources.back().storage()) &&
                       sources.back().storage_offset() - first.storage_offset() == first.numel() * (getSize() - 1);
@@ -218,7 +218,7 @@ NcclBackend::WorkPtr NcclBackend::broadcast(std::vector<at::Tensor>& tensors, co
 NcclBackend::WorkPtr NcclBackend::barrier(const c10d::BarrierOptions&) {
   const CollectiveCall call;
   const uint64_t number = enter(call);
-  // A sum of nothing much: NCCL's own barrier guesses a device.
+  // A tiny all_reduce: NCCL's own barrier guesses a device.
   std::vector<at::Tensor> token{at::zeros({1}, at::TensorOptions(at::kFloat).device(device_))};
   start(call, number, [&] { return inner_->allreduce(token, c10d::AllreduceOptions()); })->wait();
   token[0].item<float>();  // the host waits, too

@@ -1,5 +1,5 @@
-// What torch's NCCL lacks for a Group: small floats summed in float32, dtypes that NCCL does not know, tensors in host
-// memory, and members who compare what they ask for.
+// What torch's NCCL lacks for a Group: small floats summed in float32, dtypes that NCCL does not support, tensors in
+// host memory, and the comparison of members' calls.
 #pragma once
 
 #include <memory>
@@ -37,12 +37,12 @@ class NcclBackend : public c10d::Backend {
  private:
   uint64_t enter(const CollectiveCall& call);
   void compare(const CollectiveCall& call, uint64_t number);
-  // Starts one of inner's collectives; its errors become ours.
+  // Starts one of inner's collectives; converts its errors.
   template <class Start>
   WorkPtr start(const CollectiveCall& call, uint64_t number, const Start& start);
 
   at::Tensor on_device(const at::Tensor& tensor) const;
-  // The sum of what all members have in flat parts[member], for each member.
+  // For each member, the sum of all members' flat parts[member].
   at::Tensor sum_parts(const CollectiveCall& call, uint64_t number, const std::vector<at::Tensor>& parts);
 
   const c10::intrusive_ptr<c10d::Backend> inner_;

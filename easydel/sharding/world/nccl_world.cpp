@@ -19,8 +19,9 @@ namespace {
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
 StorePtr connect(const Launch& launch, const WorldOptions& options) {
-  require<ConfigError>(!launch.address.empty(), "[World] ", launch.launcher, " does not say where rank 0 is, and the ",
-                       "ranks are on several machines. Set MASTER_ADDR to the name of its machine.");
+  require<ConfigError>(!launch.address.empty(), "[World] ", launch.launcher,
+                       " does not set the address of rank 0, and the ",
+                       "ranks are on several machines. Set MASTER_ADDR to its host name.");
   c10d::TCPStoreOptions store;
   store.port = static_cast<uint16_t>(launch.port);
   store.isServer = launch.rank == 0 && !launch.has_store;
@@ -30,8 +31,8 @@ StorePtr connect(const Launch& launch, const WorldOptions& options) {
   try {
     return c10::make_intrusive<c10d::TCPStore>(launch.address, store);
   } catch (const c10::Error& error) {
-    fail<DistributedError>("[World] rank ", launch.rank, " cannot meet rank 0 at ", launch.address, ":", launch.port,
-                           ": ", error.what_without_backtrace());
+    fail<DistributedError>("[World] rank ", launch.rank, " cannot connect to rank 0 at ", launch.address, ":",
+                           launch.port, ": ", error.what_without_backtrace());
   }
 }
 
@@ -66,7 +67,7 @@ class NcclWorld : public World {
     return group;
   }
 
-  // All ranks leave together, since the store goes with rank 0. Then NCCL is put away while CUDA is still there.
+  // All ranks exit together, because rank 0 owns the store. Then NCCL is destroyed while CUDA is still initialized.
   void leave() {
     try {
       store_->add("exit", 1);
@@ -83,7 +84,7 @@ class NcclWorld : public World {
   void report_status(int status) {
     try {
       store_->set(kFailureKey, concat("[World] rank ", rank(), " has ended with status ", status, "."));
-    } catch (const std::exception&) {  // nobody listens
+    } catch (const std::exception&) {  // no one is listening
     }
   }
 
@@ -94,7 +95,8 @@ class NcclWorld : public World {
     watched->name = name;
     watched->ranks.assign(ranks.begin(), ranks.end());
     auto options = c10d::ProcessGroupNCCL::Options::create();
-    options->timeout = options_.timeout + std::chrono::minutes(1);  // the monitor, which can name a rank, comes first
+    options->timeout =
+        options_.timeout + std::chrono::minutes(1);  // so that the monitor, which can name a rank, reports first
     options->group_name = name;
     options->global_ranks_in_group.assign(ranks.begin(), ranks.end());
     auto store = c10::make_intrusive<c10d::PrefixStore>("nccl/" + watched->key(), store_->clone());
@@ -109,7 +111,7 @@ class NcclWorld : public World {
     const auto deadline = std::chrono::steady_clock::now() + 2 * options_.timeout;
     while (store_->add(key, 0) < count) {
       require<DistributedError>(std::chrono::steady_clock::now() < deadline,
-                                "[exit] not all ranks have come to the end of the run.");
+                                "[exit] not all ranks have reached the end of the run.");
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   }
@@ -138,8 +140,8 @@ bool has_nccl() { return true; }
 std::shared_ptr<World> make_nccl_world(const Launch& launch, const WorldOptions& options) {
   require<NotSupportedError>(gpu_count() > 0, "[World] NCCL needs a GPU; this process sees none.");
   auto* world = new std::shared_ptr<NcclWorld>(std::make_shared<NcclWorld>(launch, options));  // lives until at_exit
-  // Exit handlers run in reverse order: what torch looks into at each CUDA call must be made before ours is registered,
-  // or it is gone when NCCL is put away.
+  // Exit handlers run in reverse order: the state that torch uses in each CUDA call must be created before ours is
+  // registered, or it is gone when NCCL is destroyed.
   c10::cuda::current_device();
   ::on_exit(at_exit, world);
   return *world;

@@ -6,8 +6,7 @@ namespace easydel {
 bool has_mpi() { return false; }
 
 std::shared_ptr<World> make_mpi_world(const Launch&, const WorldOptions&) {
-  fail<NotSupportedError>(
-      "[World] this build has no MPI. It comes with libopenmpi-dev: install that, then configure and build again.");
+  fail<NotSupportedError>("[World] this build has no MPI. Install libopenmpi-dev, then configure and build again.");
 }
 
 }  // namespace easydel

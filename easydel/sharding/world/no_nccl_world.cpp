@@ -9,7 +9,7 @@ std::shared_ptr<World> make_nccl_world(const Launch&, const WorldOptions&) {
   fail<NotSupportedError>(
       "[World] this build has no NCCL. It comes with a torch built for CUDA, named by EASYDEL_TORCH, and the "
       "nvidia-nccl "
-      "package beside it.");
+      "package next to it.");
 }
 
 }  // namespace easydel

@@ -12,7 +12,7 @@
 namespace easydel {
 namespace {
 
-// Ranks on one machine share its cores, unless somebody has said how.
+// Ranks on one machine share its cores, unless the user has set the number of threads.
 void share_threads(const Launch& launch) {
   if (std::getenv("OMP_NUM_THREADS") != nullptr) return;
   const int64_t share = static_cast<int64_t>(std::thread::hardware_concurrency()) / launch.local_size;
@@ -34,16 +34,16 @@ std::string choose_backend(const std::optional<Launch>& launch, const std::strin
   if (machine.has_nccl && machine.gpus >= launch->local_size) return "nccl";
   if (launch->launcher == "torchrun") {
     require<NotSupportedError>(machine.has_nccl,
-                               "[World] torchrun's ranks speak NCCL, which this build lacks. Use mpirun, or --devices "
+                               "[World] torchrun's ranks use NCCL, which this build lacks. Use mpirun, or --devices "
                                "for ranks in one process.");
-    fail<NotSupportedError>("[World] torchrun's ranks speak NCCL, which wants a GPU for each rank of a machine; got ",
+    fail<NotSupportedError>("[World] torchrun's ranks use NCCL, which needs a GPU for each rank of a machine; got ",
                             machine.gpus, " for ", launch->local_size, ". Use mpirun, or --devices for ranks in one ",
                             "process.");
   }
   require<NotSupportedError>(machine.has_mpi, "[World] ", launch->launcher, " has started ", launch->size,
                              " ranks, but this build has no MPI, and NCCL ",
-                             machine.has_nccl ? "wants a GPU for each rank of a machine." : "neither.",
-                             " MPI comes with libopenmpi-dev; configure and build again.");
+                             machine.has_nccl ? "needs a GPU for each rank of a machine." : "is missing too.",
+                             " Install libopenmpi-dev, then configure and build again.");
   return "mpi";
 }
 

@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 
 std::string beat_key(int64_t rank) { return concat("beat/", rank); }
 
-// "12\nfsdp:0,1 7\n": the beats so far, then for each group the collectives that the rank has come to.
+// "12\nfsdp:0,1 7\n": the heartbeats so far, then for each group the collectives that the rank has entered.
 struct Beat {
   uint64_t beats = 0;
   std::map<std::string, uint64_t> entered;
@@ -121,12 +121,12 @@ std::string StoreMonitor::diagnose(const Watched& watched) {
     const Beat beat = read(rank);
     const auto entered = beat.entered.find(watched.group->key());
     const bool arrived = entered != beat.entered.end() && entered->second > watched.number;
-    const char* verdict = beat.beats == before[rank].beats ? " does not answer: it has died" : " has not arrived";
+    const char* verdict = beat.beats == before[rank].beats ? " does not respond: it has died" : " has not arrived";
     if (!arrived || beat.beats == before[rank].beats) {
       culprits += concat(culprits.empty() ? "" : "; ", "rank ", rank, verdict);
     }
   }
-  if (culprits.empty()) culprits = "all have arrived, but they do not come to an end";
+  if (culprits.empty()) culprits = "all have arrived, but it does not complete";
   return concat(watched.group->where(watched.what), "no result after ", std::chrono::duration<double>(timeout_).count(),
                 " s; ", culprits, ". EASYDEL_TIMEOUT sets the limit in seconds.");
 }

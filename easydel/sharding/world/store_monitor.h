@@ -1,5 +1,5 @@
-// Watches collectives that the host does not wait for, as those on a GPU: ranks tell each other through a store how far
-// they are, so that the one at fault can be named.
+// Monitors collectives that the host does not wait for, such as those on a GPU: ranks publish their progress through a
+// store, so that the one at fault can be named.
 #pragma once
 
 #include <atomic>
@@ -31,8 +31,8 @@ class StoreMonitor {
  public:
   using OnFailure = std::function<void(const std::string& message)>;
 
-  // Calls on_failure from a thread of its own, once, when a collective takes longer than the timeout or another rank
-  // has reported a failure. The store must be this monitor's alone.
+  // Calls on_failure from its own thread, once, when a collective takes longer than the timeout or another rank has
+  // reported a failure. The store must not be shared with other users.
   StoreMonitor(c10::intrusive_ptr<c10d::Store> store, int64_t rank, std::chrono::milliseconds timeout,
                OnFailure on_failure);
   ~StoreMonitor();
@@ -69,7 +69,7 @@ class StoreMonitor {
   std::thread thread_;
 };
 
-// Where a rank leaves word of its failure.
+// The key under which a rank reports its failure.
 inline constexpr const char* kFailureKey = "failure";
 
 }  // namespace easydel

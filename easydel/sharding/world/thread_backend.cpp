@@ -33,8 +33,8 @@ ThreadBackend::WorkPtr ThreadBackend::start(ThreadPosting posting) {
   for (const auto* tensors : {&posting.inputs, &posting.outputs}) {
     for (const at::Tensor& tensor : *tensors) {
       require<NotSupportedError>(tensor.is_cpu(), "[", name_of(posting.call.kind),
-                                 "] thread ranks share tensors on the CPU; got one on ", tensor.device(),
-                                 ". GPUs want a process each: start the run with mpirun or torchrun.");
+                                 "] thread ranks need tensors on the CPU; got one on ", tensor.device(),
+                                 ". Each GPU needs its own process: start the run with mpirun or torchrun.");
     }
   }
   group_->post(getRank(), next_, std::move(posting));

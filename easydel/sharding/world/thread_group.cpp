@@ -10,7 +10,7 @@ namespace easydel {
 namespace {
 
 constexpr int64_t kTaskBytes = 256 * 1024;   // of one task
-constexpr int64_t kAloneBytes = 256 * 1024;  // up to here waking others costs more than it saves
+constexpr int64_t kAloneBytes = 256 * 1024;  // up to this size waking others costs more than it saves
 
 std::string seconds_text(std::chrono::milliseconds time) { return concat(time.count() / 1000.0, " s"); }
 
@@ -56,14 +56,14 @@ int64_t ThreadGroup::bytes_of(const Slot& slot) const {
 void ThreadGroup::wait(int64_t member, uint64_t number) {
   Slot& slot = slots_[number % kSlots];
   const uint32_t use = static_cast<uint32_t>(number / kSlots);
-  // Once it is done another member's next collective may have taken the slot, but not this member's posting.
+  // Once it is done another member's next collective may have reused the slot, but not this member's posting.
   ThreadPosting& own = slot.postings[member];
   if (!slot.gate.has_reached(2 * use + 2)) {
     wait_for(slot, 2 * use + 1, member, number, own.call);
     help(slot, use);
     wait_for(slot, 2 * use + 2, member, number, own.call);
   }
-  if (own.number != number) return;  // this member has come back to the slot since
+  if (own.number != number) return;  // this member has reused the slot since
   own.inputs.clear();
   own.outputs.clear();
 }
@@ -90,7 +90,7 @@ void ThreadGroup::wait_for(Slot& slot, uint32_t count, int64_t member, uint64_t 
   for (const int64_t rank : missing(number)) {
     if (world_.has_ended(rank)) {
       world_.fail(concat(where(call), "rank ", rank,
-                         " has finished and will not come. Every member must call the same ", "collectives."));
+                         " has finished and will not arrive. Every member must call the same ", "collectives."));
     }
   }
   world_.set_place(ranks_[member], concat(name_of(call.kind), " of group \"", name_, "\""));
@@ -103,7 +103,7 @@ void ThreadGroup::wait_for(Slot& slot, uint32_t count, int64_t member, uint64_t 
   if (!late.empty()) message += concat("; ", describe_ranks(late), late.size() == 1 ? " has" : " have", " not arrived");
   for (const int64_t rank : late) {
     const std::string place = world_.place(rank);
-    if (!place.empty()) message += concat(", rank ", rank, " waits in ", place);
+    if (!place.empty()) message += concat(", rank ", rank, " is waiting in ", place);
   }
   world_.fail(message + ". EASYDEL_TIMEOUT sets the limit in seconds.");
   throw_failure(call);

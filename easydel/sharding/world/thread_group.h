@@ -1,4 +1,4 @@
-// Where thread ranks meet: the last to come to a collective plans it, and whoever waits for it helps to do it.
+// Collectives of thread ranks: the last to arrive plans the work, and waiting members help to do it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,7 +20,7 @@ namespace easydel {
 
 class ThreadGroup;
 
-// What all ranks of one run_ranks share.
+// The state shared by all ranks of one run_ranks.
 class ThreadWorldState {
  public:
   ThreadWorldState(int64_t size, const WorldOptions& options);
@@ -34,10 +34,10 @@ class ThreadWorldState {
   void fail(const std::string& message);
   std::string failure() const;
 
-  void end(int64_t rank);  // its body has returned: collectives that still want it fail
+  void end(int64_t rank);  // its body has returned: collectives that still need it fail
   bool has_ended(int64_t rank) const { return ended_[rank].load(); }
 
-  // What the rank waits for, in the words of a report; empty when it does not wait.
+  // What the rank waits for, for reports; empty when it does not wait.
   std::string place(int64_t rank) const;
   void set_place(int64_t rank, std::string place);
 
@@ -65,8 +65,7 @@ class ThreadGroup {
 
   int64_t size() const { return static_cast<int64_t>(ranks_.size()); }
 
-  // Members number their collectives from 0. Each is done when all have posted and one of them has waited, at the
-  // latest.
+  // Members number their collectives from 0. Each is done, at the latest, when all have posted and one has waited.
   void post(int64_t member, uint64_t number, ThreadPosting posting);
   void wait(int64_t member, uint64_t number);
 
@@ -83,12 +82,12 @@ class ThreadGroup {
   struct Slot {
     Gate gate;  // use u of the slot: ready at 2u + 1, done at 2u + 2
     std::atomic<int64_t> arrived{0};
-    std::atomic<uint64_t> claims{0};  // the use in the upper half, tasks that nobody has taken in the lower
+    std::atomic<uint64_t> claims{0};  // the use in the upper half, unclaimed tasks in the lower
     std::atomic<int64_t> tasks_left{0};
     std::vector<ThreadPosting> postings;
     std::vector<Task> tasks;
   };
-  static constexpr uint64_t kSlots = 8;  // collectives under way at one time
+  static constexpr uint64_t kSlots = 8;  // concurrent collectives
 
   void wait_for(Slot& slot, uint32_t count, int64_t member, uint64_t number, const CollectiveCall& call);
   [[noreturn]] void throw_failure(const CollectiveCall& call) const;
@@ -106,7 +105,7 @@ class ThreadGroup {
   const std::string name_;
   const std::vector<int64_t> ranks_;
   ThreadWorldState& world_;
-  std::vector<std::atomic<uint64_t>> posted_;  // collectives that each member has come to
+  std::vector<std::atomic<uint64_t>> posted_;  // collectives that each member has entered
   std::array<Slot, kSlots> slots_;
 };
 

@@ -37,8 +37,8 @@ class ThreadWorld : public World {
   std::map<std::pair<std::string, std::vector<int64_t>>, std::shared_ptr<Group>> groups_;
 };
 
-// The first error of all ranks, with the rank before its message. One that says what another rank did gives way to that
-// rank's own, whichever came first.
+// The first error of all ranks, prefixed with the rank. An error about another rank is replaced by that rank's own,
+// whichever came first.
 class FirstError {
  public:
   void keep(int64_t rank, std::exception_ptr error, ThreadWorldState& state) {
@@ -89,7 +89,7 @@ class FirstError {
     } catch (const std::exception& error) {
       return error.what();
     } catch (...) {
-      return "an error that is no std::exception";
+      return "an error that is not a std::exception";
     }
   }
 
@@ -122,7 +122,7 @@ void run_ranks(int64_t count, const std::function<void(World&)>& body, const Wor
   std::vector<std::thread> ranks;
   for (int64_t rank = 0; rank < count; ++rank) ranks.emplace_back(run, rank);
   for (std::thread& thread : ranks) thread.join();
-  at::set_num_threads(threads);  // new threads take over what was set last
+  at::set_num_threads(threads);  // new threads inherit the last setting
   first_error.rethrow();
 }
 

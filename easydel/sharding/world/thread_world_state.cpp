@@ -5,8 +5,8 @@
 namespace easydel {
 namespace {
 
-// Being woken costs about as much as a small collective. With a core for each rank the others are about to arrive, so
-// waiters look for a while; with fewer, looking keeps away the very rank that one waits for, so they yield at once.
+// A wake-up costs about as much as a small collective. With a core for each rank the others are about to arrive, so
+// waiters spin for a while; with fewer, spinning would keep the awaited rank off its core, so they yield at once.
 Patience patience_for(int64_t size) {
   if (size <= static_cast<int64_t>(std::thread::hardware_concurrency())) return {.spins = 200, .yields = 50};
   return {.yields = 5};
@@ -49,7 +49,7 @@ void ThreadWorldState::end(int64_t rank) {
       const std::vector<int64_t> waiting = group->waits_for(rank);
       if (waiting.empty()) continue;
       message = "rank " + std::to_string(rank) + " has finished, but " + describe_ranks(waiting) +
-                (waiting.size() == 1 ? " waits" : " wait") + " for it in group \"" + key.first +
+                (waiting.size() == 1 ? " is waiting" : " are waiting") + " for it in group \"" + key.first +
                 "\". Every member must call the same collectives.";
     }
   }

@@ -31,7 +31,7 @@ class PlannedWorld : public World {
   int64_t size() const override { return size_; }
   std::string backend_name() const override { return "planned"; }
   std::shared_ptr<Group> group(const std::string& name, std::span<const int64_t>) override {
-    fail<DistributedError>("[World] the ranks of \"", name, "\" are only planned, and cannot compute.");
+    fail<DistributedError>("[World] the ranks of \"", name, "\" are simulated, and cannot compute.");
   }
 
  private:
@@ -78,11 +78,11 @@ int64_t member_index(const World& world, std::span<const int64_t> ranks) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     require<ConfigError>(ranks[i] >= 0 && ranks[i] < world.size(), "[World] a rank of a group must be below ",
                          world.size(), "; got ", ranks[i], ".");
-    require<ConfigError>(seen.insert(ranks[i]).second, "[World] a group may have a rank once; got ", ranks[i],
+    require<ConfigError>(seen.insert(ranks[i]).second, "[World] the ranks of a group must be unique; got ", ranks[i],
                          " twice.");
     if (ranks[i] == world.rank()) index = static_cast<int64_t>(i);
   }
-  require<ConfigError>(index >= 0, "[World] a rank must be a member of the groups that it makes; rank ", world.rank(),
+  require<ConfigError>(index >= 0, "[World] a rank must be a member of the groups that it creates; rank ", world.rank(),
                        " is not.");
   return index;
 }

@@ -136,7 +136,7 @@ Value no_attribute(Runtime& runtime, const Value& object, std::string_view name)
   return runtime.undefined(concat(quoted(object_name(object)), " has no attribute ", quoted(name)));
 }
 
-// object[key] for what Python can index; missing when it raises a TypeError or a LookupError.
+// object[key] for whatever Python can index; missing when Python would raise a TypeError or a LookupError.
 Value python_item(Runtime& runtime, const Value& object, const Value& key) {
   const auto index = [&](int64_t size) -> int64_t {
     if (!key.is_integral()) return -1;
@@ -168,7 +168,7 @@ Value python_item(Runtime& runtime, const Value& object, const Value& key) {
   }
 }
 
-// A bound of a slice, as Python brings it into the sequence.
+// A bound of a slice, clamped to the sequence as Python does.
 int64_t slice_bound(const Value& value, int64_t size, int64_t step, int64_t otherwise) {
   if (value.is_missing() || value.is_none()) return otherwise;
   if (!value.is_integral()) {
@@ -197,7 +197,7 @@ Value make_function(Runtime& runtime, const NamedMethod& method, const Value& se
 
 Value get_attribute(Runtime& runtime, const Value& object, std::string_view name) {
   refuse_undefined(object);
-  // Most attributes are keys of messages, none of which is called like a method of dicts.
+  // Most attributes are keys of messages, none of which shares a name with a method of dict.
   Value found = find_attribute(runtime, object, name);
   if (!found.is_missing()) return found;
   if (object.is(Type::Dict)) found = dict_get(runtime, object.as<DictData>(), name);

@@ -42,7 +42,7 @@ Value Interpreter::evaluate(const Expr& expr, Frame& frame) {
     case ExprKind::Binary: {
       const Value left = evaluate(*expr.a, frame);
       const Value right = evaluate(*expr.b, frame);
-      // jinja2 writes a constant as Python text, where the sign of -2 ** x applies to the power.
+      // jinja2 emits a constant as Python source, where the sign of -2 ** x applies to the power.
       const bool sign_last = expr.op == Operator::Power && !expr.constant && expr.a->constant && left.is_number() &&
                              left.number() < 0 && !left.is(Type::Bool);
       return sign_last ? negative(binary(*this, expr.op, negative(left), right)) : binary(*this, expr.op, left, right);
@@ -137,7 +137,7 @@ Value Interpreter::call(const Value& callee, Args& args) {
 Value Interpreter::evaluate_builtin(const Expr& expr, Frame& frame, const Value* input) {
   const bool filter = expr.kind == ExprKind::Filter;
   Args args;
-  // Inside of a filter block the chain of filters ends where the block's text comes in.
+  // Inside a filter block, the chain of filters starts with the block's text.
   if (expr.a) {
     args.positional.push_back(input && expr.a->kind == ExprKind::Filter ? evaluate_builtin(*expr.a, frame, input)
                                                                         : evaluate(*expr.a, frame));
@@ -174,7 +174,7 @@ Value Interpreter::evaluate_compare(const Expr& expr, Frame& frame) {
 }
 
 Value Interpreter::evaluate_concat(const Expr& expr, Frame& frame) {
-  Values items;  // all of them come before the first text, as in Python
+  Values items;  // all are evaluated before the first is converted to text, as in Python
   items.reserve(expr.items.size());
   for (const ExprPtr& item : expr.items) items.push_back(evaluate(*item, frame));
   std::string out;

@@ -1,4 +1,4 @@
-// Generators made of a function, and the look-ups that several filters share.
+// Generators from functions, and look-ups shared by several filters.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ inline Value make_generator(Runtime& runtime, std::function<bool(Value&)> next) 
   return Value(Type::Generator, runtime.make<FunctionGenerator>(runtime, std::move(next)));
 }
 
-// What jinja2's make_attrgetter makes of "a.b.0": a path of keys. A missing or none attribute is the item itself.
+// As jinja2's make_attrgetter: "a.b.0" is a path of keys. A missing or none attribute means the item itself.
 class AttributePath {
  public:
   AttributePath(Runtime& runtime, const Value& attribute, Value otherwise = {});

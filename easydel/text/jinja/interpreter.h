@@ -36,7 +36,7 @@ class Interpreter : public Runtime {
 
   void set_variable(const std::string& name, Value value) { variables_[name] = std::move(value); }
   std::string run();
-  int line() const { return line_; }  // that is being executed, for errors
+  int line() const { return line_; }  // being executed, for errors
   const std::tm& now() const { return now_; }
 
   struct Span {
@@ -83,7 +83,7 @@ class Interpreter : public Runtime {
 
   // Frames.
   Frame& enter(const FrameLayout& layout, Frame* parent);
-  void reset(Frame& frame);  // gives every slot but the parameters its first value
+  void reset(Frame& frame);  // initializes every slot except the parameters
   void leave(Frame& frame);
   static Value& slot(Frame& frame, Ref ref);
   Value resolve(const std::string& name);
@@ -91,7 +91,7 @@ class Interpreter : public Runtime {
   const ParsedTemplate& parsed_;
   std::tm now_;
   std::unordered_map<std::string, Value> variables_;  // what the caller passed
-  std::unordered_map<std::string, Value> exported_;   // what the template set at its top
+  std::unordered_map<std::string, Value> exported_;   // what the template set at top level
   std::unordered_map<std::string, Value> globals_;
   std::vector<std::unique_ptr<Frame>> frames_;
   std::vector<Frame*> free_frames_;

@@ -119,7 +119,7 @@ Values to_values(Runtime& runtime, const Value& value) {
     taken += sizeof(Value);
     out.push_back(std::move(item));
   }
-  runtime.give(taken);  // whoever keeps the values takes it again
+  runtime.give(taken);  // whoever keeps the values accounts for it again
   return out;
 }
 

@@ -24,7 +24,7 @@ void Interpreter::execute_generation(const Stmt& stmt, Frame& frame) {
   if (stmt.uses_kwargs) arguments.push_back(dict());
   if (stmt.uses_varargs) arguments.push_back(tuple({}));
   const std::string text = invoke(stmt, frame, std::move(arguments));
-  // Positions count what has reached the output, so those inside of macros are off; so they are in transformers.
+  // Positions count what has reached the output, so those inside macros are off, as in transformers.
   counted_characters_ += count_characters(std::string_view(output_).substr(counted_bytes_));
   counted_bytes_ = output_.size();
   generated_.push_back({counted_characters_, counted_characters_ + count_characters(text)});
@@ -94,7 +94,7 @@ Value Interpreter::call_macro(const MacroData& macro, Args& args) {
   return string(invoke(stmt, *macro.frame, std::move(arguments)));
 }
 
-// Parameters first, then the caller, keyword arguments and further arguments, of those that the body uses.
+// Parameters first, then the caller, keyword arguments and extra arguments, of those that the body uses.
 std::string Interpreter::invoke(const Stmt& stmt, Frame& defined_in, Values arguments) {
   const Nested nested(*this);
   const int line = line_;

@@ -8,7 +8,7 @@
 namespace easydel::jinja {
 namespace {
 
-constexpr const char* kOverflow = "an integer does not fit into 64 bits (a limit of this engine)";
+constexpr const char* kOverflow = "an integer does not fit in 64 bits (a limit of this engine)";
 
 const char* symbol(Operator op) {
   switch (op) {
@@ -56,7 +56,7 @@ double float_floor_divide(double a, double b) {
 double float_power(double a, double b) {
   if (a == 0 && b < 0) raise("0.0 cannot be raised to a negative power");
   const double result = std::pow(a, b);
-  if (std::isnan(result) && !std::isnan(a) && !std::isnan(b)) raise("complex numbers are not known here");
+  if (std::isnan(result) && !std::isnan(a) && !std::isnan(b)) raise("complex numbers are not supported");
   if (std::isinf(result) && std::isfinite(a) && std::isfinite(b)) raise("Numerical result out of range");
   return result;
 }
@@ -255,11 +255,11 @@ bool less(Runtime& runtime, const Value& a, const Value& b, Operator op) {
     const auto wide = [](const Value& v) {
       return v.is(Type::Float) ? static_cast<long double>(v.number()) : static_cast<long double>(v.integer());
     };
-    return decide(wide(a), wide(b));  // long doubles hold every integer of 64 bits
+    return decide(wide(a), wide(b));  // a long double represents every 64-bit integer exactly
   }
   if (a.is_string() && b.is_string()) {
     runtime.touch(std::min(a.text().size(), b.text().size()));
-    return decide(a.text(), b.text());  // the order of UTF-8 is the order of characters
+    return decide(a.text(), b.text());  // UTF-8 byte order is code point order
   }
   if (is_sequence(a) && a.type() == b.type()) {
     const Values& x = a.as<ListData>().items;

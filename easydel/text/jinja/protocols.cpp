@@ -1,4 +1,4 @@
-// Equality, hashing, length, membership: what every value can be asked.
+// Equality, hashing, length, membership: the protocols of every value.
 #include <algorithm>
 #include <cmath>
 
@@ -233,7 +233,7 @@ bool contains(Runtime& runtime, const Value& container, const Value& value) {
 }
 
 void sort_by_key(Runtime& runtime, std::vector<std::pair<Value, Value>>& entries) {
-  // Merges runs of one, two, four … entries. std::stable_sort asks clang for a deprecated function of libstdc++.
+  // Merges runs of one, two, four … entries. With clang, std::stable_sort uses a deprecated function of libstdc++.
   std::vector<std::pair<Value, Value>> merged;
   merged.reserve(entries.size());
   for (std::size_t run = 1; run < entries.size(); run *= 2) {

@@ -1,11 +1,11 @@
-// Where a template writes, for a while.
+// Temporarily redirects a template's output.
 #pragma once
 
 #include <string>
 
 namespace easydel::jinja {
 
-// Sends what is written to another place while it lives.
+// Redirects output to another text during its lifetime.
 class Redirected {
  public:
   Redirected(std::string*& sink, std::string& to) : sink_(sink), before_(sink) { sink = &to; }

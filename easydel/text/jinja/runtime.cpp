@@ -31,14 +31,14 @@ int64_t RangeData::size() const {
 }
 
 Runtime::~Runtime() {
-  // Values give their text back to this object, so they go before anything else of it does.
+  // Values return their text to this object, so they are destroyed first.
   objects_.clear();
 }
 
 void Runtime::spend(std::size_t steps) {
   steps_ += static_cast<int64_t>(steps);
   if (steps_ > limits_.steps) {
-    raise("the template takes more than ", limits_.steps, " steps (a limit of this engine)");
+    raise("the template needs more than ", limits_.steps, " steps (a limit of this engine)");
   }
 }
 
@@ -72,7 +72,7 @@ Value Runtime::sequence(Type type, Values items) {
 
 Value Runtime::undefined(std::string message, bool unsafe) {
   take(message.size());
-  walk(message.size());  // it quotes a name
+  walk(message.size());  // the message quotes a name
   auto* data = make<UndefinedData>();
   data->message = std::move(message);
   data->unsafe = unsafe;

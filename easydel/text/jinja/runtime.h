@@ -1,4 +1,4 @@
-// One rendering: its memory, and the limits that no template can get past.
+// One rendering: its memory, and its limits.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@
 
 namespace easydel::jinja {
 
-// What a rendering may use. A template that wants more ends with an error, whatever it does.
+// Resource limits of a rendering. A template that exceeds them ends with an error.
 struct Limits {
-  int64_t steps = 20'000'000;       // evaluated nodes, items that are looked at, and every few bytes of their text
+  int64_t steps = 20'000'000;       // evaluated nodes, visited items, and every few bytes of their text
   int64_t output = 64 << 20;        // bytes of the rendered text
-  int64_t memory = 256 << 20;       // bytes that values hold
+  int64_t memory = 256 << 20;       // bytes of all values
   int depth = 1000;                 // nested evaluations: macros, recursive loops, nested values
   int64_t template_size = 1 << 20;  // bytes of the template
 };
 
-// What is thrown inside; the line is added where it leaves.
+// Thrown internally; the line is added at the boundary.
 class Failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -44,11 +44,11 @@ class Runtime {
   const Limits& limits() const { return limits_; }
   void be_strict(bool strict) { strict_undefined_ = strict; }
   bool strict_undefined() const { return strict_undefined_; }
-  void spend(std::size_t steps);                        // raises when too many were spent
+  void spend(std::size_t steps);                        // raises when the limit is exceeded
   void touch(std::size_t bytes) { spend(bytes / 16); }  // of text that is copied, compared, hashed or searched
   void walk(std::size_t bytes) { spend(bytes / 4); }    // the same, character by character
-  void take(std::size_t bytes);                         // before memory of that size is used
-  void check_text(std::size_t bytes) const;             // raises for a text that is longer than the output may be
+  void take(std::size_t bytes);                         // called before that much memory is used
+  void check_text(std::size_t bytes) const;             // raises for a text longer than the output limit
   void give(std::size_t bytes) { memory_ -= static_cast<int64_t>(bytes); }
 
   Value string(std::string text, bool safe = false);
@@ -78,7 +78,7 @@ class Runtime {
   std::vector<std::unique_ptr<Object>> objects_;
 };
 
-// One level of nesting while it lives.
+// One level of nesting during its lifetime.
 class Nested {
  public:
   explicit Nested(Runtime& runtime) : runtime_(runtime) {

@@ -22,14 +22,14 @@ ExprPtr copy_target(const Expr& target) {
   return copy;
 }
 
-// Where statements are resolved: a frame, and what surrounds them in the Python that jinja2 would write.
+// The context in which statements are resolved: a frame, and what surrounds them in the Python that jinja2 generates.
 struct Place {
   const Symbols* symbols;
   FrameLayout* layout;
   const Place* parent = nullptr;
   bool toplevel = false;
-  bool soft = false;   // inside of an `if`: unknown filters are found out at run time
-  bool loops = false;  // `break` has something to leave
+  bool soft = false;   // inside an `if`: unknown filters are reported at run time
+  bool loops = false;  // inside a loop, so `break` is valid
 
   Place softly() const {
     Place place = *this;
@@ -50,7 +50,7 @@ class Resolver {
   }
 
  private:
-  // The names are sorted, since the map that they come from is.
+  // The names are sorted, because they come from a map.
   static void lay_out(const Symbols& symbols, FrameLayout& layout) {
     for (const auto& [name, load] : symbols.loads()) {
       const int slot = static_cast<int>(layout.names.size());
@@ -73,7 +73,7 @@ class Resolver {
     raise_syntax(0, "the name " + quoted(name) + " belongs to no frame");
   }
 
-  // Lays out a frame below `outer`; the slots of aliases are looked up in the frames around it.
+  // Lays out a frame nested in `outer`; the slots of aliases are looked up in the enclosing frames.
   static Place enter(const Symbols& symbols, FrameLayout& layout, const Place* outer, const Place& flags) {
     lay_out(symbols, layout);
     Place place{.symbols = &symbols, .layout = &layout, .parent = outer, .loops = flags.loops};
@@ -171,7 +171,7 @@ class Resolver {
       stmt.test_target = copy_target(*stmt.target);
       resolve(*stmt.test_target, test);
       resolve(*stmt.test, test);
-      // The filter runs while the loop does, so its frame lives as long.
+      // The filter runs during the loop, so its frame lives as long.
       stmt.test_frame.captured = true;
       capture(&place);
     }

@@ -1,4 +1,4 @@
-// Which variable a name means: Jinja decides that before a template runs, and so does this.
+// Resolves names to variables before a template runs, as Jinja does.
 #pragma once
 
 #include "easydel/text/jinja/syntax/parser.h"
@@ -6,7 +6,7 @@
 namespace easydel::jinja {
 
 // Lays out the frames, fills in every Ref and looks up filters and tests. Throws TemplateError for unknown ones, for a
-// `break` outside of loops and the like.
+// `break` outside a loop and so on.
 void resolve_names(ParsedTemplate& parsed);
 
 }  // namespace easydel::jinja

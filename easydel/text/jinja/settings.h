@@ -1,4 +1,4 @@
-// How the text of a template is read.
+// How the text of a template is parsed.
 #pragma once
 
 namespace easydel::jinja {
@@ -8,7 +8,7 @@ struct Settings {
   bool trim_blocks = true;
   bool lstrip_blocks = true;
   bool keep_trailing_newline = false;
-  bool strict_undefined = false;  // an undefined variable may be tested and given a default, and nothing else
+  bool strict_undefined = false;  // an undefined variable may only be tested or given a default
 };
 
 }  // namespace easydel::jinja

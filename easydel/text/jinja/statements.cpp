@@ -133,7 +133,7 @@ Interpreter::Flow Interpreter::run_loop(const Stmt& stmt, Frame& outer, const Va
     loop->frame = &outer;
   }
   Frame& frame = enter(stmt.frame, &outer);
-  bool complete = false;  // whether the body ran to its end; `else` follows otherwise, as in jinja2
+  bool complete = false;  // whether the body ran to its end; otherwise `else` runs, as in jinja2
   while (true) {
     Value item;
     if (loop == nullptr) {
@@ -166,14 +166,14 @@ Interpreter::Flow Interpreter::run_loop(const Stmt& stmt, Frame& outer, const Va
   return flow;
 }
 
-// Blocks whose body has a frame of its own and, but for `autoescape`, a text of its own.
+// Blocks whose body has its own frame and, except for `autoescape`, its own text.
 Interpreter::Flow Interpreter::execute_in_frame(const Stmt& stmt, Frame& outer) {
   Frame& frame = enter(stmt.frame, stmt.kind == StmtKind::Block ? nullptr : &outer);
   reset(frame);
   Flow flow = Flow::Normal;
   if (stmt.kind == StmtKind::Scope || stmt.kind == StmtKind::Block) {
     if (stmt.value && truth(*this, evaluate(*stmt.value, frame))) {
-      raise("autoescape is not supported; text is never escaped here unless the filter 'e' does it");
+      raise("autoescape is not supported; text is only escaped by the filter 'e'");
     }
     flow = execute(stmt.body, frame);
   } else {

@@ -17,7 +17,7 @@ Value from_json(Runtime& runtime, const Json& json) {
   if (json.is_string()) {
     const std::string& text = json.as_string();
     if (const std::size_t at = invalid_utf8(text); at != std::string::npos) {
-      raise("a variable holds text that is not UTF-8, at byte ", at);
+      raise("a variable contains text that is not UTF-8, at byte ", at);
     }
     return runtime.string(text);
   }
@@ -40,7 +40,8 @@ Value from_json(Runtime& runtime, const Json& json) {
 Template::Template(std::string_view source, const Limits& limits, const Settings& settings)
     : limits_(limits), strict_undefined_(settings.strict_undefined) {
   if (source.size() > static_cast<std::size_t>(limits.template_size)) {
-    throw TemplateError(1, concat("a template may have ", limits.template_size, " bytes; got ", source.size()));
+    throw TemplateError(1,
+                        concat("a template must have at most ", limits.template_size, " bytes; got ", source.size()));
   }
   if (const std::size_t at = invalid_utf8(source); at != std::string::npos) {
     throw TemplateError(1, concat("the template is not UTF-8, at byte ", at));

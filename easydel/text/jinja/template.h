@@ -1,5 +1,5 @@
-// A Jinja template, parsed once and rendered often. Set up as transformers sets up chat templates, unless the settings
-// say otherwise: sandboxed, trim_blocks and lstrip_blocks on, with break, continue, and the generation tag.
+// A Jinja template, parsed once and rendered often. By default configured like transformers' chat templates:
+// sandboxed, trim_blocks and lstrip_blocks on, with break, continue, and the generation tag.
 #pragma once
 
 #include <ctime>
@@ -24,17 +24,17 @@ struct Rendering {
     std::size_t begin = 0, end = 0;  // bytes of the text
     friend bool operator==(const Span&, const Span&) = default;
   };
-  std::vector<Span> generated;  // what stood between {% generation %} and {% endgeneration %}
+  std::vector<Span> generated;  // the text between {% generation %} and {% endgeneration %}
 };
 
 struct RenderOptions {
-  std::optional<std::tm> now;  // what strftime_now tells; the local time when absent
+  std::optional<std::tm> now;  // for strftime_now; the local time when absent
 };
 
-// Cheap to copy. Rendering is const and may go on in several threads.
+// Cheap to copy. Rendering is const and thread-safe.
 class Template {
  public:
-  // Throws TemplateError with the line, for text that is no template or too long.
+  // Throws TemplateError with the line, for text that is not a valid template or too long.
   explicit Template(std::string_view source, const Limits& limits = {}, const Settings& settings = {});
 
   // `variables` must be an object: its keys are the template's variables. Throws TemplateError.

@@ -14,7 +14,7 @@ class TemplateError : public Error {
       : Error(concat("[Template] line ", line, ": ", printable(reason, kShown))), line_(line), reason_(reason) {}
 
   int line() const { return line_; }
-  const std::string& reason() const { return reason_; }  // whole: the text of raise_exception, for one
+  const std::string& reason() const { return reason_; }  // not truncated; for example the text of raise_exception
 
  private:
   static constexpr std::size_t kShown = 500;  // bytes of the reason in the message

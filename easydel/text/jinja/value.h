@@ -1,4 +1,4 @@
-// What a template computes with: Python's values, as far as a sandboxed template can meet them.
+// The values of a template: Python's values, as far as a sandboxed template can reach them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace easydel::jinja {
 class Runtime;
 
 enum class Type : uint8_t {
-  Missing,  // no value at all: an argument that was not given, a variable that was not set
+  Missing,  // no value: an argument that was not passed, a variable that was not set
   Undefined,
   None,
   Bool,
@@ -34,8 +34,8 @@ enum class Type : uint8_t {
   Joiner,
 };
 
-// Text with its length in characters, freed by the last value that holds it. The template owns its constants, which
-// many renderings share.
+// Text with its length in characters, reference counted by the values. The template owns its constants, which many
+// renderings share.
 struct StringData {
   std::string text;
   std::size_t length = 0;
@@ -44,7 +44,7 @@ struct StringData {
   bool safe = false;           // Python's Markup
 };
 
-// Everything else that has parts lives as long as the rendering, so cycles and deep nesting are freed like the rest.
+// All other compound objects live as long as the rendering, so cycles and deep nesting are freed like the rest.
 struct Object {
   virtual ~Object() = default;
 };
@@ -98,7 +98,7 @@ class Value {
   T& as() const {
     return *static_cast<T*>(data_.object);
   }
-  bool same(const Value& other) const;  // one object; of texts, Python's `is` asks more: see is_same
+  bool same(const Value& other) const;  // the same object; for texts, Python's `is` differs: see is_same
 
  private:
   void swap(Value& other) noexcept {
@@ -124,7 +124,7 @@ using Values = std::vector<Value>;
 
 struct ListData : Object {  // and tuples
   Values items;
-  bool group = false;  // what groupby yields: a tuple with names for its two items
+  bool group = false;  // yielded by groupby: a tuple with names for its two items
 };
 
 // Entries in the order in which their keys were first set.
@@ -135,8 +135,8 @@ struct DictData : Object {
 
 struct UndefinedData : Object {
   std::string message;
-  bool unsafe = false;   // the sandbox refuses the attribute
-  bool lenient = false;  // also where undefined values are strict: what an if-expression without an else gives
+  bool unsafe = false;   // the sandbox rejects the attribute
+  bool lenient = false;  // even with strict undefined: the value of an if-expression without an else
 };
 
 struct RangeData : Object {
@@ -181,7 +181,7 @@ struct LoopData : Object {
   int64_t length = -1;  // not known yet
   Value after, current, before, last_changed;
   const void* recurse = nullptr;  // the statement, when it is recursive
-  Object* frame = nullptr;        // around it
+  Object* frame = nullptr;        // the enclosing one
 };
 
 }  // namespace easydel::jinja

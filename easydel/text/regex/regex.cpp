@@ -23,7 +23,7 @@ std::string message_of(int code) {
   return reinterpret_cast<const char*>(buffer);
 }
 
-// What a thread matches with, whatever the pattern.
+// Per-thread match state, shared by all patterns.
 struct Matcher {
   pcre2_match_data* data = pcre2_match_data_create(1, nullptr);
   pcre2_match_context* context = pcre2_match_context_create(nullptr);
@@ -70,13 +70,13 @@ Regex::Regex(std::string_view pattern, const std::string& where) : code_(std::ma
                               PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr);
   require<FormatError>(code_->code != nullptr, where, " is not a valid regular expression: ", message_of(error), " at ",
                        at, " of \"", printable(translated, 200), "\".");
-  pcre2_jit_compile(code_->code, PCRE2_JIT_COMPLETE);  // without it matching is slower, no more
+  pcre2_jit_compile(code_->code, PCRE2_JIT_COMPLETE);  // without it matching is only slower
 }
 
 void Regex::find_all(std::string_view text, std::vector<Offset>& matches) const {
   if (text.empty()) return;
   thread_local Matcher matcher;
-  // A search may look at every character many times, but not at every pair of them.
+  // The limit allows many steps per character, but not quadratic time.
   pcre2_set_match_limit(matcher.context,
                         static_cast<uint32_t>(std::min<std::size_t>(100'000 + 16 * text.size(), 1u << 30)));
   const auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
@@ -91,11 +91,13 @@ void Regex::find_all(std::string_view text, std::vector<Offset>& matches) const 
     }
     if (found == PCRE2_ERROR_NOMATCH) return;
     require<FormatError>(found >= 0, "[Tokenizer] the pattern \"", printable(code_->pattern, 200),
-                         "\" gives up at byte ", at, " of a text of ", text.size(), " bytes: ", message_of(found), ".");
+                         "\" exceeds its limits at byte ", at, " of a text of ", text.size(),
+                         " bytes: ", message_of(found), ".");
     const PCRE2_SIZE* range = pcre2_get_ovector_pointer(matcher.data);
     const std::size_t begin = range[0];
     const std::size_t end = range[1];
-    if (begin >= end && (begin > end || end == last_end)) {  // an empty match behind the last one; \K can reverse them
+    if (begin >= end &&
+        (begin > end || end == last_end)) {  // an empty match right after the last one; \K can reverse them
       at += at < text.size() ? utf8::length_of_lead(text[at]) : 1;
       continue;
     }
@@ -111,8 +113,8 @@ bool is_pcre2_pattern(std::string_view) { return false; }
 struct Regex::Code {};
 
 Regex::Regex(std::string_view, const std::string& where) {
-  fail<NotSupportedError>(where, " needs regular expressions, and this build has none. Debian and Ubuntu have them in ",
-                          "libpcre2-dev; build again once it is installed.");
+  fail<NotSupportedError>(where, " needs regular expressions, which this build lacks. Install ",
+                          "libpcre2-dev and build again.");
 }
 
 void Regex::find_all(std::string_view, std::vector<Offset>&) const {}

@@ -14,8 +14,8 @@ namespace easydel {
 
 class Regex {
  public:
-  // FormatError that starts with `where` when the pattern does not compile, NotSupportedError when it uses what PCRE2
-  // lacks or when this build has no PCRE2.
+  // FormatError that starts with `where` when the pattern does not compile, NotSupportedError when it uses a feature
+  // that PCRE2 lacks or when this build has no PCRE2.
   Regex(std::string_view pattern, const std::string& where);
   ~Regex();
   Regex(Regex&&) noexcept;

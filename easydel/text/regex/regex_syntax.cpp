@@ -1,4 +1,4 @@
-// Oniguruma's dialect (Ruby's) in PCRE2's words: what both write alike goes through as it is.
+// Translates Oniguruma's dialect (Ruby's) to PCRE2's: syntax that both share is copied.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -10,7 +10,7 @@
 namespace easydel {
 namespace {
 
-// What stands for a class inside of brackets.
+// The equivalent of a class inside brackets.
 constexpr std::string_view kSpace = "\\p{White_Space}";
 constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc\\xbd\\xbe";
 
@@ -135,12 +135,12 @@ class Translator {
     while (end < in_.size() && (std::isalpha(static_cast<unsigned char>(in_[end])) || in_[end] == '-')) ++end;
     if (end >= in_.size() || (in_[end] != ':' && in_[end] != ')') || end == at_ + 1) return;
     for (; at_ < end; ++at_) {
-      if (in_[at_] == 's') fail<FormatError>(where_, " has the group option s, which Oniguruma does not know.");
+      if (in_[at_] == 's') fail<FormatError>(where_, " has the group option s, which Oniguruma does not support.");
       out_ += in_[at_] == 'm' ? 's' : in_[at_];
     }
   }
 
-  // a{1,2}+ repeats a{1,2} in Ruby; elsewhere it does not give back.
+  // a{1,2}+ repeats a{1,2} in Ruby; elsewhere it is possessive.
   void interval() {
     std::size_t end = at_ + 1;
     while (end < in_.size() && (std::isdigit(static_cast<unsigned char>(in_[end])) || in_[end] == ',')) ++end;
@@ -182,7 +182,7 @@ class Translator {
     }
   }
 
-  // Inside of brackets and outside.
+  // Inside and outside brackets.
   void shared_escape(char next) {
     if (next == 'v') {
       out_ += "\\x0B";
@@ -217,7 +217,7 @@ class Translator {
     for (const Name& known : kProperties) {
       if (known.name == plain) meaning = known.meaning;
     }
-    // PCRE2 takes the name of a script for its extensions too, unless it is told.
+    // By default PCRE2 matches a script name against Script_Extensions too.
     const bool is_script = meaning.size() > 2 && is_pcre2_pattern(concat("\\p{sc:", meaning, "}"));
     out_ += concat(negated ? "\\P{" : "\\p{", is_script ? "sc:" : "", meaning, "}");
     at_ = end + 1;
@@ -246,11 +246,11 @@ class Translator {
     }
   }
 
-  // [a[bc]] is [abc]; what negates or intersects inside has no other way to be written.
+  // [a[bc]] is [abc]; nested negations and intersections have no equivalent.
   void nested() {
-    if (in_.substr(at_, 2) == "[^") lacks("a negated class inside of a class");
+    if (in_.substr(at_, 2) == "[^") lacks("a negated class inside a class");
     ++at_;
-    if (++depth_ > 16) lacks("classes this deep");
+    if (++depth_ > 16) lacks("classes nested this deep");
     class_items();
     if (at_ < in_.size()) ++at_;
     --depth_;
@@ -280,7 +280,7 @@ class Translator {
       out_ += "\\P{White_Space}";
       at_ += 2;
     } else if (next == 'W' || next == 'H') {
-      lacks(next == 'W' ? "\\W inside of a class" : "\\H inside of a class");
+      lacks(next == 'W' ? "\\W inside a class" : "\\H inside a class");
     } else {
       shared_escape(next);
     }
@@ -290,8 +290,8 @@ class Translator {
   const std::string& where_;
   std::string out_;
   std::size_t at_ = 0;
-  std::size_t atom_ = 0;           // where the last thing that can be repeated starts in out_
-  std::vector<std::size_t> open_;  // where the groups around start in out_
+  std::size_t atom_ = 0;           // where the last repeatable item starts in out_
+  std::vector<std::size_t> open_;  // where the enclosing groups start in out_
   int depth_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The four normal forms, with what every character of the result came from.
+// The four normal forms, with the origin of every character of the result.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -30,7 +30,7 @@ struct Decomposition {
   std::size_t size;
 };
 
-// Characters with a decomposition that are younger than the tables of the tokenizers package, which leaves them alone.
+// Characters with a decomposition that are newer than the tables of the tokenizers package, which leaves them alone.
 bool is_too_young(char32_t code) {
   static constexpr std::array<std::pair<char32_t, char32_t>, 17> kRanges{{{0x32FF, 0x32FF},
                                                                           {0xA7F1, 0xA7F4},
@@ -75,7 +75,7 @@ Decomposition decompose(char32_t code, bool compatibility) {
   return out;
 }
 
-// The character that two make together, or 0.
+// The composition of two characters, or 0.
 char32_t compose(char32_t first, char32_t second) {
   std::array<utf8proc_int32_t, 3> pair{static_cast<utf8proc_int32_t>(first), static_cast<utf8proc_int32_t>(second), 0};
   const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
@@ -86,7 +86,7 @@ char32_t compose(char32_t first, char32_t second) {
 std::vector<Change> decomposed(std::string_view text, bool compatibility) {
   std::vector<Change> out;
   out.reserve(text.size());
-  std::size_t pending = 0;  // from here on all are marks, to be put in order
+  std::size_t pending = 0;  // from here on all are marks, to be sorted
   struct Mark {
     int mark_class;
     std::size_t place;
@@ -129,7 +129,7 @@ std::vector<Change> composed(const std::vector<Change>& parts) {
   out.reserve(parts.size());
   bool has_starter = false;
   std::size_t starter = 0;
-  int last_class = -1;  // of the marks behind the starter that stayed; -1: none did
+  int last_class = -1;  // of the uncomposed marks after the starter; -1: none
   for (const Change& part : parts) {
     const int mark = combining_class(part.first);
     if (!has_starter) {
@@ -158,8 +158,8 @@ std::vector<Change> composed(const std::vector<Change>& parts) {
   return out;
 }
 
-// Whether a character is its own normal form and neither moves nor joins another. Asked once for each of the first
-// 65536; threads that ask at once write the same answer.
+// Whether a character is its own normal form and neither reorders nor composes. Cached for the first 65536; concurrent
+// threads write the same result.
 bool is_inert(char32_t code, Form form) {
   if (code < 0xA0) return true;
   static std::array<std::array<std::atomic<uint8_t>, 0x10000>, 4> known{};
@@ -173,7 +173,7 @@ bool is_inert(char32_t code, Form form) {
     std::vector<Change> own = decomposed(utf8::encode(code), is_compatibility(form));
     if (is_composed(form)) {
       own = composed(own);
-      // 0x8000 marks what can stand second in a pair.
+      // 0x8000 marks characters that can be second in a pair.
       inert = property->comb_index == UINT16_MAX || property->comb_index < 0x8000;
       if (code >= 0xAC00 && code <= 0xD7A3) inert = true;
     }

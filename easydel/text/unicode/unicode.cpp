@@ -53,13 +53,13 @@ utf8proc_category_t category(char32_t code) { return utf8proc_category(static_ca
 
 bool is_letter_category(utf8proc_category_t c) { return c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_LO; }
 
-// Letters in the sense of Alphabetic that are neither L nor M nor Nl: circled and squared ones.
+// Alphabetic characters that are neither L nor M nor Nl: circled and squared letters.
 bool is_enclosed_letter(char32_t code) {
   return (code >= 0x24B6 && code <= 0x24E9) || (code >= 0x1F130 && code <= 0x1F149) ||
          (code >= 0x1F150 && code <= 0x1F169) || (code >= 0x1F170 && code <= 0x1F189);
 }
 
-// Of capitals that Rust knows and not every utf8proc does; 0 for others.
+// The lower case of capitals that Rust has and not every utf8proc does; 0 for others.
 char32_t newest_lower(char32_t code) {
   switch (code) {
     case 0x1C89: return 0x1C8A;
@@ -133,8 +133,8 @@ std::size_t grapheme_length(std::string_view text) {
 #else
 
 void require_tables(std::string_view who) {
-  fail<NotSupportedError>("[", who, "] needs Unicode tables, and this build has none. Debian and Ubuntu have them in ",
-                          "libutf8proc-dev; build again once it is installed.");
+  fail<NotSupportedError>("[", who, "] needs Unicode tables, which this build lacks. Install ",
+                          "libutf8proc-dev and build again.");
 }
 
 bool is_numeric(char32_t code) { return code >= '0' && code <= '9'; }

@@ -1,4 +1,4 @@
-// A word of many symbols that knows where each pair stands, so that a merge costs as much as it changes.
+// A word of many symbols with an index of its pairs, so that the cost of a merge is proportional to what it changes.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@ class BpeLongWord {
     for (uint32_t i = 0; i + 1 < size; ++i) enlist(i);
   }
 
-  // From left to right, as if it went over all symbols. Calls around(before, after) for every pair that it has merged,
-  // with what stands on both sides, kNone for nothing; what stands before may itself be new.
+  // From left to right, as if it went over all symbols. Calls around(before, after) for every merged pair, with the
+  // symbols on both sides, kNone for none; the one before may itself be new.
   template <class Around>
   void merge(uint32_t left, uint32_t right, uint32_t merged, const Around& around) {
     const auto first = first_.find(pair_of(left, right));
@@ -56,7 +56,7 @@ class BpeLongWord {
   struct Place {
     uint32_t symbol = kNone;
     uint32_t before = kNone, after = kNone;               // its neighbours
-    uint32_t previous_alike = kNone, next_alike = kNone;  // where the same pair begins
+    uint32_t previous_alike = kNone, next_alike = kNone;  // other occurrences of the same pair
   };
   static uint64_t pair_of(uint32_t a, uint32_t b) { return uint64_t{a} << 32 | b; }
   uint64_t pair_at(uint32_t i) const { return pair_of(places_[i].symbol, places_[places_[i].after].symbol); }
@@ -84,7 +84,7 @@ class BpeLongWord {
   }
 
   std::vector<Place> places_;
-  std::unordered_map<uint64_t, uint32_t> first_;  // pair to where it stands, one of the places
+  std::unordered_map<uint64_t, uint32_t> first_;  // pair to the first of its positions
   std::vector<uint32_t> found_;
 };
 

@@ -1,5 +1,5 @@
-// The algorithm of `tokenizers`' BpeTrainer, step by step, because its results are to be the same: also where a merge
-// makes a token that another one has made before, and where counts of overlapping pairs ("aaa") go astray.
+// The algorithm of `tokenizers`' BpeTrainer, step by step, for identical results: also where a merge creates a token
+// that another one has created before, and where counts of overlapping pairs ("aaa") are off.
 #include "easydel/tokenizers/bpe/bpe_merges.h"
 
 #include <algorithm>
@@ -13,19 +13,19 @@
 namespace easydel {
 namespace {
 
-using Positions = std::vector<uint32_t>;  // words that a pair stands in
+using Positions = std::vector<uint32_t>;  // words that contain a pair
 
-constexpr uint32_t kLongWord = 1024;  // symbols, from which on keeping track of them is cheaper than going over them
+constexpr uint32_t kLongWord = 1024;  // symbols, above which tracking positions is cheaper than a scan
 
 uint64_t pair_of(uint32_t a, uint32_t b) { return uint64_t{a} << 32 | b; }
 
-// Pair to count; grows, and never forgets.
+// Pair to count; entries are never removed.
 class PairCounts {
  public:
   struct Entry {
     uint64_t pair = kFree;
     int64_t count = 0;
-    uint32_t pending = 0;  // which of the merge's new lists of positions, from 1; 0: none
+    uint32_t pending = 0;  // index of the merge's new list of positions, from 1; 0: none
   };
 
   PairCounts() : entries_(1 << 16) {}
@@ -95,7 +95,7 @@ class Merging {
     for (const auto& word : words.words()) {
       if (word.text.size() < 2) continue;
       require<NotSupportedError>(word.text.size() < UINT32_MAX, "[train_byte_level_bpe] a word of ", word.text.size(),
-                                 " bytes. Use a pattern that cuts it.");
+                                 " bytes is too long. Use a pattern that splits it.");
       words_.push_back({symbols_.size(), static_cast<uint32_t>(word.text.size()), 0, static_cast<int64_t>(word.count)});
       for (const char c : word.text) symbols_.push_back(byte_ids[static_cast<uint8_t>(c)]);
     }
@@ -141,7 +141,7 @@ class Merging {
   struct Word {
     std::size_t begin;
     uint32_t size;
-    uint32_t long_word;  // which one it is, from 1; 0: none
+    uint32_t long_word;  // its index, from 1; 0: none
     int64_t count;
   };
 
@@ -202,7 +202,7 @@ class Merging {
     word.size = out;
   }
 
-  // A pair can come up again with words that it was not known to be in; its later rank is the one that counts.
+  // A pair can reappear with words that it was not known to be in; its later rank counts.
   void keep_last_of_each(const std::vector<std::pair<uint64_t, uint32_t>>& merges) {
     std::unordered_map<uint64_t, std::size_t> last;
     for (std::size_t i = 0; i < merges.size(); ++i) last[merges[i].first] = i;

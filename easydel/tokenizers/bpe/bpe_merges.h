@@ -11,7 +11,7 @@
 namespace easydel {
 
 struct TrainedBpe {
-  std::vector<std::string> tokens;                    // by id: special tokens, the 256 bytes, what the merges make
+  std::vector<std::string> tokens;                    // by id: special tokens, the 256 bytes, the results of merges
   std::vector<std::pair<uint32_t, uint32_t>> merges;  // of ids, in the order in which they are applied
 };
 
@@ -21,10 +21,10 @@ struct BpeLimits {
   std::size_t max_token_length = 0;  // 0: any
 };
 
-// The character that stands for a byte in byte-level vocabularies: itself where it is visible, else one from U+0100 on.
+// The character that represents a byte in byte-level vocabularies: itself if printable, else one from U+0100 on.
 std::string byte_level_character(uint8_t byte);
 
-// Takes the words, which it needs no longer once it has begun.
+// Takes ownership of the words and frees them early.
 TrainedBpe find_bpe_merges(WordCounts words, const std::vector<std::string>& special_tokens, const BpeLimits& limits,
                            Progress& progress);
 

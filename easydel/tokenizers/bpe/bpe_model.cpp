@@ -8,7 +8,7 @@
 namespace easydel {
 namespace {
 
-constexpr std::size_t kShort = 40;  // symbols of a word whose best pair is looked for one by one
+constexpr std::size_t kShort = 40;  // symbols of a word, up to which the best pair is found by a linear scan
 
 std::string byte_token(std::size_t byte) {
   std::array<char, 8> text{};
@@ -26,12 +26,12 @@ BpeModel::BpeModel(const JsonField& field)
       byte_fallback_(field.bool_or("byte_fallback", false)),
       ignore_merges_(field.bool_or("ignore_merges", false)) {
   if (const auto dropout = field.find("dropout"); dropout && dropout->as_number() != 0) {
-    fail<NotSupportedError>(dropout->where(), " must be 0 or null, because tokens are not drawn at random; got ",
+    fail<NotSupportedError>(dropout->where(), " must be 0 or null, because BPE dropout is not supported; got ",
                             dropout->as_number(), ".");
   }
   if (const auto unknown = field.find("unk_token")) {
     unknown_token_ = unknown->as_string();
-    unknown_ = vocabulary_.find(unknown_token_);  // asked for only once it is needed
+    unknown_ = vocabulary_.find(unknown_token_);  // checked only when it is needed
   }
   read_merges(field["merges"]);
   learn_characters();
@@ -51,7 +51,7 @@ void BpeModel::read_merges(const JsonField& field) {
       if (pair.starts_with("#version")) continue;
       const std::size_t space = pair.find(' ');
       if (space == std::string_view::npos || pair.find(' ', space + 1) != std::string_view::npos) {
-        refuse("must be two tokens with a blank between them; got ", merges[i].dump(), ".");
+        refuse("must be two tokens separated by a space; got ", merges[i].dump(), ".");
       }
       left = pair.substr(0, space);
       right = pair.substr(space + 1);
@@ -65,13 +65,13 @@ void BpeModel::read_merges(const JsonField& field) {
     const int32_t left_id = vocabulary_.find(left);
     const int32_t right_id = vocabulary_.find(right);
     if (left_id < 0 || right_id < 0) {
-      refuse("names ", Json(left_id < 0 ? left : right).dump(), ", which the vocabulary does not have.");
+      refuse("names ", Json(left_id < 0 ? left : right).dump(), ", which is not in the vocabulary.");
     }
     if (right.size() < prefix_.size()) refuse("must continue a word with \"", prefix_, "\".");
     joined = left;
     joined += right.substr(prefix_.size());
     const int32_t id = vocabulary_.find(joined);
-    if (id < 0) refuse("makes ", Json(joined).dump(), ", which the vocabulary does not have.");
+    if (id < 0) refuse("produces ", Json(joined).dump(), ", which is not in the vocabulary.");
     if (left.empty() || right.empty()) refuse("must not have an empty part.");
     merges_.add(left_id, right_id, {rank++, id});
     std::size_t last = left.size();
@@ -124,9 +124,9 @@ void BpeModel::tokenize_word(std::string_view word, ModelScratch& scratch, std::
   });
 }
 
-// Cuts where no merge can join, which leaves short words for the cache even where no pre-tokenizer has cut.
+// Splits where no merge can join, which leaves short words for the cache even without a pre-tokenizer.
 void BpeModel::tokenize_long(std::string_view piece, ModelScratch& scratch, std::vector<ModelToken>& out) const {
-  uint32_t done = 0;  // bytes that tokens stand for; unknown characters without a token leave no trace
+  uint32_t done = 0;  // bytes covered by tokens; unknown characters without a token are skipped
   const auto add = [&](std::string_view word) {
     const std::size_t before = out.size();
     tokenize_word(word, scratch, out);
@@ -161,7 +161,7 @@ void BpeModel::read_symbols(std::string_view word, ModelScratch& scratch) const 
     scratch.lengths.push_back(length);
   };
   const bool plain = prefix_.empty() && suffix_.empty();
-  uint32_t unknown_length = 0;  // of an unknown character that is not written yet; 0: none
+  uint32_t unknown_length = 0;  // of a pending unknown character; 0: none
   for (std::size_t at = 0; at < word.size();) {
     const std::size_t begin = at;
     const char32_t code = utf8::next(word, at);
@@ -237,7 +237,7 @@ void BpeModel::merge_short(ModelScratch& scratch) const {
   lengths.resize(count);
 }
 
-// A heap of (rank, position) over a linked list: n log n however long the word is.
+// A heap of (rank, position) over a linked list: O(n log n).
 void BpeModel::merge_long(ModelScratch& scratch) const {
   auto& symbols = scratch.symbols;
   auto& lengths = scratch.lengths;

@@ -42,8 +42,8 @@ class BpeModel final : public TokenModel {
   bool has_all_bytes_ = false;
   std::vector<int32_t> character_ids_;  // of the first 65536 code points
 
-  // A filter over pairs of characters at which some merge joins: where it says no, a word falls apart into two that
-  // never touch. It may say yes to a pair that no merge joins.
+  // A filter over pairs of characters that some merge joins: where it returns false, a word splits into two independent
+  // ones. It may return true for a pair that no merge joins.
   static constexpr std::size_t kJoints = 1 << 17;
   static std::size_t joint(char32_t left, char32_t right) {
     const uint64_t key = (uint64_t{left} << 21 | right) * 0x9E3779B97F4A7C15u;

@@ -29,8 +29,8 @@ std::string bpe_pattern(const std::string& name_or_pattern) {
 #if EASYDEL_HAS_PCRE2
 namespace {
 
-// PCRE2's \s takes U+180E for white space, which Unicode and the `tokenizers` package do not. Its tables of letters and
-// numbers may be those of Unicode 14 (PCRE2 10.42); these came with Unicode 15 to 16, which the package knows.
+// PCRE2's \s matches U+180E, which Unicode and the `tokenizers` package do not count as white space. Its tables of
+// letters and numbers may be those of Unicode 14 (PCRE2 10.42); these are from Unicode 15 to 16, which the package has.
 constexpr const char* kSpaces =
     R"(\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 constexpr const char* kLetters =
@@ -112,10 +112,10 @@ class Splitter {
               : pcre2_match(code_.get(), subject, text.size(), at, PCRE2_NO_UTF_CHECK, data_.get(), context_.get());
       if (found == PCRE2_ERROR_NOMATCH) break;
       require<ConfigError>(found >= 0, "[train_byte_level_bpe] the pattern \"", pattern_,
-                           "\" is too hard for a text of ", text.size(), " bytes: ", found < 0 ? message_of(found) : "",
-                           ".");
+                           "\" exceeds its limits on a text of ", text.size(),
+                           " bytes: ", found < 0 ? message_of(found) : "", ".");
       const PCRE2_SIZE* range = pcre2_get_ovector_pointer(data_.get());
-      const std::size_t begin = std::max(range[0], done), end = std::max(range[1], begin);  // \K could move it back
+      const std::size_t begin = std::max(range[0], done), end = std::max(range[1], begin);  // \K can move it back
       add(done, begin);
       add(begin, end);
       done = end;
@@ -150,8 +150,8 @@ SplitText make_splitter(const std::string& pattern) {
 }
 #else
 SplitText make_splitter(const std::string&) {
-  fail<NotSupportedError>("[train_byte_level_bpe] the split into words needs PCRE2, which this build is without. ",
-                          "Debian and Ubuntu have it as libpcre2-dev.");
+  fail<NotSupportedError>("[train_byte_level_bpe] splitting into words needs PCRE2, which this build lacks. ",
+                          "Install libpcre2-dev and build again.");
 }
 #endif
 

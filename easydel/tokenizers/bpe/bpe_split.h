@@ -8,7 +8,7 @@
 
 namespace easydel {
 
-// Appends the words of the text, in order and without a gap: the matches of a pattern and what lies between them.
+// Appends the words of the text, in order and without gaps: the matches of a pattern and the text between them.
 using SplitText = std::function<void(std::string_view text, std::vector<std::string_view>& words)>;
 
 // "gpt2", "llama3" and "qwen2" are the patterns of these models; anything else is a regular expression itself.

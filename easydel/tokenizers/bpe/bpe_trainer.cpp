@@ -14,7 +14,7 @@ void check(const BpeTrainerOptions& options) {
   std::vector<std::string> distinct;
   for (const std::string& token : options.special_tokens) {
     require<ConfigError>(!token.empty() && invalid_utf8(token) == std::string::npos,
-                         "[train_byte_level_bpe] a special token must be text in UTF-8; got \"", token, "\".");
+                         "[train_byte_level_bpe] a special token must be valid UTF-8; got \"", token, "\".");
     if (std::find(distinct.begin(), distinct.end(), token) == distinct.end()) distinct.push_back(token);
   }
   const auto least = static_cast<int64_t>(256 + distinct.size());
@@ -102,7 +102,7 @@ Json train(const Texts& texts, int64_t bytes, const BpeTrainerOptions& options) 
     return count_words(texts, bpe_pattern(options.pattern), threads_of(options), progress);
   }();
   require<ConfigError>(!words.words().empty(),
-                       "[train_byte_level_bpe] the texts are empty; there is nothing to learn.");
+                       "[train_byte_level_bpe] the texts are empty; there is nothing to train on.");
   const auto known = static_cast<int64_t>(256 + options.special_tokens.size());
   Progress progress(
       "merging",
@@ -122,7 +122,7 @@ Json train_byte_level_bpe(const std::vector<std::filesystem::path>& files, const
   int64_t bytes = 0;
   for (const auto& file : files) {
     std::error_code error;
-    const auto size = std::filesystem::file_size(file, error);  // opening it says what is wrong
+    const auto size = std::filesystem::file_size(file, error);  // opening it reports the error
     if (!error) bytes += static_cast<int64_t>(size);
   }
   return train(files, bytes, options);

@@ -1,4 +1,4 @@
-// The merges of a BPE model: from a pair of ids to the rank of the merge and the id that it makes.
+// The merges of a BPE model: from a pair of ids to the rank and the resulting id of the merge.
 #pragma once
 
 #include <bit>
@@ -16,7 +16,7 @@ class MergeTable {
  public:
   void reserve(std::size_t merges) { slots_.assign(std::bit_ceil(2 * merges + 2), {}); }
 
-  // `reserve` must have been told of it. The last one of a pair counts.
+  // `reserve` must have made room for it. The last one of a pair counts.
   void add(int32_t left, int32_t right, MergeRule rule) {
     std::size_t at = place(key(left, right));
     while (slots_[at].key != kFree && slots_[at].key != key(left, right)) at = (at + 1) & (slots_.size() - 1);

@@ -39,7 +39,7 @@ uint64_t hash_of(std::string_view word, uint64_t seed) {
   return mix(hash ^ load(word.data(), word.size()), 0xD6E8FEB86659FD93 ^ seed);
 }
 
-uint64_t random_seed() {  // nobody can write a corpus whose words all meet in one slot
+uint64_t random_seed() {  // no corpus can be crafted whose words all collide
   static const uint64_t seed = (uint64_t{std::random_device{}()} << 32 | std::random_device{}()) | 1;
   return seed;
 }
@@ -53,7 +53,7 @@ std::string_view WordCounts::keep(std::string_view word) {
     const std::size_t size = std::max(kArenaBlock, word.size());
     blocks_.push_back(std::make_unique_for_overwrite<char[]>(size));
     block_left_ = size;
-    if (word.size() == size) {  // a block of its own
+    if (word.size() == size) {  // a separate block
       std::memcpy(blocks_.back().get(), word.data(), word.size());
       block_left_ = 0;
       return {blocks_.back().get(), word.size()};
@@ -103,7 +103,7 @@ namespace {
 
 struct Block {
   std::string text;
-  std::vector<std::size_t> ends;  // of the texts in it; none: it holds lines
+  std::vector<std::size_t> ends;  // of the texts in it; none: it contains lines
   std::string where;              // for errors
   uint64_t begin = 0;             // of this block in the file
 };
@@ -129,7 +129,7 @@ void count_block(const Block& block, const SplitText& split, std::vector<std::st
   }
 }
 
-// Reads in this thread and counts in others.
+// Reads on this thread and counts on others.
 class Counting {
  public:
   Counting(const std::string& pattern, int threads) {
@@ -204,7 +204,7 @@ class Counting {
   bool done_ = false;
 };
 
-// Blocks of whole lines; a line that is longer than a block makes one of its own.
+// Blocks of complete lines; a line longer than a block gets a separate one.
 class Lines {
  public:
   Lines(const std::vector<std::filesystem::path>& files, Progress& progress) : files_(files), progress_(progress) {}
@@ -276,7 +276,7 @@ WordCounts count_words(const std::vector<std::filesystem::path>& files, const st
 WordCounts count_words(const NextText& next, const std::string& pattern, int threads, Progress& progress) {
   uint64_t texts = 0;
   return Counting(pattern, threads).run([&](Block& block) {
-    block.where = concat("what was given from text ", texts, " on");
+    block.where = concat("the input from text ", texts, " on");
     for (std::string text; block.text.size() < kReadBlock && next(text); text.clear(), ++texts) {
       progress.advance(static_cast<int64_t>(text.size()));
       if (text.empty()) continue;

@@ -1,4 +1,4 @@
-// How often each word stands in a corpus.
+// Counts the words of a corpus.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace easydel {
 
-// A flat hash table; the bytes of the words stand together in large blocks.
+// A flat hash table; the bytes of the words are stored in large blocks.
 class WordCounts {
  public:
   struct Word {
@@ -42,11 +42,11 @@ class WordCounts {
   std::size_t block_left_ = 0;
 };
 
-// Gives the next text, false at the end. A text is split on its own: nothing reaches over its end.
+// Reads the next text, false at the end. Each text is split separately: no word crosses its end.
 using NextText = std::function<bool(std::string& text)>;
 
 // Words of files, line by line, where a line is a text with its line break; memory grows with the distinct words and
-// the longest line. IoError for a file that cannot be read, FormatError for one that is no UTF-8.
+// the longest line. IoError for a file that cannot be read, FormatError for one that is not UTF-8.
 WordCounts count_words(const std::vector<std::filesystem::path>& files, const std::string& pattern, int threads,
                        Progress& progress);
 WordCounts count_words(const NextText& next, const std::string& pattern, int threads, Progress& progress);

@@ -12,7 +12,7 @@
 namespace easydel {
 namespace {
 
-// llama.cpp's kinds of tokens are sentencepiece's.
+// llama.cpp's token types are sentencepiece's.
 constexpr int32_t kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6;
 
 std::string key(std::string_view name) { return concat("tokenizer.ggml.", name); }
@@ -102,8 +102,8 @@ SentencePieceParts sentencepiece(const GgufContainer& gguf, const std::string& w
   const Tokens tokens = read_tokens(gguf, where);
   const auto scores = numbers<float>(gguf, "scores", GgufValueType::Float32, tokens.texts.size(), where);
   require<FormatError>(!scores.empty(), "[", where, "] ", key("scores"),
-                       " is missing, which a tokenizer of model "
-                       "\"llama\" needs.");
+                       " is required for a tokenizer of model "
+                       "\"llama\".");
   Message model;
   bool has_bytes = false;
   std::vector<SentencePieceAddedToken> added;
@@ -152,7 +152,7 @@ struct Split {
   std::string_view name;
   std::string_view pattern;  // empty: gpt2's, which is built in
   bool single_digits = false;
-  bool composes = false;  // to Unicode's form C
+  bool composes = false;  // to NFC
 };
 constexpr std::array<Split, 9> kSplits{{{"llama-bpe", kLlama3},
                                         {"llama3", kLlama3},
@@ -216,7 +216,7 @@ std::string byte_bpe(const GgufContainer& gguf, const std::string& where) {
   const Tokens tokens = read_tokens(gguf, where);
   const GgufValue* merges = gguf.find(key("merges"));
   require<FormatError>(merges && merges->as_array().type == GgufValueType::String, "[", where, "] ", key("merges"),
-                       " must be a list of strings, which a tokenizer of model \"gpt2\" needs.");
+                       " must be a list of strings for a tokenizer of model \"gpt2\".");
   Json vocabulary = Json::object(), added = Json::array(), list = Json::array();
   for (std::size_t i = 0; i < tokens.texts.size(); ++i) {
     const std::string text(tokens.texts[i]);
@@ -254,9 +254,10 @@ std::string byte_bpe(const GgufContainer& gguf, const std::string& where) {
   return json.dump();
 }
 
-// Or else BPE on bytes.
+// Otherwise byte-level BPE.
 bool is_sentencepiece(const GgufContainer& gguf, const std::string& where) {
-  require<FormatError>(has_tokenizer(gguf), "[", where, "] the file has no ", key("model"), ", so no tokenizer.");
+  require<FormatError>(has_tokenizer(gguf), "[", where, "] the file has no ", key("model"),
+                       " and therefore no tokenizer.");
   const std::string_view model = gguf.find(key("model"))->as_string();
   require<NotSupportedError>(model == "llama" || model == "gpt2", "[", where, "] ", key("model"),
                              " must be llama or gpt2; got ", quoted(model), ".");

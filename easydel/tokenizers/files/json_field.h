@@ -1,4 +1,4 @@
-// A value of a JSON file together with where it stands, so that errors name the place.
+// A JSON value together with its path, so that errors name the location.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class JsonField {
   const std::string& path() const { return path_; }
   std::string where() const { return concat("[", file_, "] ", path_.empty() ? "the document" : path_); }
 
-  // FormatError on another type, or on a number outside of the range.
+  // FormatError on a different type, or on a number out of range.
   const std::string& as_string() const;
   bool as_bool() const;
   int64_t as_int(int64_t low, int64_t high) const;

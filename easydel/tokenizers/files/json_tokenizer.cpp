@@ -11,7 +11,7 @@ auto make_if(const std::optional<JsonField>& field, const Make& make) {
   return field ? make(*field) : decltype(make(*field)){};
 }
 
-// Parts within parts: each of them looks at the whole text.
+// Nested parts: each of them processes the entire text.
 std::size_t count_parts(const Json& value) {
   std::size_t total = value.contains("type") ? 1 : 0;
   if (value.is_array()) {

@@ -1,4 +1,4 @@
-// A tokenizer as tokenizer.json describes it, the file of Hugging Face's tokenizers.
+// A tokenizer described by tokenizer.json, the format of Hugging Face's tokenizers.
 #pragma once
 
 #include <filesystem>
@@ -11,14 +11,13 @@ namespace easydel {
 
 class PreTokenized;
 
-// Two texts that go together, as question and answer do.
+// A pair of texts, such as question and answer.
 struct TextPair {
   std::string_view first;
   std::optional<std::string_view> second = std::nullopt;
 };
 
-// Encoding gives the ids and offsets that the tokenizers package gives, with offsets in bytes. Any number of threads
-// may use one at a time.
+// Encoding gives the same ids and offsets as the tokenizers package, with offsets in bytes. Thread-safe.
 class JsonTokenizer final : public Tokenizer {
  public:
   // IoError when the file cannot be read. FormatError with the JSON path of what is wrong; NotSupportedError when the
@@ -27,7 +26,7 @@ class JsonTokenizer final : public Tokenizer {
   static std::shared_ptr<JsonTokenizer> from_json(std::string_view text, const std::string& where = "tokenizer.json");
   ~JsonTokenizer() override;
 
-  // FormatError on text that is not UTF-8 or that is beyond 1 GiB.
+  // FormatError on text that is not UTF-8 or that exceeds 1 GiB.
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const override;
   Encoding encode_pair(const TextPair& texts, const EncodeOptions& options = {}) const;
   // On `threads` threads, or one for each core when 0; padded as one batch where the tokenizer pads.
@@ -43,7 +42,7 @@ class JsonTokenizer final : public Tokenizer {
   int64_t vocab_size() const override;
   bool is_special(int32_t id) const override;
 
-  // Not while another thread encodes.
+  // Not thread-safe.
   const std::optional<Truncation>& truncation() const;
   const std::optional<Padding>& padding() const;
   void set_truncation(const std::optional<Truncation>& truncation);  // ConfigError when it leaves no room for a text

@@ -33,7 +33,7 @@ uint32_t trailing_blanks(std::string_view text) {
   return count;
 }
 
-// Takes as many characters off each side as the token has blanks there.
+// Trims as many characters from each side as the token has spaces there.
 void trim(std::string_view text, TokenBlanks blanks, bool is_first, bool add_prefix_space, Offset& offset) {
   if ((is_first || offset.begin == 0) && add_prefix_space && blanks.leading == 1) blanks.leading = 0;
   for (; blanks.leading > 0 && offset.begin < offset.end; --blanks.leading) {
@@ -48,7 +48,7 @@ void trim(std::string_view text, TokenBlanks blanks, bool is_first, bool add_pre
   if (taken == blanks.trailing) offset.end = std::max(static_cast<uint32_t>(end), offset.begin);
 }
 
-// Numbers the texts of a batch out to the threads; rethrows the first error.
+// Distributes the texts of a batch to the threads; rethrows the first error.
 void run_on_threads(std::size_t count, int threads,
                     const std::function<void(const std::function<bool(std::size_t&)>&)>& body) {
   std::atomic<std::size_t> next = 0;
@@ -73,7 +73,7 @@ void run_on_threads(std::size_t count, int threads,
   workers.reserve(others);
   try {
     for (std::size_t i = 0; i < others; ++i) workers.emplace_back(guarded);
-  } catch (const std::system_error&) {  // the system gives no more threads; those that run will do it
+  } catch (const std::system_error&) {  // no more threads available; the running ones will do it
   }
   guarded();
   for (std::thread& worker : workers) worker.join();
@@ -164,7 +164,7 @@ void JsonTokenizer::normalize(Work& work, std::string_view text, PreTokenized& p
     if (match.token < 0) parts.normalizer->normalize(part);
     const auto base = static_cast<uint32_t>(joined.size());
     require<FormatError>(joined.size() + part.view().size() <= 2 * kMaxTextBytes, "[Tokenizer] a text of ", text.size(),
-                         " bytes is beyond 2 GiB once it is normalized.");
+                         " bytes exceeds 2 GiB once it is normalized.");
     if (match.token >= 0) {
       found.push_back({base, base + match.end - match.begin, match.token});
     } else {
@@ -173,7 +173,7 @@ void JsonTokenizer::normalize(Work& work, std::string_view text, PreTokenized& p
       for (const auto& inner : work.inner) found.push_back({base + inner.begin, base + inner.end, inner.token});
       changed = changed || !part.is_unchanged();
     }
-    if (work.matches.size() == 1 && !changed) break;  // the text itself will do
+    if (work.matches.size() == 1 && !changed) break;  // the text itself is used
     joined += part.view();
     if (pre.is_tracked()) {
       const std::vector<Offset>& own = part.alignments();
@@ -229,7 +229,7 @@ Encoding JsonTokenizer::encode_with(Work& work, const TextPair& texts, const Enc
   const auto count_parts = [&](const Tokens& tokens, std::size_t most) {
     return parts.truncation && most > 0 ? tokens.ids.size() / most + 1 : 1;
   };
-  // Every part of the one goes with every part of the other.
+  // Every part of one is combined with every part of the other.
   const std::size_t combined =
       count_parts(first, lengths.first) * (texts.second ? count_parts(second, lengths.second) : 1);
   require<ConfigError>(!texts.second || combined <= kMaxPartsOfPairs, "[Tokenizer] truncation to ",

@@ -1,4 +1,4 @@
-// What a JsonTokenizer is made of; for its own files.
+// The components of a JsonTokenizer; internal.
 #pragma once
 
 #include <mutex>
@@ -13,7 +13,7 @@
 
 namespace easydel {
 
-// What one call at a time works with.
+// The scratch memory of one call.
 struct JsonTokenizer::Work {
   ModelScratch model;
   std::vector<AddedTokens::Match> matches, inner;
@@ -25,7 +25,7 @@ struct TokenBlanks {
   uint32_t leading, trailing;
 };
 
-// The tokens of one text, before it is cut and joined.
+// The tokens of one text, before truncation and joining.
 struct JsonTokenizer::Tokens {
   std::string_view text;
   std::vector<int32_t> ids;
@@ -45,13 +45,13 @@ struct JsonTokenizer::Parts {
   std::unique_ptr<TokenDecoder> decoder;
   std::optional<Truncation> truncation;
   std::optional<Padding> padding;
-  bool always_tracks = false;  // some part looks at where characters came from
+  bool always_tracks = false;  // some part uses the origin of characters
 
   std::mutex mutex;
   std::vector<std::unique_ptr<Work>> idle;
 };
 
-// Takes an idle Work for as long as it lives.
+// Borrows an idle Work for its lifetime.
 class JsonTokenizer::Borrowed {
  public:
   explicit Borrowed(Parts& parts) : parts_(parts) {

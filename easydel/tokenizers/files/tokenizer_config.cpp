@@ -28,12 +28,12 @@ std::optional<std::string> token_text(const Json& value) {
 Json read_object(const fs::path& path) {
   if (!fs::exists(path)) return Json::object();
   Json out = Json::parse_file(path.string());
-  require<FormatError>(out.is_object(), "[TokenizerConfig] ", path.string(), " must hold an object; got ",
+  require<FormatError>(out.is_object(), "[TokenizerConfig] ", path.string(), " must contain an object; got ",
                        out.type_name(), ".");
   return out;
 }
 
-// The map is of old times: it counts only when the config does not list its added tokens itself.
+// A legacy file: it is used only when the config does not list its added tokens itself.
 void merge_special_tokens_map(Json& values, const Json& map) {
   if (values.contains("added_tokens_decoder")) return;
   for (const auto& [key, value] : map.as_object()) values[key] = value;
@@ -101,7 +101,7 @@ void read_config_templates(ChatTemplates& out, const Json& value) {
   }
 }
 
-// Files of their own win over what the config holds; the old chat_template.json comes last.
+// Separate files take precedence over the config; the legacy chat_template.json comes last.
 ChatTemplates read_templates(const fs::path& directory, const Json& values) {
   ChatTemplates out;
   if (fs::exists(directory / "chat_template.jinja")) out.set("default", read_file(directory / "chat_template.jinja"));

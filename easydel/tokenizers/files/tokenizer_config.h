@@ -1,4 +1,4 @@
-// What stands beside tokenizer.json: special tokens, lengths and chat templates.
+// The files next to tokenizer.json: special tokens, lengths and chat templates.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace easydel {
 
 struct TokenizerConfig {
   // Reads tokenizer_config.json, special_tokens_map.json, chat_template.jinja, additional_chat_templates/*.jinja and
-  // chat_template.json, those that are there, with the precedence that transformers gives them. IoError, FormatError.
+  // chat_template.json, those that exist, with the same precedence as transformers. IoError, FormatError.
   static TokenizerConfig load(const std::filesystem::path& directory);
 
   // "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token", then those of the model
@@ -28,7 +28,7 @@ struct TokenizerConfig {
   std::optional<bool> add_bos_token, add_eos_token;
   std::string tokenizer_class;
   ChatTemplates chat_templates;
-  Json values = Json::object();  // tokenizer_config.json as it is, with the keys that nothing here knows
+  Json values = Json::object();  // tokenizer_config.json unchanged, including unknown keys
 
   std::optional<std::string> special_token(std::string_view name) const;
   Json template_variables() const;  // the special tokens, as chat templates see them

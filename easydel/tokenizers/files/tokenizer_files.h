@@ -1,4 +1,4 @@
-// The files of a tokenizer as they are: what a saved model needs beside its weights before anybody can talk to it.
+// The unchanged files of a tokenizer, to be saved with a model's weights.
 #pragma once
 
 #include <filesystem>
@@ -10,12 +10,12 @@ namespace easydel {
 
 class TokenizerFiles {
  public:
-  // Those that a directory has, or the tokenizer of a GGUF file; empty where there is none. They are held in memory:
-  // a run may save them long after somebody has changed or removed the directory.
+  // Those of a directory, or the tokenizer of a GGUF file; empty if there is none. They are kept in memory: a run may
+  // save them long after the directory has been changed or removed.
   static TokenizerFiles read(const std::filesystem::path& directory_or_gguf);
 
   bool empty() const { return files_.empty() && gguf_.empty(); }
-  // Into a directory that is there. The tokenizer of a GGUF file becomes tokenizer.json or tokenizer.model, and
+  // Writes into an existing directory. The tokenizer of a GGUF file becomes tokenizer.json or tokenizer.model, and
   // tokenizer_config.json.
   void write(const std::filesystem::path& directory) const;
 

@@ -45,7 +45,7 @@ const std::vector<Offset>& AlignedText::alignments() {
 
 void AlignedText::transform(std::span<const unicode::Change> changes, std::size_t skipped) {
   materialize();
-  // Bytes at the start that stand for nothing in the original are kept and stay outside of the transformation.
+  // Bytes at the start that have no counterpart in the original are kept and excluded from the transformation.
   std::size_t start = 0;
   if (tracked_) {
     while (start < align_.size() && align_[start].begin == align_[start].end) ++start;
@@ -97,7 +97,7 @@ void AlignedText::replace(std::span<const Offset> matches, std::string_view cont
   for (const Offset match : matches) {
     copy_until(match.begin);
     text += content;
-    // What is put in stands for the last character that it replaces.
+    // Inserted text is aligned to the last character that it replaces.
     if (tracked_)
       align.insert(align.end(), content.size(), match.end > 0 ? align_[match.end - 1] : Offset{begin_, begin_});
     done = match.end;

@@ -1,4 +1,4 @@
-// A text on its way through a normalizer, with the bytes of the original that each of its bytes stands for.
+// A text being normalized, with the range of the original that each of its bytes is aligned to.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace easydel {
 
-// Alignment is kept for each byte, absolute in the original; none is stored while nothing has changed, and none at all
-// for a caller that wants no offsets.
+// Alignment is kept for each byte, absolute in the original; none is stored until something changes, and none at all
+// for a caller that does not need offsets.
 class AlignedText {
  public:
   AlignedText(std::string_view original, uint32_t begin, bool tracked)
@@ -26,12 +26,12 @@ class AlignedText {
   bool is_tracked() const { return tracked_; }
   bool is_unchanged() const { return unchanged_; }
   uint32_t begin() const { return begin_; }  // where the original starts
-  Offset align(std::size_t byte) const;      // of the whole character while nothing has changed
+  Offset align(std::size_t byte) const;      // of the full character while nothing has changed
 
   // A new text from changes in order, after `skipped` characters of the old one. See unicode::Change.
   void transform(std::span<const unicode::Change> changes, std::size_t skipped = 0);
   void replace(std::span<const Offset> matches, std::string_view content);  // matches in order, in bytes of view()
-  void prepend(std::string_view prefix);                                    // nothing is put before an empty text
+  void prepend(std::string_view prefix);                                    // no-op for an empty text
   template <class Keep>
   void filter(const Keep& keep);
   template <class Map>
@@ -50,8 +50,8 @@ class AlignedText {
   bool unchanged_ = true;
 };
 
-// FormatError when a text has grown out of proportion to what it was made from: a tokenizer.json of a few lines could
-// ask for more than any memory holds.
+// FormatError when a text has grown out of proportion to its original: a tokenizer.json of a few lines could exhaust
+// any memory.
 void check_growth(std::size_t size, std::size_t original);
 
 // The byte range of the character around `byte`.

@@ -1,4 +1,4 @@
-// The cleaning that BERT does: control characters, blanks, Chinese characters, accents, case.
+// BERT's cleaning: control characters, white space, Chinese characters, accents, case.
 #include "easydel/tokenizers/pipeline/normalizer.h"
 
 namespace easydel {

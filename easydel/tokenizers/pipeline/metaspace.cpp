@@ -1,4 +1,4 @@
-// Metaspace: blanks become a visible character, one is put in front, and words are cut before it.
+// Metaspace: spaces become a visible character, one is prepended, and words are split before it.
 #include "easydel/tokenizers/pipeline/metaspace.h"
 
 #include "easydel/tokenizers/pipeline/pre_tokenizer.h"
@@ -13,7 +13,7 @@ MetaspaceOptions read_metaspace(const JsonField& field) {
   }
   const auto add_prefix_space = field.find("add_prefix_space");
   if (add_prefix_space && !add_prefix_space->as_bool() && options.scheme != PrependScheme::kNever) {
-    // Files from before prepend_scheme say it this way, and say nothing else.
+    // Files older than prepend_scheme use only this key.
     if (field.find("prepend_scheme")) add_prefix_space->refuse("is false, which contradicts prepend_scheme.");
     options.scheme = PrependScheme::kNever;
   }
@@ -54,7 +54,7 @@ class Metaspace final : public PreTokenizer {
         pieces.push_back({begin, end, piece.origin, piece.token});
         continue;
       }
-      // Cut before every mark; marks in a row are pieces of their own, up to the last one.
+      // Splits before every mark; of several marks in a row, all but the last are separate pieces.
       const auto push = [&](uint32_t from, uint32_t to) {
         if (from < to) pieces.push_back({from, to, text.is_tracked() ? align[from].begin : 0});
       };

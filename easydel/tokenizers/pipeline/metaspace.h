@@ -1,4 +1,4 @@
-// What the pre-tokenizer and the decoder of type Metaspace are told.
+// The options of the pre-tokenizer and the decoder of type Metaspace.
 #pragma once
 
 #include <cstdint>

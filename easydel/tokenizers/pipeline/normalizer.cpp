@@ -142,7 +142,7 @@ void lowercase(AlignedText& text) {
   changes.reserve(text.view().size());
   for (std::size_t at = 0; at < text.view().size();) {
     const char32_t code = utf8::next(text.view(), at);
-    if (code == 0x130) {  // the one lower case letter of two characters
+    if (code == 0x130) {  // the only letter whose lower case has two characters
       changes.emplace_back(U'i', 0);
       changes.emplace_back(0x307, 1);
       changed = true;

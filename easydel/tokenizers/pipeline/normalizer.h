@@ -1,4 +1,4 @@
-// What is done to a text before it is split: one class for each type of tokenizer.json's "normalizer".
+// Normalizers, applied to a text before it is split: one class for each type of tokenizer.json's "normalizer".
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ class Normalizer {
  public:
   virtual ~Normalizer() = default;
   virtual void normalize(AlignedText& text) const = 0;
-  // Whether its result can depend on where its characters came from, so that alignment is kept even for ids alone.
+  // Whether its result can depend on the origin of its characters, so that alignment is kept even for ids alone.
   virtual bool needs_alignment() const { return false; }
 };
 
@@ -21,7 +21,7 @@ std::unique_ptr<Normalizer> make_normalizer(const JsonField& field);
 
 void lowercase(AlignedText& text);
 
-// The types that live in files of their own.
+// The types defined in separate files.
 std::unique_ptr<Normalizer> make_precompiled(const JsonField& field);
 std::unique_ptr<Normalizer> make_bert_normalizer(const JsonField& field);
 

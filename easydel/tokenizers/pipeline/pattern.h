@@ -1,4 +1,4 @@
-// What Split and Replace look for: a string or a regular expression.
+// The pattern of Split and Replace: a string or a regular expression.
 #pragma once
 
 #include <optional>

@@ -71,7 +71,7 @@ void PostProcessor::read(const JsonField& field) {
       if (field["trim_offsets"].as_bool()) trims_.push_back(field["add_prefix_space"].as_bool());
       steps_.push_back(Surround{read_pair_id(field["cls"]), read_pair_id(field["sep"]), true});
   }
-  if (trims_.size() > 4 || steps_.size() > 4) field.refuse("must not be one of so many post-processors.");
+  if (trims_.size() > 4 || steps_.size() > 4) field.refuse("must not have more than 4 post-processors.");
 }
 
 std::vector<PostProcessor::TemplatePiece> PostProcessor::read_template(const JsonField& field, const JsonField& special,
@@ -89,11 +89,10 @@ std::vector<PostProcessor::TemplatePiece> PostProcessor::read_template(const Jso
     if (sequence) {
       if (++used > kMaxSequences) field.refuse("uses its texts more than ", kMaxSequences, " times.");
       piece.sequence = content["id"].one_of({"A", "B"});
-      if (piece.sequence >= sequences) content["id"].refuse("must be A, because there is one text alone.");
+      if (piece.sequence >= sequences) content["id"].refuse("must be A, because there is only one text.");
     } else {
       const std::string& name = content["id"].as_string();
-      if (!special.find(name))
-        content["id"].refuse("names ", Json(name).dump(), ", which special_tokens does not have.");
+      if (!special.find(name)) content["id"].refuse("names ", Json(name).dump(), ", which is not in special_tokens.");
       const JsonField ids = special[name]["ids"];
       if (ids.as_array().size() > kMaxTemplateItems) ids.refuse("has more than ", kMaxTemplateItems, " ids.");
       for (std::size_t k = 0; k < ids.as_array().size(); ++k) {

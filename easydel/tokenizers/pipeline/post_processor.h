@@ -1,4 +1,4 @@
-// What is done to the tokens of a text and of its pair: special tokens around them, offsets without blanks.
+// Post-processing of the tokens of a text or a pair: adds special tokens, trims spaces from offsets.
 #pragma once
 
 #include <map>
@@ -10,13 +10,13 @@ namespace easydel {
 
 class PostProcessor {
  public:
-  PostProcessor() = default;  // joins the two, and that is all
+  PostProcessor() = default;  // only joins the two
   explicit PostProcessor(const JsonField& field);
 
   std::size_t added_tokens(bool is_pair) const;
-  // Each entry takes blanks out of the offsets once; true: not the one in front that a pre-tokenizer put there.
+  // Each entry trims spaces from the offsets once; true: except the prefix space that a pre-tokenizer added.
   const std::vector<bool>& trims() const { return trims_; }
-  // `full`: special tokens come with all fields, as the encodings do, and not with their ids alone.
+  // `full`: special tokens have all fields, like the encodings, not only ids.
   Encoding process(std::vector<Encoding> encodings, bool add_special_tokens, bool full) const;
 
  private:

@@ -1,4 +1,4 @@
-// A text cut into pieces, on its way through the pre-tokenizers.
+// A text split into pieces, as it passes through the pre-tokenizers.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace easydel {
 struct Piece {
   uint32_t begin, end;  // bytes of PreTokenized::text
   uint32_t origin;      // where its original starts
-  int32_t token = -1;   // an added token, which nobody cuts any more
+  int32_t token = -1;   // an added token, which is not split further
 };
 
 class PreTokenized {
@@ -30,10 +30,10 @@ class PreTokenized {
   std::vector<Piece>& pieces() { return pieces_; }
   const std::vector<Piece>& pieces() const { return pieces_; }
 
-  // The original's bytes behind bytes [begin, end) of a piece.
+  // The original's bytes for bytes [begin, end) of a piece.
   Offset original(const Piece& piece, uint32_t begin, uint32_t end) const;
   uint32_t origin_at(uint32_t byte) const;  // of a piece that starts there
-  // What an inserted character before `byte` of the text stands for.
+  // The original range for a character inserted before `byte` of the text.
   Offset align(uint32_t byte) const;
 
   // A new text for the same original; `align` has one entry for each byte where offsets are kept. Pieces are the

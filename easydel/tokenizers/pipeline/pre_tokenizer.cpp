@@ -24,7 +24,7 @@ class SequencePreTokenizer final : public PreTokenizer {
   std::vector<std::unique_ptr<PreTokenizer>> parts_;
 };
 
-// Cuts at the characters of a class.
+// Splits at the characters of a class.
 template <class IsMatch>
 class CharacterSplit final : public PreTokenizer {
  public:
@@ -69,7 +69,7 @@ class BertPreTokenizer final : public PreTokenizer {
   }
 };
 
-// \w+|[^\w\s]+, and blanks are dropped.
+// \w+|[^\w\s]+, and white space is dropped.
 class Whitespace final : public PreTokenizer {
  public:
   explicit Whitespace(const JsonField& field) { unicode::require_tables(field.path()); }

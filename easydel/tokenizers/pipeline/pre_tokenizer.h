@@ -1,4 +1,4 @@
-// What cuts a text into pieces before the model sees it: one class for each type of "pre_tokenizer".
+// Pre-tokenizers, which split a text into pieces for the model: one class for each type of "pre_tokenizer".
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@ class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
   virtual void apply(PreTokenized& text) const = 0;
-  // Whether it asks where in the original a piece starts, so that alignment is kept even for ids alone.
+  // Whether it uses the position of a piece in the original, so that alignment is kept even for ids alone.
   virtual bool needs_origin() const { return false; }
 };
 
 std::unique_ptr<PreTokenizer> make_pre_tokenizer(const JsonField& field);
 
-// The types that live in files of their own.
+// The types defined in separate files.
 std::unique_ptr<PreTokenizer> make_byte_level_pre_tokenizer(const JsonField& field);
 std::unique_ptr<PreTokenizer> make_metaspace_pre_tokenizer(const JsonField& field);
 std::unique_ptr<PreTokenizer> make_split_pre_tokenizer(const JsonField& field);
@@ -34,10 +34,11 @@ struct Stretch {
   bool is_match;
 };
 
-// Merges neighbours as the behaviour says; what is left with is_match set is dropped.
+// Merges neighbors according to the behavior; what is left with is_match set is dropped.
 void apply_behavior(std::vector<Stretch>& stretches, SplitBehavior behavior);
 
-// Cuts every piece that is no added token: `cut(text, stretches)` covers the text of a piece with stretches in order.
+// Splits every piece that is not an added token: `cut(text, stretches)` covers the text of a piece with stretches in
+// order.
 template <class Cut>
 void split_pieces(PreTokenized& text, SplitBehavior behavior, const Cut& cut) {
   std::vector<Piece> pieces;
@@ -60,7 +61,7 @@ void split_pieces(PreTokenized& text, SplitBehavior behavior, const Cut& cut) {
   text.pieces() = std::move(pieces);
 }
 
-// The stretches that characters of a kind make, each alone.
+// One stretch for each character of a kind.
 template <class IsMatch>
 void cut_at_characters(std::string_view text, std::vector<Stretch>& stretches, const IsMatch& is_match) {
   uint32_t done = 0;

@@ -12,7 +12,7 @@ class Precompiled final : public Normalizer {
     const JsonField map = field["precompiled_charsmap"];
     const auto bytes = base64_decode(map.as_string());
     if (!bytes) map.refuse("must be base64.");
-    if (bytes->empty()) return;  // a map that maps nothing
+    if (bytes->empty()) return;  // an empty map
     const auto word = [&](std::size_t at) {
       uint32_t value = 0;
       for (std::size_t i = 0; i < 4; ++i) value |= uint32_t{static_cast<unsigned char>((*bytes)[at + i])} << (8 * i);
@@ -26,7 +26,7 @@ class Precompiled final : public Normalizer {
     trie_.resize(size / 4);
     for (std::size_t i = 0; i < trie_.size(); ++i) trie_[i] = word(4 + 4 * i);
     normalized_ = bytes->substr(4 + size);
-    if (invalid_utf8(normalized_) != std::string_view::npos) map.refuse("must hold UTF-8.");
+    if (invalid_utf8(normalized_) != std::string_view::npos) map.refuse("must contain UTF-8.");
     unicode::require_tables(field.path());
   }
 

@@ -1,4 +1,4 @@
-// UnicodeScripts: cuts where the script changes, as sentencepiece does when it trains.
+// UnicodeScripts: splits where the script changes, as sentencepiece does in training.
 #include <algorithm>
 #include <array>
 
@@ -12,7 +12,8 @@ struct Range {
   uint8_t script;
 };
 
-// Unicode's Scripts.txt of version 9, numbered; Hiragana and Katakana count as Han. What is in no range has no script.
+// Unicode's Scripts.txt of version 9, numbered; Hiragana and Katakana count as Han. Characters outside all ranges have
+// no script.
 constexpr Range kScripts[] = {
 #include "easydel/text/unicode/unicode_scripts.inc"
 };
@@ -38,7 +39,7 @@ class UnicodeScripts final : public PreTokenizer {
         const uint8_t script = script_of(utf8::next(piece, at));
         if (script == 0) continue;
         if (script != last) {
-          // What has no script at the very start belongs to nothing and is dropped.
+          // Characters without a script at the very start are dropped.
           if (started) stretches.push_back({begin, here, false});
           started = true;
           begin = here;

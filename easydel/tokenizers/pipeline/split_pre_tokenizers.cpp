@@ -45,7 +45,7 @@ class Split final : public PreTokenizer {
       : behavior_(read_behavior(field["behavior"])), invert_(field["invert"].as_bool()) {
     const JsonField pattern = field["pattern"];
     if (const auto regex = pattern.find("Regex")) known_ = known_split(regex->as_string());
-    // These patterns match everything, so that words are apart however the match is used, unless it is removed.
+    // These patterns match everything, so the split is the same for every behavior except "removed".
     const bool apart = behavior_ == SplitBehavior::kIsolated || (behavior_ == SplitBehavior::kRemoved && invert_);
     if (!apart) known_.reset();
     if (!known_) pattern_.emplace(pattern);

@@ -67,7 +67,7 @@ std::size_t contraction(std::string_view text, std::size_t at, bool any_case) {
   return at;
 }
 
-// \s+(?!\S)|\s+ over a run of blanks that ends at `end`: the last of several is left for the word behind it.
+// \s+(?!\S)|\s+ over a run of white space that ends at `end`: the last of several is left for the next word.
 std::size_t end_of_blanks(std::string_view text, std::size_t at, std::size_t end) {
   if (end == text.size()) return end;
   std::size_t last = end;
@@ -105,7 +105,7 @@ std::size_t llama3(std::string_view text, std::size_t at, int digits) {
   if (behind < text.size() && c != '\r' && c != '\n') {
     const Seen next = look(text, behind);
     if (next.kind == Kind::kLetter) return run_of(Kind::kLetter, text, behind + next.size);
-    if (c == ' ' && next.kind == Kind::kOther) at = behind;  // the blank before a run of symbols
+    if (c == ' ' && next.kind == Kind::kOther) at = behind;  // the space before a run of symbols
   }
   const bool is_symbol = seen.kind == Kind::kOther || at == behind;
   if (is_symbol) {

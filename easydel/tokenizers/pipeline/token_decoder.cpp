@@ -36,7 +36,7 @@ std::size_t total_size(const std::vector<std::string>& tokens) {
   return total;
 }
 
-// Blanks that English does not write.
+// Removes spaces that English does not use.
 std::string cleaned(std::string text) {
   constexpr std::pair<std::string_view, std::string_view> kRules[] = {
       {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
@@ -73,7 +73,7 @@ class ByteLevelDecoder final : public TokenDecoder {
       const std::size_t before = bytes.size();
       for (std::size_t at = 0; at < token.size();) {
         const int byte = byte_level::byte_of(utf8::next(token, at));
-        if (byte < 0) {  // a token that is no bytes in disguise stays as it is
+        if (byte < 0) {  // a token that does not encode bytes is unchanged
           bytes.resize(before);
           bytes += token;
           break;

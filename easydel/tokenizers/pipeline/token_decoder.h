@@ -1,4 +1,4 @@
-// What turns tokens back into text: one class for each type of "decoder".
+// Decoders, which turn tokens back into text: one class for each type of "decoder".
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace easydel {
 class TokenDecoder {
  public:
   virtual ~TokenDecoder() = default;
-  virtual void apply(std::vector<std::string>& tokens) const = 0;  // the text is what is left, joined
+  virtual void apply(std::vector<std::string>& tokens) const = 0;  // the text is the concatenation of what is left
 };
 
 std::unique_ptr<TokenDecoder> make_token_decoder(const JsonField& field);

@@ -8,7 +8,7 @@
 namespace easydel {
 namespace {
 
-// The size of the white space that a text begins or ends with, one character; 0: none.
+// The size of one white-space character at the start or end of a text; 0: none.
 std::size_t blank_size(std::string_view text, bool at_end) {
   const auto fits = [&](std::string_view blank) { return at_end ? text.ends_with(blank) : text.starts_with(blank); };
   if (text.empty()) return 0;
@@ -23,7 +23,7 @@ std::size_t blank_size(std::string_view text, bool at_end) {
   return 0;
 }
 
-// Characters beyond ASCII count as letters.
+// Non-ASCII characters count as letters.
 bool is_word(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80) != 0;
 }
@@ -34,7 +34,7 @@ SentencePieceAddedTokens::SentencePieceAddedTokens(std::vector<SentencePieceAdde
     : tokens_(std::move(tokens)) {
   for (const SentencePieceAddedToken& token : tokens_) {
     require<ConfigError>(!token.content.empty() && token.id >= 0,
-                         "[SentencePieceTokenizer] an added token needs text and an id from 0; got ",
+                         "[SentencePieceTokenizer] an added token needs text and a non-negative id; got ",
                          quoted(token.content), " with ", token.id, ".");
     require<ConfigError>(by_id_.emplace(token.id, &token).second,
                          "[SentencePieceTokenizer] two added tokens have the id ", token.id, ".");

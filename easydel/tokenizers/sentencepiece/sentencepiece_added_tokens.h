@@ -1,4 +1,4 @@
-// The tokens that are looked for in a text before sentencepiece sees the rest.
+// The tokens that are matched in a text before sentencepiece processes the rest.
 #pragma once
 
 #include <array>
@@ -11,12 +11,12 @@ namespace easydel {
 
 class SentencePieceAddedTokens {
  public:
-  struct Stretch {  // of a text: a token with the blanks that it takes along, or what lies between tokens
+  struct Stretch {  // of a text: a token with the white space it strips, or the text between tokens
     std::size_t begin = 0, end = 0;
     const SentencePieceAddedToken* token = nullptr;
   };
 
-  // ConfigError for one without text or an id, and for two alike.
+  // ConfigError for one without text or an id, and for duplicates.
   explicit SentencePieceAddedTokens(std::vector<SentencePieceAddedToken> tokens);
   SentencePieceAddedTokens(const SentencePieceAddedTokens&) = delete;
   SentencePieceAddedTokens& operator=(const SentencePieceAddedTokens&) = delete;
@@ -25,7 +25,7 @@ class SentencePieceAddedTokens {
   const SentencePieceAddedToken* find(int32_t id) const;
   const SentencePieceAddedToken* find(std::string_view content) const;
 
-  // From left to right, the longest token that fits; every byte of the text is in one stretch.
+  // From left to right, the longest match first; every byte of the text is in one stretch.
   std::vector<Stretch> split(std::string_view text) const;
 
  private:

@@ -41,26 +41,26 @@ class Wire {
       case 1: field.value = fixed(8); break;
       case 2: {
         const uint64_t size = varint(5);
-        check(size <= rest_.size(), "a field that goes beyond the end");
+        check(size <= rest_.size(), "a field that extends past the end");
         field.bytes = rest_.substr(0, size);
         rest_.remove_prefix(size);
         break;
       }
       case 5: field.value = fixed(4); break;
-      default: check(false, "a field of an unknown kind");
+      default: check(false, "a field of an unknown wire type");
     }
     return true;
   }
 
  private:
   void check(bool good, const char* problem) const {
-    require<FormatError>(good, "[SentencePieceTokenizer] ", where_, " is no sentencepiece model: ", what_, " has ",
-                         problem, ". It may be cut short, or a pointer of Git LFS.");
+    require<FormatError>(good, "[SentencePieceTokenizer] ", where_, " is not a sentencepiece model: ", what_, " has ",
+                         problem, ". It may be truncated, or a Git LFS pointer.");
   }
   uint64_t varint(int longest) {
     uint64_t value = 0;
     for (int i = 0; i < longest; ++i) {
-      check(!rest_.empty(), "a field that goes beyond the end");
+      check(!rest_.empty(), "a field that extends past the end");
       const auto byte = static_cast<uint8_t>(rest_.front());
       rest_.remove_prefix(1);
       value |= uint64_t{byte & 0x7fU} << (7 * i);
@@ -70,7 +70,7 @@ class Wire {
     return 0;
   }
   uint64_t fixed(std::size_t size) {
-    check(rest_.size() >= size, "a field that goes beyond the end");
+    check(rest_.size() >= size, "a field that extends past the end");
     uint64_t value = 0;
     for (std::size_t i = 0; i < size; ++i) value |= uint64_t{static_cast<uint8_t>(rest_[i])} << (8 * i);
     rest_.remove_prefix(size);
@@ -82,8 +82,7 @@ class Wire {
   const char* what_;
 };
 
-// A double array of darts-clone: from a base, the byte b leads to the unit at base ^ b, if that unit carries the label
-// b.
+// A darts-clone double array: from a base, the byte b leads to the unit at base ^ b, if that unit has the label b.
 class CharsMap {
  public:
   CharsMap(std::string_view blob, const std::string& where) : where_(where) {
@@ -92,17 +91,17 @@ class CharsMap {
     std::memcpy(&size, blob.data(), sizeof size);
     if constexpr (std::endian::native == std::endian::big) size = __builtin_bswap32(size);
     blob.remove_prefix(sizeof size);
-    check(size >= 4 && size < blob.size(), "its size does not fit");
+    check(size >= 4 && size < blob.size(), "its size is invalid");
     trie_ = blob.substr(0, size / 4 * 4);
     replacements_ = blob.substr(size);
-    check(replacements_.back() == '\0', "its replacements have no end");
+    check(replacements_.back() == '\0', "its replacements are not terminated");
     most_.assign(trie_.size() / 4, kUnseen);
   }
 
-  // The most bytes that one byte becomes.
+  // The maximum number of bytes that one byte becomes.
   std::size_t growth() {
     const std::size_t matches = matches_from(step(0), 0);
-    check(matches <= kMaxNormalizerMatches, "more than 32 rules begin alike");
+    check(matches <= kMaxNormalizerMatches, "more than 32 rules share a prefix");
     return growth_;
   }
 
@@ -121,13 +120,13 @@ class CharsMap {
   std::size_t step(std::size_t i) {
     const uint32_t value = unit(i);
     const std::size_t base = i ^ (std::size_t{value >> 10} << ((value & (1U << 9)) >> 6));
-    check((base | 255) < trie_.size() / 4, "it leads out of its array");
+    check((base | 255) < trie_.size() / 4, "it points outside its array");
     return base;
   }
 
-  // The most rules on one way down. The depth is the length of a rule, so recursion is bounded by the check on it.
+  // The maximum number of rules on one path. The depth is the length of a rule, so its check bounds the recursion.
   std::size_t matches_from(std::size_t base, std::size_t depth) {
-    check(depth <= kMaxReplacement && most_[base] != kOpen, "it goes round in a circle");
+    check(depth <= kMaxReplacement && most_[base] != kOpen, "it has a cycle");
     if (most_[base] != kUnseen) return most_[base];
     most_[base] = kOpen;
     std::size_t most = 0;
@@ -137,9 +136,9 @@ class CharsMap {
       const std::size_t next = step(base ^ byte);
       const bool ends = (child >> 8) & 1;
       if (ends) check_replacement(unit(next) & 0x7FFFFFFF);
-      // The unit of the value has no label of its own; a byte 0 would lead there.
+      // The unit of the value has no label; a byte 0 would lead there.
       most = std::max(most, ends + matches_from(next, depth + 1));
-      check(most <= kMaxNormalizerMatches, "more than 32 rules begin alike");
+      check(most <= kMaxNormalizerMatches, "more than 32 rules share a prefix");
     }
     return most_[base] = static_cast<uint8_t>(most);
   }
@@ -183,17 +182,17 @@ std::string_view check_piece(std::string_view bytes, std::size_t index, const st
     }
     if (field.number == 3 && field.wire == 0) {
       const int given = static_cast<int>(field.value);
-      if (given >= 1 && given <= 6) type = given;  // others are kept aside by protocol buffers
+      if (given >= 1 && given <= 6) type = given;  // protocol buffers treat others as unknown fields
     }
   }
   user_defined = type == kUserDefined;
   require<FormatError>(!piece.empty(), "[SentencePieceTokenizer] ", where, ": piece ", index, " is empty.");
   require<FormatError>(piece.find('\0') == std::string_view::npos && invalid_utf8(piece) == std::string_view::npos,
-                       "[SentencePieceTokenizer] ", where, ": piece ", index, " is not text in UTF-8.");
+                       "[SentencePieceTokenizer] ", where, ": piece ", index, " is not valid UTF-8.");
   return piece;
 }
 
-// How many of them are beginnings of one of them.
+// The maximum number of them that are prefixes of one of them.
 std::size_t most_nested(std::vector<std::string_view> pieces) {
   std::sort(pieces.begin(), pieces.end());
   std::vector<std::string_view> open;
@@ -210,7 +209,7 @@ std::size_t most_nested(std::vector<std::string_view> pieces) {
 
 SentencePieceModelFacts check_sentencepiece_model(std::string_view bytes, const std::string& where) {
   require<FormatError>(!bytes.empty() && bytes.size() <= kMaxFile, "[SentencePieceTokenizer] ", where,
-                       " must hold between 1 byte and 256 MiB; got ", bytes.size(), " bytes.");
+                       " must have between 1 byte and 256 MiB; got ", bytes.size(), " bytes.");
   SentencePieceModelFacts facts;
   std::vector<std::string_view> user_defined;
   Wire wire(bytes, where, "the model");
@@ -238,10 +237,10 @@ SentencePieceModelFacts check_sentencepiece_model(std::string_view bytes, const 
     }
   }
   require<FormatError>(facts.pieces > 0, "[SentencePieceTokenizer] ", where,
-                       " is no sentencepiece model: it has no pieces.");
+                       " is not a sentencepiece model: it has no pieces.");
   const std::size_t nested = most_nested(std::move(user_defined));
   require<FormatError>(nested <= kMaxUserDefinedMatches, "[SentencePieceTokenizer] ", where,
-                       ": at most 64 user-defined pieces may begin alike; got ", nested, ".");
+                       ": at most 64 user-defined pieces may share a prefix; got ", nested, ".");
   return facts;
 }
 

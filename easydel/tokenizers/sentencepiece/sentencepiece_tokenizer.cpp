@@ -33,13 +33,12 @@ std::unique_ptr<Processor> load(std::string_view bytes, const std::string& where
   } catch (const std::exception& error) {  // the double array of the vocabulary throws
     problem = error.what();
   }
-  require<FormatError>(problem.empty(), "[SentencePieceTokenizer] ", where,
-                       " is not taken by sentencepiece: ", problem);
+  require<FormatError>(problem.empty(), "[SentencePieceTokenizer] ", where, " is rejected by sentencepiece: ", problem);
   return processor;
 }
 
-// The same model with all 256 byte pieces, behind its own ones. Messages that stand twice are merged, so the end of it
-// says trainer_spec.byte_fallback = true.
+// The same model with all 256 byte pieces appended. Repeated messages are merged, so the end of it sets
+// trainer_spec.byte_fallback = true.
 std::string with_byte_pieces(std::string_view bytes) {
   std::string model(bytes);
   for (int byte = 0; byte < 256; ++byte) {
@@ -67,7 +66,7 @@ struct SentencePieceTokenizer::Impl {
     mutable std::unique_ptr<Processor> with_bytes;  // loaded for the first long text
     mutable std::once_flag once;
   };
-  Models with_prefix, without_prefix;  // the latter for stretches that get none
+  Models with_prefix, without_prefix;  // the latter for stretches without the prefix
   std::optional<int32_t> bos, eos;
 
   int32_t pieces() const { return static_cast<int32_t>(facts.pieces); }
@@ -78,8 +77,8 @@ struct SentencePieceTokenizer::Impl {
   std::string decode_run(std::vector<int>& run, bool first) const;
 };
 
-// 0.1.97 joins characters that it does not know in quadratic time: 12 s for 900 kB of them. Bytes it does not join, so
-// long texts go through a model that makes bytes of such characters.
+// Version 0.1.97 joins unknown characters in quadratic time: 12 s for 900 kB of them. It does not join bytes, so long
+// texts go through a model with byte fallback.
 const Processor& SentencePieceTokenizer::Impl::processor_for(std::size_t text_size, bool first) const {
   const Models& models = first || !without_prefix.plain ? with_prefix : without_prefix;
   if (text_size <= kLongText || facts.byte_fallback || facts.has_byte_names || facts.tests_itself) return *models.plain;
@@ -91,7 +90,7 @@ const Processor& SentencePieceTokenizer::Impl::processor_for(std::size_t text_si
 std::optional<int32_t> SentencePieceTokenizer::Impl::find(std::string_view token) const {
   if (token.empty()) return std::nullopt;
   if (const auto* known = added.find(token)) return known->id;
-  const int id = model().PieceToId(token);  // unk for what it does not know
+  const int id = model().PieceToId(token);  // unk if unknown
   if (id >= 0 && id < pieces() && model().IdToPiece(id) == token && !added.find(id)) return id;
   return std::nullopt;
 }
@@ -115,7 +114,7 @@ void SentencePieceTokenizer::Impl::encode_stretch(std::string_view text, std::si
   for (std::size_t i = 0; i < result.pieces_size(); ++i) {
     const auto piece = result.pieces(static_cast<int>(i));
     const auto id = static_cast<int32_t>(piece.id());
-    const bool unknown = id >= pieces();  // bytes of what no piece is for; together they are one <unk>
+    const bool unknown = id >= pieces();  // bytes of a character without a piece; together they are one <unk>
     if (!(unknown && after_unknown)) {
       out.ids.push_back(unknown ? model().unk_id() : id);
       if (offsets) out.offsets.push_back({static_cast<uint32_t>(begin + piece.begin()), 0});
@@ -134,7 +133,7 @@ std::unique_ptr<SentencePieceTokenizer> SentencePieceTokenizer::from_bytes(std::
   auto impl = std::make_unique<Impl>(check_sentencepiece_model(bytes, where), options, where);
   impl->with_prefix.plain = load(bytes, where);
   if (!options.legacy && impl->facts.add_dummy_prefix && !options.added_tokens.empty()) {
-    // Messages that stand twice are merged, so this says normalizer_spec.add_dummy_prefix = false.
+    // Repeated messages are merged, so this sets normalizer_spec.add_dummy_prefix = false.
     impl->without_prefix.plain = load(std::string(bytes) + std::string("\x1a\x02\x18\x00", 4), where);
   }
   const auto resolve = [&](const std::string& token, int own, const char* name, bool needed) {
@@ -143,7 +142,7 @@ std::unique_ptr<SentencePieceTokenizer> SentencePieceTokenizer::from_bytes(std::
     if (!token.empty()) id = impl->find(token);
     require<ConfigError>(id || (!needed && token.empty()), "[SentencePieceTokenizer] ", where, " has no ", name,
                          " token", token.empty() ? "" : " \"" + token + "\"",
-                         "; name one that it has, or do not add it.");
+                         "; choose one that it has, or do not add it.");
     return id;
   };
   impl->bos = resolve(options.bos_token, impl->model().bos_id(), "bos", options.add_bos);
@@ -153,7 +152,7 @@ std::unique_ptr<SentencePieceTokenizer> SentencePieceTokenizer::from_bytes(std::
 
 Encoding SentencePieceTokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   const std::size_t most = INT_MAX / impl_->facts.growth - 16;  // the library counts in int
-  require<ConfigError>(text.size() <= most, "[SentencePieceTokenizer] a text may have ", most, " bytes; got ",
+  require<ConfigError>(text.size() <= most, "[SentencePieceTokenizer] a text must have at most ", most, " bytes; got ",
                        text.size(), ". Encode it in parts.");
   Encoding out;
   const auto add = [&](int32_t id, std::size_t begin, std::size_t end) {
@@ -198,7 +197,7 @@ std::string SentencePieceTokenizer::Impl::decode_run(std::vector<int>& run, bool
 std::string SentencePieceTokenizer::decode(std::span<const int32_t> ids, bool skip_special_tokens) const {
   std::string text;
   std::vector<int> run;
-  bool first = true;  // nothing was seen yet that ends the stretch with the prefix
+  bool first = true;  // still in the stretch with the prefix
   for (const int32_t id : ids) {
     const auto* added = impl_->added.find(id);
     if (!added) {
@@ -212,7 +211,7 @@ std::string SentencePieceTokenizer::decode(std::span<const int32_t> ids, bool sk
     }
     const bool skipped = skip_special_tokens && is_special(id);
     const bool inside = !run.empty();
-    if (skipped && !added) {  // a control piece, which the library makes nothing of
+    if (skipped && !added) {  // a control piece, which the library ignores
       run.push_back(id);
       continue;
     }
@@ -264,8 +263,8 @@ SentencePieceTokenizer::~SentencePieceTokenizer() = default;
 std::unique_ptr<SentencePieceTokenizer> SentencePieceTokenizer::from_bytes(std::string_view,
                                                                            const SentencePieceOptions&,
                                                                            const std::string& where) {
-  fail<NotSupportedError>("[SentencePieceTokenizer] ", where, " needs sentencepiece, which this build is without. ",
-                          "Debian and Ubuntu have it as libsentencepiece-dev.");
+  fail<NotSupportedError>("[SentencePieceTokenizer] ", where, " needs sentencepiece, which this build lacks. ",
+                          "Install libsentencepiece-dev and build again.");
 }
 
 Encoding SentencePieceTokenizer::encode(std::string_view, const EncodeOptions&) const { return {}; }

@@ -7,8 +7,7 @@
 namespace easydel {
 namespace {
 
-constexpr std::size_t kMaxTokenBytes =
-    1024;  // bytes of a token: a search looks at so many at most for each of the text
+constexpr std::size_t kMaxTokenBytes = 1024;  // bytes of a token: bounds the search at each byte of the text
 
 AddedToken read_token(const JsonField& field) {
   AddedToken token;
@@ -47,7 +46,7 @@ AddedTokens::AddedTokens(const std::optional<JsonField>& field, const TokenModel
     int32_t id = known != ids_.end() ? known->second : model.token_to_id(token.content);
     if (id < 0) id = next_id++;
     if (entry["id"].json().as_int() != id && known == ids_.end()) {
-      log::warning("[tokenizer.json] the added token ", Json(token.content).dump(), " says that its id is ",
+      log::warning("[tokenizer.json] the added token ", Json(token.content).dump(), " claims the id ",
                    entry["id"].json().as_int(), "; it is ", id, ".");
     }
     if (token.normalized && normalizer) {
@@ -64,7 +63,7 @@ AddedTokens::AddedTokens(const std::optional<JsonField>& field, const TokenModel
   std::vector<int32_t> order;
   order.reserve(tokens_.size());
   for (const auto& [id, token] : tokens_) order.push_back(id);
-  std::sort(order.begin(), order.end(), std::greater<>());  // of two with one key the lower id counts
+  std::sort(order.begin(), order.end(), std::greater<>());  // of two with the same key the lower id counts
   for (const int32_t id : order) {
     const AddedToken& token = tokens_.at(id);
     const auto changed = normalized_.find(id);
@@ -113,7 +112,7 @@ void AddedTokens::find(std::string_view text, bool normalized, std::vector<Match
       begin = std::max(begin, done);
     }
     if (token.rstrip) {
-      end = std::max(end, done);  // up to there all is blank, when a token before this one has taken it
+      end = std::max(end, done);  // only white space, already stripped by an earlier token
       while (end < text.size()) {
         std::size_t behind = end;
         if (!unicode::is_whitespace(utf8::next(text, behind))) break;

@@ -1,4 +1,4 @@
-// Tokens that stand beside the model: they are found in the text before anything else happens to it.
+// Added tokens: matched in the text before any other processing.
 #pragma once
 
 #include <cstdint>
@@ -23,19 +23,19 @@ struct AddedToken {
 
 class AddedTokens {
  public:
-  // `field` is null for a file without any. Ids are those of the model where it has the token, else they follow it.
+  // `field` is null for a file without any. Ids are those of the model if it has the token, else they follow it.
   AddedTokens(const std::optional<JsonField>& field, const TokenModel& model, const Normalizer* normalizer);
 
   struct Match {
     uint32_t begin, end;
-    int32_t token;  // -1: what lies between tokens
+    int32_t token;  // -1: the text between tokens
   };
-  // Covers the text, in order; `normalized` picks the tokens that are looked for after the normalizer.
+  // Covers the text, in order; `normalized` selects the tokens that are matched after the normalizer.
   void find(std::string_view text, bool normalized, std::vector<Match>& matches) const;
   bool has(bool normalized) const { return !tries_[normalized ? 1 : 0].empty(); }
 
-  int32_t token_to_id(std::string_view token) const;  // -1: not here
-  const std::string* text_of(int32_t id) const;       // as decoders see it; null: not here
+  int32_t token_to_id(std::string_view token) const;  // -1: absent
+  const std::string* text_of(int32_t id) const;       // as decoders see it; null: absent
   bool is_special(int32_t id) const { return special_ids_.contains(id); }
   std::size_t count_beyond(const TokenModel& model) const;  // that the model does not have
 

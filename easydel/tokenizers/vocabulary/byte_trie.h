@@ -1,4 +1,4 @@
-// Keys in a tree of bytes: which of them a text begins with.
+// A byte trie: finds the keys that a text begins with.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ class ByteTrie {
   using Entry = std::pair<std::string_view, int32_t>;
 
   ByteTrie() = default;
-  explicit ByteTrie(std::vector<Entry> entries);  // of equal keys the last counts; empty keys are left out
+  explicit ByteTrie(std::vector<Entry> entries);  // of equal keys the last counts; empty keys are ignored
 
   bool empty() const { return nodes_.empty(); }
   bool may_start_with(char byte) const { return root_[static_cast<unsigned char>(byte)] != 0; }

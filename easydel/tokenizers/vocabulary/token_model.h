@@ -1,4 +1,4 @@
-// What turns a piece of text into tokens: one class for each type of "model".
+// Models, which turn a piece of text into tokens: one class for each type of "model".
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace easydel {
 
-// What one thread works with; a model keeps nothing of its own that changes.
+// Per-thread state; a model itself is immutable.
 struct ModelScratch {
   struct Node {  // of the best path, for Unigram
     double score;
@@ -31,10 +31,10 @@ class TokenModel {
  public:
   virtual ~TokenModel() = default;
 
-  // Appends the tokens of a piece, which must be UTF-8. FormatError when a character has no token and none is named
-  // for the unknown.
+  // Appends the tokens of a piece, which must be UTF-8. FormatError when a character has no token and there is no
+  // unknown token.
   virtual void tokenize(std::string_view piece, ModelScratch& scratch, std::vector<ModelToken>& out) const = 0;
-  virtual int32_t token_to_id(std::string_view token) const = 0;  // -1: not there
+  virtual int32_t token_to_id(std::string_view token) const = 0;  // -1: absent
   virtual std::optional<std::string_view> id_to_token(int32_t id) const = 0;
   virtual std::size_t vocab_size() const = 0;
 };
@@ -47,7 +47,7 @@ std::unique_ptr<TokenModel> make_unigram(const JsonField& field);
 std::unique_ptr<TokenModel> make_word_piece(const JsonField& field);
 std::unique_ptr<TokenModel> make_word_level(const JsonField& field);
 
-// Tokens of pieces that were seen before come from the cache; `compute` appends those of a new one.
+// Tokens of recent pieces come from the cache; `compute` appends those of a new one.
 template <class Compute>
 void through_cache(std::string_view piece, ModelScratch& scratch, std::vector<ModelToken>& out,
                    const Compute& compute) {

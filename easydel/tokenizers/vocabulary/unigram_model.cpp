@@ -1,4 +1,4 @@
-// Unigram: of all ways to cut a piece into tokens, the one with the highest sum of scores.
+// Unigram: of all segmentations of a piece into tokens, the one with the highest sum of scores.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -15,8 +15,8 @@ namespace {
 
 constexpr double kUnknownPenalty = 10;
 
-// The number that the package reads where the file has the shortest text of `score`: all digits as an integer, times a
-// power of ten, which rounds twice. It decides between paths whose sums are equal but for the last bit.
+// The number that the package parses from the shortest text of `score`: all digits as an integer, times a power of ten,
+// which rounds twice. It decides between paths whose sums differ only in the last bit.
 double as_the_package_reads(double score) {
   std::array<char, 64> text{};
   const char* end = std::to_chars(text.data(), text.data() + text.size(), score, std::chars_format::scientific).ptr;
@@ -109,7 +109,7 @@ class UnigramModel final : public TokenModel {
                          "[Tokenizer] the text has a character without a token, and the model has no unk_id.");
   }
 
-  // Follows the path back; neighbours that are unknown are one token.
+  // Follows the path back; adjacent unknown characters are one token.
   void write_tokens(std::string_view text, ModelScratch& scratch, std::vector<ModelToken>& tokens) const {
     const std::size_t before = tokens.size();
     auto end = static_cast<uint32_t>(text.size());

@@ -6,7 +6,7 @@ namespace easydel {
 
 Vocabulary::Vocabulary(const JsonField& field) {
   const Json::Object& entries = field.as_object();
-  // Ids index a table: a file must not make it larger than its tokens warrant.
+  // Ids index a table: its size must stay proportional to the number of tokens.
   const int64_t most = (int64_t{1} << 20) + 16 * static_cast<int64_t>(entries.size());
   reserve(entries.size());
   for (const auto& [token, id] : entries) {

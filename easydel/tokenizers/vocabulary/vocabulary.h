@@ -12,7 +12,7 @@
 
 namespace easydel {
 
-// A hash for tables in memory; it may change from one release to the next.
+// A hash for in-memory tables; it may change between releases.
 inline uint64_t hash_bytes(std::string_view bytes) {
   const auto mix = [](uint64_t a, uint64_t b) {
     const auto product = static_cast<unsigned __int128>(a) * b;
@@ -36,9 +36,9 @@ class Vocabulary {
   explicit Vocabulary(const JsonField& field);  // {"token": id, …}
 
   void reserve(std::size_t tokens);
-  void add(std::string_view token, int32_t id);  // a token that is there already gets the new id
+  void add(std::string_view token, int32_t id);  // an existing token gets the new id
 
-  int32_t find(std::string_view token) const;  // -1: not there
+  int32_t find(std::string_view token) const;  // -1: absent
   std::optional<std::string_view> token(int32_t id) const;
   // Calls `seen(token, id)` for each, in the order of adding.
   template <class Seen>

@@ -1,4 +1,4 @@
-// Words that one thread has seen lately, with their tokens.
+// A cache of recent words and their tokens, for one thread.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct ModelToken {
   uint32_t begin, end;  // bytes of the piece
 };
 
-// A fixed number of places; a new word takes that of an older one.
+// A fixed number of slots; a new word replaces an older one.
 class WordCache {
  public:
   static constexpr std::size_t kMaxWordBytes = 64;  // bytes of a word

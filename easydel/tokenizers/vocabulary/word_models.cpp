@@ -70,7 +70,7 @@ class WordPieceModel final : public WordModel {
     return true;
   }
 
-  ByteTrie whole_, rest_;  // tokens that start a word, and those that go on, without their prefix
+  ByteTrie whole_, rest_;  // tokens that start a word, and those that continue one, without their prefix
   int64_t most_ = 100;
 };
 
@@ -91,7 +91,7 @@ std::unique_ptr<TokenModel> make_word_piece(const JsonField& field) { return std
 std::unique_ptr<TokenModel> make_word_level(const JsonField& field) { return std::make_unique<WordLevelModel>(field); }
 
 std::unique_ptr<TokenModel> make_token_model(const JsonField& field) {
-  // Files from before "type" was written are told apart by what only one model has.
+  // Files without "type" are distinguished by fields that only one model has.
   if (!field.find("type")) {
     if (field.find("merges")) return make_bpe(field);
     if (field["vocab"].json().is_array()) return make_unigram(field);

@@ -1,4 +1,4 @@
-// A query token over the keys of a cache. Included by kernels.cpp.in alone.
+// A query token over the keys of a cache. Included only by kernels.cpp.in.
 #pragma once
 
 #include "easydel/operations/kernels/cpu/gemv_kernels.h"
@@ -8,7 +8,7 @@
 namespace easydel::operations::kernels {
 namespace {
 
-// The online softmax of `heads` queries, which share a key/value head, goes on over a run of keys.
+// Continues the online softmax of `heads` queries, which share a key/value head, over a run of keys.
 template <class T>
 void attend_run(const AttendArgs& args, const void* q_in, const void* k_in, const void* v_in, int64_t count,
                 void* maximum_io, void* sum_io, void* out_io) {
@@ -21,12 +21,12 @@ void attend_run(const AttendArgs& args, const void* q_in, const void* k_in, cons
   A scores[kBlock];
   A wide_rows[sizeof(T) == sizeof(A) ? 1 : kBlock * kMaxHeadDim];
   const ScoreArgs score_args{kBlock, args.scale, args.softcap};
-  // Rows as A: where they lie, or copied for the heads that share them.
+  // Rows as A: in place, or copied for the heads that share them.
   const auto rows = [&](const T* from, int64_t stride, int64_t width, int64_t n, int64_t& row_stride) -> const A* {
     if constexpr (sizeof(T) == sizeof(A)) {
       row_stride = stride;
       return from;
-    } else if constexpr (sizeof(T) == 1) {  // codes, and the scale behind them
+    } else if constexpr (sizeof(T) == 1) {  // codes, followed by the scale
       row_stride = width;
       for (int64_t j = 0; j < n; ++j) {
         const T* codes = from + j * stride;
@@ -63,7 +63,7 @@ void attend_run(const AttendArgs& args, const void* q_in, const void* k_in, cons
 #pragma omp simd
         for (int64_t i = 0; i < args.v_size; ++i) o[i] *= correction;
       }
-      // Some numbers of the sum at a time, which stay in registers.
+      // A few elements of the sum at a time, which stay in registers.
       constexpr int64_t kWidth = 64;
       int64_t at_value = 0;
       for (; at_value + kWidth <= args.v_size; at_value += kWidth) {

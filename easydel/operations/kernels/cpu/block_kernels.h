@@ -1,4 +1,4 @@
-// The CPU kernels for rows of GGUF's blocks, as a table of functions: there is one for each instruction set.
+// The CPU kernels for rows of GGUF's blocks, as a table of functions for each instruction set.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@ namespace easydel::operations::kernels {
 
 // y[v, row] = (the weights of the row) . x[v].
 struct BlockArgs {
-  const uint8_t* blocks = nullptr;  // rows of `row_bytes`, one after the other
+  const uint8_t* blocks = nullptr;  // consecutive rows of `row_bytes`
   int64_t row_bytes = 0;
   const float* x = nullptr;     // [vectors, width]
   const float* sums = nullptr;  // [vectors, width / 32]: of x, for the formats that have minima

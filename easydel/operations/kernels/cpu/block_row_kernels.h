@@ -1,4 +1,4 @@
-// Rows of GGUF's blocks times a few vectors. Included by block_kernels.cpp.in alone.
+// Rows of GGUF's blocks times a few vectors. Included only by block_kernels.cpp.in.
 #pragma once
 
 #include <cstring>
@@ -16,7 +16,7 @@ inline float half_at(const uint8_t* from) {
   return to_float(half);
 }
 
-// A format says how one block becomes chunks of sixteen codes with a scale each, and a minimum for two chunks each.
+// A format defines how to decode a block into chunks of sixteen codes with a scale each, and a minimum per two chunks.
 struct Q8_0 {
   static constexpr int kChunks = 2, kBytes = 34;
   static constexpr bool kHasMinima = false;

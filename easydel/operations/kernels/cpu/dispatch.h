@@ -1,4 +1,4 @@
-// The kernels of this machine: the widest instruction set that it has.
+// The kernels of this machine, for its widest instruction set.
 #pragma once
 
 #include <c10/core/ScalarType.h>

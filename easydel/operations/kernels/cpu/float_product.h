@@ -8,7 +8,7 @@ namespace easydel::operations::kernels {
 struct FloatMatrix {
   const float* data;
   int64_t row, column;  // strides, any
-  // Where given, what lies in the place of row or column i is the one of this number.
+  // If given, row or column i is read from this index.
   const int64_t* rows = nullptr;
   const int64_t* columns = nullptr;
 
@@ -22,8 +22,8 @@ struct FloatMatrix {
   FloatMatrix transposed() const { return {data, column, row, columns, rows}; }
 };
 
-// c [m, n] = a [m, k] times b [k, n], plus `start` [m, n] where there is one: c itself to add to it, or with start_row
-// 0 a row that is added to all rows. Rows of c and start are dense.
+// c [m, n] = a [m, k] times b [k, n], plus `start` [m, n] if given: c itself to accumulate, or with start_row 0 a row
+// that is added to all rows. Rows of c and start are dense.
 struct FloatProduct {
   FloatMatrix a, b;
   const float* start;
@@ -33,14 +33,14 @@ struct FloatProduct {
   int64_t m, n, k;
 };
 
-// Wider products are worked on in blocks of this many columns. Any cut, of rows or columns, gives the same bits.
+// Wider products are computed in blocks of this many columns. Any split, of rows or columns, gives the same bits.
 constexpr int64_t kFloatProductColumns = 512;
 
-// By the calling thread alone.
+// On the calling thread only.
 using FloatProductKernel = void (*)(const FloatProduct&);
 
 FloatProductKernel float_product_available();  // null where the instructions are missing
-// Null also where torch's own libraries are as fast: MKL runs its AVX2 kernels on AMD's processors alone.
+// Null also where torch's own libraries are as fast: MKL uses only its AVX2 kernels on AMD processors.
 FloatProductKernel float_product_preferred();
 
 }  // namespace easydel::operations::kernels

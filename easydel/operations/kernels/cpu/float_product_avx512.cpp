@@ -1,5 +1,5 @@
 // Sizes: a panel of 12 rows and 32 columns of results takes 24 registers; a block of `a` and one of `b` stay in a
-// core's second-level cache of 1 MB, and a panel of `a` in its first.
+// core's L2 cache of 1 MB, and a panel of `a` in L1.
 #include <sys/mman.h>
 
 #include <new>
@@ -13,7 +13,7 @@ constexpr int64_t kDepth = 384;     // of a block
 constexpr int64_t kBlockRows = 48;  // of a, packed at a time
 constexpr int64_t kBlockColumns = kFloatProductColumns;
 
-// What a micro-kernel adds its sums to, and where it puts them.
+// The start values and the destination of a micro-kernel's sums.
 struct Target {
   const float* start;  // may be null
   int64_t start_row;
@@ -22,7 +22,7 @@ struct Target {
   int64_t columns;
 };
 
-// What comes next is packed on the way, in the gaps that the arithmetic leaves: some of next_a, with kPacksB of next_b.
+// Packs the next panels interleaved with the arithmetic: some of next_a, with kPacksB of next_b.
 template <int kRows, bool kWhole, bool kPacksB>
 void multiply_panels(const float* a, const float* b, int64_t depth, const Target& t, RowPanel& next_a,
                      ColumnPanel& next_b) {
@@ -43,7 +43,7 @@ void multiply_panels(const float* a, const float* b, int64_t depth, const Target
   int64_t k = 0;
   const float *c = t.c, *last_c = t.c + (kRows - 1) * t.c_row;
   for (; k + 8 <= depth; k += 8) {
-    __builtin_prefetch(c, 1);  // a row at a time: together they would keep a and b waiting
+    __builtin_prefetch(c, 1);  // a row at a time: all at once they would delay loads of a and b
     __builtin_prefetch(c + kPanelColumns - 1, 1);
     c = c == last_c ? c : c + t.c_row;
     next_a.some();
@@ -89,8 +89,8 @@ constexpr MicroKernel kMicroKernels[] = {
     multiply_panels<10, kWhole, kPacksB>, multiply_panels<11, kWhole, kPacksB>, multiply_panels<12, kWhole, kPacksB>,
 };
 
-// Where blocks are packed: two of a, since the next one is packed while products read the last, and for the same reason
-// two places for the first panel of b.
+// Buffers for packed blocks: two of a, because the next one is packed while products read the last, and for the same
+// reason two buffers for the first panel of b.
 struct Blocks {
   static constexpr int64_t kPanel = kDepth * kPanelColumns, kRows = kDepth * kBlockRows + kLanes;
   static constexpr int64_t kSize = kDepth * kBlockColumns + kPanel + 2 * kRows;
@@ -100,8 +100,8 @@ struct Blocks {
   float* a(int64_t block) const { return b + kDepth * kBlockColumns + kPanel + block % 2 * kRows; }
 };
 
-// A thread's memory for blocks, kept between calls in one large page. Not from malloc: memory that stays for good would
-// cut its free space in pieces.
+// A thread's buffer for blocks, kept between calls in one huge page. Not from malloc: a permanent allocation would
+// fragment its heap.
 class BlockMemory {
  public:
   static constexpr std::size_t kBytes = 2 << 20;
@@ -126,7 +126,7 @@ class BlockMemory {
   float* page_;
 };
 
-constexpr int64_t kAll = int64_t{1} << 60, kAtOnce = 4;  // cache lines to ask for
+constexpr int64_t kAll = int64_t{1} << 60, kAtOnce = 4;  // cache lines to prefetch
 
 int64_t pieces(int64_t size, int64_t of) { return (size + of - 1) / of; }
 
@@ -171,12 +171,12 @@ class BlockedProduct {
     return {p_.b.from(round.k, round.column + j).transposed(), columns, round.columns - j - columns, round.depth,
             b_at(round, j)};
   }
-  // Where the last was not packed to.
+  // The buffer that the last was not packed to.
   RowBlock rows_of_a(const Round& round, int64_t row) {
     const int64_t rows = std::min(kBlockRows, p_.m - row);
     return {p_.a.from(row, round.k), rows, p_.m - row - rows, round.depth, blocks_.a(packed_a_++)};
   }
-  // To be asked for only.
+  // For prefetching only.
   RowPanel first_rows_of_a(const Round& round) const {
     return {p_.a.from(0, round.k), std::min(kPanelRows, p_.m), 0, round.depth, nullptr};
   }
@@ -236,7 +236,7 @@ class BlockedProduct {
   int64_t packed_a_ = 0;
   RowBlock next_a_;
   ColumnPanel next_b_;
-  RowPanel ahead_a_;  // of the next round, to be asked for
+  RowPanel ahead_a_;  // of the next round, to be prefetched
   ColumnPanel ahead_b_;
 };
 

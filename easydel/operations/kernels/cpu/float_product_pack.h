@@ -1,4 +1,5 @@
-// Parts of matrices as panels that a micro-kernel reads from front to back. Included by float_product_avx512.cpp alone.
+// Packs parts of matrices into panels that a micro-kernel reads sequentially. Included only by
+// float_product_avx512.cpp.
 #pragma once
 
 #include <immintrin.h>
@@ -97,7 +98,7 @@ __attribute__((always_inline)) inline void turn_4_lines(const float* const (&fro
   put(3, high01, high23, true);
 }
 
-// kWidth numbers that lie side by side.
+// kWidth adjacent numbers.
 template <int64_t kWidth>
 __attribute__((always_inline)) inline void copy_across(const float* from, float* out) {
   int64_t i = 0;
@@ -115,14 +116,14 @@ __attribute__((always_inline)) inline void ask_for(const float* line) {
   _mm_prefetch(reinterpret_cast<const char*>(line), kHint);
 }
 
-// A panel of kWidth lines, which are rows of a or columns of b, becomes out[k * kWidth + line]: all at once, or a
-// little at a time between other work. Columns that are missing are zero; rows that are missing are never read. Writes
-// up to 16 numbers behind the panel.
+// A panel of kWidth lines, which are rows of a or columns of b, becomes out[k * kWidth + line]: all at once, or in
+// small steps between other work. Missing columns are zero; missing rows are never read. Writes up to 16 numbers past
+// the panel.
 template <int64_t kWidth>
 class Panel {
  public:
   Panel() = default;
-  // Each line is a row of `lines`, of which there may be `later` more behind the panel: they are asked for on the way.
+  // Each line is a row of `lines`, of which there may be `later` more after the panel: they are prefetched.
   Panel(const FloatMatrix& lines, int64_t count, int64_t later, int64_t depth, float* out)
       : lines_(lines), count_(count), depth_(depth), out_(out) {
     const bool has_all = count == kWidth;
@@ -139,9 +140,9 @@ class Panel {
 
   bool waits() const { return left_ > 0; }
 
-  // 8 numbers of 4 lines, or one of each: more at once would fill the queues that the product's loads need. The next
-  // panel's are asked for from memory, and what comes soon from the second-level cache: a neighbour on the same core
-  // leaves too little room to wait for it.
+  // 8 numbers of 4 lines, or one of each: more at once would fill the load queues that the product needs. The next
+  // panel is prefetched from memory, and the next numbers from L2: with hyper-threading their latency is not hidden
+  // otherwise.
   __attribute__((always_inline)) void some() {
     if (left_ == 0) return;
     --left_;
@@ -197,7 +198,7 @@ class Panel {
     k_ = depth_;
   }
 
-  // For at most so many more of its cache lines.
+  // Prefetches at most this many more of its cache lines.
   void ask(int64_t lines) {
     const int64_t along = turns_ ? depth_ : count_, in_each = (along + kLanes - 1) / kLanes;
     const int64_t all = turns_ ? count_ * in_each : crosses_ ? depth_ * in_each : 0;
@@ -213,7 +214,7 @@ class Panel {
     return lines_.data + (lines_.columns ? lines_.columns[k] : k) * lines_.column;
   }
 
-  // For what comes a few numbers later, where lines are crossed.
+  // Prefetches a few numbers ahead, if lines are transposed.
   __attribute__((always_inline)) void ask_soon() const {
     constexpr int64_t kAhead = 8;
     const float* soon = across(std::min(k_ + kAhead, depth_ - 1));
@@ -222,22 +223,22 @@ class Panel {
   }
 
   FloatMatrix lines_{};
-  const float *from_[kWidth] = {}, *later_[kWidth] = {};  // where lines are turned
+  const float *from_[kWidth] = {}, *later_[kWidth] = {};  // if lines are transposed
   int64_t count_ = 0, depth_ = 0;
   float* out_ = nullptr;
-  int64_t k_ = 0, line_ = 0, half_ = 0;  // what comes next
-  int64_t left_ = 0;                     // calls of some() that find work
+  int64_t k_ = 0, line_ = 0, half_ = 0;  // the next position
+  int64_t left_ = 0;                     // remaining calls of some()
   int64_t asked_ = 0;
   bool turns_ = false, crosses_ = false;
 };
 using RowPanel = Panel<kPanelRows>;
 using ColumnPanel = Panel<kPanelColumns>;
 
-// Panels of 12 rows, one behind the other.
+// Consecutive panels of 12 rows.
 class RowBlock {
  public:
   RowBlock() = default;
-  // Of `rows` rows of a, which has `later` more behind them.
+  // Of `rows` rows of a, which has `later` more after them.
   RowBlock(const FloatMatrix& a, int64_t rows, int64_t later, int64_t depth, float* out)
       : a_(a), rows_(rows), later_(later), depth_(depth), out_(out) {
     go_on();

@@ -1,4 +1,4 @@
-// Rows of act(gate) * up. Included by kernels.cpp.in alone.
+// Rows of act(gate) * up. Included only by kernels.cpp.in.
 #pragma once
 
 #include "easydel/operations/kernels/cpu/kernels.h"

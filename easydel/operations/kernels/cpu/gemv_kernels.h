@@ -1,4 +1,4 @@
-// Matrices times a few vectors, at the speed at which memory gives the matrix. Included by kernels.cpp.in alone.
+// Matrices times a few vectors, bound by memory bandwidth. Included only by kernels.cpp.in.
 #pragma once
 
 #include "easydel/operations/kernels/cpu/kernels.h"
@@ -57,10 +57,10 @@ struct Lanes {
   }
 };
 
-// So far ahead of what is read: some processors look less far on their own, above all where elements are converted.
+// The prefetch distance: some hardware prefetchers are too short-sighted, especially when elements are converted.
 constexpr int64_t kPrefetchBytes = 4096;
 
-// One row after the other, as they lie: memory is read in one stream. Four sums, so that none waits for another.
+// One row after the other: memory is read in one stream. Four accumulators hide the latency of additions.
 template <class T>
 inline acc_t<T> dot(const T* w, const acc_t<T>* x, int64_t width) {
   using A = acc_t<T>;

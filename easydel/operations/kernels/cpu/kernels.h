@@ -1,4 +1,4 @@
-// The CPU kernels behind the fused operations, as a table of functions: there is one for each instruction set.
+// The CPU kernels of the fused operations, as a table of functions for each instruction set.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,8 @@ struct GatedArgs {
   int64_t width;
 };
 
-// Rows y that are each multiplied by a weight, behind the gate: from d_y, the gradient of what comes of that, to those
-// of gate, up and the weights. y comes out multiplied.
+// Rows y that are each multiplied by a weight after the gate: from d_y, the gradient of the result, to those of gate,
+// up and the weights. y is overwritten by the weighted rows.
 struct WeightedArgs {
   const void* weights;
   const void* d_y;
@@ -57,7 +57,7 @@ struct CrossEntropyArgs {
   double softcap;  // 0: none
 };
 
-// What happens to the scores of attention in a block of `columns` keys.
+// Transforms the scores of attention in a block of `columns` keys.
 struct ScoreArgs {
   int64_t columns;
   double scale;
@@ -73,7 +73,7 @@ struct GemvArgs {
   int64_t width, vectors, y_row;
 };
 
-// Queries of one token that share a key/value head; the keys of a run lie k_stride apart.
+// Queries of one token that share a key/value head; the keys of a run are k_stride apart.
 struct AttendArgs {
   int64_t heads;  // at most kMaxSharedHeads
   int64_t k_size, v_size;
@@ -98,22 +98,22 @@ struct ElementKernels {
   void (*silu_weighted_backward)(const GatedArgs&, const WeightedArgs&, int64_t begin, int64_t end);
   void (*gelu_tanh_weighted_backward)(const GatedArgs&, const WeightedArgs&, int64_t begin, int64_t end);
   void (*gemv)(const GemvArgs&, int64_t begin, int64_t end);
-  // Goes on with the online softmax over `count` more keys: maximum and sum [heads], out [heads, v_size], unnormalized.
+  // Continues the online softmax over `count` more keys: maximum and sum [heads], out [heads, v_size], unnormalized.
   void (*attend_run)(const AttendArgs&, const void* q, const void* k, const void* v, int64_t count, void* maximum,
                      void* sum, void* out);
 };
 
-// Only for the types that are computed in.
+// Only for accumulation types.
 struct AccKernels {
-  // logits [rows, vocabulary] become their own gradient times row_scale (null: they are left as scratch). Writes each
-  // row's negative log likelihood (smoothed, without z-loss), log-sum-exp and whether the label came first. Ignored
-  // rows give zeros.
+  // Overwrites logits [rows, vocabulary] with their gradient times row_scale (null: scratch). Writes each row's
+  // negative log likelihood (smoothed, without z-loss), log-sum-exp and whether the label has the highest logit.
+  // Ignored rows give zeros.
   void (*cross_entropy)(const CrossEntropyArgs&, void* logits, const int64_t* labels, const void* row_scale, void* nll,
                         void* lse, uint8_t* correct, int64_t begin, int64_t end);
 
   // One step of the online softmax on a row: raw scores in [low, high) become exp(score - max), all else zero.
-  // `visible` (bytes) and `bias` may be null. maximum and sum are updated; the return value is what earlier results of
-  // this row have to be multiplied by.
+  // `visible` (bytes) and `bias` may be null. maximum and sum are updated; returns the factor for earlier results of
+  // this row.
   double (*softmax_step)(const ScoreArgs&, void* row, int64_t low, int64_t high, const uint8_t* visible,
                          const void* bias, void* maximum, void* sum);
   // Raw scores become probabilities p = exp(score - lse), and d_row, the gradient of p, that of the raw scores:
@@ -126,7 +126,7 @@ struct Kernels {
   const char* instruction_set;
   ElementKernels float32, float64, bfloat16, float16;
   AccKernels acc32, acc64;
-  // attend_run over int8 rows with their scales behind them, for float32 queries.
+  // attend_run over int8 rows followed by their scales, for float32 queries.
   decltype(ElementKernels::attend_run) attend_codes;
 };
 

@@ -1,4 +1,4 @@
-// Rows of RMSNorm. Included by kernels.cpp.in alone.
+// Rows of RMSNorm. Included only by kernels.cpp.in.
 #pragma once
 
 #include "easydel/operations/kernels/cpu/kernels.h"

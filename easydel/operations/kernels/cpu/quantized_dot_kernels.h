@@ -1,4 +1,5 @@
-// Packed rows times a few vectors of int8, and how these are made. Included by quantized_kernels.cpp.in alone.
+// Packed rows times a few vectors of int8, and the quantization of these vectors. Included only by
+// quantized_kernels.cpp.in.
 #pragma once
 
 #include "easydel/operations/kernels/cpu/quantized_row_kernels.h"
@@ -88,7 +89,7 @@ inline float nibble_dots_of_32(const uint8_t* w, const float* scales, const int8
 }
 #endif
 
-// Four groups at a time, so that their sums do not wait for each other.
+// Four groups at a time, to hide the latency of additions.
 inline float nibble_dots(const uint8_t* w, const float* scales, const int8_t* x, const float* x_scales,
                          const int32_t* starts, int64_t groups, int64_t group) {
   const auto add = [&](DotSums to, int64_t g) __attribute__((always_inline)) {

@@ -1,5 +1,5 @@
-// Sixteen weights at a time, out of their codes and into floats; and products of int8. Included by
-// quantized_kernels.cpp.in alone.
+// Decodes sixteen weights at a time to floats; and products of int8. Included by
+// quantized_kernels.cpp.in only.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ inline Table read_table(const float* from) { return read(from); }
 struct Block {
   Floats low, high;
 };
-// Only the last four bits of an index count, so the byte's others need no mask.
+// Only the low four bits of an index count, so no mask is needed.
 inline Block look_up(const Table& table, const uint8_t* codes) {
   const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
   return {{_mm512_permutexvar_ps(bytes, table.a)}, {_mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4), table.a)}};
@@ -132,8 +132,8 @@ inline Block look_up(Table table, const uint8_t* codes) {
 
 #endif
 
-// Thirty-two products of int8 at a time, added up in eight or one int32. kOffset is what int8 codes are made unsigned
-// with; the sum of the products is then too large by kOffset times the sum of x.
+// Thirty-two products of int8 at a time, summed in eight or one int32. kOffset makes int8 codes unsigned; the sum of
+// the products is then too large by kOffset times the sum of x.
 #if defined(__AVX2__)
 
 struct Dots {
@@ -157,7 +157,7 @@ inline Dots add_products(Dots to, const int8_t* codes, const int8_t* x) {
 }
 #else
 constexpr int32_t kOffset = 0;
-// Pairs are added up in int16: nibbles and x reach 2 * 15 * 127, int8 and x 2 * 128 * 127.
+// Pairs are summed in int16: nibbles and x reach 2 * 15 * 127, int8 and x 2 * 128 * 127.
 inline __m256i products(__m256i to, __m256i codes, __m256i x) {
   return _mm256_add_epi32(to, _mm256_madd_epi16(_mm256_maddubs_epi16(codes, x), _mm256_set1_epi16(1)));
 }

@@ -1,5 +1,5 @@
-// Packed rows times a few vectors of floats, at the speed at which memory gives the codes. Included by
-// quantized_kernels.cpp.in alone.
+// Packed rows times a few vectors of floats, bound by memory bandwidth. Included by
+// quantized_kernels.cpp.in only.
 #pragma once
 
 #include "easydel/operations/kernels/cpu/quantized_kernels.h"
@@ -9,14 +9,14 @@
 namespace easydel::operations::kernels {
 namespace {
 
-// So far ahead of what is read: processors look less far on their own where codes are unpacked.
+// The prefetch distance: hardware prefetchers are too short-sighted when codes are unpacked.
 constexpr int64_t kPrefetchBytes = 4096;
 inline void prefetch(const void* from) { __builtin_prefetch(static_cast<const char*>(from) + kPrefetchBytes); }
 
 // The scales of rows [begin, end), in place where they are floats, otherwise in `scratch`.
 inline const float* scales_of(const GroupScales& scales, int64_t begin, int64_t end, float* scratch) {
   const int64_t first = begin * scales.groups, count = (end - begin) * scales.groups;
-  // Those of the rows that most likely come next: they are few, and nothing else would fetch them in time.
+  // Prefetches those of the rows that most likely come next: the hardware would not fetch them in time.
   const int64_t size = scales.kind == GroupScales::Kind::kFloat32   ? 4
                        : scales.kind == GroupScales::Kind::kFloat16 ? 2
                                                                     : 1;
@@ -34,7 +34,7 @@ inline const float* scales_of(const GroupScales& scales, int64_t begin, int64_t 
     const float outer = scales.outer[block];
     for (; i < stop; ++i) scratch[i] = scales.map[index[i]] * outer;
   }
-  // A loop of its own, so that the product is rounded first, as bitsandbytes does.
+  // A separate loop, so that the product is rounded first, as in bitsandbytes.
   for (int64_t i = 0; i < count; ++i) scratch[i] += scales.offset;
   return scratch;
 }
@@ -44,8 +44,8 @@ struct Constant {
   static constexpr int value = N;
 };
 
-// Rows and vectors that are multiplied at a time: as many as there are registers for, so that weights and x are read
-// often from registers. One vector is multiplied row by row: memory is then read in one stream, which counts for more.
+// Rows and vectors that are multiplied at a time: as many as fit in registers, so that weights and x are reused. One
+// vector is multiplied row by row: memory is then read in one stream, which matters more.
 #if defined(__AVX512F__)
 constexpr int kRows = 4, kVectors = 4;
 #else
@@ -83,7 +83,7 @@ struct Sums {
   }
 };
 
-// `count` int8 codes of each of R rows, which lie `width` apart, from place i on.
+// `count` int8 codes of each of R rows, which are `width` apart, from index i on.
 template <int R, int V>
 inline void add_int8(Sums<R, V>& sums, const int8_t* w, const float* x, int64_t width, int64_t i) {
   Floats values[V];
@@ -138,7 +138,7 @@ void int8_times_float(const PackedArgs& args, int64_t begin, int64_t end, float*
     const int8_t* w = static_cast<const int8_t*>(args.codes) + row * width;
     const float* x = args.x + first * width;
     constexpr int kBlock = rows.value * vectors.value;
-    constexpr int kChains = kBlock == 1 ? 4 : kBlock == 2 ? 2 : 1;  // so that no sum waits for itself
+    constexpr int kChains = kBlock == 1 ? 4 : kBlock == 2 ? 2 : 1;  // to hide the latency of additions
     Sums<rows.value, vectors.value> chains[kChains];
     auto& sums = chains[0];
     int64_t i = 0;

@@ -1,4 +1,4 @@
-// Rows (one token each) of the rotary embedding. Included by kernels.cpp.in alone.
+// Rows (one token each) of the rotary embedding. Included only by kernels.cpp.in.
 #pragma once
 
 #include "easydel/operations/kernels/cpu/kernels.h"
@@ -7,7 +7,7 @@
 namespace easydel::operations::kernels {
 namespace {
 
-// Turns the pair (a, b) = (x[i], x[half + i]) by the angle, or back.
+// Rotates the pair (a, b) = (x[i], x[half + i]) by the angle, or back.
 template <class A>
 inline void rotate_halves(const A* x, A* y, const A* cos, const A* sin, int64_t half, A sign) {
 #pragma omp simd
@@ -28,7 +28,7 @@ inline void rotate_pairs(const A* x, A* y, const A* cos, const A* sin, int64_t h
   }
 }
 
-constexpr int64_t kMaxHeadSize = 4096;  // apply_rotary refuses more
+constexpr int64_t kMaxHeadSize = 4096;  // apply_rotary rejects more
 
 template <class T>
 void rotary(const RotaryArgs& args, int64_t begin, int64_t end) {

@@ -16,7 +16,7 @@ inline bool applies(const at::Tensor& x) { return x.is_cpu() && has_kernels(x.sc
 
 inline int64_t row_count(const at::Tensor& x) { return x.size(-1) ? x.numel() / x.size(-1) : 0; }
 
-// torch's autograd functions take a tensor that may be missing as an optional.
+// torch's autograd functions take a tensor that may be undefined as an optional.
 inline std::optional<at::Tensor> as_optional(const at::Tensor& t) {
   return t.defined() ? std::optional<at::Tensor>(t) : std::nullopt;
 }
@@ -24,7 +24,7 @@ inline std::optional<at::Tensor> as_optional(const at::Tensor& t) {
 // Fused backward passes are not differentiable themselves; without this a second derivative would be silently wrong.
 inline void require_first_derivative(const char* operation) {
   require<NotSupportedError>(!at::GradMode::is_enabled(), "[", operation,
-                             "] has no second derivative. Call backward without create_graph.");
+                             "] does not support second derivatives. Call backward without create_graph.");
 }
 
 }  // namespace easydel::operations::kernels

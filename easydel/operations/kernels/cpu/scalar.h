@@ -62,7 +62,7 @@ inline f16 to_f16(float value) {
   return {static_cast<uint16_t>(sign | ((m + 0xfffu + ((m >> 13) & 1u)) >> 13))};
 }
 
-// Reads elements as acc: in place where the types agree, otherwise through `scratch`.
+// Reads elements as acc: in place if the types are the same, otherwise through `scratch`.
 inline const float* load(const float* from, float*, int64_t) { return from; }
 inline const double* load(const double* from, double*, int64_t) { return from; }
 inline const float* load(const bf16* from, float* scratch, int64_t count) {
@@ -82,7 +82,7 @@ inline const float* load(const f16* from, float* scratch, int64_t count) {
   return scratch;
 }
 
-// Where to write acc values that store() then puts into elements.
+// A buffer for acc values that store() then converts to elements.
 inline float* target(float* to, float*) { return to; }
 inline double* target(double* to, double*) { return to; }
 inline float* target(bf16*, float* scratch) { return scratch; }
@@ -118,7 +118,7 @@ inline acc_t<T> rounded(acc_t<T> value) {
   }
 }
 
-// Cephes' polynomial on [-ln2/2, ln2/2]: within 2 units in the last place. What would be subnormal is zero.
+// Cephes' polynomial on [-ln2/2, ln2/2]: within 2 ulp. Subnormal results are zero.
 inline float exp_of(float given) {
   float x = given > -87.3f ? given : -87.3f;
   x = x < 88.3f ? x : 88.3f;

@@ -1,4 +1,4 @@
-// Rows of softmax: the cross-entropy over a vocabulary and the blocks of attention. Included by kernels.cpp.in alone.
+// Rows of softmax: the cross-entropy over a vocabulary and the blocks of attention. Included only by kernels.cpp.in.
 #pragma once
 
 #include "easydel/operations/kernels/cpu/kernels.h"
@@ -39,7 +39,7 @@ void cross_entropy(const CrossEntropyArgs& args, void* logits_io, const int64_t*
     A maximum = kMinusInfinity<A>;
 #pragma omp simd reduction(max : maximum)
     for (int64_t i = 0; i < n; ++i) maximum = x[i] > maximum ? x[i] : maximum;
-    // Block by block, and the blocks in double: one float32 sum of a whole vocabulary would lose digits.
+    // Sums blocks, and the blocks in double: one float32 sum over the vocabulary would lose precision.
     constexpr int64_t kBlock = 256;
     double sum = 0, total = 0;
     for (int64_t first = 0; first < n; first += kBlock) {
@@ -86,8 +86,8 @@ inline void clear_outside(A* row, int64_t low, int64_t high, int64_t columns) {
   for (int64_t i = high; i < columns; ++i) row[i] = A(0);
 }
 
-// Raw scores become scores where more than the scale is asked for; hidden ones become -inf. With d_row, the slope of
-// the soft cap is multiplied into it.
+// Applies bias and soft cap to raw scores, if any; hidden ones become -inf. d_row, if given, is multiplied by the slope
+// of the soft cap.
 template <class A>
 inline void finish_scores(const ScoreArgs& args, A* row, int64_t low, int64_t high, const uint8_t* visible,
                           const A* bias, A* d_row) {
@@ -116,7 +116,7 @@ inline void finish_scores(const ScoreArgs& args, A* row, int64_t low, int64_t hi
   }
 }
 
-// Whether a score is the raw one times a positive scale, so that it need not be written down.
+// Whether a score is the raw one times a positive scale, so that it need not be stored.
 inline bool is_plain(const ScoreArgs& args, const uint8_t* visible, const void* bias) {
   return args.softcap == 0.0 && args.scale > 0.0 && !visible && !bias;
 }
@@ -162,7 +162,7 @@ void softmax_gradient(const ScoreArgs& args, void* row_io, void* d_row_io, int64
   A* row = static_cast<A*>(row_io);
   A* d_row = static_cast<A*>(d_row_io);
   const A lse = A(lse_in), delta = A(delta_in), raw_scale = A(args.scale);
-  if (!(lse > kMinusInfinity<A>)) high = low;  // this query sees nothing at all
+  if (!(lse > kMinusInfinity<A>)) high = low;  // this query has no visible keys
   clear_outside(row, low, high, args.columns);
   clear_outside(d_row, low, high, args.columns);
 #pragma omp simd

@@ -34,7 +34,7 @@ __global__ void rms_norm_kernel(RmsNorm a) {
   }
 }
 
-// The same for rows whose packs are as many as threads, or fewer: read once and kept.
+// The same for rows with at most one pack per thread: read once and kept in registers.
 template <class T>
 __global__ void rms_norm_pack_kernel(RmsNorm a) {
   __shared__ float sums[kWarp];
@@ -59,7 +59,7 @@ __global__ void rms_norm_pack_kernel(RmsNorm a) {
   static_cast<uint4*>(a.y)[blockIdx.x * packs + threadIdx.x] = y.bits;
 }
 
-// A warp has a row of a matrix, and all vectors.
+// Each warp computes one row of a matrix, with all vectors.
 template <class T, int kVectors>
 __global__ void gemv_kernel(Gemv a) {
   using P = Pack<T>;
@@ -87,7 +87,7 @@ __global__ void gemv_kernel(Gemv a) {
   }
 }
 
-// A thread turns one pair.
+// Each thread rotates one pair.
 template <class T>
 __global__ void rotary_kernel(Rotary a) {
   const int32_t heads = a.q.heads + a.k.heads, pairs = a.half + (a.head_size - 2 * a.half);  // the rest is copied
@@ -161,7 +161,7 @@ __global__ void gate_backward_kernel(GateBackward a) {
   }
 }
 
-// A maximum and the sum of exponentials below it, which two of them merge into one.
+// A running maximum and sum of exponentials, which can be merged.
 struct MaxSum {
   float maximum, sum;
 };
@@ -228,7 +228,7 @@ __global__ void __launch_bounds__(kRowThreads) cross_entropy_kernel(CrossEntropy
     a.correct[row] = valid && picked >= seen.maximum;
   }
   if (!a.scale) return;
-  __syncthreads();  // everyone has read the label's logit
+  __syncthreads();  // all threads have read the label's logit
   const float weight = valid ? a.scale[row] : 0.0f;
   const float times = weight * (1.0f + 2.0f * a.z_loss * lse), minus = weight * a.label_smoothing / width;
   const auto slope = [&](float raw, int64_t i) {
@@ -246,12 +246,12 @@ __global__ void __launch_bounds__(kRowThreads) cross_entropy_kernel(CrossEntropy
   for (int64_t i = packs * 4 + threadIdx.x; i < a.width; i += kRowThreads) x[i] = slope(x[i], i);
 }
 
-// Keys are assigned to blocks in splits; a warp looks at one key at a time, with all queries that share it.
+// Keys are split over blocks; a warp processes one key at a time, with all queries that share it.
 constexpr int kWarps = 4, kSplitKeys = 64, kMaxShared = 16, kMaxPerLane = 8;
 
 __host__ __device__ inline int64_t split_count(int64_t keys) { return (keys + kSplitKeys - 1) / kSplitKeys; }
 
-// What a warp or a split has found for one query: maximum, sum, and head_size sums of weighted values.
+// The partial result of a warp or a split for one query: maximum, sum, and head_size sums of weighted values.
 template <class T, int kShared, int kLane>
 __global__ void attend_kernel(AttendToCache a) {
   const int row = blockIdx.z, head = blockIdx.y, split = blockIdx.x;
@@ -279,7 +279,7 @@ __global__ void attend_kernel(AttendToCache a) {
   const int64_t begin = static_cast<int64_t>(split) * kSplitKeys;
   const int64_t end = min(min(a.keys, a.capacity), begin + kSplitKeys);
   for (int64_t at = begin + warp; at < end; at += kWarps) {
-    // The last slot up to this one that lies at this place of the ring.
+    // The last slot up to this one that maps to this index of the ring.
     const int64_t back = (place - at + a.capacity) % a.capacity;
     const bool is_new = back == 0;
     if (slot - back < oldest) continue;

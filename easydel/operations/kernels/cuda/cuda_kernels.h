@@ -1,4 +1,4 @@
-// The GPU kernels behind fused operations, on raw pointers: compiled by nvcc without any of torch's headers.
+// The GPU kernels of fused operations, on raw pointers: compiled by nvcc without torch's headers.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct RmsNorm {
 };
 void rms_norm(Element type, const RmsNorm& args, Stream stream);
 
-// Matrices times a few vectors, all in one go: y[v] = weight x[v] + bias. Everything lies dense, 16 bytes aligned.
+// Matrices times a few vectors in one launch: y[v] = weight x[v] + bias. Everything is dense and 16-byte aligned.
 struct Gemv {
   struct Matrix {
     const void* weight;  // [rows, width]
@@ -39,7 +39,7 @@ struct Gemv {
 bool can_gemv(Element type, int64_t width, int64_t vectors);
 void gemv(Element type, const Gemv& args, Stream stream);
 
-// q and k in one go. Strides count elements; heads of `head_size` are dense.
+// q and k in one launch. Strides count elements; heads of `head_size` are dense.
 struct Rotary {
   struct Heads {
     const void* x;  // [batch, tokens, heads, head_size]
@@ -67,7 +67,7 @@ struct Gate {
 };
 void gate(Element type, const Gate& args, Stream stream);
 
-// What gate and up get of d_y, whose rows are dense; both lie in rows of d_row.
+// The gradients of gate and up from d_y, whose rows are dense; both have rows d_row apart.
 struct GateBackward {
   const void* gate;
   const void* up;
@@ -93,8 +93,8 @@ struct CrossEntropy {
 };
 void cross_entropy(const CrossEntropy& args, Stream stream);
 
-// One new token of each row: its key and value are put at its slot of the cache, and its queries look at all slots that
-// they may see. The slot is read on the device.
+// One new token of each row: stores its key and value in its slot of the cache, and attends over all visible slots. The
+// slot is read on the device.
 struct AttendToCache {
   const void* q;  // [batch, kv_heads * shared, head_size]
   const void* k;  // [batch, kv_heads, head_size], likewise v
@@ -106,7 +106,7 @@ struct AttendToCache {
   float* scratch;                  // scratch_floats() of them
   const int64_t* slot;             // [1]
   const int64_t* starts;           // [batch] or null
-  int64_t capacity, window, keys;  // keys: at most so many are looked at; window 0: none
+  int64_t capacity, window, keys;  // keys: upper bound of the keys to visit; window 0: none
   int32_t batch, kv_heads, shared, head_size;
   float scale, softcap;
 };

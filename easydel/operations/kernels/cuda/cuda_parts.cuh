@@ -1,4 +1,4 @@
-// What GPU kernels share: elements and their packs, sums of a warp, activations, and how kernels are launched.
+// Shared by GPU kernels: elements and their packs, warp reductions, activations, and kernel launches.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -48,7 +48,7 @@ struct Pack {
   __device__ static Pack at(const void* from, int64_t index) { return {static_cast<const uint4*>(from)[index]}; }
 };
 
-// Right to a few units in the last place; care for denormal numbers would take twice the instructions.
+// Accurate to a few ulp; handling denormals would take twice the instructions.
 __device__ inline float fast_sigmoid(float x) {
   float power, result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * -1.4426950408889634f));

@@ -23,7 +23,7 @@ __device__ inline float warp_max(float x) {
 
 __device__ inline float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 
-// A warp has a token, a lane every 32nd of its scores: kLane of them.
+// Each warp has one token, each lane every 32nd of its scores: kLane of them.
 __device__ inline int64_t token_of_warp() {
   return static_cast<int64_t>(blockIdx.x) * (blockDim.x / kWarp) + threadIdx.x / kWarp;
 }
@@ -104,7 +104,7 @@ __global__ void route_kernel(Router r, Route a) {
   for (int k = lane; k < r.top_k; k += kWarp) weights[k] *= factor;
 }
 
-// A softmax over all, renormalized, is one over those that were chosen.
+// A renormalized softmax over all equals a softmax over the chosen ones.
 template <class T, int kLane>
 __global__ void route_backward_kernel(Router r, RouteBackward a) {
   const int64_t token = token_of_warp();
@@ -160,12 +160,12 @@ __global__ void count_kernel(SortByExpert a) {
   for (int e = threadIdx.x; e < a.count; e += blockDim.x) a.scratch[blockIdx.x * a.count + e] = counts[e];
 }
 
-// A thread has an expert: the counts of the chunks become those of the chunks before.
+// Each thread has one expert: an exclusive prefix sum of the chunks' counts.
 __global__ void __launch_bounds__(kMaxExperts) scan_kernel(SortByExpert a, int chunks) {
   __shared__ int32_t warps[kWarp];
   const int e = static_cast<int>(threadIdx.x), lane = e % kWarp;
   int32_t total = 0;
-  constexpr int kAtOnce = 16;  // loads on their way before the first store
+  constexpr int kAtOnce = 16;  // loads in flight before the first store
   for (int first = 0; e < a.count && first < chunks; first += kAtOnce) {
     int32_t counts[kAtOnce];
 #pragma unroll
@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(kMaxExperts) scan_kernel(SortByExpert a, int c
   if (e < a.count) a.ends[e] = inside + (e >= kWarp ? warps[e / kWarp - 1] : 0);
 }
 
-// One warp for a chunk, 32 rows at a time.
+// One warp per chunk, 32 rows at a time.
 __global__ void place_kernel(SortByExpert a) {
   extern __shared__ int32_t next[];
   const int lane = static_cast<int>(threadIdx.x);
@@ -243,7 +243,7 @@ __global__ void sum_kernel(SumRows a) {
   }
 }
 
-// A warp has a row.
+// Each warp has one row.
 template <class T>
 __global__ void weighted_gate_backward_kernel(WeightedGateBackward a) {
   using P = Pack<T>;

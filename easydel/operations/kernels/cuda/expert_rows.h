@@ -8,7 +8,7 @@
 
 namespace easydel::operations::cuda_kernels {
 
-constexpr int32_t kMaxExperts = 1024;  // that a router and a sort know
+constexpr int32_t kMaxExperts = 1024;  // supported by the router and the sort
 
 // How a token's logits become scores, and the scores of the experts that it chooses their weights.
 enum class Scoring : uint8_t { None, Softmax, Sigmoid, SoftmaxOfChosen };
@@ -37,7 +37,7 @@ struct RouteBackward {
 };
 void route_backward(Element type, const Router& router, const RouteBackward& args, Stream stream);
 
-// Stable. An expert outside of [0, count) stops the device, as torch's own index checks do.
+// Stable. An expert outside [0, count) traps, as torch's own index checks do.
 struct SortByExpert {
   const int64_t* experts;  // [rows]
   int64_t* order;          // [rows] which row each sorted row is
@@ -69,7 +69,7 @@ struct SumRows {
 };
 void sum_rows(Element type, const SumRows& args, Stream stream);
 
-// Of sorted rows of gate and up, and of d_y, what act(gate) * up times its row's weight got.
+// The backward of act(gate) * up * weight, for sorted rows of gate and up, and d_y.
 struct WeightedGateBackward {
   const void* gate_up;   // [rows, 2 * width]
   const void* d_y;       // [rows, width]: before the weight

@@ -212,7 +212,9 @@ Tensor attend_to_cache(const Tensor& q_in, const Tensor& k_in, const Tensor& v_i
 #else
 
 namespace {
-[[noreturn]] void missing() { fail<NotSupportedError>("[operations] this build has no GPU kernels: it had no nvcc."); }
+[[noreturn]] void missing() {
+  fail<NotSupportedError>("[operations] this build has no GPU kernels: it was built without nvcc.");
+}
 }  // namespace
 
 bool applies(const Tensor&) { return false; }

@@ -1,4 +1,4 @@
-// Operations as one GPU kernel each, where the build has them: it needs nvcc. No gradients.
+// Operations as one GPU kernel each, if built with nvcc. No gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@
 
 namespace easydel::operations::cuda_fused {
 
-// Whether tensors like this have them: on a GPU, float32, float16 or bfloat16.
+// Whether there are kernels for such tensors: on a GPU, float32, float16 or bfloat16.
 bool applies(const at::Tensor& x);
 
 // y and 1 / rms of each row. x is dense; weight has its type.
@@ -22,16 +22,16 @@ struct Product {
 bool can_multiply(const at::Tensor& x, const at::Tensor& weight);
 void multiply(const at::Tensor& x, std::vector<Product>& products);  // fills in y
 
-// Inside of a graph capture: f(0), f(1), … as branches that may run at the same time, joined at the end. Tensors that
-// they write must be there before. Elsewhere, and on the CPU, one after the other.
+// Inside a graph capture: f(0), f(1), … as branches that may run concurrently, joined at the end. Tensors that they
+// write must be allocated before. Elsewhere, and on the CPU, sequentially.
 void in_branches(const at::Tensor& x, int64_t count, const std::function<void(int64_t)>& f);
 
-// q and k [B, T, heads, H] turned; k may be undefined. cos and sin are float32.
+// Rotates q and k [B, T, heads, H]; k may be undefined. cos and sin are float32.
 std::pair<at::Tensor, at::Tensor> rotary(const at::Tensor& q, const at::Tensor& k, const at::Tensor& cos,
                                          const at::Tensor& sin, bool interleaved, bool inverse);
 // act(gate) * up, rows row_strides apart.
 at::Tensor gate(const at::Tensor& gate, const at::Tensor& up, int64_t gate_row, int64_t up_row, bool gelu);
-// Fills in what gate and up get of d_y, which is dense; d_gate and d_up have rows d_row apart.
+// Fills in the gradients of gate and up from d_y, which is dense; d_gate and d_up have rows d_row apart.
 void gate_backward(const at::Tensor& gate, const at::Tensor& up, int64_t gate_row, int64_t up_row,
                    const at::Tensor& d_y, const at::Tensor& d_gate, const at::Tensor& d_up, int64_t d_row, bool gelu);
 
@@ -44,12 +44,12 @@ struct CrossEntropyRows {
 };
 void cross_entropy(const CrossEntropyRows& rows);
 
-// One new token of each row, q [B, N, H], k and v [B, K, H]: it is kept at its slot, and looks at the others.
+// One new token of each row, q [B, N, H], k and v [B, K, H]: stores it in its slot, and attends over the cache.
 struct CacheSlots {
   at::Tensor k, v;    // [B, K, C, H], dense: a ring of C slots
   at::Tensor slot;    // [1] int64: of the new token
   at::Tensor starts;  // [B] int64 or undefined
-  int64_t keys = 0;   // the new token's slot is below, so no more need be looked at
+  int64_t keys = 0;   // an upper bound of the new token's slot, so no more keys need be visited
   int64_t window = 0;
 };
 bool can_attend_to_cache(const at::Tensor& q_BNH, const CacheSlots& slots);

@@ -174,10 +174,10 @@ __device__ __forceinline__ void multiply(float (&d)[128], uint64_t a, uint64_t b
   EASYDEL_FOR_WIDTHS(EASYDEL_MULTIPLY)
 }
 
-// Four 8 by 8 matrices of a warp to shared memory, rows or (kTurned) columns at the lanes' addresses.
-template <bool kTurned>
+// Four 8 by 8 matrices of a warp to shared memory, rows or (kTransposed) columns at the lanes' addresses.
+template <bool kTransposed>
 __device__ __forceinline__ void store_matrices(uint32_t at, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-  if constexpr (kTurned) {
+  if constexpr (kTransposed) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(a), "r"(b),
                  "r"(c), "r"(d)
                  : "memory");

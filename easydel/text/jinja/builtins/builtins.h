@@ -1,4 +1,4 @@
-// What templates find without defining it: filters, tests, globals, and the methods of values.
+// Built-in names of templates: filters, tests, globals, and the methods of values.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Args {
   std::vector<std::pair<std::string, Value>> named;
 };
 
-// A filter or a test; the value that it is applied to is the first argument.
+// A filter or a test; the value it is applied to is the first argument.
 struct Builtin {
   const char* name;
   Value (*call)(Interpreter& interpreter, Args& args);
@@ -54,7 +54,7 @@ template <std::size_t N>
 std::array<Value, N> bind(const char* function, Args& args, const std::array<const char*, N>& names,
                           std::size_t required, std::size_t keywords = 0);
 
-// What Python's getattr finds; missing when it finds nothing.
+// The result of Python's getattr; missing when there is no such attribute.
 Value find_attribute(Runtime& runtime, const Value& object, std::string_view name);
 Value get_attribute(Runtime& runtime, const Value& object, std::string_view name);
 Value get_item(Runtime& runtime, const Value& object, const Value& key);
@@ -64,7 +64,7 @@ Value get_slice(Runtime& runtime, const Value& object, const Value& start, const
 int64_t integer_argument(const char* function, const Value& value, int64_t otherwise);
 const std::string& string_argument(const char* function, const Value& value);
 
-// float(text) and int(text) of Python, as far as 64 bits go; false when the text is no number.
+// Python's float(text) and int(text), limited to 64 bits; false when the text is not a number.
 bool parse_python_float(std::string_view text, double& out);
 bool parse_python_int(std::string_view text, int base, int64_t& out);
 

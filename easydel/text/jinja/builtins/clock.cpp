@@ -21,7 +21,7 @@ std::string format_time(const std::string& format, const std::tm& time) {
     }
   }
   if (prepared.empty()) return "";
-  // A mark at the end tells an empty result from a buffer that is too small.
+  // A trailing marker distinguishes an empty result from a buffer that is too small.
   const std::string marked = prepared + "x";
   const std::size_t most = 256 * marked.size();
   for (std::size_t size = 1024;; size *= 2) {

@@ -1,4 +1,4 @@
-// strftime as Python's datetime has it.
+// strftime as in Python's datetime.
 #pragma once
 
 #include <ctime>

@@ -11,7 +11,7 @@
 namespace easydel::jinja {
 namespace {
 
-// Digits with single underscores between them, without the underscores; empty when that is not what it is.
+// Strips single underscores between digits; empty when the text is not of that form.
 std::string without_underscores(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -29,7 +29,7 @@ std::string without_underscores(std::string_view text) {
 
 int64_t truncated(double number) {
   if (std::isinf(number)) raise("cannot convert float infinity to integer");
-  if (!(std::abs(number) < 9.2e18)) raise("an integer does not fit into 64 bits (a limit of this engine)");
+  if (!(std::abs(number) < 9.2e18)) raise("an integer does not fit in 64 bits (a limit of this engine)");
   return static_cast<int64_t>(number);
 }
 
@@ -193,7 +193,7 @@ bool parse_python_int(std::string_view text, int base, int64_t& out) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), magnitude, base);
   if (end != digits.data() + digits.size() || error == std::errc::invalid_argument) return false;
   if (error != std::errc() || magnitude > static_cast<uint64_t>(INT64_MAX)) {
-    raise("an integer does not fit into 64 bits (a limit of this engine)");
+    raise("an integer does not fit in 64 bits (a limit of this engine)");
   }
   out = negative ? -static_cast<int64_t>(magnitude) : static_cast<int64_t>(magnitude);
   return true;

@@ -21,7 +21,7 @@ Value attribute_filter(Interpreter& in, Args& args) {
   return in.undefined(concat(quoted(object_name(object)), " has no attribute ", quoted(wanted)));
 }
 
-// Applies `each` to what the filter yields from its first argument; it answers whether the item is kept.
+// Applies `each` to the items of the filter's first argument; it returns whether the item is kept.
 Value lazily(Interpreter& in, const Value& value, std::function<std::function<bool(Value&)>()> prepare) {
   struct State {
     GeneratorData* items = nullptr;

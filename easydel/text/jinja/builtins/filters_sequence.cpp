@@ -68,7 +68,7 @@ Value join(Interpreter& in, Args& args) {
   return in.string(std::move(out));
 }
 
-// Sorts items by their keys, as sorted() does: stable, and so when reversed.
+// Sorts items by their keys, as sorted() does: stable, also when reversed.
 Values sort_by(Interpreter& in, const Values& items, const std::function<Value(const Value&)>& key, bool reversed) {
   std::vector<std::pair<Value, Value>> keyed;
   keyed.reserve(items.size());
@@ -129,7 +129,7 @@ Value unique(Interpreter& in, Args& args) {
   const auto [value, cased, attribute] = bind<3>("unique", args, {"value", "case_sensitive", "attribute"}, 1);
   const bool fold = !is_true(in, cased);
   auto* seen = in.make<DictData>();
-  // The value is looped over only when the first item is asked for.
+  // Iteration starts only when the first item is requested.
   return make_generator(in, [&in, value = value, path = AttributePath(in, attribute), fold, seen,
                              items = static_cast<GeneratorData*>(nullptr)](Value& out) mutable {
     if (items == nullptr) items = iterate(in, value);

@@ -11,7 +11,7 @@
 namespace easydel::jinja {
 namespace {
 
-// str(value), but Markup stays what it is.
+// str(value), but Markup stays Markup.
 Value soft_text(Interpreter& in, const Value& value) {
   return value.is_string() ? value : in.string(to_text(in, value));
 }
@@ -175,7 +175,7 @@ Value url_encode(Interpreter& in, Args& args) {
   std::string out;
   for (const Value& item : items) {
     const Values pair = to_values(in, item);
-    if (pair.size() != 2) raise("a pair of a key and a value is expected; got ", pair.size(), " values");
+    if (pair.size() != 2) raise("expected a key and a value; got ", pair.size(), " values");
     if (!out.empty()) out += '&';
     out += quote_url(to_text(in, pair[0]), true) + "=" + quote_url(to_text(in, pair[1]), true);
     in.check_text(out.size());

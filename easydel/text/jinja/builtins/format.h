@@ -1,4 +1,4 @@
-// Python's two ways to fill in a text: '%s' % value, and '{}'.format(value).
+// Python's two kinds of string formatting: '%s' % value, and '{}'.format(value).
 #pragma once
 
 #include <cstdint>

@@ -116,7 +116,7 @@ std::string format_real(Runtime& runtime, const Spec& spec, double number, const
     } else {
       text = print_real(number, 'g', precision, spec.alternate);
       const std::size_t exponent = text.find('e');
-      // One more digit would make it an exponent, since ".0" comes after it.
+      // One more digit would switch to an exponent, because ".0" is appended.
       const std::string fixed = text;
       if (exponent == std::string::npos && std::isfinite(number) && text.find('.') == std::string::npos) {
         const std::size_t digits = text.size() - (text[0] == '-');

@@ -23,7 +23,7 @@ std::string print_real(double value, char type, int precision, bool alternate) {
 
 std::string print_integer(int64_t value, int base, bool upper) {
   auto magnitude = value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
-  // Not indexed in place: GCC 12's sanitizer then checks an index that it has not computed.
+  // Not indexed in place: GCC 12's sanitizer would then check an uninitialized index.
   const char* digits = upper ? "0123456789ABCDEF" : "0123456789abcdef";
   std::string out;
   do {
@@ -34,7 +34,7 @@ std::string print_integer(int64_t value, int base, bool upper) {
   return out;
 }
 
-// Zeros are put in front until the field is full, with separators of their own.
+// Zeros are prepended until the field is full, with their own separators.
 std::string group_digits(const std::string& digits, char separator, int width) {
   const std::size_t group = separator == '_' && width < 0 ? 4 : 3;
   const std::size_t wanted = width > 0 ? static_cast<std::size_t>(width) : 0;

@@ -18,7 +18,7 @@ void no_arguments(const char* name, Args& args) {
   if (!args.positional.empty() || !args.named.empty()) raise("str.", name, "() takes no arguments");
 }
 
-// A text made of the whole text.
+// A method that maps a text to a text.
 template <std::string (*Change)(std::string_view)>
 Value changed(Interpreter& in, const Value& self, Args& args) {
   no_arguments("method", args);
@@ -26,7 +26,7 @@ Value changed(Interpreter& in, const Value& self, Args& args) {
   return in.string(Change(self.text()), self.safe());
 }
 
-// A question about every character; an empty text answers no.
+// A predicate over all characters; false for an empty text.
 template <bool (*Holds)(char32_t)>
 Value all_are(Interpreter& in, const Value& self, Args& args) {
   no_arguments("method", args);
@@ -38,7 +38,7 @@ Value all_are(Interpreter& in, const Value& self, Args& args) {
   return !text.empty();
 }
 
-// Whether there is a cased character and none of the other case.
+// Whether there is a cased character and none of the opposite case.
 template <bool (*Wanted)(char32_t), bool (*Other)(char32_t)>
 Value is_cased(Interpreter& in, const Value& self, Args& args) {
   no_arguments("method", args);
@@ -147,7 +147,7 @@ Value partition(Interpreter& in, const Value& self, Args& args) {
                    in.string(text.substr(at + mark.size()), self.safe())});
 }
 
-// The part of the text between two optional positions, and where it begins; nothing when the first lies behind it.
+// The part of the text between two optional positions, and where it begins; nullopt when the first is past the end.
 std::optional<std::pair<std::string_view, int64_t>> between(Interpreter& in, const Value& self, const Value& start,
                                                             const Value& stop) {
   const auto size = static_cast<int64_t>(self.string().length);
@@ -324,7 +324,7 @@ Value formatted_map(Interpreter& in, const Value& self, Args& args) {
                    self.safe());
 }
 
-Value no_bytes(Interpreter&, const Value&, Args&) { raise("bytes and translation tables are not known here"); }
+Value no_bytes(Interpreter&, const Value&, Args&) { raise("bytes and translation tables are not supported"); }
 
 constexpr NamedMethod kMethods[] = {
     {"capitalize", changed<capitalized>},

@@ -154,7 +154,7 @@ std::string replace(Runtime& runtime, std::string_view text, std::string_view fr
   std::size_t at = 0;
   for (int64_t done = 0; count < 0 || done < count; ++done) {
     std::size_t next = from.empty() ? at : find_text(text, from, at);
-    if (from.empty() && done > 0) {  // an empty text stands before every character and at the end
+    if (from.empty() && done > 0) {  // an empty text matches before every character and at the end
       if (at >= text.size()) break;
       next_character(text, next);
     }

@@ -14,11 +14,11 @@ namespace easydel::jinja {
 std::string strip(std::string_view text, bool left, bool right);
 std::string strip(std::string_view text, bool left, bool right, std::string_view characters);
 
-// Where the mark first or last stands, or npos, in linear time, which std::string_view::find does not promise.
+// The first or last position of the mark, or npos, in linear time, which std::string_view::find does not guarantee.
 std::size_t find_text(std::string_view text, std::string_view mark, std::size_t from = 0);
 std::size_t find_last_text(std::string_view text, std::string_view mark);
 
-// At white space, or at a separator; a negative limit is none. The parts refer to the text.
+// Splits at white space, or at a separator; a negative limit means no limit. The parts refer to the text.
 std::vector<std::string_view> split(Runtime& runtime, std::string_view text, int64_t limit);
 std::vector<std::string_view> split_right(Runtime& runtime, std::string_view text, int64_t limit);
 std::vector<std::string_view> split(Runtime& runtime, std::string_view text, std::string_view separator, int64_t limit);

@@ -86,7 +86,7 @@ Value is_divisible(Interpreter& in, Args& args) {
   return leaves(in, value, by, 0);
 }
 
-// Equal texts count as one, as interned ones are in Python.
+// Equal texts count as identical, as interned ones are in Python.
 Value is_same(Interpreter& in, Args& args) {
   const auto [value, other] = bind<2>("sameas", args, {"value", "other"}, 2);
   return value.same(other) || (value.is_string() && other.is_string() && equal(in, value, other));

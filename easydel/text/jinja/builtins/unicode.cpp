@@ -11,7 +11,7 @@ namespace {
 
 using Table = std::span<const int32_t>;
 
-// The entry of the given width whose [first, last] holds c, or null.
+// The entry of the given width whose [first, last] contains c, or null.
 const int32_t* find_entry(Table table, std::size_t width, int32_t c) {
   std::size_t low = 0;
   std::size_t high = table.size() / width;
@@ -39,7 +39,7 @@ constexpr Mapping kFoldMapping{kToFold, kToFoldSeveral};
 
 void append_mapped(std::string& out, const Mapping& mapping, char32_t c) {
   const auto code = static_cast<int32_t>(c);
-  if (code < 0x80) {  // nearly all there is
+  if (code < 0x80) {  // the common case
     const bool small = c >= 'a' && c <= 'z';
     const bool large = c >= 'A' && c <= 'Z';
     const bool lowers = mapping.single.data() == kToLower || mapping.single.data() == kToFold;
@@ -62,7 +62,7 @@ void append_mapped(std::string& out, const Mapping& mapping, char32_t c) {
 
 bool is_cased(char32_t c) { return contains(kCased, c); }
 
-// A sigma is final after a cased letter and before none, not counting what has no case of its own.
+// A sigma is final if a cased letter precedes it and none follows, ignoring case-ignorable characters.
 bool is_final_sigma(std::string_view text, std::size_t begin, std::size_t end) {
   bool before = false;
   while (begin > 0) {

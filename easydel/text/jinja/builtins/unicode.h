@@ -8,10 +8,10 @@
 
 namespace easydel::jinja {
 
-// All of these take valid UTF-8; Template::parse and the conversion of JSON make sure of that.
+// All of these take valid UTF-8; Template::parse and the conversion of JSON ensure that.
 std::size_t count_characters(std::string_view text);
-std::size_t byte_of_character(std::string_view text, std::size_t index);  // the size of the text when beyond it
-char32_t next_character(std::string_view text, std::size_t& byte);        // moves `byte` on
+std::size_t byte_of_character(std::string_view text, std::size_t index);  // the size of the text when past the end
+char32_t next_character(std::string_view text, std::size_t& byte);        // advances `byte`
 char32_t last_character(std::string_view text, std::size_t& end);         // moves `end` back
 void append_character(std::string& out, char32_t c);
 std::vector<char32_t> characters(std::string_view text);

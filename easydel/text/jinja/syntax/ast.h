@@ -59,7 +59,7 @@ enum class Operator : uint8_t {
   NotIn,
 };
 
-// A variable: so many frames up, and its place there.
+// A variable: the number of frames up, and the slot there.
 struct Ref {
   int up = 0;
   int slot = 0;
@@ -74,7 +74,7 @@ struct Arguments {
 struct Expr {
   ExprKind kind = ExprKind::Const;
   Operator op = Operator::Add;
-  bool soft = false;      // filters and tests: an unknown name is an error only when it is reached
+  bool soft = false;      // filters and tests: an unknown name is an error only when it is evaluated
   bool constant = false;  // jinja2 computes it before the template runs
   int line = 0;
   int depth = 1;  // of the tree below
@@ -89,7 +89,7 @@ struct Expr {
   const Builtin* builtin = nullptr;
 };
 
-// How a slot gets its first value when a frame is entered.
+// How a slot is initialized when a frame is entered.
 struct Load {
   enum Kind : uint8_t { Parameter, Resolve, Alias, Unset } kind = Unset;
   Ref outer;  // Alias: seen from the frame itself, so `up` is at least 1

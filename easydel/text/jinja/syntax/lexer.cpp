@@ -16,7 +16,7 @@ int count_lines(std::string_view text) {
   return lines;
 }
 
-// Line ends become "\n", and one at the very end goes unless it is kept.
+// Line ends become "\n", and a trailing one is removed unless kept.
 std::string normalize(std::string_view source, bool keep_trailing_newline) {
   std::string out;
   out.reserve(source.size());
@@ -63,14 +63,14 @@ class Lexer {
     return from;
   }
 
-  // Moves on to `end`, counting lines.
+  // Advances to `end`, counting lines.
   void advance(std::size_t end) {
     line_ += count_lines(std::string_view(source_).substr(at_, end - at_));
     line_starting_ = end > at_ && source_[end - 1] == '\n';
     at_ = end;
   }
 
-  // The text before a tag, with the white space gone that the tag's sign or lstrip_blocks takes away.
+  // The text before a tag, without the white space that the tag's sign or lstrip_blocks removes.
   void add_data(std::string_view text, char sign, bool strips_line) {
     std::string_view kept = text;
     if (sign == '-') {
@@ -89,7 +89,7 @@ class Lexer {
     if (!kept.empty()) add(TokenType::Data, std::string(kept));
   }
 
-  // "%}" with its sign and what goes with it: the end, or 0 when none stands at `at`.
+  // "%}" with its sign and the white space it removes: the end, or 0 when there is none at `at`.
   std::size_t block_end(std::size_t at) const {
     const std::string_view text = std::string_view(source_).substr(at);
     if (text.starts_with("+%}")) return at + 3;
@@ -98,7 +98,7 @@ class Lexer {
     return 0;
   }
 
-  // "{% word %}" at `at`, without the rules for its end: where its end begins, or 0.
+  // "{% word %}" at `at`, up to its closing "%}": where that begins, or 0.
   std::size_t keyword_tag(std::size_t at, std::string_view word) const {
     at += 2;
     if (at < source_.size() && (source_[at] == '-' || source_[at] == '+')) ++at;
@@ -175,7 +175,7 @@ class Lexer {
     if (at_ < source_.size()) raise_syntax(line_, "Missing end of raw directive");
   }
 
-  // Up to the end of the tag. Its end counts only outside of brackets.
+  // Up to the end of the tag, which is recognized only outside brackets.
   void code(bool block) {
     std::string open;
     while (true) {
@@ -201,7 +201,7 @@ class Lexer {
     }
   }
 
-  // Digits with single underscores between them: the end, or `at` when none stands there.
+  // Digits with single underscores between them: the end, or `at` when there are none.
   std::size_t digits(std::size_t at) const {
     const auto digit = [&](std::size_t i) { return i < source_.size() && source_[i] >= '0' && source_[i] <= '9'; };
     while (digit(at) || (at < source_.size() && source_[at] == '_' && at > 0 && digit(at - 1) && digit(at + 1))) ++at;

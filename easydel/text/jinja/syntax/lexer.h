@@ -23,7 +23,7 @@ enum class TokenType : uint8_t {
   Float,
   Operator,
   End,
-  Bad,  // what the text says is why the rest cannot be read
+  Bad,  // a lexing error; the text is the message
 };
 
 struct Token {
@@ -32,7 +32,7 @@ struct Token {
   std::string text;  // a name, an operator, the digits of a number, or the value of a string
 };
 
-// The text must be valid UTF-8. Ends in End, or in Bad where it goes wrong: the parser may find a fault before that.
+// The text must be valid UTF-8. Ends in End, or in Bad at an error: the parser may find an earlier one.
 std::vector<Token> tokenize(std::string_view source, const Settings& settings = {});
 
 std::string describe(const Token& token);  // as error messages name it

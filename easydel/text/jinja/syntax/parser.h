@@ -11,7 +11,7 @@
 namespace easydel::jinja {
 
 struct ParsedTemplate {
-  std::vector<std::unique_ptr<StringData>> constants;  // first, since the statements refer to them
+  std::vector<std::unique_ptr<StringData>> constants;  // first, because the statements refer to them
   Body body;
   FrameLayout frame;
 };

@@ -66,13 +66,13 @@ class Parser {
   Stmt parse_unsupported();
   void parse_signature(Stmt& stmt);
   ExprPtr parse_target(bool with_namespace = false);
-  Stmt begin(StmtKind kind);  // takes the tag's name
+  Stmt begin(StmtKind kind);  // consumes the tag's name
 
   // Expressions.
   struct TupleRules {
     bool simplified = false;  // names and literals only
     bool conditional = true;
-    bool parentheses = false;  // so that nothing at all is an empty tuple
+    bool parentheses = false;  // allows an empty tuple
     bool with_namespace = false;
   };
   ExprPtr parse_tuple(const TupleRules& rules);

@@ -19,7 +19,7 @@ Value parse_integer(const Token& token) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
   if (error != std::errc() || end != digits.data() + digits.size()) {
-    raise_syntax(token.line, "the integer " + token.text + " does not fit into 64 bits (a limit of this engine)");
+    raise_syntax(token.line, "the integer " + token.text + " does not fit in 64 bits (a limit of this engine)");
   }
   return value;
 }

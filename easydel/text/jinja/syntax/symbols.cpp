@@ -25,7 +25,7 @@ void Symbols::declare_parameter(const std::string& name) {
   loads_[name] = {Load::Parameter, 0};
 }
 
-// A name that only some branches set keeps its outer value in the others.
+// A name set in only some branches keeps its outer value in the others.
 void Symbols::merge_branches(const std::vector<Symbols>& branches) {
   std::set<std::string> stores;
   for (const Symbols& branch : branches) stores.insert(branch.stores_.begin(), branch.stores_.end());
@@ -76,7 +76,7 @@ void Symbols::visit_if(const Stmt& stmt) {
   merge_branches(branches);
 }
 
-// Each branch works on a copy, so many branches with many names would take long.
+// Each branch works on a copy, so many branches with many names would be slow.
 void Symbols::spend(int line) {
   constexpr int64_t kMaxWork = 3'000'000;
   *work_ += static_cast<int64_t>(3 * loads_.size());

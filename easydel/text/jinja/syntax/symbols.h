@@ -23,13 +23,13 @@ class Symbols {
       : parent_(parent), work_(parent ? parent->work_ : work), level_(parent ? parent->level_ + 1 : 0) {}
 
   int level() const { return level_; }
-  int find(const std::string& name) const;  // the level of the frame that knows it, or -1
+  int find(const std::string& name) const;  // the level of the frame that has it, or -1
   void store(const std::string& name);
   void load(const std::string& name);
   void declare_parameter(const std::string& name);
   void merge_branches(const std::vector<Symbols>& branches);
 
-  // What the frame's own statements do with names; frames inside of it are not entered.
+  // What the frame's own statements do with names; nested frames are not entered.
   void visit(const Body& body);
   void visit(const Stmt& stmt);
   void visit(const Expr& expr);
@@ -47,7 +47,7 @@ class Symbols {
   const Symbols* parent_;
   int64_t* work_;  // names copied so far, over all frames
   int level_;
-  std::map<std::string, NameLoad> loads_;  // every name that the frame holds
+  std::map<std::string, NameLoad> loads_;  // every name of the frame
   std::set<std::string> stores_;
 };
 

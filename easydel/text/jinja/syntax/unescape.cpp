@@ -10,7 +10,7 @@
 namespace easydel::jinja {
 namespace {
 
-// Jinja first writes every character beyond ASCII as an escape, and a backslash before one then escapes that one's
+// Jinja first writes every non-ASCII character as an escape, and a backslash before it then escapes that escape's
 // backslash.
 std::string ascii_only(std::string_view literal) {
   std::string out;
@@ -48,7 +48,7 @@ std::string unescape(std::string_view literal, int line) {
                                              : (text[at] | 0x20) - 'a' + 10);
     }
     if (c > 0x10FFFF) raise_syntax(line, "illegal Unicode character");
-    if (c >= 0xD800 && c <= 0xDFFF) raise_syntax(line, "a surrogate is no character of its own; write the character");
+    if (c >= 0xD800 && c <= 0xDFFF) raise_syntax(line, "a surrogate is not a character; write the character itself");
     append_character(out, c);
   };
   for (std::size_t at = 0; at < text.size();) {
@@ -73,7 +73,7 @@ std::string unescape(std::string_view literal, int line) {
       case 'x': hex(at, 2, "\\xXX"); break;
       case 'u': hex(at, 4, "\\uXXXX"); break;
       case 'U': hex(at, 8, "\\UXXXXXXXX"); break;
-      case 'N': raise_syntax(line, "names of characters (\\N) are not known here; write the character itself");
+      case 'N': raise_syntax(line, "names of characters (\\N) are not supported; write the character itself");
       default:
         if (c < '0' || c > '7') {
           out += '\\';

@@ -6,7 +6,7 @@
 
 namespace easydel::jinja {
 
-// What stands between the quotes; the line is for errors.
+// The text between the quotes; the line is for errors.
 std::string unescape(std::string_view literal, int line);
 
 }  // namespace easydel::jinja
