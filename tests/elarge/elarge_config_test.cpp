@@ -127,7 +127,7 @@ TEST(ELargeConfig, SaysWhatHasNoEffectHere) {
       ElementsAre(
           "[elarge] run.yaml:56: reference_model.extra_kwargs.trust_remote_code has no effect here. No code of "
           "a repository runs here.",
-          "[elarge] run.yaml:9: loader.trust_remote_code has no effect here. No code of a repository runs here.",
+          "[elarge] run.yaml:9: loader.trust_remote_code has no effect here. Code from a repository is never run.",
           "[elarge] run.yaml:55: platform.platform has no effect here. Kernels are torch's and this library's "
           "own.",
           "[elarge] run.yaml:22: base_config.values.hardware_abstraction has no effect here. It is a setting of "
@@ -353,7 +353,7 @@ TEST(ELargeConfig, NamesTheLineAtEveryDepth) {
   expect_refused<NotSupportedError>(
       text,
       "[elarge] run.yaml:7: model.extra_kwargs.token is not supported; got \"secret\". Set "
-      "the environment variable HF_TOKEN; a config file is no place for a token.");
+      "the environment variable HF_TOKEN; do not put tokens in a config file.");
   expect_refused<NotSupportedError>(without({token}),
                                     "[elarge] run.yaml:13: base_config.values.bits is not supported; got 4. Set "
                                     "quantization.method.");
@@ -364,7 +364,7 @@ TEST(ELargeConfig, NamesTheLineAtEveryDepth) {
   expect_refused<NotSupportedError>(
       without({token, bits, cache, rows}),
       "[elarge] run.yaml:21: mixture.tokenization.truncation is not supported; got false. "
-      "Rows longer than trainer.max_length are always cut; packing keeps all of them.");
+      "Rows longer than trainer.max_length are always truncated, or split by packing.");
   expect_refused(without({token, bits, cache, rows, cut}),
                  "[elarge] run.yaml:23: trainer.learning_rate must be a number; got \"fast\".");
   expect_refused(without({token, bits, cache, rows, cut, rate}),
