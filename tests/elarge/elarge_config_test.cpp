@@ -125,21 +125,19 @@ TEST(ELargeConfig, SaysWhatHasNoEffectHere) {
   EXPECT_THAT(
       config.notes(),
       ElementsAre(
-          "[elarge] run.yaml:56: reference_model.extra_kwargs.trust_remote_code has no effect here. No code of "
-          "a repository runs here.",
+          "[elarge] run.yaml:56: reference_model.extra_kwargs.trust_remote_code has no effect here. Code from a "
+          "repository is never run.",
           "[elarge] run.yaml:9: loader.trust_remote_code has no effect here. Code from a repository is never run.",
-          "[elarge] run.yaml:55: platform.platform has no effect here. Kernels are torch's and this library's "
-          "own.",
-          "[elarge] run.yaml:22: base_config.values.hardware_abstraction has no effect here. It is a setting of "
-          "JAX, of TPUs or of EasyDeL's kernels.",
-          "[elarge] run.yaml:30: mixture.batch_size has no effect here. The trainer deals rows: "
-          "total_batch_size counts.",
-          "[elarge] run.yaml:32: mixture.use_fast_loader has no effect here. It belongs to an older loader of "
-          "EasyDeL's.",
+          "[elarge] run.yaml:55: platform.platform has no effect here. Kernels are chosen automatically.",
+          "[elarge] run.yaml:22: base_config.values.hardware_abstraction has no effect here. It is specific to JAX, "
+          "TPUs or EasyDeL's kernels.",
+          "[elarge] run.yaml:30: mixture.batch_size has no effect here. The trainer makes the batches; set "
+          "trainer.total_batch_size.",
+          "[elarge] run.yaml:32: mixture.use_fast_loader has no effect here. It belongs to an older EasyDeL data "
+          "loader.",
           "[elarge] run.yaml:56: reference_model is not used by the trainer \"sft\".",
           "[elarge] run.yaml:54: esurge is not used. There is no inference engine yet.",
-          "[elarge] run.yaml:59: eval.cache_requests has no effect here. Requests are always made and scored "
-          "anew.",
+          "[elarge] run.yaml:59: eval.cache_requests has no effect here. Requests are not cached.",
           "[elarge] run.yaml:49: trainer.use_grain has no effect here.",
           "[elarge] run.yaml:48: trainer.use_wandb: Weights & Biases is not supported; metrics go to "
           "metrics.jsonl, TensorBoard and report.html."));
