@@ -145,7 +145,7 @@ TEST(ELargeConfig, SaysWhatHasNoEffectHere) {
 
 TEST(ELargeConfig, NamesTheLineTheSectionAndTheNearestKey) {
   expect_refused(kSmall + "trainer:\n  learning_rat: 1\n",
-                 "[elarge] run.yaml:3: trainer.learning_rat is no key of the trainer \"sft\". Did you mean "
+                 "[elarge] run.yaml:3: trainer.learning_rat is not a key of the trainer \"sft\". Did you mean "
                  "\"learning_rate\"?");
   expect_refused(kSmall + "loader:\n  dtyp: bf16\n",
                  "[elarge] run.yaml:3: loader.dtyp is no key of the section loader. Did you mean \"dtype\"?");
@@ -202,7 +202,7 @@ TEST(ELargeConfig, NamesTheLineOfAWrongValue) {
 TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
   expect_refused<NotSupportedError>(
       with_trainer("grpo", "  num_return_sequences: 4\n") + "reward_model: {name_or_path: r}\n",
-      "[elarge] run.yaml:36: trainer.trainer_type \"grpo\" is a trainer of EasyDeL that is not supported yet; known: "
+      "[elarge] run.yaml:36: trainer.trainer_type \"grpo\" is an EasyDeL trainer that is not supported yet; known: "
       "sft, "
       "base, dpo, orpo, reward, distillation, classification.");
   expect_refused(kSmall + "trainer: {trainer_type: stf}\n",
@@ -212,8 +212,8 @@ TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
                                     "[elarge] run.yaml:2: reward_model is a section of EasyDeL's that is not supported "
                                     "yet: no trainer here asks for it.");
   expect_refused<NotSupportedError>(with_trainer("sft", "  quantization_mode: affine\n"),
-                                    "[elarge] run.yaml:48: trainer.quantization_mode is a key of EasyDeL's that is not "
-                                    "supported yet; got \"affine\". Take it out.");
+                                    "[elarge] run.yaml:48: trainer.quantization_mode is an EasyDeL key that is not "
+                                    "supported yet; got \"affine\". Remove it.");
   expect_refused<ConfigError>(kSmall + "quantization:\n  model: {bits: 4}\n",
                               "[elarge] run.yaml:3: quantization.model.bits is no key of quantization.model; known: "
                               "dtype, group_size, pattern.");
@@ -459,7 +459,7 @@ TEST(ELargeConfig, IsChangedFromTheCommandLine) {
   config.set("trainer.learning_rat=1");
   EXPECT_THAT(
       [&] { config.validate(); },
-      ThrowsMessage<ConfigError>("[elarge] --set: trainer.learning_rat is no key of the trainer \"sft\". Did you "
+      ThrowsMessage<ConfigError>("[elarge] --set: trainer.learning_rat is not a key of the trainer \"sft\". Did you "
                                  "mean \"learning_rate\"?"));
   EXPECT_THAT([&] { config.set("trainer"); },
               ThrowsMessage<UsageError>("[parse_overrides] an override must read key=value; got \"trainer\"."));
@@ -514,7 +514,7 @@ TEST(ELargeConfig, MergesAnchorsOfTheFile) {
   EXPECT_EQ(config.reference_model()->name_or_path, "m");
   EXPECT_THAT(
       [&] { config.validate(); },
-      ThrowsMessage<ConfigError>("[elarge] run.yaml:4: trainer.warmup_step is no key of the trainer \"dpo\". Did "
+      ThrowsMessage<ConfigError>("[elarge] run.yaml:4: trainer.warmup_step is not a key of the trainer \"dpo\". Did "
                                  "you mean \"warmup_steps\"?"));
 }
 

@@ -56,7 +56,7 @@ TEST(GenerationConfig, ChangesByKeyNameAnUnknownOne) {
   EXPECT_EQ(config.stop_strings->values, std::vector<std::string>{"end"});
   EXPECT_EQ(config.sequence_bias->at(0), (SequenceBias{{1, 2}, -3.5}));
   EXPECT_THAT([] { GenerationConfig().with(Json::parse(R"({"temprature": 1})")); },
-              ThrowsMessage<ConfigError>("[GenerationConfig] there is no \"temprature\". Did you mean "
+              ThrowsMessage<ConfigError>("[GenerationConfig] unknown key \"temprature\". Did you mean "
                                          "\"temperature\"?"));
 }
 

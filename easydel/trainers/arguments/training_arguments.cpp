@@ -10,7 +10,7 @@
 namespace easydel {
 namespace {
 
-// EasyDeL's trainers that are not here.
+// EasyDeL's trainers that are not supported.
 constexpr std::string_view kOtherTrainers[] = {"agentic-moshpit",
                                                "agentic_moshpit",
                                                "bco",
@@ -50,7 +50,7 @@ void require_trainer_type(std::string_view type, const std::string& where) {
   if (std::find(known.begin(), known.end(), type) != known.end()) return;
   if (std::find(std::begin(kOtherTrainers), std::end(kOtherTrainers), type) != std::end(kOtherTrainers)) {
     fail<NotSupportedError>(where, " \"", type,
-                            "\" is a trainer of EasyDeL that is not supported yet; known: ", joined(known), ".");
+                            "\" is an EasyDeL trainer that is not supported yet; known: ", joined(known), ".");
   }
   const std::string near = nearest_name(std::string(type), known);
   fail<ConfigError>(where, " must name a trainer; known: ", joined(known), "; got \"", type, "\".",
@@ -194,8 +194,8 @@ std::vector<std::string> TrainingArguments::unsupported_notes() const {
     if (given) notes.push_back(concat(key, ": Weights & Biases is not supported; model_name is the report's title."));
   }
   if (!remove_unused_columns)
-    notes.push_back("remove_unused_columns: false has no meaning here: a column that nothing reads reaches no model.");
-  for (const std::string& key : ignored_keys) notes.push_back(key + " has no meaning here.");
+    notes.push_back("remove_unused_columns: false has no effect: unused columns never reach the model.");
+  for (const std::string& key : ignored_keys) notes.push_back(key + " has no effect here.");
   return notes;
 }
 

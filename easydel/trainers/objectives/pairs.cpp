@@ -35,7 +35,7 @@ void PairLimits::validate(const std::string& trainer_type) const {
   if (!max_length || !max_prompt_length) return;
   require<ConfigError>(*max_prompt_length < *max_length, "[", trainer_type,
                        "] max_prompt_length must be less than max_length; got ", *max_prompt_length, " and ",
-                       *max_length, ". Without it (null) rows are cut as a whole.");
+                       *max_length, ". Without it (null) rows are truncated as a whole.");
 }
 
 LabelledIds join_answer(Ids prompt, Ids answer, const PairLimits& limits) {
