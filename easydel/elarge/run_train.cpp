@@ -54,9 +54,9 @@ void add_labels(const ELargeConfig& config, Json& changes) {
 std::shared_ptr<const AutoTokenizer> open_tokenizer(const fs::path& directory, const ModelSection& model) {
   return std::make_shared<const AutoTokenizer>(
       directory.empty()
-          ? AutoTokenizer::absent(concat("[tokenizer] there is none in the directory of ", model.name_or_path,
-                                         ", and rows of text need one. Name it with --tokenizer "
-                                         "(model.tokenizer), or give rows of input_ids."))
+          ? AutoTokenizer::absent(concat(
+                "[tokenizer] there is no tokenizer in the directory of ", model.name_or_path,
+                ", and rows of text need one. Give it with --tokenizer (model.tokenizer), or use rows of input_ids."))
           : AutoTokenizer::from_directory(directory));
 }
 
@@ -73,11 +73,11 @@ std::shared_ptr<BaseModule> draw_model(const ELargeConfig& config, const ModelSe
                                        const Json& changes, bool spread) {
   const QuantizationSection packing = config.quantization();
   require<NotSupportedError>(!packing.method, config.where({"quantization"}), " needs a model with weights; got ",
-                             section.name_or_path, ", whose weights are drawn.");
+                             section.name_or_path, ", whose weights are random.");
   const ComputeSettings compute = config.compute();
   const auto parsed = AutoConfig::from_pretrained(section.name_or_path, {.overrides = changes});
   if (World::current()->rank() == 0)
-    log::info("[elarge] ", section.name_or_path, " is a config alone: the weights are drawn.");
+    log::info("[elarge] ", section.name_or_path, " is only a config: the weights are initialized randomly.");
   const auto module = Registry::instance().make_module(*parsed, task);
   const ModuleOptions options{.dtype = compute.dtype,
                               .param_dtype = compute.param_dtype,
@@ -103,8 +103,8 @@ std::shared_ptr<BaseModule> load(const ELargeConfig& config, const std::string& 
       changes["gradient_checkpointing"] = *policy;
   }
   require<ConfigError>(revision_of(section) == "main" || !fs::exists(section.name_or_path),
-                       config.where({name, "extra_kwargs", "revision"}), " is of a model on the hub; got \"",
-                       revision_of(section), "\" for ", section.name_or_path, ", which is on this machine.");
+                       config.where({name, "extra_kwargs", "revision"}), " applies only to models on the hub; got \"",
+                       revision_of(section), "\" for ", section.name_or_path, ", which is a local path.");
   std::shared_ptr<BaseModule> module;
   config.located({{name, "extra_kwargs"}, {"base_config", "values"}, {"quantization"}, {"sharding"}}, {}, [&] {
     if (is_config_file(section.name_or_path)) {

@@ -121,7 +121,7 @@ std::unique_ptr<DecodeStep> make_graph_step(const BaseModule& module, ModelInput
 
 bool can_capture(const BaseModule&, const ModelInputs&) { return false; }
 std::unique_ptr<DecodeStep> make_graph_step(const BaseModule&, ModelInputs) {
-  fail<NotSupportedError>("[generate] this build has no CUDA to capture a step with.");
+  fail<NotSupportedError>("[generate] this build has no CUDA, which is needed to capture a step.");
 }
 
 #endif

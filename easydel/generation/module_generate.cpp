@@ -43,8 +43,8 @@ ModelInputs BaseModule::prepare_inputs_for_generation(const at::Tensor& input_id
                        !mask_info->kv_segment_ids.defined() && !mask_info->q_positions.defined() &&
                        !mask_info->q_offset;
     require<NotSupportedError>(grows,
-                               "[prepare_inputs_for_generation] mask_info must be rules that hold for tokens to come: "
-                               "causal, sliding_window, padding_mask; got another one.");
+                               "[prepare_inputs_for_generation] mask_info must consist of rules that apply to future "
+                               "tokens: causal, sliding_window, padding_mask; got another one.");
     require<ConfigError>(!attention_mask.defined() && !starts.defined(),
                          "[prepare_inputs_for_generation] mask_info replaces attention_mask and starts; give one.");
     inputs.mask_info = mask_info;

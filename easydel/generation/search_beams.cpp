@@ -114,7 +114,7 @@ class BeamSearch {
         at::stack({enough ? goes_on.logical_and(is_complete_.all().logical_not()) : goes_on, sums.isnan().any()})
             .to(at::kCPU);
     require<Error>(!state[1].item<bool>(), "[generate] the scores of new token ", step + 1,
-                   " are not numbers. remove_invalid_values replaces them.");
+                   " are NaN. Set remove_invalid_values to replace them.");
     return state[0].item<bool>();
   }
 

@@ -23,7 +23,7 @@ std::vector<LoraTarget> find_targets(const BaseModule& model, const LoraConfig& 
   for (const auto& [path, layer] : layers_of(model)) {
     if ((layer.table && !embeddings) || !is_found(path, pattern)) continue;
     require<NotSupportedError>(!layer.table || (!config.use_dora && !config.takes_from_base()), "[", kWhere, "] \"",
-                               path, "\" is a table, which has no DoRA, PiSSA or OLoRA.");
+                               path, "\" is an embedding table, which does not support DoRA, PiSSA or OLoRA.");
     if (tied.contains(path + ".weight")) {
       only_tied = true;
       continue;
@@ -60,10 +60,10 @@ BaseModule& BaseModule::apply_lora_to_layers(int64_t lora_rank, double lora_alph
                     .alpha_pattern = options.alpha_pattern,
                     .modules_to_save = options.modules_to_save};
   config.validate(kWhere);
-  require<ConfigError>(!options.dora || !is_lazy(), "[", kWhere, "] DoRA begins with the norms of the weights, and ",
+  require<ConfigError>(!options.dora || !is_lazy(), "[", kWhere, "] DoRA starts from the norms of the weights, and ",
                        type_name(), " has no weights yet: load them first.");
   require<ConfigError>(!config.takes_from_base() || !is_lazy(), "[", kWhere,
-                       "] PiSSA and OLoRA begin with the weights, ", "and ", type_name(),
+                       "] PiSSA and OLoRA start from the weights, ", "and ", type_name(),
                        " has none yet: load them first.");
   LoraSetup setup = with_new_adapter(*this, options.adapter_name, kWhere);
   LoraAdapter adapter{options.adapter_name, config, find_targets(*this, config, lora_pattern, options.embeddings),
@@ -98,7 +98,7 @@ BaseModule& BaseModule::merge_lora_params() {
 BaseModule& BaseModule::merge_lora_params(const GraphState& lora_params) {
   const std::set<std::string> own = adapter_paths(get_setup(*this, "merge_lora_params"));
   for (const auto& [path, tensor] : lora_params)
-    require<ConfigError>(own.contains(path), "[merge_lora_params] \"", path, "\" is no parameter of an adapter.");
+    require<ConfigError>(own.contains(path), "[merge_lora_params] \"", path, "\" is not a parameter of an adapter.");
   require<ConfigError>(!lora_is_merged(*this),
                        "[merge_lora_params] the adapters are merged into the weights: unmerge_lora_params() first.");
   merge_params(lora_params);
@@ -113,7 +113,7 @@ BaseModule& BaseModule::unwrap_lora_to_layers(bool verbose) {
     for (const LoraAdapter& adapter : setup.adapters) {
       for (const LoraTarget& target : adapter.targets) layers.insert(target.path);
     }
-    log::info("[lora] ", layers.size(), " layers have their adapters in their weights now");
+    log::info("[lora] ", layers.size(), " layers now have their adapters merged");
   }
   setup.adapters.clear();
   setup.active.clear();

@@ -31,7 +31,7 @@ at::Tensor text_tensor(std::string text, int64_t size) {
 Json state_of(const at::Tensor& given, const std::string& name) {
   constexpr int64_t kMaxLength = 1 << 16;
   require<FormatError>(given.scalar_type() == at::kByte && given.dim() == 1 && given.numel() <= kMaxLength, "[\"", name,
-                       "\"] is no quantization state: bytes of JSON are needed.");
+                       "\"] is not a quantization state: it must be JSON as bytes.");
   const at::Tensor bytes = given.to(at::kCPU).contiguous();
   return Json::parse({static_cast<const char*>(bytes.const_data_ptr()), static_cast<std::size_t>(bytes.numel())});
 }
@@ -146,7 +146,7 @@ void read_bitsandbytes(const std::shared_ptr<Reader>& reader, const FileNames& n
   const std::string state_name = prefix + std::string(kStateName);
   reader->hidden.insert(state_name);
   require<FormatError>(names.contains(state_name), "[", reader->files.where, "] \"", name, "\" has scales but no \"",
-                       state_name, "\": only nf4 is known of 4-bit files.");
+                       state_name, "\": nf4 is the only supported 4-bit format.");
   const Json state = state_of(reader->files.tensor(state_name), state_name);
   const Json* group = state.find("blocksize");
   require<FormatError>(group && *group == Json(settings.group_size), "[", reader->files.where, "] \"", state_name,

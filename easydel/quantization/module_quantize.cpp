@@ -109,14 +109,14 @@ BaseModule& BaseModule::quantize(const QuantizeOptions& options) {
   const quantization::MethodSettings settings{options.method, options.group_size, options.double_quant};
   const auto method = quantization::make_method(settings);
   require<ConfigError>(!is_quantized(), "[quantize] ", type_name(),
-                       " is quantized already. Quantize the model that it was made from.");
+                       " is already quantized. Quantize the original model.");
   const std::vector<std::string> layers = layers_to_quantize(*this, options);
   if (method->needs_calibration() && !is_lazy()) {
     require<ConfigError>(options.calibration != nullptr, "[quantize] ", options.method,
                          " needs calibration data: pass the result of calibrate() as .calibration.");
     for (const std::string& layer : layers) {
       require<ConfigError>(options.calibration->contains(layer), "[quantize] the calibration data has no layer \"",
-                           layer, "\"; ", options.method, " works on linear layers alone.");
+                           layer, "\"; ", options.method, " supports only linear layers.");
     }
   }
   const int64_t before = parameter_bytes(*this);

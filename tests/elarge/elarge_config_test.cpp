@@ -148,18 +148,21 @@ TEST(ELargeConfig, NamesTheLineTheSectionAndTheNearestKey) {
                  "[elarge] run.yaml:3: trainer.learning_rat is not a key of the trainer \"sft\". Did you mean "
                  "\"learning_rate\"?");
   expect_refused(kSmall + "loader:\n  dtyp: bf16\n",
-                 "[elarge] run.yaml:3: loader.dtyp is no key of the section loader. Did you mean \"dtype\"?");
+                 "[elarge] run.yaml:3: loader.dtyp is not a key of the section loader. Did you mean \"dtype\"?");
   expect_refused(
       kSmall + "mixture:\n  informs:\n  - type: json\n    data_file: x\n",
-      "[elarge] run.yaml:5: mixture.informs[0].data_file is no key of the section mixture.informs[0]. Did you "
+      "[elarge] run.yaml:5: mixture.informs[0].data_file is not a key of the section mixture.informs[0]. Did you "
       "mean \"data_files\"?");
-  expect_refused(kSmall + "mixture:\n  tokenization: {max_len: 5}\n  informs: []\n",
-                 "[elarge] run.yaml:3: mixture.tokenization.max_len is no key of the section mixture.tokenization. Did "
-                 "you mean \"max_length\"?");
-  expect_refused(kSmall + "\ntrianer: {}\n", "[elarge] run.yaml:3: trianer is no section. Did you mean \"trainer\"?");
-  expect_refused(kSmall + "esurge: {page_sze: 4}\n",
-                 "[elarge] run.yaml:2: esurge.page_sze is no key of the section esurge. Did you mean \"page_size\"?");
-  expect_refused(kSmall + "eval: {zzz: 4}\n", "[elarge] run.yaml:2: eval.zzz is no key of the section eval.");
+  expect_refused(
+      kSmall + "mixture:\n  tokenization: {max_len: 5}\n  informs: []\n",
+      "[elarge] run.yaml:3: mixture.tokenization.max_len is not a key of the section mixture.tokenization. Did "
+      "you mean \"max_length\"?");
+  expect_refused(kSmall + "\ntrianer: {}\n",
+                 "[elarge] run.yaml:3: trianer is not a section. Did you mean \"trainer\"?");
+  expect_refused(
+      kSmall + "esurge: {page_sze: 4}\n",
+      "[elarge] run.yaml:2: esurge.page_sze is not a key of the section esurge. Did you mean \"page_size\"?");
+  expect_refused(kSmall + "eval: {zzz: 4}\n", "[elarge] run.yaml:2: eval.zzz is not a key of the section eval.");
 }
 
 TEST(ELargeConfig, NamesTheLineOfAWrongValue) {
@@ -182,8 +185,7 @@ TEST(ELargeConfig, NamesTheLineOfAWrongValue) {
   expect_refused(kSmall + "loader:\n  precision: lots\n",
                  "[elarge] run.yaml:3: loader.precision must be one of default, fastest, high, highest; got \"lots\".");
   expect_refused(kSmall + "mixture:\n  informs:\n  - split: train\n",
-                 "[elarge] run.yaml:4: mixture.informs[0] must say where its rows are: type, dataset_name or "
-                 "data_files.");
+                 "[elarge] run.yaml:4: mixture.informs[0] must specify its data: type, dataset_name or data_files.");
   expect_refused(kSmall + "mixture:\n  informs: x\n",
                  "[elarge] run.yaml:3: mixture.informs must be a list of data sets; got \"x\".");
   expect_refused(kSmall + "mixture:\n  mixture_block_size: 0\n",
@@ -208,14 +210,14 @@ TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
   expect_refused(kSmall + "trainer: {trainer_type: stf}\n",
                  "[elarge] run.yaml:2: trainer.trainer_type must name a trainer; known: sft, base, dpo, orpo, reward, "
                  "distillation, classification; got \"stf\". Did you mean \"sft\"?");
-  expect_refused<NotSupportedError>(kSmall + "reward_model: {name_or_path: r}\n",
-                                    "[elarge] run.yaml:2: reward_model is a section of EasyDeL's that is not supported "
-                                    "yet: no trainer here asks for it.");
+  expect_refused<NotSupportedError>(
+      kSmall + "reward_model: {name_or_path: r}\n",
+      "[elarge] run.yaml:2: reward_model is an EasyDeL section that is not supported yet: no trainer here uses it.");
   expect_refused<NotSupportedError>(with_trainer("sft", "  quantization_mode: affine\n"),
                                     "[elarge] run.yaml:48: trainer.quantization_mode is an EasyDeL key that is not "
                                     "supported yet; got \"affine\". Remove it.");
   expect_refused<ConfigError>(kSmall + "quantization:\n  model: {bits: 4}\n",
-                              "[elarge] run.yaml:3: quantization.model.bits is no key of quantization.model; known: "
+                              "[elarge] run.yaml:3: quantization.model.bits is not a key of quantization.model; known: "
                               "dtype, group_size, pattern.");
   const auto packing =
       read(kSmall + "quantization: {group_size: 32, model: {dtype: nf4, block_size: 64}}\n").quantization();
@@ -223,9 +225,9 @@ TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
   EXPECT_EQ(packing.linear_group_size, 64);
   EXPECT_EQ(packing.group_size, 32);
   EXPECT_NO_THROW(read(kSmall + "quantization: {apply_quantization: false, group_size: 64, model: null}\n").validate());
-  expect_refused<NotSupportedError>(kSmall + "actions:\n- serve:\n    port: 8000\n",
-                                    "[elarge] run.yaml:3: actions[0] (serve) is an action of EasyDeL's that is not "
-                                    "supported yet: there is no server.");
+  expect_refused<NotSupportedError>(
+      kSmall + "actions:\n- serve:\n    port: 8000\n",
+      "[elarge] run.yaml:3: actions[0] (serve) is an EasyDeL action that is not supported yet: there is no server.");
   expect_refused<NotSupportedError>("model: {name_or_path: m, task: image-text-to-text}\n",
                                     "[elarge] run.yaml:1: model.task: \"image-text-to-text\" is a task of EasyDeL that "
                                     "is not supported yet; known: auto-bind, base-module, causal-language-model, "
@@ -282,10 +284,10 @@ TEST(ELargeConfig, GivesTheTrainerWhatTheMixtureSaysOfRows) {
 
   expect_refused(data + "  tokenization:\n    max_length: 32\ntrainer:\n  max_length: 64\n",
                  "[elarge] run.yaml:5: mixture.tokenization.max_length and trainer.max_length must be the same; got 32 "
-                 "and 64. Take one of them out.");
+                 "and 64. Remove one of them.");
   expect_refused(data + "  seed: 1\ntrainer: {shuffle_seed_train: 2}\n",
-                 "[elarge] run.yaml:4: mixture.seed and trainer.shuffle_seed_train must be the same; got 1 and 2. Take "
-                 "one of them out.");
+                 "[elarge] run.yaml:4: mixture.seed and trainer.shuffle_seed_train must be the same; got 1 and 2. "
+                 "Remove one of them.");
   expect_refused(data + "  pack_seq_length: 8\n",
                  "[elarge] run.yaml:4: mixture.pack_seq_length needs pack_tokens: true.");
   expect_refused<NotSupportedError>(
@@ -404,7 +406,7 @@ TEST(ELargeConfig, ReadsActionsAsEasyDelDoes) {
   expect_refused(kSmall + "actions: [{eval: {tasks: [1]}}]\n",
                  "[elarge] run.yaml:2: actions[0] (eval).tasks must be a name or a list of names; got [1].");
   expect_refused(kSmall + "actions: [{eval: {tasks: a, num_few_shot: 1}}]\n",
-                 "[elarge] run.yaml:2: actions[0] (eval).num_few_shot is no parameter of eval. Did you mean "
+                 "[elarge] run.yaml:2: actions[0] (eval).num_few_shot is not a parameter of eval. Did you mean "
                  "\"num_fewshot\"?");
   expect_refused(kSmall + "actions: [to_json]\n",
                  "[elarge] run.yaml:2: actions[0] (to_json) needs a path: to_json: FILE.");
@@ -416,7 +418,7 @@ TEST(ELargeConfig, ReadsActionsAsEasyDelDoes) {
 
 TEST(ELargeConfig, ChecksWhatAnActionNeeds) {
   expect_refused(kSmall + "actions: [train]\n",
-                 "[elarge] run.yaml:2: actions[0] needs data: name it under mixture.informs.");
+                 "[elarge] run.yaml:2: actions[0] needs data: list it under mixture.informs.");
   expect_refused(with_trainer("distillation"),
                  "[elarge] run.yaml:51: actions[1] with the trainer distillation needs a teacher_model.");
   expect_refused(with_trainer("sft", "  do_eval: true\n"),
@@ -435,7 +437,7 @@ TEST(ELargeConfig, TakesTheWrappersOfTheRunner) {
     EXPECT_EQ(config.where({"actions", "0"}), "[elarge] run.yaml:5: actions[0]");
   }
   expect_refused("config: {model: {name_or_path: m}}\ntrainer: {}\n",
-                 "[elarge] run.yaml:2: trainer must stand below config, as the other sections do.");
+                 "[elarge] run.yaml:2: trainer must stand below config, like the other sections.");
 }
 
 TEST(ELargeConfig, IsChangedFromTheCommandLine) {
@@ -498,10 +500,10 @@ TEST(ELargeConfig, NamesTheFileWhereItHasNoLines) {
   write_file_atomically(path, R"({"model": {"name_or_path": "m"}, "loader": {"dtyp": 1}})");
   EXPECT_THAT([&] { ELargeConfig::from_file(path).validate(); },
               ThrowsMessage<ConfigError>("[elarge] " + path +
-                                         ": loader.dtyp is no key of the section loader. Did you mean "
+                                         ": loader.dtyp is not a key of the section loader. Did you mean "
                                          "\"dtype\"?"));
   EXPECT_THAT([] { ELargeConfig(Json::parse(R"({"model": {"name": "m"}})")).validate(); },
-              ThrowsMessage<ConfigError>("[elarge] model.name is no key of the section model."));
+              ThrowsMessage<ConfigError>("[elarge] model.name is not a key of the section model."));
 }
 
 TEST(ELargeConfig, MergesAnchorsOfTheFile) {

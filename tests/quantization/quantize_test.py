@@ -176,7 +176,7 @@ class Quantize(unittest.TestCase):
             self.assertIn(f"{out} already exists. Choose another directory, or give --overwrite.", message)
             self.assertEqual(pathlib.Path(out, "model.safetensors").read_bytes(), before)
             message = easydel("quantize", out, f"{work}/again", status=1)
-            self.assertIn("is quantized already", message)
+            self.assertIn("is already quantized", message)
 
     def test_broken_files_are_refused(self):
         with tempfile.TemporaryDirectory() as work:

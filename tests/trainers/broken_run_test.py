@@ -102,7 +102,7 @@ class BrokenRun(TinyRun):
         self.refuses(r'\[OptState\] run/run-4/state.json is the state of "adamw", but this one is of "lion". Build the '
                      "optimizer that wrote it.", "--optimizer", "lion")
         self.refuses(r"rank \d: \[elarge\] trainer.total_batch_size: \[trainer\] a minibatch of 4 rows cannot be assigned to 8 ranks \(dp=8 fsdp=1 ep=1 tp=1 sp=1; "
-                     r"rows go over dp, fsdp and ep\): total_batch_size / gradient_accumulation_steps must be a multiple of "
+                     r"rows are split over dp, fsdp and ep\): total_batch_size / gradient_accumulation_steps must be a multiple of "
                      r"8.", "--mesh", "8,1,1,1,1")
         self.refuses(r"\[resume_from\] nowhere is not a checkpoint of a run: it needs state.json and trainer.json.", "--resume",
                      self.folder / "nowhere")
@@ -197,7 +197,7 @@ class BrokenRun(TinyRun):
                     load_file(place / "run" / f"run-{step}" / "optimizer.safetensors")
             subprocess.run(["mount", "-o", "remount,size=30m", place], check=True)
             result, log = self.end(self.start("small/run", steps=8))
-            self.assertIn(f"goes on from step {last}", log)
+            self.assertIn(f"resuming from step {last}", log)
             self.train("roomy", steps=8)
             self.same_weights("small/run", "roomy", 8)
             self.assertEqual(self.curve("small/run"), self.curve("roomy"))

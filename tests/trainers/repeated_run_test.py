@@ -159,8 +159,7 @@ class WithoutATokenizer(TinyRun):
 
     def test_texts_need_one_and_the_message_says_how_to_name_it(self):
         self.assertEqual(self.fails("text", model="bare/config.json"),
-                         "[tokenizer] there is none in the directory of bare/config.json, and rows of text need one. Name it "
-                         "with --tokenizer (model.tokenizer), or give rows of input_ids.")
+                         "[tokenizer] there is no tokenizer in the directory of bare/config.json, and rows of text need one. Give it with --tokenizer (model.tokenizer), or use rows of input_ids.")
         self.assertEqual(self.train("text", "--tokenizer", self.folder / "model", model="bare/config.json", steps=2)["step"], 2)
 
     def test_rows_of_input_ids_need_none(self):

@@ -116,7 +116,8 @@ class TaskReader {
       }
       const bool known = among(key, kKeys) || among(key, kNotYet);
       if (among(key, kIgnored)) task_.ignored.push_back(key);
-      require<ConfigError>(known || among(key, kIgnored), task_.where(key), " is no key of a task.", hint(key, kKeys));
+      require<ConfigError>(known || among(key, kIgnored), task_.where(key), " is not a key of a task.",
+                           hint(key, kKeys));
     }
   }
 
@@ -197,7 +198,7 @@ class TaskReader {
       const std::string at = where + "." + key;
       require<NotSupportedError>(!among(key, kFewshotNotYet), at,
                                  " is a key of lm-evaluation-harness that is not supported here.");
-      require<ConfigError>(among(key, kFewshotKeys), at, " is no key of fewshot_config.", hint(key, kFewshotKeys));
+      require<ConfigError>(among(key, kFewshotKeys), at, " is not a key of fewshot_config.", hint(key, kFewshotKeys));
       if (key == "samples") {
         require<ConfigError>(value.is_array() && value.size() > 0, at, " must be a list of rows; got ", value.dump(),
                              ".");
