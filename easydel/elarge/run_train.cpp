@@ -29,7 +29,7 @@ std::string revision_of(const ModelSection& model) {
   return revision ? revision->as_string() : "main";
 }
 
-// Where the tokenizer of a model lies; empty: beside its files there is none.
+// The directory of a model's tokenizer; empty if there is none next to its files.
 fs::path tokenizer_directory(const ModelSection& model) {
   if (!model.tokenizer && is_config_file(model.name_or_path)) {
     const fs::path beside = fs::absolute(model.name_or_path).parent_path();

@@ -29,7 +29,7 @@ struct GenerateOptions {
   GenerationConfig generation_config = {};  // what is not set comes from the model's own, then from the defaults
   RandomKey prng_key = RandomKey(0);
   bool trace = true;  // whether a step may be captured and replayed; the tokens do not depend on it
-  LogitsProcessorList logits_processor = {};  // beside what the config asks for
+  LogitsProcessorList logits_processor = {};  // in addition to those of the config
   std::vector<StoppingCriteriaPtr> stopping_criteria = {};
   Streamer streamer = {};           // not with beams
   DecodeFunction decode = {};       // for stop_strings

@@ -11,7 +11,7 @@
 
 namespace easydel {
 
-// What a prompt may come with, beside its ids.
+// Optional inputs that accompany the ids of a prompt.
 struct PromptInputs {
   at::Tensor attention_mask = {};  // [B, T], zero: padding, which is on the left
   at::Tensor starts = {};          // [B], where each row's first token is: the same said shorter
@@ -33,7 +33,7 @@ ModelInputs prepare_inputs_for_generation(const at::Tensor& input_ids, const Pro
 // The inputs of the next step, after `next_tokens` [B, T] were chosen: only those where there is a cache, else all.
 void update_inputs_for_generation(const ModelOutput& output, ModelInputs& inputs, const at::Tensor& next_tokens);
 
-// Row i goes on as what row rows[i] was, in the cache too.
+// Row i continues row rows[i], in the cache too.
 void reorder_inputs_for_generation(ModelInputs& inputs, const at::Tensor& rows);
 
 }  // namespace easydel

@@ -12,7 +12,7 @@
 namespace easydel {
 
 // Letters: B rows, T tokens so far with the prompt, V vocabulary.
-// A processor of one's own derives from this and goes into GenerateOptions::logits_processor.
+// A custom processor derives from this and is passed in GenerateOptions::logits_processor.
 class LogitsProcessor {
  public:
   virtual ~LogitsProcessor() = default;

@@ -29,7 +29,7 @@ struct Beams {
   at::Tensor tokens;     // […, T]
   at::Tensor scores;     // sums of log-probabilities; of complete ones, divided by the length penalty
   at::Tensor origins;    // […, new] which beam each token came from
-  at::Tensor log_probs;  // […, new] of the model itself; undefined unless asked for
+  at::Tensor log_probs;  // […, new] of the model itself; undefined unless requested
 
   Beams picked(const at::Tensor& indices) const {
     return {pick(tokens, indices), pick(scores, indices), pick(origins, indices),

@@ -12,7 +12,7 @@
 
 namespace easydel {
 
-// What apply_lora_to_layers takes beside rank, alpha and pattern.
+// Options of apply_lora_to_layers other than rank, alpha and pattern.
 struct LoraOptions {
   std::string adapter_name = "default";
   double dropout = 0;
@@ -56,7 +56,7 @@ void save_adapter(const BaseModule& model, const std::filesystem::path& director
 // The same, or with adapter_model.bin. The first adapter of a model becomes active. FormatError lists modules that the
 // model lacks; ShapeError names a tensor that does not fit.
 void load_adapter(BaseModule& model, const std::filesystem::path& directory, const std::string& name = "default");
-// The adapter is there already and gets these weights: for a run that goes on.
+// Loads weights into an existing adapter, to resume a run.
 void reload_adapter(BaseModule& model, const std::filesystem::path& directory, const std::string& name = "default");
 
 // Where save_state puts an adapter: "adapter" in the checkpoint, and its name in there where there are several and it

@@ -78,7 +78,7 @@ std::vector<at::Tensor> merged_parts(const LoraSetup& setup, const std::string& 
   if (!packed) return {merged_weight(setup, path, whole(path + ".weight").clone(), layer.is_transposed(), whole)};
   std::vector<at::Tensor> parts;
   for (const quantization::Part& part : packed->parts()) parts.push_back(whole(path + "." + part.name).cpu().clone());
-  // The packed matrix is [out, in] whatever the dense one was; a table's rows are its vectors.
+  // The packed matrix is [out, in] regardless of the dense layout; a table's rows are its vectors.
   const at::Tensor merged = merged_weight(setup, path, packed->matrix_of(parts), layer.table != nullptr,
                                           [&](const std::string& name) { return whole(name).cpu(); });
   return packed->requantized(merged, parts);

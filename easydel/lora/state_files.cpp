@@ -60,7 +60,7 @@ void write_merged(const BaseModule& model, const LoraSetup& setup, const fs::pat
 }  // namespace
 
 fs::path adapter_directory(const BaseModule& model, const fs::path& checkpoint, const std::string& name) {
-  // Not beside the model's own files: transformers would put the adapter on a model that has it merged.
+  // Not next to the model's own files: transformers would add the adapter to a model that already has it merged.
   const fs::path directory = checkpoint / "adapter";
   return name == "default" || adapter_names(model).size() == 1 ? directory : directory / name;
 }

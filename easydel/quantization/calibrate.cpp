@@ -13,7 +13,7 @@ namespace {
 
 // How many rows and tokens of the piece that is read now this rank has, those that fill it up left out.
 struct Piece {
-  int64_t rows = 0, tokens = 0;            // as they are dealt
+  int64_t rows = 0, tokens = 0;            // as they are split
   int64_t real_rows = 0, real_tokens = 0;  // the first ones of these
 };
 
@@ -30,7 +30,7 @@ Piece piece_of(int64_t batch, int64_t length, const Parallel* parallel) {
   return piece;
 }
 
-// Stands beside a layer, sees what it is given, and changes nothing.
+// Observes the inputs of a layer without changing them.
 class Watcher : public LinearAdapter {
  public:
   explicit Watcher(const Piece& now) : now_(now) {}

@@ -20,7 +20,7 @@ constexpr std::string_view kStateMark = ".quant_state.bitsandbytes__";
 
 constexpr float kFp4Values[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.0F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
 
-// Suffixes of what stands beside packed weights of formats that are not read.
+// Suffixes of tensors that accompany packed weights in unsupported formats.
 constexpr std::string_view kForeign[] = {".qweight", ".qzeros", ".weight_packed", ".weight_scale_2"};
 
 bool is_fp8(DType dtype) { return dtype == DType::Float8_e4m3fn || dtype == DType::Float8_e5m2; }
@@ -40,7 +40,7 @@ struct Made {
 
 struct Plan {
   std::map<std::string, Made, std::less<>> made;  // dense weights, by name
-  std::set<std::string, std::less<>> hidden;      // what they are made of beside their codes
+  std::set<std::string, std::less<>> hidden;      // the tensors that accompany their codes
 };
 
 class Planner {

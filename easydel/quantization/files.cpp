@@ -75,7 +75,7 @@ void pack_dense(const std::shared_ptr<Reader>& reader, const PackedLayer& layer,
         }
         const at::Tensor whole = transposed ? tensor.t() : tensor;
         require<FormatError>(at::isFloatingType(whole.scalar_type()), "[", reader->files.where, "] \"", name,
-                             "\" is no tensor of floats, and has no scales beside it.");
+                             "\" is not a floating-point tensor and has no scales.");
         reader->parts = matrix->quantized(whole, nullptr);
         reader->packed = name;
       }
@@ -110,7 +110,7 @@ void pack_dense_experts(const std::shared_ptr<Reader>& reader, const FileNames& 
           if (e < piece.starts[0] || e >= piece.starts[0] + piece.sizes[0]) continue;
           const at::Tensor tensor = reader->files.tensor(piece.name).view(piece.sizes).select(0, e - piece.starts[0]);
           require<FormatError>(at::isFloatingType(tensor.scalar_type()), "[", reader->files.where, "] \"", piece.name,
-                               "\" is no tensor of floats, and has no scales beside it.");
+                               "\" is not a floating-point tensor and has no scales.");
           if (!matrix.defined()) matrix = at::empty({whole.shape[1], whole.shape[2]}, tensor.options());
           const at::Tensor into =
               matrix.narrow(0, piece.starts[1], piece.sizes[1]).narrow(1, piece.starts[2], piece.sizes[2]);
@@ -135,7 +135,7 @@ void pack_dense_experts(const std::shared_ptr<Reader>& reader, const FileNames& 
   }
 }
 
-// bitsandbytes keeps numbers and tables beside codes and scales.
+// bitsandbytes stores numbers and tables in addition to codes and scales.
 void read_bitsandbytes(const std::shared_ptr<Reader>& reader, const FileNames& names, const PackedLayer& layer,
                        const std::string& name) {
   const std::string prefix = name.substr(0, name.size() - std::string_view("weight").size());

@@ -96,7 +96,7 @@ std::shared_ptr<const Method> make_int4(const MethodSettings& settings);
 std::shared_ptr<const Method> make_a8bit(const MethodSettings& settings);
 std::shared_ptr<const Method> make_a8q(const MethodSettings& settings);
 std::shared_ptr<const Method> make_a4q(const MethodSettings& settings);
-// ConfigError when the size is no multiple of `unit`, or does not divide `in`.
+// ConfigError if the size is not a multiple of `unit`, or does not divide `in`.
 void check_group(const MethodSettings& settings, int64_t unit, int64_t in);
 void refuse_group(const MethodSettings& settings);  // of a method that has none
 // The largest |x| of each token over all its columns [..., 1], also those that other ranks compute with.

@@ -67,7 +67,7 @@ struct TrainResult {
 // On a mesh every rank makes one and calls the same functions.
 class Trainer {
  public:
-  // ConfigError on arguments that make no sense, a batch that the mesh cannot deal, an empty data set.
+  // ConfigError on invalid arguments, a batch that the mesh cannot split, an empty data set.
   explicit Trainer(TrainerOptions options);
   ~Trainer();
 
@@ -87,7 +87,7 @@ class Trainer {
   std::unique_ptr<Impl> impl_;
 };
 
-// By the name of its trainer. `other` is the model that is learned from: the reference of dpo, the teacher of
+// By the name of its trainer. `other` is the second model: the reference of dpo, the teacher of
 // distillation.
 std::unique_ptr<Objective> make_objective(const std::string& trainer_type,
                                           std::shared_ptr<const BaseModule> other = nullptr);

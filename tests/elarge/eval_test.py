@@ -263,13 +263,13 @@ class BadInput(unittest.TestCase):
         self.assertEqual(error, 'easydel: [eval] there is no task file "nothing.yaml"; looked in the working directory, /there. The tasks of '
                                 "lm-evaluation-harness are not built in: give a file.\n")
         self.refused("[eval] t.yaml must be a mapping of keys; got an array.", raw="[1, 2]")
-        self.refused("[eval] t.yaml: task is missing: the name of the task.", task=None)
-        self.refused("[eval] t.yaml: dataset_path is missing: json, csv, parquet, arrow, text or a directory.", dataset_path=None)
+        self.refused("[eval] t.yaml: task is missing; it must be the name of the task.", task=None)
+        self.refused("[eval] t.yaml: dataset_path is missing; it must be json, csv, parquet, arrow, text or a directory.", dataset_path=None)
         self.refused("[eval] t.yaml: doc_to_target is missing.", doc_to_target=None)
         self.refused('[eval] t.yaml:11: doc_to_txt is not a key of a task. Did you mean "doc_to_text"?', doc_to_txt="q")
         self.refused("[eval] t.yaml:7: output_type: generate_until is not supported yet. There are multiple_choice, loglikelihood and "
                      "loglikelihood_rolling.", output_type="generate_until")
-        self.refused("[eval] t.yaml:11: process_docs is a key of lm-evaluation-harness that is not supported here.", process_docs="f")
+        self.refused("[eval] t.yaml:11: process_docs is an lm-evaluation-harness key that is not supported here.", process_docs="f")
         self.refused('[eval] t.yaml:11: metric_list: "f1" is not a metric of this output_type; known: acc, acc_norm, acc_bytes.',
                      metric_list=[{"metric": "f1"}])
         self.refused("[eval] t.yaml:11: fewshot_config.sampler must be default or first_n; got \"balanced\".", fewshot_config={"sampler": "balanced"})

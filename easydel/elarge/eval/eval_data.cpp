@@ -138,7 +138,7 @@ data::SourcePtr open_split(const EvalTask& task, const std::string& split) {
       }
     }
   } else if (directory) {
-    require<ConfigError>(directory->is_string(), where, ".data_dir must be a text; got ", directory->dump(), ".");
+    require<ConfigError>(directory->is_string(), where, ".data_dir must be a string; got ", directory->dump(), ".");
     options.data_files = {is_type ? local_path(task, directory->as_string())
                                   : (fs::path(path) / directory->as_string()).string()};
   } else {

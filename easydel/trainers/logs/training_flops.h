@@ -16,10 +16,10 @@ namespace easydel {
 // what gradient checkpointing computes again counts once.
 class TrainingFlops {
  public:
-  // Holds on to the model's layers. Count anew after adapters or frozen weights have changed.
+  // Holds on to the model's layers. Create it again after adapters or frozen weights have changed.
   explicit TrainingFlops(const BaseModule& model, bool has_backward = true);
 
-  // Of a document of so many tokens.
+  // Of a document with this many tokens.
   double of_document(int64_t tokens) const;
   // Of all documents of the rows: those of their segment_ids, else the rows themselves.
   double of_rows(const std::vector<BatchRow>& rows) const;

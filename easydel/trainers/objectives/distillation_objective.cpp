@@ -1,4 +1,4 @@
-// Distillation: a student learns the distribution of a teacher over the next token, and the labels beside it.
+// Distillation: a student learns the distribution of a teacher over the next token, and the labels.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -128,7 +128,7 @@ class DistillationObjective final : public Objective {
     return student.config().memory.lmhead_chunksize.value_or(most);
   }
 
-  // In chunks whose logits backward makes anew, so that those of one chunk are held at a time.
+  // In chunks whose logits backward recomputes, so that only one chunk's are held at a time.
   static at::Tensor sum_tokens(const CausalLMModule& student, const CausalLMModule& teacher, const at::Tensor& ours,
                                const at::Tensor& theirs, const at::Tensor& targets, double temperature, int64_t size) {
     const at::Tensor x = ours.flatten(0, 1), y = theirs.flatten(0, 1), labels = targets.flatten();

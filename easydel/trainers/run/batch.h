@@ -16,7 +16,7 @@ struct ModelInputs;
 // A row of the model's batch. Shorter ones are filled up on the right; empty lists mean "as usual".
 struct BatchRow {
   std::vector<int64_t> input_ids;
-  std::vector<int64_t> labels;       // -100: counts in no loss
+  std::vector<int64_t> labels;       // -100: ignored in the loss
   std::vector<int64_t> segment_ids;  // of packed documents
   std::vector<int64_t> position_ids;
   std::vector<double> targets;            // of a classifier: a class, or numbers
@@ -33,7 +33,7 @@ struct Batch {
   at::Tensor attention_mask;  // undefined: nothing is padding
   at::Tensor segment_ids, position_ids;
   std::map<std::string, at::Tensor> numbers;  // [rows] in float64, those of all ranks
-  int64_t tokens = 0;                         // that are no padding, over all ranks
+  int64_t tokens = 0;                         // without padding, over all ranks
 
   ModelInputs inputs() const;
 };
