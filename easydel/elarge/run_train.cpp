@@ -204,7 +204,7 @@ std::shared_ptr<const AutoTokenizer> ELargeModel::build_tokenizer() {
   return tokenizer_;
 }
 
-// The model that an objective needs beside the one that learns. Without a reference_model that of DPO is the model as
+// The second model that an objective needs. Without a reference_model that of DPO is the model as
 // it was at the beginning.
 std::shared_ptr<BaseModule> ELargeModel::other_model(const std::string& trainer_type,
                                                      const TrainingArguments& arguments) {

@@ -26,7 +26,7 @@ void read(GenerationConfig& config, const Json& json, const std::string& where) 
               [&](std::string_view key) { return concat("[GenerationConfig] ", where, key); });
 }
 
-// Keys of transformers' class that are no fields here. require_supported knows those that mean another way to generate.
+// Keys of transformers' class that are not fields here. require_supported rejects those for other generation modes.
 bool is_generation_key(std::string_view key) {
   static constexpr std::string_view kKeys[] = {"assistant_confidence_threshold",
                                                "assistant_early_exit",

@@ -121,7 +121,7 @@ void GenerationConfig::validate() const {
 }
 
 void GenerationConfig::require_supported() const {
-  // Keys whose neutral value is 1 or 0, and what they ask for.
+  // Keys whose neutral value is 1 or 0, and the mode they enable.
   struct Mode {
     std::string_view key, what;
     double neutral;
@@ -149,7 +149,7 @@ void GenerationConfig::require_supported() const {
   for (const Mode& mode : kModes) {
     const Json* value = other.find(mode.key);
     if (!value || !asks(*value) || (value->is_number() && value->as_double() == mode.neutral)) continue;
-    fail<NotSupportedError>("[GenerationConfig] ", mode.key, " asks for ", mode.what, ", which is not supported; got ",
+    fail<NotSupportedError>("[GenerationConfig] ", mode.key, " enables ", mode.what, ", which is not supported; got ",
                             value->dump(), ".");
   }
 }

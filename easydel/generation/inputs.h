@@ -19,7 +19,7 @@ struct PromptInputs {
   at::Tensor token_type_ids = {};  // [B, T]
 };
 
-// Ids, checked: int64 on the model's device, inside of the vocabulary. Without any (undefined, or no columns) the
+// Ids, checked: int64 on the model's device, within the vocabulary. Without any (undefined, or no columns) the
 // prompt is bos_token_id. ShapeError and ConfigError name the row and the position at fault.
 at::Tensor check_prompt(const BaseModule& module, const at::Tensor& input_ids, std::optional<int64_t> bos_token_id,
                         int64_t batch = 1);

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kPrefix = "base_model.model.";
 constexpr std::string_view kMagnitude = ".lora_magnitude_vector";
 
-// What stands behind the layer's name in the file; peft's factors of tables are no modules, and have no ".weight".
+// The suffix of the layer's name in the file; peft's factors of embeddings are not modules, and have no ".weight".
 std::string key_end(bool is_table, const char* group) { return concat(".", group, is_table ? "" : ".weight"); }
 
 // Too many to print are counted.

@@ -36,7 +36,7 @@ LoraConfig adapter_config(const BaseModule& model, const std::string& name = "de
 // Those that count from now on, and train; the others keep their weights. A weight multiplies the adapter's scaling.
 void set_adapter(BaseModule& model, const std::string& name);
 void set_adapters(BaseModule& model, const std::vector<std::pair<std::string, double>>& weights);
-void disable_adapters(BaseModule& model);  // the model computes as its base alone
+void disable_adapters(BaseModule& model);  // the model computes like its base
 void enable_adapters(BaseModule& model);
 void delete_adapter(BaseModule& model, const std::string& name);  // with the last one the model is plain again
 

@@ -44,7 +44,7 @@ void write_merged(const BaseModule& model, const LoraSetup& setup, const fs::pat
     for (std::size_t i = 0; i < (packed ? packed->parts().size() : 1); ++i)
       places.emplace(concat(path, ".", packed ? packed->parts()[i].name : "weight"), Place{path, i});
   }
-  // Files ask for the parts of a layer one after the other, for each by itself.
+  // The parts of a layer are requested one after the other, each separately.
   std::string merged;
   std::vector<at::Tensor> parts;
   plain->write_files(directory, options, [&](const std::string& path) {

@@ -20,13 +20,14 @@ struct Piece {
 Piece piece_of(int64_t batch, int64_t length, const Parallel* parallel) {
   if (!parallel) return {batch, length, batch, length};
   const DeviceMesh& mesh = parallel->mesh();
-  const auto dealt = [](int64_t size, int64_t parts, int64_t index, int64_t& own, int64_t& real) {
+  const auto take_share = [](int64_t size, int64_t parts, int64_t index, int64_t& own, int64_t& real) {
     own = (size + parts - 1) / parts;
     real = std::clamp<int64_t>(size - own * index, 0, own);
   };
   Piece piece;
-  dealt(batch, mesh.size(parallel->batch()), mesh.index(parallel->batch()), piece.rows, piece.real_rows);
-  dealt(length, mesh.size(parallel->sequence()), mesh.index(parallel->sequence()), piece.tokens, piece.real_tokens);
+  take_share(batch, mesh.size(parallel->batch()), mesh.index(parallel->batch()), piece.rows, piece.real_rows);
+  take_share(length, mesh.size(parallel->sequence()), mesh.index(parallel->sequence()), piece.tokens,
+             piece.real_tokens);
   return piece;
 }
 

@@ -24,7 +24,7 @@ struct MethodSettings {
   friend bool operator==(const MethodSettings&, const MethodSettings&) = default;
 };
 
-// A dimension of a part: one element for `per` rows, or for `per` columns, or `per` elements whatever the matrix is.
+// A dimension of a part: one element for `per` rows, or for `per` columns, or `per` elements regardless of the matrix.
 struct PartDim {
   enum class Of : uint8_t { Rows, Columns, Neither } of;
   int64_t per = 1;
@@ -64,7 +64,7 @@ class Method {
   // ConfigError when the group size does not divide the columns. The first is "weight".
   virtual std::vector<Part> parts(int64_t out, int64_t in) const = 0;
   virtual bool needs_calibration() const { return false; }
-  virtual bool can_quantize() const { return true; }  // false: such weights come from files alone
+  virtual bool can_quantize() const { return true; }  // false: such weights can only be read from files
   // How the CPU's kernels read parts that are codes and scales; none: they do not.
   virtual std::optional<operations::PackedFormat> format() const { return std::nullopt; }
   // The parts of a float32 matrix on the CPU, in order.

@@ -37,7 +37,7 @@ Kinds kinds_of(const QuantizeOptions& options) {
   return kinds;
 }
 
-// Methods that round weights alone.
+// Methods that round only weights.
 bool packs_stacks(const std::string& method) { return method == "8bit" || method == "nf4" || method == "int4"; }
 
 std::regex compile(const std::string& pattern) {

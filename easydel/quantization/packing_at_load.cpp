@@ -1,4 +1,4 @@
-// Which weights are packed when a model is loaded: those that the options ask for, or that the files have packed.
+// Which weights are packed when a model is loaded: those selected by the options, or those packed in the files.
 #include <ATen/ATen.h>
 
 #include <map>

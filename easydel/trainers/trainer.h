@@ -32,7 +32,7 @@ class RunLock;
 
 // How rows get ready. The numbers that are computed do not depend on it.
 struct RowOptions {
-  std::optional<int64_t> prefetch_workers = {};  // threads; 0: rows are prepared when they are asked for; absent: as
+  std::optional<int64_t> prefetch_workers = {};  // threads; 0: rows are prepared on demand; absent: as
                                                  // the arguments say
   int64_t prefetch_buffer_size = 4;              // rows that are kept ready for each row of the batch; 0 likewise
   bool pad_to_max_length = false;  // every batch has max_length tokens in a row, not as many as its longest row

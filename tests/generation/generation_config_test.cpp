@@ -133,7 +133,7 @@ TEST(GenerationConfig, RefusesWaysOfGeneratingThatItDoesNotKnow) {
            "encoder_repetition_penalty": 1.0, "token_healing": false, "use_mtp": false})")
       .require_supported();
   EXPECT_THAT([] { read(R"({"penalty_alpha": 0.6})").require_supported(); },
-              ThrowsMessage<NotSupportedError>("[GenerationConfig] penalty_alpha asks for contrastive search, which is "
+              ThrowsMessage<NotSupportedError>("[GenerationConfig] penalty_alpha enables contrastive search, which is "
                                                "not supported; got 0.6."));
 }
 

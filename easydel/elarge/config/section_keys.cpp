@@ -96,7 +96,7 @@ constexpr OtherKey kMixture[] = {
     {"use_fast_loader", "*", kOlderLoader},
     {"use_sharded_source", "*", kOlderLoader}};
 
-// Of eval_mixture beside those: what holds for the order of training rows, and what it shares with mixture.
+// Additional keys of eval_mixture: those for the order of training rows, and those shared with mixture.
 constexpr string_view kInOrder = "Evaluation reads every row once, in order.";
 constexpr string_view kAsTraining = "Evaluation rows are prepared like those of mixture; set it there.";
 constexpr OtherKey kEvalMixture[] = {{"block_mixture", "true", kInOrder},

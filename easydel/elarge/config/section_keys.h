@@ -12,7 +12,7 @@ namespace easydel {
 
 struct OtherKey {
   std::string_view name;
-  // The value that asks for nothing, as JSON; null always asks for nothing, and any other value is refused. "*": every
+  // The value that disables the feature, as JSON; null always does, and any other value is refused. "*": every
   // value is accepted, and a note says that it has no effect.
   std::string_view accepted;
   std::string_view says;  // the reason, or what to use instead; a sentence

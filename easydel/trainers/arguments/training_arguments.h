@@ -162,7 +162,7 @@ const std::vector<std::string>& trainer_types();
 // Throws for any other; a type that EasyDeL has is NotSupportedError.
 void require_trainer_type(std::string_view trainer_type, const std::string& where);
 
-enum class KeySupport { None, Ignored, NotYet };  // unknown; of no meaning here; asks for something that is missing
+enum class KeySupport { None, Ignored, NotYet };  // unknown; no effect here; not supported yet
 // How a key of EasyDeL's trainers that is not a field here is handled.
 KeySupport key_support(std::string_view key);
 

@@ -20,7 +20,7 @@ struct BatchRow {
   std::vector<int64_t> segment_ids;  // of packed documents
   std::vector<int64_t> position_ids;
   std::vector<double> targets;            // of a classifier: a class, or numbers
-  std::map<std::string, double> numbers;  // what an objective knows of a row beside its tokens
+  std::map<std::string, double> numbers;  // other values of a row that an objective needs
 };
 
 // Adds up the rows' numbers, by name.
@@ -38,7 +38,7 @@ struct Batch {
   ModelInputs inputs() const;
 };
 
-// Which rows of a batch of so many are this rank's. ConfigError when they do not divide.
+// This rank's rows of a batch of that size. ConfigError if it does not divide evenly.
 struct OwnRows {
   int64_t first = 0, count = 0;
 };
@@ -51,7 +51,7 @@ double max_over_all(double value, const Parallel* parallel, at::Device device); 
 // The texts of all ranks that have different rows, in their order.
 std::vector<std::string> gather_texts(const std::string& text, const Parallel* parallel, at::Device device);
 
-// Of the tokens of these rows, whatever their order: the sum of the rows' 32-bit FNV-1a hashes.
+// Of the tokens of these rows, independent of their order: the sum of the rows' 32-bit FNV-1a hashes.
 double checksum(const std::vector<BatchRow>& rows);
 
 struct BatchOptions {

@@ -129,7 +129,7 @@ void remove_old_checkpoints(const fs::path& directory, int64_t limit, const std:
     if (left <= limit) return;
     if (checkpoint.step == all.back().step || std::find(kept.begin(), kept.end(), checkpoint.step) != kept.end())
       continue;
-    // Renamed first: what a killed removal leaves behind is no checkpoint.
+    // Renamed first: what an interrupted removal leaves behind does not look like a checkpoint.
     const fs::path doomed = unfinished_name(checkpoint.path);
     std::error_code error;
     fs::remove_all(doomed, error);
