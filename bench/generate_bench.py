@@ -1,4 +1,4 @@
-"""Generation on the CPU against transformers, in turns in one run, and against what memory allows.
+"""Generation on the CPU against transformers, alternating in one run, and against the memory bandwidth limit.
 usage: generate_bench.py [EASYDEL]   (default: build/release/bin/easydel)
 
 Prints decode and prefill tokens per second at batch 1 in float32 and bfloat16, the ratios, the share of the machine's

@@ -126,7 +126,7 @@ int bench(const fs::path& directory, int64_t gibibytes) {
   one.reset();
   checkpoint.reset();
 
-  // Each way of reading stands behind its peer: the same bytes into the same kind of memory.
+  // Each way of reading is compared with read(): the same bytes into the same kind of memory.
   at::Tensor fresh;
   const auto make_fresh = [&] {
     fresh.reset();

@@ -2,7 +2,7 @@
 // page of that: `load_bench [DIRECTORY]`. Exits with 1 unless the ratio is at most 1.2 and the peak memory under 1.1 of
 // the model.
 //
-// Both jobs run in turns, each in processes of its own that are started anew, so that a peak is that of its job alone.
+// The two jobs alternate, each in a fresh process, so that a peak belongs to its job only.
 // (A forked child would pay for copying its parent's pages, and the more the more it allocates.) A process does its job
 // several times and the best counts: the first time also reads in the code of the library, once for any number of
 // models. What the first time took is printed too.

@@ -1,5 +1,5 @@
 // Training steps on thread ranks against one process with the same cores: `mesh_bench [RANKS [MESH]]`, "2 2,1,1,1,1".
-// Prints tokens per second of both and their ratio, taken in turns so that a noisy machine troubles both alike.
+// Prints tokens per second of both and their ratio, alternating so that a noisy machine affects both equally.
 #include <ATen/Parallel.h>
 
 #include <algorithm>

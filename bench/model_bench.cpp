@@ -1,5 +1,5 @@
 // Times a model on random tokens and reports the memory it took: `model_bench DIRECTORY forward|train BATCH TOKENS
-// STEPS`. bench/model_bench.py runs it in turns with transformers and prints ratios.
+// STEPS`. bench/model_bench.py alternates it with transformers and prints ratios.
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 

@@ -1,4 +1,4 @@
-"""Forward, and forward with backward, of one Llama against transformers with sdpa, in turns in one run.
+"""Forward, and forward with backward, of one Llama against transformers with sdpa, alternating in one run.
 usage: model_bench.py [MODEL_BENCH]   (default: build/release/bench/model_bench)
 
 Prints tokens per second and the peak memory above that of the process before it loads the model, and the ratios."""

@@ -1,4 +1,4 @@
-"""A block of experts, forward and backward, against transformers' own (its default and its loop), in turns in one run.
+"""A mixture-of-experts block, forward and backward, against transformers' (its default and its loop), alternating.
 usage: moe_bench.py [--device cpu|cuda] [--hidden N --inner N --experts N --top-k N --tokens N] [--dtype fp32|bf16]
                     [--rounds N] [--easydel PROGRAM]
 

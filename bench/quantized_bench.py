@@ -1,7 +1,7 @@
-"""Decoding with packed weights on the CPU against float32 and against llama.cpp, in turns in one run.
+"""Decoding with packed weights on the CPU against float32 and against llama.cpp, alternating in one run.
 usage: quantized_bench.py [--easydel PROGRAM] [--llama-cpp DIRECTORY] [--threads N] [--rounds N]
 
-DIRECTORY has llama.cpp's shared libraries (libllama*.so with libggml*.so beside it). Without one only our own figures
+DIRECTORY has llama.cpp's shared libraries (libllama*.so next to libggml*.so). Without one only our own figures
 are printed. Prebuilt ones with a kernel for each kind of CPU:
     npm pack @node-llama-cpp/linux-x64 && tar xzf node-llama-cpp-linux-x64-*.tgz    # then package/bins/linux-x64
 

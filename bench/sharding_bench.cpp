@@ -32,7 +32,7 @@ struct Bench {
   int64_t bytes;
   at::Tensor source, target;
 
-  // The best of several rounds, in turns with a copy on rank 0 while the others sleep.
+  // The best of several rounds, alternating with a copy on rank 0 while the others sleep.
   double copies(const char* name, const std::function<void()>& work) const {
     double copy = 1e9, best = 1e9;
     for (int round = 0; round < kRounds; ++round) {

@@ -1,5 +1,5 @@
-// Encodes the lines of a file with a tokenizer.json, as often as asked; tokenizer_bench.py puts it beside its peer.
-// usage: tokenizer_bench TOKENIZER LINES THREADS ROUNDS ids|offsets   (LINES: a JSON string a line)
+// Encodes the lines of a file with a tokenizer.json, repeatedly; tokenizer_bench.py compares it with the tokenizers
+// package. usage: tokenizer_bench TOKENIZER LINES THREADS ROUNDS ids|offsets   (LINES: a JSON string a line)
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

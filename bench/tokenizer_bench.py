@@ -1,8 +1,8 @@
-"""Encoding against the tokenizers package, in turns in one run: the published kinds, one core and two.
+"""Encoding against the tokenizers package, alternating in one run: the published kinds, one core and two.
 usage: tokenizer_bench.py [TOKENIZER_BENCH]   (default: build/release/bench/tokenizer_bench)
 
-Prints MB/s of both sides and their ratio; above 1 is faster than the package. "ids" stands beside its encode_batch_fast,
-"offsets" beside its encode_batch. The tokenizers are trained here, to 32,000 tokens, on Python's standard library, comments
+Prints MB/s of both sides and their ratio; above 1 is faster than the package. "ids" is compared with its encode_batch_fast,
+"offsets" with its encode_batch. The tokenizers are trained here, to 32,000 tokens, on Python's standard library, comments
 and code; the texts are other parts of it, with a tenth in other scripts, as 500 of 2 kB, and as 5 of 200 kB for two kinds,
 of which llama2 takes a text for one word."""
 

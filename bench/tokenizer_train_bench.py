@@ -1,4 +1,4 @@
-"""Training a byte-level BPE against the tokenizers package, in turns in one run, each on one core.
+"""Training a byte-level BPE against the tokenizers package, alternating in one run, each on one core.
 usage: tokenizer_train_bench.py [EASYDEL [TEXT_FILE]]   (default: build/release/bin/easydel, random words)
 
 Prints the times of whole processes, their peak memory above that of bare ones, and the ratios; fails unless both find the same merges."""

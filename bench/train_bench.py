@@ -1,4 +1,4 @@
-"""Steps of training against transformers eager with sdpa and torch's fused AdamW, in turns in one run.
+"""Training steps against eager transformers with sdpa and torch's fused AdamW, alternating in one run.
 usage: train_bench.py [--config FILE] [--batch N] [--length N] [--dtype fp32|bf16] [--device cpu|cuda] [--rounds N] [--easydel PROGRAM]
 
 Without arguments: the small Llama of configs/llama-34m.json on the CPU in float32, 4 rows of 512 tokens. Prints tokens

@@ -1,4 +1,4 @@
-// Fits a line with an optimizer that is put together from pieces, saves its state half way and goes on from there.
+// Fits a line with an optimizer composed from transformations, saves its state halfway and resumes from it.
 // usage: optimizers
 #include <ATen/ATen.h>
 #include <easydel/easydel.h>

@@ -10,7 +10,7 @@ import sys
 
 THERE = {"yes", "kept"}
 ABSENT = {"no", "breadth"}
-HEADING = "| EasyDeL | here | what differs, and why | there | shown by |"
+HEADING = "| EasyDeL | here | what differs, and why | available | tested by |"
 # What stands in code spans and is declared elsewhere: C++ itself, libtorch, placeholders.
 FOREIGN = {"std", "at", "easydel", "bool", "operator", "include", "const", "h"} | {
     "Tensor", "Device", "filesystem", "path", "string", "unique_ptr", "M", "Model", "ed", "namespace"

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kFailure = 1;
 constexpr int kUsage = 2;
-constexpr int kBrokenPipe = 128 + SIGPIPE;  // what a shell sees of a program that the signal has ended
+constexpr int kBrokenPipe = 128 + SIGPIPE;  // the status a shell reports for a program killed by this signal
 
 std::vector<std::string> subcommand_names(const CLI::App& app) {
   std::vector<std::string> names;
@@ -28,7 +28,7 @@ std::vector<std::string> subcommand_names(const CLI::App& app) {
   return names;
 }
 
-// CLI11 says "The following argument was not expected: dcotor"; a user wants to know what it should have been.
+// CLI11 says "The following argument was not expected: dcotor"; suggest what was meant instead.
 std::string explain_unknown(const std::vector<std::string>& names, const std::string& word) {
   std::string known;
   for (const std::string& name : names) known += concat(known.empty() ? "" : ", ", name);
@@ -37,7 +37,7 @@ std::string explain_unknown(const std::vector<std::string>& names, const std::st
                 near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
 }
 
-// The subcommand that was named, from the command itself down.
+// The chain of subcommands on the command line, starting with the app.
 std::vector<const CLI::App*> levels_of(const CLI::App& app) {
   std::vector<const CLI::App*> levels{&app};
   while (!levels.back()->get_subcommands().empty()) levels.push_back(levels.back()->get_subcommands().front());
@@ -54,7 +54,7 @@ int usage_error(const CLI::App& app, const std::string& message) {
   return kUsage;
 }
 
-// CLI11 lists all words that are left over, the last one first; a user wants to know what the first should have been.
+// CLI11 lists all leftover words, the last one first; the first one is explained.
 std::string explain_extras(const CLI::App& app, const std::string& otherwise) {
   const CLI::App* level = levels_of(app).back();
   const std::vector<std::string> left = level->remaining();
@@ -76,14 +76,15 @@ std::string explain_extras(const CLI::App& app, const std::string& otherwise) {
 }  // namespace
 
 int run(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is a write error, not a silent death
-  std::signal(SIGXFSZ, SIG_IGN);  // and so is a limit on the size of files
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a write error, not a silent exit
+  std::signal(SIGXFSZ, SIG_IGN);  // and so is the file size limit
   CLI::App app("Load, shard, train and run large language models, without Python.", "easydel");
   app.set_version_flag(
-      "--version", [] { return version_text(); }, "Version of easydel and torch, and what this build can do");
+      "--version", [] { return version_text(); },
+      "Print the versions of easydel and torch and the features of this build");
   app.require_subcommand(0, 1);
   app.get_formatter()->column_width(36);
-  app.footer("Every subcommand has --help. EASYDEL_LOG=debug shows more.");
+  app.footer("Every subcommand has --help. EASYDEL_LOG=debug prints more.");
   std::string level;
   app.add_option("--log", level, "Log level: debug, info, warning, error or off")->envname("EASYDEL_LOG");
   app.parse_complete_callback([&] {
@@ -133,7 +134,7 @@ int run(int argc, char** argv) {
     return code;
   } catch (const CLI::ExtrasError& error) {
     return usage_error(app, explain_extras(app, error.what()));
-  } catch (const CLI::RequiredError& error) {  // what is missing may have been misspelt
+  } catch (const CLI::RequiredError& error) {  // the missing option may have been misspelled
     return usage_error(app, explain_extras(app, error.what()));
   } catch (const CLI::ParseError& error) {
     return usage_error(app, error.what());
@@ -143,7 +144,7 @@ int run(int argc, char** argv) {
     return kBrokenPipe;
   } catch (const Error& error) {
     print_error(error.what());
-  } catch (const c10::Error& error) {  // torch's own, without its stack
+  } catch (const c10::Error& error) {  // torch's error, without the stack trace
     print_error(error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
     print_error("out of memory");

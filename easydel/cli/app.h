@@ -3,7 +3,7 @@
 
 namespace easydel::cli {
 
-// 0 when all went well, 1 for a failure, 2 for a usage error; the message is on standard error.
+// Returns 0 on success, 1 on failure, 2 on a usage error; the message goes to standard error.
 int run(int argc, char** argv);
 
 }  // namespace easydel::cli

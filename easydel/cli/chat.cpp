@@ -19,14 +19,14 @@ namespace easydel::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "/reset          begin anew\n"
-    "/system TEXT    set the system message and begin anew; without a text there is none\n"
+    "/reset          start over\n"
+    "/system TEXT    set the system message and start over; without TEXT, remove it\n"
     "/save FILE      write the conversation as JSON\n"
-    "/help           this list\n"
-    "/exit           end, as the end of the input does\n"
-    "Ctrl-C ends an answer, or gives up the line; Ctrl-D ends the conversation.\n";
+    "/help           show this list\n"
+    "/exit           quit; end of input quits too\n"
+    "Ctrl-C stops an answer or discards the line; Ctrl-D quits.\n";
 
-constexpr int64_t kNewTokens = 512;  // of an answer, where nobody says how many
+constexpr int64_t kNewTokens = 512;  // of an answer, by default
 
 struct ChatArguments {
   ModelOptions model;
@@ -37,7 +37,7 @@ struct ChatArguments {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// Asks the stop source from a streamer: a signal handler may only set a flag.
+// Requests the stop from the streamer, since a signal handler may only set a flag.
 class InterruptScope {
  public:
   InterruptScope() : before_(std::signal(SIGINT, [](int) { interrupted = 1; })) { interrupted = 0; }
@@ -59,7 +59,7 @@ class Chat {
     require<ConfigError>(tokenizer_.has_value(), "[easydel chat] ", options.model.model,
                          " has no tokenizer.json or tokenizer.model.");
     require<ConfigError>(tokenizer_->has_chat_template(), "[easydel chat] ", options.model.model,
-                         " has no chat template. `easydel generate --prompt` goes on from plain text.");
+                         " has no chat template. Use `easydel generate --prompt` with plain text.");
     module_ = load(options.model);
     reset();
   }
@@ -71,7 +71,7 @@ class Chat {
       const TypedLine line = reader.next("> ");
       if (line.kind == TypedLine::Kind::End) break;
       if (line.kind == TypedLine::Kind::Interrupted) {
-        std::cout << (line.text.empty() ? "\n(Ctrl-D or /exit ends the conversation)\n" : "\n");
+        std::cout << (line.text.empty() ? "\n(Press Ctrl-D or type /exit to quit)\n" : "\n");
         continue;
       }
       if (line.text.empty()) continue;
@@ -82,7 +82,7 @@ class Chat {
           break;
         }
       } catch (const Error& error) {
-        // A message that cannot be answered is taken back; the conversation goes on.
+        // A message that cannot be answered is dropped; the conversation continues.
         if (!reader.is_terminal()) throw;
         std::cerr << "easydel: " << error.what() << "\n";
       }
@@ -114,7 +114,7 @@ class Chat {
     } else if (name == "/help") {
       std::cout << kHelp;
     } else {
-      fail<UsageError>("unknown command ", name, "; /help lists them.");
+      fail<UsageError>("unknown command ", name, "; type /help for a list.");
     }
     return true;
   }
@@ -140,14 +140,14 @@ class Chat {
     messages_ = std::move(asked);
   }
 
-  // Tokens of a prompt and its answer; 0: any number.
+  // Token limit of a prompt and its answer; 0: unlimited.
   int64_t context() const {
     const int64_t positions = module_->config().max_position_embeddings;
     if (!config_.max_length || config_.max_new_tokens) return positions;
     return positions > 0 ? std::min(positions, *config_.max_length) : *config_.max_length;
   }
 
-  // The messages from the oldest one on that leaves room for an answer. The system message stays, and a question goes
+  // Drops the oldest messages until there is room for an answer. The system message stays, and a question is dropped
   // together with its answer.
   std::vector<int32_t> encode(const Json& messages) {
     const std::size_t first = system_.empty() ? 0 : 1;
@@ -172,7 +172,7 @@ class Chat {
     }
   }
 
-  // No more new tokens than the context has room for.
+  // No more new tokens than fit in the context.
   GenerationConfig fitting(int64_t prompt) const {
     GenerationConfig config = config_;
     if (context() > 0 && config.max_new_tokens)
@@ -193,13 +193,13 @@ class Chat {
 }  // namespace
 
 void add_chat_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("chat", "Talk with a model");
+  CLI::App* command = app.add_subcommand("chat", "Chat with a model");
   auto options = std::make_shared<ChatArguments>();
   options->model.task = "causal-lm";
   add_model_options(*command, options->model);
   add_adapter_option(*command, options->model);
-  command->add_option("--system", options->system, "The system message");
-  command->add_option("--seed", options->seed, "Of the draws, with --do-sample")->capture_default_str();
+  command->add_option("--system", options->system, "System message");
+  command->add_option("--seed", options->seed, "Random seed for --do-sample")->capture_default_str();
   add_generation_options(*command, options->generation);
   command->footer(kHelp);
   command->callback([options] {
@@ -207,8 +207,9 @@ void add_chat_command(CLI::App& app) {
         GenerationConfig::from_pretrained(options->model.model, {.revision = options->model.revision});
     if (!model.max_length && !model.max_new_tokens) model.max_new_tokens = kNewTokens;
     const GenerationConfig config = to_generation_config(options->generation, model);
-    require<UsageError>(config.beams() == 1 && config.num_return_sequences.value_or(1) == 1,
-                        "easydel chat gives one answer, as it comes: no --num-beams, no --num-return-sequences.");
+    require<UsageError>(
+        config.beams() == 1 && config.num_return_sequences.value_or(1) == 1,
+        "easydel chat streams a single answer; --num-beams and --num-return-sequences are not supported.");
     require<UsageError>(
         rank_count(options->model) == 1, "easydel chat runs on one device; got ",
         options->model.devices ? concat("--devices ", *options->model.devices) : mesh_text(options->model),

@@ -1,4 +1,4 @@
-// One function for each subcommand; it adds itself to the app and runs in its callback.
+// One function per subcommand; it adds the subcommand to the app, which runs it in a callback.
 #pragma once
 
 namespace CLI {
@@ -7,7 +7,7 @@ class App;
 
 namespace easydel::cli {
 
-// Thrown by a command that did its work and ends with another status than 0: 130 after Ctrl-C.
+// Thrown by a command that finished but must exit with a nonzero status: 130 after Ctrl-C.
 struct ExitStatus {
   int value;
 };

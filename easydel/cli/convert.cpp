@@ -20,7 +20,7 @@ struct ConvertArguments {
   bool overwrite = false;
 };
 
-// CLI11 wants a message, empty when the text is right.
+// CLI11 expects an error message, empty if the text is valid.
 template <class Parse>
 auto checked_by(Parse parse) {
   return [parse](const std::string& text) {
@@ -42,7 +42,7 @@ void convert(const ConvertArguments& arguments) {
   const auto paths = [&] {
     try {
       return convert_checkpoint(arguments.source, arguments.destination, options);
-    } catch (const ConfigError& error) {  // what it does not take came from the command line
+    } catch (const ConfigError& error) {  // an invalid value came from the command line
       throw UsageError(error.what());
     }
   }();
@@ -55,23 +55,21 @@ void convert(const ConvertArguments& arguments) {
 }  // namespace
 
 void add_convert_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("convert", "Write a checkpoint as safetensors, in another dtype if asked");
+  CLI::App* command = app.add_subcommand("convert", "Convert a checkpoint to safetensors, optionally in another dtype");
   auto arguments = std::make_shared<ConvertArguments>();
-  command->add_option("source", arguments->source, "A file of tensors or a model directory")
-      ->required()
-      ->type_name("SRC");
+  command->add_option("source", arguments->source, "A tensor file or a model directory")->required()->type_name("SRC");
   command->add_option("destination", arguments->destination, "A directory, or a file that ends in .safetensors")
       ->required()
       ->type_name("DST");
   command
       ->add_option("--dtype", arguments->dtype,
-                   "What floating-point weights become: bf16, fp16, fp32, fp64; packed ones "
-                   "(bitsandbytes, FP8, MXFP4) become dense")
+                   "Convert floating-point weights to bf16, fp16, fp32 or fp64; quantized ones "
+                   "(bitsandbytes, FP8, MXFP4) are dequantized")
       ->check(checked_by([](const std::string& text) { parse_dtype(text); }));
-  command->add_option("--max-shard-size", arguments->max_shard_size, "The most that one file holds")
+  command->add_option("--max-shard-size", arguments->max_shard_size, "Maximum size of one file")
       ->check(checked_by([](const std::string& text) { parse_bytes(text); }))
       ->capture_default_str();
-  command->add_flag("--overwrite", arguments->overwrite, "Replace what stands at DST");
+  command->add_flag("--overwrite", arguments->overwrite, "Overwrite an existing DST");
   command->callback([arguments] { convert(*arguments); });
 }
 

@@ -1,5 +1,5 @@
 // easydel demo: from a book to a language model. Trains a tokenizer and a small Llama on virtual devices, measures it
-// on chapters that it has not seen, and lets it write.
+// on held-out chapters, and generates samples.
 #include <ATen/ATen.h>
 
 #include <CLI/CLI.hpp>
@@ -39,15 +39,16 @@ struct DemoOptions {
 };
 
 struct Corpus {
-  std::vector<std::string> chapters;  // to learn from
+  std::vector<std::string> chapters;  // to train on
   std::string held_out;               // the last ones
 };
 
-// Text before the first "Chapter 1" is left out.
+// Text before the first "Chapter 1" is skipped.
 Corpus read_corpus(const DemoOptions& options) {
-  require<UsageError>(fs::exists(options.corpus), "--corpus ", options.corpus,
-                      " is not there. Run it from the root of the repository, or name a text file with \"Chapter 1\" ",
-                      "and so on before its chapters.");
+  require<UsageError>(
+      fs::exists(options.corpus), "--corpus ", options.corpus,
+      " does not exist. Run it from the root of the repository, or give a text file with \"Chapter 1\" ",
+      "and so on before its chapters.");
   const std::string text = read_file(options.corpus);
   std::vector<std::string> chapters;
   for (std::size_t at = 0, number = 1;; ++number) {
@@ -71,7 +72,7 @@ Corpus read_corpus(const DemoOptions& options) {
   return corpus;
 }
 
-// tokenizer.json and what stands beside it.
+// Writes tokenizer.json and tokenizer_config.json.
 void train_tokenizer(const Corpus& corpus, const fs::path& directory, int64_t vocabulary) {
   make_directory(directory);
   std::size_t next = 0;
@@ -210,7 +211,7 @@ StopReason train_and_show(const DemoOptions& options) {
   train_tokenizer(corpus, tokenizer_directory, options.vocabulary);
   const auto tokenizer = std::make_shared<const AutoTokenizer>(AutoTokenizer::from_directory(tokenizer_directory));
   if (!options.json) {
-    std::cout << "corpus: " << options.corpus << ", " << corpus.chapters.size() << " chapters to learn from, "
+    std::cout << "corpus: " << options.corpus << ", " << corpus.chapters.size() << " chapters to train on, "
               << options.held_out << " held out\n"
               << "tokenizer: " << (*tokenizer)->vocab_size() << " tokens, " << tokenizer_directory.string() << "\n"
               << std::flush;
@@ -253,30 +254,32 @@ void run(const DemoOptions& options) {
 }  // namespace
 
 void add_demo_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("demo", "Train a small Llama on a book, from nothing, and let it write");
+  CLI::App* command = app.add_subcommand("demo", "Train a small Llama on a book from scratch and generate samples");
   auto options = std::make_shared<DemoOptions>();
-  command->add_option("--corpus", options->corpus, "A text with chapters")->capture_default_str();
-  command->add_option("--output", options->output, "Where everything goes; an earlier demo there is replaced")
+  command->add_option("--corpus", options->corpus, "A text file with chapters")->capture_default_str();
+  command->add_option("--output", options->output, "Output directory; an earlier demo there is replaced")
       ->capture_default_str();
-  command->add_option("--steps", options->steps, "Steps of training")
+  command->add_option("--steps", options->steps, "Number of training steps")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--batch", options->batch, "Rows of a step")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--length", options->length, "Tokens of a row")
+  command->add_option("--batch", options->batch, "Batch size")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--length", options->length, "Sequence length")
       ->check(CLI::Range(8, 4096))
       ->capture_default_str();
-  command->add_option("--hidden", options->hidden, "Width of the model, a multiple of 64")
+  command->add_option("--hidden", options->hidden, "Hidden size of the model, a multiple of 64")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--layers", options->layers, "Layers of the model")
+  command->add_option("--layers", options->layers, "Number of layers")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--vocabulary", options->vocabulary, "Tokens of the tokenizer")
+  command->add_option("--vocabulary", options->vocabulary, "Vocabulary size of the tokenizer")
       ->check(CLI::Range(300, 100000))
       ->capture_default_str();
-  command->add_option("--learning-rate", options->learning_rate, "The highest")->capture_default_str();
+  command->add_option("--learning-rate", options->learning_rate, "Peak learning rate")->capture_default_str();
   command->add_option("--optimizer", options->optimizer, "adamw, muon, lion, …")->capture_default_str();
-  command->add_option("--mesh", options->mesh, "Virtual devices: dp, fsdp, ep, tp, sp")->expected(5)->delimiter(',');
+  command->add_option("--mesh", options->mesh, "Virtual devices along dp, fsdp, ep, tp, sp")
+      ->expected(5)
+      ->delimiter(',');
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { run(*options); });
 }

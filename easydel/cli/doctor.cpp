@@ -30,7 +30,7 @@
 namespace easydel::cli {
 namespace {
 
-// The value behind "key : value" in one of /proc's text files.
+// The value of a "key : value" line in a /proc file.
 std::string proc_value(const char* path, std::string_view key) {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
@@ -86,7 +86,7 @@ Json device_report() {
   return devices;
 }
 
-// What ranks can be in this build, and what starts them.
+// The kinds of ranks that this build supports, and how to launch them.
 Json rank_report() {
   Json backends = Json::array();
   const auto add = [&](const char* name, const char* start) {
@@ -98,7 +98,7 @@ Json rank_report() {
   return backends;
 }
 
-// A bf16 product is the first thing that dies where the CPU's features are not what it says.
+// A bf16 product is the first thing to fail if the CPU misreports its features.
 bool bf16_product_works() {
   const at::Tensor ones = at::ones({64, 64}, at::kBFloat16);
   return at::equal(at::mm(ones, ones), at::full({64, 64}, 64, at::kBFloat16));
@@ -144,9 +144,10 @@ void print_report(const Json& report) {
                         format_bytes(machine.at("memory_bytes").as_int()))},
       {"threads", concat(threads.at("intra_op").as_int(), " within an operation (OMP_NUM_THREADS), ",
                          threads.at("inter_op").as_int(), " between")},
-      {"bf16", report.at("bf16_product").as_bool() ? "a product is right" : "A PRODUCT IS WRONG on this machine"}};
+      {"bf16",
+       report.at("bf16_product").as_bool() ? "matrix product is correct" : "MATRIX PRODUCT IS WRONG on this machine"}};
   if (machine.at("amx_hidden").as_bool()) {
-    rows.push_back({"amx", concat("advertised but hidden by the hypervisor; oneDNN is held to ",
+    rows.push_back({"amx", concat("advertised but hidden by the hypervisor; oneDNN is limited to ",
                                   isa.is_null() ? "" : isa.as_string())});
   }
   for (const Json& device : report.at("devices").as_array()) {
@@ -181,7 +182,8 @@ void add_doctor_command(CLI::App& app) {
   command->callback([json] {
     const Json found = report();
     *json ? print_json(found) : print_report(found);
-    require<Error>(found.at("bf16_product").as_bool(), "[doctor] a bf16 product gives a wrong result on this machine.");
+    require<Error>(found.at("bf16_product").as_bool(),
+                   "[doctor] a bf16 matrix product gives a wrong result on this machine.");
   });
 }
 

@@ -1,4 +1,4 @@
-// easydel download: files of the Hugging Face hub into the cache; prints where they are.
+// easydel download: downloads files from the Hugging Face Hub into the cache and prints their directory.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
@@ -21,17 +21,19 @@ struct DownloadOptions {
 
 void add_download_command(CLI::App& app) {
   auto options = std::make_shared<DownloadOptions>();
-  CLI::App* command = app.add_subcommand("download", "Fetch a repository of the hub into the cache and print its path");
+  CLI::App* command =
+      app.add_subcommand("download", "Download a repository from the Hub into the cache and print its path");
   command->add_option("REPO", options->repo, "The repository: org/name")->required();
   command->add_option("--revision", options->hub.revision, "A branch, a tag or a commit")->capture_default_str();
-  command->add_option("--repo-type", options->hub.repo_type, "What it holds")
+  command->add_option("--repo-type", options->hub.repo_type, "Type of the repository")
       ->check(CLI::IsMember({"model", "dataset", "space"}))
       ->capture_default_str();
   command
       ->add_option("--include", options->hub.files,
-                   "A file or a pattern such as *.json, may be repeated; without it, what a model is loaded from")
+                   "A file or a pattern such as *.json; can be repeated (default: the files needed to load a model)")
       ->allow_extra_args(false);
-  command->add_option("--token", options->token, "Instead of HF_TOKEN, which other users of the machine cannot see");
+  command->add_option("--token", options->token,
+                      "Access token; prefer HF_TOKEN, which other users of the machine cannot see");
   command->add_flag("--quiet", options->quiet, "No progress bars");
   command->callback([options] {
     if (!options->token.empty()) options->hub.token = options->token;

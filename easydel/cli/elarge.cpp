@@ -1,4 +1,4 @@
-// easydel elarge: a run as a YAML file describes it. easydel train: the common case, with flags.
+// easydel elarge: a run described by a YAML file. easydel train: the common case, with flags.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
@@ -39,7 +39,7 @@ void print_result(const TrainResult& result, bool json) {
   print_table(rows);
 }
 
-// A run that a signal ended was saved, and its process ends as if the signal had ended it: no action follows.
+// A run stopped by a signal was saved, and the process exits as if killed by the signal: no further action runs.
 void run_training(ELargeModel& model, bool json) {
   const TrainResult result = model.train();
   print_result(result, json);
@@ -87,7 +87,7 @@ void run_action(ELargeModel& model, const ElargeAction& action, bool json) {
   }
 }
 
-// Puts --device, --mesh and --devices over what the config says.
+// --device, --mesh and --devices override the config.
 ELargeModel on_devices(ELargeConfig config, const DeviceOptions& options) {
   if (!options.device.empty()) config.set({"loader", "device"}, options.device);
   if (!options.mesh.empty()) config.set({"sharding", "axis_dims"}, options.mesh);
@@ -209,12 +209,12 @@ void run(const TrainOptions& options) {
 }  // namespace
 
 void add_elarge_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("elarge", "Run what a YAML file says: validate, train, eval");
+  CLI::App* command = app.add_subcommand("elarge", "Run the actions of a YAML file: validate, train, eval");
   auto options = std::make_shared<ElargeOptions>();
-  command->add_option("file", options->config, "The YAML or JSON file; --config FILE means the same");
+  command->add_option("file", options->config, "YAML or JSON file; --config FILE means the same");
   command->add_option("-c,--config", options->config)->group("");  // EasyDeL's spelling
-  command->add_option("--set", options->changes, "trainer.learning_rate=1e-5: a value in place of the file's");
-  command->add_flag("--dry-run", options->dry_run, "Check the file and print it with all defaults; run nothing");
+  command->add_option("--set", options->changes, "Override a value of the file: trainer.learning_rate=1e-5");
+  command->add_flag("--dry-run", options->dry_run, "Validate the file and print it with all defaults; run nothing");
   add_device_options(*command, options->devices);
   command->add_flag("--keys", options->keys, "Print every key of every section as a Markdown table; run nothing");
   command->add_flag("--json", options->json, "Print results as JSON");
@@ -226,45 +226,48 @@ void add_train_command(CLI::App& app) {
   auto options = std::make_shared<TrainOptions>();
   command
       ->add_option("model", options->model,
-                   "A directory, a name on the hub, or a config.json: then the weights are drawn")
+                   "A model directory, a model on the Hub, or a config.json to start from random weights")
       ->required();
-  command->add_option("--data", options->data, "Files, directories or patterns to learn from")->required();
-  command->add_option("--eval-data", options->eval_data, "The same to evaluate on");
-  command->add_option("--field", options->field, "The field of a row that holds the text");
-  command->add_option("--output", options->output, "Where checkpoints and logs go")->capture_default_str();
+  command->add_option("--data", options->data, "Files, directories or patterns to train on")->required();
+  command->add_option("--eval-data", options->eval_data, "Files, directories or patterns to evaluate on");
+  command->add_option("--field", options->field, "The field of a row that contains the text");
+  command->add_option("--output", options->output, "Directory for checkpoints and logs")->capture_default_str();
   command->add_option("--trainer", options->trainer, "sft, base, dpo, orpo, reward, distillation, classification")
       ->capture_default_str();
-  command->add_option("--tokenizer", options->tokenizer, "Its directory, when it is not the model's");
-  command->add_option("--reference", options->reference, "The reference model of dpo");
-  command->add_option("--teacher", options->teacher, "The teacher of distillation");
-  command->add_option("--steps", options->steps, "Steps of the optimizer")->check(CLI::PositiveNumber);
-  command->add_option("--epochs", options->epochs, "Times through the data; 1 without --steps")
+  command->add_option("--tokenizer", options->tokenizer, "Tokenizer directory (default: the model's)");
+  command->add_option("--reference", options->reference, "Reference model for dpo");
+  command->add_option("--teacher", options->teacher, "Teacher model for distillation");
+  command->add_option("--steps", options->steps, "Number of optimizer steps")->check(CLI::PositiveNumber);
+  command->add_option("--epochs", options->epochs, "Number of passes over the data (default: 1 without --steps)")
       ->check(CLI::PositiveNumber);
-  command->add_option("--batch", options->batch, "Rows of a step, over all devices")->check(CLI::PositiveNumber);
-  command->add_option("--accumulate", options->accumulation, "Parts that a step's rows are computed in");
-  command->add_option("--length", options->length, "Tokens of a row at most")->check(CLI::PositiveNumber);
-  command->add_option("--learning-rate", options->learning_rate, "The highest");
-  command->add_option("--warmup", options->warmup, "Steps until it is reached");
+  command->add_option("--batch", options->batch, "Rows per optimizer step, over all devices")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--accumulate", options->accumulation, "Gradient accumulation steps");
+  command->add_option("--length", options->length, "Maximum sequence length in tokens")->check(CLI::PositiveNumber);
+  command->add_option("--learning-rate", options->learning_rate, "Peak learning rate");
+  command->add_option("--warmup", options->warmup, "Warmup steps");
   command->add_option("--scheduler", options->scheduler, "none, linear, cosine, …");
   command->add_option("--optimizer", options->optimizer, "adamw, lion, muon, adafactor, …");
-  command->add_option("--lora-rank", options->lora_rank, "Train low-rank adapters of this rank alone")
+  command->add_option("--lora-rank", options->lora_rank, "Train only LoRA adapters of this rank")
       ->check(CLI::PositiveNumber);
-  command->add_option("--lora-alpha", options->lora_alpha, "Their scaling times the rank; the rank");
+  command->add_option("--lora-alpha", options->lora_alpha, "LoRA alpha: scaling times the rank (default: the rank)");
   command->add_option("--lora-pattern", options->lora_pattern,
-                      "Layers that have one: q_proj|v_proj; all linear layers");
+                      "Layers that get an adapter, e.g. q_proj|v_proj (default: all linear layers)");
   command->add_option("--save-steps", options->save_steps, "Steps between checkpoints; 0: only at the end");
-  command->add_option("--eval-steps", options->eval_steps, "Steps between evaluations; after each epoch");
+  command->add_option("--eval-steps", options->eval_steps, "Steps between evaluations (default: after each epoch)");
   command->add_option("--resume", options->resume,
-                      "latest, or a checkpoint: go on from it, also with other settings. Without it the same command "
-                      "goes on by itself");
+                      "Resume from a checkpoint, or from the latest, even with changed settings. Without it, the same "
+                      "command resumes automatically");
   add_device_options(*command, options->devices);
-  command->add_option("--zero-stage", options->zero_stage,
-                      "ZeRO: 1 splits the optimizer's state over the data axes, 2 gradients too, 3 parameters too");
-  command->add_option("--dtype", options->dtype, "What is computed in (default: bf16 on a GPU, fp32 on a CPU)");
-  command->add_option("--param-dtype", options->param_dtype, "What weights are stored in (default: fp32)");
-  command->add_flag("--packing", options->packing, "Several documents in a row, none of which sees another");
-  command->add_flag("--no-shuffle", options->no_shuffle, "Rows in the order of the files");
-  command->add_option("--set", options->changes, "clip_grad=1.0: any other key of the trainer, or section.key=value");
+  command->add_option(
+      "--zero-stage", options->zero_stage,
+      "ZeRO stage: 1 shards the optimizer state over the data axes, 2 also gradients, 3 also parameters");
+  command->add_option("--dtype", options->dtype, "Compute dtype (default: bf16 on a GPU, fp32 on a CPU)");
+  command->add_option("--param-dtype", options->param_dtype, "Dtype of the stored weights (default: fp32)");
+  command->add_flag("--packing", options->packing,
+                    "Pack several documents into one sequence, without attention between them");
+  command->add_flag("--no-shuffle", options->no_shuffle, "Keep the rows in file order");
+  command->add_option("--set", options->changes, "Set any other trainer key, e.g. clip_grad=1.0, or section.key=value");
   command->add_flag("--dry-run", options->dry_run, "Print the run as YAML for easydel elarge; run nothing");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->callback([options] { run(*options); });

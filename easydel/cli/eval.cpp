@@ -1,4 +1,4 @@
-// easydel eval: how well a model predicts a text, or answers the questions of a task.
+// easydel eval: perplexity of a model on a text, or its scores on tasks.
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <iostream>
@@ -20,7 +20,7 @@ namespace {
 struct EvalOptions {
   ModelOptions model;
   std::string text;
-  int64_t window = 0, stride = 0;  // 0: the context, at most 2048; half of the window
+  int64_t window = 0, stride = 0;  // 0: the context, at most 2048; 0: half of the window
   std::vector<std::string> tasks, include_path;
   std::optional<int64_t> num_fewshot;
   std::optional<double> limit;
@@ -46,7 +46,7 @@ Text read_text(const EvalOptions& options) {
   const std::string text = read_file(options.text);
   const std::vector<int32_t> encoded = tokenizer->encode_ids(text);
   require<ConfigError>(encoded.size() >= 2, "[easydel eval] ", options.text, " has ", encoded.size(),
-                       " tokens; two are needed to predict one.");
+                       " tokens; at least two are needed.");
   return {{encoded.begin(), encoded.end()}, text.size()};
 }
 
@@ -97,25 +97,27 @@ void run_tasks(const EvalOptions& options) {
 }  // namespace
 
 void add_eval_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("eval", "Perplexity of a text, or accuracy and perplexity on tasks");
+  CLI::App* command =
+      app.add_subcommand("eval", "Compute the perplexity of a text, or accuracy and perplexity on tasks");
   auto options = std::make_shared<EvalOptions>();
   options->model.task = "causal-lm";
   add_model_options(*command, options->model);
   add_adapter_option(*command, options->model);
-  command->remove_option(command->get_option("--task"));  // of a model: here it is a language model's
-  command->add_option("--text", options->text, "The text, as a file");
-  command->add_option("--window", options->window,
-                      "Tokens that the model sees at a time; 0: its context, at most 2048");
-  command->add_option("--stride", options->stride, "Tokens between two windows; 0: half of the window");
-  command->add_option("--task", options->tasks, "Task files of lm-evaluation-harness, in place of a text");
+  command->remove_option(command->get_option("--task"));  // the model's --task: here it is always causal-lm
+  command->add_option("--text", options->text, "Text file to evaluate on");
+  command->add_option("--window", options->window, "Tokens per window; 0: the model's context, at most 2048");
+  command->add_option("--stride", options->stride, "Tokens between the starts of two windows; 0: half of the window");
+  command->add_option("--task", options->tasks, "lm-evaluation-harness task files, instead of --text");
   command->add_option("--include-path", options->include_path, "Directories with task files");
-  command->add_option("--num-fewshot", options->num_fewshot, "Examples before each question; the task's")
+  command
+      ->add_option("--num-fewshot", options->num_fewshot,
+                   "Few-shot examples before each question (default: the task's)")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--limit", options->limit, "Rows of each task at most; below 1: their share")
+  command->add_option("--limit", options->limit, "Maximum number of rows per task; below 1: a fraction of them")
       ->check(CLI::PositiveNumber);
-  command->add_option("--batch-size", options->batch_size, "Rows at a time; 0: by their length")
+  command->add_option("--batch-size", options->batch_size, "Rows per batch; 0: chosen by their length")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--output", options->output, "Write the results of tasks to this file, as JSON");
+  command->add_option("--output", options->output, "Write the task results to this file as JSON");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] {
     require<UsageError>(options->text.empty() != options->tasks.empty(), "give --text FILE or --task FILE.yaml.");

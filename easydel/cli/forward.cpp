@@ -1,4 +1,4 @@
-// easydel forward: a model's outputs for given inputs, in files that any other implementation can be compared with.
+// easydel forward: writes a model's outputs for given inputs to a file, to compare with other implementations.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
@@ -36,7 +36,7 @@ ModelInputs read_inputs(const std::string& path, at::Device device) {
     const auto found = std::find_if(known.begin(), known.end(), [&](const auto& entry) { return entry.first == name; });
     require<FormatError>(
         found != known.end(), "[", path, "] \"", name,
-        "\" is no input; inputs are input_ids, inputs_embeds, attention_mask, position_ids, segment_ids, "
+        "\" is not an input; inputs are input_ids, inputs_embeds, attention_mask, position_ids, segment_ids, "
         "labels and token_type_ids.");
     *found->second = file->tensor(name).to(device);
   }
@@ -112,18 +112,19 @@ void run(const ForwardOptions& options, World& world) {
 }  // namespace
 
 void add_forward_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("forward", "Run a model on inputs from a file and write what it computes");
+  CLI::App* command =
+      app.add_subcommand("forward", "Run a model on inputs from a file and write its outputs to a file");
   auto options = std::make_shared<ForwardOptions>();
   add_model_options(*command, options->model);
   add_adapter_option(*command, options->model);
   command
       ->add_option("--input", options->input,
-                   "safetensors with input_ids, and optional attention_mask, position_ids, "
+                   "safetensors file with input_ids and optionally attention_mask, position_ids, "
                    "segment_ids, labels, token_type_ids")
       ->required();
-  command->add_option("--output", options->output, "safetensors to write: logits, loss, …")->required();
+  command->add_option("--output", options->output, "safetensors file to write: logits, loss, …")->required();
   command->add_flag("--hidden-states", options->hidden_states, "Write hidden_states.0, hidden_states.1, …");
-  command->add_flag("--grad", options->grad, "Write grad.NAME for every tensor that saving writes; needs labels");
+  command->add_flag("--grad", options->grad, "Write grad.NAME for every saved tensor; needs labels");
   command->add_flag("--profile", options->profile,
                     "Print what rank 0 sent to other ranks, by mesh axes and collective");
   command->add_flag("--json", options->json, "Print JSON");

@@ -1,4 +1,4 @@
-// easydel generate: tokens that a model adds to a prompt.
+// easydel generate: generates text from a prompt.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
@@ -27,7 +27,7 @@ struct GenerateArguments {
 };
 
 struct Prompt {
-  at::Tensor input_ids;  // undefined: the model's own beginning
+  at::Tensor input_ids;  // undefined: start from the model's bos_token_id
   PromptInputs inputs;
 };
 
@@ -41,7 +41,7 @@ Prompt read_tensors(const std::string& path) {
   for (const std::string& name : file->names()) {
     const auto found = std::find_if(known.begin(), known.end(), [&](const auto& entry) { return entry.first == name; });
     require<FormatError>(found != known.end(), "[", path, "] \"", name,
-                         "\" is no part of a prompt; those are input_ids, attention_mask, position_ids and "
+                         "\" is not an input; inputs are input_ids, attention_mask, position_ids and "
                          "token_type_ids.");
     *found->second = file->tensor(name);
   }
@@ -52,7 +52,7 @@ Prompt read_prompt(const GenerateArguments& options, const Tokenizer* tokenizer)
   if (!options.input.empty()) return read_tensors(options.input);
   if (!options.prompt.empty() || !options.prompt_file.empty()) {
     require<NotSupportedError>(tokenizer, "[generate] ", options.model.model,
-                               " has no tokenizer that this build reads. Give ids with --input-ids.");
+                               " has no tokenizer that this build can read. Give ids with --input-ids.");
     const std::string text = options.prompt_file.empty() ? options.prompt : read_file(options.prompt_file);
     const std::vector<int32_t> ids = tokenizer->encode_ids(text);
     return {.input_ids = at::tensor(ids, at::kInt).to(at::kLong).unsqueeze(0)};
@@ -126,22 +126,23 @@ void run(const GenerateArguments& options, const GenerationConfig& config, const
 }  // namespace
 
 void add_generate_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("generate", "Let a model go on from a prompt");
+  CLI::App* command = app.add_subcommand("generate", "Generate text from a prompt");
   auto options = std::make_shared<GenerateArguments>();
   options->model.task = "causal-lm";
   add_model_options(*command, options->model);
   add_adapter_option(*command, options->model);
-  auto* sources = command->add_option_group("Prompt", "Without one the model begins with its bos_token_id");
-  sources->add_option("--prompt", options->prompt, "Text to go on from");
-  sources->add_option("--prompt-file", options->prompt_file, "A file with that text");
-  sources->add_option("--input-ids", options->input_ids, "Token ids to go on from")->delimiter(',')->type_name("ID,ID");
-  sources->add_option("--input", options->input,
-                      "safetensors with input_ids, padded on the left, and optional attention_mask, position_ids, "
-                      "token_type_ids");
+  auto* sources = command->add_option_group("Prompt", "Default: the model's bos_token_id");
+  sources->add_option("--prompt", options->prompt, "Prompt text");
+  sources->add_option("--prompt-file", options->prompt_file, "Text file with the prompt");
+  sources->add_option("--input-ids", options->input_ids, "Prompt as token ids")->delimiter(',')->type_name("ID,ID");
+  sources->add_option(
+      "--input", options->input,
+      "safetensors file with input_ids, padded on the left, and optionally attention_mask, position_ids, "
+      "token_type_ids");
   sources->require_option(0, 1);
-  command->add_option("--seed", options->seed, "Of the draws, with --do-sample")->capture_default_str();
-  command->add_option("--output", options->output, "safetensors to write: sequences, lengths, log_probs, …");
-  command->add_flag("--json", options->json, "Print JSON: ids, text, finish_reason, log_probs of each row");
+  command->add_option("--seed", options->seed, "Random seed for --do-sample")->capture_default_str();
+  command->add_option("--output", options->output, "safetensors file to write: sequences, lengths, log_probs, …");
+  command->add_flag("--json", options->json, "Print JSON: ids, text, finish_reason and log_probs of each row");
   add_generation_options(*command, options->generation);
   command->callback([options] {
     const HubOptions hub{.revision = options->model.revision};
@@ -149,9 +150,9 @@ void add_generate_command(CLI::App& app) {
         to_generation_config(options->generation, GenerationConfig::from_pretrained(options->model.model, hub));
     for (const auto& [flag, given] : {std::pair("--output-scores", config.output_scores.value_or(false)),
                                       std::pair("--output-logits", config.output_logits.value_or(false))})
-      require<UsageError>(!given || !options->output.empty(), flag, " needs --output FILE, where they go.");
+      require<UsageError>(!given || !options->output.empty(), flag, " needs --output FILE to write them to.");
     require<UsageError>(!config.output_log_probs.value_or(false) || !options->output.empty() || options->json,
-                        "--output-log-probs needs --output FILE or --json, where they go.");
+                        "--output-log-probs needs --output FILE or --json to write them to.");
     const std::optional<AutoTokenizer> tokenizer = load_tokenizer(options->model);
     on_ranks(options->model, [&](World& world) { run(*options, config, tokenizer ? &**tokenizer : nullptr, world); });
   });

@@ -1,4 +1,4 @@
-// easydel info: a model's tree, parameters, bytes and operations, from its config alone.
+// easydel info: a model's module tree, parameters, bytes and FLOPs, from its config only.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iostream>
@@ -80,13 +80,14 @@ void run(const InfoOptions& options) {
 
 void add_info_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "info", "Show a model's tree, parameters, bytes and operations; with --devices or --mesh, who stores what");
+      "info",
+      "Show a model's module tree, parameters, bytes and FLOPs; with --devices or --mesh, what each rank stores");
   auto options = std::make_shared<InfoOptions>();
   add_model_options(*command, options->model);
-  command->add_option("--sequence-length", options->sequence_length, "Tokens, for the operations of attention")
+  command->add_option("--sequence-length", options->sequence_length, "Sequence length for the FLOPs of attention")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--depth", options->depth, "Levels of the tree to show; all without it");
+  command->add_option("--depth", options->depth, "Levels of the tree to show (default: all)");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { run(*options); });
 }

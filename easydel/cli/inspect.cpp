@@ -19,7 +19,7 @@ struct InspectOptions {
   bool json = false;
 };
 
-// The file chose the name: it is quoted where it is not plain, and cut where it is long.
+// Names come from the file: quoted if they have special characters, and truncated if they are long.
 std::string shown(const std::string& name) {
   constexpr std::size_t kMaxLength = 100;
   return printable(name, kMaxLength) == name && name.find_first_of("\n\t") == std::string::npos ? name
@@ -79,7 +79,7 @@ void print_report(const Checkpoint& checkpoint) {
 void add_inspect_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("inspect", "List the tensors of a checkpoint, with totals");
   auto options = std::make_shared<InspectOptions>();
-  command->add_option("path", options->path, "A file of tensors or a model directory")->required()->type_name("PATH");
+  command->add_option("path", options->path, "A tensor file or a model directory")->required()->type_name("PATH");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] {
     const auto checkpoint = Checkpoint::open(options->path);

@@ -1,4 +1,4 @@
-// easydel lora: what is done with adapters without running a model.
+// easydel lora: operations on adapters that do not run a model.
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iostream>
@@ -20,7 +20,7 @@ struct MergeOptions {
   std::string max_shard_size = "5GB";
 };
 
-// In the type that the base is stored in, unless another is asked for.
+// The dtype that the base is stored in, unless another is given.
 std::string stored_dtype(const std::string& base) {
   const auto directory = resolve(base, {.files = {"config.json"}});
   const Json config = Json::parse_file((directory / "config.json").string());
@@ -36,7 +36,7 @@ void merge(const MergeOptions& options) {
   model_options.dtype = options.dtype.empty() ? stored_dtype(options.base) : options.dtype;
   const std::filesystem::path output(options.output);
   require<UsageError>(!std::filesystem::exists(output / "config.json"), options.output,
-                      " has a model already. Name another directory.");
+                      " already contains a model. Choose another directory.");
   const std::shared_ptr<BaseModule> model = load(model_options);
   model->unwrap_lora_to_layers();
   model->save_pretrained(output, {.max_shard_size = options.max_shard_size});
@@ -47,23 +47,20 @@ void merge(const MergeOptions& options) {
 }  // namespace
 
 void add_lora_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("lora", "Low-rank adapters");
+  CLI::App* command = app.add_subcommand("lora", "Work with LoRA adapters");
   command->require_subcommand(1);
-  CLI::App* merging = command->add_subcommand("merge", "Write a model with an adapter added to its weights");
+  CLI::App* merging = command->add_subcommand("merge", "Merge an adapter into a model's weights");
   auto options = std::make_shared<MergeOptions>();
-  merging->add_option("base", options->base, "A model directory, or the name of one on the hub")
-      ->required()
-      ->type_name("BASE");
-  merging->add_option("adapter", options->adapter, "An adapter in peft's format, with a weight if wanted")
+  merging->add_option("base", options->base, "A model directory or a model on the Hub")->required()->type_name("BASE");
+  merging->add_option("adapter", options->adapter, "An adapter in peft's format, optionally with a weight")
       ->required()
       ->type_name("ADAPTER[=WEIGHT]");
-  merging->add_option("output", options->output, "A directory for the merged model")->required()->type_name("OUT");
-  merging->add_option("--and", options->more, "Another one that is added; may be given several times")
+  merging->add_option("output", options->output, "Directory for the merged model")->required()->type_name("OUT");
+  merging->add_option("--and", options->more, "Another adapter to merge; can be repeated")
       ->type_name("ADAPTER[=WEIGHT]")
       ->allow_extra_args(false);
-  merging->add_option("--dtype", options->dtype, "What it is stored in (default: as the base is)");
-  merging->add_option("--max-shard-size", options->max_shard_size, "The most that one file holds")
-      ->capture_default_str();
+  merging->add_option("--dtype", options->dtype, "Dtype of the merged model (default: the base's)");
+  merging->add_option("--max-shard-size", options->max_shard_size, "Maximum size of one file")->capture_default_str();
   merging->callback([options] { merge(*options); });
 }
 

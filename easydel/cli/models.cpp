@@ -1,4 +1,4 @@
-// easydel models: the families that the registry knows, as a Markdown table.
+// easydel models: the model families in the registry, as a Markdown table.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
@@ -19,7 +19,7 @@ struct Family {
   std::vector<std::string> mesh_axes;
 };
 
-// What a default config and the module that is made of it, without weights, say about the family.
+// The properties of a family, from a default config and a module built from it without weights.
 Family describe(const std::string& model_type) {
   const Registry& registry = Registry::instance();
   Family family{.model_type = model_type};
@@ -28,7 +28,7 @@ Family describe(const std::string& model_type) {
   for (const FieldValue& field : config->describe()) {
     family.rotary |= field.key == "rope_parameters";
     family.windows |= field.key == "sliding_window";
-    // Some configs leave it open, and no module can be made without.
+    // Some default configs lack it, and no module can be built without it.
     if (field.key == "num_experts_per_tok" && field.value.is_null())
       config->update(Json::object({{"num_experts_per_tok", 1}}));
   }
@@ -108,7 +108,7 @@ void run(bool json) {
 
 void add_models_command(CLI::App& app) {
   CLI::App* command =
-      app.add_subcommand("models", "List the families of models, their tasks and what each supports, as Markdown");
+      app.add_subcommand("models", "List the supported model families, their tasks and features, as Markdown");
   auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print JSON");
   command->callback([json] { run(*json); });

@@ -1,4 +1,4 @@
-// easydel quantize: a model's weights as codes and scales, with what that saves and what it costs.
+// easydel quantize: writes a model with quantized weights and prints the savings and the error.
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <iomanip>
@@ -52,11 +52,11 @@ std::string percent(double value) {
 void check_output(const std::filesystem::path& output, bool overwrite) {
   std::error_code ignored;
   require<UsageError>(output.extension() != ".gguf", "GGUF files are not written; got ", output.string(),
-                      ". Name a directory.");
+                      ". Give a directory.");
   const bool is_taken = std::filesystem::is_directory(output, ignored) ? !std::filesystem::is_empty(output, ignored)
                                                                        : std::filesystem::exists(output, ignored);
   require<UsageError>(overwrite || !is_taken, output.string(),
-                      " is there already. Name another directory, or give --overwrite.");
+                      " already exists. Choose another directory, or give --overwrite.");
 }
 
 void run(const QuantizeArguments& options) {
@@ -65,12 +65,12 @@ void run(const QuantizeArguments& options) {
   const bool calibrates =
       quantization::make_method({asked.method, asked.group_size, asked.double_quant})->needs_calibration();
   require<UsageError>(!calibrates || !options.calibration.empty(), "--method ", asked.method,
-                      " needs a text that the model reads first. Give one with --calibrate FILE.");
+                      " needs calibration text. Give it with --calibrate FILE.");
   const std::vector<int64_t> text = options.text.empty() ? std::vector<int64_t>() : tokens_of(options.text, options);
   const std::vector<int64_t> sample =
       options.calibration.empty() ? std::vector<int64_t>() : tokens_of(options.calibration, options);
   LoadOptions loading = to_load_options(options.model);
-  loading.auto_shard_model = false;  // whatever mesh it was trained on
+  loading.auto_shard_model = false;  // regardless of the mesh it was trained on
   const std::shared_ptr<BaseModule> model = load_model(options.model.model, parse_task(options.model.task), loading);
   const int64_t before = parameter_bytes(*model);
   const double old_perplexity = text.empty() ? 0 : perplexity(*model, text);
@@ -108,38 +108,39 @@ void run(const QuantizeArguments& options) {
 }  // namespace
 
 void add_quantize_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("quantize", "Write a model with its weights in 8 or 4 bits");
+  CLI::App* command = app.add_subcommand("quantize", "Quantize a model's weights to 8 or 4 bits");
   auto options = std::make_shared<QuantizeArguments>();
   options->model.device = "cpu";
   options->model.dtype = "fp32";
-  command->add_option("model", options->model.model, "A model directory, or the name of one on the hub")
+  command->add_option("model", options->model.model, "A model directory or a model on the Hub")
       ->required()
       ->type_name("MODEL");
-  command->add_option("output", options->output, "A directory for the quantized model")->required()->type_name("OUT");
+  command->add_option("output", options->output, "Directory for the quantized model")->required()->type_name("OUT");
   command->add_option("--method", options->quantize.method, "8bit, nf4, int4, a8bit, a8q or a4q")
       ->capture_default_str();
   command->add_option("--group-size", options->quantize.group_size,
                       "Columns that share a scale (default: the method's own, 64 for nf4)");
-  command->add_flag("--double-quant", options->quantize.double_quant, "Scales of nf4 as codes too");
-  command->add_option("--pattern", options->quantize.pattern,
-                      "Layers whose path has this regular expression (default: all linear layers but heads)");
+  command->add_flag("--double-quant", options->quantize.double_quant, "Also quantize the scales of nf4");
+  command->add_option(
+      "--pattern", options->quantize.pattern,
+      "Regular expression for the paths of the layers to quantize (default: all linear layers but heads)");
   command
       ->add_option("--target", options->quantize.bit_targeted_params,
-                   "kernel, embedding: which kinds of weights (default: kernel, or what the pattern finds)")
+                   "Kinds of weights to quantize: kernel, embedding (default: kernel, or what the pattern matches)")
       ->delimiter(',');
-  command->add_option("--calibrate", options->calibration, "A text that the model reads first; a8bit and a4q need one")
+  command->add_option("--calibrate", options->calibration, "Text file for calibration, required by a8bit and a4q")
       ->type_name("FILE");
-  command->add_option("--calibration-tokens", options->calibration_tokens, "The most that are read of it")
+  command->add_option("--calibration-tokens", options->calibration_tokens, "Maximum number of calibration tokens")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str();
-  command->add_option("--text", options->text, "A text whose perplexity is printed before and after")
+  command->add_option("--text", options->text, "Text file whose perplexity is printed before and after")
       ->type_name("FILE");
-  command->add_option("--dtype", options->model.dtype, "What weights that stay dense are stored in")
+  command->add_option("--dtype", options->model.dtype, "Dtype of the weights that are not quantized")
       ->capture_default_str();
   command->add_option("--task", options->model.task, "causal-lm, base-module, sequence-classification or auto-bind")
       ->capture_default_str();
-  command->add_option("--revision", options->model.revision, "Branch, tag or commit on the hub")->capture_default_str();
-  command->add_flag("--overwrite", options->overwrite, "Replace what stands at OUT");
+  command->add_option("--revision", options->model.revision, "Branch, tag or commit on the Hub")->capture_default_str();
+  command->add_flag("--overwrite", options->overwrite, "Overwrite an existing OUT");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { run(*options); });
 }

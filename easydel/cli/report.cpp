@@ -1,4 +1,4 @@
-// easydel report: the page of a training run, or of several side by side.
+// easydel report: writes the HTML report of a training run, or a comparison of several.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
@@ -30,12 +30,13 @@ void run(const ReportOptions& options) {
 }  // namespace
 
 void add_report_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("report", "The report of a training run, alone or beside other runs");
+  CLI::App* command =
+      app.add_subcommand("report", "Write the report of a training run, alone or compared with other runs");
   auto options = std::make_shared<ReportOptions>();
-  command->add_option("run", options->run, "Output directory of a run, which may still be going on")->required();
+  command->add_option("run", options->run, "Output directory of a run, which may still be running")->required();
   command->add_option("others", options->others, "Output directories of runs to compare it with");
   command->add_option("--output", options->output,
-                      "Where to write the page (report.html in the run's directory, comparison.html with others)");
+                      "Output file (default: report.html in the run's directory, or comparison.html when comparing)");
   command->callback([options] { run(*options); });
 }
 

@@ -14,8 +14,8 @@
 namespace easydel::cli {
 namespace {
 
-constexpr std::size_t kBatch = 256;                // lines that the threads share
-constexpr std::size_t kBatchBytes = 8 << 20;       // or as many as have so many bytes
+constexpr std::size_t kBatch = 256;                // lines per batch for the threads
+constexpr std::size_t kBatchBytes = 8 << 20;       // or fewer, once they have this many bytes
 constexpr std::size_t kMaxLineBytes = 256u << 20;  // of JSON
 
 struct TokenizeOptions {
@@ -67,7 +67,7 @@ std::vector<int32_t> read_ids(const Json& value, const std::string& where) {
   return ids;
 }
 
-// Lines in, lines out, in order; many of them at a time go to the threads.
+// Lines in, lines out, in order; processed in batches by the threads.
 class Lines {
  public:
   Lines(const Tokenizer& tokenizer, const TokenizeOptions& options) : tokenizer_(tokenizer), options_(options) {}
@@ -89,7 +89,7 @@ class Lines {
       bytes_ += texts_.back().size();
       if (texts_.size() >= kBatch || bytes_ >= kBatchBytes) write();
     }
-    require<IoError>(!in.bad(), "[easydel tokenize] the input could not be read to its end.");
+    require<IoError>(!in.bad(), "[easydel tokenize] the input could not be read completely.");
     write();
   }
 
@@ -145,7 +145,7 @@ void print_text(const Tokenizer& tokenizer, const TokenizeOptions& options) {
 }
 
 void run(const TokenizeOptions& options, bool has_text) {
-  require<UsageError>(has_text != !options.jsonl.empty(), "tokenize: give a TEXT or --jsonl FILE, one of the two");
+  require<UsageError>(has_text != !options.jsonl.empty(), "tokenize: give either TEXT or --jsonl FILE");
   const auto tokenizer = open_tokenizer(options);
   if (has_text) return print_text(*tokenizer, options);
   Lines lines(*tokenizer, options);
@@ -158,24 +158,25 @@ void run(const TokenizeOptions& options, bool has_text) {
 }  // namespace
 
 void add_tokenize_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("tokenize", "Turn text into token ids, or ids into text");
+  CLI::App* command = app.add_subcommand("tokenize", "Convert text to token ids, or ids to text");
   auto options = std::make_shared<TokenizeOptions>();
   command
       ->add_option("MODEL", options->model,
-                   "A model directory, a tokenizer.json, tokenizer.model or .gguf file, or a name on the hub")
+                   "A model directory, a tokenizer.json, tokenizer.model or .gguf file, or a model on the Hub")
       ->required();
-  CLI::Option* text = command->add_option("TEXT", options->text, "What to encode; with --decode a JSON array of ids");
-  command->add_option("--jsonl", options->jsonl, "A file with a JSON string a line, or - for standard input")
+  CLI::Option* text = command->add_option("TEXT", options->text, "Text to encode; with --decode, a JSON array of ids");
+  command->add_option("--jsonl", options->jsonl, "A file with one JSON string per line, or - for standard input")
       ->type_name("FILE");
-  command->add_flag("--decode", options->decode, "From ids to text: a JSON array of ids a line in, a JSON string out");
+  command->add_flag("--decode", options->decode,
+                    "Convert ids to text: one JSON array of ids per line in, one JSON string per line out");
   command->add_flag("--no-special-tokens", options->no_special_tokens,
-                    "Add none when encoding, leave them out when decoding");
-  command->add_flag("--offsets", options->offsets, "Also print which bytes of the text a token stands for");
+                    "Do not add special tokens when encoding; skip them when decoding");
+  command->add_flag("--offsets", options->offsets, "Also print the byte range of each token in the text");
   command->add_flag("--json", options->json, "Print JSON");
-  command->add_option("--threads", options->threads, "For --jsonl; 0 is one for each core")
+  command->add_option("--threads", options->threads, "Threads for --jsonl; 0: one per core")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  command->add_option("--revision", options->revision, "A branch, a tag or a commit of the hub")->capture_default_str();
+  command->add_option("--revision", options->revision, "Branch, tag or commit on the Hub")->capture_default_str();
   command->callback([options, text] { run(*options, text->count() > 0); });
 }
 

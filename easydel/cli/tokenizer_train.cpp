@@ -19,8 +19,8 @@ struct TokenizerTrainArguments {
   BpeTrainerOptions training{.vocab_size = 32000, .show_progress = true};
 };
 
-// Named roles are special tokens too; without any token there is an end of text.
-void complete(TokenizerTrainArguments& arguments) {
+// Tokens given for a role are special tokens too; the default is <|endoftext|>.
+void complete(Arguments& arguments) {
   auto& tokens = arguments.training.special_tokens;
   if (tokens.empty() && arguments.eos_token.empty()) arguments.eos_token = "<|endoftext|>";
   for (const std::string& token : {arguments.eos_token, arguments.bos_token, arguments.pad_token}) {
@@ -50,11 +50,11 @@ void train(TokenizerTrainArguments& arguments) {
   complete(arguments);
   const std::filesystem::path destination = arguments.destination;
   make_directory(destination);
-  AtomicFile file(destination / "tokenizer.json");  // what cannot be written is known before the work, not after it
+  AtomicFile file(destination / "tokenizer.json");  // an unwritable destination fails before training, not after it
   const Json tokenizer = [&] {
     try {
       return train_byte_level_bpe({arguments.files.begin(), arguments.files.end()}, arguments.training);
-    } catch (const ConfigError& error) {  // what it does not take came from the command line
+    } catch (const ConfigError& error) {  // an invalid value came from the command line
       throw UsageError(error.what());
     }
   }();
@@ -72,30 +72,34 @@ void add_tokenizer_train_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("tokenizer-train", "Train a byte-level BPE tokenizer on text files");
   auto arguments = std::make_shared<TokenizerTrainArguments>();
   auto& training = arguments->training;
-  command->add_option("destination", arguments->destination, "The directory to write to")->required()->type_name("OUT");
-  command->add_option("--files", arguments->files, "Text files in UTF-8; every line is a text of its own")
+  command->add_option("destination", arguments->destination, "Output directory")->required()->type_name("OUT");
+  command->add_option("--files", arguments->files, "UTF-8 text files; every line is a separate text")
       ->required()
       ->type_name("FILE");
-  command->add_option("--vocab-size", training.vocab_size, "With the special tokens and the 256 bytes")
+  command
+      ->add_option("--vocab-size", training.vocab_size,
+                   "Vocabulary size, including the special tokens and the 256 bytes")
       ->capture_default_str();
-  command->add_option("--min-frequency", training.min_frequency, "Pairs that are seen less often are not merged")
+  command->add_option("--min-frequency", training.min_frequency, "Pairs that occur less often are not merged")
       ->capture_default_str();
   command
       ->add_option("--special-token", training.special_tokens,
-                   "A token that text never becomes, such as <|endoftext|>; may be given several times")
+                   "A special token, such as <|endoftext|>; can be repeated")
       ->allow_extra_args(false)
       ->type_name("TEXT");
-  command->add_option("--eos-token", arguments->eos_token,
-                      "The token at the end of a text; the first special token if none is named");
-  command->add_option("--bos-token", arguments->bos_token, "The token at the beginning of a text");
-  command->add_option("--pad-token", arguments->pad_token, "The token that fills up a batch");
+  command->add_option("--eos-token", arguments->eos_token, "End-of-text token (default: the first special token)");
+  command->add_option("--bos-token", arguments->bos_token, "Beginning-of-text token");
+  command->add_option("--pad-token", arguments->pad_token, "Padding token");
   command
       ->add_option("--pattern", training.pattern,
                    "How text is split into words: gpt2, llama3, qwen2 or a regular expression")
       ->capture_default_str();
-  command->add_option("--max-token-length", training.max_token_length, "Tokens stay below so many bytes; 0: any")
+  command
+      ->add_option("--max-token-length", training.max_token_length,
+                   "Merged tokens are shorter than this many bytes; 0: unlimited")
       ->capture_default_str();
-  command->add_option("--threads", training.threads, "That count words; 0: one for each core")->capture_default_str();
+  command->add_option("--threads", training.threads, "Threads for counting words; 0: one per core")
+      ->capture_default_str();
   command->callback([arguments] { train(*arguments); });
 }
 

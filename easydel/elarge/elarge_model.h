@@ -52,7 +52,7 @@ struct DatasetArguments {
 };
 
 struct EvalArguments {
-  std::vector<std::string> tasks;           // files, or names of files beside the config or in eval.include_path
+  std::vector<std::string> tasks;           // files, or names of files next to the config or in eval.include_path
   std::optional<int64_t> num_fewshot = {};  // the eval section's, else the task's
   std::filesystem::path output_path = {};
 };

@@ -29,7 +29,7 @@ std::string revision_of(const ModelSection& model) {
   return revision ? revision->as_string() : "main";
 }
 
-// Where the tokenizer of a model lies; empty: beside its files there is none.
+// The directory of a model's tokenizer; empty if there is none next to its files.
 fs::path tokenizer_directory(const ModelSection& model) {
   if (!model.tokenizer && is_config_file(model.name_or_path)) {
     const fs::path beside = fs::absolute(model.name_or_path).parent_path();
@@ -54,9 +54,9 @@ void add_labels(const ELargeConfig& config, Json& changes) {
 std::shared_ptr<const AutoTokenizer> open_tokenizer(const fs::path& directory, const ModelSection& model) {
   return std::make_shared<const AutoTokenizer>(
       directory.empty()
-          ? AutoTokenizer::absent(concat("[tokenizer] there is none in the directory of ", model.name_or_path,
-                                         ", and rows of text need one. Name it with --tokenizer "
-                                         "(model.tokenizer), or give rows of input_ids."))
+          ? AutoTokenizer::absent(concat(
+                "[tokenizer] there is no tokenizer in the directory of ", model.name_or_path,
+                ", and rows of text need one. Give it with --tokenizer (model.tokenizer), or use rows of input_ids."))
           : AutoTokenizer::from_directory(directory));
 }
 
@@ -73,11 +73,11 @@ std::shared_ptr<BaseModule> draw_model(const ELargeConfig& config, const ModelSe
                                        const Json& changes, bool spread) {
   const QuantizationSection packing = config.quantization();
   require<NotSupportedError>(!packing.method, config.where({"quantization"}), " needs a model with weights; got ",
-                             section.name_or_path, ", whose weights are drawn.");
+                             section.name_or_path, ", whose weights are random.");
   const ComputeSettings compute = config.compute();
   const auto parsed = AutoConfig::from_pretrained(section.name_or_path, {.overrides = changes});
   if (World::current()->rank() == 0)
-    log::info("[elarge] ", section.name_or_path, " is a config alone: the weights are drawn.");
+    log::info("[elarge] ", section.name_or_path, " is only a config: the weights are initialized randomly.");
   const auto module = Registry::instance().make_module(*parsed, task);
   const ModuleOptions options{.dtype = compute.dtype,
                               .param_dtype = compute.param_dtype,
@@ -103,8 +103,8 @@ std::shared_ptr<BaseModule> load(const ELargeConfig& config, const std::string& 
       changes["gradient_checkpointing"] = *policy;
   }
   require<ConfigError>(revision_of(section) == "main" || !fs::exists(section.name_or_path),
-                       config.where({name, "extra_kwargs", "revision"}), " is of a model on the hub; got \"",
-                       revision_of(section), "\" for ", section.name_or_path, ", which is on this machine.");
+                       config.where({name, "extra_kwargs", "revision"}), " applies only to models on the hub; got \"",
+                       revision_of(section), "\" for ", section.name_or_path, ", which is a local path.");
   std::shared_ptr<BaseModule> module;
   config.located({{name, "extra_kwargs"}, {"base_config", "values"}, {"quantization"}, {"sharding"}}, {}, [&] {
     if (is_config_file(section.name_or_path)) {
@@ -204,7 +204,7 @@ std::shared_ptr<const AutoTokenizer> ELargeModel::build_tokenizer() {
   return tokenizer_;
 }
 
-// The model that an objective needs beside the one that learns. Without a reference_model that of DPO is the model as
+// The second model that an objective needs. Without a reference_model that of DPO is the model as
 // it was at the beginning.
 std::shared_ptr<BaseModule> ELargeModel::other_model(const std::string& trainer_type,
                                                      const TrainingArguments& arguments) {

@@ -35,7 +35,7 @@ std::unique_ptr<DecodeStep> make_decode_step(const BaseModule& module, ModelInpu
   if (!use_cache) return std::make_unique<ForwardStep>(module, std::move(inputs));
   const int64_t rows = inputs.input_ids.size(0);
   if (inputs.attention_mask.defined() || inputs.position_ids.defined()) {
-    // Positions go on counting; a mask alone would leave them to the cache, which counts padding.
+    // Positions continue; with only a mask the cache would set them, and it counts padding.
     if (!inputs.position_ids.defined()) inputs.position_ids = (inputs.attention_mask.cumsum(-1) - 1).clamp_min(0);
   }
   inputs.past_key_values = module.init_cache(rows, max_length);

@@ -17,7 +17,7 @@ class DecodeStep {
   virtual at::Tensor prefill() = 0;
   // The logits after one more token of each row, [B].
   virtual at::Tensor next(const at::Tensor& tokens_B) = 0;
-  // Row i goes on as what row rows[i] was.
+  // Row i continues row rows[i].
   virtual void reorder(const at::Tensor& rows_B) = 0;
 };
 

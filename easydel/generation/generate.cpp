@@ -37,7 +37,7 @@ void resolve_lengths(GenerationConfig& config, const GenerationConfig& given, co
                          " tokens and up to ", *config.max_length - prompt, " new ones exceed the ", context,
                          " positions of the model. Set max_new_tokens to at most ",
                          std::max<int64_t>(context - prompt, 0), ".");
-    log::warning("[generate] up to ", *config.max_length, " tokens are asked for; the model was made for ", context,
+    log::warning("[generate] up to ", *config.max_length, " tokens are requested; the model was made for ", context,
                  ".");
   }
   if (config.min_new_tokens) config.min_length = prompt + std::min(*config.min_new_tokens, kMaxLength);
@@ -51,8 +51,8 @@ void check_rows(const GenerationConfig& config, int64_t prompts, int64_t copies,
   if (config.beams() == 1) return;
   const int64_t candidates = beam_candidates(config);
   require<ConfigError>(candidates <= copies * vocab_size, "[generate] num_beams ", copies, " with ",
-                       config.eos_token_id.size(), " end tokens needs ", candidates, " continuations; a vocabulary of ",
-                       vocab_size, " has not as many.");
+                       config.eos_token_id.size(), " end tokens needs ", candidates,
+                       " continuations; the vocabulary has only ", vocab_size, " tokens.");
 }
 
 // What fills rows that have ended. An id outside of the vocabulary, as some files have, counts as none.
@@ -67,7 +67,7 @@ int64_t padding(const GenerationConfig& config, int64_t vocab_size) {
 
 std::vector<int64_t> row_streams(const GenerateOptions& options, int64_t prompts, int64_t copies) {
   require<ShapeError>(options.streams.empty() || static_cast<int64_t>(options.streams.size()) == prompts,
-                      "[generate] streams must name one stream for each of ", prompts, " prompts; got ",
+                      "[generate] streams must have one entry for each of ", prompts, " prompts; got ",
                       options.streams.size(), ".");
   std::vector<int64_t> streams;
   for (int64_t i = 0; i < prompts; ++i) {
@@ -140,8 +140,9 @@ GenerateOutput generate(const BaseModule& module, const at::Tensor& input_ids, c
   GenerationConfig config = given.with_defaults();
   config.require_supported();
   const bool beams = config.beams() > 1;
-  require<ConfigError>(!beams || !options.streamer,
-                       "[generate] a streamer does not go with beams, whose tokens are known only at the end.");
+  require<ConfigError>(
+      !beams || !options.streamer,
+      "[generate] a streamer is not supported with beam search, whose tokens are known only at the end.");
 
   GenerateOutput out;
   {

@@ -30,7 +30,7 @@ struct GenerateOptions {
   RandomKey prng_key = RandomKey(0);
   bool trace = true;                      // whether a step may be captured and replayed; the tokens do not depend on it
   std::optional<bool> fused_decode = {};  // whether a layer may be one operation on the CPU; see ModelInputs
-  LogitsProcessorList logits_processor = {};  // beside what the config asks for
+  LogitsProcessorList logits_processor = {};  // in addition to those of the config
   std::vector<StoppingCriteriaPtr> stopping_criteria = {};
   Streamer streamer = {};           // not with beams
   DecodeFunction decode = {};       // for stop_strings

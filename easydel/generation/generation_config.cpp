@@ -26,7 +26,7 @@ void read(GenerationConfig& config, const Json& json, const std::string& where) 
               [&](std::string_view key) { return concat("[GenerationConfig] ", where, key); });
 }
 
-// Keys of transformers' class that are no fields here. require_supported knows those that mean another way to generate.
+// Keys of transformers' class that are not fields here. require_supported rejects those for other generation modes.
 bool is_generation_key(std::string_view key) {
   static constexpr std::string_view kKeys[] = {"assistant_confidence_threshold",
                                                "assistant_early_exit",
@@ -65,46 +65,47 @@ bool is_generation_key(std::string_view key) {
 }  // namespace
 
 void list_fields(GenerationConfig& c, FieldVisitor& v) {
-  v("max_length", c.max_length, "Tokens of the prompt and new ones together, at most.");
-  v("max_new_tokens", c.max_new_tokens, "New tokens at most; wins over max_length.");
-  v("min_length", c.min_length, "Tokens before an end token is possible, those of the prompt counted.");
-  v("min_new_tokens", c.min_new_tokens, "New tokens before an end token is possible.");
-  v("early_stopping", c.early_stopping, "When beam search ends: false (a heuristic), true (enough rows), never.");
-  v("max_time", c.max_time, "Seconds after which no further token is begun.");
-  v("stop_strings", c.stop_strings, "Texts that end a row.");
-  v("do_sample", c.do_sample, "Draw tokens instead of taking the best.");
-  v("num_beams", c.num_beams, "Rows that beam search follows; 1: no beam search.");
-  v("use_cache", c.use_cache, "Keep keys and values of earlier tokens.");
-  v("temperature", c.temperature, "Divides the scores; 0: greedy.");
-  v("top_k", c.top_k, "Draw from this many best tokens; 0: all.");
-  v("top_p", c.top_p, "Draw from the fewest best tokens with this much probability.");
-  v("min_p", c.min_p, "Draw from tokens with this share of the best one's probability.");
-  v("top_h", c.top_h, "Draw from the best tokens with this share of the entropy.");
-  v("typical_p", c.typical_p, "Draw from the most typical tokens with this much probability.");
-  v("epsilon_cutoff", c.epsilon_cutoff, "Draw from tokens of at least this probability.");
-  v("eta_cutoff", c.eta_cutoff, "The same, lower where the distribution is flat.");
-  v("repetition_penalty", c.repetition_penalty, "Divides the scores of tokens that have occurred; 1: none.");
+  v("max_length", c.max_length, "Maximum number of tokens, including the prompt.");
+  v("max_new_tokens", c.max_new_tokens, "Maximum number of new tokens; takes precedence over max_length.");
+  v("min_length", c.min_length, "Minimum number of tokens before an end token, including the prompt.");
+  v("min_new_tokens", c.min_new_tokens, "Minimum number of new tokens before an end token.");
+  v("early_stopping", c.early_stopping,
+    "When beam search stops: false (a heuristic), true (enough finished beams), never.");
+  v("max_time", c.max_time, "Time limit in seconds.");
+  v("stop_strings", c.stop_strings, "Strings that end the generation.");
+  v("do_sample", c.do_sample, "Sample tokens instead of always choosing the most likely one.");
+  v("num_beams", c.num_beams, "Number of beams; 1: no beam search.");
+  v("use_cache", c.use_cache, "Cache keys and values of earlier tokens.");
+  v("temperature", c.temperature, "Sampling temperature; 0: greedy.");
+  v("top_k", c.top_k, "Sample from this many most likely tokens; 0: all.");
+  v("top_p", c.top_p, "Sample from the smallest set of most likely tokens with this total probability.");
+  v("min_p", c.min_p, "Sample from tokens with at least this fraction of the top token's probability.");
+  v("top_h", c.top_h, "Sample from the most likely tokens with this fraction of the entropy.");
+  v("typical_p", c.typical_p, "Sample from the most typical tokens with this total probability.");
+  v("epsilon_cutoff", c.epsilon_cutoff, "Sample from tokens with at least this probability.");
+  v("eta_cutoff", c.eta_cutoff, "The same, but lower if the distribution is flat.");
+  v("repetition_penalty", c.repetition_penalty, "Divides the scores of tokens that have occurred; 1: no penalty.");
   v("presence_penalty", c.presence_penalty, "Subtracted from the scores of tokens that were generated.");
-  v("frequency_penalty", c.frequency_penalty, "Subtracted for each time that a token was generated.");
-  v("length_penalty", c.length_penalty, "Power of the length that divides a beam's score.");
-  v("no_repeat_ngram_size", c.no_repeat_ngram_size, "Sequences of this many tokens occur once; 0: any.");
+  v("frequency_penalty", c.frequency_penalty, "Subtracted from a token's score for each time it was generated.");
+  v("length_penalty", c.length_penalty, "A beam's score is divided by its length to this power.");
+  v("no_repeat_ngram_size", c.no_repeat_ngram_size, "N-grams of this size occur only once; 0: no limit.");
   v("bad_words_ids", c.bad_words_ids, "Token sequences that must not occur.");
   v("sequence_bias", c.sequence_bias, "Added to the score of a token that completes a sequence.");
-  v("forced_bos_token_id", c.forced_bos_token_id, "The token after a prompt of one token.");
+  v("forced_bos_token_id", c.forced_bos_token_id, "The first token after a prompt of one token.");
   v("forced_eos_token_id", c.forced_eos_token_id, "The last token when max_length is reached.");
   v("suppress_tokens", c.suppress_tokens, "Tokens that must not occur.");
   v("begin_suppress_tokens", c.begin_suppress_tokens, "Tokens that must not come first.");
   v("exponential_decay_length_penalty", c.exponential_decay_length_penalty,
-    "From so many new tokens on, end tokens become likelier by a factor each step.");
+    "After this many new tokens, end tokens become more likely by this factor each step.");
   v("remove_invalid_values", c.remove_invalid_values, "Replace NaN and infinite scores.");
-  v("renormalize_logits", c.renormalize_logits, "Make log-probabilities of the scores at the end.");
-  v("num_return_sequences", c.num_return_sequences, "Rows returned for each prompt.");
-  v("output_scores", c.output_scores, "Return the scores that each token was chosen by.");
-  v("output_logits", c.output_logits, "Return the model's own logits.");
+  v("renormalize_logits", c.renormalize_logits, "Normalize the final scores to log-probabilities.");
+  v("num_return_sequences", c.num_return_sequences, "Number of sequences returned per prompt.");
+  v("output_scores", c.output_scores, "Return the processed scores of each step.");
+  v("output_logits", c.output_logits, "Return the unprocessed logits of each step.");
   v("output_log_probs", c.output_log_probs, "Return each new token's log-probability.");
-  v("return_dict_in_generate", c.return_dict_in_generate, "Of transformers; nothing depends on it here.");
-  v("pad_token_id", c.pad_token_id, "Fills rows that ended earlier.");
-  v("bos_token_id", c.bos_token_id, "The prompt where none is given.");
+  v("return_dict_in_generate", c.return_dict_in_generate, "For compatibility with transformers; no effect.");
+  v("pad_token_id", c.pad_token_id, "Pads rows that end earlier.");
+  v("bos_token_id", c.bos_token_id, "The prompt if none is given.");
   v("eos_token_id", c.eos_token_id, "Tokens that end a row.");
 }
 
@@ -134,8 +135,8 @@ GenerationConfig GenerationConfig::from_pretrained(const std::string& name_or_pa
     return from_dict(Json::parse_file(file), file);
   }
   const fs::path file = directory / "config.json";
-  require<IoError>(fs::exists(file, ignored), "[GenerationConfig] ", directory.string(), " must hold a ", kFile,
-                   " or a config.json; there is neither.");
+  require<IoError>(fs::exists(file, ignored), "[GenerationConfig] ", directory.string(), " must contain a ", kFile,
+                   " or a config.json; it has neither.");
   GenerationConfig config = from_dict(Json::parse_file(file.string()), file.string());
   Json others = Json::object();  // the rest of config.json describes the model
   for (const auto& [key, value] : config.other.as_object()) {
@@ -195,7 +196,7 @@ GenerationConfig GenerationConfig::with(const Json& changes) const {
     asked.other[key] = value;
     asked.require_supported();
     const std::string near = nearest_name(key, known);
-    fail<ConfigError>("[GenerationConfig] there is no \"", key, "\".",
+    fail<ConfigError>("[GenerationConfig] unknown key \"", key, "\".",
                       near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
   }
   read(changed, changes, "");

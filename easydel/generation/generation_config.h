@@ -91,7 +91,7 @@ struct GenerationConfig {
   std::optional<int64_t> bos_token_id = {};
   TokenIds eos_token_id = {};
 
-  Json other = Json::object();  // keys that are no fields; written back as they were read
+  Json other = Json::object();  // keys that are not fields; written back unchanged
 
   // generation_config.json of a directory or of a repository on the hub; without that file, what config.json has of
   // the same keys.
@@ -112,7 +112,7 @@ struct GenerationConfig {
 
   // ConfigError names the key and what it may be.
   void validate() const;
-  // NotSupportedError on a key that asks for another way of generating: contrastive, assisted, constrained, …
+  // NotSupportedError on a key for an unsupported generation mode: contrastive, assisted, constrained, …
   void require_supported() const;
 
   bool samples() const;  // do_sample with a temperature above 0

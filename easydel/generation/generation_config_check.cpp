@@ -31,8 +31,8 @@ void require_between(const std::optional<double>& value, double low, double high
 
 void require_ids(const std::vector<int64_t>& ids, std::string_view key) {
   for (const int64_t id : ids) {
-    require<ConfigError>(id >= 0, "[GenerationConfig] ", key, " must hold token ids, which are not negative; got ", id,
-                         ".");
+    require<ConfigError>(id >= 0, "[GenerationConfig] ", key, " must contain token ids, which are not negative; got ",
+                         id, ".");
   }
 }
 
@@ -53,7 +53,7 @@ void GenerationConfig::validate() const {
   require_between(max_time, 0.0, kInfinity, "max_time", "not be negative");
   if (stop_strings) {
     for (const std::string& text : stop_strings->values) {
-      require<ConfigError>(!text.empty(), "[GenerationConfig] stop_strings must not be empty texts.");
+      require<ConfigError>(!text.empty(), "[GenerationConfig] stop_strings must not contain empty strings.");
     }
   }
   require_at_least(num_beams, 1, "num_beams");
@@ -77,15 +77,15 @@ void GenerationConfig::validate() const {
   require_at_least(no_repeat_ngram_size, 0, "no_repeat_ngram_size");
   if (bad_words_ids) {
     for (const auto& ids : *bad_words_ids) {
-      require<ConfigError>(!ids.empty(), "[GenerationConfig] bad_words_ids must not hold an empty list.");
+      require<ConfigError>(!ids.empty(), "[GenerationConfig] bad_words_ids must not contain an empty list.");
       require_ids(ids, "bad_words_ids");
     }
   }
   if (sequence_bias) {
     for (const auto& [ids, bias] : *sequence_bias) {
-      require<ConfigError>(!ids.empty(), "[GenerationConfig] sequence_bias must not hold an empty list of ids.");
+      require<ConfigError>(!ids.empty(), "[GenerationConfig] sequence_bias must not contain an empty list of ids.");
       require_ids(ids, "sequence_bias");
-      require<ConfigError>(!std::isnan(bias), "[GenerationConfig] sequence_bias must hold numbers; got NaN.");
+      require<ConfigError>(!std::isnan(bias), "[GenerationConfig] sequence_bias must contain numbers; got NaN.");
     }
   }
   require_at_least(forced_bos_token_id, 0, "forced_bos_token_id");
@@ -101,7 +101,8 @@ void GenerationConfig::validate() const {
 
   // What only goes together.
   if (num_return_sequences.value_or(1) > 1 && beams() == 1) {
-    require<ConfigError>(samples(), "[GenerationConfig] num_return_sequences must be 1 without sampling or beams; got ",
+    require<ConfigError>(samples(),
+                         "[GenerationConfig] num_return_sequences must be 1 without sampling or beam search; got ",
                          *num_return_sequences, ". Set do_sample or num_beams.");
   }
   require<ConfigError>(beams() == 1 || num_return_sequences.value_or(1) <= beams(),
@@ -120,7 +121,7 @@ void GenerationConfig::validate() const {
 }
 
 void GenerationConfig::require_supported() const {
-  // Keys whose neutral value is 1 or 0, and what they ask for.
+  // Keys whose neutral value is 1 or 0, and the mode they enable.
   struct Mode {
     std::string_view key, what;
     double neutral;
@@ -148,7 +149,7 @@ void GenerationConfig::require_supported() const {
   for (const Mode& mode : kModes) {
     const Json* value = other.find(mode.key);
     if (!value || !asks(*value) || (value->is_number() && value->as_double() == mode.neutral)) continue;
-    fail<NotSupportedError>("[GenerationConfig] ", mode.key, " asks for ", mode.what, ", which is not supported; got ",
+    fail<NotSupportedError>("[GenerationConfig] ", mode.key, " enables ", mode.what, ", which is not supported; got ",
                             value->dump(), ".");
   }
 }

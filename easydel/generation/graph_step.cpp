@@ -35,7 +35,7 @@ class GraphStep final : public ForwardStep {
     if (inputs_.attention_mask.defined()) return ForwardStep::next(tokens);  // a mask with holes
     if (!ids_.defined()) start(tokens);
     ids_.copy_(tokens.unsqueeze(1));
-    if (cache.length() >= keys_) {  // the first step with so many keys runs as it is, and warms up what it needs
+    if (cache.length() >= keys_) {  // the first step with this many keys runs eagerly, as a warm-up
       graph_.reset();
       keys_ = keys_for(cache.length(), cache.max_length());
       cache.begin_static(keys_);
@@ -71,7 +71,7 @@ class GraphStep final : public ForwardStep {
     return logits;
   }
 
-  // Some operations need the host in between; such a model goes on without a graph.
+  // Some operations need the host in between; such a model runs without a graph.
   bool capture(TransformerCache& cache) {
     graph_ = std::make_unique<at::cuda::CUDAGraph>();
     const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream();
@@ -121,7 +121,7 @@ std::unique_ptr<DecodeStep> make_graph_step(const BaseModule& module, ModelInput
 
 bool can_capture(const BaseModule&, const ModelInputs&) { return false; }
 std::unique_ptr<DecodeStep> make_graph_step(const BaseModule&, ModelInputs) {
-  fail<NotSupportedError>("[generate] this build has no CUDA to capture a step with.");
+  fail<NotSupportedError>("[generate] this build has no CUDA, which is needed to capture a step.");
 }
 
 #endif

@@ -21,7 +21,7 @@ void check_mask(const at::Tensor& mask) {
   require<ShapeError>(!empty.any().item<bool>(), "[generate] row ", first_row(empty),
                       " of attention_mask hides all of ", mask.size(1), " tokens; a prompt needs one.");
   fail<ShapeError>("[generate] row ", first_row(padded_right),
-                   " is padded on the right, and generation goes on at the right end. Pad on the left.");
+                   " is padded on the right, where generation continues. Pad on the left.");
 }
 
 at::Tensor extended(const at::Tensor& tensor, const at::Tensor& more) { return at::cat({tensor, more}, 1); }
@@ -41,7 +41,7 @@ at::Tensor check_prompt(const BaseModule& module, const at::Tensor& input_ids, s
   require<ShapeError>(!ids.defined() || ids.size(0) > 0, "[generate] input_ids must have at least one row; got none.");
   if (!ids.defined() || ids.size(1) == 0) {
     require<ConfigError>(bos_token_id.has_value(),
-                         "[generate] an empty prompt needs a bos_token_id to begin with; the config has none.");
+                         "[generate] an empty prompt needs a bos_token_id; the config has none.");
     ids = at::full({ids.defined() ? ids.size(0) : batch, 1}, *bos_token_id, at::kLong);
   }
   ids = ids.to(module.options().device, at::kLong);
@@ -106,8 +106,8 @@ ModelInputs prepare_inputs_for_generation(const BaseModule& model, const at::Ten
                        !mask_info->kv_segment_ids.defined() && !mask_info->q_positions.defined() &&
                        !mask_info->q_offset;
     require<NotSupportedError>(grows,
-                               "[prepare_inputs_for_generation] mask_info must be rules that hold for tokens to come: "
-                               "causal, sliding_window, padding_mask; got another one.");
+                               "[prepare_inputs_for_generation] mask_info must consist of rules that apply to future "
+                               "tokens: causal, sliding_window, padding_mask; got another one.");
     require<ConfigError>(!attention_mask.defined() && !starts.defined(),
                          "[prepare_inputs_for_generation] mask_info replaces attention_mask and starts; give one.");
     inputs.mask_info = mask_info;

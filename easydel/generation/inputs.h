@@ -11,7 +11,7 @@
 
 namespace easydel {
 
-// What a prompt may come with, beside its ids.
+// Optional inputs that accompany the ids of a prompt.
 struct PromptInputs {
   at::Tensor attention_mask = {};  // [B, T], zero: padding, which is on the left
   at::Tensor starts = {};          // [B], where each row's first token is: the same said shorter
@@ -19,7 +19,7 @@ struct PromptInputs {
   at::Tensor token_type_ids = {};  // [B, T]
 };
 
-// Ids, checked: int64 on the model's device, inside of the vocabulary. Without any (undefined, or no columns) the
+// Ids, checked: int64 on the model's device, within the vocabulary. Without any (undefined, or no columns) the
 // prompt is bos_token_id. ShapeError and ConfigError name the row and the position at fault.
 at::Tensor check_prompt(const BaseModule& module, const at::Tensor& input_ids, std::optional<int64_t> bos_token_id,
                         int64_t batch = 1);
@@ -41,7 +41,7 @@ ModelInputs prepare_inputs_for_generation(const BaseModule& model, const at::Ten
 // all.
 void update_inputs_for_generation(const ModelOutput& output, ModelInputs& inputs, const at::Tensor& next_tokens);
 
-// Row i goes on as what row rows[i] was, in the cache too.
+// Row i continues row rows[i], in the cache too.
 void reorder_inputs_for_generation(ModelInputs& inputs, const at::Tensor& rows);
 
 }  // namespace easydel

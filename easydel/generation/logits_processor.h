@@ -16,7 +16,7 @@ constexpr double kNegativeInfinity =
     -std::numeric_limits<double>::infinity();  // the score of a token that is ruled out
 
 // Letters: B rows, T tokens so far with the prompt, V vocabulary.
-// A processor of one's own derives from this and goes into GenerateOptions::logits_processor.
+// A custom processor derives from this and is passed in GenerateOptions::logits_processor.
 class LogitsProcessor {
  public:
   virtual ~LogitsProcessor() = default;
@@ -47,8 +47,8 @@ class LogitsProcessorList final : public LogitsProcessor {
   std::vector<LogitsProcessorPtr> processors_;
 };
 
-// What the config asks for, in transformers' order. `custom` come after the penalties and before what only sampling
-// uses; one of a class that the config also asks for takes that one's place. `config` has its defaults, and max_length
+// The processors of the config, in transformers' order. `custom` come after the penalties and before those that only
+// sampling uses; one replaces a processor of the same class from the config. `config` has its defaults, and max_length
 // and min_length that count the prompt.
 LogitsProcessorList make_logits_processors(const GenerationConfig& config, int64_t prompt_length, int64_t vocab_size,
                                            const LogitsProcessorList& custom = {});

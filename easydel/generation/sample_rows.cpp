@@ -58,8 +58,8 @@ class Rows {
     const at::Tensor state = at::stack({running_, invalid_}).to(at::kCPU);
     if (state[1].any().item<bool>()) {
       fail<Error>("[generate] the scores of row ", state[1].to(at::kLong).argmax().item<int64_t>(),
-                  " are not numbers, or leave no token possible, by new token ", step + 1,
-                  ". remove_invalid_values replaces them.");
+                  " are NaN, or leave no possible token, at new token ", step + 1,
+                  ". Set remove_invalid_values to replace them.");
     }
     return state[0].any().item<bool>();
   }

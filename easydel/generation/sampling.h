@@ -1,4 +1,4 @@
-// Drawing tokens. The number that decides depends on (key, stream, step) alone: a row draws the same tokens from the
+// Sampling tokens. The random number depends only on (key, stream, step): a row draws the same tokens from the
 // same scores in any batch and on any mesh.
 #pragma once
 

@@ -23,7 +23,7 @@ struct Search {
   int64_t pad_token_id = 0;
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
 
-  // Whether all rows must end now, whatever they hold. All ranks get rank 0's answer.
+  // Whether all rows must end now, regardless of their content. All ranks get rank 0's answer.
   std::optional<FinishReason> ended() const;
 };
 

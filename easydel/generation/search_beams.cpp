@@ -29,7 +29,7 @@ struct Beams {
   at::Tensor tokens;     // […, T]
   at::Tensor scores;     // sums of log-probabilities; of complete ones, divided by the length penalty
   at::Tensor origins;    // […, new] which beam each token came from
-  at::Tensor log_probs;  // […, new] of the model itself; undefined unless asked for
+  at::Tensor log_probs;  // […, new] of the model itself; undefined unless requested
 
   Beams picked(const at::Tensor& indices) const {
     return {pick(tokens, indices), pick(scores, indices), pick(origins, indices),
@@ -114,7 +114,7 @@ class BeamSearch {
         at::stack({enough ? goes_on.logical_and(is_complete_.all().logical_not()) : goes_on, sums.isnan().any()})
             .to(at::kCPU);
     require<Error>(!state[1].item<bool>(), "[generate] the scores of new token ", step + 1,
-                   " are not numbers. remove_invalid_values replaces them.");
+                   " are NaN. Set remove_invalid_values to replace them.");
     return state[0].item<bool>();
   }
 

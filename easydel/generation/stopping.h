@@ -17,7 +17,7 @@ namespace easydel {
 // Tokens to text. Special tokens may be left out.
 using DecodeFunction = std::function<std::string(std::span<const int32_t>)>;
 
-// A criterion of one's own derives from this and goes into GenerateOptions::stopping_criteria.
+// A custom criterion derives from this and is passed in GenerateOptions::stopping_criteria.
 class StoppingCriteria {
  public:
   virtual ~StoppingCriteria() = default;

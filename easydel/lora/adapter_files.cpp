@@ -33,7 +33,7 @@ std::shared_ptr<const TensorSource> open_weights(const fs::path& directory) {
 LoraConfig read_config(const fs::path& directory) {
   const fs::path path = directory / kConfigFile;
   require<IoError>(fs::exists(path), "[load_adapter] ", directory.string(), " has no ", kConfigFile,
-                   ": it is no adapter.");
+                   ": it is not an adapter.");
   return LoraConfig::from_json(Json::parse_file(path.string()), path.string());
 }
 
@@ -81,7 +81,7 @@ void load_adapter(BaseModule& model, const fs::path& directory, const std::strin
   if (takes) {  // all of them, before the first weight changes
     for (const auto& [path, layer] : layers_of(model))
       require<NotSupportedError>(!adapter.find(path) || !layer.packed(), "[load_adapter] \"", path,
-                                 "\" is quantized, and this adapter takes something off the dense weight.");
+                                 "\" is quantized, and this adapter must be subtracted from the dense weight.");
   }
   change_setup(model, std::move(setup));
   // What training began with is taken off the base again; then come the weights that it ended with.
@@ -104,7 +104,7 @@ void reload_adapter(BaseModule& model, const fs::path& directory, const std::str
     require<ShapeError>(shape[0] == target.rank, "[", source->where(), "] the adapter of \"", target.path,
                         "\" has rank ", shape[0], "; this model's has ", target.rank, ".");
     require<FormatError>(adapter.config.use_dora == !found->second.magnitude.empty(), "[", source->where(),
-                         "] use_dora is not what it is in this model.");
+                         "] use_dora differs from this model.");
   }
   require<FormatError>(tensors.layers.size() == adapter.targets.size(), "[", source->where(), "] has ",
                        tensors.layers.size(), " layers; this model's adapter has ", adapter.targets.size(), ".");

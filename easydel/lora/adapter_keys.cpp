@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kPrefix = "base_model.model.";
 constexpr std::string_view kMagnitude = ".lora_magnitude_vector";
 
-// What stands behind the layer's name in the file; peft's factors of tables are no modules, and have no ".weight".
+// The suffix of the layer's name in the file; peft's factors of embeddings are not modules, and have no ".weight".
 std::string key_end(bool is_table, const char* group) { return concat(".", group, is_table ? "" : ".weight"); }
 
 // Too many to print are counted.
@@ -80,9 +80,9 @@ class Finder {
   AdapterTensors find() {
     for (const TensorInfo& info : source_.infos()) place(info);
     require<FormatError>(unknown_.empty(), "[", source_.where(),
-                         "] this adapter is for another model: ", model_.type_name(), " has no ", listed(unknown_),
+                         "] this adapter is for a different model: ", model_.type_name(), " has no ", listed(unknown_),
                          ".");
-    require<FormatError>(!found_.layers.empty(), "[", source_.where(), "] has no tensor of a LoRA adapter.");
+    require<FormatError>(!found_.layers.empty(), "[", source_.where(), "] has no LoRA tensors.");
     check_complete();
     for (const auto& [path, layer] : found_.layers) check_shapes(own_.at(path), layer);
     for (const auto& [path, name] : found_.saved) {
@@ -91,7 +91,7 @@ class Finder {
       }
     }
     require<ShapeError>(misshapen_.empty(), "[", source_.where(),
-                        "] this adapter is for another model: ", listed(misshapen_), ".");
+                        "] this adapter is for a different model: ", listed(misshapen_), ".");
     return std::move(found_);
   }
 
@@ -110,7 +110,7 @@ class Finder {
       field = &AdapterTensors::Layer::magnitude;
     }
     require<NotSupportedError>(field || name.find("lora_") == std::string::npos, "[", source_.where(), "] \"",
-                               info.name, "\" is not supported: adapters of biases are not.");
+                               info.name, "\" is not supported: adapters for biases are not supported.");
     if (field) {
       const auto layer = layers_.find(name);
       if (layer == layers_.end() || is_table != (own_.at(layer->second).table != nullptr)) return note_unknown(name);
@@ -129,7 +129,7 @@ class Finder {
     const auto parameter = parameters_.find(whole);
     if (parameter == parameters_.end()) return note_unknown(whole);
     require<NotSupportedError>(wrapped != std::string::npos || is_saved_module(config_, whole), "[", source_.where(),
-                               "] \"", info.name, "\" is a weight of the base, and modules_to_save does not name it.");
+                               "] \"", info.name, "\" is a weight of the base that is not in modules_to_save.");
     found_.saved[parameter->second] = info.name;
   }
 
@@ -145,17 +145,18 @@ class Finder {
       if (layer.a.empty()) missing.push_back(layer.torch_path + key_end(is_table, groups.a));
       if (layer.b.empty()) missing.push_back(layer.torch_path + key_end(is_table, groups.b));
       require<NotSupportedError>(!is_table || (!config_.use_dora && !config_.takes_from_base()), "[", source_.where(),
-                                 "] \"", layer.torch_path, "\" is a table, which has no DoRA, PiSSA or OLoRA.");
+                                 "] \"", layer.torch_path,
+                                 "\" is an embedding table, which does not support DoRA, PiSSA or OLoRA.");
       if (config_.use_dora && layer.magnitude.empty()) missing.push_back(layer.torch_path + ".lora_magnitude_vector");
       require<FormatError>(config_.use_dora || layer.magnitude.empty(), "[", source_.where(), "] \"", layer.magnitude,
-                           "\" is of DoRA, and use_dora is false.");
+                           "\" belongs to DoRA, but use_dora is false.");
     }
     const std::vector<std::string> wanted = wanted_names(config_);
     for (const auto& [torch_path, path] : layers_) {
       if (!found_.layers.contains(path) && is_named(torch_path, wanted)) missing.push_back(torch_path);
     }
     require<FormatError>(missing.empty(), "[", source_.where(),
-                         "] this adapter is for another model, or is not all there: it lacks ", listed(missing), ".");
+                         "] this adapter is for a different model, or is incomplete: it lacks ", listed(missing), ".");
   }
 
   void check_shape(const std::string& name, const std::vector<int64_t>& shape) {

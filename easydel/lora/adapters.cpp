@@ -120,9 +120,9 @@ void add_weighted_adapter(BaseModule& model, const std::vector<std::pair<std::st
   for (const auto& [each, weight] : weights) {
     const LoraAdapter& adapter = setup.at(each, kWhere);
     require<NotSupportedError>(!adapter.config.use_dora, "[", kWhere, "] \"", each,
-                               "\" is a DoRA adapter, whose magnitudes cannot be combined.");
+                               "\" is a DoRA adapter, which cannot be combined.");
     require<ConfigError>(cat || largest_rank(adapter) == first, "[", kWhere,
-                         "] linear needs adapters of one rank; got ", first, " and ", largest_rank(adapter),
+                         "] linear needs adapters of the same rank; got ", first, " and ", largest_rank(adapter),
                          ". \"cat\" takes any.");
     rank = cat ? rank + largest_rank(adapter) : first;
     for (const LoraTarget& target : adapter.targets) targets[target.path] = target;

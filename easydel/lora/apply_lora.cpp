@@ -22,7 +22,7 @@ std::vector<LoraTarget> find_targets(const BaseModule& model, const LoraConfig& 
   for (const auto& [path, layer] : layers_of(model)) {
     if ((layer.table && !embeddings) || !is_found(path, pattern)) continue;
     require<NotSupportedError>(!layer.table || (!config.use_dora && !config.takes_from_base()), "[", kWhere, "] \"",
-                               path, "\" is a table, which has no DoRA, PiSSA or OLoRA.");
+                               path, "\" is an embedding table, which does not support DoRA, PiSSA or OLoRA.");
     if (tied.contains(path + ".weight")) {
       only_tied = true;
       continue;
@@ -56,10 +56,10 @@ void apply_lora(BaseModule& model, int64_t lora_rank, double lora_alpha, const s
                     .modules_to_save = options.modules_to_save};
   config.validate(kWhere);
   require<ConfigError>(!options.dora || !model.is_lazy(), "[", kWhere,
-                       "] DoRA begins with the norms of the weights, and ", model.type_name(),
+                       "] DoRA starts from the norms of the weights, and ", model.type_name(),
                        " has no weights yet: load them first.");
   require<ConfigError>(!config.takes_from_base() || !model.is_lazy(), "[", kWhere,
-                       "] PiSSA and OLoRA begin with the weights, ", "and ", model.type_name(),
+                       "] PiSSA and OLoRA start from the weights, ", "and ", model.type_name(),
                        " has none yet: load them first.");
   LoraSetup setup = with_new_adapter(model, options.adapter_name, kWhere);
   LoraAdapter adapter{options.adapter_name, config, find_targets(model, config, lora_pattern, options.embeddings),
@@ -90,7 +90,7 @@ void merge_lora_params(BaseModule& model) { merge_adapters(model, /*keep_origina
 void merge_lora_params(BaseModule& model, const GraphState& lora_params) {
   const std::set<std::string> own = adapter_paths(get_setup(model, "merge_lora_params"));
   for (const auto& [path, tensor] : lora_params)
-    require<ConfigError>(own.contains(path), "[merge_lora_params] \"", path, "\" is no parameter of an adapter.");
+    require<ConfigError>(own.contains(path), "[merge_lora_params] \"", path, "\" is not a parameter of an adapter.");
   require<ConfigError>(!lora_is_merged(model),
                        "[merge_lora_params] the adapters are merged into the weights: unmerge_lora_params() first.");
   merge_params(model, lora_params);
@@ -104,7 +104,7 @@ void unwrap_lora(BaseModule& model, bool verbose) {
     for (const LoraAdapter& adapter : setup.adapters) {
       for (const LoraTarget& target : adapter.targets) layers.insert(target.path);
     }
-    log::info("[lora] ", layers.size(), " layers have their adapters in their weights now");
+    log::info("[lora] ", layers.size(), " layers now have their adapters merged");
   }
   setup.adapters.clear();
   setup.active.clear();

@@ -12,7 +12,7 @@
 
 namespace easydel {
 
-// What apply_lora takes beside rank, alpha and pattern.
+// Options of apply_lora other than rank, alpha and pattern.
 struct LoraOptions {
   std::string adapter_name = "default";
   double dropout = 0;
@@ -48,7 +48,7 @@ LoraConfig adapter_config(const BaseModule& model, const std::string& name = "de
 // Those that count from now on, and train; the others keep their weights. A weight multiplies the adapter's scaling.
 void set_adapter(BaseModule& model, const std::string& name);
 void set_adapters(BaseModule& model, const std::vector<std::pair<std::string, double>>& weights);
-void disable_adapters(BaseModule& model);  // the model computes as its base alone
+void disable_adapters(BaseModule& model);  // the model computes like its base
 void enable_adapters(BaseModule& model);
 void delete_adapter(BaseModule& model, const std::string& name);  // with the last one the model is plain again
 
@@ -68,7 +68,7 @@ void save_adapter(const BaseModule& model, const std::filesystem::path& director
 // The same, or with adapter_model.bin. The first adapter of a model becomes active. FormatError lists modules that the
 // model lacks; ShapeError names a tensor that does not fit.
 void load_adapter(BaseModule& model, const std::filesystem::path& directory, const std::string& name = "default");
-// The adapter is there already and gets these weights: for a run that goes on.
+// Loads weights into an existing adapter, to resume a run.
 void reload_adapter(BaseModule& model, const std::filesystem::path& directory, const std::string& name = "default");
 
 // Where save_state puts an adapter: "adapter" in the checkpoint, and its name in there where there are several and it

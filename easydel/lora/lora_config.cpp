@@ -72,7 +72,7 @@ LoraConfig LoraConfig::from_json(const Json& json, const std::string& where) {
   require<FormatError>(json.is_object(), "[", where, "] must be an object; got ", json.type_name(), ".");
   const Reader reader(json, where);
   const Json* type = reader.find("peft_type");
-  require<FormatError>(type && type->is_string(), "[", where, "] \"peft_type\" must be a text; got ",
+  require<FormatError>(type && type->is_string(), "[", where, "] \"peft_type\" must be a string; got ",
                        type ? type->dump() : "none", ".");
   require<NotSupportedError>(type->as_string() == "LORA", "[", where, "] \"peft_type\" must be \"LORA\"; got ",
                              type->dump(), ".");

@@ -27,9 +27,9 @@ void split_base(const LoraLayer& layer, const std::string& path, const LoraWeigh
                 LoraInit init) {
   const at::NoGradGuard no_grad;
   const char* name = init == LoraInit::Pissa ? "PiSSA" : "OLoRA";
-  require<NotSupportedError>(layer.linear && !layer.linear->packed(), "[apply_lora_to_layers] ", name,
-                             " takes something off the weight, and \"", path,
-                             "\" is quantized or a table. Apply it to the dense model, merge, and quantize then.");
+  require<NotSupportedError>(
+      layer.linear && !layer.linear->packed(), "[apply_lora_to_layers] ", name, " changes the base weight, and \"",
+      path, "\" is quantized or an embedding table. Apply it to the dense model, merge, and then quantize.");
   Parameter& weight = *layer.weight();
   const at::Tensor stored = weight.whole();
   at::Tensor matrix = stored.to(at::promote_types(stored.scalar_type(), at::kFloat));

@@ -221,8 +221,7 @@ const LoraSetup* find_setup(const BaseModule& module) {
 const LoraSetup& get_setup(const BaseModule& module, const char* where) {
   const LoraSetup* setup = find_setup(module);
   require<ConfigError>(setup != nullptr, "[", where,
-                       "] the model has no adapters: apply_lora_to_layers or load_adapter "
-                       "puts them on.");
+                       "] the model has no adapters: add them with apply_lora_to_layers or load_adapter.");
   return *setup;
 }
 

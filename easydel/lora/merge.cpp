@@ -33,9 +33,9 @@ void check_mergeable(const BaseModule& model, const LoraSetup& setup) {
   }
   for (const std::string& path : active_layers(setup)) {
     const auto packed = layers.at(path).packed();
-    require<NotSupportedError>(!packed || packed->method().can_quantize(), "[merge_lora_params] \"", path,
-                               "\" has the codes of a GGUF file, which are not made here. Load the file with a "
-                               "quantization_method, and merge then.");
+    require<NotSupportedError>(
+        !packed || packed->method().can_quantize(), "[merge_lora_params] \"", path,
+        "\" has GGUF blocks, which cannot be requantized here. Load the file with a quantization_method, then merge.");
     const auto shares = [&](const auto& other) { return other.first != path && other.second.packed() == packed; };
     const bool shared = packed && std::any_of(layers.begin(), layers.end(), shares);
     require<NotSupportedError>(!shared && !tied.contains(path + ".weight"), "[merge_lora_params] \"", path,
@@ -78,7 +78,7 @@ std::vector<at::Tensor> merged_parts(const LoraSetup& setup, const std::string& 
   if (!packed) return {merged_weight(setup, path, whole(path + ".weight").clone(), layer.is_transposed(), whole)};
   std::vector<at::Tensor> parts;
   for (const quantization::Part& part : packed->parts()) parts.push_back(whole(path + "." + part.name).cpu().clone());
-  // The packed matrix is [out, in] whatever the dense one was; a table's rows are its vectors.
+  // The packed matrix is [out, in] regardless of the dense layout; a table's rows are its vectors.
   const at::Tensor merged = merged_weight(setup, path, packed->matrix_of(parts), layer.table != nullptr,
                                           [&](const std::string& name) { return whole(name).cpu(); });
   return packed->requantized(merged, parts);
@@ -87,8 +87,8 @@ std::vector<at::Tensor> merged_parts(const LoraSetup& setup, const std::string& 
 void merge_adapters(BaseModule& model, bool keep_originals) {
   LoraSetup setup = get_setup(model, "merge_lora_params");
   require<ConfigError>(!setup.merged,
-                       "[merge_lora_params] the adapters are merged already: unmerge_lora_params() puts "
-                       "the weights back, unwrap_lora_to_layers() takes the adapters off.");
+                       "[merge_lora_params] the adapters are already merged: unmerge_lora_params() restores the "
+                       "weights, unwrap_lora_to_layers() removes the adapters.");
   require<Error>(!model.is_lazy(), "[merge_lora_params] ", model.type_name(), " has no weights yet.");
   require<ConfigError>(setup.enabled && !setup.active.empty(), "[merge_lora_params] no adapter is active.");
   check_mergeable(model, setup);  // all of them, before the first weight changes
@@ -121,7 +121,7 @@ void unmerge_lora_params(BaseModule& model) {
   for (const auto& [path, parameter] : model.named_parameters()) parameters.emplace(path, parameter);
   for (const auto& [path, original] : setup.originals) {
     require<ConfigError>(parameters.at(path)->sharding() == original.sharding, "[unmerge_lora_params] \"", path,
-                         "\" has been put on another mesh since it was merged.");
+                         "\" has moved to another mesh since it was merged.");
   }
   for (const auto& [path, original] : setup.originals) parameters.at(path)->bind(original.value);
   setup.originals.clear();
@@ -136,14 +136,14 @@ bool lora_is_merged(const BaseModule& model) {
 
 LoraSetup with_new_adapter(const BaseModule& model, const std::string& name, const char* where) {
   require<ConfigError>(!name.empty() && name.find('.') == std::string::npos, "[", where,
-                       "] the name of an adapter must be a text without dots; got \"", name, "\".");
+                       "] the name of an adapter must not be empty or contain dots; got \"", name, "\".");
   const LoraSetup* known = find_setup(model);
   LoraSetup setup = known ? *known : LoraSetup();
   require<ConfigError>(!setup.merged, "[", where,
-                       "] the adapters of this model are merged into its weights: "
-                       "unmerge_lora_params() puts the weights back, unwrap_lora_to_layers() takes the adapters off.");
+                       "] the adapters of this model are merged into its weights: unmerge_lora_params() restores the "
+                       "weights, unwrap_lora_to_layers() removes the adapters.");
   require<ConfigError>(!setup.find(name), "[", where, "] the model has an adapter \"", name,
-                       "\" already. Give this one another name, or delete that one.");
+                       "\" already. Choose another name, or delete that one.");
   return setup;
 }
 

@@ -44,7 +44,7 @@ void write_merged(const BaseModule& model, const LoraSetup& setup, const fs::pat
     for (std::size_t i = 0; i < (packed ? packed->parts().size() : 1); ++i)
       places.emplace(concat(path, ".", packed ? packed->parts()[i].name : "weight"), Place{path, i});
   }
-  // Files ask for the parts of a layer one after the other, for each by itself.
+  // The parts of a layer are requested one after the other, each separately.
   std::string merged;
   std::vector<at::Tensor> parts;
   write_files(*plain, directory, options, [&](const std::string& path) {
@@ -60,7 +60,7 @@ void write_merged(const BaseModule& model, const LoraSetup& setup, const fs::pat
 }  // namespace
 
 fs::path adapter_directory(const BaseModule& model, const fs::path& checkpoint, const std::string& name) {
-  // Not beside the model's own files: transformers would put the adapter on a model that has it merged.
+  // Not next to the model's own files: transformers would add the adapter to a model that already has it merged.
   const fs::path directory = checkpoint / "adapter";
   return name == "default" || adapter_names(model).size() == 1 ? directory : directory / name;
 }

@@ -13,24 +13,25 @@ namespace {
 
 // How many rows and tokens of the piece that is read now this rank has, those that fill it up left out.
 struct Piece {
-  int64_t rows = 0, tokens = 0;            // as they are dealt
+  int64_t rows = 0, tokens = 0;            // as they are split
   int64_t real_rows = 0, real_tokens = 0;  // the first ones of these
 };
 
 Piece piece_of(int64_t batch, int64_t length, const Parallel* parallel) {
   if (!parallel) return {batch, length, batch, length};
   const DeviceMesh& mesh = parallel->mesh();
-  const auto dealt = [](int64_t size, int64_t parts, int64_t index, int64_t& own, int64_t& real) {
+  const auto take_share = [](int64_t size, int64_t parts, int64_t index, int64_t& own, int64_t& real) {
     own = (size + parts - 1) / parts;
     real = std::clamp<int64_t>(size - own * index, 0, own);
   };
   Piece piece;
-  dealt(batch, mesh.size(parallel->batch()), mesh.index(parallel->batch()), piece.rows, piece.real_rows);
-  dealt(length, mesh.size(parallel->sequence()), mesh.index(parallel->sequence()), piece.tokens, piece.real_tokens);
+  take_share(batch, mesh.size(parallel->batch()), mesh.index(parallel->batch()), piece.rows, piece.real_rows);
+  take_share(length, mesh.size(parallel->sequence()), mesh.index(parallel->sequence()), piece.tokens,
+             piece.real_tokens);
   return piece;
 }
 
-// Stands beside a layer, sees what it is given, and changes nothing.
+// Observes the inputs of a layer without changing them.
 class Watcher : public LinearAdapter {
  public:
   explicit Watcher(const Piece& now) : now_(now) {}

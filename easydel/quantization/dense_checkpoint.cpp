@@ -20,7 +20,7 @@ constexpr std::string_view kStateMark = ".quant_state.bitsandbytes__";
 
 constexpr float kFp4Values[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.0F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
 
-// Suffixes of what stands beside packed weights of formats that are not read.
+// Suffixes of tensors that accompany packed weights in unsupported formats.
 constexpr std::string_view kForeign[] = {".qweight", ".qzeros", ".weight_packed", ".weight_scale_2"};
 
 bool is_fp8(DType dtype) { return dtype == DType::Float8_e4m3fn || dtype == DType::Float8_e5m2; }
@@ -40,7 +40,7 @@ struct Made {
 
 struct Plan {
   std::map<std::string, Made, std::less<>> made;  // dense weights, by name
-  std::set<std::string, std::less<>> hidden;      // what they are made of beside their codes
+  std::set<std::string, std::less<>> hidden;      // the tensors that accompany their codes
 };
 
 class Planner {
@@ -76,9 +76,8 @@ class Planner {
     fail<NotSupportedError>("[convert] ", files_->where(), " has weights that are packed",
                             method && method->is_string() ? concat(" as ", quoted(method->as_string())) : std::string(),
                             name.empty() ? std::string() : concat(", such as ", quoted(name)),
-                            "; bitsandbytes' 4 and 8 bits, FP8 with scales and MXFP4 can be made dense. Leave --dtype "
-                            "out to keep the weights as "
-                            "they are, or convert the model that this one was made from.");
+                            "; bitsandbytes' 4 and 8 bits, FP8 with scales and MXFP4 can be dequantized. Omit --dtype "
+                            "to keep the weights unchanged, or convert the original model.");
   }
 
   template <class... Parts>
@@ -96,7 +95,7 @@ class Planner {
     constexpr int64_t kMaxLength = 1 << 16;
     const TensorInfo& info = files_->info(name);
     check(info.dtype == DType::Byte && info.numel() <= kMaxLength, name,
-          "is no quantization state: bytes of JSON are needed.");
+          "is not a quantization state: it must be JSON as bytes.");
     const at::Tensor bytes = files_->read(name);
     return Json::parse({static_cast<const char*>(bytes.const_data_ptr()), static_cast<std::size_t>(bytes.numel())},
                        {.where = name});
@@ -110,7 +109,7 @@ class Planner {
     for (const Json& size : state.at("shape").as_array()) {
       shape.push_back(size.as_int());
       const bool fits = shape.back() >= 1 && !__builtin_mul_overflow(elements, shape.back(), &elements);
-      check(fits, state_name, "has a shape that is no tensor's.");
+      check(fits, state_name, "has an invalid shape.");
     }
     const int64_t block = state.at("blocksize").as_int();
     check(files_->info(weight).dtype == DType::Byte && count(weight) == (elements + 1) / 2, weight, "has ",

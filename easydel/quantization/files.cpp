@@ -31,7 +31,7 @@ at::Tensor text_tensor(std::string text, int64_t size) {
 Json state_of(const at::Tensor& given, const std::string& name) {
   constexpr int64_t kMaxLength = 1 << 16;
   require<FormatError>(given.scalar_type() == at::kByte && given.dim() == 1 && given.numel() <= kMaxLength, "[\"", name,
-                       "\"] is no quantization state: bytes of JSON are needed.");
+                       "\"] is not a quantization state: it must be JSON as bytes.");
   const at::Tensor bytes = given.to(at::kCPU).contiguous();
   return Json::parse({static_cast<const char*>(bytes.const_data_ptr()), static_cast<std::size_t>(bytes.numel())});
 }
@@ -75,7 +75,7 @@ void pack_dense(const std::shared_ptr<Reader>& reader, const PackedLayer& layer,
         }
         const at::Tensor whole = transposed ? tensor.t() : tensor;
         require<FormatError>(at::isFloatingType(whole.scalar_type()), "[", reader->files.where, "] \"", name,
-                             "\" is no tensor of floats, and has no scales beside it.");
+                             "\" is not a floating-point tensor and has no scales.");
         reader->parts = matrix->quantized(whole, nullptr);
         reader->packed = name;
       }
@@ -110,7 +110,7 @@ void pack_dense_experts(const std::shared_ptr<Reader>& reader, const FileNames& 
           if (e < piece.starts[0] || e >= piece.starts[0] + piece.sizes[0]) continue;
           const at::Tensor tensor = reader->files.tensor(piece.name).view(piece.sizes).select(0, e - piece.starts[0]);
           require<FormatError>(at::isFloatingType(tensor.scalar_type()), "[", reader->files.where, "] \"", piece.name,
-                               "\" is no tensor of floats, and has no scales beside it.");
+                               "\" is not a floating-point tensor and has no scales.");
           if (!matrix.defined()) matrix = at::empty({whole.shape[1], whole.shape[2]}, tensor.options());
           const at::Tensor into =
               matrix.narrow(0, piece.starts[1], piece.sizes[1]).narrow(1, piece.starts[2], piece.sizes[2]);
@@ -135,7 +135,7 @@ void pack_dense_experts(const std::shared_ptr<Reader>& reader, const FileNames& 
   }
 }
 
-// bitsandbytes keeps numbers and tables beside codes and scales.
+// bitsandbytes stores numbers and tables in addition to codes and scales.
 void read_bitsandbytes(const std::shared_ptr<Reader>& reader, const FileNames& names, const PackedLayer& layer,
                        const std::string& name) {
   const std::string prefix = name.substr(0, name.size() - std::string_view("weight").size());
@@ -146,7 +146,7 @@ void read_bitsandbytes(const std::shared_ptr<Reader>& reader, const FileNames& n
   const std::string state_name = prefix + std::string(kStateName);
   reader->hidden.insert(state_name);
   require<FormatError>(names.contains(state_name), "[", reader->files.where, "] \"", name, "\" has scales but no \"",
-                       state_name, "\": only nf4 is known of 4-bit files.");
+                       state_name, "\": nf4 is the only supported 4-bit format.");
   const Json state = state_of(reader->files.tensor(state_name), state_name);
   const Json* group = state.find("blocksize");
   require<FormatError>(group && *group == Json(settings.group_size), "[", reader->files.where, "] \"", state_name,

@@ -30,7 +30,8 @@ std::shared_ptr<const Method> make_method(const MethodSettings& settings) {
   for (const Known& known : kMethods) {
     if (settings.method != known.name) continue;
     require<ConfigError>(!settings.double_quant || settings.method == "nf4",
-                         "[quantize] double_quant is of nf4 alone; got the method \"", settings.method, "\".");
+                         "[quantize] double_quant is supported only with nf4; got the method \"", settings.method,
+                         "\".");
     return known.make(settings);
   }
   std::string names;

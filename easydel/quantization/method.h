@@ -24,7 +24,7 @@ struct MethodSettings {
   friend bool operator==(const MethodSettings&, const MethodSettings&) = default;
 };
 
-// A dimension of a part: one element for `per` rows, or for `per` columns, or `per` elements whatever the matrix is.
+// A dimension of a part: one element for `per` rows, or for `per` columns, or `per` elements regardless of the matrix.
 struct PartDim {
   enum class Of : uint8_t { Rows, Columns, Neither } of;
   int64_t per = 1;
@@ -64,7 +64,7 @@ class Method {
   // ConfigError when the group size does not divide the columns. The first is "weight".
   virtual std::vector<Part> parts(int64_t out, int64_t in) const = 0;
   virtual bool needs_calibration() const { return false; }
-  virtual bool can_quantize() const { return true; }  // false: such weights come from files alone
+  virtual bool can_quantize() const { return true; }  // false: such weights can only be read from files
   // How the CPU's kernels read parts that are codes and scales; none: they do not.
   virtual std::optional<operations::PackedFormat> format() const { return std::nullopt; }
   // The parts of a float32 matrix on the CPU, in order.
@@ -96,7 +96,7 @@ std::shared_ptr<const Method> make_int4(const MethodSettings& settings);
 std::shared_ptr<const Method> make_a8bit(const MethodSettings& settings);
 std::shared_ptr<const Method> make_a8q(const MethodSettings& settings);
 std::shared_ptr<const Method> make_a4q(const MethodSettings& settings);
-// ConfigError when the size is no multiple of `unit`, or does not divide `in`.
+// ConfigError if the size is not a multiple of `unit`, or does not divide `in`.
 void check_group(const MethodSettings& settings, int64_t unit, int64_t in);
 void refuse_group(const MethodSettings& settings);  // of a method that has none
 // The largest |x| of each token over all its columns [..., 1], also those that other ranks compute with.

@@ -86,7 +86,7 @@ void Packing::apply(BaseModule& module) const {
     return std::find(layers_.begin(), layers_.end(), stack.path) == layers_.end();
   });
   require<ConfigError>(targets.size() + stacks.size() == layers_.size(), "[quantize] ", module.type_name(), " has ",
-                       targets.size() + stacks.size(), " of ", layers_.size(), " layers that are to be packed.");
+                       targets.size() + stacks.size(), " of ", layers_.size(), " layers to quantize.");
   const auto declared = [&]<class T>(const std::string& path, const auto&... given) {
     const auto own = others_.find(path);
     try {
@@ -98,13 +98,13 @@ void Packing::apply(BaseModule& module) const {
   // All are declared before the first one changes.
   std::unordered_map<const Parameter*, std::shared_ptr<PackedMatrix>> matrices;
   for (const Target& target : targets) {
-    require<ConfigError>(target.weight() != nullptr, "[quantize] \"", target.path, "\" is quantized already.");
+    require<ConfigError>(target.weight() != nullptr, "[quantize] \"", target.path, "\" is already quantized.");
     auto& matrix = matrices[target.weight().get()];
     if (!matrix) matrix = declared.operator()<PackedMatrix>(target.path, target.out(), target.in());
   }
   std::vector<std::shared_ptr<PackedStack>> packed_stacks;
   for (const ExpertStack& stack : stacks) {
-    require<ConfigError>(stack.stack->dense != nullptr, "[quantize] \"", stack.path, "\" is quantized already.");
+    require<ConfigError>(stack.stack->dense != nullptr, "[quantize] \"", stack.path, "\" is already quantized.");
     packed_stacks.push_back(declared.operator()<PackedStack>(stack.path, *stack.experts, *stack.stack));
   }
   std::set<const PackedMatrix*> filled;

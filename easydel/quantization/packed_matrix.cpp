@@ -18,7 +18,7 @@ struct MatrixHolder : torch::CustomClassHolder {
   std::shared_ptr<const PackedMatrix> matrix;
 };
 
-// Keeps x's shape alone: backward makes the rows again, a chunk at a time.
+// Saves only x's shape: backward dequantizes the rows again, a chunk at a time.
 struct PackedProduct : torch::autograd::Function<PackedProduct> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, std::shared_ptr<const PackedMatrix> matrix,
                             std::string_view name) {

@@ -1,4 +1,4 @@
-// Which weights are packed when a model is loaded: those that the options ask for, or that the files have packed.
+// Which weights are packed when a model is loaded: those selected by the options, or those packed in the files.
 #include <ATen/ATen.h>
 
 #include <map>
@@ -46,7 +46,7 @@ class FilesPacking {
     require<FormatError>(!layers_.empty(), "[", files_.where, "] config.json says that weights are quantized as ",
                          settings_.method, ", but no tensor has scales.");
     const auto method = gguf ? first_blocks_ : make_method(settings_);
-    require<FormatError>(method != nullptr, "[", files_.where, "] config.json says that weights are GGUF's blocks, ",
+    require<FormatError>(method != nullptr, "[", files_.where, "] config.json says that weights are GGUF blocks, ",
                          "but no tensor is.");
     return std::make_shared<Packing>(method, std::move(layers_), nullptr, std::move(others_));
   }
@@ -102,12 +102,12 @@ MethodSettings settings_of(const Json& json, const std::string& where) {
     return settings;
   }
   require<NotSupportedError>(method == "bitsandbytes", "[", where, "] the weights are quantized with \"", method,
-                             "\"; known: bitsandbytes (nf4 and int8), easydel. FP8 and MXFP4 become dense with easydel "
+                             "\"; known: bitsandbytes (nf4 and int8), easydel. Convert FP8 and MXFP4 with easydel "
                              "convert MODEL OUT --dtype bf16.");
   if (is_true("load_in_8bit")) return {.method = "8bit"};
   require<NotSupportedError>(text("bnb_4bit_quant_type") == "nf4", "[", where,
-                             "] of bitsandbytes' 4-bit types nf4 alone is known; got \"", text("bnb_4bit_quant_type"),
-                             "\".");
+                             "] of bitsandbytes' 4-bit types only nf4 is supported; got \"",
+                             text("bnb_4bit_quant_type"), "\".");
   return {.method = "nf4"};
 }
 
@@ -153,7 +153,7 @@ std::shared_ptr<const FileTransform> packing_at_load(const BaseModule& module, c
   require<ConfigError>(
       !options.load_in_8bit || options.quantization_method.empty() || options.quantization_method == "8bit",
       "[from_pretrained] load_in_8bit and the quantization_method \"", options.quantization_method,
-      "\" exclude each other.");
+      "\" are mutually exclusive.");
   const std::string wanted = options.load_in_8bit ? "8bit" : options.quantization_method;
   const Json& config = module.config().quantization.weights;
   const bool from_files = config.is_object() && config.find("quant_method") != nullptr;
@@ -171,8 +171,8 @@ std::shared_ptr<const FileTransform> packing_at_load(const BaseModule& module, c
                          "a quantization_method.");
     return from_files ? FilesPacking(module, settings_of(config, files.where), files).find() : nullptr;
   }
-  require<ConfigError>(!from_files, "[from_pretrained] ", files.where, " is quantized already. Load it without ",
-                       "quantization_method, or quantize the model that it was made from.");
+  require<ConfigError>(!from_files, "[from_pretrained] ", files.where, " is already quantized. Load it without ",
+                       "quantization_method, or quantize the original model.");
   const QuantizeOptions asked{.method = wanted,
                               .group_size = options.quantization_block_size,
                               .pattern = options.quantization_pattern,

@@ -38,7 +38,7 @@ Kinds kinds_of(const QuantizeOptions& options) {
   return kinds;
 }
 
-// Methods that round weights alone.
+// Methods that round only weights.
 bool packs_stacks(const std::string& method) { return method == "8bit" || method == "nf4" || method == "int4"; }
 
 std::regex compile(const std::string& pattern) {
@@ -108,14 +108,14 @@ void quantize(BaseModule& model, const QuantizeOptions& options) {
   const quantization::MethodSettings settings{options.method, options.group_size, options.double_quant};
   const auto method = quantization::make_method(settings);
   require<ConfigError>(!is_quantized(model), "[quantize] ", model.type_name(),
-                       " is quantized already. Quantize the model that it was made from.");
+                       " is already quantized. Quantize the original model.");
   const std::vector<std::string> layers = layers_to_quantize(model, options);
   if (method->needs_calibration() && !model.is_lazy()) {
     require<ConfigError>(options.calibration != nullptr, "[quantize] ", options.method,
                          " needs calibration data: pass the result of calibrate() as .calibration.");
     for (const std::string& layer : layers) {
       require<ConfigError>(options.calibration->contains(layer), "[quantize] the calibration data has no layer \"",
-                           layer, "\"; ", options.method, " works on linear layers alone.");
+                           layer, "\"; ", options.method, " supports only linear layers.");
     }
   }
   const int64_t before = parameter_bytes(model);

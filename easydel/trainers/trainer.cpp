@@ -30,13 +30,13 @@ Metrics to_host(const std::map<std::string, at::Tensor>& values) {
   return metrics;
 }
 
-// For who wants to know which rows a run learned from: metrics.jsonl gets a "batch_checksum".
+// To check which rows a run was trained on: metrics.jsonl gets a "batch_checksum".
 bool logs_batches() {
   static const bool wanted = std::getenv("EASYDEL_LOG_BATCHES") != nullptr;
   return wanted;
 }
 
-// Of all minibatches and all ranks. What numbers a row has depends on the objective alone.
+// Over all minibatches and all ranks. Which numbers a row has depends only on the objective.
 std::map<std::string, double> total_numbers(const std::vector<std::vector<BatchRow>>& rows, const Parallel* parallel,
                                             at::Device device) {
   std::map<std::string, double> totals;
@@ -93,7 +93,7 @@ LossContext Trainer::Impl::context(double items, double share, int64_t minibatch
   return context;
 }
 
-// The step after which a signal that comes from now on will be heeded.
+// The step after which a signal received from now on takes effect.
 void Trainer::Impl::say_next_step(int64_t step) const {
   if (is_first()) StopSignal::is_doing(StopSignal::Doing::Step, std::min(step, total_steps), directory().has_value());
 }
@@ -141,7 +141,7 @@ Trainer::Impl::Step Trainer::Impl::run_step() {
     }
   }
   GraphState gradients = take_gradients(state.graphstate);
-  require<Error>(!gradients.empty(), "[trainer] the loss reaches no parameter: is everything frozen?");
+  require<Error>(!gradients.empty(), "[trainer] no parameter receives a gradient: is everything frozen?");
   const at::NoGradGuard no_grad;
   if (loss_scale_.value() != 1.0) {
     for (const auto& [path, gradient] : gradients) gradient.div_(loss_scale_.value());
@@ -192,7 +192,7 @@ void Trainer::Impl::apply(GraphState gradients, double norm) {
   if (ema_) ema_->update(state.graphstate);
 }
 
-// Nothing is learned from this step. Its batch is written out for a look, and too many in a row end the run.
+// The step is skipped. Its batch is written to disk for inspection, and too many in a row end the run.
 void Trainer::Impl::skip(const std::vector<std::vector<BatchRow>>& rows, const Metrics& metrics) {
   ++skipped_in_a_row_;
   std::string written;
@@ -215,7 +215,7 @@ void Trainer::Impl::skip(const std::vector<std::vector<BatchRow>>& rows, const M
   const std::string what = concat("step ", state.step, " has a loss of ", metrics.at("loss"),
                                   " and a gradient norm of ", metrics.at("grad_norm"), ".", written);
   require<Error>(skipped_in_a_row_ <= args().max_skipped_steps, "[trainer] ", what, " ", skipped_in_a_row_,
-                 " such steps in a row: the run stops (max_skipped_steps is ", args().max_skipped_steps,
+                 " such steps in a row: stopping (max_skipped_steps is ", args().max_skipped_steps,
                  "). A smaller learning_rate, clip_grad or warmup_steps may help.");
   if (is_first()) log::warning("[trainer] ", what, " The step is skipped.");
 }

@@ -32,7 +32,7 @@ class RunLock;
 
 // How rows get ready. The numbers that are computed do not depend on it.
 struct RowOptions {
-  std::optional<int64_t> prefetch_workers = {};  // threads; 0: rows are prepared when they are asked for; absent: as
+  std::optional<int64_t> prefetch_workers = {};  // threads; 0: rows are prepared on demand; absent: as
                                                  // the arguments say
   int64_t prefetch_buffer_size = 4;              // rows that are kept ready for each row of the batch; 0 likewise
   bool pad_to_max_length = false;  // every batch has max_length tokens in a row, not as many as its longest row
@@ -67,7 +67,7 @@ struct TrainResult {
 // On a mesh every rank makes one and calls the same functions.
 class Trainer {
  public:
-  // ConfigError on arguments that make no sense, a batch that the mesh cannot deal, an empty data set.
+  // ConfigError on invalid arguments, a batch that the mesh cannot split, an empty data set.
   explicit Trainer(TrainerOptions options);
   ~Trainer();
 
@@ -87,7 +87,7 @@ class Trainer {
   std::unique_ptr<Impl> impl_;
 };
 
-// By the name of its trainer. `other` is the model that is learned from: the reference of dpo, the teacher of
+// By the name of its trainer. `other` is the second model: the reference of dpo, the teacher of
 // distillation.
 std::unique_ptr<Objective> make_objective(const std::string& trainer_type,
                                           std::shared_ptr<const BaseModule> other = nullptr);

@@ -1,4 +1,4 @@
-// An architecture of one's own in one file: a decoder that knows no positions ("nope"), whose attention and
+// A custom architecture in one file: a decoder that knows no positions ("nope"), whose attention and
 // feed-forward block run side by side. It is trained for a few steps, saved, and loaded again by name. usage:
 // custom_model DIRECTORY
 #include <ATen/ATen.h>

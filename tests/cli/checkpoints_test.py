@@ -218,8 +218,7 @@ class Checkpoints(unittest.TestCase):
         done = run("convert", self.model, self.directory / "dense", "--dtype", "bf16")
         self.assertEqual((done.returncode, done.stderr), (1,
             f'easydel: [convert] {self.model}/model.safetensors has weights that are packed as "gptq", such as "a.qweight"; '
-            "bitsandbytes' 4 and 8 bits, FP8 with scales and MXFP4 can be made dense. Leave --dtype out to keep the weights "
-            "as they are, or convert the model that this one was made from.\n"))  # fmt: skip
+            "bitsandbytes' 4 and 8 bits, FP8 with scales and MXFP4 can be dequantized. Omit --dtype to keep the weights unchanged, or convert the original model.\n"))  # fmt: skip
         self.assertFalse((self.directory / "dense").exists())
 
 

@@ -126,7 +126,7 @@ class CommandLine(unittest.TestCase):
             done = run(*arguments, "--output", mine)
             self.assertEqual(done.returncode, 2)
             self.assertEqual(done.stderr, f"easydel: --output {mine} is not empty and is not the directory of a demo (it has no "
-                                          "demo.json). Name another one, or remove it first.\nTry: easydel demo --help\n")
+                                          "demo.json). Choose another one, or remove it first.\nTry: easydel demo --help\n")
             self.assertEqual([path.name for path in mine.iterdir()], ["thesis.txt"])
             # In the directory of a demo it replaces what a demo made, and nothing else.
             self.assertEqual(run(*arguments, "--output", f"{directory}/demo").returncode, 0)

@@ -211,7 +211,7 @@ class Flags(TinyRun):
         for flag, value in (("--temperature", "0.7"), ("--top-k", "3"), ("--top-p", "0.5"), ("--min-p", "0.1")):
             done = self.generate([flag, value, "--no-do-sample"])
             self.assertEqual((done.returncode, done.stderr.splitlines()[0]),
-                             (2, f"easydel: {flag} {value} needs --do-sample: without it the best token is always taken."))
+                             (2, f"easydel: {flag} {value} needs --do-sample: without it the most likely token is always chosen."))
         for flag, value in (("--length-penalty", "2"), ("--early-stopping", "true")):
             done = self.generate([flag, value])
             self.assertEqual((done.returncode, done.stderr.splitlines()[0]),
@@ -219,7 +219,7 @@ class Flags(TinyRun):
         self.assertEqual(self.generate(["--temperature", "0"]).returncode, 0)
         for flag in ("--output-scores", "--output-logits"):
             done = self.generate([flag])
-            self.assertEqual((done.returncode, done.stderr.splitlines()[0]), (2, f"easydel: {flag} needs --output FILE, where they go."))
+            self.assertEqual((done.returncode, done.stderr.splitlines()[0]), (2, f"easydel: {flag} needs --output FILE to write them to."))
 
     def test_chat_takes_what_generate_takes(self):
         generation = flags_of("generate") & set(GENERATION)

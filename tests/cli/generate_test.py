@@ -83,7 +83,7 @@ class Generate(unittest.TestCase):
         for args, message in ((["--top-p", "3"], "--top-p 3: [GenerationConfig] top_p must lie in (0, 1]; got 3."),
                               (["--eos-token-id", "a"], "--eos-token-id a: [GenerationConfig] eos_token_id must be an integer, "
                                'a list of integers or null; got "a".'),
-                              (["--num-return-sequences", "2"], "num_return_sequences must be 1 without sampling or beams"),
+                              (["--num-return-sequences", "2"], "num_return_sequences must be 1 without sampling or beam search"),
                               (["--input-ids", "5", "--prompt", "x"], "at most 1"),
                               (["--temprature", "1"], "--temprature")):
             done = self.run_it(*args, ok=False)

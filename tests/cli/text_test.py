@@ -161,7 +161,7 @@ class Text(unittest.TestCase):
         os.kill(chat.pid, signal.SIGINT)
         read_until("> ")
         os.kill(chat.pid, signal.SIGINT)
-        read_until("(Ctrl-D or /exit ends the conversation)")
+        read_until("(Press Ctrl-D or type /exit to quit)")
         os.write(leader, f"/save {saved}\r".encode())
         read_until("wrote 2 messages", "> ")  # with the prompt keys go to the editor, not to the terminal's own line
         os.write(leader, b"\x04")

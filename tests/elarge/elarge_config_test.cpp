@@ -125,21 +125,19 @@ TEST(ELargeConfig, SaysWhatHasNoEffectHere) {
   EXPECT_THAT(
       config.notes(),
       ElementsAre(
-          "[elarge] run.yaml:56: reference_model.extra_kwargs.trust_remote_code has no effect here. No code of "
-          "a repository runs here.",
-          "[elarge] run.yaml:9: loader.trust_remote_code has no effect here. No code of a repository runs here.",
-          "[elarge] run.yaml:55: platform.platform has no effect here. Kernels are torch's and this library's "
-          "own.",
-          "[elarge] run.yaml:22: base_config.values.hardware_abstraction has no effect here. It is a setting of "
-          "JAX, of TPUs or of EasyDeL's kernels.",
-          "[elarge] run.yaml:30: mixture.batch_size has no effect here. The trainer deals rows: "
-          "total_batch_size counts.",
-          "[elarge] run.yaml:32: mixture.use_fast_loader has no effect here. It belongs to an older loader of "
-          "EasyDeL's.",
+          "[elarge] run.yaml:56: reference_model.extra_kwargs.trust_remote_code has no effect here. Code from a "
+          "repository is never run.",
+          "[elarge] run.yaml:9: loader.trust_remote_code has no effect here. Code from a repository is never run.",
+          "[elarge] run.yaml:55: platform.platform has no effect here. Kernels are chosen automatically.",
+          "[elarge] run.yaml:22: base_config.values.hardware_abstraction has no effect here. It is specific to JAX, "
+          "TPUs or EasyDeL's kernels.",
+          "[elarge] run.yaml:30: mixture.batch_size has no effect here. The trainer makes the batches; set "
+          "trainer.total_batch_size.",
+          "[elarge] run.yaml:32: mixture.use_fast_loader has no effect here. It belongs to an older EasyDeL data "
+          "loader.",
           "[elarge] run.yaml:56: reference_model is not used by the trainer \"sft\".",
           "[elarge] run.yaml:54: esurge is not used. There is no inference engine yet.",
-          "[elarge] run.yaml:59: eval.cache_requests has no effect here. Requests are always made and scored "
-          "anew.",
+          "[elarge] run.yaml:59: eval.cache_requests has no effect here. Requests are not cached.",
           "[elarge] run.yaml:49: trainer.use_grain has no effect here.",
           "[elarge] run.yaml:48: trainer.use_wandb: Weights & Biases is not supported; metrics go to "
           "metrics.jsonl, TensorBoard and report.html."));
@@ -147,21 +145,24 @@ TEST(ELargeConfig, SaysWhatHasNoEffectHere) {
 
 TEST(ELargeConfig, NamesTheLineTheSectionAndTheNearestKey) {
   expect_refused(kSmall + "trainer:\n  learning_rat: 1\n",
-                 "[elarge] run.yaml:3: trainer.learning_rat is no key of the trainer \"sft\". Did you mean "
+                 "[elarge] run.yaml:3: trainer.learning_rat is not a key of the trainer \"sft\". Did you mean "
                  "\"learning_rate\"?");
   expect_refused(kSmall + "loader:\n  dtyp: bf16\n",
-                 "[elarge] run.yaml:3: loader.dtyp is no key of the section loader. Did you mean \"dtype\"?");
+                 "[elarge] run.yaml:3: loader.dtyp is not a key of the section loader. Did you mean \"dtype\"?");
   expect_refused(
       kSmall + "mixture:\n  informs:\n  - type: json\n    data_file: x\n",
-      "[elarge] run.yaml:5: mixture.informs[0].data_file is no key of the section mixture.informs[0]. Did you "
+      "[elarge] run.yaml:5: mixture.informs[0].data_file is not a key of the section mixture.informs[0]. Did you "
       "mean \"data_files\"?");
-  expect_refused(kSmall + "mixture:\n  tokenization: {max_len: 5}\n  informs: []\n",
-                 "[elarge] run.yaml:3: mixture.tokenization.max_len is no key of the section mixture.tokenization. Did "
-                 "you mean \"max_length\"?");
-  expect_refused(kSmall + "\ntrianer: {}\n", "[elarge] run.yaml:3: trianer is no section. Did you mean \"trainer\"?");
-  expect_refused(kSmall + "esurge: {page_sze: 4}\n",
-                 "[elarge] run.yaml:2: esurge.page_sze is no key of the section esurge. Did you mean \"page_size\"?");
-  expect_refused(kSmall + "eval: {zzz: 4}\n", "[elarge] run.yaml:2: eval.zzz is no key of the section eval.");
+  expect_refused(
+      kSmall + "mixture:\n  tokenization: {max_len: 5}\n  informs: []\n",
+      "[elarge] run.yaml:3: mixture.tokenization.max_len is not a key of the section mixture.tokenization. Did "
+      "you mean \"max_length\"?");
+  expect_refused(kSmall + "\ntrianer: {}\n",
+                 "[elarge] run.yaml:3: trianer is not a section. Did you mean \"trainer\"?");
+  expect_refused(
+      kSmall + "esurge: {page_sze: 4}\n",
+      "[elarge] run.yaml:2: esurge.page_sze is not a key of the section esurge. Did you mean \"page_size\"?");
+  expect_refused(kSmall + "eval: {zzz: 4}\n", "[elarge] run.yaml:2: eval.zzz is not a key of the section eval.");
 }
 
 TEST(ELargeConfig, NamesTheLineOfAWrongValue) {
@@ -184,8 +185,7 @@ TEST(ELargeConfig, NamesTheLineOfAWrongValue) {
   expect_refused(kSmall + "loader:\n  precision: lots\n",
                  "[elarge] run.yaml:3: loader.precision must be one of default, fastest, high, highest; got \"lots\".");
   expect_refused(kSmall + "mixture:\n  informs:\n  - split: train\n",
-                 "[elarge] run.yaml:4: mixture.informs[0] must say where its rows are: type, dataset_name or "
-                 "data_files.");
+                 "[elarge] run.yaml:4: mixture.informs[0] must specify its data: type, dataset_name or data_files.");
   expect_refused(kSmall + "mixture:\n  informs: x\n",
                  "[elarge] run.yaml:3: mixture.informs must be a list of data sets; got \"x\".");
   expect_refused(kSmall + "mixture:\n  mixture_block_size: 0\n",
@@ -204,20 +204,20 @@ TEST(ELargeConfig, NamesTheLineOfAWrongValue) {
 TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
   expect_refused<NotSupportedError>(
       with_trainer("grpo", "  num_return_sequences: 4\n") + "reward_model: {name_or_path: r}\n",
-      "[elarge] run.yaml:36: trainer.trainer_type \"grpo\" is a trainer of EasyDeL that is not supported yet; known: "
+      "[elarge] run.yaml:36: trainer.trainer_type \"grpo\" is an EasyDeL trainer that is not supported yet; known: "
       "sft, "
       "base, dpo, orpo, reward, distillation, classification.");
   expect_refused(kSmall + "trainer: {trainer_type: stf}\n",
                  "[elarge] run.yaml:2: trainer.trainer_type must name a trainer; known: sft, base, dpo, orpo, reward, "
                  "distillation, classification; got \"stf\". Did you mean \"sft\"?");
-  expect_refused<NotSupportedError>(kSmall + "reward_model: {name_or_path: r}\n",
-                                    "[elarge] run.yaml:2: reward_model is a section of EasyDeL's that is not supported "
-                                    "yet: no trainer here asks for it.");
+  expect_refused<NotSupportedError>(
+      kSmall + "reward_model: {name_or_path: r}\n",
+      "[elarge] run.yaml:2: reward_model is an EasyDeL section that is not supported yet: no trainer here uses it.");
   expect_refused<NotSupportedError>(with_trainer("sft", "  quantization_mode: affine\n"),
-                                    "[elarge] run.yaml:48: trainer.quantization_mode is a key of EasyDeL's that is not "
-                                    "supported yet; got \"affine\". Take it out.");
+                                    "[elarge] run.yaml:48: trainer.quantization_mode is an EasyDeL key that is not "
+                                    "supported yet; got \"affine\". Remove it.");
   expect_refused<ConfigError>(kSmall + "quantization:\n  model: {bits: 4}\n",
-                              "[elarge] run.yaml:3: quantization.model.bits is no key of quantization.model; known: "
+                              "[elarge] run.yaml:3: quantization.model.bits is not a key of quantization.model; known: "
                               "dtype, group_size, pattern.");
   const auto packing =
       read(kSmall + "quantization: {group_size: 32, model: {dtype: nf4, block_size: 64}}\n").quantization();
@@ -225,9 +225,9 @@ TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
   EXPECT_EQ(packing.linear_group_size, 64);
   EXPECT_EQ(packing.group_size, 32);
   EXPECT_NO_THROW(read(kSmall + "quantization: {apply_quantization: false, group_size: 64, model: null}\n").validate());
-  expect_refused<NotSupportedError>(kSmall + "actions:\n- serve:\n    port: 8000\n",
-                                    "[elarge] run.yaml:3: actions[0] (serve) is an action of EasyDeL's that is not "
-                                    "supported yet: there is no server.");
+  expect_refused<NotSupportedError>(
+      kSmall + "actions:\n- serve:\n    port: 8000\n",
+      "[elarge] run.yaml:3: actions[0] (serve) is an EasyDeL action that is not supported yet: there is no server.");
   expect_refused<NotSupportedError>("model: {name_or_path: m, task: image-text-to-text}\n",
                                     "[elarge] run.yaml:1: model.task: \"image-text-to-text\" is a task of EasyDeL that "
                                     "is not supported yet; known: auto-bind, base-module, causal-language-model, "
@@ -284,10 +284,10 @@ TEST(ELargeConfig, GivesTheTrainerWhatTheMixtureSaysOfRows) {
 
   expect_refused(data + "  tokenization:\n    max_length: 32\ntrainer:\n  max_length: 64\n",
                  "[elarge] run.yaml:5: mixture.tokenization.max_length and trainer.max_length must be the same; got 32 "
-                 "and 64. Take one of them out.");
+                 "and 64. Remove one of them.");
   expect_refused(data + "  seed: 1\ntrainer: {shuffle_seed_train: 2}\n",
-                 "[elarge] run.yaml:4: mixture.seed and trainer.shuffle_seed_train must be the same; got 1 and 2. Take "
-                 "one of them out.");
+                 "[elarge] run.yaml:4: mixture.seed and trainer.shuffle_seed_train must be the same; got 1 and 2. "
+                 "Remove one of them.");
   expect_refused(data + "  pack_seq_length: 8\n",
                  "[elarge] run.yaml:4: mixture.pack_seq_length needs pack_tokens: true.");
   expect_refused<NotSupportedError>(
@@ -353,7 +353,7 @@ TEST(ELargeConfig, NamesTheLineAtEveryDepth) {
   expect_refused<NotSupportedError>(
       text,
       "[elarge] run.yaml:7: model.extra_kwargs.token is not supported; got \"secret\". Set "
-      "the environment variable HF_TOKEN; a config file is no place for a token.");
+      "the environment variable HF_TOKEN; do not put tokens in a config file.");
   expect_refused<NotSupportedError>(without({token}),
                                     "[elarge] run.yaml:13: base_config.values.bits is not supported; got 4. Set "
                                     "quantization.method.");
@@ -364,7 +364,7 @@ TEST(ELargeConfig, NamesTheLineAtEveryDepth) {
   expect_refused<NotSupportedError>(
       without({token, bits, cache, rows}),
       "[elarge] run.yaml:21: mixture.tokenization.truncation is not supported; got false. "
-      "Rows longer than trainer.max_length are always cut; packing keeps all of them.");
+      "Rows longer than trainer.max_length are always truncated, or split by packing.");
   expect_refused(without({token, bits, cache, rows, cut}),
                  "[elarge] run.yaml:23: trainer.learning_rate must be a number; got \"fast\".");
   expect_refused(without({token, bits, cache, rows, cut, rate}),
@@ -406,7 +406,7 @@ TEST(ELargeConfig, ReadsActionsAsEasyDelDoes) {
   expect_refused(kSmall + "actions: [{eval: {tasks: [1]}}]\n",
                  "[elarge] run.yaml:2: actions[0] (eval).tasks must be a name or a list of names; got [1].");
   expect_refused(kSmall + "actions: [{eval: {tasks: a, num_few_shot: 1}}]\n",
-                 "[elarge] run.yaml:2: actions[0] (eval).num_few_shot is no parameter of eval. Did you mean "
+                 "[elarge] run.yaml:2: actions[0] (eval).num_few_shot is not a parameter of eval. Did you mean "
                  "\"num_fewshot\"?");
   expect_refused(kSmall + "actions: [to_json]\n",
                  "[elarge] run.yaml:2: actions[0] (to_json) needs a path: to_json: FILE.");
@@ -418,7 +418,7 @@ TEST(ELargeConfig, ReadsActionsAsEasyDelDoes) {
 
 TEST(ELargeConfig, ChecksWhatAnActionNeeds) {
   expect_refused(kSmall + "actions: [train]\n",
-                 "[elarge] run.yaml:2: actions[0] needs data: name it under mixture.informs.");
+                 "[elarge] run.yaml:2: actions[0] needs data: list it under mixture.informs.");
   expect_refused(with_trainer("distillation"),
                  "[elarge] run.yaml:51: actions[1] with the trainer distillation needs a teacher_model.");
   expect_refused(with_trainer("sft", "  do_eval: true\n"),
@@ -437,7 +437,7 @@ TEST(ELargeConfig, TakesTheWrappersOfTheRunner) {
     EXPECT_EQ(config.where({"actions", "0"}), "[elarge] run.yaml:5: actions[0]");
   }
   expect_refused("config: {model: {name_or_path: m}}\ntrainer: {}\n",
-                 "[elarge] run.yaml:2: trainer must stand below config, as the other sections do.");
+                 "[elarge] run.yaml:2: trainer must stand below config, like the other sections.");
 }
 
 TEST(ELargeConfig, IsChangedFromTheCommandLine) {
@@ -461,7 +461,7 @@ TEST(ELargeConfig, IsChangedFromTheCommandLine) {
   config.set("trainer.learning_rat=1");
   EXPECT_THAT(
       [&] { config.validate(); },
-      ThrowsMessage<ConfigError>("[elarge] --set: trainer.learning_rat is no key of the trainer \"sft\". Did you "
+      ThrowsMessage<ConfigError>("[elarge] --set: trainer.learning_rat is not a key of the trainer \"sft\". Did you "
                                  "mean \"learning_rate\"?"));
   EXPECT_THAT([&] { config.set("trainer"); },
               ThrowsMessage<UsageError>("[parse_overrides] an override must read key=value; got \"trainer\"."));
@@ -500,10 +500,10 @@ TEST(ELargeConfig, NamesTheFileWhereItHasNoLines) {
   write_file_atomically(path, R"({"model": {"name_or_path": "m"}, "loader": {"dtyp": 1}})");
   EXPECT_THAT([&] { ELargeConfig::from_file(path).validate(); },
               ThrowsMessage<ConfigError>("[elarge] " + path +
-                                         ": loader.dtyp is no key of the section loader. Did you mean "
+                                         ": loader.dtyp is not a key of the section loader. Did you mean "
                                          "\"dtype\"?"));
   EXPECT_THAT([] { ELargeConfig(Json::parse(R"({"model": {"name": "m"}})")).validate(); },
-              ThrowsMessage<ConfigError>("[elarge] model.name is no key of the section model."));
+              ThrowsMessage<ConfigError>("[elarge] model.name is not a key of the section model."));
 }
 
 TEST(ELargeConfig, MergesAnchorsOfTheFile) {
@@ -516,7 +516,7 @@ TEST(ELargeConfig, MergesAnchorsOfTheFile) {
   EXPECT_EQ(config.reference_model()->name_or_path, "m");
   EXPECT_THAT(
       [&] { config.validate(); },
-      ThrowsMessage<ConfigError>("[elarge] run.yaml:4: trainer.warmup_step is no key of the trainer \"dpo\". Did "
+      ThrowsMessage<ConfigError>("[elarge] run.yaml:4: trainer.warmup_step is not a key of the trainer \"dpo\". Did "
                                  "you mean \"warmup_steps\"?"));
 }
 

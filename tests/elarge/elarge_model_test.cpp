@@ -129,7 +129,7 @@ TEST(ELargeModel, SurvivesItsFiles) {
 TEST(ELargeModel, ReportsAWrongKey) {
   EXPECT_THAT(
       [] { guide().set_trainer("sft", Json::object({{"learning_rates", 1}})).validate(); },
-      testing::ThrowsMessage<ConfigError>("[elarge] trainer.learning_rates is no key of the trainer \"sft\". Did "
+      testing::ThrowsMessage<ConfigError>("[elarge] trainer.learning_rates is not a key of the trainer \"sft\". Did "
                                           "you mean \"learning_rate\"?"));
 }
 

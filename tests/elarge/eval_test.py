@@ -263,21 +263,21 @@ class BadInput(unittest.TestCase):
         self.assertEqual(error, 'easydel: [eval] there is no task file "nothing.yaml"; looked in the working directory, /there. The tasks of '
                                 "lm-evaluation-harness are not built in: give a file.\n")
         self.refused("[eval] t.yaml must be a mapping of keys; got an array.", raw="[1, 2]")
-        self.refused("[eval] t.yaml: task is missing: the name of the task.", task=None)
-        self.refused("[eval] t.yaml: dataset_path is missing: json, csv, parquet, arrow, text or a directory.", dataset_path=None)
+        self.refused("[eval] t.yaml: task is missing; it must be the name of the task.", task=None)
+        self.refused("[eval] t.yaml: dataset_path is missing; it must be json, csv, parquet, arrow, text or a directory.", dataset_path=None)
         self.refused("[eval] t.yaml: doc_to_target is missing.", doc_to_target=None)
-        self.refused('[eval] t.yaml:11: doc_to_txt is no key of a task. Did you mean "doc_to_text"?', doc_to_txt="q")
+        self.refused('[eval] t.yaml:11: doc_to_txt is not a key of a task. Did you mean "doc_to_text"?', doc_to_txt="q")
         self.refused("[eval] t.yaml:7: output_type: generate_until is not supported yet. There are multiple_choice, loglikelihood and "
                      "loglikelihood_rolling.", output_type="generate_until")
-        self.refused("[eval] t.yaml:11: process_docs is a key of lm-evaluation-harness that is not supported here.", process_docs="f")
-        self.refused('[eval] t.yaml:11: metric_list: "f1" is no metric of this output_type here; there are acc, acc_norm, acc_bytes.',
+        self.refused("[eval] t.yaml:11: process_docs is an lm-evaluation-harness key that is not supported here.", process_docs="f")
+        self.refused('[eval] t.yaml:11: metric_list: "f1" is not a metric of this output_type; known: acc, acc_norm, acc_bytes.',
                      metric_list=[{"metric": "f1"}])
         self.refused("[eval] t.yaml:11: fewshot_config.sampler must be default or first_n; got \"balanced\".", fewshot_config={"sampler": "balanced"})
-        self.refused('[eval] t.yaml:2: dataset_path must be json, csv, parquet, arrow, text or a directory of this machine; got "user/set". '
-                     "Download the data set and name its files.", dataset_path="user/set")
+        self.refused('[eval] t.yaml:2: dataset_path must be json, csv, parquet, arrow, text or a local directory; got "user/set". '
+                     "Download the data set and list its files.", dataset_path="user/set")
         self.refused('[eval] t.yaml:3: dataset_kwargs.data_files has no files for the split "tests"; it has test. Did you mean "test"?',
                      test_split="tests")
-        self.refused("[eval] t.yaml:8: doc_to_text is no template: line 1: unexpected end of template, expected 'end of print statement'.", doc_to_text="{{q")
+        self.refused("[eval] t.yaml:8: doc_to_text is not a valid template: line 1: unexpected end of template, expected 'end of print statement'.", doc_to_text="{{q")
 
     def test_rows(self):
         broken = lambda **changes: ROWS[:1] + [{key: value for key, value in (ROWS[1] | changes).items() if value is not None}] + ROWS[2:]
@@ -285,8 +285,8 @@ class BadInput(unittest.TestCase):
         self.refused("[eval] t.yaml:8: doc_to_text fails on rows.jsonl, line 2: line 1 of the template: 'q' is undefined.", rows=broken(q=None))
         self.refused("[eval] t.yaml:10: doc_to_target gives 2 for rows.jsonl, line 2, which has 2 choices: an index from 0 to 1.", rows=broken(a=2))
         self.refused('[eval] t.yaml:10: doc_to_target gives "z" for rows.jsonl, line 2, which is none of its 2 choices.', rows=broken(a="z"))
-        self.refused("[eval] t.yaml:9: doc_to_choice must give a list of texts; got 3 among them for rows.jsonl, line 2.", rows=broken(c=["x", 3]))
-        self.refused('[eval] t.yaml:9: doc_to_choice: "d" is no field of the data. Did you mean "a"? As a text of its own it is written '
+        self.refused("[eval] t.yaml:9: doc_to_choice must give a list of strings; got 3 among them for rows.jsonl, line 2.", rows=broken(c=["x", 3]))
+        self.refused('[eval] t.yaml:9: doc_to_choice: "d" is not a field of the data. Did you mean "a"? To use it as literal text, write '
                      "{{ 'd' }}.", doc_to_choice="d")
         self.refused('[eval] t.yaml:9: doc_to_choice must give a list; got "one, two" for rows.jsonl, line 1. A list of the data prints as one: '
                      "{{ choices }}.", doc_to_choice="{{q}}, two")

@@ -236,10 +236,8 @@ TEST_F(Generate, BeginsWithTheBosTokenWhereThereIsNoPrompt) {
   LlamaConfig without = tiny_llama();
   without.bos_token_id = {};
   const auto model = make_model<LlamaForCausalLM>(without);
-  EXPECT_THAT(
-      [&] { generate(*model, {}, {.generation_config = config}); },
-      ThrowsMessage<ConfigError>("[generate] an empty prompt needs a bos_token_id to begin with; the config has "
-                                 "none."));
+  EXPECT_THAT([&] { generate(*model, {}, {.generation_config = config}); },
+              ThrowsMessage<ConfigError>("[generate] an empty prompt needs a bos_token_id; the config has none."));
 }
 
 TEST_F(Generate, TwentyTokensAreTheDefault) {
@@ -270,13 +268,12 @@ TEST_F(Generate, RefusesWhatItCannotDo) {
   EXPECT_EQ(refusal(prompt_, {.inputs = {.attention_mask = at::ones({2, 4}, at::kLong)}}),
             "[generate] attention_mask must be [2, 3] like input_ids; got [2, 4].");
   EXPECT_EQ(refusal(prompt_, {.inputs = {.attention_mask = at::tensor({1, 1, 1, 1, 1, 0}, at::kLong).view({2, 3})}}),
-            "[generate] row 1 is padded on the right, and generation goes on at the right end. Pad on the left.");
+            "[generate] row 1 is padded on the right, where generation continues. Pad on the left.");
   EXPECT_EQ(refusal(prompt_, {.inputs = {.attention_mask = at::tensor({0, 0, 0, 1, 1, 1}, at::kLong).view({2, 3})}}),
             "[generate] row 0 of attention_mask hides all of 3 tokens; a prompt needs one.");
   EXPECT_EQ(refusal(prompt_, {.generation_config = {.num_beams = 2}, .streamer = [](auto) {}}),
-            "[generate] a streamer does not go with beams, whose tokens are known only at the end.");
-  EXPECT_EQ(refusal(prompt_, {.streams = {1}}),
-            "[generate] streams must name one stream for each of 2 prompts; got 1.");
+            "[generate] a streamer is not supported with beam search, whose tokens are known only at the end.");
+  EXPECT_EQ(refusal(prompt_, {.streams = {1}}), "[generate] streams must have one entry for each of 2 prompts; got 1.");
   EXPECT_EQ(refusal(prompt_, {.generation_config = {.num_beams = 60, .eos_token_id = {1, 2}}}), "");
   EXPECT_EQ(refusal(prompt_, {.generation_config = {.num_beams = int64_t{1} << 60}}),
             "[generate] 2 prompts with num_beams 1152921504606846976 make more than 65536 rows.");
@@ -284,7 +281,7 @@ TEST_F(Generate, RefusesWhatItCannotDo) {
             "[generate] 2 prompts with num_return_sequences 40000 make more than 65536 rows.");
   std::vector<int64_t> ends(60, 1);
   EXPECT_EQ(refusal(prompt_, {.generation_config = {.num_beams = 2, .eos_token_id = TokenIds(ends)}}),
-            "[generate] num_beams 2 with 60 end tokens needs 122 continuations; a vocabulary of 50 has not as many.");
+            "[generate] num_beams 2 with 60 end tokens needs 122 continuations; the vocabulary has only 50 tokens.");
   const GenerationConfig asked = GenerationConfig::from_dict(Json::parse(R"({"penalty_alpha": 0.6})"));
   EXPECT_THROW(generate(*model_, prompt_, {.generation_config = asked}), NotSupportedError);
 }
@@ -296,8 +293,8 @@ TEST_F(Generate, ScoresThatAllowNoTokenAreAnError) {
     EXPECT_EQ(message_of([&] {
                 generate(*model_, prompt_, {.generation_config = {.do_sample = sample, .suppress_tokens = all}});
               }),
-              "[generate] the scores of row 0 are not numbers, or leave no token possible, by new token 1. "
-              "remove_invalid_values replaces them.");
+              "[generate] the scores of row 0 are NaN, or leave no possible token, at new token 1. "
+              "Set remove_invalid_values to replace them.");
   }
   class Broken final : public LogitsProcessor {
    public:
@@ -311,14 +308,14 @@ TEST_F(Generate, ScoresThatAllowNoTokenAreAnError) {
                     *model_, prompt_,
                     {.generation_config = {.do_sample = sample}, .logits_processor = {std::make_shared<Broken>()}});
               }),
-              "[generate] the scores of row 1 are not numbers, or leave no token possible, by new token 3. "
-              "remove_invalid_values replaces them.");
+              "[generate] the scores of row 1 are NaN, or leave no possible token, at new token 3. "
+              "Set remove_invalid_values to replace them.");
   }
   EXPECT_EQ(message_of([&] {
               generate(*model_, prompt_,
                        {.generation_config = {.num_beams = 2}, .logits_processor = {std::make_shared<Broken>()}});
             }),
-            "[generate] the scores of new token 3 are not numbers. remove_invalid_values replaces them.");
+            "[generate] the scores of new token 3 are NaN. Set remove_invalid_values to replace them.");
 }
 
 TEST_F(Generate, ProcessorsAndCriteriaMustReturnWhatTheyWereAskedFor) {

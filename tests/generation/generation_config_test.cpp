@@ -56,7 +56,7 @@ TEST(GenerationConfig, ChangesByKeyNameAnUnknownOne) {
   EXPECT_EQ(config.stop_strings->values, std::vector<std::string>{"end"});
   EXPECT_EQ(config.sequence_bias->at(0), (SequenceBias{{1, 2}, -3.5}));
   EXPECT_THAT([] { GenerationConfig().with(Json::parse(R"({"temprature": 1})")); },
-              ThrowsMessage<ConfigError>("[GenerationConfig] there is no \"temprature\". Did you mean "
+              ThrowsMessage<ConfigError>("[GenerationConfig] unknown key \"temprature\". Did you mean "
                                          "\"temperature\"?"));
 }
 
@@ -85,16 +85,16 @@ TEST(GenerationConfig, RefusesBadValuesByKey) {
       {{.num_beams = 0}, "num_beams must be at least 1; got 0."},
       {{.num_return_sequences = 0}, "num_return_sequences must be at least 1; got 0."},
       {{.num_return_sequences = 2},
-       "num_return_sequences must be 1 without sampling or beams; got 2. Set do_sample or num_beams."},
+       "num_return_sequences must be 1 without sampling or beam search; got 2. Set do_sample or num_beams."},
       {{.num_beams = 2, .num_return_sequences = 3}, "num_return_sequences must not exceed num_beams; got 3 and 2."},
       {{.max_length = 0}, "max_length must be at least 1; got 0."},
       {{.max_new_tokens = 0}, "max_new_tokens must be at least 1; got 0."},
       {{.min_new_tokens = -2}, "min_new_tokens must be at least 0; got -2."},
       {{.max_time = -1.0}, "max_time must not be negative; got -1."},
-      {{.stop_strings = StopStrings{{"a", ""}}}, "stop_strings must not be empty texts."},
+      {{.stop_strings = StopStrings{{"a", ""}}}, "stop_strings must not contain empty strings."},
       {{.no_repeat_ngram_size = -1}, "no_repeat_ngram_size must be at least 0; got -1."},
-      {{.bad_words_ids = std::vector<std::vector<int64_t>>(1)}, "bad_words_ids must not hold an empty list."},
-      {{.suppress_tokens = {{3, -4}}}, "suppress_tokens must hold token ids, which are not negative; got -4."},
+      {{.bad_words_ids = std::vector<std::vector<int64_t>>(1)}, "bad_words_ids must not contain an empty list."},
+      {{.suppress_tokens = {{3, -4}}}, "suppress_tokens must contain token ids, which are not negative; got -4."},
       {{.forced_eos_token_id = {2, 3}, .suppress_tokens = {{2, 3, 4}}},
        "forced_eos_token_id must not all be in suppress_tokens: no token is left."},
       {{.exponential_decay_length_penalty = ExponentialDecay{2, -1.0}},
@@ -133,7 +133,7 @@ TEST(GenerationConfig, RefusesWaysOfGeneratingThatItDoesNotKnow) {
            "encoder_repetition_penalty": 1.0, "token_healing": false, "use_mtp": false})")
       .require_supported();
   EXPECT_THAT([] { read(R"({"penalty_alpha": 0.6})").require_supported(); },
-              ThrowsMessage<NotSupportedError>("[GenerationConfig] penalty_alpha asks for contrastive search, which is "
+              ThrowsMessage<NotSupportedError>("[GenerationConfig] penalty_alpha enables contrastive search, which is "
                                                "not supported; got 0.6."));
 }
 

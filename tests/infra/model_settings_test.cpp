@@ -174,8 +174,9 @@ TEST(PrepareInputs, TakesAMaskOfRulesThatHoldsForTokensToCome) {
     return (*model)(model->prepare_inputs_for_generation(ids, 12, {}, {}, {}, {}, mask)).logits.select(1, -1);
   };
   EXPECT_FALSE(at::allclose(last(MaskInfo{.sliding_window = 2}), last(std::nullopt)));
-  EXPECT_THAT([&] { last(MaskInfo{.explicit_mask = at::ones({1, 1, 6, 6}, at::kBool)}); },
-              ThrowsMessage<NotSupportedError>(HasSubstr("mask_info must be rules that hold for tokens to come")));
+  EXPECT_THAT(
+      [&] { last(MaskInfo{.explicit_mask = at::ones({1, 1, 6, 6}, at::kBool)}); },
+      ThrowsMessage<NotSupportedError>(HasSubstr("mask_info must consist of rules that apply to future tokens")));
 }
 
 }  // namespace

@@ -220,7 +220,7 @@ TEST(SeedNames, AdaptersAreDrawnFromTheirKeyAndCountedAloud) {
   const auto model = tiny_llama();
   model->apply_lora_to_layers(3, 6, "q_proj");
   model->unwrap_lora_to_layers(/*verbose=*/true);
-  EXPECT_THAT(log.lines.back(), HasSubstr("2 layers have their adapters in their weights"));
+  EXPECT_THAT(log.lines.back(), HasSubstr("2 layers now have their adapters merged"));
 }
 
 TEST(SeedNames, SettingsOfAttentionReachTheComputation) {

@@ -140,7 +140,7 @@ TEST(Lora, PutsBackWhatWasSplitOff) {
   model->merge_lora_params(kept);
   EXPECT_TRUE(at::equal(logits_of(*model), before));
   EXPECT_THAT([&] { model->merge_lora_params(base); },
-              ThrowsMessage<ConfigError>(HasSubstr("is no parameter of an adapter")));
+              ThrowsMessage<ConfigError>(HasSubstr("is not a parameter of an adapter")));
   model->merge_lora_params();
   EXPECT_THAT([&] { model->merge_lora_params(kept); },
               ThrowsMessage<ConfigError>("[merge_lora_params] the adapters are merged into the weights: "
@@ -208,7 +208,8 @@ TEST(Lora, RefusesWhatMakesNoSense) {
   EXPECT_THAT([&] { model->apply_lora_to_layers(0, 2, ".*"); }, message("r must be at least 1; got 0."));
   EXPECT_THAT([&] { model->apply_lora_to_layers(2, 0, ".*"); }, message("lora_alpha must be above 0; got 0."));
   EXPECT_THAT([&] { model->apply_lora_to_layers(2, 2, ".*", {.dropout = 1}); }, message("lora_dropout"));
-  EXPECT_THAT([&] { model->apply_lora_to_layers(2, 2, ".*", {.adapter_name = "a.b"}); }, message("without dots"));
+  EXPECT_THAT([&] { model->apply_lora_to_layers(2, 2, ".*", {.adapter_name = "a.b"}); },
+              message("must not be empty or contain dots"));
   EXPECT_THAT([&] { model->merge_lora_params(); }, message("[merge_lora_params] the model has no adapters"));
   EXPECT_THAT([&] { model->split_lora_params(); }, message("the model has no adapters"));
   auto lazy = lazy_init<LlamaForCausalLM>(tiny_config());
@@ -220,7 +221,7 @@ TEST(Lora, RefusesWhatMakesNoSense) {
   EXPECT_THAT([&] { set_adapters(*model, {{"default", 1}, {"default", 2}}); }, message("is named twice"));
   EXPECT_THAT([&] { add_weighted_adapter(*model, {{"default", 1}}, "sum", "svd"); }, message("must be cat or linear"));
   model->merge_lora_params();
-  EXPECT_THAT([&] { model->merge_lora_params(); }, message("the adapters are merged already"));
+  EXPECT_THAT([&] { model->merge_lora_params(); }, message("the adapters are already merged"));
   EXPECT_THAT([&] { model->apply_lora_to_layers(2, 2, ".*", {.adapter_name = "b"}); },
               message("[apply_lora_to_layers] the adapters of this model are merged into its weights"));
   EXPECT_THAT([&] { set_adapter(*model, "default"); }, message("unmerge_lora_params() first"));
@@ -294,13 +295,13 @@ TEST(Lora, OfTablesAndFromTheBaseSayWhatTheyCannot) {
   EXPECT_THAT([&] { model->apply_lora_to_layers(2, 2, "embed_tokens"); },
               ThrowsMessage<ConfigError>(HasSubstr("matches no linear layer")));
   EXPECT_THAT([&] { model->apply_lora_to_layers(2, 2, "embed_tokens", {.dora = true, .embeddings = true}); },
-              ThrowsMessage<NotSupportedError>(HasSubstr("is a table, which has no DoRA")));
+              ThrowsMessage<NotSupportedError>(HasSubstr("is an embedding table, which does not support DoRA")));
   EXPECT_THAT([&] { model->apply_lora_to_layers(65, 2, "q_proj", {.init = LoraInit::Pissa}); },
               ThrowsMessage<ConfigError>(HasSubstr("the rank of PiSSA is at most 64")));
   const auto packed = make_model<LlamaForCausalLM>(packable_config());
   packed->quantize();
   EXPECT_THAT([&] { packed->apply_lora_to_layers(2, 2, "q_proj", {.init = LoraInit::Olora}); },
-              ThrowsMessage<NotSupportedError>(HasSubstr("is quantized or a table")));
+              ThrowsMessage<NotSupportedError>(HasSubstr("is quantized or an embedding table")));
 }
 
 }  // namespace

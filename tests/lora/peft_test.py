@@ -491,9 +491,9 @@ class CommandLine(Case):
 
     def test_an_adapter_for_another_base(self):
         wide = make_adapter(make_base(self.directory / "wide", "llama", hidden_size=64), "llama")
-        self.refuse("is for another model: \"base_model.model.model.layers.0", self.adapter(wide, "for_wide"))
+        self.refuse("is for a different model: \"base_model.model.model.layers.0", self.adapter(wide, "for_wide"))
         deep = make_adapter(make_base(self.directory / "deep", "llama", num_hidden_layers=3), "llama")
-        self.refuse("is for another model: LlamaForCausalLM has no model.layers.2.", self.adapter(deep, "for_deep"))
+        self.refuse("is for a different model: LlamaForCausalLM has no model.layers.2.", self.adapter(deep, "for_deep"))
         flat = make_adapter(make_base(self.directory / "flat", "llama", num_hidden_layers=1), "llama")
         self.refuse("it lacks model.layers.1.", self.adapter(flat, "for_flat"))
         gpt2 = make_adapter(make_base(self.directory / "gpt2", "gpt2"), "gpt2")
@@ -531,7 +531,7 @@ class CommandLine(Case):
         save_file({**tensors, f"{table.replace('embedding_', '')}A.weight": torch.zeros(4, 61)}, file)
         self.refuse("LlamaForCausalLM has no model.embed_tokens")
         save_file({**tensors, "base_model.model.lm_head.weight": torch.zeros(61, 32)}, file)
-        self.refuse("modules_to_save does not name it")
+        self.refuse("is a weight of the base that is not in modules_to_save")
         file.write_bytes(file.read_bytes()[:100])
         self.refuse("adapter_model.safetensors")
         file.unlink()

@@ -115,10 +115,10 @@ class Training(unittest.TestCase):
     def test_refusals(self):
         runs = {"save_directory": str(self.directory / "runs")}
         self.run_ours(2, runs)
-        for changes, message in (({"lora_rank": None}, "lora_rank must be given where other keys of LoRA are"),
+        for changes, message in (({"lora_rank": None}, "lora_rank must be given if other LoRA keys are"),
                                  ({"lora_rank": 0}, "lora_rank must be at least 1; got 0"),
                                  ({"lora_pattern": "nothing"}, "matches no linear layer"),
-                                 ({"lora_rank": 8, **runs}, "is of another run: lora_rank was 4, now 8."),
+                                 ({"lora_rank": 8, **runs}, "belongs to a different run: lora_rank was 4, now 8."),
                                  ({"lora_rank": 8, **runs, "resume_from": "latest"}, "has rank 4"),
                                  ({"lora_rank": None, "lora_alpha": None, "lora_pattern": None, **runs,
                                    "resume_from": "latest"}, "this run has none. Set lora_rank")):

@@ -372,15 +372,15 @@ TEST(Quantize, SaysWhatIsWrong) {
   model->quantize({.quantize_tensors = false});
   EXPECT_FALSE(model->is_quantized());
   model->quantize();
-  EXPECT_THAT([&] { model->quantize(); },
-              ThrowsMessage<ConfigError>("[quantize] LlamaForCausalLM is quantized already. Quantize the model that it "
-                                         "was made from."));
+  EXPECT_THAT(
+      [&] { model->quantize(); },
+      ThrowsMessage<ConfigError>("[quantize] LlamaForCausalLM is already quantized. Quantize the original model."));
 
   const TemporaryDirectory directory;
   model->save_pretrained(directory.path(), {.verbose = false});
   const std::string path = directory.path().string();
   EXPECT_THAT([&] { AutoModelForCausalLM::from_pretrained(path, {.load_in_8bit = true, .verbose = false}); },
-              ThrowsMessage<ConfigError>(HasSubstr("is quantized already")));
+              ThrowsMessage<ConfigError>(HasSubstr("is already quantized")));
   EXPECT_THAT([&] { AutoModelForCausalLM::from_pretrained(path, {.quantization_block_size = 64, .verbose = false}); },
               ThrowsMessage<ConfigError>(HasSubstr("need a quantization_method")));
   Json config = Json::parse_file((directory / "config.json").string());

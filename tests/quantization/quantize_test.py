@@ -166,17 +166,17 @@ class Quantize(unittest.TestCase):
             message = easydel("quantize", f"{work}/dense", out, "--group-size", "128", status=1)
             self.assertIn("must divide the 64 columns of the matrix; got 128.", message)
             message = easydel("quantize", f"{work}/dense", out, "--method", "a8bit", status=2)
-            self.assertIn("--method a8bit needs a text that the model reads first. Give one with --calibrate FILE.", message)
+            self.assertIn("--method a8bit needs calibration text. Give it with --calibrate FILE.", message)
             message = easydel("quantize", f"{work}/dense", f"{work}/out.gguf", status=2)
-            self.assertIn(f"GGUF files are not written; got {work}/out.gguf. Name a directory.", message)
+            self.assertIn(f"GGUF files are not written; got {work}/out.gguf. Give a directory.", message)
             self.assertFalse(pathlib.Path(out).exists())
             easydel("quantize", f"{work}/dense", out)
             before = pathlib.Path(out, "model.safetensors").read_bytes()
             message = easydel("quantize", f"{work}/dense", out, "--method", "8bit", status=2)
-            self.assertIn(f"{out} is there already. Name another directory, or give --overwrite.", message)
+            self.assertIn(f"{out} already exists. Choose another directory, or give --overwrite.", message)
             self.assertEqual(pathlib.Path(out, "model.safetensors").read_bytes(), before)
             message = easydel("quantize", out, f"{work}/again", status=1)
-            self.assertIn("is quantized already", message)
+            self.assertIn("is already quantized", message)
 
     def test_broken_files_are_refused(self):
         with tempfile.TemporaryDirectory() as work:

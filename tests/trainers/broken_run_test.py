@@ -87,9 +87,9 @@ class BrokenRun(TinyRun):
                  r'  "model.embed_tokens.weight" is \[300, 32\]; the config asks for \[300, 48\]\n(.*\n){19}'
                  r'  "lm_head.weight" is \[300, 32\]; the config asks for \[300, 48\]'),
                 ("deep", dict(num_hidden_layers=3), r"\[resume_from\] run/run-4 lacks 9 parameters of this model, "
-                 '"model.layers.2.self_attn.q_proj.weight" the first of them.'),
+                 '"model.layers.2.self_attn.q_proj.weight" is the first.'),
                 ("flat", dict(num_hidden_layers=1), r"\[resume_from\] run/run-4 has 9 tensors that this model lacks, "
-                 '"model.layers.1.input_layernorm.weight" the first of them.'),
+                 '"model.layers.1.input_layernorm.weight" is the first.'),
                 ("gpt2", gpt2, r'\[resume_from\] run/run-4 is a "llama" model; this run trains "gpt2".')):
             make_model(self.folder / name, **changes)
             for file in ("tokenizer.json", "tokenizer_config.json"):
@@ -97,14 +97,14 @@ class BrokenRun(TinyRun):
             self.refuses(message, model=name)
 
     def test_a_run_that_changed(self):
-        self.refuses(r"\[resume_from\] run/run-4 was trained with total_batch_size 4; this run has 8. The data cannot go on "
-                     "from there.", "--batch", 8)
+        self.refuses(r"\[resume_from\] run/run-4 was trained with total_batch_size 4; this run has 8. The data cannot be "
+                     "resumed from there.", "--batch", 8)
         self.refuses(r'\[OptState\] run/run-4/state.json is the state of "adamw", but the optimizer is "lion". Use the '
                      "optimizer that saved it.", "--optimizer", "lion")
         self.refuses(r"rank \d: \[elarge\] trainer.total_batch_size: \[trainer\] a minibatch of 4 rows cannot be assigned to 8 ranks \(dp=8 fsdp=1 ep=1 tp=1 sp=1; "
-                     r"rows go over dp, fsdp and ep\): total_batch_size / gradient_accumulation_steps must be a multiple of "
+                     r"rows are split over dp, fsdp and ep\): total_batch_size / gradient_accumulation_steps must be a multiple of "
                      r"8.", "--mesh", "8,1,1,1,1")
-        self.refuses(r"\[resume_from\] nowhere is no checkpoint of a run: it needs state.json and trainer.json.", "--resume",
+        self.refuses(r"\[resume_from\] nowhere is not a checkpoint of a run: it needs state.json and trainer.json.", "--resume",
                      self.folder / "nowhere")
 
     def test_a_directory_that_cannot_be_written(self):
@@ -132,12 +132,11 @@ class BrokenRun(TinyRun):
 
     def test_files_of_the_newest_checkpoint_that_are_gone(self):
         for name, message in (
-                ("trainer.json", r"\[resume_from\] run/run-4 lacks trainer.json. Remove it to go on from the checkpoint "
-                                 "before it."),
-                ("state.json", r"\[resume_from\] run/run-4 lacks state.json. Remove it to go on from the checkpoint before it."),
+                ("trainer.json", r"\[resume_from\] run/run-4 lacks trainer.json. Remove it to resume from the previous checkpoint."),
+                ("state.json", r"\[resume_from\] run/run-4 lacks state.json. Remove it to resume from the previous checkpoint."),
                 ("config.json", r"\[run/run-4/config.json\] cannot be opened: No such file or directory."),
                 ("model.safetensors", r'\[resume_from\] run/run-4 lacks 21 parameters of this model, '
-                                      r'"model.embed_tokens.weight" the first of them.'),
+                                      r'"model.embed_tokens.weight" is the first.'),
                 ("optimizer.safetensors", r"\[load_optimizer\] run/run-4/optimizer.safetensors: the optimizer was not saved "
                                           "with this state.")):
             path = self.folder / "run" / "run-4" / name
@@ -145,8 +144,8 @@ class BrokenRun(TinyRun):
             path.unlink()
             self.refuses(message)
             path.write_bytes(content)
-        for file, key, rule in (("trainer.json", "skipped", "is missing or of another type."),
-                                ("trainer.json", "data", "is missing or of another type."),
+        for file, key, rule in (("trainer.json", "skipped", "is missing or has the wrong type."),
+                                ("trainer.json", "data", "is missing or has the wrong type."),
                                 ("state.json", "step", "must be an integer.")):
             path = self.folder / "run" / "run-4" / file
             content = path.read_text()
@@ -198,7 +197,7 @@ class BrokenRun(TinyRun):
                     load_file(place / "run" / f"run-{step}" / "optimizer.safetensors")
             subprocess.run(["mount", "-o", "remount,size=30m", place], check=True)
             result, log = self.end(self.start("small/run", steps=8))
-            self.assertIn(f"goes on from step {last}", log)
+            self.assertIn(f"resuming from step {last}", log)
             self.train("roomy", steps=8)
             self.same_weights("small/run", "roomy", 8)
             self.assertEqual(self.curve("small/run"), self.curve("roomy"))
@@ -209,7 +208,7 @@ class BrokenRun(TinyRun):
         first = self.folder / "run" / "run-2"
         result, log = self.end(self.start("run", "--resume", first, "--save-steps", 3, "--set", "save_total_limit=1", steps=5))
         self.assertEqual(result["checkpoint"], str(self.folder / "run" / "run-5"))
-        self.assertIn(f"{self.folder}/run/run-4 is not of this run, which is at step 2; it is now {self.folder}/run/run-4.old",
+        self.assertIn(f"{self.folder}/run/run-4 does not belong to this run, which is at step 2; it was renamed to {self.folder}/run/run-4.old",
                       log)
         self.assertEqual(sorted(path.name for path in (self.folder / "run").glob("run-*")), ["run-4.old", "run-5"])
         self.assertEqual(tree(self.folder / "run" / "run-4.old"), tree(self.folder / "good" / "run-4"))
@@ -218,7 +217,7 @@ class BrokenRun(TinyRun):
     def test_a_run_without_its_optimizer_says_so(self):
         self.train("bare", "--set", "save_optimizer_state=false", steps=2)
         _, log = self.end(self.start("bare", "--set", "save_optimizer_state=false", steps=4))
-        self.assertIn(f"[resume_from] {self.folder}/bare/run-2 was saved without its optimizer, which begins anew.", log)
+        self.assertIn(f"[resume_from] {self.folder}/bare/run-2 was saved without its optimizer state, which starts from scratch.", log)
 
 
 if __name__ == "__main__":

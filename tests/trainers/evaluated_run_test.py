@@ -115,7 +115,7 @@ class EvaluatedRun(TinyRun):
         best = min(losses, key=losses.get)
         self.assertEqual(result["step"], best + 6)
         self.assertEqual(self.checkpoints("early"), [best, result["step"]])
-        self.assertIn(f"[trainer] the weights of step {best} are the best and were loaded.", log)
+        self.assertIn(f"[trainer] the weights of step {best} were the best and have been loaded.", log)
         saved = json.loads((self.folder / "early" / f"run-{result['step']}" / "trainer.json").read_text())
         self.assertEqual((saved["best_step"], saved["best"]), (best, losses[best]))
         # Started again it has nothing to do; with more patience it goes on.

@@ -56,7 +56,7 @@ TEST_F(MetricsLogs, BeginAnewForANewRunAndGoOnForAResumedOne) {
   EXPECT_EQ(read_file(path),
             "{\"step\": 1, \"loss\": 1}\n{\"step\": 2, \"loss\": 2}\n{\"step\": 3, \"loss\": 3}\n"
             "{\"step\": 4, \"loss\": 4}\n{\"step\": 5, \"loss\": 50}\n");
-  EXPECT_EQ(logged, "[MetricsLog] " + path.string() + ": 2 lines after step 4 and 1 broken ones were cut off.\n");
+  EXPECT_EQ(logged, "[MetricsLog] " + path.string() + ": 2 lines after step 4 and 1 incomplete ones were removed.\n");
 }
 
 TEST_F(MetricsLogs, CutOffALastLineThatIsWholeButForItsNewline) {

@@ -315,10 +315,9 @@ TEST(Pairs, AreCutAsTheArgumentsSay) {
   EXPECT_THAT(ids({.max_length = 5, .max_prompt_length = 3, .truncation_mode = "keep_start"}),
               ElementsAre(1, 2, 3, 5, 6));
   EXPECT_THAT(ids({.max_prompt_length = 2, .max_completion_length = 1}), ElementsAre(3, 4, 5));
-  EXPECT_THAT(
-      [] { (PairLimits{.max_length = 8, .max_prompt_length = 8}).validate("dpo"); },
-      ThrowsMessage<ConfigError>("[dpo] max_prompt_length must be less than max_length; got 8 and 8. Without it "
-                                 "(null) rows are cut as a whole."));
+  EXPECT_THAT([] { (PairLimits{.max_length = 8, .max_prompt_length = 8}).validate("dpo"); },
+              ThrowsMessage<ConfigError>("[dpo] max_prompt_length must be less than max_length; got 8 and 8. Without "
+                                         "it (null) rows are truncated as a whole."));
 }
 
 // The smallest margin of the policy meets the smallest of the reference, whichever pairs they are of; a pair that only

@@ -9,8 +9,7 @@ import unittest
 from safetensors.torch import save_file
 from tiny_run import *
 
-WHAT_TO_DO = (r". To go on from it with these settings use --resume latest (resume_from: latest); to start a new run use "
-              r"another --output (save_directory).")
+WHAT_TO_DO = (r". To resume from it with these settings, use --resume latest (resume_from: latest); to start a new run, use another --output (save_directory).")
 
 
 class RepeatedRun(TinyRun):
@@ -35,7 +34,7 @@ class RepeatedRun(TinyRun):
     def refused(self, difference, *arguments, **options):
         before = tensor_bytes(self.folder / "run" / "run-4" / "model.safetensors")
         said = self.fails("run", *arguments, **options)
-        self.assertEqual(said, f"[trainer] run/run-4 is of another run: {difference}{WHAT_TO_DO}")
+        self.assertEqual(said, f"[trainer] run/run-4 belongs to a different run: {difference}{WHAT_TO_DO}")
         self.assertEqual(self.checkpoints("run"), [2, 4])
         self.assertEqual(tensor_bytes(self.folder / "run" / "run-4" / "model.safetensors"), before)
 
@@ -45,7 +44,7 @@ class RepeatedRun(TinyRun):
         # Asked for, it goes on from the checkpoint, and says what is different.
         result, log = self.end(self.start("run", "--resume", "latest", model="other", steps=6))
         self.assertEqual(result["step"], 6)
-        self.assertIn(f'[resume_from] {self.folder}/run/run-4 is of a run with other settings: model was '
+        self.assertIn(f'[resume_from] {self.folder}/run/run-4 belongs to a run with different settings: model was '
                       f'"{self.folder}/model", now "{self.folder}/other".', log)
 
     def test_a_model_whose_files_changed_is_another_one(self):
@@ -86,7 +85,7 @@ class RepeatedRun(TinyRun):
             for content, said in ((rows + '{"text": "more"}\n', "one.jsonl had 24 rows, now 25"),
                                   (rows.replace("e", "a", 1), "the rows of one.jsonl changed")):
                 (self.folder / "one.jsonl").write_text(content)
-                self.assertEqual(self.fails("one", data=["one"]), f"[trainer] one/run-2 is of another run: {said}{WHAT_TO_DO}")
+                self.assertEqual(self.fails("one", data=["one"]), f"[trainer] one/run-2 belongs to a different run: {said}{WHAT_TO_DO}")
                 self.assertEqual(self.fails("one", "--resume", "latest", data=["one"]),
                                  f"[Loader] the data changed, so the run cannot be resumed: {said}.")
         finally:
@@ -96,14 +95,13 @@ class RepeatedRun(TinyRun):
         result, log = self.end(self.start("run", "--mesh", "1,2,1,2,1", "--accumulate", 2, "--save-steps", 3, "--eval-data",
                                           self.folder / "held_out.jsonl", "--set", "save_total_limit=1", steps=8))
         self.assertEqual(result["step"], 8)
-        self.assertIn(f"[trainer] goes on from step 4, {self.folder}/run/run-4", log)
+        self.assertIn(f"[trainer] resuming from step 4, {self.folder}/run/run-4", log)
 
     def test_a_run_that_is_done_says_so_in_one_line(self):
         before = tensor_bytes(self.folder / "run" / "run-4" / "model.safetensors")
         result, log = self.end(self.start("run", steps=4))
         self.assertEqual((result["step"], result["checkpoint"]), (4, str(self.folder / "run" / "run-4")))
-        self.assertIn(f"[trainer] the run is at step 4 of 4 ({self.folder}/run/run-4); nothing is left to do. More steps "
-                      "(--steps, max_training_steps) go on.\n", log)
+        self.assertIn(f"[trainer] the run is at step 4 of 4 ({self.folder}/run/run-4); nothing is left to do. Increase --steps (max_training_steps) to continue.\n", log)
         self.assertEqual(tensor_bytes(self.folder / "run" / "run-4" / "model.safetensors"), before)
 
     def test_without_resume_if_possible_it_begins_anew_and_keeps_what_was_there(self):
@@ -119,7 +117,7 @@ class RepeatedRun(TinyRun):
                 time.sleep(0.01)
             for other in ([], ["--mesh", "2,1,1,1,1"]):
                 self.assertEqual(self.fails("shared", *other, model="other"),
-                                 f"[trainer] shared is being written by a run of process {first.pid} on "
+                                 f"[trainer] shared is being written to by a run of process {first.pid} on "
                                  f"{socket.gethostname()}. Wait for it or stop it, or give this run another directory "
                                  "(--output, save_directory).")
             self.assertIsNone(first.poll())
@@ -127,7 +125,7 @@ class RepeatedRun(TinyRun):
             first.communicate()
             last = self.checkpoints("shared")[-1]
             _, log = self.end(self.start("shared", *mesh, steps=last + 2))
-            self.assertIn(f"[trainer] goes on from step {last}", log)
+            self.assertIn(f"[trainer] resuming from step {last}", log)
 
     def test_a_run_that_cannot_start_leaves_no_directory(self):
         self.assertRegex(self.fails("never", data=["nothing"]), "nothing.jsonl")
@@ -145,9 +143,8 @@ class QuantizedModel(TinyRun):
         for output, arguments, model in (("files", [], "packed"), ("loaded", ["--set", "quantization.method=8bit"], "model")):
             self.assertRegex(self.fails(output, *arguments, model=model),
                              r'^\[trainer\] 14 weights of the model are quantized and cannot be trained, '
-                             r'"model.layers.0.self_attn.q_proj.weight" the first of them. Train adapters on them '
-                             r"\(--lora-rank, lora_rank\), load the model without quantization, or name them in "
-                             r"frozen_parameters.$")
+                             r'"model.layers.0.self_attn.q_proj.weight" is the first. Train adapters on them '
+                             r"\(--lora-rank, lora_rank\), load the model without quantization, or list them in frozen_parameters.$")
         self.assertEqual(self.train("adapters", "--lora-rank", 2, model="packed", steps=2)["step"], 2)
         self.assertEqual(self.train("frozen", "--set", "frozen_parameters=_proj", model="packed", steps=2)["step"], 2)
 
@@ -162,8 +159,7 @@ class WithoutATokenizer(TinyRun):
 
     def test_texts_need_one_and_the_message_says_how_to_name_it(self):
         self.assertEqual(self.fails("text", model="bare/config.json"),
-                         "[tokenizer] there is none in the directory of bare/config.json, and rows of text need one. Name it "
-                         "with --tokenizer (model.tokenizer), or give rows of input_ids.")
+                         "[tokenizer] there is no tokenizer in the directory of bare/config.json, and rows of text need one. Give it with --tokenizer (model.tokenizer), or use rows of input_ids.")
         self.assertEqual(self.train("text", "--tokenizer", self.folder / "model", model="bare/config.json", steps=2)["step"], 2)
 
     def test_rows_of_input_ids_need_none(self):

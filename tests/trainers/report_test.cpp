@@ -230,7 +230,7 @@ TEST(RunReport, ComparesRunsAndNamesADirectoryThatIsNone) {
 TEST(Report, SaysThatThereIsNothing) {
   const Json page = checked({});
   EXPECT_EQ(page.at("series").size(), 0);
-  EXPECT_THAT(texts(page.at("text")), Contains("Nothing was given."));
+  EXPECT_THAT(texts(page.at("text")), Contains("Nothing was set."));
 }
 
 class ReportScript : public testing::Test {

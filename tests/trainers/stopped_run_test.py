@@ -139,7 +139,7 @@ class NotFinite(TinyRun):
             _, err = self.end(process, 1)
             self.assertRegex(err.replace(str(self.folder) + "/", ""), (
                 r"easydel: (rank \d: )?\[trainer\] step 6 has a loss of -?nan and a gradient norm of -?nan. Its batch is in "
-                r"ends/skipped/step-6-rank-\d.json. 2 such steps in a row: the run stops \(max_skipped_steps is 1\). A "
+                r"ends/skipped/step-6-rank-\d.json. 2 such steps in a row: stopping \(max_skipped_steps is 1\). A "
                 r"smaller learning_rate, clip_grad or warmup_steps may help.\n"))
             self.assertEqual(self.checkpoints("ends"), [2, 4])
             self.assertEqual(list(self.log("ends")[0]), [1, 2, 3, 4, 5])

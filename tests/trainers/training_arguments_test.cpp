@@ -85,25 +85,26 @@ TEST(TrainingArguments, RefuseNonsenseWithKeyAndValue) {
   expect_refused("sft", R"({"training_time_limit": "2 fortnights"})",
                  where + "training_time_limit must read like 90min, 23h, 30s or 1d2h30m; got \"2 fortnights\".");
   expect_refused("sft", R"({"early_stopping_patience": 2})",
-                 where + "early_stopping_patience must stand beside do_eval: true; got 2.");
+                 where + "early_stopping_patience must be used together with do_eval: true; got 2.");
   expect_refused("sft", R"({"max_length": 8, "max_sequence_length": 9})",
-                 where + "max_sequence_length is another name of max_length, which has another value; got 9 and 8.");
+                 where + "max_sequence_length is an alias of max_length, which has a different value; got 9 and 8.");
   expect_refused("sft", R"({"loss_config": {"label_smoothing": 2}})",
                  where + "loss_config: [LossConfig] label_smoothing must lie in [0, 1); got 2.");
 }
 
 TEST(TrainingArguments, NameTheNearestKey) {
-  expect_refused("sft", R"({"learning_rat": 1})",
-                 "[TrainingArguments] learning_rat is no key of the trainer \"sft\". Did you mean \"learning_rate\"?");
+  expect_refused(
+      "sft", R"({"learning_rat": 1})",
+      "[TrainingArguments] learning_rat is not a key of the trainer \"sft\". Did you mean \"learning_rate\"?");
   expect_refused("sft", R"({"beta": 0.1})",
-                 "[TrainingArguments] beta is no key of the trainer \"sft\", but of dpo, orpo.");
+                 "[TrainingArguments] beta is not a key of the trainer \"sft\", only of dpo, orpo.");
   EXPECT_THAT([] { TrainingArguments::for_trainer("dop"); },
               ThrowsMessage<ConfigError>("[TrainingArguments] trainer_type must name a trainer; known: sft, base, dpo, "
                                          "orpo, reward, distillation, classification; got \"dop\". Did you mean "
                                          "\"dpo\"?"));
   EXPECT_THAT([] { TrainingArguments::for_trainer("grpo"); },
               ThrowsMessage<NotSupportedError>(
-                  "[TrainingArguments] trainer_type \"grpo\" is a trainer of EasyDeL that is not supported yet; known: "
+                  "[TrainingArguments] trainer_type \"grpo\" is an EasyDeL trainer that is not supported yet; known: "
                   "sft, base, dpo, orpo, reward, distillation, classification."));
 }
 
@@ -118,85 +119,81 @@ TEST(TrainingArguments, KnowEasyDelsOtherKeys) {
       testing::ElementsAre(
           "use_wandb: Weights & Biases is not supported; metrics go to metrics.jsonl, TensorBoard and report.html.",
           "wandb_name: Weights & Biases is not supported; model_name is the report's title.",
-          "remove_unused_columns: false has no meaning here: a column that nothing reads reaches no model.",
-          "use_grain has no meaning here.", "esurge_page_size has no meaning here.",
-          "generation_top_p has no meaning here."));
+          "remove_unused_columns: false has no effect: unused columns never reach the model.",
+          "use_grain has no effect here.", "esurge_page_size has no effect here.",
+          "generation_top_p has no effect here."));
   for (const char* key : {"sparsify_module", "straight_through_emulator", "generate_during_eval", "is_encoder_decoder",
                           "remove_ckpt_after_load"}) {
     expect_refused<NotSupportedError>(
         "sft", concat("{\"", key, "\": true}"),
-        concat("[TrainingArguments] ", key,
-               " is a key of EasyDeL's that is not supported yet; got true. Take it out."));
+        concat("[TrainingArguments] ", key, " is an EasyDeL key that is not supported yet; got true. Remove it."));
   }
   expect_refused<NotSupportedError>("sft", R"({"init_tx": false})",
-                                    "[TrainingArguments] init_tx is a key of EasyDeL's that is not supported yet; got "
-                                    "false. Take it out.");
-  expect_refused<NotSupportedError>("sft", R"({"quantization_mode": "nf4"})",
-                                    "[TrainingArguments] quantization_mode is a key of EasyDeL's that is not supported "
-                                    "yet; got \"nf4\". Take it out.");
+                                    "[TrainingArguments] init_tx is an EasyDeL key that is not supported yet; got "
+                                    "false. Remove it.");
+  expect_refused<NotSupportedError>(
+      "sft", R"({"quantization_mode": "nf4"})",
+      "[TrainingArguments] quantization_mode is an EasyDeL key that is not supported yet; got \"nf4\". Remove it.");
 }
 
 TEST(TrainingArguments, RefuseWhatIsDoneInOneWayAlone) {
   const std::string where = "[TrainingArguments] ";
-  expect_refused<NotSupportedError>("sft", R"({"use_data_collator": false})",
-                                    where +
-                                        "use_data_collator must be true; got false. Rows are always padded to one "
-                                        "length.");
+  expect_refused<NotSupportedError>(
+      "sft", R"({"use_data_collator": false})",
+      where + "use_data_collator must be true; got false. Rows are always padded to the same length.");
   expect_refused<NotSupportedError>("sft", R"({"tx_mu_dtype": "bfloat16", "optimizer": "sgd"})",
                                     where +
                                         "tx_mu_dtype must be null for the optimizer sgd, which has no such moment; "
                                         "got bfloat16. adam, adamw, lion and muon have one.");
   expect_refused("sft", R"({"tx_mu_dtype": "bfloat16", "extra_optimizer_kwargs": {"mu_dtype": "float32"}})",
-                 where + "tx_mu_dtype must not stand beside extra_optimizer_kwargs.mu_dtype; got bfloat16.");
-  expect_refused("sft", R"({"do_train": false})", where + "do_train must be true where do_eval is not; got false.");
+                 where + "tx_mu_dtype must not be used together with extra_optimizer_kwargs.mu_dtype; got bfloat16.");
+  expect_refused("sft", R"({"do_train": false})", where + "do_train must be true if do_eval is not; got false.");
   expect_refused("sft", R"({"force_step_start_point": true})",
-                 where + "force_step_start_point must stand beside step_start_point; got true.");
+                 where + "force_step_start_point must be used together with step_start_point; got true.");
   expect_refused("sft", R"({"train_on_inputs": true, "completion_only_loss": true})",
                  where + "train_on_inputs must not contradict completion_only_loss, which is true; got true.");
   expect_refused("sft", R"({"train_on_inputs": true, "assistant_only_loss": true})",
                  where + "train_on_inputs must not contradict assistant_only_loss, which is true; got true.");
   expect_refused("dpo", R"({"train_on_inputs": true})",
-                 where + "train_on_inputs is no key of the trainer \"dpo\", but of sft, base, distillation.");
+                 where + "train_on_inputs is not a key of the trainer \"dpo\", only of sft, base, distillation.");
   expect_refused("classification", R"({"packing": true})",
-                 where + "packing is no key of the trainer \"classification\", but of sft, base, distillation.");
+                 where + "packing is not a key of the trainer \"classification\", only of sft, base, distillation.");
   for (const char* type : {"dpo", "orpo"}) {
-    expect_refused<NotSupportedError>(
-        type, R"({"logprob_vocab_chunk_size": 4096})",
-        where +
-            "logprob_vocab_chunk_size must be null or 0; got 4096. Logits are held for some tokens at a time, not "
-            "for some entries of the vocabulary: set lmhead_chunksize.");
-    expect_refused<NotSupportedError>(type, R"({"label_pad_token_id": 0})",
+    expect_refused<NotSupportedError>(type, R"({"logprob_vocab_chunk_size": 4096})",
                                       where +
-                                          "label_pad_token_id must be -100; got 0. No other label counts for "
-                                          "nothing.");
+                                          "logprob_vocab_chunk_size must be null or 0; got 4096. Logits are computed "
+                                          "in chunks of tokens, not of the vocabulary: set lmhead_chunksize.");
+    expect_refused<NotSupportedError>(
+        type, R"({"label_pad_token_id": 0})",
+        where + "label_pad_token_id must be -100; got 0. No other label is ignored in the loss.");
     TrainingArguments::from_json(type, from(R"({"logprob_vocab_chunk_size": 0, "label_pad_token_id": -100})"));
   }
-  expect_refused<NotSupportedError>("dpo", R"({"sync_ref_model": true})",
-                                    where + "sync_ref_model must be false; got true. The reference stays as it is.");
+  expect_refused<NotSupportedError>(
+      "dpo", R"({"sync_ref_model": true})",
+      where + "sync_ref_model must be false; got true. The reference does not change during training.");
   expect_refused<NotSupportedError>("distillation", R"({"attention_loss_weight": 0.5})",
                                     where +
                                         "attention_loss_weight must be null or 0; got 0.5. Attention maps are not "
                                         "compared yet; hidden_state_loss_weight compares layers.");
   expect_refused<NotSupportedError>("dpo", R"({"loss_config": {"label_smoothing": 0.5}})",
                                     where +
-                                        "loss_config must leave label_smoothing alone with dpo, whose loss is its "
-                                        "own; got 0.5. chunk_token_size and auxiliary_loss_coefficient act there.");
+                                        "loss_config must not set label_smoothing with dpo, which has its own loss; "
+                                        "got 0.5. Only chunk_token_size and auxiliary_loss_coefficient apply there.");
   expect_refused("dpo", R"({"lora_rank": 2, "lora_dropout": 0.5})",
-                 where + "lora_dropout must be 0 where disable_dropout is true; got 0.5.");
+                 where + "lora_dropout must be 0 if disable_dropout is true; got 0.5.");
   TrainingArguments::from_json("dpo", from(R"({"lora_rank": 2, "lora_dropout": 0.5, "disable_dropout": false})"));
   expect_refused<NotSupportedError>("reward", R"({"lmhead_chunksize": 64})",
                                     where +
                                         "lmhead_chunksize must be null with reward; got 64. A classifier has no "
                                         "logits over a vocabulary.");
-  expect_refused<NotSupportedError>("reward", R"({"truncation_mode": "keep_start"})",
-                                    where +
-                                        "truncation_mode must not be given with reward; got keep_start. Rows that "
-                                        "are longer than max_length are left out.");
   expect_refused<NotSupportedError>(
-      "sft", R"({"loss_config": {"chunk_vocab_size": 64}})",
+      "reward", R"({"truncation_mode": "keep_start"})",
       where +
-          "loss_config: [TrainingArguments] loss_config.chunk_vocab_size must be null: chunk_token_size bounds what "
-          "is held of logits; got 64.");
+          "truncation_mode must not be given with reward; got keep_start. Rows longer than max_length are skipped.");
+  expect_refused<NotSupportedError>("sft", R"({"loss_config": {"chunk_vocab_size": 64}})",
+                                    where +
+                                        "loss_config: [TrainingArguments] loss_config.chunk_vocab_size must be null: "
+                                        "use chunk_token_size to limit the logits held at once; got 64.");
 }
 
 TEST(TrainingArguments, KnowTheNameOfTheRunAndWhatAnEvaluationIsTold) {

@@ -1,4 +1,4 @@
-// easydel bench generate: how fast this machine generates, with random weights of any shape.
+// easydel bench generate: generation speed of this machine, with random weights of any shape.
 #include <ATen/Parallel.h>
 
 #include <CLI/CLI.hpp>
@@ -27,10 +27,10 @@ struct BenchOptions {
 };
 
 struct Round {
-  double first_token = 1e30, decode = 1e30;  // seconds; decode: of the tokens after the first
+  double first_token = 1e30, decode = 1e30;  // seconds; decode: for the tokens after the first
 };
 
-// Without end tokens, so that every round makes as many tokens as were asked for.
+// Without end tokens, so that every round generates the requested number of tokens.
 Round run_round(const BaseModule& model, const at::Tensor& ids, const BenchOptions& options, at::Device device) {
   GenerateOptions given;
   given.trace = options.trace;
@@ -43,7 +43,7 @@ Round run_round(const BaseModule& model, const at::Tensor& ids, const BenchOptio
     wait_for(device);
     return seconds() - begin;
   };
-  if (device.is_cuda()) {  // looking at each token would wait for the device, so that two runs are compared
+  if (device.is_cuda()) {  // reading each token would wait for the device, so two runs are compared
     const double first = generate_tokens(1);
     return {first, generate_tokens(options.new_tokens) - first};
   }
@@ -66,7 +66,7 @@ void run(const BenchOptions& options) {
     model->quantize({.method = options.quantize, .bit_targeted_params = {"kernel", "embedding"}});
   const double made = seconds() - begin;
   const at::Tensor ids = random_ids(options.batch, options.prompt, config->vocab_size);
-  run_round(*model, ids, options, device);  // warms up libraries and clocks
+  run_round(*model, ids, options, device);  // warm-up
   Round best;
   for (int64_t i = 0; i < options.rounds; ++i) {
     const Round round = run_round(*model, ids, options, device);
@@ -102,27 +102,29 @@ void run(const BenchOptions& options) {
 }  // namespace
 
 void add_bench_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("bench", "Measure this machine");
+  CLI::App* command = app.add_subcommand("bench", "Measure the speed of this machine");
   command->require_subcommand(1);
-  CLI::App* generate_command = command->add_subcommand("generate", "Prefill and decode with random weights");
+  CLI::App* generate_command = command->add_subcommand("generate", "Measure prefill and decoding with random weights");
   auto options = std::make_shared<BenchOptions>();
   generate_command->add_option("--config", options->config, "config.json of the model")->required();
-  generate_command->add_option("--prompt", options->prompt, "Tokens of the prompt")
+  generate_command->add_option("--prompt", options->prompt, "Number of prompt tokens")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  generate_command->add_option("--new", options->new_tokens, "Tokens to generate")
+  generate_command->add_option("--new", options->new_tokens, "Number of tokens to generate")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  generate_command->add_option("--batch", options->batch, "Rows")->check(CLI::PositiveNumber)->capture_default_str();
-  generate_command->add_option("--rounds", options->rounds, "The best of so many is reported")
+  generate_command->add_option("--batch", options->batch, "Batch size")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  generate_command->add_option("--rounds", options->rounds, "Number of rounds; the best is reported")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   generate_command->add_option("--dtype", options->dtype,
-                               "Of weights and computation (default: bf16 on a GPU, fp32 on a CPU)");
-  generate_command->add_option("--quantize", options->quantize, "Pack all matrices: 8bit, nf4, int4 or a8q")
+                               "Dtype of weights and computation (default: bf16 on a GPU, fp32 on a CPU)");
+  generate_command->add_option("--quantize", options->quantize, "Quantize all matrices: 8bit, nf4, int4 or a8q")
       ->type_name("METHOD");
-  generate_command->add_option("--device", options->device, "cpu, cuda or cuda:1 (default: a GPU where there is one)");
-  generate_command->add_flag("!--no-trace", options->trace, "Do not capture the step in a CUDA graph");
+  generate_command->add_option("--device", options->device, "cpu, cuda or cuda:1 (default: a GPU if available)");
+  generate_command->add_flag("!--no-trace", options->trace, "Do not capture the decoding step in a CUDA graph");
   generate_command->add_flag("--json", options->json, "Print JSON");
   generate_command->callback([options] { run(*options); });
   add_bench_moe_command(*command);

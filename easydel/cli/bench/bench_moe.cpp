@@ -1,4 +1,4 @@
-// easydel bench moe: forward and backward of one block of experts, with random weights and tokens of any shape.
+// easydel bench moe: forward and backward of one mixture-of-experts block, with random weights and tokens.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -39,7 +39,7 @@ void run(const BenchMoeOptions& options) {
   at::Tensor x = at::empty({1, options.tokens, options.hidden}, at::TensorOptions(dtype).device(device));
   fill_normal(x, RandomKey(1), 0, 1);
   x.requires_grad_();
-  // The sorted times of steps; the device is waited for at the end of each alone.
+  // The sorted times of the steps; waits for the device only at the end of each step.
   const auto time = [&](bool backward) {
     std::vector<double> times;
     for (int64_t i = 0; i < options.warmup + options.steps; ++i) {
@@ -72,22 +72,24 @@ void run(const BenchMoeOptions& options) {
 }  // namespace
 
 void add_bench_moe_command(CLI::App& bench) {
-  CLI::App* command = bench.add_subcommand("moe", "Forward and backward of a block of experts, with random weights");
+  CLI::App* command =
+      bench.add_subcommand("moe", "Measure forward and backward of a mixture-of-experts block with random weights");
   auto options = std::make_shared<BenchMoeOptions>();
   const auto size = [&](const char* name, int64_t& value, const char* help) {
     command->add_option(name, value, help)->check(CLI::PositiveNumber)->capture_default_str();
   };
-  size("--hidden", options->hidden, "Width of the tokens");
-  size("--inner", options->inner, "Width of an expert");
-  size("--experts", options->experts, "Experts");
-  size("--top-k", options->top_k, "Experts for each token");
-  size("--tokens", options->tokens, "Tokens");
-  size("--steps", options->steps, "Steps that are timed; the best is reported");
+  size("--hidden", options->hidden, "Hidden size");
+  size("--inner", options->inner, "Intermediate size of an expert");
+  size("--experts", options->experts, "Number of experts");
+  size("--top-k", options->top_k, "Experts per token");
+  size("--tokens", options->tokens, "Number of tokens");
+  size("--steps", options->steps, "Number of timed steps; the best is reported");
   command->add_option("--method", options->method, "fused_moe, standard_moe or dense_moe")
       ->check(CLI::IsMember({"fused_moe", "standard_moe", "dense_moe"}))
       ->capture_default_str();
-  command->add_option("--dtype", options->dtype, "Of weights and computation (default: bf16 on a GPU, fp32 on a CPU)");
-  command->add_option("--device", options->device, "cpu, cuda or cuda:1 (default: a GPU where there is one)");
+  command->add_option("--dtype", options->dtype,
+                      "Dtype of weights and computation (default: bf16 on a GPU, fp32 on a CPU)");
+  command->add_option("--device", options->device, "cpu, cuda or cuda:1 (default: a GPU if available)");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { run(*options); });
 }

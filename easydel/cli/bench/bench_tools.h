@@ -1,4 +1,4 @@
-// What the benchmarks of the command line measure with.
+// Helpers shared by the `easydel bench` commands.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,8 +7,8 @@
 
 namespace easydel::cli {
 
-double seconds();                  // of a clock that only goes on
-void wait_for(at::Device device);  // until all that was started is done
+double seconds();                  // of a monotonic clock
+void wait_for(at::Device device);  // until all queued work is done
 
 at::Tensor random_ids(int64_t batch, int64_t tokens, int64_t vocabulary);
 

@@ -1,4 +1,4 @@
-// easydel bench train: how fast this machine trains, with random weights and tokens of any shape.
+// easydel bench train: training speed of this machine, with random weights and tokens of any shape.
 #include <ATen/Parallel.h>
 
 #include <CLI/CLI.hpp>
@@ -90,25 +90,28 @@ void run(const BenchTrainOptions& options) {
 }  // namespace
 
 void add_bench_train_command(CLI::App& bench) {
-  CLI::App* command = bench.add_subcommand("train", "Steps of adamw with random weights and tokens");
+  CLI::App* command = bench.add_subcommand("train", "Measure AdamW steps with random weights and tokens");
   auto options = std::make_shared<BenchTrainOptions>();
   command->add_option("--config", options->config, "config.json of the model")->required();
-  command->add_option("--batch", options->batch, "Rows")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--length", options->length, "Tokens of a row")
+  command->add_option("--batch", options->batch, "Batch size")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--length", options->length, "Sequence length")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--steps", options->steps, "Steps that are timed; the best is reported")
+  command->add_option("--steps", options->steps, "Number of timed steps; the best is reported")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--dtype", options->dtype, "Of the computation (default: bf16 on a GPU, fp32 on a CPU)");
-  command->add_option("--param-dtype", options->param_dtype, "Of weights and optimizer (default: fp32)");
-  command->add_option("--device", options->device, "cpu, cuda or cuda:1 (default: a GPU where there is one)");
-  command->add_option("--gradient-checkpointing", options->checkpointing, "What is computed again in backward");
-  command->add_option("--quantize", options->quantize, "Pack the linear layers first, for adapters: nf4, 8bit, int4")
+  command->add_option("--dtype", options->dtype, "Compute dtype (default: bf16 on a GPU, fp32 on a CPU)");
+  command->add_option("--param-dtype", options->param_dtype, "Dtype of weights and optimizer state (default: fp32)");
+  command->add_option("--device", options->device, "cpu, cuda or cuda:1 (default: a GPU if available)");
+  command->add_option("--gradient-checkpointing", options->checkpointing,
+                      "Checkpointing policy: what to recompute in backward");
+  command
+      ->add_option("--quantize", options->quantize,
+                   "Quantize the linear layers first, for training adapters: nf4, 8bit, int4")
       ->type_name("METHOD");
-  command->add_option("--lora-rank", options->lora_rank, "Train adapters of this rank on attention and MLP alone")
+  command->add_option("--lora-rank", options->lora_rank, "Train only LoRA adapters of this rank, on attention and MLP")
       ->check(CLI::PositiveNumber);
-  command->add_option("--learning-rate", options->learning_rate, "Of adamw")->capture_default_str();
+  command->add_option("--learning-rate", options->learning_rate, "Learning rate of AdamW")->capture_default_str();
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { run(*options); });
 }

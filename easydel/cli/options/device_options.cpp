@@ -19,8 +19,8 @@ DType parse_float(const std::string& flag, const std::string& name) {
 
 void add_device_options(CLI::App& command, DeviceOptions& options) {
   command
-      .add_option("--device", options.device, "cpu, cuda or cuda:1 (default: a GPU where there is one)")
-      // Refused before anything is read or downloaded.
+      .add_option("--device", options.device, "cpu, cuda or cuda:1 (default: a GPU if available)")
+      // Checked before anything is read or downloaded.
       ->each([](const std::string& name) { to_compute_settings({.device = name}); });
   command
       .add_option(
@@ -30,8 +30,8 @@ void add_device_options(CLI::App& command, DeviceOptions& options) {
       ->type_name("DP,FSDP,EP,TP,SP");
   command
       .add_option("--devices", options.devices,
-                  "Devices in all, as threads of this process (default: as many as --mesh has); a launcher such as "
-                  "mpirun brings its own")
+                  "Total number of devices, as threads of this process (default: the size of --mesh); a launcher such "
+                  "as mpirun sets it instead")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
 }
 
@@ -56,25 +56,25 @@ std::string mesh_text(const DeviceOptions& options) {
 int64_t rank_count(const DeviceOptions& options) {
   const int64_t launched = World::current()->size();
   require<UsageError>(launched == 1 || options.devices.value_or(launched) == launched, "--devices ",
-                      options.devices.value_or(0), " does not go with the ", launched,
-                      " ranks that this was started with.");
+                      options.devices.value_or(0), " contradicts the ", launched, " ranks started by the launcher.");
   if (launched > 1) return launched;
   if (options.devices) return *options.devices;
   int64_t product = 1;
   for (const int64_t size : options.mesh) {
     require<UsageError>(size != -1, mesh_text(options),
-                        " leaves one size open: say how many devices there are, as in --devices 4.");
+                        " has a -1: give the number of devices too, as in --devices 4.");
     product = std::min(product * std::max<int64_t>(size, 1), int64_t{1} << 20);
   }
   return product;
 }
 
 void require_threads_possible(const DeviceOptions& options, int64_t ranks, bool is_cpu) {
-  require<UsageError>(is_cpu || ranks == 1 || World::current()->size() > 1,
-                      options.devices ? concat("--devices ", *options.devices) : mesh_text(options),
-                      " runs ranks as threads, which goes with --device cpu. For GPUs start a process for each: "
-                      "mpirun -np ",
-                      ranks, " easydel …");
+  require<UsageError>(
+      is_cpu || ranks == 1 || World::current()->size() > 1,
+      options.devices ? concat("--devices ", *options.devices) : mesh_text(options),
+      " runs ranks as threads, which is supported only with --device cpu. For GPUs, start one process each: "
+      "mpirun -np ",
+      ranks, " easydel …");
 }
 
 }  // namespace easydel::cli

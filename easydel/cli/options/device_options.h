@@ -16,7 +16,7 @@ namespace easydel::cli {
 
 struct DeviceOptions {
   std::string device;              // empty: compute_settings()'s
-  std::optional<int64_t> devices;  // ranks, as threads; under mpirun or torchrun these say how many there are
+  std::optional<int64_t> devices;  // ranks, as threads; under mpirun or torchrun the launcher sets the number
   std::vector<int64_t> mesh;       // empty: the config's
 
   bool names_a_mesh() const { return devices.value_or(1) > 1 || !mesh.empty(); }
@@ -24,14 +24,14 @@ struct DeviceOptions {
 
 void add_device_options(CLI::App& command, DeviceOptions& options);
 
-// The ranks that were asked for: a launcher's, --devices, the product of --mesh, or 1. UsageError when two of them
-// contradict each other, and when --mesh has a -1 that nothing says the size of.
+// The number of ranks: the launcher's, --devices, the product of --mesh, or 1. UsageError if two of them
+// contradict each other, or if --mesh has a -1 without --devices.
 int64_t rank_count(const DeviceOptions& options);
 
-// UsageError: threads share one GPU no more than processes do.
+// UsageError if ranks are threads and the device is a GPU.
 void require_threads_possible(const DeviceOptions& options, int64_t ranks, bool is_cpu);
 
-// What --device, --dtype and --param-dtype say; empty ones are the machine's. UsageError on names that are none.
+// From --device, --dtype and --param-dtype; empty ones get the machine's defaults. UsageError on invalid names.
 struct ComputeFlags {
   std::string device, dtype, param_dtype;
   bool is_training = false;

@@ -14,21 +14,21 @@ std::string option_name(std::string key) {
   return "--" + key;
 }
 
-// Who gives one of these wants to sample; with --no-do-sample they are refused.
+// Each of these turns sampling on; they are rejected with --no-do-sample.
 constexpr const char* kSampling[] = {"temperature", "top_k",     "top_p",          "top_h",
                                      "min_p",       "typical_p", "epsilon_cutoff", "eta_cutoff"};
 
-// What a command has no use for: it prints the same whatever this says.
+// Fields that have no effect on a command's output.
 bool is_left_out(const std::string& key) { return key == "return_dict_in_generate"; }
 
-// Refuses what greedy search, or a search without beams, would never look at.
+// Rejects options that greedy search, or a search without beams, would ignore.
 void check_used(const GenerationOptions& options, const GenerationConfig& config) {
   const auto refuse = [&](const char* key, const char* why) {
     const auto found = options.values.find(key);
     if (found != options.values.end()) fail<UsageError>(option_name(key), " ", found->second, " needs ", why);
   };
   if (!config.do_sample.value_or(false)) {
-    for (const char* key : kSampling) refuse(key, "--do-sample: without it the best token is always taken.");
+    for (const char* key : kSampling) refuse(key, "--do-sample: without it the most likely token is always chosen.");
   }
   if (config.beams() > 1) return;
   for (const char* key : {"length_penalty", "early_stopping"}) refuse(key, "--num-beams above 1.");
@@ -61,7 +61,7 @@ void add_generation_options(CLI::App& command, GenerationOptions& options) {
     const std::string key = field.key, name = option_name(key);
     if (is_left_out(key)) continue;
     if (key == "stop_strings") {
-      command.add_option(name, options.stop_strings, field.help + " May be repeated")
+      command.add_option(name, options.stop_strings, field.help + " Can be repeated")
           ->type_name("TEXT")
           ->group("Generation");
     } else if (field.type.starts_with("true or false")) {

@@ -21,7 +21,7 @@ struct GenerationOptions {
 
 // --max-new-tokens, --do-sample, …: the fields' keys with dashes.
 void add_generation_options(CLI::App& command, GenerationOptions& options);
-// The model's generation_config.json with what was typed. UsageError repeats the option.
+// The model's generation_config.json with the given options. UsageError names the option.
 GenerationConfig to_generation_config(const GenerationOptions& options, const GenerationConfig& model);
 
 }  // namespace easydel::cli

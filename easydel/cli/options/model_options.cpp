@@ -15,7 +15,7 @@
 namespace easydel::cli {
 namespace {
 
-// "DIR=0.5": the number behind the last sign; a directory whose own name has one is taken as it is.
+// "DIR=0.5": the number after the last "="; an existing directory with "=" in its name is used as is.
 std::pair<std::string, double> parse_adapter(const std::string& text) {
   const std::size_t sign = text.rfind('=');
   if (sign == std::string::npos || std::filesystem::is_directory(text)) return {text, 1.0};
@@ -43,8 +43,8 @@ void load_adapters(BaseModule& model, const std::vector<std::string>& adapters) 
   set_adapters(model, active);
 }
 
-// A config that was saved on a mesh asks for its devices. A process that is alone takes the model whole, unless
-// something was typed about the mesh.
+// A config that was saved on a mesh needs its devices. A single process loads the whole model, unless
+// a mesh option was given.
 void fall_back_to_one_device(LoadOptions& loading, const ModelOptions& options) {
   if (!options.mesh.empty() || World::current()->size() > 1 || loading.config_kwargs.contains("sharding_axis_dims"))
     return;
@@ -55,7 +55,8 @@ void fall_back_to_one_device(LoadOptions& loading, const ModelOptions& options) 
     return std::any_of(dims.begin(), dims.end(), [](int64_t size) { return size > 1; });
   };
   if (!is_split(saved.axis_dims) && !is_split(saved.dcn_axis_dims)) return;
-  log::info(options.model, " was saved on a mesh of several devices, and runs on one here; --mesh says otherwise.");
+  log::info(options.model,
+            " was saved on a mesh of several devices and runs on one device now; use --mesh to change that.");
   loading.sharding_axis_dims.assign(saved.axis_dims.size(), 1);
   loading.sharding_dcn_axis_dims.assign(saved.dcn_axis_dims.size(), 1);
 }
@@ -65,28 +66,28 @@ void fall_back_to_one_device(LoadOptions& loading, const ModelOptions& options) 
 void add_adapter_option(CLI::App& command, ModelOptions& options) {
   command
       .add_option("--adapter", options.adapters,
-                  "A LoRA adapter in peft's format, which may be given several times; a weight multiplies it")
+                  "LoRA adapter in peft's format, optionally scaled by a weight; can be repeated")
       ->type_name("DIR[=WEIGHT]")
       ->allow_extra_args(false);
 }
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
-  command.add_option("model", options.model, "A model directory, a .gguf file, or the name of a model on the hub")
-      ->required();
-  command.add_option("--dtype", options.dtype, "What the model computes in (default: bf16 on a GPU, fp32 on a CPU)");
-  command.add_option("--param-dtype", options.param_dtype, "What its weights are stored in (default: --dtype)");
+  command.add_option("model", options.model, "A model directory, a .gguf file, or a model on the Hub")->required();
+  command.add_option("--dtype", options.dtype, "Compute dtype (default: bf16 on a GPU, fp32 on a CPU)");
+  command.add_option("--param-dtype", options.param_dtype, "Dtype of the stored weights (default: --dtype)");
   add_device_options(command, options);
   command
       .add_option("--task", options.task,
-                  "causal-lm, base-module, sequence-classification, or auto-bind: what the config says")
+                  "causal-lm, base-module, sequence-classification, or auto-bind: taken from the config")
       ->capture_default_str();
-  command.add_option("--revision", options.revision, "Branch, tag or commit on the hub")->capture_default_str();
-  command.add_option("--set", options.overrides, "Change the config: --set attn_mechanism=vanilla")
+  command.add_option("--revision", options.revision, "Branch, tag or commit on the Hub")->capture_default_str();
+  command.add_option("--set", options.overrides, "Override a config key: --set attn_mechanism=vanilla")
       ->type_name("KEY=VALUE");
-  command.add_option("--quantize", options.quantize, "Pack the weights as they are read: 8bit, nf4, int4 or a8q")
+  command.add_option("--quantize", options.quantize, "Quantize the weights while loading: 8bit, nf4, int4 or a8q")
       ->type_name("METHOD");
-  command.add_option("--quantize-pattern", options.quantize_pattern,
-                     "Layers whose path has this regular expression (default: all linear layers but heads)");
+  command.add_option(
+      "--quantize-pattern", options.quantize_pattern,
+      "Regular expression for the paths of the layers to quantize (default: all linear layers but heads)");
   command.add_option("--quantize-group-size", options.quantize_group_size, "Columns that share a scale");
 }
 
@@ -97,7 +98,7 @@ ComputeSettings to_compute_settings(const ModelOptions& options) {
 LoadOptions to_load_options(const ModelOptions& options) {
   const ComputeSettings compute = to_compute_settings(options);
   require<UsageError>(options.revision == "main" || !std::filesystem::exists(options.model), "--revision ",
-                      options.revision, " is of a model on the hub; ", options.model, " is on this machine.");
+                      options.revision, " applies only to models on the Hub; ", options.model, " is a local path.");
   return {.device = compute.device,
           .dtype = compute.dtype,
           .param_dtype = compute.param_dtype,
@@ -125,7 +126,7 @@ void on_ranks(const ModelOptions& options, const std::function<void(World&)>& bo
   const std::shared_ptr<World> process = World::current();
   const int64_t ranks = rank_count(options);
   require_threads_possible(options, ranks, to_compute_settings(options).device.is_cpu());
-  if (ranks > 1 || !options.mesh.empty()) {  // told once, before anything runs
+  if (ranks > 1 || !options.mesh.empty()) {  // printed once, before anything runs
     const auto directory = resolve(options.model, {.revision = options.revision, .files = {"config.json"}});
     const auto config =
         AutoConfig::from_pretrained(directory.string(), {.overrides = parse_overrides(options.overrides)});

@@ -1,4 +1,4 @@
-// The options with which every command that runs a model loads it.
+// The options of every command that loads a model.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class App;
 
 namespace easydel::cli {
 
-// What is empty of device, dtype and param_dtype is compute_settings()'s.
+// Empty device, dtype and param_dtype mean the defaults of compute_settings().
 struct ModelOptions : DeviceOptions {
   std::string model;
   std::string task = "auto-bind";
@@ -31,15 +31,15 @@ struct ModelOptions : DeviceOptions {
 };
 
 void add_model_options(CLI::App& command, ModelOptions& options);
-void add_adapter_option(CLI::App& command, ModelOptions& options);  // of commands that call load()
+void add_adapter_option(CLI::App& command, ModelOptions& options);  // for commands that call load()
 ComputeSettings to_compute_settings(const ModelOptions& options);
 LoadOptions to_load_options(const ModelOptions& options);
 std::shared_ptr<BaseModule> load(const ModelOptions& options);  // with its adapters
 
-// Puts --mesh into the config and gives the mesh of so many devices. UsageError repeats what was typed.
+// Puts --mesh into the config and returns the mesh over that many devices. UsageError quotes the options.
 Mesh set_mesh(BaseConfig& config, const ModelOptions& options, int64_t devices);
 
-// Runs it once for each rank: on rank_count() threads, or as the rank that a launcher has made this process.
+// Runs it once per rank: on rank_count() threads, or as this process's rank under a launcher.
 void on_ranks(const ModelOptions& options, const std::function<void(World&)>& body);
 
 }  // namespace easydel::cli

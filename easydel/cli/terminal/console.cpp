@@ -16,17 +16,17 @@ namespace easydel::cli {
 std::vector<Feature> build_features() {
   return {
       {"CUDA", EASYDEL_HAS_CUDA, "GPUs", "EASYDEL_TORCH=<a torch built for CUDA> make build"},
-      {"NCCL", EASYDEL_HAS_NCCL, "collectives between GPUs", "pip install nvidia-nccl-cu13, beside torch"},
+      {"NCCL", EASYDEL_HAS_NCCL, "collectives between GPUs", "pip install nvidia-nccl-cu13, next to torch"},
       {"MPI", EASYDEL_HAS_MPI, "ranks on several hosts", "apt-get install libopenmpi-dev openmpi-bin"},
       {"CURL", EASYDEL_HAS_CURL, "downloads from the Hugging Face hub", "apt-get install libcurl4-openssl-dev"},
       {"OPENSSL", EASYDEL_HAS_OPENSSL, "fast hashes of downloads and uploads", "apt-get install libssl-dev"},
       {"ZLIB", EASYDEL_HAS_ZLIB, "compressed torch checkpoints", "apt-get install zlib1g-dev"},
-      {"PCRE2", EASYDEL_HAS_PCRE2, "regular expressions of tokenizers", "apt-get install libpcre2-dev"},
-      {"UTF8PROC", EASYDEL_HAS_UTF8PROC, "Unicode normal forms of tokenizers", "apt-get install libutf8proc-dev"},
+      {"PCRE2", EASYDEL_HAS_PCRE2, "regular expressions in tokenizers", "apt-get install libpcre2-dev"},
+      {"UTF8PROC", EASYDEL_HAS_UTF8PROC, "Unicode normalization in tokenizers", "apt-get install libutf8proc-dev"},
       {"SENTENCEPIECE", EASYDEL_HAS_SENTENCEPIECE, "tokenizer.model files", "apt-get install libsentencepiece-dev"},
-      {"EDIT", EASYDEL_HAS_EDIT, "editing the line in easydel chat", "apt-get install libedit-dev"},
+      {"EDIT", EASYDEL_HAS_EDIT, "line editing in easydel chat", "apt-get install libedit-dev"},
       {"ZSTD", EASYDEL_HAS_ZSTD, "data files compressed with zstd", "apt-get install libzstd-dev"},
-      {"ARROW", EASYDEL_HAS_ARROW, "Parquet and Arrow files", "pip install pyarrow beside torch"},
+      {"ARROW", EASYDEL_HAS_ARROW, "Parquet and Arrow files", "pip install pyarrow, next to torch"},
       {"YAML", EASYDEL_HAS_YAML, "easydel elarge", "apt-get install libyaml-cpp-dev"},
   };
 }

@@ -1,4 +1,4 @@
-// What subcommands print with.
+// Output helpers for subcommands.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@ namespace easydel::cli {
 
 std::string version_text();
 
-// Who read standard output has seen enough: `easydel models | head -1`.
+// The reader of standard output has closed the pipe: `easydel models | head -1`.
 struct BrokenPipe {};
 
-// Throws IoError when standard output could not take all that was written: a full disk must not look like success.
-// BrokenPipe when it is a pipe that nobody reads any more.
+// Throws IoError if not all output could be written: a full disk must not look like success.
+// BrokenPipe if it is a closed pipe.
 void flush_output();
 
 void print_json(const Json& value);  // NaN and Infinity as null
@@ -22,7 +22,7 @@ void print_json(const Json& value);  // NaN and Infinity as null
 // Left-aligned columns two blanks apart; the last one is not padded.
 void print_table(const std::vector<std::vector<std::string>>& rows);
 
-// An optional part of the build: whether it is there, what for, and how to get it.
+// An optional part of the build: whether it is present, its purpose, and how to add it.
 struct Feature {
   std::string name;
   bool present;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kMarker = "demo.json";
 
-// Of what a demo writes; anything else in its directory is somebody's own.
+// Whether a demo wrote it; anything else in the directory belongs to the user.
 bool is_of_a_demo(const std::string& name) {
   for (const char* own : {"tokenizer", "tensorboard", "skipped", "metrics.jsonl", "report.html", "run.json", kMarker}) {
     if (name == own) return true;
@@ -28,7 +28,7 @@ std::shared_ptr<RunLock> prepare_demo_output(const fs::path& directory) {
   const bool is_empty = !fs::exists(directory) || fs::is_empty(directory);
   require<UsageError>(is_empty || fs::exists(directory / kMarker), "--output ", directory.string(),
                       " is not empty and is not the directory of a demo (it has no ", kMarker,
-                      "). Name another one, or remove it first.");
+                      "). Choose another one, or remove it first.");
   auto lock = std::make_shared<RunLock>(directory);
   for (const std::string& name : list_directory(directory)) {
     if (is_of_a_demo(name)) fs::remove_all(directory / name);

@@ -8,8 +8,8 @@
 
 namespace easydel::cli {
 
-// Removes what an earlier demo left in it, and marks it as a demo's. UsageError when it is a file, or has something in
-// it and is not marked. The lock is for the trainer.
+// Removes the output of an earlier demo, and marks it as a demo's. UsageError if it is a file, or is not empty
+// and not marked. The lock is for the trainer.
 std::shared_ptr<RunLock> prepare_demo_output(const std::filesystem::path& directory);
 
 }  // namespace easydel::cli

@@ -43,15 +43,15 @@ enum class Wait { Ready, Interrupted, HungUp };
 Wait wait_for_input() {
   pollfd in{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
   while (!interrupted) {
-    // A terminal that is gone is always ready, and libedit would read nothing from it for ever.
+    // A closed terminal is always ready, and libedit would read nothing from it forever.
     if (::poll(&in, 1, -1) > 0) return (in.revents & (POLLHUP | POLLERR | POLLNVAL)) ? Wait::HungUp : Wait::Ready;
-    if (errno != EINTR) return Wait::Ready;  // reading will say what is wrong
+    if (errno != EINTR) return Wait::Ready;  // reading will report the error
   }
   return Wait::Interrupted;
 }
 
 #if EASYDEL_HAS_EDIT
-std::optional<TypedLine> finished;  // the callback takes no argument of ours
+std::optional<TypedLine> finished;  // the callback has no user argument
 
 void take_line(char* typed) {
   finished = typed ? TypedLine{TypedLine::Kind::Text, typed} : TypedLine{TypedLine::Kind::End, ""};
@@ -64,7 +64,7 @@ TypedLine edit_line(const std::string& prompt) {
   std::cout.flush();
   finished.reset();
   ::rl_callback_handler_install(prompt.c_str(), take_line);
-  bool typed = false;  // until then the buffer holds the line before
+  bool typed = false;  // until then the buffer holds the previous line
   while (!finished) {
     const Wait wait = wait_for_input();
     if (wait == Wait::Ready) {

@@ -1,4 +1,4 @@
-// Lines that a person types: with editing and history at a terminal, plain from a pipe.
+// Lines of user input: with editing and history at a terminal, plain from a pipe.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ class LineReader {
  public:
   LineReader();
   bool is_terminal() const { return terminal_; }
-  // The prompt is only shown at a terminal, where Ctrl-C gives up the line and not the program.
+  // The prompt is only shown at a terminal, where Ctrl-C discards the line and does not end the program.
   TypedLine next(const std::string& prompt);
 
  private:

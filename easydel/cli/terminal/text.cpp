@@ -27,7 +27,7 @@ void Printer::end() {
 void Printer::print(const std::string& text) {
   if (text.empty()) return;
   text_ += text;
-  // A terminal acts on control characters, whoever wrote them.
+  // A terminal interprets control characters, even from a model.
   static const bool terminal = ::isatty(STDOUT_FILENO);
   std::cout << (terminal ? printable(text, text.size()) : text) << std::flush;
 }

@@ -1,4 +1,4 @@
-// Text in and out of a model, for commands that take a prompt.
+// Text input and output for commands that take a prompt.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace easydel::cli {
 // The model's own tokenizer; absent when it has none.
 std::optional<AutoTokenizer> load_tokenizer(const ModelOptions& options);
 
-// Prints tokens of one row as they come: text once its characters are whole, or ids.
+// Prints tokens of one row as they come: text once its characters are complete, or ids.
 class Printer {
  public:
   explicit Printer(const Tokenizer* tokenizer)

@@ -68,7 +68,7 @@ void check_names(const Json& given, const std::vector<std::string>& known, const
   for (const auto& [key, value] : given.as_object()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     const std::string near = nearest_name(key, known);
-    fail<ConfigError>(where, ".", key, " is no parameter of ", action, ".",
+    fail<ConfigError>(where, ".", key, " is not a parameter of ", action, ".",
                       near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
   }
 }
@@ -102,7 +102,7 @@ void check_parameters(ElargeAction& action, const std::string& where) {
     return check_names(given, {"path"}, action.name, where);
   }
   require<NotSupportedError>(action.name != "serve", where,
-                             " is an action of EasyDeL's that is not supported yet: there is no server.");
+                             " is an EasyDeL action that is not supported yet: there is no server.");
   if (action.name == "eval") return check_eval(given, where);
   require<ConfigError>(given.is_null() || (given.is_object() && given.size() == 0), where, " takes no parameters; got ",
                        given.dump(), ".");

@@ -33,10 +33,10 @@ void ELargeConfig::check_sections() const {
   for (const auto& [key, value] : json_.as_object()) {
     if (key == "actions" || among(key, section_names())) continue;
     const std::string near = nearest_name(key, section_names());
-    fail<ConfigError>(where({key}), " is no section.", near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
+    fail<ConfigError>(where({key}), " is not a section.", near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
   }
   require<NotSupportedError>(!has("reward_model"), where({"reward_model"}),
-                             " is a section of EasyDeL's that is not supported yet: no trainer here asks for it.");
+                             " is an EasyDeL section that is not supported yet: no trainer here uses it.");
 }
 
 void ELargeConfig::check_esurge() const {
@@ -92,7 +92,7 @@ void ELargeConfig::validate() const {
   if (!has("actions")) return;
   for (const ElargeAction& action : actions()) {
     if (action.name != "train") continue;
-    require<ConfigError>(!data.informs.empty(), where(action.path), " needs data: name it under mixture.informs.");
+    require<ConfigError>(!data.informs.empty(), where(action.path), " needs data: list it under mixture.informs.");
     require<ConfigError>(type != "distillation" || has("teacher_model"), where(action.path),
                          " with the trainer distillation needs a teacher_model.");
     require<ConfigError>(!arguments.do_eval || (eval_data && !eval_data->informs.empty()),

@@ -73,10 +73,10 @@ MixtureSection ELargeConfig::read_mixture(const std::string& name) const {
       const InformSection inform = read<InformSection>(
           path, is_eval ? Tables{"eval_mixture.informs", "mixture.informs"} : Tables{"mixture.informs"});
       require<ConfigError>(inform.type || inform.dataset_name || !inform.data_files.values.empty(), where(path),
-                           " must say where its rows are: type, dataset_name or data_files.");
+                           " must specify its data: type, dataset_name or data_files.");
       require<ConfigError>(!inform.revision || is_on_hub(inform), where(below(path, "revision")),
-                           " is of a data set on the hub; got \"", inform.revision.value_or(""),
-                           "\" for files on this machine.");
+                           " applies only to data sets on the hub; got \"", inform.revision.value_or(""),
+                           "\" for local files.");
       require<ConfigError>(!inform.weight || (std::isfinite(*inform.weight) && *inform.weight >= 0),
                            where(below(path, "weight")), " must be a finite number that is not negative; got ",
                            inform.weight.value_or(0), ".");
@@ -131,7 +131,7 @@ void ELargeConfig::apply_mixture(TrainingArguments& arguments) const {
     if (trainer.gives(key)) {
       require<ConfigError>(
           argument == value, where(path), " and trainer.", key, " must be the same; got ", find(path)->dump(), " and ",
-          find({"trainer", key}) ? find({"trainer", key})->dump() : "another", ". Take one of them out.");
+          find({"trainer", key}) ? find({"trainer", key})->dump() : "another", ". Remove one of them.");
     }
     argument = value;
   };
@@ -141,7 +141,7 @@ void ELargeConfig::apply_mixture(TrainingArguments& arguments) const {
     require<ConfigError>(arguments.text.packing, where(path), " needs pack_tokens: true.");
     require<ConfigError>(!tokenization.max_length || tokenization.max_length == section.pack_seq_length, where(path),
                          " and mixture.tokenization.max_length must be the same; got ", *section.pack_seq_length,
-                         " and ", tokenization.max_length.value_or(0), ". Take one of them out.");
+                         " and ", tokenization.max_length.value_or(0), ". Remove one of them.");
     take(path, "max_length", section.pack_seq_length, arguments.max_length);
   }
   const YamlPath path{"mixture", "tokenization"};

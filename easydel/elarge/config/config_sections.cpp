@@ -23,7 +23,7 @@ void ELargeConfig::check_keys(const YamlPath& path, const std::vector<std::strin
                                  value.dump(), ". ", other->says);
     } else if (std::find(known.begin(), known.end(), key) == known.end()) {
       const std::string near = nearest_name(key, all);
-      fail<ConfigError>(where(below(path, key)), " is no key of the section ", dotted(path), ".",
+      fail<ConfigError>(where(below(path, key)), " is not a key of the section ", dotted(path), ".",
                         near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
     }
   }
@@ -110,7 +110,7 @@ ComputeSettings ELargeConfig::compute() const {
   located({}, {"platform", "backend"}, [&] { asked = parse_device(*backend); });
   require<ConfigError>(!options.device || options.device->type() == asked->type(), where({"platform", "backend"}),
                        " must be the kind of loader.device; got \"", *backend, "\" and \"", given.device.value_or(""),
-                       "\". Take one of them out.");
+                       "\". Remove one of them.");
   if (!options.device) options.device = asked;
   return compute_settings(options);
 }
@@ -122,8 +122,8 @@ QuantizationSection ELargeConfig::quantization() const {
                        " must be a mapping; got ", section.kv_cache.dump(), ".");
   for (const auto& [key, value] : section.kv_cache.is_null() ? JsonObject() : section.kv_cache.as_object()) {
     const bool is_method = key == "dtype" || key == "quantization_method" || key == "method";
-    require<ConfigError>(is_method, where(below(cache, key)), " is no key of ", dotted(cache),
-                         ", which has dtype alone; every head has a scale of its own. Take it out.");
+    require<ConfigError>(is_method, where(below(cache, key)), " is not a key of ", dotted(cache),
+                         ", which has only dtype; every head has its own scale. Remove it.");
     require<NotSupportedError>(value == Json("int8") || value == Json("8bit"), where(below(cache, key)),
                                " must be int8 or 8bit; got ", value.dump(), ".");
   }
@@ -149,7 +149,7 @@ QuantizationSection ELargeConfig::quantization() const {
                            value.dump(), ".");
       section.linear_group_size = value.as_int();
     } else {
-      require<ConfigError>(value.is_null() || value == Json(false), place, " is no key of ", dotted(path),
+      require<ConfigError>(value.is_null() || value == Json(false), place, " is not a key of ", dotted(path),
                            "; known: dtype, group_size, pattern.");
     }
   }

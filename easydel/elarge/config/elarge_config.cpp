@@ -115,7 +115,7 @@ void ELargeConfig::unwrap() {
     if (!inner) continue;
     for (const auto& [key, value] : json_.as_object()) {
       require<ConfigError>(key == wrapper || key == "actions", where({key}), " must stand below ", wrapper,
-                           ", as the other sections do.");
+                           ", like the other sections.");
     }
     require<ConfigError>(inner->is_object() || inner->is_null(), where({wrapper}),
                          " must be a mapping of sections; got ", inner->type_name(), ".");

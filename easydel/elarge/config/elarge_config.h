@@ -26,7 +26,7 @@ struct ElargeAction {
   YamlPath path;     // for where()
 };
 
-// What was given, and where. Each section is read when it is asked for; a value or a key that is wrong is a ConfigError
+// The given config, with line numbers. Each section is parsed on access; an invalid value or key is a ConfigError
 // with file, line and the nearest right key, one that asks for what there is not yet a NotSupportedError.
 class ELargeConfig {
  public:

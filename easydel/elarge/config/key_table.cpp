@@ -41,7 +41,7 @@ std::string field_rows(const std::vector<FieldValue>& fields) {
 std::string other_rows(std::string_view section) {
   std::string rows;
   for (const OtherKey& key : other_keys(section)) {
-    rows += key.is_noted() ? row(key.name, "", "", concat("No effect: a note says so. ", key.says))
+    rows += key.is_noted() ? row(key.name, "", "", concat("No effect; a note is printed. ", key.says))
                            : row(key.name, "", key.accepted, concat("Any other value is refused. ", key.says));
   }
   return rows;
@@ -79,8 +79,7 @@ std::string trainer_rows() {
 std::string elarge_key_table() {
   std::string text = section<ModelSection>("model, teacher_model, reference_model", "");
   text += head("model.extra_kwargs") + row("revision", "a string", "\"main\"", "Branch, tag or commit on the hub.") +
-          row("…", "", "", "A key of the model's config, as below base_config.values.") +
-          other_rows("model.extra_kwargs");
+          row("…", "", "", "A key of the model's config, as in base_config.values.") + other_rows("model.extra_kwargs");
   text += section<LoaderSection>("loader", "loader");
   text += section<ShardingSection>("sharding", "sharding");
   text += section<PlatformSection>("platform", "platform");
@@ -91,8 +90,8 @@ std::string elarge_key_table() {
   text += section<MixtureSection>("mixture", "mixture");
   text += section<InformSection>("mixture.informs, each of the list", "mixture.informs");
   text += section<TokenizationSection>("mixture.tokenization", "mixture.tokenization");
-  text += head("eval_mixture") + row("…", "", "", "As mixture, but for these:") + other_rows("eval_mixture");
-  text += head("eval_mixture.informs") + row("…", "", "", "As mixture.informs, but for these:") +
+  text += head("eval_mixture") + row("…", "", "", "As in mixture, except for these:") + other_rows("eval_mixture");
+  text += head("eval_mixture.informs") + row("…", "", "", "As in mixture.informs, except for these:") +
           other_rows("eval_mixture.informs");
   text += trainer_rows();
   text += section<EvalSection>("eval", "eval");

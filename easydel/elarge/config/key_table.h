@@ -6,7 +6,7 @@
 namespace easydel {
 
 // A heading and a table for each section: key, type, default, and what it does, or why it is refused or has no effect.
-// docs/elarge.md holds this text.
+// docs/elarge.md contains this text.
 std::string elarge_key_table();
 
 }  // namespace easydel

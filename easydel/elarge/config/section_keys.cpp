@@ -12,17 +12,17 @@ constexpr string_view kSections[] = {"model",        "teacher_model", "reference
                                      "eval_mixture", "esurge",        "trainer",         "eval"};
 
 constexpr string_view kHuggingFace = "Files are read as Hugging Face writes them.";
-constexpr string_view kNoCode = "No code of a repository runs here.";
+constexpr string_view kNoCode = "Code from a repository is never run.";
 constexpr string_view kUseLoader = "Set it in the section loader.";
 constexpr string_view kUseSharding = "Set it in the section sharding.";
 constexpr string_view kUseQuantization = "Set it in the section quantization.";
-constexpr string_view kUseToken = "Set the environment variable HF_TOKEN; a config file is no place for a token.";
+constexpr string_view kUseToken = "Set the environment variable HF_TOKEN; do not put tokens in a config file.";
 constexpr OtherKey kExtraKwargs[] = {{"apply_quantization", "null", kUseQuantization},
                                      {"auto_shard_model", "null", kUseSharding},
                                      {"auto_shard_params", "null", kUseSharding},
                                      {"backend", "null", "Set platform.backend."},
                                      {"bit_targeted_params", "null", kUseQuantization},
-                                     {"config_kwargs", "null", "Set the keys below base_config.values."},
+                                     {"config_kwargs", "null", "Set the keys in base_config.values."},
                                      {"device", "null", kUseLoader},
                                      {"dtype", "null", kUseLoader},
                                      {"from_torch", "true", kHuggingFace},
@@ -31,14 +31,14 @@ constexpr OtherKey kExtraKwargs[] = {{"apply_quantization", "null", kUseQuantiza
                                      {"param_dtype", "null", kUseLoader},
                                      {"partition_axis", "null", kUseSharding},
                                      {"partition_rules", "null", "Rules come from the model's config."},
-                                     {"platform", "*", "Kernels are torch's and this library's own."},
+                                     {"platform", "*", "Kernels are chosen automatically."},
                                      {"precision", "null", kUseLoader},
                                      {"quantization_block_size", "null", kUseQuantization},
                                      {"quantization_config", "null", kUseQuantization},
                                      {"quantization_method", "null", kUseQuantization},
                                      {"quantization_pattern", "null", kUseQuantization},
                                      {"quantize_tensors", "null", kUseQuantization},
-                                     {"shard_fns", "null", "Functions of Python cannot run here."},
+                                     {"shard_fns", "null", "Python functions cannot run here."},
                                      {"sharding_axis_dims", "null", kUseSharding},
                                      {"sharding_axis_names", "null", kUseSharding},
                                      {"sharding_dcn_axis_dims", "null", kUseSharding},
@@ -50,11 +50,11 @@ constexpr OtherKey kExtraKwargs[] = {{"apply_quantization", "null", kUseQuantiza
 constexpr OtherKey kLoader[] = {{"from_torch", "true", kHuggingFace}, {"trust_remote_code", "*", kNoCode}};
 
 constexpr OtherKey kSharding[] = {
-    {"partition_rules", "null", "Rules come from the model's config; partition_axis says which axes they use."},
-    {"shard_fns", "null", "Functions of Python cannot run here."},
+    {"partition_rules", "null", "Rules come from the model's config; partition_axis sets the axes they use."},
+    {"shard_fns", "null", "Python functions cannot run here."},
     {"use_ring_of_experts", "false", "Tokens reach their experts by all-to-all."}};
 
-constexpr OtherKey kPlatform[] = {{"platform", "*", "Kernels are torch's and this library's own."}};
+constexpr OtherKey kPlatform[] = {{"platform", "*", "Kernels are chosen automatically."}};
 
 constexpr string_view kKernels = "It chooses among EasyDeL's kernels.";
 constexpr OtherKey kQuantization[] = {{"jax_native", "*", kKernels},
@@ -63,26 +63,26 @@ constexpr OtherKey kQuantization[] = {{"jax_native", "*", kKernels},
                                       {"qmm_tpu_path_override", "*", kKernels},
                                       {"use_qmm_best_config", "*", kKernels}};
 
-constexpr string_view kPython = "Functions of Python cannot run here.";
+constexpr string_view kPython = "Python functions cannot run here.";
 constexpr string_view kNoImages = "Images are not supported.";
-constexpr OtherKey kInforms[] = {
-    {"format_callback", "null", kPython},
-    {"image_field", "null", kNoImages},
-    {"image_size", "null", kNoImages},
-    {"max_length", "null", "Set trainer.max_length."},
-    {"pixel_field", "null", kNoImages},
-    {"preprocessing_fn", "null", kPython},
-    {"text_field", "null", "It belongs to images; the column of a text is content_field."}};
+constexpr OtherKey kInforms[] = {{"format_callback", "null", kPython},
+                                 {"image_field", "null", kNoImages},
+                                 {"image_size", "null", kNoImages},
+                                 {"max_length", "null", "Set trainer.max_length."},
+                                 {"pixel_field", "null", kNoImages},
+                                 {"preprocessing_fn", "null", kPython},
+                                 {"text_field", "null", "It is for images; the text column is content_field."}};
 
-constexpr string_view kNoCloud = "There is no cloud storage; downloads from the hub have their own retries and cache.";
-constexpr string_view kOlderLoader = "It belongs to an older loader of EasyDeL's.";
+constexpr string_view kNoCloud =
+    "Cloud storage is not supported; downloads from the hub have their own retries and cache.";
+constexpr string_view kOlderLoader = "It belongs to an older EasyDeL data loader.";
 constexpr OtherKey kMixture[] = {
-    {"batch_size", "*", "The trainer deals rows: total_batch_size counts."},
+    {"batch_size", "*", "The trainer makes the batches; set trainer.total_batch_size."},
     {"cache_expiry_seconds", "*", kNoCloud},
-    {"cache_remote_files", "true", "What is downloaded is always kept."},
+    {"cache_remote_files", "true", "Downloaded files are always cached."},
     {"cloud_max_retries", "*", kNoCloud},
     {"cloud_retry_delay", "*", kNoCloud},
-    {"dask_storage_options", "null", "There is no Dask."},
+    {"dask_storage_options", "null", "Dask is not supported."},
     {"enable_caching", "*", kOlderLoader},
     {"image_target_field", "\"image\"", kNoImages},
     {"num_workers", "*", kOlderLoader},
@@ -91,14 +91,14 @@ constexpr OtherKey kMixture[] = {
     {"pack_shuffle", "true", "Set trainer.shuffle_train_dataset to false."},
     {"pack_shuffle_buffer_factor", "null", "Set shuffle_buffer_size."},
     {"prefetch_size", "*", kOlderLoader},
-    {"save", "null", "Prepared rows are not written; the trainer prepares them as it goes."},
+    {"save", "null", "Prepared rows are not saved; the trainer prepares them during training."},
     {"tokenize_callback", "null", kPython},
     {"use_fast_loader", "*", kOlderLoader},
     {"use_sharded_source", "*", kOlderLoader}};
 
-// Of eval_mixture beside those: what holds for the order of training rows, and what it shares with mixture.
+// Additional keys of eval_mixture: those for the order of training rows, and those shared with mixture.
 constexpr string_view kInOrder = "Evaluation reads every row once, in order.";
-constexpr string_view kAsTraining = "Rows of evaluation are prepared as those of mixture; set it there.";
+constexpr string_view kAsTraining = "Evaluation rows are prepared like those of mixture; set it there.";
 constexpr OtherKey kEvalMixture[] = {{"block_mixture", "true", kInOrder},
                                      {"mixture_block_size", "2048", kInOrder},
                                      {"mixture_weights", "null", kInOrder},
@@ -118,12 +118,12 @@ constexpr OtherKey kTokenization[] = {
     {"batched", "*", kMapping},
     {"keep_in_memory", "*", kMapping},
     {"num_proc", "*", kMapping},
-    {"output_field", "*", "No column is written: ids go straight to the trainer."},
+    {"output_field", "*", "No column is written: ids go directly to the trainer."},
     {"remove_columns", "*", "Columns that the trainer does not read are dropped anyway."},
     {"return_attention_mask", "true", "Padding is always masked."},
-    {"truncation", "true", "Rows longer than trainer.max_length are always cut; packing keeps all of them."}};
+    {"truncation", "true", "Rows longer than trainer.max_length are always truncated, or split by packing."}};
 
-constexpr string_view kJax = "It is a setting of JAX, of TPUs or of EasyDeL's kernels.";
+constexpr string_view kJax = "It is specific to JAX, TPUs or EasyDeL's kernels.";
 constexpr OtherKey kBaseValues[] = {{"backend", "null", "Set platform.backend."},
                                     {"bits", "null", "Set quantization.method."},
                                     {"easy_method", "*", kJax},
@@ -211,46 +211,47 @@ constexpr OtherKey kEsurge[] = {{"async_scheduling", "*", kEngine},
                                 {"worker_startup_timeout", "*", kEngine}};
 
 constexpr string_view kGenerated = "Tasks that generate answers are not supported yet.";
-constexpr string_view kHarness = "It belongs to lm-evaluation-harness's Python.";
-constexpr string_view kNoCache = "Requests are always made and scored anew.";
-constexpr string_view kSeeds = "Nothing is drawn with it; the examples before a question go by fewshot_random_seed.";
-constexpr OtherKey kEval[] = {{"apply_chat_template", "false", "Put the template's text into the task's doc_to_text."},
-                              {"cache_requests", "*", kNoCache},
-                              {"chat_template_args", "null", "Chat templates are not applied."},
-                              {"check_integrity", "false", kHarness},
-                              {"code_eval_num_workers", "null", "No code of an answer runs here."},
-                              {"code_eval_timeout", "null", "No code of an answer runs here."},
-                              {"confirm_run_unsafe_code", "*", "No code of a task runs here."},
-                              {"delete_requests_cache", "*", kNoCache},
-                              {"device", "null", "Set loader.device."},
-                              {"enable_thinking", "false", kGenerated},
-                              {"evaluation_tracker", "null", kHarness},
-                              {"fewshot_as_multiturn", "false", "Chat templates are not applied."},
-                              {"gen_kwargs", "null", kGenerated},
-                              {"hard_max_new_tokens", "false", kGenerated},
-                              {"ignore_benchmark_eos_flags", "false", kGenerated},
-                              {"include_defaults", "*", "No tasks are built in; include_path names directories."},
-                              {"log_samples", "false", "Only the results of whole tasks are written."},
-                              {"math_answer_task_hints", "null", kGenerated},
-                              {"max_batch_size", "null", "Set batch_size."},
-                              {"max_new_tokens", "8192", kGenerated},
-                              {"metadata", "null", kHarness},
-                              {"normalize_math_answers", "true", kGenerated},
-                              {"numpy_random_seed", "*", kSeeds},
-                              {"predict_only", "false", kGenerated},
-                              {"random_seed", "*", kSeeds},
-                              {"rewrite_requests_cache", "*", kNoCache},
-                              {"samples", "null", "Set limit."},
-                              {"sampling_params", "null", kGenerated},
-                              {"task_manager", "null", kHarness},
-                              {"temperature", "0.0", kGenerated},
-                              {"think_end_token", "null", kGenerated},
-                              {"think_start_token", "null", kGenerated},
-                              {"top_p", "0.95", kGenerated},
-                              {"torch_random_seed", "*", kSeeds},
-                              {"use_cache", "null", kNoCache},
-                              {"verbosity", "*", "The flag --log says what is shown."},
-                              {"write_out", "false", kHarness}};
+constexpr string_view kHarness = "It is specific to lm-evaluation-harness's Python code.";
+constexpr string_view kNoCache = "Requests are not cached.";
+constexpr string_view kSeeds = "It is not used; few-shot examples are drawn with fewshot_random_seed.";
+constexpr OtherKey kEval[] = {
+    {"apply_chat_template", "false", "Put the rendered template into the task's doc_to_text."},
+    {"cache_requests", "*", kNoCache},
+    {"chat_template_args", "null", "Chat templates are not applied."},
+    {"check_integrity", "false", kHarness},
+    {"code_eval_num_workers", "null", "Generated code is never run."},
+    {"code_eval_timeout", "null", "Generated code is never run."},
+    {"confirm_run_unsafe_code", "*", "Code in tasks is never run."},
+    {"delete_requests_cache", "*", kNoCache},
+    {"device", "null", "Set loader.device."},
+    {"enable_thinking", "false", kGenerated},
+    {"evaluation_tracker", "null", kHarness},
+    {"fewshot_as_multiturn", "false", "Chat templates are not applied."},
+    {"gen_kwargs", "null", kGenerated},
+    {"hard_max_new_tokens", "false", kGenerated},
+    {"ignore_benchmark_eos_flags", "false", kGenerated},
+    {"include_defaults", "*", "There are no built-in tasks; include_path lists directories with task files."},
+    {"log_samples", "false", "Only aggregate results are written."},
+    {"math_answer_task_hints", "null", kGenerated},
+    {"max_batch_size", "null", "Set batch_size."},
+    {"max_new_tokens", "8192", kGenerated},
+    {"metadata", "null", kHarness},
+    {"normalize_math_answers", "true", kGenerated},
+    {"numpy_random_seed", "*", kSeeds},
+    {"predict_only", "false", kGenerated},
+    {"random_seed", "*", kSeeds},
+    {"rewrite_requests_cache", "*", kNoCache},
+    {"samples", "null", "Set limit."},
+    {"sampling_params", "null", kGenerated},
+    {"task_manager", "null", kHarness},
+    {"temperature", "0.0", kGenerated},
+    {"think_end_token", "null", kGenerated},
+    {"think_start_token", "null", kGenerated},
+    {"top_p", "0.95", kGenerated},
+    {"torch_random_seed", "*", kSeeds},
+    {"use_cache", "null", kNoCache},
+    {"verbosity", "*", "Use the flag --log."},
+    {"write_out", "false", kHarness}};
 
 struct SectionKeys {
   string_view section;

@@ -1,4 +1,4 @@
-// EasyDeL's keys that are no fields here: those without an effect here, and those that ask for what is not supported.
+// EasyDeL's keys that are not fields here: those without an effect, and those for unsupported features.
 #pragma once
 
 #include <span>
@@ -12,8 +12,8 @@ namespace easydel {
 
 struct OtherKey {
   std::string_view name;
-  // The value that asks for nothing, as JSON; null always asks for nothing, and any other value is refused. "*": every
-  // value is taken, and a note says that it has no effect.
+  // The value that disables the feature, as JSON; null always does, and any other value is refused. "*": every
+  // value is accepted, and a note says that it has no effect.
   std::string_view accepted;
   std::string_view says;  // the reason, or what to use instead; a sentence
 

@@ -68,104 +68,106 @@ TaskType ModelSection::task_type() const {
 }
 
 void list_fields(ModelSection& m, FieldVisitor& v) {
-  v("name_or_path", m.name_or_path, "A directory, a model on the hub, or a config.json: then the weights are drawn.");
+  v("name_or_path", m.name_or_path, "A directory, a model on the hub, or a config.json to start from random weights.");
   v("tokenizer", m.tokenizer, "The same for the tokenizer; null: name_or_path.");
-  v("task", m.task, "causal-language-model, sequence-classification, base-module; null: what the files say.");
-  v("extra_kwargs", m.extra_kwargs, "revision of a model on the hub; every other key is one of the model's config.");
+  v("task", m.task, "causal-language-model, sequence-classification, base-module; null: determined by the files.");
+  v("extra_kwargs", m.extra_kwargs, "revision of a model on the hub; all other keys are passed to the model's config.");
 }
 
 void list_fields(LoaderSection& l, FieldVisitor& v) {
-  v("device", l.device, "cpu, cuda or cuda:1; null: a GPU where the build and the machine have one.");
-  v("dtype", l.dtype, "What the model computes in; null: bf16 on a GPU, fp32 on a CPU.");
-  v("param_dtype", l.param_dtype, "What the weights are stored in; null: fp32 with a trainer, else what dtype is.");
-  v("precision", l.precision, "Of float32 products: default, fastest, high, highest.");
-  v("verbose", l.verbose, "Show how loading goes on.");
+  v("device", l.device, "cpu, cuda or cuda:1; null: a GPU if available.");
+  v("dtype", l.dtype, "Compute dtype; null: bf16 on a GPU, fp32 on a CPU.");
+  v("param_dtype", l.param_dtype, "Dtype of the stored weights; null: fp32 with a trainer, otherwise dtype.");
+  v("precision", l.precision, "Precision of float32 matrix products: default, fastest, high, highest.");
+  v("verbose", l.verbose, "Show the progress of loading.");
 }
 
 void list_fields(PlatformSection& p, FieldVisitor& v) {
-  v("backend", p.backend, "cpu or gpu: the device, where loader.device is null.");
+  v("backend", p.backend, "cpu or gpu: the device if loader.device is null.");
 }
 
 void list_fields(QuantizationSection& q, FieldVisitor& v) {
-  v("method", q.method, "8bit, nf4, int4 or a8q; null: as the files are.");
-  v("group_size", q.group_size, "Columns that share a scale; null: the method's own.");
-  v("linear_group_size", q.linear_group_size, "The same; wins over group_size.");
-  v("linear_pattern", q.linear_pattern, "Layers whose path it is found in; null: all linear layers but heads.");
-  v("apply_quantization", q.apply_quantization, "false: everything is checked, and weights stay dense.");
-  v("kv_cache", q.kv_cache, "{dtype: int8}: keys and values of generation in 8 bits.");
+  v("method", q.method, "8bit, nf4, int4 or a8q; null: no quantization while loading.");
+  v("group_size", q.group_size, "Columns that share a scale; null: the method's default.");
+  v("linear_group_size", q.linear_group_size, "The same; takes precedence over group_size.");
+  v("linear_pattern", q.linear_pattern,
+    "Regular expression for the paths of layers to quantize; null: all linear layers but heads.");
+  v("apply_quantization", q.apply_quantization, "false: check everything but keep the weights dense.");
+  v("kv_cache", q.kv_cache, "{dtype: int8}: 8-bit keys and values in generation.");
   v("model", q.model, "The same as a mapping: dtype or quantization_method, group_size or block_size, pattern.");
 }
 
 void list_fields(ShardingSection& s, FieldVisitor& v) {
-  v("axis_dims", s.axis_dims, "Devices along each axis; one may be -1: all that are left.");
+  v("axis_dims", s.axis_dims, "Devices along each axis; one may be -1: all remaining devices.");
   v("axis_names", s.axis_names, "Names of the axes.");
-  v("dcn_axis_dims", s.dcn_axis_dims, "How often each axis is repeated over the outer network.");
-  v("partition_axis", s.partition_axis, "Which axes carry the batch, the sequence, heads, …");
-  v("auto_shard_model", s.auto_shard_model, "Split the weights.");
+  v("dcn_axis_dims", s.dcn_axis_dims, "Size of each axis over the outer network.");
+  v("partition_axis", s.partition_axis, "Which axes split the batch, the sequence, heads, …");
+  v("auto_shard_model", s.auto_shard_model, "Shard the weights.");
   v("zero_stage", s.zero_stage,
-    "ZeRO: 1 splits the optimizer's state over the data axes, 2 gradients too, 3 parameters too; null: as the rules "
-    "are.");
+    "ZeRO stage: 1 shards the optimizer state over the data axes, 2 also gradients, 3 also parameters; null: by the "
+    "partition rules.");
   v("fsdp_is_ep_bound", s.fsdp_is_ep_bound, "Split experts over fsdp together with ep.");
   v("sp_is_ep_bound", s.sp_is_ep_bound, "Split experts over sp together with ep.");
 }
 
 void list_fields(BaseConfigSection& b, FieldVisitor& v) {
   v("values", b.values, "Keys of the model's config.");
-  v("operation_configs", b.operation_configs, "Settings of EasyDeL's kernels; they have no effect here.");
+  v("operation_configs", b.operation_configs, "Settings of EasyDeL's kernels; no effect here.");
 }
 
 void list_fields(InformSection& i, FieldVisitor& v) {
   v("type", i.type, "json, csv, parquet, …, or the id of a data set on the hub.");
   v("dataset_name", i.dataset_name, "The id of a data set on the hub.");
   v("data_files", i.data_files, "Files, directories, globs.");
-  v("name", i.name, "What mixture_weights calls it.");
+  v("name", i.name, "Its name in mixture_weights.");
   v("dataset_split_name", i.dataset_split_name, "A split or a subdirectory.");
   v("split", i.split, "The split: train, or a part of it, train[:1000].");
-  v("revision", i.revision, "Of a data set on the hub.");
-  v("sample_by", i.sample_by, "Of text files: line or document.");
-  v("content_field", i.content_field, "The column that holds the text.");
-  v("additional_fields", i.additional_fields, "Other columns that are kept.");
-  v("format_fields", i.format_fields, "New names of columns.");
-  v("filter_query", i.filter_query, "A condition on rows.");
-  v("num_rows", i.num_rows, "Rows at most.");
-  v("weight", i.weight, "Its share, when mixture_weights does not name it.");
+  v("revision", i.revision, "Revision of a data set on the hub.");
+  v("sample_by", i.sample_by, "For text files: line or document.");
+  v("content_field", i.content_field, "The column that contains the text.");
+  v("additional_fields", i.additional_fields, "Other columns to keep.");
+  v("format_fields", i.format_fields, "Columns to rename: old name to new name.");
+  v("filter_query", i.filter_query, "Keep only rows that satisfy this Jinja expression.");
+  v("num_rows", i.num_rows, "Maximum number of rows.");
+  v("weight", i.weight, "Its weight, if mixture_weights does not contain it.");
 }
 
 void list_fields(TokenizationSection& t, FieldVisitor& v) {
-  v("tokenizer", t.tokenizer, "Another tokenizer than the model's; checkpoints get it.");
-  v("max_length", t.max_length, "Tokens of a row at most; null: the trainer's max_length.");
-  v("padding", t.padding, "max_length: batches are as wide as that; otherwise as their longest row.");
-  v("add_special_tokens", t.add_special_tokens, "Null: the trainer's add_special_tokens.");
-  v("text_field", t.text_field, "The column that is tokenized; null: the trainer's dataset_text_field.");
+  v("tokenizer", t.tokenizer, "A tokenizer other than the model's; it is saved in checkpoints.");
+  v("max_length", t.max_length, "Maximum number of tokens per row; null: the trainer's max_length.");
+  v("padding", t.padding, "max_length: pad to max_length; otherwise to the longest row of the batch.");
+  v("add_special_tokens", t.add_special_tokens,
+    "Whether to add special tokens; null: the trainer's add_special_tokens.");
+  v("text_field", t.text_field, "The column to tokenize; null: the trainer's dataset_text_field.");
 }
 
 void list_fields(MixtureSection& m, FieldVisitor& v) {
-  v("cache_dir", m.cache_dir, "Where what was decompressed is kept, with streaming: false.");
+  v("cache_dir", m.cache_dir, "Directory for decompressed files, with streaming: false.");
   v("streaming", m.streaming, "Read large compressed files in order; false: decompress them once.");
-  v("text_target_field", m.text_target_field, "What content_field is called later, and what the trainer reads.");
-  v("shuffle_buffer_size", m.shuffle_buffer_size, "Rows that are shuffled at once; null: no shuffling.");
-  v("seed", m.seed, "Of the order of rows; null: the trainer's shuffle_seed_train.");
+  v("text_target_field", m.text_target_field, "New name of content_field, which the trainer reads.");
+  v("shuffle_buffer_size", m.shuffle_buffer_size, "Rows per shuffling window; null: no shuffling.");
+  v("seed", m.seed, "Seed of the row order; null: the trainer's shuffle_seed_train.");
   v("pack_tokens", m.pack_tokens, "Put several texts into one sequence, as trainer.packing does.");
-  v("tokens_field_name", m.tokens_field_name, "The column of rows that come with token ids.");
-  v("pack_seq_length", m.pack_seq_length, "Tokens of such a sequence; null: the trainer's max_length.");
+  v("tokens_field_name", m.tokens_field_name, "The column of token ids, for tokenized data.");
+  v("pack_seq_length", m.pack_seq_length, "Tokens per packed sequence; null: the trainer's max_length.");
   v("prefetch_workers", m.prefetch_workers,
-    "Threads that prepare rows ahead; 0: none; null: the trainer's dataloader_num_workers, else two.");
-  v("prefetch_buffer_size", m.prefetch_buffer_size, "Rows that are kept ready for each row of the batch; 0: none.");
-  v("block_mixture", m.block_mixture, "Mix by blocks whose shares are exact; false: the data sets take turns.");
-  v("mixture_block_size", m.mixture_block_size, "Rows of such a block.");
+    "Threads that prepare rows ahead; 0: none; null: the trainer's dataloader_num_workers, otherwise two.");
+  v("prefetch_buffer_size", m.prefetch_buffer_size, "Rows prefetched for each row of the batch; 0: none.");
+  v("block_mixture", m.block_mixture, "Mix in blocks with exact proportions; false: alternate between the data sets.");
+  v("mixture_block_size", m.mixture_block_size, "Rows per mixture block.");
   v("stop_strategy", m.stop_strategy, "restart, longest, all_exhausted or first_exhausted.");
-  v("mixture_weights", m.mixture_weights, "The share of each data set, by name.");
+  v("mixture_weights", m.mixture_weights, "The weight of each data set, by name.");
 }
 
 void list_fields(EvalSection& e, FieldVisitor& v) {
-  v("num_fewshot", e.num_fewshot, "Examples before each question; null: the task's.");
-  v("batch_size", e.batch_size, "Rows at a time; null and auto: by their length.");
-  v("limit", e.limit, "Rows of each task at most; below 1: their share.");
-  v("system_instruction", e.system_instruction, "A text before each prompt.");
-  v("use_tqdm", e.use_tqdm, "Show how it goes on.");
+  v("num_fewshot", e.num_fewshot, "Few-shot examples before each question; null: the task's.");
+  v("batch_size", e.batch_size, "Rows per batch; null or auto: chosen by their length.");
+  v("limit", e.limit, "Maximum number of rows per task; below 1: a fraction of them.");
+  v("system_instruction", e.system_instruction, "Text placed before each prompt.");
+  v("use_tqdm", e.use_tqdm, "Show a progress bar.");
   v("include_path", e.include_path, "Directories with task files.");
   v("bootstrap_iters", e.bootstrap_iters, "Draws for the standard error of a perplexity; 0: no standard errors.");
-  v("fewshot_random_seed", e.fewshot_random_seed, "Of the examples before a question.");
+  v("fewshot_random_seed", e.fewshot_random_seed, "Seed for drawing the few-shot examples.");
 }
 
 }  // namespace easydel

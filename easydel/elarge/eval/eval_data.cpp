@@ -92,16 +92,15 @@ std::vector<std::string> files_of(const EvalTask& task, const Json& given, const
                          near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
   } else {
     require<ConfigError>(split == "train", where,
-                         " names no splits, and so all of it is the split \"train\"; the task "
-                         "asks for \"",
-                         split, "\". Write data_files: {", split, ": FILE}.");
+                         " names no splits, so all of it is the split \"train\"; the task needs \"", split,
+                         "\". Write data_files: {", split, ": FILE}.");
   }
   std::vector<std::string> paths;
   const Json list = files->is_array() ? *files : Json::array({*files});
   for (const Json& file : list.as_array()) {
     require<ConfigError>(file.is_string(), where, " must name files; got ", file.dump(), ".");
-    require<NotSupportedError>(file.as_string().find("://") == std::string::npos, where,
-                               " must name files of this machine; got \"", file.as_string(), "\".");
+    require<NotSupportedError>(file.as_string().find("://") == std::string::npos, where, " must be local files; got \"",
+                               file.as_string(), "\".");
     paths.push_back(local_path(task, file.as_string()));
   }
   require<ConfigError>(!paths.empty(), where, " names no file for the split \"", split, "\".");
@@ -128,8 +127,8 @@ data::SourcePtr open_split(const EvalTask& task, const std::string& split) {
                          ": rows.jsonl}, for dataset_path: ", task.dataset_path, ".");
   } else {
     require<NotSupportedError>(fs::is_directory(path), task.where("dataset_path"),
-                               " must be json, csv, parquet, arrow, text or a directory of this machine; got \"",
-                               task.dataset_path, "\". Download the data set and name its files.");
+                               " must be json, csv, parquet, arrow, text or a local directory; got \"",
+                               task.dataset_path, "\". Download the data set and list its files.");
   }
   if (files) {
     options.data_files = files_of(task, *files, split);
@@ -139,7 +138,7 @@ data::SourcePtr open_split(const EvalTask& task, const std::string& split) {
       }
     }
   } else if (directory) {
-    require<ConfigError>(directory->is_string(), where, ".data_dir must be a text; got ", directory->dump(), ".");
+    require<ConfigError>(directory->is_string(), where, ".data_dir must be a string; got ", directory->dump(), ".");
     options.data_files = {is_type ? local_path(task, directory->as_string())
                                   : (fs::path(path) / directory->as_string()).string()};
   } else {

@@ -9,8 +9,8 @@
 
 namespace easydel {
 
-// ConfigError when the task names no files for it or a path that is no local data. A path that the working directory
-// does not have is looked for beside the task file. Columns of CSV files that are numbers all over come as numbers.
+// ConfigError when the task names no files for it or a path that is not local data. A path that the working directory
+// does not have is looked up next to the task file. CSV columns whose cells are all numbers become numbers.
 data::SourcePtr open_split(const EvalTask& task, const std::string& split);
 
 // The names of a data set's fields, as the first rows have them.

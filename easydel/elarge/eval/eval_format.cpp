@@ -29,7 +29,7 @@ Json index_or_text(const std::string& text, bool has_choices, const std::string&
   if (!has_choices || !is_digits(text)) return text;
   const auto index = parse_python_literal(text);
   require<FormatError>(index && index->is_int(), where, " gives \"", text, "\" for ", row.place(),
-                       ", which is no index of a choice.");
+                       ", which is not the index of a choice.");
   return *index;
 }
 
@@ -47,15 +47,16 @@ RowField::RowField(Json given, std::string where, const std::set<std::string>& f
   try {
     template_.emplace(text, jinja::Limits{}, kSettings);
   } catch (const jinja::TemplateError& error) {
-    fail<ConfigError>(where_, " is no template: line ", error.line(), ": ", sentence(error.reason()));
+    fail<ConfigError>(where_, " is not a valid template: line ", error.line(), ": ", sentence(error.reason()));
   }
 }
 
 void RowField::refuse_slips(const std::set<std::string>& fields) const {
   if (!template_ || !is_word(given_.as_string()) || is_digits(given_.as_string())) return;
   const std::string near = nearest_name(given_.as_string(), fields);
-  require<ConfigError>(near.empty(), where_, ": \"", given_.as_string(), "\" is no field of the data. Did you mean \"",
-                       near, "\"? As a text of its own it is written {{ '", given_.as_string(), "' }}.");
+  require<ConfigError>(near.empty(), where_, ": \"", given_.as_string(),
+                       "\" is not a field of the data. Did you mean \"", near,
+                       "\"? To use it as literal text, write {{ '", given_.as_string(), "' }}.");
 }
 
 Json RowField::value(const data::Row& row, bool* rendered) const {
@@ -88,7 +89,7 @@ Json RowFormat::text(const data::Row& row) const {
   bool rendered = false;
   Json value = text_.value(row, &rendered);
   if (rendered) value = index_or_text(value.as_string(), has_choices_, text_.where(), row);
-  require<FormatError>(value.is_string() || value.is_int(), text_.where(), " must give a text; got ", value.dump(),
+  require<FormatError>(value.is_string() || value.is_int(), text_.where(), " must give a string; got ", value.dump(),
                        " for ", row.place(), ".");
   return value;
 }
@@ -106,7 +107,7 @@ Json RowFormat::target(const data::Row& row) const {
   const auto fits = [](const Json& one) { return one.is_string() || one.is_int(); };
   const bool list =
       value.is_array() && value.size() > 0 && std::all_of(value.as_array().begin(), value.as_array().end(), fits);
-  require<FormatError>(fits(value) || list, target_.where(), " must give a text, an index or a list of these; got ",
+  require<FormatError>(fits(value) || list, target_.where(), " must give a string, an index or a list of these; got ",
                        value.dump(), " for ", row.place(), ".");
   return value;
 }
@@ -123,7 +124,7 @@ std::vector<std::string> RowFormat::choices(const data::Row& row) const {
   }
   std::vector<std::string> choices;
   const auto add = [&](const Json& choice) {
-    require<FormatError>(choice.is_string(), choice_.where(), " must give a list of texts; got ", choice.dump(),
+    require<FormatError>(choice.is_string(), choice_.where(), " must give a list of strings; got ", choice.dump(),
                          " among them for ", row.place(), ".");
     choices.push_back(choice.as_string());
   };

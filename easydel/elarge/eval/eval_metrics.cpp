@@ -108,8 +108,8 @@ EvalMetric read_metric(const EvalTask& task, const Json& entry) {
       listed += concat(listed.empty() ? "" : ", ", other.name);
     }
     const std::string near = nearest_name(name->as_string(), known);
-    fail<NotSupportedError>(where, ": \"", name->as_string(), "\" is no metric of this output_type here; there are ",
-                            listed, ".", near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
+    fail<NotSupportedError>(where, ": \"", name->as_string(), "\" is not a metric of this output_type; known: ", listed,
+                            ".", near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
   }
   EvalMetric metric{std::string(rule->name), rule->higher_is_better};
   for (const auto& [key, value] : entry.as_object()) {
@@ -121,7 +121,7 @@ EvalMetric read_metric(const EvalTask& task, const Json& entry) {
       metric.higher_is_better = value.as_bool();
     } else {
       require<NotSupportedError>(key == "metric" || !asks(value), where, ": ", key, " of ", rule->name,
-                                 " is not supported; there are metric, aggregation and higher_is_better.");
+                                 " is not supported; known: metric, aggregation and higher_is_better.");
     }
   }
   return metric;

@@ -58,7 +58,7 @@ std::vector<Json> PromptBuilder::draw(const Json* leave_out) {
   };
   const int64_t extra = leave_out && task_.sampler == "default" ? 1 : 0, needed = std::min(count, size) + extra;
   require<ConfigError>(count <= size - extra, task_.where("num_fewshot"), " is ", count, "; there are ", size,
-                       " rows to draw from", extra ? ", one of them asked about." : ".");
+                       " rows to draw from", extra ? ", including the question itself." : ".");
   if (task_.sampler == "first_n") {
     for (int64_t i = 0; i < size && static_cast<int64_t>(drawn.size()) < count; ++i) keep(i);
   } else {
@@ -76,7 +76,7 @@ std::vector<Json> PromptBuilder::draw(const Json* leave_out) {
     }
   }
   require<ConfigError>(static_cast<int64_t>(drawn.size()) == count, task_.where("num_fewshot"), " is ", count,
-                       "; there are ", drawn.size(), " rows to draw from that are not the one asked about.");
+                       "; there are ", drawn.size(), " rows to draw from other than the question itself.");
   return drawn;
 }
 
@@ -104,9 +104,10 @@ std::string PromptBuilder::shot(const data::Row& row) const {
     answer = choices[choice_index(answer.as_int(), choices.size(), where, row)];
   }
   if (answer.is_array()) answer = Json(answer.at(0));
-  require<FormatError>(question.is_string(), task_.where("doc_to_text"), " must give a text for ", row.place(),
+  require<FormatError>(question.is_string(), task_.where("doc_to_text"), " must give a string for ", row.place(),
                        "; got ", question.dump(), ".");
-  require<FormatError>(answer.is_string(), where, " must give a text for ", row.place(), "; got ", answer.dump(), ".");
+  require<FormatError>(answer.is_string(), where, " must give a string for ", row.place(), "; got ", answer.dump(),
+                       ".");
   if (answer.as_string().empty()) return question.as_string();
   const TaskFormat& format = shot_format_->format();
   return question.as_string() + format.target_delimiter + answer.as_string() + format.fewshot_delimiter;
@@ -135,7 +136,7 @@ EvalQuestion PromptBuilder::build(int64_t index) {
   const data::Row row{rows_->row(index), rows_.get(), index};
   EvalQuestion question{.place = row.place()};
   const auto text_of = [&](const Json& value, const std::string& key) {
-    require<FormatError>(value.is_string(), task_.where(key), " must give a text for ", row.place(), "; got ",
+    require<FormatError>(value.is_string(), task_.where(key), " must give a string for ", row.place(), "; got ",
                          value.dump(), ".");
     return value.as_string();
   };

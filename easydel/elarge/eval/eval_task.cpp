@@ -38,7 +38,7 @@ std::string hint(const std::string& given, const Names& known) {
 // The keys of a file and of those that it includes: its own win.
 void merge_file(const fs::path& path, EvalTask& task, std::set<fs::path>& seen) {
   require<ConfigError>(seen.insert(fs::weakly_canonical(path)).second && seen.size() <= 64, "[eval] ", path.string(),
-                       " is included by itself.");
+                       " includes itself.");
   const YamlDocument document = YamlDocument::parse_file(path);
   const Json& given = document.value();
   require<FormatError>(given.is_object(), "[eval] ", path.string(), " must be a mapping of keys; got ",
@@ -70,12 +70,12 @@ class TaskReader {
   void read() {
     check_keys();
     task_.name = text("task").value_or("");
-    require<ConfigError>(!task_.name.empty(), task_.where("task"), " is missing: the name of the task.");
+    require<ConfigError>(!task_.name.empty(), task_.where("task"), " is missing; it must be the name of the task.");
     task_.alias = text("task_alias").value_or(task_.name);
     read_output();
     const auto path = text("dataset_path");
     require<ConfigError>(path.has_value(), task_.where("dataset_path"),
-                         " is missing: json, csv, parquet, arrow, text or a directory.");
+                         " is missing; it must be json, csv, parquet, arrow, text or a directory.");
     task_.dataset_path = *path;
     if (const Json* kwargs = find("dataset_kwargs")) {
       require<ConfigError>(kwargs->is_object(), task_.where("dataset_kwargs"), " must be a mapping; got ",
@@ -87,7 +87,7 @@ class TaskReader {
     task_.test_split = text("test_split");
     task_.fewshot_split = text("fewshot_split");
     require<ConfigError>(task_.test_split || task_.validation_split, task_.where("test_split"),
-                         " is missing, and so is validation_split: one of them names the rows to evaluate on.");
+                         " is missing, and so is validation_split; one of them is required.");
     task_.description = text("description").value_or("");
     task_.format = read_format();
     task_.fewshot_format = task_.format;
@@ -112,18 +112,19 @@ class TaskReader {
   void check_keys() {
     for (const auto& [key, value] : task_.config.as_object()) {
       if (among(key, kNotYet) && asks(value)) {
-        fail<NotSupportedError>(task_.where(key), " is a key of lm-evaluation-harness that is not supported here.");
+        fail<NotSupportedError>(task_.where(key), " is an lm-evaluation-harness key that is not supported here.");
       }
       const bool known = among(key, kKeys) || among(key, kNotYet);
       if (among(key, kIgnored)) task_.ignored.push_back(key);
-      require<ConfigError>(known || among(key, kIgnored), task_.where(key), " is no key of a task.", hint(key, kKeys));
+      require<ConfigError>(known || among(key, kIgnored), task_.where(key), " is not a key of a task.",
+                           hint(key, kKeys));
     }
   }
 
   std::optional<std::string> text(const std::string& key) const {
     const Json* value = find(key);
     if (!value) return std::nullopt;
-    require<ConfigError>(value->is_string(), task_.where(key), " must be a text; got ", value->dump(), ".");
+    require<ConfigError>(value->is_string(), task_.where(key), " must be a string; got ", value->dump(), ".");
     return value->as_string();
   }
 
@@ -196,8 +197,8 @@ class TaskReader {
       if (value.is_null()) continue;
       const std::string at = where + "." + key;
       require<NotSupportedError>(!among(key, kFewshotNotYet), at,
-                                 " is a key of lm-evaluation-harness that is not supported here.");
-      require<ConfigError>(among(key, kFewshotKeys), at, " is no key of fewshot_config.", hint(key, kFewshotKeys));
+                                 " is an lm-evaluation-harness key that is not supported here.");
+      require<ConfigError>(among(key, kFewshotKeys), at, " is not a key of fewshot_config.", hint(key, kFewshotKeys));
       if (key == "samples") {
         require<ConfigError>(value.is_array() && value.size() > 0, at, " must be a list of rows; got ", value.dump(),
                              ".");
@@ -213,7 +214,7 @@ class TaskReader {
                                   : task_.fewshot_format.doc_to_choice) = value;
         continue;
       }
-      require<ConfigError>(value.is_string(), at, " must be a text; got ", value.dump(), ".");
+      require<ConfigError>(value.is_string(), at, " must be a string; got ", value.dump(), ".");
       const std::string& given = value.as_string();
       if (key == "sampler") {
         require<NotSupportedError>(given == "default" || given == "first_n", at, " must be default or first_n; got \"",

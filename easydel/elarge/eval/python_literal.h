@@ -8,7 +8,7 @@
 
 namespace easydel {
 
-// Nothing when the text is no literal, is nested deeper than 64, or has an integer of more than 64 bits. A tuple is an
+// Nothing if the text is not a literal, is nested deeper than 64, or has an integer of more than 64 bits. A tuple is an
 // array, and the keys of a dict must be texts.
 std::optional<Json> parse_python_literal(std::string_view text);
 

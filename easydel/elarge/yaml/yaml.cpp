@@ -18,7 +18,7 @@ void require_printable(std::string_view text, const std::string& name) {
     if (c == '\n') ++line;
     const auto byte = static_cast<unsigned char>(c);
     require<FormatError>((byte >= 0x20 && byte != 0x7f) || c == '\n' || c == '\t' || c == '\r', "[yaml] ", name, ":",
-                         line, ": control characters must not stand in YAML; got the byte ", static_cast<int>(byte),
+                         line, ": control characters are not allowed in YAML; got the byte ", static_cast<int>(byte),
                          ".");
   }
 }
@@ -48,7 +48,7 @@ class Writer {
   void count(std::size_t bytes) {
     text_ += bytes;
     require<FormatError>(++values_ <= limits_.values && text_ <= limits_.text_bytes, "[yaml] ", name_,
-                         ": with its aliases written out it must not hold more than ", limits_.values, " values or ",
+                         ": with its aliases expanded it must not contain more than ", limits_.values, " values or ",
                          limits_.text_bytes, " bytes of text.");
   }
 

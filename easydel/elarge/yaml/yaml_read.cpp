@@ -65,7 +65,7 @@ class Builder final : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
     require<FormatError>(found != anchors_.end() && !found->second->open, at(mark.line + 1),
-                         "an alias must not stand inside of what it stands for.");
+                         "an alias must not occur inside its own anchor.");
     add(found->second);
   }
 
@@ -113,7 +113,7 @@ class Builder final : public YAML::EventHandler {
     if (tag == concat(kTags, "bool") && resolved.is_bool()) return resolved;
     if (tag == concat(kTags, "int") && resolved.is_int()) return resolved;
     if (tag == concat(kTags, "float") && resolved.is_number()) return resolved.as_double();
-    fail<FormatError>(at(line), "the tag ", tag, " is not read here; got \"", value, "\".");
+    fail<FormatError>(at(line), "the tag ", tag, " is not supported; got \"", value, "\".");
   }
 
   void start(Kind kind, std::string_view name, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
@@ -153,9 +153,9 @@ class Builder final : public YAML::EventHandler {
     require<FormatError>(node->kind == Kind::Scalar, at(node->line), "a key must be a single value.");
     const auto earlier = std::find(parent.keys.begin(), parent.keys.end(), node->text);
     if (earlier != parent.keys.end()) {
-      fail<FormatError>(at(node->line), "the key \"", node->text, "\" stands here and in line ",
+      fail<FormatError>(at(node->line), "the key \"", node->text, "\" is here and in line ",
                         parent.key_lines[static_cast<std::size_t>(earlier - parent.keys.begin())],
-                        ". Take one of them out.");
+                        ". Remove one of them.");
     }
     require<FormatError>(parent.keys.size() < kMaxKeys, at(node->line), "a mapping must not have more than ", kMaxKeys,
                          " keys.");
@@ -211,7 +211,7 @@ std::shared_ptr<YamlNode> read_yaml_nodes(const std::string& text, const std::st
     if (!parser.HandleNextDocument(builder)) return nullptr;
     Builder second(text, name, limits);
     if (parser.HandleNextDocument(second) && second.root) {
-      fail<FormatError>(second.at(second.root->line), "a second document begins here; there must be one.");
+      fail<FormatError>(second.at(second.root->line), "a second document begins here; only one is allowed.");
     }
   } catch (const YAML::Exception& error) {
     fail<FormatError>(builder.at(error.mark.line + 1), error.msg, " (column ", error.mark.column + 1, ").");

@@ -58,7 +58,7 @@ GPT2Model::GPT2Model(const GPT2Config& c)
       h_(add<ModuleList<GPT2Block>>("h")),
       ln_f_(add<LayerNorm>("ln_f", c.hidden_size, c.layer_norm_epsilon)) {
   require<NotSupportedError>(!c.add_cross_attention,
-                             "[GPT2Model] add_cross_attention is not supported: a decoder alone is.");
+                             "[GPT2Model] add_cross_attention is not supported: only decoder-only models are.");
   for (int64_t i = 0; i < c.num_hidden_layers; ++i) h_.append(c, i);
 }
 

@@ -1,4 +1,4 @@
-// GPT-NeoX: q, k and v of each head together in one matrix, layer norms, a plain MLP beside the attention.
+// GPT-NeoX: q, k and v of each head together in one matrix, layer norms, a plain MLP parallel to the attention.
 #pragma once
 
 #include "easydel/infra/decoder/decoder.h"

@@ -28,10 +28,10 @@ void Qwen3MoeConfig::fields(FieldVisitor& v) {
   v("use_sliding_window", use_sliding_window, "Whether there is a window.");
   v("sliding_window", sliding_window, "Tokens that a query sees back; null: all.");
   expert_fields(v);
-  v("decoder_sparse_step", decoder_sparse_step, "Every so many layers one has experts.");
+  v("decoder_sparse_step", decoder_sparse_step, "Every n-th layer has experts.");
   v("moe_intermediate_size", moe_intermediate_size, "Width of each expert.");
   v("norm_topk_prob", norm_topk_prob, "The weights of a token's experts sum to one.");
-  v("mlp_only_layers", mlp_only_layers, "Layers without experts, whatever the step is.");
+  v("mlp_only_layers", mlp_only_layers, "Layers without experts, regardless of decoder_sparse_step.");
   v.only_when_changed();
   head_dim_field(v);
 }

@@ -28,7 +28,7 @@ void SmolLM3Config::fields(FieldVisitor& v) {
   v("use_sliding_window", use_sliding_window, "Windows in the layers without rotary embeddings.");
   window_fields(v);
   v("no_rope_layers", no_rope_layers, "For each layer 1 where it has rotary embeddings, 0 where it has none.");
-  v("no_rope_layer_interval", no_rope_layer_interval, "Every so many layers one has none, by default.");
+  v("no_rope_layer_interval", no_rope_layer_interval, "By default, every n-th layer has no rotary embedding.");
   v.only_when_changed();
   head_dim_field(v);
 }

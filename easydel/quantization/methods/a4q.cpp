@@ -11,7 +11,7 @@
 namespace easydel::quantization {
 namespace {
 
-constexpr int64_t kChannelsPerOutlier = 16;  // one of so many is kept
+constexpr int64_t kChannelsPerOutlier = 16;  // one channel in this many is kept
 
 class A4q : public Int4 {
  public:

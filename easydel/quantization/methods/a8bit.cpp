@@ -26,7 +26,7 @@ class A8bit : public EightBit {
   std::vector<at::Tensor> quantize(const at::Tensor& matrix, const ChannelStatistics* seen) const override {
     require<ConfigError>(seen != nullptr, "[quantize] a8bit needs calibration data.");
     // Of these powers of the mean input, the one with the smallest expected squared error of the result, when channels
-    // are taken as uncorrelated. The first is no scaling at all.
+    // are taken as uncorrelated. The first means no scaling.
     constexpr int kSteps = 10;
     const at::Tensor mean = seen->mean_abs.clamp_min(1e-6 * std::max(1e-12, seen->mean_abs.max().item<double>()));
     const at::Tensor relative = mean / mean.log().mean().exp();

@@ -70,7 +70,7 @@ class GgufBlocks : public Method {
   }
 
   std::vector<at::Tensor> quantize(const at::Tensor&, const ChannelStatistics*) const override {
-    fail<NotSupportedError>("[quantize] ", type_.name, " comes from GGUF files and is not made here.");
+    fail<NotSupportedError>("[quantize] ", type_.name, " comes from GGUF files and cannot be created here.");
   }
 
   at::Tensor dequantize(const LocalShard& held, int64_t begin, int64_t end) const override {

@@ -15,7 +15,7 @@
 namespace easydel::quantization {
 namespace {
 
-constexpr int64_t kUnit = 32;  // codes lie in runs of so many
+constexpr int64_t kUnit = 32;  // codes are packed in runs of this length
 using Of = PartDim::Of;
 
 int code_of(float value, float inverse) {

@@ -1,4 +1,4 @@
-// What files of nf4 hold beside codes and scales.
+// What nf4 files contain besides codes and scales.
 #pragma once
 
 #include <ATen/core/Tensor.h>

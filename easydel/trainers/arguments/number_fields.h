@@ -1,4 +1,4 @@
-// Texts that stand where numbers belong.
+// Strings in place of numbers.
 #pragma once
 
 #include <vector>

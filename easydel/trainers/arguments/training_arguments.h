@@ -1,4 +1,4 @@
-// What a training run is told: EasyDeL's keys, with its defaults.
+// The arguments of a training run: EasyDeL's keys, with its defaults.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct TrainingArguments {
   int64_t total_batch_size = 32;  // rows of an optimizer's step, over all ranks
   int64_t gradient_accumulation_steps = 1;
   std::optional<std::string> training_time_limit;  // "90min", "2h30m"
-  std::optional<int64_t> step_start_point;         // a run that begins takes its data and its schedule from here on
-  bool force_step_start_point = false;             // also one that goes on from a checkpoint
+  std::optional<int64_t> step_start_point;         // a new run starts its data and schedule here
+  bool force_step_start_point = false;             // also a run that resumes from a checkpoint
 
   // The optimizer.
   double learning_rate = 5e-5;
@@ -47,9 +47,9 @@ struct TrainingArguments {
   std::optional<DType> tx_mu_dtype;
   Json extra_optimizer_kwargs = Json::object();
   std::optional<std::string> frozen_parameters;  // a pattern of names that are not trained
-  std::optional<double> ema_decay;               // of an average of the weights, kept beside them
+  std::optional<double> ema_decay;               // of a moving average of the weights
 
-  // LoRA: with a rank, adapters are put on the model, and they alone train.
+  // LoRA: with a rank, adapters are added to the model, and only they are trained.
   std::optional<int64_t> lora_rank;
   std::optional<double> lora_alpha;         // lora_rank
   std::optional<std::string> lora_pattern;  // of the layers that have one; all linear ones
@@ -58,7 +58,7 @@ struct TrainingArguments {
   bool use_dora = false;
 
   // Numbers.
-  std::optional<double> loss_scale;  // for float16; absent: found as it goes
+  std::optional<double> loss_scale;  // for float16; absent: dynamic
   int64_t loss_scale_growth_interval = 2000;
   int64_t max_skipped_steps = 3;  // steps in a row whose gradients are not finite; one more ends the run
   Json loss_config;               // keys of LossConfig; null: its defaults
@@ -67,7 +67,7 @@ struct TrainingArguments {
   std::optional<int64_t> lmhead_chunksize;            // tokens whose logits are held at once; loss_config.chunk_size
 
   // Evaluation.
-  bool do_train = true;  // false: train() evaluates and learns nothing
+  bool do_train = true;  // false: train() only evaluates
   bool do_eval = false;
   std::optional<int64_t> eval_batch_size;  // total_batch_size
   std::optional<int64_t> evaluation_steps;
@@ -117,7 +117,7 @@ struct TrainingArguments {
   double track_memory = 0.0;               // seconds between readings; 0: never. `true` reads as 1
   bool verbose = true;
 
-  // The objectives'. Their keys stand beside the others in JSON; which of them are read depends on the trainer's type.
+  // For the objectives. In JSON their keys are at the top level; which of them are read depends on the trainer type.
   TextArguments text;
   DpoArguments dpo;
   OrpoArguments orpo;
@@ -136,9 +136,9 @@ struct TrainingArguments {
   void validate(const KeyPlace& where = {}) const;
   // The same, and what this trainer would not read: a key that it accepts acts.
   void validate_for(std::string_view trainer_type, const KeyPlace& where = {}) const;
-  // What was asked for and will be missing or has no meaning here, one sentence each. A trainer says them as it begins.
+  // Requested settings that are unsupported or have no effect, one sentence each. A trainer logs them at the start.
   std::vector<std::string> unsupported_notes() const;
-  std::vector<std::string> ignored_keys;  // of EasyDeL's, that from_json found and that have no meaning here
+  std::vector<std::string> ignored_keys;  // EasyDeL keys found by from_json that have no effect here
 
   LossConfig loss() const;
   // The same with eval_packing in the place of packing.
@@ -162,8 +162,8 @@ const std::vector<std::string>& trainer_types();
 // Throws for any other; a type that EasyDeL has is NotSupportedError.
 void require_trainer_type(std::string_view trainer_type, const std::string& where);
 
-enum class KeySupport { None, Ignored, NotYet };  // unknown; of no meaning here; asks for something that is missing
-// What is made of a key of EasyDeL's trainers that is no field here.
+enum class KeySupport { None, Ignored, NotYet };  // unknown; no effect here; not supported yet
+// How a key of EasyDeL's trainers that is not a field here is handled.
 KeySupport key_support(std::string_view key);
 
 }  // namespace easydel

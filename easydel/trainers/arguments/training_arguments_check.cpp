@@ -1,4 +1,4 @@
-// What TrainingArguments may hold.
+// Validation of TrainingArguments.
 #include <cmath>
 
 #include "easydel/core/error.h"
@@ -44,7 +44,7 @@ class Checker {
     if (value) rule(!value->empty(), key, "not be empty", "\"\"");
   }
 
-  // For what there is in one way alone.
+  // For settings of which only one value is supported.
   template <class T>
   void only(bool holds, std::string_view key, std::string_view must, const T& value, std::string_view instead) const {
     if (!holds) fail<NotSupportedError>(where_(key), " must ", must, "; got ", value, ". ", instead);
@@ -68,9 +68,9 @@ void check_run(const TrainingArguments& a, const Checker& c) {
                        " must be a multiple of gradient_accumulation_steps; got ", a.total_batch_size, " and ",
                        a.gradient_accumulation_steps, ".");
   c.at_least("step_start_point", a.step_start_point, 0);
-  c.rule(a.step_start_point || !a.force_step_start_point, "force_step_start_point", "stand beside step_start_point",
-         "true");
-  c.rule(a.do_train || a.do_eval, "do_train", "be true where do_eval is not", "false");
+  c.rule(a.step_start_point || !a.force_step_start_point, "force_step_start_point",
+         "be used together with step_start_point", "true");
+  c.rule(a.do_train || a.do_eval, "do_train", "be true if do_eval is not", "false");
   if (a.training_time_limit) {
     c.rule(a.time_limit_seconds().has_value(), "training_time_limit", "read like 90min, 23h, 30s or 1d2h30m",
            concat("\"", *a.training_time_limit, "\""));
@@ -84,7 +84,7 @@ void check_lora(const TrainingArguments& a, const Checker& c) {
   c.rule(a.lora_dropout >= 0 && a.lora_dropout < 1, "lora_dropout", "be at least 0 and below 1", a.lora_dropout);
   if (a.lora_rank) return;
   c.rule(!a.lora_alpha && !a.lora_pattern && a.lora_dropout == 0 && !a.use_rslora && !a.use_dora, "lora_rank",
-         "be given where other keys of LoRA are", "none");
+         "be given if other LoRA keys are", "none");
 }
 
 void check_optimizer(const TrainingArguments& a, const Checker& c) {
@@ -101,7 +101,8 @@ void check_optimizer(const TrainingArguments& a, const Checker& c) {
   c.positive("loss_scale", a.loss_scale);
   if (a.tx_mu_dtype) {
     const Json* other = a.extra_optimizer_kwargs.find("mu_dtype");
-    c.rule(!other, "tx_mu_dtype", "not stand beside extra_optimizer_kwargs.mu_dtype", dtype_name(*a.tx_mu_dtype));
+    c.rule(!other, "tx_mu_dtype", "not be used together with extra_optimizer_kwargs.mu_dtype",
+           dtype_name(*a.tx_mu_dtype));
     c.only(a.optimizer == "adam" || a.optimizer == "adamw" || a.optimizer == "lion" || a.optimizer == "muon",
            "tx_mu_dtype", concat("be null for the optimizer ", a.optimizer, ", which has no such moment"),
            dtype_name(*a.tx_mu_dtype), "adam, adamw, lion and muon have one.");
@@ -120,7 +121,7 @@ void check_schedule(const TrainingArguments& a, const Checker& c) {
   c.finite_from_zero("early_stopping_threshold", a.early_stopping_threshold);
   c.name("metric_for_best_model", a.metric_for_best_model);
   if (a.early_stopping_patience) {
-    c.rule(a.do_eval, "early_stopping_patience", "stand beside do_eval: true", *a.early_stopping_patience);
+    c.rule(a.do_eval, "early_stopping_patience", "be used together with do_eval: true", *a.early_stopping_patience);
   }
   c.at_least("save_steps", a.save_steps, 0);
   c.positive("save_interval_minutes", a.save_interval_minutes);
@@ -138,7 +139,7 @@ void check_data(const TrainingArguments& a, const Checker& c) {
   c.at_least("dataloader_num_workers", a.dataloader_num_workers, 0);
   c.name("dataset_text_field", a.text.dataset_text_field);
   c.at_least("dataset_num_proc", a.dataset_num_proc, 1);
-  c.only(a.use_data_collator, "use_data_collator", "be true", "false", "Rows are always padded to one length.");
+  c.only(a.use_data_collator, "use_data_collator", "be true", "false", "Rows are always padded to the same length.");
   for (const std::string& column : a.ids_to_pop_from_dataset) c.name("ids_to_pop_from_dataset", column);
   const TextArguments& text = a.text;
   c.one_of("packing_strategy", text.packing_strategy, {"bfd", "bfd_split", "wrapped"});
@@ -160,9 +161,9 @@ void check_preference(const Preference& p, const Checker& c) {
   c.at_least("max_completion_length", p.max_completion_length, 1);
   c.only(p.logprob_vocab_chunk_size.value_or(0) <= 0, "logprob_vocab_chunk_size", "be null or 0",
          p.logprob_vocab_chunk_size.value_or(0),
-         "Logits are held for some tokens at a time, not for some entries of the vocabulary: set lmhead_chunksize.");
+         "Logits are computed in chunks of tokens, not of the vocabulary: set lmhead_chunksize.");
   c.only(p.label_pad_token_id == -100, "label_pad_token_id", "be -100", p.label_pad_token_id,
-         "No other label counts for nothing.");
+         "No other label is ignored in the loss.");
   c.at_least("padding_value", p.padding_value, 0);
 }
 
@@ -176,7 +177,7 @@ void check_objectives(const TrainingArguments& a, const Checker& c) {
          a.dpo.label_smoothing);
   const DpoArguments standard;
   c.only(!a.dpo.use_weighting, "use_weighting", "be false", "true", "It is not supported yet.");
-  c.only(!a.dpo.sync_ref_model, "sync_ref_model", "be false", "true", "The reference stays as it is.");
+  c.only(!a.dpo.sync_ref_model, "sync_ref_model", "be false", "true", "The reference does not change during training.");
   c.only(a.dpo.ref_model_mixup_alpha == standard.ref_model_mixup_alpha, "ref_model_mixup_alpha", "not be given",
          a.dpo.ref_model_mixup_alpha, "It belongs to sync_ref_model, which is not supported yet.");
   c.only(a.dpo.ref_model_sync_steps == standard.ref_model_sync_steps, "ref_model_sync_steps", "not be given",
@@ -202,7 +203,7 @@ void check_objectives(const TrainingArguments& a, const Checker& c) {
   }
 }
 
-// The digits at the front of `text`, which lose them; nothing when there are none or too many.
+// Consumes the leading digits of `text`; nothing if there are none or too many.
 std::optional<double> take_number(std::string_view& text) {
   double value = 0;
   std::size_t digits = 0;
@@ -251,16 +252,16 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
   }
   if (type == "reward") {
     c.only(truncation_mode == "keep_end", "truncation_mode", "not be given with reward", truncation_mode,
-           "Rows that are longer than max_length are left out.");
+           "Rows longer than max_length are skipped.");
   }
   const bool drops_nothing = (type == "dpo" && dpo.disable_dropout) || (type == "orpo" && orpo.disable_dropout) ||
                              (type == "reward" && reward.disable_dropout);
-  c.rule(!drops_nothing || lora_dropout == 0, "lora_dropout", "be 0 where disable_dropout is true", lora_dropout);
+  c.rule(!drops_nothing || lora_dropout == 0, "lora_dropout", "be 0 if disable_dropout is true", lora_dropout);
   if (type != "dpo" && type != "orpo" && type != "reward" && type != "distillation") return;
   const LossConfig given = loss();
   const auto own = [&](std::string_view key, bool is_standard, const auto& value) {
-    c.only(is_standard, "loss_config", concat("leave ", key, " alone with ", type, ", whose loss is its own"), value,
-           "chunk_token_size and auxiliary_loss_coefficient act there.");
+    c.only(is_standard, "loss_config", concat("not set ", key, " with ", type, ", which has its own loss"), value,
+           "Only chunk_token_size and auxiliary_loss_coefficient apply there.");
   };
   own("label_smoothing", given.label_smoothing == 0, given.label_smoothing);
   own("z_loss_coefficient", given.z_loss_coefficient == 0, given.z_loss_coefficient);

@@ -1,4 +1,4 @@
-// TrainingArguments from JSON and back, and what is made of EasyDeL's other keys.
+// TrainingArguments from and to JSON, and the handling of EasyDeL's other keys.
 #include <algorithm>
 
 #include "easydel/core/error.h"
@@ -28,7 +28,7 @@ std::string trainers_with(const std::string& key) {
   return found;
 }
 
-// Whether a value of a key that is not supported asks for what is done anyway.
+// Whether a value of an unsupported key matches the behaviour here.
 bool asks_for_nothing(const std::string& key, const Json& value) {
   if (key == "init_tx") return value == Json(true);
   if (value.is_array() || value.is_object()) return value.size() == 0;
@@ -38,7 +38,7 @@ bool asks_for_nothing(const std::string& key, const Json& value) {
 }  // namespace
 
 KeySupport key_support(std::string_view key) {
-  // Of JAX, of TPUs, of services, or of a way of computing that is another one here: the run is the same without them.
+  // Specific to JAX, TPUs, services or another implementation: the run is the same without them.
   if (among(key, {"auto_shard_states",
                   "backend",
                   "dataloader_pin_memory",
@@ -68,7 +68,7 @@ KeySupport key_support(std::string_view key) {
       begins(key, "esurge_")) {
     return KeySupport::Ignored;
   }
-  if (key == "generation_interval") return KeySupport::NotYet;  // the others say what such previews look like
+  if (key == "generation_interval") return KeySupport::NotYet;  // the others only configure such previews
   if (begins(key, "generation_")) return KeySupport::Ignored;
   if (among(key, {"benchmark_interval",
                   "benchmarks",
@@ -110,9 +110,9 @@ TrainingArguments TrainingArguments::from_json(std::string_view type, const Json
     known.insert(known.end(), field.aliases.begin(), field.aliases.end());
     for (const std::string& alias : field.aliases) {
       if (!json.contains(field.key) || !json.contains(alias)) continue;
-      require<ConfigError>(json.at(field.key) == json.at(alias), where(alias), " is another name of ", field.key,
-                           ", which has another value; got ", json.at(alias).dump(), " and ", json.at(field.key).dump(),
-                           ".");
+      require<ConfigError>(json.at(field.key) == json.at(alias), where(alias), " is an alias of ", field.key,
+                           ", which has a different value; got ", json.at(alias).dump(), " and ",
+                           json.at(field.key).dump(), ".");
     }
   }
   for (const auto& [key, value] : json.as_object()) {
@@ -121,13 +121,13 @@ TrainingArguments TrainingArguments::from_json(std::string_view type, const Json
       case KeySupport::Ignored: arguments.ignored_keys.push_back(key); continue;
       case KeySupport::NotYet:
         if (asks_for_nothing(key, value)) continue;
-        fail<NotSupportedError>(where(key), " is a key of EasyDeL's that is not supported yet; got ", value.dump(),
-                                ". Take it out.");
+        fail<NotSupportedError>(where(key), " is an EasyDeL key that is not supported yet; got ", value.dump(),
+                                ". Remove it.");
       case KeySupport::None: break;
     }
     const std::string others = trainers_with(key), near = nearest_name(key, known);
-    fail<ConfigError>(where(key), " is no key of the trainer \"", type, "\"", others.empty() ? "" : ", but of ", others,
-                      ".", near.empty() || !others.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
+    fail<ConfigError>(where(key), " is not a key of the trainer \"", type, "\"", others.empty() ? "" : ", only of ",
+                      others, ".", near.empty() || !others.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
   }
   if (const Json* track = values.find("track_memory"); track && track->is_bool()) {
     values["track_memory"] = track->as_bool() ? 1.0 : 0.0;
@@ -147,7 +147,7 @@ Json TrainingArguments::to_json(std::string_view type) const {
   return json;
 }
 
-// Our keys as they are; EasyDeL's others where they ask for what is done anyway.
+// Our keys unchanged; EasyDeL's others only if they match the behaviour here.
 LossConfig TrainingArguments::loss() const {
   Json ours = Json::object();
   require<ConfigError>(loss_config.is_null() || loss_config.is_object(),
@@ -172,12 +172,11 @@ LossConfig TrainingArguments::loss() const {
     } else if (key == "compute_dtype") {
       if (!value.is_null() && !(value == Json("fp32"))) refuse(key, value, "fp32");
     } else if (key == "break_on_nan") {
-      if (!value.is_null() && !(value == Json(true)))
-        refuse(key, value, "true: max_skipped_steps is how many may pass");
+      if (!value.is_null() && !(value == Json(true))) refuse(key, value, "true: use max_skipped_steps to allow some");
     } else if (among(key, {"chunk_vocab_size", "chunk_block_size"})) {
-      if (!value.is_null()) refuse(key, value, "null: chunk_token_size bounds what is held of logits");
+      if (!value.is_null()) refuse(key, value, "null: use chunk_token_size to limit the logits held at once");
     } else if (among(key, {"num_labels", "num_classification_labels"})) {
-      if (!value.is_null()) refuse(key, value, "null: the model's config says how many labels there are");
+      if (!value.is_null()) refuse(key, value, "null: the model's config sets the number of labels");
     } else {
       ours[key] = value;
     }

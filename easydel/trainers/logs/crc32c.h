@@ -8,7 +8,7 @@ namespace easydel {
 
 uint32_t crc32c(std::string_view bytes);
 
-// Rotated and moved, so that the sum of data that holds sums is no special number.
+// Rotated and offset, since the CRC of data that contains its own CRC is a constant.
 inline uint32_t masked_crc32c(std::string_view bytes) {
   const uint32_t crc = crc32c(bytes);
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;

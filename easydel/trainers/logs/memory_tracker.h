@@ -11,7 +11,7 @@
 
 namespace easydel {
 
-// A thread of its own takes a reading every so many seconds.
+// A background thread takes a reading at this interval in seconds.
 class MemoryTracker {
  public:
   MemoryTracker(at::Device device, double seconds);

@@ -59,7 +59,7 @@ void keep_until(const std::filesystem::path& path, int64_t resume_step, bool is_
   });
   kept.commit();
   log::info("[MetricsLog] ", path.string(), ": ", later, " lines after step ", resume_step, " and ", broken,
-            " broken ones were cut off.");
+            " incomplete ones were removed.");
 }
 
 }  // namespace

@@ -12,8 +12,8 @@ namespace easydel {
 
 class MetricsLog {
  public:
-  // A new run begins an empty file. One that goes on from a step keeps the lines up to it: later ones, and a last line
-  // that was torn, are cut off by writing the file anew beside the old one; unless `is_evaluated`, so is that step's
+  // A new run starts with an empty file. One that resumes from a step keeps the lines up to it: later ones, and an
+  // incomplete last line, are removed by writing a new file and renaming it; unless `is_evaluated`, so is that step's
   // evaluation. IoError names the file.
   explicit MetricsLog(std::filesystem::path path, std::optional<int64_t> resume_step = std::nullopt,
                       bool is_evaluated = true);
@@ -31,7 +31,7 @@ class MetricsLog {
   int fd_ = -1;
 };
 
-// Its lines in order, without those that are no object with a step: a torn last one.
+// Its lines in order, without those that are not an object with a step, such as an incomplete last one.
 std::vector<Json> read_metrics(const std::filesystem::path& path);
 
 }  // namespace easydel

@@ -48,7 +48,7 @@ void flatten(const Json& value, const std::string& key, Rows& rows) {
 std::string table(const Json& values) {
   Rows rows;
   if (values.size() > 0) flatten(values, "", rows);
-  if (rows.shown.empty()) return "<p class=\"empty\">Nothing was given.</p>";
+  if (rows.shown.empty()) return "<p class=\"empty\">Nothing was set.</p>";
   std::string out = "<table>";
   for (const auto& [key, value] : rows.shown)
     out += concat("<tr><th scope=\"row\">", html_escaped(key), "</th><td>", html_escaped(value), "</td></tr>\n");

@@ -13,7 +13,7 @@ namespace easydel {
 struct Report {
   std::string title = "Training run";
   std::string subtitle;           // the model's name, when it began, …
-  std::string name = "this run";  // what curves are called beside those of other runs
+  std::string name = "this run";  // label of the curves when compared with other runs
   std::vector<Json> metrics;      // lines of metrics.jsonl: objects with "step"
   Json summary = Json::object();  // the numbers that matter, above the curves: label and text
   Json details = Json::object();  // what ran where and when, as a table

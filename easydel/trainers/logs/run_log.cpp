@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::chrono::seconds kBetweenReports{5};
-constexpr int kReportShare = 50;  // a report may take one part in so many of the run's time
+constexpr int kReportShare = 50;  // a report may take 1/50 of the run's time
 
 double unix_seconds() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -58,7 +58,7 @@ Json to_json(double value) {
              : Json(value);
 }
 
-// What a run that was killed while it wrote one of these files left beside it.
+// Temporary files left by a run that was killed while writing.
 void remove_unfinished(const fs::path& directory) {
   std::vector<fs::path> left;
   for (const auto& entry : fs::directory_iterator(directory)) {

@@ -1,4 +1,4 @@
-// Everything that a run tells: the live line, metrics.jsonl, TensorBoard's files, the report.
+// All output of a run: the progress line, metrics.jsonl, TensorBoard's files, the report.
 #pragma once
 
 #include <chrono>

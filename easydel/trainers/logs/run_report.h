@@ -17,7 +17,7 @@ Json read_run_file(const std::filesystem::path& directory);
 Json summarize_run(const Json& run, const std::vector<Json>& metrics);
 
 // Writes `path` (empty: report.html in the directory, comparison.html where there are others) from what the directory
-// holds, with the curves of other runs' directories beside its own, and returns it. Works while the run goes on, and
+// holds, with the curves of other runs' directories for comparison, and returns it. Works during the run, and
 // after it was killed. IoError without a metrics.jsonl.
 std::filesystem::path write_run_report(const std::filesystem::path& directory,
                                        const std::vector<std::filesystem::path>& others = {},

@@ -98,7 +98,7 @@ TensorboardWriter::TensorboardWriter(const std::filesystem::path& directory, std
     path_ = new_file(directory, number);
     fd_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     require<IoError>(fd_ >= 0 || errno == EEXIST, "[TensorboardWriter] ", path_.string(),
-                     " cannot be made: ", errno_text(errno), ".");
+                     " cannot be created: ", errno_text(errno), ".");
   }
   write_event(std::nullopt, bytes_field(event_field::kFileVersion, "brain.Event:2"));
   if (resume_step) {

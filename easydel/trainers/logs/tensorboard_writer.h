@@ -14,7 +14,7 @@ using Scalars = std::vector<std::pair<std::string, double>>;
 
 class TensorboardWriter {
  public:
-  // Makes the directory and a file in it that no other run has. A run that goes on from a step tells TensorBoard to
+  // Makes the directory and a file in it that no other run has. A run that resumes from a step makes TensorBoard
   // forget what earlier files say about later ones. IoError names the file.
   explicit TensorboardWriter(const std::filesystem::path& directory, std::optional<int64_t> resume_step = std::nullopt);
   ~TensorboardWriter();

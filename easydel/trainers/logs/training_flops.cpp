@@ -173,7 +173,7 @@ class TrainingFlops::Counter {
   }
 
   bool walk_children(const Module& module, bool flows) {
-    if (module.own_flops_per_token(1) > 0) add_scores(module, flows, flows, flows);  // of a layer of one's own
+    if (module.own_flops_per_token(1) > 0) add_scores(module, flows, flows, flows);  // of a custom layer
     for (const auto& [name, child] : module.children()) flows = walk(*child, flows);
     return flows || trains(module);
   }

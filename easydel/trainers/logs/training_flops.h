@@ -12,14 +12,14 @@ namespace easydel {
 
 // Model FLOPs, as MFU defines them: every matrix product of forward, and in backward the products for the gradients
 // that are needed. A frozen weight has no gradient of its own, and nothing flows below the first weight that trains.
-// Padding counts nothing, a token attends to its own document up to itself, a token meets its own experts alone, and
+// Padding is not counted, a token attends to its own document up to itself, only a token's own experts count, and
 // what gradient checkpointing computes again counts once.
 class TrainingFlops {
  public:
-  // Holds on to the model's layers. Count anew after adapters or frozen weights have changed.
+  // Holds on to the model's layers. Create it again after adapters or frozen weights have changed.
   explicit TrainingFlops(const BaseModule& model, bool has_backward = true);
 
-  // Of a document of so many tokens.
+  // Of a document with this many tokens.
   double of_document(int64_t tokens) const;
   // Of all documents of the rows: those of their segment_ids, else the rows themselves.
   double of_rows(const std::vector<BatchRow>& rows) const;
@@ -28,7 +28,7 @@ class TrainingFlops {
   class Counter;
   struct Scores {
     const Module* module;
-    double passes;  // 1: forward alone, 3: with all of backward
+    double passes;  // 1: only forward, 3: with all of backward
   };
   double per_token_ = 0, per_document_ = 0;
   std::vector<Scores> scores_;

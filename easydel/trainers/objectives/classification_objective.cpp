@@ -53,7 +53,7 @@ class ClassificationObjective final : public Objective {
     const int64_t outputs = model.config().num_labels();
     require<ConfigError>(arguments.classification.num_labels.value_or(outputs) == outputs,
                          "[classification] num_labels is ", arguments.classification.num_labels.value_or(outputs),
-                         "; the model has ", outputs, " outputs. Make the model with that num_labels.");
+                         "; the model has ", outputs, " outputs. Create the model with that num_labels.");
   }
 
   ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {

@@ -1,4 +1,4 @@
-// Distillation: a student learns the distribution of a teacher over the next token, and the labels beside it.
+// Distillation: a student learns the distribution of a teacher over the next token, and the labels.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ std::vector<int64_t> layers_of(const DistillationArguments& distillation, std::s
   const auto all = static_cast<int64_t>(count);
   for (int64_t& layer : layers) {
     require<ConfigError>(layer >= -all && layer < all, "[distillation] hidden_state_layers must lie in [", -all, ", ",
-                         all, "): 0 are the embeddings; got ", layer, ".");
+                         all, "), where 0 is the embeddings; got ", layer, ".");
     if (layer < 0) layer += all;
   }
   return layers;
@@ -69,11 +69,11 @@ class DistillationObjective final : public Objective {
     language_model(model, "student");
     language_model(*teacher_, "teacher");
     require<ConfigError>(model.config().vocab_size == teacher_->config().vocab_size,
-                         "[distillation] student and teacher must have one vocabulary; got ", model.config().vocab_size,
-                         " and ", teacher_->config().vocab_size, " tokens.");
+                         "[distillation] student and teacher must have the same vocabulary; got ",
+                         model.config().vocab_size, " and ", teacher_->config().vocab_size, " tokens.");
     const bool hidden = distillation.hidden_state_loss_weight.value_or(0) != 0;
     require<ConfigError>(!hidden || model.config().hidden_size == teacher_->config().hidden_size,
-                         "[distillation] hidden_state_loss_weight needs hidden states of one size; got ",
+                         "[distillation] hidden_state_loss_weight needs models with the same hidden size; got ",
                          model.config().hidden_size, " and ", teacher_->config().hidden_size, ".");
     require_same_mesh(model, *teacher_, "[distillation] the teacher");
   }
@@ -129,7 +129,7 @@ class DistillationObjective final : public Objective {
     return student.config().memory.lmhead_chunksize.value_or(most);
   }
 
-  // In chunks whose logits backward makes anew, so that those of one chunk are held at a time.
+  // In chunks whose logits backward recomputes, so that only one chunk's are held at a time.
   static at::Tensor sum_tokens(const CausalLMModule& student, const CausalLMModule& teacher, const at::Tensor& ours,
                                const at::Tensor& theirs, const at::Tensor& targets, double temperature, int64_t size) {
     const at::Tensor x = ours.flatten(0, 1), y = theirs.flatten(0, 1), labels = targets.flatten();

@@ -86,7 +86,7 @@ const std::map<std::string, Formula>& formulas() {
 
 at::Tensor pair_loss(const PairTerms& terms, const DpoArguments& dpo) {
   const auto formula = formulas().find(dpo.loss_type);
-  require<ConfigError>(formula != formulas().end(), "[dpo] loss_type \"", dpo.loss_type, "\" is not known.");
+  require<ConfigError>(formula != formulas().end(), "[dpo] loss_type \"", dpo.loss_type, "\" is unknown.");
   return formula->second({.margin = dpo.beta * (terms.chosen_logratios - terms.rejected_logratios),
                           .chosen = dpo.beta * terms.chosen_logratios,
                           .rejected = dpo.beta * terms.rejected_logratios,

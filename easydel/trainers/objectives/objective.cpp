@@ -80,7 +80,7 @@ void add_router_loss(ObjectiveLoss& loss, const BaseModule& model, const LossCon
 
 void require_same_mesh(const BaseModule& model, const BaseModule& other, const std::string& what) {
   const auto name = [](const BaseModule& m) { return m.parallel() ? m.mesh().to_string() : std::string("no mesh"); };
-  require<ConfigError>(name(model) == name(other), what, " must lie on the model's mesh, ", name(model), "; got ",
+  require<ConfigError>(name(model) == name(other), what, " must be on the model's mesh, ", name(model), "; got ",
                        name(other), ".");
 }
 

@@ -1,4 +1,4 @@
-// What a run learns: how an example becomes rows of the batch, and a batch a loss. One objective is one file.
+// A training objective: how an example becomes rows of a batch, and a batch a loss. One file per objective.
 #pragma once
 
 #include <map>
@@ -52,7 +52,7 @@ class Objective {
   virtual ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const = 0;
   // Once, before the first step, with the model as it is then: checks, and what is computed of the data ahead.
   virtual void prepare(const BaseModule&, const TrainingArguments&, const ObjectiveData&) {}
-  // What a step runs forward beside the model, from prepare() on: a reference, a teacher.
+  // Models that a step also runs forward, from prepare() on: a reference, a teacher.
   virtual std::vector<const BaseModule*> other_models() const { return {}; }
 };
 
@@ -65,7 +65,7 @@ data::PackOptions packing_of(const Objective& objective, const TrainingArguments
 // What objectives share.
 // Labels that count: -100 and the first token of a document predict nothing.
 double count_targets(const BatchRow& row);
-// Whether the routers' loss is asked for: by its switch, or by a coefficient.
+// Whether the routers' loss is requested: by its switch, or by a coefficient.
 bool wants_router_loss(const TrainingArguments& arguments);
 // Where a forward has router logits: adds their auxiliary loss times its coefficient (the arguments', else the
 // model's), and reports aux_loss, router/load_max (the rows of the busiest expert over the mean) and router/entropy (of

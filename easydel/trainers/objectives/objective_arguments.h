@@ -1,4 +1,4 @@
-// What each objective is told beside TrainingArguments: EasyDeL's keys, with its defaults.
+// The arguments of each objective in addition to TrainingArguments: EasyDeL's keys, with its defaults.
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,7 @@ void PairLimits::validate(const std::string& trainer_type) const {
   if (!max_length || !max_prompt_length) return;
   require<ConfigError>(*max_prompt_length < *max_length, "[", trainer_type,
                        "] max_prompt_length must be less than max_length; got ", *max_prompt_length, " and ",
-                       *max_length, ". Without it (null) rows are cut as a whole.");
+                       *max_length, ". Without it (null) rows are truncated as a whole.");
 }
 
 LabelledIds join_answer(Ids prompt, Ids answer, const PairLimits& limits) {
@@ -90,7 +90,7 @@ RowLogps row_logps(const BaseModule& model, const Batch& batch, const LossContex
   config.auxiliary_loss_coefficient = 0.0;
   inputs.loss_config = config;
   if (with_dropout) inputs.dropout_key = context.dropout_key;
-  // Said for a mesh too, where the routers' logits are gathered for those alone who ask.
+  // Needed on a mesh too, where the routers' logits are gathered only on request.
   if (wants_router_loss(context.arguments) || router_balance_of(model.config()).output_router_logits)
     inputs.output_router_logits = true;
   const ModelOutput out = model(inputs);
@@ -115,7 +115,7 @@ PairMean::PairMean(const Batch& batch, const LossContext& context, const at::Ten
     : weights_(by_answer(number_like(batch, "counts", like)).chosen / context.items) {}
 
 at::Tensor PairMean::operator()(const at::Tensor& values) const {
-  // Rows that only fill a batch up may have values that are no numbers.
+  // Padding rows may have NaN values.
   return (values.to(weights_.scalar_type()).masked_fill(weights_.eq(0), 0) * weights_).sum();
 }
 

@@ -21,7 +21,7 @@ struct PairLimits {
   void validate(const std::string& trainer_type) const;
 };
 
-// Puts the ids of a prompt before those of an answer, with labels for the answer alone, within the limits.
+// Puts the ids of a prompt before those of an answer, with labels only for the answer, within the limits.
 struct LabelledIds {
   std::vector<int64_t> ids, labels;
 };

@@ -107,10 +107,11 @@ std::vector<ContinuationScore> score_continuations(const BaseModule& model, cons
   for (const Continuation& request : requests) {
     require<ConfigError>(
         !request.context.empty() && !request.ids.empty(),
-        "[score_continuations] a request needs a token before those to predict and one to predict; got ",
+        "[score_continuations] a request needs at least one context token and one token to predict; got ",
         request.context.size(), " and ", request.ids.size(), ".");
     require<ConfigError>(static_cast<int64_t>(request.ids.size()) <= longest, "[score_continuations] ",
-                         request.ids.size(), " tokens are to be predicted at once; the model sees ", longest, ".");
+                         request.ids.size(), " tokens must be predicted at once; the model's context is ", longest,
+                         ".");
   }
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return size_of(a) > size_of(b); });
   int64_t most_tokens = kBatchTokens;

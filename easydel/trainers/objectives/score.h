@@ -20,7 +20,7 @@ struct ScoreOptions {
 };
 
 // Every token but the first is predicted once: from as much of the text before it as the window holds, and from at
-// least window - stride tokens where there are so many. ConfigError when the window does not fit the model.
+// least window - stride tokens if there are that many. ConfigError when the window does not fit the model.
 TextScore score_text(const BaseModule& model, const std::vector<int64_t>& ids, const ScoreOptions& options = {});
 
 // Tokens to be predicted, and those before them. Neither is empty.
@@ -30,7 +30,7 @@ struct Continuation {
 
 struct ContinuationScore {
   double log_likelihood = 0;
-  bool is_greedy = false;  // every token was the likeliest; only when it was asked for
+  bool is_greedy = false;  // every token was the most likely one; only if requested
 };
 
 struct ContinuationOptions {

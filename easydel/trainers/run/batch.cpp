@@ -39,8 +39,8 @@ class Table {
 
 double number_of(const BatchRow& row, const std::string& name) {
   const auto found = row.numbers.find(name);
-  require<Error>(found != row.numbers.end(), "[make_batch] rows of one batch have the same numbers; one lacks ", name,
-                 ".");
+  require<Error>(found != row.numbers.end(), "[make_batch] all rows of a batch must have the same numbers; one lacks ",
+                 name, ".");
   return found->second;
 }
 
@@ -82,10 +82,11 @@ ModelInputs Batch::inputs() const {
 OwnRows own_rows(int64_t rows, const Parallel* parallel) {
   if (!parallel) return {0, rows};
   const int64_t parts = parallel->mesh().size(parallel->batch());
-  require<ConfigError>(rows % parts == 0, "[trainer] a minibatch of ", rows, " rows cannot be assigned to ", parts,
-                       " ranks (", parallel->mesh().mesh().to_string(),
-                       "; rows go over dp, fsdp and ep): total_batch_size / gradient_accumulation_steps must be a ",
-                       "multiple of ", parts, ".");
+  require<ConfigError>(
+      rows % parts == 0, "[trainer] a minibatch of ", rows, " rows cannot be assigned to ", parts, " ranks (",
+      parallel->mesh().mesh().to_string(),
+      "; rows are split over dp, fsdp and ep): total_batch_size / gradient_accumulation_steps must be a ",
+      "multiple of ", parts, ".");
   const int64_t index = parallel->mesh().index(parallel->batch());
   return {rows / parts * index, rows / parts};
 }

@@ -16,11 +16,11 @@ struct ModelInputs;
 // A row of the model's batch. Shorter ones are filled up on the right; empty lists mean "as usual".
 struct BatchRow {
   std::vector<int64_t> input_ids;
-  std::vector<int64_t> labels;       // -100: counts in no loss
+  std::vector<int64_t> labels;       // -100: ignored in the loss
   std::vector<int64_t> segment_ids;  // of packed documents
   std::vector<int64_t> position_ids;
   std::vector<double> targets;            // of a classifier: a class, or numbers
-  std::map<std::string, double> numbers;  // what an objective knows of a row beside its tokens
+  std::map<std::string, double> numbers;  // other values of a row that an objective needs
 };
 
 // Adds up the rows' numbers, by name.
@@ -33,12 +33,12 @@ struct Batch {
   at::Tensor attention_mask;  // undefined: nothing is padding
   at::Tensor segment_ids, position_ids;
   std::map<std::string, at::Tensor> numbers;  // [rows] in float64, those of all ranks
-  int64_t tokens = 0;                         // that are no padding, over all ranks
+  int64_t tokens = 0;                         // without padding, over all ranks
 
   ModelInputs inputs() const;
 };
 
-// Which rows of a batch of so many are this rank's. ConfigError when they do not divide.
+// This rank's rows of a batch of that size. ConfigError if it does not divide evenly.
 struct OwnRows {
   int64_t first = 0, count = 0;
 };
@@ -51,7 +51,7 @@ double max_over_all(double value, const Parallel* parallel, at::Device device); 
 // The texts of all ranks that have different rows, in their order.
 std::vector<std::string> gather_texts(const std::string& text, const Parallel* parallel, at::Device device);
 
-// Of the tokens of these rows, whatever their order: the sum of the rows' 32-bit FNV-1a hashes.
+// Of the tokens of these rows, independent of their order: the sum of the rows' 32-bit FNV-1a hashes.
 double checksum(const std::vector<BatchRow>& rows);
 
 struct BatchOptions {

@@ -43,7 +43,7 @@ void require_none_damaged(const fs::path& directory, int64_t last) {
     const auto step = step_of(name);
     if (!step || *step <= last || !fs::is_directory(path)) continue;
     fail<IoError>("[resume_from] ", path.string(), " lacks ", fs::exists(path / kStateFile) ? kTrainerFile : kStateFile,
-                  ". Remove it to go on from the checkpoint before it.");
+                  ". Remove it to resume from the previous checkpoint.");
   }
 }
 
@@ -70,7 +70,7 @@ std::optional<CheckpointDirectory> find_checkpoint(const std::string& resume_fro
   }
   const fs::path path(resume_from);
   if (const auto inside = list_checkpoints(path); !is_complete(path) && !inside.empty()) return inside.back();
-  require<IoError>(is_complete(path), "[resume_from] ", path.string(), " is no checkpoint of a run: it needs ",
+  require<IoError>(is_complete(path), "[resume_from] ", path.string(), " is not a checkpoint of a run: it needs ",
                    kStateFile, " and ", kTrainerFile, ".");
   return CheckpointDirectory{Json::parse_file((path / kStateFile).string()).at("step").as_int(), path};
 }
@@ -80,7 +80,8 @@ Json read_trainer_file(const fs::path& checkpoint) {
   Json file = Json::parse_file(path.string());
   const auto need = [&](const Json& object, const char* key, bool (Json::*is)() const) {
     const Json* value = object.is_object() ? object.find(key) : nullptr;
-    require<FormatError>(value && (value->*is)(), "[", path.string(), "] \"", key, "\" is missing or of another type.");
+    require<FormatError>(value && (value->*is)(), "[", path.string(), "] \"", key,
+                         "\" is missing or has the wrong type.");
   };
   for (const char* key :
        {"step", "total_batch_size", "tokens_seen", "skipped", "skipped_in_a_row", "evaluations_without_gain"})
@@ -113,10 +114,10 @@ void tidy_checkpoints(const fs::path& directory, int64_t step) {
       fs::path aside = directory / (name + ".old");
       for (int i = 2; fs::exists(aside); ++i) aside = directory / concat(name, ".old", i);
       fs::rename(path, aside, error);
-      require<IoError>(!error, "[trainer] ", path.string(), " cannot become ", aside.string(), ": ", error.message(),
-                       ".");
-      log::warning("[trainer] ", path.string(), " is not of this run, which is at step ", step, "; it is now ",
-                   aside.string());
+      require<IoError>(!error, "[trainer] ", path.string(), " cannot be renamed to ", aside.string(), ": ",
+                       error.message(), ".");
+      log::warning("[trainer] ", path.string(), " does not belong to this run, which is at step ", step,
+                   "; it was renamed to ", aside.string());
     }
   }
 }
@@ -128,7 +129,7 @@ void remove_old_checkpoints(const fs::path& directory, int64_t limit, const std:
     if (left <= limit) return;
     if (checkpoint.step == all.back().step || std::find(kept.begin(), kept.end(), checkpoint.step) != kept.end())
       continue;
-    // Renamed first: what a killed removal leaves behind is no checkpoint.
+    // Renamed first: what an interrupted removal leaves behind does not look like a checkpoint.
     const fs::path doomed = unfinished_name(checkpoint.path);
     std::error_code error;
     fs::remove_all(doomed, error);

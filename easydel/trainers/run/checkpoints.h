@@ -32,14 +32,14 @@ std::optional<CheckpointDirectory> find_checkpoint(const std::string& resume_fro
 Json read_trainer_file(const std::filesystem::path& checkpoint);  // trainer.json. FormatError names what it lacks
 bool has_optimizer(const std::filesystem::path& checkpoint);      // as its state.json says
 
-// Before a run goes on from `step`: what a killed one left unfinished is removed, and checkpoints of later steps, which
-// are another run's, become run-<step>.old.
+// Before a run resumes from `step`: unfinished leftovers of a killed run are removed, and checkpoints of later steps,
+// which belong to another run, are renamed to run-<step>.old.
 void tidy_checkpoints(const std::filesystem::path& directory, int64_t step);
 
-// Removes the oldest until so many are left; `kept` stays in any case.
+// Removes the oldest until this many are left; `kept` is never removed.
 void remove_old_checkpoints(const std::filesystem::path& directory, int64_t limit, const std::vector<int64_t>& kept);
 
-// One write at a time, in a thread of its own. An error comes out of the next call of any function.
+// One write at a time, in a background thread. An error is rethrown by the next call of any function.
 class BackgroundWriter {
  public:
   ~BackgroundWriter();

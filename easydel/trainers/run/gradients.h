@@ -5,7 +5,7 @@
 
 namespace easydel {
 
-// What backward has added up beside these parameters, by path; it is theirs no more. Parameters that nothing reached
+// Takes the accumulated gradients of these parameters, by path. Parameters without a gradient
 // are left out.
 GraphState take_gradients(const GraphState& params);
 

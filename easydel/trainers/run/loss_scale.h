@@ -8,16 +8,16 @@
 
 namespace easydel {
 
-// Doubled after so many steps in a row whose gradients were finite, halved after one whose were not.
+// Doubled after a number of consecutive steps with finite gradients, halved after a step without.
 class LossScale {
  public:
   LossScale() = default;  // 1, always
-  // A fixed scale, or one that is found as it goes.
+  // A fixed scale, or a dynamic one.
   LossScale(std::optional<double> fixed, int64_t growth_interval)
       : scale_(fixed.value_or(65536.0)), grows_(!fixed), interval_(growth_interval) {}
 
   double value() const { return scale_; }
-  // Whether a step that was not finite is only a scale too large.
+  // Whether a non-finite step only means that the scale is too large.
   bool update(bool finite) {
     if (!grows_) return false;
     if (!finite) {

@@ -31,7 +31,7 @@ RunLock::RunLock(const fs::path& directory) : directory_(directory) {
   make_directory(directory);
   const fs::path path = directory / "run.lock";
   lock_ = FileLock::try_take(path);
-  require<IoError>(lock_ != nullptr, "[trainer] ", directory.string(), " is being written by a run of ",
+  require<IoError>(lock_ != nullptr, "[trainer] ", directory.string(), " is being written to by a run of ",
                    lock_ ? "" : holder_in(path),
                    ". Wait for it or stop it, or give this run another directory (--output, save_directory).");
   say(Json::object({{"pid", static_cast<int64_t>(::getpid())}, {"host", host_name()}}).dump() + "\n");

@@ -99,7 +99,7 @@ Metrics Trainer::Impl::evaluate() {
     add("eval_loss", out.loss);
     for (const auto& [name, value] : out.metrics) add("eval_" + name, value);
   }
-  require<ConfigError>(items > 0, "[evaluate] the data to evaluate on has nothing that counts in the loss.");
+  require<ConfigError>(items > 0, "[evaluate] the evaluation data has nothing that counts in the loss.");
   Metrics metrics;
   for (const auto& [name, sum] : sums) metrics[name] = sum.item<double>() / items;
   if (objective.task() == TaskType::CausalLM && objective.rows_per_example() == 1)
@@ -127,7 +127,7 @@ void Trainer::Impl::note_evaluation(const Metrics& metrics) {
     std::string known;
     for (const auto& [key, value] : metrics) known += (known.empty() ? "" : ", ") + key;
     fail<ConfigError>("[trainer] metric_for_best_model \"", args().metric_for_best_model,
-                      "\" is not among what evaluation gives: ", known, ".");
+                      "\" is not a metric of the evaluation; known: ", known, ".");
   }
   const double sign = args().greater_is_better ? 1.0 : -1.0;
   ++evaluations_without_gain_;
@@ -147,7 +147,8 @@ void Trainer::Impl::load_best() {
   if (!best_step_ || !directory() || *best_step_ == state.step) return;
   const std::filesystem::path path = checkpoint_path(*directory(), *best_step_);
   if (!std::filesystem::exists(path)) {
-    if (is_first()) log::warning("[load_best_model_at_end] ", path.string(), " is gone: the last weights stay.");
+    if (is_first())
+      log::warning("[load_best_model_at_end] ", path.string(), " no longer exists; keeping the last weights.");
     return;
   }
   load_weights_from(path);
@@ -155,7 +156,7 @@ void Trainer::Impl::load_best() {
   state.graphdef = best.graphdef;
   state.graphstate = best.graphstate;
   state.graphother = best.graphother;
-  if (is_first()) log::info("[trainer] the weights of step ", *best_step_, " are the best and were loaded.");
+  if (is_first()) log::info("[trainer] the weights of step ", *best_step_, " were the best and have been loaded.");
 }
 
 }  // namespace easydel

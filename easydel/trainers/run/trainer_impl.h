@@ -93,7 +93,7 @@ class Trainer::Impl {
   LossScale loss_scale_;
   std::unique_ptr<RunLog> log_;  // of rank 0
   std::unique_ptr<MemoryTracker> memory_;
-  std::vector<TrainingFlops> flops_;  // of the model, and of those that a step runs beside it
+  std::vector<TrainingFlops> flops_;  // of the model, and of the other models that a step runs
   BackgroundWriter writer_;
   Clock::time_point begin_ = Clock::now(), last_save_ = begin_;
 
@@ -102,7 +102,7 @@ class Trainer::Impl {
   int64_t steps_per_epoch_ = 0;          // 0: not needed
   Json run_;                             // describe_run
 
-  // What a checkpoint remembers beside the state.
+  // What a checkpoint stores in addition to the state.
   int64_t tokens_seen_ = 0, skipped_ = 0, skipped_in_a_row_ = 0;
   std::optional<double> best_;
   std::optional<int64_t> best_step_;

@@ -1,4 +1,4 @@
-// The directory of a run, and the checkpoint in it that the run goes on from.
+// The directory of a run, and resuming from a checkpoint in it.
 #include <ATen/ATen.h>
 
 #include "easydel/core/error.h"
@@ -24,7 +24,7 @@ void Trainer::Impl::load_weights_from(const fs::path& path) {
     return;
   }
   require<ConfigError>(!fs::exists(path / "adapter"), "[resume_from] ", path.string(),
-                       " is the checkpoint of a run with adapters; this run has none. Set lora_rank.");
+                       " is the checkpoint of a run with LoRA adapters; this run has none. Set lora_rank.");
   const Json config = Json::parse_file((path / "config.json").string());
   const Json* type = config.find("model_type");
   require<ConfigError>(type && *type == Json(options_.model->model_type()), "[resume_from] ", path.string(), " is a ",
@@ -44,10 +44,10 @@ void Trainer::Impl::load_weights_from(const fs::path& path) {
       });
   require<FormatError>(weights.missing.empty(), "[resume_from] ", path.string(), " lacks ", weights.missing.size(),
                        " parameters of this model, \"", weights.missing.empty() ? "" : weights.missing.front(),
-                       "\" the first of them.");
+                       "\" is the first.");
   require<FormatError>(weights.unexpected.empty(), "[resume_from] ", path.string(), " has ", weights.unexpected.size(),
                        " tensors that this model lacks, \"",
-                       weights.unexpected.empty() ? "" : weights.unexpected.front(), "\" the first of them.");
+                       weights.unexpected.empty() ? "" : weights.unexpected.front(), "\" is the first.");
   bind_weights(*options_.model, std::move(weights), checkpoint->where());
 }
 
@@ -59,7 +59,7 @@ std::shared_ptr<RunLock> Trainer::Impl::take_directory() {
   return lock;
 }
 
-// A run goes on by itself only where it is the same run; otherwise it must be asked to.
+// A run resumes automatically only if it is the same run; otherwise resume_from must be set.
 void Trainer::Impl::require_same_run(const fs::path& checkpoint, const Json& saved) const {
   const Json* before = saved.find("run");
   std::string changed;
@@ -67,17 +67,18 @@ void Trainer::Impl::require_same_run(const fs::path& checkpoint, const Json& sav
     for (const std::string& difference : differences(*before, run_))
       changed += (changed.empty() ? "" : "; ") + difference;
   } else if (!args().resume_from) {
-    changed = "its trainer.json does not say what it was trained from";
+    changed = "its trainer.json does not record what it was trained from";
   }
   if (changed.empty()) return;
   if (args().resume_from) {
     if (is_first())
-      log::warning("[resume_from] ", checkpoint.string(), " is of a run with other settings: ", changed, ".");
+      log::warning("[resume_from] ", checkpoint.string(), " belongs to a run with different settings: ", changed, ".");
     return;
   }
-  fail<ConfigError>("[trainer] ", checkpoint.string(), " is of another run: ", changed,
-                    ". To go on from it with these settings use --resume latest (resume_from: latest); to start a new "
-                    "run use another --output (save_directory).");
+  fail<ConfigError>(
+      "[trainer] ", checkpoint.string(), " belongs to a different run: ", changed,
+      ". To resume from it with these settings, use --resume latest (resume_from: latest); to start a new "
+      "run, use another --output (save_directory).");
 }
 
 void Trainer::Impl::resume() {
@@ -89,9 +90,9 @@ void Trainer::Impl::resume() {
   require_same_run(found->path, saved);
   require<ConfigError>(saved.at("total_batch_size") == Json(args().total_batch_size), "[resume_from] ",
                        found->path.string(), " was trained with total_batch_size ", saved.at("total_batch_size").dump(),
-                       "; this run has ", args().total_batch_size, ". The data cannot go on from there.");
+                       "; this run has ", args().total_batch_size, ". The data cannot be resumed from there.");
   require<FormatError>(saved.at("step") == Json(found->step), "[resume_from] ", found->path.string(),
-                       " is the checkpoint of step ", found->step, "; its trainer.json is of step ",
+                       " is the checkpoint of step ", found->step, "; its trainer.json belongs to step ",
                        saved.at("step").dump(), ".");
   load_weights_from(found->path);
   state = options_.model->to_state();
@@ -102,7 +103,8 @@ void Trainer::Impl::resume() {
   } else {
     state = state.init_tx(tx_);
     if (is_first())
-      log::warning("[resume_from] ", found->path.string(), " was saved without its optimizer, which begins anew.");
+      log::warning("[resume_from] ", found->path.string(),
+                   " was saved without its optimizer state, which starts from scratch.");
   }
   loader_->restore(saved.at("data"));
   tokens_seen_ = saved.at("tokens_seen").as_int();
@@ -113,7 +115,7 @@ void Trainer::Impl::resume() {
   if (const Json* step = saved.find("best_step"); step && !step->is_null()) best_step_ = step->as_int();
   loss_scale_.load_json(saved.at("loss_scale"));
   if (const Json* step = saved.find("evaluated_step"); step && !step->is_null()) evaluated_step_ = step->as_int();
-  if (!saved.contains("evaluated_step")) evaluated_step_ = found->step;  // of an older version: evaluated, then saved
+  if (!saved.contains("evaluated_step")) evaluated_step_ = found->step;  // from an older version: evaluated, then saved
   last_saved_ = found;
   if (ema_) {
     const fs::path file = found->path / "ema.safetensors";
@@ -127,7 +129,7 @@ void Trainer::Impl::resume() {
     }
     ema_->init(average);
   }
-  if (is_first()) log::info("[trainer] goes on from step ", state.step, ", ", found->path.string());
+  if (is_first()) log::info("[trainer] resuming from step ", state.step, ", ", found->path.string());
 }
 
 }  // namespace easydel

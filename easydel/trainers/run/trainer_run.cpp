@@ -1,4 +1,4 @@
-// The loop over steps: what is saved, evaluated and logged between them.
+// The training loop: saves, evaluates and logs between steps.
 #include <csignal>
 
 #include "easydel/core/error.h"
@@ -51,20 +51,20 @@ bool Trainer::Impl::evaluation_is_due() const {
   return is_due(args().evaluation_steps ? args().evaluation_steps : std::optional(steps_per_epoch_));
 }
 
-// Of a run that has nothing left to do.
+// For a run that has nothing left to do.
 void Trainer::Impl::say_what_is_done(StopReason stopped_by) const {
   if (!is_first()) return;
   if (stopped_by == StopReason::EarlyStopping) {
     log::info("[trainer] the run was stopped early at step ", state.step,
-              "; a larger early_stopping_patience goes on.");
+              "; increase early_stopping_patience to continue.");
   } else if (state.step >= total_steps) {
     log::info("[trainer] the run is at step ", state.step, " of ", total_steps,
               last_saved_ ? concat(" (", last_saved_->path.string(), ")") : "",
-              "; nothing is left to do. More steps (--steps, max_training_steps) go on.");
+              "; nothing is left to do. Increase --steps (max_training_steps) to continue.");
   }
 }
 
-// After the checkpoint of the step, if it has one: what fails here loses nothing.
+// After the checkpoint of the step, if it has one: a failure here loses nothing.
 void Trainer::Impl::evaluate_step(TrainResult& result) {
   if (is_first()) StopSignal::is_doing(StopSignal::Doing::Evaluation, state.step, directory().has_value());
   Metrics metrics;

@@ -1,4 +1,4 @@
-// A trainer before its first step: checks, the optimizer, the data.
+// Setup of a trainer: checks, the optimizer, the data.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A transform, so that a model that is made from the state has the same parameters frozen.
+// A transform, so that a model built from the state has the same frozen parameters.
 class Freeze final : public ModuleTransform {
  public:
   explicit Freeze(const std::string& pattern) : pattern_(pattern) {}
@@ -74,10 +74,10 @@ void Trainer::Impl::check() const {
   require<ConfigError>(options_.model->model_task() == options_.objective->task(), "[trainer] ", options_.trainer_type,
                        " trains a model for ", task_name(options_.objective->task()), "; got ",
                        options_.model->type_name(), ".");
-  require<ConfigError>(options_.train_dataset->size() > 0, "[trainer] the data set to train on has no rows.");
+  require<ConfigError>(options_.train_dataset->size() > 0, "[trainer] the training data set has no rows.");
   const std::string& policy = options_.model->config().memory.gradient_checkpointing;
   require<ConfigError>(args().gradient_checkpointing.value_or(policy) == policy,
-                       "[trainer] gradient_checkpointing is a setting of the model, which was made with \"", policy,
+                       "[trainer] gradient_checkpointing is a setting of the model, which was created with \"", policy,
                        "\"; got \"", args().gradient_checkpointing.value_or(""), "\".");
   own_rows(args().minibatch_size(), parallel());
 }
@@ -110,7 +110,7 @@ void Trainer::Impl::freeze_parameters() {
   options_.model->transform(std::move(freeze));
 }
 
-// Codes do not learn: without adapters a step would change what is left dense, and nothing says so.
+// Codes cannot be trained: without adapters a step would silently change only the dense weights.
 void Trainer::Impl::require_trainable_weights() const {
   if (!adapter_names(*options_.model).empty()) return;
   std::vector<std::string> packed;
@@ -125,16 +125,16 @@ void Trainer::Impl::require_trainable_weights() const {
   require<ConfigError>(packed.empty(), "[trainer] ", packed.size(),
                        " weights of the model are quantized and cannot be trained, \"",
                        packed.empty() ? "" : packed.front(),
-                       "\" the first of them. Train adapters on them (--lora-rank, lora_rank), load the model without "
-                       "quantization, or name them in frozen_parameters.");
+                       "\" is the first. Train adapters on them (--lora-rank, lora_rank), load the model without "
+                       "quantization, or list them in frozen_parameters.");
 }
 
-// The adapters that the arguments ask for. A model that has some already trains those that are active.
+// Adds the adapters that the arguments request. A model that already has adapters trains the active ones.
 void Trainer::Impl::apply_lora() {
   BaseModule& model = *options_.model;
   if (args().lora_rank) {
     require<ConfigError>(adapter_names(model).empty(),
-                         "[trainer] lora_rank puts adapters on the model, which has some.");
+                         "[trainer] lora_rank adds adapters to the model, which already has some.");
     LoraOptions lora{.dropout = args().lora_dropout,
                      .rslora = args().use_rslora,
                      .dora = args().use_dora,
@@ -146,12 +146,11 @@ void Trainer::Impl::apply_lora() {
                                pattern, lora);
   }
   if (adapter_names(model).empty()) return;
-  require<ConfigError>(!lora_is_merged(model),
-                       "[trainer] the adapters of the model are merged: nothing of it would train.");
+  require<ConfigError>(!lora_is_merged(model), "[trainer] the model's adapters are merged: nothing would be trained.");
   try {
     set_saves_merged(model, args().merge_lora_before_save);
   } catch (const NotSupportedError& error) {
-    if (is_first()) log::warning("[trainer] checkpoints hold the adapters alone: ", error.what());
+    if (is_first()) log::warning("[trainer] checkpoints contain only the adapters: ", error.what());
   }
 }
 
@@ -177,7 +176,7 @@ void Trainer::Impl::make_loader() {
   total_steps = args().max_training_steps.value_or(steps_per_epoch_ * args().num_train_epochs);
 }
 
-// How many packed rows an epoch makes: every document is tokenized once.
+// The number of packed rows per epoch: every document is tokenized once.
 int64_t Trainer::Impl::count_packed_rows() const {
   const data::Dataset& dataset = *options_.train_dataset;
   const data::Transform transform = transform_of(*options_.objective, *options_.tokenizer, args());
@@ -226,7 +225,7 @@ BatchOptions Trainer::Impl::batch_options(int64_t rows, const TrainingArguments&
   const auto id = pad ? (*options_.tokenizer)->token_to_id(*pad) : std::nullopt;
   const std::optional<int64_t> known = options_.model->config().pad_token_id;
   batch.pad_token_id = options_.objective->padding_value(args()).value_or(id ? *id : known.value_or(0));
-  // A classifier finds the end of a row by the padding that its config names.
+  // A classifier finds the end of a row by its config's padding token.
   if (options_.objective->task() == TaskType::SequenceClassification)
     batch.pad_token_id = known.value_or(batch.pad_token_id);
   batch.width = packing_of(*options_.objective, arguments).max_length;
@@ -243,14 +242,14 @@ void set_counts(optim::OptState& state, int64_t count) {
 
 }  // namespace
 
-// The schedule, the optimizer's counts and the data as after so many steps. What goes on from a checkpoint stands where
-// it was, so that a run that was stopped goes on as itself.
+// Sets the schedule, the optimizer's counts and the data as after that many steps. A run that resumes from a
+// checkpoint keeps its own position, so that an interrupted run continues unchanged.
 void Trainer::Impl::start_at_step() {
   if (!args().step_start_point || *args().step_start_point == state.step) return;
   if (state.step > 0 && !args().force_step_start_point) {
     if (is_first())
-      log::info("[trainer] step_start_point is ", *args().step_start_point, "; the run goes on from step ", state.step,
-                ", that of its checkpoint. force_step_start_point overrides it.");
+      log::info("[trainer] step_start_point is ", *args().step_start_point, "; the run resumes from step ", state.step,
+                " of its checkpoint. Set force_step_start_point to override it.");
     return;
   }
   if (state.step > 0) make_loader();  // from the beginning of the data
@@ -263,7 +262,7 @@ void Trainer::Impl::start_at_step() {
   state.step = *args().step_start_point;
   skipped_ = skipped_in_a_row_ = 0;
   if (state.opt_state) set_counts(*state.opt_state, state.step);
-  if (is_first()) log::info("[trainer] begins at step ", state.step, ", as step_start_point says.");
+  if (is_first()) log::info("[trainer] starting at step ", state.step, " (step_start_point).");
 }
 
 }  // namespace easydel
