@@ -63,9 +63,10 @@ TEST(SafetensorsHeader, AcceptsWhatTheReferenceAccepts) {
   EXPECT_EQ(parse_header(file_of(" {\n} \t\r\n")).tensors.size(), 0);
   EXPECT_EQ(parse_header(file_of(R"({"__metadata__":null})")).metadata.size(), 0);
   EXPECT_EQ(parse_header(file_of(R"({"":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1)).tensors[0].name, "");
-  EXPECT_EQ(
-      parse_header(file_of(R"({"\u00e9\n\ud83d\ude00":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1)).tensors[0].name,
-      "é\n😀");
+  EXPECT_EQ(parse_header(file_of(R"({"\u00e9\n\ud83d\ude00":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1))
+                .tensors[0]
+                .name,
+            "é\n😀");
   // Empty tensors take no space, so that several may share an offset.
   EXPECT_EQ(parse_header(file_of(two("[0,0]", "[0,0]", "[0]"))).tensors.size(), 2);
 }
