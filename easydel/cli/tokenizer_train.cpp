@@ -20,7 +20,7 @@ struct TokenizerTrainArguments {
 };
 
 // Tokens given for a role are special tokens too; the default is <|endoftext|>.
-void complete(Arguments& arguments) {
+void complete(TokenizerTrainArguments& arguments) {
   auto& tokens = arguments.training.special_tokens;
   if (tokens.empty() && arguments.eos_token.empty()) arguments.eos_token = "<|endoftext|>";
   for (const std::string& token : {arguments.eos_token, arguments.bos_token, arguments.pad_token}) {

@@ -21,9 +21,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::ThrowsMessage;
 
-// Kernels that round differently.
-testing::AssertionResult near(const at::Tensor& a, const at::Tensor& b) { return is_close(a, b, {1e-4, 1e-5}); }
-
 class ModelFiles : public testing::Test {
  protected:
   ModelFiles() { tiny_llama()->save_pretrained(directory_.path(), {.verbose = false}); }
@@ -100,7 +97,7 @@ TEST_F(ModelFiles, WithTheNameOfAnAttentionOfEasyDeLsAreReadAndComputeTheSame) {
                            "ragged_page_attention_v2", "ragged_page_attention_v3", "splash", "unified_attention"}) {
     set("attn_mechanism", name);
     const auto model = AutoModelForCausalLM::from_pretrained(path(), {.verbose = false});
-    EXPECT_TRUE(near(logits_of(*model), logits_of(*tiny_llama()))) << name;
+    EXPECT_TRUE(is_close_in_float32(logits_of(*model), logits_of(*tiny_llama()))) << name;
     EXPECT_THAT(config_notes(model->config()),
                 ElementsAre(HasSubstr(concat("attn_mechanism \"", name, "\" is computed as"))));
     EXPECT_EQ(model->config().to_dict().at("attn_mechanism"), Json(name));  // written as it was
@@ -141,7 +138,7 @@ TEST(ForgetfulMask, HidesAShareOfThePastInTrainingAlone) {
   // It is the mask of the config, and the causal rule beside it.
   MaskInfo mask;
   mask.explicit_mask = config.get_fcm_mask(2, 7, false, RandomKey(3).fold("fcm"));
-  EXPECT_TRUE(near(training, logits_of(*tiny_llama(), {.input_ids = tiny_ids(), .mask_info = mask})));
+  EXPECT_TRUE(is_close_in_float32(training, logits_of(*tiny_llama(), {.input_ids = tiny_ids(), .mask_info = mask})));
 }
 
 TEST(MaskOfACall, NarrowsWhatTheLayersSee) {
@@ -151,8 +148,8 @@ TEST(MaskOfACall, NarrowsWhatTheLayersSee) {
   const at::Tensor places = at::arange(7);
   const at::Tensor back = places.unsqueeze(1) - places.unsqueeze(0);
   const at::Tensor band = back.ge(0).logical_and(back.lt(3)).view({1, 1, 7, 7});
-  EXPECT_TRUE(near(with({.sliding_window = 3}), with({.explicit_mask = band})));
-  EXPECT_FALSE(near(with({.sliding_window = 3}), with({})));
+  EXPECT_TRUE(is_close_in_float32(with({.sliding_window = 3}), with({.explicit_mask = band})));
+  EXPECT_FALSE(is_close_in_float32(with({.sliding_window = 3}), with({})));
 }
 
 TEST(PrepareInputs, TakesAMaskOfRulesThatHoldsForTokensToCome) {
@@ -164,7 +161,7 @@ TEST(PrepareInputs, TakesAMaskOfRulesThatHoldsForTokensToCome) {
   ModelInputs by_mask = model->prepare_inputs_for_generation(ids, 12, {}, {}, padding);
   for (int step = 0; step < 4; ++step) {
     const ModelOutput a = (*model)(by_rule), b = (*model)(by_mask);
-    ASSERT_TRUE(near(a.logits.select(1, -1), b.logits.select(1, -1))) << step;
+    ASSERT_TRUE(is_close_in_float32(a.logits.select(1, -1), b.logits.select(1, -1))) << step;
     const at::Tensor next = b.logits.select(1, -1).argmax(-1);
     model->update_inputs_for_generation(a, by_rule, next);
     model->update_inputs_for_generation(b, by_mask, next);

@@ -18,9 +18,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-// Kernels that round differently.
-testing::AssertionResult near(const at::Tensor& a, const at::Tensor& b) { return is_close(a, b, {1e-4, 1e-5}); }
-
 class LogLines {
  public:
   LogLines() {
@@ -231,7 +228,7 @@ TEST(SeedNames, SettingsOfAttentionReachTheComputation) {
     return make_model<LlamaForCausalLM>(changed);
   };
   const at::Tensor plain = logits_of(*tiny_llama());
-  EXPECT_TRUE(near(logits_of(*with(Json::object({{"attn_mechanism", "vanilla"}}))), plain));
+  EXPECT_TRUE(is_close_in_float32(logits_of(*with(Json::object({{"attn_mechanism", "vanilla"}}))), plain));
   EXPECT_THAT([&] { logits_of(*with(Json::object({{"attn_mechanism", "cudnn"}}))); },
               ThrowsMessage<Error>(HasSubstr("cudnn")));
   const at::Tensor rough = logits_of(*with(Json::object({{"attn_dtype", "bfloat16"}})));
@@ -239,7 +236,7 @@ TEST(SeedNames, SettingsOfAttentionReachTheComputation) {
   EXPECT_TRUE(at::allclose(rough, plain, 0.1, 0.1));
   EXPECT_EQ(with(Json::object({{"kvdtype", "float16"}}))->create_cache_metadata(1, 4).dtype, float16);
   const Json blocks = Json::object({{"attn_mechanism", "blockwise"}, {"blocksize_q", 2}, {"blocksize_k", 3}});
-  EXPECT_TRUE(near(logits_of(*with(blocks)), plain));
+  EXPECT_TRUE(is_close_in_float32(logits_of(*with(blocks)), plain));
 }
 
 TEST(SeedNames, AConfigIsWrittenToAFileOfAnyName) {

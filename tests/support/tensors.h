@@ -41,6 +41,11 @@ inline testing::AssertionResult is_close(const at::Tensor& actual, const at::Ten
                                      << tolerance.atol << ")";
 }
 
+// For kernels that round differently.
+inline testing::AssertionResult is_close_in_float32(const at::Tensor& a, const at::Tensor& b) {
+  return is_close(a, b, {1e-4, 1e-5});
+}
+
 using Differentiable = std::function<at::Tensor(const std::vector<at::Tensor>&)>;
 
 // The gradients of sum(f(inputs) * w), w fixed random weights of the output's shape.

@@ -1,10 +1,21 @@
 #include "easydel/operations/threading/parallel.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <cassert>
 #include <exception>
 #include <mutex>
 
 namespace easydel::operations {
+
+void for_units(std::size_t units, c10::function_ref<void(std::size_t)> f) {
+  std::atomic<std::size_t> next{0};
+  const auto work = [&](int64_t, int64_t) {
+    const at::NoGradGuard no_grad;
+    for (std::size_t unit = next++; unit < units; unit = next++) f(unit);
+  };
+  at::parallel_for(0, std::min<int64_t>(static_cast<int64_t>(units), at::get_num_threads()), 1, work);
+}
 
 std::size_t Stages::add(std::vector<Piece> pieces, std::vector<std::size_t> after) {
   for ([[maybe_unused]] const std::size_t stage : after) assert(stage < stages_.size());

@@ -7,7 +7,7 @@
 #pragma once
 
 #include <ATen/Parallel.h>
-#include <ATen/core/grad_mode.h>
+#include <c10/util/FunctionRef.h>
 
 #include <algorithm>
 #include <array>
@@ -28,15 +28,7 @@ void for_rows(int64_t rows, int64_t width, const F& f) {
 }
 
 // f(unit) for the index of each, without gradient, by threads that take the next one as they come free.
-template <class F>
-void for_units(std::size_t units, const F& f) {
-  std::atomic<std::size_t> next{0};
-  const auto work = [&](int64_t, int64_t) {
-    const at::NoGradGuard no_grad;
-    for (std::size_t unit = next++; unit < units; unit = next++) f(unit);
-  };
-  at::parallel_for(0, std::min<int64_t>(static_cast<int64_t>(units), at::get_num_threads()), 1, work);
-}
+void for_units(std::size_t units, c10::function_ref<void(std::size_t)> f);
 
 // Pieces [0, count), cut into as many ranges as there are threads. A thread goes through its own range from front to
 // end, so that memory is read in few streams, and then helps the others with what is left of theirs.
