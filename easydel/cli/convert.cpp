@@ -68,11 +68,18 @@ void add_convert_command(CLI::App& app) {
                    "What floating-point weights become: bf16, fp16, fp32, fp64; packed ones "
                    "(bitsandbytes, FP8, MXFP4) become dense")
       ->check(checked_by([](const std::string& text) { parse_dtype(text); }));
-  command->add_option("--max-shard-size", arguments->max_shard_size, "The most that one file holds")
-      ->check(checked_by([](const std::string& text) { parse_bytes(text); }))
-      ->capture_default_str();
+  CLI::Option* shard_size =
+      command->add_option("--max-shard-size", arguments->max_shard_size, "The most that one file of a directory holds")
+          ->check(checked_by([](const std::string& text) { parse_bytes(text); }))
+          ->capture_default_str();
   command->add_flag("--overwrite", arguments->overwrite, "Replace what stands at DST");
-  command->callback([arguments] { convert(*arguments); });
+  command->callback([arguments, shard_size] {
+    const bool is_one_file = std::filesystem::path(arguments->destination).extension() == ".safetensors";
+    require<UsageError>(!is_one_file || shard_size->count() == 0, "--max-shard-size ", arguments->max_shard_size,
+                        " splits weights over the files of a directory; ", arguments->destination,
+                        " is one file. Name a directory, or leave --max-shard-size out.");
+    convert(*arguments);
+  });
 }
 
 }  // namespace easydel::cli

@@ -132,9 +132,10 @@ void add_quantize_command(CLI::App& app) {
       ->delimiter(',');
   command->add_option("--calibrate", options->calibration, "A text that the model reads first; a8bit and a4q need one")
       ->type_name("FILE");
-  command->add_option("--calibration-tokens", options->calibration_tokens, "The most that are read of it")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
-      ->capture_default_str();
+  CLI::Option* calibration_tokens =
+      command->add_option("--calibration-tokens", options->calibration_tokens, "The most that are read of it")
+          ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+          ->capture_default_str();
   command->add_option("--text", options->text, "A text whose perplexity is printed before and after")
       ->type_name("FILE");
   command->add_option("--dtype", options->model.dtype, "What weights that stay dense are stored in")
@@ -144,7 +145,11 @@ void add_quantize_command(CLI::App& app) {
   command->add_option("--revision", options->model.revision, "Branch, tag or commit on the hub")->capture_default_str();
   command->add_flag("--overwrite", options->overwrite, "Replace what stands at OUT");
   command->add_flag("--json", options->json, "Print JSON");
-  command->callback([options] { run(*options); });
+  command->callback([options, calibration_tokens] {
+    require<UsageError>(calibration_tokens->count() == 0 || !options->calibration.empty(), "--calibration-tokens ",
+                        options->calibration_tokens, " limits what is read of a text. Give one with --calibrate FILE.");
+    run(*options);
+  });
 }
 
 }  // namespace easydel::cli

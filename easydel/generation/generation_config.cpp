@@ -54,6 +54,7 @@ bool is_generation_key(std::string_view key) {
                                                "penalty_alpha",
                                                "prefill_chunk_size",
                                                "prompt_lookup_num_tokens",
+                                               "return_dict_in_generate",
                                                "speculation_type",
                                                "target_lookbehind",
                                                "token_healing",
@@ -102,7 +103,6 @@ void list_fields(GenerationConfig& c, FieldVisitor& v) {
   v("output_scores", c.output_scores, "Return the scores that each token was chosen by.");
   v("output_logits", c.output_logits, "Return the model's own logits.");
   v("output_log_probs", c.output_log_probs, "Return each new token's log-probability.");
-  v("return_dict_in_generate", c.return_dict_in_generate, "Of transformers; nothing depends on it here.");
   v("pad_token_id", c.pad_token_id, "Fills rows that ended earlier.");
   v("bos_token_id", c.bos_token_id, "The prompt where none is given.");
   v("eos_token_id", c.eos_token_id, "Tokens that end a row.");

@@ -125,8 +125,7 @@ std::shared_ptr<RaggedPagesCache> BaseModule::init_ragged_pages(int64_t page_siz
 }
 
 std::shared_ptr<Cache> BaseModule::init_operations_cache(const OperationsCacheOptions& options) const {
-  if (!options.page_size)
-    return init_cache(options.batch_size, options.max_length, options.starts, options.pad_token_id);
+  if (!options.page_size) return init_cache(options.batch_size, options.max_length, options.starts);
   return init_ragged_pages(*options.page_size, options.hbm_utilization, options.max_length);
 }
 

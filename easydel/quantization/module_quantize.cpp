@@ -124,6 +124,8 @@ BaseModule& BaseModule::quantize(const QuantizeOptions& options) {
     if (options.verbose)
       log::info("[quantize] ", layers.size(), " layers as ", options.method, ": ", format_bytes(before), " are now ",
                 format_bytes(parameter_bytes(*this)));
+  } else {
+    quantization::Packing(method, layers).check(*this);
   }
   return *this;
 }
