@@ -66,11 +66,18 @@ void add_convert_command(CLI::App& app) {
                    "Convert floating-point weights to bf16, fp16, fp32 or fp64; quantized ones "
                    "(bitsandbytes, FP8, MXFP4) are dequantized")
       ->check(checked_by([](const std::string& text) { parse_dtype(text); }));
-  command->add_option("--max-shard-size", arguments->max_shard_size, "Maximum size of one file")
-      ->check(checked_by([](const std::string& text) { parse_bytes(text); }))
-      ->capture_default_str();
+  CLI::Option* shard_size =
+      command->add_option("--max-shard-size", arguments->max_shard_size, "Maximum size of one file of a directory")
+          ->check(checked_by([](const std::string& text) { parse_bytes(text); }))
+          ->capture_default_str();
   command->add_flag("--overwrite", arguments->overwrite, "Overwrite an existing DST");
-  command->callback([arguments] { convert(*arguments); });
+  command->callback([arguments, shard_size] {
+    const bool is_one_file = std::filesystem::path(arguments->destination).extension() == ".safetensors";
+    require<UsageError>(!is_one_file || shard_size->count() == 0, "--max-shard-size ", arguments->max_shard_size,
+                        " splits weights over the files of a directory; ", arguments->destination,
+                        " is one file. Use a directory, or omit --max-shard-size.");
+    convert(*arguments);
+  });
 }
 
 }  // namespace easydel::cli

@@ -246,7 +246,15 @@ StopReason train_and_show(const DemoOptions& options) {
   return outcome.result.stopped_by;
 }
 
+// Before an earlier demo is replaced.
+void check(const DemoOptions& options) {
+  require<UsageError>(options.hidden % 64 == 0, "--hidden must be a multiple of 64; got ", options.hidden, ".");
+  for (const int64_t size : options.mesh)
+    require<UsageError>(size >= 1, "--mesh must be five sizes of at least 1; got ", size, " among them.");
+}
+
 void run(const DemoOptions& options) {
+  check(options);
   const StopReason stopped_by = train_and_show(options);
   if (const int status = exit_status(stopped_by)) throw ExitStatus(status);
 }

@@ -1,5 +1,6 @@
 // easydel download: downloads files from the Hugging Face Hub into the cache and prints their directory.
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
@@ -16,6 +17,20 @@ struct DownloadOptions {
   bool quiet = false;
   HubOptions hub;
 };
+
+// A directory of that name stands for itself, and leaves nothing to be chosen on the hub.
+void check(const DownloadOptions& options) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(options.repo, ignored)) return;
+  const HubOptions usual;
+  std::string given;
+  if (options.hub.revision != usual.revision) given = concat("--revision ", options.hub.revision);
+  if (options.hub.repo_type != usual.repo_type) given = concat("--repo-type ", options.hub.repo_type);
+  if (!options.hub.files.empty()) given = concat("--include ", options.hub.files.front());
+  if (!options.token.empty()) given = "--token";
+  require<UsageError>(given.empty(), given, " is of a repository on the hub; ", options.repo,
+                      " is on this machine. Go to another directory to download the repository of that name.");
+}
 
 }  // namespace
 
@@ -36,6 +51,7 @@ void add_download_command(CLI::App& app) {
                       "Access token; prefer HF_TOKEN, which other users of the machine cannot see");
   command->add_flag("--quiet", options->quiet, "No progress bars");
   command->callback([options] {
+    check(*options);
     if (!options->token.empty()) options->hub.token = options->token;
     options->hub.progress = !options->quiet;
     std::cout << resolve(options->repo, options->hub).string() << "\n";

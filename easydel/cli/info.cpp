@@ -10,9 +10,12 @@
 #include "easydel/core/error.h"
 #include "easydel/core/text/bytes.h"
 #include "easydel/infra/config/auto_config.h"
+#include "easydel/infra/files/packed_files.h"
 #include "easydel/infra/parallel/sharding_plan.h"
 #include "easydel/infra/registry.h"
+#include "easydel/io/gguf/gguf_file.h"
 #include "easydel/io/hub/hub.h"
+#include "easydel/quantization/quantize.h"
 
 namespace easydel::cli {
 namespace {
@@ -38,18 +41,26 @@ std::string scaled(double value) {
 
 void run(const InfoOptions& options) {
   const LoadOptions load = to_load_options(options.model);
+  const std::string& method = load.quantization_method;
+  const bool on_mesh = options.model.names_a_mesh();
+  require<UsageError>(method.empty() || !on_mesh, "--quantize ", method, " goes without --devices and --mesh here: ",
+                      "what each rank stores is shown for dense weights. Leave one of them out.");
+  require<UsageError>(!options.json || options.depth < 0, "--depth ", options.depth,
+                      " is of the tree, which --json does not print. Leave one of them out.");
   const auto directory = resolve(options.model.model, {.revision = options.model.revision, .files = {"config.json"}});
   const auto config = AutoConfig::from_pretrained(directory.string(), {.overrides = load.config_kwargs});
-  const bool on_mesh = options.model.names_a_mesh();
+  if (!method.empty() && find_gguf(directory)) config->quantization.weights = Json();  // as loading does
   const int64_t devices = rank_count(options.model);
   if (on_mesh) set_mesh(*config, options.model, devices);
   const auto module = Registry::instance().make_module(*config, parse_task(options.model.task));
+  const int64_t count = module->num_params();  // before weights become codes and scales
+  const double flops = module->flops_per_token(1, options.sequence_length);
+  if (!method.empty()) module->transform(packing_at_load(*module, load, {.where = directory.string()}));
   module->set_options({.dtype = load.dtype, .param_dtype = load.param_dtype});
 
   const std::optional<ShardingPlan> plan = on_mesh ? std::optional(plan_sharding(*module, devices)) : std::nullopt;
-  const int64_t count = module->num_params();
-  const int64_t bytes = count * static_cast<int64_t>(c10::elementSize(load.param_dtype));
-  const double flops = module->flops_per_token(1, options.sequence_length);
+  const int64_t bytes = parameter_bytes(*module);
+  const std::string stored_as = concat(method, method.empty() ? "" : " and ", dtype_name(load.param_dtype));
   if (options.json) {
     Json parameters = Json::array();
     for (const ParameterInfo& info : module->graphtree_params_shape()) {
@@ -71,7 +82,7 @@ void run(const InfoOptions& options) {
   print_table(
       {{"class", concat(module->type_name(), " (", module->model_type(), ", ", task_name(module->model_task()), ")")},
        {"parameters", concat(group_digits(count), " (", scaled(static_cast<double>(count)), ")")},
-       {"bytes", concat(format_bytes(bytes), " in ", dtype_name(load.param_dtype))},
+       {"bytes", concat(format_bytes(bytes), " in ", stored_as)},
        {"forward", concat(scaled(flops), "FLOP per token of a sequence of ", options.sequence_length)}});
   if (plan) std::cout << "\n" << plan->to_string();
 }
@@ -87,7 +98,8 @@ void add_info_command(CLI::App& app) {
   command->add_option("--sequence-length", options->sequence_length, "Sequence length for the FLOPs of attention")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--depth", options->depth, "Levels of the tree to show (default: all)");
+  command->add_option("--depth", options->depth, "Levels of the tree to show (default: all)")
+      ->check(CLI::NonNegativeNumber);
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { run(*options); });
 }

@@ -130,9 +130,10 @@ void add_quantize_command(CLI::App& app) {
       ->delimiter(',');
   command->add_option("--calibrate", options->calibration, "Text file for calibration, required by a8bit and a4q")
       ->type_name("FILE");
-  command->add_option("--calibration-tokens", options->calibration_tokens, "Maximum number of calibration tokens")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
-      ->capture_default_str();
+  CLI::Option* calibration_tokens =
+      command->add_option("--calibration-tokens", options->calibration_tokens, "Maximum number of calibration tokens")
+          ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+          ->capture_default_str();
   command->add_option("--text", options->text, "Text file whose perplexity is printed before and after")
       ->type_name("FILE");
   command->add_option("--dtype", options->model.dtype, "Dtype of the weights that are not quantized")
@@ -142,7 +143,11 @@ void add_quantize_command(CLI::App& app) {
   command->add_option("--revision", options->model.revision, "Branch, tag or commit on the Hub")->capture_default_str();
   command->add_flag("--overwrite", options->overwrite, "Overwrite an existing OUT");
   command->add_flag("--json", options->json, "Print JSON");
-  command->callback([options] { run(*options); });
+  command->callback([options, calibration_tokens] {
+    require<UsageError>(calibration_tokens->count() == 0 || !options->calibration.empty(), "--calibration-tokens ",
+                        options->calibration_tokens, " limits what is read of a text. Give one with --calibrate FILE.");
+    run(*options);
+  });
 }
 
 }  // namespace easydel::cli

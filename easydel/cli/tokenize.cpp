@@ -22,7 +22,23 @@ struct TokenizeOptions {
   std::string model, revision = "main", text, jsonl;
   bool decode = false, no_special_tokens = false, offsets = false, json = false;
   int threads = 0;
+  bool has_text = false, has_threads = false;  // given on the command line
 };
+
+// What is accepted acts: a flag that has nothing to do here is refused by name.
+void check(const TokenizeOptions& options) {
+  require<UsageError>(options.has_text != !options.jsonl.empty(),
+                      "tokenize: give a TEXT or --jsonl FILE, one of the two");
+  require<UsageError>(!options.offsets || !options.decode,
+                      "--offsets is for a text that is encoded; got --decode. Leave one of them out.");
+  require<UsageError>(!options.json || options.has_text, "--json is for a TEXT; got --jsonl ", options.jsonl,
+                      ", whose lines are JSON anyway. Leave --json out.");
+  require<UsageError>(!options.has_threads || (!options.has_text && !options.decode), "--threads ", options.threads,
+                      " shares the lines that --jsonl encodes; got ", options.decode ? "--decode" : "a TEXT",
+                      ". Leave --threads out.");
+  require<UsageError>(options.revision == "main" || !std::filesystem::exists(options.model), "--revision ",
+                      options.revision, " is of a model on the hub; ", options.model, " is on this machine.");
+}
 
 std::shared_ptr<const Tokenizer> open_tokenizer(const TokenizeOptions& options) {
   const std::filesystem::path path(options.model);
@@ -144,10 +160,13 @@ void print_text(const Tokenizer& tokenizer, const TokenizeOptions& options) {
   std::cout << encoding.size() << (encoding.size() == 1 ? " token\n" : " tokens\n");
 }
 
-void run(const TokenizeOptions& options, bool has_text) {
-  require<UsageError>(has_text != !options.jsonl.empty(), "tokenize: give either TEXT or --jsonl FILE");
+void run(const TokenizeOptions& options) {
+  check(options);
   const auto tokenizer = open_tokenizer(options);
-  if (has_text) return print_text(*tokenizer, options);
+  if (options.has_text) return print_text(*tokenizer, options);
+  require<UsageError>(!options.has_threads || dynamic_cast<const JsonTokenizer*>(tokenizer.get()), "--threads ",
+                      options.threads, " is for a tokenizer.json; ", options.model,
+                      " is encoded with one thread. Leave --threads out.");
   Lines lines(*tokenizer, options);
   if (options.jsonl == "-") return lines.run(std::cin);
   std::ifstream file(options.jsonl, std::ios::binary);
@@ -173,11 +192,15 @@ void add_tokenize_command(CLI::App& app) {
                     "Do not add special tokens when encoding; skip them when decoding");
   command->add_flag("--offsets", options->offsets, "Also print the byte range of each token in the text");
   command->add_flag("--json", options->json, "Print JSON");
-  command->add_option("--threads", options->threads, "Threads for --jsonl; 0: one per core")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+  CLI::Option* threads = command->add_option("--threads", options->threads, "Threads for --jsonl; 0: one per core")
+                             ->check(CLI::Range(0, 1024))
+                             ->capture_default_str();
   command->add_option("--revision", options->revision, "Branch, tag or commit on the Hub")->capture_default_str();
-  command->callback([options, text] { run(*options, text->count() > 0); });
+  command->callback([options, text, threads] {
+    options->has_text = text->count() > 0;
+    options->has_threads = threads->count() > 0;
+    run(*options);
+  });
 }
 
 }  // namespace easydel::cli

@@ -54,6 +54,7 @@ bool is_generation_key(std::string_view key) {
                                                "penalty_alpha",
                                                "prefill_chunk_size",
                                                "prompt_lookup_num_tokens",
+                                               "return_dict_in_generate",
                                                "speculation_type",
                                                "target_lookbehind",
                                                "token_healing",
@@ -103,7 +104,6 @@ void list_fields(GenerationConfig& c, FieldVisitor& v) {
   v("output_scores", c.output_scores, "Return the processed scores of each step.");
   v("output_logits", c.output_logits, "Return the unprocessed logits of each step.");
   v("output_log_probs", c.output_log_probs, "Return each new token's log-probability.");
-  v("return_dict_in_generate", c.return_dict_in_generate, "For compatibility with transformers; no effect.");
   v("pad_token_id", c.pad_token_id, "Pads rows that end earlier.");
   v("bos_token_id", c.bos_token_id, "The prompt if none is given.");
   v("eos_token_id", c.eos_token_id, "Tokens that end a row.");

@@ -83,8 +83,7 @@ struct GenerationConfig {
   std::optional<int64_t> num_return_sequences = {};
   std::optional<bool> output_scores = {};
   std::optional<bool> output_logits = {};
-  std::optional<bool> output_log_probs = {};         // ours: of each new token, under the model's own distribution
-  std::optional<bool> return_dict_in_generate = {};  // what generate returns here is a struct in any case
+  std::optional<bool> output_log_probs = {};  // ours: of each new token, under the model's own distribution
 
   // Special tokens.
   std::optional<int64_t> pad_token_id = {};

@@ -28,11 +28,10 @@ struct LoadOptions {
   std::optional<PartitionRules> partition_rules = {};
   std::map<std::string, std::function<at::Tensor(const at::Tensor&)>> shard_fns = {};  // by path
   bool auto_shard_model = false;
-  bool auto_shard_params = false;                    // the old name of auto_shard_model
-  std::pair<int64_t, int64_t> input_shape = {1, 1};  // for initialisation in JAX; nothing depends on it here
-  std::string backend = {};                          // "cpu", "gpu": the device, when `device` is not set
-  std::string platform = {};                         // of kernels; "" and "torch" are the same here
-  Json config_kwargs = {};                           // changes to the config, by key
+  bool auto_shard_params = false;  // the old name of auto_shard_model
+  std::string backend = {};        // "cpu", "gpu": the device, when `device` is not set
+  std::string platform = {};       // of kernels; "" and "torch" are the same here
+  Json config_kwargs = {};         // changes to the config, by key
   // Weights are packed one by one as they are read; see quantization/quantize.h for what the words mean.
   bool load_in_8bit = false;                          // the same as quantization_method "8bit"
   std::vector<std::string> bit_targeted_params = {};  // kernel or weight, embedding; empty: kernel

@@ -118,8 +118,7 @@ RaggedPagesMetadata create_paged_metadata(const BaseModule& model, double hbm_ut
 }
 
 std::shared_ptr<Cache> init_operations_cache(const BaseModule& model, const OperationsCacheOptions& options) {
-  if (!options.page_size)
-    return init_cache(model, options.batch_size, options.max_length, options.starts, options.pad_token_id);
+  if (!options.page_size) return init_cache(model, options.batch_size, options.max_length, options.starts);
   return std::make_shared<RaggedPagesCache>(
       create_paged_metadata(model, options.hbm_utilization, *options.page_size, options.max_length));
 }

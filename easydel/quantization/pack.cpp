@@ -79,6 +79,22 @@ Packing::Packing(std::shared_ptr<const Method> method, std::vector<std::string> 
       calibration_(std::move(calibration)),
       others_(std::move(others)) {}
 
+void Packing::check(const BaseModule& module) const {
+  const auto require_fit = [&](const std::string& path, const Dim& out, const Dim& in) {
+    try {
+      method_->parts(out.size, in.size);
+    } catch (const ConfigError& error) {
+      fail<ConfigError>(error.what(), " The layer is \"", path, "\".");
+    }
+  };
+  for (const Target& target : find(const_cast<BaseModule&>(module), layers_))
+    require_fit(target.path, target.out(), target.in());
+  for (const ExpertStack& stack : expert_stacks(module)) {
+    if (std::find(layers_.begin(), layers_.end(), stack.path) != layers_.end())
+      require_fit(stack.path, stack.stack->out, stack.stack->in);
+  }
+}
+
 void Packing::apply(BaseModule& module) const {
   const std::vector<Target> targets = find(module, layers_);
   std::vector<ExpertStack> stacks = expert_stacks(module);

@@ -26,6 +26,8 @@ class Packing : public FileTransform {
           std::shared_ptr<const Calibration> calibration = {}, LayerMethods others = {});
 
   void apply(BaseModule& module) const override;
+  // Refuses as apply() does what the method cannot do with these layers, and changes nothing.
+  void check(const BaseModule& module) const;
   void describe(const BaseModule& module, BaseConfig& config) const override;
   WeightSource adapt_source(const BaseModule& module, WeightSource files) const override;
   std::vector<FileTensor> extra_tensors(const BaseModule& module) const override;

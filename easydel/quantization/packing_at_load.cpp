@@ -158,19 +158,24 @@ std::shared_ptr<const FileTransform> packing_at_load(const BaseModule& module, c
   const Json& config = module.config().quantization.weights;
   const bool from_files = config.is_object() && config.find("quant_method") != nullptr;
   const bool to_pack = config.is_object() && !from_files && config.size() > 0;
+  require<ConfigError>(
+      !wanted.empty() || (options.bit_targeted_params.empty() && options.quantization_pattern.empty() &&
+                          options.quantization_block_size == 0 && !options.quantization_double_quant),
+      "[from_pretrained] bit_targeted_params, quantization_pattern, quantization_block_size and "
+      "quantization_double_quant need a quantization_method.");
+  const auto pack = [&](const auto& method, const std::vector<std::string>& layers) {
+    auto packing = std::make_shared<const Packing>(method, layers);
+    if (!options.quantize_tensors) packing->check(module);
+    return options.quantize_tensors ? packing : nullptr;
+  };
   if (wanted.empty() && to_pack) {
     const QuantizeOptions asked = easydel_form(config, files.where);
     const auto method = make_method({asked.method, asked.group_size, asked.double_quant});
     const std::vector<std::string> layers = layers_to_quantize(module, asked);
-    return options.quantize_tensors ? std::make_shared<Packing>(method, layers) : nullptr;
+    return pack(method, layers);
   }
-  if (wanted.empty()) {
-    require<ConfigError>(options.bit_targeted_params.empty() && options.quantization_pattern.empty() &&
-                             options.quantization_block_size == 0 && !options.quantization_double_quant,
-                         "[from_pretrained] bit_targeted_params, quantization_pattern and quantization_block_size need "
-                         "a quantization_method.");
+  if (wanted.empty())
     return from_files ? FilesPacking(module, settings_of(config, files.where), files).find() : nullptr;
-  }
   require<ConfigError>(!from_files, "[from_pretrained] ", files.where, " is already quantized. Load it without ",
                        "quantization_method, or quantize the original model.");
   const QuantizeOptions asked{.method = wanted,
@@ -183,7 +188,7 @@ std::shared_ptr<const FileTransform> packing_at_load(const BaseModule& module, c
   require<ConfigError>(!method->needs_calibration(), "[from_pretrained] ", wanted,
                        " needs calibration data: load the model first, and then call quantize.");
   const std::vector<std::string> layers = layers_to_quantize(module, asked);
-  return options.quantize_tensors ? std::make_shared<Packing>(method, layers) : nullptr;
+  return pack(method, layers);
 }
 
 }  // namespace easydel

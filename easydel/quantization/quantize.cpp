@@ -124,6 +124,8 @@ void quantize(BaseModule& model, const QuantizeOptions& options) {
     if (options.verbose)
       log::info("[quantize] ", layers.size(), " layers as ", options.method, ": ", format_bytes(before), " are now ",
                 format_bytes(parameter_bytes(model)));
+  } else {
+    quantization::Packing(method, layers).check(model);
   }
 }
 

@@ -1,40 +1,16 @@
 """Every flag of the commands that run a model changes what the command leaves behind, or is refused by name. The flags
 are read from --help: one without a probe fails. usage: flags_test.py EASYDEL"""
 
-import hashlib
 import json
-import os
-import pathlib
 import re
 import subprocess
-import sys
-import tempfile
 import unittest
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "trainers"))
 
 import torch
 import yaml
+from flag_probes import MESH, MODEL, TASK, FlagProbes, flags_of, make_model, make_tokenizer, write_rows
 from safetensors.torch import save_file
-from tiny_run import EASYDEL, TinyRun, make_model, make_tokenizer, write_rows  # takes the program off the arguments
 
-MESH = ["--mesh", "1,1,1,2,1"]
-# Of every command that loads a model.
-MODEL = {
-    "--dtype": ["--dtype", "bf16"],
-    "--param-dtype": ["--param-dtype", "bf16"],
-    "--device": ["--device", "cuda:99"],
-    "--revision": ["--revision", "other"],
-    "--set": ["--set", "hidden_act=gelu"],
-    "--devices": ["--devices", "2", "--mesh", "1,1,1,1,2"],
-    "--mesh": MESH,
-    "--quantize": ["--quantize", "nf4"],
-    "--quantize-pattern": (["--quantize", "nf4"], ["--quantize-pattern", "q_proj"]),
-    "--quantize-group-size": (["--quantize", "nf4"], ["--quantize-group-size", "32"]),
-    "--adapter": ["--adapter", "nowhere/at-all"],
-}
-TASK = {"--task": ["--task", "base-module"]}
 SAMPLE = ["--do-sample", "--temperature", "3"]
 BEAMS = ["--num-beams", "3"]
 GENERATION = {
@@ -80,76 +56,7 @@ GENERATION = {
 }
 
 
-def flags_of(command: str) -> set[str]:
-    text = subprocess.run([EASYDEL, *command.split(), "--help"], capture_output=True, text=True, check=True).stdout
-    return {flag for line in text.splitlines() for flag in re.findall(r"^ {2,6}(?:-\w,)?(--[a-z][a-z-]*)", line)} - {"--help"}
-
-
-def with_flags(beside: list, added: list) -> list:
-    """Both, where a flag of `added` takes the place of the same one in `beside`."""
-    if added and str(added[0]) in map(str, beside):
-        at = list(map(str, beside)).index(str(added[0]))
-        beside = [*beside[:at], *beside[at + 2:]]
-    return [*beside, *added]
-
-
-class Flags(TinyRun):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.wide = cls.folder / "wide"  # wide enough for the groups of nf4
-        make_model(cls.wide, hidden_size=64, intermediate_size=64)
-        for name in ("tokenizer.json", "tokenizer_config.json"):
-            (cls.wide / name).write_text((cls.folder / "model" / name).read_text())
-
-    def setUp(self):
-        self.scratch = tempfile.TemporaryDirectory(dir=self.folder)
-        self.addCleanup(self.scratch.cleanup)
-        self.directory = pathlib.Path(self.scratch.name)
-        self.text = self.folder / "book.txt"
-        self.text.write_text(" ".join(self.texts[:4]))
-
-    def run_command(self, arguments, stdin=""):
-        environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        return subprocess.run([EASYDEL, *map(str, arguments)], input=stdin, capture_output=True, text=True, timeout=120, env=environment)
-
-    def files(self, directory, names) -> dict:
-        seen = {}
-        for path in sorted(directory.rglob("*")):
-            if path.name in names or path.suffix in names:
-                seen[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
-            if path.name == "metrics.jsonl":
-                rows = [json.loads(line) for line in path.read_text().splitlines()]
-                seen[path.name] = [{key: row[key] for key in row if "loss" in key or key == "step"} for row in rows]
-        return seen
-
-    def probe(self, command: str, observe, probes: dict):
-        flags = flags_of(command)
-        self.assertEqual(flags - set(probes), set(), "flags without a probe")
-        self.assertEqual(set(probes) - flags, set(), "probes of flags that are not there")
-        without = {}
-        for flag, given in probes.items():
-            if given is None:
-                continue
-            beside, added = given if isinstance(given, tuple) else ([], given)
-            key = tuple(map(str, beside))
-            if key not in without:
-                without[key] = observe(beside)
-                self.assertEqual(without[key][0], 0, (flag, without[key]))
-            seen = observe(with_flags(beside, added))
-            with self.subTest(command=command, flag=flag):
-                if seen[0] == 0:
-                    self.assertNotEqual(seen, without[key], "the flag changes nothing that can be seen")
-                else:
-                    name = flag.removeprefix("--")
-                    said = [name, name.replace("-", "_"), str(added[-1])]
-                    self.assertTrue(any(word in seen[2] for word in said), f"the refusal does not name it: {seen[2]}")
-
-    def seen(self, done, **more):
-        """The status, what was printed, the error or the line about devices and types, and files."""
-        told = done.stderr if done.returncode else "".join(re.findall(r"computing in .*\n", done.stderr))
-        return done.returncode, done.stdout, told, more
-
+class Flags(FlagProbes):
     def test_forward(self):
         ids = torch.arange(10).reshape(2, 5) + 3
         save_file({"input_ids": ids, "labels": ids.clone()}, self.directory / "in.safetensors")
@@ -256,8 +163,7 @@ class Flags(TinyRun):
     def test_json_has_no_nan(self):
         broken = self.directory / "broken"
         model = make_model(broken)
-        for name in ("tokenizer.json", "tokenizer_config.json"):
-            (broken / name).write_text((self.folder / "model" / name).read_text())
+        self.copy_tokenizer(broken)
         with torch.no_grad():
             model.lm_head.weight.fill_(float("nan"))
         model.save_pretrained(broken)
@@ -299,8 +205,7 @@ class Flags(TinyRun):
         dpo = ["--trainer", "dpo", "--data", pairs, "--set", "max_prompt_length=8"]
         made = self.folder / "other"
         make_model(made, hidden_size=16)
-        for name in ("tokenizer.json", "tokenizer_config.json"):
-            (made / name).write_text((self.folder / "model" / name).read_text())
+        self.copy_tokenizer(made)
         (self.directory / "body.jsonl").write_text(json.dumps({"text": self.texts[0], "body": self.texts[1]}) + "\n")
 
         def observe(arguments):

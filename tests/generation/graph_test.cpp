@@ -1,11 +1,15 @@
 // Generation on a GPU: the captured step gives what the plain one gives, and both what the CPU gives.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
 #include <gmock/gmock.h>
+
+#include <atomic>
 
 #include "easydel/generation/generate.h"
 #include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
+#include "tests/support/probe.h"
 
 namespace easydel {
 namespace {
@@ -72,6 +76,28 @@ TEST_P(CudaGeneration, InBfloat16TheFirstStepsAgree) {
   EXPECT_TRUE(at::allclose(plain.logits[0], traced.logits[0]));
   EXPECT_LT((plain.logits[2] - traced.logits[2]).abs().max().item<double>(),
             0.05 * plain.logits[2].abs().max().item<double>());
+}
+
+// A step that is replayed calls none of the operations that it was captured from.
+PROBE(GenerateOptions, trace) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
+  const auto model = make(R"({"model_type": "llama", "vocab_size": 31, "hidden_size": 32, "num_hidden_layers": 2,
+                              "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48})",
+                          at::kCUDA, float32);
+  static std::atomic<int64_t> calls;
+  const auto operations = [&](bool trace) {
+    run(*model, trace, 4);  // what is made once
+    calls = 0;
+    const auto handle = at::addThreadLocalCallback(
+        at::RecordFunctionCallback([](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> {
+          ++calls;
+          return nullptr;
+        }));
+    run(*model, trace, 100);
+    at::removeCallback(handle);
+    return calls.load();
+  };
+  EXPECT_LT(operations(true), operations(false) / 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(

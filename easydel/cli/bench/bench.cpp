@@ -9,6 +9,7 @@
 #include "easydel/cli/commands.h"
 #include "easydel/cli/options/device_options.h"
 #include "easydel/cli/terminal/console.h"
+#include "easydel/core/error.h"
 #include "easydel/core/memory.h"
 #include "easydel/core/text/bytes.h"
 #include "easydel/generation/generate.h"
@@ -57,6 +58,8 @@ Round run_round(const BaseModule& model, const at::Tensor& ids, const BenchOptio
 
 void run(const BenchOptions& options) {
   const auto [device, dtype, param_dtype] = to_compute_settings({.device = options.device, .dtype = options.dtype});
+  require<UsageError>(options.trace || device.is_cuda(), "--no-trace is about CUDA graphs; no step is captured on ",
+                      device.str(), ". Leave it out, or give --device cuda.");
   std::unique_ptr<BaseConfig> config = AutoConfig::from_dict(Json::parse_file(options.config));
   config->eos_token_id = {};
   const double begin = seconds();
@@ -68,7 +71,8 @@ void run(const BenchOptions& options) {
   const at::Tensor ids = random_ids(options.batch, options.prompt, config->vocab_size);
   run_round(*model, ids, options, device);  // warm-up
   Round best;
-  for (int64_t i = 0; i < options.rounds; ++i) {
+  int64_t rounds = 0;
+  for (; rounds < options.rounds; ++rounds) {
     const Round round = run_round(*model, ids, options, device);
     best = {std::min(best.first_token, round.first_token), std::min(best.decode, round.decode)};
   }
@@ -79,12 +83,14 @@ void run(const BenchOptions& options) {
   const int64_t peak = peak_memory(device);
   if (options.json) {
     print_json(Json::object({{"parameters", model->num_params()},
+                             {"parameter_bytes", parameter_bytes(*model)},
                              {"device", device.str()},
                              {"dtype", std::string(dtype_name(dtype))},
                              {"threads", at::get_num_threads()},
                              {"batch", options.batch},
                              {"prompt", options.prompt},
                              {"new", options.new_tokens},
+                             {"rounds", rounds},
                              {"init_seconds", made},
                              {"first_token_seconds", best.first_token},
                              {"prefill_tokens_per_second", prefill},

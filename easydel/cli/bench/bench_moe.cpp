@@ -27,6 +27,7 @@ void run(const BenchMoeOptions& options) {
   const ComputeSettings compute = to_compute_settings({.device = options.device, .dtype = options.dtype});
   const at::Device device = compute.device;
   const DType dtype = compute.dtype;
+  const int64_t before = used_memory(device);
   keep_freed_memory();  // as the trainer does
   SparseMoE moe(MoeSpec{.experts = {.hidden_size = options.hidden,
                                     .intermediate_size = options.inner,
@@ -34,8 +35,11 @@ void run(const BenchMoeOptions& options) {
                                     .method = options.method},
                         .router = {.top_k = options.top_k}});
   moe.set_dtype(dtype);
-  for (const auto& [path, parameter] : moe.named_parameters())
+  int64_t parameters = 0;
+  for (const auto& [path, parameter] : moe.named_parameters()) {
     parameter->draw(RandomKey(0).fold(path), at::TensorOptions(dtype).device(device));
+    parameters += parameter->value().numel();
+  }
   at::Tensor x = at::empty({1, options.tokens, options.hidden}, at::TensorOptions(dtype).device(device));
   fill_normal(x, RandomKey(1), 0, 1);
   x.requires_grad_();
@@ -56,13 +60,22 @@ void run(const BenchMoeOptions& options) {
     return times;
   };
   const std::vector<double> both = time(true), forward = time(false);
+  const int64_t peak = peak_memory(device) - (device.is_cpu() ? before : 0);
   const double flops = 3 * moe.own_flops_per_token(0) * static_cast<double>(options.tokens);
   if (options.json) {
-    return print_json(Json::object({{"forward_seconds", forward.front()},
+    return print_json(Json::object({{"parameters", parameters},
+                                    {"device", device.str()},
+                                    {"dtype", std::string(dtype_name(dtype))},
+                                    {"method", options.method},
+                                    {"tokens", options.tokens},
+                                    {"steps", both.size()},
+                                    {"flops", flops},
+                                    {"forward_seconds", forward.front()},
                                     {"seconds", both.front()},
                                     {"median_seconds", both[both.size() / 2]},
                                     {"tflops", flops / both.front() / 1e12},
-                                    {"threads", at::get_num_threads()}}));
+                                    {"threads", at::get_num_threads()},
+                                    {"peak_bytes", peak}}));
   }
   print_table({{"forward", concat(forward.front() * 1e3, " ms")},
                {"forward and backward", concat(both.front() * 1e3, " ms (median ", both[both.size() / 2] * 1e3, ")")},

@@ -66,6 +66,7 @@ void run(const BenchTrainOptions& options) {
   const double flops = TrainingFlops(*model).of_document(options.length) / static_cast<double>(options.length);
   if (options.json) {
     print_json(Json::object({{"parameters", model->num_params()},
+                             {"parameter_bytes", parameter_bytes(*model)},
                              {"device", device.str()},
                              {"dtype", std::string(dtype_name(compute.dtype))},
                              {"threads", at::get_num_threads()},

@@ -18,9 +18,6 @@ std::string option_name(std::string key) {
 constexpr const char* kSampling[] = {"temperature", "top_k",     "top_p",          "top_h",
                                      "min_p",       "typical_p", "epsilon_cutoff", "eta_cutoff"};
 
-// Fields that have no effect on a command's output.
-bool is_left_out(const std::string& key) { return key == "return_dict_in_generate"; }
-
 // Rejects options that greedy search, or a search without beams, would ignore.
 void check_used(const GenerationOptions& options, const GenerationConfig& config) {
   const auto refuse = [&](const char* key, const char* why) {
@@ -59,7 +56,6 @@ void add_generation_options(CLI::App& command, GenerationOptions& options) {
   GenerationConfig defaults;
   for (const FieldValue& field : collect_fields([&](FieldVisitor& v) { list_fields(defaults, v); })) {
     const std::string key = field.key, name = option_name(key);
-    if (is_left_out(key)) continue;
     if (key == "stop_strings") {
       command.add_option(name, options.stop_strings, field.help + " Can be repeated")
           ->type_name("TEXT")

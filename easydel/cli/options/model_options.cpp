@@ -99,6 +99,10 @@ LoadOptions to_load_options(const ModelOptions& options) {
   const ComputeSettings compute = to_compute_settings(options);
   require<UsageError>(options.revision == "main" || !std::filesystem::exists(options.model), "--revision ",
                       options.revision, " applies only to models on the Hub; ", options.model, " is a local path.");
+  require<UsageError>(!options.quantize.empty() || options.quantize_pattern.empty(), "--quantize-pattern ",
+                      options.quantize_pattern, " needs --quantize METHOD.");
+  require<UsageError>(!options.quantize.empty() || options.quantize_group_size == 0, "--quantize-group-size ",
+                      options.quantize_group_size, " needs --quantize METHOD.");
   return {.device = compute.device,
           .dtype = compute.dtype,
           .param_dtype = compute.param_dtype,

@@ -34,14 +34,14 @@ void ConfigJson::all_fields(BaseConfig& c, FieldVisitor& v) {
   c.fields(v);
   v.only_when_changed();
   v("architectures", c.architectures, "Classes of transformers that the weights are of.");
-  v("dtype", c.dtype, "What the weights in the files are stored in.");
+  v("dtype", c.dtype, "Kept with the files: what their weights are stored in.");
   v("output_hidden_states", c.output_hidden_states, "Return the hidden states of all layers.");
   v("output_attentions", c.output_attentions, "Return the attention weights of all layers.");
   v("return_dict", c.return_dict, "Kept for transformers.");
   v("is_encoder_decoder", c.is_encoder_decoder, "Kept for transformers.");
   v("chunk_size_feed_forward", c.chunk_size_feed_forward, "Kept for transformers.");
   v("id2label", c.id2label, "Names of the classes of a classifier.");
-  v("label2id", c.label2id, "The same the other way round.");
+  v("label2id", c.label2id, "Kept beside id2label: the same the other way round.");
   v("problem_type", c.problem_type, "What a classifier's loss is.");
   list_fields(c.sharding, v);
   list_fields(c.attention, v);

@@ -23,6 +23,8 @@ std::vector<std::string> config_notes(const BaseConfig& config) {
   note(attention.blocksize_b != defaults.blocksize_b, "blocksize_b ", attention.blocksize_b,
        " changes nothing: rows are spread over threads.");
   note(config.memory.use_scan_mlp, "use_scan_mlp changes nothing: gradient_checkpointing is what saves memory here.");
+  note(config.memory.scan_mlp_chunk_size != MemorySettings().scan_mlp_chunk_size, "scan_mlp_chunk_size ",
+       config.memory.scan_mlp_chunk_size, " changes nothing: it is of use_scan_mlp.");
   note(config.sharding.use_sharded_kv_caching,
        "use_sharded_kv_caching changes nothing: a cache is split over the sequence wherever the mesh splits it.");
   return notes;

@@ -283,13 +283,16 @@ CommitInfo push_to_hub(const std::string& repo_id, const std::function<void(cons
   require<IoError>(!error, "[hub] cannot create ", named.string(), ": ", error.message(), ".");
   const FileTimes before = file_times(named);
   save(named);
-  PushOptions changed = options;
-  changed.files.clear();
+  std::vector<HubFile> written;
   for (const auto& [name, time] : file_times(named)) {
     const auto found = before.find(name);
-    if (found == before.end() || found->second != time) changed.files.push_back(name);
+    if (found == before.end() || found->second != time) written.push_back({.path = name});
   }
-  require<IoError>(!changed.files.empty(), "[hub] nothing was written into ", named.string(), " to upload.");
+  require<IoError>(!written.empty(), "[hub] nothing was written into ", named.string(), " to upload.");
+  if (!options.files.empty()) written = select_files(written, options.files, repo);
+  PushOptions changed = options;
+  changed.files.clear();
+  for (const HubFile& file : written) changed.files.push_back(file.path);
   return Push(repo, changed).run(named);
 }
 

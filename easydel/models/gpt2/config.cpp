@@ -41,7 +41,7 @@ void GPT2Config::fields(FieldVisitor& v) {
   v("eos_token_id", eos_token_id, "Token or tokens that end a text.");
   v("pad_token_id", pad_token_id, "Padding token.");
   v("scale_attn_by_inverse_layer_idx", scale_attn_by_inverse_layer_idx, "Divide scores by the layer's number too.");
-  v("reorder_and_upcast_attn", reorder_and_upcast_attn, "Compute scores in float32.");
+  v("reorder_and_upcast_attn", reorder_and_upcast_attn, "Kept for transformers: scores are float32 anyway.");
   v("add_cross_attention", add_cross_attention, "Attend to an encoder's states as well.");
   v("tie_word_embeddings", tie_word_embeddings, "One matrix for embedding and output.");
 }

@@ -22,7 +22,7 @@ void Phi3Config::fields(FieldVisitor& v) {
   common_fields(v);
   rope_field(v);
   v("resid_pdrop", resid_pdrop, "Share of each layer's outputs that training drops.");
-  v("embd_pdrop", embd_pdrop, "Share of the embeddings that training drops.");
+  v("embd_pdrop", embd_pdrop, "Kept for transformers, which drops no embeddings either.");
   v("original_max_position_embeddings", original_max_position_embeddings, "Longest sequence of the pretraining.");
   v("sliding_window", sliding_window, "Tokens that a query sees back; null: all.");
   v.only_when_changed();

@@ -70,6 +70,7 @@ void Trainer::Impl::check() const {
   require<ConfigError>(options_.objective != nullptr, "[trainer] an objective is needed.");
   require<ConfigError>(options_.tokenizer != nullptr, "[trainer] a tokenizer is needed.");
   require<ConfigError>(options_.train_dataset != nullptr, "[trainer] a train_dataset is needed.");
+  require_trainer_type(options_.trainer_type, "[trainer] trainer_type");
   args().validate_for(options_.trainer_type);
   require<ConfigError>(options_.model->model_task() == options_.objective->task(), "[trainer] ", options_.trainer_type,
                        " trains a model for ", task_name(options_.objective->task()), "; got ",

@@ -1,0 +1,438 @@
+"""Every flag of the commands that flags_test.py leaves out changes what the command prints or writes, or is refused by
+name. Commands and flags are read from --help: one without a probe fails. usage: other_flags_test.py EASYDEL"""
+
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import pty
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import flags_test
+import torch
+from flag_probes import BOOK, EASYDEL, MODEL, TASK, FlagProbes, flags_of, help_of, make_model, make_tokenizer
+from safetensors.torch import save_file
+from tokenizers import Tokenizer, processors
+
+TESTS = pathlib.Path(__file__).parents[1]
+CPU = {"--device": "cpu"}
+
+
+def subcommands_of(command: str) -> list[str]:
+    names = re.findall(r"^ {2}([a-z][a-z-]*)", help_of(command).partition("\nSubcommands:\n")[2], re.M)
+    return [f"{command} {name}".strip() for name in names]
+
+
+def masked(text: str) -> str:
+    return re.sub(r"[0-9]+([.,][0-9]+)*", "0", text)
+
+
+class Hub:
+    """tests/reference/hub_server.py over a folder."""
+
+    def __init__(self, folder: pathlib.Path):
+        self.process = subprocess.Popen([sys.executable, TESTS / "reference" / "hub_server.py", folder],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.endpoint = json.loads(self.process.stdout.readline())["hub"]
+
+    def ask(self, **request):
+        print(json.dumps(request), file=self.process.stdin, flush=True)
+        return json.loads(self.process.stdout.readline())
+
+    def close(self):
+        self.process.communicate(timeout=30)
+
+    def environment(self, home: pathlib.Path) -> dict:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "TRANSFORMERS_"))}
+        return kept | {"HF_ENDPOINT": self.endpoint, "HF_HOME": str(home), "no_proxy": "127.0.0.1"}
+
+
+class OtherFlags(FlagProbes):
+    workers = 2
+
+    def test_every_command_has_a_test(self):
+        with concurrent.futures.ThreadPoolExecutor(self.workers) as pool:
+            below = dict(zip(subcommands_of(""), pool.map(subcommands_of, subcommands_of(""))))
+        tests = [name for case in (flags_test.Flags, OtherFlags) for name in dir(case)]
+        for group, commands in below.items():
+            if commands:
+                self.assertEqual(flags_of(group), set(), group)
+            for command in commands or [group]:
+                wanted = "test_" + re.sub(r"[ -]", "_", command)
+                self.assertTrue(any(name == wanted or name.startswith(f"{wanted}_takes") for name in tests), f"no {wanted}")
+
+    def observe_directory(self, arguments, names=(".safetensors", ".json")):
+        """A command that writes to OUT, seen through the files there."""
+        with tempfile.TemporaryDirectory(dir=self.directory) as folder:
+            done = self.run_command([str(part).replace("OUT", f"{folder}/out") for part in arguments])
+            found = self.files(pathlib.Path(folder), names)
+            paths = sorted(str(path.relative_to(folder)) for path in pathlib.Path(folder).rglob("*") if path.suffix in (".safetensors", ".html"))
+            done.stdout = done.stdout.replace(f"{folder}/out", "OUT")
+        return self.seen(done, files=found, paths=paths)
+
+    def check_refused(self, *cases):
+        """Each is a command and the message that it ends with."""
+        with concurrent.futures.ThreadPoolExecutor(self.workers) as pool:
+            runs = list(pool.map(self.run_command, [arguments for arguments, _ in cases]))
+        for (arguments, message), done in zip(cases, runs):
+            with self.subTest(arguments=arguments):
+                self.assertEqual((done.returncode, done.stdout, done.stderr.partition("\n")[0]), (2, "", f"easydel: {message}"))
+
+    def check_overwrite(self, command: str, *more):
+        """Without --overwrite what stands at the destination stays; with it, it is replaced."""
+        out = self.directory / "taken"
+        out.mkdir()
+        (out / "config.json").write_text("{}")
+        arguments = [command, self.wide, out, *more]
+        done = self.run_command(arguments)
+        self.assertEqual((done.returncode, (out / "config.json").read_text()), (2, "{}"))
+        self.assertIn("--overwrite", done.stderr)
+        done = self.run_command([*arguments, "--overwrite"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotEqual((out / "config.json").read_text(), "{}")
+
+    def test_the_command_itself(self):
+        def observe(arguments):
+            return self.observe_directory([*arguments, "forward", self.wide, "--input", inputs, "--output", "OUT.safetensors"])
+
+        inputs = self.directory / "in.safetensors"
+        save_file({"input_ids": torch.tensor([[3, 4, 5]])}, inputs)
+        self.probe("", observe, {"--version": ["--version"], "--log": ["--log", "off"]})
+
+    def test_doctor(self):
+        def observe(arguments):
+            done = self.run_command(["doctor", *arguments])
+            return done.returncode, masked(done.stdout)
+
+        self.probe("doctor", observe, {"--json": ["--json"]})
+
+    def test_models(self):
+        self.probe("models", lambda arguments: self.seen(self.run_command(["models", *arguments])), {"--json": ["--json"]})
+
+    def test_inspect(self):
+        self.probe("inspect", lambda arguments: self.seen(self.run_command(["inspect", self.wide, *arguments])),
+                   {"--json": ["--json"]})
+
+    def test_info(self):
+        def observe(arguments):
+            return self.seen(self.run_command(["info", self.wide, *arguments]))
+
+        self.probe("info", observe, {flag: probe for flag, probe in MODEL.items() if flag != "--adapter"} | TASK | {
+            "--set": ["--set", "num_hidden_layers=1"],
+            "--sequence-length": ["--sequence-length", "64"], "--depth": ["--depth", "1"], "--json": ["--json"]})
+
+    def test_info_shows_weights_as_loading_packs_them(self):
+        packed = self.directory / "packed"
+        self.assertEqual(self.run_command(["quantize", self.wide, packed, "--method", "int4"]).returncode, 0)
+        stored = json.loads(self.run_command(["inspect", packed, "--json"]).stdout)
+        dense = json.loads(self.run_command(["info", self.wide, "--json"]).stdout)
+        shown = json.loads(self.run_command(["info", self.wide, "--quantize", "int4", "--json"]).stdout)
+        self.assertEqual(shown["bytes"], stored["total"]["bytes"])
+        self.assertEqual(shown["parameters"], dense["parameters"])
+        self.assertEqual({tensor["path"] for tensor in shown["tensors"]}, {tensor["name"] for tensor in stored["tensors"]})
+
+    def test_convert(self):
+        self.probe("convert", lambda arguments: self.observe_directory(["convert", self.wide, "OUT", *arguments]), {
+            "--dtype": ["--dtype", "bf16"], "--max-shard-size": ["--max-shard-size", "100KB"], "--overwrite": None})
+        self.check_overwrite("convert")
+
+    def test_quantize(self):
+        (self.directory / "other.txt").write_text(" ".join(self.texts[4:8]))
+        calibrated = ["--method", "a8bit", "--calibrate", self.text]
+        self.probe("quantize", lambda arguments: self.observe_directory(["quantize", self.wide, "OUT", *arguments]), {
+            "--method": ["--method", "int4"], "--group-size": ["--group-size", "32"], "--double-quant": ["--double-quant"],
+            "--pattern": ["--pattern", "q_proj"], "--target": ["--target", "embedding"],
+            "--calibrate": (calibrated, ["--calibrate", self.directory / "other.txt"]),
+            "--calibration-tokens": (calibrated, ["--calibration-tokens", "3"]),
+            "--text": ["--text", self.text], "--dtype": ["--dtype", "bf16"], "--task": ["--task", "base-module"],
+            "--revision": ["--revision", "other"], "--json": ["--json"], "--overwrite": None})
+        self.check_overwrite("quantize")
+
+    def make_adapter(self, name: str, seed: int) -> pathlib.Path:
+        """As peft writes it."""
+        adapter = self.directory / name
+        adapter.mkdir()
+        torch.manual_seed(seed)
+        path = "base_model.model.model.layers.{}.self_attn.q_proj.lora_{}.weight"
+        save_file({path.format(layer, part): torch.randn(shape) for layer in range(2) for part, shape in (("A", (2, 64)), ("B", (64, 2)))},
+                  adapter / "adapter_model.safetensors")
+        (adapter / "adapter_config.json").write_text(json.dumps({
+            "peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 2, "lora_alpha": 4, "target_modules": ["q_proj"]}))
+        return adapter
+
+    def test_lora_merge(self):
+        one, other = self.make_adapter("one", 1), self.make_adapter("other", 2)
+        self.probe("lora merge", lambda arguments: self.observe_directory(["lora", "merge", self.wide, one, "OUT", *arguments]), {
+            "--and": ["--and", f"{other}=0.5"], "--dtype": ["--dtype", "bf16"], "--max-shard-size": ["--max-shard-size", "100KB"]})
+
+    def make_hub(self) -> pathlib.Path:
+        """org/tiny: a model in two revisions, and a set of data."""
+        hub = self.directory / "hub"
+        for kind, name in (("models", "tiny"), ("models", "next"), ("datasets", "tiny")):
+            (hub / kind / "org" / name).mkdir(parents=True)
+        for path in self.wide.iterdir():
+            shutil.copy(path, hub / "models" / "org" / "tiny")
+        make_model(hub / "models" / "org" / "next", hidden_size=64, intermediate_size=128)
+        make_tokenizer(hub / "models" / "org" / "next", "quite another text " * 50)
+        (hub / "datasets" / "org" / "tiny" / "README.md").write_text("# Rows\n")
+        return hub
+
+    def start_hub(self) -> Hub:
+        folder = self.make_hub()
+        hub = Hub(folder)
+        self.addCleanup(hub.close)
+        hub.ask(do="load", repo="models/org/tiny", folder=str(folder / "models" / "org" / "next"), branch="next")
+        return hub
+
+    def run_on_terminal(self, command, environment):
+        """The same, with a terminal at standard error, where progress is drawn."""
+        leader, follower = pty.openpty()
+        told = []
+
+        def read():
+            with contextlib.suppress(OSError):  # how the end of a terminal reads
+                while piece := os.read(leader, 65536):
+                    told.append(piece)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        done = subprocess.run([EASYDEL, *map(str, command)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=follower,
+                              text=True, timeout=120, env=environment)
+        os.close(follower)
+        reader.join()
+        os.close(leader)
+        done.stderr = b"".join(told).decode(errors="replace").replace("\r\n", "\n")
+        return done
+
+    @unittest.skipUnless("+CURL" in subprocess.run([EASYDEL, "--version"], capture_output=True, text=True).stdout, "a build without libcurl")
+    def test_download(self):
+        hub, home = self.start_hub(), self.directory / "home"
+
+        def observe(arguments):
+            hub.ask(do="clear")
+            done = self.run_on_terminal(["download", "org/tiny", *arguments], hub.environment(home))
+            sent = {request["authorization"] for request in hub.ask(do="log")}
+            snapshot = pathlib.Path(done.stdout.strip())
+            found = sorted(path.name for path in snapshot.iterdir()) if done.returncode == 0 else []
+            shutil.rmtree(home, ignore_errors=True)
+            return done.returncode, done.stdout, done.stderr if done.returncode else "", found, sent, "%" in done.stderr
+
+        self.workers = 1  # whose requests are told apart
+        self.probe("download", observe, {
+            "--revision": ["--revision", "next"], "--repo-type": ["--repo-type", "dataset", "--include", "*.md"],
+            "--include": ["--include", "*.json"], "--token": ["--token", "hf_good"], "--quiet": ["--quiet"]})
+        for command in (["info", "org/tiny"], ["tokenize", "org/tiny", "It is"], ["quantize", "org/tiny", self.directory / "out", "--overwrite"]):
+            done = [self.run_command([*command, *revision], environment=hub.environment(home)) for revision in ([], ["--revision", "next"])]
+            self.assertEqual([one.returncode for one in done], [0, 0], done)
+            self.assertNotEqual(done[0].stdout, done[1].stdout, command)
+
+    def test_download_of_a_directory_has_nothing_to_choose(self):
+        message = f" is of a repository on the hub; {self.wide} is on this machine. Go to another directory to download the repository of that name."
+        self.check_refused(*((["download", self.wide, *flag], (flag[0] if flag[0] == "--token" else " ".join(flag)) + message)
+                             for flag in (["--revision", "v1"], ["--repo-type", "dataset"], ["--include", "*.json"], ["--token", "hf_secret"])))
+
+    def most_threads(self, arguments) -> int:
+        """Of the process, at any time."""
+        most = 0
+        with subprocess.Popen([EASYDEL, *map(str, arguments)], stdout=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"}) as process:
+            while process.poll() is None:
+                with contextlib.suppress(OSError):
+                    most = max(most, len(os.listdir(f"/proc/{process.pid}/task")))
+                time.sleep(0.001)
+        self.assertEqual(process.returncode, 0)
+        return most
+
+    def threads_that_wait(self, arguments, pipe: pathlib.Path) -> int:
+        """Of a process that reads the pipe, when it begins to."""
+        with subprocess.Popen([EASYDEL, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env=os.environ | {"OMP_NUM_THREADS": "1"}) as process:
+            writing = None
+            while writing is None and process.poll() is None:
+                with contextlib.suppress(OSError):  # nobody reads yet
+                    writing = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+                time.sleep(0.001)
+            self.assertIsNotNone(writing, "it ended before it read anything")
+            threads = len(os.listdir(f"/proc/{process.pid}/task"))
+            os.write(writing, b"It is a truth\n")
+            os.close(writing)
+        self.assertEqual(process.returncode, 0)
+        return threads
+
+    def test_tokenize(self):
+        directory = self.directory / "tokenizer"
+        directory.mkdir()
+        self.copy_tokenizer(directory)
+        tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+        tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+        tokenizer.save(str(directory / "tokenizer.json"))
+        lines = self.directory / "lines.jsonl"
+        lines.write_text('"It is"\n"a truth"\n')
+
+        def observe(arguments):
+            text = [] if "--jsonl" in arguments else ["[1, 5, 6]"]  # a text, and ids
+            return self.seen(self.run_command(["tokenize", directory, *text, *arguments]))
+
+        self.probe("tokenize", observe, {
+            "--jsonl": ["--jsonl", lines], "--decode": ["--decode"], "--no-special-tokens": ["--no-special-tokens"],
+            "--offsets": ["--offsets"], "--json": ["--json"], "--revision": ["--revision", "other"],
+            "--threads": None})  # the same ids; below
+        self.assertNotEqual(observe(["--decode", "--no-special-tokens"]), observe(["--decode"]))
+        self.assertNotEqual(observe(["--jsonl", lines, "--offsets"]), observe(["--jsonl", lines]))
+        long = self.directory / "long.jsonl"
+        long.write_text((json.dumps(" ".join(self.texts) * 60) + "\n") * 4)
+        alone, three = (self.most_threads(["tokenize", directory, "--jsonl", long, "--threads", count]) for count in (1, 3))
+        self.assertEqual(three - alone, 2)
+
+    def test_tokenize_refuses_what_has_nothing_to_do(self):
+        lines = self.directory / "lines.jsonl"
+        lines.write_text('"It is"\n')
+        cases = (
+            (["[5]", "--decode", "--offsets"], "--offsets is for a text that is encoded; got --decode. Leave one of them out."),
+            (["--jsonl", lines, "--json"], f"--json is for a TEXT; got --jsonl {lines}, whose lines are JSON anyway. Leave --json out."),
+            (["It is", "--threads", "2"], "--threads 2 shares the lines that --jsonl encodes; got a TEXT. Leave --threads out."),
+            (["--jsonl", lines, "--decode", "--threads", "0"],
+             "--threads 0 shares the lines that --jsonl encodes; got --decode. Leave --threads out."),
+        )
+        self.check_refused(*((["tokenize", self.wide, *arguments], message) for arguments, message in cases))
+
+    def test_tokenizer_train(self):
+        for name, texts in (("one.txt", self.texts[:12]), ("other.txt", self.texts[12:24])):
+            (self.directory / name).write_text("\n".join(texts))
+
+        def observe(arguments):
+            files = [] if "--files" in arguments else ["--files", self.directory / "one.txt"]
+            size = [] if "--vocab-size" in arguments else ["--vocab-size", "320"]
+            return self.observe_directory(["tokenizer-train", "OUT", *files, *size, *arguments])
+
+        self.probe("tokenizer-train", observe, {
+            "--files": ["--files", self.directory / "other.txt"], "--vocab-size": ["--vocab-size", "300"],
+            "--min-frequency": ["--min-frequency", "20"], "--special-token": ["--special-token", "<x>"],
+            "--eos-token": ["--eos-token", "<e>"], "--bos-token": ["--bos-token", "<b>"], "--pad-token": ["--pad-token", "<p>"],
+            "--pattern": ["--pattern", r"\S+|\s+"], "--max-token-length": ["--max-token-length", "3"],
+            "--threads": None})  # the same vocabulary; below
+        pipe = self.directory / "pipe"
+        os.mkfifo(pipe)
+        train = ["tokenizer-train", self.directory / "out", "--files", pipe, "--vocab-size", "260", "--threads"]
+        self.assertEqual(self.threads_that_wait([*train, "5"], pipe) - self.threads_that_wait([*train, "2"], pipe), 3)
+
+    def test_report(self):
+        run = self.folder / "reported"
+        self.train("reported", steps=2, data=("one",))
+
+        def observe(arguments):
+            return self.observe_directory(["report", run, *arguments])
+
+        self.probe("report", observe, {"--output": ["--output", "OUT.html"]})
+
+    def observe_bench(self, command: list, base: dict, arguments: list):
+        """What a benchmark reports besides times and memory, as JSON unless --table is among the arguments."""
+        arguments = [str(part) for part in arguments]
+        given = [part for flag, value in base.items() if flag not in arguments for part in (flag, value)]
+        words = [part for part in arguments if part != "--table"]
+        done = self.run_command(["bench", *command, *given, *words, *([] if "--table" in arguments else ["--json"])])
+        try:
+            printed = {key: value for key, value in json.loads(done.stdout).items() if not re.search("second|tflops|peak", key)}
+        except json.JSONDecodeError:
+            printed = masked(done.stdout)
+        return done.returncode, printed, done.stderr if done.returncode else ""
+
+    def peak(self, *arguments) -> int:
+        done = self.run_command(["bench", *arguments, "--device", "cpu", "--json"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)["peak_bytes"]
+
+    def test_bench_generate(self):
+        base = {"--config": self.wide / "config.json", "--prompt": 4, "--new": 2, "--rounds": 1} | CPU
+        self.probe("bench generate", lambda arguments: self.observe_bench(["generate"], base, arguments), {
+            "--config": ["--config", self.folder / "model" / "config.json"], "--prompt": ["--prompt", "5"], "--new": ["--new", "3"],
+            "--batch": ["--batch", "2"], "--rounds": ["--rounds", "2"], "--dtype": ["--dtype", "bf16"],
+            "--quantize": ["--quantize", "nf4"], "--device": ["--device", "cuda:99"], "--no-trace": ["--no-trace"],
+            "--json": (["--table"], ["--json"])})
+
+    def test_bench_train(self):
+        config = self.wide / "config.json"
+        base = {"--config": config, "--batch": 2, "--length": 8, "--steps": 2, "--learning-rate": "1e-2"} | CPU
+        self.probe("bench train", lambda arguments: self.observe_bench(["train"], base, arguments), {
+            "--config": ["--config", self.folder / "model" / "config.json"], "--batch": ["--batch", "3"], "--length": ["--length", "9"],
+            "--steps": ["--steps", "3"], "--dtype": ["--dtype", "bf16"], "--param-dtype": ["--param-dtype", "bf16"],
+            "--device": ["--device", "cuda:99"], "--quantize": ["--quantize", "nf4"], "--lora-rank": ["--lora-rank", "2"],
+            "--learning-rate": ["--learning-rate", "0.1"], "--gradient-checkpointing": ["--gradient-checkpointing", "dancing"],
+            "--json": (["--table"], ["--json"])})
+        deep = self.directory / "deep.json"
+        deep.write_text(json.dumps(json.loads(config.read_text()) | {"num_hidden_layers": 12}))
+        much = ["train", "--config", deep, "--batch", "16", "--length", "64", "--steps", "1"]
+        self.assertLess(self.peak(*much, "--gradient-checkpointing", "nothing_saveable"), 0.8 * self.peak(*much))
+
+    def test_bench_moe(self):
+        base = {"--hidden": 16, "--inner": 32, "--experts": 4, "--top-k": 2, "--tokens": 8, "--steps": 1} | CPU
+        self.probe("bench moe", lambda arguments: self.observe_bench(["moe"], base, arguments), {
+            "--hidden": ["--hidden", "32"], "--inner": ["--inner", "64"], "--experts": ["--experts", "8"], "--top-k": ["--top-k", "1"],
+            "--tokens": ["--tokens", "16"], "--steps": ["--steps", "2"], "--method": ["--method", "dense_moe"],
+            "--dtype": ["--dtype", "bf16"], "--device": ["--device", "cuda:99"], "--json": (["--table"], ["--json"])})
+        much = ["moe", "--hidden", "64", "--inner", "128", "--experts", "32", "--top-k", "1", "--tokens", "512", "--steps", "1"]
+        self.assertGreater(self.peak(*much, "--method", "dense_moe"), 2 * self.peak(*much))  # every expert for every token
+
+    def test_demo(self):
+        text = BOOK.read_text(encoding="utf-8")
+
+        def write_book(name: str, first: int) -> pathlib.Path:
+            (self.directory / name).write_text("".join(f"Chapter {i}\n{text[first + 2000 * i:][:1000]}\n" for i in range(1, 7)))
+            return self.directory / name
+
+        base = {"--corpus": write_book("one.txt", 0), "--output": "OUT/demo", "--steps": 2, "--batch": 2, "--length": 16, "--hidden": 64,
+                "--layers": 1, "--vocabulary": 300, "--mesh": "1,1,1,1,1"}
+
+        def observe(arguments):
+            arguments = [str(part) for part in arguments]
+            given = [part for flag, value in base.items() if flag not in arguments for part in (flag, value)]
+            status, printed, told, more = self.observe_directory(["demo", *given, *arguments], (".safetensors", "config.json", "tokenizer.json"))
+            try:
+                printed = {key: value for key, value in json.loads(printed).items() if key != "seconds"}
+            except json.JSONDecodeError:
+                printed = masked(printed)
+            return status, printed, told, more
+
+        self.probe("demo", observe, {
+            "--corpus": ["--corpus", write_book("other.txt", 20000)], "--output": ["--output", "OUT/other"], "--steps": ["--steps", "3"],
+            "--batch": ["--batch", "4"], "--length": ["--length", "8"], "--hidden": ["--hidden", "128"], "--layers": ["--layers", "2"],
+            "--vocabulary": ["--vocabulary", "310"], "--learning-rate": ["--learning-rate", "0.5"],
+            "--optimizer": ["--optimizer", "lion"], "--mesh": ["--mesh", "1,1,1,2,1"], "--json": ["--json"]})
+        earlier = self.directory / "earlier"
+        earlier.mkdir()
+        for name in ("demo.json", "report.html"):
+            (earlier / name).write_text("{}")
+        demo = ["demo", "--corpus", base["--corpus"], "--output", earlier]
+        self.check_refused(([*demo, "--hidden", "100"], "--hidden must be a multiple of 64; got 100."),
+                           ([*demo, "--mesh", "1,-1,1,2,1"], "--mesh must be five sizes of at least 1; got -1 among them."))
+        self.assertTrue((earlier / "report.html").exists())
+
+    def test_what_another_flag_leaves_nothing_to_do_is_refused(self):
+        one_file = self.directory / "one.safetensors"
+        self.check_refused(
+            (["convert", self.wide, one_file, "--max-shard-size", "2GB"],
+             f"--max-shard-size 2GB splits weights over the files of a directory; {one_file} is one file. Name a directory, or "
+             "leave --max-shard-size out."),
+            (["quantize", self.wide, self.directory / "out", "--calibration-tokens", "64"],
+             "--calibration-tokens 64 limits what is read of a text. Give one with --calibrate FILE."),
+            (["info", self.wide, "--json", "--depth", "1"],
+             "--depth 1 is of the tree, which --json does not print. Leave one of them out."),
+            (["info", self.wide, "--quantize", "nf4", "--devices", "2"],
+             "--quantize nf4 goes without --devices and --mesh here: what each rank stores is shown for dense weights. Leave one "
+             "of them out."),
+            (["info", self.wide, "--quantize-pattern", "q_proj"], "--quantize-pattern q_proj needs --quantize METHOD."),
+            (["info", self.wide, "--quantize-group-size", "32"], "--quantize-group-size 32 needs --quantize METHOD."),
+            (["bench", "generate", "--config", self.wide / "config.json", "--device", "cpu", "--no-trace"],
+             "--no-trace is about CUDA graphs; no step is captured on cpu. Leave it out, or give --device cuda."),
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()
