@@ -283,8 +283,8 @@ PROBE(MixtureOrderOptions, stop_at_first) {
   options.stop_at_first = true;
   EXPECT_LE(MixtureOrder(options, {"a", "b"}).epoch_size(), 8);
 }
-PROBE(MixtureOrderOptions, take_turns) {
-  EXPECT_THAT(sets_of({.sizes = {10, 10}, .weights = {9, 1}, .block_size = 10, .take_turns = true}, 4),
+PROBE(MixtureOrderOptions, round_robin) {
+  EXPECT_THAT(sets_of({.sizes = {10, 10}, .weights = {9, 1}, .block_size = 10, .round_robin = true}, 4),
               ElementsAre(0, 1, 0, 1));
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "easydel/core/log.h"
 #include "easydel/generation/generate.h"
 #include "easydel/infra/fields/field_visitor.h"
 #include "easydel/layers/linear.h"
@@ -43,6 +44,18 @@ PROBE(GenerateOptions, prng_key) {
   const auto drawn = [](int key) { return tokens_of({.generation_config = kDrawn, .prng_key = RandomKey(key)}); };
   EXPECT_TRUE(at::equal(drawn(1), drawn(1)));
   EXPECT_FALSE(at::equal(drawn(1), drawn(2)));
+}
+
+PROBE(GenerateOptions, fused_decode) {
+  std::vector<std::string> lines;
+  const log::Level level = log::level();
+  log::set_level(log::Level::Debug);
+  log::set_sink([&](log::Level, const std::string& line) { lines.push_back(line); });
+  for (const bool fused : {true, false}) tokens_of({.generation_config = kFive, .fused_decode = fused}, tiny_ids(1, 3));
+  log::set_sink({});
+  log::set_level(level);
+  EXPECT_THAT(lines, testing::IsSupersetOf({testing::HasSubstr("[decode] layers run fused"),
+                                            testing::HasSubstr("operation by operation: it is switched off")}));
 }
 
 PROBE(GenerateOptions, logits_processor) {
