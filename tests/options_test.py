@@ -302,7 +302,9 @@ if __name__ == "__main__":
     tests = {file: file.read_text() for file in sorted((source / "tests").rglob("*.cpp"))}
     probes = [probe for code in tests.values() for probe in find_probes(code)]
     # A struct of a header that is not installed counts once one of its fields has a probe.
-    structs = [struct for header, struct in declared if header in public or any(name == struct.name for name, _ in probes)]
+    structs = [struct for header, struct in declared if header in public]
+    private = {name for name, _ in probes} - {struct.name for struct in structs}
+    structs += [struct for _, struct in declared if struct.name in private]
     walking = {word for code in tests.values() for word in walking_words(code)}
     compared = compared_keys(runpy.run_path(str(source / "tests/models/odd_configs.py"))["ODD_CONFIGS"])
     faults = find_faults(structs, probes, sources, walking, compared)
