@@ -15,6 +15,7 @@
 #include "easydel/infra/registry.h"
 #include "easydel/io/gguf/gguf_file.h"
 #include "easydel/io/hub/hub.h"
+#include "easydel/quantization/pack.h"
 #include "easydel/quantization/quantize.h"
 
 namespace easydel::cli {

@@ -25,7 +25,7 @@ struct Parsed {
 // The opcodes between "protocol 2" and "stop".
 Parsed parse(const std::string& opcodes) { return Parsed("\x80\x02" + opcodes + "."); }
 
-void expect_refused(const std::string& opcodes, const std::string& message, PickleOptions options = {}) {
+void expect_pickle_refused(const std::string& opcodes, const std::string& message, PickleOptions options = {}) {
   options.where = "x.pkl";
   const std::string bytes = "\x80\x02" + opcodes;
   EXPECT_THAT([&] { Pickle::parse(std::as_bytes(std::span(bytes)), options); },
@@ -106,11 +106,11 @@ TEST(Pickle, SharesWhatTheMemoReturns) {
 }
 
 TEST(Pickle, NamesEveryOtherGlobal) {
-  expect_refused("cos\nsystem\nX\x04\0\0\0true\x85R."s, "calls os.system; only tensors and plain containers are read.");
-  expect_refused("\x8c\x02os\x8c\x06system\x93."s, "calls os.system; only tensors and plain containers are read.");
-  expect_refused("c__builtin__\neval\n.", "calls builtins.eval; only tensors and plain containers are read.");
-  expect_refused("ctorch\n_utils.f\n.", "calls torch._utils.f; only tensors and plain containers are read.");
-  expect_refused("c\x1b[31m\n" + std::string(500, 'x') + "\n.",
+  expect_pickle_refused("cos\nsystem\nX\x04\0\0\0true\x85R."s, "calls os.system; only tensors and plain containers are read.");
+  expect_pickle_refused("\x8c\x02os\x8c\x06system\x93."s, "calls os.system; only tensors and plain containers are read.");
+  expect_pickle_refused("c__builtin__\neval\n.", "calls builtins.eval; only tensors and plain containers are read.");
+  expect_pickle_refused("ctorch\n_utils.f\n.", "calls torch._utils.f; only tensors and plain containers are read.");
+  expect_pickle_refused("c\x1b[31m\n" + std::string(500, 'x') + "\n.",
                  "calls ?[31m." + std::string(200, 'x') + "…; only tensors and plain containers are read.");
 }
 
@@ -137,48 +137,48 @@ TEST(Pickle, RejectsTruncationAtAnyByte) {
     const std::string part = whole.substr(0, size);
     EXPECT_THROW(Pickle::parse(std::as_bytes(std::span(part)), {.globals = torch_global_names()}), FormatError) << size;
   }
-  expect_refused("K", "ends at byte 3, inside an opcode's argument.");
-  expect_refused("X\xff\xff\xff\xff"s + "ab", "ends at byte 9, inside a string.");
-  expect_refused("\x8e" + std::string(8, '\xff'), "ends at byte 11, inside a string.");
-  expect_refused("\x8b\xff\xff\xff\x7f", "ends at byte 7, inside an int.");
-  expect_refused("\x95\xff\0\0\0\0\0\0\0N."s, "has a frame that extends past its end.");
-  expect_refused("cos\nsys", "ends inside the name of a global.");
-  expect_refused("N", "ends at byte 3, inside its next opcode.");
+  expect_pickle_refused("K", "ends at byte 3, inside an opcode's argument.");
+  expect_pickle_refused("X\xff\xff\xff\xff"s + "ab", "ends at byte 9, inside a string.");
+  expect_pickle_refused("\x8e" + std::string(8, '\xff'), "ends at byte 11, inside a string.");
+  expect_pickle_refused("\x8b\xff\xff\xff\x7f", "ends at byte 7, inside an int.");
+  expect_pickle_refused("\x95\xff\0\0\0\0\0\0\0N."s, "has a frame that extends past its end.");
+  expect_pickle_refused("cos\nsys", "ends inside the name of a global.");
+  expect_pickle_refused("N", "ends at byte 3, inside its next opcode.");
 }
 
 TEST(Pickle, RefusesOpcodesOfOlderProtocols) {
-  expect_refused("I1\n.", "has opcode 73 at byte 2, which torch.save does not write in protocols 2 to 5.");
+  expect_pickle_refused("I1\n.", "has opcode 73 at byte 2, which torch.save does not write in protocols 2 to 5.");
 }
 
 TEST(Pickle, RejectsInvalidPrograms) {
-  expect_refused(".", "pops from an empty stack, at byte 2.");
-  expect_refused("N(\x85.", "pops from an empty stack, at byte 4.");
-  expect_refused("t.", "pops a missing mark, at byte 2.");
-  expect_refused("NN.", "leaves 1 values behind.");
-  expect_refused("N.N", "goes on for 1 bytes after its end.");
-  expect_refused("NNa.", "adds to something that is not a list, at byte 4.");
-  expect_refused(")(Ne.", "adds to something that is not a list, at byte 5.");
-  expect_refused("](N\x90.", "adds to something that is not a set, at byte 5.");
-  expect_refused("(Ne.", "adds to something that is not a list, at byte 4.");
-  expect_refused("NNNs.", "sets an item of something that is not a dict, at byte 5.");
-  expect_refused("}(Nu.", "has a key without a value, at byte 5.");
-  expect_refused("NNb.", "sets the attributes of None, at byte 4.");
-  expect_refused("N)R.", "calls None, at byte 4.");
-  expect_refused("ccollections\nOrderedDict\nNR.",
+  expect_pickle_refused(".", "pops from an empty stack, at byte 2.");
+  expect_pickle_refused("N(\x85.", "pops from an empty stack, at byte 4.");
+  expect_pickle_refused("t.", "pops a missing mark, at byte 2.");
+  expect_pickle_refused("NN.", "leaves 1 values behind.");
+  expect_pickle_refused("N.N", "goes on for 1 bytes after its end.");
+  expect_pickle_refused("NNa.", "adds to something that is not a list, at byte 4.");
+  expect_pickle_refused(")(Ne.", "adds to something that is not a list, at byte 5.");
+  expect_pickle_refused("](N\x90.", "adds to something that is not a set, at byte 5.");
+  expect_pickle_refused("(Ne.", "adds to something that is not a list, at byte 4.");
+  expect_pickle_refused("NNNs.", "sets an item of something that is not a dict, at byte 5.");
+  expect_pickle_refused("}(Nu.", "has a key without a value, at byte 5.");
+  expect_pickle_refused("NNb.", "sets the attributes of None, at byte 4.");
+  expect_pickle_refused("N)R.", "calls None, at byte 4.");
+  expect_pickle_refused("ccollections\nOrderedDict\nNR.",
                  "calls collections.OrderedDict with arguments that are not a tuple.");
-  expect_refused("ccollections\nOrderedDict\n]\x85R.", "builds an OrderedDict from arguments, as Python 2 did.");
-  expect_refused("cbuiltins\nset\nN\x85R.", "builds a set from something that is not a list.");
-  expect_refused("c_codecs\nencode\nX\1\0\0\0aX\5\0\0\0utf-8\x86R."s, "must encode bytes as latin1.");
-  expect_refused("c_codecs\nencode\nX\3\0\0\0€X\6\0\0\0latin1\x86R."s, "encodes a character that is not in latin1.");
-  expect_refused("KK\x93.", "pops from an empty stack, at byte 4.");
-  expect_refused("NN\x93.", "names a global with something other than a str, at byte 4.");
-  expect_refused("h\1.", "gets memo 1, which was never stored.");
-  expect_refused("X\1\0\0\0\xff."s, "has a str at byte 2 that is not UTF-8.");
+  expect_pickle_refused("ccollections\nOrderedDict\n]\x85R.", "builds an OrderedDict from arguments, as Python 2 did.");
+  expect_pickle_refused("cbuiltins\nset\nN\x85R.", "builds a set from something that is not a list.");
+  expect_pickle_refused("c_codecs\nencode\nX\1\0\0\0aX\5\0\0\0utf-8\x86R."s, "must encode bytes as latin1.");
+  expect_pickle_refused("c_codecs\nencode\nX\3\0\0\0€X\6\0\0\0latin1\x86R."s, "encodes a character that is not in latin1.");
+  expect_pickle_refused("KK\x93.", "pops from an empty stack, at byte 4.");
+  expect_pickle_refused("NN\x93.", "names a global with something other than a str, at byte 4.");
+  expect_pickle_refused("h\1.", "gets memo 1, which was never stored.");
+  expect_pickle_refused("X\1\0\0\0\xff."s, "has a str at byte 2 that is not UTF-8.");
 }
 
 TEST(Pickle, AllocatesNoMoreThanItsBytesCallFor) {
-  expect_refused("Nr\xff\xff\xff\x7f.", "has a memo index out of range: 2147483647.");
-  expect_refused("Nr\xff\0\0\0."s, "has a memo index out of range: 255.");
+  expect_pickle_refused("Nr\xff\xff\xff\x7f.", "has a memo index out of range: 2147483647.");
+  expect_pickle_refused("Nr\xff\0\0\0."s, "has a memo index out of range: 255.");
 }
 
 TEST(Pickle, RejectsCopyingOneValueRepeatedly) {
@@ -186,18 +186,18 @@ TEST(Pickle, RejectsCopyingOneValueRepeatedly) {
   const std::string list = "](" + std::string(1000, 'N') + "e\x85q\x01" + "0cbuiltins\nset\nq\x02"s + "0";
   std::string copies = "](";
   for (int i = 0; i < 1000; ++i) copies += "h\x02h\x01R";
-  expect_refused(list + copies + "e.", "copies its own content over and over.");
+  expect_pickle_refused(list + copies + "e.", "copies its own content over and over.");
 
   const std::string text = "X\xe8\x03\0\0"s + std::string(1000, 'a') + "X\6\0\0\0latin1"s + "\x86q\x01" + "0" +
                            "c_codecs\nencode\nq\x02" + "0";
-  expect_refused(text + copies + "e.", "copies its own content over and over.");
+  expect_pickle_refused(text + copies + "e.", "copies its own content over and over.");
 }
 
 TEST(Pickle, HasLimits) {
-  expect_refused("(((N", "nests deeper than 2 levels.", {.max_depth = 2});
-  expect_refused("NNN", "has more than 2 values on its stack.", {.max_stack = 2});
-  expect_refused("]]]", "holds more than 2 objects.", {.max_objects = 2});
-  expect_refused("N" + "q\0q\1q\2"s, "has a memo index out of range: 2.", {.max_memo = 2});
+  expect_pickle_refused("(((N", "nests deeper than 2 levels.", {.max_depth = 2});
+  expect_pickle_refused("NNN", "has more than 2 values on its stack.", {.max_stack = 2});
+  expect_pickle_refused("]]]", "holds more than 2 objects.", {.max_objects = 2});
+  expect_pickle_refused("N" + "q\0q\1q\2"s, "has a memo index out of range: 2.", {.max_memo = 2});
 }
 
 TEST(Pickle, NestsDeeplyWithoutRecursion) {

@@ -1,12 +1,14 @@
 // What the keys of a model's config do that no comparison with transformers shows: dropout, sizes that never differ,
 // and what EasyDeL adds.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
 #include "easydel/generation/generate.h"
 #include "easydel/infra/auto_model.h"
 #include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/config/config_notes.h"
+#include "easydel/infra/parallel/shard_model.h"
 #include "easydel/models/models.h"
 #include "easydel/operations/attention/attention.h"
 #include "tests/infra/on_mesh.h"
@@ -221,7 +223,7 @@ PROBE(ShardingSettings, partition_axis) {
 // A model on one of eight ranks, of which none runs.
 std::shared_ptr<LlamaForCausalLM> planned(const LlamaConfig& config) {
   auto model = lazy_init<LlamaForCausalLM>(config);
-  model->place_parameters({}, planned_world(8, 0));
+  place_parameters(*model, {}, planned_world(8, 0));
   return model;
 }
 int64_t stored_elements(const LlamaConfig& config) {

@@ -1,6 +1,7 @@
 // What the options of the operations and of the losses do.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
 #include <cmath>

@@ -167,7 +167,7 @@ TEST(Methods, RefuseWhatMakesNoSense) {
   EXPECT_THAT([] { make_method({.method = "8bit", .group_size = 64}); },
               ThrowsMessage<ConfigError>(HasSubstr("no groups")));
   EXPECT_THAT([] { make_method({.method = "int4", .double_quant = true}); },
-              ThrowsMessage<ConfigError>(HasSubstr("of nf4 alone")));
+              ThrowsMessage<ConfigError>(HasSubstr("only with nf4")));
   EXPECT_THAT([] { make_method({.method = "nf4", .group_size = 48})->parts(4, 96); },
               ThrowsMessage<ConfigError>("[quantize] the group size of nf4 must be a multiple of 32; got 48."));
   EXPECT_THAT(

@@ -8,6 +8,11 @@
 
 namespace easydel::operations {
 
+void for_rows(int64_t rows, int64_t width, c10::function_ref<void(int64_t, int64_t)> f) {
+  constexpr int64_t kElementsWorthAThread = 16384;
+  at::parallel_for(0, rows, std::max<int64_t>(1, kElementsWorthAThread / std::max<int64_t>(1, width)), f);
+}
+
 void for_units(std::size_t units, c10::function_ref<void(std::size_t)> f) {
   std::atomic<std::size_t> next{0};
   const auto work = [&](int64_t, int64_t) {

@@ -21,11 +21,7 @@
 namespace easydel::operations {
 
 // f(begin, end) over rows that cost about `width` elements (or bytes) each. Few rows stay on the calling thread.
-template <class F>
-void for_rows(int64_t rows, int64_t width, const F& f) {
-  constexpr int64_t kElementsWorthAThread = 16384;
-  at::parallel_for(0, rows, std::max<int64_t>(1, kElementsWorthAThread / std::max<int64_t>(1, width)), f);
-}
+void for_rows(int64_t rows, int64_t width, c10::function_ref<void(int64_t, int64_t)> f);
 
 // f(unit) for the index of each, without gradient, by threads that take the next one as they come free.
 void for_units(std::size_t units, c10::function_ref<void(std::size_t)> f);
