@@ -61,14 +61,20 @@ if(EASYDEL_SANITIZE)
 endif()
 
 # easydel_test(core SOURCES core/json_test.cpp … LABELS unit [LINK …] [LEAN …]): one program for each folder; every
-# suite is a ctest of its own.
+# suite is a ctest of its own. With WHOLE the program is one ctest: many small suites would each load libtorch.
 function(easydel_test name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LABELS;LINK;LEAN" ${ARGN})
+  cmake_parse_arguments(arg "WHOLE" "" "SOURCES;LABELS;LINK;LEAN" ${ARGN})
   add_executable(${name}_test ${arg_SOURCES} ${arg_LEAN})
   target_link_libraries(${name}_test PRIVATE easydel easydel_common easydel_test_flags easydel_test_main ${arg_LINK})
   set_source_files_properties(${arg_LEAN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
   if(arg_SOURCES)
     target_precompile_headers(${name}_test REUSE_FROM easydel_test_pch)
+  endif()
+  if(arg_WHOLE)
+    add_test(NAME ${name} COMMAND ${name}_test)
+    set_tests_properties(${name} PROPERTIES
+      LABELS "${arg_LABELS}" TIMEOUT ${EASYDEL_TEST_TIMEOUT} ENVIRONMENT OMP_NUM_THREADS=1)
+    return()
   endif()
   set(_file ${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake)
   file(GENERATE OUTPUT ${_file} CONTENT "set(name ${name})

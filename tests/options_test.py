@@ -211,11 +211,12 @@ def find_faults(structs: list[Struct], probes: list[tuple[str, str]], sources: l
             if (struct.name, field) not in probed | EXCEPTIONS.keys() and not is_shown(struct, field):
                 faults.append(f"{struct.where}: {struct.name}::{field} has no probe: add PROBE({struct.name}, {field}) "
                               "under tests/options, which shows what it does")
-    for name, field in sorted(probed):
-        if name not in by_name:
-            faults.append(f"PROBE({name}, {field}): no header that easydel.h reaches declares {name}")
-        elif field not in by_name[name].fields:
-            faults.append(f"PROBE({name}, {field}): {name} has no such field")
+    declared = {name: struct.fields for name, struct in by_name.items()}
+    for code in sources if probed - {(name, field) for name in declared for field in declared[name]} else []:
+        for struct in find_structs(code, ""):  # inner ones may have probes too
+            declared.setdefault(struct.name, struct.fields)
+    faults += [f"PROBE({name}, {field}): there is no such field" for name, field in sorted(probed)
+               if field not in declared.get(name, [])]
     faults += [f"PROBE({name}, {field}) stands twice" for name, field in sorted(probed) if probes.count((name, field)) > 1]
     return faults
 
@@ -280,8 +281,9 @@ struct ListedConfig : BaseConfig {
     assert find_faults(options, probes, [], set(), set()) == []
     assert find_faults(options, probes + probes[:1], [], set(), set()) == ["PROBE(InnerArguments, c) stands twice"]
     missing = find_faults(options, [("TwoOptions", "z"), ("Gone", "a")], lists, {"TwoOptions"}, set())
-    assert missing == ["PROBE(Gone, a): no header that easydel.h reaches declares Gone",
-                       "PROBE(TwoOptions, z): TwoOptions has no such field"], missing
+    assert missing == ["PROBE(Gone, a): there is no such field", "PROBE(TwoOptions, z): there is no such field"], missing
+    inner = ["struct InnerSpec { int d; };"]
+    assert find_faults(options, probes + [("InnerSpec", "d")], inner, set(), set()) == []
     forgotten = find_faults(options, [], [lists[0].replace('v(\"a\", o.a);', "")], {"TwoOptions"}, set())
     assert len(forgotten) == 1 and "TwoOptions::a" in forgotten[0], forgotten
     config = [structs["ListedConfig"]]

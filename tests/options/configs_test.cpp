@@ -1,5 +1,5 @@
-// What the keys of a model's config do that no comparison with transformers shows: dropout, sizes that never differ, and
-// what EasyDeL adds.
+// What the keys of a model's config do that no comparison with transformers shows: dropout, sizes that never differ,
+// and what EasyDeL adds.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -24,7 +24,8 @@ using testing_support::is_refused;
 
 // A small model of a family, with some keys changed.
 std::unique_ptr<BaseConfig> small_config(const std::string& family, const Json& changes = Json::object()) {
-  Json dict = Json::object({{"model_type", family}, {"vocab_size", 29}, {"pad_token_id", 0}, {"initializer_range", 0.3}});
+  Json dict =
+      Json::object({{"model_type", family}, {"vocab_size", 29}, {"pad_token_id", 0}, {"initializer_range", 0.3}});
   if (family == "gpt2") {
     for (const auto& [key, value] : {std::pair("n_embd", 16), {"n_head", 4}, {"n_layer", 2}, {"n_positions", 32}})
       dict[key] = value;
@@ -188,7 +189,8 @@ PROBE(BaseConfig, id2label) {
 PROBE(BaseConfig, problem_type) {
   const at::Tensor wanted = at::tensor({0.0f, 1.0f, 1.0f, 0.0f}).view({2, 2});
   const ModelInputs inputs{.input_ids = tiny_ids(), .labels = wanted};
-  const auto plain = classifier(Json::object()), regression = classifier(Json::object({{"problem_type", "regression"}}));
+  const auto plain = classifier(Json::object());
+  const auto regression = classifier(Json::object({{"problem_type", "regression"}}));
   EXPECT_TRUE(is_close((*plain)(inputs).loss, at::binary_cross_entropy_with_logits(logits_of(*plain), wanted)));
   EXPECT_TRUE(is_close((*regression)(inputs).loss, (logits_of(*regression) - wanted).square().mean()));
 }
@@ -417,7 +419,9 @@ PROBE(MemorySettings, lmhead_chunksize) {
 }
 PROBE(MoeSettings, method) {
   const auto bytes = [](const char* method) {
-    const Json changes = Json::object({{"moe_method", method}, {"num_local_experts", 8}, {"num_experts_per_tok", 1},
+    const Json changes = Json::object({{"moe_method", method},
+                                       {"num_local_experts", 8},
+                                       {"num_experts_per_tok", 1},
                                        {"intermediate_size", 128}});
     const auto model = small_model("mixtral", changes);
     const at::NoGradGuard no_grad;

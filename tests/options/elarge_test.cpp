@@ -89,8 +89,7 @@ class Evaluation {
     testing_support::write_word_tokenizer(directory / "model");
     std::string rows;
     for (char c = 'a'; c < 'i'; ++c)
-      rows += Json::object({{"q", std::string(1, c) + " z"}, {"a", std::string(" ") + static_cast<char>(c + 1)}}).dump() +
-              "\n";
+      rows += concat(R"({"q": ")", c, R"( z", "a": " )", static_cast<char>(c + 1), "\"}\n");
     write_file_atomically(directory / "rows.jsonl", rows);
     write_file_atomically(directory / "words.yaml",
                           concat("task: words\ndataset_path: json\ndataset_kwargs: {data_files: {test: ",

@@ -340,13 +340,17 @@ PROBE(LoadOptions, revision) {
   ModelHub hub;
   const auto model = AutoModelForCausalLM::from_pretrained("org/tiny", {.revision = "release", .verbose = false});
   EXPECT_TRUE(at::equal(logits_of(*model), logits_of(*tiny_llama())));
-  EXPECT_TRUE(is_refused("nowhere", [] { AutoModelForCausalLM::from_pretrained("org/tiny", {.revision = "nowhere"}); }));
+  EXPECT_TRUE(is_refused("nowhere", [] {
+    AutoModelForCausalLM::from_pretrained("org/tiny", {.revision = "nowhere"});
+  }));
 }
 
 PROBE(LoadOptions, token) {
   ModelHub hub;
   hub.set_repo(Hub::kModel, Json::object({{"private", true}}));
-  EXPECT_TRUE(is_refused("org/tiny", [] { AutoModelForCausalLM::from_pretrained("org/tiny", {.revision = "release"}); }));
+  EXPECT_TRUE(is_refused("org/tiny", [] {
+    AutoModelForCausalLM::from_pretrained("org/tiny", {.revision = "release"});
+  }));
   EXPECT_NO_THROW(AutoModelForCausalLM::from_pretrained(
       "org/tiny", {.revision = "release", .token = "hf_good", .verbose = false}));
 }

@@ -26,7 +26,9 @@ PROBE(SaveCheckpointOptions, max_shard_size) {
   const NamedTensors tensors = {{"a", at::ones({64})}, {"b", at::zeros({64})}};
   EXPECT_EQ(save_checkpoint(directory / "one", tensors).size(), 1U);
   EXPECT_EQ(save_checkpoint(directory / "two", tensors, {.max_shard_size = "300B"}).size(), 3U);  // and the index
-  EXPECT_TRUE(is_refused("max_shard_size", [&] { save_checkpoint(directory / "x", tensors, {.max_shard_size = "0B"}); }));
+  EXPECT_TRUE(is_refused("max_shard_size", [&] {
+    save_checkpoint(directory / "x", tensors, {.max_shard_size = "0B"});
+  }));
 }
 
 PROBE(SaveCheckpointOptions, metadata) {

@@ -382,7 +382,9 @@ PROBE(OperationsCacheOptions, batch_size) {
   const auto cache = std::dynamic_pointer_cast<TransformerCache>(
       tiny_llama()->init_operations_cache({.batch_size = 3, .max_length = 8}));
   EXPECT_EQ(cache->metadata().batch_size, 3);
-  EXPECT_TRUE(is_refused("batch_size", [] { tiny_llama()->init_operations_cache({.batch_size = 0, .max_length = 8}); }));
+  EXPECT_TRUE(is_refused("batch_size", [] {
+    tiny_llama()->init_operations_cache({.batch_size = 0, .max_length = 8});
+  }));
 }
 PROBE(OperationsCacheOptions, max_length) {
   EXPECT_EQ(tiny_llama()->init_operations_cache({.max_length = 9})->max_length(), 9);

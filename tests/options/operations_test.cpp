@@ -287,7 +287,9 @@ std::vector<int64_t> chosen(const RouterOptions& options) {
   const Tensor experts = std::get<0>(operations::route(kRouted, options).experts[0].sort());
   return {experts.const_data_ptr<int64_t>(), experts.const_data_ptr<int64_t>() + experts.numel()};
 }
-Tensor weighed(const RouterOptions& options) { return std::get<0>(operations::route(kRouted, options).weights[0].sort()); }
+Tensor weighed(const RouterOptions& options) {
+  return std::get<0>(operations::route(kRouted, options).weights[0].sort());
+}
 
 PROBE(RouterOptions, top_k) {
   EXPECT_EQ(chosen({.top_k = 1}), (std::vector<int64_t>{1}));

@@ -347,7 +347,7 @@ PROBE(AdafactorOptions, weight_decay_mask) {
 
 // muon ---------------------------------------------------------------------------------------------------------------
 
-// With these coefficients a Newton-Schulz step changes nothing, so that a matrix's update is its momentum over its norm.
+// With these coefficients a Newton-Schulz step changes nothing: a matrix's update is its momentum over its norm.
 MuonOptions plain_muon() {
   return {.learning_rate = 1.0, .ns_coeffs = {{1, 0, 0}}, .ns_steps = 1, .beta = 0.5, .eps = 0, .nesterov = false};
 }
