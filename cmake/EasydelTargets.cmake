@@ -83,12 +83,18 @@ if(EASYDEL_SANITIZE)
 endif()
 
 # easydel_test(core SOURCES core/json_test.cpp … LABELS unit [LINK …] [LEAN …]): one program for each folder; every
-# suite is a ctest of its own.
+# suite is a ctest of its own. With WHOLE the program is one ctest: many small suites would each load libtorch.
 function(easydel_test name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LABELS;LINK;LEAN" ${ARGN})
+  cmake_parse_arguments(arg "WHOLE" "" "SOURCES;LABELS;LINK;LEAN" ${ARGN})
   easydel_objects(${name}_test easydel_test_pch SOURCES ${arg_SOURCES} LEAN ${arg_LEAN} LINK easydel_test_flags ${arg_LINK})
   add_executable(${name}_test ${${name}_test_objects})
   target_link_libraries(${name}_test PRIVATE easydel easydel_common easydel_test_flags easydel_test_main ${arg_LINK})
+  if(arg_WHOLE)
+    add_test(NAME ${name} COMMAND ${name}_test)
+    set_tests_properties(${name} PROPERTIES
+      LABELS "${arg_LABELS}" TIMEOUT ${EASYDEL_TEST_TIMEOUT} ENVIRONMENT OMP_NUM_THREADS=1)
+    return()
+  endif()
   set(_file ${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake)
   file(GENERATE OUTPUT ${_file} CONTENT "set(name ${name})
 set(program \"$<TARGET_FILE:${name}_test>\")
