@@ -66,6 +66,8 @@ void run(const QuantizeArguments& options) {
       quantization::make_method({asked.method, asked.group_size, asked.double_quant})->needs_calibration();
   require<UsageError>(!calibrates || !options.calibration.empty(), "--method ", asked.method,
                       " needs calibration text. Give it with --calibrate FILE.");
+  require<UsageError>(calibrates || options.calibration.empty(), "--calibrate ", options.calibration, ": --method ",
+                      asked.method, " needs no calibration. Omit --calibrate, or use a8bit or a4q.");
   const std::vector<int64_t> text = options.text.empty() ? std::vector<int64_t>() : tokens_of(options.text, options);
   const std::vector<int64_t> sample =
       options.calibration.empty() ? std::vector<int64_t>() : tokens_of(options.calibration, options);

@@ -418,8 +418,8 @@ class OtherFlags(FlagProbes):
         one_file = self.directory / "one.safetensors"
         self.check_refused(
             (["convert", self.wide, one_file, "--max-shard-size", "2GB"],
-             f"--max-shard-size 2GB splits weights over the files of a directory; {one_file} is one file. Name a directory, or "
-             "leave --max-shard-size out."),
+             f"--max-shard-size 2GB splits weights over the files of a directory; {one_file} is one file. Use a directory, or omit "
+             "--max-shard-size."),
             (["quantize", self.wide, self.directory / "out", "--calibration-tokens", "64"],
              "--calibration-tokens 64 limits what is read of a text. Give one with --calibrate FILE."),
             (["info", self.wide, "--json", "--depth", "1"],
