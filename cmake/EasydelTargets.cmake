@@ -83,7 +83,7 @@ if(EASYDEL_SANITIZE)
 endif()
 
 # easydel_test(core SOURCES core/json_test.cpp … LABELS unit [LINK …] [LEAN …]): one program for each folder; every
-# suite is a ctest of its own. With WHOLE the program is one ctest: many small suites would each load libtorch.
+# suite is a ctest of its own. With WHOLE the program is one ctest: many quick suites would each load libtorch.
 function(easydel_test name)
   cmake_parse_arguments(arg "WHOLE" "" "SOURCES;LABELS;LINK;LEAN" ${ARGN})
   easydel_objects(${name}_test easydel_test_pch SOURCES ${arg_SOURCES} LEAN ${arg_LEAN} LINK easydel_test_flags ${arg_LINK})

@@ -25,7 +25,7 @@ int draws(int usual) {
 
 Json load(std::string_view text) { return YamlDocument::parse(text, "run.yaml").value(); }
 
-void expect_refused(std::string_view text, const std::string& message) {
+void expect_yaml_refused(std::string_view text, const std::string& message) {
   EXPECT_THAT([&] { load(text); }, ThrowsMessage<FormatError>(message)) << text.substr(0, 200);
 }
 
@@ -264,29 +264,29 @@ TEST(Yaml, MergesAsPyYamlDoes) {
 }
 
 TEST(Yaml, SaysWhatIsWrongAndWhere) {
-  expect_refused("a: 1\nb: 2\na: 3\n", "[yaml] run.yaml:3: the key \"a\" is here and in line 1. Remove one of them.");
-  expect_refused("a: [1, 2\nb: 3\n", "[yaml] run.yaml:2: end of sequence flow not found (column 2).");
+  expect_yaml_refused("a: 1\nb: 2\na: 3\n", "[yaml] run.yaml:3: the key \"a\" is here and in line 1. Remove one of them.");
+  expect_yaml_refused("a: [1, 2\nb: 3\n", "[yaml] run.yaml:2: end of sequence flow not found (column 2).");
   // Newer versions of the parser name the anchor as well.
   EXPECT_THAT([&] { load("a: *none\n"); },
               testing::ThrowsMessage<FormatError>(
                   testing::AnyOf("[yaml] run.yaml:1: the referenced anchor is not defined (column 4).",
                                  "[yaml] run.yaml:1: the referenced anchor is not defined: none (column 4).")));
-  expect_refused("a: &a [*a]\n", "[yaml] run.yaml:1: an alias must not occur inside its own anchor.");
-  expect_refused("{a: 1}: 2\n", "[yaml] run.yaml:1: a key must be a single value.");
-  expect_refused("? [a]\n: 2\n", "[yaml] run.yaml:1: a key must be a single value.");
-  expect_refused("a: 1\n---\nb: 2\n", "[yaml] run.yaml:3: a second document begins here; only one is allowed.");
-  expect_refused("a: !!python/object:os.system x\n",
+  expect_yaml_refused("a: &a [*a]\n", "[yaml] run.yaml:1: an alias must not occur inside its own anchor.");
+  expect_yaml_refused("{a: 1}: 2\n", "[yaml] run.yaml:1: a key must be a single value.");
+  expect_yaml_refused("? [a]\n: 2\n", "[yaml] run.yaml:1: a key must be a single value.");
+  expect_yaml_refused("a: 1\n---\nb: 2\n", "[yaml] run.yaml:3: a second document begins here; only one is allowed.");
+  expect_yaml_refused("a: !!python/object:os.system x\n",
                  "[yaml] run.yaml:1: the tag tag:yaml.org,2002:python/object:os.system is not supported; got \"x\".");
-  expect_refused("a: !mine {b: 1}\n", "[yaml] run.yaml:1: the tag !mine is not read here.");
-  expect_refused("a: !!int many\n", "[yaml] run.yaml:1: the tag tag:yaml.org,2002:int is not supported; got \"many\".");
-  expect_refused("a: {<<: 3}\n", "[yaml] run.yaml:1: << must merge a mapping or a list of mappings.");
-  expect_refused("a: {<<: [{b: 1}, 3]}\n", "[yaml] run.yaml:1: << must merge a mapping or a list of mappings.");
-  expect_refused("a: \xff\n", "[yaml] run.yaml must be UTF-8; byte 3 is not.");
-  expect_refused(std::string("a: 1\nb: \0\n", 10),
+  expect_yaml_refused("a: !mine {b: 1}\n", "[yaml] run.yaml:1: the tag !mine is not read here.");
+  expect_yaml_refused("a: !!int many\n", "[yaml] run.yaml:1: the tag tag:yaml.org,2002:int is not supported; got \"many\".");
+  expect_yaml_refused("a: {<<: 3}\n", "[yaml] run.yaml:1: << must merge a mapping or a list of mappings.");
+  expect_yaml_refused("a: {<<: [{b: 1}, 3]}\n", "[yaml] run.yaml:1: << must merge a mapping or a list of mappings.");
+  expect_yaml_refused("a: \xff\n", "[yaml] run.yaml must be UTF-8; byte 3 is not.");
+  expect_yaml_refused(std::string("a: 1\nb: \0\n", 10),
                  "[yaml] run.yaml:2: control characters are not allowed in YAML; got the byte 0.");
-  expect_refused(std::string(65, '[') + std::string(65, ']'),
+  expect_yaml_refused(std::string(65, '[') + std::string(65, ']'),
                  "[yaml] run.yaml:1: values must not be nested deeper than 64.");
-  expect_refused(std::string(5 << 20, 'a'), "[yaml] run.yaml must not be larger than 4194304 bytes; got 5242880.");
+  expect_yaml_refused(std::string(5 << 20, 'a'), "[yaml] run.yaml must not be larger than 4194304 bytes; got 5242880.");
 }
 
 TEST(Yaml, IsNotBlownUpByAliases) {
@@ -300,19 +300,19 @@ TEST(Yaml, IsNotBlownUpByAliases) {
       "[yaml] run.yaml: with its aliases expanded it must not contain more than 200000 values or 16777216 bytes of "
       "text.";
   const auto started = std::chrono::steady_clock::now();
-  expect_refused(laughs, too_many);
+  expect_yaml_refused(laughs, too_many);
   std::string long_text = "a: &a " + std::string(100'000, 'x') + "\nb: [*a";
   for (int i = 0; i < 500; ++i) long_text += ", *a";
-  expect_refused(long_text + "]\n", too_many);
+  expect_yaml_refused(long_text + "]\n", too_many);
 
   std::string merges = "m0: &m0 {";
   for (int i = 0; i < 1000; ++i) merges += concat(i ? ", " : "", "k", i, ": 1");
   merges += "}\n";
   for (int i = 0; i < 1000; ++i) merges += concat("n", i, ": {<<: *m0}\n");
-  expect_refused(merges, "[yaml] run.yaml:22: merges must not copy more than 20000 keys.");
+  expect_yaml_refused(merges, "[yaml] run.yaml:22: merges must not copy more than 20000 keys.");
   std::string keys;
   for (int i = 0; i < 3000; ++i) keys += concat("k", i, ": 1\n");
-  expect_refused(keys, "[yaml] run.yaml:2001: a mapping must not have more than 2000 keys.");
+  expect_yaml_refused(keys, "[yaml] run.yaml:2001: a mapping must not have more than 2000 keys.");
   EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(5));
 }
 

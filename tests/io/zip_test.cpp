@@ -26,7 +26,7 @@ std::string read_zip_seed(const std::string& name) {
 TestZip two_entries() { return make_zip({{"a/one", "first"}, {"a/two", "second"}}); }
 
 template <class E = FormatError>
-void expect_refused(const TestZip& zip, const std::string& message) {
+void expect_zip_refused(const TestZip& zip, const std::string& message) {
   EXPECT_THAT([&] { ZipArchive(as_bytes(zip.bytes), "x.zip"); }, ThrowsMessage<E>("[x.zip] " + message));
 }
 
@@ -75,35 +75,35 @@ TEST(ZipArchive, RejectsTruncationAtAnyByte) {
 
 TEST(ZipArchive, RefusesAPartOfASplitArchive) {
   TestZip zip = two_entries();
-  expect_refused<NotSupportedError>(zip.set<uint16_t>(zip.end + 4, 1), "is one part of a zip archive that was split.");
+  expect_zip_refused<NotSupportedError>(zip.set<uint16_t>(zip.end + 4, 1), "is one part of a zip archive that was split.");
 }
 
 TEST(ZipArchive, RefusesADirectoryOutsideTheFile) {
   TestZip zip = two_entries();
-  expect_refused(zip.set<uint32_t>(zip.end + 16, 1000),
+  expect_zip_refused(zip.set<uint32_t>(zip.end + 16, 1000),
                  "the zip directory must be before the end record at byte 183; got 102 bytes at 1000.");
 }
 
 TEST(ZipArchive, RefusesMoreEntriesThanItsDirectoryHolds) {
   TestZip zip = two_entries();
-  expect_refused(zip.set<uint16_t>(zip.end + 10, 60000),
+  expect_zip_refused(zip.set<uint16_t>(zip.end + 10, 60000),
                  "the zip directory of 102 bytes cannot hold the 60000 entries that it claims.");
 }
 
 TEST(ZipArchive, RefusesFewerEntriesThanItsDirectoryHolds) {
   TestZip zip = two_entries();
-  expect_refused(zip.set<uint16_t>(zip.end + 10, 1), "the zip directory holds 51 bytes after its last entry.");
+  expect_zip_refused(zip.set<uint16_t>(zip.end + 10, 1), "the zip directory holds 51 bytes after its last entry.");
 }
 
 TEST(ZipArchive, RefusesAnEntryWithoutItsSignature) {
   TestZip zip = two_entries();
-  expect_refused(zip.set<uint32_t>(zip.records[1], 0),
+  expect_zip_refused(zip.set<uint32_t>(zip.records[1], 0),
                  "entry 1 of the zip directory does not begin with its signature.");
 }
 
 TEST(ZipArchive, RejectsANameThatExtendsPastTheDirectory) {
   TestZip zip = two_entries();
-  expect_refused(zip.set<uint16_t>(zip.records[1] + 28, 500),
+  expect_zip_refused(zip.set<uint16_t>(zip.records[1] + 28, 500),
                  "the zip directory ends at byte 102, inside an entry's name.");
 }
 
@@ -114,41 +114,41 @@ TEST(ZipArchive, RefusesAZip64LocatorThatPointsNowhere) {
   // Python writes no locator for a small archive: put one there.
   zip.bytes.insert(end, std::string("PK\x06\x07", 4) + std::string(16, '\0'));
   zip.set<uint64_t>(end + 8, 7);
-  expect_refused(zip, "the zip64 locator points to byte 7, where there is no zip64 end record.");
+  expect_zip_refused(zip, "the zip64 locator points to byte 7, where there is no zip64 end record.");
 }
 
 TEST(ZipArchive, RefusesEndRecordsThatDisagree) {
   std::string bytes = read_zip_seed("torch");  // torch always writes both
   TestZip zip{bytes};
-  expect_refused(zip.set<uint16_t>(bytes.rfind("PK\x05\x06") + 10, 3),
+  expect_zip_refused(zip.set<uint16_t>(bytes.rfind("PK\x05\x06") + 10, 3),
                  "the two end records of the zip archive disagree.");
 }
 
 TEST(ZipArchive, RefusesASaturatedSizeWithoutItsRealValue) {
   TestZip zip = two_entries();
-  expect_refused(zip.set<uint32_t>(zip.records[0] + 24, 0xffffffff), "zip entry \"a/one\" lacks its 64-bit sizes.");
+  expect_zip_refused(zip.set<uint32_t>(zip.records[0] + 24, 0xffffffff), "zip entry \"a/one\" lacks its 64-bit sizes.");
 }
 
 TEST(ZipArchive, RefusesEncryptedEntries) {
   TestZip zip = two_entries();
-  expect_refused<NotSupportedError>(zip.set<uint16_t>(zip.records[1] + 8, 1), "zip entry \"a/two\" is encrypted.");
+  expect_zip_refused<NotSupportedError>(zip.set<uint16_t>(zip.records[1] + 8, 1), "zip entry \"a/two\" is encrypted.");
 }
 
 TEST(ZipArchive, RefusesOtherMethods) {
   TestZip zip = two_entries();
-  expect_refused<NotSupportedError>(
+  expect_zip_refused<NotSupportedError>(
       zip.set<uint16_t>(zip.records[1] + 10, 93),
       "zip entry \"a/two\" is compressed with method 93; only stored and deflated entries are read.");
 }
 
 TEST(ZipArchive, RefusesBadNames) {
-  expect_refused(make_zip({{"/etc/passwd", ""}}), "zip entry \"/etc/passwd\" has an absolute path.");
-  expect_refused(make_zip({{"C:\\x", ""}}), "zip entry \"C:\\\\x\" has an absolute path.");
-  expect_refused(make_zip({{"a/../../x", ""}}), "zip entry \"a/../../x\" escapes the archive.");
-  expect_refused(make_zip({{"a\\..\\x", ""}}), "zip entry \"a\\\\..\\\\x\" escapes the archive.");
-  expect_refused(make_zip({{"", ""}}), "zip entry \"\" has an empty name.");
-  expect_refused(make_zip({{"a\xff", ""}}), "the name of zip entry 0 is not UTF-8.");
-  expect_refused(make_zip({{"a", "1"}, {"b", "2"}, {"a", "3"}}), "zip entry \"a\" appears twice.");
+  expect_zip_refused(make_zip({{"/etc/passwd", ""}}), "zip entry \"/etc/passwd\" has an absolute path.");
+  expect_zip_refused(make_zip({{"C:\\x", ""}}), "zip entry \"C:\\\\x\" has an absolute path.");
+  expect_zip_refused(make_zip({{"a/../../x", ""}}), "zip entry \"a/../../x\" escapes the archive.");
+  expect_zip_refused(make_zip({{"a\\..\\x", ""}}), "zip entry \"a\\\\..\\\\x\" escapes the archive.");
+  expect_zip_refused(make_zip({{"", ""}}), "zip entry \"\" has an empty name.");
+  expect_zip_refused(make_zip({{"a\xff", ""}}), "the name of zip entry 0 is not UTF-8.");
+  expect_zip_refused(make_zip({{"a", "1"}, {"b", "2"}, {"a", "3"}}), "zip entry \"a\" appears twice.");
 }
 
 TEST(ZipArchive, AcceptsNamesThatOnlyLookBad) {
@@ -158,29 +158,29 @@ TEST(ZipArchive, AcceptsNamesThatOnlyLookBad) {
 
 TEST(ZipArchive, RefusesStoredEntriesOfTwoSizes) {
   TestZip zip = two_entries();
-  expect_refused(zip.set<uint32_t>(zip.records[0] + 24, 1000),
+  expect_zip_refused(zip.set<uint32_t>(zip.records[0] + 24, 1000),
                  "zip entry \"a/one\" is stored, but its two sizes differ: 1000 and 5 bytes.");
 }
 
 TEST(ZipArchive, RejectsABombByItsClaimedSize) {
-  expect_refused(make_zip({{.name = "a", .stored = "0123456789", .method = 8, .size = 4'000'000'000}}),
+  expect_zip_refused(make_zip({{.name = "a", .stored = "0123456789", .method = 8, .size = 4'000'000'000}}),
                  "zip entry \"a\" claims to grow from 10 to 4000000000 bytes; the limit is 200 times. It may be a zip "
                  "bomb.");
 }
 
 TEST(ZipArchive, RefusesOverlappingEntries) {
   TestZip zip = two_entries();
-  expect_refused(zip.set<uint32_t>(zip.records[1] + 42, static_cast<uint32_t>(zip.headers[0])),
+  expect_zip_refused(zip.set<uint32_t>(zip.records[1] + 42, static_cast<uint32_t>(zip.headers[0])),
                  "zip entries \"a/one\" and \"a/two\" overlap.");
   zip = two_entries();
   zip.set<uint32_t>(zip.records[0] + 20, 6).set<uint32_t>(zip.records[0] + 24, 6);  // one byte too many
-  expect_refused(zip, "zip entries \"a/one\" and \"a/two\" overlap.");
+  expect_zip_refused(zip, "zip entries \"a/one\" and \"a/two\" overlap.");
 }
 
 TEST(ZipArchive, RejectsAnEntryThatOverlapsTheDirectory) {
   TestZip zip = two_entries();
   zip.set<uint32_t>(zip.records[1] + 20, 1000).set<uint32_t>(zip.records[1] + 24, 1000);
-  expect_refused(zip, "zip entry \"a/two\" with 1000 bytes at 40 extends past the start of the directory at 81.");
+  expect_zip_refused(zip, "zip entry \"a/two\" with 1000 bytes at 40 extends past the start of the directory at 81.");
 }
 
 TEST(ZipArchive, ChecksAnEntrysOwnHeader) {

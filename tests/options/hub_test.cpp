@@ -312,7 +312,7 @@ PROBE(HttpClientOptions, trusted_url) {
 PROBE(HttpClientOptions, silence_limit) {
   Hub hub;
   hub.fault(Json::object({{"match", "GET /api"}, {"kind", "stall"}, {"after", 10}}));
-  EXPECT_TRUE(is_refused("no byte for 1 s", [&] { sent_with(hub, {.silence_limit = std::chrono::seconds(1)}); }));
+  EXPECT_TRUE(is_refused("no data for 1 s", [&] { sent_with(hub, {.silence_limit = std::chrono::seconds(1)}); }));
   hub.command(Json::object({{"do", "release"}}));
 }
 

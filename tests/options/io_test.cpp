@@ -114,7 +114,7 @@ PROBE(PickleOptions, max_objects) {
 PROBE(PickleOptions, max_stack) {
   const std::string four = pickled::numbers({1, 2, 3, 4});
   EXPECT_NO_THROW(parse(four, {.max_stack = 4}));
-  EXPECT_TRUE(is_refused("piles up more than 3 values", [&] { parse(four, {.max_stack = 3}); }));
+  EXPECT_TRUE(is_refused("has more than 3 values on its stack", [&] { parse(four, {.max_stack = 3}); }));
 }
 
 PROBE(PickleOptions, max_memo) {

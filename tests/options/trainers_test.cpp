@@ -222,7 +222,7 @@ PROBE(RowOptions, pad_to_max_length) {
 PROBE(TrainingArguments, ignored_keys) {
   TrainingArguments arguments;
   arguments.ignored_keys = {"jax_distributed_config"};
-  EXPECT_THAT(arguments.unsupported_notes(), testing::Contains("jax_distributed_config has no meaning here."));
+  EXPECT_THAT(arguments.unsupported_notes(), testing::Contains("jax_distributed_config has no effect here."));
 }
 
 // Batches ------------------------------------------------------------------------------------------------------------

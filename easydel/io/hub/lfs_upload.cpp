@@ -157,7 +157,7 @@ std::vector<Task> ask_for_tasks(HubApi& api, const LfsUpload& upload, std::span<
   std::vector<Task> tasks;
   for (const Json& object : answer.at("objects").as_array()) {
     const auto found = by_hash.find(object.at("oid").as_string());
-    require<FormatError>(found != by_hash.end(), "[hub] ", upload.repo.text(), ": the server answers for ",
+    require<FormatError>(found != by_hash.end(), "[hub] ", upload.repo.text(), ": the server responded for ",
                          object.at("oid").dump(), ", which was not asked about.");
     if (const Json* error = object.find("error")) {
       fail<IoError>("[hub] \"", found->second->path, "\" of ", upload.repo.text(), " was refused; got ",
