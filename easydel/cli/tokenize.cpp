@@ -27,8 +27,7 @@ struct TokenizeOptions {
 
 // What is accepted acts: a flag that has nothing to do here is refused by name.
 void check(const TokenizeOptions& options) {
-  require<UsageError>(options.has_text != !options.jsonl.empty(),
-                      "tokenize: give a TEXT or --jsonl FILE, one of the two");
+  require<UsageError>(options.has_text != !options.jsonl.empty(), "tokenize: give either TEXT or --jsonl FILE");
   require<UsageError>(!options.offsets || !options.decode,
                       "--offsets is for a text that is encoded; got --decode. Leave one of them out.");
   require<UsageError>(!options.json || options.has_text, "--json is for a TEXT; got --jsonl ", options.jsonl,
