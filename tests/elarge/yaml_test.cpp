@@ -264,7 +264,8 @@ TEST(Yaml, MergesAsPyYamlDoes) {
 }
 
 TEST(Yaml, SaysWhatIsWrongAndWhere) {
-  expect_yaml_refused("a: 1\nb: 2\na: 3\n", "[yaml] run.yaml:3: the key \"a\" is here and in line 1. Remove one of them.");
+  expect_yaml_refused("a: 1\nb: 2\na: 3\n",
+                      "[yaml] run.yaml:3: the key \"a\" is here and in line 1. Remove one of them.");
   expect_yaml_refused("a: [1, 2\nb: 3\n", "[yaml] run.yaml:2: end of sequence flow not found (column 2).");
   // Newer versions of the parser name the anchor as well.
   EXPECT_THAT([&] { load("a: *none\n"); },
@@ -275,17 +276,19 @@ TEST(Yaml, SaysWhatIsWrongAndWhere) {
   expect_yaml_refused("{a: 1}: 2\n", "[yaml] run.yaml:1: a key must be a single value.");
   expect_yaml_refused("? [a]\n: 2\n", "[yaml] run.yaml:1: a key must be a single value.");
   expect_yaml_refused("a: 1\n---\nb: 2\n", "[yaml] run.yaml:3: a second document begins here; only one is allowed.");
-  expect_yaml_refused("a: !!python/object:os.system x\n",
-                 "[yaml] run.yaml:1: the tag tag:yaml.org,2002:python/object:os.system is not supported; got \"x\".");
+  expect_yaml_refused(
+      "a: !!python/object:os.system x\n",
+      "[yaml] run.yaml:1: the tag tag:yaml.org,2002:python/object:os.system is not supported; got \"x\".");
   expect_yaml_refused("a: !mine {b: 1}\n", "[yaml] run.yaml:1: the tag !mine is not read here.");
-  expect_yaml_refused("a: !!int many\n", "[yaml] run.yaml:1: the tag tag:yaml.org,2002:int is not supported; got \"many\".");
+  expect_yaml_refused("a: !!int many\n",
+                      "[yaml] run.yaml:1: the tag tag:yaml.org,2002:int is not supported; got \"many\".");
   expect_yaml_refused("a: {<<: 3}\n", "[yaml] run.yaml:1: << must merge a mapping or a list of mappings.");
   expect_yaml_refused("a: {<<: [{b: 1}, 3]}\n", "[yaml] run.yaml:1: << must merge a mapping or a list of mappings.");
   expect_yaml_refused("a: \xff\n", "[yaml] run.yaml must be UTF-8; byte 3 is not.");
   expect_yaml_refused(std::string("a: 1\nb: \0\n", 10),
-                 "[yaml] run.yaml:2: control characters are not allowed in YAML; got the byte 0.");
+                      "[yaml] run.yaml:2: control characters are not allowed in YAML; got the byte 0.");
   expect_yaml_refused(std::string(65, '[') + std::string(65, ']'),
-                 "[yaml] run.yaml:1: values must not be nested deeper than 64.");
+                      "[yaml] run.yaml:1: values must not be nested deeper than 64.");
   expect_yaml_refused(std::string(5 << 20, 'a'), "[yaml] run.yaml must not be larger than 4194304 bytes; got 5242880.");
 }
 

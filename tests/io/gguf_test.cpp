@@ -79,8 +79,9 @@ TEST(GgufContainer, RejectsTruncationAtAnyByte) {
 TEST(GgufContainer, RefusesOtherFiles) {
   expect_gguf_refused(GgufBytes().raw("PK\x03\x04"), "is not a GGUF file: the magic number does not match.");
   expect_gguf_refused(GgufBytes().raw("version https://git-lfs.github.com/spec/v1"),
-                 "is a Git LFS pointer, not the file itself. Download it with `git lfs pull`.");
-  expect_gguf_refused<NotSupportedError>(GgufBytes().header(0, 0, 1), "is GGUF version 1; versions 2 and 3 are supported.");
+                      "is a Git LFS pointer, not the file itself. Download it with `git lfs pull`.");
+  expect_gguf_refused<NotSupportedError>(GgufBytes().header(0, 0, 1),
+                                         "is GGUF version 1; versions 2 and 3 are supported.");
   expect_gguf_refused<NotSupportedError>(
       GgufBytes().header(0, 0, 0x03000000),
       "is a big-endian GGUF file. Convert it in Python: gguf-convert-endian path little.");
@@ -88,9 +89,9 @@ TEST(GgufContainer, RefusesOtherFiles) {
 
 TEST(GgufContainer, RefusesCountsBeyondTheFile) {
   expect_gguf_refused(GgufBytes().header(0, uint64_t{1} << 60),
-                 "claims 1152921504606846976 metadata entries, more than fit in the 0 bytes that follow.");
+                      "claims 1152921504606846976 metadata entries, more than fit in the 0 bytes that follow.");
   expect_gguf_refused(GgufBytes().header(uint64_t{1} << 60, 0),
-                 "claims 1152921504606846976 tensors, more than fit in the 0 bytes that follow.");
+                      "claims 1152921504606846976 tensors, more than fit in the 0 bytes that follow.");
 }
 
 TEST(GgufContainer, RefusesBadMetadata) {
@@ -98,16 +99,17 @@ TEST(GgufContainer, RefusesBadMetadata) {
   expect_gguf_refused(entry("a").put<uint32_t>(13).put<uint64_t>(0), "metadata \"a\" has the unknown type 13.");
   expect_gguf_refused(entry("a").put(kBool).put<uint8_t>(2), "metadata \"a\" has a bool that is neither 0 nor 1.");
   expect_gguf_refused(entry("a").put(kString).put<uint64_t>(uint64_t{1} << 40),
-                 "the file ends at byte 45, inside a metadata value.");
-  expect_gguf_refused(entry("a").put(kString).string("\xff\xfe"), "has a metadata value that is not UTF-8, at byte 45.");
+                      "the file ends at byte 45, inside a metadata value.");
+  expect_gguf_refused(entry("a").put(kString).string("\xff\xfe"),
+                      "has a metadata value that is not UTF-8, at byte 45.");
   expect_gguf_refused(entry("\xff").put(kUInt8).put<uint8_t>(1), "has a metadata key that is not UTF-8, at byte 32.");
   expect_gguf_refused(entry("").put(kUInt8).put<uint8_t>(1), "has a metadata entry without a key.");
   expect_gguf_refused(entry("a").put(kArray).put(kUInt32).put<uint64_t>(uint64_t{1} << 61),
-                 "metadata \"a\" claims 2305843009213693952 elements, more than fit in the 0 bytes that follow.");
+                      "metadata \"a\" claims 2305843009213693952 elements, more than fit in the 0 bytes that follow.");
   GgufBytes deep = entry("a").put(kArray);
   for (int i = 0; i < 9; ++i) deep.put(kArray).put<uint64_t>(1);
   expect_gguf_refused(deep.put(kUInt8).put<uint64_t>(1).put<uint8_t>(1),
-                 "metadata \"a\" nests arrays deeper than 8 levels.");
+                      "metadata \"a\" nests arrays deeper than 8 levels.");
   GgufBytes twice = GgufBytes().header(0, 2);
   for (int i = 0; i < 2; ++i) twice.string("a").put(kUInt8).put<uint8_t>(1);
   expect_gguf_refused(twice, "metadata \"a\" appears twice.");
@@ -133,9 +135,9 @@ TEST(GgufContainer, RefusesBadTensors) {
   expect_gguf_refused(one({1}, kF32, 4), "tensor \"t\" is at offset 4, which is not a multiple of the alignment 32.");
   expect_gguf_refused(one({9}, kF32, 0), "tensor \"t\" has 36 bytes at offset 0; the file has 32 bytes of data.");
   expect_gguf_refused(one({1}, kF32, uint64_t{1} << 40),
-                 "tensor \"t\" has 4 bytes at offset 1099511627776; the file has 32 bytes of data.");
+                      "tensor \"t\" has 4 bytes at offset 1099511627776; the file has 32 bytes of data.");
   expect_gguf_refused(one({1}, kF32, ~uint64_t{31}),
-                 "tensor \"t\" has 4 bytes at offset 18446744073709551584; the file has 32 bytes of data.");
+                      "tensor \"t\" has 4 bytes at offset 18446744073709551584; the file has 32 bytes of data.");
 }
 
 TEST(GgufContainer, RejectsOverlappingTensors) {

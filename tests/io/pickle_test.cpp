@@ -106,12 +106,14 @@ TEST(Pickle, SharesWhatTheMemoReturns) {
 }
 
 TEST(Pickle, NamesEveryOtherGlobal) {
-  expect_pickle_refused("cos\nsystem\nX\x04\0\0\0true\x85R."s, "calls os.system; only tensors and plain containers are read.");
-  expect_pickle_refused("\x8c\x02os\x8c\x06system\x93."s, "calls os.system; only tensors and plain containers are read.");
+  expect_pickle_refused("cos\nsystem\nX\x04\0\0\0true\x85R."s,
+                        "calls os.system; only tensors and plain containers are read.");
+  expect_pickle_refused("\x8c\x02os\x8c\x06system\x93."s,
+                        "calls os.system; only tensors and plain containers are read.");
   expect_pickle_refused("c__builtin__\neval\n.", "calls builtins.eval; only tensors and plain containers are read.");
   expect_pickle_refused("ctorch\n_utils.f\n.", "calls torch._utils.f; only tensors and plain containers are read.");
   expect_pickle_refused("c\x1b[31m\n" + std::string(500, 'x') + "\n.",
-                 "calls ?[31m." + std::string(200, 'x') + "…; only tensors and plain containers are read.");
+                        "calls ?[31m." + std::string(200, 'x') + "…; only tensors and plain containers are read.");
 }
 
 TEST(Pickle, NamesWhatPythonPickledToCallTheSystem) {
@@ -165,11 +167,12 @@ TEST(Pickle, RejectsInvalidPrograms) {
   expect_pickle_refused("NNb.", "sets the attributes of None, at byte 4.");
   expect_pickle_refused("N)R.", "calls None, at byte 4.");
   expect_pickle_refused("ccollections\nOrderedDict\nNR.",
-                 "calls collections.OrderedDict with arguments that are not a tuple.");
+                        "calls collections.OrderedDict with arguments that are not a tuple.");
   expect_pickle_refused("ccollections\nOrderedDict\n]\x85R.", "builds an OrderedDict from arguments, as Python 2 did.");
   expect_pickle_refused("cbuiltins\nset\nN\x85R.", "builds a set from something that is not a list.");
   expect_pickle_refused("c_codecs\nencode\nX\1\0\0\0aX\5\0\0\0utf-8\x86R."s, "must encode bytes as latin1.");
-  expect_pickle_refused("c_codecs\nencode\nX\3\0\0\0€X\6\0\0\0latin1\x86R."s, "encodes a character that is not in latin1.");
+  expect_pickle_refused("c_codecs\nencode\nX\3\0\0\0€X\6\0\0\0latin1\x86R."s,
+                        "encodes a character that is not in latin1.");
   expect_pickle_refused("KK\x93.", "pops from an empty stack, at byte 4.");
   expect_pickle_refused("NN\x93.", "names a global with something other than a str, at byte 4.");
   expect_pickle_refused("h\1.", "gets memo 1, which was never stored.");

@@ -75,19 +75,20 @@ TEST(ZipArchive, RejectsTruncationAtAnyByte) {
 
 TEST(ZipArchive, RefusesAPartOfASplitArchive) {
   TestZip zip = two_entries();
-  expect_zip_refused<NotSupportedError>(zip.set<uint16_t>(zip.end + 4, 1), "is one part of a zip archive that was split.");
+  expect_zip_refused<NotSupportedError>(zip.set<uint16_t>(zip.end + 4, 1),
+                                        "is one part of a zip archive that was split.");
 }
 
 TEST(ZipArchive, RefusesADirectoryOutsideTheFile) {
   TestZip zip = two_entries();
   expect_zip_refused(zip.set<uint32_t>(zip.end + 16, 1000),
-                 "the zip directory must be before the end record at byte 183; got 102 bytes at 1000.");
+                     "the zip directory must be before the end record at byte 183; got 102 bytes at 1000.");
 }
 
 TEST(ZipArchive, RefusesMoreEntriesThanItsDirectoryHolds) {
   TestZip zip = two_entries();
   expect_zip_refused(zip.set<uint16_t>(zip.end + 10, 60000),
-                 "the zip directory of 102 bytes cannot hold the 60000 entries that it claims.");
+                     "the zip directory of 102 bytes cannot hold the 60000 entries that it claims.");
 }
 
 TEST(ZipArchive, RefusesFewerEntriesThanItsDirectoryHolds) {
@@ -98,13 +99,13 @@ TEST(ZipArchive, RefusesFewerEntriesThanItsDirectoryHolds) {
 TEST(ZipArchive, RefusesAnEntryWithoutItsSignature) {
   TestZip zip = two_entries();
   expect_zip_refused(zip.set<uint32_t>(zip.records[1], 0),
-                 "entry 1 of the zip directory does not begin with its signature.");
+                     "entry 1 of the zip directory does not begin with its signature.");
 }
 
 TEST(ZipArchive, RejectsANameThatExtendsPastTheDirectory) {
   TestZip zip = two_entries();
   expect_zip_refused(zip.set<uint16_t>(zip.records[1] + 28, 500),
-                 "the zip directory ends at byte 102, inside an entry's name.");
+                     "the zip directory ends at byte 102, inside an entry's name.");
 }
 
 TEST(ZipArchive, RefusesAZip64LocatorThatPointsNowhere) {
@@ -121,7 +122,7 @@ TEST(ZipArchive, RefusesEndRecordsThatDisagree) {
   std::string bytes = read_zip_seed("torch");  // torch always writes both
   TestZip zip{bytes};
   expect_zip_refused(zip.set<uint16_t>(bytes.rfind("PK\x05\x06") + 10, 3),
-                 "the two end records of the zip archive disagree.");
+                     "the two end records of the zip archive disagree.");
 }
 
 TEST(ZipArchive, RefusesASaturatedSizeWithoutItsRealValue) {
@@ -159,19 +160,20 @@ TEST(ZipArchive, AcceptsNamesThatOnlyLookBad) {
 TEST(ZipArchive, RefusesStoredEntriesOfTwoSizes) {
   TestZip zip = two_entries();
   expect_zip_refused(zip.set<uint32_t>(zip.records[0] + 24, 1000),
-                 "zip entry \"a/one\" is stored, but its two sizes differ: 1000 and 5 bytes.");
+                     "zip entry \"a/one\" is stored, but its two sizes differ: 1000 and 5 bytes.");
 }
 
 TEST(ZipArchive, RejectsABombByItsClaimedSize) {
-  expect_zip_refused(make_zip({{.name = "a", .stored = "0123456789", .method = 8, .size = 4'000'000'000}}),
-                 "zip entry \"a\" claims to grow from 10 to 4000000000 bytes; the limit is 200 times. It may be a zip "
-                 "bomb.");
+  expect_zip_refused(
+      make_zip({{.name = "a", .stored = "0123456789", .method = 8, .size = 4'000'000'000}}),
+      "zip entry \"a\" claims to grow from 10 to 4000000000 bytes; the limit is 200 times. It may be a zip "
+      "bomb.");
 }
 
 TEST(ZipArchive, RefusesOverlappingEntries) {
   TestZip zip = two_entries();
   expect_zip_refused(zip.set<uint32_t>(zip.records[1] + 42, static_cast<uint32_t>(zip.headers[0])),
-                 "zip entries \"a/one\" and \"a/two\" overlap.");
+                     "zip entries \"a/one\" and \"a/two\" overlap.");
   zip = two_entries();
   zip.set<uint32_t>(zip.records[0] + 20, 6).set<uint32_t>(zip.records[0] + 24, 6);  // one byte too many
   expect_zip_refused(zip, "zip entries \"a/one\" and \"a/two\" overlap.");

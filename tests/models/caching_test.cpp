@@ -239,7 +239,8 @@ TEST(CacheErrors, OfPages) {
   cache->free_sequence(a);
   EXPECT_EQ(cache->free_pages(), 2);
   EXPECT_THAT([&] { cache->free_sequence(a); }, ThrowsMessage<ConfigError>(HasSubstr("already freed")));
-  EXPECT_THAT([&] { cache->reorder(at::zeros({1}, at::kLong)); }, ThrowsMessage<NotSupportedError>(HasSubstr("beam search")));
+  EXPECT_THAT([&] { cache->reorder(at::zeros({1}, at::kLong)); },
+              ThrowsMessage<NotSupportedError>(HasSubstr("beam search")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Draws, Caching, testing::Range<uint64_t>(0, 4));
