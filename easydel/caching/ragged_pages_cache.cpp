@@ -93,9 +93,34 @@ const RaggedBatch& RaggedPagesCache::batch_of(const CacheMetadata* step, int64_t
 Tensor RaggedPagesCache::positions(int64_t, int64_t tokens, const CacheMetadata* step, at::Device device) const {
   std::vector<int64_t> positions;
   for (const RaggedBatch::Part& part : batch_of(step, tokens).parts) {
-    for (int64_t t = 0; t < part.tokens; ++t) positions.push_back(find(part.sequence).length + t);
+    const int64_t before = length_before(part);
+    for (int64_t t = 0; t < part.tokens; ++t) positions.push_back(before + t);
   }
   return at::tensor(positions, at::kLong).to(device).unsqueeze(0);
+}
+
+int64_t RaggedPagesCache::length_before(const RaggedBatch::Part& part) const {
+  return part.pages.empty() ? find(part.sequence).length : part.before;
+}
+
+void RaggedPagesCache::check(const RaggedBatch::Part& part, const std::vector<StepPart>& others) const {
+  const int64_t total = length_before(part) + part.tokens;
+  require<ShapeError>(part.tokens > 0, "[pages] every part must have tokens; sequence ", part.sequence, " has ",
+                      part.tokens, ".");
+  require<ShapeError>(total <= metadata_.max_model_length, "[pages] sequence ", part.sequence, " would have ", total,
+                      " tokens; max_model_length is ", metadata_.max_model_length, ".");
+  if (part.pages.empty()) {
+    for (const StepPart& other : others)
+      require<ConfigError>(other.is_managed || other.sequence != part.sequence, "[pages] sequence ", part.sequence,
+                           " appears twice in one call.");
+    return;
+  }
+  const auto room = static_cast<int64_t>(part.pages.size()) * metadata_.page_size;
+  require<ShapeError>(part_.local(total) <= room, "[pages] sequence ", part.sequence, " would have ", total,
+                      " tokens; the pages that it was given hold ", room, ".");
+  for (const int32_t page : part.pages)
+    require<ConfigError>(page >= 0 && page < metadata_.num_pages, "[pages] there is no page ", page, " among ",
+                         metadata_.num_pages, ".");
 }
 
 void RaggedPagesCache::begin(int64_t rows, int64_t tokens, const CacheMetadata* given) {
@@ -105,31 +130,27 @@ void RaggedPagesCache::begin(int64_t rows, int64_t tokens, const CacheMetadata* 
   std::vector<StepPart> step;
   int64_t row = 0, needed = 0;
   for (const RaggedBatch::Part& part : batch.parts) {
-    const int64_t before = find(part.sequence).length;
-    require<ShapeError>(part.tokens > 0, "[pages] every part must have tokens; sequence ", part.sequence, " has ",
-                        part.tokens, ".");
-    require<ShapeError>(before + part.tokens <= metadata_.max_model_length, "[pages] sequence ", part.sequence,
-                        " would have ", before + part.tokens, " tokens; max_model_length is ",
-                        metadata_.max_model_length, ".");
-    for (const StepPart& other : step)
-      require<ConfigError>(other.sequence != part.sequence, "[pages] sequence ", part.sequence,
-                           " appears twice in one call.");
-    needed += pages_needed(part.sequence, part.tokens);
-    step.push_back({part.sequence, row, part.tokens, before});
+    check(part, step);
+    const bool is_managed = !part.pages.empty();
+    if (!is_managed) needed += pages_needed(part.sequence, part.tokens);
+    step.push_back({part.sequence, row, part.tokens, length_before(part), part.pages, is_managed});
     row += part.tokens;
   }
   require<Error>(needed <= free_pages(), "[pages] this call needs ", needed, " more pages of ", metadata_.page_size,
                  " tokens; ", free_pages(), " of ", metadata_.num_pages, " are free. Free a sequence first.");
   std::vector<int64_t> kept, places;
-  for (const StepPart& part : step) {
-    Sequence& sequence = find(part.sequence);
-    for (int64_t pages = pages_needed(part.sequence, part.tokens); pages > 0; --pages) {
-      sequence.pages.push_back(free_.back());
-      free_.pop_back();
+  for (StepPart& part : step) {
+    if (!part.is_managed) {
+      Sequence& sequence = find(part.sequence);
+      for (int64_t pages = pages_needed(part.sequence, part.tokens); pages > 0; --pages) {
+        sequence.pages.push_back(free_.back());
+        free_.pop_back();
+      }
+      part.pages = sequence.pages;
     }
     for (int64_t local = part_.local(part.before); local < part_.local(part.before + part.tokens); ++local) {
       kept.push_back(part.row + part_.slot(local) - part.before);
-      places.push_back(sequence.pages[static_cast<std::size_t>(local / metadata_.page_size)] * metadata_.page_size +
+      places.push_back(part.pages[static_cast<std::size_t>(local / metadata_.page_size)] * metadata_.page_size +
                        local % metadata_.page_size);
     }
   }
@@ -139,8 +160,27 @@ void RaggedPagesCache::begin(int64_t rows, int64_t tokens, const CacheMetadata* 
 }
 
 void RaggedPagesCache::end() {
-  for (const StepPart& part : step_) find(part.sequence).length += part.tokens;
+  for (const StepPart& part : step_) {
+    if (!part.is_managed) find(part.sequence).length += part.tokens;
+  }
   step_.clear();
+}
+
+operations::KeySpan RaggedPagesCache::span_of(const StepPart& part, int64_t token, int64_t window) const {
+  const int64_t end = part.before + token + 1, first = window > 0 ? std::max<int64_t>(0, end - window) : 0;
+  return {.begin = part_.local(first), .end = part_.local(end), .blocks = part.pages.data()};
+}
+
+std::optional<CacheSlot> RaggedPagesCache::slot_of_token(int64_t index, const AttentionOptions& options) {
+  const Layer& layer = layers_.at(static_cast<std::size_t>(index));
+  const MaskInfo& mask = options.mask;
+  const bool is_plain = mask.causal && !mask.padding_mask.defined() && !mask.explicit_mask.defined() &&
+                        !mask.q_segment_ids.defined() && !mask.q_positions.defined() && !options.return_weights &&
+                        !options.bias.defined() && options.dropout_p == 0.0 && !options.dtype;
+  if (step_.size() != 1 || step_[0].tokens != 1 || part_.parts() > 1 || layer.is_latent || !is_plain ||
+      metadata_.dtype != float32 || !layer.k.is_cpu())
+    return std::nullopt;
+  return CacheSlot{{layer.k, layer.v}, span_of(step_[0], 0, mask.sliding_window)};
 }
 
 void RaggedPagesCache::store(Layer& layer, const Tensor& k, const Tensor& v) const {
@@ -169,7 +209,7 @@ Tensor RaggedPagesCache::attend_to_sequence(const Layer& layer, const StepPart& 
     result = operations::blockwise::nothing_seen(q_TNH.unsqueeze(0),
                                                  operations::row_features(layer.v.size(3), metadata_.dtype));
   } else {
-    const std::vector<int32_t>& pages = find(part.sequence).pages;
+    const std::vector<int32_t>& pages = part.pages;
     const int64_t first_page = begin / size, last_page = (end + size - 1) / size;
     const Tensor table =
         at::tensor(std::vector<int64_t>(pages.begin() + first_page, pages.begin() + last_page), at::kLong)
@@ -214,20 +254,21 @@ AttentionOutput RaggedPagesCache::attend(int64_t index, const Tensor& q_BTNH, co
   AttentionOptions options = given;
   options.scale = operations::score_scale(given, q.size(-1));
 
-  // Single next tokens attend to the pages in place, all at once; longer parts one by one.
+  // Few tokens of a sequence, the next ones, attend to the pages in place, all at once; longer parts one by one.
+  constexpr int64_t kFewTokens = 8;
   const bool in_place = operations::can_attend_to_blocks(q, {layer.k, layer.v});
   std::vector<int64_t> rows;
   std::vector<operations::KeySpan> spans;
   for (const StepPart& part : step_) {
-    if (!in_place || part.tokens > 1) {
+    if (!in_place || part.tokens > kFewTokens) {
       out.narrow(0, part.row, part.tokens)
           .copy_(attend_to_sequence(layer, part, q.narrow(0, part.row, part.tokens), options));
       continue;
     }
-    const int64_t window = mask.sliding_window, first = window > 0 ? std::max<int64_t>(0, part.before + 1 - window) : 0;
-    rows.push_back(part.row);
-    spans.push_back(
-        {.begin = part_.local(first), .end = part_.local(part.before + 1), .blocks = find(part.sequence).pages.data()});
+    for (int64_t token = 0; token < part.tokens; ++token) {
+      rows.push_back(part.row + token);
+      spans.push_back(span_of(part, token, mask.sliding_window));
+    }
   }
   if (!rows.empty()) {
     const Tensor places = at::tensor(rows, at::kLong);

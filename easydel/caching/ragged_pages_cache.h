@@ -25,6 +25,10 @@ struct RaggedBatch : CacheMetadata {
   struct Part {
     int64_t sequence = 0;
     int64_t tokens = 0;
+    // A caller that manages the pages by itself, as the engine does, gives those of the sequence, with room for the new
+    // tokens, and how many tokens are in them already. Then the cache does not know the sequence.
+    std::vector<int32_t> pages = {};
+    int64_t before = 0;
   };
   std::vector<Part> parts;
 
@@ -51,6 +55,7 @@ class RaggedPagesCache : public Cache {
   bool take_padding(const at::Tensor&) override { return false; }
   operations::AttentionOutput attend(int64_t layer, const at::Tensor& q_BTNH, const at::Tensor& k_BTKH,
                                      const at::Tensor& v_BTKH, const operations::AttentionOptions& options) override;
+  std::optional<CacheSlot> slot_of_token(int64_t layer, const operations::AttentionOptions& options) override;
   void end() override;
   void reorder(const at::Tensor& rows) override;  // NotSupportedError: beam search uses a dense cache
 
@@ -65,10 +70,15 @@ class RaggedPagesCache : public Cache {
   };
   struct StepPart {  // of the step: the position of its tokens in the row, and the previous length of its sequence
     int64_t sequence, row, tokens, before;
+    std::vector<int32_t> pages;
+    bool is_managed;  // by the caller
   };
+  int64_t length_before(const RaggedBatch::Part& part) const;
+  operations::KeySpan span_of(const StepPart& part, int64_t token, int64_t window) const;
   const RaggedBatch& batch_of(const CacheMetadata* step, int64_t tokens) const;
   Sequence& find(int64_t sequence);
   const Sequence& find(int64_t sequence) const;
+  void check(const RaggedBatch::Part& part, const std::vector<StepPart>& others) const;
   void store(Layer& layer, const at::Tensor& k_TKH, const at::Tensor& v_TKH) const;
   at::Tensor attend_to_sequence(const Layer& layer, const StepPart& part, const at::Tensor& q_TNH,
                                 const operations::AttentionOptions& options) const;

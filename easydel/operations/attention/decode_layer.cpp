@@ -222,9 +222,9 @@ class LayerRun {
     float* q = Scratch::room(scratch.query, group_ * size);
     rotate(projected_[0] + head * group_ * size, group_, q);
     if (split == splits_ - 1) {
-      const int64_t place = (layer_.span.end - 1) % layer_.keys.k.size(2);
-      rotate(projected_[1] + head * size, 1, row_of(layer_.keys.k, head, place));
-      std::memcpy(row_of(layer_.keys.v, head, place), projected_[2] + head * size,
+      const int64_t slot = layer_.span.end - 1;
+      rotate(projected_[1] + head * size, 1, row_of(layer_.keys.k, head, slot));
+      std::memcpy(row_of(layer_.keys.v, head, slot), projected_[2] + head * size,
                   static_cast<std::size_t>(size) * sizeof(float));
     }
     const kernels::AttendArgs args{.heads = group_,
@@ -241,16 +241,18 @@ class LayerRun {
     const int64_t count = layer_.span.end - layer_.span.begin, capacity = layer_.keys.k.size(2);
     const int64_t end = layer_.span.begin + count * (split + 1) / splits_;
     for (int64_t slot = layer_.span.begin + count * split / splits_; slot < end;) {
-      const int64_t place = slot % capacity, run = std::min(end - slot, capacity - place);
-      kernels::active().float32.attend_run(args, q, row_of(layer_.keys.k, head, place),
-                                           row_of(layer_.keys.v, head, place), run, part.maximum, part.sum, sums);
+      const int64_t run = std::min(end - slot, capacity - slot % capacity);
+      kernels::active().float32.attend_run(args, q, row_of(layer_.keys.k, head, slot),
+                                           row_of(layer_.keys.v, head, slot), run, part.maximum, part.sum, sums);
       slot += run;
     }
   }
 
-  float* row_of(const at::Tensor& keys, int64_t head, int64_t place) const {
-    return keys.mutable_data_ptr<float>() + layer_.span.ring * keys.stride(0) + head * keys.stride(1) +
-           place * keys.stride(2);
+  float* row_of(const at::Tensor& keys, int64_t head, int64_t slot) const {
+    const int64_t capacity = keys.size(2);
+    const int64_t block = layer_.span.blocks ? layer_.span.blocks[slot / capacity] : layer_.span.ring;
+    return keys.mutable_data_ptr<float>() + block * keys.stride(0) + head * keys.stride(1) +
+           slot % capacity * keys.stride(2);
   }
 
   void rotate(const float* from, int64_t heads, float* to) const {
@@ -329,7 +331,6 @@ const char* decode_obstacle(const DecodeLayer& l) {
   if (l.heads / l.kv_heads > kernels::kMaxSharedHeads) return "too many query heads share a key/value head";
   if (l.head_dim > kernels::kMaxHeadDim) return "the heads are too large";
   if (l.span.begin >= l.span.end) return "there are no keys to attend to";
-  if (l.span.blocks) return "the cache is paged";
   return nullptr;
 }
 

@@ -1,0 +1,35 @@
+// A request while the engine works on it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "easydel/core/random.h"
+#include "easydel/serve/engine/request.h"
+#include "easydel/serve/engine/scheduler.h"
+#include "easydel/serve/grammar/grammar.h"
+#include "easydel/serve/output/text_stream.h"
+
+namespace easydel::serve {
+
+struct ActiveRequest {
+  RequestId id = 0;
+  Request request;
+  OutputCallback callback;
+  Sequence* sequence = nullptr;  // the scheduler's
+  std::unique_ptr<GrammarMatcher> matcher = {};
+  std::optional<TextStream> text = {};
+  RandomKey key = RandomKey(0);
+  int64_t max_length = 0;                           // of prompt and answer
+  std::vector<int32_t> end_tokens = {};             // of the model; none with ignore_eos
+  std::vector<TokenLogprobs> prompt_logprobs = {};  // as far as they are known
+
+  const SamplingParams& sampling() const { return request.sampling; }
+  int64_t output_tokens() const { return sequence->length() - sequence->prompt_tokens; }
+  bool wants_all_logits() const {  // while the prompt is computed
+    return sampling().prompt_logprobs && request.kind == RequestKind::Generate;
+  }
+};
+
+}  // namespace easydel::serve

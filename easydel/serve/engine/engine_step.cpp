@@ -1,0 +1,166 @@
+// One step of the engine: plan, compute, choose, hand out.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "easydel/serve/engine/local_engine.h"
+#include "easydel/serve/engine/row_sampler.h"
+
+namespace easydel::serve {
+
+void LocalEngine::propose_drafts() {
+  std::vector<ActiveRequest*> requests;
+  std::vector<int64_t> limits;
+  scheduler_->for_each([&](const Sequence& sequence, bool is_running) {
+    ActiveRequest& request = *active_.at(sequence.id);
+    // Only where the last token is all that is missing.
+    if (!is_running || sequence.computed != sequence.length() - 1 || request.request.kind != RequestKind::Generate)
+      return;
+    const int64_t room = request.max_length - sequence.length() - 1;
+    if (room <= 0) return;
+    requests.push_back(&request);
+    limits.push_back(std::min(room, options_.num_speculative_tokens));
+  });
+  if (!requests.empty()) drafter_->propose(requests, limits);
+}
+
+// The parts in the order of their adapters, so that the tokens of each are next to each other.
+StepInputs LocalEngine::make_inputs(StepPlan& plan, std::vector<SampledPart>& sampled) const {
+  StepInputs inputs;
+  inputs.tokens.reserve(static_cast<std::size_t>(plan.tokens));
+  for (const StepPart& part : plan.parts) {
+    const Sequence& sequence = *part.sequence;
+    ActiveRequest& request = *active_.at(sequence.id);
+    const auto first = static_cast<int64_t>(inputs.tokens.size());
+    const int64_t known = part.count - part.drafts;
+    const auto begin = sequence.tokens.begin() + part.begin;
+    inputs.tokens.insert(inputs.tokens.end(), begin, begin + known);
+    inputs.tokens.insert(inputs.tokens.end(), sequence.drafts.begin(), sequence.drafts.begin() + part.drafts);
+    inputs.parts.push_back({0, part.count, sequence.pages, part.begin});
+    inputs.adapters.push_back(-1);
+    const bool generates = request.request.kind == RequestKind::Generate;
+    inputs.wants_hidden |= !generates && part.reaches_end;
+    if (!generates) continue;
+    const bool in_prompt = part.begin < sequence.prompt_tokens;
+    if (request.wants_all_logits() && in_prompt) {
+      for (int64_t i = 0; i < known - 1; ++i) inputs.logit_places.push_back(first + i);
+      if (!part.reaches_end) inputs.logit_places.push_back(first + known - 1);
+    }
+    if (!part.reaches_end) continue;
+    sampled.push_back({&request,
+                       static_cast<int64_t>(inputs.logit_places.size()),
+                       {sequence.drafts.begin(), sequence.drafts.begin() + part.drafts}});
+    for (int64_t i = known - 1; i < part.count; ++i) inputs.logit_places.push_back(first + i);
+  }
+  return inputs;
+}
+
+void LocalEngine::step() {
+  if (drafter_) propose_drafts();
+  StepPlan plan = scheduler_->schedule();
+  if (plan.empty()) return;
+  std::vector<SampledPart> sampled;
+  const StepInputs inputs = make_inputs(plan, sampled);
+  const StepOutputs outputs = runner_->run(inputs);
+  std::vector<Chosen> chosen;
+  if (!sampled.empty()) chosen = choose_tokens(outputs.logits, sampled);
+  {
+    const std::lock_guard lock(mutex_);
+    ++stats_.steps;
+  }
+  std::size_t next = 0;
+  int64_t first_token = 0, first_logits = 0;
+  for (std::size_t i = 0; i < plan.parts.size(); ++i) {
+    const StepPart& part = plan.parts[i];
+    ActiveRequest& request = *active_.at(part.sequence->id);
+    const bool is_sampled = next < sampled.size() && sampled[next].request == &request;
+    if (request.wants_all_logits() && part.begin < part.sequence->prompt_tokens)
+      collect_prompt_logprobs(part, request, outputs.logits.slice(0, first_logits));
+    // Where the next part's logits begin.
+    const auto places = static_cast<int64_t>(inputs.logit_places.size());
+    while (first_logits < places &&
+           inputs.logit_places[static_cast<std::size_t>(first_logits)] < first_token + part.count)
+      ++first_logits;
+    finish_part(part, request, is_sampled ? &chosen[next] : nullptr, outputs, first_token);
+    next += is_sampled ? 1 : 0;
+    first_token += part.count;
+  }
+}
+
+void LocalEngine::collect_prompt_logprobs(const StepPart& part, ActiveRequest& request, const at::Tensor& logits) {
+  const Sequence& sequence = *part.sequence;
+  if (part.begin == 0) request.prompt_logprobs.clear();  // after a preemption, too
+  const int64_t end = std::min(part.begin + part.count, sequence.prompt_tokens - 1);
+  const int64_t rows = end - part.begin;
+  if (rows <= 0) return;
+  const at::Tensor host = logits.narrow(0, 0, rows).to(at::kCPU, at::kFloat).contiguous();
+  const auto vocab = static_cast<std::size_t>(host.size(1));
+  for (int64_t row = 0; row < rows; ++row) {
+    const std::span<const float> scores(host.const_data_ptr<float>() + static_cast<std::size_t>(row) * vocab, vocab);
+    const int32_t token = sequence.tokens[static_cast<std::size_t>(part.begin + row + 1)];
+    request.prompt_logprobs.push_back(find_logprobs(scores, token, *request.sampling().prompt_logprobs));
+  }
+}
+
+void LocalEngine::finish_part(const StepPart& part, ActiveRequest& request, Chosen* chosen, const StepOutputs& outputs,
+                              int64_t first_token) {
+  const bool computes_prompt = part.begin < part.sequence->prompt_tokens;
+  if (computes_prompt) {
+    const std::lock_guard lock(mutex_);
+    stats_.prompt_tokens += std::min(part.count, part.sequence->prompt_tokens - part.begin);
+  }
+  if (chosen) return add_tokens(part, request, *chosen);
+  scheduler_->advance(part, {});
+  if (!part.reaches_end) return;
+  RequestOutput out;
+  const at::Tensor state = outputs.hidden.select(0, first_token + part.count - 1).to(at::kCPU, at::kFloat).contiguous();
+  out.embedding.assign(state.const_data_ptr<float>(), state.const_data_ptr<float>() + state.numel());
+  out.finish = Finish::Stop;
+  hand_out(request, std::move(out));
+}
+
+std::optional<Finish> LocalEngine::end_of(ActiveRequest& request, int32_t token, RequestOutput& out) const {
+  const SamplingParams& sampling = request.sampling();
+  const auto is_in = [&](const std::vector<int32_t>& ids) { return std::find(ids.begin(), ids.end(), token) != ids.end(); };
+  const bool is_stop = is_in(sampling.stop_token_ids);
+  if (is_stop) out.stop_reason = token;
+  const bool ends = is_stop || is_in(request.end_tokens);
+  if (request.text && (!ends || sampling.include_stop_str_in_output)) {
+    out.text += request.text->add(token);
+    if (request.text->matched()) {
+      out.stop_reason = *request.text->matched();
+      return Finish::Stop;
+    }
+  }
+  if (ends || (request.matcher && request.matcher->is_terminated())) return Finish::Stop;
+  const auto output = request.output_tokens() + static_cast<int64_t>(out.tokens.size());
+  if (request.sequence->prompt_tokens + output >= request.max_length) return Finish::Length;
+  return std::nullopt;
+}
+
+void LocalEngine::add_tokens(const StepPart& part, ActiveRequest& request, Chosen& chosen) {
+  RequestOutput out;
+  for (const int32_t token : chosen.tokens) {
+    out.tokens.push_back(token);
+    if ((out.finish = end_of(request, token, out))) break;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    stats_.draft_tokens += part.drafts;
+    stats_.accepted_tokens += std::max<int64_t>(0, static_cast<int64_t>(chosen.tokens.size()) - 1);
+    stats_.generation_tokens += static_cast<int64_t>(out.tokens.size());
+  }
+  if (!out.finish && !chosen.is_valid) {
+    out.finish = Finish::Error;
+    out.error = "[engine] no token is possible: the scores are not numbers, or the settings rule every token out.";
+  }
+  if (request.sampling().logprobs) {
+    chosen.logprobs.resize(out.tokens.size());
+    out.logprobs = std::move(chosen.logprobs);
+  }
+  if (request.output_tokens() == 0) out.prompt_logprobs = request.prompt_logprobs;
+  scheduler_->advance(part, out.tokens);
+  hand_out(request, std::move(out));
+}
+
+}  // namespace easydel::serve

@@ -1,0 +1,418 @@
+#include "easydel/serve/engine/local_engine.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <future>
+
+#include "easydel/core/log.h"
+#include "easydel/core/text/bytes.h"
+#include "easydel/generation/generate.h"
+#include "easydel/infra/task_type.h"
+#include "easydel/sharding/parallel.h"
+#include "easydel/sharding/world/world.h"
+
+namespace easydel::serve {
+namespace {
+
+constexpr int64_t kGpuTokens = 8192, kCpuTokens = 512;  // of a step
+constexpr int64_t kCpuCacheBytes = int64_t{4} << 30;    // where the host's memory is also the system's
+
+DType engine_cache_dtype(const std::string& name, DType by_default) {
+  if (name == "auto") return by_default;
+  if (name == "int8") return at::kChar;
+  if (name == "fp8" || name == "fp8_e4m3") return at::kFloat8_e4m3fn;
+  if (name == "fp8_e5m2") return at::kFloat8_e5m2;
+  const DType dtype = parse_dtype(name);
+  require<ConfigError>(at::isFloatingType(dtype),
+                       "[engine] kv_cache_dtype must be auto, int8, fp8 or a floating type; got \"", name, "\".");
+  return dtype;
+}
+
+RaggedPagesMetadata engine_pages(const BaseModule& model, const EngineOptions& options, int64_t max_model_len) {
+  RaggedPagesMetadata pages =
+      model.create_paged_metadata(options.gpu_memory_utilization, options.page_size, max_model_len);
+  pages.dtype = engine_cache_dtype(options.kv_cache_dtype, pages.dtype);
+  if (options.kv_cache_dtype != "auto") {
+    for (const LayerKeys& layer : pages.layers) static_cast<void>(layer.is_latent(pages.dtype));  // refuses by name
+  }
+  if (options.num_pages > 0) {
+    pages.num_pages = options.num_pages;
+  } else if (pages.device.is_cpu()) {
+    pages.num_pages = std::min(pages.num_pages, std::max<int64_t>(1, kCpuCacheBytes / pages.page_bytes()));
+  }
+  // No more than all sequences can use at their longest, twice: the rest keeps prefixes.
+  const int64_t each = (max_model_len + options.page_size - 1) / options.page_size;
+  if (options.num_pages == 0) pages.num_pages = std::min(pages.num_pages, 2 * each * options.max_num_seqs);
+  return pages;
+}
+
+}  // namespace
+
+LocalEngine::LocalEngine(std::shared_ptr<BaseModule> model, std::shared_ptr<const Tokenizer> tokenizer,
+                         const EngineOptions& options)
+    : model_(std::move(model)), tokenizer_(std::move(tokenizer)), options_(options) {
+  require<ConfigError>(model_ != nullptr, "[engine] there is no model.");
+  const BaseConfig& config = model_->config();
+  info_.can_classify = model_->model_task() == TaskType::SequenceClassification;
+  info_.can_generate = model_->can_generate();
+  info_.can_embed = !info_.can_classify;
+  info_.vocab_size = config.vocab_size;
+  info_.max_num_seqs = options_.max_num_seqs;
+  const int64_t context = config.max_position_embeddings;
+  require<ConfigError>(options_.max_model_len >= 0 && options_.max_waiting >= 0 && options_.num_pages >= 0,
+                       "[engine] max_model_len, max_waiting and num_pages must not be negative.");
+  info_.max_model_len = options_.max_model_len > 0 ? options_.max_model_len : context > 0 ? context : 8192;
+  if (context > 0 && info_.max_model_len > context)
+    log::warning("[engine] max_model_len is ", info_.max_model_len, "; the model was made for ", context, " tokens.");
+  if (info_.can_generate)
+    for (const int64_t id : easydel::generation_config(*model_).eos_token_id)
+      info_.eos_token_ids.push_back(static_cast<int32_t>(id));
+  if (!info_.can_classify) {
+    RaggedPagesMetadata pages = engine_pages(*model_, options_, info_.max_model_len);
+    const int64_t room = pages.num_pages * pages.page_size;
+    if (info_.max_model_len > room) {
+      require<ConfigError>(options_.max_model_len == 0 || options_.num_pages > 0, "[engine] max_model_len is ",
+                           options_.max_model_len, " tokens; the cache holds ", room,
+                           ". Lower max_model_len or raise gpu_memory_utilization.");
+      info_.max_model_len = room;
+      pages.max_model_length = room;
+    }
+    const bool is_cpu = pages.device.is_cpu();
+    if (options_.max_num_batched_tokens == 0) options_.max_num_batched_tokens = is_cpu ? kCpuTokens : kGpuTokens;
+    scheduler_.emplace(SchedulerOptions{.max_num_seqs = options_.max_num_seqs,
+                                        .max_num_batched_tokens = options_.max_num_batched_tokens,
+                                        .page_size = pages.page_size,
+                                        .num_pages = pages.num_pages,
+                                        .enable_prefix_caching = options_.enable_prefix_caching,
+                                        .enable_chunked_prefill = options_.enable_chunked_prefill});
+    log::info("[engine] ", pages.num_pages, " pages of ", pages.page_size, " tokens, ",
+              format_bytes(pages.num_pages * pages.page_bytes()), " of ", dtype_name(pages.dtype), "; at most ",
+              options_.max_num_seqs, " sequences of ", info_.max_model_len, " tokens.");
+    const int64_t page_size = pages.page_size, num_pages = pages.num_pages;
+    runner_.emplace(model_, std::make_shared<RaggedPagesCache>(std::move(pages)));
+    drafter_ = make_drafter(options_, page_size, num_pages, info_.max_model_len, info_.vocab_size);
+  }
+  if (runner_ && runner_->is_shared() && !runner_->is_leader()) {
+    refuses_ = true;
+    thread_ = std::thread([this] {
+      try {
+        runner_->follow();
+      } catch (const std::exception& error) {
+        log::error("[engine] ", error.what());
+      }
+      const std::lock_guard lock(mutex_);
+      stops_ = true;
+      idle_.notify_all();
+    });
+    return;
+  }
+  update_stats();
+  thread_ = std::thread([this] { loop(); });
+  if (options_.grammar) compile_thread_ = std::thread([this] { compile_loop(); });
+}
+
+LocalEngine::~LocalEngine() {
+  {
+    const std::lock_guard lock(mutex_);
+    refuses_ = true;
+    if (runner_ && runner_->is_shared() && !runner_->is_leader()) {
+      // Rank 0 decides when the others stop.
+    } else {
+      stops_ = true;
+    }
+  }
+  changed_.notify_all();
+  compile_changed_.notify_all();
+  if (compile_thread_.joinable()) compile_thread_.join();
+  if (thread_.joinable()) thread_.join();
+}
+
+void LocalEngine::check(const Request& request) const {
+  const auto length = static_cast<int64_t>(request.prompt.size());
+  require<ConfigError>(length > 0, "[engine] the prompt has no tokens.");
+  for (const int32_t token : request.prompt)
+    require<ConfigError>(token >= 0 && token < info_.vocab_size, "[engine] a token of the prompt is ", token,
+                         "; the vocabulary has ", info_.vocab_size, ".");
+  const bool generates = request.kind == RequestKind::Generate;
+  require<ConfigError>(!generates || info_.can_generate, "[engine] ", model_->type_name(),
+                       " has no language modelling head: it cannot generate.");
+  require<ConfigError>(request.kind != RequestKind::Embed || info_.can_embed, "[engine] ", model_->type_name(),
+                       " gives classes, not embeddings.");
+  require<ConfigError>(request.kind != RequestKind::Classify || info_.can_classify, "[engine] ", model_->type_name(),
+                       " has no classification head.");
+  require<ConfigError>(length + (generates ? 1 : 0) <= info_.max_model_len, "[engine] the prompt has ", length,
+                       " tokens; max_model_len, of prompt and answer together, is ", info_.max_model_len, ".");
+  const SamplingParams& sampling = request.sampling;
+  sampling.validate(info_.vocab_size);
+  require<ConfigError>(tokenizer_ || sampling.stop.empty(), "[engine] stop strings need a tokenizer.");
+  require<NotSupportedError>(!sampling.grammar || options_.grammar,
+                             "[engine] structured output is not supported by this engine: it has no grammar compiler.");
+}
+
+LocalEngine::ActivePtr LocalEngine::make_active(Request request, OutputCallback callback) {
+  auto active = std::make_unique<ActiveRequest>();
+  const SamplingParams& sampling = request.sampling;
+  const auto prompt = static_cast<int64_t>(request.prompt.size());
+  active->max_length = std::min(info_.max_model_len, sampling.max_tokens && *sampling.max_tokens < info_.max_model_len
+                                                         ? prompt + *sampling.max_tokens
+                                                         : info_.max_model_len);
+  if (!sampling.ignore_eos) active->end_tokens = info_.eos_token_ids;
+  if (tokenizer_)
+    active->text.emplace(tokenizer_, sampling.skip_special_tokens, sampling.stop, sampling.include_stop_str_in_output);
+  active->request = std::move(request);
+  active->callback = std::move(callback);
+  return active;
+}
+
+RequestId LocalEngine::submit(Request request, OutputCallback callback) {
+  check(request);
+  ActivePtr active = make_active(std::move(request), std::move(callback));
+  std::unique_lock lock(mutex_);
+  require<Error>(is_healthy_, "[engine] it has failed and takes no more requests.");
+  require<Error>(!refuses_, "[engine] it is shutting down and takes no more requests.");
+  const int64_t waiting = static_cast<int64_t>(inbox_.size() + to_compile_.size()) + in_scheduler_waiting_;
+  require<QueueFullError>(options_.max_waiting == 0 || waiting < options_.max_waiting, "[engine] ", waiting,
+                          " requests are waiting already, as many as may.");
+  const RequestId id = next_id_++;
+  active->id = id;
+  active->key = RandomKey(active->sampling().seed.value_or(RandomKey(options_.seed).fold(id).bits()));
+  ++outstanding_;
+  if (active->sampling().grammar) {
+    to_compile_.push_back(std::move(active));
+    compile_changed_.notify_one();
+  } else {
+    inbox_.push_back(std::move(active));
+    changed_.notify_one();
+  }
+  return id;
+}
+
+void LocalEngine::cancel(RequestId id) {
+  const std::lock_guard lock(mutex_);
+  cancelled_.push_back(id);
+  changed_.notify_one();
+}
+
+bool LocalEngine::drain(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  refuses_ = true;
+  if (runner_ && runner_->is_shared() && !runner_->is_leader())
+    return idle_.wait_for(lock, limit, [&] { return stops_; });
+  return idle_.wait_for(lock, limit, [&] { return outstanding_ == 0; });
+}
+
+void LocalEngine::load_adapter(const std::string& name, const std::string&) {
+  fail<NotSupportedError>("[engine] adapters of single requests are not supported yet; got \"", name, "\".");
+}
+void LocalEngine::unload_adapter(const std::string& name) {
+  fail<ConfigError>("[engine] there is no adapter \"", name, "\".");
+}
+std::vector<std::string> LocalEngine::adapters() const { return {}; }
+
+EngineStats LocalEngine::stats() const {
+  const std::lock_guard lock(mutex_);
+  EngineStats stats = stats_;
+  stats.waiting += static_cast<int64_t>(inbox_.size() + to_compile_.size());
+  stats.healthy = is_healthy_;
+  return stats;
+}
+
+void LocalEngine::compile_loop() {
+  while (true) {
+    ActivePtr active;
+    {
+      std::unique_lock lock(mutex_);
+      compile_changed_.wait(lock, [&] { return stops_ || !to_compile_.empty(); });
+      if (stops_) return;
+      active = std::move(to_compile_.front());
+      to_compile_.pop_front();
+    }
+    std::string error;
+    try {
+      active->matcher = options_.grammar->compile(*active->sampling().grammar)->matcher();
+    } catch (const std::exception& problem) {
+      error = problem.what();
+    }
+    if (!error.empty()) {
+      RequestOutput out;
+      out.finish = Finish::Error;
+      out.error = error;
+      active->callback(out);
+      const std::lock_guard lock(mutex_);
+      ++stats_.finished_error;
+      --outstanding_;
+      idle_.notify_all();
+      continue;
+    }
+    const std::lock_guard lock(mutex_);
+    inbox_.push_back(std::move(active));
+    changed_.notify_one();
+  }
+}
+
+void LocalEngine::between_steps(const std::function<void()>& action) {
+  std::promise<void> done;
+  {
+    const std::lock_guard lock(mutex_);
+    require<Error>(!stops_, "[engine] it is shutting down.");
+    actions_.push_back([&] {
+      try {
+        action();
+        done.set_value();
+      } catch (...) {
+        done.set_exception(std::current_exception());
+      }
+    });
+  }
+  changed_.notify_one();
+  done.get_future().get();
+}
+
+void LocalEngine::loop() {
+  const auto heartbeat = default_collective_timeout() / 4;
+  while (true) {
+    std::vector<ActivePtr> added;
+    std::vector<RequestId> cancelled;
+    std::vector<std::function<void()>> actions;
+    bool stops = false;
+    {
+      std::unique_lock lock(mutex_);
+      const bool woken = changed_.wait_for(lock, heartbeat, [&] {
+        return stops_ || !inbox_.empty() || !cancelled_.empty() || !actions_.empty() ||
+               (scheduler_ && scheduler_->has_work());
+      });
+      if (!woken) {
+        lock.unlock();
+        if (runner_) runner_->stay_in_touch();
+        continue;
+      }
+      added.swap(inbox_);
+      cancelled.swap(cancelled_);
+      actions.swap(actions_);
+      stops = stops_;
+    }
+    for (const auto& action : actions) action();
+    take_in(std::move(added), cancelled);
+    if (stops) {
+      fail_all("the engine was shut down");
+      break;
+    }
+    if (scheduler_ && scheduler_->has_work()) {
+      try {
+        step();
+      } catch (const std::exception& error) {
+        log::error("[engine] a step failed: ", error.what());
+        {
+          const std::lock_guard lock(mutex_);
+          is_healthy_ = false;
+        }
+        fail_all(error.what());
+      }
+    }
+    update_stats();
+  }
+  if (runner_) runner_->stop_followers();
+}
+
+void LocalEngine::take_in(std::vector<ActivePtr> added, const std::vector<RequestId>& cancelled) {
+  for (ActivePtr& request : added) {
+    const RequestId id = request->id;
+    if (std::find(cancelled.begin(), cancelled.end(), id) == cancelled.end() &&
+        request->request.kind != RequestKind::Classify) {
+      auto sequence = std::make_unique<Sequence>();
+      sequence->id = id;
+      sequence->tokens = request->request.prompt;
+      sequence->prompt_tokens = sequence->length();
+      sequence->priority = request->request.priority;
+      sequence->arrival = id;
+      sequence->uses_prefixes = !request->wants_all_logits();
+      request->sequence = sequence.get();
+      scheduler_->add(std::move(sequence));
+    }
+    ActiveRequest& active = *(active_[id] = std::move(request));
+    if (!active.sequence && active.request.kind == RequestKind::Classify) classify(active);
+  }
+  for (const RequestId id : cancelled) end(id, Finish::Cancelled);
+}
+
+void LocalEngine::fail_all(const std::string& error) {
+  std::vector<RequestId> ids;
+  for (const auto& entry : active_) ids.push_back(entry.first);
+  for (const RequestId id : ids) end(id, Finish::Error, error);
+  update_stats();
+}
+
+void LocalEngine::update_stats() {
+  const std::lock_guard lock(mutex_);
+  if (!scheduler_) return;
+  stats_.running = scheduler_->running();
+  stats_.waiting = in_scheduler_waiting_ = scheduler_->waiting();
+  stats_.pages = scheduler_->pool().pages();
+  stats_.free_pages = scheduler_->pool().free_pages();
+  stats_.prefix_queries = scheduler_->prefix_queries();
+  stats_.prefix_hits = scheduler_->prefix_hits();
+  stats_.preemptions = scheduler_->preemptions();
+}
+
+void LocalEngine::end(RequestId id, Finish finish, const std::string& error) {
+  const auto found = active_.find(id);
+  if (found == active_.end()) return;
+  RequestOutput out;
+  out.finish = finish;
+  out.error = error;
+  hand_out(*found->second, std::move(out));
+}
+
+// Calls back; a request that has ended is forgotten.
+void LocalEngine::hand_out(ActiveRequest& request, RequestOutput out) {
+  out.prompt_tokens = static_cast<int64_t>(request.request.prompt.size());
+  if (request.sequence) {
+    out.cached_tokens = request.sequence->cached_tokens;
+    out.output_tokens = request.output_tokens();
+  }
+  const bool has_ended = out.finish.has_value();
+  if (has_ended && request.text && out.finish != Finish::Error) out.text += request.text->finish();
+  const RequestId id = request.id;
+  ActivePtr ended;
+  if (has_ended) {
+    if (scheduler_) scheduler_->remove(id);
+    if (drafter_) drafter_->forget(id);
+    ended = std::move(active_.at(id));
+    active_.erase(id);
+    update_stats();
+  }
+  request.callback(out);
+  if (!has_ended) return;
+  const std::lock_guard lock(mutex_);
+  int64_t* const counts[] = {&stats_.finished_stop, &stats_.finished_length, &stats_.finished_cancelled,
+                             &stats_.finished_error};
+  ++*counts[static_cast<std::size_t>(*out.finish)];
+  --outstanding_;
+  idle_.notify_all();
+}
+
+void LocalEngine::classify(ActiveRequest& request) {
+  const c10::InferenceMode guard;
+  RequestOutput out;
+  try {
+    ModelInputs inputs;
+    const at::Device device = model_->named_parameters().front().parameter->value().device();
+    inputs.input_ids = at::tensor(request.request.prompt, at::kInt).to(device, at::kLong).unsqueeze(0);
+    const at::Tensor logits = (*model_)(inputs).logits.flatten().to(at::kCPU, at::kFloat).contiguous();
+    out.embedding.assign(logits.const_data_ptr<float>(), logits.const_data_ptr<float>() + logits.numel());
+    out.finish = Finish::Stop;
+  } catch (const std::exception& error) {
+    out.finish = Finish::Error;
+    out.error = error.what();
+  }
+  hand_out(request, std::move(out));
+}
+
+std::shared_ptr<Engine> make_engine(std::shared_ptr<BaseModule> model, std::shared_ptr<const Tokenizer> tokenizer,
+                                    const EngineOptions& options) {
+  return std::make_shared<LocalEngine>(std::move(model), std::move(tokenizer), options);
+}
+
+}  // namespace easydel::serve

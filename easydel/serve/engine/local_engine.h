@@ -1,0 +1,90 @@
+// The engine of one model in this process: a thread that takes requests in, runs steps and hands tokens out.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "easydel/infra/base_module.h"
+#include "easydel/serve/engine/active_request.h"
+#include "easydel/serve/engine/drafter.h"
+#include "easydel/serve/engine/engine.h"
+#include "easydel/serve/engine/runner.h"
+#include "easydel/serve/engine/sampler.h"
+
+namespace easydel::serve {
+
+class LocalEngine final : public Engine {
+ public:
+  LocalEngine(std::shared_ptr<BaseModule> model, std::shared_ptr<const Tokenizer> tokenizer,
+              const EngineOptions& options);
+  ~LocalEngine() override;
+
+  RequestId submit(Request request, OutputCallback callback) override;
+  void cancel(RequestId id) override;
+  bool drain(std::chrono::milliseconds limit) override;
+  void load_adapter(const std::string& name, const std::string& directory) override;
+  void unload_adapter(const std::string& name) override;
+  std::vector<std::string> adapters() const override;
+  EngineStats stats() const override;
+  const EngineInfo& info() const override { return info_; }
+
+ private:
+  using ActivePtr = std::unique_ptr<ActiveRequest>;
+
+  // Before the thread.
+  void check(const Request& request) const;
+  ActivePtr make_active(Request request, OutputCallback callback);
+
+  // On the engine's thread.
+  void loop();
+  void take_in(std::vector<ActivePtr> added, const std::vector<RequestId>& cancelled);
+  void step();
+  void propose_drafts();
+  StepInputs make_inputs(StepPlan& plan, std::vector<SampledPart>& sampled) const;
+  void finish_part(const StepPart& part, ActiveRequest& request, Chosen* chosen, const StepOutputs& outputs,
+                   int64_t first_token);
+  void add_tokens(const StepPart& part, ActiveRequest& request, Chosen& chosen);
+  void collect_prompt_logprobs(const StepPart& part, ActiveRequest& request, const at::Tensor& logits);
+  // What the token means for the request: nothing, or its end.
+  std::optional<Finish> end_of(ActiveRequest& request, int32_t token, RequestOutput& out) const;
+  void hand_out(ActiveRequest& request, RequestOutput out);
+  void end(RequestId id, Finish finish, const std::string& error = "");
+  void classify(ActiveRequest& request);
+  void fail_all(const std::string& error);
+  void update_stats();
+  // Compiles grammars, and then hands the requests to the engine's thread.
+  void compile_loop();
+  // Runs on the engine's thread between two steps; the caller waits.
+  void between_steps(const std::function<void()>& action);
+
+  std::shared_ptr<BaseModule> model_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  EngineOptions options_;
+  EngineInfo info_;
+  std::optional<Scheduler> scheduler_;
+  std::optional<Runner> runner_;
+  std::unique_ptr<Drafter> drafter_;
+  std::unordered_map<RequestId, ActivePtr> active_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_, idle_, compile_changed_;
+  std::vector<ActivePtr> inbox_;
+  std::vector<RequestId> cancelled_;
+  std::deque<ActivePtr> to_compile_;
+  std::unordered_set<RequestId> compiling_cancelled_;
+  std::vector<std::function<void()>> actions_;
+  EngineStats stats_;
+  int64_t outstanding_ = 0;  // submitted and not ended
+  int64_t in_scheduler_waiting_ = 0;
+  bool refuses_ = false, stops_ = false, is_healthy_ = true;
+  RequestId next_id_ = 1;
+  std::thread thread_, compile_thread_;
+};
+
+}  // namespace easydel::serve

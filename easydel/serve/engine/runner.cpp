@@ -1,0 +1,117 @@
+#include "easydel/serve/engine/runner.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include "easydel/infra/base_module.h"
+#include "easydel/sharding/parallel.h"
+
+namespace easydel::serve {
+namespace {
+
+constexpr int64_t kStopFollowing = -1;  // instead of a number of tokens
+
+void put_numbers(std::vector<int64_t>& to, const auto& values) {
+  to.push_back(static_cast<int64_t>(values.size()));
+  to.insert(to.end(), values.begin(), values.end());
+}
+
+template <class T>
+std::vector<T> take_numbers(const int64_t*& at) {
+  const int64_t count = *at++;
+  std::vector<T> values(at, at + count);
+  at += count;
+  return values;
+}
+
+}  // namespace
+
+std::vector<int64_t> StepInputs::to_numbers() const {
+  std::vector<int64_t> all;
+  put_numbers(all, tokens);
+  put_numbers(all, adapters);
+  put_numbers(all, logit_places);
+  all.push_back(wants_hidden);
+  all.push_back(static_cast<int64_t>(parts.size()));
+  for (const RaggedBatch::Part& part : parts) {
+    all.push_back(part.tokens);
+    all.push_back(part.before);
+    put_numbers(all, part.pages);
+  }
+  return all;
+}
+
+StepInputs StepInputs::from_numbers(const std::vector<int64_t>& numbers) {
+  const int64_t* at = numbers.data();
+  StepInputs inputs;
+  inputs.tokens = take_numbers<int64_t>(at);
+  inputs.adapters = take_numbers<int64_t>(at);
+  inputs.logit_places = take_numbers<int64_t>(at);
+  inputs.wants_hidden = *at++ != 0;
+  inputs.parts.resize(static_cast<std::size_t>(*at++));
+  for (RaggedBatch::Part& part : inputs.parts) {
+    part.tokens = *at++;
+    part.before = *at++;
+    part.pages = take_numbers<int32_t>(at);
+  }
+  return inputs;
+}
+
+Runner::Runner(std::shared_ptr<const BaseModule> model, std::shared_ptr<RaggedPagesCache> cache)
+    : model_(std::move(model)), cache_(std::move(cache)) {}
+
+bool Runner::is_leader() const { return !model_->parallel() || model_->parallel()->everyone().rank() == 0; }
+
+void Runner::send(const std::vector<int64_t>& numbers) const {
+  if (!is_shared()) return;
+  const auto options = at::TensorOptions(at::kLong).device(cache_->metadata().device);
+  const Group& everyone = model_->parallel()->everyone();
+  everyone.broadcast(at::full({1}, static_cast<int64_t>(numbers.size()), options), 0);
+  if (!numbers.empty()) everyone.broadcast(at::tensor(numbers, at::kLong).to(options.device()), 0);
+}
+
+void Runner::follow() {
+  const auto options = at::TensorOptions(at::kLong).device(cache_->metadata().device);
+  const Group& everyone = model_->parallel()->everyone();
+  while (true) {
+    const at::Tensor size = at::zeros({1}, options);
+    everyone.broadcast(size, 0);
+    const auto count = size.item<int64_t>();
+    if (count == 0) continue;  // rank 0 is idle, and says so before the collective times out
+    const at::Tensor data = at::empty({count}, options);
+    everyone.broadcast(data, 0);
+    const at::Tensor host = data.to(at::kCPU);
+    const auto* first = host.const_data_ptr<int64_t>();
+    if (*first == kStopFollowing) return;
+    compute(StepInputs::from_numbers({first, first + count}));
+  }
+}
+
+bool Runner::is_shared() const { return model_->parallel() && !model_->parallel()->is_single(); }
+void Runner::stop_followers() const { send({kStopFollowing}); }
+void Runner::stay_in_touch() const { send({}); }
+
+StepOutputs Runner::run(const StepInputs& inputs) {
+  if (is_shared()) send(inputs.to_numbers());
+  return compute(inputs);
+}
+
+StepOutputs Runner::compute(const StepInputs& step) {
+  const c10::InferenceMode guard;
+  const at::Device device = cache_->metadata().device;
+  auto batch = std::make_shared<RaggedBatch>();
+  batch->parts = step.parts;
+  ModelInputs inputs;
+  inputs.input_ids = at::tensor(step.tokens, at::kLong).to(device).unsqueeze(0);
+  inputs.past_key_values = cache_;
+  inputs.cache_metadata = batch;
+  inputs.output_logits = !step.logit_places.empty();
+  if (!step.logit_places.empty()) inputs.logit_indices = at::tensor(step.logit_places, at::kLong).to(device);
+  const ModelOutput out = (*model_)(inputs);
+  StepOutputs outputs;
+  if (out.logits.defined()) outputs.logits = out.logits.squeeze(0);
+  if (step.wants_hidden) outputs.hidden = out.last_hidden_state.squeeze(0);
+  return outputs;
+}
+
+}  // namespace easydel::serve

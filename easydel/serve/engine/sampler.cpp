@@ -1,0 +1,170 @@
+#include "easydel/serve/engine/sampler.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "easydel/generation/sampling.h"
+#include "easydel/serve/engine/row_sampler.h"
+
+namespace easydel::serve {
+namespace {
+
+// Requests whose scores are looked at one by one on the host; all others are chosen together where the scores are.
+bool is_special(const ActiveRequest& request) {
+  const SamplingParams& p = request.sampling();
+  return needs_adjusting(p) || request.matcher || p.logprobs || p.typical_p < 1;
+}
+
+double uniform_of(const ActiveRequest& request, int64_t step) {
+  return uniform_at(request.key.fold("generate"), 0, step);
+}
+
+void mask_scores(std::span<float> scores, GrammarMatcher& matcher, std::vector<int32_t>& words) {
+  words.assign((scores.size() + 31) / 32, 0);
+  if (!matcher.fill_mask(words)) return;
+  for (std::size_t token = 0; token < scores.size(); ++token) {
+    if ((static_cast<uint32_t>(words[token / 32]) >> (token % 32) & 1U) == 0)
+      scores[token] = -std::numeric_limits<float>::infinity();
+  }
+}
+
+// One request on the host, place after place: what is allowed at a place may depend on the token before it.
+Chosen choose_on_host(const SampledPart& part, const at::Tensor& scores_RV) {
+  ActiveRequest& request = *part.request;
+  const SamplingParams& params = request.sampling();
+  const auto vocab = static_cast<std::size_t>(scores_RV.size(1));
+  const float* all = scores_RV.const_data_ptr<float>();
+  const Sequence& sequence = *request.sequence;
+  const std::span<const int32_t> known(sequence.tokens);
+  const auto prompt = static_cast<std::size_t>(sequence.prompt_tokens);
+  std::vector<int32_t> output(known.begin() + sequence.prompt_tokens, known.end());
+  std::vector<int32_t> words, forbidden = request.end_tokens;
+  forbidden.insert(forbidden.end(), params.stop_token_ids.begin(), params.stop_token_ids.end());
+  std::vector<float> scores(vocab);
+  Chosen chosen;
+  for (std::size_t place = 0; place <= part.drafts.size(); ++place) {
+    const std::span<const float> given(all + (static_cast<std::size_t>(part.first) + place) * vocab, vocab);
+    std::copy(given.begin(), given.end(), scores.begin());
+    if (needs_adjusting(params)) adjust_scores(scores, params, {known.first(prompt), output}, forbidden);
+    if (request.matcher) mask_scores(scores, *request.matcher, words);
+    const int32_t token = draw_token(scores, params, uniform_of(request, static_cast<int64_t>(output.size())));
+    if (token < 0) {
+      chosen.is_valid = false;
+      break;
+    }
+    if (params.logprobs) chosen.logprobs.push_back(find_logprobs(given, token, *params.logprobs));
+    chosen.tokens.push_back(token);
+    output.push_back(token);
+    if (request.matcher) {
+      request.matcher->accept(token);
+      if (request.matcher->is_terminated()) break;
+    }
+    if (place < part.drafts.size() && part.drafts[place] != token) break;
+  }
+  return chosen;
+}
+
+// Top-k, top-p and min-p of rows that differ in them, in the order in which draw_token applies them.
+at::Tensor filter_rows(at::Tensor scores, const at::Tensor& top_k, const at::Tensor& top_p, const at::Tensor& min_p) {
+  const auto [sorted, order] = scores.sort(-1, /*descending=*/true);
+  const double infinity = std::numeric_limits<double>::infinity();
+  const at::Tensor least = sorted.gather(1, (top_k - 1).unsqueeze(1));
+  at::Tensor kept = sorted.masked_fill(sorted < least, -infinity);
+  const at::Tensor weights = kept.softmax(-1);
+  const at::Tensor before = weights.cumsum(-1, at::kDouble) - weights;
+  kept = kept.masked_fill(before >= top_p.unsqueeze(1), -infinity);
+  kept = kept.masked_fill(weights < min_p.unsqueeze(1) * weights.narrow(1, 0, 1), -infinity);
+  return at::empty_like(scores).scatter_(1, order, kept);
+}
+
+struct RowSettings {
+  std::vector<int64_t> rows, top_k;
+  std::vector<double> temperature, top_p, min_p, uniform;
+  bool filters = false;
+};
+
+// The tokens of these rows, drawn on the device of the scores.
+at::Tensor draw_on_device(const at::Tensor& scores_RV, const RowSettings& s) {
+  const auto on_device = [&](const auto& values, at::ScalarType type) {
+    return at::tensor(values, type).to(scores_RV.device(), /*non_blocking=*/true);
+  };
+  at::Tensor scores = scores_RV.index_select(0, on_device(s.rows, at::kLong)).to(at::kFloat);
+  scores = scores / on_device(s.temperature, at::kFloat).unsqueeze(1);
+  if (s.filters)
+    scores = filter_rows(scores, on_device(s.top_k, at::kLong), on_device(s.top_p, at::kDouble),
+                         on_device(s.min_p, at::kFloat));
+  return sample_tokens(scores, on_device(s.uniform, at::kDouble));
+}
+
+// Every row of the plain requests, by one argmax and one draw.
+std::vector<int64_t> choose_on_device(const at::Tensor& scores_RV, const std::vector<SampledPart>& parts) {
+  const at::Tensor best = scores_RV.argmax(-1);
+  RowSettings drawn;
+  for (const SampledPart& part : parts) {
+    const SamplingParams& p = part.request->sampling();
+    if (p.is_greedy() || is_special(*part.request)) continue;
+    for (std::size_t place = 0; place <= part.drafts.size(); ++place) {
+      drawn.rows.push_back(part.first + static_cast<int64_t>(place));
+      drawn.temperature.push_back(p.temperature);
+      drawn.top_k.push_back(p.top_k > 0 ? std::min(p.top_k, scores_RV.size(1)) : scores_RV.size(1));
+      drawn.top_p.push_back(p.top_p);
+      drawn.min_p.push_back(p.min_p);
+      drawn.uniform.push_back(uniform_of(*part.request, part.request->output_tokens() + static_cast<int64_t>(place)));
+      drawn.filters |= p.top_k > 0 || p.top_p < 1 || p.min_p > 0;
+    }
+  }
+  at::Tensor tokens = best;
+  if (!drawn.rows.empty())
+    tokens = tokens.index_copy(0, at::tensor(drawn.rows, at::kLong).to(best.device()), draw_on_device(scores_RV, drawn));
+  // A NaN counts as the greatest score; one number tells whether a row has one, or nothing that is possible.
+  const at::Tensor highest = scores_RV.amax(-1).to(at::kDouble);
+  const at::Tensor host = at::where(highest.gt(-std::numeric_limits<double>::infinity()), tokens, -1).to(at::kCPU);
+  return {host.const_data_ptr<int64_t>(), host.const_data_ptr<int64_t>() + host.numel()};
+}
+
+Chosen take_chosen(const SampledPart& part, const std::vector<int64_t>& tokens) {
+  Chosen chosen;
+  for (std::size_t place = 0; place <= part.drafts.size(); ++place) {
+    const auto token = static_cast<int32_t>(tokens[static_cast<std::size_t>(part.first) + place]);
+    if (token < 0) {
+      chosen.is_valid = false;
+      break;
+    }
+    chosen.tokens.push_back(token);
+    if (place < part.drafts.size() && part.drafts[place] != token) break;
+  }
+  return chosen;
+}
+
+std::vector<Chosen> choose_on_cpu(const at::Tensor& scores_RV, const std::vector<SampledPart>& parts) {
+  std::vector<Chosen> all(parts.size());
+  at::parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      all[static_cast<std::size_t>(i)] = choose_on_host(parts[static_cast<std::size_t>(i)], scores_RV);
+  });
+  return all;
+}
+
+}  // namespace
+
+std::vector<Chosen> choose_tokens(const at::Tensor& scores_RV, const std::vector<SampledPart>& parts) {
+  if (scores_RV.is_cpu()) return choose_on_cpu(scores_RV.to(at::kFloat).contiguous(), parts);
+  std::vector<int64_t> tokens;
+  if (!std::all_of(parts.begin(), parts.end(), [](const SampledPart& part) { return is_special(*part.request); }))
+    tokens = choose_on_device(scores_RV, parts);
+  std::vector<Chosen> all;
+  for (const SampledPart& part : parts) {
+    if (!is_special(*part.request)) {
+      all.push_back(take_chosen(part, tokens));
+      continue;
+    }
+    SampledPart own{part.request, 0, part.drafts};
+    const auto rows = static_cast<int64_t>(part.drafts.size()) + 1;
+    all.push_back(choose_on_host(own, scores_RV.narrow(0, part.first, rows).to(at::kCPU, at::kFloat).contiguous()));
+  }
+  return all;
+}
+
+}  // namespace easydel::serve
