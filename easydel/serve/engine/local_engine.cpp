@@ -30,6 +30,11 @@ DType engine_cache_dtype(const std::string& name, DType by_default) {
   return dtype;
 }
 
+// Ranks that share a sequence each keep every so-manieth token: a page of all of them holds that many more.
+int64_t sequence_parts(const BaseModule& model) {
+  return model.parallel() ? model.parallel()->mesh().size(model.parallel()->sequence()) : 1;
+}
+
 RaggedPagesMetadata engine_pages(const BaseModule& model, const EngineOptions& options, int64_t max_model_len) {
   RaggedPagesMetadata pages =
       model.create_paged_metadata(options.gpu_memory_utilization, options.page_size, max_model_len);
@@ -71,7 +76,8 @@ LocalEngine::LocalEngine(std::shared_ptr<BaseModule> model, std::shared_ptr<cons
       info_.eos_token_ids.push_back(static_cast<int32_t>(id));
   if (!info_.can_classify) {
     RaggedPagesMetadata pages = engine_pages(*model_, options_, info_.max_model_len);
-    const int64_t room = pages.num_pages * pages.page_size;
+    const int64_t tokens_per_page = pages.page_size * sequence_parts(*model_);
+    const int64_t room = pages.num_pages * tokens_per_page;
     if (info_.max_model_len > room) {
       require<ConfigError>(options_.max_model_len == 0 || options_.num_pages > 0, "[engine] max_model_len is ",
                            options_.max_model_len, " tokens; the cache holds ", room,
@@ -83,16 +89,16 @@ LocalEngine::LocalEngine(std::shared_ptr<BaseModule> model, std::shared_ptr<cons
     if (options_.max_num_batched_tokens == 0) options_.max_num_batched_tokens = is_cpu ? kCpuTokens : kGpuTokens;
     scheduler_.emplace(SchedulerOptions{.max_num_seqs = options_.max_num_seqs,
                                         .max_num_batched_tokens = options_.max_num_batched_tokens,
-                                        .page_size = pages.page_size,
+                                        .page_size = tokens_per_page,
                                         .num_pages = pages.num_pages,
                                         .enable_prefix_caching = options_.enable_prefix_caching,
                                         .enable_chunked_prefill = options_.enable_chunked_prefill});
     log::info("[engine] ", pages.num_pages, " pages of ", pages.page_size, " tokens, ",
               format_bytes(pages.num_pages * pages.page_bytes()), " of ", dtype_name(pages.dtype), "; at most ",
               options_.max_num_seqs, " sequences of ", info_.max_model_len, " tokens.");
-    const int64_t page_size = pages.page_size, num_pages = pages.num_pages;
+    const int64_t num_pages = pages.num_pages;
     runner_.emplace(model_, std::make_shared<RaggedPagesCache>(std::move(pages)));
-    drafter_ = make_drafter(options_, page_size, num_pages, info_.max_model_len, info_.vocab_size);
+    drafter_ = make_drafter(options_, tokens_per_page, num_pages, info_.max_model_len, info_.vocab_size);
   }
   if (runner_ && runner_->is_shared() && !runner_->is_leader()) {
     refuses_ = true;
@@ -144,6 +150,9 @@ void LocalEngine::check(const Request& request) const {
                        " has no classification head.");
   require<ConfigError>(length + (generates ? 1 : 0) <= info_.max_model_len, "[engine] the prompt has ", length,
                        " tokens; max_model_len, of prompt and answer together, is ", info_.max_model_len, ".");
+  const std::vector<std::string> known = adapters();
+  require<ConfigError>(request.adapter.empty() || std::find(known.begin(), known.end(), request.adapter) != known.end(),
+                       "[engine] there is no adapter \"", request.adapter, "\".");
   const SamplingParams& sampling = request.sampling;
   sampling.validate(info_.vocab_size);
   require<ConfigError>(tokenizer_ || sampling.stop.empty(), "[engine] stop strings need a tokenizer.");
