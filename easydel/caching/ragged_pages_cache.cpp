@@ -7,6 +7,7 @@
 #include "easydel/core/memory.h"
 #include "easydel/operations/attention/blockwise.h"
 #include "easydel/operations/attention/cached.h"
+#include "easydel/operations/kernels/cuda/paged_attention.h"
 #include "easydel/operations/quantized/coded_rows.h"
 
 namespace easydel {
@@ -126,6 +127,13 @@ void RaggedPagesCache::check(const RaggedBatch::Part& part, const std::vector<St
 void RaggedPagesCache::begin(int64_t rows, int64_t tokens, const CacheMetadata* given) {
   require<ShapeError>(rows == 1, "[pages] the tokens of all sequences must be one row, [1, tokens]; got ", rows,
                       " rows.");
+  device_step_.reset();
+  if (const auto* decode = dynamic_cast<const DecodeBatch*>(given)) {
+    require<NotSupportedError>(uses_device_kernels(), "[pages] a DecodeBatch needs a whole cache on a GPU.");
+    device_step_ = DeviceStep{.decode = *decode, .decoded = tokens};
+    step_.clear();
+    return;
+  }
   const RaggedBatch& batch = batch_of(given, tokens);
   std::vector<StepPart> step;
   int64_t row = 0, needed = 0;
@@ -157,6 +165,107 @@ void RaggedPagesCache::begin(int64_t rows, int64_t tokens, const CacheMetadata* 
   step_ = std::move(step);
   step_tokens_ = at::tensor(kept, at::kLong).to(metadata_.device);
   step_places_ = at::tensor(places, at::kLong).to(metadata_.device);
+  if (uses_device_kernels()) prepare_device_step();
+}
+
+bool RaggedPagesCache::uses_device_kernels() const {
+  return metadata_.device.is_cuda() && part_.parts() == 1 && at::isFloatingType(metadata_.dtype) &&
+         c10::elementSize(metadata_.dtype) > 1;
+}
+
+// Everything that the kernels read, in one copy to the device.
+void RaggedPagesCache::prepare_device_step() {
+  DeviceStep step;
+  const auto is_next = [](const StepPart& part) { return part.tokens == 1; };
+  const auto first_rest = std::find_if_not(step_.begin(), step_.end(), is_next);
+  step.decoded = first_rest - step_.begin();
+  const auto others = static_cast<int64_t>(step_.end() - first_rest);
+  const auto widest = [](auto begin, auto end) {
+    std::size_t pages = 1;
+    for (auto part = begin; part != end; ++part) pages = std::max(pages, part->pages.size());
+    return static_cast<int64_t>(pages);
+  };
+  const int64_t columns = widest(step_.begin(), first_rest), more_columns = widest(first_rest, step_.end());
+  std::vector<int32_t> numbers;
+  const auto add_row = [&](const StepPart& part, int64_t width) {
+    numbers.insert(numbers.end(), part.pages.begin(), part.pages.end());
+    numbers.resize(numbers.size() + static_cast<std::size_t>(width) - part.pages.size());
+  };
+  for (auto part = step_.begin(); part != first_rest; ++part) add_row(*part, columns);
+  for (auto part = step_.begin(); part != first_rest; ++part) {
+    numbers.push_back(static_cast<int32_t>(part->before + 1));
+    step.decode.max_length = std::max(step.decode.max_length, part->before + 1);
+  }
+  for (auto part = first_rest; part != step_.end(); ++part) add_row(*part, more_columns);
+  std::vector<int32_t> starts_q{0}, starts_k{0};
+  for (auto part = first_rest; part != step_.end(); ++part) {
+    const int64_t keys = part->before + part->tokens;
+    starts_q.push_back(starts_q.back() + static_cast<int32_t>(part->tokens));
+    starts_k.push_back(starts_k.back() + static_cast<int32_t>(keys));
+    step.max_q = std::max(step.max_q, part->tokens);
+    step.max_k = std::max(step.max_k, keys);
+    step.fresh &= part->before == 0;
+  }
+  step.rest = starts_q.back();
+  step.total_k = starts_k.back();
+  numbers.insert(numbers.end(), starts_q.begin(), starts_q.end());
+  numbers.insert(numbers.end(), starts_k.begin(), starts_k.end());
+  const Tensor all = at::tensor(numbers, at::kInt).to(metadata_.device);
+  int64_t at = 0;
+  const auto next = [&](int64_t rows, int64_t width) {
+    const Tensor view = all.narrow(0, at, rows * width).view({rows, width});
+    at += rows * width;
+    return view;
+  };
+  step.decode.slots = step_places_;
+  step.decode.table = next(step.decoded, columns);
+  step.decode.lengths = next(1, step.decoded).view({-1});
+  step.table = next(others, more_columns);
+  step.cu_q = next(1, others + 1).view({-1});
+  step.cu_k = next(1, others + 1).view({-1});
+  device_step_ = std::move(step);
+}
+
+// None where a kernel does not have the layer: then the parts go one by one.
+std::optional<Tensor> RaggedPagesCache::attend_on_device(const Layer& layer, const Tensor& q, const Tensor& k,
+                                                         const Tensor& v, const AttentionOptions& options) {
+  namespace paged = operations::cuda_paged;
+  const paged::Pages pages{layer.k, layer.v};
+  const DeviceStep& step = *device_step_;
+  if (!paged::paged_store(k, layer.is_latent ? Tensor() : v, step.decode.slots, pages)) return std::nullopt;
+  std::vector<Tensor> outs;
+  if (step.decoded > 0) {
+    const auto out = paged::paged_decode(q.narrow(0, 0, step.decoded), pages, step.decode.table, step.decode.lengths,
+                                         {.scale = *options.scale,
+                                          .softcap = options.softcap,
+                                          .window = options.mask.sliding_window,
+                                          .sinks = options.sinks,
+                                          .max_length = step.decode.max_length});
+    if (!out) return std::nullopt;
+    outs.push_back(*out);
+  }
+  if (step.rest > 0) {
+    const auto own = [&](const Tensor& x) { return x.narrow(0, step.decoded, step.rest); };
+    const auto out = layer.is_latent ? std::nullopt
+                                     : paged::paged_prefill({.q = own(q),
+                                                             .k = own(k),
+                                                             .v = own(v),
+                                                             .cu_q = step.cu_q,
+                                                             .cu_k = step.cu_k,
+                                                             .table = step.table,
+                                                             .max_q = step.max_q,
+                                                             .max_k = step.max_k,
+                                                             .total_k = step.total_k,
+                                                             .fresh = step.fresh,
+                                                             .scale = *options.scale,
+                                                             .softcap = options.softcap,
+                                                             .window = options.mask.sliding_window,
+                                                             .sinks = options.sinks},
+                                                            pages);
+    if (!out) return std::nullopt;
+    outs.push_back(*out);
+  }
+  return outs.size() == 1 ? outs.front() : at::cat(outs);
 }
 
 void RaggedPagesCache::end() {
@@ -248,11 +357,16 @@ AttentionOutput RaggedPagesCache::attend(int64_t index, const Tensor& q_BTNH, co
                              "[pages] a forward over pages does not support masks and attention weights.");
   const at::NoGradGuard no_grad;
   Layer& layer = layers_.at(static_cast<std::size_t>(index));
-  store(layer, k_BTKH.squeeze(0), v_BTKH.squeeze(0));
-  const Tensor q = q_BTNH.squeeze(0);
-  Tensor out = at::empty({q.size(0), q.size(1), v_BTKH.size(3)}, q.options());
+  const Tensor q = q_BTNH.squeeze(0), k = k_BTKH.squeeze(0), v = v_BTKH.squeeze(0);
   AttentionOptions options = given;
   options.scale = operations::score_scale(given, q.size(-1));
+  if (device_step_) {
+    if (const std::optional<Tensor> out = attend_on_device(layer, q, k, v, options)) return {out->unsqueeze(0), {}};
+    require<NotSupportedError>(!step_.empty(), "[pages] no kernel has the attention of layer ", index,
+                               " for a DecodeBatch.");
+  }
+  store(layer, k, v);
+  Tensor out = at::empty({q.size(0), q.size(1), v.size(2)}, q.options());
 
   // Few tokens of a sequence, the next ones, attend to the pages in place, all at once; longer parts one by one.
   constexpr int64_t kFewTokens = 8;

@@ -36,6 +36,15 @@ struct RaggedBatch : CacheMetadata {
   at::Tensor last_tokens() const;  // [parts] where each part ends in the row, for logits
 };
 
+// The next token of each of Q sequences, described on the device: what a captured step reads. The caller manages the
+// pages. Rows that only fill the batch up have a negative slot and the length 0.
+struct DecodeBatch : CacheMetadata {
+  at::Tensor slots;        // [Q] int64: page * page_size + offset
+  at::Tensor table;        // [Q, M] int32: the pages of each sequence
+  at::Tensor lengths;      // [Q] int32, with the new token
+  int64_t max_length = 0;  // of the longest
+};
+
 class RaggedPagesCache : public Cache {
  public:
   explicit RaggedPagesCache(RaggedPagesMetadata metadata);
@@ -46,6 +55,8 @@ class RaggedPagesCache : public Cache {
   int64_t free_pages() const { return static_cast<int64_t>(free_.size()); }
   int64_t pages_needed(int64_t sequence, int64_t tokens) const;  // for this many more tokens
   const RaggedPagesMetadata& metadata() const { return metadata_; }
+  // Whether it is whole, on a GPU, and of a type that the kernels read: then steps may be described by a DecodeBatch.
+  bool uses_device_kernels() const;
 
   int64_t length() const override { return 0; }
   int64_t max_length() const override { return metadata_.max_model_length; }
@@ -78,6 +89,9 @@ class RaggedPagesCache : public Cache {
   const RaggedBatch& batch_of(const CacheMetadata* step, int64_t tokens) const;
   Sequence& find(int64_t sequence);
   const Sequence& find(int64_t sequence) const;
+  void prepare_device_step();
+  std::optional<at::Tensor> attend_on_device(const Layer& layer, const at::Tensor& q_TNH, const at::Tensor& k_TKH,
+                                             const at::Tensor& v_TKV, const operations::AttentionOptions& options);
   void check(const RaggedBatch::Part& part, const std::vector<StepPart>& others) const;
   void store(Layer& layer, const at::Tensor& k_TKH, const at::Tensor& v_TKH) const;
   at::Tensor attend_to_sequence(const Layer& layer, const StepPart& part, const at::Tensor& q_TNH,
@@ -90,6 +104,15 @@ class RaggedPagesCache : public Cache {
   std::map<int64_t, Sequence> sequences_;
   int64_t next_sequence_ = 0;
   std::vector<StepPart> step_;
+  // The step on a GPU: sequences with one new token come first, then `rest` tokens of the others.
+  struct DeviceStep {
+    DecodeBatch decode;
+    int64_t decoded = 0, rest = 0;
+    at::Tensor table, cu_q, cu_k;  // of the others
+    int64_t max_q = 0, max_k = 0, total_k = 0;
+    bool fresh = true;
+  };
+  std::optional<DeviceStep> device_step_;
   at::Tensor step_tokens_, step_places_;  // which tokens are stored on this rank, and where: page * page_size + offset
 };
 

@@ -100,6 +100,7 @@ int run(int argc, char** argv) {
   add_forward_command(app);
   add_generate_command(app);
   add_chat_command(app);
+  add_serve_command(app);
   add_train_command(app);
   add_elarge_command(app);
   add_report_command(app);

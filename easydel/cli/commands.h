@@ -28,6 +28,7 @@ void add_info_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
 void add_lora_command(CLI::App& app);
 void add_models_command(CLI::App& app);
+void add_serve_command(CLI::App& app);
 void add_quantize_command(CLI::App& app);
 void add_tokenize_command(CLI::App& app);
 void add_report_command(CLI::App& app);

@@ -24,8 +24,9 @@ void LocalEngine::propose_drafts() {
   if (!requests.empty()) drafter_->propose(requests, limits);
 }
 
-// The parts in the order of their adapters, so that the tokens of each are next to each other.
+// Single next tokens come first: the cache has a kernel for them.
 StepInputs LocalEngine::make_inputs(StepPlan& plan, std::vector<SampledPart>& sampled) const {
+  std::stable_partition(plan.parts.begin(), plan.parts.end(), [](const StepPart& part) { return part.count == 1; });
   StepInputs inputs;
   inputs.tokens.reserve(static_cast<std::size_t>(plan.tokens));
   for (const StepPart& part : plan.parts) {

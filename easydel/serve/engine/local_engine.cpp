@@ -97,7 +97,8 @@ LocalEngine::LocalEngine(std::shared_ptr<BaseModule> model, std::shared_ptr<cons
               format_bytes(pages.num_pages * pages.page_bytes()), " of ", dtype_name(pages.dtype), "; at most ",
               options_.max_num_seqs, " sequences of ", info_.max_model_len, " tokens.");
     const int64_t num_pages = pages.num_pages;
-    runner_.emplace(model_, std::make_shared<RaggedPagesCache>(std::move(pages)));
+    runner_.emplace(model_, std::make_shared<RaggedPagesCache>(std::move(pages)),
+                    options_.use_graphs ? options_.max_num_seqs : 0);
     drafter_ = make_drafter(options_, tokens_per_page, num_pages, info_.max_model_len, info_.vocab_size);
   }
   if (runner_ && runner_->is_shared() && !runner_->is_leader()) {

@@ -4,6 +4,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include "easydel/infra/base_module.h"
+#include "easydel/serve/engine/decode_graphs.h"
 #include "easydel/sharding/parallel.h"
 
 namespace easydel::serve {
@@ -57,8 +58,12 @@ StepInputs StepInputs::from_numbers(const std::vector<int64_t>& numbers) {
   return inputs;
 }
 
-Runner::Runner(std::shared_ptr<const BaseModule> model, std::shared_ptr<RaggedPagesCache> cache)
-    : model_(std::move(model)), cache_(std::move(cache)) {}
+Runner::Runner(std::shared_ptr<const BaseModule> model, std::shared_ptr<RaggedPagesCache> cache, int64_t graph_batch)
+    : model_(std::move(model)),
+      cache_(std::move(cache)),
+      graphs_(graph_batch > 0 ? DecodeGraphs::make(model_, cache_, graph_batch) : nullptr) {}
+
+Runner::~Runner() = default;
 
 bool Runner::is_leader() const { return !model_->parallel() || model_->parallel()->everyone().rank() == 0; }
 
@@ -98,6 +103,9 @@ StepOutputs Runner::run(const StepInputs& inputs) {
 
 StepOutputs Runner::compute(const StepInputs& step) {
   const c10::InferenceMode guard;
+  if (graphs_) {
+    if (std::optional<at::Tensor> logits = graphs_->run(step)) return {.logits = *logits, .hidden = {}};
+  }
   const at::Device device = cache_->metadata().device;
   auto batch = std::make_shared<RaggedBatch>();
   batch->parts = step.parts;

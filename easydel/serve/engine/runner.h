@@ -32,9 +32,13 @@ struct StepOutputs {
   at::Tensor hidden;  // [T, D], if wanted
 };
 
+class DecodeGraphs;
+
 class Runner {
  public:
-  Runner(std::shared_ptr<const BaseModule> model, std::shared_ptr<RaggedPagesCache> cache);
+  // graph_batch: the most sequences of a decode step that is captured in a CUDA graph; 0: none is.
+  Runner(std::shared_ptr<const BaseModule> model, std::shared_ptr<RaggedPagesCache> cache, int64_t graph_batch = 0);
+  ~Runner();
 
   StepOutputs run(const StepInputs& inputs);
   // Ranks other than 0: takes part in the steps of rank 0 until that stops.
@@ -52,6 +56,7 @@ class Runner {
 
   std::shared_ptr<const BaseModule> model_;
   std::shared_ptr<RaggedPagesCache> cache_;
+  std::unique_ptr<DecodeGraphs> graphs_;
 };
 
 }  // namespace easydel::serve

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "easydel/generation/sampling.h"
+#include "easydel/operations/kernels/cuda/paged_attention.h"
 #include "easydel/serve/engine/row_sampler.h"
 
 namespace easydel::serve {
@@ -100,7 +101,7 @@ at::Tensor draw_on_device(const at::Tensor& scores_RV, const RowSettings& s) {
 
 // Every row of the plain requests, by one argmax and one draw.
 std::vector<int64_t> choose_on_device(const at::Tensor& scores_RV, const std::vector<SampledPart>& parts) {
-  const at::Tensor best = scores_RV.argmax(-1);
+  const at::Tensor best = operations::cuda_paged::argmax_rows(scores_RV);
   RowSettings drawn;
   for (const SampledPart& part : parts) {
     const SamplingParams& p = part.request->sampling();

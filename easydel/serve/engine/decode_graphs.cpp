@@ -1,0 +1,177 @@
+#include "easydel/serve/engine/decode_graphs.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "easydel/core/build_info.h"
+#include "easydel/core/log.h"
+#include "easydel/infra/base_module.h"
+#include "easydel/operations/rope.h"
+
+#if EASYDEL_HAS_CUDA
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+namespace easydel::serve {
+
+#if EASYDEL_HAS_CUDA
+namespace {
+
+// Sizes for which there is a graph: few enough that all are captured soon, near enough that little is computed in vain.
+int64_t captured_batch(int64_t rows) {
+  for (const int64_t size : {1, 2, 4, 8, 16, 32}) {
+    if (rows <= size) return size;
+  }
+  return (rows + 31) / 32 * 32;
+}
+
+int64_t captured_pages(int64_t pages) {
+  const int64_t grain = pages <= 128 ? 16 : pages <= 512 ? 64 : 512;
+  return (pages + grain - 1) / grain * grain;
+}
+
+class CudaDecodeGraphs final : public DecodeGraphs {
+ public:
+  CudaDecodeGraphs(std::shared_ptr<const BaseModule> model, std::shared_ptr<RaggedPagesCache> cache, int64_t max_batch)
+      : model_(std::move(model)), cache_(std::move(cache)), max_batch_(max_batch) {}
+
+  std::optional<at::Tensor> run(const StepInputs& inputs) override {
+    const auto rows = static_cast<int64_t>(inputs.parts.size());
+    if (!can_capture_ || rows > max_batch_ || !is_decode(inputs)) return std::nullopt;
+    std::size_t pages = 1;
+    for (const RaggedBatch::Part& part : inputs.parts) pages = std::max(pages, part.pages.size());
+    const std::pair key(captured_batch(rows), captured_pages(static_cast<int64_t>(pages)));
+    Step& step = steps_[key];
+    if (!step.batch) prepare(step, key.first, key.second);
+    fill(step, inputs);
+    if (!step.is_warm) {  // the first one runs eagerly: libraries choose and load their kernels
+      step.is_warm = true;
+      return forward(step).narrow(0, 0, rows);
+    }
+    if (!step.graph && !capture(step)) {
+      can_capture_ = false;
+      steps_.clear();
+      return std::nullopt;
+    }
+    step.graph->replay();
+    return step.logits.narrow(0, 0, rows);
+  }
+
+ private:
+  struct Step {
+    std::shared_ptr<DecodeBatch> batch;
+    at::Tensor host_longs, longs;  // ids, positions and slots
+    at::Tensor host_ints, ints;    // lengths and the table
+    at::Tensor logits;
+    bool is_warm = false;
+    std::unique_ptr<at::cuda::CUDAGraph> graph;
+  };
+
+  // One new token of each sequence, and logits of all.
+  static bool is_decode(const StepInputs& inputs) {
+    const auto is_one = [](const RaggedBatch::Part& part) { return part.tokens == 1; };
+    return !inputs.wants_hidden && inputs.logit_places.size() == inputs.parts.size() &&
+           std::all_of(inputs.parts.begin(), inputs.parts.end(), is_one) &&
+           std::all_of(inputs.adapters.begin(), inputs.adapters.end(), [](int64_t index) { return index < 0; });
+  }
+
+  void prepare(Step& step, int64_t rows, int64_t pages) const {
+    const auto on_host = at::TensorOptions(at::kLong).pinned_memory(true);
+    step.host_longs = at::zeros({3, rows}, on_host);
+    step.host_ints = at::zeros({rows * (1 + pages)}, on_host.dtype(at::kInt));
+    step.longs = step.host_longs.to(cache_->metadata().device);
+    step.ints = step.host_ints.to(cache_->metadata().device);
+    step.batch = std::make_shared<DecodeBatch>();
+    step.batch->slots = step.longs[2];
+    step.batch->lengths = step.ints.narrow(0, 0, rows);
+    step.batch->table = step.ints.narrow(0, rows, rows * pages).view({rows, pages});
+    step.batch->max_length = pages * cache_->metadata().page_size;
+  }
+
+  void fill(Step& step, const StepInputs& inputs) const {
+    const int64_t rows = step.longs.size(1), pages = step.batch->table.size(1), size = cache_->metadata().page_size;
+    auto* ids = step.host_longs.mutable_data_ptr<int64_t>();
+    int64_t *const positions = ids + rows, *const slots = positions + rows;
+    auto* lengths = step.host_ints.mutable_data_ptr<int32_t>();
+    int32_t* const table = lengths + rows;
+    std::fill_n(slots, rows, -1);  // rows beyond the batch store nothing and see nothing
+    std::fill_n(lengths, rows, 0);
+    for (std::size_t i = 0; i < inputs.parts.size(); ++i) {
+      const RaggedBatch::Part& part = inputs.parts[i];
+      ids[i] = inputs.tokens[i];
+      positions[i] = part.before;
+      slots[i] = part.pages[static_cast<std::size_t>(part.before / size)] * size + part.before % size;
+      lengths[i] = static_cast<int32_t>(part.before + 1);
+      std::copy(part.pages.begin(), part.pages.end(), table + static_cast<int64_t>(i) * pages);
+    }
+    step.longs.copy_(step.host_longs, /*non_blocking=*/true);
+    step.ints.copy_(step.host_ints, /*non_blocking=*/true);
+  }
+
+  at::Tensor forward(const Step& step) const {
+    ModelInputs inputs;
+    inputs.input_ids = step.longs[0].unsqueeze(0);
+    inputs.position_ids = step.longs[1].unsqueeze(0);
+    inputs.past_key_values = cache_;
+    inputs.cache_metadata = step.batch;
+    return (*model_)(inputs).logits.squeeze(0);
+  }
+
+  bool capture(Step& step) {
+    if (!pool_) pool_ = at::cuda::graph_pool_handle();
+    auto graph = std::make_unique<at::cuda::CUDAGraph>();
+    const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream();
+    const c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool(false, current.device_index());
+    current.synchronize();
+    bool captured = true;
+    {
+      const c10::cuda::CUDAStreamGuard guard(side);
+      graph->capture_begin(*pool_);
+      try {
+        step.logits = forward(step);
+      } catch (const std::exception& error) {
+        log::debug("[engine] the decode step cannot be captured: ", error.what());
+        captured = false;
+      }
+      try {
+        graph->capture_end();
+      } catch (const c10::Error& error) {
+        log::debug("[engine] the decode step cannot be captured: ", error.what());
+        captured = false;
+      }
+    }
+    if (captured) step.graph = std::move(graph);
+    return captured;
+  }
+
+  std::shared_ptr<const BaseModule> model_;
+  std::shared_ptr<RaggedPagesCache> cache_;
+  int64_t max_batch_;
+  bool can_capture_ = true;
+  std::optional<at::cuda::MempoolId_t> pool_;
+  std::map<std::pair<int64_t, int64_t>, Step> steps_;  // by rows and pages
+};
+
+}  // namespace
+
+std::unique_ptr<DecodeGraphs> DecodeGraphs::make(std::shared_ptr<const BaseModule> model,
+                                                 std::shared_ptr<RaggedPagesCache> cache, int64_t max_batch) {
+  const bool can_capture = cache->uses_device_kernels() && !model->parallel() &&
+                           !operations::rope_depends_on_length(model->config().rope);
+  if (!can_capture) return nullptr;
+  return std::make_unique<CudaDecodeGraphs>(std::move(model), std::move(cache), max_batch);
+}
+
+#else
+
+std::unique_ptr<DecodeGraphs> DecodeGraphs::make(std::shared_ptr<const BaseModule>, std::shared_ptr<RaggedPagesCache>,
+                                                 int64_t) {
+  return nullptr;
+}
+
+#endif
+
+}  // namespace easydel::serve

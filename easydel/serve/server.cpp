@@ -1,0 +1,108 @@
+#include "easydel/serve/server.h"
+
+#include <csignal>
+#include <ctime>
+
+#include "easydel/core/log.h"
+#include "easydel/generation/generate.h"
+#include "easydel/infra/base_module.h"
+#include "easydel/serve/engine/replicas.h"
+#include "easydel/serve/grammar/grammar.h"
+
+namespace easydel::serve {
+namespace {
+
+sigset_t stop_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  return signals;
+}
+
+std::shared_ptr<Engine> make_engines(const std::shared_ptr<BaseModule>& model, const AutoTokenizer& tokenizer,
+                                     const ServerOptions& options) {
+  require<ConfigError>(options.data_parallel_size > 0, "[serve] data_parallel_size must be positive; got ",
+                       options.data_parallel_size, ".");
+  require<NotSupportedError>(options.data_parallel_size == 1 || !model->parallel(),
+                             "[serve] data_parallel_size is not supported with a mesh.");
+  EngineOptions engine = options.engine;
+  if (!engine.grammar && model->can_generate()) {
+    std::vector<int32_t> ends;
+    for (const int64_t id : generation_config(*model).eos_token_id) ends.push_back(static_cast<int32_t>(id));
+    engine.grammar = make_grammar_compiler(tokenizer.shared(), model->config().vocab_size, ends);
+  }
+  // All caches at once have the share of the memory that one would have.
+  engine.gpu_memory_utilization /= static_cast<double>(options.data_parallel_size);
+  std::vector<std::shared_ptr<Engine>> engines;
+  for (int64_t i = 0; i < options.data_parallel_size; ++i)
+    engines.push_back(make_engine(model, tokenizer.shared(), engine));
+  return engines.size() == 1 ? engines.front() : make_replicas(std::move(engines));
+}
+
+}  // namespace
+
+SamplingParams default_sampling(const BaseModule& model) {
+  SamplingParams sampling;
+  if (!model.can_generate()) return sampling;
+  const GenerationConfig config = generation_config(model);
+  sampling.temperature = config.temperature.value_or(sampling.temperature);
+  sampling.top_k = config.top_k.value_or(sampling.top_k);
+  sampling.top_p = config.top_p.value_or(sampling.top_p);
+  sampling.min_p = config.min_p.value_or(sampling.min_p);
+  sampling.typical_p = config.typical_p.value_or(sampling.typical_p);
+  sampling.repetition_penalty = config.repetition_penalty.value_or(sampling.repetition_penalty);
+  return sampling;
+}
+
+Server::Server(const std::shared_ptr<BaseModule>& model, const AutoTokenizer& tokenizer, ServerOptions options)
+    : options_(std::move(options)), engine_(make_engines(model, tokenizer, options_)) {
+  for (const auto& [name, directory] : options_.adapters) engine_->load_adapter(name, directory);
+  service_ = std::make_unique<Service>(engine_, tokenizer, options_.service);
+  http_ = std::make_unique<HttpServer>(options_.http, [this](HttpRequest request, HttpReply reply) {
+    service_->handle(std::move(request), std::move(reply));
+  });
+}
+
+// In this order: no more requests come, those that run end, and nobody is called back any more.
+Server::~Server() {
+  http_.reset();
+  engine_->drain(std::chrono::milliseconds(0));
+  service_.reset();
+}
+
+std::string Server::address() const {
+  const bool is_secure = !options_.http.tls_cert.empty();
+  const bool is_ipv6 = options_.http.host.find(':') != std::string::npos;
+  return concat(is_secure ? "https://" : "http://", is_ipv6 ? "[" : "", options_.http.host, is_ipv6 ? "]" : "", ":",
+                http_->port());
+}
+
+bool Server::is_healthy() const { return engine_->stats().healthy; }
+
+bool Server::stop() {
+  http_->stop(options_.shutdown_timeout);
+  return engine_->drain(std::chrono::milliseconds(1000));
+}
+
+void block_stop_signals() {
+  const sigset_t signals = stop_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+bool serve_until_stopped(Server& server) {
+  const sigset_t signals = stop_signals();
+  const timespec pause{.tv_sec = 0, .tv_nsec = 200'000'000};
+  while (server.is_healthy()) {
+    const int signal = sigtimedwait(&signals, nullptr, &pause);
+    if (signal <= 0) continue;
+    log::info("[serve] stopping: waiting for the requests that are running. Once more stops at once.");
+    // A second signal ends the process as usual.
+    pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    if (!server.stop()) log::warning("[serve] some requests were still running and were ended.");
+    return true;
+  }
+  return false;
+}
+
+}  // namespace easydel::serve

@@ -1,0 +1,56 @@
+// A model behind HTTP: the engine, the OpenAI-compatible service and the HTTP server put together.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "easydel/serve/engine/engine.h"
+#include "easydel/serve/http/http_server.h"
+#include "easydel/serve/openai/service.h"
+#include "easydel/tokenizers/auto_tokenizer.h"
+
+namespace easydel {
+class BaseModule;
+}
+
+namespace easydel::serve {
+
+struct ServerOptions {
+  HttpOptions http;
+  ServiceOptions service;
+  EngineOptions engine;
+  std::vector<std::pair<std::string, std::string>> adapters;  // name and directory, loaded at the start
+  int64_t data_parallel_size = 1;                             // engines that share the requests
+  std::chrono::milliseconds shutdown_timeout{30000};          // for what is running when the server is asked to stop
+};
+
+// What requests sample by unless they say otherwise: the model's generation_config.json.
+SamplingParams default_sampling(const BaseModule& model);
+
+class Server {
+ public:
+  // Listens when it returns. `model` serves all replicas; each has a cache of its own.
+  Server(const std::shared_ptr<BaseModule>& model, const AutoTokenizer& tokenizer, ServerOptions options);
+  ~Server();
+
+  std::string address() const;  // "http://127.0.0.1:8000"
+  bool is_healthy() const;
+  // Takes no more requests and waits for those that run, at most shutdown_timeout; whether all have ended.
+  bool stop();
+
+ private:
+  ServerOptions options_;
+  std::shared_ptr<Engine> engine_;
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<HttpServer> http_;
+};
+
+// Serves until SIGINT or SIGTERM; the process must not have other threads that these signals could reach, so call
+// block_stop_signals before the first is made. False when the engine failed.
+void block_stop_signals();
+bool serve_until_stopped(Server& server);
+
+}  // namespace easydel::serve
