@@ -12,8 +12,8 @@ namespace easydel::operations::cuda_kernels {
 namespace {
 
 constexpr int kPagedWarps = 4, kPagedThreads = kPagedWarps * kWarp;
-constexpr int kTileKeys = 16;     // the keys of one product
-constexpr int kPartKeys = 128;    // parts of a sequence are multiples of this many keys
+constexpr int kTileKeys = 16;   // the keys of one product
+constexpr int kPartKeys = 128;  // parts of a sequence are multiples of this many keys
 constexpr int kMaxSplits = 64, kMaxRow = 576, kPlainHeads = 4;
 constexpr float kLog2E = 1.4426950408889634f;
 
@@ -149,8 +149,8 @@ __device__ inline uint32_t word(const uint4& x, int i) { return i == 0 ? x.x : i
 // eight heads fill it: scores^T = k q^T, and then out^T = v^T weights^T.
 //   k: this thread reads features 32 c + 8 t … + 7 of keys g and g + 8. The order of features in a product is free, so
 //      these eight are those of two products, and q is read in the same order.
-//   v: this thread reads features 64 j + 8 g … + 7 of keys 2 t, 2 t + 1, 2 t + 8 and 2 t + 9. Feature 8 g + 2 i is row g
-//      of product i, and 8 g + 2 i + 1 is row g + 8; so out has eight features in a row for heads 2 t and 2 t + 1.
+//   v: this thread reads features 64 j + 8 g … + 7 of keys 2 t, 2 t + 1, 2 t + 8 and 2 t + 9. Feature 8 g + 2 i is
+//      row g of product i, and 8 g + 2 i + 1 is row g + 8; so out has eight features in a row for heads 2 t and 2 t + 1.
 // kTiles: of eight query heads. kSub: of sixteen keys at a time.
 template <class T, int kHead, int kTiles, int kSub>
 struct PagedWarp {
@@ -370,7 +370,8 @@ __global__ void __launch_bounds__(kPagedThreads, kBlocks) paged_tile_kernel(cons
   __shared__ alignas(16) float values[kPagedWarps][Warp::kHeads][Warp::kStride];
   __shared__ float most[kPagedWarps][Warp::kHeads], sums[kPagedWarps][Warp::kHeads];
   const int chunks = (a.shared + Warp::kHeads - 1) / Warp::kHeads;
-  const int split = blockIdx.x, query = blockIdx.z, kv = blockIdx.y / chunks, skipped = blockIdx.y % chunks * Warp::kHeads;
+  const int split = blockIdx.x, query = blockIdx.z, kv = blockIdx.y / chunks,
+            skipped = blockIdx.y % chunks * Warp::kHeads;
   const int first_head = kv * a.shared + skipped, heads = min(Warp::kHeads, a.shared - skipped);
   const PagedSpan span = span_of(a, query);
   if (split >= span.parts) {
@@ -392,7 +393,8 @@ __global__ void __launch_bounds__(kPagedThreads) paged_plain_kernel(const PagedD
   __shared__ float values[kPagedWarps][kPlainHeads][kLane * kWarp];
   __shared__ float all_most[kPagedWarps][kPlainHeads], all_sums[kPagedWarps][kPlainHeads];
   const int chunks = (a.shared + kPlainHeads - 1) / kPlainHeads, lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const int split = blockIdx.x, query = blockIdx.z, kv = blockIdx.y / chunks, skipped = blockIdx.y % chunks * kPlainHeads;
+  const int split = blockIdx.x, query = blockIdx.z, kv = blockIdx.y / chunks,
+            skipped = blockIdx.y % chunks * kPlainHeads;
   const int first_head = kv * a.shared + skipped, heads = min(kPlainHeads, a.shared - skipped);
   const PagedSpan span = span_of(a, query);
   if (split >= span.parts) {

@@ -35,8 +35,8 @@ void plan_paged_decode(PagedDecode& args, int64_t max_length);
 int64_t scratch_floats(const PagedDecode& args);
 void paged_decode(Element type, const PagedDecode& args, Stream stream);
 
-// Copies the rows of new tokens to their slots: slots[t] = page * page_size + offset, or negative: not stored. Sizes and
-// strides count bytes.
+// Copies the rows of new tokens to their slots: slots[t] = page * page_size + offset, or negative: not stored. Sizes
+// and strides count bytes.
 struct PagedStore {
   struct Rows {
     const void* x;  // [tokens, kv_heads, bytes]
@@ -66,8 +66,8 @@ void gather_pages(const GatherPages& args, Stream stream);
 
 // The index of the largest value of each row, the first of equal ones; NaN is the largest.
 struct ArgMax {
-  const void* x;  // [rows, width], rows x_row apart
-  int64_t* ids;   // [rows]
+  const void* x;      // [rows, width], rows x_row apart
+  int64_t* ids;       // [rows]
   uint64_t* scratch;  // argmax_scratch() of them
   int64_t rows, width, x_row;
 };

@@ -46,8 +46,8 @@ __global__ void gather_pages_kernel(const GatherPages a) {
   }
   const int slot = token - a.cu_lengths[low], units = a.bytes / static_cast<int>(sizeof(Unit));
   const int64_t page = a.tables[low * a.table_row + (slot >> a.page_shift)];
-  const char* from = static_cast<const char*>(a.pages) + page * a.strides.page +
-                     (slot & ((1 << a.page_shift) - 1)) * a.strides.row;
+  const char* from =
+      static_cast<const char*>(a.pages) + page * a.strides.page + (slot & ((1 << a.page_shift) - 1)) * a.strides.row;
   Unit* to = static_cast<Unit*>(a.y) + static_cast<int64_t>(token) * a.kv_heads * units;
   for (int i = threadIdx.x; i < a.kv_heads * units; i += blockDim.x)
     to[i] = reinterpret_cast<const Unit*>(from + i / units * a.strides.head)[i % units];
@@ -71,7 +71,9 @@ int copy_threads(int64_t units) {
 
 constexpr int kMaxThreads = 256, kMaxParts = 32, kMaxBlocks = 1024;
 
-int argmax_parts(int64_t rows) { return static_cast<int>(std::clamp<int64_t>(kMaxBlocks / std::max<int64_t>(rows, 1), 1, kMaxParts)); }
+int argmax_parts(int64_t rows) {
+  return static_cast<int>(std::clamp<int64_t>(kMaxBlocks / std::max<int64_t>(rows, 1), 1, kMaxParts));
+}
 
 // A value and its index as one integer: larger for a larger value (NaN is the largest), then for a smaller index.
 __device__ inline uint64_t ranked(float value, uint32_t index) {
