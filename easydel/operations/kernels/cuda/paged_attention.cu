@@ -149,8 +149,8 @@ __device__ inline uint32_t word(const uint4& x, int i) { return i == 0 ? x.x : i
 // eight heads fill it: scores^T = k q^T, and then out^T = v^T weights^T.
 //   k: this thread reads features 32 c + 8 t … + 7 of keys g and g + 8. The order of features in a product is free, so
 //      these eight are those of two products, and q is read in the same order.
-//   v: this thread reads features 64 j + 8 g … + 7 of keys 2 t, 2 t + 1, 2 t + 8 and 2 t + 9. Feature 8 g + 2 i is
-//      row g of product i, and 8 g + 2 i + 1 is row g + 8; so out has eight features in a row for heads 2 t and 2 t + 1.
+//   v: this thread reads features 64 j + 8 g … + 7 of keys 2 t, 2 t + 1, 2 t + 8 and 2 t + 9. Of these, 2 i is
+//      row g of product i, and 2 i + 1 is row g + 8; so out has eight features in a row for heads 2 t and 2 t + 1.
 // kTiles: of eight query heads. kSub: of sixteen keys at a time.
 template <class T, int kHead, int kTiles, int kSub>
 struct PagedWarp {
