@@ -28,8 +28,8 @@ __device__ inline PagedSpan span_of(const PagedDecode& a, int query) {
   s.begin = a.window > 0 && a.window < s.end ? s.end - static_cast<int>(a.window) : 0;
   s.first = s.begin / kTileKeys * kTileKeys;
   const int keys = s.end - s.first;
-  s.chunk = max((keys + a.splits - 1) / a.splits, a.least_keys);
-  s.chunk = (s.chunk + kPartKeys - 1) / kPartKeys * kPartKeys;
+  const int wanted = min(max(keys / a.least_keys, 1), a.splits);
+  s.chunk = ((keys + wanted - 1) / wanted + kPartKeys - 1) / kPartKeys * kPartKeys;
   s.parts = (keys + s.chunk - 1) / s.chunk;
   return s;
 }
