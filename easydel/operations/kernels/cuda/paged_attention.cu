@@ -1,0 +1,558 @@
+// One query of each sequence over its pages. The keys of a sequence are split over thread blocks, those of a block over
+// its warps; every warp reads its keys and values straight into the fragments of tensor core products, sixteen bytes
+// at a time, with all query heads that share them. Scores are in powers of two.
+#include <cstring>
+#include <initializer_list>
+#include <type_traits>
+
+#include "easydel/operations/kernels/cuda/cuda_parts.cuh"
+#include "easydel/operations/kernels/cuda/paged_kernels.h"
+
+namespace easydel::operations::cuda_kernels {
+namespace {
+
+constexpr int kPagedWarps = 4, kPagedThreads = kPagedWarps * kWarp;
+constexpr int kTileKeys = 16;   // the keys of one product
+constexpr int kPartKeys = 128;  // parts of a sequence are multiples of this many keys
+constexpr int kMaxSplits = 64, kMaxRow = 576, kPlainHeads = 4;
+constexpr float kLog2E = 1.4426950408889634f;
+
+// What a query sees: slots [begin, end), as `parts` of `chunk` keys from slot `first` on.
+struct PagedSpan {
+  int begin, end, first, chunk, parts;
+};
+__device__ inline PagedSpan span_of(const PagedDecode& a, int query) {
+  PagedSpan s{};
+  s.end = min(a.lengths[query], a.blocks << a.page_shift);
+  if (s.end <= 0) return s;
+  s.begin = a.window > 0 && a.window < s.end ? s.end - static_cast<int>(a.window) : 0;
+  s.first = s.begin / kTileKeys * kTileKeys;
+  const int keys = s.end - s.first;
+  const int wanted = min(max(keys / a.least_keys, 1), a.splits);
+  s.chunk = ((keys + wanted - 1) / wanted + kPartKeys - 1) / kPartKeys * kPartKeys;
+  s.parts = (keys + s.chunk - 1) / s.chunk;
+  return s;
+}
+
+__device__ inline float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// How a product of q and k becomes a score.
+struct ToScore {
+  float scale, cap;
+  __device__ explicit ToScore(const PagedDecode& a) {
+    cap = a.softcap > 0 ? a.softcap * kLog2E : 0.0f;
+    scale = a.softcap > 0 ? a.scale / a.softcap : a.scale * kLog2E;
+  }
+  __device__ float operator()(float x) const { return cap > 0 ? cap * tanhf(x * scale) : x * scale; }
+};
+
+// The scratch of split results: maximum and sum of each (query, head, split), then its value_size sums.
+__host__ __device__ inline int64_t split_rows(const PagedDecode& a) {
+  return static_cast<int64_t>(a.queries) * a.kv_heads * a.shared * a.splits;
+}
+
+template <class T>
+__device__ inline void put_result(const PagedDecode& a, int64_t row, int head, int d, float value, float most,
+                                  float sum) {
+  if (a.sinks) {
+    const float sink = a.sinks[head] * kLog2E, now = fmaxf(most, sink), keep = power_of_two(most - now);
+    value *= keep;
+    sum = sum * keep + power_of_two(sink - now);
+  }
+  static_cast<T*>(a.out)[row * a.value_size + d] = narrow<T>(value / sum);
+}
+
+// Adds up the warps of a block, for `heads` heads from `first_head` on. values [warps][kHeads][stride], most and sums
+// [warps][kHeads].
+template <class T, int kHeads>
+__device__ inline void finish_block(const PagedDecode& a, int query, int first_head, int heads, int split,
+                                    const float* values, int stride, const float* most, const float* sums) {
+  const int64_t all_heads = static_cast<int64_t>(a.kv_heads) * a.shared;
+  for (int i = threadIdx.x; i < heads * a.value_size; i += kPagedThreads) {
+    const int h = i / a.value_size, d = i % a.value_size;
+    float largest = -INFINITY, sum = 0, value = 0;
+    for (int w = 0; w < kPagedWarps; ++w) largest = fmaxf(largest, most[w * kHeads + h]);
+    for (int w = 0; w < kPagedWarps; ++w) {
+      const float weight = power_of_two(most[w * kHeads + h] - largest);
+      sum += sums[w * kHeads + h] * weight;
+      value += values[(w * kHeads + h) * stride + d] * weight;
+    }
+    const int64_t row = query * all_heads + first_head + h;
+    if (a.splits == 1) {
+      put_result<T>(a, row, first_head + h, d, value, largest, sum);
+      continue;
+    }
+    const int64_t at = row * a.splits + split;
+    if (d == 0) a.scratch[2 * at] = largest, a.scratch[2 * at + 1] = sum;
+    a.scratch[2 * split_rows(a) + at * a.value_size + d] = value;
+  }
+}
+
+template <class T>
+__device__ inline void put_zeros(const PagedDecode& a, int query, int first_head, int heads) {
+  T* to = static_cast<T*>(a.out) + (static_cast<int64_t>(query) * a.kv_heads * a.shared + first_head) * a.value_size;
+  for (int i = threadIdx.x; i < heads * a.value_size; i += kPagedThreads) to[i] = narrow<T>(0.0f);
+}
+
+__device__ inline uint4 load_pack(const void* from) {
+  uint4 x;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "l"(from));
+  return x;
+}
+
+// d += a b, a [16, 16], b [16, 8].
+template <class T>
+__device__ inline void multiply_tile(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
+                                     uint32_t b1) {
+  if constexpr (std::is_same_v<T, __half>) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+        "%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+  } else {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
+        "%2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+  }
+}
+
+template <class T>
+__device__ inline uint32_t pack_pair(float low, float high) {
+  uint32_t bits;
+  if constexpr (std::is_same_v<T, __half>) {
+    const __half2 pair = __floats2half2_rn(low, high);
+    memcpy(&bits, &pair, sizeof(bits));
+  } else {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    memcpy(&bits, &pair, sizeof(bits));
+  }
+  return bits;
+}
+
+// Of an 8 x 8 matrix of 16-bit elements, of which thread (row, pair) = (lane / 4, lane % 4) has two.
+__device__ inline uint32_t transposed(uint32_t x) {
+  uint32_t y;
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
+  return y;
+}
+
+__device__ inline uint32_t word(const uint4& x, int i) { return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w; }
+
+// The state of a warp: lane = 4 * g + t. Keys are the rows of the first product and query heads the columns, so that
+// eight heads fill it: scores^T = k q^T, and then out^T = v^T weights^T.
+//   k: this thread reads features 32 c + 8 t … + 7 of keys g and g + 8. The order of features in a product is free, so
+//      these eight are those of two products, and q is read in the same order.
+//   v: this thread reads features 64 j + 8 g … + 7 of keys 2 t, 2 t + 1, 2 t + 8 and 2 t + 9. Of these, 2 i is
+//      row g of product i, and 2 i + 1 is row g + 8; so out has eight features in a row for heads 2 t and 2 t + 1.
+// kTiles: of eight query heads. kSub: of sixteen keys at a time.
+template <class T, int kHead, int kTiles, int kSub>
+struct PagedWarp {
+  static constexpr int kChunks = (kHead + 31) / 32, kGroups = (kHead + 63) / 64, kKeys = kSub * kTileKeys;
+  static constexpr int kHeads = 8 * kTiles, kStride = kHead + 4;
+  static constexpr bool kEarlyValues = kHead <= 128;  // all values of a step fit in registers beside the keys
+
+  const PagedDecode& a;
+  const T *k_head, *v_head;
+  const int32_t* table;
+  const PagedSpan span;
+  const int to, g, t;
+  uint32_t q[kTiles][kChunks][4];
+  uint4 k[kSub][kChunks][2], v[kSub][kGroups][4];
+  float out[kTiles][kGroups][4][4], most[kTiles][2], sum[kTiles][2];
+
+  __device__ PagedWarp(const PagedDecode& args, const PagedSpan& s, int end, int query, int kv, int first_head,
+                       int heads)
+      : a(args), span(s), to(end), g(threadIdx.x % kWarp / 4), t(threadIdx.x % 4) {
+    k_head = static_cast<const T*>(a.k) + kv * a.k_strides.head;
+    v_head = static_cast<const T*>(a.v) + kv * a.v_strides.head;
+    table = a.tables + query * a.table_row;
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      most[n][0] = most[n][1] = -INFINITY;
+      sum[n][0] = sum[n][1] = 0;
+      const int h = 8 * n + g;
+      const T* from = static_cast<const T*>(a.q) + query * a.q_row + (first_head + h) * a.q_head;
+#pragma unroll
+      for (int c = 0; c < kChunks; ++c) {
+        const int d = 32 * c + 8 * t;
+        const uint4 x = h < heads && d < kHead ? load_pack(from + d) : uint4{};
+        q[n][c][0] = x.x, q[n][c][1] = x.y, q[n][c][2] = x.z, q[n][c][3] = x.w;
+      }
+#pragma unroll
+      for (int j = 0; j < kGroups; ++j) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) out[n][j][i][0] = out[n][j][i][1] = out[n][j][i][2] = out[n][j][i][3] = 0;
+      }
+    }
+  }
+
+  // Slots outside of the span are never read: their pages may not exist. Their place is taken by one that is visible.
+  __device__ int visible(int slot) const { return min(max(slot, span.begin), to - 1); }
+  __device__ void find_pages(int (&pages)[kSub], int start) const {
+#pragma unroll
+    for (int s = 0; s < kSub; ++s) pages[s] = __ldg(table + (visible(start + s * kTileKeys) >> a.page_shift));
+  }
+  __device__ int row_of(int slot) const { return visible(slot) & ((1 << a.page_shift) - 1); }
+
+  __device__ void load_keys(const int (&pages)[kSub], int start) {
+#pragma unroll
+    for (int s = 0; s < kSub; ++s) {
+      const T* page = k_head + pages[s] * a.k_strides.page;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const T* from = page + row_of(start + s * kTileKeys + 8 * half + g) * a.k_strides.row + 8 * t;
+#pragma unroll
+        for (int c = 0; c < kChunks; ++c) k[s][c][half] = 32 * c + 8 * t < kHead ? load_pack(from + 32 * c) : uint4{};
+      }
+    }
+  }
+
+  __device__ void load_values(const int (&pages)[kSub], int start, int j) {
+#pragma unroll
+    for (int s = 0; s < kSub; ++s) {
+      const T* page = v_head + pages[s] * a.v_strides.page;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int slot = start + s * kTileKeys + 2 * t + (i & 1) + 8 * (i >> 1), d = 64 * j + 8 * g;
+        v[s][j][i] = d < kHead ? load_pack(page + row_of(slot) * a.v_strides.row + d) : uint4{};
+      }
+    }
+  }
+
+  __device__ void multiply_keys(float (&scores)[kSub][kTiles][4]) const {
+#pragma unroll
+    for (int s = 0; s < kSub; ++s) {
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+        float(&d)[4] = scores[s][n];
+        d[0] = d[1] = d[2] = d[3] = 0;
+#pragma unroll
+        for (int c = 0; c < kChunks; ++c) {
+          const uint4 &low = k[s][c][0], &high = k[s][c][1];
+          multiply_tile<T>(d, low.x, high.x, low.y, high.y, q[n][c][0], q[n][c][1]);
+          multiply_tile<T>(d, low.z, high.z, low.w, high.w, q[n][c][2], q[n][c][3]);
+        }
+      }
+    }
+  }
+
+  // Scores to weights, in place; scales what was added up before.
+  __device__ void to_weights(float (&scores)[kSub][kTiles][4], int start, const ToScore& to_score) {
+    const bool partly = start < span.begin || start + kKeys > to;
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      float now[2] = {most[n][0], most[n][1]};
+#pragma unroll
+      for (int s = 0; s < kSub; ++s) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          float& x = scores[s][n][e];
+          x = to_score(x);
+          const int slot = start + s * kTileKeys + g + 8 * (e >> 1);
+          if (partly && (slot < span.begin || slot >= to)) x = -INFINITY;
+          now[e & 1] = fmaxf(now[e & 1], x);
+        }
+      }
+      float keep[2];
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        for (int step = 4; step < kWarp; step *= 2) now[e] = fmaxf(now[e], __shfl_xor_sync(~0u, now[e], step));
+        keep[e] = power_of_two(most[n][e] - now[e]);
+        most[n][e] = now[e];
+        sum[n][e] *= keep[e];
+      }
+#pragma unroll
+      for (int s = 0; s < kSub; ++s) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          scores[s][n][e] = power_of_two(scores[s][n][e] - now[e & 1]);
+          sum[n][e & 1] += scores[s][n][e];
+        }
+      }
+      if (!__any_sync(~0u, keep[0] != 1.0f || keep[1] != 1.0f)) continue;
+#pragma unroll
+      for (int j = 0; j < kGroups; ++j) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) out[n][j][i][e] *= keep[e & 1];
+        }
+      }
+    }
+  }
+
+  __device__ void add_values(const uint32_t (&weights)[kSub][kTiles][2], int j) {
+#pragma unroll
+    for (int s = 0; s < kSub; ++s) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const uint32_t x0 = word(v[s][j][0], i), x1 = word(v[s][j][1], i);
+        const uint32_t x2 = word(v[s][j][2], i), x3 = word(v[s][j][3], i);
+        const uint32_t a0 = __byte_perm(x0, x1, 0x5410), a1 = __byte_perm(x0, x1, 0x7632);
+        const uint32_t a2 = __byte_perm(x2, x3, 0x5410), a3 = __byte_perm(x2, x3, 0x7632);
+#pragma unroll
+        for (int n = 0; n < kTiles; ++n)
+          multiply_tile<T>(out[n][j][i], a0, a1, a2, a3, weights[s][n][0], weights[s][n][1]);
+      }
+    }
+  }
+
+  // Every kPagedWarps-th step of kKeys keys from `start` on. The keys of the next step are on their way while this one
+  // is computed, and its pages are found yet one step earlier.
+  __device__ void run(int start) {
+    constexpr int kStep = kPagedWarps * kKeys;
+    if (start >= to) return;
+    const ToScore to_score(a);
+    int pages[kSub], next[kSub], after[kSub];
+    find_pages(pages, start);
+    find_pages(next, start + kStep);
+    load_keys(pages, start);
+    for (; start < to; start += kStep) {
+      if constexpr (kEarlyValues) {
+#pragma unroll
+        for (int j = 0; j < kGroups; ++j) load_values(pages, start, j);
+      }
+      find_pages(after, start + 2 * kStep);
+      float scores[kSub][kTiles][4];
+      multiply_keys(scores);
+      if (start + kStep < to) load_keys(next, start + kStep);
+      to_weights(scores, start, to_score);
+      uint32_t weights[kSub][kTiles][2];
+#pragma unroll
+      for (int s = 0; s < kSub; ++s) {
+#pragma unroll
+        for (int n = 0; n < kTiles; ++n) {
+          weights[s][n][0] = transposed(pack_pair<T>(scores[s][n][0], scores[s][n][1]));
+          weights[s][n][1] = transposed(pack_pair<T>(scores[s][n][2], scores[s][n][3]));
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < kGroups; ++j) {
+        if constexpr (!kEarlyValues) load_values(pages, start, j);
+        add_values(weights, j);
+      }
+#pragma unroll
+      for (int s = 0; s < kSub; ++s) pages[s] = next[s], next[s] = after[s];
+    }
+  }
+
+  __device__ void put(float* values, float* all_most, float* all_sums) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        for (int step = 4; step < kWarp; step *= 2) sum[n][e] += __shfl_xor_sync(~0u, sum[n][e], step);
+        const int h = 8 * n + 2 * t + e;
+        if (g == 0) all_most[h] = most[n][e], all_sums[h] = sum[n][e];
+#pragma unroll
+        for (int j = 0; j < kGroups; ++j) {
+          if (64 * j + 8 * g >= kHead) continue;
+          auto* at = reinterpret_cast<float4*>(values + h * kStride + 64 * j + 8 * g);
+          const auto& o = out[n][j];
+          at[0] = {o[0][e], o[0][e + 2], o[1][e], o[1][e + 2]};
+          at[1] = {o[2][e], o[2][e + 2], o[3][e], o[3][e + 2]};
+        }
+      }
+    }
+  }
+};
+
+template <class T, int kHead, int kTiles, int kSub, int kBlocks>
+__global__ void __launch_bounds__(kPagedThreads, kBlocks) paged_tile_kernel(const PagedDecode a) {
+  using Warp = PagedWarp<T, kHead, kTiles, kSub>;
+  __shared__ alignas(16) float values[kPagedWarps][Warp::kHeads][Warp::kStride];
+  __shared__ float most[kPagedWarps][Warp::kHeads], sums[kPagedWarps][Warp::kHeads];
+  const int chunks = (a.shared + Warp::kHeads - 1) / Warp::kHeads;
+  const int split = blockIdx.x, query = blockIdx.z, kv = blockIdx.y / chunks,
+            skipped = blockIdx.y % chunks * Warp::kHeads;
+  const int first_head = kv * a.shared + skipped, heads = min(Warp::kHeads, a.shared - skipped);
+  const PagedSpan span = span_of(a, query);
+  if (split >= span.parts) {
+    if (a.splits == 1) put_zeros<T>(a, query, first_head, heads);
+    return;
+  }
+  const int from = span.first + split * span.chunk, warp = threadIdx.x / kWarp;
+  Warp state(a, span, min(span.end, from + span.chunk), query, kv, first_head, heads);
+  state.run(from + warp * Warp::kKeys);
+  state.put(&values[warp][0][0], most[warp], sums[warp]);
+  __syncthreads();
+  finish_block<T, Warp::kHeads>(a, query, first_head, heads, split, &values[0][0][0], Warp::kStride, &most[0][0],
+                                &sums[0][0]);
+}
+
+// For everything else: a warp has one key at a time, and each lane every 32nd feature.
+template <class T, int kLane>
+__global__ void __launch_bounds__(kPagedThreads) paged_plain_kernel(const PagedDecode a) {
+  __shared__ float values[kPagedWarps][kPlainHeads][kLane * kWarp];
+  __shared__ float all_most[kPagedWarps][kPlainHeads], all_sums[kPagedWarps][kPlainHeads];
+  const int chunks = (a.shared + kPlainHeads - 1) / kPlainHeads, lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const int split = blockIdx.x, query = blockIdx.z, kv = blockIdx.y / chunks,
+            skipped = blockIdx.y % chunks * kPlainHeads;
+  const int first_head = kv * a.shared + skipped, heads = min(kPlainHeads, a.shared - skipped);
+  const PagedSpan span = span_of(a, query);
+  if (split >= span.parts) {
+    if (a.splits == 1) put_zeros<T>(a, query, first_head, heads);
+    return;
+  }
+  float q[kPlainHeads][kLane], out[kPlainHeads][kLane] = {}, most[kPlainHeads], sum[kPlainHeads] = {};
+#pragma unroll
+  for (int h = 0; h < kPlainHeads; ++h) {
+    most[h] = -INFINITY;
+    const T* from = static_cast<const T*>(a.q) + query * a.q_row + (first_head + h) * a.q_head;
+#pragma unroll
+    for (int i = 0; i < kLane; ++i) {
+      const int d = i * kWarp + lane;
+      q[h][i] = h < heads && d < a.head_size ? wide(from[d]) : 0.0f;
+    }
+  }
+  const ToScore to_score(a);
+  const int from = max(span.first + split * span.chunk, span.begin);
+  const int to = min(span.end, span.first + (split + 1) * span.chunk);
+  for (int slot = from + warp; slot < to; slot += kPagedWarps) {
+    const int64_t page = a.tables[query * a.table_row + (slot >> a.page_shift)], row = slot & ((1 << a.page_shift) - 1);
+    const T* k = static_cast<const T*>(a.k) + page * a.k_strides.page + kv * a.k_strides.head + row * a.k_strides.row;
+    const T* v = static_cast<const T*>(a.v) + page * a.v_strides.page + kv * a.v_strides.head + row * a.v_strides.row;
+    float key[kLane], value[kLane];
+#pragma unroll
+    for (int i = 0; i < kLane; ++i) {
+      const int d = i * kWarp + lane;
+      key[i] = d < a.head_size ? wide(k[d]) : 0.0f;
+      value[i] = d < a.value_size ? wide(v[d]) : 0.0f;
+    }
+#pragma unroll
+    for (int h = 0; h < kPlainHeads; ++h) {
+      float score = 0;
+#pragma unroll
+      for (int i = 0; i < kLane; ++i) score += q[h][i] * key[i];
+      score = to_score(warp_sum(score));
+      const float now = fmaxf(most[h], score), keep = power_of_two(most[h] - now), weight = power_of_two(score - now);
+      most[h] = now;
+      sum[h] = sum[h] * keep + weight;
+#pragma unroll
+      for (int i = 0; i < kLane; ++i) out[h][i] = out[h][i] * keep + weight * value[i];
+    }
+  }
+#pragma unroll
+  for (int h = 0; h < kPlainHeads; ++h) {
+    if (lane == 0) all_most[warp][h] = most[h], all_sums[warp][h] = sum[h];
+#pragma unroll
+    for (int i = 0; i < kLane; ++i) values[warp][h][i * kWarp + lane] = out[h][i];
+  }
+  __syncthreads();
+  finish_block<T, kPlainHeads>(a, query, first_head, heads, split, &values[0][0][0], kLane * kWarp, &all_most[0][0],
+                               &all_sums[0][0]);
+}
+
+// The parts of one query head.
+template <class T>
+__global__ void paged_merge_kernel(const PagedDecode a) {
+  const int head = blockIdx.x, query = blockIdx.y, parts = span_of(a, query).parts;
+  const int64_t row = static_cast<int64_t>(query) * gridDim.x + head, at = row * a.splits;
+  const float* values = a.scratch + 2 * split_rows(a) + at * a.value_size;
+  float largest = -INFINITY, sum = 0;
+  for (int s = 0; s < parts; ++s) largest = fmaxf(largest, a.scratch[2 * (at + s)]);
+  for (int s = 0; s < parts; ++s) sum += a.scratch[2 * (at + s) + 1] * power_of_two(a.scratch[2 * (at + s)] - largest);
+  for (int d = threadIdx.x; d < a.value_size; d += blockDim.x) {
+    float value = 0;
+    for (int s = 0; s < parts; ++s)
+      value += values[static_cast<int64_t>(s) * a.value_size + d] * power_of_two(a.scratch[2 * (at + s)] - largest);
+    if (parts > 0) {
+      put_result<T>(a, row, head, d, value, largest, sum);
+    } else {
+      static_cast<T*>(a.out)[row * a.value_size + d] = narrow<T>(0.0f);
+    }
+  }
+}
+
+dim3 paged_grid(const PagedDecode& a, int heads_of_block) {
+  return dim3(a.splits, a.kv_heads * ((a.shared + heads_of_block - 1) / heads_of_block), a.queries);
+}
+
+template <class T, int kHead, int kSub, int kBlocks>
+void decode_tiles(const PagedDecode& a, Stream stream) {
+  if constexpr (kHead <= 128) {
+    if (a.shared > 8) return paged_tile_kernel<T, kHead, 2, 1, 2><<<paged_grid(a, 16), kPagedThreads, 0, stream>>>(a);
+  }
+  paged_tile_kernel<T, kHead, 1, kSub, kBlocks><<<paged_grid(a, 8), kPagedThreads, 0, stream>>>(a);
+}
+
+bool in_packs(const PagedDecode& a) {
+  for (const void* p : {a.q, a.k, a.v}) {
+    if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0) return false;
+  }
+  for (const int64_t n : {a.q_row, a.q_head, a.k_strides.page, a.k_strides.head, a.k_strides.row, a.v_strides.page,
+                          a.v_strides.head, a.v_strides.row}) {
+    if (n % 8 != 0) return false;
+  }
+  return true;
+}
+
+// False: there are no such tiles.
+template <class T>
+bool decode_in_tiles(const PagedDecode& a, Stream stream) {
+  if (a.head_size != a.value_size || (1 << a.page_shift) < kTileKeys || !in_packs(a)) return false;
+  switch (a.head_size) {
+    case 64: decode_tiles<T, 64, 2, 4>(a, stream); return true;
+    case 80: decode_tiles<T, 80, 1, 3>(a, stream); return true;
+    case 96: decode_tiles<T, 96, 1, 3>(a, stream); return true;
+    case 128: decode_tiles<T, 128, 1, 3>(a, stream); return true;
+    case 256: decode_tiles<T, 256, 1, 2>(a, stream); return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+bool can_paged_decode(const PagedDecode& a) {
+  return a.head_size <= kMaxRow && a.value_size <= kMaxRow && a.queries <= 65535 && a.kv_heads * a.shared <= 65535;
+}
+
+void plan_paged_decode(PagedDecode& a, int64_t max_length) {
+  int device = 0, processors = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  const int64_t visited = a.window > 0 ? std::min(max_length, a.window + kTileKeys) : max_length;
+  const int64_t rows = std::max<int64_t>(1, static_cast<int64_t>(a.queries) * a.kv_heads);
+  const int64_t to_fill = (4LL * processors + rows - 1) / rows;  // every multiprocessor has room for about this many
+  const int64_t most = std::clamp<int64_t>((visited + kPartKeys - 1) / kPartKeys, 1, kMaxSplits);
+  // A sequence that is much longer than the others must not keep one block busy while the rest of the GPU waits.
+  a.splits = static_cast<int32_t>(std::clamp<int64_t>(std::max(to_fill, visited / 4096), 1, most));
+  a.least_keys = to_fill > 1 ? kPartKeys : 1024;
+}
+
+int64_t scratch_floats(const PagedDecode& a) { return a.splits == 1 ? 0 : split_rows(a) * (a.value_size + 2); }
+
+void paged_decode(Element type, const PagedDecode& a, Stream stream) {
+  if (a.queries == 0 || a.kv_heads == 0 || a.shared == 0 || a.value_size == 0) return;
+  with_type(type, [&](auto t) {
+    using T = decltype(t);
+    bool done = false;
+    if constexpr (!std::is_same_v<T, float>) done = decode_in_tiles<T>(a, stream);
+    if (!done) {
+      const dim3 grid = paged_grid(a, kPlainHeads);
+      const int size = std::max(a.head_size, a.value_size);
+      if (size <= 64) {
+        paged_plain_kernel<T, 2><<<grid, kPagedThreads, 0, stream>>>(a);
+      } else if (size <= 128) {
+        paged_plain_kernel<T, 4><<<grid, kPagedThreads, 0, stream>>>(a);
+      } else if (size <= 256) {
+        paged_plain_kernel<T, 8><<<grid, kPagedThreads, 0, stream>>>(a);
+      } else {
+        paged_plain_kernel<T, kMaxRow / kWarp><<<grid, kPagedThreads, 0, stream>>>(a);
+      }
+    }
+    if (a.splits > 1) {
+      const dim3 heads(a.kv_heads * a.shared, a.queries);
+      paged_merge_kernel<T><<<heads, 64, 0, stream>>>(a);
+    }
+  });
+}
+
+}  // namespace easydel::operations::cuda_kernels

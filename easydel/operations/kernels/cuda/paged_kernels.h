@@ -1,0 +1,77 @@
+// The GPU kernels over pages of keys and values, and of greedy sampling, on raw pointers: compiled by nvcc without
+// torch's headers. Slot s of a sequence is in page table[s >> page_shift], at s % page_size.
+#pragma once
+
+#include <cstdint>
+
+#include "easydel/operations/kernels/cuda/cuda_kernels.h"
+
+namespace easydel::operations::cuda_kernels {
+
+// Strides count elements; rows are dense.
+struct PageStrides {
+  int64_t page, head, row;
+};
+
+// One query for each sequence. Nothing about the launch depends on what is on the device.
+struct PagedDecode {
+  const void* q;  // [queries, kv_heads * shared, head_size]
+  int64_t q_row, q_head;
+  const void *k, *v;  // [pages, kv_heads, page_size, head_size or value_size]
+  PageStrides k_strides, v_strides;
+  const int32_t* tables;   // [queries, blocks]
+  const int32_t* lengths;  // [queries] visible keys, or 0: the result is zeros
+  const float* sinks;      // [kv_heads * shared] or null
+  void* out;               // [queries, kv_heads * shared, value_size], dense
+  float* scratch;          // scratch_floats() of them
+  int64_t table_row, window;
+  int32_t queries, kv_heads, shared, head_size, value_size, page_shift, blocks;
+  int32_t splits, least_keys;  // set by plan_paged_decode
+  float scale, softcap;
+};
+bool can_paged_decode(const PagedDecode& args);
+// Into how many parts the keys of a sequence are split: from `max_length`, the most that any may have.
+void plan_paged_decode(PagedDecode& args, int64_t max_length);
+int64_t scratch_floats(const PagedDecode& args);
+void paged_decode(Element type, const PagedDecode& args, Stream stream);
+
+// Copies the rows of new tokens to their slots: slots[t] = page * page_size + offset, or negative: not stored. Sizes
+// and strides count bytes.
+struct PagedStore {
+  struct Rows {
+    const void* x;  // [tokens, kv_heads, bytes]
+    int64_t token, head;
+    void* pages;
+    PageStrides strides;
+    int32_t bytes;  // 0: nothing to store
+  };
+  Rows k, v;
+  const int64_t* slots;  // [tokens]
+  int64_t tokens;
+  int32_t kv_heads, page_shift;
+};
+void paged_store(const PagedStore& args, Stream stream);
+
+// y[cu_lengths[r] + s] = slot s of sequence r. Sizes and strides count bytes.
+struct GatherPages {
+  const void* pages;
+  PageStrides strides;
+  const int32_t* tables;      // [sequences, ...], rows table_row apart
+  const int32_t* cu_lengths;  // [sequences + 1], from 0 to total
+  void* y;                    // [total, kv_heads, bytes]
+  int64_t table_row, total;
+  int32_t sequences, kv_heads, page_shift, bytes;
+};
+void gather_pages(const GatherPages& args, Stream stream);
+
+// The index of the largest value of each row, the first of equal ones; NaN is the largest.
+struct ArgMax {
+  const void* x;      // [rows, width], rows x_row apart
+  int64_t* ids;       // [rows]
+  uint64_t* scratch;  // argmax_scratch() of them
+  int64_t rows, width, x_row;
+};
+int64_t argmax_scratch(int64_t rows);
+void argmax(Element type, const ArgMax& args, Stream stream);
+
+}  // namespace easydel::operations::cuda_kernels
