@@ -4,6 +4,7 @@ import http.server
 import json
 import pathlib
 import threading
+import time
 
 PAGES = pathlib.Path(__file__).resolve().parents[2] / "easydel/serve/page"
 KEY = "right"
@@ -30,8 +31,9 @@ class Script:
 
     GATE, LEAVE = object(), object()
 
-    def __init__(self, *steps, status=200, headers=(), done=True):
+    def __init__(self, *steps, status=200, headers=(), done=True, pace=0):
         self.steps, self.status, self.headers, self.done = steps, status, headers, done
+        self.pace = pace  # seconds before each chunk, for pictures
 
     @staticmethod
     def text(text):
@@ -90,8 +92,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         pages = {"/": "chat", "/dashboard": "dashboard"}
-        if self.path in pages:
-            self.answer(200, (PAGES / f"{pages[self.path]}.html").read_bytes(), "text/html; charset=utf-8")
+        if self.path.split("?")[0] in pages:
+            self.answer(200, (PAGES / f"{pages[self.path.split('?')[0]]}.html").read_bytes(), "text/html; charset=utf-8")
         elif self.path == "/v1/models":
             self.refused() or self.answer(200, {"object": "list", "data": self.server.models})
         elif self.path == "/dashboard/data":
@@ -116,6 +118,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.close_connection = True
         for step in script.steps:
+            time.sleep(script.pace)
             if step is Script.GATE:
                 self.server.gate.wait(60)
             elif step is Script.LEAVE:
