@@ -93,7 +93,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         pages = {"/": "chat", "/dashboard": "dashboard"}
         if self.path.split("?")[0] in pages:
-            self.answer(200, (PAGES / f"{pages[self.path.split('?')[0]]}.html").read_bytes(), "text/html; charset=utf-8")
+            self.answer(200, (PAGES / f"{pages[self.path.split('?')[0]]}.html").read_bytes(), "text/html; charset=utf-8",
+                        [("Content-Security-Policy", "default-src 'self' 'unsafe-inline' data: blob:")])  # as the service says
         elif self.path == "/v1/models":
             self.refused() or self.answer(200, {"object": "list", "data": self.server.models})
         elif self.path == "/dashboard/data":

@@ -26,8 +26,8 @@ def make_model(folder):
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     raw.decoder = decoders.ByteLevel()
     special = ["<s>", "</s>", "<|user|>", "<|assistant|>", "<|system|>"]
-    raw.train_from_iterator([TEXT], trainers.BpeTrainer(
-        vocab_size=300, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    # No alphabet of bytes: whatever the model draws is ASCII, and no answer ends within a character.
+    raw.train_from_iterator([TEXT], trainers.BpeTrainer(vocab_size=300, special_tokens=special))
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", eos_token="</s>")
     tokenizer.chat_template = CHAT
     tokenizer.save_pretrained(folder)
@@ -35,6 +35,7 @@ def make_model(folder):
     model = LlamaForCausalLM(LlamaConfig(
         hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
         vocab_size=len(tokenizer), max_position_embeddings=8192, bos_token_id=0, eos_token_id=1, initializer_range=0.4))
+    model.lm_head.weight.data[:len(special)] = 0  # never the most likely: answers go on until the limit
     model.save_pretrained(folder)
     return tokenizer, model
 
@@ -81,25 +82,18 @@ class ServedPage(ChatPages):
         self.page.click("#tune")
         self.set("#n-temperature", "0")
         self.set("#n-max_tokens", "12")
-        right = 0
-        for prompt in ("It was the best", "wisdom", "times", "the age", "and so on", "worst"):
-            ids = self.expected(prompt, 12)
-            text = self.tokenizer.decode(ids, skip_special_tokens=True)
-            if "\ufffd" in text or len(ids) < 12:  # ends within a character, or of itself
-                continue
+        for prompt in ("It was the best", "wisdom", "times"):
+            text = self.tokenizer.decode(self.expected(prompt, 12), skip_special_tokens=True)
             self.page.click("#new")
             self.say(prompt)
             self.answered()
-            self.assertEqual(self.page.js("current.messages.at(-1).content"), text.replace("\r", ""))
+            self.assertEqual(self.page.js("current.messages.at(-1).content"), text)
             self.assertRegex(self.texts(".assistant .stats")[-1], "^12 tokens · .* · cut off at the limit$")
-            right += 1
-        self.assertGreater(right, 0)
 
     def test_stopping_frees_the_engine(self):
-        prompt = next(p for p in ("It was the best", "wisdom", "times", "the age", "and so on") if len(self.expected(p, 300)) == 300)
         self.page.click("#tune")
         self.set("#n-temperature", "0")
-        self.say(prompt)
+        self.say("It was the best")
         self.page.until("current.messages.at(-1).content && views.get(current.messages.at(-1)).content.innerText")
         self.page.press("Escape")
         self.answered()
