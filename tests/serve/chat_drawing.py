@@ -91,7 +91,9 @@ class ChatDrawing(ChatPages):
               return performance.now() - start;
             };
             time(500);
-            const short = Math.max(time(2000), 4), long = time(20000);
+            const short = Math.max(time(2000), 4);
+            let long = time(20000);  // once more if the machine was busy with something else
+            for (let i = 0; i < 2 && long / short > 60; ++i) long = Math.min(long, time(20000));
             if (long / short > 60) slow.push([unit, short, long]);
           }
           return slow;
