@@ -54,7 +54,8 @@ void HttpConnection::close() {
 // There is always a read under way, to see the client leave; except when it sends requests faster than they are
 // answered.
 void HttpConnection::read_more() {
-  if (is_reading_ || at_end_ || phase_ == Phase::Closed || in_.size() >= kHttpPipelinedBytes) return;
+  if (is_reading_ || at_end_ || phase_ == Phase::Closed) return;
+  if (phase_ == Phase::Answering && in_.size() >= kHttpPipelinedBytes) return;
   is_reading_ = true;
   socket_->when_readable([self = shared_from_this()] {
     self->is_reading_ = false;
@@ -157,6 +158,7 @@ void HttpConnection::dispatch() {
     log::error("[HttpServer] the handler failed: ", error.what());
     reply.send(http_error(500, "The server failed to handle the request."));
   }
+  if (at_end_ && !channel_->has_ended()) close();
 }
 
 // The last answer of this connection, by the server itself.
@@ -190,10 +192,9 @@ void HttpConnection::on_channel() {
 
 void HttpConnection::flush() {
   if (phase_ == Phase::Closed || is_writing_) return;
-  const bool had_output = has_output();
   if (!flush_some(kHttpTurnBytes)) return close();
   if (!has_output()) return on_flushed();
-  if (!had_output || write_deadline_ == kNever) write_deadline_ = HttpClock::now() + shared_.options.write_timeout;
+  if (write_deadline_ == kNever) write_deadline_ = HttpClock::now() + shared_.options.write_timeout;
   arm_timer();
   is_writing_ = true;
   socket_->when_writable([self = shared_from_this()] {
@@ -206,7 +207,7 @@ void HttpConnection::flush() {
 bool HttpConnection::flush_some(std::size_t budget) {
   while (has_output() && budget > 0) {
     if (tls_ && wire_.empty()) {
-      if (!tls_->is_ready()) return true;
+      if (!tls_->is_ready()) return false;
       sealed_ = std::min(out_.size() - out_at_, kHttpRecordBytes);
       if (!tls_->send(std::string_view(out_).substr(out_at_, sealed_))) return false;
       wire_ = tls_->take_output();
