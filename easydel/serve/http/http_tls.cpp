@@ -26,7 +26,7 @@ std::string http_tls_reason() {
 // Clients that offer HTTP/2 too are told that it is HTTP/1.1.
 int http_tls_choose_protocol(SSL*, const unsigned char** out, unsigned char* out_size, const unsigned char* in,
                              unsigned in_size, void*) {
-  constexpr unsigned char kOurs[] = "\x08http/1.1";
+  static constexpr unsigned char kOurs[] = "\x08http/1.1";
   unsigned char* chosen = nullptr;
   if (SSL_select_next_proto(&chosen, out_size, kOurs, sizeof kOurs - 1, in, in_size) != OPENSSL_NPN_NEGOTIATED) {
     return SSL_TLSEXT_ERR_NOACK;
