@@ -369,10 +369,10 @@ TEST(HttpServer, RefusesOptionsByName) {
   options.max_header_bytes = 0;
   EXPECT_EQ(message(options), "[HttpServer] max_header_bytes must be positive; got 0.");
   options = any_port();
-  options.tls_cert = "cert.pem";
+  options.tls_cert = "/nowhere/cert.pem";
   EXPECT_THAT(message(options),
-              StartsWith("[HttpServer] tls_cert and tls_key must be given together; got \"cert.pem\""));
-  options.tls_key = "key.pem";
+              StartsWith("[HttpServer] tls_cert and tls_key must be given together; got \"/nowhere/cert.pem\""));
+  options.tls_key = "/nowhere/key.pem";
   EXPECT_THAT(message(options), HasSubstr("tls_cert"));
   HttpServer server(any_port(), echo);
   options = any_port();
