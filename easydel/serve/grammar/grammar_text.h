@@ -11,7 +11,7 @@
 namespace easydel::serve {
 
 inline constexpr std::size_t kMaxGrammarText = std::size_t{256} << 10;
-inline constexpr std::size_t kMaxGrammarBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxGrammarBytes = std::size_t{128} << 10;
 inline constexpr std::string_view kAnyObjectSchema = R"({"type": "object"})";
 
 std::string_view grammar_kind_name(GrammarSpec::Kind kind);  // "the JSON schema", "the regular expression", …
