@@ -20,7 +20,8 @@ std::string byte_level_name(std::string_view bytes) {
 }
 
 bool is_of_type(const Json& value, const std::string& type) {
-  if (type == "integer") return value.is_int() || (value.is_float() && std::trunc(value.as_double()) == value.as_double());
+  if (type == "integer")
+    return value.is_int() || (value.is_float() && std::trunc(value.as_double()) == value.as_double());
   if (type == "number") return value.is_number();
   if (type == "string") return value.is_string();
   if (type == "boolean") return value.is_bool();
@@ -89,8 +90,9 @@ std::shared_ptr<const Tokenizer> byte_level_tokenizer() {
   Json vocabulary = Json::object(), added = Json::array();
   const auto add = [&](const std::string& name) { vocabulary[name] = static_cast<int64_t>(vocabulary.size()); };
   for (int byte = 0; byte < 256; ++byte) add(byte_level_name(std::string(1, static_cast<char>(byte))));
-  for (const char* text : {"{\"", "\":", "\": \"", "\", \"", "\"}", "}]", "true", "false", "null", "name", " the", "\n  ",
-                           "[]", "{}", "12", "00", "ab", "\xC3\xB6", "\xE2\x82", "a\xF0\x9F", "\x98\x80\"", "\\\"", "yes"})
+  for (const char* text : {"{\"",  "\":",      "\": \"",   "\", \"",    "\"}",        "}]",   "true", "false",
+                           "null", "name",     " the",     "\n  ",      "[]",         "{}",   "12",   "00",
+                           "ab",   "\xC3\xB6", "\xE2\x82", "a\xF0\x9F", "\x98\x80\"", "\\\"", "yes"})
     add(byte_level_name(text));
   for (const auto& [text, special] : {std::pair{"<tool>", false}, {"<s>", true}, {"</s>", true}}) {
     added.push_back(Json::object({{"id", static_cast<int64_t>(vocabulary.size() + added.size())},
@@ -101,8 +103,8 @@ std::shared_ptr<const Tokenizer> byte_level_tokenizer() {
                                   {"normalized", false},
                                   {"special", special}}));
   }
-  const Json bytes = Json::object(
-      {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}});
+  const Json bytes =
+      Json::object({{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}});
   const Json model = Json::object({{"type", "BPE"}, {"vocab", vocabulary}, {"merges", Json::array()}});
   return JsonTokenizer::from_json(
       Json::object({{"added_tokens", added}, {"pre_tokenizer", bytes}, {"decoder", bytes}, {"model", model}}).dump());

@@ -36,16 +36,20 @@ std::vector<Hostile> hostile_grammars() {
       {"many properties", Kind::JsonSchema, many_properties(5000, R"({"type": "string"})")},
       {"many bounded strings", Kind::JsonSchema, many_properties(500, R"({"type": "string", "maxLength": 100000})")},
       {"deep schema", Kind::JsonSchema, repeated(R"({"type":"array","items":)", 20000) + "true" + repeated("}", 20000)},
-      {"deep enough schema", Kind::JsonSchema, repeated(R"({"type":"array","items":)", 120) + "true" + repeated("}", 120)},
+      {"deep enough schema", Kind::JsonSchema,
+       repeated(R"({"type":"array","items":)", 120) + "true" + repeated("}", 120)},
       {"deep brackets", Kind::JsonSchema, repeated("[", 100000)},
       {"long strings", Kind::JsonSchema, R"({"type": "string", "minLength": 2000000000})"},
       {"long arrays", Kind::JsonSchema, R"({"type": "array", "items": {"type": "integer"}, "minItems": 2000000000})"},
       {"nested long arrays", Kind::JsonSchema,
        R"({"type":"array","minItems":3000,"items":{"type":"array","minItems":3000,"items":{"type":"array","minItems":3000,"items":{"type":"null"}}}})"},
-      {"many anyOf", Kind::JsonSchema, R"({"anyOf": [)" + repeated(R"({"type": "string"},)", 5000) + R"({"type": "null"}]})"},
+      {"many anyOf", Kind::JsonSchema,
+       R"({"anyOf": [)" + repeated(R"({"type": "string"},)", 5000) + R"({"type": "null"}]})"},
       {"reference to itself", Kind::JsonSchema, R"({"$ref": "#"})"},
-      {"circle of references", Kind::JsonSchema, R"({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"})"},
-      {"large integers", Kind::JsonSchema, R"({"type": "integer", "minimum": -9223372036854775808, "maximum": 9223372036854775807})"},
+      {"circle of references", Kind::JsonSchema,
+       R"({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"})"},
+      {"large integers", Kind::JsonSchema,
+       R"({"type": "integer", "minimum": -9223372036854775808, "maximum": 9223372036854775807})"},
       {"larger integers", Kind::JsonSchema, R"({"type": "integer", "minimum": 1e300})"},
       {"precise numbers", Kind::JsonSchema, R"({"type": "number", "minimum": 1.0000000000000002, "maximum": 1e308})"},
       {"pattern of repeats", Kind::JsonSchema, R"({"type": "string", "pattern": "((a{100}){100}){100}"})"},
@@ -61,13 +65,17 @@ std::vector<Hostile> hostile_grammars() {
       {"left recursion", Kind::Ebnf, "root ::= root \"a\" | \"b\""},
       {"empty recursion", Kind::Ebnf, "root ::= root root | \"\""},
       {"long repeat of a rule", Kind::Ebnf, "root ::= x{1,1000000}\nx ::= y{1,1000000}\ny ::= \"a\" | \"b\" x"},
-      {"many rules", Kind::Ebnf, "root ::= r0\n" + [] {
-         std::string rules;
-         for (int i = 0; i < 8000; ++i) rules += "r" + std::to_string(i) + " ::= \"a\" r" + std::to_string(i + 1) + "\n";
-         return rules + "r8000 ::= \"b\"\n";
-       }()},
-      {"deep tags", Kind::StructuralTag, R"({"type":"structural_tag","format":)" +
-           repeated(R"({"type":"sequence","elements":[)", 5000) + repeated("]}", 5000) + "}"},
+      {"many rules", Kind::Ebnf,
+       "root ::= r0\n" +
+           [] {
+             std::string rules;
+             for (int i = 0; i < 8000; ++i)
+               rules += "r" + std::to_string(i) + " ::= \"a\" r" + std::to_string(i + 1) + "\n";
+             return rules + "r8000 ::= \"b\"\n";
+           }()},
+      {"deep tags", Kind::StructuralTag,
+       R"({"type":"structural_tag","format":)" + repeated(R"({"type":"sequence","elements":[)", 5000) +
+           repeated("]}", 5000) + "}"},
   };
 }
 
@@ -84,8 +92,7 @@ TEST(HostileGrammar, EndsInAnErrorOrIsCompiledInBoundedTime) {
       outcome = std::string(error.what()).substr(0, 150);
     }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    std::cout << each.name << ": " << seconds << " s, " << outcome << std::endl;
-    EXPECT_LT(seconds, 20) << each.name;
+    EXPECT_LT(seconds, 20) << each.name << ": " << outcome;
   }
 }
 

@@ -28,7 +28,8 @@ class Grammar : public testing::Test {
     return instance;
   }
   static void expect_refused(Kind kind, const std::string& text, const std::string& part) {
-    EXPECT_THAT([&] { world().compile(kind, text); }, ThrowsMessage<ConfigError>(HasSubstr(part))) << text.substr(0, 200);
+    EXPECT_THAT([&] { world().compile(kind, text); }, ThrowsMessage<ConfigError>(HasSubstr(part)))
+        << text.substr(0, 200);
   }
 };
 
@@ -107,7 +108,8 @@ TEST_F(Grammar, RegexMatchesTheWholeAnswer) {
 }
 
 TEST_F(Grammar, ChoicesAreLiteral) {
-  const std::vector<std::string> choices{"yes", "no", "a\"b\\n", "line\nbreak", "[x]*", "ö€😀", "yes, and more", "\x01\x7F", ""};
+  const std::vector<std::string> choices{"yes",           "no",       "a\"b\\n", "line\nbreak", "[x]*", "ö€😀",
+                                         "yes, and more", "\x01\x7F", ""};
   const auto grammar = world().choice(choices);
   for (const std::string& choice : choices) EXPECT_TRUE(world().matches(*grammar, choice)) << choice;
   for (const char* other : {"ye", "yess", "xx", "a\"b\n", "yes, and", "nope"})
@@ -227,7 +229,8 @@ TEST_F(Grammar, WrongGrammarsAreRefusedWithTheReason) {
 
 // A refusal must not depend on what was compiled before.
 TEST_F(Grammar, ARefusedGrammarIsRefusedAgain) {
-  for (int i = 0; i < 3; ++i) expect_refused(Kind::JsonSchema, R"({"type": "number", "multipleOf": 0.5})", "multipleOf");
+  for (int i = 0; i < 3; ++i)
+    expect_refused(Kind::JsonSchema, R"({"type": "number", "multipleOf": 0.5})", "multipleOf");
 }
 
 TEST_F(Grammar, RefusesAVocabularyThatIsTooSmallAndUnknownStopTokens) {

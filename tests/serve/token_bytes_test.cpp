@@ -58,24 +58,24 @@ TEST(TokenBytes, AreThoseOfTheByteLevelAlphabet) {
 TEST(TokenBytes, AreThoseOfBytePiecesAndSpacesOfSentencepiece) {
   const Json decoder = Json::object(
       {{"type", "Sequence"},
-       {"decoders",
-        Json::array({Json::object({{"type", "Replace"},
-                                   {"pattern", Json::object({{"String", "\xE2\x96\x81"}})},
-                                   {"content", " "}}),
-                     decoder_of("ByteFallback"), decoder_of("Fuse"),
-                     Json::object({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}})})}});
-  const auto tokenizer = tokenizer_of("BPE", {"<unk>", "<0x0A>", "<0xE2>", "<0xff>", "\xE2\x96\x81", "a", "\xE2\x96\x81the\xE2\x96\x81",
-                                              "\xC3\xB6", "\xEF\xBF\xBD", "<0xE2>x"},
+       {"decoders", Json::array({Json::object({{"type", "Replace"},
+                                               {"pattern", Json::object({{"String", "\xE2\x96\x81"}})},
+                                               {"content", " "}}),
+                                 decoder_of("ByteFallback"), decoder_of("Fuse"),
+                                 Json::object({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}})})}});
+  const auto tokenizer = tokenizer_of("BPE",
+                                      {"<unk>", "<0x0A>", "<0xE2>", "<0xff>", "\xE2\x96\x81", "a",
+                                       "\xE2\x96\x81the\xE2\x96\x81", "\xC3\xB6", "\xEF\xBF\xBD", "<0xE2>x"},
                                       decoder, Json::array({added_token(0, "<unk>", true)}));
   const TokenBytes bytes_of(*tokenizer);
-  const char* const expected[] = {"<unk>", "\n", "\xE2", "\xFF", " ", "a", " the ", "\xC3\xB6", "\xEF\xBF\xBD", "<0xE2>x"};
+  const char* const expected[] = {"<unk>", "\n",    "\xE2",     "\xFF",         " ",
+                                  "a",     " the ", "\xC3\xB6", "\xEF\xBF\xBD", "<0xE2>x"};
   for (int32_t id = 0; id < 10; ++id) EXPECT_THAT(bytes_of(id), Optional(std::string(expected[id]))) << id;
 }
 
 TEST(TokenBytes, AreWhatWordPieceAddsWithinAText) {
-  const auto tokenizer =
-      tokenizer_of("WordLevel", {"[UNK]", "a", "##ing", "word"},
-                   Json::object({{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", false}}));
+  const auto tokenizer = tokenizer_of("WordLevel", {"[UNK]", "a", "##ing", "word"},
+                                      Json::object({{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", false}}));
   const TokenBytes bytes_of(*tokenizer);
   EXPECT_THAT(bytes_of(2), Optional(std::string("ing")));
   EXPECT_THAT(bytes_of(3), Optional(std::string(" word")));

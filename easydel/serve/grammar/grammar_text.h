@@ -16,7 +16,8 @@ inline constexpr std::string_view kAnyObjectSchema = R"({"type": "object"})";
 
 std::string_view grammar_kind_name(GrammarSpec::Kind kind);  // "the JSON schema", "the regular expression", …
 
-// ConfigError for a text that is too long or too deep, is not what its kind says, or holds a rule that would be ignored.
+// ConfigError for a text that is too long or too deep, is not what its kind says, or holds a rule that would be
+// ignored.
 void check_grammar(const GrammarSpec& spec);
 
 // A grammar that matches one of the texts.

@@ -40,8 +40,8 @@ constexpr std::array<std::string_view, 26> kSchemaRules{"properties",
                                                         "anyOf",
                                                         "oneOf"};
 constexpr std::array<std::string_view, 15> kSchemaUnknown{
-    "not",          "if",          "then",        "else",        "dependentRequired",
-    "dependencies", "contains",    "minContains", "maxContains", "dependentSchemas",
+    "not",          "if",          "then",        "else",          "dependentRequired",
+    "dependencies", "contains",    "minContains", "maxContains",   "dependentSchemas",
     "$dynamicRef",  "uniqueItems", "nullable",    "$recursiveRef", "additionalItems"};
 
 class SchemaCheck {

@@ -239,8 +239,12 @@ class XgrammarCompiler final : public GrammarCompiler {
       case Kind::JsonSchema:
         check_size(xgrammar::Grammar::FromJSONSchema(spec.text));
         return side.compiler.CompileJSONSchema(spec.text);
-      case Kind::Regex: check_size(xgrammar::Grammar::FromRegex(spec.text)); return side.compiler.CompileRegex(spec.text);
-      case Kind::Ebnf: check_size(xgrammar::Grammar::FromEBNF(spec.text)); return side.compiler.CompileGrammar(spec.text);
+      case Kind::Regex:
+        check_size(xgrammar::Grammar::FromRegex(spec.text));
+        return side.compiler.CompileRegex(spec.text);
+      case Kind::Ebnf:
+        check_size(xgrammar::Grammar::FromEBNF(spec.text));
+        return side.compiler.CompileGrammar(spec.text);
       case Kind::Choice: return side.compiler.CompileGrammar(choice_ebnf(spec.choices));
       case Kind::StructuralTag: break;
     }
