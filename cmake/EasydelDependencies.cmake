@@ -106,6 +106,22 @@ else()
   endif()
 endif()
 
+# xgrammar's sources, where scripts/setup.sh unpacks them unless EASYDEL_XGRAMMAR names another place.
+if(NOT EASYDEL_XGRAMMAR)
+  set(EASYDEL_XGRAMMAR "$ENV{EASYDEL_XGRAMMAR}")
+endif()
+if(NOT EASYDEL_XGRAMMAR)
+  set(EASYDEL_XGRAMMAR ${PROJECT_SOURCE_DIR}/.venv/xgrammar-0.2.8)
+elseif(NOT EXISTS ${EASYDEL_XGRAMMAR}/include/xgrammar/xgrammar.h)
+  message(FATAL_ERROR "EASYDEL_XGRAMMAR=${EASYDEL_XGRAMMAR} holds no xgrammar: include/xgrammar/xgrammar.h is missing.")
+endif()
+set(EASYDEL_HAS_XGRAMMAR OFF)
+if(EXISTS ${EASYDEL_XGRAMMAR}/include/xgrammar/xgrammar.h)
+  set(EASYDEL_HAS_XGRAMMAR ON)
+  include(EasydelXgrammar)
+  easydel_add_xgrammar(${EASYDEL_XGRAMMAR})
+endif()
+
 # name | what it gives | the Debian package that brings it
 set(EASYDEL_FEATURES
     "CUDA|GPUs|a torch built for CUDA, named by EASYDEL_TORCH"
@@ -122,6 +138,7 @@ set(EASYDEL_FEATURES
     "ARROW|Parquet and Arrow files|the pyarrow package beside torch, or libparquet-dev"
     "YAML|easydel elarge|libyaml-cpp-dev"
     "BEAST|the HTTP server|libboost-dev"
+    "XGRAMMAR|answers that follow a JSON schema or a grammar|scripts/setup.sh build, or EASYDEL_XGRAMMAR names its sources"
     "CLI|the easydel command|libcli11-dev")
 
 function(easydel_print_features)
