@@ -138,8 +138,8 @@ class HarmonyParser final : public TextParser {
     if (c == '<') ends = co_await at_end_of_message();
     if (c == '{') {
       begin_call(std::move(name));
-      co_await json_object(nullptr);
-      co_await spaces();
+      const bool complete = co_await json_object(nullptr);
+      if (complete) co_await spaces();
     } else if (ends) {
       begin_call(std::move(name));
       add_arguments("{}");
