@@ -223,6 +223,7 @@ class DeepseekParser final : public TextParser {
     co_await spaces();
     const int c = co_await peek();
     if (c == '{') co_return name;
+    if (name != "function") co_return std::string();
     name = co_await take_while(is_line);
     co_await spaces();
     const bool fenced = co_await literal("```json");
