@@ -1,4 +1,4 @@
-#include "serve/call_text.h"
+#include "tests/serve/call_text.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/json/json.h"
-#include "serve/call_text.h"
+#include "tests/serve/call_text.h"
 
 namespace easydel::serve {
 namespace {
