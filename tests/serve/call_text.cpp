@@ -148,7 +148,7 @@ Message read_pieces(const MessageFormat& format, std::string_view text, const st
 std::vector<RandomCall> random_calls(std::mt19937& random) {
   std::vector<RandomCall> calls(1 + random() % 3);
   for (RandomCall& call : calls) {
-    call.name = "tool_" + std::to_string(random() % 100);
+    call.name = "tool_" + std::to_string(random() % 100) + "_" + std::to_string(&call - calls.data());  // each its own
     call.arguments = Json::object();
     for (std::size_t i = random() % 5; i > 0; --i) {
       call.arguments["key" + std::to_string(i)] = random_value(random, 0);

@@ -393,7 +393,7 @@ TEST(MessageParser, ReadsLongTextInLinearTime) {
   for (const std::string& tools : tool_formats()) {
     std::string text;
     for (const std::string& piece : markup_pieces(tools)) text += piece;
-    while (text.size() < (1U << 18)) text += text;
+    while (text.size() < (1U << 16)) text += text;
     const Message message = read_pieces({.tools = tools}, text, [] { return 64; });
     EXPECT_FALSE(message.content.empty() && message.calls.empty());
   }

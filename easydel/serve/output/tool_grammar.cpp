@@ -137,7 +137,10 @@ Json reasoning_prefix(const MessageFormat& format) {
   const auto any_text = [] { return Json::object({{"type", "any_text"}}); };
   if (format.reasoning == "harmony" || format.tools == "harmony") {
     const std::string_view open = format.starts_in_reasoning ? "" : "<|channel|>analysis<|message|>";
-    Json message = tag_format(open, any_text(), "<|end|><|start|>assistant");
+    Json text = any_text();
+    text["excludes"] = Json::array({"<|start|>", "<|channel|>", "<|message|>", "<|call|>", "<|return|>"});
+    const Json next = Json::object({{"type", "const_string"}, {"value", "<|start|>assistant"}});
+    Json message = sequence_format({tag_format(open, text, "<|end|>"), next});
     return format.starts_in_reasoning ? message : Json::object({{"type", "optional"}, {"content", message}});
   }
   const ReasoningTags* tags = find_reasoning_tags(format.reasoning);
