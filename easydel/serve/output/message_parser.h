@@ -35,8 +35,8 @@ class MessageParser {
 };
 
 struct MessageFormat {
-  std::string tools = {};            // one of tool_formats(); empty: no tool calls
-  std::string reasoning = {};        // one of reasoning_formats(); empty: none
+  std::string tools;                 // one of tool_formats(); empty: no tool calls
+  std::string reasoning;             // one of reasoning_formats(); empty: none
   bool starts_in_reasoning = false;  // the prompt ends with the opening tag, as some templates write it
 
   // Whether the parsers read special tokens, so that the text must keep them.
