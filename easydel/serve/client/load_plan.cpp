@@ -99,6 +99,14 @@ void decode_prompts(std::vector<LoadRequest>& requests, const Tokenizer& tokeniz
   }
 }
 
+void encode_prompts(std::vector<LoadRequest>& requests, const Tokenizer& tokenizer) {
+  for (LoadRequest& request : requests) {
+    require<ConfigError>(request.messages.is_null(), "[encode_prompts] messages need a server; give prompts.");
+    if (request.ids.empty()) request.ids = tokenizer.encode_ids(request.text);
+    request.prompt_tokens = static_cast<int64_t>(request.ids.size());
+  }
+}
+
 std::vector<double> arrival_times(std::size_t count, const Arrivals& how) {
   require<ConfigError>(how.rate > 0, "[arrival_times] rate must be positive; got ", how.rate, ".");
   require<ConfigError>(how.burstiness > 0, "[arrival_times] burstiness must be positive; got ", how.burstiness, ".");

@@ -44,6 +44,9 @@ std::vector<LoadRequest> file_requests(const std::filesystem::path& path, int64_
 // Ids become text, for endpoints that take no ids; prompt_tokens is what the text encodes to.
 void decode_prompts(std::vector<LoadRequest>& requests, const Tokenizer& tokenizer);
 
+// Text becomes ids. ConfigError for messages.
+void encode_prompts(std::vector<LoadRequest>& requests, const Tokenizer& tokenizer);
+
 struct Arrivals {
   double rate = std::numeric_limits<double>::infinity();  // requests per second; infinity: all at once
   double burstiness = 1.0;  // shape of the gamma distribution of the gaps: 1 is a Poisson process, more is more even

@@ -170,11 +170,11 @@ Json load_json(const LoadSummary& summary) {
                             {"total_output_tokens", summary.total_output_tokens},
                             {"cached_tokens", summary.cached_tokens},
                             {"request_throughput", summary.request_throughput},
-                            {"request_goodput", summary.request_goodput ? Json(*summary.request_goodput) : Json()},
                             {"output_throughput", summary.output_throughput},
                             {"total_token_throughput", summary.total_token_throughput},
                             {"max_output_tokens_per_s", summary.peak_output_throughput},
                             {"max_concurrent_requests", summary.max_concurrent_requests}});
+  if (summary.request_goodput) json["request_goodput"] = *summary.request_goodput;
   for (const LoadSummary::Metric& metric : summary.metrics) {
     json["mean_" + metric.name + "_ms"] = metric.mean;
     json["median_" + metric.name + "_ms"] = metric.median;

@@ -20,10 +20,10 @@ struct LoadRecord {
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;  // of the prompt, if the server tells
   int64_t output_tokens = 0;
-  double start = 0;           // since the start of the run
-  double ttft = 0;            // from sending it to its first piece
-  double latency = 0;         // to its last piece
-  std::vector<double> itl;    // from each piece to the next
+  double start = 0;         // since the start of the run
+  double ttft = 0;          // from sending it to its first piece
+  double latency = 0;       // to its last piece
+  std::vector<double> itl;  // from each piece to the next
   std::string text;
 
   bool has_first() const { return first_; }
