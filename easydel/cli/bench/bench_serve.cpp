@@ -48,9 +48,8 @@ std::string first_model(const BenchServeOptions& options) {
   const HttpResponse response = ask_server(options, "/v1/models");
   require<IoError>(response.ok(), "[easydel bench serve] ", response.url, " answers ", response.status,
                    ". Name the model with --model.");
-  const Json* models = nullptr;
   const Json answer = Json::parse(response.body, {.where = response.url});
-  models = answer.find("data");
+  const Json* models = answer.find("data");
   require<FormatError>(models && models->is_array() && models->size() > 0, "[easydel bench serve] ", response.url,
                        " lists no models. Name one with --model.");
   return models->at(std::size_t{0}).at("id").as_string();
@@ -245,8 +244,7 @@ void run(BenchServeOptions options) {
 }
 
 void add_target_options(CLI::App& command, BenchServeOptions& options) {
-  command.add_option("model_directory", options.model, "For --in-process: a model directory or a model on the Hub")
-      ->type_name("MODEL");
+  command.add_option("MODEL", options.model, "For --in-process: a model directory or a model on the Hub");
   command.add_option("--base-url", options.base_url, "The server, without the endpoint: http://127.0.0.1:8000");
   command.add_option("--host", options.host, "The server's host")->capture_default_str();
   command.add_option("--port", options.port, "The server's port")->check(CLI::Range(1, 65535))->capture_default_str();

@@ -52,28 +52,23 @@ bool load_is_good(const LoadRecord& record, const std::map<std::string, double>&
   return within("ttft", record.ttft) && within("tpot", load_tpot(record)) && within("e2el", record.latency);
 }
 
-// Pieces and running requests in each second of the run.
+// The pieces of the best second, and the requests under way at the busiest moment.
 void add_peaks(const LoadRun& run, LoadSummary& summary) {
-  std::vector<int64_t> tokens, running;
-  const auto count = [](std::vector<int64_t>& seconds, double first, double last) {
-    const auto end = static_cast<std::size_t>(std::max(0.0, last)) + 1;
-    if (seconds.size() < end) seconds.resize(end);
-    for (auto at = static_cast<std::size_t>(std::max(0.0, first)); at < end; ++at) ++seconds[at];
-  };
+  std::vector<int64_t> pieces(static_cast<std::size_t>(run.duration) + 1);
+  std::vector<std::pair<double, int>> changes;  // an end goes before a start at the same time
   for (const LoadRecord& record : run.records) {
     if (!record.success) continue;
-    count(running, record.start, record.start + record.latency);
+    changes.emplace_back(record.start, 1);
+    changes.emplace_back(record.start + record.latency, -1);
     double now = record.start + record.ttft;
-    count(tokens, now, now);
-    for (const double gap : record.itl) {
-      now += gap;
-      count(tokens, now, now);
-    }
+    ++pieces[std::min(static_cast<std::size_t>(now), pieces.size() - 1)];
+    for (const double gap : record.itl) ++pieces[std::min(static_cast<std::size_t>(now += gap), pieces.size() - 1)];
   }
-  for (const int64_t value : tokens)
-    summary.peak_output_throughput = std::max(summary.peak_output_throughput, static_cast<double>(value));
-  for (const int64_t value : running)
-    summary.max_concurrent_requests = std::max(summary.max_concurrent_requests, value);
+  summary.peak_output_throughput = static_cast<double>(*std::max_element(pieces.begin(), pieces.end()));
+  std::sort(changes.begin(), changes.end());
+  int64_t running = 0;
+  for (const auto& [time, change] : changes)
+    summary.max_concurrent_requests = std::max(summary.max_concurrent_requests, running += change);
 }
 
 std::string load_percent(double percent) {  // "99", "99.9"

@@ -33,8 +33,8 @@ struct LoadSummary {
   int64_t total_input_tokens = 0, total_output_tokens = 0;  // of those that succeeded
   int64_t cached_tokens = 0;
   double request_throughput = 0, output_throughput = 0, total_token_throughput = 0;
-  double peak_output_throughput = 0;    // of the best whole second of the run
-  int64_t max_concurrent_requests = 0;  // in any second of the run
+  double peak_output_throughput = 0;    // pieces in the best second of the run
+  int64_t max_concurrent_requests = 0;  // at the busiest moment
   std::optional<double> request_goodput;
   std::vector<Metric> metrics;
 };
