@@ -122,7 +122,8 @@ void check_bench_serve(const CLI::App& command, const BenchServeOptions& options
     require<UsageError>(options.in_process || options.tokenizer.empty(),
                         "--tokenizer is for random prompts; a server encodes those of --dataset itself. Leave it out.");
   }
-  if (std::isinf(options.request_rate)) refuse({"--burstiness"}, "is about arrivals; give --request-rate too.");
+  if (std::isinf(options.request_rate))
+    refuse({"--burstiness"}, "is about arrivals at a --request-rate; all requests come at once.");
 }
 
 std::vector<serve::LoadRequest> make_requests(const BenchServeOptions& options, const Tokenizer* tokenizer,

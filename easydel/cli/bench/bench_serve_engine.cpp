@@ -46,15 +46,14 @@ BenchEngine make_bench_engine(const BenchServeOptions& options) {
                              {"device", compute.device.str()},
                              {"dtype", std::string(dtype_name(compute.dtype))},
                              {"threads", at::get_num_threads()},
-                             {"max_num_seqs", options.max_num_seqs},
-                             {"max_num_batched_tokens", options.max_num_batched_tokens},
-                             {"prefix_caching", options.prefix_caching}});
+                             {"max_num_batched_tokens", options.max_num_batched_tokens}});
   serve::EngineOptions how;
   how.max_num_seqs = options.max_num_seqs;
   how.max_num_batched_tokens = options.max_num_batched_tokens;
   how.enable_prefix_caching = options.prefix_caching;
   how.seed = options.seed;
   made.engine = serve::make_engine(std::move(model), made.tokenizer, how);
+  made.about["max_num_seqs"] = made.engine->info().max_num_seqs;
   made.vocab_size = made.engine->info().vocab_size;
   return made;
 }
