@@ -46,22 +46,28 @@ class Handler(http.server.BaseHTTPRequestHandler):
             seen.append({"path": self.path, "authorization": self.headers.get("Authorization"), **body})
             running += 1
             most = max(most, running)
-        try:
-            self.stream(body)
-        finally:
-            with lock:
-                running -= 1
+        self.wfile.write(self.stream(body))
+
+    def ended(self, last: bytes) -> bytes:
+        """Counts the request as ended before its last bytes go out: a client may send the next one at once."""
+        global running
+        with lock:
+            running -= 1
+        return last
 
     def event(self, value):
         data = f"data: {value if isinstance(value, str) else json.dumps(value)}\n\n".encode()
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
         self.wfile.flush()
 
-    def stream(self, body):
+    def stream(self, body) -> bytes:
+        """Sends the answer but for its last bytes, which it returns."""
         chat = "messages" in body
         prompt = body["messages"][-1]["content"] if chat else body["prompt"]
         if isinstance(prompt, str) and prompt.startswith("refuse"):
-            return self.answer({"error": {"message": "refused, as asked"}}, 400)
+            last = self.ended(b"")
+            self.answer({"error": {"message": "refused, as asked"}}, 400)
+            return last
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
@@ -73,7 +79,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         for i in range(count):
             if isinstance(prompt, str) and prompt.startswith("break") and i == 1:
                 self.close_connection = True
-                return
+                return self.ended(b"")
             text = f"t{i} "
             self.event({"choices": [{"index": 0, "delta": {"content": text}} if chat else {"index": 0, "text": text}]})
         if chat:
@@ -82,7 +88,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.event({"choices": [], "usage": {"prompt_tokens": tokens, "completion_tokens": count,
                                              "prompt_tokens_details": {"cached_tokens": 1}}})
         self.event("[DONE]")
-        self.wfile.write(b"0\r\n\r\n")
+        return self.ended(b"0\r\n\r\n")
 
 
 class Server(http.server.ThreadingHTTPServer):
