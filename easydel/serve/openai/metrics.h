@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -49,7 +50,7 @@ class Metrics {
   // An output with `tokens` new ones: time to the first token, or between two.
   void token(RequestTimes& times, int64_t tokens, Clock::time_point now);
   void finished(const RequestTimes& times, std::string_view reason, Clock::time_point now);
-  void http(int status);  // an answer with this status
+  void http(int status);  // an error with this status was answered
 
   std::string prometheus(const EngineStats& stats, const EngineInfo& info, std::string_view model_name) const;
   // Throughput of the last seconds, latency percentiles of recent requests, cache use, running and waiting requests.
@@ -69,6 +70,7 @@ class Metrics {
   Clock::time_point start_;
   Histogram ttft_, itl_, tpot_, e2e_, prompt_, output_;
   std::vector<std::pair<std::string, int64_t>> reasons_;
+  std::map<int, int64_t> statuses_;
   std::deque<Second> seconds_;     // the last minute
   std::deque<Recent> recent_;      // the last requests that finished
   std::deque<double> recent_itl_;  // the last gaps between tokens
