@@ -80,28 +80,60 @@ TEST_F(ChatTest, TakesWhatIsLeftOutFromTheModel) {
 }
 
 TEST_F(ChatTest, NamesTheFieldAtFault) {
-  const std::vector<std::pair<std::string, std::string>> cases{
-      {"temperature", "-1"},        {"temperature", "\"x\""},     {"top_p", "0"},
-      {"top_p", "1.5"},             {"top_k", "-2"},              {"min_p", "2"},
-      {"repetition_penalty", "0"},  {"presence_penalty", "3"},    {"frequency_penalty", "-3"},
-      {"logit_bias", R"({"x": 1})"}, {"logit_bias", R"({"99": 1})"}, {"logit_bias", R"({"5": 101})"},
-      {"seed", "1.5"},              {"max_tokens", "0"},          {"min_tokens", "-1"},
-      {"min_tokens", "64"},         {"stop", "[\"\"]"},           {"stop", "[1]"},
-      {"stop_token_ids", "[99]"},   {"n", "0"},                   {"n", "2000"},
-      {"stream", "\"yes\""},        {"top_logprobs", "3"},        {"prompt_logprobs", "21"},
-      {"messages", "[]"},           {"messages", "\"hi\""},       {"tools", "{}"},
-      {"tool_choice", "\"required\""}, {"best_of", "2"},          {"store", "true"},
-      {"service_tier", "\"flex\""}, {"modalities", "[\"audio\"]"}, {"verbosity", "\"low\""},
-      {"reasoning_effort", "\"low\""}, {"chat_template", "\"x\""}, {"use_beam_search", "true"},
-      {"continue_final_message", "true"}, {"response_format", "[]"}, {"stream_options", "{}"},
-      {"audio", "{\"voice\": \"x\"}"}, {"functions", "[{}]"},     {"function_call", "\"auto\""},
-      {"prediction", "{}"},         {"web_search_options", "{}"}, {"bad_words", "[\"x\"]"},
-      {"suffix", "\"x\""},          {"no_such_field", "1"},       {"guided_choice", "[]"}};
+  const std::vector<std::pair<std::string, std::string>> cases{{"temperature", "-1"},
+                                                               {"temperature", "\"x\""},
+                                                               {"top_p", "0"},
+                                                               {"top_p", "1.5"},
+                                                               {"top_k", "-2"},
+                                                               {"min_p", "2"},
+                                                               {"repetition_penalty", "0"},
+                                                               {"presence_penalty", "3"},
+                                                               {"frequency_penalty", "-3"},
+                                                               {"logit_bias", R"({"x": 1})"},
+                                                               {"logit_bias", R"({"99": 1})"},
+                                                               {"logit_bias", R"({"5": 101})"},
+                                                               {"seed", "1.5"},
+                                                               {"max_tokens", "0"},
+                                                               {"min_tokens", "-1"},
+                                                               {"min_tokens", "64"},
+                                                               {"stop", "[\"\"]"},
+                                                               {"stop", "[1]"},
+                                                               {"stop_token_ids", "[99]"},
+                                                               {"n", "0"},
+                                                               {"n", "2000"},
+                                                               {"stream", "\"yes\""},
+                                                               {"top_logprobs", "3"},
+                                                               {"prompt_logprobs", "21"},
+                                                               {"messages", "[]"},
+                                                               {"messages", "\"hi\""},
+                                                               {"tools", "{}"},
+                                                               {"tool_choice", "\"required\""},
+                                                               {"best_of", "2"},
+                                                               {"store", "true"},
+                                                               {"service_tier", "\"flex\""},
+                                                               {"modalities", "[\"audio\"]"},
+                                                               {"verbosity", "\"low\""},
+                                                               {"reasoning_effort", "\"low\""},
+                                                               {"chat_template", "\"x\""},
+                                                               {"use_beam_search", "true"},
+                                                               {"continue_final_message", "true"},
+                                                               {"response_format", "[]"},
+                                                               {"stream_options", "{}"},
+                                                               {"audio", "{\"voice\": \"x\"}"},
+                                                               {"functions", "[{}]"},
+                                                               {"function_call", "\"auto\""},
+                                                               {"prediction", "{}"},
+                                                               {"web_search_options", "{}"},
+                                                               {"bad_words", "[\"x\"]"},
+                                                               {"suffix", "\"x\""},
+                                                               {"no_such_field", "1"},
+                                                               {"guided_choice", "[]"}};
   for (const auto& [field, value] : cases) {
     const Answer answer = chat("\"" + field + "\": " + value);
     EXPECT_EQ(answer.status, 400) << field << ": " << answer.raw.body;
-    if (answer.status == 400) EXPECT_EQ(answer.error_param(), field) << answer.raw.body;
-    if (answer.status == 400) EXPECT_THAT(answer.error_message(), HasSubstr(field));
+    if (answer.status != 400) continue;
+    EXPECT_EQ(answer.error_param(), field) << answer.raw.body;
+    EXPECT_THAT(answer.error_message(), HasSubstr(field));
   }
   EXPECT_TRUE(engine->requests().empty());
   EXPECT_EQ(chat(R"("no_such_field": null, "audio": null, "stop": null)").status, 200);
@@ -125,8 +157,9 @@ TEST_F(ChatTest, ReadsMessages) {
     EXPECT_EQ(answer.status, 200) << answer.raw.body;
     return engine->last().prompt;
   };
-  EXPECT_THAT(prompt(R"([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}])"),
-              ElementsAre(3, 5, 6, 30));
+  EXPECT_THAT(
+      prompt(R"([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}])"),
+      ElementsAre(3, 5, 6, 30));
   // Arguments are an object for the template, which writes x.
   EXPECT_THAT(prompt(R"([{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function",
       "function": {"name": "f", "arguments": "{\"x\": \"c\"}"}}]}, {"role": "tool", "tool_call_id": "1",
@@ -260,7 +293,8 @@ TEST_F(ChatTest, SplitsToolCalls) {
 }
 
 TEST_F(ChatTest, ForcesToolCallsByAGrammar) {
-  engine->script = {piece(R"([{"name": "f", "arguments": {"x": 1}}, {"name": "g", "arguments": {}}])", {5}, Finish::Stop)};
+  engine->script = {
+      piece(R"([{"name": "f", "arguments": {"x": 1}}, {"name": "g", "arguments": {}}])", {5}, Finish::Stop)};
   const Answer required = chat(tools_ + R"(, "tool_choice": "required")");
   ASSERT_EQ(required.status, 200) << required.raw.body;
   EXPECT_EQ(required.json.at("choices").at(0).at("message").at("tool_calls").size(), 2U) << required.raw.body;
@@ -309,7 +343,8 @@ TEST_F(ChatTest, BindsAnswersToGrammars) {
   const auto grammar = [&](const std::string& fields) {
     const Answer answer = chat(fields);
     EXPECT_EQ(answer.status, 200) << answer.raw.body;
-    return engine->last().sampling.grammar.value_or(GrammarSpec{.kind = Kind::JsonObject, .text = "none", .choices = {}});
+    return engine->last().sampling.grammar.value_or(
+        GrammarSpec{.kind = Kind::JsonObject, .text = "none", .choices = {}});
   };
   EXPECT_EQ(grammar(R"("response_format": {"type": "text"})").text, "none");
   EXPECT_EQ(grammar(R"("response_format": {"type": "json_object"})"), (GrammarSpec{}));

@@ -64,7 +64,8 @@ TEST_F(CompletionTest, EchoesWithLogprobs) {
   EXPECT_EQ(engine->last().sampling.prompt_logprobs, 1);
   const Json& choice = answer.json.at("choices").at(0);
   EXPECT_EQ(choice.at("text"), Json("a b c"));
-  EXPECT_EQ(choice.at("logprobs"), Json::parse(R"({"text_offset": [0, 3, 4, 5], "token_logprobs": [null, -2.0, -3.0, -0.5],
+  EXPECT_EQ(choice.at("logprobs"),
+            Json::parse(R"({"text_offset": [0, 3, 4, 5], "token_logprobs": [null, -2.0, -3.0, -0.5],
       "tokens": ["<s>", "a", "b", "c"],
       "top_logprobs": [null, {"b": -1.0, "a": -2.0}, {"b": -3.0}, {"d": -0.25, "c": -0.5}]})"));
   EXPECT_FALSE(choice.contains("prompt_logprobs"));
@@ -107,12 +108,20 @@ TEST_F(CompletionTest, TellsPromptLogprobs) {
 }
 
 TEST_F(CompletionTest, NamesTheFieldAtFault) {
-  for (const auto& [field, value] : std::vector<std::pair<std::string, std::string>>{
-           {"suffix", "\"x\""}, {"best_of", "2"}, {"logprobs", "21"}, {"logprobs", "true"}, {"echo", "1"},
-           {"max_tokens", "-1"}, {"max_tokens", "63"}, {"messages", "[]"}, {"tools", "[1]"}, {"prompt_embeds", "\"\""}}) {
+  for (const auto& [field, value] : std::vector<std::pair<std::string, std::string>>{{"suffix", "\"x\""},
+                                                                                     {"best_of", "2"},
+                                                                                     {"logprobs", "21"},
+                                                                                     {"logprobs", "true"},
+                                                                                     {"echo", "1"},
+                                                                                     {"max_tokens", "-1"},
+                                                                                     {"max_tokens", "63"},
+                                                                                     {"messages", "[]"},
+                                                                                     {"tools", "[1]"},
+                                                                                     {"prompt_embeds", "\"\""}}) {
     const Answer answer = complete("\"prompt\": \"a\", \"" + field + "\": " + value);
     EXPECT_EQ(answer.status, 400) << field;
-    if (answer.status == 400) EXPECT_EQ(answer.error_param(), field);
+    if (answer.status != 400) continue;
+    EXPECT_EQ(answer.error_param(), field);
   }
   EXPECT_EQ(complete(R"("prompt": "a", "best_of": 2, "n": 2)").status, 200);
   EXPECT_EQ(complete(R"("model": "model")").error_param(), "prompt");
@@ -121,7 +130,8 @@ TEST_F(CompletionTest, NamesTheFieldAtFault) {
 // A vocabulary of single bytes and pieces, as byte-level and sentencepiece ones have them.
 class PieceTokenizer : public Tokenizer {
  public:
-  explicit PieceTokenizer(std::string token, std::string decoded) : token_(std::move(token)), decoded_(std::move(decoded)) {}
+  explicit PieceTokenizer(std::string token, std::string decoded)
+      : token_(std::move(token)), decoded_(std::move(decoded)) {}
   Encoding encode(std::string_view, const EncodeOptions&) const override { return {}; }
   std::string decode(std::span<const int32_t>, bool) const override { return decoded_; }
   std::optional<int32_t> token_to_id(std::string_view) const override { return 0; }

@@ -21,7 +21,7 @@ namespace easydel::serve::testing_support {
 // Outputs of each request come inside of submit, or when the test calls emit.
 class ScriptedEngine : public Engine {
  public:
-  std::vector<RequestOutput> script;      // of every request; empty: the test emits
+  std::vector<RequestOutput> script;                  // of every request; empty: the test emits
   std::function<void(const Request&)> before_submit;  // may throw or wait
   EngineStats numbers;
   EngineInfo facts{.vocab_size = 31, .max_model_len = 64, .max_num_seqs = 8, .eos_token_ids = {2}};
@@ -198,8 +198,10 @@ inline Answer read_answer(HttpResponse response) {
     const std::size_t end = response.body.find("\n\n", at);
     const std::string line = response.body.substr(at, end - at);
     EXPECT_TRUE(line.starts_with("data: ")) << line;
-    if (line == "data: [DONE]") answer.is_done = true;
-    else answer.events.push_back(Json::parse(line.substr(6)));
+    if (line == "data: [DONE]")
+      answer.is_done = true;
+    else
+      answer.events.push_back(Json::parse(line.substr(6)));
     at = end + 2;
   }
   return answer;
@@ -258,8 +260,8 @@ class ServiceTest : public ::testing::Test {
   }
   // A chat with one message, and these fields beside it: R"("n": 2)".
   Answer chat(const std::string& fields = "") {
-    return post("/v1/chat/completions", R"({"messages": [{"role": "user", "content": "a b"}])" +
-                                            (fields.empty() ? "" : ", " + fields) + "}");
+    return post("/v1/chat/completions",
+                R"({"messages": [{"role": "user", "content": "a b"}])" + (fields.empty() ? "" : ", " + fields) + "}");
   }
   Answer complete(const std::string& fields) { return post("/v1/completions", "{" + fields + "}"); }
 
