@@ -94,6 +94,14 @@ class GenerationGroup : public std::enable_shared_from_this<GenerationGroup> {
     if (output.finish == Finish::Cancelled) {
       return end_with(ApiError(503, "the request was cancelled, because the server is stopping."));
     }
+    try {
+      pass_on(index, output);
+    } catch (...) {  // nothing may leave the engine's callback
+      end_with(to_api_error(std::current_exception()));
+    }
+  }
+
+  void pass_on(std::size_t index, const RequestOutput& output) {
     if (!sink_->output(index, output)) {
       state_ = State::Over;
       return cancel_later();
