@@ -1,7 +1,9 @@
 // What the parts of the service share.
 #pragma once
 
+#include <array>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +30,13 @@ struct ServiceContext {
   int64_t created = 0;
   Metrics metrics;
   WorkerPool workers;
+
+  // Parsed once. ConfigError when there is none, jinja::TemplateError when it cannot be parsed.
+  ChatTemplate chat_template(bool with_tools) const;
+
+ private:
+  mutable std::mutex template_mutex_;
+  mutable std::array<std::optional<ChatTemplate>, 2> parsed_;  // without and with tools
 };
 
 struct ModelChoice {
