@@ -9,7 +9,7 @@
 namespace easydel::serve {
 
 // Under /v1 and, for score and rerank, without it. A model that cannot do it answers 400.
-std::vector<Route> pooling_routes();
+void add_pooling_routes(Service& service);
 
 // Bytes of the floats in order, the least significant first, as OpenAI's clients decode them.
 std::string floats_base64(const std::vector<float>& values);

@@ -1,4 +1,4 @@
-#include "easydel/serve/openai/pooling_inputs.h"
+#include "easydel/serve/openai/pooling/pooling_inputs.h"
 
 #include "easydel/tokenizers/files/json_tokenizer.h"
 

@@ -1,4 +1,4 @@
-#include "easydel/serve/openai/pooling.h"
+#include "easydel/serve/openai/pooling/pooling.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include "easydel/io/hub/base64.h"
 #include "easydel/serve/openai/generation.h"
 #include "easydel/serve/openai/ids.h"
-#include "easydel/serve/openai/pooling_inputs.h"
+#include "easydel/serve/openai/pooling/pooling_inputs.h"
 
 namespace easydel::serve {
 namespace {
@@ -260,15 +260,14 @@ std::string floats_base64(const std::vector<float>& values) {
   return base64_encode(bytes);
 }
 
-std::vector<Route> pooling_routes() {
-  std::vector<Route> routes;
-  const auto add = [&](const char* path, void (*handler)(ApiCall&)) {
-    routes.push_back({.method = "POST", .path = path, .handler = handler});
-  };
-  add("/v1/embeddings", pooling_embeddings);
-  for (const char* path : {"/v1/score", "/score"}) add(path, pooling_score);
-  for (const char* path : {"/v1/rerank", "/rerank", "/v2/rerank"}) add(path, pooling_rerank);
-  return routes;
+void add_pooling_routes(Service& service) {
+  service.add({.method = "POST", .path = "/v1/embeddings", .handler = pooling_embeddings});
+  for (const char* path : {"/v1/score", "/score"}) {
+    service.add({.method = "POST", .path = path, .handler = pooling_score});
+  }
+  for (const char* path : {"/v1/rerank", "/rerank", "/v2/rerank"}) {
+    service.add({.method = "POST", .path = path, .handler = pooling_rerank});
+  }
 }
 
 }  // namespace easydel::serve
