@@ -24,7 +24,7 @@ struct ServiceOptions {
   std::string reasoning_parser = "auto";  // the same of reasoning_formats()
   SamplingParams default_sampling;        // of the model's generation_config; what a request leaves out
   int64_t max_logprobs = 20;
-  int64_t max_choices = 128;  // n, and prompts of a request together
+  int64_t max_choices = 1024;  // of a request: prompts times n
   int64_t max_queue = 4096;   // requests that wait for a worker; more are answered 429. 0: any number
   int workers = 2;            // threads that parse, render and tokenize
   std::chrono::seconds retry_after{1};
@@ -71,7 +71,7 @@ class Service {
   void add(Route route);
 
  private:
-  const Route* find(const HttpRequest& request, std::string& tail, bool& other_method) const;
+  const Route* find(const HttpRequest& request, std::string& tail, std::string& methods) const;
 
   std::shared_ptr<ServiceContext> context_;
   std::vector<Route> routes_;
