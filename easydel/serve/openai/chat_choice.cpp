@@ -7,8 +7,8 @@
 namespace easydel::serve {
 
 ChatChoice::ChatChoice(const MessageFormat& format, ToolChoice tool_choice, bool parallel_tool_calls,
-                       bool include_reasoning)
-    : parser_(make_message_parser(format)),
+                       bool include_reasoning, const std::vector<ToolSpec>& tools)
+    : parser_(make_message_parser(format, tools)),
       tool_choice_(tool_choice),
       parallel_(parallel_tool_calls),
       include_reasoning_(include_reasoning) {}

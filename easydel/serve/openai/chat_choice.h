@@ -18,7 +18,8 @@ struct ChatCall {
 
 class ChatChoice {
  public:
-  ChatChoice(const MessageFormat& format, ToolChoice tool_choice, bool parallel_tool_calls, bool include_reasoning);
+  ChatChoice(const MessageFormat& format, ToolChoice tool_choice, bool parallel_tool_calls, bool include_reasoning,
+             const std::vector<ToolSpec>& tools = {});
 
   // What an output adds, with ids for the calls that have none; what is not wanted is left out.
   MessageDelta take(const RequestOutput& output);

@@ -1,5 +1,6 @@
 #include "easydel/serve/openai/chat_prompt.h"
 
+#include <algorithm>
 #include <array>
 
 namespace easydel::serve {
@@ -83,34 +84,25 @@ Json chat_message(const Json& given, const std::string& path, bool knows_develop
   return message;
 }
 
-std::string_view chat_trimmed(std::string_view text) {
-  const std::size_t end = text.find_last_not_of(" \n\r\t");
-  return text.substr(0, end == std::string_view::npos ? 0 : end + 1);
-}
-
-bool chat_ends_in_reasoning(std::string_view prompt) {
-  const std::string_view text = chat_trimmed(prompt);
-  for (const std::string_view tag : {"<think>", "[THINK]", "<thinking>", "<seed:think>", "◁think▷"}) {
-    if (text.ends_with(tag)) return true;
-  }
-  return false;
-}
-
 void chat_effort(const std::string& effort, const std::string& source, Json& variables) {
   const auto reads = [&](std::string_view name) { return source.find(name) != std::string::npos; };
-  if (reads("reasoning_effort")) variables["reasoning_effort"] = effort;
-  else if (reads("enable_thinking")) variables["enable_thinking"] = effort != "none" && effort != "minimal";
-  else refuse_field("reasoning_effort", "reasoning_effort is not supported: the model's chat template does not read it.");
+  if (reads("reasoning_effort")) {
+    variables["reasoning_effort"] = effort;
+  } else {
+    require_field(reads("enable_thinking"), "reasoning_effort",
+                  "reasoning_effort is not supported: the model's chat template does not read it.");
+    variables["enable_thinking"] = effort != "none" && effort != "minimal";
+  }
 }
 
 MessageFormat chat_format(const ServiceContext& context, const ToolSettings& tools, const std::string& prompt) {
   MessageFormat format = context.format;
   if (tools.choice == ToolChoice::None) format.tools.clear();
-  if (tools.is_forced()) format.tools = "json";
+  if (tools.is_forced() && format.tools.empty()) format.tools = format.reasoning == "harmony" ? "harmony" : "json";
   require_field(tools.choice != ToolChoice::Auto || !format.tools.empty(), "tool_choice",
                 "tool_choice \"auto\" needs a tool parser, and the model's chat template shows none. Start the server "
                 "with one, or use tool_choice \"required\" or a function.");
-  format.starts_in_reasoning = !format.reasoning.empty() && chat_ends_in_reasoning(prompt);
+  format.starts_in_reasoning = ends_in_reasoning(format, prompt);
   return format;
 }
 
@@ -140,7 +132,8 @@ ChatPrompt render_chat(const ServiceContext& context, const ChatPromptInput& inp
                  .documents = input.documents,
                  .add_generation_prompt = input.add_generation_prompt,
                  .continue_final_message = input.continue_final_message ? "content" : "",
-                 .variables = std::move(variables)};
+                 .variables = std::move(variables),
+                 .now = {}};
   ChatPrompt prompt;
   prompt.text = chat_template.render(chat).text;
   prompt.tokens = context.tokenizer->encode_ids(prompt.text, input.add_special_tokens);

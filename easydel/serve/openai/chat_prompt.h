@@ -8,10 +8,9 @@
 
 #include "easydel/serve/openai/context.h"
 #include "easydel/serve/openai/fields.h"
+#include "easydel/serve/output/tool_spec.h"
 
 namespace easydel::serve {
-
-enum class ToolChoice { None, Auto, Required, Named };
 
 struct ToolSettings {
   Json tools = Json::array();  // as OpenAI writes them: {"type": "function", "function": {…}}
@@ -20,11 +19,14 @@ struct ToolSettings {
   bool parallel = true;
 
   bool is_forced() const { return choice == ToolChoice::Required || choice == ToolChoice::Named; }
+  std::vector<ToolSpec> specs() const;  // those that may be called
 };
 // tools, tool_choice and parallel_tool_calls of a chat.
 ToolSettings read_tools(Fields& fields);
-// An array of {"name", "parameters"}, one for each call: what a forced choice must produce.
-GrammarSpec tool_grammar(const ToolSettings& settings);
+// What the whole answer must look like: the format asked for, or the calls that are forced or strict, after the model's
+// reasoning. 400 for a format together with a forced call.
+std::optional<GrammarSpec> answer_grammar(const std::optional<GrammarSpec>& format, const ToolSettings& tools,
+                                          const MessageFormat& parsed);
 
 // The messages of a chat, checked, as templates take them: text parts joined, arguments of calls as objects.
 Json read_messages(const Json& messages, const std::string& path, const ServiceContext& context);

@@ -1,7 +1,9 @@
-// Tools of a chat, and the grammar of a forced choice.
+// Tools of a chat, and the grammar of an answer that may call them.
 #include <algorithm>
 
 #include "easydel/serve/openai/chat_prompt.h"
+#include "easydel/serve/openai/sampling_fields.h"
+#include "easydel/serve/output/tool_grammar.h"
 
 namespace easydel::serve {
 namespace {
@@ -113,37 +115,26 @@ ToolSettings read_tools(Fields& fields) {
   return settings;
 }
 
-GrammarSpec tool_grammar(const ToolSettings& settings) {
-  Json kinds = Json::array();
-  Json definitions = Json::object();
-  for (const Json& tool : settings.tools.as_array()) {
-    if (settings.choice == ToolChoice::Named && tools_name(tool) != settings.name) continue;
-    const Json* given = tool.at("function").find("parameters");
-    Json parameters = given && given->is_object() ? *given : Json::object({{"type", "object"}});
-    // References of a schema go to its root, which is now the array.
-    for (const char* place : {"$defs", "definitions"}) {
-      const Json* held = parameters.find(place);
-      if (!held || !held->is_object()) continue;
-      for (const auto& [name, schema] : held->as_object()) {
-        const Json* other = definitions.find(place) ? definitions.at(place).find(name) : nullptr;
-        require_field(!other || *other == schema, "tools", "two tools define \"", name, "\" differently in ", place,
-                      ".");
-        definitions[place][name] = schema;
-      }
-      parameters.as_object().erase(place);
-    }
-    kinds.push_back(Json::object(
-        {{"type", "object"},
-         {"properties", Json::object({{"name", Json::object({{"type", "string"}, {"enum", Json::array({tools_name(tool)})}})},
-                                      {"parameters", std::move(parameters)}})},
-         {"required", Json::array({"name", "parameters"})},
-         {"additionalProperties", false}}));
+std::vector<ToolSpec> ToolSettings::specs() const {
+  std::vector<ToolSpec> out;
+  for (const Json& tool : tools.as_array()) {
+    if (choice == ToolChoice::None || (choice == ToolChoice::Named && tools_name(tool) != name)) continue;
+    const Json& function = tool.at("function");
+    const Json* parameters = function.find("parameters");
+    const Json* strict = function.find("strict");
+    out.push_back({.name = tools_name(tool),
+                   .parameters = parameters ? *parameters : Json(),
+                   .strict = strict && strict->is_bool() && strict->as_bool()});
   }
-  Json schema = Json::object({{"type", "array"}, {"minItems", 1}});
-  if (settings.choice == ToolChoice::Named || !settings.parallel) schema["maxItems"] = 1;
-  schema["items"] = kinds.size() == 1 ? kinds.at(0) : Json::object({{"anyOf", kinds}});
-  for (const auto& [place, held] : definitions.as_object()) schema[place] = held;
-  return {.kind = GrammarSpec::Kind::JsonSchema, .text = schema.dump(), .choices = {}};
+  return out;
+}
+
+std::optional<GrammarSpec> answer_grammar(const std::optional<GrammarSpec>& format, const ToolSettings& tools,
+                                          const MessageFormat& parsed) {
+  require_field(!format || !tools.is_forced(), "tool_choice",
+                "tool_choice cannot force a call when the answer has a format of its own.");
+  if (format) return after_reasoning(*format, parsed);
+  return tool_grammar(parsed, tools.specs(), tools.choice, tools.parallel);
 }
 
 }  // namespace easydel::serve

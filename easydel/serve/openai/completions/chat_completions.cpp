@@ -1,6 +1,6 @@
 // /v1/chat/completions: a whole answer, or chunks of it.
 #include "easydel/serve/openai/chat_choice.h"
-#include "easydel/serve/openai/chat_request.h"
+#include "easydel/serve/openai/completions/chat_request.h"
 #include "easydel/serve/openai/generation.h"
 #include "easydel/serve/openai/routes.h"
 #include "easydel/serve/openai/token_logprobs.h"
@@ -16,8 +16,8 @@ class ChatAnswer : public GenerationSink {
         chat_(std::move(chat)),
         usage_(static_cast<std::size_t>(chat_.settings.n), static_cast<std::size_t>(chat_.settings.n)) {
     for (int64_t i = 0; i < chat_.settings.n; ++i) {
-      choices_.emplace_back(chat_.prompt.format, chat_.tool_choice, chat_.parallel_tool_calls,
-                            chat_.include_reasoning);
+      choices_.emplace_back(chat_.prompt.format, chat_.tools.choice, chat_.tools.parallel, chat_.include_reasoning,
+                            chat_.tools.specs());
     }
   }
 

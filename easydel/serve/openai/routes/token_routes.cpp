@@ -6,7 +6,9 @@ namespace easydel::serve {
 namespace {
 
 std::vector<int32_t> tokenize_chat(const ServiceContext& context, Fields& fields, const Json& messages) {
-  ChatPromptInput input{.messages = read_messages(messages, "messages", context), .tools = read_tools(fields)};
+  ChatPromptInput input;
+  input.messages = read_messages(messages, "messages", context);
+  input.tools = read_tools(fields);
   input.add_generation_prompt = fields.boolean("add_generation_prompt", true);
   input.continue_final_message = fields.boolean("continue_final_message", false);
   require_field(!input.add_generation_prompt || !input.continue_final_message, "continue_final_message",

@@ -1,4 +1,4 @@
-#include "easydel/serve/openai/chat_request.h"
+#include "easydel/serve/openai/completions/chat_request.h"
 
 #include <array>
 
@@ -39,7 +39,9 @@ void chat_check_neutral(Fields& fields) {
 ChatPromptInput chat_prompt_input(Fields& fields, const ServiceContext& context) {
   const Json* messages = fields.find("messages");
   require_field(messages != nullptr, "messages", "messages is required.");
-  ChatPromptInput input{.messages = read_messages(*messages, "messages", context), .tools = read_tools(fields)};
+  ChatPromptInput input;
+  input.messages = read_messages(*messages, "messages", context);
+  input.tools = read_tools(fields);
   if (const Json* documents = fields.array("documents")) input.documents = *documents;
   input.add_generation_prompt = fields.boolean("add_generation_prompt", true);
   input.continue_final_message = fields.boolean("continue_final_message", false);
@@ -61,16 +63,6 @@ std::optional<int64_t> chat_logprobs_count(Fields& fields, const ServiceContext&
   const auto count = fields.integer("top_logprobs", 0, context.options.max_logprobs);
   require_field(!count || *count == 0 || wanted, "top_logprobs", "top_logprobs needs logprobs=true.");
   return wanted ? std::optional(count.value_or(0)) : std::nullopt;
-}
-
-void chat_bind_grammar(Fields& fields, const ToolSettings& tools, const MessageFormat& format,
-                       SamplingParams& sampling) {
-  auto grammar = read_grammar(fields);
-  if (tools.is_forced()) {
-    require_field(!grammar, "tool_choice", "tool_choice cannot force a call when the answer has a format of its own.");
-    grammar = tool_grammar(tools);
-  }
-  if (grammar) sampling.grammar = after_reasoning(*grammar, format);
 }
 
 void chat_set_limit(Fields& fields, const ServiceContext& context, int64_t prompt_tokens, SamplingParams& sampling) {
@@ -101,13 +93,12 @@ ChatRequest read_chat_request(const ServiceContext& context, const Json& body) {
   later.refuse_rest(kChatRefused);
 
   chat.prompt = render_chat(context, input);
-  chat.tool_choice = input.tools.choice;
-  chat.parallel_tool_calls = input.tools.parallel;
   const Json& last = input.messages.as_array().back();
   chat.role = input.add_generation_prompt ? context.options.response_role : last.at("role").as_string();
   if (echo && last.at("role") == Json(chat.role)) chat.echo = last.at("content").as_string();
   truncate_prompt(chat.prompt.tokens, chat.settings, context);
-  chat_bind_grammar(fields, input.tools, chat.prompt.format, sampling);
+  sampling.grammar = answer_grammar(read_grammar(fields), input.tools, chat.prompt.format);
+  chat.tools = std::move(input.tools);
   chat_set_limit(fields, context, static_cast<int64_t>(chat.prompt.tokens.size()), sampling);
   if (chat.prompt.format.needs_special_tokens()) sampling.skip_special_tokens = false;
   chat.request = {.prompt = chat.prompt.tokens,

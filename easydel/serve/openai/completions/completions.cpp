@@ -1,7 +1,7 @@
 // /v1/completions: a whole answer, or chunks of it.
 #include <array>
 
-#include "easydel/serve/openai/completion_request.h"
+#include "easydel/serve/openai/completions/completion_request.h"
 #include "easydel/serve/openai/generation.h"
 #include "easydel/serve/openai/routes.h"
 #include "easydel/serve/openai/token_logprobs.h"

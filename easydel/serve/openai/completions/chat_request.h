@@ -9,12 +9,11 @@ namespace easydel::serve {
 
 struct ChatRequest {
   AnswerSettings settings;
-  ChatPrompt prompt;
-  Request request;  // of one choice
-  std::string role;
-  std::string echo;  // text that goes before the answer
-  ToolChoice tool_choice = ToolChoice::None;
-  bool parallel_tool_calls = true;
+  ChatPrompt prompt = {};
+  Request request = {};  // of one choice
+  std::string role = {};
+  std::string echo = {};  // text that goes before the answer
+  ToolSettings tools = {};
   bool include_reasoning = true;
 };
 ChatRequest read_chat_request(const ServiceContext& context, const Json& body);

@@ -1,4 +1,4 @@
-#include "easydel/serve/openai/completion_request.h"
+#include "easydel/serve/openai/completions/completion_request.h"
 
 #include <algorithm>
 #include <array>

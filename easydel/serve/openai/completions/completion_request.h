@@ -17,8 +17,8 @@ struct CompletionPrompt {
 
 struct CompletionRequest {
   AnswerSettings settings;
-  std::vector<CompletionPrompt> prompts;
-  SamplingParams sampling;  // without max_tokens
+  std::vector<CompletionPrompt> prompts = {};
+  SamplingParams sampling = {};  // without max_tokens
   bool echo = false;
   bool echo_alone = false;  // max_tokens=0: the prompt and nothing else; the engine draws one token for it
   bool returns_prompt_logprobs = false;
