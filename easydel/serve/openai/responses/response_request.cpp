@@ -199,15 +199,6 @@ Json response_prompt_messages(const std::optional<std::string>& instructions, co
   return all;
 }
 
-void response_bind(const std::optional<GrammarSpec>& format, const ToolSettings& tools, const MessageFormat& parsed,
-                   SamplingParams& sampling) {
-  require_field(!format || !tools.is_forced(), "tool_choice",
-                "tool_choice cannot force a call when text.format is not text.");
-  if (format) sampling.grammar = after_reasoning(*format, parsed);
-  if (tools.is_forced()) sampling.grammar = after_reasoning(tool_grammar(tools), parsed);
-  if (parsed.needs_special_tokens()) sampling.skip_special_tokens = false;
-}
-
 }  // namespace
 
 ResponseRequest read_response_request(const ServiceContext& context, ResponseStore& store, const Json& body) {
@@ -240,7 +231,8 @@ ResponseRequest read_response_request(const ServiceContext& context, ResponseSto
   for (const Json& message : fresh.as_array()) response.messages.push_back(message);
   input.messages = response_prompt_messages(instructions, response.messages);
   ChatPrompt prompt = render_chat(context, input);
-  response_bind(format, input.tools, prompt.format, sampling);
+  sampling.grammar = answer_grammar(format, input.tools, prompt.format);
+  if (prompt.format.needs_special_tokens()) sampling.skip_special_tokens = false;
   response_echo(fields, sampling, input.tools, response.echo);
   sampling.max_tokens =
       token_limit(context, static_cast<int64_t>(prompt.tokens.size()), most, "max_output_tokens");
