@@ -99,7 +99,8 @@ test("embeddings have length one", async () => {
   for (const { embedding } of done.data)
     assert.ok(Math.abs(embedding.reduce((sum, x) => sum + x * x, 0) - 1) < 1e-4);
   const floats = await client.embeddings.create({ model, input: expected.prompts[0].ids, encoding_format: "float" });
-  assert.deepEqual(floats.data[0].embedding.map(Math.fround), Array.from(done.data[0].embedding));
+  const difference = floats.data[0].embedding.map((x, i) => Math.abs(x - done.data[0].embedding[i]));
+  assert.ok(Math.max(...difference) < 1e-5);  // another batch may round otherwise
 });
 
 test("responses: created, streamed, kept, deleted", async () => {
