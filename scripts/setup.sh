@@ -9,7 +9,7 @@ readonly TORCH_VERSION=2.13.0
 readonly OLDEST_TORCH=2.11
 readonly BUILD_PACKAGES=(g++ cmake ninja-build ccache mold pkg-config libcli11-dev libcurl4-openssl-dev libssl-dev zlib1g-dev
                          libopenmpi-dev openmpi-bin libpcre2-dev libutf8proc-dev libsentencepiece-dev
-                         libedit-dev libyaml-cpp-dev libzstd-dev)
+                         libedit-dev libyaml-cpp-dev libzstd-dev libboost-dev)
 readonly TEST_PACKAGES=(libgtest-dev libgmock-dev clang-19 libclang-rt-19-dev)
 readonly LINT_PACKAGES=(clang-format-19 clang-tidy-19)
 readonly NEEDED_MIB=3000

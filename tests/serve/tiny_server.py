@@ -119,7 +119,8 @@ class Server:
         self.process = subprocess.Popen(
             [easydel, "serve", str(model), "--host", "127.0.0.1", "--port", "0", "--api-key", key, *given, *map(str, options)],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        threading.Thread(target=self._read, daemon=True).start()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
 
     def _read(self):
         for line in self.process.stdout:
@@ -143,6 +144,8 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise RuntimeError("easydel serve does not end after SIGTERM; it said:\n" + "".join(self.lines)) from None
+        self.reader.join()
+        self.process.stdout.close()
         if status != 0:
             raise RuntimeError(f"easydel serve ended with {status}; it said:\n" + "".join(self.lines))
 

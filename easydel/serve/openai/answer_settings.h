@@ -22,7 +22,7 @@ struct AnswerSettings {
   bool continuous_usage = false;  // in every chunk
   int64_t n = 1;
   int64_t priority = 0;
-  bool tokens_as_ids = false;     // in logprobs
+  bool tokens_as_ids = false;  // in logprobs
   bool return_token_ids = false;
   std::optional<int64_t> truncate_prompt_tokens;  // the last so many are kept; -1: as many as fit
 };

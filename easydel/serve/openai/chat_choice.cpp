@@ -51,9 +51,8 @@ std::string ChatChoice::finish_reason() const {
 
 Json ChatChoice::message(const std::string& role, const std::string& echo) const {
   const std::string content = echo + content_;
-  Json message = Json::object({{"role", role},
-                               {"content", content.empty() && !calls_.empty() ? Json() : Json(content)},
-                               {"refusal", Json()}});
+  Json message = Json::object(
+      {{"role", role}, {"content", content.empty() && !calls_.empty() ? Json() : Json(content)}, {"refusal", Json()}});
   if (!reasoning_.empty()) {
     message["reasoning_content"] = reasoning_;
     message["reasoning"] = reasoning_;

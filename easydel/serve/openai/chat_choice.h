@@ -7,8 +7,8 @@
 
 #include "easydel/core/json/json.h"
 #include "easydel/serve/engine/request.h"
-#include "easydel/serve/output/message_parser.h"
 #include "easydel/serve/openai/chat_prompt.h"
+#include "easydel/serve/output/message_parser.h"
 
 namespace easydel::serve {
 

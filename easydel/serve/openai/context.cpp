@@ -46,7 +46,8 @@ ServiceContext::ServiceContext(std::shared_ptr<Engine> the_engine, AutoTokenizer
       fingerprint(context_fingerprint(options)),
       created(unix_time()),
       workers(options.workers, options.max_queue) {
-  require<ConfigError>(!options.served_model_names.empty(), "[Service] served_model_names must have at least one name.");
+  require<ConfigError>(!options.served_model_names.empty(),
+                       "[Service] served_model_names must have at least one name.");
 }
 
 ChatTemplate ServiceContext::chat_template(bool with_tools) const {

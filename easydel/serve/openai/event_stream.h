@@ -15,9 +15,9 @@ class EventStream {
   explicit EventStream(HttpReply reply) : reply_(std::move(reply)) {}
 
   // False when the client is gone or reads too slowly.
-  bool data(const Json& value);                           // data: {…}
-  bool event(std::string_view name, const Json& value);   // event: name, data: {…}
-  bool done();                                            // data: [DONE], then end()
+  bool data(const Json& value);                          // data: {…}
+  bool event(std::string_view name, const Json& value);  // event: name, data: {…}
+  bool done();                                           // data: [DONE], then end()
   void end();
   bool has_begun() const { return has_begun_; }
 

@@ -36,14 +36,15 @@ class GenerationGroup : public std::enable_shared_from_this<GenerationGroup> {
     const auto timeout = service_->options.request_timeout;
     if (timeout.count() > 0) {
       const uint64_t timer = service_->workers.post_at(call.arrived + timeout, [weak = weak_from_this()] {
-        if (auto self = weak.lock()) self->fail(ApiError(504, "the answer took longer than the server allows.", "", "timeout"));
+        const auto self = weak.lock();
+        if (self) self->fail(ApiError(504, "the answer took longer than the server allows.", "", "timeout"));
       });
       const std::lock_guard lock(mutex_);
       timer_ = timer;
     }
     {
       const std::lock_guard lock(mutex_);
-      state_ = State::Running;
+      if (state_ == State::Submitting) state_ = State::Running;  // unless the time is over already
       for (auto& [index, output] : std::exchange(pending_, {})) deliver(index, output);
     }
     call.reply.on_close([weak = weak_from_this()] {
@@ -93,6 +94,14 @@ class GenerationGroup : public std::enable_shared_from_this<GenerationGroup> {
     if (output.finish == Finish::Cancelled) {
       return end_with(ApiError(503, "the request was cancelled, because the server is stopping."));
     }
+    try {
+      pass_on(index, output);
+    } catch (...) {  // nothing may leave the engine's callback
+      end_with(to_api_error(std::current_exception()));
+    }
+  }
+
+  void pass_on(std::size_t index, const RequestOutput& output) {
     if (!sink_->output(index, output)) {
       state_ = State::Over;
       return cancel_later();

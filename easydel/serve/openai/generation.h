@@ -20,7 +20,7 @@ class GenerationSink {
   virtual ~GenerationSink() = default;
   // False: the client takes no more, and the rest is cancelled.
   virtual bool output(std::size_t index, const RequestOutput& output) = 0;
-  virtual void finished() = 0;                    // all requests have ended, none with an error
+  virtual void finished() = 0;                     // all requests have ended, none with an error
   virtual void failed(const ApiError& error) = 0;  // once, instead of finished(); the other requests are cancelled
 };
 

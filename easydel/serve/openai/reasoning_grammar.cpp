@@ -34,10 +34,8 @@ Json after_format(const GrammarSpec& grammar) {
 }
 
 Json after_block(std::string_view open, std::string_view close) {
-  return Json::object({{"type", "tag"},
-                       {"begin", open},
-                       {"content", Json::object({{"type", "any_text"}})},
-                       {"end", close}});
+  return Json::object(
+      {{"type", "tag"}, {"begin", open}, {"content", Json::object({{"type", "any_text"}})}, {"end", close}});
 }
 
 // Must come when the prompt is inside the reasoning already, and may otherwise.

@@ -100,8 +100,8 @@ void Service::handle(HttpRequest request, HttpReply reply) {
     std::string methods;
     const Route* route = find(call.request, call.tail, methods);
     if (!route && !methods.empty()) {
-      HttpResponse response = error_response(
-          ApiError(405, concat("Not allowed to ", call.request.method, " on ", call.request.path, ".")));
+      HttpResponse response =
+          error_response(ApiError(405, concat("Not allowed to ", call.request.method, " on ", call.request.path, ".")));
       response.headers.emplace_back("Allow", methods);
       context_->metrics.http(405);
       return call.reply.send(std::move(response));

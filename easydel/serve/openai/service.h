@@ -25,8 +25,8 @@ struct ServiceOptions {
   SamplingParams default_sampling;        // of the model's generation_config; what a request leaves out
   int64_t max_logprobs = 20;
   int64_t max_choices = 1024;  // of a request: prompts times n
-  int64_t max_queue = 4096;   // requests that wait for a worker; more are answered 429. 0: any number
-  int workers = 2;            // threads that parse, render and tokenize
+  int64_t max_queue = 4096;    // requests that wait for a worker; more are answered 429. 0: any number
+  int workers = 2;             // threads that parse, render and tokenize
   std::chrono::seconds retry_after{1};
   std::chrono::milliseconds request_timeout{0};  // of an answer from its arrival; 0: none
   bool enable_page = true;                       // / and /dashboard

@@ -44,8 +44,8 @@ class ChatWhole : public ChatAnswer {
     choices_[index].take(output);
     Part& part = parts_[index];
     if (wants_logprobs()) {
-      Json entries = logprobs_of(output);  // a range-for would not keep it alive
-      for (Json& entry : entries.as_array()) part.logprobs.push_back(std::move(entry));
+      Json added = logprobs_of(output);
+      for (Json& entry : added.as_array()) part.logprobs.push_back(std::move(entry));
     }
     part.tokens.insert(part.tokens.end(), output.tokens.begin(), output.tokens.end());
     if (index == 0 && !output.prompt_logprobs.empty()) prompt_logprobs_ = output.prompt_logprobs;

@@ -99,14 +99,15 @@ CompletionRequest read_completion_request(const ServiceContext& context, const J
 
   const std::size_t count = prompt->is_array() && prompt->size() > 0 && !prompt->at(0).is_int() ? prompt->size() : 1;
   require_field(static_cast<int64_t>(count) * request.settings.n <= context.options.max_choices, "prompt",
-                "a request may have at most ", context.options.max_choices, " answers; got ", count,
-                " prompts with n ", request.settings.n, ".");
+                "a request may have at most ", context.options.max_choices, " answers; got ", count, " prompts with n ",
+                request.settings.n, ".");
   request.prompts = completion_prompts(*prompt, add_special_tokens, context);
   completion_limits(request, context, asked);
   if (request.echo) {
     for (CompletionPrompt& one : request.prompts) {
       const bool is_cut = request.settings.truncate_prompt_tokens.has_value();
-      if (one.text.empty() || is_cut) one.text = context.tokenizer->decode(one.tokens, request.sampling.skip_special_tokens);
+      if (one.text.empty() || is_cut)
+        one.text = context.tokenizer->decode(one.tokens, request.sampling.skip_special_tokens);
     }
   }
   return request;

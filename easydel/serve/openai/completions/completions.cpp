@@ -143,12 +143,12 @@ class CompletionStream : public CompletionAnswer {
     const std::string text = choices_[index].take(output);
     const bool returns_ids = request_.settings.return_token_ids && !output.tokens.empty();
     if (text.empty() && !output.finish && !choices_[index].has_logprobs() && !returns_ids) return true;
-    Json choice = Json::object(
-        {{"index", index},
-         {"text", text},
-         {"logprobs", choices_[index].has_logprobs() ? choices_[index].logprobs() : Json()},
-         {"finish_reason", output.finish ? Json(finish_reason(*output.finish)) : Json()},
-         {"stop_reason", output.finish && !request_.echo_alone ? stop_reason_json(output) : Json()}});
+    Json choice =
+        Json::object({{"index", index},
+                      {"text", text},
+                      {"logprobs", choices_[index].has_logprobs() ? choices_[index].logprobs() : Json()},
+                      {"finish_reason", output.finish ? Json(finish_reason(*output.finish)) : Json()},
+                      {"stop_reason", output.finish && !request_.echo_alone ? stop_reason_json(output) : Json()}});
     if (request_.settings.return_token_ids) {
       choice["token_ids"] = request_.echo_alone ? Json::array() : Json(output.tokens);
       if (!has_begun_[index]) choice["prompt_token_ids"] = Json(request_.prompts[prompt_of(index)].tokens);

@@ -27,9 +27,9 @@ void status_metrics(ApiCall& call) {
 
 void status_dashboard_data(ApiCall& call) {
   ServiceContext& context = *call.service;
-  HttpResponse response = json_response(context.metrics.dashboard(context.engine->stats(), context.engine->info(),
-                                                                  context.options.served_model_names.front(),
-                                                                  Metrics::Clock::now()));
+  HttpResponse response =
+      json_response(context.metrics.dashboard(context.engine->stats(), context.engine->info(),
+                                              context.options.served_model_names.front(), Metrics::Clock::now()));
   response.headers.emplace_back("Cache-Control", "no-store");
   call.reply.send(std::move(response));
 }
