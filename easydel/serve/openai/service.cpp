@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "easydel/serve/openai/context.h"
+#include "easydel/serve/openai/pooling/pooling.h"
+#include "easydel/serve/openai/responses/responses.h"
 #include "easydel/serve/openai/routes.h"
 
 namespace easydel::serve {
@@ -60,6 +62,8 @@ Service::Service(std::shared_ptr<Engine> engine, AutoTokenizer tokenizer, Servic
     : context_(std::make_shared<ServiceContext>(std::move(engine), std::move(tokenizer), std::move(options))) {
   add_chat_routes(*this);
   add_completion_routes(*this);
+  add_response_routes(*this);
+  add_pooling_routes(*this);
   add_model_routes(*this);
   if (context_->options.enable_adapters) add_adapter_routes(*this);
   add_token_routes(*this);
