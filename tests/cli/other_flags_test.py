@@ -1,5 +1,6 @@
-"""Every flag of the commands that flags_test.py leaves out changes what the command prints or writes, or is refused by
-name. Commands and flags are read from --help: one without a probe fails. usage: other_flags_test.py EASYDEL"""
+"""Every flag of the commands that flags_test.py and serve_flags_test.py leave out changes what the command prints or
+writes, or is refused by name. Commands and flags are read from --help: one without a probe fails.
+usage: other_flags_test.py EASYDEL"""
 
 import concurrent.futures
 import contextlib
@@ -17,6 +18,7 @@ import time
 import unittest
 
 import flags_test
+import serve_flags_test
 import torch
 from flag_probes import BOOK, EASYDEL, MODEL, TASK, FlagProbes, flags_of, help_of, make_model, make_tokenizer
 from safetensors.torch import save_file
@@ -80,7 +82,7 @@ class OtherFlags(FlagProbes):
     def test_every_command_has_a_test(self):
         with concurrent.futures.ThreadPoolExecutor(self.workers) as pool:
             below = dict(zip(subcommands_of(""), pool.map(subcommands_of, subcommands_of(""))))
-        tests = [name for case in (flags_test.Flags, OtherFlags) for name in dir(case)]
+        tests = [name for case in (flags_test.Flags, serve_flags_test.ServeFlags, OtherFlags) for name in dir(case)]
         for group, commands in below.items():
             if commands:
                 self.assertEqual(flags_of(group), set(), group)
