@@ -250,6 +250,7 @@ void LocalEngine::compile_loop() {
       out.finish = Finish::Error;
       out.error = error;
       active->callback(out);
+      active->callback = nullptr;  // as in hand_out
       const std::lock_guard lock(mutex_);
       ++stats_.finished_error;
       --outstanding_;
@@ -395,6 +396,8 @@ void LocalEngine::hand_out(ActiveRequest& request, RequestOutput out) {
   }
   request.callback(out);
   if (!has_ended) return;
+  // What it holds may hold the engine, whose owner may let it go as soon as nothing runs: not from its own thread.
+  request.callback = nullptr;
   const std::lock_guard lock(mutex_);
   int64_t* const counts[] = {&stats_.finished_stop, &stats_.finished_length, &stats_.finished_cancelled,
                              &stats_.finished_error};
