@@ -95,7 +95,8 @@ TEST_F(PoolingTest, AModelThatCannotSaysSo) {
   engine->facts.can_embed = false;
   EXPECT_EQ(post("/v1/embeddings", R"({"input": "a"})").error_message(),
             "the model `model` does not support embeddings.");
-  EXPECT_THAT(post("/score", R"({"text_1": "a", "text_2": "b"})").error_message(), HasSubstr("does not support scores"));
+  EXPECT_THAT(post("/score", R"({"text_1": "a", "text_2": "b"})").error_message(),
+              HasSubstr("does not support scores"));
 }
 
 TEST_F(PoolingTest, AClassifierScoresPairs) {
@@ -112,8 +113,8 @@ TEST_F(PoolingTest, AClassifierScoresPairs) {
 }
 
 TEST_F(PoolingTest, EmbeddingsScoreByTheirAngle) {
-  const Answer answer = post_with("/v1/score", R"({"text_1": "a", "text_2": ["b", "c"]})",
-                                  {{1.0F, 0.0F}, {2.0F, 0.0F}, {0.0F, 3.0F}});
+  const Answer answer =
+      post_with("/v1/score", R"({"text_1": "a", "text_2": ["b", "c"]})", {{1.0F, 0.0F}, {2.0F, 0.0F}, {0.0F, 3.0F}});
   EXPECT_EQ(answer.json.at("data").at(0).at("score"), Json(1.0));
   EXPECT_EQ(answer.json.at("data").at(1).at("score"), Json(0.0));
   EXPECT_EQ(answer.json.at("usage").at("prompt_tokens"), Json(6));
@@ -122,9 +123,8 @@ TEST_F(PoolingTest, EmbeddingsScoreByTheirAngle) {
 }
 
 TEST_F(PoolingTest, RanksTheBestFirst) {
-  const Answer answer =
-      post_with("/rerank", R"({"query": "q", "documents": ["a", {"text": "b"}, "c"], "top_n": 2})",
-                {{1.0F, 0.0F}, {0.0F, 1.0F}, {1.0F, 0.0F}, {1.0F, 1.0F}});
+  const Answer answer = post_with("/rerank", R"({"query": "q", "documents": ["a", {"text": "b"}, "c"], "top_n": 2})",
+                                  {{1.0F, 0.0F}, {0.0F, 1.0F}, {1.0F, 0.0F}, {1.0F, 1.0F}});
   ASSERT_EQ(answer.status, 200) << answer.raw.body;
   const Json& results = answer.json.at("results");
   ASSERT_EQ(results.size(), 2U);

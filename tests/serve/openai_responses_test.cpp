@@ -39,7 +39,8 @@ class ResponsesTest : public ServiceTest {
 };
 
 TEST_F(ResponsesTest, ATextIsAnsweredByAMessage) {
-  const Answer answer = respond(R"("input": "a b", "instructions": "s", "metadata": {"k": "v"}, "max_output_tokens": 9)");
+  const Answer answer =
+      respond(R"("input": "a b", "instructions": "s", "metadata": {"k": "v"}, "max_output_tokens": 9)");
   ASSERT_EQ(answer.status, 200) << answer.raw.body;
   EXPECT_EQ(answer.json.at("object"), Json("response"));
   EXPECT_EQ(answer.json.at("status"), Json("completed"));
@@ -56,9 +57,10 @@ TEST_F(ResponsesTest, ATextIsAnsweredByAMessage) {
 
 TEST_F(ResponsesTest, AStreamHasTheTypedEvents) {
   const auto events = stream(R"("input": "a")");
-  EXPECT_EQ(types(events), (std::vector<std::string>{"created", "in_progress", "output_item.added", "content_part.added",
-                                                     "output_text.delta", "output_text.delta", "output_text.done",
-                                                     "content_part.done", "output_item.done", "completed"}));
+  EXPECT_EQ(types(events),
+            (std::vector<std::string>{"created", "in_progress", "output_item.added", "content_part.added",
+                                      "output_text.delta", "output_text.delta", "output_text.done", "content_part.done",
+                                      "output_item.done", "completed"}));
   EXPECT_EQ(events.front().at("response").at("status"), Json("in_progress"));
   EXPECT_EQ(events.back().at("response").at("output").at(0).at("content").at(0).at("text"), Json("c d"));
   EXPECT_EQ(events.front().at("response").at("id"), events.back().at("response").at("id"));
