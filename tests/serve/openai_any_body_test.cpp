@@ -6,7 +6,7 @@
 namespace easydel::serve::testing_support {
 namespace {
 
-constexpr int kBodies = 3000;  // of each path
+constexpr int kBodies = 1000;  // of each path
 
 const char* const kChatBody = R"({"model": "model", "messages": [
     {"role": "system", "content": "a"},

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "easydel/core/json/strict_json.h"
+
 namespace easydel::serve {
 namespace {
 
@@ -85,6 +87,30 @@ Json answer_json(const AnswerSettings& settings, std::string_view object, Json c
                        {"model", settings.model.name},
                        {"system_fingerprint", settings.fingerprint},
                        {"choices", std::move(choices)}});
+}
+
+std::string chunk_head(const AnswerSettings& settings, std::string_view object) {
+  std::string text = dump_strict(answer_json(settings, object, Json::array()));
+  text.resize(text.size() - std::string_view("[]}").size());
+  return text;
+}
+
+std::string chunk_text(const AnswerSettings& settings, std::string_view head, std::string_view choice) {
+  std::string text(head);
+  text += '[';
+  text += choice;
+  text += settings.include_usage ? "], \"usage\": null}" : "]}";
+  return text;
+}
+
+void join_output(RequestOutput& all, const RequestOutput& next) {
+  const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+  append(all.tokens, next.tokens);
+  append(all.logprobs, next.logprobs);
+  append(all.prompt_logprobs, next.prompt_logprobs);
+  all.text += next.text;
+  all.finish = next.finish;
+  all.stop_reason = next.stop_reason;
 }
 
 Json stop_reason_json(const RequestOutput& output) {

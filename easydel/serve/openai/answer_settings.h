@@ -33,6 +33,12 @@ AnswerSettings read_answer_settings(Fields& fields, const ServiceContext& contex
 void truncate_prompt(std::vector<int32_t>& tokens, const AnswerSettings& settings, const ServiceContext& context);
 // {"id", "object", "created", "model", "system_fingerprint", "choices"}
 Json answer_json(const AnswerSettings& settings, std::string_view object, Json choices);
+// The text of answer_json up to its choices, for chunks that differ in nothing else.
+std::string chunk_head(const AnswerSettings& settings, std::string_view object);
+// {…, "choices": [choice]}, with "usage": null where it comes at the end.
+std::string chunk_text(const AnswerSettings& settings, std::string_view head, std::string_view choice);
+// Adds a step to the outputs so far.
+void join_output(RequestOutput& all, const RequestOutput& next);
 Json stop_reason_json(const RequestOutput& output);
 // The request of choice `index`, whose seed differs from the others'.
 Request choice_request(const Request& request, int64_t index);

@@ -16,7 +16,14 @@ bool EventStream::write(std::string_view bytes) {
   return reply_.write(bytes);
 }
 
-bool EventStream::data(const Json& value) { return write(concat("data: ", dump_strict(value), "\n\n")); }
+bool EventStream::data(const Json& value) { return text(dump_strict(value)); }
+
+bool EventStream::text(std::string_view json) {
+  std::string bytes("data: ");
+  bytes += json;
+  bytes += "\n\n";
+  return write(bytes);
+}
 
 bool EventStream::event(std::string_view name, const Json& value) {
   return write(concat("event: ", name, "\ndata: ", dump_strict(value), "\n\n"));

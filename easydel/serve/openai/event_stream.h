@@ -16,6 +16,7 @@ class EventStream {
 
   // False when the client is gone or reads too slowly.
   bool data(const Json& value);                          // data: {…}
+  bool text(std::string_view json);                      // the same, already written
   bool event(std::string_view name, const Json& value);  // event: name, data: {…}
   bool done();                                           // data: [DONE], then end()
   void end();

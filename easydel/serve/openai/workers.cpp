@@ -24,7 +24,7 @@ void WorkerPool::post(Task task) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
-    tasks_.push_back(std::move(task));
+    urgent_.push_back(std::move(task));
   }
   changed_.notify_one();
 }
@@ -54,11 +54,12 @@ void WorkerPool::cancel(uint64_t timer) {
 }
 
 void WorkerPool::stop() {
-  std::deque<Task> tasks;
+  std::deque<Task> urgent, tasks;
   std::map<std::pair<Clock::time_point, uint64_t>, Task> timers;
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
+    urgent.swap(urgent_);
     tasks.swap(tasks_);
     timers.swap(timers_);
     timer_times_.clear();
@@ -76,9 +77,10 @@ void WorkerPool::run() {
       task = std::move(timers_.begin()->second);
       timer_times_.erase(timers_.begin()->first.second);
       timers_.erase(timers_.begin());
-    } else if (!tasks_.empty()) {
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
+    } else if (!urgent_.empty() || !tasks_.empty()) {
+      std::deque<Task>& from = urgent_.empty() ? tasks_ : urgent_;
+      task = std::move(from.front());
+      from.pop_front();
     } else if (!timers_.empty()) {
       changed_.wait_until(lock, timers_.begin()->first.first);
       continue;

@@ -25,7 +25,7 @@ class WorkerPool {
   WorkerPool& operator=(const WorkerPool&) = delete;
 
   bool try_post(Task task);  // false: too many wait, or it has stopped
-  void post(Task task);      // never refused for their number; dropped once it has stopped
+  void post(Task task);      // goes before those, and is never refused; dropped once it has stopped
   // The task runs no earlier than `when`; the id cancels it, if it has not begun.
   uint64_t post_at(Clock::time_point when, Task task);
   void cancel(uint64_t timer);
@@ -37,7 +37,7 @@ class WorkerPool {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Task> tasks_;
+  std::deque<Task> urgent_, tasks_;
   std::map<std::pair<Clock::time_point, uint64_t>, Task> timers_;
   std::map<uint64_t, Clock::time_point> timer_times_;
   int64_t max_waiting_;

@@ -1,4 +1,5 @@
 // /v1/chat/completions: a whole answer, or chunks of it.
+#include "easydel/core/json/strict_json.h"
 #include "easydel/serve/openai/chat_choice.h"
 #include "easydel/serve/openai/completions/chat_request.h"
 #include "easydel/serve/openai/generation.h"
@@ -34,66 +35,69 @@ class ChatAnswer : public GenerationSink {
   UsageCounter usage_;
 };
 
-class ChatWhole : public ChatAnswer {
+class ChatWhole : public ChatAnswer, public std::enable_shared_from_this<ChatWhole> {
  public:
   ChatWhole(const ApiCall& call, ChatRequest chat)
-      : ChatAnswer(call, std::move(chat)), parts_(static_cast<std::size_t>(chat_.settings.n)) {}
+      : ChatAnswer(call, std::move(chat)), outputs_(static_cast<std::size_t>(chat_.settings.n)) {}
 
   bool output(std::size_t index, const RequestOutput& output) override {
     usage_.take(index, output);
-    choices_[index].take(output);
-    Part& part = parts_[index];
-    if (wants_logprobs()) {
-      Json added = logprobs_of(output);
-      for (Json& entry : added.as_array()) part.logprobs.push_back(std::move(entry));
-    }
-    part.tokens.insert(part.tokens.end(), output.tokens.begin(), output.tokens.end());
-    if (index == 0 && !output.prompt_logprobs.empty()) prompt_logprobs_ = output.prompt_logprobs;
-    if (output.finish) part.stop_reason = stop_reason_json(output);
+    join_output(outputs_[index], output);
     return reply_.is_open();
   }
 
+  // Log-probabilities are long, and would keep the engine waiting.
   void finished() override {
-    Json choices = Json::array();
-    for (std::size_t i = 0; i < choices_.size(); ++i) choices.push_back(choice(i));
-    Json answer = answer_json(chat_.settings, "chat.completion", std::move(choices));
-    answer["usage"] = usage_json(usage_.total());
-    if (chat_.request.sampling.prompt_logprobs) {
-      answer["prompt_logprobs"] = prompt_logprobs_json(*service_->tokenizer, prompt_logprobs_);
-    }
-    if (chat_.settings.return_token_ids) answer["prompt_token_ids"] = Json(chat_.prompt.tokens);
-    reply_.send(json_response(answer));
+    if (!wants_logprobs() && !chat_.request.sampling.prompt_logprobs) return send();
+    service_->workers.post([self = shared_from_this()] { self->send(); });
   }
 
   void failed(const ApiError& error) override { send_failure(reply_, nullptr, error); }
 
  private:
-  struct Part {
-    Json logprobs = Json::array();
-    std::vector<int32_t> tokens;
-    Json stop_reason;
-  };
+  void send() {
+    try {
+      reply_.send(json_response(answer()));
+    } catch (...) {
+      send_failure(reply_, nullptr, to_api_error(std::current_exception()));
+    }
+  }
 
-  Json choice(std::size_t i) const {
-    const Part& part = parts_[i];
+  Json answer() {
+    Json choices = Json::array();
+    for (std::size_t i = 0; i < choices_.size(); ++i) choices.push_back(choice(i));
+    Json answer = answer_json(chat_.settings, "chat.completion", std::move(choices));
+    answer["usage"] = usage_json(usage_.total());
+    if (chat_.request.sampling.prompt_logprobs) {
+      answer["prompt_logprobs"] = prompt_logprobs_json(*service_->tokenizer, outputs_[0].prompt_logprobs);
+    }
+    if (chat_.settings.return_token_ids) answer["prompt_token_ids"] = Json(chat_.prompt.tokens);
+    return answer;
+  }
+
+  Json choice(std::size_t i) {
+    const RequestOutput& output = outputs_[i];
+    choices_[i].take(output);
     Json choice = Json::object({{"index", i},
                                 {"message", choices_[i].message(chat_.role, chat_.echo)},
                                 {"logprobs", Json()},
                                 {"finish_reason", choices_[i].finish_reason()},
-                                {"stop_reason", part.stop_reason}});
-    if (wants_logprobs()) choice["logprobs"] = Json::object({{"content", part.logprobs}, {"refusal", Json()}});
-    if (chat_.settings.return_token_ids) choice["token_ids"] = Json(part.tokens);
+                                {"stop_reason", stop_reason_json(output)}});
+    if (wants_logprobs()) choice["logprobs"] = Json::object({{"content", logprobs_of(output)}, {"refusal", Json()}});
+    if (chat_.settings.return_token_ids) choice["token_ids"] = Json(output.tokens);
     return choice;
   }
 
-  std::vector<Part> parts_;
-  std::vector<TokenLogprobs> prompt_logprobs_;
+  std::vector<RequestOutput> outputs_;  // of each choice, joined
 };
 
 class ChatStream : public ChatAnswer {
  public:
   ChatStream(const ApiCall& call, ChatRequest chat)
-      : ChatAnswer(call, std::move(chat)), stream_(call.reply), has_begun_(choices_.size()) {}
+      : ChatAnswer(call, std::move(chat)),
+        stream_(call.reply),
+        head_(chunk_head(chat_.settings, "chat.completion.chunk")),
+        has_begun_(choices_.size()) {}
 
   bool output(std::size_t index, const RequestOutput& output) override {
     usage_.take(index, output);
@@ -101,6 +105,9 @@ class ChatStream : public ChatAnswer {
     const MessageDelta delta = choices_[index].take(output);
     const bool has_tokens = wants_logprobs() || chat_.settings.return_token_ids;
     if (delta.empty() && !output.finish && (!has_tokens || output.tokens.empty())) return true;
+    if (is_text_alone(delta) && !output.finish && !has_tokens && !chat_.settings.continuous_usage) {
+      return stream_.text(chunk_text(chat_.settings, head_, text_choice(index, delta.content)));
+    }
     Json choice = Json::object({{"index", index}, {"delta", delta_json(delta)}, {"logprobs", Json()}});
     if (wants_logprobs() && !output.logprobs.empty()) {
       choice["logprobs"] = Json::object({{"content", logprobs_of(output)}, {"refusal", Json()}});
@@ -123,6 +130,13 @@ class ChatStream : public ChatAnswer {
   void failed(const ApiError& error) override { send_failure(reply_, &stream_, error); }
 
  private:
+  // Nearly all chunks are of this kind, and writing them takes the engine's time.
+  static bool is_text_alone(const MessageDelta& delta) { return delta.reasoning.empty() && delta.tool_calls.empty(); }
+  static std::string text_choice(std::size_t index, const std::string& content) {
+    return concat(R"({"index": )", index, R"(, "delta": {"content": )", dump_strict(Json(content)),
+                  R"(}, "logprobs": null, "finish_reason": null})");
+  }
+
   // The role comes first, and alone.
   bool begin(std::size_t index) {
     has_begun_[index] = true;
@@ -145,6 +159,7 @@ class ChatStream : public ChatAnswer {
   }
 
   EventStream stream_;
+  std::string head_;
   std::vector<bool> has_begun_;
 };
 
