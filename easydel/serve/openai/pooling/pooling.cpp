@@ -44,7 +44,7 @@ double pooling_cosine(const std::vector<float>& a, const std::vector<float>& b) 
 Json pooling_usage(int64_t tokens) { return Json::object({{"prompt_tokens", tokens}, {"total_tokens", tokens}}); }
 
 // Waits for the vectors of all requests and answers with what `make` makes of them.
-class PoolingSink final : public GenerationSink {
+class PoolingSink final : public GenerationSink, public std::enable_shared_from_this<PoolingSink> {
  public:
   using Vectors = std::vector<std::vector<float>>;
   using Make = std::function<Json(Vectors vectors, int64_t prompt_tokens)>;
@@ -58,12 +58,9 @@ class PoolingSink final : public GenerationSink {
     return reply_.is_open();
   }
 
+  // Thousands of numbers are written by a worker, not by the engine's thread.
   void finished() override {
-    try {
-      reply_.send(json_response(make_(std::move(vectors_), tokens_)));
-    } catch (...) {
-      failed(to_api_error(std::current_exception()));
-    }
+    service_->workers.post([self = shared_from_this()] { self->send(); });
   }
 
   void failed(const ApiError& error) override {
@@ -72,6 +69,14 @@ class PoolingSink final : public GenerationSink {
   }
 
  private:
+  void send() {
+    try {
+      reply_.send(json_response(make_(std::move(vectors_), tokens_)));
+    } catch (...) {
+      failed(to_api_error(std::current_exception()));
+    }
+  }
+
   std::shared_ptr<ServiceContext> service_;
   HttpReply reply_;
   Make make_;
