@@ -204,11 +204,18 @@ TEST_F(ChatTest, StreamsChunks) {
   EXPECT_EQ(answer.events[0].at("object"), Json("chat.completion.chunk"));
   EXPECT_EQ(answer.events[0].at("id"), answer.events[2].at("id"));
   EXPECT_FALSE(answer.events[0].contains("usage"));
+  for (const Json& event : answer.events) {
+    EXPECT_EQ(event.at("id"), answer.events[0].at("id"));
+    EXPECT_EQ(event.at("object"), Json("chat.completion.chunk"));
+    EXPECT_EQ(event.at("model"), Json("model"));
+    EXPECT_TRUE(event.at("choices").at(0).at("logprobs").is_null());
+    EXPECT_EQ(event.at("choices").at(0).at("index"), Json(0));
+  }
 }
 
 TEST_F(ChatTest, StreamsUsage) {
   const Answer once = chat(R"("stream": true, "n": 2, "stream_options": {"include_usage": true})");
-  EXPECT_TRUE(once.events[0].at("usage").is_null());
+  for (std::size_t i = 0; i + 1 < once.events.size(); ++i) EXPECT_TRUE(once.events[i].at("usage").is_null());
   EXPECT_EQ(once.events.back().at("choices").size(), 0U);
   EXPECT_EQ(once.events.back().at("usage").at("prompt_tokens"), Json(4));
   EXPECT_EQ(once.events.back().at("usage").at("completion_tokens"), Json(6));

@@ -97,6 +97,18 @@ TEST_F(CompletionTest, StreamsChunks) {
   EXPECT_EQ(answer.events[4].at("usage").at("prompt_tokens"), Json(4));
 }
 
+TEST_F(CompletionTest, StreamsTextAlone) {
+  const Answer answer = complete(R"("prompt": "a", "stream": true)");
+  ASSERT_EQ(answer.events.size(), 2U);
+  Json first = answer.events[0], second = answer.events[1];
+  EXPECT_EQ(first.at("choices"), Json::parse(R"([{"index": 0, "text": " c", "logprobs": null, "finish_reason": null,
+                                                  "stop_reason": null}])"));
+  EXPECT_EQ(second.at("choices"), Json::parse(R"([{"index": 0, "text": " d", "logprobs": null,
+                                                   "finish_reason": "length", "stop_reason": null}])"));
+  first["choices"] = second["choices"] = Json();
+  EXPECT_EQ(first, second);
+}
+
 TEST_F(CompletionTest, TellsPromptLogprobs) {
   RequestOutput output = piece(" c", {7}, Finish::Stop);
   output.prompt_logprobs = {logprob(5, -2.0F, {})};

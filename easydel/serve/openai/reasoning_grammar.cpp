@@ -48,8 +48,13 @@ Json after_maybe(bool is_inside, Json block) {
 GrammarSpec after_reasoning(const GrammarSpec& grammar, const MessageFormat& format) {
   Json elements = Json::array();
   if (format.reasoning == "harmony") {
+    // As in tool_grammar: the markers of other messages are no part of the analysis.
     const std::string_view open = format.starts_in_reasoning ? "" : "<|channel|>analysis<|message|>";
-    elements.push_back(after_maybe(format.starts_in_reasoning, after_block(open, "<|end|><|start|>assistant")));
+    Json block = after_block(open, "<|end|>");
+    block["content"]["excludes"] = Json::array({"<|start|>", "<|channel|>", "<|message|>", "<|call|>", "<|return|>"});
+    const Json next = Json::object({{"type", "const_string"}, {"value", "<|start|>assistant"}});
+    const Json both = Json::object({{"type", "sequence"}, {"elements", Json::array({block, next})}});
+    elements.push_back(after_maybe(format.starts_in_reasoning, both));
     elements.push_back(Json::object({{"type", "const_string"}, {"value", "<|channel|>final<|message|>"}}));
   } else if (const ReasoningTags* tags = find_reasoning_tags(format.reasoning)) {
     const bool is_inside = format.starts_in_reasoning || tags->starts_inside;

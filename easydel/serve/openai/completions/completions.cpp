@@ -1,6 +1,5 @@
 // /v1/completions: a whole answer, or chunks of it.
-#include <array>
-
+#include "easydel/core/json/strict_json.h"
 #include "easydel/serve/openai/completions/completion_request.h"
 #include "easydel/serve/openai/generation.h"
 #include "easydel/serve/openai/routes.h"
@@ -27,13 +26,11 @@ class CompletionChoice {
 
   Json logprobs() { return all_->sampling.logprobs ? logprobs_.take() : Json(); }
   bool has_logprobs() const { return !logprobs_.empty(); }
-  const std::vector<TokenLogprobs>& prompt_logprobs() const { return prompt_logprobs_; }
 
  private:
   std::string begin(const RequestOutput& output) {
     if (has_begun_) return "";
     has_begun_ = true;
-    prompt_logprobs_ = output.prompt_logprobs;
     if (!all_->echo) return "";
     if (all_->sampling.logprobs && !prompt_->tokens.empty()) {
       logprobs_.add_unknown(prompt_->tokens.front());
@@ -45,7 +42,6 @@ class CompletionChoice {
   const CompletionRequest* all_;
   const CompletionPrompt* prompt_;
   CompletionLogprobs logprobs_;
-  std::vector<TokenLogprobs> prompt_logprobs_;
   bool has_begun_ = false;
 };
 
@@ -80,69 +76,75 @@ class CompletionAnswer : public GenerationSink {
   UsageCounter usage_;
 };
 
-class CompletionWhole : public CompletionAnswer {
+class CompletionWhole : public CompletionAnswer, public std::enable_shared_from_this<CompletionWhole> {
  public:
   CompletionWhole(const ApiCall& call, CompletionRequest request)
-      : CompletionAnswer(call, std::move(request)), parts_(choices_.size()) {}
+      : CompletionAnswer(call, std::move(request)), outputs_(choices_.size()) {}
 
   bool output(std::size_t index, const RequestOutput& output) override {
     count(index, output);
-    Part& part = parts_[index];
-    part.text += choices_[index].take(output);
-    if (!request_.echo_alone) part.tokens.insert(part.tokens.end(), output.tokens.begin(), output.tokens.end());
-    if (output.finish) {
-      part.finish_reason = finish_reason(*output.finish);
-      if (!request_.echo_alone) part.stop_reason = stop_reason_json(output);
-    }
+    join_output(outputs_[index], output);
     return reply_.is_open();
   }
 
+  // Log-probabilities are long, and would keep the engine waiting.
   void finished() override {
-    Json choices = Json::array();
-    for (std::size_t i = 0; i < choices_.size(); ++i) choices.push_back(choice(i));
-    Json answer = answer_json(request_.settings, "text_completion", std::move(choices));
-    answer["usage"] = usage_json(usage_.total());
-    reply_.send(json_response(answer));
+    if (!request_.sampling.logprobs && !request_.sampling.prompt_logprobs) return send();
+    service_->workers.post([self = shared_from_this()] { self->send(); });
   }
 
   void failed(const ApiError& error) override { send_failure(reply_, nullptr, error); }
 
  private:
-  struct Part {
-    std::string text, finish_reason;
-    std::vector<int32_t> tokens;
-    Json stop_reason;
-  };
+  void send() {
+    try {
+      Json choices = Json::array();
+      for (std::size_t i = 0; i < choices_.size(); ++i) choices.push_back(choice(i));
+      Json answer = answer_json(request_.settings, "text_completion", std::move(choices));
+      answer["usage"] = usage_json(usage_.total());
+      reply_.send(json_response(answer));
+    } catch (...) {
+      send_failure(reply_, nullptr, to_api_error(std::current_exception()));
+    }
+  }
 
   Json choice(std::size_t i) {
+    const RequestOutput& output = outputs_[i];
+    const std::string text = choices_[i].take(output);
     Json choice = Json::object({{"index", i},
-                                {"text", parts_[i].text},
+                                {"text", text},
                                 {"logprobs", choices_[i].logprobs()},
-                                {"finish_reason", parts_[i].finish_reason},
-                                {"stop_reason", parts_[i].stop_reason}});
+                                {"finish_reason", finish_reason(*output.finish)},
+                                {"stop_reason", request_.echo_alone ? Json() : stop_reason_json(output)}});
     if (request_.returns_prompt_logprobs) {
-      choice["prompt_logprobs"] = prompt_logprobs_json(*service_->tokenizer, choices_[i].prompt_logprobs());
+      choice["prompt_logprobs"] = prompt_logprobs_json(*service_->tokenizer, output.prompt_logprobs);
     }
     if (request_.settings.return_token_ids) {
-      choice["token_ids"] = Json(parts_[i].tokens);
+      choice["token_ids"] = request_.echo_alone ? Json::array() : Json(output.tokens);
       choice["prompt_token_ids"] = Json(request_.prompts[prompt_of(i)].tokens);
     }
     return choice;
   }
 
-  std::vector<Part> parts_;
+  std::vector<RequestOutput> outputs_;  // of each choice, joined
 };
 
 class CompletionStream : public CompletionAnswer {
  public:
   CompletionStream(const ApiCall& call, CompletionRequest request)
-      : CompletionAnswer(call, std::move(request)), stream_(call.reply), has_begun_(choices_.size()) {}
+      : CompletionAnswer(call, std::move(request)),
+        stream_(call.reply),
+        head_(chunk_head(request_.settings, "text_completion")),
+        has_begun_(choices_.size()) {}
 
   bool output(std::size_t index, const RequestOutput& output) override {
     count(index, output);
     const std::string text = choices_[index].take(output);
     const bool returns_ids = request_.settings.return_token_ids && !output.tokens.empty();
     if (text.empty() && !output.finish && !choices_[index].has_logprobs() && !returns_ids) return true;
+    const bool is_text_alone = !output.finish && !request_.sampling.logprobs && !request_.settings.return_token_ids &&
+                               !request_.settings.continuous_usage;
+    if (is_text_alone) return stream_.text(chunk_text(request_.settings, head_, text_choice(index, text)));
     Json choice =
         Json::object({{"index", index},
                       {"text", text},
@@ -175,7 +177,14 @@ class CompletionStream : public CompletionAnswer {
   void failed(const ApiError& error) override { send_failure(reply_, &stream_, error); }
 
  private:
+  // Nearly all chunks are of this kind, and writing them takes the engine's time.
+  static std::string text_choice(std::size_t index, const std::string& text) {
+    return concat(R"({"index": )", index, R"(, "text": )", dump_strict(Json(text)),
+                  R"(, "logprobs": null, "finish_reason": null, "stop_reason": null})");
+  }
+
   EventStream stream_;
+  std::string head_;
   std::vector<bool> has_begun_;
 };
 
