@@ -7,10 +7,11 @@ cd "$(dirname "$0")/.."
 readonly MODE=${1:-build}
 readonly TORCH_VERSION=2.13.0
 readonly OLDEST_TORCH=2.11
+readonly XGRAMMAR_VERSION=0.2.8  # as in cmake/EasydelXgrammar.cmake
 readonly BUILD_PACKAGES=(g++ cmake ninja-build ccache mold pkg-config libcli11-dev libcurl4-openssl-dev libssl-dev zlib1g-dev
                          libopenmpi-dev openmpi-bin libpcre2-dev libutf8proc-dev libsentencepiece-dev
-                         libedit-dev libyaml-cpp-dev libzstd-dev)
-readonly TEST_PACKAGES=(libgtest-dev libgmock-dev clang-19 libclang-rt-19-dev)
+                         libedit-dev libyaml-cpp-dev libzstd-dev libboost-dev)
+readonly TEST_PACKAGES=(libgtest-dev libgmock-dev clang-19 libclang-rt-19-dev chromium)
 readonly LINT_PACKAGES=(clang-format-19 clang-tidy-19)
 readonly NEEDED_MIB=3000
 
@@ -75,7 +76,7 @@ make_venv() {
     install_packages
   fi
   say "making .venv"
-  rm -rf .venv
+  [ ! -d .venv ] || find .venv -mindepth 1 -maxdepth 1 ! -name 'xgrammar-*' -exec rm -rf {} +
   python3 -m venv .venv
   changed=1
 }
@@ -106,6 +107,29 @@ install_torch() {
   touch ".venv/.torch-$TORCH_VERSION"
 }
 
+# Of its source package only what the build compiles. pip asks a package for its metadata, for which it fetches the
+# build backend; with a libtorch from elsewhere, the system's python3 will do.
+install_xgrammar() {
+  local name=xgrammar-$XGRAMMAR_VERSION python=.venv/bin/python3 directory
+  [ -n "${EASYDEL_XGRAMMAR:-}" ] || [ -f ".venv/$name/.complete" ] && return
+  [ -x "$python" ] || python=python3
+  mkdir -p .venv
+  say "fetching the sources of xgrammar $XGRAMMAR_VERSION into .venv"
+  directory=$(mktemp -d .venv/fetching.XXXXXX)
+  if "$python" -m pip download --quiet --disable-pip-version-check --no-deps --no-binary xgrammar \
+       --dest "$directory" "xgrammar==$XGRAMMAR_VERSION" > .venv/pip.log 2>&1 &&
+     tar -xf "$directory/$name.tar.gz" -C "$directory" "$name"/{LICENSE,NOTICE,cpp,include,3rdparty/picojson,3rdparty/dlpack}; then
+    rm -rf ".venv/$name"
+    mv "$directory/$name" ".venv/$name"
+    touch ".venv/$name/.complete"
+    changed=1
+  else
+    tail -n 5 .venv/pip.log >&2
+    say "xgrammar could not be fetched; the build does without it, and answers cannot be bound to a schema."
+  fi
+  rm -rf "$directory"
+}
+
 install_references() {
   make_venv
   local stamp=.venv/.references
@@ -117,7 +141,10 @@ install_references() {
 
 install_packages
 case $MODE in
-  build) install_torch ;;
+  build)
+    install_torch
+    install_xgrammar
+    ;;
   test) install_references ;;
 esac
 [ $changed -eq 1 ] || say "nothing to do for $MODE."

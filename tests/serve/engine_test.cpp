@@ -4,6 +4,7 @@
 #include "easydel/serve/engine/engine.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
 #include <cstdlib>
