@@ -1,6 +1,7 @@
 #include "easydel/serve/engine/adapters.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 
