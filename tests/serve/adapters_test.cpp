@@ -42,7 +42,7 @@ std::shared_ptr<BaseModule> adaptable_llama(DType dtype = float64, int64_t hidde
   const auto config = AutoConfig::from_dict(settings);
   std::shared_ptr<BaseModule> model = Registry::instance().make_module(*config, TaskType::CausalLM);
   model->initialize(
-      {.device = testing_support::device(), .dtype = dtype, .param_dtype = dtype, .rngs = RandomKey(3)});
+      {.dtype = dtype, .param_dtype = dtype, .rngs = RandomKey(3), .device = testing_support::device()});
   return model;
 }
 
@@ -127,7 +127,7 @@ TEST(Adapters, EachRequestOfABatchHasItsOwn) {
       EXPECT_EQ(outputs[i].error, "");
       EXPECT_EQ(outputs[i].tokens, expected[i]) << "request " << i << ", adapter \"" << requests[i].adapter << '"';
     }
-    if (options.num_pages == 16) EXPECT_GT(engine->stats().preemptions, 0);
+    EXPECT_TRUE(options.num_pages > 16 || engine->stats().preemptions > 0);
     EXPECT_EQ(engine->stats().free_pages, options.num_pages);
   }
 }
