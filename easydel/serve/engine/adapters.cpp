@@ -29,6 +29,7 @@ class MixedAdapter final : public LinearAdapter {
 
   // y is new: its rows are changed in place.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& y) const override {
+    if (!adapter_scope) return y;
     const at::Tensor from = x.flatten(0, -2), to = y.flatten(0, -2);
     const DType dtype = y.scalar_type();
     for (const auto& [adapter, begin, end] : adapter_scope->rows_of(from.size(0))) {
@@ -42,8 +43,9 @@ class MixedAdapter final : public LinearAdapter {
     return to.view_as(y);
   }
 
-  at::Tensor merged(const at::Tensor&) const override {
-    fail<NotSupportedError>("[engine] the rows of this step have different matrices.");
+  at::Tensor merged(const at::Tensor& matrix) const override {
+    require<NotSupportedError>(!is_active(), "[engine] the rows of this step have different matrices.");
+    return matrix;
   }
 
  private:
