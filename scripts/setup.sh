@@ -20,7 +20,10 @@ die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
 case $MODE in
   build) packages=("${BUILD_PACKAGES[@]}") ;;
-  test) packages=("${TEST_PACKAGES[@]}") ;;
+  test)
+    packages=("${TEST_PACKAGES[@]}")
+    command -v npm > /dev/null || packages+=(nodejs npm)  # from elsewhere it comes as one package, which npm's conflicts with
+    ;;
   lint) packages=("${LINT_PACKAGES[@]}") ;;
   *) die "usage: scripts/setup.sh build|test|lint; got \"$MODE\"." ;;
 esac
@@ -139,12 +142,42 @@ install_references() {
   cp tests/reference/requirements.txt "$stamp"
 }
 
+# What the tests of the server talk to it with: openai-python's own tests, and the openai package of npm.
+install_clients() {
+  local version
+  version=$(sed -n 's/^openai==//p' tests/reference/requirements.txt)
+  if [ ! -f ".venv/clients/openai-$version.tar.gz" ]; then
+    say "getting the sources of openai-python $version"
+    .venv/bin/python3 -m pip download --quiet --disable-pip-version-check --no-deps --no-binary openai -d .venv/clients \
+      "openai==$version" 2> .venv/pip.log || {
+      tail -n 20 .venv/pip.log >&2
+      die "pip could not get the sources of openai $version; its last words are above."
+    }
+    changed=1
+  fi
+  cmp -s tests/serve/package-lock.json tests/serve/node_modules/.easydel-lock && return
+  command -v npm > /dev/null || {
+    say "no npm here; the tests with the openai package of Node.js are skipped."
+    return
+  }
+  say "installing the openai package of npm into tests/serve/node_modules"
+  (cd tests/serve && npm ci --no-audit --no-fund --loglevel=error) > .venv/npm.log 2>&1 || {
+    tail -n 20 .venv/npm.log >&2
+    die "npm could not install what tests/serve/package.json asks for; its last words are above."
+  }
+  cp tests/serve/package-lock.json tests/serve/node_modules/.easydel-lock
+  changed=1
+}
+
 install_packages
 case $MODE in
   build)
     install_torch
     install_xgrammar
     ;;
-  test) install_references ;;
+  test)
+    install_references
+    install_clients
+    ;;
 esac
 [ $changed -eq 1 ] || say "nothing to do for $MODE."

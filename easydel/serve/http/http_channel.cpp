@@ -170,11 +170,4 @@ void HttpChannel::close() {
 
 void HttpChannel::finish() { wake_ = nullptr; }
 
-void HttpReply::send(HttpResponse response) const { impl_->channel->send(std::move(response)); }
-void HttpReply::begin(HttpResponse head) const { impl_->channel->begin(std::move(head)); }
-bool HttpReply::write(std::string_view bytes) const { return impl_->channel->write(bytes); }
-void HttpReply::end() const { impl_->channel->end(); }
-bool HttpReply::is_open() const { return impl_->channel->is_open(); }
-void HttpReply::on_close(std::function<void()> callback) const { impl_->channel->on_close(std::move(callback)); }
-
 }  // namespace easydel::serve

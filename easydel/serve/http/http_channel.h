@@ -11,6 +11,7 @@
 
 #include "easydel/serve/http/http_io.h"
 #include "easydel/serve/http/http_message.h"
+#include "easydel/serve/http/http_reply.h"
 
 namespace easydel::serve {
 
@@ -65,14 +66,20 @@ class HttpChannel : public std::enable_shared_from_this<HttpChannel> {
 };
 
 // What copies of an HttpReply share; the channel itself is also held by the connection.
-class HttpReply::Impl {
+class HttpChannelReply : public HttpReply::Impl {
  public:
-  explicit Impl(std::shared_ptr<HttpChannel> channel) : channel(std::move(channel)) {}
-  ~Impl() { channel->drop(); }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
+  explicit HttpChannelReply(std::shared_ptr<HttpChannel> channel) : channel_(std::move(channel)) {}
+  ~HttpChannelReply() override { channel_->drop(); }
 
-  const std::shared_ptr<HttpChannel> channel;
+  void send(HttpResponse response) override { channel_->send(std::move(response)); }
+  void begin(HttpResponse head) override { channel_->begin(std::move(head)); }
+  bool write(std::string_view bytes) override { return channel_->write(bytes); }
+  void end() override { channel_->end(); }
+  bool is_open() const override { return channel_->is_open(); }
+  void on_close(std::function<void()> callback) override { channel_->on_close(std::move(callback)); }
+
+ private:
+  const std::shared_ptr<HttpChannel> channel_;
 };
 
 }  // namespace easydel::serve

@@ -150,7 +150,7 @@ void HttpConnection::dispatch() {
                                            shared_.stopping, [weak = weak_from_this()] {
                                              if (const auto self = weak.lock()) self->on_channel();
                                            });
-  const HttpReply reply(std::make_shared<HttpReply::Impl>(channel_));
+  const HttpReply reply(std::make_shared<HttpChannelReply>(channel_));
   if (auto preflight = http_preflight(shared_.options.cors_origins, request)) return reply.send(std::move(*preflight));
   try {
     shared_.handler(std::move(request), reply);

@@ -80,13 +80,6 @@ std::string http_date() {
 
 }  // namespace
 
-std::string_view HttpRequest::header(std::string_view lower_case_name) const {
-  for (const auto& [name, value] : headers) {
-    if (name == lower_case_name) return value;
-  }
-  return {};
-}
-
 HttpResponse http_error(int status, std::string_view message) {
   const Json error =
       Json::object({{"message", message}, {"type", http_error_type(status)}, {"param", nullptr}, {"code", nullptr}});
