@@ -41,8 +41,7 @@ std::shared_ptr<BaseModule> adaptable_llama(DType dtype = float64, int64_t hidde
   settings["hidden_size"] = hidden;
   const auto config = AutoConfig::from_dict(settings);
   std::shared_ptr<BaseModule> model = Registry::instance().make_module(*config, TaskType::CausalLM);
-  model->initialize(
-      {.dtype = dtype, .param_dtype = dtype, .rngs = RandomKey(3), .device = testing_support::device()});
+  model->initialize({.dtype = dtype, .param_dtype = dtype, .rngs = RandomKey(3), .device = testing_support::device()});
   return model;
 }
 
@@ -91,9 +90,7 @@ struct FourAdapters {
   Alone d{adaptable_llama(), 5, "lm_head|layers.1.*up_proj$", {.rngs = RandomKey(14)}};
   std::shared_ptr<BaseModule> plain = adaptable_llama();
 
-  std::vector<std::pair<std::string, const Alone*>> all() const {
-    return {{"a", &a}, {"b", &b}, {"c", &c}, {"d", &d}};
-  }
+  std::vector<std::pair<std::string, const Alone*>> all() const { return {{"a", &a}, {"b", &b}, {"c", &c}, {"d", &d}}; }
   void load(Engine& engine) const {
     for (const auto& [name, alone] : all()) engine.load_adapter(name, alone->directory());
   }

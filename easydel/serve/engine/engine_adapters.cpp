@@ -22,12 +22,14 @@ void LocalEngine::load_adapter(const std::string& name, const std::string& direc
   };
   check_name();
   const std::string files = resolve(directory, {.files = {"adapter_config.json", "adapter_model.*"}}).string();
-  // Files are read while steps run, unless other ranks must read them too.
+  // Files are read while steps run; other ranks are between them, too.
+  const std::vector<AdapterWeights> weights = runner_->adapters().read(files);
   std::optional<ServedAdapter> adapter;
-  if (!runner_->is_shared()) adapter = runner_->adapters().place(runner_->adapters().read(files));
+  if (!runner_->is_shared()) adapter = runner_->adapters().place(weights);
   between_steps([&] {
     check_name();  // another caller may have been faster
-    const int64_t index = adapter ? runner_->adapters().add(*std::move(adapter)) : runner_->load_adapter(files);
+    const int64_t index =
+        adapter ? runner_->adapters().add(*std::move(adapter)) : runner_->load_adapter(files, weights);
     const std::lock_guard lock(mutex_);
     adapters_[index] = {.name = name, .prefix_key = ++loaded_adapters_};
   });

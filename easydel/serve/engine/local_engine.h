@@ -70,7 +70,7 @@ class LocalEngine final : public Engine {
     uint64_t prefix_key = 0;
     int64_t users = 0;  // requests that have not ended
   };
-  using LoadedAdapters = std::map<int64_t, LoadedAdapter>;  // by the runner's index
+  using LoadedAdapters = std::map<int64_t, LoadedAdapter>;         // by the runner's index
   LoadedAdapters::iterator find_adapter(const std::string& name);  // the caller holds the lock
   void release_adapter(const ActiveRequest& request);              // likewise
   void drop_unused_adapters();                                     // on the engine's thread

@@ -98,11 +98,7 @@ void Runner::follow() {
     const auto* first = host.const_data_ptr<int64_t>();
     if (*first == kStopFollowing) return;
     if (*first == kLoadAdapter) {
-      try {
-        load_on_all_ranks({first + 1, first + count});
-      } catch (const std::exception& error) {
-        log::error(error.what());  // rank 0 tells the caller
-      }
+      follow_load({first + 1, first + count});
     } else if (*first == kUnloadAdapter) {
       adapters_->remove(first[1]);
     } else {
@@ -111,31 +107,33 @@ void Runner::follow() {
   }
 }
 
-// What can fail on one rank alone comes first, and then all know whether it did.
-int64_t Runner::load_on_all_ranks(const std::string& directory) {
-  std::vector<AdapterWeights> weights;
-  std::exception_ptr error;
-  try {
-    weights = adapters_->read(directory);
-  } catch (...) {
-    error = std::current_exception();
-  }
-  if (is_shared()) {
-    const at::Tensor failed = at::full({1}, error ? 1 : 0, at::TensorOptions(at::kLong).device(cache_->metadata().device));
-    model_->parallel()->everyone().all_reduce(failed);
-    const auto count = failed.item<int64_t>();
-    require<IoError>(error || count == 0, "[engine] ", count, " ranks cannot read the adapter in ", directory,
-                     "; their logs say why.");
-  }
-  if (error) std::rethrow_exception(error);
-  return adapters_->add(adapters_->place(weights));
+int64_t Runner::count_failures(bool has_failed) const {
+  if (!is_shared()) return has_failed ? 1 : 0;
+  const auto options = at::TensorOptions(at::kLong).device(cache_->metadata().device);
+  const at::Tensor failures = at::full({1}, has_failed ? 1 : 0, options);
+  model_->parallel()->everyone().all_reduce(failures);
+  return failures.item<int64_t>();
 }
 
-int64_t Runner::load_adapter(const std::string& directory) {
+// What can fail on one rank alone comes first, and then all know whether it did.
+void Runner::follow_load(const std::string& directory) {
+  std::optional<std::vector<AdapterWeights>> weights;
+  try {
+    weights = adapters_->read(directory);
+  } catch (const std::exception& error) {
+    log::error(error.what());  // rank 0 tells the caller
+  }
+  if (count_failures(!weights) == 0) adapters_->add(adapters_->place(*weights));
+}
+
+int64_t Runner::load_adapter(const std::string& directory, const std::vector<AdapterWeights>& weights) {
   std::vector<int64_t> message{kLoadAdapter};
   message.insert(message.end(), directory.begin(), directory.end());
   send(message);
-  return load_on_all_ranks(directory);
+  const int64_t failures = count_failures(false);
+  require<IoError>(failures == 0, "[engine] ", failures, " other ranks cannot read the adapter in ", directory,
+                   "; their logs say why.");
+  return adapters_->add(adapters_->place(weights));
 }
 
 void Runner::unload_adapter(int64_t index) {

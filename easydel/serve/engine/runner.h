@@ -46,7 +46,8 @@ class Runner {
 
   StepOutputs run(const StepInputs& inputs);
   // Between steps; on a mesh rank 0, for all.
-  int64_t load_adapter(const std::string& directory);  // its index
+  // Its index. `weights` are those of the directory, which the other ranks read themselves; IoError when one cannot.
+  int64_t load_adapter(const std::string& directory, const std::vector<AdapterWeights>& weights);
   void unload_adapter(int64_t index);
   AdapterTable& adapters() { return *adapters_; }
   // Ranks other than 0: takes part in the steps of rank 0 until that stops.
@@ -61,7 +62,8 @@ class Runner {
  private:
   void send(const std::vector<int64_t>& numbers) const;
   StepOutputs compute(const StepInputs& inputs);
-  int64_t load_on_all_ranks(const std::string& directory);
+  void follow_load(const std::string& directory);
+  int64_t count_failures(bool has_failed) const;  // on all ranks
 
   std::shared_ptr<const BaseModule> model_;
   std::shared_ptr<RaggedPagesCache> cache_;
