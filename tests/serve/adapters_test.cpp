@@ -19,6 +19,7 @@
 #include "easydel/quantization/quantize.h"
 #include "easydel/serve/engine/engine.h"
 #include "easydel/serve/engine/replicas.h"
+#include "easydel/serve/engine/runner.h"
 #include "easydel/sharding/world/world.h"
 #include "tests/support/one_answer.h"
 #include "tests/support/temporary_directory.h"
@@ -270,6 +271,43 @@ TEST(Adapters, OfReplicasThatShareAModel) {
               ThrowsMessage<ConfigError>(HasSubstr("there is an adapter \"a\" already")));
   engine->unload_adapter("a");
   EXPECT_THAT(engine->adapters(), ElementsAre("b", "c", "d"));
+}
+
+TEST(Adapters, TogetherOrInTurnIsTheSame) {
+  const auto model = adaptable_llama();
+  AdapterTable table(*model);
+  const auto layers = layers_of(*model);
+  const Linear& linear = *layers.at("model.layers.0.mlp.up_proj").linear;
+  const Linear& other = *layers.at("model.layers.0.mlp.down_proj").linear;
+  const at::TensorOptions options = at::TensorOptions(at::kDouble).device(testing_support::device());
+  at::manual_seed(3);
+  for (const int64_t rank : {1, 4, 2}) {
+    const at::Tensor factor = rank == 4 ? at::rand({64}, options) : at::Tensor();
+    table.add({{&linear, {at::randn({rank, 32}, options), at::randn({rank, 64}, options), factor}}});
+  }
+  table.add({{&other, {at::randn({3, 64}, options), at::randn({3, 32}, options), {}}}});
+  StepInputs inputs;
+  inputs.adapters = {-1, 0, 1, 1, 2, -1, 3, 0};
+  for (const int64_t tokens : {1, 1, 1, 2, 3, 2, 4, 1}) {
+    inputs.parts.push_back({.tokens = tokens});
+    inputs.tokens.resize(inputs.tokens.size() + static_cast<std::size_t>(tokens));
+  }
+  inputs.logit_places = {0, 1, 4, 6, 7, 9, 14};
+  const AdapterScope scope(table, inputs);
+  EXPECT_TRUE(linear.is_adapted());
+  for (const int64_t rows : {15, 7}) {
+    const at::Tensor x = at::randn({rows, 32}, options), y = at::randn({rows, 64}, options);
+    const at::Tensor in_turn = y.clone(), together = y.clone();
+    adapt_in_turn(scope, linear, x, in_turn);
+    adapt_together(scope, linear, x, together);
+    EXPECT_TRUE(at::allclose(in_turn, together, 1e-12, 1e-12));
+    const at::Tensor changed = in_turn.ne(y).any(1).cpu();
+    std::vector<bool> expected{false, true,  true,  true,  true,  true,  true, true,
+                               false, false, false, false, false, false, true};
+    if (rows == 7) expected = {false, true, true, true, true, false, true};
+    for (int64_t i = 0; i < rows; ++i)
+      EXPECT_EQ(changed[i].item<bool>(), expected[static_cast<std::size_t>(i)]) << i << " of " << rows;
+  }
 }
 
 // All maps that can have one.

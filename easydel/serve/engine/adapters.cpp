@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "easydel/core/error.h"
 #include "easydel/infra/base_module.h"
@@ -18,6 +19,7 @@
 namespace easydel::serve {
 namespace {
 
+constexpr int64_t kMostTogether = 256;  // rows; with more of them products take longer than starting them
 thread_local const AdapterScope* adapter_scope = nullptr;  // null: no row has an adapter
 
 // Has no state of its own: several engines may share the map.
@@ -31,15 +33,9 @@ class MixedAdapter final : public LinearAdapter {
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& y) const override {
     if (!adapter_scope) return y;
     const at::Tensor from = x.flatten(0, -2), to = y.flatten(0, -2);
-    const DType dtype = y.scalar_type();
-    for (const auto& [adapter, begin, end] : adapter_scope->rows_of(from.size(0))) {
-      const auto found = adapter->find(&base_);
-      if (found == adapter->end()) continue;
-      const AdapterFactors& f = found->second;
-      const at::Tensor rows = to.slice(0, begin, end);
-      if (f.row_factor.defined()) rows.mul_(f.row_factor.to(dtype));
-      rows.addmm_(at::linear(from.slice(0, begin, end), f.a.to(dtype)), f.b_t.to(dtype), 1, f.scaling);
-    }
+    const int64_t rows = from.size(0);
+    const bool together = !from.is_cpu() && rows <= kMostTogether && adapter_scope->rows_of(rows).size() > 2;
+    (together ? adapt_together : adapt_in_turn)(*adapter_scope, base_, from, to);
     return to.view_as(y);
   }
 
@@ -84,14 +80,14 @@ AdapterFactors place_on(const AdapterWeights& own, at::Device device) {
   const Dim rank(own.a.size(0));
   const at::Tensor a = computed_part(own.a, {rank, linear.in_dim()}, linear, wide, device);
   at::Tensor b = computed_part(own.b, {linear.out_dim(), rank}, linear, wide, device);
-  AdapterFactors factors{.scaling = own.scaling};
+  AdapterFactors factors;
   if (own.magnitude.defined()) {
     const at::Tensor factor = row_factor_of(own, a, b, device);
     b = factor.unsqueeze(1) * b;
     factors.row_factor = factor.to(linear.dtype());
   }
   factors.a = a.to(linear.dtype());
-  factors.b_t = b.t().to(linear.dtype()).contiguous();
+  factors.b_t = (own.scaling * b).t().to(linear.dtype()).contiguous();
   return factors;
 }
 
@@ -200,6 +196,52 @@ const std::vector<AdapterScope::Rows>& AdapterScope::rows_of(int64_t count) cons
 bool AdapterScope::concerns(const Linear& linear) const {
   return std::any_of(of_tokens_.begin(), of_tokens_.end(),
                      [&](const Rows& rows) { return rows.adapter->contains(&linear); });
+}
+
+const at::Tensor& AdapterScope::foreign_columns(int64_t count, const std::vector<int64_t>& widths,
+                                                at::Device device) const {
+  at::Tensor& foreign = foreign_[{count, widths}];  // the same for most maps
+  if (foreign.defined()) return foreign;
+  foreign = at::ones({count, std::accumulate(widths.begin(), widths.end(), int64_t{0})},
+                     at::TensorOptions(at::kBool).device(device));
+  int64_t column = 0;
+  const std::vector<Rows>& rows = rows_of(count);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    foreign.slice(0, rows[i].begin, rows[i].end).narrow(1, column, widths[i]).fill_(false);
+    column += widths[i];
+  }
+  return foreign;
+}
+
+void adapt_in_turn(const AdapterScope& scope, const Linear& linear, const at::Tensor& x, const at::Tensor& y) {
+  const DType dtype = y.scalar_type();
+  for (const auto& [adapter, begin, end] : scope.rows_of(x.size(0))) {
+    const auto found = adapter->find(&linear);
+    if (found == adapter->end()) continue;
+    const auto& [a, b_t, row_factor] = found->second;
+    const at::Tensor rows = y.slice(0, begin, end);
+    if (row_factor.defined()) rows.mul_(row_factor.to(dtype));
+    rows.addmm_(at::linear(x.slice(0, begin, end), a.to(dtype)), b_t.to(dtype));
+  }
+}
+
+void adapt_together(const AdapterScope& scope, const Linear& linear, const at::Tensor& x, const at::Tensor& y) {
+  const DType dtype = y.scalar_type();
+  std::vector<at::Tensor> all_a, all_b;
+  std::vector<int64_t> widths;
+  for (const auto& [adapter, begin, end] : scope.rows_of(x.size(0))) {
+    const auto found = adapter->find(&linear);
+    widths.push_back(found == adapter->end() ? 0 : found->second.a.size(0));
+    if (found == adapter->end()) continue;
+    const auto& [a, b_t, row_factor] = found->second;
+    if (row_factor.defined()) y.slice(0, begin, end).mul_(row_factor.to(dtype));
+    all_a.push_back(a.to(dtype));
+    all_b.push_back(b_t.to(dtype));
+  }
+  if (all_a.empty()) return;
+  at::Tensor low = at::linear(x, at::cat(all_a));
+  low.masked_fill_(scope.foreign_columns(x.size(0), widths, x.device()), 0);
+  y.addmm_(low, at::cat(all_b));
 }
 
 }  // namespace easydel::serve

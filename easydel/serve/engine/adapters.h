@@ -4,9 +4,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace easydel {
@@ -18,11 +20,10 @@ namespace easydel::serve {
 
 struct StepInputs;
 
-// An adapter on one map: row_factor * y + scaling B A x, with the parts that this rank computes with.
+// An adapter on one map: row_factor * y + B A x, with the parts that this rank computes with.
 struct AdapterFactors {
-  at::Tensor a, b_t;      // [r, in], [r, out]; of DoRA b_t has the row factor in it
+  at::Tensor a, b_t;      // [r, in], [r, out]; b_t has the scaling in it, and of DoRA the row factor
   at::Tensor row_factor;  // [out], of DoRA; else undefined
-  double scaling = 1;
 };
 using ServedAdapter = std::unordered_map<const Linear*, AdapterFactors>;
 
@@ -70,11 +71,20 @@ class AdapterScope {
   };
   const std::vector<Rows>& rows_of(int64_t count) const;
   bool concerns(const Linear& linear) const;
+  // [count, sum of widths]: where a row meets a column that is not its own. Entry i of rows_of(count) has the next
+  // widths[i] columns.
+  const at::Tensor& foreign_columns(int64_t count, const std::vector<int64_t>& widths, at::Device device) const;
 
  private:
   int64_t tokens_ = 0, places_ = 0;
   std::vector<Rows> of_tokens_, of_places_;  // in order, without those that have no adapter
+  mutable std::map<std::pair<int64_t, std::vector<int64_t>>, at::Tensor> foreign_;
   const AdapterScope* before_ = nullptr;
 };
+
+// Adds to y [n, out], in place, what the adapters of its rows make of x [n, in]: one after the other; or in one product
+// of all, for devices where starting many small ones takes longer.
+void adapt_in_turn(const AdapterScope& scope, const Linear& linear, const at::Tensor& x, const at::Tensor& y);
+void adapt_together(const AdapterScope& scope, const Linear& linear, const at::Tensor& x, const at::Tensor& y);
 
 }  // namespace easydel::serve
