@@ -24,9 +24,13 @@ void LocalEngine::propose_drafts() {
   if (!requests.empty()) drafter_->propose(requests, limits);
 }
 
-// Single next tokens come first: the cache has a kernel for them.
+// Single next tokens come first: the cache has a kernel for them. Those of one adapter are multiplied together.
 StepInputs LocalEngine::make_inputs(StepPlan& plan, std::vector<SampledPart>& sampled) const {
-  std::stable_partition(plan.parts.begin(), plan.parts.end(), [](const StepPart& part) { return part.count == 1; });
+  const auto place = [&](const StepPart& part) {
+    return std::pair(part.count != 1, active_.at(part.sequence->id)->adapter);
+  };
+  std::stable_sort(plan.parts.begin(), plan.parts.end(),
+                   [&](const StepPart& a, const StepPart& b) { return place(a) < place(b); });
   StepInputs inputs;
   inputs.tokens.reserve(static_cast<std::size_t>(plan.tokens));
   for (const StepPart& part : plan.parts) {
@@ -38,7 +42,7 @@ StepInputs LocalEngine::make_inputs(StepPlan& plan, std::vector<SampledPart>& sa
     inputs.tokens.insert(inputs.tokens.end(), begin, begin + known);
     inputs.tokens.insert(inputs.tokens.end(), sequence.drafts.begin(), sequence.drafts.begin() + part.drafts);
     inputs.parts.push_back({0, part.count, sequence.pages, part.begin});
-    inputs.adapters.push_back(-1);
+    inputs.adapters.push_back(request.adapter);
     const bool generates = request.request.kind == RequestKind::Generate;
     inputs.wants_hidden |= !generates && part.reaches_end;
     if (!generates) continue;

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -63,6 +64,17 @@ class LocalEngine final : public Engine {
   // Runs on the engine's thread between two steps; the caller waits.
   void between_steps(const std::function<void()>& action);
 
+  // Of adapters. A request keeps the one that it came with, also when that is unloaded meanwhile.
+  struct LoadedAdapter {
+    std::string name;  // empty: unloaded, and dropped once nobody uses it
+    uint64_t prefix_key = 0;
+    int64_t users = 0;  // requests that have not ended
+  };
+  using LoadedAdapters = std::map<int64_t, LoadedAdapter>;         // by the runner's index
+  LoadedAdapters::iterator find_adapter(const std::string& name);  // the caller holds the lock
+  void release_adapter(const ActiveRequest& request);              // likewise
+  void drop_unused_adapters();                                     // on the engine's thread
+
   std::shared_ptr<BaseModule> model_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   EngineOptions options_;
@@ -79,6 +91,8 @@ class LocalEngine final : public Engine {
   std::deque<ActivePtr> to_compile_;
   std::unordered_set<RequestId> compiling_cancelled_;
   std::vector<std::function<void()>> actions_;
+  LoadedAdapters adapters_;
+  uint64_t loaded_adapters_ = 0;  // ever
   EngineStats stats_;
   int64_t outstanding_ = 0;  // submitted and not ended
   int64_t in_scheduler_waiting_ = 0;
