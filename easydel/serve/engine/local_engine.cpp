@@ -86,6 +86,7 @@ LocalEngine::LocalEngine(std::shared_ptr<BaseModule> model, std::shared_ptr<cons
       pages.max_model_length = room;
     }
     const bool is_cpu = pages.device.is_cpu();
+    delivers_late_ = !is_cpu;
     if (options_.max_num_batched_tokens == 0) options_.max_num_batched_tokens = is_cpu ? kCpuTokens : kGpuTokens;
     scheduler_.emplace(SchedulerOptions{.max_num_seqs = options_.max_num_seqs,
                                         .max_num_batched_tokens = options_.max_num_batched_tokens,
@@ -280,6 +281,7 @@ void LocalEngine::between_steps(const std::function<void()>& action) {
 void LocalEngine::loop() {
   const auto heartbeat = default_collective_timeout() / 4;
   while (true) {
+    if (!scheduler_ || !scheduler_->has_work()) deliver();
     std::vector<ActivePtr> added;
     std::vector<RequestId> cancelled;
     std::vector<std::function<void()>> actions;
@@ -350,6 +352,7 @@ void LocalEngine::fail_all(const std::string& error) {
   std::vector<RequestId> ids;
   for (const auto& entry : active_) ids.push_back(entry.first);
   for (const RequestId id : ids) end(id, Finish::Error, error);
+  deliver();
   update_stats();
 }
 
@@ -374,33 +377,44 @@ void LocalEngine::end(RequestId id, Finish finish, const std::string& error) {
   hand_out(*found->second, std::move(out));
 }
 
-// Calls back; a request that has ended is forgotten.
-void LocalEngine::hand_out(ActiveRequest& request, RequestOutput out) {
+void LocalEngine::hand_out(ActiveRequest& request, RequestOutput out, int64_t shown) {
   out.prompt_tokens = static_cast<int64_t>(request.request.prompt.size());
   if (request.sequence) {
     out.cached_tokens = request.sequence->cached_tokens;
     out.output_tokens = request.output_tokens();
   }
-  const bool has_ended = out.finish.has_value();
-  if (has_ended && request.text && out.finish != Finish::Error) out.text += request.text->finish();
-  const RequestId id = request.id;
   ActivePtr ended;
-  if (has_ended) {
+  if (out.finish) {  // it is forgotten, and its pages are free
+    const RequestId id = request.id;
     if (scheduler_) scheduler_->remove(id);
+    request.sequence = nullptr;
     if (drafter_) drafter_->forget(id);
     ended = std::move(active_.at(id));
     active_.erase(id);
     update_stats();
   }
-  request.callback(out);
-  if (!has_ended) return;
-  const std::lock_guard lock(mutex_);
-  int64_t* const counts[] = {&stats_.finished_stop, &stats_.finished_length, &stats_.finished_cancelled,
-                             &stats_.finished_error};
-  release_adapter(*ended);
-  ++*counts[static_cast<std::size_t>(*out.finish)];
-  --outstanding_;
-  idle_.notify_all();
+  deliveries_.push_back({&request, std::move(ended), std::move(out), shown});
+  if (!delivers_late_) deliver();
+}
+
+void LocalEngine::deliver() {
+  std::vector<Delivery> deliveries;
+  deliveries.swap(deliveries_);
+  for (auto& [request, ended, out, shown] : deliveries) {
+    if (request->text && request->sampling().stop.empty()) {
+      for (int64_t i = 0; i < shown; ++i) out.text += request->text->add(out.tokens[static_cast<std::size_t>(i)]);
+    }
+    if (ended && request->text && out.finish != Finish::Error) out.text += request->text->finish();
+    request->callback(out);
+    if (!ended) continue;
+    const std::lock_guard lock(mutex_);
+    int64_t* const counts[] = {&stats_.finished_stop, &stats_.finished_length, &stats_.finished_cancelled,
+                               &stats_.finished_error};
+    release_adapter(*ended);
+    ++*counts[static_cast<std::size_t>(*out.finish)];
+    --outstanding_;
+    idle_.notify_all();
+  }
 }
 
 void LocalEngine::classify(ActiveRequest& request) {

@@ -52,9 +52,11 @@ class LocalEngine final : public Engine {
                    int64_t first_token);
   void add_tokens(const StepPart& part, ActiveRequest& request, Chosen& chosen);
   void collect_prompt_logprobs(const StepPart& part, ActiveRequest& request, const at::Tensor& logits);
-  // What the token means for the request: nothing, or its end.
-  std::optional<Finish> end_of(ActiveRequest& request, int32_t token, RequestOutput& out) const;
-  void hand_out(ActiveRequest& request, RequestOutput out);
+  // What the token means for the request: nothing, or its end. An end token is not shown.
+  std::optional<Finish> end_of(ActiveRequest& request, int32_t token, RequestOutput& out, bool& is_shown) const;
+  // Callers are told at once or, on a GPU, while the next step runs. The text has the first `shown` tokens.
+  void hand_out(ActiveRequest& request, RequestOutput out, int64_t shown = 0);
+  void deliver();
   void end(RequestId id, Finish finish, const std::string& error = "");
   void classify(ActiveRequest& request);
   void fail_all(const std::string& error);
@@ -83,6 +85,14 @@ class LocalEngine final : public Engine {
   std::optional<Runner> runner_;
   std::unique_ptr<Drafter> drafter_;
   std::unordered_map<RequestId, ActivePtr> active_;
+  struct Delivery {
+    ActiveRequest* request;
+    ActivePtr ended;  // the request itself, if this is its last
+    RequestOutput out;
+    int64_t shown;
+  };
+  std::vector<Delivery> deliveries_;
+  bool delivers_late_ = false;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_, idle_, compile_changed_;
