@@ -177,18 +177,6 @@ class OtherFlags(FlagProbes):
             "--revision": ["--revision", "other"], "--json": ["--json"], "--overwrite": None})
         self.check_overwrite("quantize")
 
-    def make_adapter(self, name: str, seed: int) -> pathlib.Path:
-        """As peft writes it."""
-        adapter = self.directory / name
-        adapter.mkdir()
-        torch.manual_seed(seed)
-        path = "base_model.model.model.layers.{}.self_attn.q_proj.lora_{}.weight"
-        save_file({path.format(layer, part): torch.randn(shape) for layer in range(2) for part, shape in (("A", (2, 64)), ("B", (64, 2)))},
-                  adapter / "adapter_model.safetensors")
-        (adapter / "adapter_config.json").write_text(json.dumps({
-            "peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 2, "lora_alpha": 4, "target_modules": ["q_proj"]}))
-        return adapter
-
     def test_lora_merge(self):
         one, other = self.make_adapter("one", 1), self.make_adapter("other", 2)
         self.probe("lora merge", lambda arguments: self.observe_directory(["lora", "merge", self.wide, one, "OUT", *arguments]), {

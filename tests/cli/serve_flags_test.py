@@ -132,7 +132,8 @@ class ServeFlags(FlagProbes):
                         "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.2", "-keyout", key, "-out", cert],
                        check=True, capture_output=True)
         (self.directory / "chat.jinja").write_text("Well: " + CHAT)
-        self.plain = self.start("--port", "0", "--num-pages", "512", "--max-num-batched-tokens", "16").wait()
+        self.plain = self.start("--port", "0", "--num-pages", "512", "--max-num-batched-tokens", "16",
+                                "--adapter", f"small={self.make_adapter('small', 1)}").wait()
         # The same port, which the other one has at another address.
         self.rich = self.start(
             "--host", "127.0.0.2", "--port", self.plain.port, "--api-key", KEY, "--tls-cert", cert, "--tls-key", key,
@@ -198,7 +199,12 @@ class ServeFlags(FlagProbes):
         cards = [[(card["id"], card["max_model_len"]) for card in server.ask("/v1/models")["data"]]
                  for server in (self.plain, self.rich, self.drafting)]
         name = str(self.served)
-        self.assertEqual(cards, [[(name, 4096)], [("one", 2000), ("other", 2000)], [(name, 160)]])
+        self.assertEqual(cards, [[(name, 4096), ("small", 4096)], [("one", 2000), ("other", 2000)], [(name, 160)]])
+
+    def check_flags_adapters(self):
+        """--adapter"""
+        texts = [self.plain.complete([5, 6, 7], 12, model=name)["choices"][0]["text"] for name in (str(self.served), "small")]
+        self.assertNotEqual(*texts)
 
     def check_flags_templates(self):
         """--chat-template --trust-request-chat-template"""
@@ -305,7 +311,7 @@ REFUSALS = [
     (["--quantize-pattern", "q_proj"], "--quantize-pattern q_proj needs --quantize METHOD."),
     (["--quantize", "nf4", "--quantize-group-size", "7"], "group"),
     (["--adapter", "nowhere"], '--adapter takes NAME=DIR; got "nowhere".'),
-    (["--adapter", "one=nowhere/at-all"], "one"),
+    (["--adapter", "one=nowhere/at-all"], "nowhere/at-all"),
     (["--no-graphs"], "--no-graphs is about CUDA graphs; no step is captured on cpu. Leave it out, or give --device cuda."),
     (["--ngram-max", "3"], "--ngram-max is about tokens that are guessed ahead. Give --speculative-tokens N."),
     (["--ngram-min", "2", "--draft-model", "x"], "--ngram-min is about guessing without a model; got --draft-model. Leave one of them out."),
