@@ -44,7 +44,7 @@ Json ELargeModel::eval(const EvalArguments& arguments) {
   const EvaluateOptions options = to_options(config_, arguments);
   announce();
   const auto run = [&](ELargeModel& own) {
-    return evaluate(*own.build_model(), *own.build_tokenizer(), tasks, options);
+    return evaluate(own.build_model(), *own.build_tokenizer(), tasks, options);
   };
   Json results;
   if (const int64_t ranks = devices(); ranks > 1) {
