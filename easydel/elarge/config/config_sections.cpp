@@ -214,8 +214,15 @@ Json ELargeConfig::config_kwargs(const ModelSection& model) const {
 }
 
 EvalSection ELargeConfig::eval() const {
-  const EvalSection section = read<EvalSection>({"eval"}, {"eval"});
+  EvalSection section = read<EvalSection>({"eval"}, {"eval"});
   const auto where = [&](const char* key) { return this->where({"eval", key}); };
+  for (const auto& [key, value] :
+       {std::pair("gen_kwargs", &section.gen_kwargs), {"chat_template_args", &section.chat_template_args}}) {
+    if (value->is_null()) *value = Json::object();
+    require<ConfigError>(value->is_object(), where(key), " must be a mapping; got ", value->dump(), ".");
+  }
+  require<ConfigError>(!section.code_eval_timeout || *section.code_eval_timeout > 0, where("code_eval_timeout"),
+                       " must be above 0; got ", section.code_eval_timeout.value_or(0), ".");
   require<ConfigError>(section.num_fewshot.value_or(0) >= 0, where("num_fewshot"), " must not be negative; got ",
                        section.num_fewshot.value_or(0), ".");
   require<ConfigError>(section.fewshot_random_seed >= 0, where("fewshot_random_seed"), " must not be negative; got ",

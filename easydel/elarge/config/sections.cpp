@@ -163,11 +163,18 @@ void list_fields(EvalSection& e, FieldVisitor& v) {
   v("num_fewshot", e.num_fewshot, "Few-shot examples before each question; null: the task's.");
   v("batch_size", e.batch_size, "Rows per batch; null or auto: chosen by their length.");
   v("limit", e.limit, "Maximum number of rows per task; below 1: a fraction of them.");
-  v("system_instruction", e.system_instruction, "Text placed before each prompt.");
+  v("system_instruction", e.system_instruction, "Text placed before each prompt, or the system message.");
   v("use_tqdm", e.use_tqdm, "Show a progress bar.");
   v("include_path", e.include_path, "Directories with task files.");
   v("bootstrap_iters", e.bootstrap_iters, "Draws for the standard error of a perplexity; 0: no standard errors.");
   v("fewshot_random_seed", e.fewshot_random_seed, "Seed for drawing the few-shot examples.");
+  v("apply_chat_template", e.apply_chat_template, "Ask in the model's chat format.");
+  v("chat_template_args", e.chat_template_args, "Variables of the chat template: {enable_thinking: false}.");
+  v("fewshot_as_multiturn", e.fewshot_as_multiturn,
+    "With apply_chat_template: few-shot examples are messages of their own.");
+  v("gen_kwargs", e.gen_kwargs, "Override generation_kwargs of the tasks: {temperature: 0.7, max_gen_toks: 64}.");
+  v("confirm_run_unsafe_code", e.confirm_run_unsafe_code, "Allow tasks that run the code that the model writes.");
+  v("code_eval_timeout", e.code_eval_timeout, "Seconds that such a program may take; null: 3.");
 }
 
 }  // namespace easydel

@@ -139,6 +139,12 @@ struct EvalSection {
   TextList include_path;               // directories with task files
   int64_t bootstrap_iters = 100000;    // draws for the standard error of a perplexity; 0: no standard errors
   int64_t fewshot_random_seed = 1234;  // of the examples before a question
+  bool apply_chat_template = false;
+  Json chat_template_args = Json::object();  // variables of the template
+  bool fewshot_as_multiturn = false;
+  Json gen_kwargs = Json::object();  // over the generation_kwargs of tasks
+  bool confirm_run_unsafe_code = false;
+  std::optional<double> code_eval_timeout;  // seconds; null: 3
 };
 
 void list_fields(ModelSection& model, FieldVisitor& v);

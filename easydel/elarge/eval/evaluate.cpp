@@ -229,8 +229,9 @@ TaskResults score(const BaseModule& model, const AutoTokenizer& tokenizer, const
   return {World::current()->rank() == 0 ? aggregate(task, rows, options.bootstrap_iters) : Json(), source->size(), count};
 }
 
-// What would fail after hours.
-void check_options(const std::vector<EvalTask>& tasks, const EvaluateOptions& options) {
+}  // namespace
+
+void check_eval_options(const std::vector<EvalTask>& tasks, const EvaluateOptions& options) {
   require<ConfigError>(options.gen_kwargs.is_object(), "[eval] gen_kwargs must be a mapping; got ",
                        options.gen_kwargs.dump(), ".");
   require<ConfigError>(!options.fewshot_as_multiturn || options.apply_chat_template,
@@ -247,8 +248,6 @@ void check_options(const std::vector<EvalTask>& tasks, const EvaluateOptions& op
   }
 }
 
-}  // namespace
-
 std::vector<EvalTask> read_eval_tasks(const std::vector<std::string>& names, const std::vector<fs::path>& directories) {
   require<ConfigError>(!names.empty(), "[eval] tasks must name at least one task.");
   std::vector<EvalTask> tasks;
@@ -264,7 +263,7 @@ std::vector<EvalTask> read_eval_tasks(const std::vector<std::string>& names, con
 
 Json evaluate(const std::shared_ptr<BaseModule>& model, const AutoTokenizer& tokenizer,
               const std::vector<EvalTask>& tasks, const EvaluateOptions& options) {
-  check_options(tasks, options);
+  check_eval_options(tasks, options);
   const bool first = World::current()->rank() == 0;
   const Encoder encoder(tokenizer);
   Json results = Json::object(), configs = Json::object(), versions = Json::object(), shots = Json::object(),
