@@ -56,12 +56,25 @@ endif()
 
 find_package(CURL QUIET)
 set(EASYDEL_HAS_CURL ${CURL_FOUND})
-find_package(OpenSSL QUIET COMPONENTS Crypto)
+find_package(OpenSSL QUIET COMPONENTS Crypto SSL)
 set(EASYDEL_HAS_OPENSSL ${OPENSSL_FOUND})
 find_package(ZLIB QUIET)
 set(EASYDEL_HAS_ZLIB ${ZLIB_FOUND})
 find_package(CLI11 QUIET CONFIG)
 set(EASYDEL_HAS_CLI ${CLI11_FOUND})
+
+# Beast and Asio are headers only. 1.74 is the oldest Boost that has been tried.
+find_path(BOOST_INCLUDE_DIR boost/beast/version.hpp)
+set(EASYDEL_HAS_BEAST OFF)
+if(BOOST_INCLUDE_DIR)
+  file(STRINGS ${BOOST_INCLUDE_DIR}/boost/version.hpp _boost_version REGEX "^#define BOOST_VERSION [0-9]+")
+  string(REGEX MATCH "[0-9]+" _boost_version "${_boost_version}")
+  if(_boost_version GREATER_EQUAL 107400)
+    set(EASYDEL_HAS_BEAST ON)
+    add_library(easydel_beast INTERFACE)
+    target_include_directories(easydel_beast SYSTEM INTERFACE $<BUILD_INTERFACE:${BOOST_INCLUDE_DIR}>)
+  endif()
+endif()
 
 # Libraries that come with a pkg-config file: EASYDEL_HAS_<name> and the target PkgConfig::<name>.
 find_package(PkgConfig QUIET)
@@ -93,13 +106,29 @@ else()
   endif()
 endif()
 
+# xgrammar's sources, where scripts/setup.sh unpacks them unless EASYDEL_XGRAMMAR names another place.
+if(NOT EASYDEL_XGRAMMAR)
+  set(EASYDEL_XGRAMMAR "$ENV{EASYDEL_XGRAMMAR}")
+endif()
+if(NOT EASYDEL_XGRAMMAR)
+  set(EASYDEL_XGRAMMAR ${PROJECT_SOURCE_DIR}/.venv/xgrammar-0.2.8)
+elseif(NOT EXISTS ${EASYDEL_XGRAMMAR}/include/xgrammar/xgrammar.h)
+  message(FATAL_ERROR "EASYDEL_XGRAMMAR=${EASYDEL_XGRAMMAR} holds no xgrammar: include/xgrammar/xgrammar.h is missing.")
+endif()
+set(EASYDEL_HAS_XGRAMMAR OFF)
+if(EXISTS ${EASYDEL_XGRAMMAR}/include/xgrammar/xgrammar.h)
+  set(EASYDEL_HAS_XGRAMMAR ON)
+  include(EasydelXgrammar)
+  easydel_add_xgrammar(${EASYDEL_XGRAMMAR})
+endif()
+
 # name | what it gives | the Debian package that brings it
 set(EASYDEL_FEATURES
     "CUDA|GPUs|a torch built for CUDA, named by EASYDEL_TORCH"
     "NCCL|collectives between GPUs|the nvidia-nccl package beside torch"
     "MPI|ranks on several hosts|libopenmpi-dev"
     "CURL|the Hugging Face hub|libcurl4-openssl-dev"
-    "OPENSSL|fast hashes of downloads and uploads|libssl-dev"
+    "OPENSSL|fast hashes of downloads and uploads, TLS of the server|libssl-dev"
     "ZLIB|compressed torch checkpoints|zlib1g-dev"
     "PCRE2|regular expressions of tokenizers|libpcre2-dev"
     "UTF8PROC|Unicode normal forms of tokenizers|libutf8proc-dev"
@@ -108,6 +137,8 @@ set(EASYDEL_FEATURES
     "ZSTD|data files compressed with zstd|libzstd-dev"
     "ARROW|Parquet and Arrow files|the pyarrow package beside torch, or libparquet-dev"
     "YAML|easydel elarge|libyaml-cpp-dev"
+    "BEAST|the HTTP server|libboost-dev"
+    "XGRAMMAR|answers that follow a JSON schema or a grammar|scripts/setup.sh build, or EASYDEL_XGRAMMAR names its sources"
     "CLI|the easydel command|libcli11-dev")
 
 function(easydel_print_features)

@@ -7,10 +7,11 @@ cd "$(dirname "$0")/.."
 readonly MODE=${1:-build}
 readonly TORCH_VERSION=2.13.0
 readonly OLDEST_TORCH=2.11
+readonly XGRAMMAR_VERSION=0.2.8  # as in cmake/EasydelXgrammar.cmake
 readonly BUILD_PACKAGES=(g++ cmake ninja-build ccache mold pkg-config libcli11-dev libcurl4-openssl-dev libssl-dev zlib1g-dev
                          libopenmpi-dev openmpi-bin libpcre2-dev libutf8proc-dev libsentencepiece-dev
-                         libedit-dev libyaml-cpp-dev libzstd-dev)
-readonly TEST_PACKAGES=(libgtest-dev libgmock-dev clang-19 libclang-rt-19-dev)
+                         libedit-dev libyaml-cpp-dev libzstd-dev libboost-dev)
+readonly TEST_PACKAGES=(libgtest-dev libgmock-dev clang-19 libclang-rt-19-dev chromium)
 readonly LINT_PACKAGES=(clang-format-19 clang-tidy-19)
 readonly NEEDED_MIB=3000
 
@@ -19,7 +20,10 @@ die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
 case $MODE in
   build) packages=("${BUILD_PACKAGES[@]}") ;;
-  test) packages=("${TEST_PACKAGES[@]}") ;;
+  test)
+    packages=("${TEST_PACKAGES[@]}")
+    command -v npm > /dev/null || packages+=(nodejs npm)  # from elsewhere it comes as one package, which npm's conflicts with
+    ;;
   lint) packages=("${LINT_PACKAGES[@]}") ;;
   *) die "usage: scripts/setup.sh build|test|lint; got \"$MODE\"." ;;
 esac
@@ -75,7 +79,7 @@ make_venv() {
     install_packages
   fi
   say "making .venv"
-  rm -rf .venv
+  [ ! -d .venv ] || find .venv -mindepth 1 -maxdepth 1 ! -name 'xgrammar-*' -exec rm -rf {} +
   python3 -m venv .venv
   changed=1
 }
@@ -106,6 +110,29 @@ install_torch() {
   touch ".venv/.torch-$TORCH_VERSION"
 }
 
+# Of its source package only what the build compiles. pip asks a package for its metadata, for which it fetches the
+# build backend; with a libtorch from elsewhere, the system's python3 will do.
+install_xgrammar() {
+  local name=xgrammar-$XGRAMMAR_VERSION python=.venv/bin/python3 directory
+  [ -n "${EASYDEL_XGRAMMAR:-}" ] || [ -f ".venv/$name/.complete" ] && return
+  [ -x "$python" ] || python=python3
+  mkdir -p .venv
+  say "fetching the sources of xgrammar $XGRAMMAR_VERSION into .venv"
+  directory=$(mktemp -d .venv/fetching.XXXXXX)
+  if "$python" -m pip download --quiet --disable-pip-version-check --no-deps --no-binary xgrammar \
+       --dest "$directory" "xgrammar==$XGRAMMAR_VERSION" > .venv/pip.log 2>&1 &&
+     tar -xf "$directory/$name.tar.gz" -C "$directory" "$name"/{LICENSE,NOTICE,cpp,include,3rdparty/picojson,3rdparty/dlpack}; then
+    rm -rf ".venv/$name"
+    mv "$directory/$name" ".venv/$name"
+    touch ".venv/$name/.complete"
+    changed=1
+  else
+    tail -n 5 .venv/pip.log >&2
+    say "xgrammar could not be fetched; the build does without it, and answers cannot be bound to a schema."
+  fi
+  rm -rf "$directory"
+}
+
 install_references() {
   make_venv
   local stamp=.venv/.references
@@ -115,9 +142,42 @@ install_references() {
   cp tests/reference/requirements.txt "$stamp"
 }
 
+# What the tests of the server talk to it with: openai-python's own tests, and the openai package of npm.
+install_clients() {
+  local version
+  version=$(sed -n 's/^openai==//p' tests/reference/requirements.txt)
+  if [ ! -f ".venv/clients/openai-$version.tar.gz" ]; then
+    say "getting the sources of openai-python $version"
+    .venv/bin/python3 -m pip download --quiet --disable-pip-version-check --no-deps --no-binary openai -d .venv/clients \
+      "openai==$version" 2> .venv/pip.log || {
+      tail -n 20 .venv/pip.log >&2
+      die "pip could not get the sources of openai $version; its last words are above."
+    }
+    changed=1
+  fi
+  cmp -s tests/serve/package-lock.json tests/serve/node_modules/.easydel-lock && return
+  command -v npm > /dev/null || {
+    say "no npm here; the tests with the openai package of Node.js are skipped."
+    return
+  }
+  say "installing the openai package of npm into tests/serve/node_modules"
+  (cd tests/serve && npm ci --no-audit --no-fund --loglevel=error) > .venv/npm.log 2>&1 || {
+    tail -n 20 .venv/npm.log >&2
+    die "npm could not install what tests/serve/package.json asks for; its last words are above."
+  }
+  cp tests/serve/package-lock.json tests/serve/node_modules/.easydel-lock
+  changed=1
+}
+
 install_packages
 case $MODE in
-  build) install_torch ;;
-  test) install_references ;;
+  build)
+    install_torch
+    install_xgrammar
+    ;;
+  test)
+    install_references
+    install_clients
+    ;;
 esac
 [ $changed -eq 1 ] || say "nothing to do for $MODE."

@@ -14,6 +14,7 @@ struct ExitStatus {
 
 void add_bench_command(CLI::App& app);
 void add_bench_moe_command(CLI::App& bench);
+void add_bench_serve_command(CLI::App& bench);
 void add_bench_train_command(CLI::App& bench);
 void add_chat_command(CLI::App& app);
 void add_convert_command(CLI::App& app);

@@ -7,6 +7,7 @@
 #include "easydel/cli/options/model_options.h"
 #include "easydel/cli/terminal/console.h"
 #include "easydel/cli/terminal/text.h"
+#include "easydel/core/build_info.h"
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
 #include "easydel/core/log.h"

@@ -55,6 +55,25 @@ class Hub:
         return kept | {"HF_ENDPOINT": self.endpoint, "HF_HOME": str(home), "no_proxy": "127.0.0.1"}
 
 
+class CompletionsServer:
+    """tests/reference/completions_server.py: what a load generator talks to."""
+
+    def __init__(self):
+        self.process = subprocess.Popen([sys.executable, TESTS / "reference" / "completions_server.py"],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.url = json.loads(self.process.stdout.readline())["url"]
+
+    def asked(self) -> dict:
+        print(file=self.process.stdin, flush=True)
+        return json.loads(self.process.stdout.readline())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.communicate(timeout=30)
+
+
 class OtherFlags(FlagProbes):
     workers = 2
 
@@ -379,6 +398,94 @@ class OtherFlags(FlagProbes):
             "--dtype": ["--dtype", "bf16"], "--device": ["--device", "cuda:99"], "--json": (["--table"], ["--json"])})
         much = ["moe", "--hidden", "64", "--inner", "128", "--experts", "32", "--top-k", "1", "--tokens", "512", "--steps", "1"]
         self.assertGreater(self.peak(*much, "--method", "dense_moe"), 2 * self.peak(*much))  # every expert for every token
+
+    def observe_load(self, base: dict, arguments: list):
+        """A load test of a server of its own, as JSON unless --table is among the arguments: the report without its times,
+        what the server was asked, and the keys of the saved file."""
+        arguments = [str(part) for part in arguments]
+        with CompletionsServer() as server, tempfile.TemporaryDirectory(dir=self.directory) as folder:
+            base = dict(base)
+            if not {"--host", "--port", "--in-process"} & set(arguments):
+                base["--base-url"] = server.url
+            given = [part for flag, value in base.items() if flag not in arguments for part in (flag, value)]
+            words = [part.replace("PORT", server.url.rpartition(":")[2]).replace("OUT", f"{folder}/out") for part in arguments if part != "--table"]
+            done = self.run_command(["bench", "serve", *words, *given, *([] if "--table" in arguments else ["--json"])],
+                                    environment=os.environ | {"no_proxy": "127.0.0.1"})
+            asked = sorted(json.dumps(request) for request in server.asked()["requests"])
+            saved = [sorted(json.loads(file.read_text())) for file in pathlib.Path(folder).iterdir()]
+        try:
+            timed = "_ms$|duration|throughput|goodput|_per_s$|max_concurrent"
+            printed = {key: None if re.search(timed, key) else value for key, value in json.loads(done.stdout).items()}
+        except json.JSONDecodeError:
+            printed = masked(done.stdout)
+        return done.returncode, printed, done.stderr if done.returncode else "", asked, saved
+
+    def test_bench_serve(self):
+        lines = self.directory / "prompts.jsonl"
+        lines.write_text('{"prompt": "It is a truth"}\n{"prompt": "universally acknowledged", "output_tokens": 1}\n')
+        base = {"--num-prompts": 3, "--num-warmups": 1}
+        sizes = {"--random-input-len": 16, "--random-output-len": 4}
+
+        def observe(arguments):
+            return self.observe_load(base if "--dataset" in map(str, arguments) else base | sizes, arguments)
+
+        engine = [self.wide, "--in-process", "--device", "cpu", "--max-concurrency", "1", "--random-prefix-len", "48", "--ignore-eos"]
+        drawn = ["--in-process", "--device", "cpu", "--max-concurrency", "1", "--ignore-eos", "--config", self.wide / "config.json"]
+        self.probe("bench serve", observe, {
+            "--base-url": ["--base-url", "http://127.0.0.1:1"], "--host": (["--port", "PORT"], ["--host", "127.0.0.2"]),
+            "--port": (["--port", "PORT"], ["--port", "1"]), "--model": ["--model", "second"],
+            "--endpoint": (["--dataset", lines], ["--endpoint", "/v1/chat/completions"]), "--api-key": ["--api-key", "secret"],
+            "--dataset": ["--dataset", lines], "--num-prompts": ["--num-prompts", "4"], "--num-warmups": ["--num-warmups", "2"],
+            "--random-input-len": ["--random-input-len", "17"], "--random-output-len": ["--random-output-len", "2"],
+            "--random-prefix-len": ["--random-prefix-len", "5"], "--random-range-ratio": ["--random-range-ratio", "0.5"],
+            "--custom-output-len": (["--dataset", lines], ["--custom-output-len", "2"]), "--tokenizer": ["--tokenizer", self.wide],
+            "--vocab-size": ["--vocab-size", "9"], "--request-rate": ["--request-rate", "100"],
+            "--burstiness": (["--request-rate", "100"], ["--burstiness", "2"]), "--max-concurrency": ["--max-concurrency", "1"],
+            "--ignore-eos": ["--ignore-eos"], "--temperature": ["--temperature", "0.5"], "--seed": ["--seed", "1"],
+            "--goodput": ["--goodput", "ttft:1000", "tpot:100"], "--percentile-metrics": ["--percentile-metrics", "ttft,e2el"],
+            "--metric-percentiles": ["--metric-percentiles", "50,99.9"], "--save-result": ["--save-result", "OUT.json"],
+            "--json": (["--table"], ["--json"]), "--in-process": ["--in-process"],
+            "--config": (drawn, ["--config", self.folder / "model" / "config.json"]), "--dtype": (engine, ["--dtype", "bf16"]),
+            "--device": (engine, ["--device", "cuda:99"]), "--quantize": (engine, ["--quantize", "nf4"]),
+            "--max-num-seqs": (engine, ["--max-num-seqs", "2"]), "--max-num-batched-tokens": (engine, ["--max-num-batched-tokens", "24"]),
+            "--no-prefix-caching": (engine, ["--no-prefix-caching"])})
+
+    def test_bench_serve_sends_no_more_than_it_may(self):
+        command = ["bench", "serve", "--num-prompts", 40, "--random-input-len", 8, "--random-output-len", 4, "--max-concurrency"]
+        with CompletionsServer() as server:
+            for most in (1, 3):
+                done = self.run_command([*command, most, "--base-url", server.url])
+                self.assertEqual(done.returncode, 0, done.stderr)
+                asked = server.asked()
+                self.assertEqual(len(asked["requests"]), 41)
+                self.assertLessEqual(asked["most"], most)
+
+    def test_bench_serve_counts_what_fails(self):
+        lines = self.directory / "prompts.jsonl"
+        lines.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in ("refuse", "It is a truth", "break")))
+        with CompletionsServer() as server:
+            command = ["bench", "serve", "--base-url", server.url, "--dataset", lines, "--num-warmups", 0, "--json", "--save-result",
+                       self.directory / "saved.json", "--num-prompts"]
+            report = json.loads(self.run_command([*command, 6]).stdout)
+            self.assertEqual((report["completed"], report["failed"], report["total_input_tokens"], report["total_output_tokens"]), (2, 4, 8, 6))
+            saved = json.loads((self.directory / "saved.json").read_text())
+            self.assertEqual(saved["generated_texts"][1], "t0 t1 t2 ")
+            self.assertEqual([bool(error) for error in saved["errors"]], [True, False, True] * 2)
+            self.assertIn("refused, as asked", saved["errors"][0])
+            alone = self.run_command([*command, 1])
+            self.assertEqual(alone.returncode, 1)
+            self.assertIn("refused, as asked", alone.stderr)
+
+    def test_bench_serve_refuses_what_has_nothing_to_do(self):
+        serve = ["bench", "serve"]
+        self.check_refused(
+            ([*serve, "--dtype", "bf16"], "--dtype is about the engine of --in-process; a server has its own. Leave it out."),
+            ([*serve, self.wide], f"MODEL is for --in-process; got {self.wide}. The name of a server's model is given with --model."),
+            ([*serve, self.wide, "--in-process", "--port", "1"], "--port is about a server; --in-process has none. Leave it out."),
+            ([*serve, "--burstiness", "2"], "--burstiness is about arrivals at a --request-rate; all requests come at once. Leave it out."),
+            ([*serve, "--goodput", "itl:5"], "--goodput takes ttft:MS, tpot:MS and e2el:MS; got \"itl:5\"."),
+            ([*serve, "--endpoint", "/v1/chat/completions"],
+             "--endpoint /v1/chat/completions takes text, and random prompts are token ids. Give --tokenizer DIR, or --dataset FILE."))
 
     def test_demo(self):
         text = BOOK.read_text(encoding="utf-8")

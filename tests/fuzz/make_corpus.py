@@ -249,6 +249,27 @@ def tokenizer_seeds() -> dict[str, dict[str, bytes]]:
     return {"tokenizer_json": seeds, "tokenizer_encode": encode}
 
 
+def http_seeds() -> dict[str, dict[str, bytes]]:
+    """Requests; the first byte is the size of the pieces in which they arrive."""
+    v1 = b" HTTP/1.1\r\nHost: t\r\n"
+    seeds = {
+        "get": b"\x07GET /a%20b?x=1" + v1 + b"Accept: */*\r\n\r\n",
+        "old": b"\x00GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+        "pipelined": b"\x10GET /1" + v1 + b"\r\nPOST /2" + v1 + b"Content-Length: 3\r\n\r\nabcGET /3" + v1 + b"\r\n",
+        "chunked": b"\x01POST /" + v1 + b'Transfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0;x="y"\r\nT: v\r\n\r\n'
+                   b"GET /" + v1 + b"\r\n",
+        "continue": b"\x20POST /" + v1 + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\nok",
+        "preflight": b"\x03OPTIONS /v1" + v1 + b"Origin: http://a\r\nAccess-Control-Request-Method: POST\r\n"
+                     b"Access-Control-Request-Headers: x\r\n\r\n",
+        "folded": b"\x05GET /" + v1 + b"A: b\r\n c\r\n\r\n",
+        "smuggled": b"\x09POST /" + v1 + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "bad-utf8": b"\x02GET /%ff\xfe" + v1 + b"\r\n",
+        "many": b"\x3fGET /" + v1 + b"a:\r\n" * 30 + b"\r\n",
+        "proxy": b"\x0bGET http://h:1/p?q" + v1 + b"Connection: close, x\r\n\r\n",
+    }  # fmt: skip
+    return {"http": seeds}
+
+
 def shrunk(document: dict) -> dict:
     """The same with the tokens that a short text needs: fuzzing is no faster than the file is long."""
     model = document["model"]
@@ -268,7 +289,7 @@ def shrunk(document: dict) -> dict:
 
 if __name__ == "__main__":
     directory = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "corpus"
-    for target, seeds in (make_seeds() | record_seeds() | tokenizer_seeds()).items():
+    for target, seeds in (make_seeds() | record_seeds() | tokenizer_seeds() | http_seeds()).items():
         (directory / target).mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():
             (directory / target / name).write_bytes(content)

@@ -134,6 +134,7 @@ void add_bench_command(CLI::App& app) {
   generate_command->add_flag("--json", options->json, "Print JSON");
   generate_command->callback([options] { run(*options); });
   add_bench_moe_command(*command);
+  add_bench_serve_command(*command);
   add_bench_train_command(*command);
 }
 

@@ -28,6 +28,7 @@ std::vector<Feature> build_features() {
       {"ZSTD", EASYDEL_HAS_ZSTD, "data files compressed with zstd", "apt-get install libzstd-dev"},
       {"ARROW", EASYDEL_HAS_ARROW, "Parquet and Arrow files", "pip install pyarrow, next to torch"},
       {"YAML", EASYDEL_HAS_YAML, "easydel elarge", "apt-get install libyaml-cpp-dev"},
+      {"BEAST", EASYDEL_HAS_BEAST, "the HTTP server", "apt-get install libboost-dev"},
   };
 }
 

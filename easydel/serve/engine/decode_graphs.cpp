@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "easydel/core/build_info.h"
+#include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/operations/rope.h"
@@ -47,13 +48,9 @@ class CudaDecodeGraphs final : public DecodeGraphs {
     Step& step = steps_[key];
     if (!step.batch) prepare(step, key.first, key.second);
     fill(step, inputs);
-    if (!step.is_warm) {  // the first one runs eagerly: libraries choose and load their kernels
-      step.is_warm = true;
-      return forward(step).narrow(0, 0, rows);
-    }
+    if (!step.is_warm) return warm_up(step, rows);
     if (!step.graph && !capture(step)) {
-      can_capture_ = false;
-      steps_.clear();
+      give_up();
       return std::nullopt;
     }
     step.graph->replay();
@@ -69,6 +66,23 @@ class CudaDecodeGraphs final : public DecodeGraphs {
     bool is_warm = false;
     std::unique_ptr<at::cuda::CUDAGraph> graph;
   };
+
+  void give_up() {
+    can_capture_ = false;
+    steps_.clear();
+  }
+
+  // The first one runs eagerly: libraries choose and load their kernels, and the cache says whether it has one.
+  std::optional<at::Tensor> warm_up(Step& step, int64_t rows) {
+    try {
+      step.is_warm = true;
+      return forward(step).narrow(0, 0, rows);
+    } catch (const NotSupportedError& error) {
+      log::debug("[engine] decode steps are not captured: ", error.what());
+      give_up();
+      return std::nullopt;
+    }
+  }
 
   // One new token of each sequence, and logits of all.
   static bool is_decode(const StepInputs& inputs) {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "easydel/serve/output/tool_spec.h"
+
 namespace easydel::serve {
 
 struct ToolCallDelta {
@@ -22,8 +24,9 @@ struct MessageDelta {
   bool empty() const { return content.empty() && reasoning.empty() && tool_calls.empty(); }
 };
 
-// What was fed piece by piece gives the same message as fed at once. Text that only looks like a call, or a call that
-// breaks off, comes out as content: nothing is lost.
+// What was fed piece by piece gives the same message as fed at once. Nothing is lost: text that only looks like a call,
+// or a call that breaks before it is told, comes out as content. A call is told once its name is known and its
+// arguments begin; where it breaks later, what was told stays, and the text from there on is content.
 class MessageParser {
  public:
   virtual ~MessageParser() = default;
@@ -32,8 +35,8 @@ class MessageParser {
 };
 
 struct MessageFormat {
-  std::string tools;      // hermes, llama3_json, mistral, deepseek_v3, harmony, json, …; empty: no tool calls
-  std::string reasoning;  // think, deepseek_r1, harmony, …; empty: none
+  std::string tools;                 // one of tool_formats(); empty: no tool calls
+  std::string reasoning;             // one of reasoning_formats(); empty: none
   bool starts_in_reasoning = false;  // the prompt ends with the opening tag, as some templates write it
 
   // Whether the parsers read special tokens, so that the text must keep them.
@@ -44,7 +47,11 @@ std::vector<std::string> tool_formats();
 std::vector<std::string> reasoning_formats();
 // What the chat template of a model writes; empty strings where nothing is recognized.
 MessageFormat detect_message_format(std::string_view chat_template);
-// ConfigError for a name that is not known, with those that are.
-std::unique_ptr<MessageParser> make_message_parser(const MessageFormat& format);
+// Whether the prompt ends with what opens the reasoning: the value of starts_in_reasoning for this prompt.
+bool ends_in_reasoning(const MessageFormat& format, std::string_view prompt);
+// ConfigError for a name that is not known, with those that are. The tools are those of the request: where a format
+// writes strings without quotes, their schemas say which values are strings.
+std::unique_ptr<MessageParser> make_message_parser(const MessageFormat& format,
+                                                   const std::vector<ToolSpec>& tools = {});
 
 }  // namespace easydel::serve

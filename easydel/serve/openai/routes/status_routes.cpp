@@ -1,0 +1,67 @@
+// /health, /version, /metrics, /dashboard/data and the pages. All answer on the I/O thread, also when workers are busy.
+#include "easydel/serve/openai/context.h"
+#include "easydel/serve/openai/routes.h"
+#include "easydel/serve/page/page.h"
+
+namespace easydel::serve {
+namespace {
+
+void status_health(ApiCall& call) {
+  const bool healthy = call.service->engine->stats().healthy;
+  if (healthy) return call.reply.send({.status = 200, .content_type = "text/plain", .headers = {}, .body = {}});
+  throw ApiError(503, "the engine has failed and takes no more requests.", "", "engine_dead");
+}
+
+void status_version(ApiCall& call) {
+  call.reply.send(json_response(Json::object({{"version", call.service->options.version}})));
+}
+
+void status_metrics(ApiCall& call) {
+  const ServiceContext& context = *call.service;
+  call.reply.send({.status = 200,
+                   .content_type = "text/plain; version=0.0.4; charset=utf-8",
+                   .headers = {},
+                   .body = context.metrics.prometheus(context.engine->stats(), context.engine->info(),
+                                                      context.options.served_model_names.front())});
+}
+
+void status_dashboard_data(ApiCall& call) {
+  ServiceContext& context = *call.service;
+  HttpResponse response =
+      json_response(context.metrics.dashboard(context.engine->stats(), context.engine->info(),
+                                              context.options.served_model_names.front(), Metrics::Clock::now()));
+  response.headers.emplace_back("Cache-Control", "no-store");
+  call.reply.send(std::move(response));
+}
+
+Route status_page(std::string path, std::string_view name) {
+  const auto send = [name](ApiCall& call) {
+    // A page asks no other host for anything, and browsers hold it to that.
+    call.reply.send({.status = 200,
+                     .content_type = "text/html; charset=utf-8",
+                     .headers = {{"Content-Security-Policy", "default-src 'self' 'unsafe-inline' data: blob:"},
+                                 {"X-Content-Type-Options", "nosniff"}},
+                     .body = std::string(page(name))});
+  };
+  return {.method = "GET", .path = std::move(path), .handler = send, .is_open = true, .on_worker = false};
+}
+
+Route status_route(std::string path, ApiHandler handler) {
+  return {.method = "GET", .path = std::move(path), .handler = std::move(handler), .is_open = true, .on_worker = false};
+}
+
+}  // namespace
+
+void add_status_routes(Service& service) {
+  service.add(status_route("/health", status_health));
+  service.add(status_route("/version", status_version));
+  service.add(status_route("/metrics", status_metrics));
+  service.add(status_route("/dashboard/data", status_dashboard_data));
+}
+
+void add_page_routes(Service& service) {
+  service.add(status_page("/", "chat"));
+  service.add(status_page("/dashboard", "dashboard"));
+}
+
+}  // namespace easydel::serve
