@@ -238,6 +238,40 @@ EvalSection ELargeConfig::eval() const {
   return section;
 }
 
+EsurgeSection ELargeConfig::esurge() const {
+  const EsurgeSection section = read<EsurgeSection>({"esurge"}, {"esurge"});
+  for (const auto& [key, value] : {std::pair("max_model_len", section.max_model_len),
+                                   {"max_num_seqs", section.max_num_seqs},
+                                   {"max_num_batched_tokens", section.max_num_batched_tokens},
+                                   {"page_size", section.page_size}}) {
+    require<ConfigError>(!value || *value > 0, where({"esurge", key}), " must be above 0; got ", value.value_or(0), ".");
+  }
+  require<ConfigError>(
+      !section.hbm_utilization || (*section.hbm_utilization > 0 && *section.hbm_utilization <= 1),
+      where({"esurge", "hbm_utilization"}), " must be above 0 and at most 1; got ", section.hbm_utilization.value_or(0), ".");
+  return section;
+}
+
+ServeSection ELargeConfig::serve() const {
+  const ServeSection section = read<ServeSection>({"serve"}, {});
+  const auto check = [&](const char* key, bool is_right, std::string_view rule, auto given) {
+    require<ConfigError>(is_right, where({"serve", key}), " must be ", rule, "; got ", given, ".");
+  };
+  check("port", section.port >= 0 && section.port <= 65535, "from 0 to 65535", section.port);
+  check("max_body_mib", section.max_body_mib > 0 && section.max_body_mib <= 4096, "from 1 to 4096",
+        section.max_body_mib);
+  check("max_connections", section.max_connections > 0, "above 0", section.max_connections);
+  check("request_timeout", section.request_timeout >= 0 && section.request_timeout < 1e9, "seconds, 0 or more",
+        section.request_timeout);
+  check("shutdown_timeout", section.shutdown_timeout >= 0 && section.shutdown_timeout < 1e9, "seconds, 0 or more",
+        section.shutdown_timeout);
+  check("data_parallel_size", section.data_parallel_size > 0, "above 0", section.data_parallel_size);
+  check("seed", section.seed >= 0, "0 or more", section.seed);
+  require<ConfigError>(section.tls_cert.has_value() == section.tls_key.has_value(), where({"serve", "tls_cert"}),
+                       " and tls_key go together.");
+  return section;
+}
+
 std::string ELargeConfig::trainer_type() const {
   const Json* trainer = find({"trainer"});
   require<ConfigError>(!trainer || trainer->is_object(), where({"trainer"}), " must be a mapping; got ",
