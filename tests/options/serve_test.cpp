@@ -25,10 +25,10 @@ using serve::ServerOptions;
 using serve::testing_http::Client;
 using testing_support::is_refused;
 
-std::shared_ptr<LlamaForCausalLM> served_model(uint64_t seed = 0) {
+std::shared_ptr<LlamaForCausalLM> served_model(uint64_t seed = 0, int64_t positions = 256) {
   LlamaConfig config = tiny_config();
   config.vocab_size = testing_support::kWordTokens;
-  config.max_position_embeddings = 256;
+  config.max_position_embeddings = positions;
   return make_model<LlamaForCausalLM>(config, {.rngs = RandomKey(seed)});
 }
 
@@ -223,8 +223,8 @@ ServerOptions small_server() {
 }
 
 struct Running {
-  explicit Running(const ServerOptions& options)
-      : server(served_model(), testing_support::word_tokenizer(), options),
+  explicit Running(const ServerOptions& options, int64_t positions = 256)
+      : server(served_model(0, positions), testing_support::word_tokenizer(), options),
         port(static_cast<uint16_t>(std::stoi(server.address().substr(server.address().rfind(':') + 1)))) {}
   Json models() const {
     return Json::parse(Client(port).ask("GET /v1/models HTTP/1.1\r\nHost: t\r\n\r\n").body).at("data").at(0);
@@ -267,9 +267,10 @@ PROBE(ServerOptions, shutdown_timeout) {
   const auto is_finished = [](std::chrono::milliseconds timeout) {
     ServerOptions options = small_server();
     options.shutdown_timeout = timeout;
-    Running running(options);
+    options.engine.num_pages = 200;
+    Running running(options, 4096);
     const std::string body =
-        R"({"prompt": "a b", "max_tokens": 200, "ignore_eos": true, "temperature": 0, "stream": true})";
+        R"({"prompt": "a b", "max_tokens": 2500, "ignore_eos": true, "temperature": 0, "stream": true})";
     Client client(running.port);
     client.send("POST /v1/completions HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\nContent-Length: " +
                 std::to_string(body.size()) + "\r\n\r\n" + body);
