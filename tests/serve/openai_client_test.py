@@ -268,6 +268,21 @@ class Embeddings(unittest.TestCase):
         raw = client.embeddings.create(model=MODEL, input=ids[0], encoding_format="base64").data[0].embedding
         self.assertEqual(len(struct.unpack("<32f", base64.b64decode(raw))), 32)
 
+    def test_scores_and_ranks_are_by_the_angle_of_embeddings(self):
+        query, *documents = (tiny.last_hidden(tiny.ids(text)) for text in ("It was", *PROMPTS))
+        want = [torch.nn.functional.cosine_similarity(query, document, dim=0).item() for document in documents]
+        post = lambda path, **body: client.post(path, cast_to=object, body={"model": MODEL, **body})
+        for path in ("/score", server.url + "/score"):
+            data = post(path, text_1="It was", text_2=PROMPTS)["data"]
+            for row, score in zip(data, want):
+                self.assertAlmostEqual(row["score"], score, delta=1e-4)
+        order = sorted(range(len(want)), key=lambda i: -want[i])
+        for path in ("/rerank", server.url + "/rerank"):
+            results = post(path, query="It was", documents=PROMPTS, top_n=2)["results"]
+            self.assertEqual([row["index"] for row in results], order[:2])
+            self.assertEqual([row["document"]["text"] for row in results], [PROMPTS[i] for i in order[:2]])
+            self.assertAlmostEqual(results[0]["relevance_score"], want[order[0]], delta=1e-4)
+
     def test_bad_inputs_are_refused(self):
         for bad in (dict(input=""), dict(input=[]), dict(input="a", dimensions=33), dict(input="a", dimensions=0),
                     dict(input="a", encoding_format="int4"), dict(input=[[999999]])):

@@ -34,7 +34,8 @@ MessageDelta thought(std::string text) { return {.content = {}, .reasoning = std
 MessageDelta call(int64_t index, std::string id, std::string name, std::string arguments) {
   return {.content = {},
           .reasoning = {},
-          .tool_calls = {{.index = index, .id = std::move(id), .name = std::move(name), .arguments = std::move(arguments)}}};
+          .tool_calls = {
+              {.index = index, .id = std::move(id), .name = std::move(name), .arguments = std::move(arguments)}}};
 }
 
 TEST(ResponseOutput, TellsOfAMessageInTheOrderOfTheApi) {

@@ -41,12 +41,10 @@ double pooling_cosine(const std::vector<float>& a, const std::vector<float>& b) 
   return lengths == 0.0 ? 0.0 : pooling_dot(a, b) / lengths;
 }
 
-Json pooling_usage(int64_t tokens) {
-  return Json::object({{"prompt_tokens", tokens}, {"total_tokens", tokens}});
-}
+Json pooling_usage(int64_t tokens) { return Json::object({{"prompt_tokens", tokens}, {"total_tokens", tokens}}); }
 
 // Waits for the vectors of all requests and answers with what `make` makes of them.
-class PoolingSink final : public GenerationSink {
+class PoolingSink final : public GenerationSink, public std::enable_shared_from_this<PoolingSink> {
  public:
   using Vectors = std::vector<std::vector<float>>;
   using Make = std::function<Json(Vectors vectors, int64_t prompt_tokens)>;
@@ -60,12 +58,9 @@ class PoolingSink final : public GenerationSink {
     return reply_.is_open();
   }
 
+  // Thousands of numbers are written by a worker, not by the engine's thread.
   void finished() override {
-    try {
-      reply_.send(json_response(make_(std::move(vectors_), tokens_)));
-    } catch (...) {
-      failed(to_api_error(std::current_exception()));
-    }
+    service_->workers.post([self = shared_from_this()] { self->send(); });
   }
 
   void failed(const ApiError& error) override {
@@ -74,6 +69,14 @@ class PoolingSink final : public GenerationSink {
   }
 
  private:
+  void send() {
+    try {
+      reply_.send(json_response(make_(std::move(vectors_), tokens_)));
+    } catch (...) {
+      failed(to_api_error(std::current_exception()));
+    }
+  }
+
   std::shared_ptr<ServiceContext> service_;
   HttpReply reply_;
   Make make_;
@@ -81,8 +84,8 @@ class PoolingSink final : public GenerationSink {
   int64_t tokens_ = 0;
 };
 
-void pooling_start(const ApiCall& call, std::vector<PoolingPrompt> prompts, RequestKind kind, const PoolingCommon& common,
-                   PoolingSink::Make make) {
+void pooling_start(const ApiCall& call, std::vector<PoolingPrompt> prompts, RequestKind kind,
+                   const PoolingCommon& common, PoolingSink::Make make) {
   std::vector<Request> requests;
   for (PoolingPrompt& prompt : prompts) {
     pooling_check(*call.service, prompt);
@@ -122,28 +125,25 @@ void pooling_embeddings(ApiCall& call) {
   const PoolingCommon common = read_pooling_common(fields, *call.service);
   require_field(call.service->engine->info().can_embed, "model", "the model `", common.model.name,
                 "` does not support embeddings.");
-  EmbeddingForm form{.base64 = false,
-                     .normalize = fields.boolean("normalize", true),
-                     .dimensions = fields.integer("dimensions", 1)};
+  EmbeddingForm form{
+      .base64 = false, .normalize = fields.boolean("normalize", true), .dimensions = fields.integer("dimensions", 1)};
   const std::string encoding = fields.string("encoding_format").value_or("float");
   require_field(encoding == "float" || encoding == "base64", "encoding_format",
                 "encoding_format must be float or base64; got \"", encoding, "\".");
   form.base64 = encoding == "base64";
   auto prompts = read_pooling_prompts(fields, "input", *call.service);
   fields.refuse_rest(kPoolingRefused);
-  pooling_start(call, std::move(prompts), RequestKind::Embed, common,
-                [form, name = common.model.name](PoolingSink::Vectors vectors, int64_t tokens) {
-                  Json data = Json::array();
-                  for (std::size_t i = 0; i < vectors.size(); ++i) {
-                    data.push_back(Json::object({{"object", "embedding"},
-                                                 {"index", i},
-                                                 {"embedding", pooling_embedding(std::move(vectors[i]), form)}}));
-                  }
-                  return Json::object({{"object", "list"},
-                                       {"data", std::move(data)},
-                                       {"model", name},
-                                       {"usage", pooling_usage(tokens)}});
-                });
+  pooling_start(
+      call, std::move(prompts), RequestKind::Embed, common,
+      [form, name = common.model.name](PoolingSink::Vectors vectors, int64_t tokens) {
+        Json data = Json::array();
+        for (std::size_t i = 0; i < vectors.size(); ++i) {
+          data.push_back(Json::object(
+              {{"object", "embedding"}, {"index", i}, {"embedding", pooling_embedding(std::move(vectors[i]), form)}}));
+        }
+        return Json::object(
+            {{"object", "list"}, {"data", std::move(data)}, {"model", name}, {"usage", pooling_usage(tokens)}});
+      });
 }
 
 // One logit is the score of a pair before the sigmoid, as cross-encoders are trained.
@@ -173,10 +173,12 @@ void pooling_compare(ApiCall& call, const PoolingCommon& common, const std::vect
                   });
     return;
   }
-  require_field(info.can_embed, "model", "the model `", common.model.name, "` does not support scores: it neither "
+  require_field(info.can_embed, "model", "the model `", common.model.name,
+                "` does not support scores: it neither "
                 "classifies nor embeds.");
   for (const auto* texts : {&first, &second}) {
-    for (const PoolingText& text : *texts) prompts.push_back(pooling_prompt(*call.service, text, common.add_special_tokens));
+    for (const PoolingText& text : *texts)
+      prompts.push_back(pooling_prompt(*call.service, text, common.add_special_tokens));
   }
   pooling_start(call, std::move(prompts), RequestKind::Embed, common,
                 [make = std::move(make), count = first.size()](const PoolingSink::Vectors& rows, int64_t tokens) {

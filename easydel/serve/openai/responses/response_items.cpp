@@ -25,7 +25,8 @@ class ItemMessages {
     } else if (type == "reasoning") {
       add_reasoning(fields, path);
     } else {
-      refuse_field(path + ".type", path, ".type \"", type, "\" is not supported; it must be message, function_call, "
+      refuse_field(path + ".type", path, ".type \"", type,
+                   "\" is not supported; it must be message, function_call, "
                    "function_call_output or reasoning.");
     }
     fields.refuse_rest();
@@ -71,8 +72,7 @@ class ItemMessages {
     require_field(output != nullptr, path + ".output", path, ".output is required.");
     const std::string name = name_of(*id);
     require_field(!name.empty(), path + ".call_id", "there is no function call with call_id \"", *id, "\".");
-    messages_.push_back(
-        Json::object({{"role", "tool"}, {"tool_call_id", *id}, {"name", name}, {"content", *output}}));
+    messages_.push_back(Json::object({{"role", "tool"}, {"tool_call_id", *id}, {"name", name}, {"content", *output}}));
   }
 
   void add_reasoning(Fields& fields, const std::string& path) {

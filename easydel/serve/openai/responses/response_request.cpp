@@ -134,8 +134,8 @@ std::optional<std::string> response_effort(Fields& fields, Json& echo) {
   echo["reasoning"] = Json::object({{"effort", Json()}, {"summary", Json()}});
   const Json* reasoning = fields.object("reasoning");
   if (!reasoning) return std::nullopt;
-  static constexpr std::array<RefusedField, 2> kRefused{{{"summary", "reasoning is answered as it is"},
-                                                         {"generate_summary", "reasoning is answered as it is"}}};
+  static constexpr std::array<RefusedField, 2> kRefused{
+      {{"summary", "reasoning is answered as it is"}, {"generate_summary", "reasoning is answered as it is"}}};
   Fields inner(*reasoning, "reasoning.");
   const auto effort = inner.string("effort");
   inner.refuse_rest(kRefused);
@@ -234,8 +234,7 @@ ResponseRequest read_response_request(const ServiceContext& context, ResponseSto
   sampling.grammar = answer_grammar(format, input.tools, prompt.format);
   if (prompt.format.needs_special_tokens()) sampling.skip_special_tokens = false;
   response_echo(fields, sampling, input.tools, response.echo);
-  sampling.max_tokens =
-      token_limit(context, static_cast<int64_t>(prompt.tokens.size()), most, "max_output_tokens");
+  sampling.max_tokens = token_limit(context, static_cast<int64_t>(prompt.tokens.size()), most, "max_output_tokens");
   response.format = prompt.format;
   response.tools = std::move(input.tools);
   response.request = {.prompt = std::move(prompt.tokens),

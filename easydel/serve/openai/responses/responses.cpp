@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kResponsesKept = 1024;
 constexpr std::size_t kResponseBytesKept = std::size_t{64} << 20;
 
-class ResponseAnswer final : public GenerationSink {
+class ResponseAnswer final : public GenerationSink, public std::enable_shared_from_this<ResponseAnswer> {
  public:
   ResponseAnswer(const ApiCall& call, std::shared_ptr<ResponseStore> store, ResponseRequest response)
       : service_(call.service),
@@ -55,16 +55,9 @@ class ResponseAnswer final : public GenerationSink {
     return asked_.stream ? is_read_ : reply_.is_open();
   }
 
+  // The whole answer is written once more, by a worker and not by the engine's thread.
   void finished() override {
-    const std::lock_guard lock(mutex_);
-    is_over_ = true;
-    output_.finish(is_complete_);
-    const char* status = is_complete_ ? "completed" : "incomplete";
-    const Json response = json(status);
-    if (asked_.store) keep(response);
-    if (!asked_.stream) return reply_.send(json_response(response));
-    emit(concat("response.", status), Json::object({{"response", response}}));
-    stream_.end();
+    service_->workers.post([self = shared_from_this()] { self->end(); });
   }
 
   void failed(const ApiError& error) override {
@@ -79,6 +72,26 @@ class ResponseAnswer final : public GenerationSink {
   }
 
  private:
+  void end() {
+    try {
+      send_whole();
+    } catch (...) {
+      failed(to_api_error(std::current_exception()));
+    }
+  }
+
+  void send_whole() {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+    output_.finish(is_complete_);
+    const char* status = is_complete_ ? "completed" : "incomplete";
+    const Json response = json(status);
+    if (asked_.store) keep(response);
+    if (!asked_.stream) return reply_.send(json_response(response));
+    emit(concat("response.", status), Json::object({{"response", response}}));
+    stream_.end();
+  }
+
   void emit(std::string_view type, Json event) {
     if (!asked_.stream) return;
     Json whole = Json::object({{"type", type}, {"sequence_number", sequence_++}});
