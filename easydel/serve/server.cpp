@@ -64,10 +64,11 @@ Server::Server(const std::shared_ptr<BaseModule>& model, const AutoTokenizer& to
   });
 }
 
-// In this order: no more requests come, those that run end, and nobody is called back any more.
+// In this order: no more requests come, those that run end, and nobody is called back any more. A request that runs
+// holds the service, which holds the engine: the last of them must not take the engine down from the engine's thread.
 Server::~Server() {
-  http_.reset();
-  engine_->drain(std::chrono::milliseconds(0));
+  http_.reset();  // cancels what its clients still wait for
+  engine_->drain(std::chrono::minutes(1));
   service_.reset();
 }
 
