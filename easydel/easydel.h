@@ -14,6 +14,7 @@
 #include "easydel/operations.h"
 #include "easydel/optim.h"
 #include "easydel/quantization.h"
+#include "easydel/serve.h"
 #include "easydel/state.h"
 #include "easydel/tokenizers.h"
 #include "easydel/trainers.h"
