@@ -2,4 +2,5 @@
 #pragma once
 
 #include "easydel/serve/engine/engine.h"
+#include "easydel/serve/grammar/grammar.h"
 #include "easydel/serve/server.h"

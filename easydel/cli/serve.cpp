@@ -69,6 +69,24 @@ serve::ServerOptions to_server_options(const ServeArguments& given) {
   return options;
 }
 
+// What would be ignored beside the other flags, or on this device.
+void refuse_idle_flags(const CLI::App& command, const ServeArguments& given) {
+  const auto is_given = [&](const char* flag) { return command.get_option(flag)->count() > 0; };
+  const serve::EngineOptions& engine = given.server.engine;
+  const at::Device device = to_compute_settings(given.model).device;
+  require<UsageError>(!given.no_graphs || device.is_cuda(), "--no-graphs is about CUDA graphs; no step is captured on ",
+                      device.str(), ". Leave it out, or give --device cuda.");
+  for (const char* flag : {"--ngram-max", "--ngram-min"}) {
+    require<UsageError>(!is_given(flag) || given.draft_model.empty(), flag,
+                        " is about guessing without a model; got --draft-model. Leave one of them out.");
+    require<UsageError>(!is_given(flag) || engine.num_speculative_tokens != 0, flag,
+                        " is about tokens that are guessed ahead. Give --speculative-tokens N.");
+  }
+  require<UsageError>(!is_given("--gpu-memory-utilization") || engine.num_pages == 0,
+                      "--gpu-memory-utilization says how many pages there are; got --num-pages ", engine.num_pages,
+                      ". Leave one of them out.");
+}
+
 void run(const ServeArguments& given, const AutoTokenizer& tokenizer, World& world) {
   const std::shared_ptr<BaseModule> model = load(given.model);
   serve::ServerOptions options = to_server_options(given);
@@ -161,7 +179,8 @@ void add_serve_command(CLI::App& app) {
   add_model_options(*command, given->model);
   add_server_options(*command, *given);
   add_engine_options(*command, *given);
-  command->callback([given] {
+  command->callback([command, given] {
+    refuse_idle_flags(*command, *given);
     serve::block_stop_signals();
     const std::optional<AutoTokenizer> tokenizer = load_tokenizer(given->model);
     require<ConfigError>(tokenizer.has_value(), "[easydel serve] ", given->model.model,

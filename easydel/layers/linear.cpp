@@ -30,7 +30,7 @@ at::Tensor Linear::matrix(DType dtype) const {
   at::Tensor matrix =
       packed_ ? packed_->dequantize(dtype) : collectives::gather_weight(weight_->value(), dtype, weight_->sharding());
   if (!packed_ && options_.transposed) matrix = matrix.t();
-  return adapter_ ? adapter_->merged(matrix) : matrix;
+  return is_adapted() ? adapter_->merged(matrix) : matrix;
 }
 
 namespace {
@@ -51,7 +51,7 @@ at::Tensor Linear::multiply(const at::Tensor& x) const {
     y = packed_->multiply(x, options_.name);
   else
     y = operations::linear(x, weight_->value(), {}, options_.name, {options_.transposed, weight_->sharding(), nullptr});
-  return adapter_ ? (*adapter_)(x, y) : y;
+  return is_adapted() ? (*adapter_)(x, y) : y;
 }
 
 at::Tensor Linear::operator()(const at::Tensor& x) const {
@@ -72,7 +72,7 @@ std::vector<operations::PackedMap> codes_of(const at::Tensor& x, const std::vect
   if (!reads_codes(x)) return {};
   std::vector<operations::PackedMap> all;
   for (const Linear* linear : maps) {
-    if (linear->adapter() || linear->bias()) return {};
+    if (linear->is_adapted() || linear->bias()) return {};
     const operations::PackedCodes* codes = linear->packed() ? linear->packed()->codes() : nullptr;
     if (!codes) return {};
     all.push_back({codes});
@@ -109,7 +109,7 @@ const float* plain_floats(const std::shared_ptr<Parameter>& parameter) {
 }  // namespace
 
 std::optional<operations::DecodeMap> Linear::decode_map() const {
-  if (adapter_ || parallel() || options_.transposed) return std::nullopt;
+  if (is_adapted() || parallel() || options_.transposed) return std::nullopt;
   operations::DecodeMap map{.rows = out_, .width = in_};
   if (packed_)
     map.packed = packed_->codes();

@@ -37,6 +37,8 @@ class LinearAdapter {
   virtual at::Tensor operator()(const at::Tensor& x, const at::Tensor& y) const = 0;
   // The merged matrix [out, in], from the one that the rank computes with; differentiable.
   virtual at::Tensor merged(const at::Tensor& matrix) const = 0;
+  // False: it would change nothing now, and the map is computed as if there were none.
+  virtual bool is_active() const { return true; }
 };
 
 class Linear : public Module {
@@ -48,7 +50,7 @@ class Linear : public Module {
   // collectives::identity_forward_sum_backward.
   at::Tensor operator()(const at::Tensor& x) const;
 
-  // For the product with one token on the CPU; nullopt with an adapter or on another device.
+  // For the product with one token on the CPU; nullopt with an active adapter or on another device.
   std::optional<operations::DecodeMap> decode_map() const;
 
   // Several maps of the same x, which is faster when x is the one new token of a sequence.
@@ -67,7 +69,8 @@ class Linear : public Module {
   const std::shared_ptr<const PackedWeight>& packed() const { return packed_; }
   void set_adapter(std::shared_ptr<const LinearAdapter> adapter) { adapter_ = std::move(adapter); }
   const std::shared_ptr<const LinearAdapter>& adapter() const { return adapter_; }
-  bool is_plain() const { return !packed_ && !adapter_; }
+  bool is_adapted() const { return adapter_ && adapter_->is_active(); }
+  bool is_plain() const { return !packed_ && !is_adapted(); }
   const LinearOptions& options() const { return options_; }
   const Dim& in_dim() const { return in_dim_; }
   const Dim& out_dim() const { return out_dim_; }

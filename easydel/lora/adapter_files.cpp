@@ -64,11 +64,12 @@ void bind_tensors(BaseModule& model, const LoraAdapter& adapter, const AdapterTe
 
 }  // namespace
 
+AdapterFiles open_adapter(const fs::path& directory) { return {read_config(directory), open_weights(directory)}; }
+
 void load_adapter(BaseModule& model, const fs::path& directory, const std::string& name) {
   require<Error>(!model.is_lazy(), "[load_adapter] ", model.type_name(), " has no weights yet: load them first.");
   LoraSetup setup = with_new_adapter(model, name, "load_adapter");
-  const LoraConfig config = read_config(directory);
-  const auto source = open_weights(directory);
+  const auto [config, source] = open_adapter(directory);
   const AdapterTensors tensors = find_tensors(model, config, *source);
   LoraAdapter adapter{name, config, {}, adapter_dtype(model)};
   for (const auto& [path, layer] : tensors.layers) {

@@ -23,6 +23,13 @@ struct AdapterTensors {
   std::map<std::string, std::string> saved;  // modules_to_save: parameter's path, name in the file
 };
 
+// peft's two files. IoError when one is missing.
+struct AdapterFiles {
+  LoraConfig config;
+  std::shared_ptr<const TensorSource> source;
+};
+AdapterFiles open_adapter(const std::filesystem::path& directory);
+
 // Finds a place for every tensor. FormatError lists the modules that the model lacks, or those of the config that the
 // file lacks; ShapeError lists tensors that do not fit; NotSupportedError names a tensor of another kind.
 AdapterTensors find_tensors(const BaseModule& model, const LoraConfig& config, const TensorSource& source);

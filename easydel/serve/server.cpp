@@ -12,6 +12,8 @@
 namespace easydel::serve {
 namespace {
 
+constexpr auto kServerLastStep = std::chrono::seconds(60);  // in which a step ends, and with it what was cancelled
+
 sigset_t stop_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -62,27 +64,33 @@ Server::Server(const std::shared_ptr<BaseModule>& model, const AutoTokenizer& to
   http_ = std::make_unique<HttpServer>(options_.http, [this](HttpRequest request, HttpReply reply) {
     service_->handle(std::move(request), std::move(reply));
   });
+  const bool is_secure = !options_.http.tls_cert.empty();
+  const bool is_ipv6 = options_.http.host.find(':') != std::string::npos;
+  address_ = concat(is_secure ? "https://" : "http://", is_ipv6 ? "[" : "", options_.http.host, is_ipv6 ? "]" : "", ":",
+                    http_->port());
 }
 
-// In this order: no more requests come, those that run end, and nobody is called back any more.
 Server::~Server() {
-  http_.reset();
-  engine_->drain(std::chrono::milliseconds(0));
+  close();
   service_.reset();
 }
 
-std::string Server::address() const {
-  const bool is_secure = !options_.http.tls_cert.empty();
-  const bool is_ipv6 = options_.http.host.find(':') != std::string::npos;
-  return concat(is_secure ? "https://" : "http://", is_ipv6 ? "[" : "", options_.http.host, is_ipv6 ? "]" : "", ":",
-                http_->port());
+// Without their connections requests are cancelled. They hold the engine until they have ended, so it must not go before:
+// its own thread would be the last to hold it.
+void Server::close() {
+  http_.reset();
+  engine_->drain(kServerLastStep);
 }
+
+std::string Server::address() const { return address_; }
 
 bool Server::is_healthy() const { return engine_->stats().healthy; }
 
 bool Server::stop() {
   http_->stop(options_.shutdown_timeout);
-  return engine_->drain(std::chrono::milliseconds(1000));
+  const bool all_ended = engine_->drain(std::chrono::milliseconds(100));
+  close();
+  return all_ended;
 }
 
 void block_stop_signals() {

@@ -38,14 +38,18 @@ class Server {
 
   std::string address() const;  // "http://127.0.0.1:8000"
   bool is_healthy() const;
-  // Takes no more requests and waits for those that run, at most shutdown_timeout; whether all have ended.
+  // Takes no more requests and waits for those that run, at most shutdown_timeout; whether all have ended. What has not
+  // is cancelled. Called once.
   bool stop();
 
  private:
+  void close();
+
   ServerOptions options_;
   std::shared_ptr<Engine> engine_;
   std::unique_ptr<Service> service_;
-  std::unique_ptr<HttpServer> http_;
+  std::unique_ptr<HttpServer> http_;  // null after stop
+  std::string address_;
 };
 
 // Serves until SIGINT or SIGTERM; the process must not have other threads that these signals could reach, so call

@@ -15,6 +15,8 @@ import tempfile
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "trainers"))
 
+import torch
+from safetensors.torch import save_file
 from tiny_run import BOOK, EASYDEL, TinyRun, make_model, make_tokenizer, write_rows
 
 __all__ = ["BOOK", "EASYDEL", "MESH", "MODEL", "TASK", "FlagProbes", "flags_of", "help_of",
@@ -76,6 +78,18 @@ class FlagProbes(TinyRun):
         self.directory = pathlib.Path(self.scratch.name)
         self.text = self.folder / "book.txt"
         self.text.write_text(" ".join(self.texts[:4]))
+
+    def make_adapter(self, name: str, seed: int) -> pathlib.Path:
+        """As peft writes it."""
+        adapter = self.directory / name
+        adapter.mkdir()
+        torch.manual_seed(seed)
+        path = "base_model.model.model.layers.{}.self_attn.q_proj.lora_{}.weight"
+        save_file({path.format(layer, part): torch.randn(shape) for layer in range(2) for part, shape in (("A", (2, 64)), ("B", (64, 2)))},
+                  adapter / "adapter_model.safetensors")
+        (adapter / "adapter_config.json").write_text(json.dumps({
+            "peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 2, "lora_alpha": 4, "target_modules": ["q_proj"]}))
+        return adapter
 
     def run_command(self, arguments, stdin="", environment=os.environ):
         return subprocess.run([EASYDEL, *map(str, arguments)], input=stdin, capture_output=True, text=True, timeout=120,

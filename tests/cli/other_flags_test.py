@@ -1,5 +1,6 @@
-"""Every flag of the commands that flags_test.py leaves out changes what the command prints or writes, or is refused by
-name. Commands and flags are read from --help: one without a probe fails. usage: other_flags_test.py EASYDEL"""
+"""Every flag of the commands that flags_test.py and serve_flags_test.py leave out changes what the command prints or
+writes, or is refused by name. Commands and flags are read from --help: one without a probe fails.
+usage: other_flags_test.py EASYDEL"""
 
 import concurrent.futures
 import contextlib
@@ -17,6 +18,7 @@ import time
 import unittest
 
 import flags_test
+import serve_flags_test
 import torch
 from flag_probes import BOOK, EASYDEL, MODEL, TASK, FlagProbes, flags_of, help_of, make_model, make_tokenizer
 from safetensors.torch import save_file
@@ -80,7 +82,7 @@ class OtherFlags(FlagProbes):
     def test_every_command_has_a_test(self):
         with concurrent.futures.ThreadPoolExecutor(self.workers) as pool:
             below = dict(zip(subcommands_of(""), pool.map(subcommands_of, subcommands_of(""))))
-        tests = [name for case in (flags_test.Flags, OtherFlags) for name in dir(case)]
+        tests = [name for case in (flags_test.Flags, serve_flags_test.ServeFlags, OtherFlags) for name in dir(case)]
         for group, commands in below.items():
             if commands:
                 self.assertEqual(flags_of(group), set(), group)
@@ -174,18 +176,6 @@ class OtherFlags(FlagProbes):
             "--text": ["--text", self.text], "--dtype": ["--dtype", "bf16"], "--task": ["--task", "base-module"],
             "--revision": ["--revision", "other"], "--json": ["--json"], "--overwrite": None})
         self.check_overwrite("quantize")
-
-    def make_adapter(self, name: str, seed: int) -> pathlib.Path:
-        """As peft writes it."""
-        adapter = self.directory / name
-        adapter.mkdir()
-        torch.manual_seed(seed)
-        path = "base_model.model.model.layers.{}.self_attn.q_proj.lora_{}.weight"
-        save_file({path.format(layer, part): torch.randn(shape) for layer in range(2) for part, shape in (("A", (2, 64)), ("B", (64, 2)))},
-                  adapter / "adapter_model.safetensors")
-        (adapter / "adapter_config.json").write_text(json.dumps({
-            "peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 2, "lora_alpha": 4, "target_modules": ["q_proj"]}))
-        return adapter
 
     def test_lora_merge(self):
         one, other = self.make_adapter("one", 1), self.make_adapter("other", 2)

@@ -22,6 +22,8 @@ struct ActiveRequest {
   std::optional<TextStream> text = {};
   RandomKey key = RandomKey(0);
   int64_t max_length = 0;                           // of prompt and answer
+  int64_t adapter = -1;                             // the runner's index
+  uint64_t prefix_key = 0;                          // see Sequence
   std::vector<int32_t> end_tokens = {};             // of the model; none with ignore_eos
   std::vector<TokenLogprobs> prompt_logprobs = {};  // as far as they are known
 

@@ -24,9 +24,13 @@ void LocalEngine::propose_drafts() {
   if (!requests.empty()) drafter_->propose(requests, limits);
 }
 
-// Single next tokens come first: the cache has a kernel for them.
+// Single next tokens come first: the cache has a kernel for them. Those of one adapter are multiplied together.
 StepInputs LocalEngine::make_inputs(StepPlan& plan, std::vector<SampledPart>& sampled) const {
-  std::stable_partition(plan.parts.begin(), plan.parts.end(), [](const StepPart& part) { return part.count == 1; });
+  const auto place = [&](const StepPart& part) {
+    return std::pair(part.count != 1, active_.at(part.sequence->id)->adapter);
+  };
+  std::stable_sort(plan.parts.begin(), plan.parts.end(),
+                   [&](const StepPart& a, const StepPart& b) { return place(a) < place(b); });
   StepInputs inputs;
   inputs.tokens.reserve(static_cast<std::size_t>(plan.tokens));
   for (const StepPart& part : plan.parts) {
@@ -38,7 +42,7 @@ StepInputs LocalEngine::make_inputs(StepPlan& plan, std::vector<SampledPart>& sa
     inputs.tokens.insert(inputs.tokens.end(), begin, begin + known);
     inputs.tokens.insert(inputs.tokens.end(), sequence.drafts.begin(), sequence.drafts.begin() + part.drafts);
     inputs.parts.push_back({0, part.count, sequence.pages, part.begin});
-    inputs.adapters.push_back(-1);
+    inputs.adapters.push_back(request.adapter);
     const bool generates = request.request.kind == RequestKind::Generate;
     inputs.wants_hidden |= !generates && part.reaches_end;
     if (!generates) continue;
@@ -63,6 +67,7 @@ void LocalEngine::step() {
   std::vector<SampledPart> sampled;
   const StepInputs inputs = make_inputs(plan, sampled);
   const StepOutputs outputs = runner_->run(inputs);
+  deliver();  // of the step before, while the device computes
   std::vector<Chosen> chosen;
   if (!sampled.empty()) chosen = choose_tokens(outputs.logits, sampled);
   {
@@ -120,20 +125,22 @@ void LocalEngine::finish_part(const StepPart& part, ActiveRequest& request, Chos
   hand_out(request, std::move(out));
 }
 
-std::optional<Finish> LocalEngine::end_of(ActiveRequest& request, int32_t token, RequestOutput& out) const {
+std::optional<Finish> LocalEngine::end_of(ActiveRequest& request, int32_t token, RequestOutput& out,
+                                          bool& is_shown) const {
   const SamplingParams& sampling = request.sampling();
   const auto is_in = [&](const std::vector<int32_t>& ids) { return std::find(ids.begin(), ids.end(), token) != ids.end(); };
   const bool is_stop = is_in(sampling.stop_token_ids);
   if (is_stop) out.stop_reason = token;
   const bool ends = is_stop || is_in(request.end_tokens);
-  if (request.text && (!ends || sampling.include_stop_str_in_output)) {
+  is_shown = !ends || sampling.include_stop_str_in_output;
+  if (request.text && is_shown && !sampling.stop.empty()) {  // other texts are made when they are delivered
     out.text += request.text->add(token);
     if (request.text->matched()) {
       out.stop_reason = *request.text->matched();
       return Finish::Stop;
     }
   }
-  if (ends || (request.matcher && request.matcher->is_terminated())) return Finish::Stop;
+  if (ends) return Finish::Stop;
   const auto output = request.output_tokens() + static_cast<int64_t>(out.tokens.size());
   if (request.sequence->prompt_tokens + output >= request.max_length) return Finish::Length;
   return std::nullopt;
@@ -141,10 +148,18 @@ std::optional<Finish> LocalEngine::end_of(ActiveRequest& request, int32_t token,
 
 void LocalEngine::add_tokens(const StepPart& part, ActiveRequest& request, Chosen& chosen) {
   RequestOutput out;
+  int64_t shown = 0;
   for (const int32_t token : chosen.tokens) {
+    bool is_shown = true;
     out.tokens.push_back(token);
-    if ((out.finish = end_of(request, token, out))) break;
+    out.finish = end_of(request, token, out, is_shown);
+    shown += is_shown ? 1 : 0;
+    if (out.finish) break;
   }
+  // The grammar has seen all chosen tokens, so that it speaks for the last one alone.
+  const bool has_all = out.tokens.size() == chosen.tokens.size();
+  if (out.finish != Finish::Stop && has_all && request.matcher && request.matcher->is_terminated())
+    out.finish = Finish::Stop;
   {
     const std::lock_guard lock(mutex_);
     stats_.draft_tokens += part.drafts;
@@ -161,7 +176,7 @@ void LocalEngine::add_tokens(const StepPart& part, ActiveRequest& request, Chose
   }
   if (request.output_tokens() == 0) out.prompt_logprobs = request.prompt_logprobs;
   scheduler_->advance(part, out.tokens);
-  hand_out(request, std::move(out));
+  hand_out(request, std::move(out), shown);
 }
 
 }  // namespace easydel::serve

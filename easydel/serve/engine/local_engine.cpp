@@ -86,6 +86,7 @@ LocalEngine::LocalEngine(std::shared_ptr<BaseModule> model, std::shared_ptr<cons
       pages.max_model_length = room;
     }
     const bool is_cpu = pages.device.is_cpu();
+    delivers_late_ = !is_cpu;
     if (options_.max_num_batched_tokens == 0) options_.max_num_batched_tokens = is_cpu ? kCpuTokens : kGpuTokens;
     scheduler_.emplace(SchedulerOptions{.max_num_seqs = options_.max_num_seqs,
                                         .max_num_batched_tokens = options_.max_num_batched_tokens,
@@ -98,7 +99,7 @@ LocalEngine::LocalEngine(std::shared_ptr<BaseModule> model, std::shared_ptr<cons
               options_.max_num_seqs, " sequences of ", info_.max_model_len, " tokens.");
     const int64_t num_pages = pages.num_pages;
     runner_.emplace(model_, std::make_shared<RaggedPagesCache>(std::move(pages)),
-                    options_.use_graphs ? options_.max_num_seqs : 0);
+                    options_.use_graphs ? options_.max_num_seqs : 0, std::make_unique<AdapterTable>(*model_));
     drafter_ = make_drafter(options_, tokens_per_page, num_pages, info_.max_model_len, info_.vocab_size);
   }
   if (runner_ && runner_->is_shared() && !runner_->is_leader()) {
@@ -151,9 +152,6 @@ void LocalEngine::check(const Request& request) const {
                        " has no classification head.");
   require<ConfigError>(length + (generates ? 1 : 0) <= info_.max_model_len, "[engine] the prompt has ", length,
                        " tokens; max_model_len, of prompt and answer together, is ", info_.max_model_len, ".");
-  const std::vector<std::string> known = adapters();
-  require<ConfigError>(request.adapter.empty() || std::find(known.begin(), known.end(), request.adapter) != known.end(),
-                       "[engine] there is no adapter \"", request.adapter, "\".");
   const SamplingParams& sampling = request.sampling;
   sampling.validate(info_.vocab_size);
   require<ConfigError>(tokenizer_ || sampling.stop.empty(), "[engine] stop strings need a tokenizer.");
@@ -185,6 +183,13 @@ RequestId LocalEngine::submit(Request request, OutputCallback callback) {
   const int64_t waiting = static_cast<int64_t>(inbox_.size() + to_compile_.size()) + in_scheduler_waiting_;
   require<QueueFullError>(options_.max_waiting == 0 || waiting < options_.max_waiting, "[engine] ", waiting,
                           " requests are waiting already, as many as may.");
+  if (const std::string& adapter = active->request.adapter; !adapter.empty()) {
+    const auto found = find_adapter(adapter);
+    require<ConfigError>(found != adapters_.end(), "[engine] there is no adapter \"", adapter, "\".");
+    active->adapter = found->first;
+    active->prefix_key = found->second.prefix_key;
+    ++found->second.users;
+  }
   const RequestId id = next_id_++;
   active->id = id;
   active->key = RandomKey(active->sampling().seed.value_or(RandomKey(options_.seed).fold(id).bits()));
@@ -201,6 +206,12 @@ RequestId LocalEngine::submit(Request request, OutputCallback callback) {
 
 void LocalEngine::cancel(RequestId id) {
   const std::lock_guard lock(mutex_);
+  const bool is_compiling = id == compiling_ || std::any_of(to_compile_.begin(), to_compile_.end(),
+                                                            [&](const ActivePtr& each) { return each->id == id; });
+  if (is_compiling) {
+    compiling_cancelled_.insert(id);
+    return;
+  }
   cancelled_.push_back(id);
   changed_.notify_one();
 }
@@ -213,14 +224,6 @@ bool LocalEngine::drain(std::chrono::milliseconds limit) {
   return idle_.wait_for(lock, limit, [&] { return outstanding_ == 0; });
 }
 
-void LocalEngine::load_adapter(const std::string& name, const std::string&) {
-  fail<NotSupportedError>("[engine] adapters of single requests are not supported yet; got \"", name, "\".");
-}
-void LocalEngine::unload_adapter(const std::string& name) {
-  fail<ConfigError>("[engine] there is no adapter \"", name, "\".");
-}
-std::vector<std::string> LocalEngine::adapters() const { return {}; }
-
 EngineStats LocalEngine::stats() const {
   const std::lock_guard lock(mutex_);
   EngineStats stats = stats_;
@@ -232,34 +235,50 @@ EngineStats LocalEngine::stats() const {
 void LocalEngine::compile_loop() {
   while (true) {
     ActivePtr active;
+    bool is_cancelled = false;
     {
       std::unique_lock lock(mutex_);
       compile_changed_.wait(lock, [&] { return stops_ || !to_compile_.empty(); });
       if (stops_) return;
       active = std::move(to_compile_.front());
       to_compile_.pop_front();
+      compiling_ = active->id;
+      is_cancelled = compiling_cancelled_.contains(compiling_);
     }
     std::string error;
     try {
-      active->matcher = options_.grammar->compile(*active->sampling().grammar)->matcher();
+      if (!is_cancelled) active->matcher = options_.grammar->compile(*active->sampling().grammar)->matcher();
     } catch (const std::exception& problem) {
       error = problem.what();
     }
-    if (!error.empty()) {
-      RequestOutput out;
-      out.finish = Finish::Error;
-      out.error = error;
-      active->callback(out);
+    {
       const std::lock_guard lock(mutex_);
-      ++stats_.finished_error;
-      --outstanding_;
-      idle_.notify_all();
-      continue;
+      compiling_ = 0;
+      is_cancelled = compiling_cancelled_.erase(active->id) > 0;
+      if (!is_cancelled && error.empty()) {
+        inbox_.push_back(std::move(active));
+        changed_.notify_one();
+        continue;
+      }
     }
-    const std::lock_guard lock(mutex_);
-    inbox_.push_back(std::move(active));
-    changed_.notify_one();
+    end_uncompiled(std::move(active), is_cancelled ? "" : error);
   }
+}
+
+// Without an error it was cancelled.
+void LocalEngine::end_uncompiled(ActivePtr active, const std::string& error) {
+  RequestOutput out;
+  out.finish = error.empty() ? Finish::Cancelled : Finish::Error;
+  out.is_refusal = !error.empty();
+  out.error = error;
+  out.prompt_tokens = static_cast<int64_t>(active->request.prompt.size());
+  active->callback(out);
+  active->callback = nullptr;  // see deliver
+  const std::lock_guard lock(mutex_);
+  release_adapter(*active);
+  ++(error.empty() ? stats_.finished_cancelled : stats_.finished_error);
+  --outstanding_;
+  idle_.notify_all();
 }
 
 void LocalEngine::between_steps(const std::function<void()>& action) {
@@ -283,6 +302,7 @@ void LocalEngine::between_steps(const std::function<void()>& action) {
 void LocalEngine::loop() {
   const auto heartbeat = default_collective_timeout() / 4;
   while (true) {
+    if (!scheduler_ || !scheduler_->has_work()) deliver();
     std::vector<ActivePtr> added;
     std::vector<RequestId> cancelled;
     std::vector<std::function<void()>> actions;
@@ -299,6 +319,7 @@ void LocalEngine::loop() {
         continue;
       }
       added.swap(inbox_);
+      in_scheduler_waiting_ += static_cast<int64_t>(added.size());  // until the next update_stats
       cancelled.swap(cancelled_);
       actions.swap(actions_);
       stops = stops_;
@@ -309,9 +330,10 @@ void LocalEngine::loop() {
       fail_all("the engine was shut down");
       break;
     }
-    if (scheduler_ && scheduler_->has_work()) {
+    if (scheduler_) {
       try {
-        step();
+        if (scheduler_->has_work()) step();
+        drop_unused_adapters();
       } catch (const std::exception& error) {
         log::error("[engine] a step failed: ", error.what());
         {
@@ -337,6 +359,7 @@ void LocalEngine::take_in(std::vector<ActivePtr> added, const std::vector<Reques
       sequence->prompt_tokens = sequence->length();
       sequence->priority = request->request.priority;
       sequence->arrival = id;
+      sequence->prefix_key = request->prefix_key;
       sequence->uses_prefixes = !request->wants_all_logits();
       request->sequence = sequence.get();
       scheduler_->add(std::move(sequence));
@@ -351,6 +374,7 @@ void LocalEngine::fail_all(const std::string& error) {
   std::vector<RequestId> ids;
   for (const auto& entry : active_) ids.push_back(entry.first);
   for (const RequestId id : ids) end(id, Finish::Error, error);
+  deliver();
   update_stats();
 }
 
@@ -375,32 +399,45 @@ void LocalEngine::end(RequestId id, Finish finish, const std::string& error) {
   hand_out(*found->second, std::move(out));
 }
 
-// Calls back; a request that has ended is forgotten.
-void LocalEngine::hand_out(ActiveRequest& request, RequestOutput out) {
+void LocalEngine::hand_out(ActiveRequest& request, RequestOutput out, int64_t shown) {
   out.prompt_tokens = static_cast<int64_t>(request.request.prompt.size());
   if (request.sequence) {
     out.cached_tokens = request.sequence->cached_tokens;
     out.output_tokens = request.output_tokens();
   }
-  const bool has_ended = out.finish.has_value();
-  if (has_ended && request.text && out.finish != Finish::Error) out.text += request.text->finish();
-  const RequestId id = request.id;
   ActivePtr ended;
-  if (has_ended) {
+  if (out.finish) {  // it is forgotten, and its pages are free
+    const RequestId id = request.id;
     if (scheduler_) scheduler_->remove(id);
+    request.sequence = nullptr;
     if (drafter_) drafter_->forget(id);
     ended = std::move(active_.at(id));
     active_.erase(id);
     update_stats();
   }
-  request.callback(out);
-  if (!has_ended) return;
-  const std::lock_guard lock(mutex_);
-  int64_t* const counts[] = {&stats_.finished_stop, &stats_.finished_length, &stats_.finished_cancelled,
-                             &stats_.finished_error};
-  ++*counts[static_cast<std::size_t>(*out.finish)];
-  --outstanding_;
-  idle_.notify_all();
+  deliveries_.push_back({&request, std::move(ended), std::move(out), shown});
+  if (!delivers_late_) deliver();
+}
+
+void LocalEngine::deliver() {
+  std::vector<Delivery> deliveries;
+  deliveries.swap(deliveries_);
+  for (auto& [request, ended, out, shown] : deliveries) {
+    if (request->text && request->sampling().stop.empty()) {
+      for (int64_t i = 0; i < shown; ++i) out.text += request->text->add(out.tokens[static_cast<std::size_t>(i)]);
+    }
+    if (ended && request->text && out.finish != Finish::Error) out.text += request->text->finish();
+    request->callback(out);
+    if (!ended) continue;
+    ended->callback = nullptr;  // what it holds may own this engine, whose owner may let go of it once all have ended
+    const std::lock_guard lock(mutex_);
+    int64_t* const counts[] = {&stats_.finished_stop, &stats_.finished_length, &stats_.finished_cancelled,
+                               &stats_.finished_error};
+    release_adapter(*ended);
+    ++*counts[static_cast<std::size_t>(*out.finish)];
+    --outstanding_;
+    idle_.notify_all();
+  }
 }
 
 void LocalEngine::classify(ActiveRequest& request) {

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -51,17 +52,31 @@ class LocalEngine final : public Engine {
                    int64_t first_token);
   void add_tokens(const StepPart& part, ActiveRequest& request, Chosen& chosen);
   void collect_prompt_logprobs(const StepPart& part, ActiveRequest& request, const at::Tensor& logits);
-  // What the token means for the request: nothing, or its end.
-  std::optional<Finish> end_of(ActiveRequest& request, int32_t token, RequestOutput& out) const;
-  void hand_out(ActiveRequest& request, RequestOutput out);
+  // What the token means for the request: nothing, or its end. An end token is not shown.
+  std::optional<Finish> end_of(ActiveRequest& request, int32_t token, RequestOutput& out, bool& is_shown) const;
+  // Callers are told at once or, on a GPU, while the next step runs. The text has the first `shown` tokens.
+  void hand_out(ActiveRequest& request, RequestOutput out, int64_t shown = 0);
+  void deliver();
   void end(RequestId id, Finish finish, const std::string& error = "");
   void classify(ActiveRequest& request);
   void fail_all(const std::string& error);
   void update_stats();
   // Compiles grammars, and then hands the requests to the engine's thread.
   void compile_loop();
+  void end_uncompiled(ActivePtr active, const std::string& error);
   // Runs on the engine's thread between two steps; the caller waits.
   void between_steps(const std::function<void()>& action);
+
+  // Of adapters. A request keeps the one that it came with, also when that is unloaded meanwhile.
+  struct LoadedAdapter {
+    std::string name;  // empty: unloaded, and dropped once nobody uses it
+    uint64_t prefix_key = 0;
+    int64_t users = 0;  // requests that have not ended
+  };
+  using LoadedAdapters = std::map<int64_t, LoadedAdapter>;         // by the runner's index
+  LoadedAdapters::iterator find_adapter(const std::string& name);  // the caller holds the lock
+  void release_adapter(const ActiveRequest& request);              // likewise
+  void drop_unused_adapters();                                     // on the engine's thread
 
   std::shared_ptr<BaseModule> model_;
   std::shared_ptr<const Tokenizer> tokenizer_;
@@ -71,14 +86,25 @@ class LocalEngine final : public Engine {
   std::optional<Runner> runner_;
   std::unique_ptr<Drafter> drafter_;
   std::unordered_map<RequestId, ActivePtr> active_;
+  struct Delivery {
+    ActiveRequest* request;
+    ActivePtr ended;  // the request itself, if this is its last
+    RequestOutput out;
+    int64_t shown;
+  };
+  std::vector<Delivery> deliveries_;
+  bool delivers_late_ = false;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_, idle_, compile_changed_;
   std::vector<ActivePtr> inbox_;
   std::vector<RequestId> cancelled_;
   std::deque<ActivePtr> to_compile_;
-  std::unordered_set<RequestId> compiling_cancelled_;
+  RequestId compiling_ = 0;                            // of the request whose grammar is being compiled
+  std::unordered_set<RequestId> compiling_cancelled_;  // that one, or of to_compile_
   std::vector<std::function<void()>> actions_;
+  LoadedAdapters adapters_;
+  uint64_t loaded_adapters_ = 0;  // ever
   EngineStats stats_;
   int64_t outstanding_ = 0;  // submitted and not ended
   int64_t in_scheduler_waiting_ = 0;

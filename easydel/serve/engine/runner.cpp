@@ -3,6 +3,10 @@
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 
+#include <optional>
+
+#include "easydel/core/error.h"
+#include "easydel/core/log.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/serve/engine/decode_graphs.h"
 #include "easydel/sharding/parallel.h"
@@ -10,7 +14,10 @@
 namespace easydel::serve {
 namespace {
 
-constexpr int64_t kStopFollowing = -1;  // instead of a number of tokens
+// Instead of a number of tokens.
+constexpr int64_t kStopFollowing = -1;
+constexpr int64_t kLoadAdapter = -2;    // then the characters of a directory
+constexpr int64_t kUnloadAdapter = -3;  // then an index
 
 void put_numbers(std::vector<int64_t>& to, const auto& values) {
   to.push_back(static_cast<int64_t>(values.size()));
@@ -58,10 +65,12 @@ StepInputs StepInputs::from_numbers(const std::vector<int64_t>& numbers) {
   return inputs;
 }
 
-Runner::Runner(std::shared_ptr<const BaseModule> model, std::shared_ptr<RaggedPagesCache> cache, int64_t graph_batch)
+Runner::Runner(std::shared_ptr<const BaseModule> model, std::shared_ptr<RaggedPagesCache> cache, int64_t graph_batch,
+               std::unique_ptr<AdapterTable> adapters)
     : model_(std::move(model)),
       cache_(std::move(cache)),
-      graphs_(graph_batch > 0 ? DecodeGraphs::make(model_, cache_, graph_batch) : nullptr) {}
+      graphs_(graph_batch > 0 ? DecodeGraphs::make(model_, cache_, graph_batch) : nullptr),
+      adapters_(std::move(adapters)) {}
 
 Runner::~Runner() = default;
 
@@ -88,8 +97,48 @@ void Runner::follow() {
     const at::Tensor host = data.to(at::kCPU);
     const auto* first = host.const_data_ptr<int64_t>();
     if (*first == kStopFollowing) return;
-    compute(StepInputs::from_numbers({first, first + count}));
+    if (*first == kLoadAdapter) {
+      follow_load({first + 1, first + count});
+    } else if (*first == kUnloadAdapter) {
+      adapters_->remove(first[1]);
+    } else {
+      compute(StepInputs::from_numbers({first, first + count}));
+    }
   }
+}
+
+int64_t Runner::count_failures(bool has_failed) const {
+  if (!is_shared()) return has_failed ? 1 : 0;
+  const auto options = at::TensorOptions(at::kLong).device(cache_->metadata().device);
+  const at::Tensor failures = at::full({1}, has_failed ? 1 : 0, options);
+  model_->parallel()->everyone().all_reduce(failures);
+  return failures.item<int64_t>();
+}
+
+// What can fail on one rank alone comes first, and then all know whether it did.
+void Runner::follow_load(const std::string& directory) {
+  std::optional<std::vector<AdapterWeights>> weights;
+  try {
+    weights = adapters_->read(directory);
+  } catch (const std::exception& error) {
+    log::error(error.what());  // rank 0 tells the caller
+  }
+  if (count_failures(!weights) == 0) adapters_->add(adapters_->place(*weights));
+}
+
+int64_t Runner::load_adapter(const std::string& directory, const std::vector<AdapterWeights>& weights) {
+  std::vector<int64_t> message{kLoadAdapter};
+  message.insert(message.end(), directory.begin(), directory.end());
+  send(message);
+  const int64_t failures = count_failures(false);
+  require<IoError>(failures == 0, "[engine] ", failures, " other ranks cannot read the adapter in ", directory,
+                   "; their logs say why.");
+  return adapters_->add(adapters_->place(weights));
+}
+
+void Runner::unload_adapter(int64_t index) {
+  send({kUnloadAdapter, index});
+  adapters_->remove(index);
 }
 
 bool Runner::is_shared() const { return model_->parallel() && !model_->parallel()->is_single(); }
@@ -115,6 +164,8 @@ StepOutputs Runner::compute(const StepInputs& step) {
   inputs.cache_metadata = batch;
   inputs.output_logits = !step.logit_places.empty();
   if (!step.logit_places.empty()) inputs.logit_indices = at::tensor(step.logit_places, at::kLong).to(device);
+  std::optional<AdapterScope> adapted;
+  if (adapters_) adapted.emplace(*adapters_, step);
   const ModelOutput out = (*model_)(inputs);
   StepOutputs outputs;
   if (out.logits.defined()) outputs.logits = out.logits.squeeze(0);

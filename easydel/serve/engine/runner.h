@@ -4,9 +4,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "easydel/caching/ragged_pages_cache.h"
+#include "easydel/serve/engine/adapters.h"
 #include "easydel/serve/engine/scheduler.h"
 
 namespace easydel {
@@ -19,7 +21,7 @@ namespace easydel::serve {
 struct StepInputs {
   std::vector<int64_t> tokens;
   std::vector<RaggedBatch::Part> parts;
-  std::vector<int64_t> adapters;      // of each part: an index, or -1
+  std::vector<int64_t> adapters;      // of each part: an index, or -1; fastest where equal ones are neighbours
   std::vector<int64_t> logit_places;  // in the row of tokens
   bool wants_hidden = false;
 
@@ -36,11 +38,18 @@ class DecodeGraphs;
 
 class Runner {
  public:
-  // graph_batch: the most sequences of a decode step that is captured in a CUDA graph; 0: none is.
-  Runner(std::shared_ptr<const BaseModule> model, std::shared_ptr<RaggedPagesCache> cache, int64_t graph_batch = 0);
+  // graph_batch: the most sequences of a decode step that is captured in a CUDA graph; 0: none is. Without a table no
+  // part of a step may have an adapter.
+  Runner(std::shared_ptr<const BaseModule> model, std::shared_ptr<RaggedPagesCache> cache, int64_t graph_batch = 0,
+         std::unique_ptr<AdapterTable> adapters = nullptr);
   ~Runner();
 
   StepOutputs run(const StepInputs& inputs);
+  // Between steps; on a mesh rank 0, for all.
+  // Its index. `weights` are those of the directory, which the other ranks read themselves; IoError when one cannot.
+  int64_t load_adapter(const std::string& directory, const std::vector<AdapterWeights>& weights);
+  void unload_adapter(int64_t index);
+  AdapterTable& adapters() { return *adapters_; }
   // Ranks other than 0: takes part in the steps of rank 0 until that stops.
   void follow();
   void stop_followers() const;
@@ -53,10 +62,13 @@ class Runner {
  private:
   void send(const std::vector<int64_t>& numbers) const;
   StepOutputs compute(const StepInputs& inputs);
+  void follow_load(const std::string& directory);
+  int64_t count_failures(bool has_failed) const;  // on all ranks
 
   std::shared_ptr<const BaseModule> model_;
   std::shared_ptr<RaggedPagesCache> cache_;
   std::unique_ptr<DecodeGraphs> graphs_;
+  std::unique_ptr<AdapterTable> adapters_;
 };
 
 }  // namespace easydel::serve
