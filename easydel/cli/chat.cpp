@@ -1,8 +1,11 @@
 // easydel chat: a conversation with a model.
 #include <CLI/CLI.hpp>
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <iostream>
 #include <memory>
+#include <mutex>
 #include <stop_token>
 
 #include "easydel/cli/commands.h"
@@ -13,7 +16,10 @@
 #include "easydel/cli/terminal/text.h"
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
+#include "easydel/core/log.h"
 #include "easydel/generation/generate.h"
+#include "easydel/serve/engine/engine.h"
+#include "easydel/serve/engine/generation_params.h"
 
 namespace easydel::cli {
 namespace {
@@ -37,7 +43,7 @@ struct ChatArguments {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// Requests the stop from the streamer, since a signal handler may only set a flag.
+// Sets the flag that the answer looks at, since a signal handler may do no more.
 class InterruptScope {
  public:
   InterruptScope() : before_(std::signal(SIGINT, [](int) { interrupted = 1; })) { interrupted = 0; }
@@ -47,6 +53,36 @@ class InterruptScope {
 
  private:
   void (*before_)(int);
+};
+
+// Tokens on their way from the engine's thread to the one that prints.
+class Arrivals {
+ public:
+  void add(const serve::RequestOutput& output) {
+    const std::lock_guard lock(mutex_);
+    tokens_.insert(tokens_.end(), output.tokens.begin(), output.tokens.end());
+    if (output.finish) finish_ = output.finish;
+    if (output.finish == serve::Finish::Error) error_ = output.error;
+    changed_.notify_one();
+  }
+  // Those that came since; waits a moment for the first.
+  std::vector<int32_t> take() {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::milliseconds(50), [&] { return finish_ || !tokens_.empty(); });
+    return std::exchange(tokens_, {});
+  }
+  bool has_ended() {
+    const std::lock_guard lock(mutex_);
+    return finish_ && tokens_.empty();
+  }
+  const std::string& error() const { return error_; }  // once it has ended
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<int32_t> tokens_;
+  std::optional<serve::Finish> finish_;
+  std::string error_;
 };
 
 class Chat {
@@ -61,6 +97,7 @@ class Chat {
     require<ConfigError>(tokenizer_->has_chat_template(), "[easydel chat] ", options.model.model,
                          " has no chat template. Use `easydel generate --prompt` with plain text.");
     module_ = load(options.model);
+    start_engine();
     reset();
   }
 
@@ -119,13 +156,60 @@ class Chat {
     return true;
   }
 
+  // The engine keeps the keys and values of the conversation, so that a turn computes only what is new. What it has
+  // nothing for goes through generate, which computes every turn as a whole.
+  void start_engine() {
+    if (const auto key = serve::unsupported_key(config_)) {
+      log::debug("[easydel chat] ", *key, " is not for the engine: each answer computes the whole conversation.");
+      return;
+    }
+    try {
+      engine_ = serve::make_engine(module_, tokenizer_->shared(), {.max_num_seqs = 1});
+    } catch (const NotSupportedError& error) {
+      log::debug("[easydel chat] each answer computes the whole conversation: ", error.what());
+    }
+  }
+
   void answer(const std::string& text) {
     Json asked = messages_;
     asked.push_back(Json::object({{"role", "user"}, {"content", text}}));
     const std::vector<int32_t> ids = encode(asked);
     Printer printer(&**tokenizer_);
-    std::stop_source stop;
     const InterruptScope interrupt;
+    if (engine_) {
+      answer_by_engine(ids, printer);
+    } else {
+      answer_by_generate(ids, printer);
+    }
+    printer.end();
+    asked.push_back(Json::object({{"role", "assistant"}, {"content", printer.text()}}));
+    messages_ = std::move(asked);
+  }
+
+  void answer_by_engine(const std::vector<int32_t>& ids, Printer& printer) {
+    const auto length = static_cast<int64_t>(ids.size());
+    const GenerationConfig config = fitting(length);
+    serve::Request request{.prompt = ids, .sampling = serve::to_sampling_params(config)};
+    request.sampling.seed = RandomKey(options_.seed).fold(turn_++).bits();
+    if (!config.max_new_tokens && config.max_length) request.sampling.max_tokens = *config.max_length - length;
+    const auto arrivals = std::make_shared<Arrivals>();
+    const serve::RequestId id =
+        engine_->submit(std::move(request), [arrivals](const serve::RequestOutput& output) { arrivals->add(output); });
+    bool is_cancelled = false;
+    while (!arrivals->has_ended()) {
+      for (const int32_t token : arrivals->take()) {
+        if (!is_cancelled) printer.add(token);
+      }
+      if (interrupted && !is_cancelled) {
+        engine_->cancel(id);
+        is_cancelled = true;
+      }
+    }
+    require<Error>(arrivals->error().empty(), "[easydel chat] ", arrivals->error());
+  }
+
+  void answer_by_generate(const std::vector<int32_t>& ids, Printer& printer) {
+    std::stop_source stop;
     GenerateOptions given{.generation_config = fitting(static_cast<int64_t>(ids.size())),
                           .prng_key = RandomKey(options_.seed).fold(turn_++)};
     given.streamer = [&](std::span<const int64_t> tokens) {
@@ -135,14 +219,11 @@ class Chat {
     given.decode = [&](std::span<const int32_t> decoded) { return (*tokenizer_)->decode(decoded); };
     given.stop_token = stop.get_token();
     generate(*module_, at::tensor(ids, at::kInt).to(at::kLong).unsqueeze(0), given);
-    printer.end();
-    asked.push_back(Json::object({{"role", "assistant"}, {"content", printer.text()}}));
-    messages_ = std::move(asked);
   }
 
   // Token limit of a prompt and its answer; 0: unlimited.
   int64_t context() const {
-    const int64_t positions = module_->config().max_position_embeddings;
+    const int64_t positions = engine_ ? engine_->info().max_model_len : module_->config().max_position_embeddings;
     if (!config_.max_length || config_.max_new_tokens) return positions;
     return positions > 0 ? std::min(positions, *config_.max_length) : *config_.max_length;
   }
@@ -184,6 +265,7 @@ class Chat {
   GenerationConfig config_;
   std::optional<AutoTokenizer> tokenizer_;
   std::shared_ptr<BaseModule> module_;
+  std::shared_ptr<serve::Engine> engine_;  // none: generate
   std::string system_;
   Json messages_;
   std::size_t left_out_ = 0;  // messages after the system's that are no longer sent

@@ -1,5 +1,6 @@
 // easydel elarge: a run described by a YAML file. easydel train: the common case, with flags.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
@@ -11,6 +12,7 @@
 #include "easydel/elarge/config/key_table.h"
 #include "easydel/elarge/elarge_model.h"
 #include "easydel/elarge/eval/evaluate.h"
+#include "easydel/serve/server.h"
 #include "easydel/sharding/world/world.h"
 #include "easydel/trainers/trainer.h"
 
@@ -81,6 +83,8 @@ void run_action(ELargeModel& model, const ElargeAction& action, bool json) {
     if (results.is_null() || (prints && *prints == Json(false))) return;
     if (json) return print_json(results);
     print_table(eval_table(results));
+  } else if (action.name == "serve") {
+    if (!model.serve(action.parameters)) throw ExitStatus(1);
   } else {
     fail<NotSupportedError>(model.config().where(action.path), ": the action \"", action.name,
                             "\" is not supported yet.");
@@ -133,6 +137,13 @@ void run(const ElargeOptions& options) {
     for (const ElargeAction& action : actions) std::cout << "would run: " << action.name << "\n";
     return;
   }
+  // The server waits for signals that no thread may take, and so they are blocked before there are threads. A run that
+  // trains first handles them itself.
+  const auto is_any = [&](const auto&... names) {
+    return std::any_of(actions.begin(), actions.end(),
+                       [&](const ElargeAction& action) { return ((action.name == names) || ...); });
+  };
+  if (is_any("serve") && !is_any("train", "eval")) serve::block_stop_signals();
   for (const ElargeAction& action : actions) run_action(model, action, options.json);
 }
 
@@ -209,7 +220,7 @@ void run(const TrainOptions& options) {
 }  // namespace
 
 void add_elarge_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("elarge", "Run the actions of a YAML file: validate, train, eval");
+  CLI::App* command = app.add_subcommand("elarge", "Run the actions of a YAML file: validate, train, eval, serve");
   auto options = std::make_shared<ElargeOptions>();
   command->add_option("file", options->config, "YAML or JSON file; --config FILE means the same");
   command->add_option("-c,--config", options->config)->group("");  // EasyDeL's spelling

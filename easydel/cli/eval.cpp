@@ -11,6 +11,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
 #include "easydel/core/text/bytes.h"
+#include "easydel/elarge/eval/eval_generate.h"
 #include "easydel/elarge/eval/evaluate.h"
 #include "easydel/trainers/objectives/score.h"
 
@@ -25,7 +26,8 @@ struct EvalOptions {
   std::optional<int64_t> num_fewshot;
   std::optional<double> limit;
   int64_t batch_size = 0;
-  std::string output;
+  std::string system_instruction, gen_kwargs, output;
+  bool apply_chat_template = false, fewshot_as_multiturn = false, confirm_run_unsafe_code = false;
   bool json = false;
 };
 
@@ -81,12 +83,18 @@ void run_tasks(const EvalOptions& options) {
   const std::vector<EvalTask> tasks =
       read_eval_tasks(options.tasks, {options.include_path.begin(), options.include_path.end()});
   const AutoTokenizer tokenizer = tokenizer_of(options);
+  const EvaluateOptions settings{.num_fewshot = options.num_fewshot,
+                                 .limit = options.limit,
+                                 .batch_size = options.batch_size,
+                                 .system_instruction = options.system_instruction,
+                                 .apply_chat_template = options.apply_chat_template,
+                                 .fewshot_as_multiturn = options.fewshot_as_multiturn,
+                                 .gen_kwargs = parse_gen_kwargs(options.gen_kwargs),
+                                 .confirm_run_unsafe_code = options.confirm_run_unsafe_code,
+                                 .model_name = options.model.model};
+  check_eval_options(tasks, settings);
   on_ranks(options.model, [&](World& world) {
-    const Json results = evaluate(*load(options.model), tokenizer, tasks,
-                                  {.num_fewshot = options.num_fewshot,
-                                   .limit = options.limit,
-                                   .batch_size = options.batch_size,
-                                   .model_name = options.model.model});
+    const Json results = evaluate(load(options.model), tokenizer, tasks, settings);
     if (world.rank() != 0) return;
     if (!options.output.empty()) write_eval_results(results, options.output);
     if (options.json) return print_json(results);
@@ -98,7 +106,7 @@ void run_tasks(const EvalOptions& options) {
 
 void add_eval_command(CLI::App& app) {
   CLI::App* command =
-      app.add_subcommand("eval", "Compute the perplexity of a text, or accuracy and perplexity on tasks");
+      app.add_subcommand("eval", "Compute the perplexity of a text, or scores on lm-evaluation-harness tasks");
   auto options = std::make_shared<EvalOptions>();
   options->model.task = "causal-lm";
   add_model_options(*command, options->model);
@@ -117,6 +125,15 @@ void add_eval_command(CLI::App& app) {
       ->check(CLI::PositiveNumber);
   command->add_option("--batch-size", options->batch_size, "Rows per batch; 0: chosen by their length")
       ->check(CLI::NonNegativeNumber);
+  command->add_flag("--apply-chat-template", options->apply_chat_template, "Ask in the model's chat format");
+  command->add_flag("--fewshot-as-multiturn", options->fewshot_as_multiturn,
+                    "With --apply-chat-template: few-shot examples are messages of their own");
+  command->add_option("--system-instruction", options->system_instruction,
+                      "Text before each prompt, or the system message");
+  command->add_option("--gen-kwargs", options->gen_kwargs,
+                      "Change how answers are generated: temperature=0.7,max_gen_toks=64, or a JSON object");
+  command->add_flag("--confirm-run-unsafe-code", options->confirm_run_unsafe_code,
+                    "Allow tasks that run the code that the model writes");
   command->add_option("--output", options->output, "Write the task results to this file as JSON");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] {

@@ -35,6 +35,7 @@ ELargeModel& ELargeModel::set_quantization(KeyValues values) { return set_sectio
 ELargeModel& ELargeModel::set_esurge(KeyValues values) { return set_section("esurge", values); }
 ELargeModel& ELargeModel::set_mixture(KeyValues values) { return set_section("mixture", values); }
 ELargeModel& ELargeModel::set_eval(KeyValues values) { return set_section("eval", values); }
+ELargeModel& ELargeModel::set_serve(KeyValues values) { return set_section("serve", values); }
 
 ELargeModel& ELargeModel::set_base_config(KeyValues values) {
   for (const auto& [key, value] : values) config_.set({"base_config", "values", std::string(key)}, value);

@@ -21,6 +21,11 @@ class RunLock;
 class Trainer;
 struct TrainResult;
 
+namespace serve {
+class Engine;
+struct EngineOptions;
+}  // namespace serve
+
 // {{"learning_rate", 2e-5}, {"num_train_epochs", 3}}
 using KeyValues = std::initializer_list<std::pair<std::string_view, Json>>;
 
@@ -89,6 +94,7 @@ class ELargeModel {
   ELargeModel& set_trainer(const std::string& trainer_type, const Json& values);
   ELargeModel& set_training_arguments(const std::string& trainer_type, const TrainingArguments& arguments);
   ELargeModel& set_eval(KeyValues values);
+  ELargeModel& set_serve(KeyValues values);
   ELargeModel& update_config(const Json& changes);
 
   const ELargeConfig& config() const { return config_; }
@@ -121,10 +127,17 @@ class ELargeModel {
   Json eval(const EvalArguments& arguments);
   // Reads the task files, without the model and without the data. Throws what eval() would throw.
   void check_tasks(const EvalArguments& arguments) const;
+  // An engine with the model and its tokenizer, by the sections esurge and serve or by these options. It has the model
+  // for as long as it lives: train and eval come before or after.
+  std::shared_ptr<serve::Engine> build_engine();
+  std::shared_ptr<serve::Engine> build_engine(serve::EngineOptions options);
+  // Serves by the section serve, with these keys over it, until SIGINT or SIGTERM; false when the engine failed.
+  bool serve(const Json& parameters = Json());
   void clear_cache();
 
  private:
   std::shared_ptr<BaseModule> other_model(const std::string& trainer_type, const TrainingArguments& arguments);
+  std::shared_ptr<BaseModule> build_draft_model();  // null without a serve.draft_model
   void announce() const;  // one line: device, types, mesh. ConfigError when the mesh cannot be
   ELargeModel& set_section(const std::string& section, KeyValues values);
   ELargeModel& add_inform(const std::string& section, const DatasetArguments& arguments);

@@ -26,6 +26,12 @@ EvaluateOptions to_options(const ELargeConfig& config, const EvalArguments& argu
                           .bootstrap_iters = section.bootstrap_iters,
                           .fewshot_random_seed = static_cast<uint64_t>(section.fewshot_random_seed),
                           .system_instruction = section.system_instruction.value_or(""),
+                          .apply_chat_template = section.apply_chat_template,
+                          .chat_template_args = section.chat_template_args,
+                          .fewshot_as_multiturn = section.fewshot_as_multiturn,
+                          .gen_kwargs = section.gen_kwargs,
+                          .confirm_run_unsafe_code = section.confirm_run_unsafe_code,
+                          .code_eval_timeout = section.code_eval_timeout.value_or(3.0),
                           .model_name = config.model().name_or_path,
                           .show_progress = section.use_tqdm};
   if (section.batch_size.is_int()) options.batch_size = section.batch_size.as_int();
@@ -35,8 +41,7 @@ EvaluateOptions to_options(const ELargeConfig& config, const EvalArguments& argu
 }  // namespace
 
 void ELargeModel::check_tasks(const EvalArguments& arguments) const {
-  read_tasks(config_, arguments);
-  to_options(config_, arguments);
+  check_eval_options(read_tasks(config_, arguments), to_options(config_, arguments));
 }
 
 Json ELargeModel::eval(const EvalArguments& arguments) {
@@ -44,7 +49,7 @@ Json ELargeModel::eval(const EvalArguments& arguments) {
   const EvaluateOptions options = to_options(config_, arguments);
   announce();
   const auto run = [&](ELargeModel& own) {
-    return evaluate(*own.build_model(), *own.build_tokenizer(), tasks, options);
+    return evaluate(own.build_model(), *own.build_tokenizer(), tasks, options);
   };
   Json results;
   if (const int64_t ranks = devices(); ranks > 1) {

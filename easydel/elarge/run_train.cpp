@@ -193,6 +193,14 @@ std::shared_ptr<BaseModule> ELargeModel::build_teacher_model() {
   return teacher_model_;
 }
 
+std::shared_ptr<BaseModule> ELargeModel::build_draft_model() {
+  const auto name = config_.serve().draft_model;
+  if (!name) return nullptr;
+  require<NotSupportedError>(World::current()->size() == 1, config_.where({"serve", "draft_model"}),
+                             " is not supported on a mesh.");
+  return load(config_, "model", {.name_or_path = *name}, TaskType::CausalLM, false);
+}
+
 std::shared_ptr<BaseModule> ELargeModel::build_reference_model() {
   if (const auto section = config_.reference_model(); section && !reference_model_)
     reference_model_ = load(config_, "reference_model", *section, TaskType::CausalLM, false);

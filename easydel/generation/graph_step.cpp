@@ -81,7 +81,8 @@ class GraphStep final : public ForwardStep {
     bool captured = true;
     {
       const c10::cuda::CUDAStreamGuard guard(side);
-      graph_->capture_begin();
+      // Other threads may use the device meanwhile.
+      graph_->capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
       try {
         logits_ = step();
       } catch (const std::exception& error) {

@@ -144,6 +144,15 @@ class Flags(FlagProbes):
                 "dataset_kwargs": {"data_files": {"test": str(self.directory / "rows.jsonl")}}, "doc_to_text": "q", "doc_to_target": "a"}
         (self.directory / "words.yaml").write_text(yaml.safe_dump(task))
         words = ["--task", self.directory / "words.yaml"]
+        (self.directory / "prompts.jsonl").write_text("".join(json.dumps({
+            "prompt": text[:10], "test": "assert True", "instruction_id_list": ["length_constraints:number_words"],
+            "kwargs": [{"num_words": 3, "relation": "less than"}]}) + "\n" for text in self.texts[:6]))
+        written = task | {"task": "written", "output_type": "generate_until", "doc_to_text": "prompt", "doc_to_target": "test",
+                          "dataset_kwargs": {"data_files": {"test": str(self.directory / "prompts.jsonl")}},
+                          "generation_kwargs": {"max_gen_toks": 16, "until": []}, "metric_list": [{"metric": "prompt_level_strict_acc"}]}
+        (self.directory / "written.yaml").write_text(yaml.safe_dump(written))
+        (self.directory / "code.yaml").write_text(yaml.safe_dump(written | {"metric_list": [{"metric": "pass_at_k", "k": 1}]}))
+        written, code = ["--task", self.directory / "written.yaml"], ["--task", self.directory / "code.yaml"]
         (self.directory / "other").mkdir()
         (self.directory / "other" / "words.yaml").write_text(yaml.safe_dump(task | {"doc_to_text": "a", "doc_to_target": "q"}))
 
@@ -160,6 +169,9 @@ class Flags(FlagProbes):
             "--include-path": (words, ["--task", "words", "--include-path", self.directory / "other"]),
             "--num-fewshot": (words, ["--num-fewshot", "2"]), "--limit": (words, ["--limit", "2"]),
             "--batch-size": (words, ["--batch-size", "1"]), "--output": (words, ["--output", self.directory / "results.json"]),
+            "--system-instruction": (words, ["--system-instruction", "moon"]),
+            "--apply-chat-template": (words, ["--apply-chat-template"]), "--fewshot-as-multiturn": (words, ["--fewshot-as-multiturn"]),
+            "--gen-kwargs": (written, ["--gen-kwargs", "max_gen_toks=1"]), "--confirm-run-unsafe-code": (code, ["--confirm-run-unsafe-code"]),
             "--json": None})
 
     def test_json_has_no_nan(self):

@@ -1,4 +1,5 @@
 #include "easydel/elarge/config/elarge_config.h"
+#include "easydel/elarge/serve_options.h"
 
 #include <gmock/gmock.h>
 
@@ -116,9 +117,64 @@ TEST(ELargeConfig, TakesAStageOfZero) {
                  "auto_shard_model out.");
 }
 
+TEST(ELargeConfig, ServesByItsSectionsAndTheActionsParameters) {
+  const ELargeConfig config = read(kSmall +
+                                   "esurge: {max_num_seqs: 7, page_size: 32, hbm_utilization: 0.5, "
+                                   "enable_prefix_caching: false, tool_parser: hermes}\n"
+                                   "serve: {port: 0, max_num_seqs: 9, api_key: [a, b], adapter: {mine: dir}}\n"
+                                   "actions:\n- server: {port: 90, tool_parser_name: x, enable_function_calling: true}\n");
+  config.validate();
+  const serve::ServerOptions options = to_server_options(config);
+  EXPECT_EQ(options.engine.max_num_seqs, 9);
+  EXPECT_EQ(options.engine.page_size, 32);
+  EXPECT_EQ(options.engine.gpu_memory_utilization, 0.5);
+  EXPECT_FALSE(options.engine.enable_prefix_caching);
+  EXPECT_EQ(options.http.port, 0);
+  EXPECT_EQ(options.service.tool_parser, "hermes");
+  EXPECT_THAT(options.service.api_keys, ElementsAre("a", "b"));
+  EXPECT_THAT(options.adapters, ElementsAre(std::pair<std::string, std::string>("mine", "dir")));
+  const ElargeAction action = config.actions().at(0);
+  EXPECT_EQ(action.name, "serve");
+  EXPECT_EQ(action.parameters, Json::object({{"port", 90}, {"tool_parser", "x"}}));
+  expect_refused(kSmall + "serve: {prt: 1}\n",
+                 "[elarge] run.yaml:2: serve.prt is not a key of the section serve. Did you mean \"port\"?");
+  expect_refused(kSmall + "serve: {port: 99999}\n",
+                 "[elarge] run.yaml:2: serve.port must be from 0 to 65535; got 99999.");
+  expect_refused(kSmall + "serve: {tls_cert: a}\n", "[elarge] run.yaml:2: serve.tls_cert and tls_key go together.");
+  expect_refused(kSmall + "esurge: {max_num_seqs: 0}\n",
+                 "[elarge] run.yaml:2: esurge.max_num_seqs must be above 0; got 0.");
+}
+
+// What a section says nothing about is as the engine and the server have it.
+TEST(ELargeConfig, ServesByDefaultAsTheServerDoes) {
+  const serve::ServerOptions ours = to_server_options(read(kSmall)), theirs;
+  EXPECT_EQ(ours.engine.max_num_seqs, theirs.engine.max_num_seqs);
+  EXPECT_EQ(ours.engine.max_num_batched_tokens, theirs.engine.max_num_batched_tokens);
+  EXPECT_EQ(ours.engine.max_waiting, theirs.engine.max_waiting);
+  EXPECT_EQ(ours.engine.kv_cache_dtype, theirs.engine.kv_cache_dtype);
+  EXPECT_EQ(ours.engine.enable_prefix_caching, theirs.engine.enable_prefix_caching);
+  EXPECT_EQ(ours.engine.enable_chunked_prefill, theirs.engine.enable_chunked_prefill);
+  EXPECT_EQ(ours.engine.num_speculative_tokens, theirs.engine.num_speculative_tokens);
+  EXPECT_EQ(ours.engine.speculative_method, theirs.engine.speculative_method);
+  EXPECT_EQ(ours.engine.ngram_max, theirs.engine.ngram_max);
+  EXPECT_EQ(ours.engine.ngram_min, theirs.engine.ngram_min);
+  EXPECT_EQ(ours.engine.use_graphs, theirs.engine.use_graphs);
+  EXPECT_EQ(ours.engine.seed, theirs.engine.seed);
+  EXPECT_EQ(ours.http.host, theirs.http.host);
+  EXPECT_EQ(ours.http.port, theirs.http.port);
+  EXPECT_EQ(ours.http.max_body_bytes, theirs.http.max_body_bytes);
+  EXPECT_EQ(ours.http.max_connections, theirs.http.max_connections);
+  EXPECT_EQ(ours.service.tool_parser, theirs.service.tool_parser);
+  EXPECT_EQ(ours.service.reasoning_parser, theirs.service.reasoning_parser);
+  EXPECT_EQ(ours.service.request_timeout, theirs.service.request_timeout);
+  EXPECT_EQ(ours.service.enable_page, theirs.service.enable_page);
+  EXPECT_EQ(ours.shutdown_timeout, theirs.shutdown_timeout);
+  EXPECT_EQ(ours.data_parallel_size, theirs.data_parallel_size);
+}
+
 TEST(ELargeConfig, SaysWhatHasNoEffectHere) {
   const ELargeConfig config = read(with_trainer("sft", "  use_wandb: true\n  use_grain: true\n") +
-                                   "esurge: {max_model_len: 4096}\nplatform: {platform: triton}\n"
+                                   "esurge: {max_model_len: 4096, compile_runner: true}\nplatform: {platform: triton}\n"
                                    "reference_model: {name_or_path: r, extra_kwargs: {trust_remote_code: true}}\n"
                                    "eval:\n  limit: 5\n  cache_requests: true\n");
   config.validate();
@@ -136,7 +192,7 @@ TEST(ELargeConfig, SaysWhatHasNoEffectHere) {
           "[elarge] run.yaml:32: mixture.use_fast_loader has no effect here. It belongs to an older EasyDeL data "
           "loader.",
           "[elarge] run.yaml:56: reference_model is not used by the trainer \"sft\".",
-          "[elarge] run.yaml:54: esurge is not used. There is no inference engine yet.",
+          "[elarge] run.yaml:54: esurge.compile_runner has no effect here. The engine here has no such setting.",
           "[elarge] run.yaml:59: eval.cache_requests has no effect here. Requests are not cached.",
           "[elarge] run.yaml:49: trainer.use_grain has no effect here.",
           "[elarge] run.yaml:48: trainer.use_wandb: Weights & Biases is not supported; metrics go to "
@@ -226,8 +282,8 @@ TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
   EXPECT_EQ(packing.group_size, 32);
   EXPECT_NO_THROW(read(kSmall + "quantization: {apply_quantization: false, group_size: 64, model: null}\n").validate());
   expect_refused<NotSupportedError>(
-      kSmall + "actions:\n- serve:\n    port: 8000\n",
-      "[elarge] run.yaml:3: actions[0] (serve) is an EasyDeL action that is not supported yet: there is no server.");
+      kSmall + "actions:\n- serve:\n    oai_like_processor: false\n",
+      "[elarge] run.yaml:3: actions[0] (serve).oai_like_processor must be true; got false.");
   expect_refused<NotSupportedError>("model: {name_or_path: m, task: image-text-to-text}\n",
                                     "[elarge] run.yaml:1: model.task: \"image-text-to-text\" is a task of EasyDeL that "
                                     "is not supported yet; known: auto-bind, base-module, causal-language-model, "

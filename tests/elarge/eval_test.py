@@ -52,13 +52,19 @@ def make_tokenizer(path: pathlib.Path, adds_bos: bool) -> PreTrainedTokenizerFas
     return fast
 
 
-def make_model(path: pathlib.Path, kind: str):
+CHAT = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+
+
+def make_model(path: pathlib.Path, kind: str, length: int = LENGTH, chat: str | None = None):
     tokenizer = make_tokenizer(path, adds_bos=kind == "llama")
+    if chat:
+        tokenizer.chat_template = chat
+        tokenizer.save_pretrained(path)
     torch.manual_seed(5)
     config = (LlamaConfig(vocab_size=len(tokenizer), hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-                          num_key_value_heads=2, max_position_embeddings=LENGTH, bos_token_id=0, eos_token_id=1)
+                          num_key_value_heads=2, max_position_embeddings=length, bos_token_id=0, eos_token_id=1)
               if kind == "llama" else
-              GPT2Config(vocab_size=len(tokenizer), n_embd=32, n_layer=2, n_head=4, n_positions=LENGTH, bos_token_id=1, eos_token_id=1))
+              GPT2Config(vocab_size=len(tokenizer), n_embd=32, n_layer=2, n_head=4, n_positions=length, bos_token_id=1, eos_token_id=1))
     model = AutoModelForCausalLM.from_config(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -236,6 +242,208 @@ class Eval(unittest.TestCase):
         self.assertRegex(out, r"capitals +1.0 +2 +acc ")
 
 
+HAS_HARNESS = importlib.util.find_spec("lm_eval") is not None
+ENDS = {"until": ["Question:", "\n\n\n"], "max_gen_toks": 12, "do_sample": False, "temperature": 0.0}
+
+
+def make_generated_tasks(directory: pathlib.Path, seed: int) -> dict[str, dict]:
+    """Tasks that generate, by name. Their right answers are filled in by `fill_in`."""
+    draw = random.Random(seed)
+    directory.mkdir()
+    row = lambda i: {"question": text(draw, 1, 9), "answer": text(draw, 1, 2) + f" #### {draw.choice(WORDS)}", "answers": [text(draw, 1, 1), "moon"],
+                     "options": [text(draw, 1, 2), text(draw, 1, 2)], "right": draw.randrange(2), "number": i}
+    data = {split: [row(i) for i in range(n)] for split, n in [("train", 8), ("test", 9)]}
+    data["test"][4]["question"] = text(draw, 150, 160)  # the end of it is seen
+    files = {split: write_rows(directory / f"{split}.jsonl", rows) for split, rows in data.items()}
+    base = {"dataset_path": "json", "dataset_kwargs": {"data_files": files}, "test_split": "test", "fewshot_split": "train",
+            "output_type": "generate_until", "doc_to_text": "Question: {{question}}\nAnswer:", "doc_to_target": "{{answer}}",
+            "generation_kwargs": ENDS}
+    word = "([a-z]+)"
+    pick = lambda name, *functions: {"name": name, "filter": [f if isinstance(f, dict) else {"function": f} for f in functions]}
+    tasks = {
+        # As gsm8k is.
+        "sums": {"num_fewshot": 2, "metric_list": [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True, "ignore_case": True,
+                                                    "ignore_punctuation": False, "regexes_to_ignore": [",", "\\$", "(?s).*#### ", "\\.$"]}],
+                 "filter_list": [pick("strict-match", {"function": "regex", "regex_pattern": word}, "take_first"),
+                                 pick("flexible-extract", {"function": "regex", "group_select": -1, "regex_pattern": "([a-zü]{2,})|(\\d+)"}, "take_first")]},
+        "plain": {"generation_kwargs": {"max_gen_toks": 5}},
+        "several": {"doc_to_target": "answers", "metric_list": [{"metric": "exact_match", "ignore_punctuation": True, "ignore_numbers": True}],
+                    "filter_list": [pick("low", "lowercase", {"function": "regex", "regex_pattern": word}, "take_first"),
+                                    pick("high", "uppercase", "take_first"), pick("bare", "remove_whitespace", "take_first")]},
+        "indexed": {"doc_to_choice": "options", "doc_to_target": "right", "filter_list": [pick("first", {"function": "regex", "regex_pattern": word}, "take_first")]},
+        "numbers": {"doc_to_target": "number", "filter_list": [pick("mapped", {"function": "regex", "regex_pattern": word}, "take_first", "take_first")]},
+        "votes": {"repeats": 3, "filter_list": [pick("vote", {"function": "regex", "regex_pattern": word}, "majority_vote", "take_first"),
+                                                pick("two", {"function": "take_first_k", "k": 2}, "remove_whitespace", "take_first")]},
+        "prefixed": {"gen_prefix": "It is {{question[:3]}}", "num_fewshot": 1},
+        "likeliest": {"generation_kwargs": {**ENDS, "do_sample": True, "temperature": 0.7, "top_k": 1}},
+    }
+    tasks["numbers"]["filter_list"][0]["filter"][1] = {"function": "map", "mapping_dict": {"red": "1", "stone": "2", "the": "4"}, "default_value": "0"}
+    return {name: base | {"task": name} | task for name, task in tasks.items()}
+
+
+def fill_in(rows: list[dict], samples: list[dict]) -> list[dict]:
+    """Every second row gets a right answer that the model gives, in some form."""
+    answers = {s["doc_id"]: s["resps"][0][0] for s in samples}
+    for i, row in enumerate(rows):
+        words = "".join(c if c.isascii() and c.islower() else " " for c in answers[i]).split()
+        if i % 2 == 0 and words:
+            row["answer"] = "so #### " + words[0].upper() + "."
+            row["answers"] = ["never", words[0]]
+            row["options"][row["right"]] = words[0]
+        if i % 2 == 1:
+            row["answer"] = row["answers"][0] = answers[i]
+    return rows
+
+
+@unittest.skipUnless(HAS_HARNESS, "lm_eval is not installed")
+class Generated(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = pathlib.Path(tempfile.mkdtemp())
+        cls.path = cls.directory / "model"
+        cls.model, cls.tokenizer = make_model(cls.path, "llama", length=96, chat=CHAT)
+        cls.tasks = make_generated_tasks(cls.directory / "tasks", 21)
+        first = cls.write(cls.tasks["several"] | {"task": "first"})
+        samples = eval_peer.harness_results(cls.path, first, log_samples=True)["samples"]
+        file = cls.directory / "tasks/test.jsonl"
+        write_rows(file, fill_in([json.loads(line) for line in file.read_text().splitlines()], samples))
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.directory)
+
+    @classmethod
+    def write(cls, task: dict) -> pathlib.Path:
+        path = cls.directory / "tasks" / f"{task['task']}.yaml"
+        path.write_text(yaml.safe_dump(task, sort_keys=False, allow_unicode=True))
+        return path
+
+    def ours(self, *paths, options=()) -> dict:
+        return json.loads(run("eval", self.path, *(arg for path in paths for arg in ("--task", path)), *options, "--json"))["results"]
+
+    def same(self, path: pathlib.Path, ours: dict, what: str, **options) -> dict:
+        theirs = eval_peer.harness_results(self.path, path, **options)
+        keys = {key for key in theirs if "," in key}
+        self.assertEqual({key for key in ours if "," in key}, keys, what)
+        for key in keys:
+            if isinstance(theirs[key], str):
+                self.assertEqual(ours[key], theirs[key], f"{what} {key}")
+            else:
+                self.assertAlmostEqual(ours[key], theirs[key], delta=1e-9, msg=f"{what} {key}")
+        return theirs
+
+    def test_results_are_the_harnesss(self):
+        paths = {name: self.write(task) for name, task in self.tasks.items()}
+        results = self.ours(*paths.values())
+        right = 0.0
+        for name, path in paths.items():
+            theirs = self.same(path, results[name], name)
+            right += sum(value for key, value in theirs.items() if key.startswith("exact_match,"))
+        self.assertGreater(right, 2.0)  # or else nothing was compared
+        self.assertGreater(results["sums"]["exact_match,strict-match"], results["plain"]["exact_match,none"])
+
+    def test_chat_templates(self):
+        names = ("sums", "plain", "prefixed")
+        paths = [self.write(self.tasks[name]) for name in names]
+        for flags, options in [(["--apply-chat-template"], {"apply_chat_template": True}),
+                               (["--apply-chat-template", "--fewshot-as-multiturn", "--system-instruction", "Be brief."],
+                                {"apply_chat_template": True, "fewshot_as_multiturn": True, "system_instruction": "Be brief."}),
+                               (["--system-instruction", "Be brief.", "--num-fewshot", "1"], {"system_instruction": "Be brief.", "shots": 1})]:
+            results = self.ours(*paths, options=flags)
+            for name, path in zip(names, paths):
+                self.same(path, results[name], f"{name} {flags}", **options)
+
+    def test_log_likelihoods_with_a_chat_template(self):
+        path = self.write({"task": "scored", "dataset_path": "json", "dataset_kwargs": self.tasks["sums"]["dataset_kwargs"], "test_split": "test",
+                           "fewshot_split": "train", "num_fewshot": 1, "output_type": "multiple_choice", "doc_to_text": "{{question[:20]}}?",
+                           "doc_to_choice": "options", "doc_to_target": "right"})
+        results = self.ours(path, options=["--apply-chat-template"])
+        self.same(path, results["scored"], "scored", apply_chat_template=True)
+
+    def test_gen_kwargs_win_over_the_tasks(self):
+        path = self.write(self.tasks["several"])
+        results = self.ours(path, options=["--gen-kwargs", "max_gen_toks=2,temperature=0"])
+        self.same(path, results["several"], "gen_kwargs", gen_kwargs="max_gen_toks=2,temperature=0")
+
+    def test_batches_do_not_change_answers(self):
+        path = self.write(self.tasks["sums"])
+        self.assertEqual(self.ours(path), self.ours(path, options=["--batch-size", "1"]))
+
+    def test_instructions(self):
+        eval_peer.load_ifeval()
+        draw = random.Random(5)
+        kinds = [("keywords:existence", {"keywords": ["the"]}), ("keywords:frequency", {"keyword": "the", "frequency": 1, "relation": "less than"}),
+                 ("length_constraints:number_words", {"num_words": 4, "relation": "at least"}), ("punctuation:no_comma", {}),
+                 ("startend:quotation", {}), ("detectable_format:title", {}), ("keywords:letter_frequency", {"letter": "s", "let_frequency": 2, "let_relation": "at least"})]
+        rows = []
+        for i in range(12):
+            chosen = draw.sample(kinds, 2)
+            empty = {key: None for _, kwargs in kinds for key in kwargs}  # a column of objects has one form for all
+            rows.append({"key": i, "prompt": text(draw, 1, 6), "instruction_id_list": [k for k, _ in chosen], "kwargs": [empty | v for _, v in chosen]})
+        file = write_rows(self.directory / "tasks/instructions.jsonl", rows)
+        names = [f"{level}_level_{kind}_acc" for level in ("prompt", "inst") for kind in ("strict", "loose")]
+        task = {"task": "instructions", "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": file}}, "test_split": "test",
+                "output_type": "generate_until", "num_fewshot": 0, "doc_to_text": "prompt", "doc_to_target": 0,
+                "generation_kwargs": {"until": [], "do_sample": False, "temperature": 0.0, "max_gen_toks": 16},
+                "metric_list": [{"metric": name, "higher_is_better": True} for name in names]}
+        ours = self.ours(self.write(task))["instructions"]
+        (self.directory / "tasks/ifeval_utils.py").write_text("from lm_eval.tasks.ifeval.utils import agg_inst_level_acc, process_results\n")
+        lines = yaml.safe_dump({k: v for k, v in task.items() if k != "metric_list"}, sort_keys=False)
+        lines += "process_results: !function ifeval_utils.process_results\nmetric_list:\n"
+        for name in names:
+            aggregation = "!function ifeval_utils.agg_inst_level_acc" if name.startswith("inst") else "mean"
+            lines += f"  - {{metric: {name}, higher_is_better: true, aggregation: {aggregation}}}\n"
+        theirs = self.directory / "tasks/instructions.yaml"
+        theirs.write_text(lines)
+        found = self.same(theirs, ours, "instructions")
+        self.assertTrue(0 < found["inst_level_strict_acc,none"] < 1, found)
+
+    def code_task(self) -> dict:
+        code = {"good": "def f(a):\n    return a + 1\n", "endless": "def f(a):\n    while True: pass\n", "leaves": "import sys\ndef f(a):\n    sys.exit(0)\n",
+                "wrong": "def f(a):\n    return a\n"}
+        rows = [{"prompt": body + "# ", "test": "def check(g):\n    assert g(1) == 2", "entry_point": "f"} for body in code.values()]
+        file = write_rows(self.directory / "tasks/code.jsonl", rows)
+        return {"task": "code", "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": file}}, "test_split": "test", "unsafe_code": True,
+                "output_type": "generate_until", "doc_to_text": "{{prompt}}", "doc_to_target": "{{test}}\ncheck({{entry_point}})",
+                "metric_list": [{"metric": "pass_at_k", "k": [1]}], "generation_kwargs": {"until": ["\n"], "max_gen_toks": 6, "do_sample": False},
+                "filter_list": [{"name": "create_test", "filter": [{"function": "custom", "filter_fn": "build_predictions"}]}]}
+
+    def test_code(self):
+        path = self.write(self.code_task())
+        self.assertIn("runs the Python code that the model writes, with the rights of the user and without a sandbox. Confirm it with "
+                      "--confirm-run-unsafe-code or eval.confirm_run_unsafe_code.", run("eval", self.path, "--task", path, ok=False))
+        results = self.ours(path, options=["--confirm-run-unsafe-code"])["code"]
+        self.assertEqual(results["pass@1,create_test"], 0.25)
+
+    def test_the_table_has_filters(self):
+        out = run("eval", self.path, "--task", self.write(self.tasks["sums"]))
+        self.assertRegex(out, r"Tasks +Version +Filter +n-shot +Metric +Value +Stderr\n")
+        self.assertRegex(out, r"sums +Yaml +strict-match +2 +exact_match +↑ +\d\.\d{4} +\d\.\d{4}\n +flexible-extract +exact_match")
+
+    def refused(self, message: str, options=(), **changes):
+        error = run("eval", self.path, "--task", self.write(self.tasks["plain"] | {"task": "bad"} | changes), *options, ok=False)
+        self.assertIn(message, error)
+
+    def test_what_is_refused(self):
+        self.refused('metric_list: "bleu" is not a metric of this output_type; known: exact_match, ', metric_list=[{"metric": "bleu"}])
+        self.refused("generation_kwargs.num_beams is not supported.", generation_kwargs={"num_beams": 2})
+        self.refused("generation_kwargs.max_gen_toks must be below 96, the tokens that the model sees; got 96.", generation_kwargs={"max_gen_toks": 96})
+        self.refused('filter_list: "format_span" is not a filter; known: regex, ', filter_list=[{"name": "a", "filter": [{"function": "format_span"}]}])
+        self.refused('"a" must have take_first as its last function.',
+                     filter_list=[{"name": "a", "filter": [{"function": "take_first"}, {"function": "lowercase"}]}])
+        self.refused("regex_pattern is not a valid regular expression: ", filter_list=[{"name": "a", "filter": [{"function": "regex", "regex_pattern": "("}]}])
+        self.refused("[eval] fewshot_as_multiturn needs apply_chat_template.", options=["--fewshot-as-multiturn"])
+        self.refused("is an lm-evaluation-harness key that is not supported here.", process_results="f")
+
+    def test_examples(self):
+        out = run("eval", self.path, "--task", SOURCE / "examples/elarge/sums.yaml", "--task", SOURCE / "examples/elarge/instructions.yaml",
+                  "--gen-kwargs", "max_gen_toks=8")
+        self.assertRegex(out, r"sums +1.0 +strict-match +3 +exact_match")
+        self.assertRegex(out, r"instructions +1.0 +none +0 +prompt_level_strict_acc")
+        out = run("eval", self.path, "--task", SOURCE / "examples/elarge/functions.yaml", "--gen-kwargs", "max_gen_toks=8", "--confirm-run-unsafe-code")
+        self.assertRegex(out, r"functions +1.0 +create_test +0 +pass@1")
+
+
 GOOD = {"task": "t", "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": "rows.jsonl"}}, "test_split": "test",
         "output_type": "multiple_choice", "doc_to_text": "{{q}}", "doc_to_choice": "c", "doc_to_target": "a"}
 ROWS = [{"q": "one", "c": ["x", "y"], "a": 0}, {"q": "two", "c": ["x", "y"], "a": 1}, {"q": "three", "c": ["x", "y"], "a": 1}]
@@ -267,8 +475,8 @@ class BadInput(unittest.TestCase):
         self.refused("[eval] t.yaml: dataset_path is missing; it must be json, csv, parquet, arrow, text or a directory.", dataset_path=None)
         self.refused("[eval] t.yaml: doc_to_target is missing.", doc_to_target=None)
         self.refused('[eval] t.yaml:11: doc_to_txt is not a key of a task. Did you mean "doc_to_text"?', doc_to_txt="q")
-        self.refused("[eval] t.yaml:7: output_type: generate_until is not supported yet. There are multiple_choice, loglikelihood and "
-                     "loglikelihood_rolling.", output_type="generate_until")
+        self.refused("[eval] t.yaml:7: output_type must be multiple_choice, loglikelihood, loglikelihood_rolling or generate_until; "
+                     'got "generate".', output_type="generate")
         self.refused("[eval] t.yaml:11: process_docs is an lm-evaluation-harness key that is not supported here.", process_docs="f")
         self.refused('[eval] t.yaml:11: metric_list: "f1" is not a metric of this output_type; known: acc, acc_norm, acc_bytes.',
                      metric_list=[{"metric": "f1"}])

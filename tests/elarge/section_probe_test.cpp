@@ -10,6 +10,7 @@
 #include "easydel/core/progress/progress_board.h"
 #include "easydel/elarge/config/sections.h"
 #include "easydel/elarge/elarge_model.h"
+#include "easydel/elarge/serve_options.h"
 #include "easydel/infra/auto_model.h"
 #include "easydel/infra/config/auto_config.h"
 #include "easydel/tokenizers/bpe/bpe_trainer.h"
@@ -404,6 +405,23 @@ TEST_F(SectionProbes, Eval) {
     for (std::size_t i = 0; i < 8; ++i)
       rows += Json::object({{"q", sentence(i + name[6], 4)}, {"a", sentence(i, 1)}}).dump() + "\n";
     write_file_atomically(file(name + std::string("/rows.jsonl")), rows);
+    std::string prompts;
+    for (std::size_t i = 0; i < 8; ++i) {
+      prompts += Json::object({{"q", sentence(i, 4)},
+                               {"instruction_id_list", Json::array({"length_constraints:number_words"})},
+                               {"kwargs", Json::array({Json::object({{"num_words", 2}, {"relation", "less than"}})})}})
+                     .dump() +
+                 "\n";
+    }
+    write_file_atomically(file(name + std::string("/prompts.jsonl")), prompts);
+    const std::string written =
+        concat("dataset_path: json\ndataset_kwargs: {data_files: {test: ", file(name),
+               "/prompts.jsonl}}\ntest_split: test\noutput_type: generate_until\ndoc_to_text: q\n"
+               "doc_to_target: assert 1\ngeneration_kwargs: {until: [], max_gen_toks: 12}\n");
+    write_file_atomically(file(name + std::string("/written.yaml")),
+                          "task: written\n" + written + "metric_list: [{metric: prompt_level_strict_acc}]\n");
+    write_file_atomically(file(name + std::string("/code.yaml")),
+                          "task: code\n" + written + "metric_list: [{metric: pass_at_k, k: 1}]\n");
     write_file_atomically(file(name + std::string("/words.yaml")),
                           concat("task: words\ndataset_path: json\ndataset_kwargs: {data_files: {test: ", file(name),
                                  "/rows.jsonl}}\ntest_split: test\nfewshot_split: test\noutput_type: loglikelihood\n"
@@ -414,13 +432,25 @@ TEST_F(SectionProbes, Eval) {
     config.as_object().erase("trainer");
     config.as_object().erase("mixture");
     config["eval"] = settings;
+    std::string task = "words";
+    if (const Json* given = settings.find("task")) {  // of the probe, not of the section
+      task = given->as_string();
+      config["eval"].as_object().erase("task");
+    }
     const QuietRun run;
-    Json results = ELargeModel(config).eval({.tasks = {"words"}});
-    results["progress shown"] = run.shown.find("eval") != std::string::npos;
-    return results;
+    try {
+      Json results = ELargeModel(config).eval({.tasks = {task}});
+      results["progress shown"] = run.shown.find("eval") != std::string::npos;
+      return results;
+    } catch (const ConfigError& error) {
+      if (task != "code" || settings.contains("confirm_run_unsafe_code")) throw;
+      return Json(error.what());
+    }
   };
   const Json here = Json::object({{"include_path", file("tasks_a")}});
   const Json shots = Json::object({{"include_path", file("tasks_a")}, {"num_fewshot", 2}});
+  const Json written = Json::object({{"include_path", file("tasks_a")}, {"task", "written"}});
+  const Json code = Json::object({{"include_path", file("tasks_a")}, {"task", "code"}});
   expect_every_setting_acts(keys<EvalSection>(),
                             {{"num_fewshot", 1, here},
                              {"batch_size", 1, here},
@@ -429,8 +459,112 @@ TEST_F(SectionProbes, Eval) {
                              {"use_tqdm", false, here},
                              {"include_path", file("tasks_b"), here},
                              {"bootstrap_iters", 10, here},
-                             {"fewshot_random_seed", 5, shots}},
+                             {"fewshot_random_seed", 5, shots},
+                             {"apply_chat_template", true, here},
+                             {"chat_template_args", "none", here},
+                             {"fewshot_as_multiturn", true, here},
+                             {"gen_kwargs", Json::object({{"max_gen_toks", 1}}), written},
+                             {"confirm_run_unsafe_code", true, code},
+                             {"code_eval_timeout", 0.0, here}},
                             observe_eval);
+}
+
+// What the sections say arrives in the options of the engine and the server, which options/serve_test.cpp probes.
+Json observe_server(const Json& config) {
+  const serve::ServerOptions options = to_server_options(ELargeConfig(config));
+  const serve::EngineOptions& engine = options.engine;
+  Json seen = Json::object({{"host", options.http.host},
+                            {"port", int64_t{options.http.port}},
+                            {"tls", options.http.tls_cert + options.http.tls_key},
+                            {"body", options.http.max_body_bytes},
+                            {"connections", options.http.max_connections},
+                            {"origins", options.http.cors_origins},
+                            {"names", options.service.served_model_names},
+                            {"keys", options.service.api_keys},
+                            {"template", options.service.chat_template},
+                            {"trust", options.service.trust_request_chat_template},
+                            {"tools", options.service.tool_parser},
+                            {"reasoning", options.service.reasoning_parser},
+                            {"request", static_cast<int64_t>(options.service.request_timeout.count())},
+                            {"shutdown", static_cast<int64_t>(options.shutdown_timeout.count())},
+                            {"page", options.service.enable_page},
+                            {"replicas", options.data_parallel_size},
+                            {"seqs", engine.max_num_seqs},
+                            {"tokens", engine.max_num_batched_tokens},
+                            {"length", engine.max_model_len},
+                            {"waiting", engine.max_waiting},
+                            {"memory", engine.gpu_memory_utilization},
+                            {"page size", engine.page_size},
+                            {"pages", engine.num_pages},
+                            {"dtype", engine.kv_cache_dtype},
+                            {"prefix", engine.enable_prefix_caching},
+                            {"chunked", engine.enable_chunked_prefill},
+                            {"graphs", engine.use_graphs},
+                            {"guesses", engine.num_speculative_tokens},
+                            {"method", engine.speculative_method},
+                            {"ngrams", Json::array({engine.ngram_max, engine.ngram_min})},
+                            {"seed", static_cast<int64_t>(engine.seed)}});
+  for (const auto& [name, directory] : options.adapters) seen["adapters"][name] = directory;
+  return seen;
+}
+
+TEST_F(SectionProbes, Esurge) {
+  const auto observe_esurge = [](const Json& settings) {
+    return observe_server(Json::object({{"model", Json::object({{"name_or_path", "m"}})}, {"esurge", settings}}));
+  };
+  expect_every_setting_acts(keys<EsurgeSection>(),
+                            {{"max_model_len", 64},
+                             {"max_num_seqs", 3},
+                             {"max_num_batched_tokens", 32},
+                             {"page_size", 8},
+                             {"hbm_utilization", 0.5},
+                             {"enable_prefix_caching", false},
+                             {"tool_parser", "hermes"},
+                             {"reasoning_parser", "deepseek_r1"}},
+                            observe_esurge);
+}
+
+TEST_F(SectionProbes, Serve) {
+  write_file_atomically(file("template.jinja"), "{{ messages }}");
+  const auto observe_serve = [](const Json& settings) {
+    return observe_server(Json::object({{"model", Json::object({{"name_or_path", "m"}})}, {"serve", settings}}));
+  };
+  expect_every_setting_acts(keys<ServeSection>(),
+                            {{"host", "0.0.0.0"},
+                             {"port", 9000},
+                             {"api_key", "secret"},
+                             {"tls_cert", "cert.pem"},
+                             {"tls_key", "key.pem"},
+                             {"cors_origin", "*"},
+                             {"served_model_name", Json::array({"a", "b"})},
+                             {"chat_template", file("template.jinja")},
+                             {"trust_request_chat_template", true},
+                             {"tool_parser", "hermes"},
+                             {"reasoning_parser", "deepseek_r1"},
+                             {"max_connections", 5},
+                             {"max_body_mib", 2},
+                             {"request_timeout", 1.5},
+                             {"shutdown_timeout", 2.5},
+                             {"no_page", true},
+                             {"max_num_seqs", 3},
+                             {"max_num_batched_tokens", 32},
+                             {"max_model_len", 64},
+                             {"max_waiting", 7},
+                             {"gpu_memory_utilization", 0.5},
+                             {"page_size", 8},
+                             {"num_pages", 40},
+                             {"kv_cache_dtype", "int8"},
+                             {"no_prefix_caching", true},
+                             {"no_chunked_prefill", true},
+                             {"no_graphs", true},
+                             {"speculative_tokens", 2},
+                             {"ngram_max", 6},
+                             {"ngram_min", 2},
+                             {"draft_model", file("model")},
+                             {"adapter", Json::object({{"mine", "directory"}})},
+                             {"data_parallel_size", 2},
+                             {"seed", 5}},
+                            observe_serve);
 }
 
 }  // namespace

@@ -168,15 +168,36 @@ class Task:
         return out
 
 
-def harness_results(model_path: pathlib.Path, task: pathlib.Path, shots=None, limit=None) -> dict:
-    """What the package computes. ImportError without it."""
+def harness_results(model_path: pathlib.Path, task: pathlib.Path, shots=None, limit=None, **options) -> dict:
+    """What the package computes; with log_samples also the samples. ImportError without it."""
     from lm_eval import evaluator
     from lm_eval.models.huggingface import HFLM
     from lm_eval.tasks import TaskManager
 
     manager = TaskManager(include_path=str(task.parent), include_defaults=False)
     model = HFLM(pretrained=str(model_path), device="cpu", batch_size=3, dtype="float32")
-    name = yaml.safe_load(task.read_text())["task"]
+    name = re.search(r"^task: (\S+)$", task.read_text(), re.M)[1]  # a file with !function is no plain YAML
     out = evaluator.simple_evaluate(model=model, tasks=[name], task_manager=manager, num_fewshot=shots, limit=limit,
-                                    log_samples=False)
-    return json.loads(json.dumps(copy.deepcopy(out["results"][name]), default=float)) | {"n-samples": out["n-samples"][name]}
+                                    **({"log_samples": False} | options))
+    found = json.loads(json.dumps(copy.deepcopy(out["results"][name]), default=float)) | {"n-samples": out["n-samples"][name]}
+    return found | ({"samples": out["samples"][name]} if options.get("log_samples") else {})
+
+
+def load_ifeval():
+    """lm_eval.tasks.ifeval.utils, whose imports are there or stand-ins: no instruction of the tests needs them."""
+    import sys
+    import types
+
+    import nltk
+    for name, attributes in {"langdetect": {"LangDetectException": ValueError}, "immutabledict": {"immutabledict": dict}}.items():
+        try:
+            __import__(name)
+        except ImportError:
+            sys.modules[name] = types.ModuleType(name)
+            sys.modules[name].__dict__.update(attributes)
+    find, nltk.data.find = nltk.data.find, lambda *_, **__: None  # or else it downloads
+    try:
+        from lm_eval.tasks.ifeval import utils
+    finally:
+        nltk.data.find = find
+    return utils

@@ -4,6 +4,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/elarge/config/elarge_config.h"
+#include "easydel/infra/fields/field_visitor.h"
 
 namespace easydel {
 namespace {
@@ -38,7 +39,7 @@ std::string canonical(const std::string& given, const std::string& where) {
   std::vector<std::string> known;
   for (const auto& [alias, action] : action_names()) known.push_back(alias);
   const std::string near = nearest_name(name, known);
-  fail<ConfigError>(where, " must be an action: validate, print, dump_config, to_json, to_yaml, train, eval; got \"",
+  fail<ConfigError>(where, " must be an action: validate, print, dump_config, to_json, to_yaml, train, eval, serve; got \"",
                     given, "\".", near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
 }
 
@@ -92,6 +93,34 @@ void check_eval(const Json& given, const std::string& where) {
   check("print_results", [](const Json& v) { return v.is_bool(); }, "true or false");
 }
 
+// Keys of the section serve, and EasyDeL's own parameters: those with another name, and those with one meaning here.
+void check_serve(Json& given, const std::string& where) {
+  if (given.is_null()) given = Json::object();
+  require<ConfigError>(given.is_object(), where, " takes keys of the section serve; got ", given.dump(), ".");
+  ServeSection section;
+  std::vector<std::string> known = {"tool_parser_name", "require_api_key", "enable_function_calling",
+                                    "oai_like_processor", "log_level"};
+  for (const FieldValue& field : collect_fields([&](FieldVisitor& v) { list_fields(section, v); }))
+    known.push_back(field.key);
+  check_names(given, known, "serve", where);
+  for (const auto& [key, only] : {std::pair("enable_function_calling", Json(true)),
+                                  {"oai_like_processor", Json(true)},
+                                  {"log_level", Json("info")}}) {
+    const Json* value = given.find(key);
+    require<NotSupportedError>(!value || value->is_null() || *value == only, where, ".", key, " must be ", only.dump(),
+                               "; got ", value ? value->dump() : "", ".",
+                               std::string_view(key) == "log_level" ? " Use the flag --log." : "");
+    given.as_object().erase(key);
+  }
+  if (const Json* name = given.find("tool_parser_name")) {
+    given["tool_parser"] = Json(*name);
+    given.as_object().erase("tool_parser_name");
+  }
+  const Json* required = given.find("require_api_key");
+  require<ConfigError>(!required || required->is_bool(), where, ".require_api_key must be true or false; got ",
+                       required ? required->dump() : "", ".");
+}
+
 void check_parameters(ElargeAction& action, const std::string& where) {
   Json& given = action.parameters;
   if (action.name == "to_json" || action.name == "to_yaml") {
@@ -101,8 +130,7 @@ void check_parameters(ElargeAction& action, const std::string& where) {
                          ": FILE.");
     return check_names(given, {"path"}, action.name, where);
   }
-  require<NotSupportedError>(action.name != "serve", where,
-                             " is an EasyDeL action that is not supported yet: there is no server.");
+  if (action.name == "serve") return check_serve(given, where);
   if (action.name == "eval") return check_eval(given, where);
   require<ConfigError>(given.is_null() || (given.is_object() && given.size() == 0), where, " takes no parameters; got ",
                        given.dump(), ".");

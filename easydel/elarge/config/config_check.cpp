@@ -39,13 +39,6 @@ void ELargeConfig::check_sections() const {
                              " is an EasyDeL section that is not supported yet: no trainer here uses it.");
 }
 
-void ELargeConfig::check_esurge() const {
-  const Json* json = find({"esurge"});
-  if (!json) return;
-  require<ConfigError>(json->is_object(), where({"esurge"}), " must be a mapping; got ", json->dump(), ".");
-  check_keys({"esurge"}, {}, {"esurge"});
-}
-
 // teacher_model and reference_model see the rows of the model that learns.
 void ELargeConfig::check_other_model(const std::string& section) const {
   const std::optional<ModelSection> other = read_model(section);
@@ -80,7 +73,8 @@ void ELargeConfig::validate() const {
                        " must be true on a mesh of ", devices, " devices; got false.");
   base_config();
   quantization();
-  check_esurge();
+  esurge();
+  serve();
   const MixtureSection data = mixture();
   const auto eval_data = eval_mixture();
   require<ConfigError>(!eval_data || !find({"eval_mixture", "text_target_field"}) ||
@@ -131,7 +125,7 @@ std::vector<std::string> ELargeConfig::notes(bool with_trainer) const {
     found.push_back(concat(where({"teacher_model"}), " is not used by the trainer \"", type, "\"."));
   if (has("reference_model") && type != "dpo")
     found.push_back(concat(where({"reference_model"}), " is not used by the trainer \"", type, "\"."));
-  if (has("esurge")) found.push_back(where({"esurge"}) + " is not used. There is no inference engine yet.");
+  note_keys({"esurge"}, {"esurge"}, found);
   note_keys({"eval"}, {"eval"}, found);
   if (with_trainer && has("trainer")) {
     TrainingArguments arguments = training_arguments();
@@ -172,6 +166,7 @@ Json ELargeConfig::normalized() const {
   const Json arguments = training_arguments().to_json(trainer_type());
   for (const auto& [key, value] : arguments.as_object()) json["trainer"][key] = value;
   if (has("eval")) json["eval"] = fields_of(eval());
+  if (has("serve")) json["serve"] = fields_of(serve());
   if (const Json* given = find({"actions"})) json["actions"] = *given;
   return json;
 }

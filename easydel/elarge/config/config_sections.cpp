@@ -214,8 +214,15 @@ Json ELargeConfig::config_kwargs(const ModelSection& model) const {
 }
 
 EvalSection ELargeConfig::eval() const {
-  const EvalSection section = read<EvalSection>({"eval"}, {"eval"});
+  EvalSection section = read<EvalSection>({"eval"}, {"eval"});
   const auto where = [&](const char* key) { return this->where({"eval", key}); };
+  for (const auto& [key, value] :
+       {std::pair("gen_kwargs", &section.gen_kwargs), {"chat_template_args", &section.chat_template_args}}) {
+    if (value->is_null()) *value = Json::object();
+    require<ConfigError>(value->is_object(), where(key), " must be a mapping; got ", value->dump(), ".");
+  }
+  require<ConfigError>(!section.code_eval_timeout || *section.code_eval_timeout > 0, where("code_eval_timeout"),
+                       " must be above 0; got ", section.code_eval_timeout.value_or(0), ".");
   require<ConfigError>(section.num_fewshot.value_or(0) >= 0, where("num_fewshot"), " must not be negative; got ",
                        section.num_fewshot.value_or(0), ".");
   require<ConfigError>(section.fewshot_random_seed >= 0, where("fewshot_random_seed"), " must not be negative; got ",
@@ -228,6 +235,40 @@ EvalSection ELargeConfig::eval() const {
   const bool is_auto = batch.is_null() || (batch.is_string() && batch.as_string().starts_with("auto"));
   require<ConfigError>(is_auto || (batch.is_int() && batch.as_int() > 0), where("batch_size"),
                        " must be a number above 0 or \"auto\"; got ", batch.dump(), ".");
+  return section;
+}
+
+EsurgeSection ELargeConfig::esurge() const {
+  const EsurgeSection section = read<EsurgeSection>({"esurge"}, {"esurge"});
+  for (const auto& [key, value] : {std::pair("max_model_len", section.max_model_len),
+                                   {"max_num_seqs", section.max_num_seqs},
+                                   {"max_num_batched_tokens", section.max_num_batched_tokens},
+                                   {"page_size", section.page_size}}) {
+    require<ConfigError>(!value || *value > 0, where({"esurge", key}), " must be above 0; got ", value.value_or(0), ".");
+  }
+  require<ConfigError>(
+      !section.hbm_utilization || (*section.hbm_utilization > 0 && *section.hbm_utilization <= 1),
+      where({"esurge", "hbm_utilization"}), " must be above 0 and at most 1; got ", section.hbm_utilization.value_or(0), ".");
+  return section;
+}
+
+ServeSection ELargeConfig::serve() const {
+  const ServeSection section = read<ServeSection>({"serve"}, {});
+  const auto check = [&](const char* key, bool is_right, std::string_view rule, auto given) {
+    require<ConfigError>(is_right, where({"serve", key}), " must be ", rule, "; got ", given, ".");
+  };
+  check("port", section.port >= 0 && section.port <= 65535, "from 0 to 65535", section.port);
+  check("max_body_mib", section.max_body_mib > 0 && section.max_body_mib <= 4096, "from 1 to 4096",
+        section.max_body_mib);
+  check("max_connections", section.max_connections > 0, "above 0", section.max_connections);
+  check("request_timeout", section.request_timeout >= 0 && section.request_timeout < 1e9, "seconds, 0 or more",
+        section.request_timeout);
+  check("shutdown_timeout", section.shutdown_timeout >= 0 && section.shutdown_timeout < 1e9, "seconds, 0 or more",
+        section.shutdown_timeout);
+  check("data_parallel_size", section.data_parallel_size > 0, "above 0", section.data_parallel_size);
+  check("seed", section.seed >= 0, "0 or more", section.seed);
+  require<ConfigError>(section.tls_cert.has_value() == section.tls_key.has_value(), where({"serve", "tls_cert"}),
+                       " and tls_key go together.");
   return section;
 }
 

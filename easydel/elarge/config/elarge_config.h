@@ -22,7 +22,7 @@ class ELargeConfig;
 // One of `actions`, under the first of its names.
 struct ElargeAction {
   std::string name;  // validate, print, dump_config, to_json, to_yaml, train, eval, serve
-  Json parameters;   // null when there are none; to_json and to_yaml: {"path": …}
+  Json parameters;   // null when there are none; to_json and to_yaml: {"path": …}; serve: keys of the section serve
   YamlPath path;     // for where()
 };
 
@@ -63,6 +63,8 @@ class ELargeConfig {
   MixtureSection mixture() const;
   std::optional<MixtureSection> eval_mixture() const;
   EvalSection eval() const;
+  EsurgeSection esurge() const;
+  ServeSection serve() const;
   std::string trainer_type() const;              // "sft" when none is given
   TrainingArguments training_arguments() const;  // with what mixture says about rows
   std::vector<ElargeAction> actions() const;     // ConfigError when there is no such list
@@ -101,7 +103,6 @@ class ELargeConfig {
   MixtureSection read_mixture(const std::string& section) const;
   void check_keys(const YamlPath& path, const std::vector<std::string>& known, const Tables& tables) const;
   void check_sections() const;
-  void check_esurge() const;
   void check_other_model(const std::string& section) const;
   void apply_mixture(TrainingArguments& arguments) const;
   void note_keys(const YamlPath& path, const Tables& tables, std::vector<std::string>& found) const;

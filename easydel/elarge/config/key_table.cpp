@@ -95,7 +95,8 @@ std::string elarge_key_table() {
           other_rows("eval_mixture.informs");
   text += trainer_rows();
   text += section<EvalSection>("eval", "eval");
-  text += head("esurge") + other_rows("esurge");
+  text += section<EsurgeSection>("esurge", "esurge");
+  text += section<ServeSection>("serve", "");
   return text.substr(1);
 }
 

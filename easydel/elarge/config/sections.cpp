@@ -163,11 +163,71 @@ void list_fields(EvalSection& e, FieldVisitor& v) {
   v("num_fewshot", e.num_fewshot, "Few-shot examples before each question; null: the task's.");
   v("batch_size", e.batch_size, "Rows per batch; null or auto: chosen by their length.");
   v("limit", e.limit, "Maximum number of rows per task; below 1: a fraction of them.");
-  v("system_instruction", e.system_instruction, "Text placed before each prompt.");
+  v("system_instruction", e.system_instruction, "Text placed before each prompt, or the system message.");
   v("use_tqdm", e.use_tqdm, "Show a progress bar.");
   v("include_path", e.include_path, "Directories with task files.");
   v("bootstrap_iters", e.bootstrap_iters, "Draws for the standard error of a perplexity; 0: no standard errors.");
   v("fewshot_random_seed", e.fewshot_random_seed, "Seed for drawing the few-shot examples.");
+  v("apply_chat_template", e.apply_chat_template, "Ask in the model's chat format.");
+  v("chat_template_args", e.chat_template_args, "Variables of the chat template: {enable_thinking: false}.");
+  v("fewshot_as_multiturn", e.fewshot_as_multiturn,
+    "With apply_chat_template: few-shot examples are messages of their own.");
+  v("gen_kwargs", e.gen_kwargs, "Override generation_kwargs of the tasks: {temperature: 0.7, max_gen_toks: 64}.");
+  v("confirm_run_unsafe_code", e.confirm_run_unsafe_code, "Allow tasks that run the code that the model writes.");
+  v("code_eval_timeout", e.code_eval_timeout, "Seconds that such a program may take; null: 3.");
+}
+
+void list_fields(EsurgeSection& e, FieldVisitor& v) {
+  v("max_model_len", e.max_model_len, "Tokens of a prompt and its answer; null: the model's context.");
+  v("max_num_seqs", e.max_num_seqs, "Sequences that run at once; null: 256.");
+  v("max_num_batched_tokens", e.max_num_batched_tokens, "Tokens of a step; null: 8192 on a GPU, 512 on a CPU.");
+  v("page_size", e.page_size, "Tokens of a page of the cache; null: 16.");
+  v("hbm_utilization", e.hbm_utilization, "Share of the free memory that the cache takes; null: 0.9.");
+  v("enable_prefix_caching", e.enable_prefix_caching, "Keep what prompts have in common; null: true.");
+  v("tool_parser", e.tool_parser, "Format of tool calls, of the action serve; null: by the chat template.");
+  v("reasoning_parser", e.reasoning_parser, "Format of reasoning, of the action serve; null: by the chat template.");
+}
+
+void list_fields(ServeSection& s, FieldVisitor& v) {
+  v("host", s.host, "Address to listen on; 0.0.0.0: all.");
+  v("port", s.port, "Port to listen on; 0: any free one.");
+  v("api_key", s.api_key, "Keys of which requests must carry one; EASYDEL_API_KEY adds one.");
+  v("tls_cert", s.tls_cert, "Certificate chain, a PEM file: serve HTTPS.");
+  v("tls_key", s.tls_key, "Private key of the certificate, a PEM file.");
+  v("cors_origin", s.cors_origin, "Origins of web pages that may call the server; *: any.");
+  v("served_model_name", s.served_model_name, "Names of the model in the API; null: model.name_or_path.");
+  v("chat_template", s.chat_template, "File with a chat template to use instead of the model's.");
+  v("trust_request_chat_template", s.trust_request_chat_template, "Let requests bring a chat template of their own.");
+  v("tool_parser", s.tool_parser, "Format of tool calls; null: esurge.tool_parser, else by the chat template.");
+  v("reasoning_parser", s.reasoning_parser,
+    "Format of reasoning; null: esurge.reasoning_parser, else by the chat template.");
+  v("max_connections", s.max_connections, "Connections at once.");
+  v("max_body_mib", s.max_body_mib, "Size of a request, in MiB.");
+  v("request_timeout", s.request_timeout, "Seconds that an answer may take; 0: any time.");
+  v("shutdown_timeout", s.shutdown_timeout, "Seconds that running requests get after SIGTERM or Ctrl-C.");
+  v("no_page", s.no_page, "Do not serve the chat page and the dashboard.");
+  v("max_num_seqs", s.max_num_seqs, "Sequences that run at once; null: esurge.max_num_seqs, else 256.");
+  v("max_num_batched_tokens", s.max_num_batched_tokens,
+    "Tokens of a step; null: esurge.max_num_batched_tokens, else 8192 on a GPU, 512 on a CPU.");
+  v("max_model_len", s.max_model_len,
+    "Tokens of a prompt and its answer; null: esurge.max_model_len, else the model's context.");
+  v("max_waiting", s.max_waiting, "Requests that may wait for their turn; more are answered 429. 0: any number.");
+  v("gpu_memory_utilization", s.gpu_memory_utilization,
+    "Share of the free memory that the cache takes; null: esurge.hbm_utilization, else 0.9.");
+  v("page_size", s.page_size, "Tokens of a page of the cache; null: esurge.page_size, else 16.");
+  v("num_pages", s.num_pages, "Pages of the cache; 0: by gpu_memory_utilization.");
+  v("kv_cache_dtype", s.kv_cache_dtype, "Dtype of the cache: auto, int8, fp8, bf16, …");
+  v("no_prefix_caching", s.no_prefix_caching,
+    "Compute every prompt as a whole; null: the opposite of esurge.enable_prefix_caching, else false.");
+  v("no_chunked_prefill", s.no_chunked_prefill, "Compute a prompt in one step where it fits.");
+  v("no_graphs", s.no_graphs, "Do not capture decode steps in CUDA graphs.");
+  v("speculative_tokens", s.speculative_tokens, "Tokens to guess ahead; 0: none, or 4 with draft_model.");
+  v("ngram_max", s.ngram_max, "Last tokens that guessing looks for, at most.");
+  v("ngram_min", s.ngram_min, "Last tokens that guessing looks for, at least.");
+  v("draft_model", s.draft_model, "A smaller model with the same vocabulary that guesses ahead.");
+  v("adapter", s.adapter, "LoRA adapters that requests name as their model: {name: directory}.");
+  v("data_parallel_size", s.data_parallel_size, "Engines that share the requests, each with a cache of its own.");
+  v("seed", s.seed, "Random seed of requests that have none.");
 }
 
 }  // namespace easydel

@@ -139,6 +139,61 @@ struct EvalSection {
   TextList include_path;               // directories with task files
   int64_t bootstrap_iters = 100000;    // draws for the standard error of a perplexity; 0: no standard errors
   int64_t fewshot_random_seed = 1234;  // of the examples before a question
+  bool apply_chat_template = false;
+  Json chat_template_args = Json::object();  // variables of the template
+  bool fewshot_as_multiturn = false;
+  Json gen_kwargs = Json::object();  // over the generation_kwargs of tasks
+  bool confirm_run_unsafe_code = false;
+  std::optional<double> code_eval_timeout;  // seconds; null: 3
+};
+
+// The engine, under EasyDeL's names. What is null is the engine's own.
+struct EsurgeSection {
+  std::optional<int64_t> max_model_len;
+  std::optional<int64_t> max_num_seqs;
+  std::optional<int64_t> max_num_batched_tokens;
+  std::optional<int64_t> page_size;
+  std::optional<double> hbm_utilization;
+  std::optional<bool> enable_prefix_caching;
+  std::optional<std::string> tool_parser;
+  std::optional<std::string> reasoning_parser;
+};
+
+// The server: the flags of easydel serve, with _ for -. What is null is as in esurge, else the engine's own.
+struct ServeSection {
+  std::string host = "127.0.0.1";
+  int64_t port = 8000;
+  TextList api_key;
+  std::optional<std::string> tls_cert, tls_key;
+  TextList cors_origin;
+  TextList served_model_name;
+  std::optional<std::string> chat_template;  // a file
+  bool trust_request_chat_template = false;
+  std::optional<std::string> tool_parser;
+  std::optional<std::string> reasoning_parser;
+  int64_t max_connections = 4096;
+  int64_t max_body_mib = 16;
+  double request_timeout = 0;  // seconds, as the next
+  double shutdown_timeout = 30;
+  bool no_page = false;
+  std::optional<int64_t> max_num_seqs;
+  std::optional<int64_t> max_num_batched_tokens;
+  std::optional<int64_t> max_model_len;
+  int64_t max_waiting = 0;
+  std::optional<double> gpu_memory_utilization;
+  std::optional<int64_t> page_size;
+  int64_t num_pages = 0;
+  std::string kv_cache_dtype = "auto";
+  std::optional<bool> no_prefix_caching;
+  bool no_chunked_prefill = false;
+  bool no_graphs = false;
+  int64_t speculative_tokens = 0;
+  int64_t ngram_max = 4;
+  int64_t ngram_min = 1;
+  std::optional<std::string> draft_model;
+  TextMap adapter;  // names and directories
+  int64_t data_parallel_size = 1;
+  int64_t seed = 0;
 };
 
 void list_fields(ModelSection& model, FieldVisitor& v);
@@ -151,5 +206,7 @@ void list_fields(InformSection& inform, FieldVisitor& v);
 void list_fields(TokenizationSection& tokenization, FieldVisitor& v);
 void list_fields(MixtureSection& mixture, FieldVisitor& v);  // without informs and tokenization
 void list_fields(EvalSection& eval, FieldVisitor& v);
+void list_fields(EsurgeSection& esurge, FieldVisitor& v);
+void list_fields(ServeSection& serve, FieldVisitor& v);
 
 }  // namespace easydel

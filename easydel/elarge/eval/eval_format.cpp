@@ -81,7 +81,8 @@ RowFormat::RowFormat(const EvalTask& task, const TaskFormat& format, const std::
       has_choices_(choices),
       text_(format.doc_to_text, task.where("doc_to_text"), fields),
       target_(format.doc_to_target, task.where("doc_to_target"), fields),
-      choice_(format.doc_to_choice, task.where("doc_to_choice"), fields) {
+      choice_(format.doc_to_choice, task.where("doc_to_choice"), fields),
+      prefix_(format.gen_prefix, task.where("gen_prefix"), fields) {
   for (const RowField* field : {&text_, &target_, &choice_}) field->refuse_slips(fields);
 }
 
@@ -104,12 +105,22 @@ Json RowFormat::target(const data::Row& row) const {
       if (const auto list = parse_python_literal(text)) value = *list;
     }
   }
-  const auto fits = [](const Json& one) { return one.is_string() || one.is_int(); };
+  const auto fits = [&](const Json& one) {
+    return one.is_string() || one.is_int() || (one.is_float() && !has_choices_);
+  };
   const bool list =
       value.is_array() && value.size() > 0 && std::all_of(value.as_array().begin(), value.as_array().end(), fits);
   require<FormatError>(fits(value) || list, target_.where(), " must give a string, an index or a list of these; got ",
                        value.dump(), " for ", row.place(), ".");
   return value;
+}
+
+std::string RowFormat::prefix(const data::Row& row) const {
+  if (!prefix_.is_given()) return "";
+  const Json value = prefix_.value(row);
+  require<FormatError>(value.is_string(), prefix_.where(), " must give a string; got ", value.dump(), " for ",
+                       row.place(), ".");
+  return value.as_string();
 }
 
 std::vector<std::string> RowFormat::choices(const data::Row& row) const {

@@ -41,14 +41,15 @@ class RowFormat {
   RowFormat(const EvalTask& task, const TaskFormat& format, const std::set<std::string>& fields, bool choices);
 
   Json text(const data::Row& row) const;                         // a text or an index
-  Json target(const data::Row& row) const;                       // a text, an index or a list of these
+  Json target(const data::Row& row) const;  // a text, a number (an index where there are choices) or a list of these
   std::vector<std::string> choices(const data::Row& row) const;  // empty when there is no doc_to_choice
+  std::string prefix(const data::Row& row) const;                // gen_prefix; empty when there is none
   const TaskFormat& format() const { return format_; }
 
  private:
   TaskFormat format_;
   bool has_choices_;
-  RowField text_, target_, choice_;
+  RowField text_, target_, choice_, prefix_;
 };
 
 // A Python index into the choices. FormatError with the row when there is no such one.

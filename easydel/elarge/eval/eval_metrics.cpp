@@ -26,7 +26,13 @@ constexpr MetricRule kMetrics[] = {
     {"acc", "mean", EvalOutput::Loglikelihood, true, true},
     {"word_perplexity", "weighted_perplexity", EvalOutput::LoglikelihoodRolling, false, true},
     {"byte_perplexity", "weighted_perplexity", EvalOutput::LoglikelihoodRolling, false, true},
-    {"bits_per_byte", "bits_per_byte", EvalOutput::LoglikelihoodRolling, false, true}};
+    {"bits_per_byte", "bits_per_byte", EvalOutput::LoglikelihoodRolling, false, true},
+    {"exact_match", "mean", EvalOutput::GenerateUntil, true, true},
+    {"prompt_level_strict_acc", "mean", EvalOutput::GenerateUntil, true, false},
+    {"inst_level_strict_acc", "agg_inst_level_acc", EvalOutput::GenerateUntil, true, false},
+    {"prompt_level_loose_acc", "mean", EvalOutput::GenerateUntil, true, false},
+    {"inst_level_loose_acc", "agg_inst_level_acc", EvalOutput::GenerateUntil, true, false},
+    {"pass_at_k", "mean", EvalOutput::GenerateUntil, true, false}};
 
 double mean(std::span<const double> values) {
   double sum = 0;
@@ -93,6 +99,29 @@ const MetricRule* find_rule(EvalOutput output, string_view name) {
   return nullptr;
 }
 
+// Options of a metric that is not only a name; false: the metric has none of this name.
+bool read_metric_option(const std::string& where, const std::string& key, const Json& value, EvalMetric& metric) {
+  const auto check = [&](bool is_right, string_view rule) {
+    require<ConfigError>(is_right, where, ": ", key, " of ", metric.name, " must be ", rule, "; got ", value.dump(),
+                         ".");
+    metric.options[key] = value;
+    return true;
+  };
+  const auto all = [&](auto fits) {
+    return value.is_array() && std::all_of(value.as_array().begin(), value.as_array().end(), fits);
+  };
+  if (metric.name == "exact_match") {
+    if (key == "ignore_case" || key == "ignore_punctuation" || key == "ignore_numbers")
+      return check(value.is_bool(), "true or false");
+    if (key == "regexes_to_ignore")
+      return check(value.is_null() || all([](const Json& one) { return one.is_string(); }),
+                   "a list of regular expressions");
+  }
+  if (metric.name != "pass_at_k" || key != "k") return false;
+  const auto is_count = [](const Json& one) { return one.is_int() && one.as_int() > 0; };
+  return check(is_count(value) || (value.size() > 0 && all(is_count)), "a number above 0 or a list of these");
+}
+
 EvalMetric read_metric(const EvalTask& task, const Json& entry) {
   const std::string where = task.where("metric_list");
   const Json* name = entry.find("metric");
@@ -111,7 +140,7 @@ EvalMetric read_metric(const EvalTask& task, const Json& entry) {
     fail<NotSupportedError>(where, ": \"", name->as_string(), "\" is not a metric of this output_type; known: ", listed,
                             ".", near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
   }
-  EvalMetric metric{std::string(rule->name), rule->higher_is_better};
+  EvalMetric metric{std::string(rule->name), rule->higher_is_better, Json::object()};
   for (const auto& [key, value] : entry.as_object()) {
     if (key == "aggregation") {
       require<NotSupportedError>(value == Json(rule->aggregation), where, ": the aggregation of ", rule->name,
@@ -119,11 +148,13 @@ EvalMetric read_metric(const EvalTask& task, const Json& entry) {
     } else if (key == "higher_is_better") {
       require<ConfigError>(value.is_bool(), where, ": higher_is_better must be true or false; got ", value.dump(), ".");
       metric.higher_is_better = value.as_bool();
-    } else {
+    } else if (!read_metric_option(where, key, value, metric)) {
       require<NotSupportedError>(key == "metric" || !asks(value), where, ": ", key, " of ", rule->name,
                                  " is not supported; known: metric, aggregation and higher_is_better.");
     }
   }
+  require<ConfigError>(metric.name != "pass_at_k" || metric.options.contains("k"), where,
+                       ": pass_at_k needs k, as in k: [1].");
   return metric;
 }
 
@@ -134,7 +165,7 @@ std::vector<EvalMetric> read_metrics(const EvalTask& task, const Json* list) {
   if (!list) {
     for (const MetricRule& rule : kMetrics) {
       if (rule.output == task.output && rule.is_default)
-        metrics.push_back({std::string(rule.name), rule.higher_is_better});
+        metrics.push_back({std::string(rule.name), rule.higher_is_better, Json::object()});
     }
     return metrics;
   }

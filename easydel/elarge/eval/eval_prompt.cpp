@@ -80,18 +80,29 @@ std::vector<Json> PromptBuilder::draw(const Json* leave_out) {
   return drawn;
 }
 
-std::string PromptBuilder::shots(const Json& row) {
-  if (options_.num_fewshot == 0) return "";
-  std::string text;
+std::vector<PromptBuilder::Message> PromptBuilder::turn(const std::string& question, const std::string& answer,
+                                                        const std::string& prefix, const TaskFormat& format) const {
+  const bool touch = !question.empty() && !prefix.empty() && !ends_in_space(question) && !begins_in_space(prefix);
+  const bool is_apart = prefix.empty() ? !answer.empty() : touch;
+  std::vector<Message> messages = {{"user", question, is_apart ? format.target_delimiter : ""}};
+  if (!answer.empty()) {
+    messages.push_back({"assistant", joined(prefix, answer, " "), format.fewshot_delimiter});
+  } else if (!prefix.empty()) {
+    messages.push_back({"assistant", prefix, ""});
+  }
+  return messages;
+}
+
+void PromptBuilder::add_shots(const Json& row, std::vector<Message>& messages) {
+  if (options_.num_fewshot == 0) return;
   const bool may_be_itself = task_.fewshot_split == task_.test_split;
   for (Json& example : draw(may_be_itself ? &row : nullptr)) {
     const data::SourcePtr own = data::make_source({example}, "a few-shot example of " + task_.name);
-    text += shot({std::move(example), own.get(), 0});
+    for (Message& message : shot({std::move(example), own.get(), 0})) messages.push_back(std::move(message));
   }
-  return text;
 }
 
-std::string PromptBuilder::shot(const data::Row& row) const {
+std::vector<PromptBuilder::Message> PromptBuilder::shot(const data::Row& row) const {
   Json question = shot_format_->text(row);
   const std::vector<std::string> choices = shot_format_->choices(row);
   Json answer = shot_format_->target(row);
@@ -108,9 +119,46 @@ std::string PromptBuilder::shot(const data::Row& row) const {
                        "; got ", question.dump(), ".");
   require<FormatError>(answer.is_string(), where, " must give a string for ", row.place(), "; got ", answer.dump(),
                        ".");
-  if (answer.as_string().empty()) return question.as_string();
-  const TaskFormat& format = shot_format_->format();
-  return question.as_string() + format.target_delimiter + answer.as_string() + format.fewshot_delimiter;
+  return turn(question.as_string(), answer.as_string(), shot_format_->prefix(row), shot_format_->format());
+}
+
+std::string PromptBuilder::context(const std::vector<Message>& before, const std::string& question,
+                                   const std::string& prefix) const {
+  std::vector<Message> messages = before;
+  for (Message& message : turn(question, "", prefix, task_.format)) messages.push_back(std::move(message));
+  if (options_.chat) return chat_context(std::move(messages), !prefix.empty());
+  std::string text;
+  for (const Message& message : messages) text += message.content + message.delimiter;
+  return text;
+}
+
+// Unless they are turns of their own, examples and question are one message of the user.
+std::string PromptBuilder::chat_context(std::vector<Message> messages, bool continues) const {
+  Json sent = Json::array();
+  const auto send = [&](const std::string& role, const std::string& content) {
+    sent.push_back(Json::object({{"role", role}, {"content", content}}));
+  };
+  if (options_.fewshot_as_multiturn) {
+    for (const Message& message : messages) send(message.role, message.content);
+    return options_.chat(sent, continues);
+  }
+  if (messages.front().role == "system") {
+    send("system", messages.front().content);
+    messages.erase(messages.begin());
+  }
+  const std::string prefix = continues ? messages.back().content : "";
+  if (continues) messages.pop_back();
+  messages.back().delimiter.clear();
+  std::string text;
+  for (const Message& message : messages) text += message.content + message.delimiter;
+  send("user", text);
+  if (continues) send("assistant", prefix);
+  return options_.chat(sent, continues);
+}
+
+std::string PromptBuilder::delimiter(const std::string& prefix) const {
+  const bool is_kept = !options_.chat || (!prefix.empty() && !ends_in_space(prefix));
+  return is_kept ? task_.format.target_delimiter : "";
 }
 
 std::vector<std::size_t> PromptBuilder::gold_of(const data::Row& row, const Json& given, std::size_t choices,
@@ -132,6 +180,14 @@ std::vector<std::size_t> PromptBuilder::gold_of(const data::Row& row, const Json
   return gold;
 }
 
+Json PromptBuilder::answer_of(const data::Row& row, const Json& target) const {
+  const std::vector<std::string> choices = format_->choices(row);
+  if (choices.empty()) return target;
+  require<FormatError>(target.is_int(), task_.where("doc_to_target"), " must give the index of a choice for ",
+                       row.place(), "; got ", target.dump(), ".");
+  return choices[choice_index(target.as_int(), choices.size(), task_.where("doc_to_target"), row)];
+}
+
 EvalQuestion PromptBuilder::build(int64_t index) {
   const data::Row row{rows_->row(index), rows_.get(), index};
   EvalQuestion question{.place = row.place()};
@@ -146,24 +202,35 @@ EvalQuestion PromptBuilder::build(int64_t index) {
     return question;
   }
   const std::string description = text_of(description_.value(row), "description");
-  const std::string before =
-      joined(options_.system_instruction, description, task_.format.fewshot_delimiter) + shots(row.values);
+  const std::string system = joined(options_.system_instruction, description, task_.format.fewshot_delimiter);
+  std::vector<Message> before;
+  if (!system.empty()) before.push_back({"system", system, ""});
+  add_shots(row.values, before);
   const Json text = format_->text(row);
-  if (task_.output == EvalOutput::Loglikelihood) {
-    question.requests = {{before + text_of(text, "doc_to_text"), text_of(target, "doc_to_target")}};
+  const std::string prefix = format_->prefix(row);
+  if (task_.output == EvalOutput::Loglikelihood || task_.output == EvalOutput::GenerateUntil) {
+    question.requests = {{context(before, text_of(text, "doc_to_text"), prefix), ""}};
+    if (task_.output == EvalOutput::GenerateUntil) {
+      question.answer = answer_of(row, target);
+    } else {
+      question.requests[0].continuation = text_of(target, "doc_to_target");
+    }
     return question;
   }
   question.choices = format_->choices(row);
-  const std::string& delimiter = task_.format.target_delimiter;
   if (choices_are_contexts_) {
-    const std::string continuation = delimiter + text_of(target, "doc_to_target");
-    for (const std::string& choice : question.choices) question.requests.push_back({before + choice, continuation});
+    require<NotSupportedError>(!options_.chat && prefix.empty(), task_.where("doc_to_text"),
+                               " is an index, which is not supported with a chat template or gen_prefix.");
+    const std::string continuation = task_.format.target_delimiter + text_of(target, "doc_to_target");
+    for (const std::string& choice : question.choices)
+      question.requests.push_back({context(before, choice, ""), continuation});
     require<FormatError>(text.is_int(), task_.where("doc_to_text"), " must give an index for ", row.place(),
                          ", as for the first row; got ", text.dump(), ".");
     question.gold = gold_of(row, text, question.choices.size(), {});
   } else {
-    const std::string context = before + text_of(text, "doc_to_text");
-    for (const std::string& choice : question.choices) question.requests.push_back({context, delimiter + choice});
+    const std::string asked = context(before, text_of(text, "doc_to_text"), prefix);
+    for (const std::string& choice : question.choices)
+      question.requests.push_back({asked, delimiter(prefix) + choice});
     question.gold = gold_of(row, target, question.choices.size(), question.choices);
   }
   return question;

@@ -4,6 +4,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/elarge/config/section_keys.h"
+#include "easydel/elarge/eval/eval_filters.h"
 #include "easydel/elarge/eval/eval_metrics.h"
 #include "easydel/elarge/yaml/yaml.h"
 
@@ -18,16 +19,17 @@ constexpr string_view kKeys[] = {"task",           "task_alias",       "dataset_
                                  "fewshot_split",  "doc_to_text",      "doc_to_target",     "doc_to_choice",
                                  "description",    "target_delimiter", "fewshot_delimiter", "fewshot_config",
                                  "num_fewshot",    "metric_list",      "output_type",       "metadata",
-                                 "limit"};
+                                 "limit",          "gen_prefix"};
+constexpr string_view kGenerationKeys[] = {"generation_kwargs", "repeats", "filter_list", "unsafe_code"};
+constexpr string_view kIgnored[] = {"tag", "should_decontaminate", "doc_to_decontamination_query"};
 // They change nothing about a log-likelihood.
-constexpr string_view kIgnored[] = {"tag", "generation_kwargs", "repeats", "should_decontaminate",
-                                    "doc_to_decontamination_query"};
-constexpr string_view kNotYet[] = {"custom_dataset", "process_docs", "process_results", "use_prompt",
-                                   "doc_to_image",   "doc_to_audio", "unsafe_code",     "filter_list",
-                                   "gen_prefix",     "group",        "task_list",       "dataset_name"};
+constexpr string_view kIgnoredByScores[] = {"generation_kwargs", "repeats"};
+constexpr string_view kNotYet[] = {"custom_dataset", "process_docs", "process_results", "use_prompt", "doc_to_image",
+                                   "doc_to_audio",   "group",        "task_list",       "dataset_name"};
 constexpr string_view kFewshotKeys[] = {"sampler",       "split",         "samples",          "doc_to_text",
-                                        "doc_to_target", "doc_to_choice", "target_delimiter", "fewshot_delimiter"};
-constexpr string_view kFewshotNotYet[] = {"process_docs", "fewshot_indices", "gen_prefix"};
+                                        "doc_to_target", "doc_to_choice", "target_delimiter", "fewshot_delimiter",
+                                        "gen_prefix"};
+constexpr string_view kFewshotNotYet[] = {"process_docs", "fewshot_indices"};
 
 template <class Names>
 std::string hint(const std::string& given, const Names& known) {
@@ -68,11 +70,11 @@ class TaskReader {
   explicit TaskReader(EvalTask& task) : task_(task) {}
 
   void read() {
+    read_output();
     check_keys();
     task_.name = text("task").value_or("");
     require<ConfigError>(!task_.name.empty(), task_.where("task"), " is missing; it must be the name of the task.");
     task_.alias = text("task_alias").value_or(task_.name);
-    read_output();
     const auto path = text("dataset_path");
     require<ConfigError>(path.has_value(), task_.where("dataset_path"),
                          " is missing; it must be json, csv, parquet, arrow, text or a directory.");
@@ -98,6 +100,7 @@ class TaskReader {
                            " must be a number above 0; got ", limit->dump(), ".");
       task_.limit = limit->as_double();
     }
+    if (generates()) read_generation_keys();
     task_.metrics = read_metrics(task_, find("metric_list"));
     if (const Json* metadata = find("metadata"); metadata && metadata->find("version"))
       task_.version = metadata->at("version");
@@ -109,16 +112,41 @@ class TaskReader {
     return found && !found->is_null() ? found : nullptr;
   }
 
+  bool generates() const { return task_.output == EvalOutput::GenerateUntil; }
+
   void check_keys() {
     for (const auto& [key, value] : task_.config.as_object()) {
       if (among(key, kNotYet) && asks(value)) {
         fail<NotSupportedError>(task_.where(key), " is an lm-evaluation-harness key that is not supported here.");
       }
-      const bool known = among(key, kKeys) || among(key, kNotYet);
-      if (among(key, kIgnored)) task_.ignored.push_back(key);
-      require<ConfigError>(known || among(key, kIgnored), task_.where(key), " is not a key of a task.",
-                           hint(key, kKeys));
+      const bool has_no_effect = among(key, kIgnored) || (!generates() && among(key, kIgnoredByScores));
+      if (has_no_effect) task_.ignored.push_back(key);
+      if (among(key, kGenerationKeys)) {
+        require<NotSupportedError>(generates() || has_no_effect || !asks(value), task_.where(key),
+                                   " is supported with output_type: generate_until only.");
+        continue;
+      }
+      require<ConfigError>(has_no_effect || among(key, kKeys) || among(key, kNotYet), task_.where(key),
+                           " is not a key of a task.", hint(key, kKeys));
     }
+  }
+
+  void read_generation_keys() {
+    if (const Json* kwargs = find("generation_kwargs")) {
+      require<ConfigError>(kwargs->is_object(), task_.where("generation_kwargs"), " must be a mapping; got ",
+                           kwargs->dump(), ".");
+      task_.generation_kwargs = *kwargs;
+    }
+    if (!task_.generation_kwargs.contains("until"))
+      task_.generation_kwargs["until"] = Json::array({task_.format.fewshot_delimiter});
+    task_.repeats = number("repeats").value_or(1);
+    require<ConfigError>(task_.repeats > 0, task_.where("repeats"), " must be above 0; got ", task_.repeats, ".");
+    if (const Json* unsafe = find("unsafe_code")) {
+      require<ConfigError>(unsafe->is_bool(), task_.where("unsafe_code"), " must be true or false; got ",
+                           unsafe->dump(), ".");
+      task_.unsafe_code = unsafe->as_bool();
+    }
+    task_.filters = read_filters(task_, find("filter_list"));
   }
 
   std::optional<std::string> text(const std::string& key) const {
@@ -145,13 +173,10 @@ class TaskReader {
     } else if (type == "loglikelihood_rolling") {
       task_.output = EvalOutput::LoglikelihoodRolling;
     } else {
-      require<NotSupportedError>(type != "generate_until", task_.where("output_type"),
-                                 find("output_type") ? "" : " is not given and means generate_until, which",
-                                 find("output_type") ? ": generate_until" : "",
-                                 " is not supported yet. There are multiple_choice, loglikelihood and "
-                                 "loglikelihood_rolling.");
-      fail<ConfigError>(task_.where("output_type"),
-                        " must be multiple_choice, loglikelihood or loglikelihood_rolling; got \"", type, "\".");
+      require<ConfigError>(type == "generate_until", task_.where("output_type"),
+                           " must be multiple_choice, loglikelihood, loglikelihood_rolling or generate_until; got \"",
+                           type, "\".");
+      task_.output = EvalOutput::GenerateUntil;
     }
   }
 
@@ -177,6 +202,7 @@ class TaskReader {
     take("doc_to_text", format.doc_to_text);
     take("doc_to_target", format.doc_to_target);
     take("doc_to_choice", format.doc_to_choice);
+    if (const auto prefix = text("gen_prefix"); prefix && !prefix->empty()) format.gen_prefix = *prefix;
     const bool rolling = task_.output == EvalOutput::LoglikelihoodRolling;
     require<ConfigError>(rolling || !format.doc_to_text.is_null(), task_.where("doc_to_text"), " is missing.");
     require<ConfigError>(!format.doc_to_target.is_null(), task_.where("doc_to_target"), " is missing.");
@@ -222,6 +248,8 @@ class TaskReader {
         task_.sampler = given;
       } else if (key == "split") {
         task_.fewshot_split = given;
+      } else if (key == "gen_prefix") {
+        task_.fewshot_format.gen_prefix = given.empty() ? Json() : Json(given);
       } else {
         (key == "target_delimiter" ? task_.fewshot_format.target_delimiter : task_.fewshot_format.fewshot_delimiter) =
             given;

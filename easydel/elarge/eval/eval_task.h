@@ -1,4 +1,4 @@
-// A task file of lm-evaluation-harness, as far as log-likelihoods go.
+// A task file of lm-evaluation-harness.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,30 @@
 
 namespace easydel {
 
-enum class EvalOutput { Loglikelihood, LoglikelihoodRolling, MultipleChoice };
+enum class EvalOutput { Loglikelihood, LoglikelihoodRolling, MultipleChoice, GenerateUntil };
 
 // How a row becomes text: Jinja templates, names of fields, integers, lists.
 struct TaskFormat {
   Json doc_to_text, doc_to_target, doc_to_choice;  // null: not given
+  Json gen_prefix;                                 // what the answer begins with; null: nothing
   std::string target_delimiter = " ";
   std::string fewshot_delimiter = "\n\n";
 };
 
 struct EvalMetric {
-  std::string name;  // acc, acc_norm, acc_bytes, perplexity, word_perplexity, byte_perplexity, bits_per_byte
+  std::string name;  // acc, acc_norm, acc_bytes, perplexity, word_perplexity, byte_perplexity, bits_per_byte, …
   bool higher_is_better = true;
+  Json options = Json::object();  // of exact_match: ignore_case, …; of pass_at_k: k
+};
+
+// One way to read answers: a name for the results, and what is done to the answers in turn.
+struct EvalFilter {
+  struct Step {
+    std::string function;  // regex, take_first, …
+    Json options = Json::object();
+  };
+  std::string name = "none";
+  std::vector<Step> steps = {{"take_first"}};
 };
 
 struct EvalTask {
@@ -40,6 +52,11 @@ struct EvalTask {
   std::optional<int64_t> num_fewshot;
   std::optional<double> limit;
   std::vector<EvalMetric> metrics;
+  // Of generate_until.
+  Json generation_kwargs = Json::object();  // with until; checked by read_generation
+  std::vector<EvalFilter> filters;
+  int64_t repeats = 1;       // answers to each row
+  bool unsafe_code = false;  // answers are run
   Json version = "Yaml";
   Json config;                       // the keys as they were given, with those of included files
   std::vector<std::string> ignored;  // keys without an effect
@@ -50,7 +67,7 @@ struct EvalTask {
 };
 
 // IoError when there is no such file, FormatError on what is no YAML, ConfigError on a wrong key or value,
-// NotSupportedError on what only the harness can do: Python functions, generation, filters, chat templates, groups.
+// NotSupportedError on what only the harness can do: Python functions, groups.
 EvalTask read_eval_task(const std::filesystem::path& path);
 
 // A path, or NAME for NAME.yaml or NAME.yml in one of the directories. IoError names what was looked at.

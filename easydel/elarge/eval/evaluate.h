@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,11 +19,17 @@ class BaseModule;
 struct EvaluateOptions {
   std::optional<int64_t> num_fewshot;  // absent: each task's; a task that says 0 keeps it
   std::optional<double> limit;         // rows of each task; below 1: their share
-  int64_t batch_size = 0;              // 0: by their length
+  int64_t batch_size = 0;              // 0: by their length; of answers, 256
   int64_t bootstrap_iters = 100000;
   uint64_t fewshot_random_seed = 1234;
   std::string system_instruction;
-  std::string model_name;  // for the results
+  bool apply_chat_template = false;
+  Json chat_template_args = Json::object();  // variables of the template: enable_thinking, …
+  bool fewshot_as_multiturn = false;         // with apply_chat_template: examples are messages of their own
+  Json gen_kwargs = Json::object();          // over the generation_kwargs of the tasks
+  bool confirm_run_unsafe_code = false;      // else tasks that run what the model wrote are refused
+  double code_eval_timeout = 3.0;            // seconds of one program
+  std::string model_name;                    // for the results
   bool show_progress = true;
 };
 
@@ -30,13 +37,17 @@ struct EvaluateOptions {
 std::vector<EvalTask> read_eval_tasks(const std::vector<std::string>& tasks,
                                       const std::vector<std::filesystem::path>& directories);
 
-// The results, as the harness writes them. On a mesh all ranks call it together; ranks other than 0 get null.
-Json evaluate(const BaseModule& model, const AutoTokenizer& tokenizer, const std::vector<EvalTask>& tasks,
+// ConfigError on options that do not go together, and on tasks that run code unless that is confirmed.
+void check_eval_options(const std::vector<EvalTask>& tasks, const EvaluateOptions& options);
+
+// The results, as the harness writes them. On a mesh all ranks call it together; ranks other than 0 get null. Tasks that
+// generate do so through an engine, which has the model while they last.
+Json evaluate(const std::shared_ptr<BaseModule>& model, const AutoTokenizer& tokenizer, const std::vector<EvalTask>& tasks,
               const EvaluateOptions& options = {});
 
 void write_eval_results(const Json& results, const std::filesystem::path& path);
 
-// Rows of cells: Tasks, Version, Filter, n-shot, Metric, Value, Stderr.
+// Rows of cells: Tasks, Version, Filter (where a task has one), n-shot, Metric, Value, Stderr.
 std::vector<std::vector<std::string>> eval_table(const Json& results);
 
 }  // namespace easydel

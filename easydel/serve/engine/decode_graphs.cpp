@@ -143,7 +143,7 @@ class CudaDecodeGraphs final : public DecodeGraphs {
     bool captured = true;
     {
       const c10::cuda::CUDAStreamGuard guard(side);
-      graph->capture_begin(*pool_);
+      graph->capture_begin(*pool_, cudaStreamCaptureModeThreadLocal);  // other threads may use the device
       try {
         step.logits = forward(step);
       } catch (const std::exception& error) {

@@ -206,6 +206,12 @@ RequestId LocalEngine::submit(Request request, OutputCallback callback) {
 
 void LocalEngine::cancel(RequestId id) {
   const std::lock_guard lock(mutex_);
+  const bool is_compiling = id == compiling_ || std::any_of(to_compile_.begin(), to_compile_.end(),
+                                                            [&](const ActivePtr& each) { return each->id == id; });
+  if (is_compiling) {
+    compiling_cancelled_.insert(id);
+    return;
+  }
   cancelled_.push_back(id);
   changed_.notify_one();
 }
@@ -229,36 +235,50 @@ EngineStats LocalEngine::stats() const {
 void LocalEngine::compile_loop() {
   while (true) {
     ActivePtr active;
+    bool is_cancelled = false;
     {
       std::unique_lock lock(mutex_);
       compile_changed_.wait(lock, [&] { return stops_ || !to_compile_.empty(); });
       if (stops_) return;
       active = std::move(to_compile_.front());
       to_compile_.pop_front();
+      compiling_ = active->id;
+      is_cancelled = compiling_cancelled_.contains(compiling_);
     }
     std::string error;
     try {
-      active->matcher = options_.grammar->compile(*active->sampling().grammar)->matcher();
+      if (!is_cancelled) active->matcher = options_.grammar->compile(*active->sampling().grammar)->matcher();
     } catch (const std::exception& problem) {
       error = problem.what();
     }
-    if (!error.empty()) {
-      RequestOutput out;
-      out.finish = Finish::Error;
-      out.error = error;
-      active->callback(out);
-      active->callback = nullptr;  // as in deliver
+    {
       const std::lock_guard lock(mutex_);
-      release_adapter(*active);
-      ++stats_.finished_error;
-      --outstanding_;
-      idle_.notify_all();
-      continue;
+      compiling_ = 0;
+      is_cancelled = compiling_cancelled_.erase(active->id) > 0;
+      if (!is_cancelled && error.empty()) {
+        inbox_.push_back(std::move(active));
+        changed_.notify_one();
+        continue;
+      }
     }
-    const std::lock_guard lock(mutex_);
-    inbox_.push_back(std::move(active));
-    changed_.notify_one();
+    end_uncompiled(std::move(active), is_cancelled ? "" : error);
   }
+}
+
+// Without an error it was cancelled.
+void LocalEngine::end_uncompiled(ActivePtr active, const std::string& error) {
+  RequestOutput out;
+  out.finish = error.empty() ? Finish::Cancelled : Finish::Error;
+  out.is_refusal = !error.empty();
+  out.error = error;
+  out.prompt_tokens = static_cast<int64_t>(active->request.prompt.size());
+  active->callback(out);
+  active->callback = nullptr;  // see deliver
+  const std::lock_guard lock(mutex_);
+  release_adapter(*active);
+  ++(error.empty() ? stats_.finished_cancelled : stats_.finished_error);
+  --outstanding_;
+  idle_.notify_all();
 }
 
 void LocalEngine::between_steps(const std::function<void()>& action) {
@@ -299,6 +319,7 @@ void LocalEngine::loop() {
         continue;
       }
       added.swap(inbox_);
+      in_scheduler_waiting_ += static_cast<int64_t>(added.size());  // until the next update_stats
       cancelled.swap(cancelled_);
       actions.swap(actions_);
       stops = stops_;
@@ -408,8 +429,7 @@ void LocalEngine::deliver() {
     if (ended && request->text && out.finish != Finish::Error) out.text += request->text->finish();
     request->callback(out);
     if (!ended) continue;
-    // What it holds may hold the engine, whose owner may let it go as soon as nothing runs: not from its own thread.
-    request->callback = nullptr;
+    ended->callback = nullptr;  // what it holds may own this engine, whose owner may let go of it once all have ended
     const std::lock_guard lock(mutex_);
     int64_t* const counts[] = {&stats_.finished_stop, &stats_.finished_length, &stats_.finished_cancelled,
                                &stats_.finished_error};

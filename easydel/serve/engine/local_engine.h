@@ -63,6 +63,7 @@ class LocalEngine final : public Engine {
   void update_stats();
   // Compiles grammars, and then hands the requests to the engine's thread.
   void compile_loop();
+  void end_uncompiled(ActivePtr active, const std::string& error);
   // Runs on the engine's thread between two steps; the caller waits.
   void between_steps(const std::function<void()>& action);
 
@@ -99,7 +100,8 @@ class LocalEngine final : public Engine {
   std::vector<ActivePtr> inbox_;
   std::vector<RequestId> cancelled_;
   std::deque<ActivePtr> to_compile_;
-  std::unordered_set<RequestId> compiling_cancelled_;
+  RequestId compiling_ = 0;                            // of the request whose grammar is being compiled
+  std::unordered_set<RequestId> compiling_cancelled_;  // that one, or of to_compile_
   std::vector<std::function<void()>> actions_;
   LoadedAdapters adapters_;
   uint64_t loaded_adapters_ = 0;  // ever

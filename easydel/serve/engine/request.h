@@ -93,6 +93,7 @@ struct RequestOutput {
   std::vector<TokenLogprobs> prompt_logprobs;  // in the first output, if asked for; entry 0 is of the second token
   std::vector<float> embedding;                // of Embed and Classify
   std::optional<Finish> finish;
+  bool is_refusal = false;  // of Finish::Error: the request itself is wrong, such as a grammar that does not compile
   std::variant<std::monostate, int32_t, std::string> stop_reason;  // the stop token or string; none for an end token
   std::string error;          // of Finish::Error
   int64_t prompt_tokens = 0;  // of the whole request so far

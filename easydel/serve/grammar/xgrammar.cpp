@@ -13,6 +13,7 @@
 #include "easydel/core/text/quoted.h"
 #include "easydel/serve/grammar/grammar_text.h"
 #include "easydel/serve/grammar/mask.h"
+#include "easydel/serve/grammar/utf8_follow.h"
 #include "easydel/tokenizers/token_bytes.h"
 
 namespace xgrammar {
@@ -71,28 +72,32 @@ auto guard_grammar(const GrammarSpec& spec, const Make& make) {
 
 class XgrammarMatcher final : public GrammarMatcher {
  public:
-  XgrammarMatcher(const xgrammar::CompiledGrammar& grammar, int64_t vocab_size)
-      : matcher_(grammar), vocab_size_(vocab_size) {}
+  XgrammarMatcher(const xgrammar::CompiledGrammar& grammar, int64_t vocab_size,
+                  std::shared_ptr<const Utf8Follow> follow)
+      : matcher_(grammar), vocab_size_(vocab_size), follow_(std::move(follow)) {}
 
   bool fill_mask(std::span<int32_t> words) override {
     require<ConfigError>(words.size() == mask_words(vocab_size_), "[GrammarMatcher] a mask must have ",
                          mask_words(vocab_size_), " words for ", vocab_size_, " tokens; got ", words.size(), ".");
     std::fill(words.begin(), words.end(), 0);
     if (matcher_.IsTerminated()) return true;
-    return fill(matcher_, words);
+    if (!fill(matcher_, words)) return false;
+    if (!accepted_.empty()) follow_->restrict(accepted_.back(), words);
+    return true;
   }
 
   bool accept(int32_t token) override {
     if (!matcher_.AcceptToken(token)) return false;
-    ++accepted_;
+    accepted_.push_back(token);
     return true;
   }
 
   void rollback(int64_t tokens) override {
-    require<ConfigError>(tokens >= 0 && tokens <= accepted_, "[GrammarMatcher] rollback must be of 0 to ", accepted_,
+    const auto accepted = static_cast<int64_t>(accepted_.size());
+    require<ConfigError>(tokens >= 0 && tokens <= accepted, "[GrammarMatcher] rollback must be of 0 to ", accepted,
                          " tokens, which were accepted; got ", tokens, ".");
     matcher_.Rollback(static_cast<int>(tokens));
-    accepted_ -= tokens;
+    accepted_.resize(static_cast<std::size_t>(accepted - tokens));
   }
 
   // Complete is not enough: a number may go on. So the mask decides whether anything but an end token may follow.
@@ -122,21 +127,23 @@ class XgrammarMatcher final : public GrammarMatcher {
 
   xgrammar::GrammarMatcher matcher_;
   int64_t vocab_size_;
-  int64_t accepted_ = 0;
+  std::shared_ptr<const Utf8Follow> follow_;
+  std::vector<int32_t> accepted_;
 };
 
 class XgrammarGrammar final : public CompiledGrammar {
  public:
-  XgrammarGrammar(xgrammar::CompiledGrammar grammar, int64_t vocab_size)
-      : grammar_(std::move(grammar)), vocab_size_(vocab_size) {}
+  XgrammarGrammar(xgrammar::CompiledGrammar grammar, int64_t vocab_size, std::shared_ptr<const Utf8Follow> follow)
+      : grammar_(std::move(grammar)), vocab_size_(vocab_size), follow_(std::move(follow)) {}
   std::unique_ptr<GrammarMatcher> matcher() const override {
-    return std::make_unique<XgrammarMatcher>(grammar_, vocab_size_);
+    return std::make_unique<XgrammarMatcher>(grammar_, vocab_size_, follow_);
   }
   std::size_t bytes() const { return grammar_.MemorySizeBytes(); }
 
  private:
   xgrammar::CompiledGrammar grammar_;
   int64_t vocab_size_;
+  std::shared_ptr<const Utf8Follow> follow_;
 };
 
 // The most recently used grammars, up to a number of them and of bytes. Not thread-safe.
@@ -196,13 +203,15 @@ class XgrammarCompiler final : public GrammarCompiler {
  private:
   // A vocabulary and the compiler for it.
   struct Side {
-    Side(const XgrammarCompiler& owner, bool with_special)
-        : info(owner.vocabulary(with_special), xgrammar::VocabType::RAW, static_cast<int>(owner.vocab_size_),
-               owner.stop_token_ids_),
-          compiler(info, threads(), /*cache_enabled=*/true, kGrammarCacheBytes) {}
+    Side(const XgrammarCompiler& owner, bool with_special) : Side(owner, owner.vocabulary(with_special)) {}
+    Side(const XgrammarCompiler& owner, const std::vector<std::string>& tokens)
+        : info(tokens, xgrammar::VocabType::RAW, static_cast<int>(owner.vocab_size_), owner.stop_token_ids_),
+          compiler(info, threads(), /*cache_enabled=*/true, kGrammarCacheBytes),
+          follow(std::make_shared<const Utf8Follow>(tokens)) {}
     static int threads() { return static_cast<int>(std::clamp(std::thread::hardware_concurrency() / 2, 1U, 8U)); }
     xgrammar::TokenizerInfo info;
     xgrammar::GrammarCompiler compiler;
+    std::shared_ptr<const Utf8Follow> follow;
   };
 
   // A token without bytes may never come next. Special tokens leave no text behind, so they must not pass for text.
@@ -211,7 +220,8 @@ class XgrammarCompiler final : public GrammarCompiler {
     std::vector<std::string> tokens(static_cast<std::size_t>(vocab_size_));
     for (int32_t id = 0; id < vocab_size_; ++id) {
       if (!with_special && tokenizer_->is_special(id)) continue;
-      tokens[static_cast<std::size_t>(id)] = bytes_of(id).value_or("");
+      std::string bytes = bytes_of(id).value_or("");
+      if (Utf8Follow::is_possible(bytes)) tokens[static_cast<std::size_t>(id)] = std::move(bytes);
     }
     return tokens;
   }
@@ -260,7 +270,8 @@ class XgrammarCompiler final : public GrammarCompiler {
   }
 
   std::shared_ptr<const XgrammarGrammar> compile_checked(const GrammarSpec& spec) {
-    auto compiled = std::make_shared<const XgrammarGrammar>(compile_text(spec, side_of(spec)), vocab_size_);
+    Side& side = side_of(spec);
+    auto compiled = std::make_shared<const XgrammarGrammar>(compile_text(spec, side), vocab_size_, side.follow);
     std::vector<int32_t> words(mask_words(vocab_size_));
     if (compiled->matcher()->fill_mask(words) &&
         std::all_of(words.begin(), words.end(), [](int32_t word) { return word == 0; })) {

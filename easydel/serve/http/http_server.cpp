@@ -1,11 +1,15 @@
 #include "easydel/serve/http/http_server.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 #include <unordered_set>
 
 #include "easydel/core/error.h"
+#include "easydel/core/log.h"
 #include "easydel/serve/http/http_connection.h"
 #include "easydel/serve/http/http_io.h"
 
@@ -32,6 +36,20 @@ void http_check(const HttpOptions& options) {
   require<ConfigError>(options.tls_cert.empty() == options.tls_key.empty(),
                        "[HttpServer] tls_cert and tls_key must be given together; got \"", options.tls_cert,
                        "\" and \"", options.tls_key, "\".");
+}
+
+// A connection takes a file descriptor, and many systems give a process 1,024 until it asks for more.
+void http_raise_descriptors(int64_t connections) {
+  constexpr rlim_t kOthers = 512;  // what else the process has open
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  const rlim_t wanted = static_cast<rlim_t>(connections) + kOthers;
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min(wanted, limit.rlim_max);
+  if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == wanted) return;
+  getrlimit(RLIMIT_NOFILE, &limit);
+  log::warning("[HttpServer] max_connections is ", connections, "; the system lets this process open ", limit.rlim_cur,
+               " files. See ulimit -n.");
 }
 
 }  // namespace
@@ -71,6 +89,7 @@ HttpServer::Impl::Impl(HttpOptions options, HttpHandler handler) {
   http_check(options);
   require<ConfigError>(handler != nullptr, "[HttpServer] handler must be a function; got none.");
   if (!options.tls_cert.empty()) shared_.tls = std::make_unique<HttpTls>(options.tls_cert, options.tls_key);
+  http_raise_descriptors(options.max_connections);
   shared_.options = std::move(options);
   shared_.handler = std::move(handler);
   shared_.on_closed = [this](const std::shared_ptr<HttpConnection>& connection) { on_closed(connection); };

@@ -89,7 +89,8 @@ class GenerationGroup : public std::enable_shared_from_this<GenerationGroup> {
   void deliver(std::size_t index, const RequestOutput& output) {
     if (state_ == State::Over) return;
     if (output.finish == Finish::Error) {
-      return end_with(ApiError(500, output.error.empty() ? "the engine failed" : output.error));
+      return end_with(
+          ApiError(output.is_refusal ? 400 : 500, output.error.empty() ? "the engine failed" : output.error));
     }
     if (output.finish == Finish::Cancelled) {
       return end_with(ApiError(503, "the request was cancelled, because the server is stopping."));
