@@ -49,8 +49,8 @@ serve::ServerOptions to_server_options(const ServeArguments& given) {
   if (!given.chat_template.empty()) options.service.chat_template = read_file(given.chat_template);
   if (const char* key = std::getenv("EASYDEL_API_KEY"); key && *key) options.service.api_keys.emplace_back(key);
   for (const std::string& text : given.adapters) options.adapters.push_back(named_adapter(text));
-  require<UsageError>(given.max_body_mib > 0 && given.max_body_mib <= 4096, "--max-body-mib must be from 1 to 4096; got ",
-                      given.max_body_mib, ".");
+  require<UsageError>(given.max_body_mib > 0 && given.max_body_mib <= 4096,
+                      "--max-body-mib must be from 1 to 4096; got ", given.max_body_mib, ".");
   options.http.max_body_bytes = given.max_body_mib << 20;
   require<UsageError>(options.http.tls_cert.empty() == options.http.tls_key.empty(),
                       "--tls-cert and --tls-key go together.");
@@ -111,8 +111,9 @@ void add_engine_options(CLI::App& command, ServeArguments& given) {
                     "Tokens of a prompt and its answer (default: the model's context)");
   group->add_option("--max-waiting", engine.max_waiting,
                     "Requests that may wait for their turn; more are answered 429 (default: any number)");
-  group->add_option("--gpu-memory-utilization", engine.gpu_memory_utilization,
-                    "Share of the free memory that the cache takes; on a CPU at most 4 GiB")
+  group
+      ->add_option("--gpu-memory-utilization", engine.gpu_memory_utilization,
+                   "Share of the free memory that the cache takes; on a CPU at most 4 GiB")
       ->capture_default_str();
   group->add_option("--page-size", engine.page_size, "Tokens of a page of the cache")->capture_default_str();
   group->add_option("--num-pages", engine.num_pages, "Pages of the cache (default: by --gpu-memory-utilization)");
@@ -132,8 +133,9 @@ void add_engine_options(CLI::App& command, ServeArguments& given) {
   group->add_option("--adapter", given.adapters, "LoRA adapter that requests name as their model; can be repeated")
       ->type_name("NAME=DIR")
       ->allow_extra_args(false);
-  group->add_option("--data-parallel-size", given.server.data_parallel_size,
-                    "Engines that share the requests, each with a cache of its own")
+  group
+      ->add_option("--data-parallel-size", given.server.data_parallel_size,
+                   "Engines that share the requests, each with a cache of its own")
       ->capture_default_str();
   group->add_option("--seed", engine.seed, "Random seed of requests that have none")->capture_default_str();
 }
@@ -145,15 +147,17 @@ void add_server_options(CLI::App& command, ServeArguments& given) {
   auto* group = command.add_option_group("Server");
   group->add_option("--host", http.host, "Address to listen on; 0.0.0.0: all")->capture_default_str();
   group->add_option("--port", http.port, "Port to listen on; 0: any free one")->capture_default_str();
-  group->add_option("--api-key", service.api_keys,
-                    "Key that requests must carry; can be repeated. EASYDEL_API_KEY keeps it off the command line")
+  group
+      ->add_option("--api-key", service.api_keys,
+                   "Key that requests must carry; can be repeated. EASYDEL_API_KEY keeps it off the command line")
       ->allow_extra_args(false);
   group->add_option("--tls-cert", http.tls_cert, "Certificate chain, a PEM file: serve HTTPS");
   group->add_option("--tls-key", http.tls_key, "Private key of the certificate, a PEM file");
   group->add_option("--cors-origin", http.cors_origins, "Origin of web pages that may call the server; *: any")
       ->allow_extra_args(false);
-  group->add_option("--served-model-name", service.served_model_names,
-                    "Name of the model in the API; can be repeated (default: MODEL)")
+  group
+      ->add_option("--served-model-name", service.served_model_names,
+                   "Name of the model in the API; can be repeated (default: MODEL)")
       ->allow_extra_args(false);
   group->add_option("--chat-template", given.chat_template, "File with a chat template to use instead of the model's");
   group->add_flag("--trust-request-chat-template", service.trust_request_chat_template,
@@ -165,8 +169,9 @@ void add_server_options(CLI::App& command, ServeArguments& given) {
   group->add_option("--max-connections", http.max_connections, "Connections at once")->capture_default_str();
   group->add_option("--max-body-mib", given.max_body_mib, "Size of a request, in MiB")->capture_default_str();
   group->add_option("--request-timeout", given.request_timeout, "Seconds that an answer may take (default: any time)");
-  group->add_option("--shutdown-timeout", given.shutdown_timeout,
-                    "Seconds that running requests get after SIGTERM or Ctrl-C")
+  group
+      ->add_option("--shutdown-timeout", given.shutdown_timeout,
+                   "Seconds that running requests get after SIGTERM or Ctrl-C")
       ->capture_default_str();
   group->add_flag("--no-page", given.no_page, "Do not serve the chat page and the dashboard");
 }

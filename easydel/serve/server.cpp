@@ -75,8 +75,8 @@ Server::~Server() {
   service_.reset();
 }
 
-// Without their connections requests are cancelled. They hold the engine until they have ended, so it must not go before:
-// its own thread would be the last to hold it.
+// Without their connections requests are cancelled. They hold the engine until they have ended, so it must not go
+// before: its own thread would be the last to hold it.
 void Server::close() {
   http_.reset();
   engine_->drain(kServerLastStep);
