@@ -95,9 +95,13 @@ class Wire:
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(PATIENCE)
-        self.socket.connect(address(server))
-        if tls:
-            self.socket = tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
+        try:
+            self.socket.connect(address(server))
+            if tls:
+                self.socket = tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
+        except OSError:
+            self.socket.close()
+            raise
 
     def __enter__(self) -> "Wire":
         return self
