@@ -177,8 +177,7 @@ TEST(ELargeModel, BuildsAnEngineByItsSections) {
   write_file_atomically(directory / "config.json", R"({"model_type": "llama", "vocab_size": 31, "hidden_size": 16,
       "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2,
       "max_position_embeddings": 64, "eos_token_id": 2})");
-  ELargeModel model =
-      ELargeModel::from_pretrained((directory / "config.json").string(), "causal-language-model");
+  ELargeModel model = ELargeModel::from_pretrained((directory / "config.json").string(), "causal-language-model");
   model.set_loader({{"device", "cpu"}, {"verbose", false}})
       .set_esurge({{"max_model_len", 32}, {"max_num_seqs", 2}})
       .set_serve({{"num_pages", 20}});
