@@ -85,7 +85,8 @@ def make_files(folder: pathlib.Path) -> None:
         (folder / name).write_text("".join(
             json.dumps({"country": country, "cities": list(cities.values()), "answer": i}) + "\n"
             for i, country in enumerate(cities)))
-    shutil.copy(BOOK.parents[1] / "elarge" / "eval.yaml", folder / "eval.yaml")
+    for name in ("eval.yaml", "sums.yaml", "sums.jsonl", "sums_train.jsonl"):
+        shutil.copy(BOOK.parents[1] / "elarge" / name, folder / name)
     ids = torch.randint(3, 320, (4, 16))
     save_file({"input_ids": ids}, folder / "batch.safetensors")
     save_file({"input_ids": ids, "labels": ids.clone()}, folder / "in.safetensors")

@@ -62,6 +62,7 @@ class Arrivals {
     const std::lock_guard lock(mutex_);
     tokens_.insert(tokens_.end(), output.tokens.begin(), output.tokens.end());
     if (output.finish) finish_ = output.finish;
+    cached_ = output.cached_tokens;
     if (output.finish == serve::Finish::Error) error_ = output.error;
     changed_.notify_one();
   }
@@ -75,7 +76,9 @@ class Arrivals {
     const std::lock_guard lock(mutex_);
     return finish_ && tokens_.empty();
   }
-  const std::string& error() const { return error_; }  // once it has ended
+  // Once it has ended.
+  const std::string& error() const { return error_; }
+  int64_t cached() const { return cached_; }
 
  private:
   std::mutex mutex_;
@@ -83,6 +86,7 @@ class Arrivals {
   std::vector<int32_t> tokens_;
   std::optional<serve::Finish> finish_;
   std::string error_;
+  int64_t cached_ = 0;  // tokens of the prompt
 };
 
 class Chat {
@@ -206,6 +210,7 @@ class Chat {
       }
     }
     require<Error>(arrivals->error().empty(), "[easydel chat] ", arrivals->error());
+    log::debug("[easydel chat] ", arrivals->cached(), " of the ", length, " tokens of the prompt were in the cache.");
   }
 
   void answer_by_generate(const std::vector<int32_t>& ids, Printer& printer) {

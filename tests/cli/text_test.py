@@ -89,8 +89,12 @@ class Text(unittest.TestCase):
     def test_chat_keeps_the_conversation(self):
         saved = pathlib.Path(self.folder.name) / "chat.json"
         lines = f"/system Be brief.\nIt was the best\nand so on\n/save {saved}\n/reset\nwisdom\n/save {saved}2\n"
-        done = run("chat", self.model_dir, "--max-new-tokens", 8, stdin=lines)
+        done = run("--log", "debug", "chat", self.model_dir, "--max-new-tokens", 8, stdin=lines)
         self.assertEqual(done.returncode, 0, done.stderr)
+        cached = [int(n) for n in re.findall(r"(\d+) of the \d+ tokens of the prompt were in the cache", done.stderr)]
+        self.assertEqual(len(cached), 3, done.stderr)
+        self.assertEqual(cached[0], 0)
+        self.assertGreaterEqual(cached[1], 16)  # a page of the first turn
         messages = json.loads(saved.read_text())
         self.assertEqual([m["role"] for m in messages], ["system", "user", "assistant", "user", "assistant"])
         for end in (2, 4):
@@ -103,6 +107,14 @@ class Text(unittest.TestCase):
         unknown = run("chat", self.model_dir, stdin="/save\n")
         self.assertNotEqual(unknown.returncode, 0)
         self.assertIn("/save needs a file name", unknown.stderr)
+
+    def test_chat_generates_what_the_engine_has_no_setting_for(self):
+        lines = "It was the best\nand so on\n"
+        by_engine = run("chat", self.model_dir, "--max-new-tokens", 8, stdin=lines)
+        done = run("--log", "debug", "chat", self.model_dir, "--max-new-tokens", 8, "--min-length", 1, stdin=lines)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("min_length is not for the engine", done.stderr)
+        self.assertEqual(done.stdout, by_engine.stdout)
 
     def test_a_sampling_option_turns_sampling_on(self):
         def generate(*more):

@@ -118,11 +118,12 @@ TEST(ELargeConfig, TakesAStageOfZero) {
 }
 
 TEST(ELargeConfig, ServesByItsSectionsAndTheActionsParameters) {
-  const ELargeConfig config = read(kSmall +
-                                   "esurge: {max_num_seqs: 7, page_size: 32, hbm_utilization: 0.5, "
-                                   "enable_prefix_caching: false, tool_parser: hermes}\n"
-                                   "serve: {port: 0, max_num_seqs: 9, api_key: [a, b], adapter: {mine: dir}}\n"
-                                   "actions:\n- server: {port: 90, tool_parser_name: x, enable_function_calling: true}\n");
+  const ELargeConfig config =
+      read(kSmall +
+           "esurge: {max_num_seqs: 7, page_size: 32, hbm_utilization: 0.5, "
+           "enable_prefix_caching: false, tool_parser: hermes}\n"
+           "serve: {port: 0, max_num_seqs: 9, api_key: [a, b], adapter: {mine: dir}}\n"
+           "actions:\n- server: {port: 90, tool_parser_name: x, enable_function_calling: true}\n");
   config.validate();
   const serve::ServerOptions options = to_server_options(config);
   EXPECT_EQ(options.engine.max_num_seqs, 9);

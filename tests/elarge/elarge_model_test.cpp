@@ -5,7 +5,9 @@
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
 #include "easydel/elarge/config/mixture_options.h"
+#include "easydel/serve/engine/engine.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/support/word_tokenizer.h"
 
 namespace easydel {
 namespace {
@@ -167,6 +169,35 @@ TEST(MixtureOptions, SayTheSameAsTheSection) {
   EXPECT_EQ(options.mixture_weights.at("a"), 0.75);
   EXPECT_EQ(options.informs[0].format_fields.at("ids"), "tokens");
   EXPECT_EQ(options.shuffle_buffer_size, 1000);
+}
+
+TEST(ELargeModel, BuildsAnEngineByItsSections) {
+  const TemporaryDirectory directory;
+  testing_support::write_word_tokenizer(directory.path());
+  write_file_atomically(directory / "config.json", R"({"model_type": "llama", "vocab_size": 31, "hidden_size": 16,
+      "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2,
+      "max_position_embeddings": 64, "eos_token_id": 2})");
+  ELargeModel model = ELargeModel::from_pretrained((directory / "config.json").string(), "causal-language-model");
+  model.set_loader({{"device", "cpu"}, {"verbose", false}})
+      .set_esurge({{"max_model_len", 32}, {"max_num_seqs", 2}})
+      .set_serve({{"num_pages", 20}});
+  serve::Request request;
+  request.prompt = {5, 6, 7};
+  request.sampling = {.temperature = 0, .max_tokens = 4, .ignore_eos = true};
+  std::vector<int32_t> tokens;
+  {
+    const auto engine = model.build_engine();
+    EXPECT_EQ(engine->info().max_model_len, 32);
+    EXPECT_EQ(engine->info().max_num_seqs, 2);
+    EXPECT_EQ(engine->stats().pages, 20);
+    const serve::RequestOutput out = serve::complete(*engine, request);
+    EXPECT_EQ(out.error, "");
+    tokens = out.tokens;
+    EXPECT_EQ(tokens.size(), 4U);
+  }
+  const auto other = model.build_engine({.num_pages = 10});
+  EXPECT_EQ(other->stats().pages, 10);
+  EXPECT_EQ(serve::complete(*other, request).tokens, tokens);
 }
 
 }  // namespace

@@ -55,15 +55,16 @@ PROBE(HttpOptions, host) {
 PROBE(HttpOptions, port) {
   HttpServer server(any_port(), echo);
   EXPECT_NE(server.port(), 0);
-  EXPECT_TRUE(is_refused("port " + std::to_string(server.port()), [&] {
-    HttpServer again(http_with([&](HttpOptions& o) { o.port = server.port(); }), echo);
-  }));
+  EXPECT_TRUE(is_refused("port " + std::to_string(server.port()),
+                         [&] { HttpServer again(http_with([&](HttpOptions& o) { o.port = server.port(); }), echo); }));
 }
 PROBE(HttpOptions, tls_cert) {
-  EXPECT_TRUE(is_refused("tls_cert", [] { HttpServer(http_with([](HttpOptions& o) { o.tls_cert = "none.pem"; }), echo); }));
+  EXPECT_TRUE(
+      is_refused("tls_cert", [] { HttpServer(http_with([](HttpOptions& o) { o.tls_cert = "none.pem"; }), echo); }));
 }
 PROBE(HttpOptions, tls_key) {
-  EXPECT_TRUE(is_refused("tls_key", [] { HttpServer(http_with([](HttpOptions& o) { o.tls_key = "none.pem"; }), echo); }));
+  EXPECT_TRUE(
+      is_refused("tls_key", [] { HttpServer(http_with([](HttpOptions& o) { o.tls_key = "none.pem"; }), echo); }));
 }
 PROBE(HttpOptions, max_body_bytes) {
   HttpServer server(http_with([](HttpOptions& o) { o.max_body_bytes = 10; }), echo);

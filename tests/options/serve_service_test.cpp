@@ -61,7 +61,8 @@ PROBE(ServiceOptions, tool_parser) {
       o.chat_template = kToolTemplate;
       o.tool_parser = parser;
     });
-    probe.engine->script = {piece("<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>", {6}, Finish::Stop)};
+    probe.engine->script = {
+        piece("<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>", {6}, Finish::Stop)};
     const Answer answer =
         probe.chat(R"("tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}])");
     if (answer.status != 200) return false;

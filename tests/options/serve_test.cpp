@@ -135,14 +135,13 @@ PROBE(EngineOptions, num_speculative_tokens) {
   EXPECT_GT(drafts(3), 0);
 }
 PROBE(EngineOptions, speculative_method) {
-  EXPECT_TRUE(is_refused("speculative_method", [] {
-    engine_with({.num_speculative_tokens = 2, .speculative_method = "hope"});
-  }));
+  EXPECT_TRUE(is_refused("speculative_method",
+                         [] { engine_with({.num_speculative_tokens = 2, .speculative_method = "hope"}); }));
 }
 PROBE(EngineOptions, draft_model) {
   const auto accepted = [](uint64_t seed) {
-    const auto engine = engine_with(
-        {.num_speculative_tokens = 3, .speculative_method = "draft", .draft_model = served_model(seed)});
+    const auto engine =
+        engine_with({.num_speculative_tokens = 3, .speculative_method = "draft", .draft_model = served_model(seed)});
     complete(*engine, question(9, 60));
     return engine->stats().accepted_tokens;
   };

@@ -39,7 +39,8 @@ std::string canonical(const std::string& given, const std::string& where) {
   std::vector<std::string> known;
   for (const auto& [alias, action] : action_names()) known.push_back(alias);
   const std::string near = nearest_name(name, known);
-  fail<ConfigError>(where, " must be an action: validate, print, dump_config, to_json, to_yaml, train, eval, serve; got \"",
+  fail<ConfigError>(where,
+                    " must be an action: validate, print, dump_config, to_json, to_yaml, train, eval, serve; got \"",
                     given, "\".", near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
 }
 

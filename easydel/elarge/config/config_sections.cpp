@@ -244,11 +244,12 @@ EsurgeSection ELargeConfig::esurge() const {
                                    {"max_num_seqs", section.max_num_seqs},
                                    {"max_num_batched_tokens", section.max_num_batched_tokens},
                                    {"page_size", section.page_size}}) {
-    require<ConfigError>(!value || *value > 0, where({"esurge", key}), " must be above 0; got ", value.value_or(0), ".");
+    require<ConfigError>(!value || *value > 0, where({"esurge", key}), " must be above 0; got ", value.value_or(0),
+                         ".");
   }
-  require<ConfigError>(
-      !section.hbm_utilization || (*section.hbm_utilization > 0 && *section.hbm_utilization <= 1),
-      where({"esurge", "hbm_utilization"}), " must be above 0 and at most 1; got ", section.hbm_utilization.value_or(0), ".");
+  require<ConfigError>(!section.hbm_utilization || (*section.hbm_utilization > 0 && *section.hbm_utilization <= 1),
+                       where({"esurge", "hbm_utilization"}), " must be above 0 and at most 1; got ",
+                       section.hbm_utilization.value_or(0), ".");
   return section;
 }
 

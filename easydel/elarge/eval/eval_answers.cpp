@@ -52,7 +52,8 @@ class ExactMatch {
   std::string kept(std::string text) const {
     for (const PythonRegex& pattern : ignored_) text = pattern.removed_from(text);
     if (ignores_case_) text = jinja::to_lower(text);
-    if (ignores_punctuation_) std::erase_if(text, [](char c) { return kPunctuation.find(c) != std::string_view::npos; });
+    if (ignores_punctuation_)
+      std::erase_if(text, [](char c) { return kPunctuation.find(c) != std::string_view::npos; });
     if (ignores_numbers_) std::erase_if(text, [](char c) { return kDigits.find(c) != std::string_view::npos; });
     return text;
   }
@@ -108,18 +109,15 @@ class AnswerMetrics {
     const bool has_error = values && values->size() > 1 && options_.bootstrap_iters > 0;
     results_[concat(metric, "_stderr,", filter_)] = has_error ? Json(mean_error_of(*values)) : Json("N/A");
   }
-  void add_mean(const std::string& metric, const std::vector<double>& values) {
-    add(metric, mean_of(values), &values);
-  }
+  void add_mean(const std::string& metric, const std::vector<double>& values) { add(metric, mean_of(values), &values); }
 
   void add_exact_match(const EvalMetric& metric) {
     const ExactMatch is_same(task_, metric.options);
     std::vector<double> values;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       const std::vector<std::string> golds = golds_of(rows_[i]);
-      values.push_back(std::any_of(golds.begin(), golds.end(), [&](const std::string& gold) {
-        return is_same(filtered_[i][0], gold);
-      }));
+      values.push_back(std::any_of(golds.begin(), golds.end(),
+                                   [&](const std::string& gold) { return is_same(filtered_[i][0], gold); }));
     }
     add_mean(metric.name, values);
   }

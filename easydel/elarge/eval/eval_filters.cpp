@@ -76,8 +76,8 @@ EvalFilter::Step read_filter_step(const std::string& where, const Json& given) {
   for (const auto& [key, value] : given.as_object()) {
     if (key == "function") continue;
     const std::string near = nearest_name(key, rule->options);
-    require<ConfigError>(std::find(rule->options.begin(), rule->options.end(), key) != rule->options.end(), where,
-                         ": ", key, " is not an option of ", rule->name, ".",
+    require<ConfigError>(std::find(rule->options.begin(), rule->options.end(), key) != rule->options.end(), where, ": ",
+                         key, " is not an option of ", rule->name, ".",
                          near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
     check_filter_option(where, key, value);
     step.options[key] = value;
@@ -172,8 +172,7 @@ std::string AnswerFilter::extract(const EvalFilter::Step& step, const PythonRege
   return python_strip(otherwise);
 }
 
-std::string AnswerFilter::look_up(const EvalFilter::Step& step, const std::string& answer,
-                                  const data::Row& row) const {
+std::string AnswerFilter::look_up(const EvalFilter::Step& step, const std::string& answer, const data::Row& row) const {
   const Json* mapping = step.options.find("mapping_dict");
   const Json* found = mapping ? mapping->find(answer) : nullptr;
   if (!found) found = step.options.find("default_value");

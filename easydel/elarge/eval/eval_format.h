@@ -40,7 +40,7 @@ class RowFormat {
   // With `choices`, digits that a template prints are an index, as where the task has doc_to_choice.
   RowFormat(const EvalTask& task, const TaskFormat& format, const std::set<std::string>& fields, bool choices);
 
-  Json text(const data::Row& row) const;                         // a text or an index
+  Json text(const data::Row& row) const;    // a text or an index
   Json target(const data::Row& row) const;  // a text, a number (an index where there are choices) or a list of these
   std::vector<std::string> choices(const data::Row& row) const;  // empty when there is no doc_to_choice
   std::string prefix(const data::Row& row) const;                // gen_prefix; empty when there is none

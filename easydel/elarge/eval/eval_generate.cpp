@@ -14,10 +14,20 @@ namespace easydel {
 namespace {
 
 constexpr std::string_view kLengthKeys[] = {"max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens"};
-constexpr std::string_view kGenerationKwargs[] = {
-    "until",     "do_sample",          "temperature",    "top_p",         "top_k",
-    "min_p",     "typical_p",          "max_gen_toks",   "max_new_tokens", "max_tokens",
-    "max_completion_tokens", "repetition_penalty", "min_new_tokens", "seed"};
+constexpr std::string_view kGenerationKwargs[] = {"until",
+                                                  "do_sample",
+                                                  "temperature",
+                                                  "top_p",
+                                                  "top_k",
+                                                  "min_p",
+                                                  "typical_p",
+                                                  "max_gen_toks",
+                                                  "max_new_tokens",
+                                                  "max_tokens",
+                                                  "max_completion_tokens",
+                                                  "repetition_penalty",
+                                                  "min_new_tokens",
+                                                  "seed"};
 
 class KwargsReader {
  public:
@@ -134,8 +144,8 @@ EvalGeneration read_generation(const EvalTask& task, const Json& changes, const 
   serve::SamplingParams& sampling = generation.sampling;
   for (auto key = std::rbegin(kLengthKeys); key != std::rend(kLengthKeys); ++key)
     reader.integer(*key, generation.max_tokens);  // the first of them wins
-  require<ConfigError>(generation.max_tokens > 0, task.where("generation_kwargs"), ".max_gen_toks must be above 0; got ",
-                       generation.max_tokens, ".");
+  require<ConfigError>(generation.max_tokens > 0, task.where("generation_kwargs"),
+                       ".max_gen_toks must be above 0; got ", generation.max_tokens, ".");
   double temperature = 0;
   reader.number("temperature", temperature);
   bool samples = temperature > 0;
@@ -183,9 +193,8 @@ std::vector<std::vector<std::string>> generate_answers(serve::Engine& engine, co
         serve::Request request{.prompt = tokens, .sampling = sampling};
         if (sampling.seed) request.sampling.seed = *sampling.seed + ids.size();  // repeats differ
         const std::size_t index = ids.size();
-        ids.push_back(engine.submit(std::move(request), [&board, index](const serve::RequestOutput& output) {
-          board.take(index, output);
-        }));
+        ids.push_back(engine.submit(
+            std::move(request), [&board, index](const serve::RequestOutput& output) { board.take(index, output); }));
       }
     }
   } catch (...) {  // the callbacks of those before refer to what is local here

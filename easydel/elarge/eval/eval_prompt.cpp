@@ -229,8 +229,7 @@ EvalQuestion PromptBuilder::build(int64_t index) {
     question.gold = gold_of(row, text, question.choices.size(), {});
   } else {
     const std::string asked = context(before, text_of(text, "doc_to_text"), prefix);
-    for (const std::string& choice : question.choices)
-      question.requests.push_back({asked, delimiter(prefix) + choice});
+    for (const std::string& choice : question.choices) question.requests.push_back({asked, delimiter(prefix) + choice});
     question.gold = gold_of(row, target, question.choices.size(), question.choices);
   }
   return question;

@@ -24,7 +24,7 @@ constexpr string_view kGenerationKeys[] = {"generation_kwargs", "repeats", "filt
 constexpr string_view kIgnored[] = {"tag", "should_decontaminate", "doc_to_decontamination_query"};
 // They change nothing about a log-likelihood.
 constexpr string_view kIgnoredByScores[] = {"generation_kwargs", "repeats"};
-constexpr string_view kNotYet[] = {"custom_dataset", "process_docs", "process_results", "use_prompt", "doc_to_image",
+constexpr string_view kNotYet[] = {"custom_dataset", "process_docs", "process_results", "use_prompt",  "doc_to_image",
                                    "doc_to_audio",   "group",        "task_list",       "dataset_name"};
 constexpr string_view kFewshotKeys[] = {"sampler",       "split",         "samples",          "doc_to_text",
                                         "doc_to_target", "doc_to_choice", "target_delimiter", "fewshot_delimiter",

@@ -115,7 +115,8 @@ ChatFormat chat_format(const AutoTokenizer& tokenizer, const EvaluateOptions& op
     try {
       return tokenizer.apply_chat_template(input).text;
     } catch (const jinja::TemplateError&) {
-      std::erase_if(input.messages.as_array(), [](const Json& message) { return message.at("role") == Json("system"); });
+      std::erase_if(input.messages.as_array(),
+                    [](const Json& message) { return message.at("role") == Json("system"); });
       return tokenizer.apply_chat_template(input).text;
     }
   };
@@ -130,8 +131,8 @@ PromptOptions prompt_options(const AutoTokenizer& tokenizer, const EvalTask& tas
 }
 
 struct TaskResults {
-  Json metrics;          // {"acc,none": …}
-  int64_t size = 0;      // of the split
+  Json metrics;           // {"acc,none": …}
+  int64_t size = 0;       // of the split
   int64_t effective = 0;  // rows that were evaluated
 };
 
@@ -173,8 +174,8 @@ TaskResults generate_task(const std::shared_ptr<BaseModule>& model, const AutoTo
   return results;
 }
 
-TaskResults score(const BaseModule& model, const AutoTokenizer& tokenizer, const Encoder& encoder,
-                  const EvalTask& task, const EvaluateOptions& options) {
+TaskResults score(const BaseModule& model, const AutoTokenizer& tokenizer, const Encoder& encoder, const EvalTask& task,
+                  const EvaluateOptions& options) {
   const data::SourcePtr source = open_split(task, task.test_split ? *task.test_split : *task.validation_split);
   PromptBuilder builder(task, source, prompt_options(tokenizer, task, options));
   std::vector<EvalScore> rows;
@@ -226,7 +227,8 @@ TaskResults score(const BaseModule& model, const AutoTokenizer& tokenizer, const
       }
     }
   }
-  return {World::current()->rank() == 0 ? aggregate(task, rows, options.bootstrap_iters) : Json(), source->size(), count};
+  return {World::current()->rank() == 0 ? aggregate(task, rows, options.bootstrap_iters) : Json(), source->size(),
+          count};
 }
 
 }  // namespace

@@ -40,10 +40,10 @@ std::vector<EvalTask> read_eval_tasks(const std::vector<std::string>& tasks,
 // ConfigError on options that do not go together, and on tasks that run code unless that is confirmed.
 void check_eval_options(const std::vector<EvalTask>& tasks, const EvaluateOptions& options);
 
-// The results, as the harness writes them. On a mesh all ranks call it together; ranks other than 0 get null. Tasks that
-// generate do so through an engine, which has the model while they last.
-Json evaluate(const std::shared_ptr<BaseModule>& model, const AutoTokenizer& tokenizer, const std::vector<EvalTask>& tasks,
-              const EvaluateOptions& options = {});
+// The results, as the harness writes them. On a mesh all ranks call it together; ranks other than 0 get null. Tasks
+// that generate do so through an engine, which has the model while they last.
+Json evaluate(const std::shared_ptr<BaseModule>& model, const AutoTokenizer& tokenizer,
+              const std::vector<EvalTask>& tasks, const EvaluateOptions& options = {});
 
 void write_eval_results(const Json& results, const std::filesystem::path& path);
 

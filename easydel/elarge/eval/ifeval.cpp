@@ -62,9 +62,8 @@ bool is_blank(string_view text) { return python_strip_view(text).empty(); }
 
 bool has_keywords(const Instruction& i, const std::string& answer) {
   const std::vector<std::string> words = i.texts("keywords");
-  return std::all_of(words.begin(), words.end(), [&](const std::string& word) {
-    return i.matches(word, answer, {.ignore_case = true}) > 0;
-  });
+  return std::all_of(words.begin(), words.end(),
+                     [&](const std::string& word) { return i.matches(word, answer, {.ignore_case = true}) > 0; });
 }
 
 bool has_keyword_often(const Instruction& i, const std::string& answer) {
@@ -105,8 +104,8 @@ bool has_paragraphs(const Instruction& i, const std::string& answer) {
 
 bool begins_nth_paragraph(const Instruction& i, const std::string& answer) {
   const std::vector<string_view> parts = python_split(answer, "\n\n");
-  const auto count = static_cast<int64_t>(
-      std::count_if(parts.begin(), parts.end(), [](string_view part) { return !is_blank(part); }));
+  const auto count =
+      static_cast<int64_t>(std::count_if(parts.begin(), parts.end(), [](string_view part) { return !is_blank(part); }));
   const int64_t nth = i.number("nth_paragraph");
   if (nth < 1 || nth > count) return false;
   const string_view paragraph = python_strip_view(parts[static_cast<std::size_t>(nth - 1)]);

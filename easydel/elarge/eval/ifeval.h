@@ -14,8 +14,8 @@ struct FollowedInstructions {
 };
 
 // The row has instruction_id_list, kwargs (an object for each of them) and prompt. FormatError names the row when it
-// lacks one of these or an argument of an instruction; NotSupportedError when an instruction is not here: those that need
-// a language detector or a sentence tokenizer.
+// lacks one of these or an argument of an instruction; NotSupportedError when an instruction is not here: those that
+// need a language detector or a sentence tokenizer.
 FollowedInstructions follow_instructions(const data::Row& row, const std::string& answer);
 
 }  // namespace easydel

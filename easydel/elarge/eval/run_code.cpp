@@ -92,7 +92,7 @@ pid_t start_program(const fs::path& python, const fs::path& directory, int done,
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
   const int64_t seconds = (timeout.count() + 999) / 1000 + 1;
-  std::vector<std::string> words = {python.string(), "-I", "-c", kRunner, std::to_string(kDone),
+  std::vector<std::string> words = {python.string(),        "-I", "-c", kRunner, std::to_string(kDone),
                                     std::to_string(seconds)};
   const std::string path = concat("PATH=", std::getenv("PATH") ? std::getenv("PATH") : "/usr/bin:/bin");
   std::vector<std::string> variables = {path, "OMP_NUM_THREADS=1"};
@@ -121,7 +121,8 @@ bool run_program(const fs::path& python, const std::string& program, std::chrono
   const auto deadline = std::chrono::steady_clock::now() + timeout + std::chrono::seconds(1);
   bool has_passed = false;
   while (true) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) break;
     pollfd wait{.fd = pipe.reader(), .events = POLLIN, .revents = 0};
     const int ready = poll(&wait, 1, static_cast<int>(left.count()));

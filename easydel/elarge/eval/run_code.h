@@ -13,7 +13,8 @@ namespace easydel {
 std::optional<std::filesystem::path> find_python();
 
 // Whether each program ends in time without an exception. Each runs in an empty directory of its own and a new session,
-// with no environment but PATH, limits on its memory, processor time and files, and no input or output; a few at a time.
+// with no environment but PATH, limits on its memory, processor time and files, and no input or output; a few at a
+// time.
 std::vector<bool> run_programs(const std::filesystem::path& python, const std::vector<std::string>& programs,
                                std::chrono::milliseconds timeout);
 

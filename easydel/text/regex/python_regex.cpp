@@ -85,8 +85,9 @@ PythonRegex::PythonRegex(std::string_view pattern, const std::string& where, Fla
   PCRE2_SIZE at = 0;
   code_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(), options, &error, &at,
                               context.get());
-  require<FormatError>(code_->code != nullptr, where, " is not a valid regular expression: ",
-                       python_regex_message(error), " at ", at, " of \"", printable(translated, 200), "\".");
+  require<FormatError>(code_->code != nullptr, where,
+                       " is not a valid regular expression: ", python_regex_message(error), " at ", at, " of \"",
+                       printable(translated, 200), "\".");
   pcre2_pattern_info(code_->code, PCRE2_INFO_CAPTURECOUNT, &code_->groups);
 }
 
