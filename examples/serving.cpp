@@ -36,7 +36,8 @@ int main() {
     for (const int32_t token : answer.tokens) std::cout << token << " ";
     std::cout << "(" << finish_name(*answer.finish) << ")\n";
   }
-  std::cout << "alone the same: " << (complete(*engine, requests[2]).tokens == answers[2].tokens ? "yes" : "no") << "\n";
+  std::cout << "alone the same: " << (complete(*engine, requests[2]).tokens == answers[2].tokens ? "yes" : "no")
+            << "\n";
   std::cout << "tokens found in the cache: " << complete(*engine, request).cached_tokens << "\n";
 
   // A callback sees every step; it runs on the engine's thread and must not block.

@@ -45,7 +45,8 @@ std::vector<int32_t> generated(const BaseModule& model, const Request& request) 
   GenerateOptions options;
   options.generation_config.max_new_tokens = *s.max_tokens;
   options.generation_config.do_sample = !s.is_greedy();
-  options.generation_config.eos_token_id = TokenIds(int64_t{1} << 30);  // no token: the model's own would count otherwise
+  options.generation_config.eos_token_id =
+      TokenIds(int64_t{1} << 30);  // no token: the model's own would count otherwise
   if (!s.is_greedy()) {
     options.generation_config.temperature = s.temperature;
     options.generation_config.top_k = s.top_k;
@@ -255,8 +256,8 @@ TEST(Engine, LogprobsAreThoseOfTheModel) {
   ASSERT_EQ(out.prompt_logprobs.size(), 11U);
   for (int64_t i = 0; i + 1 < static_cast<int64_t>(all.size()); ++i) {
     const bool in_prompt = i < 11;
-    const TokenLogprobs& got = in_prompt ? out.prompt_logprobs[static_cast<std::size_t>(i)]
-                                         : out.logprobs[static_cast<std::size_t>(i - 11)];
+    const TokenLogprobs& got =
+        in_prompt ? out.prompt_logprobs[static_cast<std::size_t>(i)] : out.logprobs[static_cast<std::size_t>(i - 11)];
     const int32_t token = all[static_cast<std::size_t>(i + 1)];
     EXPECT_EQ(got.chosen.token, token);
     EXPECT_NEAR(got.chosen.logprob, expected[i][token].item<float>(), 1e-4);

@@ -138,8 +138,8 @@ TEST(Scheduler, AMillionRandomStepsLoseNoPage) {
     for (int64_t step = 0; step < 2000 && done < steps; ++step, ++done) {
       if (draw.chance(0.3) && goals.size() < 12) {
         const int64_t length = draw.between(1, scheduler.max_length() - 1);
-        auto added = sequence_of(next, counted(length, static_cast<int32_t>(draw.between(0, 2) * 1000)),
-                                 draw.between(0, 2));
+        auto added =
+            sequence_of(next, counted(length, static_cast<int32_t>(draw.between(0, 2) * 1000)), draw.between(0, 2));
         added->uses_prefixes = draw.chance(0.9);
         scheduler.add(std::move(added));
         goals[next++] = draw.between(length + 1, scheduler.max_length());

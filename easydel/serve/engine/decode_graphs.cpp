@@ -173,8 +173,8 @@ class CudaDecodeGraphs final : public DecodeGraphs {
 
 std::unique_ptr<DecodeGraphs> DecodeGraphs::make(std::shared_ptr<const BaseModule> model,
                                                  std::shared_ptr<RaggedPagesCache> cache, int64_t max_batch) {
-  const bool can_capture = cache->uses_device_kernels() && !model->parallel() &&
-                           !operations::rope_depends_on_length(model->config().rope);
+  const bool can_capture =
+      cache->uses_device_kernels() && !model->parallel() && !operations::rope_depends_on_length(model->config().rope);
   if (!can_capture) return nullptr;
   return std::make_unique<CudaDecodeGraphs>(std::move(model), std::move(cache), max_batch);
 }

@@ -89,7 +89,9 @@ class ModelDrafter final : public Drafter {
       Sequence& sequence = *requests[i]->sequence;
       const int64_t known = sequence.length() + round;
       const auto room = static_cast<int64_t>(sequence.pages.size()) * page_size_;
-      if (requests[i]->matcher || round >= limits[i] || round != static_cast<int64_t>(sequence.drafts.size()) || known > room) continue;
+      if (requests[i]->matcher || round >= limits[i] || round != static_cast<int64_t>(sequence.drafts.size()) ||
+          known > room)
+        continue;
       State& state = *states[i];
       for (int64_t at = state.computed; at < known; ++at)
         inputs.tokens.push_back(at < sequence.length()
@@ -144,8 +146,7 @@ std::unique_ptr<Drafter> make_drafter(const EngineOptions& options, int64_t page
     return std::make_unique<NgramDrafter>(options.ngram_min, options.ngram_max);
   }
   require<ConfigError>(options.speculative_method == "draft",
-                       "[engine] speculative_method must be ngram or draft; got \"", options.speculative_method,
-                       "\".");
+                       "[engine] speculative_method must be ngram or draft; got \"", options.speculative_method, "\".");
   require<ConfigError>(options.draft_model != nullptr, "[engine] speculative_method draft needs draft_model.");
   require<ConfigError>(options.draft_model->config().vocab_size == vocab_size, "[engine] the draft model has a ",
                        "vocabulary of ", options.draft_model->config().vocab_size, " tokens, the model one of ",

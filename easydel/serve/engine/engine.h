@@ -21,22 +21,22 @@ namespace easydel::serve {
 class GrammarCompiler;
 
 struct EngineOptions {
-  int64_t max_num_seqs = 256;              // sequences that run at once
-  int64_t max_num_batched_tokens = 0;      // of one step; 0: 8192 on a GPU, 512 on the CPU
-  int64_t max_model_len = 0;               // prompt and answer of a request; 0: the model's context
-  int64_t page_size = 16;                  // tokens of a page of the cache
-  int64_t num_pages = 0;                   // 0: by gpu_memory_utilization
-  double gpu_memory_utilization = 0.9;     // of the memory that is free once the model is loaded
-  std::string kv_cache_dtype = "auto";     // auto, int8, fp8 or a floating type
+  int64_t max_num_seqs = 256;           // sequences that run at once
+  int64_t max_num_batched_tokens = 0;   // of one step; 0: 8192 on a GPU, 512 on the CPU
+  int64_t max_model_len = 0;            // prompt and answer of a request; 0: the model's context
+  int64_t page_size = 16;               // tokens of a page of the cache
+  int64_t num_pages = 0;                // 0: by gpu_memory_utilization
+  double gpu_memory_utilization = 0.9;  // of the memory that is free once the model is loaded
+  std::string kv_cache_dtype = "auto";  // auto, int8, fp8 or a floating type
   bool enable_prefix_caching = true;
-  bool enable_chunked_prefill = true;      // long prompts are computed in pieces, beside the next tokens of others
-  int64_t max_waiting = 0;                 // requests that may wait; 0: any number
-  int64_t num_speculative_tokens = 0;      // 0: no speculation
+  bool enable_chunked_prefill = true;        // long prompts are computed in pieces, beside the next tokens of others
+  int64_t max_waiting = 0;                   // requests that may wait; 0: any number
+  int64_t num_speculative_tokens = 0;        // 0: no speculation
   std::string speculative_method = "ngram";  // ngram, or draft with a draft model
   std::shared_ptr<BaseModule> draft_model = {};
-  int64_t ngram_max = 4, ngram_min = 1;    // tokens at the end that ngram looks for earlier in the sequence
-  bool use_graphs = true;                  // CUDA graphs of decode steps
-  uint64_t seed = 0;                       // of requests that have none
+  int64_t ngram_max = 4, ngram_min = 1;           // tokens at the end that ngram looks for earlier in the sequence
+  bool use_graphs = true;                         // CUDA graphs of decode steps
+  uint64_t seed = 0;                              // of requests that have none
   std::shared_ptr<GrammarCompiler> grammar = {};  // absent: requests with a grammar are refused
 };
 
@@ -48,15 +48,15 @@ class QueueFullError : public Error {
 
 struct EngineStats {
   int64_t running = 0, waiting = 0;
-  int64_t pages = 0, free_pages = 0;         // of the cache; pages that only the prefix cache keeps count as free
-  int64_t prompt_tokens = 0;                 // of all requests so far, as the rest
+  int64_t pages = 0, free_pages = 0;  // of the cache; pages that only the prefix cache keeps count as free
+  int64_t prompt_tokens = 0;          // of all requests so far, as the rest
   int64_t generation_tokens = 0;
   int64_t prefix_queries = 0, prefix_hits = 0;  // tokens
   int64_t preemptions = 0;
   int64_t steps = 0;
   int64_t finished_stop = 0, finished_length = 0, finished_cancelled = 0, finished_error = 0;
   int64_t draft_tokens = 0, accepted_tokens = 0;
-  bool healthy = true;                       // false: a step failed as a whole, and nothing more is taken
+  bool healthy = true;  // false: a step failed as a whole, and nothing more is taken
 };
 
 struct EngineInfo {

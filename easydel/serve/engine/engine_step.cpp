@@ -128,7 +128,9 @@ void LocalEngine::finish_part(const StepPart& part, ActiveRequest& request, Chos
 std::optional<Finish> LocalEngine::end_of(ActiveRequest& request, int32_t token, RequestOutput& out,
                                           bool& is_shown) const {
   const SamplingParams& sampling = request.sampling();
-  const auto is_in = [&](const std::vector<int32_t>& ids) { return std::find(ids.begin(), ids.end(), token) != ids.end(); };
+  const auto is_in = [&](const std::vector<int32_t>& ids) {
+    return std::find(ids.begin(), ids.end(), token) != ids.end();
+  };
   const bool is_stop = is_in(sampling.stop_token_ids);
   if (is_stop) out.stop_reason = token;
   const bool ends = is_stop || is_in(request.end_tokens);

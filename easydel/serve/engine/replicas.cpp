@@ -21,9 +21,7 @@ class Replicas final : public Engine {
     }
     // Among equal ones each gets its turn.
     const std::size_t turn = next_turn();
-    const auto rank = [&](const auto& load) {
-      return std::pair(load.first, (load.second + turn) % engines_.size());
-    };
+    const auto rank = [&](const auto& load) { return std::pair(load.first, (load.second + turn) % engines_.size()); };
     std::sort(loads.begin(), loads.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
     for (std::size_t i = 0; i + 1 < loads.size(); ++i) {
       try {
@@ -67,13 +65,22 @@ class Replicas final : public Engine {
     EngineStats sum;
     for (const auto& engine : engines_) {
       const EngineStats own = engine->stats();
-      constexpr int64_t EngineStats::* kCounts[] = {
-          &EngineStats::running,           &EngineStats::waiting,         &EngineStats::pages,
-          &EngineStats::free_pages,        &EngineStats::prompt_tokens,   &EngineStats::generation_tokens,
-          &EngineStats::prefix_queries,    &EngineStats::prefix_hits,     &EngineStats::preemptions,
-          &EngineStats::steps,             &EngineStats::finished_stop,   &EngineStats::finished_length,
-          &EngineStats::finished_cancelled, &EngineStats::finished_error, &EngineStats::draft_tokens,
-          &EngineStats::accepted_tokens};
+      constexpr int64_t EngineStats::* kCounts[] = {&EngineStats::running,
+                                                    &EngineStats::waiting,
+                                                    &EngineStats::pages,
+                                                    &EngineStats::free_pages,
+                                                    &EngineStats::prompt_tokens,
+                                                    &EngineStats::generation_tokens,
+                                                    &EngineStats::prefix_queries,
+                                                    &EngineStats::prefix_hits,
+                                                    &EngineStats::preemptions,
+                                                    &EngineStats::steps,
+                                                    &EngineStats::finished_stop,
+                                                    &EngineStats::finished_length,
+                                                    &EngineStats::finished_cancelled,
+                                                    &EngineStats::finished_error,
+                                                    &EngineStats::draft_tokens,
+                                                    &EngineStats::accepted_tokens};
       for (int64_t EngineStats::* const count : kCounts) sum.*count += own.*count;
       sum.healthy &= own.healthy;
     }

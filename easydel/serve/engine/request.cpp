@@ -47,7 +47,8 @@ void SamplingParams::validate(int64_t vocab_size) const {
     require<ConfigError>(token >= 0 && token < vocab_size, "[sampling] stop_token_ids must be below ", vocab_size,
                          "; got ", token, ".");
   }
-  for (const std::string& text : stop) require<ConfigError>(!text.empty(), "[sampling] a stop string must not be empty.");
+  for (const std::string& text : stop)
+    require<ConfigError>(!text.empty(), "[sampling] a stop string must not be empty.");
 }
 
 }  // namespace easydel::serve

@@ -87,17 +87,17 @@ std::string_view finish_name(Finish finish);  // "stop", "length", "cancelled", 
 
 // What a step added to a request. The last one of a request has `finish`.
 struct RequestOutput {
-  std::vector<int32_t> tokens;          // new ones, an end token included
-  std::string text;                     // new text: whole characters, and nothing that may become a stop string
-  std::vector<TokenLogprobs> logprobs;  // of `tokens`, if asked for
+  std::vector<int32_t> tokens;                 // new ones, an end token included
+  std::string text;                            // new text: whole characters, and nothing that may become a stop string
+  std::vector<TokenLogprobs> logprobs;         // of `tokens`, if asked for
   std::vector<TokenLogprobs> prompt_logprobs;  // in the first output, if asked for; entry 0 is of the second token
   std::vector<float> embedding;                // of Embed and Classify
   std::optional<Finish> finish;
   bool is_refusal = false;  // of Finish::Error: the request itself is wrong, such as a grammar that does not compile
   std::variant<std::monostate, int32_t, std::string> stop_reason;  // the stop token or string; none for an end token
-  std::string error;          // of Finish::Error
-  int64_t prompt_tokens = 0;  // of the whole request so far
-  int64_t cached_tokens = 0;  // of the prompt, found in the prefix cache
+  std::string error;                                               // of Finish::Error
+  int64_t prompt_tokens = 0;                                       // of the whole request so far
+  int64_t cached_tokens = 0;                                       // of the prompt, found in the prefix cache
   int64_t output_tokens = 0;
 };
 

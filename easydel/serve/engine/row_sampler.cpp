@@ -100,7 +100,8 @@ bool needs_adjusting(const SamplingParams& p) {
 
 void adjust_scores(std::span<float> scores, const SamplingParams& params, const TokenHistory& history,
                    std::span<const int32_t> forbidden) {
-  for (const auto& [token, bias] : params.logit_bias) scores[static_cast<std::size_t>(token)] += static_cast<float>(bias);
+  for (const auto& [token, bias] : params.logit_bias)
+    scores[static_cast<std::size_t>(token)] += static_cast<float>(bias);
   if (params.repetition_penalty != 1) {
     const auto penalty = static_cast<float>(params.repetition_penalty);
     std::unordered_set<int32_t> seen(history.prompt.begin(), history.prompt.end());
@@ -164,7 +165,8 @@ int32_t draw_token(std::span<float> scores, const SamplingParams& params, double
   keep_min_p(candidates, params.min_p);
   keep_typical(candidates, params.typical_p);
   // In the order of the vocabulary, so that a draw does not depend on how the candidates were found.
-  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) { return a.token < b.token; });
+  std::sort(candidates.begin(), candidates.end(),
+            [](const Candidate& a, const Candidate& b) { return a.token < b.token; });
   const double threshold = uniform * total_weight(candidates);
   double sum = 0;
   for (const Candidate& candidate : candidates) {

@@ -118,7 +118,8 @@ std::vector<int64_t> choose_on_device(const at::Tensor& scores_RV, const std::ve
   }
   at::Tensor tokens = best;
   if (!drawn.rows.empty())
-    tokens = tokens.index_copy(0, at::tensor(drawn.rows, at::kLong).to(best.device()), draw_on_device(scores_RV, drawn));
+    tokens =
+        tokens.index_copy(0, at::tensor(drawn.rows, at::kLong).to(best.device()), draw_on_device(scores_RV, drawn));
   // A NaN counts as the greatest score; one number tells whether a row has one, or nothing that is possible.
   const at::Tensor highest = scores_RV.amax(-1).to(at::kDouble);
   const at::Tensor host = at::where(highest.gt(-std::numeric_limits<double>::infinity()), tokens, -1).to(at::kCPU);

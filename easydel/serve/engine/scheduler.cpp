@@ -179,8 +179,9 @@ bool Scheduler::is_consistent() const {
     if (static_cast<int64_t>(sequence->pages.size()) < pages_for(sequence->computed)) return false;
     for (const int32_t page : sequence->pages) ++users[static_cast<std::size_t>(page)];
   }
-  const bool idle = std::all_of(waiting_.begin(), waiting_.end(),
-                                [](const auto& sequence) { return sequence->pages.empty() && sequence->computed == 0; });
+  const bool idle = std::all_of(waiting_.begin(), waiting_.end(), [](const auto& sequence) {
+    return sequence->pages.empty() && sequence->computed == 0;
+  });
   if (!idle) return false;
   for (int32_t page = 0; page < pool_.pages(); ++page) {
     if (pool_.users(page) != users[static_cast<std::size_t>(page)]) return false;

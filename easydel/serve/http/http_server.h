@@ -14,15 +14,15 @@ namespace easydel::serve {
 
 struct HttpOptions {
   std::string host = "127.0.0.1";
-  uint16_t port = 8000;              // 0: any free one
-  std::string tls_cert, tls_key;     // PEM files; empty: plain HTTP
+  uint16_t port = 8000;           // 0: any free one
+  std::string tls_cert, tls_key;  // PEM files; empty: plain HTTP
   int64_t max_body_bytes = 16 << 20;
   int64_t max_header_bytes = 16 << 10;
-  int64_t max_connections = 4096;    // more are answered 503 and closed
+  int64_t max_connections = 4096;                  // more are answered 503 and closed
   std::chrono::milliseconds read_timeout{30000};   // of one request, header and body
   std::chrono::milliseconds idle_timeout{75000};   // between two requests of a connection
   std::chrono::milliseconds write_timeout{60000};  // of a reader that takes nothing
-  int64_t max_buffered_bytes = 1 << 20;  // of a stream that the client does not read; then the connection is closed
+  int64_t max_buffered_bytes = 1 << 20;   // of a stream that the client does not read; then the connection is closed
   std::vector<std::string> cors_origins;  // "*": any; empty: no CORS headers
 };
 
