@@ -94,9 +94,9 @@ LocalEngine::LocalEngine(std::shared_ptr<BaseModule> model, std::shared_ptr<cons
                                         .num_pages = pages.num_pages,
                                         .enable_prefix_caching = options_.enable_prefix_caching,
                                         .enable_chunked_prefill = options_.enable_chunked_prefill});
-    log::info("[engine] ", pages.num_pages, " pages of ", pages.page_size, " tokens, ",
-              format_bytes(pages.num_pages * pages.page_bytes()), " of ", dtype_name(pages.dtype), "; at most ",
-              options_.max_num_seqs, " sequences of ", info_.max_model_len, " tokens.");
+    log::debug("[engine] ", pages.num_pages, " pages of ", pages.page_size, " tokens, ",
+               format_bytes(pages.num_pages * pages.page_bytes()), " of ", dtype_name(pages.dtype), "; at most ",
+               options_.max_num_seqs, " sequences of ", info_.max_model_len, " tokens.");
     const int64_t num_pages = pages.num_pages;
     runner_.emplace(model_, std::make_shared<RaggedPagesCache>(std::move(pages)),
                     options_.use_graphs ? options_.max_num_seqs : 0, std::make_unique<AdapterTable>(*model_));
