@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <thread>
@@ -105,6 +106,19 @@ TEST_F(Grammar, RegexMatchesTheWholeAnswer) {
   EXPECT_FALSE(world().matches(*grammar, "K1"));
   EXPECT_FALSE(world().matches(*grammar, "xK12"));
   EXPECT_FALSE(world().matches(*grammar, "K1234"));
+}
+
+// Not a surrogate nor a form that is too long: a reader would see a replacement for each of its bytes.
+TEST_F(Grammar, ACharacterIsOneToEveryReader) {
+  constexpr std::ptrdiff_t kCharacters = 40;
+  const auto grammar = world().compile(Kind::Regex, "[^0-9a-z\"{}:,]{40}");
+  std::mt19937 random(11);
+  for (int i = 0; i < 100; ++i) {
+    const Drawn drawn = draw(world(), *grammar, random);
+    ASSERT_TRUE(drawn.ended);
+    const auto starts = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; };
+    EXPECT_EQ(std::count_if(drawn.text.begin(), drawn.text.end(), starts), kCharacters) << drawn.text;
+  }
 }
 
 TEST_F(Grammar, ChoicesAreLiteral) {
