@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <thread>
@@ -105,6 +106,19 @@ TEST_F(Grammar, RegexMatchesTheWholeAnswer) {
   EXPECT_FALSE(world().matches(*grammar, "K1"));
   EXPECT_FALSE(world().matches(*grammar, "xK12"));
   EXPECT_FALSE(world().matches(*grammar, "K1234"));
+}
+
+// Not a surrogate nor a form that is too long: a reader would see a replacement for each of its bytes.
+TEST_F(Grammar, ACharacterIsOneToEveryReader) {
+  constexpr const char* kText = R"({"type": "string", "minLength": 40, "maxLength": 40})";
+  const Json schema = Json::parse(kText);
+  const auto grammar = world().compile(Kind::JsonSchema, kText);
+  std::mt19937 random(11);
+  for (int i = 0; i < 500; ++i) {
+    const Drawn drawn = draw(world(), *grammar, random);
+    ASSERT_TRUE(drawn.ended);
+    EXPECT_EQ(schema_violation(Json::parse(drawn.text), schema, schema), "") << drawn.text;
+  }
 }
 
 TEST_F(Grammar, ChoicesAreLiteral) {

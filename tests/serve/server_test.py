@@ -25,7 +25,7 @@ from tiny_server import CONTEXT, KEY, MESSAGES, MODEL, SECOND_TOOL, TOOL, Server
 
 LONG = CONTEXT - 100  # tokens of an answer that takes a while
 MIB = 1 << 20
-ANSWERS = int(os.environ.get("EASYDEL_ANSWERS", "200"))
+ANSWERS = int(os.environ.get("EASYDEL_ANSWERS", "1000"))
 DESCRIPTORS = raise_descriptors(20000)
 
 
