@@ -214,7 +214,11 @@ def keep_best(best: dict, result: dict) -> None:
 def measure(arguments, folder: pathlib.Path) -> tuple[dict, list]:
     """The best of each side by its name and number of sequences, and times to first token."""
     best, firsts = {}, []
-    take = lambda name, count, result: keep_best(best.setdefault((name, count), {}), result)
+
+    def take(name: str, count: int, result: dict) -> None:
+        print(f"{name}, {count} sequences: {result['whole']:.1f} tokens/s with prompts", file=sys.stderr, flush=True)
+        keep_best(best.setdefault((name, count), {}), result)
+
     gguf, config = folder / "Q8_0.gguf", folder / "config.json"
     config.write_text(json.dumps(SHAPE))
     ours = arguments.only != "peer"
