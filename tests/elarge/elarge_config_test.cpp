@@ -294,8 +294,7 @@ TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
       "[elarge] run.yaml:2: sharding.use_ring_of_experts is not supported; got true. Tokens reach their experts by "
       "all-to-all.");
   expect_refused<NotSupportedError>(kSmall + "eval:\n  limit: 3\n  temperature: 0.7\n",
-                                    "[elarge] run.yaml:4: eval.temperature is not supported; got 0.7. Tasks that "
-                                    "generate answers are not supported yet.");
+                                    "[elarge] run.yaml:4: eval.temperature is not supported; got 0.7. Set gen_kwargs.");
   EXPECT_NO_THROW(
       read(kSmall + "eval: {temperature: 0, top_p: 0.95, max_new_tokens: 8192, gen_kwargs: null}\n").validate());
 }
@@ -450,7 +449,7 @@ TEST(ELargeConfig, ReadsActionsAsEasyDelDoes) {
   EXPECT_EQ(names("actions:\n- eval:\n  tasks: a\n"), "eval{\"tasks\": \"a\"};");  // not indented enough
   expect_refused(kSmall + "actions: [trian]\n",
                  "[elarge] run.yaml:2: actions[0] must be an action: validate, print, dump_config, to_json, to_yaml, "
-                 "train, eval; got \"trian\". Did you mean \"train\"?");
+                 "train, eval, serve; got \"trian\". Did you mean \"train\"?");
   expect_refused(
       kSmall + "actions: [{a: 1, b: 2}]\n",
       "[elarge] run.yaml:2: actions[0] must have one name, with its parameters indented below it; got {\"a\": "
