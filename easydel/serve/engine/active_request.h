@@ -1,6 +1,7 @@
 // A request while the engine works on it.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -21,6 +22,7 @@ struct ActiveRequest {
   std::unique_ptr<GrammarMatcher> matcher = {};
   std::optional<TextStream> text = {};
   RandomKey key = RandomKey(0);
+  std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();
   int64_t max_length = 0;                           // of prompt and answer
   int64_t adapter = -1;                             // the runner's index
   uint64_t prefix_key = 0;                          // see Sequence

@@ -69,6 +69,14 @@ struct EngineInfo {
   std::vector<int32_t> eos_token_ids;
 };
 
+// A request that runs or waits, for those who watch.
+struct RequestSummary {
+  RequestId id = 0;
+  bool is_running = false;
+  int64_t prompt_tokens = 0, output_tokens = 0;
+  std::chrono::steady_clock::time_point arrived;
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -86,6 +94,8 @@ class Engine {
   virtual std::vector<std::string> adapters() const = 0;
 
   virtual EngineStats stats() const = 0;
+  // As of the last step: the first of those that run, then of those that wait, at most some dozens.
+  virtual std::vector<RequestSummary> requests() const { return {}; }
   virtual const EngineInfo& info() const = 0;
 };
 

@@ -16,6 +16,7 @@
 namespace easydel::serve {
 namespace {
 
+constexpr std::size_t kSummaries = 64;
 constexpr int64_t kGpuTokens = 8192, kCpuTokens = 512;  // of a step
 constexpr int64_t kCpuCacheBytes = int64_t{4} << 30;    // where the host's memory is also the system's
 
@@ -232,6 +233,11 @@ EngineStats LocalEngine::stats() const {
   return stats;
 }
 
+std::vector<RequestSummary> LocalEngine::requests() const {
+  const std::lock_guard lock(mutex_);
+  return summaries_;
+}
+
 void LocalEngine::compile_loop() {
   while (true) {
     ActivePtr active;
@@ -388,6 +394,13 @@ void LocalEngine::update_stats() {
   stats_.prefix_queries = scheduler_->prefix_queries();
   stats_.prefix_hits = scheduler_->prefix_hits();
   stats_.preemptions = scheduler_->preemptions();
+  summaries_.clear();
+  scheduler_->for_each([&](const Sequence& sequence, bool is_running) {
+    const auto found = active_.find(sequence.id);
+    if (summaries_.size() >= kSummaries || found == active_.end()) return;
+    summaries_.push_back({sequence.id, is_running, sequence.prompt_tokens, sequence.length() - sequence.prompt_tokens,
+                          found->second->arrived});
+  });
 }
 
 void LocalEngine::end(RequestId id, Finish finish, const std::string& error) {

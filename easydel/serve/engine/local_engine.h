@@ -33,6 +33,7 @@ class LocalEngine final : public Engine {
   void unload_adapter(const std::string& name) override;
   std::vector<std::string> adapters() const override;
   EngineStats stats() const override;
+  std::vector<RequestSummary> requests() const override;
   const EngineInfo& info() const override { return info_; }
 
  private:
@@ -106,6 +107,7 @@ class LocalEngine final : public Engine {
   LoadedAdapters adapters_;
   uint64_t loaded_adapters_ = 0;  // ever
   EngineStats stats_;
+  std::vector<RequestSummary> summaries_;
   int64_t outstanding_ = 0;  // submitted and not ended
   int64_t in_scheduler_waiting_ = 0;
   bool refuses_ = false, stops_ = false, is_healthy_ = true;

@@ -86,6 +86,16 @@ class Replicas final : public Engine {
     }
     return sum;
   }
+  std::vector<RequestSummary> requests() const override {
+    std::vector<RequestSummary> all;
+    for (std::size_t i = 0; i < engines_.size(); ++i) {
+      for (RequestSummary one : engines_[i]->requests()) {
+        one.id = global(one.id, i);
+        all.push_back(one);
+      }
+    }
+    return all;
+  }
   const EngineInfo& info() const override { return engines_.front()->info(); }
 
  private:

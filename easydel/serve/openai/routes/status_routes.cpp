@@ -27,9 +27,20 @@ void status_metrics(ApiCall& call) {
 
 void status_dashboard_data(ApiCall& call) {
   ServiceContext& context = *call.service;
-  HttpResponse response =
-      json_response(context.metrics.dashboard(context.engine->stats(), context.engine->info(),
-                                              context.options.served_model_names.front(), Metrics::Clock::now()));
+  const auto now = Metrics::Clock::now();
+  Json data = context.metrics.dashboard(context.engine->stats(), context.engine->info(),
+                                        context.options.served_model_names.front(), now);
+  data["version"] = context.options.version;
+  Json requests = Json::array();
+  for (const RequestSummary& one : context.engine->requests()) {
+    requests.push_back(Json::object({{"id", std::to_string(one.id)},
+                                     {"state", one.is_running ? "running" : "waiting"},
+                                     {"prompt_tokens", one.prompt_tokens},
+                                     {"output_tokens", one.output_tokens},
+                                     {"age_s", std::chrono::duration<double>(now - one.arrived).count()}}));
+  }
+  data["requests"] = std::move(requests);
+  HttpResponse response = json_response(data);
   response.headers.emplace_back("Cache-Control", "no-store");
   call.reply.send(std::move(response));
 }
@@ -39,7 +50,8 @@ Route status_page(std::string path, std::string_view name) {
     // A page asks no other host for anything, and browsers hold it to that.
     call.reply.send({.status = 200,
                      .content_type = "text/html; charset=utf-8",
-                     .headers = {{"Content-Security-Policy", "default-src 'self' 'unsafe-inline' data: blob:"},
+                     .headers = {{"Content-Security-Policy",
+                                  "default-src 'self' 'unsafe-inline' data: blob:; frame-ancestors 'none'"},
                                  {"X-Content-Type-Options", "nosniff"}},
                      .body = std::string(page(name))});
   };
