@@ -95,7 +95,7 @@ class Engine {
 
   virtual EngineStats stats() const = 0;
   // As of the last step: the first of those that run, then of those that wait, at most some dozens.
-  virtual std::vector<RequestSummary> requests() const { return {}; }
+  virtual std::vector<RequestSummary> summaries() const { return {}; }
   virtual const EngineInfo& info() const = 0;
 };
 

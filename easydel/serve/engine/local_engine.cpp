@@ -233,7 +233,7 @@ EngineStats LocalEngine::stats() const {
   return stats;
 }
 
-std::vector<RequestSummary> LocalEngine::requests() const {
+std::vector<RequestSummary> LocalEngine::summaries() const {
   const std::lock_guard lock(mutex_);
   return summaries_;
 }

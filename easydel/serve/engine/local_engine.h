@@ -33,7 +33,7 @@ class LocalEngine final : public Engine {
   void unload_adapter(const std::string& name) override;
   std::vector<std::string> adapters() const override;
   EngineStats stats() const override;
-  std::vector<RequestSummary> requests() const override;
+  std::vector<RequestSummary> summaries() const override;
   const EngineInfo& info() const override { return info_; }
 
  private:

@@ -86,10 +86,10 @@ class Replicas final : public Engine {
     }
     return sum;
   }
-  std::vector<RequestSummary> requests() const override {
+  std::vector<RequestSummary> summaries() const override {
     std::vector<RequestSummary> all;
     for (std::size_t i = 0; i < engines_.size(); ++i) {
-      for (RequestSummary one : engines_[i]->requests()) {
+      for (RequestSummary one : engines_[i]->summaries()) {
         one.id = global(one.id, i);
         all.push_back(one);
       }

@@ -32,7 +32,7 @@ void status_dashboard_data(ApiCall& call) {
                                         context.options.served_model_names.front(), now);
   data["version"] = context.options.version;
   Json requests = Json::array();
-  for (const RequestSummary& one : context.engine->requests()) {
+  for (const RequestSummary& one : context.engine->summaries()) {
     requests.push_back(Json::object({{"id", std::to_string(one.id)},
                                      {"state", one.is_running ? "running" : "waiting"},
                                      {"prompt_tokens", one.prompt_tokens},
