@@ -62,8 +62,9 @@ Server::Server(const std::shared_ptr<BaseModule>& model, const AutoTokenizer& to
   const EngineStats stats = engine_->stats();
   const EngineInfo& info = engine_->info();
   if (stats.pages > 0)
-    log::info("[serve] a cache of ", stats.pages, " pages of ", options_.engine.page_size, " tokens; at most ",
-              info.max_num_seqs, " sequences of ", info.max_model_len, " tokens at once.");
+    log::info("[serve] a cache of ", stats.pages, " pages of ", options_.engine.page_size, " tokens of ",
+              info.cache_dtype, "; at most ", info.max_num_seqs, " sequences of ", info.max_model_len,
+              " tokens at once.");
   for (const auto& [name, directory] : options_.adapters) engine_->load_adapter(name, directory);
   service_ = std::make_unique<Service>(engine_, tokenizer, options_.service);
   http_ = std::make_unique<HttpServer>(options_.http, [this](HttpRequest request, HttpReply reply) {

@@ -171,8 +171,11 @@ class Flags(FlagProbes):
             "--batch-size": (words, ["--batch-size", "1"]), "--output": (words, ["--output", self.directory / "results.json"]),
             "--system-instruction": (words, ["--system-instruction", "moon"]),
             "--apply-chat-template": (words, ["--apply-chat-template"]), "--fewshot-as-multiturn": (words, ["--fewshot-as-multiturn"]),
-            "--gen-kwargs": (written, ["--gen-kwargs", "max_gen_toks=1"]), "--confirm-run-unsafe-code": (code, ["--confirm-run-unsafe-code"]),
+            "--gen-kwargs": (written, ["--gen-kwargs", "max_gen_toks=1"]), "--confirm-run-unsafe-code": None,
             "--json": None})
+        refused, confirmed = observe(code), observe([*code, "--confirm-run-unsafe-code"])
+        self.assertEqual((refused[0], confirmed[0]), (1, 0), (refused, confirmed))
+        self.assertIn("--confirm-run-unsafe-code", refused[2])
 
     def test_json_has_no_nan(self):
         broken = self.directory / "broken"

@@ -269,7 +269,7 @@ class ServeFlags(FlagProbes):
         memory = 1024 * int(re.search(r"MemTotal: *(\d+) kB", pathlib.Path("/proc/meminfo").read_text())[1])
         size = 2 * 2 * 16 * 2 * 16  # layers, keys and values, tokens, heads, numbers; a byte each
         self.assertLess(pages[3] * size, 0.00002 * memory)
-        dtypes = [re.search(r"\[engine\] .* of (\w+); at most", server.said())[1] for server in (self.plain, self.drafting)]
+        dtypes = [re.search(r"\[serve\] .* of (\w+); at most", server.said())[1] for server in (self.plain, self.drafting)]
         self.assertEqual(dtypes, ["float32", "int8"])
 
     def check_flags_speculation(self):

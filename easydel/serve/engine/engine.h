@@ -67,6 +67,7 @@ struct EngineInfo {
   bool can_embed = true;
   bool can_classify = false;
   std::vector<int32_t> eos_token_ids;
+  std::string cache_dtype;  // empty without a cache
 };
 
 // A request that runs or waits, for those who watch.

@@ -88,6 +88,7 @@ LocalEngine::LocalEngine(std::shared_ptr<BaseModule> model, std::shared_ptr<cons
     }
     const bool is_cpu = pages.device.is_cpu();
     delivers_late_ = !is_cpu;
+    info_.cache_dtype = dtype_name(pages.dtype);
     if (options_.max_num_batched_tokens == 0) options_.max_num_batched_tokens = is_cpu ? kCpuTokens : kGpuTokens;
     scheduler_.emplace(SchedulerOptions{.max_num_seqs = options_.max_num_seqs,
                                         .max_num_batched_tokens = options_.max_num_batched_tokens,
