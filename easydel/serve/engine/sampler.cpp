@@ -8,6 +8,7 @@
 #include "easydel/generation/sampling.h"
 #include "easydel/operations/kernels/cuda/paged_attention.h"
 #include "easydel/serve/engine/row_sampler.h"
+#include "easydel/serve/grammar/mask.h"
 
 namespace easydel::serve {
 namespace {
@@ -23,12 +24,8 @@ double uniform_of(const ActiveRequest& request, int64_t step) {
 }
 
 void mask_scores(std::span<float> scores, GrammarMatcher& matcher, std::vector<int32_t>& words) {
-  words.assign((scores.size() + 31) / 32, 0);
-  if (!matcher.fill_mask(words)) return;
-  for (std::size_t token = 0; token < scores.size(); ++token) {
-    if ((static_cast<uint32_t>(words[token / 32]) >> (token % 32) & 1U) == 0)
-      scores[token] = -std::numeric_limits<float>::infinity();
-  }
+  words.assign(mask_words(static_cast<int64_t>(scores.size())), 0);
+  if (matcher.fill_mask(words)) apply_mask(scores, words);
 }
 
 // One request on the host, place after place: what is allowed at a place may depend on the token before it.
