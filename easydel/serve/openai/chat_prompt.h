@@ -48,6 +48,8 @@ struct ChatPromptInput {
   Json variables = Json::object();
   std::optional<std::string> reasoning_effort;
 };
+// What chats and /tokenize have in common: messages, tools and how to render them.
+ChatPromptInput read_chat_prompt(Fields& fields, const Json& messages, const ServiceContext& context);
 ChatPrompt render_chat(const ServiceContext& context, const ChatPromptInput& input);
 
 }  // namespace easydel::serve

@@ -39,21 +39,8 @@ void chat_check_neutral(Fields& fields) {
 ChatPromptInput chat_prompt_input(Fields& fields, const ServiceContext& context) {
   const Json* messages = fields.find("messages");
   require_field(messages != nullptr, "messages", "messages is required.");
-  ChatPromptInput input;
-  input.messages = read_messages(*messages, "messages", context);
-  input.tools = read_tools(fields);
+  ChatPromptInput input = read_chat_prompt(fields, *messages, context);
   if (const Json* documents = fields.array("documents")) input.documents = *documents;
-  input.add_generation_prompt = fields.boolean("add_generation_prompt", true);
-  input.continue_final_message = fields.boolean("continue_final_message", false);
-  require_field(!input.add_generation_prompt || !input.continue_final_message, "continue_final_message",
-                "continue_final_message needs add_generation_prompt=false.");
-  input.add_special_tokens = fields.boolean("add_special_tokens", false);
-  if (const auto source = fields.string("chat_template")) {
-    require_field(context.options.trust_request_chat_template, "chat_template",
-                  "chat_template is not supported: this server renders its own template alone.");
-    input.chat_template = *source;
-  }
-  if (const Json* variables = fields.object("chat_template_kwargs")) input.variables = *variables;
   input.reasoning_effort = fields.string("reasoning_effort");
   return input;
 }

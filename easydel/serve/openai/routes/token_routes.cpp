@@ -6,21 +6,7 @@ namespace easydel::serve {
 namespace {
 
 std::vector<int32_t> tokenize_chat(const ServiceContext& context, Fields& fields, const Json& messages) {
-  ChatPromptInput input;
-  input.messages = read_messages(messages, "messages", context);
-  input.tools = read_tools(fields);
-  input.add_generation_prompt = fields.boolean("add_generation_prompt", true);
-  input.continue_final_message = fields.boolean("continue_final_message", false);
-  require_field(!input.add_generation_prompt || !input.continue_final_message, "continue_final_message",
-                "continue_final_message needs add_generation_prompt=false.");
-  input.add_special_tokens = fields.boolean("add_special_tokens", false);
-  if (const auto source = fields.string("chat_template")) {
-    require_field(context.options.trust_request_chat_template, "chat_template",
-                  "chat_template is not supported: this server renders its own template alone.");
-    input.chat_template = *source;
-  }
-  if (const Json* variables = fields.object("chat_template_kwargs")) input.variables = *variables;
-  return render_chat(context, input).tokens;
+  return render_chat(context, read_chat_prompt(fields, messages, context)).tokens;
 }
 
 void answer_tokenize(ApiCall& call) {
