@@ -79,7 +79,7 @@ endif()
 # Libraries that come with a pkg-config file: EASYDEL_HAS_<name> and the target PkgConfig::<name>.
 find_package(PkgConfig QUIET)
 foreach(_library PCRE2=libpcre2-8 UTF8PROC=libutf8proc SENTENCEPIECE=sentencepiece EDIT=libedit ZSTD=libzstd
-                 YAML=yaml-cpp)
+                 YAML=yaml-cpp JPEG=libjpeg PNG=libpng WEBP=libwebpdemux GIF=libgif)
   string(REPLACE "=" ";" _library ${_library})
   list(POP_FRONT _library _name _module)
   if(PKG_CONFIG_FOUND)
@@ -139,6 +139,10 @@ set(EASYDEL_FEATURES
     "YAML|easydel elarge|libyaml-cpp-dev"
     "BEAST|the HTTP server|libboost-dev"
     "XGRAMMAR|answers that follow a JSON schema or a grammar|scripts/setup.sh build, or EASYDEL_XGRAMMAR names its sources"
+    "JPEG|JPEG pictures|libjpeg62-turbo-dev"
+    "PNG|PNG pictures|libpng-dev"
+    "WEBP|WebP pictures|libwebp-dev"
+    "GIF|GIF pictures|libgif-dev"
     "CLI|the easydel command|libcli11-dev")
 
 function(easydel_print_features)

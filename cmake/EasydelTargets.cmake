@@ -19,7 +19,12 @@ target_precompile_headers(easydel_pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch.h)
 # Unity builds: several files of a folder are compiled as one, which parses torch's headers once for all of them.
 # The fewer and larger the units, the less work in all; two cores still want a few units for each folder.
 function(easydel_unity target batch_size)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${EASYDEL_UNITY} UNITY_BUILD_BATCH_SIZE ${batch_size})
+  set(_unity ${EASYDEL_UNITY})
+  string(REGEX REPLACE "^easydel_(.*)_(sources|lean)$" "\\1" _folder ${target})
+  if(_folder IN_LIST EASYDEL_UNITY_EXCEPT)
+    set(_unity OFF)
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${_unity} UNITY_BUILD_BATCH_SIZE ${batch_size})
 endfunction()
 
 # The objects of one folder: SOURCES with the precompiled header of `pch`, LEAN files without it, since they need little
@@ -77,7 +82,7 @@ function(easydel_program name)
 endfunction()
 
 # The seconds that a suite or a script may take; a sanitizer makes everything slower.
-set(EASYDEL_TEST_TIMEOUT 600)
+set(EASYDEL_TEST_TIMEOUT 1500)
 if(EASYDEL_SANITIZE)
   set(EASYDEL_TEST_TIMEOUT 3000)
 endif()

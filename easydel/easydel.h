@@ -13,6 +13,7 @@
 #include "easydel/model.h"
 #include "easydel/operations.h"
 #include "easydel/optim.h"
+#include "easydel/processors.h"
 #include "easydel/quantization.h"
 #include "easydel/serve.h"
 #include "easydel/state.h"

@@ -7,10 +7,12 @@ cd "$(dirname "$0")/.."
 readonly MODE=${1:-build}
 readonly TORCH_VERSION=2.13.0
 readonly OLDEST_TORCH=2.11
+readonly TORCHVISION_VERSION=0.28.0  # for TORCH_VERSION
 readonly XGRAMMAR_VERSION=0.2.8  # as in cmake/EasydelXgrammar.cmake
 readonly BUILD_PACKAGES=(g++ cmake ninja-build ccache mold pkg-config libcli11-dev libcurl4-openssl-dev libssl-dev zlib1g-dev
                          libopenmpi-dev openmpi-bin libpcre2-dev libutf8proc-dev libsentencepiece-dev
-                         libedit-dev libyaml-cpp-dev libzstd-dev libboost-dev)
+                         libedit-dev libyaml-cpp-dev libzstd-dev libboost-dev
+                         libjpeg62-turbo-dev libpng-dev libwebp-dev libgif-dev)
 readonly TEST_PACKAGES=(libgtest-dev libgmock-dev clang-19 libclang-rt-19-dev chromium)
 readonly LINT_PACKAGES=(clang-format-19 clang-tidy-19)
 readonly NEEDED_MIB=3000
@@ -142,6 +144,16 @@ install_references() {
   cp tests/reference/requirements.txt "$stamp"
 }
 
+# What pictures are compared with, in a folder of its own: transformers imports torchvision wherever it finds it, and the
+# package is a CUDA build, whose import fails beside a CPU torch unless a test prepares for it.
+install_torchvision() {
+  [ -f ".venv/torchvision/.torchvision-$TORCHVISION_VERSION" ] && return
+  say "installing torchvision $TORCHVISION_VERSION into .venv/torchvision"
+  rm -rf .venv/torchvision
+  pip_install --no-deps --target .venv/torchvision "torchvision==$TORCHVISION_VERSION"
+  touch ".venv/torchvision/.torchvision-$TORCHVISION_VERSION"
+}
+
 # What the tests of the server talk to it with: openai-python's own tests, and the openai package of npm.
 install_clients() {
   local version
@@ -177,6 +189,7 @@ case $MODE in
     ;;
   test)
     install_references
+    install_torchvision
     install_clients
     ;;
 esac

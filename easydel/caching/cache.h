@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -72,6 +73,10 @@ class Cache {
 
   // Row i becomes row rows[i], for beam search.
   virtual void reorder(const at::Tensor& rows) = 0;
+
+  // What is stored once for a row and not for each token, by layer: keys and values of an encoder's output, the states
+  // of recurrent layers. Each tensor has its rows first. Whoever writes them says what they are.
+  std::map<int64_t, std::vector<at::Tensor>> row_states;
 
   // Rotary tables of all positions of the cache, [1, positions, R / 2], computed by the first step.
   std::vector<operations::RopeTable> rope;

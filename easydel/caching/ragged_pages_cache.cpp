@@ -3,18 +3,50 @@
 
 #include <ATen/ATen.h>
 
+#include <cstring>
+
 #include "easydel/core/error.h"
 #include "easydel/core/memory.h"
 #include "easydel/operations/attention/blockwise.h"
 #include "easydel/operations/attention/cached.h"
 #include "easydel/operations/kernels/cuda/paged_attention.h"
 #include "easydel/operations/quantized/coded_rows.h"
+#include "easydel/operations/threading/parallel.h"
 
 namespace easydel {
 
 using at::Tensor;
 using operations::AttentionOptions;
 using operations::AttentionOutput;
+
+namespace {
+
+// Rows [K, H] of `from` [T, K, H] to their places in pages [P, K, C, H], as bytes: a step of a few tokens spends less on
+// that than on an operation. False when they are not on the CPU or of another type.
+bool copy_to_pages(const Tensor& pages, const Tensor& from, const Tensor& tokens, const Tensor& places) {
+  const bool is_plain = pages.is_cpu() && from.is_cpu() && pages.scalar_type() == from.scalar_type() &&
+                        pages.stride(3) == 1 && from.stride(2) == 1;
+  if (!is_plain) return false;
+  const auto element = static_cast<int64_t>(pages.element_size());
+  const int64_t heads = pages.size(1), page_size = pages.size(2), bytes = pages.size(3) * element;
+  auto* const to_data = static_cast<char*>(pages.mutable_data_ptr());
+  const auto* const from_data = static_cast<const char*>(from.const_data_ptr());
+  const auto* const token = tokens.const_data_ptr<int64_t>();
+  const auto* const place = places.const_data_ptr<int64_t>();
+  operations::for_rows(places.numel(), heads * pages.size(3), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t to = place[i] / page_size * pages.stride(0) + place[i] % page_size * pages.stride(2);
+      for (int64_t head = 0; head < heads; ++head) {
+        std::memcpy(to_data + (to + head * pages.stride(1)) * element,
+                    from_data + (token[i] * from.stride(0) + head * from.stride(1)) * element,
+                    static_cast<std::size_t>(bytes));
+      }
+    }
+  });
+  return true;
+}
+
+}  // namespace
 
 int64_t RaggedPagesMetadata::page_bytes() const {
   int64_t sum = 0;
@@ -294,9 +326,10 @@ std::optional<CacheSlot> RaggedPagesCache::slot_of_token(int64_t index, const At
 
 void RaggedPagesCache::store(Layer& layer, const Tensor& k, const Tensor& v) const {
   if (step_places_.numel() == 0) return;
-  const Tensor page = at::floor_divide(step_places_, metadata_.page_size);
-  const Tensor offset = step_places_.remainder(metadata_.page_size);
   const auto put = [&](const Tensor& to, const Tensor& from) {
+    if (copy_to_pages(to, from, step_tokens_, step_places_)) return;
+    const Tensor page = at::floor_divide(step_places_, metadata_.page_size);
+    const Tensor offset = step_places_.remainder(metadata_.page_size);
     to.transpose(1, 2).index_put_({page, offset},
                                   operations::to_stored(from.index_select(0, step_tokens_), to.scalar_type()));
   };
@@ -366,15 +399,22 @@ AttentionOutput RaggedPagesCache::attend(int64_t index, const Tensor& q_BTNH, co
                                " for a DecodeBatch.");
   }
   store(layer, k, v);
-  Tensor out = at::empty({q.size(0), q.size(1), v.size(2)}, q.options());
-
   // Few tokens of a sequence, the next ones, attend to the pages in place, all at once; longer parts one by one.
   constexpr int64_t kFewTokens = 8;
   const bool in_place = operations::can_attend_to_blocks(q, {layer.k, layer.v});
+  const auto attend_few = [&](const Tensor& queries, const std::vector<operations::KeySpan>& spans) {
+    const operations::CachedAttention attended =
+        operations::attend_to_blocks(queries, {layer.k, layer.v}, spans, *options.scale, options.softcap, true);
+    return part_.merge(attended.out.unsqueeze(0), attended.lse.t().unsqueeze(0).contiguous(), given.sinks)
+        .squeeze(0)
+        .to(q.scalar_type());
+  };
+  Tensor out;  // where the parts go one by one
   std::vector<int64_t> rows;
   std::vector<operations::KeySpan> spans;
   for (const StepPart& part : step_) {
     if (!in_place || part.tokens > kFewTokens) {
+      if (!out.defined()) out = at::empty({q.size(0), q.size(1), v.size(2)}, q.options());
       out.narrow(0, part.row, part.tokens)
           .copy_(attend_to_sequence(layer, part, q.narrow(0, part.row, part.tokens), options));
       continue;
@@ -384,13 +424,10 @@ AttentionOutput RaggedPagesCache::attend(int64_t index, const Tensor& q_BTNH, co
       spans.push_back(span_of(part, token, mask.sliding_window));
     }
   }
+  if (!out.defined()) return {attend_few(q, spans).unsqueeze(0), {}};
   if (!rows.empty()) {
     const Tensor places = at::tensor(rows, at::kLong);
-    const operations::CachedAttention attended = operations::attend_to_blocks(
-        q.index_select(0, places), {layer.k, layer.v}, spans, *options.scale, options.softcap, true);
-    const Tensor merged =
-        part_.merge(attended.out.unsqueeze(0), attended.lse.t().unsqueeze(0).contiguous(), given.sinks).squeeze(0);
-    out.index_copy_(0, places, merged.to(q.scalar_type()));
+    out.index_copy_(0, places, attend_few(q.index_select(0, places), spans));
   }
   return {out.unsqueeze(0), {}};
 }

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include "easydel/caching/recurrent_states.h"
 #include "easydel/core/error.h"
 #include "easydel/core/memory.h"
 #include "easydel/operations/attention/blockwise.h"
@@ -264,6 +265,8 @@ AttentionOutput TransformerCache::attend(int64_t index, const Tensor& q, const T
   const Seen seen = see(layer, k_new, v_new);
   AttentionOptions options = given;
   options.mask = mask_of(seen, given.mask, q.size(1));
+  if (given.bias.defined() && given.bias.size(3) > static_cast<int64_t>(seen.slots.size()))
+    options.bias = given.bias.index_select(3, at::tensor(seen.slots, at::kLong).to(given.bias.device()));
   if (part_.parts() == 1)
     return operations::attention(q, operations::from_stored(seen.k, q.scalar_type()),
                                  operations::from_stored(seen.v, q.scalar_type()), options);
@@ -302,6 +305,9 @@ void TransformerCache::reorder(const Tensor& rows) {
     move(layer.k);
     if (!layer.is_latent) move(layer.v);
   }
+  for (auto& [layer, states] : row_states) {
+    for (Tensor& state : states) state.copy_(chosen(state));
+  }
   // Ranks do not know whether others have starts.
   if (!starts_.defined() && !group) return;
   if (!starts_.defined()) starts_ = at::zeros({metadata_.batch_size}, index.options());
@@ -314,6 +320,7 @@ void TransformerCache::reset() {
   starts_.reset();
   host_starts_.clear();
   knows_padding_ = false;
+  row_states.clear();
 }
 
 void TransformerCache::crop(int64_t length) {
@@ -324,6 +331,9 @@ void TransformerCache::crop(int64_t length) {
                          "[cache] a layer with a window of ", layer.window,
                          " no longer has the keys it would need. Start over with reset().");
   }
+  require<ConfigError>(length == 0 || length == length_ || !has_recurrent_states(*this),
+                       "[cache] recurrent layers have no state of earlier tokens. Start over with reset().");
+  if (length == 0) std::erase_if(row_states, [](const auto& entry) { return entry.first < 0; });
   set_length(length);
 }
 

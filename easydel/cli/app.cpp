@@ -99,6 +99,8 @@ int run(int argc, char** argv) {
   add_download_command(app);
   add_forward_command(app);
   add_generate_command(app);
+  add_embed_command(app);
+  add_classify_command(app);
   add_chat_command(app);
   add_serve_command(app);
   add_train_command(app);

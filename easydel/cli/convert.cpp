@@ -64,7 +64,7 @@ void add_convert_command(CLI::App& app) {
   command
       ->add_option("--dtype", arguments->dtype,
                    "Convert floating-point weights to bf16, fp16, fp32 or fp64; quantized ones "
-                   "(bitsandbytes, FP8, MXFP4) are dequantized")
+                   "(bitsandbytes, FP8, MXFP4, GPTQ, AWQ, compressed-tensors, HQQ, torchao) are dequantized")
       ->check(checked_by([](const std::string& text) { parse_dtype(text); }));
   CLI::Option* shard_size =
       command->add_option("--max-shard-size", arguments->max_shard_size, "Maximum size of one file of a directory")

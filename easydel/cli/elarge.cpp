@@ -149,7 +149,8 @@ void run(const ElargeOptions& options) {
 
 struct TrainOptions {
   std::string model, tokenizer, output = "checkpoints", trainer = "sft", dtype, param_dtype, reference, teacher, resume;
-  std::vector<std::string> data, eval_data, changes;
+  std::string reward_model;
+  std::vector<std::string> data, eval_data, changes, rewards;
   DeviceOptions devices;
   std::optional<int64_t> zero_stage;
   std::optional<int64_t> steps, epochs, batch, accumulation, length, save_steps, eval_steps, warmup;
@@ -170,6 +171,7 @@ Json to_config(const TrainOptions& o) {
   json["model"] = Json::object({{"name_or_path", o.model}});
   if (!o.tokenizer.empty()) json["model"]["tokenizer"] = o.tokenizer;
   if (!o.reference.empty()) json["reference_model"] = Json::object({{"name_or_path", o.reference}});
+  if (!o.reward_model.empty()) json["reward_model"] = Json::object({{"name_or_path", o.reward_model}});
   if (!o.teacher.empty()) json["teacher_model"] = Json::object({{"name_or_path", o.teacher}});
   if (!o.dtype.empty()) json["loader"]["dtype"] = o.dtype;
   if (!o.param_dtype.empty()) json["loader"]["param_dtype"] = o.param_dtype;
@@ -193,6 +195,11 @@ Json to_config(const TrainOptions& o) {
   put("lora_alpha", o.lora_alpha);
   if (!o.lora_pattern.empty()) trainer["lora_pattern"] = o.lora_pattern;
   if (!o.steps && !o.epochs) trainer["num_train_epochs"] = 1;
+  if (!o.rewards.empty() || !o.reward_model.empty()) {
+    Json rewards = o.rewards;
+    if (!o.reward_model.empty()) rewards.push_back("reward_model");
+    trainer["rewards"] = rewards;
+  }
   if (!o.scheduler.empty()) trainer["scheduler"] = o.scheduler;
   if (!o.optimizer.empty()) trainer["optimizer"] = o.optimizer;
   if (!o.resume.empty()) trainer["resume_from"] = o.resume;
@@ -243,10 +250,17 @@ void add_train_command(CLI::App& app) {
   command->add_option("--eval-data", options->eval_data, "Files, directories or patterns to evaluate on");
   command->add_option("--field", options->field, "The field of a row that contains the text");
   command->add_option("--output", options->output, "Directory for checkpoints and logs")->capture_default_str();
-  command->add_option("--trainer", options->trainer, "sft, base, dpo, orpo, reward, distillation, classification")
+  command
+      ->add_option("--trainer", options->trainer,
+                   "sft, base, dpo, kto, cpo, orpo, reward, distillation, classification, grpo, rloo")
       ->capture_default_str();
   command->add_option("--tokenizer", options->tokenizer, "Tokenizer directory (default: the model's)");
-  command->add_option("--reference", options->reference, "Reference model for dpo");
+  command->add_option("--reference", options->reference,
+                      "Reference model for dpo, kto, grpo and rloo (default: the model itself)");
+  command->add_option("--reward", options->rewards,
+                      "Reward for grpo and rloo: exact, numeric, regex=PATTERN, format, json, length=TOKENS, "
+                      "\"command=PROGRAM WORDS\", http=URL; may be given several times");
+  command->add_option("--reward-model", options->reward_model, "Reward model for grpo and rloo");
   command->add_option("--teacher", options->teacher, "Teacher model for distillation");
   command->add_option("--steps", options->steps, "Number of optimizer steps")->check(CLI::PositiveNumber);
   command->add_option("--epochs", options->epochs, "Number of passes over the data (default: 1 without --steps)")

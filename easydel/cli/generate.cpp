@@ -1,5 +1,6 @@
 // easydel generate: generates text from a prompt.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
@@ -11,8 +12,12 @@
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
 #include "easydel/generation/generate.h"
+#include "easydel/infra/config/auto_config.h"
+#include "easydel/infra/registry.h"
+#include "easydel/io/hub/hub.h"
 #include "easydel/io/safetensors/safetensors.h"
 #include "easydel/io/safetensors/safetensors_writer.h"
+#include "easydel/processors/vision_processor.h"
 
 namespace easydel::cli {
 namespace {
@@ -22,6 +27,7 @@ struct GenerateArguments {
   GenerationOptions generation;
   std::vector<int64_t> input_ids;
   std::string input, prompt, prompt_file, output;
+  std::vector<std::string> images;
   uint64_t seed = 0;
   bool json = false;
 };
@@ -37,12 +43,13 @@ Prompt read_tensors(const std::string& path) {
   const std::vector<std::pair<std::string, at::Tensor*>> known{{"input_ids", &prompt.input_ids},
                                                                {"attention_mask", &prompt.inputs.attention_mask},
                                                                {"position_ids", &prompt.inputs.position_ids},
-                                                               {"token_type_ids", &prompt.inputs.token_type_ids}};
+                                                               {"token_type_ids", &prompt.inputs.token_type_ids},
+                                                               {"pixel_values", &prompt.inputs.pixel_values}};
   for (const std::string& name : file->names()) {
     const auto found = std::find_if(known.begin(), known.end(), [&](const auto& entry) { return entry.first == name; });
     require<FormatError>(found != known.end(), "[", path, "] \"", name,
-                         "\" is not an input; inputs are input_ids, attention_mask, position_ids and "
-                         "token_type_ids.");
+                         "\" is not an input; inputs are input_ids, attention_mask, position_ids, token_type_ids "
+                         "and pixel_values.");
     *found->second = file->tensor(name);
   }
   return prompt;
@@ -53,12 +60,28 @@ Prompt read_prompt(const GenerateArguments& options, const Tokenizer* tokenizer)
   if (!options.prompt.empty() || !options.prompt_file.empty()) {
     require<NotSupportedError>(tokenizer, "[generate] ", options.model.model,
                                " has no tokenizer that this build can read. Give ids with --input-ids.");
-    const std::string text = options.prompt_file.empty() ? options.prompt : read_file(options.prompt_file);
+    std::string text = options.prompt_file.empty() ? options.prompt : read_file(options.prompt_file);
+    PromptInputs inputs;
+    if (!options.images.empty()) {
+      const VisionProcessor processor =
+          VisionProcessor::from_pretrained(options.model.model, {.revision = options.model.revision});
+      inputs.pixel_values = processor.load(options.images);
+      text = processor.expand(text, inputs.pixel_values);
+    }
     const std::vector<int32_t> ids = tokenizer->encode_ids(text);
-    return {.input_ids = at::tensor(ids, at::kInt).to(at::kLong).unsqueeze(0)};
+    return {.input_ids = at::tensor(ids, at::kInt).to(at::kLong).unsqueeze(0), .inputs = inputs};
   }
   if (options.input_ids.empty()) return {};
   return {.input_ids = at::tensor(options.input_ids, at::kLong).unsqueeze(0)};
+}
+
+// Whether the files are of an encoder-decoder, which generates from what its encoder reads.
+bool has_encoder(const ModelOptions& options) {
+  const auto directory = resolve(options.model, {.revision = options.revision, .files = {"config.json"}});
+  const auto config = AutoConfig::from_pretrained(directory.string());
+  const std::vector<TaskType> tasks = Registry::instance().tasks(std::string(config->model_type()));
+  return config->is_encoder_decoder &&
+         std::find(tasks.begin(), tasks.end(), TaskType::SequenceToSequence) != tasks.end();
 }
 
 std::vector<int64_t> new_ids(const GenerateOutput& out, std::size_t row) {
@@ -138,16 +161,25 @@ void add_generate_command(CLI::App& app) {
   sources->add_option(
       "--input", options->input,
       "safetensors file with input_ids, padded on the left, and optionally attention_mask, position_ids, "
-      "token_type_ids");
+      "token_type_ids, pixel_values");
   sources->require_option(0, 1);
+  command
+      ->add_option("--image", options->images,
+                   "Picture for the next placeholder (<image>) of --prompt: JPEG, PNG, WebP, GIF or BMP; repeat it for "
+                   "several")
+      ->type_name("FILE");
   command->add_option("--seed", options->seed, "Random seed for --do-sample")->capture_default_str();
   command->add_option("--output", options->output, "safetensors file to write: sequences, lengths, log_probs, …");
   command->add_flag("--json", options->json, "Print JSON: ids, text, finish_reason and log_probs of each row");
   add_generation_options(*command, options->generation);
-  command->callback([options] {
+  command->callback([options, command] {
     const HubOptions hub{.revision = options->model.revision};
+    if (command->get_option("--task")->count() == 0 && has_encoder(options->model))
+      options->model.task = task_name(TaskType::SequenceToSequence);
     const GenerationConfig config =
         to_generation_config(options->generation, GenerationConfig::from_pretrained(options->model.model, hub));
+    require<UsageError>(options->images.empty() || !options->prompt.empty() || !options->prompt_file.empty(),
+                        "--image needs --prompt or --prompt-file with a placeholder for it.");
     for (const auto& [flag, given] : {std::pair("--output-scores", config.output_scores.value_or(false)),
                                       std::pair("--output-logits", config.output_logits.value_or(false))})
       require<UsageError>(!given || !options->output.empty(), flag, " needs --output FILE to write them to.");

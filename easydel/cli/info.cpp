@@ -49,11 +49,12 @@ void run(const InfoOptions& options) {
   require<UsageError>(!options.json || options.depth < 0, "--depth ", options.depth,
                       " is of the tree, which --json does not print. Leave one of them out.");
   const auto directory = resolve(options.model.model, {.revision = options.model.revision, .files = {"config.json"}});
-  const auto config = AutoConfig::from_pretrained(directory.string(), {.overrides = load.config_kwargs});
+  const TaskType task = parse_task(options.model.task);
+  const auto config = AutoConfig::for_task(task, directory.string(), {.overrides = load.config_kwargs});
   if (!method.empty() && find_gguf(directory)) config->quantization.weights = Json();  // as loading does
   const int64_t devices = rank_count(options.model);
   if (on_mesh) set_mesh(*config, options.model, devices);
-  const auto module = Registry::instance().make_module(*config, parse_task(options.model.task));
+  const auto module = Registry::instance().make_module(*config, task);
   const int64_t count = module->num_params();  // before weights become codes and scales
   const double flops = module->flops_per_token(1, options.sequence_length);
   if (!method.empty()) module->transform(packing_at_load(*module, load, {.where = directory.string()}));

@@ -7,7 +7,12 @@
 #include "easydel/cli/commands.h"
 #include "easydel/cli/terminal/console.h"
 #include "easydel/infra/base_module.h"
+#include "easydel/infra/files/text_part.h"
+#include "easydel/infra/encoder/seq2seq_inputs.h"
 #include "easydel/infra/registry.h"
+#include "easydel/layers/attention/attention.h"
+#include "easydel/layers/attention/latent_attention.h"
+#include "easydel/layers/recurrent/recurrent_mixer.h"
 
 namespace easydel::cli {
 namespace {
@@ -15,8 +20,10 @@ namespace {
 struct Family {
   std::string model_type;
   std::vector<std::pair<TaskType, std::string>> classes;
-  bool rotary = false, windows = false, experts = false, generates = false;
+  bool rotary = false, learned = false, relative = false, windows = false, experts = false, generates = false;
+  bool has_encoder = false, pictures = false, attends = false, recurrent = false;
   std::vector<std::string> mesh_axes;
+  std::string text_family;  // of a multimodal model: what its text part loads as
 };
 
 // The properties of a family, from a default config and a module built from it without weights.
@@ -26,7 +33,9 @@ Family describe(const std::string& model_type) {
   const auto config = registry.make_config(model_type, "[models] ");
   config->post_init();
   for (const FieldValue& field : config->describe()) {
-    family.rotary |= field.key == "rope_parameters";
+    family.rotary |=
+        field.key == "rope_parameters" || field.key == "rotary_dim" || field.value.contains("rope_parameters");
+    family.relative |= field.key == "relative_attention_num_buckets";
     family.windows |= field.key == "sliding_window";
     // Some default configs lack it, and no module can be built without it.
     if (field.key == "num_experts_per_tok" && field.value.is_null())
@@ -36,13 +45,45 @@ Family describe(const std::string& model_type) {
     const auto module = registry.make_module(*config, task);
     family.classes.emplace_back(task, module->type_name());
     family.generates |= module->can_generate();
+    const std::vector<std::string> inputs = module->extra_inputs();
+    family.pictures |= std::find(inputs.begin(), inputs.end(), "pixel_values") != inputs.end();
+    for (const auto& [path, part] : std::as_const(*module).named_modules()) {
+      family.attends |= dynamic_cast<const Attention*>(part) || dynamic_cast<const LatentAttention*>(part);
+      family.recurrent |= dynamic_cast<const RecurrentMixer*>(part) != nullptr;
+    }
+    family.has_encoder |= is_seq2seq(*module);
     for (const auto& [path, parameter] : module->named_parameters()) {
+      family.learned |= path.ends_with("wpe.weight") || path.ends_with("embed_positions.weight") ||
+                        path.ends_with("position_embedding.weight") || path.ends_with("position_embeddings.weight");
       for (const Dim& dim : parameter->dims) family.experts |= dim.axis == LogicalAxis::Expert;
     }
   }
   family.mesh_axes = {"dp", "fsdp", "tp", "sp"};
+  if (family.pictures) family.mesh_axes.pop_back();  // patches stay together
   if (family.experts) family.mesh_axes.insert(family.mesh_axes.begin() + 2, "ep");
   return family;
+}
+
+// Multimodal model types load by their text part, beside what the registry has of them.
+std::vector<Family> describe_all() {
+  const Registry& registry = Registry::instance();
+  std::vector<Family> families;
+  for (const std::string& model_type : registry.model_types()) {
+    families.push_back(describe(model_type));
+    if (const TextPart* part = find_text_part(model_type)) families.back().text_family = part->text_type;
+  }
+  for (const std::string& model_type : text_part_types()) {
+    const std::string text(find_text_part(model_type)->text_type);
+    if (registry.has_config(model_type) || !registry.has_config(text)) continue;
+    Family family = describe(text);
+    family.model_type = model_type;
+    family.text_family = text;
+    std::erase_if(family.classes, [](const auto& entry) { return entry.first != TaskType::CausalLM; });
+    families.push_back(std::move(family));
+  }
+  std::sort(families.begin(), families.end(),
+            [](const Family& a, const Family& b) { return a.model_type < b.model_type; });
+  return families;
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -56,24 +97,39 @@ Json to_json(const Family& family) {
   for (const auto& [task, name] : family.classes) classes[task_name(task)] = name;
   Json axes = Json::array();
   for (const std::string& axis : family.mesh_axes) axes.push_back(axis);
-  return Json::object({{"model_type", family.model_type},
-                       {"classes", std::move(classes)},
-                       {"rotary", family.rotary},
-                       {"windows", family.windows},
-                       {"experts", family.experts},
-                       {"generates", family.generates},
-                       {"mesh_axes", std::move(axes)}});
+  Json row = Json::object({{"model_type", family.model_type},
+                           {"classes", std::move(classes)},
+                           {"rotary", family.rotary},
+                           {"relative", family.relative},
+                           {"windows", family.windows},
+                           {"experts", family.experts},
+                           {"generates", family.generates},
+                           {"recurrent", family.recurrent},
+                           {"mesh_axes", std::move(axes)}});
+  if (!family.text_family.empty()) row["text_family"] = family.text_family;
+  return row;
 }
 
 std::vector<std::string> to_row(const Family& family) {
   std::vector<std::string> tasks;
   for (const auto& [task, name] : family.classes) tasks.push_back(task_name(task));
+  if (!family.text_family.empty()) {
+    std::erase(tasks, task_name(TaskType::CausalLM));
+    tasks.push_back("causal-lm (text, as " + family.text_family + ")");
+  }
   return {"`" + family.model_type + "`",
           joined(tasks),
-          family.rotary ? "rotary" : "learned",
+          family.rotary     ? "rotary"
+          : family.relative ? "relative"
+          : family.learned  ? "learned"
+          : family.attends  ? "distances"
+                            : "",
           family.windows ? "yes" : "",
           family.experts ? "yes" : "",
-          family.generates ? "dense, paged" : "",
+          !family.generates    ? ""
+          : family.recurrent   ? "dense, states"
+          : family.has_encoder ? "dense"
+                               : "dense, paged",
           joined(family.mesh_axes)};
 }
 
@@ -96,8 +152,7 @@ void run(bool json) {
   std::vector<std::vector<std::string>> rows{
       {"model_type", "tasks", "positions", "windows", "experts", "cache", "mesh axes"}};
   Json all = Json::array();
-  for (const std::string& model_type : Registry::instance().model_types()) {
-    const Family family = describe(model_type);
+  for (const Family& family : describe_all()) {
     all.push_back(to_json(family));
     rows.push_back(to_row(family));
   }

@@ -12,8 +12,15 @@
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
 #include "easydel/core/text/bytes.h"
+#include "easydel/infra/files/gguf_export.h"
+#include "easydel/io/checkpoint.h"
+#include "easydel/io/gguf/gguf_file.h"
+#include "easydel/io/hub/hub.h"
 #include "easydel/quantization/calibrate.h"
+#include "easydel/quantization/dense_checkpoint.h"
 #include "easydel/quantization/method.h"
+#include "easydel/quantization/writers/awq.h"
+#include "easydel/quantization/writers/write_model.h"
 #include "easydel/trainers/objectives/score.h"
 
 namespace easydel::cli {
@@ -23,6 +30,7 @@ struct QuantizeArguments {
   ModelOptions model;
   QuantizeOptions quantize{.method = "nf4"};
   std::string output, calibration, text;
+  std::string format, type;
   int64_t calibration_tokens = 8192;
   bool overwrite = false;
   bool json = false;
@@ -49,19 +57,114 @@ std::string percent(double value) {
   return out.str();
 }
 
-void check_output(const std::filesystem::path& output, bool overwrite) {
+void check_output(const std::filesystem::path& output, bool overwrite, bool is_gguf) {
   std::error_code ignored;
-  require<UsageError>(output.extension() != ".gguf", "GGUF files are not written; got ", output.string(),
-                      ". Give a directory.");
+  require<UsageError>((output.extension() == ".gguf") == is_gguf,
+                      is_gguf ? "--format gguf writes a file, the name of which ends in .gguf; got "
+                              : "files that end in .gguf are written with --format gguf; got ",
+                      output.string(), ".");
   const bool is_taken = std::filesystem::is_directory(output, ignored) ? !std::filesystem::is_empty(output, ignored)
                                                                        : std::filesystem::exists(output, ignored);
   require<UsageError>(overwrite || !is_taken, output.string(),
                       " already exists. Choose another directory, or give --overwrite.");
 }
 
+struct WrittenReport {
+  int64_t before = 0, after = 0;  // bytes
+  double old_perplexity = 0, new_perplexity = 0;
+};
+
+void print_report(const QuantizeArguments& options, const WrittenReport& report) {
+  if (options.json) {
+    Json json = Json::object({{"format", options.format}, {"type", options.type}});
+    json["bytes_before"] = report.before;
+    json["bytes_after"] = report.after;
+    if (!options.text.empty()) {
+      json["perplexity_before"] = report.old_perplexity;
+      json["perplexity_after"] = report.new_perplexity;
+    }
+    return print_json(json);
+  }
+  std::cout << format_bytes(report.before) << " are now " << format_bytes(report.after) << " ("
+            << percent(static_cast<double>(report.after) / static_cast<double>(report.before)) << "), in "
+            << options.output << "\n";
+  if (!options.text.empty())
+    std::cout << "perplexity of " << options.text << ": " << report.old_perplexity << ", now " << report.new_perplexity
+              << " (" << (report.new_perplexity >= report.old_perplexity ? "+" : "")
+              << percent(report.new_perplexity / report.old_perplexity - 1) << ")\n";
+}
+
+int64_t bytes_of(const std::filesystem::path& path) {
+  if (!std::filesystem::is_directory(path)) return static_cast<int64_t>(std::filesystem::file_size(path));
+  int64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(path)) {
+    if (entry.path().extension() == ".safetensors") bytes += static_cast<int64_t>(entry.file_size());
+  }
+  return bytes;
+}
+
+std::shared_ptr<BaseModule> load_one(const QuantizeArguments& options, const std::string& model) {
+  LoadOptions loading = to_load_options(options.model);
+  loading.auto_shard_model = false;  // regardless of the mesh it was trained on
+  return load_model(model, parse_task(options.model.task), loading);
+}
+
+// The weights are read from files and written one at a time; a model is loaded for its perplexity alone.
+void run_gguf(const QuantizeArguments& options) {
+  const std::string type = options.type.empty() ? "Q8_0" : options.type;
+  const auto directory = resolve(options.model.model, {.revision = options.model.revision});
+  require<UsageError>(!find_gguf(directory), options.model.model, " is a GGUF file already.");
+  const Json config = Json::parse_file((directory / "config.json").string());
+  const Json* packed = config.find("quantization_config");
+  const auto tensors = quantization::open_dense(Checkpoint::open(directory), packed ? *packed : Json());
+  export_gguf(config, *tensors, directory, type, options.output);
+  WrittenReport report{tensors->nbytes(), bytes_of(options.output)};
+  if (!options.text.empty()) {
+    const std::vector<int64_t> text = tokens_of(options.text, options);
+    report.old_perplexity = perplexity(*load_one(options, options.model.model), text);
+    report.new_perplexity = perplexity(*load_one(options, options.output), text);
+  }
+  print_report(options, report);
+}
+
+void run_format(const QuantizeArguments& options) {
+  const bool compressed = options.format == "compressed-tensors";
+  const quantization::FormatChoice choice{options.format, compressed && options.type.empty() ? "int4" : options.type,
+                                          options.quantize.group_size};
+  const auto format = quantization::make_written_format(choice);
+  require<UsageError>(!format->needs_text() || !options.calibration.empty(), "--format ", options.format,
+                      " needs calibration text. Give it with --calibrate FILE.");
+  require<UsageError>(format->needs_text() || options.calibration.empty(), "--calibrate ", options.calibration,
+                      ": --format ", options.format, " needs no calibration. Omit --calibrate, or use gptq or awq.");
+  const std::vector<int64_t> text = options.text.empty() ? std::vector<int64_t>() : tokens_of(options.text, options);
+  const std::vector<int64_t> sample =
+      options.calibration.empty() ? std::vector<int64_t>() : tokens_of(options.calibration, options);
+  const std::shared_ptr<BaseModule> model = load_one(options, options.model.model);
+  require<ConfigError>(!is_quantized(*model), "[easydel quantize] ", options.model.model,
+                       " is already quantized. Quantize the original model.");
+  WrittenReport report{parameter_bytes(*model), 0};
+  if (!text.empty()) report.old_perplexity = perplexity(*model, text);
+  QuantizeOptions wanted = options.quantize;
+  wanted.method = "8bit";  // of those that pack experts too
+  const std::vector<std::string> layers = layers_to_quantize(*model, wanted);
+  quantization::Hessians hessians;
+  if (!sample.empty()) hessians = quantization::layer_hessians(*model, sample, options.calibration_tokens);
+  if (options.format == "awq")
+    quantization::scale_for_awq(*model, hessians, choice.group_size == 0 ? 128 : choice.group_size);
+  quantization::write_packed_model(*model, layers, *format, hessians, options.output);
+  report.after = bytes_of(options.output);
+  if (!text.empty()) report.new_perplexity = perplexity(*load_one(options, options.output), text);
+  print_report(options, report);
+}
+
 void run(const QuantizeArguments& options) {
-  check_output(options.output, options.overwrite);
+  check_output(options.output, options.overwrite, options.format == "gguf");
+  if (options.format == "gguf") return run_gguf(options);
+  if (!options.format.empty() && options.format != "bitsandbytes" && options.format != "easydel")
+    return run_format(options);
   const QuantizeOptions& asked = options.quantize;
+  require<UsageError>(options.format != "bitsandbytes" || asked.method == "nf4" || asked.method == "8bit",
+                      "--format bitsandbytes has the methods nf4 and 8bit; got ", asked.method, ".");
   const bool calibrates =
       quantization::make_method({asked.method, asked.group_size, asked.double_quant})->needs_calibration();
   require<UsageError>(!calibrates || !options.calibration.empty(), "--method ", asked.method,
@@ -71,9 +174,7 @@ void run(const QuantizeArguments& options) {
   const std::vector<int64_t> text = options.text.empty() ? std::vector<int64_t>() : tokens_of(options.text, options);
   const std::vector<int64_t> sample =
       options.calibration.empty() ? std::vector<int64_t>() : tokens_of(options.calibration, options);
-  LoadOptions loading = to_load_options(options.model);
-  loading.auto_shard_model = false;  // regardless of the mesh it was trained on
-  const std::shared_ptr<BaseModule> model = load_model(options.model.model, parse_task(options.model.task), loading);
+  const std::shared_ptr<BaseModule> model = load_one(options, options.model.model);
   const int64_t before = parameter_bytes(*model);
   const double old_perplexity = text.empty() ? 0 : perplexity(*model, text);
   QuantizeOptions wanted = options.quantize;
@@ -117,9 +218,22 @@ void add_quantize_command(CLI::App& app) {
   command->add_option("model", options->model.model, "A model directory or a model on the Hub")
       ->required()
       ->type_name("MODEL");
-  command->add_option("output", options->output, "Directory for the quantized model")->required()->type_name("OUT");
-  command->add_option("--method", options->quantize.method, "8bit, nf4, int4, a8bit, a8q or a4q")
-      ->capture_default_str();
+  command->add_option("output", options->output, "Directory for the quantized model, or a file that ends in .gguf")
+      ->required()
+      ->type_name("OUT");
+  CLI::Option* method =
+      command
+          ->add_option("--method", options->quantize.method, "8bit, nf4, int4, a8bit, a8q, a4q, fp8, mxfp4 or uint4")
+          ->capture_default_str();
+  command
+      ->add_option("--format", options->format,
+                   "Format of the files: gguf, compressed-tensors, fp8, gptq, awq, bitsandbytes or easydel (default: "
+                   "bitsandbytes for nf4 and 8bit, easydel for the other methods)")
+      ->check(CLI::IsMember({"gguf", "compressed-tensors", "fp8", "gptq", "awq", "bitsandbytes", "easydel"}));
+  CLI::Option* type = command->add_option(
+      "--type", options->type,
+      "Of gguf: F32, F16, BF16, Q8_0, Q4_0, Q4_K_M or Q6_K (default: Q8_0); of compressed-tensors: int4, int8 or fp8 "
+      "(default: int4)");
   command->add_option("--group-size", options->quantize.group_size,
                       "Columns that share a scale (default: the method's own, 64 for nf4)");
   command->add_flag("--double-quant", options->quantize.double_quant, "Also quantize the scales of nf4");
@@ -145,7 +259,18 @@ void add_quantize_command(CLI::App& app) {
   command->add_option("--revision", options->model.revision, "Branch, tag or commit on the Hub")->capture_default_str();
   command->add_flag("--overwrite", options->overwrite, "Overwrite an existing OUT");
   command->add_flag("--json", options->json, "Print JSON");
-  command->callback([options, calibration_tokens] {
+  command->callback([options, calibration_tokens, method, type] {
+    const bool by_method = options->format.empty() || options->format == "bitsandbytes" || options->format == "easydel";
+    const bool has_types = options->format == "gguf" || options->format == "compressed-tensors";
+    require<UsageError>(by_method || method->count() == 0, "--method ", options->quantize.method, " does not go with --format ",
+                        options->format, ", which has its own. Leave one of them out.");
+    require<UsageError>(has_types || type->count() == 0, "--type ", options->type,
+                        " is of --format gguf and compressed-tensors. Leave it out.");
+    require<UsageError>(by_method || (!options->quantize.double_quant && options->quantize.bit_targeted_params.empty()),
+                        "--double-quant and --target do not go with --format ", options->format, ".");
+    require<UsageError>(options->format != "gguf" || (options->quantize.pattern.empty() &&
+                        options->quantize.group_size == 0 && options->calibration.empty()),
+                        "--pattern, --group-size and --calibrate do not go with --format gguf: its --type says all.");
     require<UsageError>(calibration_tokens->count() == 0 || !options->calibration.empty(), "--calibration-tokens ",
                         options->calibration_tokens, " limits what is read of a text. Give one with --calibrate FILE.");
     run(*options);

@@ -14,6 +14,7 @@
 #include "easydel/io/hub/hub.h"
 #include "easydel/sharding/world/world.h"
 #include "easydel/tokenizers/auto_tokenizer.h"
+#include "easydel/trainers/objectives/policy_objective.h"
 #include "easydel/trainers/run/run_lock.h"
 #include "easydel/trainers/trainer.h"
 
@@ -75,7 +76,7 @@ std::shared_ptr<BaseModule> draw_model(const ELargeConfig& config, const ModelSe
   require<NotSupportedError>(!packing.method, config.where({"quantization"}), " needs a model with weights; got ",
                              section.name_or_path, ", whose weights are random.");
   const ComputeSettings compute = config.compute();
-  const auto parsed = AutoConfig::from_pretrained(section.name_or_path, {.overrides = changes});
+  const auto parsed = AutoConfig::for_task(task, section.name_or_path, {.overrides = changes});
   if (World::current()->rank() == 0)
     log::info("[elarge] ", section.name_or_path, " is only a config: the weights are initialized randomly.");
   const auto module = Registry::instance().make_module(*parsed, task);
@@ -207,23 +208,37 @@ std::shared_ptr<BaseModule> ELargeModel::build_reference_model() {
   return reference_model_;
 }
 
+std::shared_ptr<BaseModule> ELargeModel::build_reward_model() {
+  if (const auto section = config_.reward_model(); section && !reward_model_)
+    reward_model_ = load(config_, "reward_model", *section, TaskType::SequenceClassification, false);
+  return reward_model_;
+}
+
 std::shared_ptr<const AutoTokenizer> ELargeModel::build_tokenizer() {
   if (!tokenizer_) tokenizer_ = open_tokenizer(tokenizer_directory(config_.model()), config_.model());
   return tokenizer_;
 }
 
-// The second model that an objective needs. Without a reference_model that of DPO is the model as
-// it was at the beginning.
+// The second model that an objective needs. Without a reference_model it is the model as it was at the beginning.
 std::shared_ptr<BaseModule> ELargeModel::other_model(const std::string& trainer_type,
                                                      const TrainingArguments& arguments) {
   if (trainer_type == "distillation") {
     require<ConfigError>(config_.teacher_model().has_value(), "[elarge] distillation needs a teacher_model.");
     return build_teacher_model();
   }
-  if (trainer_type != "dpo" || !arguments.dpo.uses_reference()) return nullptr;
-  // The trainer computes its log-probabilities ahead with the model itself.
-  if (!config_.reference_model() && arguments.dpo.precompute_ref_log_probs) return nullptr;
-  if (!config_.reference_model()) reference_model_ = load(config_, "model", config_.model(), TaskType::CausalLM, false);
+  const bool is_given = config_.reference_model().has_value();
+  if (trainer_type == "dpo") {
+    if (!arguments.dpo.uses_reference()) return nullptr;
+    // The trainer computes its log-probabilities ahead with the model itself.
+    if (!is_given && arguments.dpo.precompute_ref_log_probs) return nullptr;
+  } else if (trainer_type == "grpo" || trainer_type == "rloo") {
+    const double beta = trainer_type == "grpo" ? arguments.grpo.beta : arguments.rloo.beta;
+    // With adapters the base is the reference: the model without them.
+    if (beta == 0 || (!is_given && arguments.lora_rank)) return nullptr;
+  } else if (trainer_type != "kto") {
+    return nullptr;
+  }
+  if (!is_given) reference_model_ = load(config_, "model", config_.model(), TaskType::CausalLM, false);
   return build_reference_model();
 }
 
@@ -243,7 +258,11 @@ std::shared_ptr<Trainer> ELargeModel::build_trainer(std::shared_ptr<RunLock> loc
   run.tokenizer_directory = training_tokenizer(config_);
   run.tokenizer = open_tokenizer(run.tokenizer_directory, config_.model());
   run.model = build_model();
-  run.objective = make_objective(run.trainer_type, other_model(run.trainer_type, run.arguments));
+  std::shared_ptr<BaseModule> other = other_model(run.trainer_type, run.arguments);
+  run.objective = run.trainer_type == "grpo" || run.trainer_type == "rloo"
+                      ? make_policy_objective(run.trainer_type,
+                                              {.reference = std::move(other), .reward_model = build_reward_model()})
+                      : make_objective(run.trainer_type, std::move(other));
   run.run_config = config_.normalized();
   std::shared_ptr<Trainer> trainer;
   config_.located({{"trainer"}}, {}, [&] { trainer = std::make_shared<Trainer>(std::move(run)); });
@@ -272,6 +291,7 @@ void ELargeModel::clear_cache() {
   model_.reset();
   teacher_model_.reset();
   reference_model_.reset();
+  reward_model_.reset();
   tokenizer_.reset();
 }
 

@@ -8,6 +8,8 @@
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/generation/search.h"
+#include "easydel/generation/seq2seq_step.h"
+#include "easydel/infra/encoder/seq2seq_inputs.h"
 #include "easydel/infra/files/companions.h"
 #include "easydel/sharding/parallel.h"
 
@@ -133,7 +135,12 @@ void set_generation_config(BaseModule& model, const GenerationConfig& config) {
 
 GenerateOutput generate(const BaseModule& module, const at::Tensor& input_ids, const GenerateOptions& options) {
   require<NotSupportedError>(module.can_generate(), "[generate] ", module.type_name(),
-                             " has no language modelling head. Load the model for causal-lm.");
+                             " has no language modelling head. Load the model for causal-lm, or for "
+                             "sequence-to-sequence if it has an encoder.");
+  const bool has_encoder = is_seq2seq(module);
+  require<ConfigError>(has_encoder || !options.generation_config.decoder_start_token_id,
+                       "[generate] decoder_start_token_id is for encoder-decoders; ", module.type_name(),
+                       " has no encoder.");
   const auto begin = std::chrono::steady_clock::now();
   const BaseConfig& model = module.config();
   const GenerationConfig given = options.generation_config.over(generation_config(module));
@@ -147,15 +154,20 @@ GenerateOutput generate(const BaseModule& module, const at::Tensor& input_ids, c
   GenerateOutput out;
   {
     const c10::InferenceMode guard;
-    const at::Tensor ids = check_prompt(module, input_ids, config.bos_token_id);
+    const at::Tensor prompt = check_prompt(module, input_ids, config.bos_token_id);
+    // What is continued: the prompt, or the beginning of what an encoder-decoder makes of it.
+    const at::Tensor ids = has_encoder ? decoder_start(config, prompt, model.vocab_size) : prompt;
     resolve_lengths(config, given, model, ids.size(1));
     const int64_t copies = beams ? config.beams() : *config.num_return_sequences;
     check_rows(config, ids.size(0), copies, model.vocab_size);
-    ModelInputs inputs =
-        prepare_inputs_for_generation(ids, options.inputs, config.pad_token_id, config.eos_token_id, copies);
+    ModelInputs inputs = has_encoder ? prepare_seq2seq_generation(module, prompt, ids, options.inputs,
+                                                                  config.pad_token_id, config.eos_token_id, copies)
+                                     : prepare_inputs_for_generation(ids, options.inputs, config.pad_token_id,
+                                                                     config.eos_token_id, copies);
     inputs.fused_decode = options.fused_decode;
     LogitsProcessorList processors =
-        make_score_processors(config, ids.size(1), model.vocab_size, options.logits_processor);
+        make_score_processors(config, ids.size(1), model.vocab_size, options.logits_processor,
+                              copies > 1 ? prompt.repeat_interleave(copies, 0) : prompt);
     LogitsProcessorList warpers = make_warpers(config);
     if (beams || !config.samples()) {
       for (const LogitsProcessorPtr& warper : std::exchange(warpers, {})) processors.append(warper);
@@ -164,8 +176,10 @@ GenerateOutput generate(const BaseModule& module, const at::Tensor& input_ids, c
     if (config.stop_strings) {
       criteria.push_back(std::make_shared<StopStringCriteria>(config.stop_strings->values, options.decode));
     }
-    const at::Tensor rows = inputs.input_ids;
-    const auto step = make_decode_step(module, std::move(inputs), *config.use_cache, *config.max_length, options.trace);
+    const at::Tensor rows = has_encoder ? inputs.decoder_input_ids : inputs.input_ids;
+    const auto step =
+        has_encoder ? make_seq2seq_step(module, std::move(inputs), *config.use_cache, *config.max_length)
+                    : make_decode_step(module, std::move(inputs), *config.use_cache, *config.max_length, options.trace);
     Search search{.module = module,
                   .options = options,
                   .config = config,

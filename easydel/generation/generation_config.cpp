@@ -36,12 +36,9 @@ bool is_generation_key(std::string_view key) {
                                                "cache_implementation",
                                                "compile_config",
                                                "constraints",
-                                               "decoder_start_token_id",
                                                "disable_compile",
                                                "diversity_penalty",
                                                "dola_layers",
-                                               "encoder_no_repeat_ngram_size",
-                                               "encoder_repetition_penalty",
                                                "force_words_ids",
                                                "guidance_scale",
                                                "is_assistant",
@@ -86,10 +83,14 @@ void list_fields(GenerationConfig& c, FieldVisitor& v) {
   v("epsilon_cutoff", c.epsilon_cutoff, "Sample from tokens with at least this probability.");
   v("eta_cutoff", c.eta_cutoff, "The same, but lower if the distribution is flat.");
   v("repetition_penalty", c.repetition_penalty, "Divides the scores of tokens that have occurred; 1: no penalty.");
+  v("encoder_repetition_penalty", c.encoder_repetition_penalty,
+    "Multiplies the scores of tokens of the prompt, an encoder's or not; 1: no penalty.");
   v("presence_penalty", c.presence_penalty, "Subtracted from the scores of tokens that were generated.");
   v("frequency_penalty", c.frequency_penalty, "Subtracted from a token's score for each time it was generated.");
   v("length_penalty", c.length_penalty, "A beam's score is divided by its length to this power.");
   v("no_repeat_ngram_size", c.no_repeat_ngram_size, "N-grams of this size occur only once; 0: no limit.");
+  v("encoder_no_repeat_ngram_size", c.encoder_no_repeat_ngram_size,
+    "N-grams of this size of the prompt do not occur again; 0: no limit.");
   v("bad_words_ids", c.bad_words_ids, "Token sequences that must not occur.");
   v("sequence_bias", c.sequence_bias, "Added to the score of a token that completes a sequence.");
   v("forced_bos_token_id", c.forced_bos_token_id, "The first token after a prompt of one token.");
@@ -106,6 +107,7 @@ void list_fields(GenerationConfig& c, FieldVisitor& v) {
   v("output_log_probs", c.output_log_probs, "Return each new token's log-probability.");
   v("pad_token_id", c.pad_token_id, "Pads rows that end earlier.");
   v("bos_token_id", c.bos_token_id, "The prompt if none is given.");
+  v("decoder_start_token_id", c.decoder_start_token_id, "What an encoder-decoder's output begins with.");
   v("eos_token_id", c.eos_token_id, "Tokens that end a row.");
 }
 
@@ -153,6 +155,10 @@ GenerationConfig GenerationConfig::from_model_config(const BaseConfig& model) {
   for (const std::string& key : model.custom_arguments()) {
     if (is_generation_key(key) || std::find(fields.begin(), fields.end(), key) != fields.end())
       given[key] = model.get(key);
+  }
+  // Those that encoder-decoders have as fields of their own.
+  for (const char* key : {"decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id"}) {
+    if (const Json value = model.get(key); !value.is_null()) given[key] = value;
   }
   GenerationConfig config = from_dict(given);
   config.bos_token_id = model.bos_token_id;
@@ -218,10 +224,12 @@ GenerationConfig GenerationConfig::with_defaults() const {
                .epsilon_cutoff = 0.0,
                .eta_cutoff = 0.0,
                .repetition_penalty = 1.0,
+               .encoder_repetition_penalty = 1.0,
                .presence_penalty = 0.0,
                .frequency_penalty = 0.0,
                .length_penalty = 1.0,
                .no_repeat_ngram_size = 0,
+               .encoder_no_repeat_ngram_size = 0,
                .remove_invalid_values = false,
                .renormalize_logits = false,
                .num_return_sequences = 1,

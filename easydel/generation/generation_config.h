@@ -65,10 +65,12 @@ struct GenerationConfig {
   std::optional<double> epsilon_cutoff = {};
   std::optional<double> eta_cutoff = {};
   std::optional<double> repetition_penalty = {};
+  std::optional<double> encoder_repetition_penalty = {};  // above 1: prefer tokens of the prompt, an encoder's or not
   std::optional<double> presence_penalty = {};   // OpenAI's: subtracted once from every token that was generated,
   std::optional<double> frequency_penalty = {};  // and as often as it was; tokens of the prompt do not count
   std::optional<double> length_penalty = {};
   std::optional<int64_t> no_repeat_ngram_size = {};
+  std::optional<int64_t> encoder_no_repeat_ngram_size = {};  // of the prompt
   std::optional<std::vector<std::vector<int64_t>>> bad_words_ids = {};
   std::optional<std::vector<SequenceBias>> sequence_bias = {};
   std::optional<int64_t> forced_bos_token_id = {};
@@ -88,6 +90,7 @@ struct GenerationConfig {
   // Special tokens.
   std::optional<int64_t> pad_token_id = {};
   std::optional<int64_t> bos_token_id = {};
+  std::optional<int64_t> decoder_start_token_id = {};  // of an encoder-decoder; absent: bos_token_id
   TokenIds eos_token_id = {};
 
   Json other = Json::object();  // keys that are not fields; written back unchanged

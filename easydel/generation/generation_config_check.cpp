@@ -71,10 +71,14 @@ void GenerationConfig::validate() const {
     require_rule(value, value && *value >= 0.0 && *value < 1.0, key, "lie in [0, 1)");
   }
   require_between(repetition_penalty, kLeast, std::numeric_limits<double>::max(), "repetition_penalty", "be positive");
+  require_between(encoder_repetition_penalty, kLeast, std::numeric_limits<double>::max(), "encoder_repetition_penalty",
+                  "be positive");
   require_finite(presence_penalty, "presence_penalty");
   require_finite(frequency_penalty, "frequency_penalty");
   require_finite(length_penalty, "length_penalty");
   require_at_least(no_repeat_ngram_size, 0, "no_repeat_ngram_size");
+  require_at_least(encoder_no_repeat_ngram_size, 0, "encoder_no_repeat_ngram_size");
+  require_at_least(decoder_start_token_id, 0, "decoder_start_token_id");
   if (bad_words_ids) {
     for (const auto& ids : *bad_words_ids) {
       require<ConfigError>(!ids.empty(), "[GenerationConfig] bad_words_ids must not contain an empty list.");
@@ -141,8 +145,6 @@ void GenerationConfig::require_supported() const {
                                     {"guidance_scale", "classifier-free guidance", 1},
                                     {"watermarking_config", "watermarking", 0},
                                     {"token_healing", "token healing", 0},
-                                    {"encoder_repetition_penalty", "a penalty on the encoder's input", 1},
-                                    {"encoder_no_repeat_ngram_size", "n-grams of the encoder's input", 0},
                                     {"low_memory", "sequential beam search", 0},
                                     {"output_attentions", "attentions of every step", 0},
                                     {"output_hidden_states", "hidden states of every step", 0}};

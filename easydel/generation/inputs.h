@@ -17,6 +17,7 @@ struct PromptInputs {
   at::Tensor starts = {};          // [B], where each row's first token is: the same said shorter
   at::Tensor position_ids = {};    // [B, T]; absent: counted over the mask
   at::Tensor token_type_ids = {};  // [B, T]
+  at::Tensor pixel_values = {};    // [images, C, height, width], in the order of their placeholders
 };
 
 // Ids, checked: int64 on the model's device, within the vocabulary. Without any (undefined, or no columns) the

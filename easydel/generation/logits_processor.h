@@ -49,12 +49,13 @@ class LogitsProcessorList final : public LogitsProcessor {
 
 // The processors of the config, in transformers' order. `custom` come after the penalties and before those that only
 // sampling uses; one replaces a processor of the same class from the config. `config` has its defaults, and max_length
-// and min_length that count the prompt.
+// and min_length that count the prompt. `prompt` [B, S], one row for each of the scores', is what the encoder_
+// penalties look at: an encoder's input, or what a decoder continues.
 LogitsProcessorList make_logits_processors(const GenerationConfig& config, int64_t prompt_length, int64_t vocab_size,
-                                           const LogitsProcessorList& custom = {});
+                                           const LogitsProcessorList& custom = {}, const at::Tensor& prompt = {});
 // The two parts of it: what any way of choosing uses, and the rest.
 LogitsProcessorList make_score_processors(const GenerationConfig& config, int64_t prompt_length, int64_t vocab_size,
-                                          const LogitsProcessorList& custom = {});
+                                          const LogitsProcessorList& custom = {}, const at::Tensor& prompt = {});
 LogitsProcessorList make_warpers(const GenerationConfig& config);
 
 }  // namespace easydel

@@ -55,15 +55,26 @@ at::Tensor LogitsProcessorList::operator()(const at::Tensor& input_ids_BT, const
 }
 
 LogitsProcessorList make_score_processors(const GenerationConfig& c, int64_t prompt_length, int64_t vocab_size,
-                                          const LogitsProcessorList& custom) {
+                                          const LogitsProcessorList& custom, const at::Tensor& prompt) {
   const TokenIds& eos = c.eos_token_id;
   LogitsProcessorList list;
   if (c.sequence_bias) list.add<SequenceBiasLogitsProcessor>(*c.sequence_bias, vocab_size);
+  const auto require_prompt = [&](std::string_view key) {
+    require<ConfigError>(prompt.defined(), "[GenerationConfig] ", key, " needs the prompt's ids; there are none here.");
+  };
+  if (*c.encoder_repetition_penalty != 1.0) {
+    require_prompt("encoder_repetition_penalty");
+    list.add<EncoderRepetitionPenaltyLogitsProcessor>(*c.encoder_repetition_penalty, prompt);
+  }
   if (*c.repetition_penalty != 1.0) list.add<RepetitionPenaltyLogitsProcessor>(*c.repetition_penalty);
   if (*c.presence_penalty != 0.0 || *c.frequency_penalty != 0.0) {
     list.add<FrequencyPenaltyLogitsProcessor>(*c.presence_penalty, *c.frequency_penalty, prompt_length);
   }
   if (*c.no_repeat_ngram_size > 0) list.add<NoRepeatNGramLogitsProcessor>(*c.no_repeat_ngram_size);
+  if (*c.encoder_no_repeat_ngram_size > 0) {
+    require_prompt("encoder_no_repeat_ngram_size");
+    list.add<EncoderNoRepeatNGramLogitsProcessor>(*c.encoder_no_repeat_ngram_size, prompt);
+  }
   if (c.bad_words_ids) list.add<NoBadWordsLogitsProcessor>(*c.bad_words_ids, eos, vocab_size);
   if (*c.min_length > 0 && !eos.empty()) list.add<MinLengthLogitsProcessor>(*c.min_length, eos, vocab_size);
   if (c.min_new_tokens.value_or(0) > 0 && !eos.empty()) {
@@ -114,8 +125,8 @@ LogitsProcessorList make_warpers(const GenerationConfig& c) {
 }
 
 LogitsProcessorList make_logits_processors(const GenerationConfig& config, int64_t prompt_length, int64_t vocab_size,
-                                           const LogitsProcessorList& custom) {
-  LogitsProcessorList list = make_score_processors(config, prompt_length, vocab_size, custom);
+                                           const LogitsProcessorList& custom, const at::Tensor& prompt) {
+  LogitsProcessorList list = make_score_processors(config, prompt_length, vocab_size, custom, prompt);
   for (const LogitsProcessorPtr& warper : make_warpers(config)) list.append(warper);
   return list;
 }

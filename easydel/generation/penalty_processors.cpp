@@ -34,19 +34,37 @@ at::Tensor FrequencyPenaltyLogitsProcessor::operator()(const at::Tensor& ids, co
   return scores - frequency_ * counts - presence_ * counts.gt(0);
 }
 
-at::Tensor NoRepeatNGramLogitsProcessor::operator()(const at::Tensor& ids, const at::Tensor& scores) {
-  const int64_t length = ids.size(1);
-  if (length < size_) return scores;
-  // One token of all windows at a time: the windows themselves would be size_ times the rows.
-  const int64_t windows = length - size_ + 1;
-  at::Tensor matches = at::ones({ids.size(0), windows}, ids.options().dtype(at::kBool));
-  for (int64_t i = 0; i + 1 < size_; ++i)
-    matches.logical_and_(ids.narrow(1, i, windows).eq(ids.narrow(1, length + 1 - size_ + i, 1)));
+namespace {
+
+// Rules out what would complete an n-gram of `text` behind the last tokens of `ids`.
+at::Tensor without_ngrams(const at::Tensor& text, const at::Tensor& ids, const at::Tensor& scores, int64_t size) {
+  const int64_t length = ids.size(1), windows = text.size(1) - size + 1;
+  if (length + 1 < size || windows <= 0) return scores;
+  // One token of all windows at a time: the windows themselves would be `size` times the rows.
+  at::Tensor matches = at::ones({text.size(0), windows}, text.options().dtype(at::kBool));
+  for (int64_t i = 0; i + 1 < size; ++i)
+    matches.logical_and_(text.narrow(1, i, windows).eq(ids.narrow(1, length + 1 - size + i, 1)));
   // What is not banned is written to a column that is cut off.
   const int64_t vocab = scores.size(1);
   at::Tensor banned = at::zeros({scores.size(0), vocab + 1}, scores.options().dtype(at::kBool));
-  banned.scatter_(1, at::where(matches, ids.narrow(1, size_ - 1, windows), vocab), true);
+  banned.scatter_(1, at::where(matches, text.narrow(1, size - 1, windows), vocab), true);
   return scores.masked_fill(banned.narrow(1, 0, vocab), kNegativeInfinity);
+}
+
+}  // namespace
+
+at::Tensor NoRepeatNGramLogitsProcessor::operator()(const at::Tensor& ids, const at::Tensor& scores) {
+  return without_ngrams(ids, ids, scores, size_);
+}
+
+at::Tensor EncoderNoRepeatNGramLogitsProcessor::operator()(const at::Tensor& ids, const at::Tensor& scores) {
+  return without_ngrams(prompt_, ids, scores, size_);
+}
+
+at::Tensor EncoderRepetitionPenaltyLogitsProcessor::operator()(const at::Tensor&, const at::Tensor& scores) {
+  const double factor = 1 / penalty_;
+  const at::Tensor seen = at::gather(scores, 1, prompt_);
+  return scores.scatter(1, prompt_, at::where(seen < 0, seen * factor, seen / factor));
 }
 
 SequenceBiasLogitsProcessor::SequenceBiasLogitsProcessor(const std::vector<SequenceBias>& biases, int64_t vocab_size,

@@ -36,6 +36,28 @@ class NoRepeatNGramLogitsProcessor final : public LogitsProcessor {
   int64_t size_;
 };
 
+// Scores of tokens of the prompt are multiplied by the penalty when positive, else divided.
+class EncoderRepetitionPenaltyLogitsProcessor final : public LogitsProcessor {
+ public:
+  EncoderRepetitionPenaltyLogitsProcessor(double penalty, at::Tensor prompt) : penalty_(penalty), prompt_(prompt) {}
+  at::Tensor operator()(const at::Tensor& input_ids_BT, const at::Tensor& scores_BV) override;
+
+ private:
+  double penalty_;
+  at::Tensor prompt_;
+};
+
+// Rules out the token that would repeat an n-gram of the prompt.
+class EncoderNoRepeatNGramLogitsProcessor final : public LogitsProcessor {
+ public:
+  EncoderNoRepeatNGramLogitsProcessor(int64_t size, at::Tensor prompt) : size_(size), prompt_(prompt) {}
+  at::Tensor operator()(const at::Tensor& input_ids_BT, const at::Tensor& scores_BV) override;
+
+ private:
+  int64_t size_;
+  at::Tensor prompt_;
+};
+
 // Adds a bias to the token that would complete a sequence. ConfigError on an id outside of the vocabulary.
 class SequenceBiasLogitsProcessor : public LogitsProcessor {
  public:

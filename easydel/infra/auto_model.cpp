@@ -9,9 +9,12 @@
 #include "easydel/core/text/bytes.h"
 #include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/config/config_notes.h"
+#include "easydel/infra/files/text_part.h"
 #include "easydel/infra/files/companions.h"
 #include "easydel/infra/files/gguf_model.h"
 #include "easydel/infra/files/packed_files.h"
+#include "easydel/infra/files/text_files.h"
+#include "easydel/infra/files/tied_weights.h"
 #include "easydel/infra/files/weights.h"
 #include "easydel/infra/hooks.h"
 #include "easydel/infra/registry.h"
@@ -79,7 +82,16 @@ ConfigFile read_config_of(const std::string& class_name, std::string_view model_
                           const ConfigOptions& options) {
   ConfigFile file = load_config_file(directory, options);
   const Json* found = options.overrides.find("model_type");
-  if (!found) found = file.json.find("model_type");
+  if (!found) {
+    found = file.json.find("model_type");
+    const TextPart* part =
+        found && found->is_string() && found->as_string() != model_type ? find_text_part(found->as_string()) : nullptr;
+    Json text = part ? text_config_of(*part, file.json, concat("[", class_name, "] ", file.path, ": ")) : Json();
+    if (part && text.at("model_type").as_string() == model_type) {
+      file.json = std::move(text);
+      return file;
+    }
+  }
   require<ConfigError>(found && found->is_string() && found->as_string() == model_type, "[", class_name, "] ",
                        file.path, " must be of model_type \"", model_type, "\"; got ", found ? found->dump() : "none",
                        ". AutoModelForCausalLM and its like pick the class.");
@@ -87,11 +99,11 @@ ConfigFile read_config_of(const std::string& class_name, std::string_view model_
 }
 
 std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, TaskType task, const LoadOptions& options) {
-  return load_model(
-      name_or_path,
-      ModelClass{.read_config = AutoConfig::from_pretrained,
-                 .make = [task](const BaseConfig& c) { return Registry::instance().make_module(c, task); }},
-      options);
+  const ModelClass of_task{
+      .read_config = [task](const std::string& directory,
+                            const ConfigOptions& changes) { return AutoConfig::for_task(task, directory, changes); },
+      .make = [task](const BaseConfig& config) { return Registry::instance().make_module(config, task); }};
+  return load_model(name_or_path, of_task, options);
 }
 
 std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, const ModelClass& model_class,
@@ -108,15 +120,18 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, const Mo
   if (gguf && (options.load_in_8bit || !options.quantization_method.empty())) config->quantization.weights = Json();
   if (options.partition_axis) config->sharding.partition_axis = *options.partition_axis;
   const auto files = gguf ? nullptr : Checkpoint::open(directory);
+  const auto text = files && is_text_part(*config, directory) ? TextFiles::open(files) : nullptr;
+  if (text) untie_different_head(*config, *text);
   if (!options.from_torch) require_own_files(files.get(), directory);
   const bool is_cached = !files || files->is_cached();
   const bool fetches = !is_cached && files->nbytes() < available_memory(at::kCPU).value_or(INT64_MAX);
-  if (files && is_cached && stays_mapped(*config, device, options)) files->enter_pages_ahead();
+  if (files && !text && is_cached && stays_mapped(*config, device, options)) files->enter_pages_ahead();
   std::shared_ptr<BaseModule> module = model_class.make(*config);
   module->set_companions(std::make_shared<const Companions>(Companions::read(gguf ? *gguf : directory)));
   const std::shared_ptr<const TensorSource> checkpoint =
-      gguf ? std::shared_ptr<const TensorSource>(GgufModel::open(*gguf, !config->quantization.weights.is_null()))
-           : files;
+      gguf   ? std::shared_ptr<const TensorSource>(GgufModel::open(*gguf, !config->quantization.weights.is_null()))
+      : text ? std::shared_ptr<const TensorSource>(text)
+             : files;
   Progress progress(
       "loading " + name_or_path,
       {.total = checkpoint->nbytes(), .unit = "B", .enabled = options.verbose && World::current()->rank() == 0});
@@ -129,7 +144,13 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, const Mo
                             progress.advance(info.nbytes);
                             return checkpoint->tensor(info);
                           },
-                      .copy = [&](const at::Tensor& part, const at::Tensor& out) { checkpoint->copy(part, out); }};
+                      .copy = [&](const at::Tensor& part, const at::Tensor& out) { checkpoint->copy(part, out); },
+                      .dtype = [&](const std::string& name) { return checkpoint->info(name).dtype; }};
+  if (files) {
+    WeightSource quiet = source;  // these tensors are read again
+    quiet.tensor = [&](const std::string& name) { return files->tensor(files->info(name)); };
+    if (auto untied = untie_what_differs(*module, quiet)) module->transform(std::move(untied));
+  }
   if (auto packing = require_hook(hooks().packing_at_load, "packing_at_load")(*module, options, source))
     module->transform(std::move(packing));
   module->set_options({.dtype = options.dtype,

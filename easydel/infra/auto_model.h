@@ -93,6 +93,17 @@ struct Pretrained {
 using AutoModel = AutoModelFor<TaskType::BaseModule>;
 using AutoModelForCausalLM = AutoModelFor<TaskType::CausalLM>;
 using AutoModelForSequenceClassification = AutoModelFor<TaskType::SequenceClassification>;
+using AutoModelForSeq2SeqLM = AutoModelFor<TaskType::SequenceToSequence>;
+using AutoModelForSpeechSeq2Seq = AutoModelFor<TaskType::SpeechSequenceToSequence>;
+using AutoModelForMaskedLM = AutoModelFor<TaskType::MaskedLM>;
+using AutoModelForTokenClassification = AutoModelFor<TaskType::TokenClassification>;
+using AutoModelForQuestionAnswering = AutoModelFor<TaskType::QuestionAnswering>;
+using AutoModelForEmbedding = AutoModelFor<TaskType::Embedding>;
+using AutoVisionModel = AutoModelFor<TaskType::VisionModule>;
+using AutoModelForImageClassification = AutoModelFor<TaskType::ImageClassification>;
+using AutoModelForZeroShotImageClassification = AutoModelFor<TaskType::ZeroShotImageClassification>;
+using AutoModelForImageTextToText = AutoModelFor<TaskType::ImageTextToText>;
+using AutoModelForAudioClassification = AutoModelFor<TaskType::AudioClassification>;
 using AutoModelForAnyTask = AutoModelFor<TaskType::AutoBind>;
 
 }  // namespace easydel

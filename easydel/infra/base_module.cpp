@@ -68,13 +68,17 @@ BaseModule::BaseModule(const BaseConfig& config)
   config_->validate();
 }
 
+ModelOutput BaseModule::encode(const PreparedInputs&) const {
+  fail<NotSupportedError>("[encode] ", type_name(), " has no encoder.");
+}
+
 ModelOutput BaseModule::operator()(const ModelInputs& inputs) const {
   check_inputs(*this, inputs);
   const PrecisionScope scope(options_.precision);
   if (parallel()) parallel()->ahead().begin_step();
   const PreparedInputs prepared = prepare_inputs_for_call(inputs);
   ModelOutput out = forward(prepared);
-  if (parallel()) out = gather_outputs(*this, std::move(out), *prepared.part, inputs);
+  if (parallel()) out = gather_outputs(*this, std::move(out), prepared, inputs);
   return out;
 }
 

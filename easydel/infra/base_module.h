@@ -44,6 +44,11 @@ class BaseModule : public Module {
   Precision precision() const { return options_.precision; }
   const ModuleOptions& options() const { return options_; }
   virtual bool can_generate() const { return false; }
+  // The input that a call cannot do without: input_ids (or inputs_embeds), pixel_values, input_features.
+  virtual std::string main_input_name() const { return "input_ids"; }
+  // Those inputs beyond a text decoder's (the second half of ModelInputs) that this model takes; the others are
+  // refused.
+  virtual std::vector<std::string> extra_inputs() const { return {}; }
   // The child under which a head keeps its base model: "model", "transformer". Empty for a base model.
   virtual std::string base_model_prefix() const { return ""; }
   // What transformers calls a parameter in memory; most families keep the file's names.
@@ -54,6 +59,8 @@ class BaseModule : public Module {
   ModelOutput operator()(const ModelInputs& inputs) const;
   ModelOutput operator()(const PreparedInputs&) const = delete;  // on a mesh they are a part already
   virtual ModelOutput forward(const PreparedInputs& inputs) const = 0;
+  // The encoder alone, of a model that has one: its last hidden state is the encoder_outputs of later calls.
+  virtual ModelOutput encode(const PreparedInputs& inputs) const;
   // What a task needs to know of the whole batch, before a rank takes its part: the next label may lie on another.
   virtual void prepare_whole(PreparedInputs&) const {}
 

@@ -8,24 +8,41 @@
 #include "easydel/infra/base_module.h"
 #include "easydel/layers/attention/attention.h"
 #include "easydel/layers/attention/latent_attention.h"
+#include "easydel/layers/recurrent/recurrent_mixer.h"
 
 namespace easydel {
 namespace {
 
-// What each layer keeps is asked of its attention.
+// What each layer keeps is asked of its attention; a recurrent layer keeps nothing for a token.
 std::vector<LayerKeys> layer_keys(const BaseModule& model) {
   std::vector<LayerKeys> layers;
+  std::string tower;  // of pictures, whose attention has nothing to keep
   for (const auto& [path, module] : model.named_modules()) {
+    const auto* below = dynamic_cast<const BaseModule*>(module);
+    if (below && below->main_input_name() == "pixel_values") tower = path + ".";
+    if (!tower.empty() && path.starts_with(tower)) continue;
     const auto keep = [&layers](const auto& attention) {
       const auto index = static_cast<std::size_t>(attention.layer_idx());
       if (layers.size() <= index) layers.resize(index + 1);
       layers[index] = attention.cached_keys();
     };
-    if (const auto* attention = dynamic_cast<const Attention*>(module)) keep(*attention);
+    if (const auto* attention = dynamic_cast<const Attention*>(module); attention && attention->is_cached())
+      keep(*attention);
     if (const auto* attention = dynamic_cast<const LatentAttention*>(module)) keep(*attention);
+    if (const auto* mixer = dynamic_cast<const RecurrentMixer*>(module))
+      layers.resize(std::max(layers.size(), static_cast<std::size_t>(mixer->layer_idx()) + 1));
   }
   require<NotSupportedError>(!layers.empty(), "[init_cache] ", model.type_name(), " has no attention layers to cache.");
   return layers;
+}
+
+void refuse_recurrent(const BaseModule& model) {
+  for (const auto& [path, module] : model.named_modules()) {
+    require<NotSupportedError>(dynamic_cast<const RecurrentMixer*>(module) == nullptr, "[create_paged_metadata] ",
+                               model.type_name(),
+                               " has recurrent layers, which keep one state for each row and nothing in pages. Use "
+                               "generate with a dense cache.");
+  }
 }
 
 at::Device device_of(const BaseModule& model) {
@@ -95,6 +112,7 @@ RaggedPagesMetadata create_paged_metadata(const BaseModule& model, double hbm_ut
   require<ConfigError>(page_size > 0 && max_model_length > 0,
                        "[create_paged_metadata] page_size and max_model_length must be positive; got ", page_size,
                        " and ", max_model_length, ".");
+  refuse_recurrent(model);
   RaggedPagesMetadata metadata;
   metadata.page_size = page_size;
   metadata.max_model_length = max_model_length;

@@ -70,8 +70,14 @@ Loss causal_lm_loss(const at::Tensor& hidden, const Linear& head, const at::Tens
                     const LogitOptions& logits, const Parallel* parallel) {
   operations::CrossEntropyOptions options = cross_entropy_options(config, hidden, logits);
   const at::Tensor weight = head.is_plain() ? head.weight()->value() : head.matrix(hidden.scalar_type());
+  at::Tensor bias = logits.bias;
+  if (head.bias()) {
+    const at::Tensor own =
+        collectives::gather_weight(head.bias()->value(), hidden.scalar_type(), head.bias()->sharding());
+    bias = bias.defined() ? bias + own : own;
+  }
   if (!parallel)
-    return to_loss(operations::linear_cross_entropy(hidden, weight, {}, targets, options), options.divisor);
+    return to_loss(operations::linear_cross_entropy(hidden, weight, bias, targets, options), options.divisor);
   const Group& tokens = parallel->group(parallel->data());
   const AxisNames& axes = parallel->axes(head.out_dim().axis);
   const Group& vocabulary = parallel->group(axes);
@@ -87,7 +93,7 @@ Loss causal_lm_loss(const at::Tensor& hidden, const Linear& head, const at::Tens
                                     }};
   }
   return to_loss(operations::linear_cross_entropy(collectives::identity_forward_sum_backward(hidden, vocabulary),
-                                                  weight, {}, targets, options),
+                                                  weight, bias, targets, options),
                  options.divisor, &tokens);
 }
 

@@ -20,10 +20,11 @@ struct Loss {
   LossMetrics metrics;
 };
 
-// A final soft cap or scale of the logits, where a family has one.
+// A final soft cap, scale or bias of the logits, where a family has one.
 struct LogitOptions {
   double scale = 1.0;
   double softcap = 0.0;
+  at::Tensor bias = {};  // added to them: this rank's part of the vocabulary
 };
 
 // What each position is to predict: the next label, where the config shifts.

@@ -2,8 +2,11 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "easydel/core/error.h"
 #include "easydel/infra/base_module.h"
+#include "easydel/infra/encoder/seq2seq_inputs.h"
 #include "easydel/infra/parallel/batch_part.h"
 
 namespace easydel {
@@ -14,9 +17,72 @@ void require_shape(const at::Tensor& tensor, std::string_view name, at::IntArray
                       tensor.defined() ? tensor.sizes() : at::IntArrayRef(), ".");
 }
 
+// What the model does not take is refused, not ignored.
+void check_extra_inputs(const BaseModule& model, const ModelInputs& in) {
+  const std::pair<std::string_view, bool> given[] = {
+      {"decoder_input_ids", in.decoder_input_ids.defined()},
+      {"decoder_attention_mask", in.decoder_attention_mask.defined()},
+      {"decoder_inputs_embeds", in.decoder_inputs_embeds.defined()},
+      {"encoder_outputs", in.encoder_outputs.defined()},
+      {"pixel_values", in.pixel_values.defined()},
+      {"pixel_attention_mask", in.pixel_attention_mask.defined()},
+      {"image_sizes", in.image_sizes.defined()},
+      {"image_grid_thw", in.image_grid_thw.defined()},
+      {"pixel_values_videos", in.pixel_values_videos.defined()},
+      {"video_grid_thw", in.video_grid_thw.defined()},
+      {"input_features", in.input_features.defined()},
+      {"mm_token_type_ids", in.mm_token_type_ids.defined()},
+      {"start_positions", in.start_positions.defined()},
+      {"end_positions", in.end_positions.defined()},
+      {"return_loss", in.return_loss.has_value()},
+      {"interpolate_pos_encoding", in.interpolate_pos_encoding.has_value()},
+  };
+  const std::vector<std::string> taken = model.extra_inputs();
+  for (const auto& [name, is_given] : given) {
+    require<ConfigError>(!is_given || std::find(taken.begin(), taken.end(), name) != taken.end(), "[forward] ",
+                         model.type_name(), " takes no ", name, ".");
+  }
+}
+
+void check_weights(const BaseModule& model) {
+  require<Error>(!model.is_lazy(), "[forward] ", model.type_name(),
+                 " has no weights yet: it was made by lazy_init. Load them or call initialize.");
+}
+
+// Of a model of pictures, which takes nothing of a text.
+void check_image_inputs(const BaseModule& model, const ModelInputs& in) {
+  require<ConfigError>(in.pixel_values.defined(), "[forward] ", model.type_name(), " needs pixel_values; got none.");
+  const std::pair<std::string_view, bool> given[] = {{"input_ids", in.input_ids.defined()},
+                                                     {"inputs_embeds", in.inputs_embeds.defined()},
+                                                     {"attention_mask", in.attention_mask.defined()},
+                                                     {"position_ids", in.position_ids.defined()},
+                                                     {"segment_ids", in.segment_ids.defined()},
+                                                     {"token_type_ids", in.token_type_ids.defined()},
+                                                     {"past_key_values", in.past_key_values != nullptr}};
+  for (const auto& [name, is_given] : given)
+    require<ConfigError>(!is_given, "[forward] ", model.type_name(), " takes no ", name, ".");
+  check_weights(model);
+}
+
+PreparedInputs prepare_image_inputs(const BaseModule& model, PreparedInputs inputs) {
+  MaskInfo mask;
+  mask.causal = false;
+  inputs.mask_info = mask;
+  model.prepare_whole(inputs);
+  return model.parallel() ? take_images(std::move(inputs), *model.parallel()) : inputs;
+}
+
 }  // namespace
 
 void check_inputs(const BaseModule& model, const ModelInputs& in) {
+  check_extra_inputs(model, in);
+  if (is_seq2seq(model)) return check_seq2seq_inputs(model, in);
+  if (in.pixel_values.defined()) {
+    require<ShapeError>(in.pixel_values.dim() == 4 && in.pixel_values.is_floating_point(),
+                        "[forward] pixel_values must be floats [images, channels, height, width]; got ",
+                        in.pixel_values.sizes(), " of ", c10::toString(in.pixel_values.scalar_type()), ".");
+  }
+  if (model.main_input_name() == "pixel_values") return check_image_inputs(model, in);
   require<ConfigError>(in.input_ids.defined() != in.inputs_embeds.defined(),
                        "[forward] exactly one of input_ids and inputs_embeds is needed; got ",
                        in.input_ids.defined() ? "both" : "neither", ".");
@@ -45,15 +111,17 @@ void check_inputs(const BaseModule& model, const ModelInputs& in) {
     require<ShapeError>(fits, "[forward] attention_mask must be [", shape[0], ", ", keys, "] or [", shape[0], ", 1 or ",
                         heads, ", ", shape[1], ", ", keys, "]; got ", mask, ".");
   }
-  require<Error>(!model.is_lazy(), "[forward] ", model.type_name(),
-                 " has no weights yet: it was made by lazy_init. Load them or call initialize.");
+  check_weights(model);
 }
 
 PreparedInputs prepare_inputs_for_call(const BaseModule& model, ModelInputs user_inputs) {
+  if (is_seq2seq(model)) return prepare_seq2seq_inputs(model, std::move(user_inputs));
   PreparedInputs inputs(std::move(user_inputs));
+  if (model.main_input_name() == "pixel_values") return prepare_image_inputs(model, std::move(inputs));
   const at::Tensor& given = inputs.input_ids.defined() ? inputs.input_ids : inputs.inputs_embeds;
   const int64_t batch = given.size(0);
   const int64_t tokens = given.size(1);
+  inputs.all_position_ids = inputs.position_ids;  // until there are parts: those that the caller gave
   if (!inputs.position_ids.defined() && inputs.past_key_values) {
     inputs.position_ids = inputs.past_key_values->positions(batch, tokens, inputs.cache_metadata.get(), given.device());
   }
@@ -93,7 +161,7 @@ PreparedInputs prepare_inputs_for_call(const BaseModule& model, ModelInputs user
   }
   model.prepare_whole(inputs);
   if (!model.parallel()) return inputs;
-  return take_part(std::move(inputs), *model.parallel(), model.model_task() != TaskType::SequenceClassification);
+  return take_part(std::move(inputs), *model.parallel(), is_token_task(model.model_task()));
 }
 
 }  // namespace easydel

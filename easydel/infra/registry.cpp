@@ -4,6 +4,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/text/quoted.h"
+#include "easydel/infra/base_module.h"
 #include "easydel/infra/hooks.h"
 
 namespace easydel {
@@ -11,15 +12,10 @@ namespace {
 
 // Model types that EasyDeL has and this library does not have yet.
 constexpr std::string_view kNotYet[] = {
-    "arctic",  "aya_vision",  "bart",        "clip",           "dbrx",     "deepseek",     "exaone",
-    "exaone4", "falcon",      "falcon_h1",   "falcon_mamba",   "gemma3",   "gemma4",       "gidd",
-    "glm",     "glm4",        "glm46v",      "glm4_moe",       "glm4v",    "glm4v_moe",    "gptj",
-    "grok-1",  "internlm2",   "kimi_linear", "kimi_vl",        "llama4",   "llama4_text",  "llava",
-    "mamba",   "mamba2",      "minimax",     "mistral3",       "mpt",      "olmo",         "olmo3",
-    "openelm", "opt",         "phi",         "phimoe",         "pixtral",  "qwen2_moe",    "qwen2_vl",
-    "qwen3_5", "qwen3_5_moe", "qwen3_next",  "qwen3_omni_moe", "qwen3_vl", "qwen3_vl_moe", "roberta",
-    "rwkv",    "seed_oss",    "siglip",      "stablelm",       "t5",       "whisper",      "xerxes",
-    "xerxes2",
+    "arctic",       "aya_vision",  "dbrx",    "deepseek",  "exaone",  "falcon_h1",   "gemma4",
+    "gidd",         "glm46v",      "glm4v",   "glm4v_moe", "grok-1",  "kimi_linear", "kimi_vl",
+    "llama4",       "llama4_text", "minimax", "openelm",   "pixtral", "qwen3_5_moe", "qwen3_omni_moe",
+    "qwen3_vl_moe", "rwkv",        "whisper", "xerxes",    "xerxes2",
 };
 
 std::string joined(const std::vector<std::string>& names) {
@@ -75,33 +71,61 @@ void Registry::register_module(ModuleEntry entry) {
   require<ConfigError>(configs_.contains(entry.model_type), "[register_module] model_type \"", entry.model_type,
                        "\" has no config yet; call register_config first.");
   const auto key = std::make_pair(entry.model_type, entry.task);
-  require<ConfigError>(modules_.emplace(key, std::move(entry)).second, "[register_module] \"", key.first,
+  std::vector<ModuleEntry>& classes = modules_[key];
+  const bool taken = std::any_of(classes.begin(), classes.end(), [&](const ModuleEntry& known) {
+    return known.architecture.empty() || known.architecture == entry.architecture;
+  });
+  require<ConfigError>(!taken && (classes.empty() || !entry.architecture.empty()), "[register_module] \"", key.first,
                        "\" has a class for ", task_name(key.second), " already.");
+  classes.push_back(std::move(entry));
 }
 
 std::vector<TaskType> Registry::tasks(const std::string& model_type) const {
   const std::lock_guard lock(mutex_);
   std::vector<TaskType> found;
-  for (const auto& [key, entry] : modules_) {
+  for (const auto& [key, classes] : modules_) {
     if (key.first == model_type) found.push_back(key.second);
   }
   return found;
 }
 
-std::shared_ptr<BaseModule> Registry::make_module(const BaseConfig& config, TaskType task) const {
+std::unique_ptr<BaseModule> Registry::make_child(const BaseConfig& config, TaskType task) const {
   const std::string model_type(config.model_type());
-  const std::vector<TaskType> known = tasks(model_type);
-  if (task == TaskType::AutoBind) {
-    task = TaskType::CausalLM;
-    if (config.architectures && !config.architectures->empty())
-      task = task_of_architecture(config.architectures->front());
-    if (std::find(known.begin(), known.end(), task) == known.end() && !known.empty()) task = known.front();
-  }
-  std::function<std::shared_ptr<BaseModule>(const BaseConfig&)> make;
+  std::function<std::unique_ptr<BaseModule>(const BaseConfig&)> make;
   {
     const std::lock_guard lock(mutex_);
     const auto found = modules_.find({model_type, task});
-    if (found != modules_.end()) make = found->second.make;
+    if (found != modules_.end()) make = found->second.front().make_child;
+  }
+  require<NotSupportedError>(make != nullptr, "[make_child] a model of type \"", model_type,
+                             "\" cannot be a part of another one, for ", task_name(task), ".");
+  return make(config);
+}
+
+std::shared_ptr<BaseModule> Registry::make_module(const BaseConfig& config, TaskType task) const {
+  const std::string model_type(config.model_type());
+  const std::vector<TaskType> known = tasks(model_type);
+  const std::string architecture =
+      config.architectures && !config.architectures->empty() ? config.architectures->front() : "";
+  std::function<std::shared_ptr<BaseModule>(const BaseConfig&)> make;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, classes] : modules_) {
+      if (key.first != model_type || (task != TaskType::AutoBind && task != key.second)) continue;
+      for (const ModuleEntry& entry : classes) {
+        if (!architecture.empty() && entry.architecture == architecture) make = entry.make;
+      }
+    }
+  }
+  if (make) return make(config);
+  if (task == TaskType::AutoBind) {
+    task = architecture.empty() ? TaskType::CausalLM : task_of_architecture(architecture);
+    if (std::find(known.begin(), known.end(), task) == known.end() && !known.empty()) task = known.front();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = modules_.find({model_type, task});
+    if (found != modules_.end()) make = found->second.front().make;
   }
   std::string names;
   for (const TaskType t : known) names += (names.empty() ? "" : ", ") + task_name(t);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "easydel/infra/config/base_config.h"
+#include "easydel/infra/config/config_io.h"
 #include "easydel/infra/task_type.h"
 
 namespace easydel {
@@ -21,6 +22,9 @@ struct ModuleEntry {
   TaskType task = TaskType::BaseModule;
   std::string model_type;
   std::function<std::shared_ptr<BaseModule>(const BaseConfig& config)> make;  // without weights
+  std::string architecture = {};  // the class's name, by which config.json finds it; empty: by the task alone
+  // The same as a part of another model; absent: it cannot be one.
+  std::function<std::unique_ptr<BaseModule>(const BaseConfig& config)> make_child = {};
 };
 
 // Thread-safe. The library's own models are there from the first use.
@@ -42,24 +46,33 @@ class Registry {
   // that EasyDeL has and this library not yet is a NotSupportedError. Both begin with `where`.
   std::unique_ptr<BaseConfig> make_config(const std::string& model_type, const std::string& where) const;
 
-  // ConfigError when the model_type has a class for that task, or has no config.
+  // ConfigError when the model_type has that class already, or has no config. A task may have several classes
+  // (CLIPTextModel and CLIPTextModelWithProjection): the first is its default, the others are found by their names.
   void register_module(ModuleEntry entry);
   template <class M>
   void register_module(TaskType task) {
     using C = typename M::ConfigType;
-    register_module({task, std::string(C::kModelType), [](const BaseConfig& config) -> std::shared_ptr<BaseModule> {
+    register_module({task, std::string(C::kModelType),
+                     [](const BaseConfig& config) -> std::shared_ptr<BaseModule> {
                        return std::make_shared<M>(dynamic_cast<const C&>(config));
+                     },
+                     short_type_name(typeid(M)),
+                     [](const BaseConfig& config) -> std::unique_ptr<BaseModule> {
+                       return std::make_unique<M>(dynamic_cast<const C&>(config));
                      }});
   }
   std::vector<TaskType> tasks(const std::string& model_type) const;
-  // A lazy module. AutoBind takes the task that the config's architectures name, else causal LM, else what there is.
+  // A lazy module. AutoBind takes the class that the config's architectures name, else its task, else causal LM, else
+  // what there is.
   // NotSupportedError when the model has no class for the task, with those it has.
   std::shared_ptr<BaseModule> make_module(const BaseConfig& config, TaskType task) const;
+  // The same as a part of another model.
+  std::unique_ptr<BaseModule> make_child(const BaseConfig& config, TaskType task) const;
 
  private:
   mutable std::mutex mutex_;
   std::map<std::string, ConfigFactory> configs_;
-  std::map<std::pair<std::string, TaskType>, ModuleEntry> modules_;
+  std::map<std::pair<std::string, TaskType>, std::vector<ModuleEntry>> modules_;
 };
 
 // register_config<MyConfig>() before AutoConfig meets a config.json of that model_type.

@@ -14,8 +14,11 @@ at::Tensor scaled(const at::Tensor& x, double factor) { return factor == 1 ? x :
 DecoderBlock::DecoderBlock(const BlockSpec& spec)
     : layer_idx_(spec.attention.layer_idx),
       dropout_(spec.dropout),
+      attention_out_dropout_(spec.attention_out_dropout.value_or(spec.dropout)),
       residual_scale_(spec.residual_scale),
+      dropout_of_sum_(spec.dropout_of_sum),
       parallel_(spec.parallel),
+      residual_of_norm_(spec.residual_of_norm),
       attention_(add<Attention>(spec.attention_name, spec.attention)),
       mlp_(add<MLP>(spec.mlp_name, spec.mlp)),
       before_attention_(add_norm(*this, spec.before_attention, spec.attention.hidden_size, spec.norm)),
@@ -35,7 +38,8 @@ const char* DecoderBlock::describe(operations::DecodeLayer& layer, const at::Ten
   if (after_attention_ || after_mlp_) return "there are norms after attention or MLP";
   if (!before_attention_ || !before_mlp_) return "there is no norm before attention or MLP";
   if (residual_scale_ != 1) return "the residual stream is scaled";
-  if (dropout_ > 0 && ctx.dropout_key) return "there is dropout";
+  if (residual_of_norm_) return "the residual stream is normalized";
+  if ((dropout_ > 0 || attention_out_dropout_ > 0) && ctx.dropout_key) return "there is dropout";
   const auto first = before_attention_->decode_norm(), second = before_mlp_->decode_norm();
   if (!first || !second) return "the norms are not RMS norms with plain float32 weights";
   if (const char* obstacle = attention_.describe(layer, ctx)) return obstacle;
@@ -64,10 +68,19 @@ LayerOutput DecoderBlock::operator()(const at::Tensor& x_BTD, const ForwardConte
   const at::Tensor read_BTD = normed(before_attention_, x_BTD);
   const Attention::Output attended = attention_(read_BTD, ctx);
   const at::Tensor added_BTD = normed(after_attention_, attended.hidden);
-  const at::Tensor h_BTD = x_BTD + scaled(ctx.dropout(added_BTD, dropout_, "resid_attn", layer_idx_), residual_scale_);
+  const auto branch = [&](const at::Tensor& out, double dropout, const char* place) {
+    return scaled(ctx.dropout(out, dropout, place, layer_idx_), residual_scale_);
+  };
+  if (parallel_ && dropout_of_sum_) {
+    const at::Tensor inner_BTD = normed(after_mlp_, mlp_(before_mlp_ ? (*before_mlp_)(x_BTD) : read_BTD));
+    return {.hidden = x_BTD + branch(inner_BTD + added_BTD, dropout_, "resid"), .attention_weights = attended.weights};
+  }
+  const at::Tensor h_BTD =
+      (residual_of_norm_ ? read_BTD : x_BTD) + branch(added_BTD, attention_out_dropout_, "resid_attn");
   const at::Tensor& from_BTD = !parallel_ ? h_BTD : before_mlp_ ? x_BTD : read_BTD;
-  const at::Tensor inner_BTD = normed(after_mlp_, mlp_(normed(before_mlp_, from_BTD)));
-  return {.hidden = h_BTD + scaled(ctx.dropout(inner_BTD, dropout_, "resid_mlp", layer_idx_), residual_scale_),
+  const at::Tensor read_by_mlp_BTD = normed(before_mlp_, from_BTD);
+  const at::Tensor inner_BTD = normed(after_mlp_, mlp_(read_by_mlp_BTD));
+  return {.hidden = (residual_of_norm_ ? read_by_mlp_BTD : h_BTD) + branch(inner_BTD, dropout_, "resid_mlp"),
           .attention_weights = attended.weights};
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
+#include <string>
 
 #include "easydel/layers/attention/attention.h"
 #include "easydel/layers/mlp.h"
@@ -13,9 +15,12 @@ struct BlockSpec {
   AttentionSpec attention;
   MlpSpec mlp;
   NormSpec norm;
-  double dropout = 0;         // of the outputs of attention and MLP
-  double residual_scale = 1;  // of the same, before they are added to the residual stream
-  bool parallel = false;      // the MLP reads the input of the attention, not its result
+  double dropout = 0;                                // of the outputs of attention and MLP
+  std::optional<double> attention_out_dropout = {};  // of the attention's, where it differs
+  bool dropout_of_sum = false;                       // parallel: one for both
+  double residual_scale = 1;                         // of the same, before they are added to the residual stream
+  bool parallel = false;                             // the MLP reads the input of the attention, not its result
+  bool residual_of_norm = false;  // the residual stream goes through the norms before attention and MLP
   std::string attention_name = "self_attn", mlp_name = "mlp";
   // The norms before and after each of the two; an empty name: none. If parallel and without its own norm, the MLP
   // reads the attention's.
@@ -35,8 +40,8 @@ class DecoderBlock : public DecoderLayer {
   void log_path(const char* obstacle) const;
 
   int64_t layer_idx_;
-  double dropout_, residual_scale_;
-  bool parallel_;
+  double dropout_, attention_out_dropout_, residual_scale_;
+  bool dropout_of_sum_, parallel_, residual_of_norm_;
   const Attention& attention_;
   const MLP& mlp_;
   const Norm *before_attention_, *after_attention_, *before_mlp_, *after_mlp_;

@@ -16,6 +16,11 @@ void Embedding::set_packed(std::shared_ptr<const PackedTable> packed, std::share
   set_parameter("weight", weight_);
 }
 
+void Embedding::tie_weight(const std::shared_ptr<Parameter>& weight) {
+  tie_parameter("weight", weight);
+  weight_ = weight;
+}
+
 at::Tensor Embedding::operator()(const at::Tensor& ids) const {
   if (ids.is_cpu() && ids.numel() > 0 && (packed_ || !weight_->is_lazy())) {
     const auto [low, high] = at::aminmax(ids);
@@ -31,6 +36,7 @@ at::Tensor Embedding::operator()(const at::Tensor& ids) const {
 
 at::Tensor Embedding::look_up(const at::Tensor& index) const {
   const AxisNames& terms = split_over(count_.axis);
+  const int64_t padding = padding_.value_or(-1);
   at::Tensor table;
   int64_t first = 0, rows = count_.size;
   if (packed_) {
@@ -38,9 +44,9 @@ at::Tensor Embedding::look_up(const at::Tensor& index) const {
     first = packed_->first_row();
     rows = packed_->row_count();
   } else {
-    if (!weight_->sharding()) return at::embedding(weight_->value(), index).to(dtype());
+    if (!weight_->sharding()) return at::embedding(weight_->value(), index, padding).to(dtype());
     table = collectives::gather_weight(weight_->value(), dtype(), weight_->sharding());
-    if (terms.empty()) return at::embedding(table, index);
+    if (terms.empty()) return at::embedding(table, index, padding);
     const Intervals& held = weight_->sharding()->computed()[0];
     first = held.empty() ? 0 : held[0].begin;
     rows = table.size(0);
@@ -57,7 +63,8 @@ at::Tensor Embedding::look_up(const at::Tensor& index) const {
     const at::Tensor place = index - first;
     const at::Tensor outside = place.lt(0).logical_or_(place.ge(rows));
     const at::Tensor inside = place.masked_fill(outside, 0);
-    found = packed_ ? packed_->rows(inside, dtype()) : at::embedding(table, inside);
+    const int64_t own_padding = padding >= first && padding < first + rows ? padding - first : -1;
+    found = packed_ ? packed_->rows(inside, dtype()) : at::embedding(table, inside, own_padding);
     found = found.masked_fill(outside.unsqueeze(-1), 0);
   }
   return collectives::sum(found, parallel()->group(terms));

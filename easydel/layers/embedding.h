@@ -1,6 +1,8 @@
 // A table of vectors by token or position.
 #pragma once
 
+#include <optional>
+
 #include "easydel/layers/module.h"
 
 namespace easydel {
@@ -34,6 +36,10 @@ class Embedding : public Module {
   const std::shared_ptr<Parameter>& weight() const { return weight_; }  // null when packed
   const Dim& count_dim() const { return count_; }
   const Dim& features_dim() const { return features_; }
+  // The row that stands for padding gets no gradient from lookups, as with torch's padding_idx.
+  void set_padding(std::optional<int64_t> id) { padding_ = id; }
+  // Uses another module's table from now on.
+  void tie_weight(const std::shared_ptr<Parameter>& weight);
   // Null restores a plain table. As for a Linear, whoever packs replaces the weight by the codes.
   void set_packed(std::shared_ptr<const PackedTable> packed, std::shared_ptr<Parameter> dense = nullptr);
   const std::shared_ptr<const PackedTable>& packed() const { return packed_; }
@@ -45,6 +51,7 @@ class Embedding : public Module {
   at::Tensor look_up(const at::Tensor& index) const;
 
   Dim count_, features_;
+  std::optional<int64_t> padding_;
   std::shared_ptr<Parameter> weight_;
   std::shared_ptr<const PackedTable> packed_;
   std::shared_ptr<const EmbeddingAdapter> adapter_;

@@ -25,7 +25,7 @@ const MaskInfo& ForwardContext::windowed_mask(int64_t layer_window) const {
   for (const auto& known : windowed_) {
     if (known->sliding_window == window) return *known;
   }
-  windowed_.push_back(std::make_unique<MaskInfo>(mask));
+  windowed_.push_back(std::make_shared<MaskInfo>(mask));
   windowed_.back()->sliding_window = window;
   windowed_.back()->memory = MaskInfo::make_memory();
   return *windowed_.back();
@@ -51,19 +51,30 @@ StackOutput run_layers(const std::vector<const DecoderLayer*>& layers, at::Tenso
     if (ctx->output_hidden_states) out.hidden_states.push_back(x_BTD);
     LayerOutput result;
     if (recompute) {
-      // A checkpoint passes plain lists of tensors, without those that were not requested.
+      // A checkpoint passes plain lists of tensors, without those that were not requested. What the layers share and
+      // gradients flow back to (the encoder's states, a bias) is an input like x.
       const auto run = [layer, ctx](const operations::TensorList& inputs) {
-        const LayerScope scope(*ctx);
-        const LayerOutput r = (*layer)(inputs[0], *ctx);
+        ForwardContext own = *ctx;
+        std::size_t next = 1;
+        if (ctx->encoder_hidden.defined()) own.encoder_hidden = inputs[next++];
+        if (ctx->position_bias.defined()) own.position_bias = inputs[next++];
+        const LayerScope scope(own);
+        const LayerOutput r = (*layer)(inputs[0], own);
         operations::TensorList list{r.hidden};
         if (r.attention_weights.defined()) list.push_back(r.attention_weights);
+        if (r.cross_weights.defined()) list.push_back(r.cross_weights);
         if (r.router_logits.defined()) list.push_back(r.router_logits);
         return list;
       };
-      const operations::TensorList list = operations::checkpoint(run, {x_BTD}, ctx->checkpoint);
+      operations::TensorList inputs{x_BTD};
+      if (ctx->encoder_hidden.defined()) inputs.push_back(ctx->encoder_hidden);
+      if (ctx->position_bias.defined()) inputs.push_back(ctx->position_bias);
+      const operations::TensorList list = operations::checkpoint(run, inputs, ctx->checkpoint);
       std::size_t next = 0;
       result.hidden = list[next++];
       if (ctx->output_attentions && next < list.size()) result.attention_weights = list[next++];
+      if (ctx->output_attentions && ctx->encoder_hidden.defined() && next < list.size())
+        result.cross_weights = list[next++];
       if (ctx->output_router_logits && next < list.size()) result.router_logits = list[next++];
     } else {
       const LayerScope scope(*ctx);
@@ -71,6 +82,7 @@ StackOutput run_layers(const std::vector<const DecoderLayer*>& layers, at::Tenso
     }
     x_BTD = result.hidden;
     if (result.attention_weights.defined()) out.attentions.push_back(result.attention_weights);
+    if (result.cross_weights.defined()) out.cross_attentions.push_back(result.cross_weights);
     if (result.router_logits.defined()) out.router_logits.push_back(result.router_logits);
   }
   out.hidden = std::move(x_BTD);

@@ -23,6 +23,10 @@ struct ForwardContext {
   operations::CheckpointPolicy checkpoint;
   Cache* cache = nullptr;
   std::optional<RandomKey> dropout_key;  // nothing is dropped without one
+  at::Tensor encoder_hidden;             // [B, S, D] that cross attention reads; undefined: no encoder
+  MaskInfo cross_mask;                   // from this call's tokens to the encoder's
+  BatchPart encoder_part = {};           // of encoder_hidden on a mesh
+  at::Tensor position_bias;              // added to the scores of all layers, broadcasts to [B, N, T, S]
   BatchPart part = {};                   // on a mesh; the mask is of the whole sequence, positions are of the part
   bool fused_decode = true;              // one new token may take a layer in one operation, where that has the layer
   bool output_attentions = false;
@@ -35,16 +39,17 @@ struct ForwardContext {
   at::Tensor dropout(const at::Tensor& x, double p, std::string_view place, int64_t layer) const;
 
  private:
-  mutable std::vector<std::unique_ptr<MaskInfo>> windowed_;
+  mutable std::vector<std::shared_ptr<MaskInfo>> windowed_;
 };
 
 // Dropout of [B, T, D] by the position in the full batch: the same on any mesh.
 at::Tensor drop(const at::Tensor& x, double p, RandomKey key, const BatchPart& part);
 
-// The result of a decoder layer; the last two only if requested.
+// The result of a layer; all but the first only if requested.
 struct LayerOutput {
   at::Tensor hidden;             // [B, T, D]
   at::Tensor attention_weights;  // [B, N, T, S]
+  at::Tensor cross_weights;      // [B, N, T, S] over an encoder's tokens
   at::Tensor router_logits;      // [B * T, E]
 };
 
@@ -56,7 +61,7 @@ class DecoderLayer : public Module {
 struct StackOutput {
   at::Tensor hidden;                      // after the last layer
   std::vector<at::Tensor> hidden_states;  // before each layer
-  std::vector<at::Tensor> attentions;
+  std::vector<at::Tensor> attentions, cross_attentions;
   std::vector<at::Tensor> router_logits;
 };
 

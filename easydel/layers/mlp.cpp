@@ -1,5 +1,7 @@
 #include "easydel/layers/mlp.h"
 
+#include "easydel/layers/layer_scope.h"
+#include "easydel/operations/dropout.h"
 #include "easydel/sharding/collectives/collectives.h"
 
 namespace easydel {
@@ -22,22 +24,39 @@ MLP::MLP(MlpSpec spec) : spec_(std::move(spec)), act_(operations::find_activatio
     if (spec_.gated) gate_ = &add<Linear>(spec_.gate_name, embed, Dim(inner, kInner), options("mlp_gate"));
     up_ = &add<Linear>(spec_.up_name, embed, Dim(inner, kInner), options("mlp_up"));
   }
-  down_ = &add<Linear>(spec_.down_name, Dim(inner, kInner), embed, options("mlp_down"));
+  LinearOptions down = options("mlp_down");
+  down.init_stddev = spec_.down_init_stddev.value_or(spec_.init_stddev);
+  down_ = &add<Linear>(spec_.down_name, Dim(inner, kInner), embed, down);
 }
 
 at::Tensor MLP::operator()(const at::Tensor& x_whole) const {
   const at::Tensor x =
       parallel() ? collectives::identity_forward_sum_backward(x_whole, parallel()->group(split_over(kInner))) : x_whole;
-  if (gate_up_) return (*down_)(operations::gated_activation((*gate_up_)(x), act_));
+  if (gate_up_) return (*down_)(dropped(operations::gated_activation((*gate_up_)(x), act_)));
   if (gate_) {
     const std::vector<at::Tensor> both = Linear::apply_all(x, {gate_, up_});
-    return (*down_)(operations::gated_activation(both[0], both[1], act_));
+    return (*down_)(dropped(operations::gated_activation(both[0], both[1], act_)));
   }
-  return (*down_)(act_((*up_)(x)));
+  return (*down_)(dropped(act_((*up_)(x))));
+}
+
+at::Tensor MLP::dropped(const at::Tensor& inner) const {
+  const ForwardContext* ctx = current_forward();
+  if (spec_.dropout == 0 || !ctx || !ctx->dropout_key) return inner;
+  const RandomKey key = ctx->dropout_key->fold("mlp").fold(static_cast<uint64_t>(spec_.layer_idx));
+  if (ctx->part.batch == 0) return operations::dropout(inner, spec_.dropout, key);
+  // By the place in the whole, so that a mesh drops the same.
+  const AxisNames& axes = split_over(kInner);
+  const int64_t parts = parallel()->mesh().size(axes), index = parallel()->mesh().index(axes);
+  const BatchPart& part = ctx->part;
+  const Region region{{part.given_batch, part.given_tokens, spec_.intermediate_size},
+                      {part.first_row, part.first_token, even_part(spec_.intermediate_size, parts, index).begin}};
+  return operations::dropout(inner, spec_.dropout, key, &region);
 }
 
 const char* MLP::describe(operations::DecodeLayer& layer) const {
   if (!gate_) return "the MLP has no separate gate";
+  if (spec_.dropout > 0) return "the MLP has dropout";
   const auto gate = gate_->decode_map(), up = up_->decode_map(), down = down_->decode_map();
   if (!gate || !up || !down) return "weights of the MLP are neither plain float32 nor packed codes";
   layer.gate = *gate;

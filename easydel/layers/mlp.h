@@ -1,6 +1,8 @@
 // Feed-forward blocks: gated (two projections, or both in one) and plain.
 #pragma once
 
+#include <optional>
+
 #include "easydel/layers/linear.h"
 #include "easydel/operations/activation.h"
 
@@ -14,7 +16,10 @@ struct MlpSpec {
   bool fused_gate_up = false;  // one projection: the gate's half first
   bool bias = false;
   bool transposed = false;  // weights as [in, out]
+  double dropout = 0;       // of what the second projection reads
+  int64_t layer_idx = 0;    // names the dropout's random numbers
   double init_stddev = 0.02;
+  std::optional<double> down_init_stddev = {};  // of the second projection, where it differs
   std::string gate_name = "gate_proj", up_name = "up_proj", gate_up_name = "gate_up_proj", down_name = "down_proj";
 };
 
@@ -27,6 +32,8 @@ class MLP : public Module {
   const char* describe(operations::DecodeLayer& layer) const;
 
  private:
+  at::Tensor dropped(const at::Tensor& inner) const;
+
   MlpSpec spec_;
   const operations::Activation& act_;
   const Linear *gate_ = nullptr, *up_ = nullptr, *gate_up_ = nullptr, *down_ = nullptr;

@@ -15,7 +15,14 @@
 namespace easydel {
 namespace {
 
+// What lies between the parts of a dotted name: "output" of "output.dense".
+class Container final : public Module {
+ public:
+  std::string type_name() const override { return "Module"; }
+};
+
 std::string join(const std::string& prefix, const std::string& name) {
+  if (name.empty()) return prefix;
   std::string path;
   path.reserve(prefix.size() + 1 + name.size());
   path += prefix;
@@ -60,6 +67,7 @@ std::vector<Module::NamedParameter> Module::named_parameters() const {
     const std::size_t length = path.size();
     const auto extend = [&](const std::string& name) {
       path.resize(length);
+      if (name.empty()) return;
       if (length > 0) path += '.';
       path += name;
     };
@@ -195,6 +203,19 @@ at::Tensor& Module::add_buffer(std::string name, at::Tensor value) {
 }
 
 void Module::add_child(std::string name, std::unique_ptr<Module> child) {
+  if (const auto dot = name.find('.'); dot != std::string::npos) {
+    const std::string first = name.substr(0, dot);
+    auto* between = dynamic_cast<Container*>(this->child(first));
+    if (!between) {
+      auto made = std::make_unique<Container>();
+      made->dtype_ = dtype_;
+      made->parallel_ = parallel_;
+      between = made.get();
+      children_.emplace_back(first, std::move(made));
+    }
+    between->Module::add_child(name.substr(dot + 1), std::move(child));
+    return;
+  }
   children_.emplace_back(std::move(name), std::move(child));
 }
 

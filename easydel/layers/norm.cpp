@@ -16,7 +16,7 @@ const Norm* add_norm(Module& parent, const std::string& name, Dim features, cons
   if (name.empty()) return nullptr;
   std::unique_ptr<Norm> norm;
   if (spec.kind == NormSpec::Kind::Layer)
-    norm = std::make_unique<LayerNorm>(std::move(features), spec.eps, spec.bias);
+    norm = std::make_unique<LayerNorm>(std::move(features), spec);
   else
     norm = std::make_unique<RMSNorm>(
         std::move(features), operations::RmsNormOptions{spec.eps, spec.weight_offset, spec.multiply_before_cast});
@@ -44,17 +44,21 @@ std::optional<operations::DecodeNorm> RMSNorm::decode_norm() const {
 
 std::string RMSNorm::extra_repr() const { return concat("(", weight_->shape[0], ",), eps=", options_.eps); }
 
-LayerNorm::LayerNorm(Dim features, double eps, bool bias)
-    : eps_(eps), weight_(add_parameter("weight", {features}, Initializer::ones())) {
-  if (bias) bias_ = add_parameter("bias", {features}, Initializer::zeros());
+LayerNorm::LayerNorm(Dim features, const NormSpec& spec)
+    : features_(features.size), eps_(spec.eps), weight_offset_(spec.weight_offset) {
+  if (!spec.weight) return;
+  weight_ = add_parameter("weight", {features}, {Initializer::Kind::Constant, 1 - spec.weight_offset});
+  if (spec.bias) bias_ = add_parameter("bias", {features}, Initializer::zeros());
 }
 
 at::Tensor LayerNorm::operator()(const at::Tensor& x) const {
-  return operations::layer_norm(x, stored_whole(weight_), stored_whole(bias_), eps_);
+  const at::Tensor weight = stored_whole(weight_);
+  return operations::layer_norm(x, weight_offset_ == 0 ? weight : weight + weight_offset_, stored_whole(bias_), eps_);
 }
 
 std::string LayerNorm::extra_repr() const {
-  return concat("(", weight_->shape[0], ",), eps=", eps_, ", elementwise_affine=True, bias=", bias_ ? "True" : "False");
+  return concat("(", features_, ",), eps=", eps_, ", elementwise_affine=", weight_ ? "True" : "False",
+                ", bias=", bias_ ? "True" : "False");
 }
 
 }  // namespace easydel

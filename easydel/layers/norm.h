@@ -14,8 +14,9 @@ struct NormSpec {
   enum class Kind { Rms, Layer };
   Kind kind = Kind::Rms;
   double eps = 1e-6;
-  double weight_offset = 0.0;         // Rms: the factor is offset + weight
+  double weight_offset = 0.0;         // the factor is offset + weight
   bool multiply_before_cast = false;  // Rms: by the weight in float32
+  bool weight = true;                 // Layer: false for neither a factor nor a bias
   bool bias = true;                   // Layer
 };
 
@@ -45,13 +46,17 @@ class RMSNorm : public Norm {
 
 class LayerNorm : public Norm {
  public:
-  LayerNorm(Dim features, double eps, bool bias = true);
+  LayerNorm(Dim features, const NormSpec& spec);
+  LayerNorm(const Dim& features, double eps, bool bias = true)
+      : LayerNorm(features, NormSpec{.kind = NormSpec::Kind::Layer, .eps = eps, .bias = bias}) {}
 
   at::Tensor operator()(const at::Tensor& x) const override;
   std::string extra_repr() const override;
+  const std::shared_ptr<Parameter>& weight() const { return weight_; }  // null without one
 
  private:
-  double eps_;
+  int64_t features_;
+  double eps_, weight_offset_;
   std::shared_ptr<Parameter> weight_, bias_;
 };
 

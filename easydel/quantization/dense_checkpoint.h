@@ -9,7 +9,7 @@
 namespace easydel::quantization {
 
 // The checkpoint itself where nothing is packed. `config` is the quantization_config of config.json, null without one.
-// Reads bitsandbytes' 4 and 8 bits, FP8 with scales and MXFP4; NotSupportedError names any other format.
+// Reads the formats of formats/format.h; NotSupportedError names any other.
 std::shared_ptr<const TensorSource> open_dense(std::shared_ptr<const Checkpoint> checkpoint, const Json& config);
 
 }  // namespace easydel::quantization

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "easydel/core/error.h"
+#include "easydel/quantization/formats/decoded_source.h"
 #include "easydel/quantization/methods/nf4.h"
 #include "easydel/quantization/pack.h"
 #include "easydel/quantization/packed_products.h"
@@ -39,6 +40,7 @@ Json state_of(const at::Tensor& given, const std::string& name) {
 // Files in other terms: what each virtual tensor is made of.
 struct Reader {
   WeightSource files;
+  std::shared_ptr<const Decoding> decoding;  // of a published format; null: none
   struct Virtual {
     std::vector<int64_t> shape;
     std::function<at::Tensor()> make;
@@ -50,6 +52,38 @@ struct Reader {
   std::string packed;
   std::vector<at::Tensor> parts;
 };
+
+// The weight of that name, if files of a published format keep it in the way of this method; null: they do not.
+const DecodedWeight* same_codes(const Reader& reader, const std::string& name, const Method& method) {
+  if (!reader.decoding) return nullptr;
+  const auto found = reader.decoding->weights.find(name);
+  if (found == reader.decoding->weights.end() || !found->second.method) return nullptr;
+  const auto own = found->second.method();
+  return own && own->settings() == method.settings() ? &found->second : nullptr;
+}
+
+// The parts of all experts, from those of the tensors that hold them.
+std::vector<at::Tensor> stacked_codes(const Reader& reader, const PackedStack& stack, const FileLayout& layout) {
+  std::vector<at::Tensor> all;
+  for (std::size_t p = 0; p < stack.parts().size(); ++p)
+    all.push_back(at::empty(stack.parameters()[p]->shape, stack.parts()[p].dtype));
+  for (const FilePiece& piece : layout) {
+    const std::vector<at::Tensor> parts = reader.decoding->weights.find(piece.name)->second.parts();
+    for (std::size_t p = 0; p < all.size(); ++p) {
+      at::Tensor into = all[p];
+      if (layout.size() > 1) {
+        into = into.narrow(0, piece.starts[0], piece.sizes[0]);
+        const std::vector<PartDim>& dims = stack.parts()[p].dims;
+        for (std::size_t d = 0; d < dims.size(); ++d) {
+          if (dims[d].of != PartDim::Of::Rows) continue;  // a tensor has all columns of its rows
+          into = into.narrow(static_cast<int64_t>(d) + 1, piece.starts[1] / dims[d].per, piece.sizes[1] / dims[d].per);
+        }
+      }
+      into.copy_(parts[p].view(into.sizes()));
+    }
+  }
+  return all;
+}
 
 // The parts of a layer from the dense tensor of that name, as if files had them.
 void pack_dense(const std::shared_ptr<Reader>& reader, const PackedLayer& layer, const std::string& name) {
@@ -65,7 +99,10 @@ void pack_dense(const std::shared_ptr<Reader>& reader, const PackedLayer& layer,
     const Part& part = matrix->parts()[p];
     const std::string own = prefix + part.name;
     const auto make = [reader = reader.get(), matrix, transposed, name, p] {
-      if (reader->packed != name) {
+      if (const DecodedWeight* coded = reader->packed == name ? nullptr : same_codes(*reader, name, matrix->method())) {
+        reader->parts = coded->parts();
+        reader->packed = name;
+      } else if (reader->packed != name) {
         // Copied past the map of the file, whose pages would stay in memory.
         at::Tensor tensor = reader->files.tensor(name);
         if (reader->files.copy) {
@@ -119,11 +156,15 @@ void pack_dense_experts(const std::shared_ptr<Reader>& reader, const FileNames& 
         return matrix;
       };
       const std::string key = layout.front().name;
+      const bool coded = std::all_of(layout.begin(), layout.end(), [&](const FilePiece& piece) {
+        return same_codes(*reader, piece.name, stack->method()) != nullptr;
+      });
       for (std::size_t p = 0; p < stack->parts().size(); ++p) {
         const std::string own = spelled + stack->part_name(p).substr(stack->name().size());
-        reader->tensors[own] = {stack->parameters()[p]->shape, [reader = reader.get(), stack, expert, key, p] {
+        reader->tensors[own] = {stack->parameters()[p]->shape, [reader = reader.get(), stack, expert, layout, coded, key, p] {
                                   if (reader->packed != key) {
-                                    reader->parts = stack->quantized_all(expert);
+                                    reader->parts =
+                                        coded ? stacked_codes(*reader, *stack, layout) : stack->quantized_all(expert);
                                     reader->packed = key;
                                   }
                                   return std::exchange(reader->parts[p], at::Tensor());
@@ -166,6 +207,11 @@ void read_bitsandbytes(const std::shared_ptr<Reader>& reader, const FileNames& n
 
 WeightSource Packing::adapt_source(const BaseModule& module, WeightSource files) const {
   auto reader = std::make_shared<Reader>();
+  if (!format_.is_null()) {
+    DecodedSource decoded = decoded_source(format_, files, /*is_needed=*/false);  // or save_pretrained wrote them
+    files = std::move(decoded.source);
+    reader->decoding = std::move(decoded.decoding);
+  }
   const FileNames names(module, files.names);
   reader->files = files;
   for (const PackedLayer& layer : packed_layers(module)) {
@@ -215,6 +261,7 @@ std::vector<FileTensor> Packing::extra_tensors(const BaseModule& module) const {
     tensors.push_back({std::move(info), std::move(make)});
   };
   using Whole = std::function<at::Tensor(const std::string&)>;
+  if (mixed_ || !method_) return tensors;
   const MethodSettings settings = method_->settings();
   for (const PackedLayer& layer : packed_layers(module)) {
     const std::string prefix = layer.path + ".";
@@ -245,6 +292,12 @@ std::vector<FileTensor> Packing::extra_tensors(const BaseModule& module) const {
 }
 
 void Packing::describe(const BaseModule& module, BaseConfig& config) const {
+  config.quantization.weights = Json();
+  if (!method_) return;
+  if (mixed_) {
+    config.quantization.weights = Json::object({{"quant_method", "easydel"}, {"method", "mixed"}});
+    return;
+  }
   Json json = method_->config();
   const MethodSettings settings = method_->settings();
   Json dense = Json::array();

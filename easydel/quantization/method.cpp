@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "easydel/core/error.h"
+#include "easydel/quantization/methods/file_methods.h"
 #include "easydel/quantization/packed_products.h"
 #include "easydel/sharding/weight_sharding.h"
 
@@ -14,8 +15,8 @@ struct Known {
   MethodFactory make;
 };
 constexpr Known kMethods[] = {
-    {"8bit", make_8bit},   {"nf4", make_nf4}, {"int4", make_int4},
-    {"a8bit", make_a8bit}, {"a8q", make_a8q}, {"a4q", make_a4q},
+    {"8bit", make_8bit}, {"nf4", make_nf4}, {"int4", make_int4}, {"a8bit", make_a8bit}, {"a8q", make_a8q},
+    {"a4q", make_a4q},   {"fp8", make_fp8}, {"mxfp4", make_mxfp4}, {"uint4", make_uint4},
 };
 
 }  // namespace

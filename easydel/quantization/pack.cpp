@@ -79,6 +79,12 @@ Packing::Packing(std::shared_ptr<const Method> method, std::vector<std::string> 
       calibration_(std::move(calibration)),
       others_(std::move(others)) {}
 
+Packing::Packing(LayerMethods layers, Json format)
+    : others_(std::move(layers)), format_(std::move(format)), mixed_(true) {
+  for (const auto& [path, method] : others_) layers_.push_back(path);
+  if (!others_.empty()) method_ = others_.begin()->second;
+}
+
 void Packing::check(const BaseModule& module) const {
   const auto require_fit = [&](const std::string& path, const Dim& out, const Dim& in) {
     try {

@@ -24,6 +24,11 @@ class Packing : public FileTransform {
   // of their own.
   Packing(std::shared_ptr<const Method> method, std::vector<std::string> layers,
           std::shared_ptr<const Calibration> calibration = {}, LayerMethods others = {});
+  // Of files in a published format: those layers stay packed, each by its method, and all other weights become dense.
+  // `format` is the files' quantization_config; null when they are what save_pretrained made of such a model.
+  Packing(LayerMethods layers, Json format);
+  // Files in that published format are packed anew.
+  void read_format(Json format) { format_ = std::move(format); }
 
   void apply(BaseModule& module) const override;
   // Refuses as apply() does what the method cannot do with these layers, and changes nothing.
@@ -37,6 +42,8 @@ class Packing : public FileTransform {
   std::vector<std::string> layers_;
   std::shared_ptr<const Calibration> calibration_;
   LayerMethods others_;
+  Json format_ = {};
+  bool mixed_ = false;  // each layer has a method of its own
 };
 
 // A layer that has the parameters of a packed matrix; a tied head has none of its own.

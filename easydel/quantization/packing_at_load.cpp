@@ -5,6 +5,7 @@
 #include <set>
 
 #include "easydel/core/error.h"
+#include "easydel/quantization/formats/decoded_source.h"
 #include "easydel/quantization/methods/gguf_blocks.h"
 #include "easydel/quantization/pack.h"
 
@@ -82,7 +83,119 @@ class FilesPacking {
   std::shared_ptr<const Method> first_blocks_;
 };
 
-MethodSettings settings_of(const Json& json, const std::string& where) {
+// The layers of files in a published format that stay packed: those whose codes a method has.
+class FormatPacking {
+ public:
+  FormatPacking(const BaseModule& module, const Json& format, const WeightSource& files)
+      : module_(module),
+        format_(format),
+        decoded_(decoded_source(format, files)),
+        names_(module, decoded_.source.names) {}
+
+  std::shared_ptr<const Packing> find() {
+    std::map<const Parameter*, std::shared_ptr<const Method>> packed;
+    for (const auto& [path, child] : module_.named_modules()) {
+      const auto* linear = dynamic_cast<const Linear*>(child);
+      const auto* table = dynamic_cast<const Embedding*>(child);
+      if (!linear && !table) continue;
+      const Parameter* weight = (linear ? linear->weight() : table->weight()).get();
+      // A head that is tied to a table has no tensors of its own.
+      if (const auto known = packed.find(weight); known != packed.end()) layers_[path] = known->second;
+      const auto name = names_.find(path + ".weight");
+      const bool straight = !linear || !linear->options().transposed;
+      const auto method = name && straight ? method_of(*name, weight->shape) : nullptr;
+      if (method) layers_[path] = packed[weight] = method;
+    }
+    for (const ExpertStack& stack : expert_stacks(module_)) note(stack);
+    return std::make_shared<Packing>(std::move(layers_), format_);
+  }
+
+ private:
+  // Null: the weight becomes dense, or is.
+  std::shared_ptr<const Method> method_of(const std::string& name, const std::vector<int64_t>& shape) const {
+    const auto found = decoded_.decoding->weights.find(name);
+    if (found == decoded_.decoding->weights.end() || !found->second.method || found->second.shape != shape)
+      return nullptr;
+    return found->second.method();
+  }
+
+  void note(const ExpertStack& stack) {
+    const Parameter& dense = *stack.stack->dense;
+    for (const std::string& spelled : names_.spellings(stack.path)) {
+      for (const FileLayout& layout : {dense.layout_in_files(spelled), dense.whole_layout(spelled)}) {
+        std::shared_ptr<const Method> common;
+        bool same = !layout.empty() && (layout.size() == 1 || !stack.experts->transposed());
+        for (std::size_t i = 0; i < layout.size() && same; ++i) {
+          const auto method = method_of(layout[i].name, layout[i].shape);
+          same = method && (!common || common->settings() == method->settings());
+          common = method;
+        }
+        if (!same) continue;
+        layers_[stack.path] = common;
+        return;
+      }
+    }
+  }
+
+  const BaseModule& module_;
+  const Json& format_;
+  DecodedSource decoded_;
+  FileNames names_;
+  LayerMethods layers_;
+};
+
+// What save_pretrained wrote of a model whose layers have methods of their own: the parts tell which.
+class MixedPacking {
+ public:
+  MixedPacking(const BaseModule& module, const WeightSource& files)
+      : module_(module), files_(files), names_(module, files.names) {}
+
+  std::shared_ptr<const Packing> find() {
+    LayerMethods layers;
+    std::map<const Parameter*, std::shared_ptr<const Method>> packed;
+    for (const auto& [path, child] : module_.named_modules()) {
+      const auto* linear = dynamic_cast<const Linear*>(child);
+      const auto* table = dynamic_cast<const Embedding*>(child);
+      if (!linear && !table) continue;
+      const Parameter* weight = (linear ? linear->weight() : table->weight()).get();
+      if (const auto known = packed.find(weight); known != packed.end()) layers[path] = known->second;
+      const int64_t in = linear ? linear->in_features() : table->features_dim().size;
+      if (const auto method = method_of(path + ".weight", path, in, 0)) layers[path] = packed[weight] = method;
+    }
+    for (const ExpertStack& stack : expert_stacks(module_)) {
+      if (const auto method = method_of(stack.path, stack.path, stack.stack->in.size, 1)) layers[stack.path] = method;
+    }
+    require<FormatError>(!layers.empty(), "[", files_.where,
+                         "] config.json says that weights are packed by layer, but no tensor has scales.");
+    return std::make_shared<Packing>(std::move(layers), Json());
+  }
+
+ private:
+  // By the names and shapes of the scales, which have `before` dimensions before those of a matrix.
+  std::shared_ptr<const Method> method_of(const std::string& weight, const std::string& owner, int64_t in,
+                                          std::size_t before) const {
+    const auto group = [&](const std::string& name) -> int64_t {
+      const std::vector<int64_t> shape = files_.shape(name);
+      if (shape.size() == before + 1) return 0;
+      require<FormatError>(shape.size() == before + 2 && shape.back() > 0 && in % shape.back() == 0, "[", files_.where,
+                           "] \"", name, "\" is ", at::IntArrayRef(shape), ", which does not divide ", in, " columns.");
+      return in / shape.back();
+    };
+    if (names_.find(owner + ".SCB")) return make_method({.method = "8bit"});
+    if (names_.find(weight + ".exponents")) return make_method({.method = "mxfp4"});
+    if (const auto name = names_.find(weight + ".scale")) return make_method({.method = "fp8", .group_size = group(*name)});
+    const auto scales = names_.find(weight + ".scales");
+    if (!scales) return nullptr;
+    const bool zeros = names_.find(weight + ".zeros").has_value();
+    return make_method({.method = zeros ? "uint4" : "int4", .group_size = group(*scales)});
+  }
+
+  const BaseModule& module_;
+  const WeightSource& files_;
+  FileNames names_;
+};
+
+MethodSettings settings_of(const Json& json) {
   const auto text = [&](const char* key) {
     const Json* value = json.find(key);
     return value && value->is_string() ? value->as_string() : std::string();
@@ -98,17 +211,25 @@ MethodSettings settings_of(const Json& json, const std::string& where) {
     const Json* group = json.find("group_size");
     if (group && group->is_int()) settings.group_size = group->as_int();
     settings.double_quant = is_true("double_quant");
-    if (settings.method != "gguf") make_method(settings);
+    if (settings.method != "gguf" && settings.method != "mixed") make_method(settings);
     return settings;
   }
-  require<NotSupportedError>(method == "bitsandbytes", "[", where, "] the weights are quantized with \"", method,
-                             "\"; known: bitsandbytes (nf4 and int8), easydel. Convert FP8 and MXFP4 with easydel "
-                             "convert MODEL OUT --dtype bf16.");
-  if (is_true("load_in_8bit")) return {.method = "8bit"};
-  require<NotSupportedError>(text("bnb_4bit_quant_type") == "nf4", "[", where,
-                             "] of bitsandbytes' 4-bit types only nf4 is supported; got \"",
-                             text("bnb_4bit_quant_type"), "\".");
-  return {.method = "nf4"};
+  return {.method = is_true("load_in_8bit") ? "8bit" : "nf4"};
+}
+
+// Files that decode() reads: all but EasyDeL's own, and those of bitsandbytes that keep their names in memory.
+bool is_published(const Json& config) {
+  const std::string method = text_setting(config, "quant_method", "");
+  if (method == "easydel") return false;
+  const bool packed = is_set(config, "load_in_8bit") || text_setting(config, "bnb_4bit_quant_type", "") == "nf4";
+  return method != "bitsandbytes" || !packed;
+}
+
+std::shared_ptr<const Packing> from_files_of(const BaseModule& module, const Json& config, const WeightSource& files) {
+  if (is_published(config)) return FormatPacking(module, config, files).find();
+  const MethodSettings settings = settings_of(config);
+  if (settings.method == "mixed") return MixedPacking(module, files).find();
+  return FilesPacking(module, settings, files).find();
 }
 
 // EasyDeL's form: {"dtype": "nf4", "group_size": 64, "pattern": "…"}. The files are dense, and packed as they are read.
@@ -164,7 +285,7 @@ std::shared_ptr<const FileTransform> packing_at_load(const BaseModule& module, c
       "[from_pretrained] bit_targeted_params, quantization_pattern, quantization_block_size and "
       "quantization_double_quant need a quantization_method.");
   const auto pack = [&](const auto& method, const std::vector<std::string>& layers) {
-    auto packing = std::make_shared<const Packing>(method, layers);
+    auto packing = std::make_shared<Packing>(method, layers);
     if (!options.quantize_tensors) packing->check(module);
     return options.quantize_tensors ? packing : nullptr;
   };
@@ -175,8 +296,9 @@ std::shared_ptr<const FileTransform> packing_at_load(const BaseModule& module, c
     return pack(method, layers);
   }
   if (wanted.empty())
-    return from_files ? FilesPacking(module, settings_of(config, files.where), files).find() : nullptr;
-  require<ConfigError>(!from_files, "[from_pretrained] ", files.where, " is already quantized. Load it without ",
+    return from_files ? from_files_of(module, config, files) : nullptr;
+  const bool published = from_files && is_published(config);
+  require<ConfigError>(!from_files || published, "[from_pretrained] ", files.where, " is already quantized. Load it without ",
                        "quantization_method, or quantize the original model.");
   const QuantizeOptions asked{.method = wanted,
                               .group_size = options.quantization_block_size,
@@ -188,7 +310,10 @@ std::shared_ptr<const FileTransform> packing_at_load(const BaseModule& module, c
   require<ConfigError>(!method->needs_calibration(), "[from_pretrained] ", wanted,
                        " needs calibration data: load the model first, and then call quantize.");
   const std::vector<std::string> layers = layers_to_quantize(module, asked);
-  return pack(method, layers);
+  const std::shared_ptr<Packing> packing = pack(method, layers);
+  if (published && !packing) return from_files_of(module, config, files);
+  if (published) packing->read_format(config);
+  return packing;
 }
 
 }  // namespace easydel

@@ -39,7 +39,10 @@ Kinds kinds_of(const QuantizeOptions& options) {
 }
 
 // Methods that round only weights.
-bool packs_stacks(const std::string& method) { return method == "8bit" || method == "nf4" || method == "int4"; }
+bool packs_stacks(const std::string& method) {
+  return method == "8bit" || method == "nf4" || method == "int4" || method == "fp8" || method == "mxfp4" ||
+         method == "uint4";
+}
 
 std::regex compile(const std::string& pattern) {
   try {

@@ -36,19 +36,6 @@ bool logs_batches() {
   return wanted;
 }
 
-// Over all minibatches and all ranks. Which numbers a row has depends only on the objective.
-std::map<std::string, double> total_numbers(const std::vector<std::vector<BatchRow>>& rows, const Parallel* parallel,
-                                            at::Device device) {
-  std::map<std::string, double> totals;
-  for (const auto& minibatch : rows) add_numbers(minibatch, totals);
-  if (totals.empty()) return totals;
-  std::vector<double> values;
-  for (const auto& [name, total] : totals) values.push_back(total);
-  values = sum_over_batch(std::move(values), parallel, device);
-  for (std::size_t i = 0; auto& [name, total] : totals) total = values[i++];
-  return totals;
-}
-
 Json describe_row(const BatchRow& row) {
   return Json::object({{"input_ids", row.input_ids}, {"labels", row.labels}, {"segment_ids", row.segment_ids}});
 }
@@ -66,13 +53,19 @@ fs::path Trainer::save() { return impl_->save(); }
 bool Trainer::Impl::is_first() const { return !parallel() || parallel()->mesh().rank() == 0; }
 
 std::vector<std::vector<BatchRow>> Trainer::Impl::next_rows() {
-  const std::vector<data::Example> examples = loader_->next();
   const auto steps = static_cast<std::size_t>(args().gradient_accumulation_steps);
   std::vector<std::vector<BatchRow>> rows(steps);
+  if (is_generating()) {
+    std::vector<BatchRow> all = take_generated();
+    for (std::size_t i = 0; i < all.size(); ++i) rows[i / (all.size() / steps)].push_back(std::move(all[i]));
+    return rows;
+  }
+  const std::vector<data::Example> examples = loader_->next();
   for (std::size_t i = 0; i < examples.size(); ++i) {
     for (BatchRow& row : options_.objective->rows(examples[i]))
       rows[i / (examples.size() / steps)].push_back(std::move(row));
   }
+  for (auto& minibatch : rows) options_.objective->link_rows(minibatch, args());
   return rows;
 }
 
@@ -172,6 +165,8 @@ Trainer::Impl::Step Trainer::Impl::run_step() {
   if (flops > 0) step.metrics["tflops"] = flops / seconds / 1e12;
   step.metrics["step_seconds"] = seconds;
   if (step.skipped) step.metrics["skipped"] = 1;
+  if (is_generating() && generated_step_ == 1)
+    step.metrics.insert(generated_.metrics.begin(), generated_.metrics.end());
   if (!args().log_grad_norms) step.metrics.erase("grad_norm");
   if (memory_) step.metrics["memory_max"] = static_cast<double>(memory_->take_max());
   if (logs_batches()) {

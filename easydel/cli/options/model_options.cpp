@@ -78,7 +78,8 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   add_device_options(command, options);
   command
       .add_option("--task", options.task,
-                  "causal-lm, base-module, sequence-classification, or auto-bind: taken from the config")
+                  "causal-lm, sequence-to-sequence, masked-lm, token-classification, question-answering, "
+                  "sequence-classification, base-module, …, or auto-bind: taken from the config")
       ->capture_default_str();
   command.add_option("--revision", options.revision, "Branch, tag or commit on the Hub")->capture_default_str();
   command.add_option("--set", options.overrides, "Override a config key: --set attn_mechanism=vanilla")

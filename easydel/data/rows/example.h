@@ -20,6 +20,7 @@ struct Example {
   std::vector<int64_t> segment_ids, position_ids;      // of packed documents: the document, and the position in it
   std::map<std::string, std::vector<int64_t>> others;  // such as "chosen_ids"
   std::map<std::string, double> numbers;               // such as "margin"
+  Json row;                                            // of prompts: what rewards look at
   friend bool operator==(const Example&, const Example&) = default;
 };
 

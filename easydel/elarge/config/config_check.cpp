@@ -35,8 +35,6 @@ void ELargeConfig::check_sections() const {
     const std::string near = nearest_name(key, section_names());
     fail<ConfigError>(where({key}), " is not a section.", near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
   }
-  require<NotSupportedError>(!has("reward_model"), where({"reward_model"}),
-                             " is an EasyDeL section that is not supported yet: no trainer here uses it.");
 }
 
 // teacher_model and reference_model see the rows of the model that learns.
@@ -109,7 +107,7 @@ void ELargeConfig::note_keys(const YamlPath& path, const Tables& tables, std::ve
 
 std::vector<std::string> ELargeConfig::notes(bool with_trainer) const {
   std::vector<std::string> found;
-  for (const char* section : {"model", "teacher_model", "reference_model"})
+  for (const char* section : {"model", "teacher_model", "reference_model", "reward_model"})
     note_keys({section, "extra_kwargs"}, {"model.extra_kwargs"}, found);
   for (const char* section : {"loader", "platform", "quantization"}) note_keys({section}, {section}, found);
   note_keys({"base_config", "values"}, {"base_config.values"}, found);
@@ -123,8 +121,10 @@ std::vector<std::string> ELargeConfig::notes(bool with_trainer) const {
   const std::string type = trainer_type();
   if (has("teacher_model") && type != "distillation")
     found.push_back(concat(where({"teacher_model"}), " is not used by the trainer \"", type, "\"."));
-  if (has("reference_model") && type != "dpo")
+  if (has("reference_model") && type != "dpo" && type != "kto" && type != "grpo" && type != "rloo")
     found.push_back(concat(where({"reference_model"}), " is not used by the trainer \"", type, "\"."));
+  if (has("reward_model") && type != "grpo" && type != "rloo")
+    found.push_back(concat(where({"reward_model"}), " is not used by the trainer \"", type, "\"."));
   note_keys({"esurge"}, {"esurge"}, found);
   note_keys({"eval"}, {"eval"}, found);
   if (with_trainer && has("trainer")) {
@@ -146,6 +146,7 @@ Json ELargeConfig::normalized() const {
   Json json = Json::object({{"model", fields_of(model())}});
   if (const auto teacher = teacher_model()) json["teacher_model"] = fields_of(*teacher);
   if (const auto reference = reference_model()) json["reference_model"] = fields_of(*reference);
+  if (const auto reward = reward_model()) json["reward_model"] = fields_of(*reward);
   LoaderSection loading = loader();
   const ComputeSettings machine = compute();
   loading.device = machine.device.str();

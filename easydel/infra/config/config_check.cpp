@@ -16,14 +16,6 @@ constexpr int64_t kLimit = int64_t{1} << 31;  // the product of two sizes still 
 
 }  // namespace
 
-void refuse_quantized(const BaseConfig& config, const std::string& method) {
-  const Json& given = config.quantization.weights;
-  const Json* found = given.is_object() ? given.find("quant_method") : nullptr;
-  require<NotSupportedError>(!found || !found->is_string() || found->as_string() != method, "[", config.class_name(),
-                             "] quantization_config.quant_method \"", method,
-                             "\" is not supported. Make it dense first: easydel convert MODEL OUT --dtype bf16.");
-}
-
 void ConfigCheck::at_least(const char* key, std::optional<int64_t> value, int64_t least) const {
   require<ConfigError>(value.value_or(least) >= least, where_, key, " must be at least ", least, "; got ",
                        value.value_or(least), ".");
@@ -99,7 +91,7 @@ void ConfigCheck::causal(const char* key, std::optional<bool> both_ways) const {
                              " must be false or null; got true. Attention looks back alone.");
 }
 
-void ConfigCheck::decoder() const {
+void ConfigCheck::decoder(bool whole_heads) const {
   const BaseConfig& c = config_;
   at_least("vocab_size", c.vocab_size, 1);
   at_least("hidden_size", c.hidden_size, 1);
@@ -110,7 +102,7 @@ void ConfigCheck::decoder() const {
   at_least("head_dim", c.head_dim, 1);
   at_least("max_position_embeddings", c.max_position_embeddings, 1);
   multiple("num_attention_heads", c.num_attention_heads, "num_key_value_heads", c.key_value_heads());
-  if (!c.head_dim) multiple("hidden_size", c.hidden_size, "num_attention_heads", c.num_attention_heads);
+  if (!c.head_dim && whole_heads) multiple("hidden_size", c.hidden_size, "num_attention_heads", c.num_attention_heads);
   between_zero_and_one("initializer_range", c.initializer_range);
   const auto width = static_cast<double>(c.num_attention_heads) * static_cast<double>(c.head_size());
   const double layer = 4 * width + 3 * static_cast<double>(c.intermediate_size);

@@ -11,9 +11,6 @@
 
 namespace easydel {
 
-// NotSupportedError when quantization_config says that the files hold weights in this way.
-void refuse_quantized(const BaseConfig& config, const std::string& method);
-
 class ConfigCheck {
  public:
   explicit ConfigCheck(const BaseConfig& config) : config_(config), where_("[" + config.class_name() + "] ") {}
@@ -36,8 +33,9 @@ class ConfigCheck {
   // NotSupportedError when attention is to go both ways.
   void causal(const char* key, std::optional<bool> both_ways) const;
 
-  // The sizes that a decoder has under their usual names: positive, heads that divide.
-  void decoder() const;
+  // The sizes that a decoder has under their usual names: positive, heads that divide. Without whole_heads, the size of
+  // a head is rounded down where hidden_size is not a multiple of their number.
+  void decoder(bool whole_heads = true) const;
 
  private:
   const BaseConfig& config_;

@@ -5,6 +5,7 @@
 #include "easydel/core/error.h"
 #include "easydel/infra/config/config_check.h"
 #include "easydel/infra/config/json_keys.h"
+#include "easydel/infra/config/sub_config.h"
 
 namespace easydel {
 namespace {
@@ -87,7 +88,7 @@ void ConfigJson::change(BaseConfig& config, const Json& values, bool any_key) {
   const auto fields = config.describe();
   Json changed = write(config);
   const bool sort = keys_are_sorted(changed);
-  Json given = values;
+  Json given = with_inner_overrides(changed, values);
   config.rename_older_keys(given, /*is_whole=*/false);
   CurrentSpelling spelled = overrides_in_current_spelling(changed, given, fields, where);
   for (const auto& [key, value] : spelled.json.as_object()) {

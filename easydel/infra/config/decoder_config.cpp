@@ -1,5 +1,7 @@
 #include "easydel/infra/config/decoder_config.h"
 
+#include <string_view>
+
 #include "easydel/infra/config/config_check.h"
 #include "easydel/infra/parallel/weight_specs.h"
 
@@ -25,23 +27,32 @@ bool DecoderConfig::is_sliding(int64_t layer) const {
 }
 
 void DecoderConfig::common_fields(FieldVisitor& v) {
+  // The usual name is understood as well.
+  const auto keyed = [&](const char* usual, const char* key, auto& value, const char* help) {
+    if (!key) return;
+    if (key == std::string_view(usual))
+      v(key, value, help);
+    else
+      v(key, value, help, {usual});
+  };
   v("vocab_size", vocab_size, "Tokens in the vocabulary.");
-  v("hidden_size", hidden_size, "Width of the residual stream.");
-  v("intermediate_size", intermediate_size, "Width of the MLP.");
-  v("num_hidden_layers", num_hidden_layers, "Decoder layers.");
-  v("num_attention_heads", num_attention_heads, "Query heads.");
+  keyed("hidden_size", hidden_size_key_, hidden_size, "Width of the residual stream.");
+  keyed("intermediate_size", intermediate_size_key_, intermediate_size, "Width of the MLP.");
+  keyed("num_hidden_layers", layers_key_, num_hidden_layers, "Decoder layers.");
+  keyed("num_attention_heads", heads_key_, num_attention_heads, "Query heads.");
   if (has_kv_heads_)
     v("num_key_value_heads", num_key_value_heads, "Fewer than the query heads means grouped attention.");
-  v(hidden_act_key_, hidden_act, "Activation of the MLP.");
-  v("max_position_embeddings", max_position_embeddings, "Longest sequence.");
-  v("initializer_range", initializer_range, "Standard deviation of new weights.");
-  v(norm_eps_key_, norm_eps, "Added under the root of the norms.");
+  if (hidden_act_key_) v(hidden_act_key_, hidden_act, "Activation of the MLP.");
+  keyed("max_position_embeddings", positions_key_, max_position_embeddings, "Longest sequence.");
+  v(initializer_key_, initializer_range, "Standard deviation of new weights.");
+  if (norm_eps_key_) v(norm_eps_key_, norm_eps, "Added under the root of the norms.");
   v("use_cache", use_cache, "Keep keys and values while generating.");
   v("pad_token_id", pad_token_id, "Padding token.");
   v("bos_token_id", bos_token_id, "Token that begins a text.");
   v("eos_token_id", eos_token_id, "Token or tokens that end a text.");
   v("tie_word_embeddings", tie_word_embeddings, "One matrix for embedding and output.");
-  v("attention_dropout", attention_dropout, "Share of attention weights that training drops.");
+  if (attention_dropout_key_)
+    v(attention_dropout_key_, attention_dropout, "Share of attention weights that training drops.");
 }
 
 void DecoderConfig::head_dim_field(FieldVisitor& v) {
@@ -86,13 +97,29 @@ void DecoderConfig::read_window_pattern(Json& given) const {
   given["layer_types"] = FieldType<std::vector<std::string>>::to_json(alternating(count, pattern->as_int()));
 }
 
+void DecoderConfig::fill_partial_rotary(Json& given, bool is_whole, double otherwise) {
+  if (!is_whole || !given.is_object()) return;
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    const Json* block = given.find(key);
+    if (block && !block->is_null() && !block->is_object()) return;  // reading it says what is wrong
+  }
+  const Json* scaling = given.find("rope_scaling");
+  const std::string source =
+      scaling && scaling->is_object() && scaling->size() > 0 ? "rope_scaling" : "rope_parameters";
+  Json block = given.contains(source) && given.at(source).is_object() ? given.at(source) : Json::object();
+  if (block.contains("partial_rotary_factor")) return;
+  const Json* outside = given.find("partial_rotary_factor");
+  block["partial_rotary_factor"] = outside && !outside->is_null() ? *outside : Json(otherwise);
+  given[source] = std::move(block);
+}
+
 void DecoderConfig::validate() const {
   BaseConfig::validate();
   const ConfigCheck check(*this);
-  check.decoder();
-  check.activation(hidden_act_key_, hidden_act);
-  check.above_zero(norm_eps_key_, norm_eps);
-  check.between_zero_and_one("attention_dropout", attention_dropout);
+  check.decoder(whole_heads_);
+  if (hidden_act_key_) check.activation(hidden_act_key_, hidden_act);
+  if (norm_eps_key_) check.above_zero(norm_eps_key_, norm_eps);
+  if (attention_dropout_key_) check.between_zero_and_one(attention_dropout_key_, attention_dropout);
   check.at_least("sliding_window", sliding_window, 1);
   check.rope();
   if (!layer_types) return;
@@ -127,6 +154,7 @@ PartitionRules DecoderConfig::get_partition_rules(bool fully_sharded) const {
       {"mlp\\.(gate|up|gate_up)_proj\\.bias$", specs.bias(LogicalAxis::MlpIntermediate)},
       {"mlp\\.down_proj\\.weight$", specs.split_second(LogicalAxis::MlpIntermediate)},
       {"lm_head\\.weight$", specs.split_first(LogicalAxis::Vocab)},
+      {"lm_head\\.bias$", specs.bias(LogicalAxis::Vocab)},
       {"score\\.weight$", specs.shard_second()},
       {".*", {}},  // norms, and the biases that are added after a row-parallel sum
   };

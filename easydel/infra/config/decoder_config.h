@@ -40,10 +40,18 @@ struct DecoderConfig : BaseConfig {
   virtual RouterBalance router_balance() const { return {}; }
 
  protected:
-  // Where config.json says otherwise.
+  // Where config.json says otherwise; null: it has no such key.
   const char* norm_eps_key_ = "rms_norm_eps";
   const char* hidden_act_key_ = "hidden_act";
+  const char* hidden_size_key_ = "hidden_size";
+  const char* intermediate_size_key_ = "intermediate_size";
+  const char* layers_key_ = "num_hidden_layers";
+  const char* heads_key_ = "num_attention_heads";
+  const char* positions_key_ = "max_position_embeddings";
+  const char* attention_dropout_key_ = "attention_dropout";
+  const char* initializer_key_ = "initializer_range";
   bool has_kv_heads_ = true;  // num_key_value_heads is a key
+  bool whole_heads_ = true;   // hidden_size must be a multiple of num_attention_heads, without head_dim
 
   // All that every one of them lists but rope_parameters: sizes, activation, tokens, attention_dropout.
   void common_fields(FieldVisitor& v);
@@ -51,6 +59,9 @@ struct DecoderConfig : BaseConfig {
   void bias_field(FieldVisitor& v);  // attention_bias
   void rope_field(FieldVisitor& v);
   void window_fields(FieldVisitor& v);  // sliding_window and layer_types
+
+  // Puts the family's partial_rotary_factor into the rope block of a whole config that does not say one.
+  static void fill_partial_rotary(Json& given, bool is_whole, double otherwise);
 
   // Llama's rules behind the family's own, of which the first that matches counts.
   PartitionRules rules_behind(std::vector<PartitionRule> own, bool fully_sharded) const;

@@ -1,5 +1,7 @@
 #include "easydel/infra/config/moe_config.h"
 
+#include <string_view>
+
 #include "easydel/infra/config/config_check.h"
 #include "easydel/infra/parallel/weight_specs.h"
 
@@ -11,15 +13,21 @@ std::vector<PartitionRule> expert_rules(const WeightSpecs& specs) {
   return {
       {"(^|\\.)experts\\.(gate_up_proj|w1|w3)(\\.weight)?$", specs.experts_split_first(LogicalAxis::MlpIntermediate)},
       {"(^|\\.)experts\\.(down_proj|w2)(\\.weight)?$", specs.experts_split_second(LogicalAxis::MlpIntermediate)},
-      {"(mlp|block_sparse_moe)\\.gate\\.weight$", specs.shard_second()},
+      {"(mlp|block_sparse_moe)\\.(gate|router)\\.weight$", specs.shard_second()},
+      {"mlp\\.shared_experts?\\.(gate|up)_proj\\.weight$", specs.split_first(LogicalAxis::MlpIntermediate)},
+      {"mlp\\.shared_experts?\\.(gate|up)_proj\\.bias$", specs.bias(LogicalAxis::MlpIntermediate)},
+      {"mlp\\.shared_experts?\\.down_proj\\.weight$", specs.split_second(LogicalAxis::MlpIntermediate)},
   };
 }
 
 }  // namespace
 
 void MoeConfig::expert_fields(FieldVisitor& v) {
-  v("num_local_experts", num_local_experts, "Experts in each layer that has some.", {"num_experts"});
-  v("num_experts_per_tok", num_experts_per_tok, "Experts that each token goes to.");
+  v(experts_key_, num_local_experts, "Experts in each layer that has some.", {experts_alias_});
+  if (top_k_key_ == std::string_view("num_experts_per_tok"))
+    v(top_k_key_, num_experts_per_tok, "Experts that each token goes to.");
+  else
+    v(top_k_key_, num_experts_per_tok, "Experts that each token goes to.", {"num_experts_per_tok"});
   v("output_router_logits", output_router_logits, "Return router logits, and add the balancing loss.");
   v("router_aux_loss_coef", router_aux_loss_coef, "Weight of the balancing loss.");
 }
@@ -27,8 +35,8 @@ void MoeConfig::expert_fields(FieldVisitor& v) {
 void MoeConfig::validate() const {
   DecoderConfig::validate();
   const ConfigCheck check(*this);
-  check.at_least("num_local_experts", num_local_experts, least_experts_);
-  if (num_local_experts > 0) check.top_k(num_experts_per_tok, "num_local_experts", num_local_experts);
+  check.at_least(experts_key_, num_local_experts, least_experts_);
+  if (num_local_experts > 0) check.top_k(num_experts_per_tok, experts_key_, num_local_experts);
 }
 
 PartitionRules MoeConfig::get_partition_rules(bool fully_sharded) const {
@@ -110,12 +118,8 @@ void LatentMoeConfig::rename_older_keys(Json& given, bool) const {
 PartitionRules LatentMoeConfig::get_partition_rules(bool fully_sharded) const {
   const WeightSpecs specs(sharding, fully_sharded);
   std::vector<PartitionRule> rules = expert_rules(specs);
-  rules.insert(rules.end(),
-               {{"self_attn\\.(q_b|kv_b)_proj\\.weight$", specs.split_first(LogicalAxis::Head)},
-                {"self_attn\\.(q_a_proj|kv_a_proj_with_mqa)\\.weight$", specs.shard_second()},
-                {"mlp\\.shared_experts\\.(gate|up)_proj\\.weight$", specs.split_first(LogicalAxis::MlpIntermediate)},
-                {"mlp\\.shared_experts\\.(gate|up)_proj\\.bias$", specs.bias(LogicalAxis::MlpIntermediate)},
-                {"mlp\\.shared_experts\\.down_proj\\.weight$", specs.split_second(LogicalAxis::MlpIntermediate)}});
+  rules.insert(rules.end(), {{"self_attn\\.(q_b|kv_b)_proj\\.weight$", specs.split_first(LogicalAxis::Head)},
+                             {"self_attn\\.(q_a_proj|kv_a_proj_with_mqa)\\.weight$", specs.shard_second()}});
   return rules_behind(std::move(rules), fully_sharded);
 }
 

@@ -21,6 +21,10 @@ struct MoeConfig : DecoderConfig {
 
  protected:
   int64_t least_experts_ = 1;
+  // Where config.json says otherwise.
+  const char* experts_key_ = "num_local_experts";
+  const char* experts_alias_ = "num_experts";
+  const char* top_k_key_ = "num_experts_per_tok";
 
   void expert_fields(FieldVisitor& v);
 };

@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include "easydel/core/error.h"
+#include "easydel/infra/heads/row_head.h"
+#include "easydel/infra/heads/token_head.h"
 #include "easydel/operations/moe/moe.h"
 #include "easydel/sharding/collectives/collectives.h"
 
@@ -41,8 +43,8 @@ bool fused_decode_default() {
 
 }  // namespace
 
-std::shared_ptr<const ForwardContext> make_context(const BaseModule& module, const PreparedInputs& prepared,
-                                                   const std::vector<RopeTableSpec>& rope) {
+std::shared_ptr<ForwardContext> make_context(const BaseModule& module, const PreparedInputs& prepared,
+                                             const std::vector<RopeTableSpec>& rope) {
   const BaseConfig& config = module.config();
   auto ctx = std::make_shared<ForwardContext>();
   ctx->positions = prepared.position_ids;
@@ -115,17 +117,6 @@ BlockSpec block_spec(const DecoderConfig& c, int64_t layer_idx) {
 
 namespace {
 
-// Those whose logits are asked for.
-at::Tensor kept_tokens(const at::Tensor& hidden, const PreparedInputs& inputs) {
-  if (inputs.logit_indices.defined()) return hidden.index_select(1, inputs.logit_indices.to(hidden.device()));
-  const int64_t tokens = hidden.size(1), kept = inputs.logits_to_keep.value_or(0);
-  require<ConfigError>(kept >= 0, "[forward] logits_to_keep must not be negative; got ", kept, ".");
-  if (kept == 0 || kept >= tokens) return hidden;
-  require<NotSupportedError>(!inputs.part || inputs.part->sequence_sharded == false || inputs.part->tokens == tokens,
-                             "[forward] logits_to_keep needs a cache where ranks share the sequence.");
-  return hidden.narrow(1, tokens - kept, kept);
-}
-
 // The tokens that count in the routers' balance: [B, T], zero for padding; undefined when all do.
 at::Tensor token_mask(const ModelInputs& inputs, int64_t tokens) {
   if (inputs.attention_mask.defined() && inputs.attention_mask.dim() == 2)
@@ -155,10 +146,10 @@ at::Tensor router_loss(const BaseModule& module, const ModelOutput& out, const P
                                           {}});
 }
 
-void CausalLMModule::add_head(BaseModule& base, const Embedding& embeddings) {
+void CausalLMModule::add_head(BaseModule& base, const Embedding& embeddings, bool bias) {
   base_ = &base;
-  lm_head_ = &add<Linear>("lm_head", config().hidden_size, Dim(config().vocab_size, LogicalAxis::Vocab),
-                          LinearOptions{.init_stddev = config().initializer_range, .name = "lm_head"});
+  lm_head_ = &add<Linear>("lm_head", embeddings.features_dim().size, Dim(config().vocab_size, LogicalAxis::Vocab),
+                          LinearOptions{.bias = bias, .init_stddev = config().initializer_range, .name = "lm_head"});
   if (config().tie_word_embeddings) lm_head_->tie_weight(embeddings.weight());
 }
 
@@ -172,18 +163,7 @@ void CausalLMModule::prepare_whole(PreparedInputs& inputs) const {
 }
 
 at::Tensor CausalLMModule::logits(const at::Tensor& hidden) const {
-  const LogitOptions options = logit_options();
-  const AxisNames& axes = parallel() ? parallel()->axes(LogicalAxis::Vocab) : AxisNames();
-  at::Tensor logits =
-      (*lm_head_)(axes.empty() ? hidden : collectives::identity_forward_sum_backward(hidden, parallel()->group(axes)));
-  if (!axes.empty()) {
-    std::vector<int64_t> sizes;
-    const int64_t parts = parallel()->mesh().size(axes);
-    for (int64_t r = 0; r < parts; ++r) sizes.push_back(even_part(config().vocab_size, parts, r).size());
-    logits = collectives::gather(logits, -1, sizes, parallel()->group(axes));
-  }
-  if (options.scale != 1.0) logits = logits * options.scale;
-  return options.softcap != 0.0 ? at::tanh(logits / options.softcap) * options.softcap : logits;
+  return token_logits(*this, *lm_head_, hidden, logit_options());
 }
 
 namespace {
@@ -217,17 +197,8 @@ ModelOutput CausalLMModule::forward(const PreparedInputs& given) const {
   PreparedInputs inputs = given;
   ModelOutput out = run_with_routers(*this, *base_, inputs, balance.output_router_logits);
 
-  const bool has_labels = inputs.targets.defined();
-  if (inputs.output_logits.value_or(!has_labels)) out.logits = logits(kept_tokens(out.last_hidden_state, inputs));
-  LossConfig loss_config = inputs.loss_config.value_or(LossConfig());
-  if (loss_config.chunk_size == 0) loss_config.chunk_size = config().memory.lmhead_chunksize.value_or(0);
-  if (has_labels) {
-    Loss loss = causal_lm_loss(out.last_hidden_state, *lm_head_, inputs.targets, loss_config, logit_options(),
-                               parallel().get());
-    out.loss = std::move(loss.loss);
-    out.metrics = std::move(loss.metrics);
-    add_router_loss(out, loss_config, balance.coefficient);
-  }
+  add_token_outputs(*this, *lm_head_, out.last_hidden_state, inputs, logit_options(), out);
+  if (inputs.targets.defined()) add_router_loss(out, inputs.loss_config.value_or(LossConfig()), balance.coefficient);
   return out;
 }
 
@@ -235,14 +206,13 @@ std::string CausalLMModule::torch_path(const std::string& path) const { return b
 
 std::string SequenceClassificationModule::torch_path(const std::string& path) const { return base_->torch_path(path); }
 
-void SequenceClassificationModule::add_head(BaseModule& base) {
+void SequenceClassificationModule::add_head(BaseModule& base, int64_t features) {
   base_ = &base;
-  score_ = &add<Linear>("score", config().hidden_size, config().num_labels(),
+  score_ = &add<Linear>("score", features, config().num_labels(),
                         LinearOptions{.init_stddev = config().initializer_range, .name = "score"});
 }
 
 void SequenceClassificationModule::prepare_whole(PreparedInputs& inputs) const {
-  inputs.targets = inputs.labels;
   const at::Tensor& given = inputs.input_ids.defined() ? inputs.input_ids : inputs.inputs_embeds;
   const int64_t batch = given.size(0);
   const int64_t tokens = given.size(1);
@@ -250,9 +220,7 @@ void SequenceClassificationModule::prepare_whole(PreparedInputs& inputs) const {
   // The last token that is no padding speaks for the sequence; padding is known by its id, as in transformers.
   require<ConfigError>(pad || batch == 1, "[", type_name(), "] a batch of ", batch,
                        " sequences needs pad_token_id in the config, to find where each ends.");
-  require<ShapeError>(!inputs.labels.defined() || (inputs.labels.dim() >= 1 && inputs.labels.size(0) == batch), "[",
-                      type_name(), "] labels must be [", batch, "] or [", batch, ", ", config().num_labels(), "]; got ",
-                      inputs.labels.defined() ? inputs.labels.sizes() : at::IntArrayRef(), ".");
+  take_row_labels(*this, batch, inputs);
   inputs.last_tokens = at::full({batch}, tokens - 1, given.options().dtype(at::kLong));
   if (pad && inputs.input_ids.defined()) {
     const at::Tensor places = at::arange(tokens, inputs.last_tokens.options());
@@ -267,27 +235,12 @@ ModelOutput SequenceClassificationModule::forward(const PreparedInputs& given) c
   // Where the call asks for it, as in EasyDeL: transformers' classifiers leave the balance of the routers alone,
   // whatever the config says.
   ModelOutput out = run_with_routers(*this, *base_, inputs, /*by_default=*/false);
-  const at::Tensor& hidden = out.last_hidden_state;
-  const at::Tensor each = at::arange(hidden.size(0), inputs.last_tokens.options());
-  int64_t rows = hidden.size(0);
-  if (!parallel()) {
-    out.logits = (*score_)(hidden.index({each, inputs.last_tokens}));
-  } else {
-    // The last token lies on one of the ranks that share a row; the others have zeros, and logits are summed.
-    const at::Tensor place = inputs.last_tokens - inputs.part->first_token;
-    const at::Tensor own = place.ge(0).logical_and(place.lt(hidden.size(1)));
-    const at::Tensor pooled = hidden.index({each, place.clamp(0, hidden.size(1) - 1)}) * own.unsqueeze(1);
-    out.logits = collectives::sum((*score_)(pooled), parallel()->group(parallel()->sequence()));
-    rows = std::clamp<int64_t>(inputs.part->given_batch - inputs.part->first_row, 0, rows);
-  }
-  if (inputs.targets.defined()) {
-    const LossConfig loss_config = inputs.loss_config.value_or(LossConfig());
-    Loss loss = classification_loss(out.logits.narrow(0, 0, rows), inputs.targets.narrow(0, 0, rows), loss_config,
-                                    config().problem_type, parallel().get());
-    out.loss = std::move(loss.loss);
-    out.metrics = std::move(loss.metrics);
-    add_router_loss(out, loss_config, router_balance_of(config()).coefficient);
-  }
+  const BatchPart part = inputs.part.value_or(BatchPart());
+  out.logits = row_outputs(*this, out.last_hidden_state, inputs.last_tokens, part,
+                           [this](const at::Tensor& rows) { return (*score_)(rows); });
+  add_row_loss(*this, inputs, part, out);
+  if (inputs.targets.defined())
+    add_router_loss(out, inputs.loss_config.value_or(LossConfig()), router_balance_of(config()).coefficient);
   return out;
 }
 

@@ -22,8 +22,8 @@ struct RopeTableSpec {
 };
 
 // The context of one forward pass: positions, masks, tables and the config's settings, on the device of the embeddings.
-std::shared_ptr<const ForwardContext> make_context(const BaseModule& module, const PreparedInputs& prepared,
-                                                   const std::vector<RopeTableSpec>& rope = {});
+std::shared_ptr<ForwardContext> make_context(const BaseModule& module, const PreparedInputs& prepared,
+                                             const std::vector<RopeTableSpec>& rope = {});
 
 // The given embeddings, or those of the given ids, multiplied by `scale` (rounded to their type).
 at::Tensor embed(const ModelInputs& inputs, const Embedding& table, double scale = 1.0);
@@ -33,11 +33,10 @@ at::Tensor drop_embeddings(const at::Tensor& x_BTD, double p, const PreparedInpu
 // A layer as Llama has it, in the sizes of the config: what a family changes of it is its own.
 BlockSpec block_spec(const DecoderConfig& config, int64_t layer_idx);
 
-// Runs the layers and the final norm, and gathers what was asked for.
+// Runs the layers and the final norm in a context, and gathers what was asked for.
 template <class Layers, class Norm>
-ModelOutput run_decoder(const BaseModule& module, const PreparedInputs& prepared, at::Tensor embeddings,
-                        const Layers& layers, const Norm& norm, const std::vector<RopeTableSpec>& rope = {}) {
-  const auto context = make_context(module, prepared, rope);
+ModelOutput run_stack(const std::shared_ptr<const ForwardContext>& context, const PreparedInputs& prepared,
+                      at::Tensor embeddings, const Layers& layers, const Norm& norm) {
   StackOutput stack = run_layers({layers.begin(), layers.end()}, std::move(embeddings), context);
   if (context->cache) context->cache->end();
   ModelOutput out;
@@ -45,9 +44,16 @@ ModelOutput run_decoder(const BaseModule& module, const PreparedInputs& prepared
   out.hidden_states = std::move(stack.hidden_states);
   if (context->output_hidden_states) out.hidden_states.push_back(out.last_hidden_state);
   out.attentions = std::move(stack.attentions);
+  out.cross_attentions = std::move(stack.cross_attentions);
   out.router_logits = std::move(stack.router_logits);
   out.past_key_values = prepared.past_key_values;
   return out;
+}
+
+template <class Layers, class Norm>
+ModelOutput run_decoder(const BaseModule& module, const PreparedInputs& prepared, at::Tensor embeddings,
+                        const Layers& layers, const Norm& norm, const std::vector<RopeTableSpec>& rope = {}) {
+  return run_stack(make_context(module, prepared, rope), prepared, std::move(embeddings), layers, norm);
 }
 
 // What a base model has around its layers.
@@ -56,7 +62,8 @@ struct DecoderSpec {
   double embedding_scale = 1.0;  // of the table, rounded to its type
   double input_scale = 1.0;      // of what enters the layers, be it embedded here or given
   double embedding_dropout = 0.0;
-  std::string embeddings_name = "embed_tokens", norm_name = "norm";
+  std::string embeddings_name = "embed_tokens", norm_name = "norm", layers_name = "layers";
+  std::string embedding_norm_name = "";  // of the embeddings; empty: none
 };
 inline DecoderSpec decoder_spec(const DecoderConfig& c) { return {.norm = {.eps = c.norm_eps}}; }
 
@@ -71,7 +78,8 @@ class DecoderModel : public BaseModule {
         spec_(spec),
         embed_tokens_(add<Embedding>(spec.embeddings_name, Dim(c.vocab_size, LogicalAxis::Vocab), c.hidden_size,
                                      c.initializer_range)),
-        layers_(add<ModuleList<Layer>>("layers")),
+        embedding_norm_(add_norm(*this, spec.embedding_norm_name, c.hidden_size, spec.norm)),
+        layers_(add<ModuleList<Layer>>(spec.layers_name)),
         norm_(*add_norm(*this, spec.norm_name, c.hidden_size, spec.norm)) {
     for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers_.append(c, i);
   }
@@ -79,6 +87,7 @@ class DecoderModel : public BaseModule {
   ModelOutput forward(const PreparedInputs& inputs) const override {
     at::Tensor x_BTD = embed(inputs, embed_tokens_, spec_.embedding_scale);
     if (spec_.input_scale != 1.0) x_BTD = x_BTD.mul(spec_.input_scale);
+    if (embedding_norm_) x_BTD = (*embedding_norm_)(x_BTD);
     return run_decoder(*this, inputs, drop_embeddings(x_BTD, spec_.embedding_dropout, inputs), layers_, norm_,
                        rope_tables());
   }
@@ -90,6 +99,7 @@ class DecoderModel : public BaseModule {
  private:
   DecoderSpec spec_;
   const Embedding& embed_tokens_;
+  const Norm* embedding_norm_;
   ModuleList<Layer>& layers_;
   const Norm& norm_;
 };
@@ -115,7 +125,7 @@ class CausalLMModule : public BaseModule {
  protected:
   CausalLMModule(const BaseConfig& config, std::string prefix) : BaseModule(config), prefix_(std::move(prefix)) {}
   // Adds the head behind the base model, and ties it where the config says so.
-  void add_head(BaseModule& base, const Embedding& embeddings);
+  void add_head(BaseModule& base, const Embedding& embeddings, bool bias = false);
   virtual LogitOptions logit_options() const { return {}; }
 
  private:
@@ -135,7 +145,7 @@ class SequenceClassificationModule : public BaseModule {
  protected:
   SequenceClassificationModule(const BaseConfig& config, std::string prefix)
       : BaseModule(config), prefix_(std::move(prefix)) {}
-  void add_head(BaseModule& base);
+  void add_head(BaseModule& base, int64_t features);  // of its hidden states
 
  private:
   std::string prefix_;
@@ -149,9 +159,10 @@ template <class M>
 class ForCausalLM : public CausalLMModule {
  public:
   using ConfigType = typename M::ConfigType;
-  explicit ForCausalLM(const ConfigType& config, const char* prefix = "model") : CausalLMModule(config, prefix) {
+  explicit ForCausalLM(const ConfigType& config, const char* prefix = "model", bool head_bias = false)
+      : CausalLMModule(config, prefix) {
     M& base = add<M>(prefix, config);
-    add_head(base, base.embeddings());
+    add_head(base, base.embeddings(), head_bias);
   }
 };
 
@@ -161,7 +172,8 @@ class ForSequenceClassification : public SequenceClassificationModule {
   using ConfigType = typename M::ConfigType;
   explicit ForSequenceClassification(const ConfigType& config, const char* prefix = "model")
       : SequenceClassificationModule(config, prefix) {
-    add_head(add<M>(prefix, config));
+    M& base = add<M>(prefix, config);
+    add_head(base, base.embeddings().features_dim().size);
   }
 };
 

@@ -8,6 +8,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/text/quoted.h"
+#include "easydel/infra/files/gguf_names.h"
 
 namespace easydel {
 namespace {
@@ -102,35 +103,11 @@ Json rope_parameters(const GgufFile& file, const Metadata& metadata, int64_t len
   return rope;
 }
 
-// "attn_q" in a block to "self_attn.q_proj".
-std::string_view name_in_layer(std::string_view name) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kNames{{
-      {"attn_norm", "input_layernorm"},
-      {"attn_q", "self_attn.q_proj"},
-      {"attn_k", "self_attn.k_proj"},
-      {"attn_v", "self_attn.v_proj"},
-      {"attn_q_norm", "self_attn.q_norm"},
-      {"attn_k_norm", "self_attn.k_norm"},
-      {"attn_output", "self_attn.o_proj"},
-      {"ffn_norm", "post_attention_layernorm"},
-      {"ffn_gate", "mlp.gate_proj"},
-      {"ffn_up", "mlp.up_proj"},
-      {"ffn_down", "mlp.down_proj"},
-      {"ffn_gate_inp", "block_sparse_moe.gate"},
-  }};
-  const auto found = std::find_if(kNames.begin(), kNames.end(), [&](const auto& n) { return n.first == name; });
-  return found == kNames.end() ? std::string_view() : found->second;
-}
-
-std::string_view name_of_expert(std::string_view name) {
-  return name == "ffn_gate_exps" ? "w1" : name == "ffn_up_exps" ? "w3" : name == "ffn_down_exps" ? "w2" : "";
-}
-
-std::string_view name_outside(std::string_view name) {
-  if (name == "token_embd.weight") return "model.embed_tokens.weight";
-  if (name == "output_norm.weight") return "model.norm.weight";
-  if (name == "output.weight") return "lm_head.weight";
-  return "";
+// "attn_q" in a block to "self_attn.q_proj"; empty: none of them.
+template <std::size_t N>
+std::string_view hugging_face_name(const std::array<GgufName, N>& names, std::string_view name) {
+  const auto found = std::find_if(names.begin(), names.end(), [&](const GgufName& n) { return n.gguf == name; });
+  return found == names.end() ? std::string_view() : found->hugging_face;
 }
 
 // The order in which rows of a file make up rows of Hugging Face's matrix.
@@ -249,7 +226,7 @@ GgufModel::Contents GgufModel::rename(const GgufFile& file, bool keeps_codes) {
   };
   for (const TensorInfo& info : file.infos()) {
     if (info.name == "rope_freqs.weight") continue;  // in the config
-    if (const std::string_view name = name_outside(info.name); !name.empty()) {
+    if (const std::string_view name = hugging_face_name(kGgufOuterNames, info.name); !name.empty()) {
       add(info, std::string(name), {info.name});
       continue;
     }
@@ -259,10 +236,10 @@ GgufModel::Contents GgufModel::rename(const GgufFile& file, bool keeps_codes) {
     const std::string name = in_block ? info.name.substr(second + 1, last - second - 1) : "";
     const std::string layer = in_block ? info.name.substr(first + 1, second - first - 1) : "";
     const std::string end = in_block ? info.name.substr(last) : "";
-    if (const std::string_view expert = name_of_expert(name); !expert.empty() && info.shape.size() == 3) {
+    if (const std::string_view expert = hugging_face_name(kGgufExpertNames, name); !expert.empty() && info.shape.size() == 3) {
       for (int64_t e = 0; e < info.shape[0]; ++e)
         add(info, concat("model.layers.", layer, ".block_sparse_moe.experts.", e, ".", expert, end), {info.name, e});
-    } else if (const std::string_view known = name_in_layer(name); !known.empty()) {
+    } else if (const std::string_view known = hugging_face_name(kGgufLayerNames, name); !known.empty()) {
       const bool pairs = metadata.architecture->pairs_rows && !info.shape.empty();
       const int64_t heads = !pairs             ? 0
                             : name == "attn_q" ? metadata.heads()

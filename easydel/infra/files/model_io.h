@@ -38,6 +38,25 @@ struct ModelInputs {
   std::optional<bool> output_logits = {};  // absent: only without labels, since a loss needs no whole logits
   std::optional<LossConfig> loss_config = {};
   std::optional<RandomKey> dropout_key = {};  // absent: nothing is dropped
+
+  // The rest is for models that name it in extra_inputs(); others refuse it. Letters: C channels, P patches, F mel
+  // features.
+  at::Tensor decoder_input_ids;       // [B, T] of an encoder-decoder; absent: the labels shifted right, in training
+  at::Tensor decoder_attention_mask;  // [B, T]
+  at::Tensor decoder_inputs_embeds;   // [B, T, D]
+  at::Tensor encoder_outputs;         // [B, S, D] of an earlier encoder pass: the encoder does not run
+  at::Tensor pixel_values;            // [images, C, height, width], or flattened patches [P, features]
+  at::Tensor pixel_attention_mask;    // [images, height, width], zero: padding
+  at::Tensor image_sizes;             // [images, 2]: height and width before padding
+  at::Tensor image_grid_thw;          // [images, 3]: patches in time, height and width
+  at::Tensor pixel_values_videos;
+  at::Tensor video_grid_thw;
+  at::Tensor input_features;     // [B, F, frames]
+  at::Tensor mm_token_type_ids;  // [B, T]: 0 text, 1 image, 2 video
+  at::Tensor start_positions;    // [B] of an answer: with end_positions, the labels of question answering
+  at::Tensor end_positions;
+  std::optional<bool> return_loss = {};  // of a contrastive model
+  std::optional<bool> interpolate_pos_encoding = {};
 };
 
 // What forward takes: position_ids and mask_info are set. BaseModule::operator() makes one of the user's inputs, once;
@@ -51,6 +70,11 @@ struct PreparedInputs : ModelInputs {
   std::optional<BatchPart> part = {};
   at::Tensor token_mask;        // [B, T] of the part, zero: does not count in the routers' balance
   at::Tensor all_position_ids;  // of the whole
+  // Of an encoder-decoder; mask_info, position_ids and part are the encoder's.
+  at::Tensor decoder_position_ids;
+  std::optional<MaskInfo> decoder_mask_info = {};
+  std::optional<MaskInfo> cross_mask_info = {};  // from the decoder's tokens to the encoder's
+  std::optional<BatchPart> decoder_part = {};
 };
 
 // On a mesh every rank gets the outputs of the whole batch. With labels, hidden states and router logits are gathered
@@ -65,6 +89,15 @@ struct ModelOutput {
   at::Tensor aux_loss;                    // the routers' balance, before its coefficient
   std::shared_ptr<Cache> past_key_values;
   LossMetrics metrics;  // with a loss
+
+  at::Tensor pooler_output;              // [B, D]
+  at::Tensor encoder_last_hidden_state;  // [B, S, D]
+  std::vector<at::Tensor> encoder_hidden_states, encoder_attentions, cross_attentions;
+  at::Tensor start_logits, end_logits;           // [B, T] of question answering
+  at::Tensor image_embeds, text_embeds;          // [images, D], [texts, D]
+  at::Tensor logits_per_image, logits_per_text;  // [images, texts] and its transpose
+  at::Tensor image_hidden_states;                // what a tower gives for the placeholders
+  at::Tensor rope_deltas;                        // [B, 1]: how far positions lag behind the number of tokens
 };
 
 // One struct serves all tasks: what a task does not have stays undefined.
@@ -73,5 +106,13 @@ using CausalLMOutput = ModelOutput;
 using SequenceClassifierOutput = ModelOutput;
 using MoeModelOutput = ModelOutput;
 using MoeCausalLMOutput = ModelOutput;
+using Seq2SeqModelOutput = ModelOutput;
+using Seq2SeqLMOutput = ModelOutput;
+using MaskedLMOutput = ModelOutput;
+using TokenClassifierOutput = ModelOutput;
+using QuestionAnsweringModelOutput = ModelOutput;
+using ImageClassifierOutput = ModelOutput;
+using CLIPOutput = ModelOutput;
+using VLMCausalLMOutput = ModelOutput;
 
 }  // namespace easydel

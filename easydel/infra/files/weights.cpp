@@ -14,7 +14,8 @@ namespace {
 
 // Written by old versions of transformers, and computed anew by every model.
 bool is_leftover(const std::string& name) {
-  for (const std::string_view end : {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"}) {
+  for (const std::string_view end :
+       {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", "embeddings.position_ids"}) {
     if (name.ends_with(end)) return true;
   }
   return false;
@@ -60,11 +61,22 @@ void copy(const WeightSource& source, const at::Tensor& part, const at::Tensor& 
   }
 }
 
+bool overlaps(const FilePiece& piece, const Slices& held) {
+  for (std::size_t d = 0; d < held.size(); ++d) {
+    const bool any = std::any_of(held[d].begin(), held[d].end(), [&](const Interval& i) {
+      return i.begin < piece.starts[d] + piece.sizes[d] && i.end > piece.starts[d];
+    });
+    if (!any) return false;
+  }
+  return true;
+}
+
 // Only the bytes of the part that this rank stores are touched.
 at::Tensor assemble_part(const FileLayout& layout, const Parameter& parameter, const WeightSource& source) {
   const Slices& held = parameter.sharding()->stored();
   at::Tensor part;
   for (const FilePiece& piece : layout) {
+    if (!overlaps(piece, held)) continue;  // of another rank: weights that are decoded as they are read cost time
     const at::Tensor tensor = source.tensor(piece.name).view(piece.sizes);
     // Rows of one tensor stay where they are: in the mapped file.
     if (layout.size() == 1 && tensor.sizes() == at::IntArrayRef(parameter.shape)) {
@@ -90,7 +102,8 @@ at::Tensor assemble_part(const FileLayout& layout, const Parameter& parameter, c
       copy(source, from, into);
     });
   }
-  return part;
+  if (part.defined()) return part;
+  return at::empty(parameter.stored_shape(), source.tensor(layout.front().name).options());  // of a rank without any
 }
 
 at::Tensor assemble_whole(const Found& found, const WeightSource& source) {
@@ -136,11 +149,17 @@ FileNames::FileNames(const BaseModule& module, const std::vector<std::string>& n
 }
 
 std::vector<std::string> FileNames::spellings(const std::string& path) const {
-  std::vector<std::string> all;
-  for (const std::string& name : {path, module_.torch_path(path)}) {
+  std::vector<std::string> all, names{path, module_.torch_path(path)};
+  // What BERT's first files call the weights of norms.
+  if (path.ends_with("LayerNorm.weight")) names.push_back(path.substr(0, path.size() - 6) + "gamma");
+  if (path.ends_with("LayerNorm.bias")) names.push_back(path.substr(0, path.size() - 4) + "beta");
+  for (const std::string& name : names) {
     all.push_back(name);
     if (!prefix_.empty() && name.starts_with(prefix_)) all.push_back(name.substr(prefix_.size()));
     if (!foreign_prefix_.empty()) all.push_back(foreign_prefix_ + name);
+  }
+  if (const auto* once = dynamic_cast<const OlderFileNames*>(&module_)) {
+    for (std::string& name : once->older_names(path)) all.push_back(std::move(name));
   }
   return all;
 }
@@ -257,8 +276,10 @@ WeightSource weights_of(const TensorMap& map, std::string where) {
 
 void bind_weights(BaseModule& module, LoadedWeights weights, const std::string& where) {
   const std::string prefix = module.base_model_prefix().empty() ? "" : module.base_model_prefix() + ".";
-  const bool only_head = !prefix.empty() && std::none_of(weights.missing.begin(), weights.missing.end(),
-                                                         [&](const auto& path) { return path.starts_with(prefix); });
+  // A pooler is a head too, inside of a base model: the files of other heads lack it.
+  const bool only_head = std::none_of(weights.missing.begin(), weights.missing.end(), [&](const auto& path) {
+    return path.starts_with(prefix) && path.find("pooler.dense.") == std::string::npos;
+  });
   if (!weights.shape_mismatches.empty() || (!weights.missing.empty() && !only_head)) {
     const auto section = [](std::string_view what, const std::vector<std::string>& lines) {
       return lines.empty() ? std::string() : concat("\n", what, " (", lines.size(), "):", list_lines(lines));

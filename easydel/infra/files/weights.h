@@ -30,6 +30,7 @@ struct WeightSource {
   std::function<at::Tensor(const std::string& name)> tensor;
   // Copies a part of such a tensor, where there is a better way than copy_.
   std::function<void(const at::Tensor& part, const at::Tensor& out)> copy = {};
+  std::function<DType(const std::string& name)> dtype = {};  // empty: nobody knows before the tensor is there
 };
 
 struct LoadedWeights {
@@ -39,6 +40,13 @@ struct LoadedWeights {
   std::vector<std::string> shape_mismatches;  // a line for each tensor of another shape than the config asks for
 
   GraphState params() const;  // what was found, by path
+};
+
+// A model that was saved under other names once.
+class OlderFileNames {
+ public:
+  virtual ~OlderFileNames() = default;
+  virtual std::vector<std::string> older_names(const std::string& path) const = 0;
 };
 
 // What files may call a parameter: the names of files or of transformers' memory, with or without the base model's

@@ -20,7 +20,7 @@ at::Tensor filled_up(const at::Tensor& x, int64_t dim, int64_t size, const at::S
 
 class Taker {
  public:
-  Taker(const BatchPart& part, int64_t rows, int64_t tokens) : part_(part), rows_(rows), tokens_(tokens) {}
+  Taker(BatchPart part, int64_t rows, int64_t tokens) : part_(part), rows_(rows), tokens_(tokens) {}
 
   // [B, ...]: own rows.
   at::Tensor rows(const at::Tensor& x, const at::Scalar& filler) const {
@@ -59,11 +59,35 @@ class Taker {
   }
 
  private:
-  const BatchPart& part_;
+  BatchPart part_;
   int64_t rows_, tokens_;
 };
 
+// Pictures are rows, and their patches stay together.
+BatchPart image_part(int64_t images, const Parallel& parallel) {
+  const DeviceMesh& mesh = parallel.mesh();
+  require<NotSupportedError>(mesh.size(parallel.sequence()) == 1,
+                             "[forward] the patches of a picture are not split over the axes of the sequence; got ",
+                             mesh.size(parallel.sequence()), " parts. Use dp, fsdp or tp.");
+  const int64_t parts = mesh.size(parallel.batch());
+  BatchPart part;
+  part.given_batch = images;
+  part.batch = rounded_up(images, parts);
+  part.first_row = part.batch / parts * mesh.index(parallel.batch());
+  part.sequence_sharded = false;
+  return part;
+}
+
 }  // namespace
+
+PreparedInputs take_images(PreparedInputs in, const Parallel& parallel) {
+  const BatchPart part = image_part(in.pixel_values.size(0), parallel);
+  const Taker take(part, part.batch / parallel.mesh().size(parallel.batch()), 0);
+  in.pixel_values = take.rows(in.pixel_values, 0);
+  in.targets = take.rows(in.targets, 0);
+  in.part = part;
+  return in;
+}
 
 PreparedInputs take_part(PreparedInputs in, const Parallel& parallel, bool by_token) {
   // Ranks that share a sequence share its slots in the cache; each has all of the few new tokens. Ragged rows are not
@@ -72,34 +96,62 @@ PreparedInputs take_part(PreparedInputs in, const Parallel& parallel, bool by_to
   require<NotSupportedError>(!cached || !in.targets.defined(),
                              "[forward] on a mesh labels do not go with a cache. Leave one of them out.");
   const DeviceMesh& mesh = parallel.mesh();
-  const at::IntArrayRef shape = (in.input_ids.defined() ? in.input_ids : in.inputs_embeds).sizes();
-  BatchPart part;
-  part.given_batch = shape[0];
-  part.given_tokens = shape[1];
-  part.sequence_sharded = !cached;
-  part.batch_sharded = !cached || !in.past_key_values->is_ragged();
-  const int64_t row_parts = part.batch_sharded ? mesh.size(parallel.batch()) : 1;
-  const int64_t token_parts = part.sequence_sharded ? mesh.size(parallel.sequence()) : 1;
-  part.batch = rounded_up(shape[0], row_parts);
-  part.tokens = rounded_up(shape[1], token_parts);
-  const int64_t rows = part.batch / row_parts;
-  const int64_t tokens = part.tokens / token_parts;
-  part.first_row = part.batch_sharded ? rows * mesh.index(parallel.batch()) : 0;
-  part.first_token = part.sequence_sharded ? tokens * mesh.index(parallel.sequence()) : 0;
-
-  const Taker take(part, rows, tokens);
+  const at::Tensor& first = in.input_ids.defined()       ? in.input_ids
+                            : in.inputs_embeds.defined() ? in.inputs_embeds
+                                                         : in.encoder_outputs;
+  const at::IntArrayRef shape = first.sizes();
+  // Whoever made embeddings or an encoder's states has the gradient of all of them.
+  const auto shared = [&](at::Tensor& x) {
+    if (x.defined()) x = collectives::identity_forward_sum_backward(x, parallel.group(parallel.data()));
+  };
+  const auto part_of = [&](at::IntArrayRef sizes) {
+    BatchPart part;
+    part.given_batch = sizes[0];
+    part.given_tokens = sizes[1];
+    part.sequence_sharded = !cached;
+    part.batch_sharded = !cached || !in.past_key_values->is_ragged();
+    const int64_t row_parts = part.batch_sharded ? mesh.size(parallel.batch()) : 1;
+    const int64_t token_parts = part.sequence_sharded ? mesh.size(parallel.sequence()) : 1;
+    part.batch = rounded_up(sizes[0], row_parts);
+    part.tokens = rounded_up(sizes[1], token_parts);
+    part.first_row = part.batch_sharded ? part.batch / row_parts * mesh.index(parallel.batch()) : 0;
+    part.first_token = part.sequence_sharded ? part.tokens / token_parts * mesh.index(parallel.sequence()) : 0;
+    const Taker take(part, part.batch / row_parts, part.tokens / token_parts);
+    return std::make_pair(part, take);
+  };
+  const auto [part, take] = part_of(shape);
   in.all_position_ids = in.position_ids;
   in.input_ids = take.tokens(in.input_ids, 0);
-  // Whoever made the embeddings has the gradient of all of them.
-  if (in.inputs_embeds.defined())
-    in.inputs_embeds = collectives::identity_forward_sum_backward(in.inputs_embeds, parallel.group(parallel.data()));
+  shared(in.inputs_embeds);
   in.inputs_embeds = take.tokens(in.inputs_embeds, 0);
+  shared(in.encoder_outputs);
+  in.encoder_outputs = take.tokens(in.encoder_outputs, 0);
   in.position_ids = take.tokens(in.position_ids, 0);
   in.token_type_ids = take.tokens(in.token_type_ids, 0);
+  in.mm_token_type_ids = take.tokens(in.mm_token_type_ids, 0);
+  if (in.pixel_values.defined() && !by_token) {  // two towers; else pictures go where their placeholders are
+    const BatchPart images = image_part(in.pixel_values.size(0), parallel);
+    const int64_t own = images.batch / mesh.size(parallel.batch());
+    in.pixel_values = Taker(images, own, 0).rows(in.pixel_values, 0);
+    in.decoder_part = images;
+  }
   const int64_t ignored = in.loss_config.value_or(LossConfig()).ignore_index;
   in.last_tokens = take.rows(in.last_tokens, 0);
-  in.targets = by_token ? take.tokens(in.targets, ignored) : take.rows(in.targets, 0);
+  const bool decodes = in.decoder_mask_info.has_value();
+  if (!decodes || !by_token) in.targets = by_token ? take.tokens(in.targets, ignored) : take.rows(in.targets, 0);
   in.mask_info = take.mask(*in.mask_info);
+  if (decodes) {
+    in.cross_mask_info = take.mask(*in.cross_mask_info);
+    const auto [decoder, take_decoder] =
+        part_of((in.decoder_input_ids.defined() ? in.decoder_input_ids : in.decoder_inputs_embeds).sizes());
+    in.decoder_input_ids = take_decoder.tokens(in.decoder_input_ids, 0);
+    shared(in.decoder_inputs_embeds);
+    in.decoder_inputs_embeds = take_decoder.tokens(in.decoder_inputs_embeds, 0);
+    in.decoder_position_ids = take_decoder.tokens(in.decoder_position_ids, 0);
+    if (by_token) in.targets = take_decoder.tokens(in.targets, ignored);
+    in.decoder_mask_info = take_decoder.mask(*in.decoder_mask_info);
+    in.decoder_part = decoder;
+  }
   // What counts in the routers' balance.
   at::Tensor counted;
   if (in.attention_mask.defined() && in.attention_mask.dim() == 2) {
@@ -130,36 +182,61 @@ at::Tensor gather_tokens(const at::Tensor& x, const BatchPart& place, const Para
   return gather_rows(all.narrow(1, 0, std::min(all.size(1), place.given_tokens)), place, parallel);
 }
 
-ModelOutput gather_outputs(const BaseModule& model, ModelOutput out, const BatchPart& part, const ModelInputs& given) {
+namespace {
+
+// The heads of a stack's attention weights on each rank: [B, heads, T, S] to those of all heads and rows.
+void gather_weights(std::vector<at::Tensor>& weights, HeadCounts heads, const BatchPart& part, const Parallel& mesh) {
+  const HeadPart all{heads, {0, heads.query}, {0, heads.kv}};
+  const AxisNames& axes = mesh.axes(LogicalAxis::Head);
+  std::vector<int64_t> counts;
+  for (int64_t r = 0; r < mesh.mesh().size(axes); ++r)
+    counts.push_back(all.part(mesh.mesh().size(axes), r).query.size());
+  for (at::Tensor& each : weights)
+    each = gather_rows(collectives::gather(each, 1, counts, mesh.group(axes)), part, mesh);
+}
+
+}  // namespace
+
+ModelOutput gather_outputs(const BaseModule& model, ModelOutput out, const PreparedInputs& prepared,
+                           const ModelInputs& given) {
   const BaseConfig& config = model.config();
   const Parallel& mesh = *model.parallel();
-  const bool has_labels = given.labels.defined();
+  const BatchPart& part = prepared.decoder_part ? *prepared.decoder_part : *prepared.part;
+  const bool has_labels = given.labels.defined() || prepared.targets.defined();
   const bool wants_hidden = given.output_hidden_states.value_or(config.output_hidden_states);
-  if (has_labels && !wants_hidden) out.last_hidden_state.reset();
+  if (has_labels && !wants_hidden) {
+    out.last_hidden_state.reset();
+    out.encoder_last_hidden_state.reset();
+  }
   if (has_labels && !given.output_router_logits.value_or(false)) out.router_logits.clear();
   out.last_hidden_state = gather_tokens(out.last_hidden_state, part, mesh);
   for (at::Tensor& hidden : out.hidden_states) hidden = gather_tokens(hidden, part, mesh);
+  out.encoder_last_hidden_state = gather_tokens(out.encoder_last_hidden_state, *prepared.part, mesh);
+  for (at::Tensor& hidden : out.encoder_hidden_states) hidden = gather_tokens(hidden, *prepared.part, mesh);
+  out.pooler_output = gather_rows(out.pooler_output, part, mesh);
+  if (model.model_task() != TaskType::ZeroShotImageClassification) {  // which compares those of all ranks
+    out.image_embeds = gather_rows(out.image_embeds, part, mesh);
+    out.text_embeds = gather_rows(out.text_embeds, part, mesh);
+  }
   if (out.logits.defined()) {
     out.logits = out.logits.dim() == 3 ? gather_tokens(out.logits, part, mesh) : gather_rows(out.logits, part, mesh);
   }
+  for (at::Tensor* rows : {&out.pooler_output, &out.start_logits, &out.end_logits})
+    *rows = gather_rows(*rows, part, mesh);
   for (at::Tensor& logits : out.router_logits) {
     const int64_t tokens = part.tokens / (part.sequence_sharded ? mesh.mesh().size(mesh.sequence()) : 1);
     logits = gather_tokens(logits.view({-1, tokens, logits.size(1)}), part, mesh).flatten(0, 1);
   }
-  const HeadPart heads{{config.num_attention_heads, config.key_value_heads()},
-                       {0, config.num_attention_heads},
-                       {0, config.key_value_heads()}};
-  const AxisNames& axes = mesh.axes(LogicalAxis::Head);
-  std::vector<int64_t> counts;
-  for (int64_t r = 0; r < mesh.mesh().size(axes); ++r)
-    counts.push_back(heads.part(mesh.mesh().size(axes), r).query.size());
-  for (at::Tensor& weights : out.attentions) {
-    weights = gather_rows(collectives::gather(weights, 1, counts, mesh.group(axes)), part, mesh);
-  }
+  HeadCounts heads{config.num_attention_heads, config.key_value_heads()};
+  gather_weights(out.encoder_attentions, heads, *prepared.part, mesh);
+  if (const Json own = config.get("decoder_attention_heads"); prepared.decoder_part && own.is_int())
+    heads = {own.as_int(), own.as_int()};
+  gather_weights(out.attentions, heads, part, mesh);
+  gather_weights(out.cross_attentions, heads, part, mesh);
   // A loss that is not reduced.
   const auto each = [&](const at::Tensor& loss) {
     if (!loss.defined() || loss.dim() == 0) return loss;
-    if (model.model_task() != TaskType::SequenceClassification) return gather_tokens(loss, part, mesh);
+    if (is_token_task(model.model_task())) return gather_tokens(loss, part, mesh);
     // The last ranks may have fewer rows than the others, or none.
     std::vector<int64_t> missing = loss.sizes().vec();
     missing[0] = part.batch / mesh.mesh().size(mesh.batch()) - loss.size(0);

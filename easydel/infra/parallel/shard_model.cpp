@@ -16,6 +16,8 @@ namespace {
 std::string weight_of(const std::string& path) {
   if (const auto weight = path.rfind(".weight."); weight != std::string::npos)
     return path.substr(0, weight) + ".weight";
+  if (const auto statics = path.rfind(".moe_statics."); statics != std::string::npos)  // of a router
+    return path.substr(0, statics) + ".weight";
   constexpr std::string_view kStacked = ".experts.";
   if (const auto experts = path.rfind(kStacked); experts != std::string::npos && !path.ends_with(".weight"))
     return path.substr(0, path.find('.', experts + kStacked.size()));

@@ -1,35 +1,65 @@
 // Letters: B batch, T new tokens, S all tokens, D hidden, N query heads, K key/value heads, H head size.
 #include "easydel/layers/attention/attention.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "easydel/layers/attention/sequence_attention.h"
 #include "easydel/sharding/collectives/collectives.h"
 
 namespace easydel {
+namespace {
+
+constexpr int64_t kPositionFeatures = 8;  // three, and zeros: kernels take sizes that are multiples of eight
+
+}  // namespace
+
+std::vector<double> alibi_slopes(int64_t heads, double max) {
+  int64_t power = 1;
+  while (power < heads) power *= 2;
+  std::vector<double> all, slopes;
+  for (int64_t i = 1; i <= power; ++i)
+    all.push_back(std::exp2(-max * static_cast<double>(i) / static_cast<double>(power)));
+  if (power == heads) return all;
+  for (const std::size_t first : {std::size_t{1}, std::size_t{0}}) {
+    for (std::size_t i = first; i < all.size(); i += 2) slopes.push_back(all[i]);
+  }
+  slopes.resize(static_cast<std::size_t>(heads));
+  return slopes;
+}
 
 Attention::Attention(AttentionSpec spec) : spec_(std::move(spec)) {
   const Dim embed(spec_.hidden_size);
-  const auto options = [&](bool bias, const char* name) {
-    return LinearOptions{.bias = bias, .transposed = spec_.transposed, .init_stddev = spec_.init_stddev, .name = name};
+  const auto options = [&](bool bias, const char* name, std::optional<double> stddev = {}) {
+    return LinearOptions{
+        .bias = bias, .transposed = spec_.transposed, .init_stddev = stddev.value_or(spec_.init_stddev), .name = name};
   };
   if (spec_.fused_qkv) {
     Dim fused = Dim::fused_heads(heads(), spec_.head_dim);
-    if (spec_.qkv_by_head) fused = Dim::query_heads(heads(), 3 * spec_.head_dim);
+    if (spec_.qkv_by_head && spec_.num_heads == spec_.num_kv_heads)
+      fused = Dim::query_heads(heads(), 3 * spec_.head_dim);
+    if (spec_.qkv_by_head && spec_.num_heads != spec_.num_kv_heads)
+      fused = Dim::kv_heads(heads(), (spec_.num_heads / spec_.num_kv_heads + 2) * spec_.head_dim);
     qkv_ = &add<Linear>(spec_.qkv_name, embed, fused, options(spec_.qkv_bias, "attn_qkv"));
   } else {
-    q_ = &add<Linear>(spec_.q_name, embed, Dim::query_heads(heads(), spec_.head_dim),
-                      options(spec_.qkv_bias, "attn_query"));
-    k_ = &add<Linear>(spec_.k_name, embed, Dim::kv_heads(heads(), spec_.head_dim), options(spec_.qkv_bias, "attn_key"));
+    q_ = &add<Linear>(spec_.q_name, embed, Dim::query_heads(heads(), spec_.head_dim * (spec_.output_gate ? 2 : 1)),
+                      options(spec_.qkv_bias, "attn_query", spec_.q_init_stddev));
+    k_ = &add<Linear>(spec_.k_name, embed, Dim::kv_heads(heads(), spec_.head_dim),
+                      options(spec_.qkv_bias && spec_.k_bias, "attn_key"));
     v_ = &add<Linear>(spec_.v_name, embed, Dim::kv_heads(heads(), spec_.head_dim),
                       options(spec_.qkv_bias, "attn_value"));
   }
   out_ = &add<Linear>(spec_.out_name, Dim::query_heads(heads(), spec_.head_dim), embed,
-                      options(spec_.out_bias, "attn_output"));
+                      options(spec_.out_bias, "attn_output", spec_.out_init_stddev));
   if (spec_.qk_norm) {
-    q_norm_ = &add<HeadNorm>("q_norm", *spec_.qk_norm, Dim::query_heads(heads(), 1), spec_.head_dim);
-    k_norm_ = &add<HeadNorm>("k_norm", *spec_.qk_norm, Dim::kv_heads(heads(), 1), spec_.head_dim);
+    q_norm_ = &add<HeadNorm>(spec_.q_norm_name, *spec_.qk_norm, Dim::query_heads(heads(), 1), spec_.head_dim);
+    k_norm_ = &add<HeadNorm>(spec_.k_norm_name, *spec_.qk_norm, Dim::kv_heads(heads(), 1), spec_.head_dim);
   }
+  if (spec_.relative_bias)
+    relative_ =
+        &add<Embedding>("relative_attention_bias", spec_.relative_bias->buckets, spec_.num_heads, spec_.init_stddev);
   if (spec_.sinks)
     sinks_ = add_parameter("sinks", {Dim::query_heads(heads(), 1)}, Initializer::normal(spec_.init_stddev));
 }
@@ -42,16 +72,71 @@ Attention::Projected Attention::project(const at::Tensor& x_BTD) const {
     const auto by_head = [&](const at::Tensor& x) {
       return x.view({x.size(0), x.size(1), head > 0 ? x.size(2) / head : 0, head});
     };
+    if (spec_.output_gate) {
+      const at::Tensor both = all[0].unflatten(-1, {-1, 2 * head});
+      return {both.narrow(-1, 0, head), by_head(all[1]), by_head(all[2]), both.narrow(-1, head, head)};
+    }
     return {by_head(all[0]), by_head(all[1]), by_head(all[2])};
   }
+  const HeadPart part = head_part();
   if (spec_.qkv_by_head) {
-    const at::Tensor qkv = (*qkv_)(x_BTD).unflatten(-1, {-1, 3, head});
-    return {qkv.select(-2, 0), qkv.select(-2, 1), qkv.select(-2, 2)};
+    // Ranks that share a group have all of its queries, and take their own.
+    const int64_t group = spec_.num_heads / spec_.num_kv_heads;
+    const at::Tensor qkv = (*qkv_)(x_BTD).unflatten(-1, {part.kv.size(), group + 2, head});
+    const at::Tensor q = qkv.narrow(-2, 0, group).flatten(-3, -2);
+    return {q.narrow(-2, part.query.size() > 0 ? part.query.begin - part.kv.begin * group : 0, part.query.size()),
+            qkv.select(-2, group), qkv.select(-2, group + 1)};
   }
   const at::Tensor qkv = (*qkv_)(x_BTD).unflatten(-1, {-1, head});
-  const HeadPart part = head_part();
   const int64_t n = part.query.size(), k = part.kv.size();
   return {qkv.narrow(-2, 0, n), qkv.narrow(-2, n, k), qkv.narrow(-2, n + k, k)};
+}
+
+at::Tensor Attention::position_bias(const ForwardContext& ctx) const {
+  if (!relative_) return {};
+  const int64_t tokens = ctx.part.batch > 0 ? ctx.part.tokens : ctx.positions.size(1);
+  const int64_t past = ctx.cache ? ctx.cache->length() : 0;
+  const at::Tensor buckets =
+      relative_buckets(tokens, past + tokens, past, *spec_.relative_bias, ctx.positions.device());
+  const at::Tensor bias = (*relative_)(buckets).permute({2, 0, 1}).unsqueeze(0);
+  return parallel() ? collectives::identity_forward_sum_backward(bias, parallel()->group(split_over(LogicalAxis::Head)))
+                    : bias;
+}
+
+void Attention::normalize(Projected& x) const {
+  if (!q_norm_) return;
+  x.q_BTNH = (*q_norm_)(x.q_BTNH, {0, x.q_BTNH.size(2)});
+  x.k_BTKH = (*k_norm_)(x.k_BTKH, counted_kv());
+}
+
+// Further features of q and k whose product, scaled, is slope * (position of the key - position of the query), so that
+// every mechanism and every cache has ALiBi. A key's position is two numbers below 256, which bf16 holds exactly.
+void Attention::add_positions(Projected& x, const ForwardContext& ctx) const {
+  const HeadPart part = head_part();
+  const double scale = operations::score_scale({.scale = spec_.scale}, spec_.head_dim);
+  std::vector<double> own;
+  for (int64_t h = part.query.begin; h < part.query.end; ++h)
+    own.push_back(spec_.alibi[static_cast<std::size_t>(h)] / scale);
+  const int64_t batch = x.q_BTNH.size(0), tokens = x.q_BTNH.size(1);
+  const auto wide = x.q_BTNH.options().dtype(x.q_BTNH.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  const at::Tensor slope_N = at::tensor(own, at::kDouble).to(wide);
+  const at::Tensor at_BT1 = ctx.positions.to(wide.device()).expand({batch, tokens}).unsqueeze(-1);
+  const auto join = [&](const at::Tensor& given, std::vector<at::Tensor> features) {
+    at::Tensor padding = at::zeros({batch, tokens, given.size(2), kPositionFeatures - 3}, wide);
+    features.push_back(std::move(padding));
+    return at::cat({given, at::cat(features, -1).to(given.scalar_type())}, -1);
+  };
+  const auto column = [&](const at::Tensor& of_head, int64_t heads) {
+    return of_head.expand({batch, tokens, heads}).unsqueeze(-1);
+  };
+  const int64_t heads = x.q_BTNH.size(2), kv_heads = x.k_BTKH.size(2);
+  x.q_BTNH = join(
+      x.q_BTNH, {column(slope_N * 256, heads), column(slope_N, heads), column(at_BT1.to(wide) * slope_N.neg(), heads)});
+  x.k_BTKH =
+      join(x.k_BTKH, {column(at_BT1.div(256, "floor").to(wide), kv_heads),
+                      column(at_BT1.remainder(256).to(wide), kv_heads), at::ones({batch, tokens, kv_heads, 1}, wide)});
+  // Keys and values have one size, as a cache stores them.
+  x.v_BTKH = at::cat({x.v_BTKH, at::zeros({batch, tokens, kv_heads, kPositionFeatures}, x.v_BTKH.options())}, -1);
 }
 
 double Attention::own_flops_per_token(double keys) const {
@@ -64,7 +149,8 @@ double Attention::own_flops_per_token(double keys) const {
 
 LayerKeys Attention::cached_keys() const {
   const HeadPart part = head_part();
-  return {part.is_even() ? part.kv.size() : part.query.size(), spec_.head_dim, spec_.sliding_window};
+  return {part.is_even() ? part.kv.size() : part.query.size(),
+          spec_.head_dim + (spec_.alibi.empty() ? 0 : kPositionFeatures), spec_.sliding_window};
 }
 
 HeadPart Attention::head_part() const {
@@ -89,7 +175,11 @@ Interval Attention::counted_kv() const {
 const char* Attention::describe(operations::DecodeLayer& layer, const ForwardContext& ctx) const {
   if (!q_) return "queries, keys and values have one weight";
   if (q_norm_) return "queries and keys are normalized";
+  if (spec_.output_gate) return "the attention has a gate";
   if (sinks_) return "the attention has sinks";
+  if (relative_ || ctx.position_bias.defined()) return "scores have a bias";
+  if (spec_.clip > 0) return "queries, keys and values are clipped";
+  if (!spec_.alibi.empty()) return "scores depend on distances";
   if (!ctx.cache) return "there is no cache";
   if (ctx.output_attentions) return "attention weights are asked for";
   if (ctx.dropout_key && spec_.dropout > 0) return "there is dropout";
@@ -120,19 +210,26 @@ Attention::Output Attention::operator()(const at::Tensor& x_whole, const Forward
   const at::Tensor x_BTD =
       parallel() ? collectives::identity_forward_sum_backward(x_whole, parallel()->group(split_over(LogicalAxis::Head)))
                  : x_whole;
-  auto [q_BTNH, k_BTKH, v_BTKH] = project(x_BTD);
-  if (q_norm_) {
-    q_BTNH = (*q_norm_)(q_BTNH, {0, q_BTNH.size(2)});
-    k_BTKH = (*k_norm_)(k_BTKH, counted_kv());
+  Projected projected = project(x_BTD);
+  auto& [q_BTNH, k_BTKH, v_BTKH, gate_BTNH] = projected;
+  if (!spec_.norm_after_rope) normalize(projected);
+  if (spec_.clip > 0) {
+    for (at::Tensor* x : {&q_BTNH, &k_BTKH, &v_BTKH}) *x = x->clamp(-spec_.clip, spec_.clip);
   }
   if (spec_.rope)
     std::tie(q_BTNH, k_BTKH) = operations::apply_rotary(q_BTNH, k_BTKH, ctx.rope[*spec_.rope], spec_.rope_style);
+  if (spec_.norm_after_rope) normalize(projected);
 
   operations::AttentionOptions options = ctx.attention;
   options.mask = ctx.windowed_mask(spec_.sliding_window);
   options.scale = spec_.scale;
+  if (!spec_.alibi.empty()) {
+    options.scale = operations::score_scale(options, spec_.head_dim);
+    add_positions(projected, ctx);
+  }
   options.softcap = spec_.softcap;
   options.return_weights = ctx.output_attentions;
+  options.bias = relative_ && !ctx.position_bias.defined() ? position_bias(ctx) : ctx.position_bias;
   if (sinks_)
     options.sinks = collectives::gather_weight(sinks_->value(), sinks_->value().scalar_type(), sinks_->sharding());
   if (spec_.dropout > 0 && ctx.dropout_key) {
@@ -143,7 +240,9 @@ Attention::Output Attention::operator()(const at::Tensor& x_whole, const Forward
       ctx.cache    ? cached_attention(*ctx.cache, spec_.layer_idx, q_BTNH, k_BTKH, v_BTKH, options, head_part())
       : parallel() ? parallel_attention(q_BTNH, k_BTKH, v_BTKH, options, {*parallel(), ctx.part, head_part()})
                    : operations::attention(q_BTNH, k_BTKH, v_BTKH, options);
-  return {(*out_)(attended.out.flatten(-2)), attended.weights};
+  at::Tensor out = spec_.alibi.empty() ? attended.out : attended.out.narrow(-1, 0, spec_.head_dim);
+  if (gate_BTNH.defined()) out = out * at::sigmoid(gate_BTNH);
+  return {(*out_)(out.flatten(-2)), attended.weights};
 }
 
 }  // namespace easydel

@@ -1,4 +1,5 @@
-// The norm of queries or keys: of each head separately, or of all heads of a token together.
+// The norm of queries or keys: of each head separately, or of all heads of a token together. Only layer norms over Head
+// may have a bias.
 #pragma once
 
 #include "easydel/layers/norm.h"
@@ -10,6 +11,7 @@ struct HeadNormSpec {
     Head,      // one weight [H] for all heads
     EachHead,  // a weight for each head, [heads, H]
     AllHeads,  // the token's heads as one row, with a weight [heads * H]; only for RMS norms
+    OneByOne,  // as EachHead, with a layer norm "norms.<i>" for each head; no biases
   };
   NormSpec norm;
   Over over = Over::Head;
@@ -27,11 +29,14 @@ class HeadNorm : public Module {
   std::string extra_repr() const override;
 
  private:
+  at::Tensor weight_of_heads() const;
   at::Tensor over_all_heads(const at::Tensor& x, const at::Tensor& weight, Interval counted) const;
 
   HeadNormSpec spec_;
+  Dim heads_;
   int64_t features_;  // of one norm
-  std::shared_ptr<Parameter> weight_;
+  std::shared_ptr<Parameter> weight_, bias_;
+  const ModuleList<LayerNorm>* norms_ = nullptr;  // OneByOne
 };
 
 }  // namespace easydel

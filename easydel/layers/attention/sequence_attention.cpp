@@ -20,8 +20,10 @@ Tensor match_heads(const Tensor& x_BSKH, const HeadPart& heads) {
   return x_BSKH.index_select(2, at::tensor(heads.kv_of_query(), at::kLong).to(x_BSKH.device()));
 }
 
-// The mask of this rank's heads.
+// The mask and the bias of this rank's heads.
 AttentionOptions own_heads(AttentionOptions options, const HeadPart& heads) {
+  if (options.bias.defined() && options.bias.size(1) > 1)
+    options.bias = options.bias.narrow(1, heads.query.begin, heads.query.size());
   const Tensor& mask = options.mask.explicit_mask;
   if (!mask.defined() || mask.dim() != 4 || mask.size(1) == 1) return options;
   options.mask.explicit_mask = mask.narrow(1, heads.query.begin, heads.query.size());
@@ -41,6 +43,7 @@ AttentionOutput attend(const Tensor& q, const Tensor& k, const Tensor& v, Attent
   if (q.size(2) == 0) {  // more ranks than heads; the sums keep this rank's graph the same as the others'
     Tensor nothing = q.sum() + k.sum() + v.sum();
     if (options.sinks.defined()) nothing = nothing + options.sinks.sum().to(q.scalar_type());
+    if (options.bias.defined()) nothing = nothing + 0 * options.bias.sum().to(q.scalar_type());
     return {at::zeros({q.size(0), q.size(1), 0, v.size(3)}, q.options()) + nothing,
             options.return_weights ? at::zeros({q.size(0), 0, q.size(1), k.size(1)}, q.options()) : Tensor()};
   }

@@ -6,6 +6,11 @@
 #include "easydel/sharding/collectives/collectives.h"
 
 namespace easydel {
+namespace {
+
+class Statics : public Module {};  // what a router has beside its weight
+
+}  // namespace
 
 SparseMoE::SparseMoE(MoeSpec spec)
     : spec_(std::move(spec)),
@@ -13,18 +18,42 @@ SparseMoE::SparseMoE(MoeSpec spec)
           spec_.router_name, spec_.experts.hidden_size, spec_.experts.num_experts,
           LinearOptions{.bias = spec_.router_bias, .init_stddev = spec_.experts.init_stddev, .name = "moe_router"})),
       experts_(add<Experts>("experts", spec_.experts)) {
+  if (!spec_.router_in_files.empty()) {
+    Parameter& weight = *gate_.weight();
+    weight.file_layout = [name = spec_.router_in_files, shape = weight.shape](const std::string& path) -> FileLayout {
+      return {{path.substr(0, path.rfind('.') + 1) + name, {0, 0}, shape, shape}};
+    };
+  }
   if (spec_.selection_bias) {
-    selection_bias_ = std::make_shared<Parameter>(std::vector<Dim>{spec_.experts.num_experts}, Initializer::zeros());
+    const bool own_module = !spec_.selection_bias_in.empty();
+    const Dim experts(spec_.experts.num_experts);
+    selection_bias_ = std::make_shared<Parameter>(own_module ? std::vector<Dim>{1, experts} : std::vector<Dim>{experts},
+                                                  Initializer::zeros());
     selection_bias_->trainable = false;
     selection_bias_->fixed_dtype = float32;
-    child(spec_.router_name)->set_parameter("e_score_correction_bias", selection_bias_);
+    Module* owner = child(spec_.router_name);
+    if (own_module) {
+      owner->attach(spec_.selection_bias_in, std::make_unique<Statics>());
+      owner = owner->child(spec_.selection_bias_in);
+      selection_bias_->file_layout = [router = "." + spec_.router_name + ".",
+                                      shape = selection_bias_->shape](const std::string& path) -> FileLayout {
+        std::string name = path;
+        name.replace(name.rfind(router), router.size(), ".");
+        return {{name, {0, 0}, shape, shape}};
+      };
+    }
+    owner->set_parameter("e_score_correction_bias", selection_bias_);
   }
   if (spec_.shared_intermediate > 0) {
-    shared_experts_ = &add<MLP>("shared_experts", MlpSpec{.hidden_size = spec_.experts.hidden_size,
-                                                          .intermediate_size = spec_.shared_intermediate,
-                                                          .act = spec_.experts.act,
-                                                          .bias = spec_.shared_bias,
-                                                          .init_stddev = spec_.experts.init_stddev});
+    shared_experts_ = &add<MLP>(spec_.shared_name, MlpSpec{.hidden_size = spec_.experts.hidden_size,
+                                                           .intermediate_size = spec_.shared_intermediate,
+                                                           .act = spec_.experts.act,
+                                                           .bias = spec_.shared_bias,
+                                                           .init_stddev = spec_.experts.init_stddev});
+    if (spec_.shared_gate) {
+      shared_gate_ = &add<Linear>(spec_.shared_name + "_gate", spec_.experts.hidden_size, 1,
+                                  LinearOptions{.init_stddev = spec_.experts.init_stddev, .name = "moe_shared_gate"});
+    }
   }
 }
 
@@ -39,11 +68,16 @@ SparseMoE::Output SparseMoE::operator()(const at::Tensor& x) const {
   const at::Tensor router_logits = gate_(widens ? x_TD.to(at::kFloat) : x_TD);
   operations::RouterOptions options = spec_.router;
   if (selection_bias_) {
-    options.selection_bias = collectives::gather_weight(
-        selection_bias_->value(), selection_bias_->value().scalar_type(), selection_bias_->sharding());
+    options.selection_bias =
+        collectives::gather_weight(selection_bias_->value(), selection_bias_->value().scalar_type(),
+                                   selection_bias_->sharding())
+            .flatten();
   }
   at::Tensor out = experts_(x_TD, operations::route(router_logits, options)).view_as(x);
-  if (shared_experts_) out = out + (*shared_experts_)(x);
+  if (shared_experts_) {
+    const at::Tensor shared = (*shared_experts_)(x);
+    out = out + (shared_gate_ ? (*shared_gate_)(x).sigmoid() * shared : shared);
+  }
   return {out, router_logits};
 }
 

@@ -23,6 +23,8 @@ struct ExpertsSpec {
   std::optional<operations::ClampedGate> clamped_gate = {};  // instead of `act`, on interleaved gate and up
   // Names of one expert's weights in files that store experts separately: "<experts>.<e>.<name>.weight".
   std::string gate_name = "gate_proj", up_name = "up_proj", down_name = "down_proj";
+  // Names of the stacks in files that store them whole beside the experts; empty: they do not.
+  std::string stacked_gate_up_name = "", stacked_down_name = "";
 };
 
 // Quantized stacked matrices of codes and scales.
@@ -66,7 +68,7 @@ class Experts : public Module {
   at::Tensor gate(const at::Tensor& gate_up) const;
   at::Tensor gate_up_bias(at::ScalarType dtype) const;  // undefined without one
   at::Tensor down_bias(at::ScalarType dtype) const;     // on a mesh, this rank's share of it
-  void store_one_by_one();
+  void name_in_files();
 
   ExpertsSpec spec_;
   const operations::Activation& act_;
@@ -79,11 +81,15 @@ struct MoeSpec {
   ExpertsSpec experts;
   operations::RouterOptions router;
   std::string router_name = "gate";
+  std::string router_in_files = "";  // where files call its weight otherwise: "<router>.<this>"
   bool router_bias = false;
-  bool router_in_float32 = false;   // logits too, in any compute dtype
-  bool selection_bias = false;      // a weight e_score_correction_bias of the router, without gradient
-  int64_t shared_intermediate = 0;  // of shared_experts, an MLP for every token; 0: none
+  bool router_in_float32 = false;      // logits too, in any compute dtype
+  bool selection_bias = false;         // a weight e_score_correction_bias of the router, without gradient
+  std::string selection_bias_in = "";  // a child of the router that has it, as [1, E]; files have that child beside it
+  int64_t shared_intermediate = 0;     // of shared_experts, an MLP for every token; 0: none
   bool shared_bias = false;
+  std::string shared_name = "shared_experts";
+  bool shared_gate = false;  // the shared MLP's output times the sigmoid of a linear map, "<shared_name>_gate"
 };
 
 class SparseMoE : public Module {
@@ -103,6 +109,7 @@ class SparseMoE : public Module {
   const Linear& gate_;
   const Experts& experts_;
   const MLP* shared_experts_ = nullptr;
+  const Linear* shared_gate_ = nullptr;
   std::shared_ptr<Parameter> selection_bias_;
 };
 

@@ -31,7 +31,7 @@ Experts::Experts(ExpertsSpec spec)
   if (spec_.bias) gate_up_proj_bias_ = add_parameter("gate_up_proj_bias", {experts_, both}, Initializer::zeros());
   add_stack("down_proj", hidden, inner);
   if (spec_.bias) down_proj_bias_ = add_parameter("down_proj_bias", {experts_, hidden}, Initializer::zeros());
-  if (!spec_.transposed) store_one_by_one();
+  if (!spec_.transposed) name_in_files();
 }
 
 void Experts::set_packed(std::string_view name, std::shared_ptr<const PackedExperts> packed,
@@ -44,7 +44,7 @@ void Experts::set_packed(std::string_view name, std::shared_ptr<const PackedExpe
   }
 }
 
-void Experts::store_one_by_one() {
+void Experts::name_in_files() {
   const auto one_by_one = [](const std::string& path, const std::vector<int64_t>& shape,
                              const std::vector<std::string>& names) {
     const std::string parent = path.substr(0, path.rfind('.'));
@@ -66,8 +66,19 @@ void Experts::store_one_by_one() {
       return one_by_one(path, shape, names);
     };
   };
-  store(*stacks_[0].dense, {spec_.gate_name, spec_.up_name});
-  store(*stacks_[1].dense, {spec_.down_name});
+  const auto store_beside = [&](Parameter& stack, const std::string& stacked_name) {
+    stack.file_layout = [shape = stack.shape, stacked_name](const std::string& path) -> FileLayout {
+      const std::string experts = path.substr(0, path.rfind('.'));
+      return {{concat(experts.substr(0, experts.rfind('.') + 1), stacked_name, ".weight"), {0, 0, 0}, shape, shape}};
+    };
+  };
+  if (spec_.stacked_gate_up_name.empty()) {
+    store(*stacks_[0].dense, {spec_.gate_name, spec_.up_name});
+    store(*stacks_[1].dense, {spec_.down_name});
+  } else {
+    store_beside(*stacks_[0].dense, spec_.stacked_gate_up_name);
+    store_beside(*stacks_[1].dense, spec_.stacked_down_name);
+  }
 }
 
 at::Tensor Experts::gate(const at::Tensor& gate_up) const {

@@ -38,8 +38,6 @@ std::variant<MoeSpec, MlpSpec> mlp_of(const DeepseekV3Config& c, int64_t layer_i
 DeepseekV3DecoderLayer::DeepseekV3DecoderLayer(const DeepseekV3Config& c, int64_t layer_idx)
     : MoeDecoderLayer({.attention = attention_of(c, layer_idx), .mlp = mlp_of(c, layer_idx), .norm_eps = c.norm_eps}) {}
 
-DeepseekV3Model::DeepseekV3Model(const DeepseekV3Config& config) : DecoderModel(config) {
-  refuse_quantized(config, "fp8");
-}
+DeepseekV3Model::DeepseekV3Model(const DeepseekV3Config& config) : DecoderModel(config) {}
 
 }  // namespace easydel

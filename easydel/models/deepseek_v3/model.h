@@ -15,7 +15,6 @@ class DeepseekV3DecoderLayer : public MoeDecoderLayer<LatentAttention, LatentAtt
 class DeepseekV3Model : public DecoderModel<DeepseekV3Config, DeepseekV3DecoderLayer>,
                         public Pretrained<DeepseekV3Model> {
  public:
-  // NotSupportedError for weights in fp8.
   explicit DeepseekV3Model(const DeepseekV3Config& config);
 };
 

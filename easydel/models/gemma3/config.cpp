@@ -34,10 +34,15 @@ void list_fields(RopeByLayerType& rope, FieldVisitor& v) {
   v("sliding_attention", rope.sliding_attention, "Of layers with a window.");
 }
 
-// Older files have rope_theta, rope_scaling and rope_local_base_freq, and a period in place of layer_types.
+// Older files have a period in place of layer_types.
 void Gemma3TextConfig::rename_older_keys(Json& given, bool is_whole) const {
   if (!is_whole || !given.is_object()) return;
   read_window_pattern(given);
+  split_rope_by_layer_type(given, 1e6, 1e4);
+}
+
+void split_rope_by_layer_type(Json& given, double full_theta, double sliding_theta) {
+  if (!given.is_object()) return;
   const auto has = [](const Json& object, const char* key) { return object.find(key) && !object.at(key).is_null(); };
   const Json* block = given.find("rope_parameters");
   if (block && !block->is_null() && !block->is_object()) return;  // reading it says what is wrong
@@ -57,8 +62,8 @@ void Gemma3TextConfig::rename_older_keys(Json& given, bool is_whole) const {
       full[key == "type" ? "rope_type" : key] = value;
     rope["full_attention"] = std::move(full);
   }
-  fill("full_attention", "rope_theta", 1e6);
-  fill("sliding_attention", "rope_local_base_freq", 1e4);
+  fill("full_attention", "rope_theta", full_theta);
+  fill("sliding_attention", "rope_local_base_freq", sliding_theta);
   for (const char* key : {"rope_scaling", "rope_theta", "rope_local_base_freq"}) given.as_object().erase(key);
   given["rope_parameters"] = std::move(rope);
 }

@@ -10,6 +10,8 @@ struct RopeByLayerType {
   RopeParameters full_attention{.rope_theta = 1e6}, sliding_attention;
 };
 void list_fields(RopeByLayerType& rope, FieldVisitor& v);
+// For older files, which have rope_theta, rope_scaling and rope_local_base_freq: a block for each kind of layer.
+void split_rope_by_layer_type(Json& given, double full_theta, double sliding_theta);
 
 struct Gemma3TextConfig : Config<Gemma3TextConfig, CappedGemmaConfig> {
   static constexpr std::string_view kModelType = "gemma3_text";

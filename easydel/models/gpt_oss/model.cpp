@@ -33,6 +33,6 @@ MoeSpec experts_of(const GptOssConfig& c) {
 GptOssDecoderLayer::GptOssDecoderLayer(const GptOssConfig& c, int64_t layer_idx)
     : MoeDecoderLayer({.attention = attention_of(c, layer_idx), .mlp = experts_of(c), .norm_eps = c.norm_eps}) {}
 
-GptOssModel::GptOssModel(const GptOssConfig& config) : DecoderModel(config) { refuse_quantized(config, "mxfp4"); }
+GptOssModel::GptOssModel(const GptOssConfig& config) : DecoderModel(config) {}
 
 }  // namespace easydel

@@ -14,7 +14,6 @@ class GptOssDecoderLayer : public MoeDecoderLayer<Attention, AttentionSpec> {
 
 class GptOssModel : public DecoderModel<GptOssConfig, GptOssDecoderLayer>, public Pretrained<GptOssModel> {
  public:
-  // NotSupportedError for weights in mxfp4.
   explicit GptOssModel(const GptOssConfig& config);
 };
 

@@ -18,7 +18,6 @@ Qwen3MoeConfig::Qwen3MoeConfig() {
   sliding_window = 4096;
   num_local_experts = 128;
   num_experts_per_tok = 8;
-  least_experts_ = 0;
 }
 
 void Qwen3MoeConfig::fields(FieldVisitor& v) {
@@ -28,27 +27,35 @@ void Qwen3MoeConfig::fields(FieldVisitor& v) {
   v("use_sliding_window", use_sliding_window, "Whether there is a window.");
   v("sliding_window", sliding_window, "Tokens that a query sees back; null: all.");
   expert_fields(v);
-  v("decoder_sparse_step", decoder_sparse_step, "Every n-th layer has experts.");
-  v("moe_intermediate_size", moe_intermediate_size, "Width of each expert.");
-  v("norm_topk_prob", norm_topk_prob, "The weights of a token's experts sum to one.");
-  v("mlp_only_layers", mlp_only_layers, "Layers without experts, regardless of decoder_sparse_step.");
+  sparse_fields(v);
   v.only_when_changed();
   head_dim_field(v);
 }
 
+void QwenMoeConfig::sparse_fields(FieldVisitor& v) {
+  v("decoder_sparse_step", decoder_sparse_step, "Every n-th layer has experts.");
+  v("moe_intermediate_size", moe_intermediate_size, "Width of each expert.");
+  v("norm_topk_prob", norm_topk_prob, "The weights of a token's experts sum to one.");
+  v("mlp_only_layers", mlp_only_layers, "Layers without experts, regardless of decoder_sparse_step.");
+}
+
 void Qwen3MoeConfig::post_init() {
-  MoeConfig::post_init();
+  QwenMoeConfig::post_init();
   if (!use_sliding_window) sliding_window.reset();
+}
+
+void QwenMoeConfig::post_init() {
+  MoeConfig::post_init();
   if (!mlp_only_layers) mlp_only_layers.emplace();
 }
 
-bool Qwen3MoeConfig::has_experts(int64_t layer) const {
+bool QwenMoeConfig::has_experts(int64_t layer) const {
   if (num_local_experts == 0 || (layer + 1) % decoder_sparse_step != 0) return false;
   return !mlp_only_layers ||
          std::find(mlp_only_layers->begin(), mlp_only_layers->end(), layer) == mlp_only_layers->end();
 }
 
-void Qwen3MoeConfig::validate() const {
+void QwenMoeConfig::validate() const {
   MoeConfig::validate();
   const ConfigCheck check(*this);
   check.at_least("moe_intermediate_size", moe_intermediate_size, 1);

@@ -5,12 +5,11 @@
 
 namespace easydel {
 
-struct Qwen3MoeConfig : Config<Qwen3MoeConfig, MoeConfig> {
-  static constexpr std::string_view kModelType = "qwen3_moe";
+// What Qwen2 MoE and Qwen3 MoE share.
+struct QwenMoeConfig : MoeConfig {
+  QwenMoeConfig() { least_experts_ = 0; }
 
-  Qwen3MoeConfig();
-
-  bool use_sliding_window = false;  // sliding_window is null without it
+  bool use_sliding_window = false;  // there is no window without it
   int64_t moe_intermediate_size = 768;
   bool norm_topk_prob = false;
   int64_t decoder_sparse_step = 1;
@@ -18,9 +17,20 @@ struct Qwen3MoeConfig : Config<Qwen3MoeConfig, MoeConfig> {
 
   bool has_experts(int64_t layer) const;  // else a plain MLP of intermediate_size
 
-  void fields(FieldVisitor& v) override;
   void post_init() override;
   void validate() const override;
+
+ protected:
+  void sparse_fields(FieldVisitor& v);  // all but use_sliding_window
+};
+
+struct Qwen3MoeConfig : Config<Qwen3MoeConfig, QwenMoeConfig> {
+  static constexpr std::string_view kModelType = "qwen3_moe";
+
+  Qwen3MoeConfig();
+
+  void fields(FieldVisitor& v) override;
+  void post_init() override;
 };
 
 }  // namespace easydel

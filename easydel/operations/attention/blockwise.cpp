@@ -24,15 +24,18 @@ struct SavedOptions : torch::CustomClassHolder {
 
 struct Blockwise : torch::autograd::Function<Blockwise> {
   static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
-                        const std::optional<Tensor>& sinks, const AttentionOptions& options) {
+                        const std::optional<Tensor>& sinks, const std::optional<Tensor>& bias,
+                        const AttentionOptions& options) {
     const TensorList made = keep_dots("attn_output", [&]() -> TensorList {
       auto result = blockwise::forward(q, k, v, options);
       return {result.out, result.lse};
     });
-    ctx->save_for_backward({q, k, v, sinks.value_or(Tensor()), made[0], made[1]});
+    ctx->save_for_backward({q, k, v, sinks.value_or(Tensor()), made[0], made[1], bias.value_or(Tensor())});
+    ctx->saved_data["bias_grad"] = bias && bias->requires_grad();
     auto saved = c10::make_intrusive<SavedOptions>();
     saved->options = options;
-    saved->options.sinks.reset();  // saved as a variable
+    saved->options.sinks.reset();  // saved as variables
+    saved->options.bias.reset();
     ctx->saved_data["options"] = c10::IValue::make_capsule(saved);
     return made[0];
   }
@@ -43,12 +46,15 @@ struct Blockwise : torch::autograd::Function<Blockwise> {
     AttentionOptions options =
         c10::static_intrusive_pointer_cast<SavedOptions>(ctx->saved_data["options"].toCapsule())->options;
     options.sinks = saved[3];
+    options.bias = saved[6];
+    const bool bias_grad = ctx->saved_data["bias_grad"].toBool();
     const blockwise::Forward forward{saved[4], saved[5]};
-    blockwise::Backward d = blockwise::backward(saved[0], saved[1], saved[2], options, forward, grads[0]);
+    blockwise::Backward d = blockwise::backward(saved[0], saved[1], saved[2], options, forward, grads[0], bias_grad);
     const auto like = [](const Tensor& grad, const Tensor& input) {
       return grad.defined() && input.defined() ? grad.to(input.scalar_type()) : Tensor();
     };
-    return {like(d.d_q, saved[0]), like(d.d_k, saved[1]), like(d.d_v, saved[2]), like(d.d_sinks, saved[3]), Tensor()};
+    return {like(d.d_q, saved[0]), like(d.d_k, saved[1]), like(d.d_v, saved[2]), like(d.d_sinks, saved[3]),
+            like(d.d_bias, saved[6]), Tensor()};
   }
 };
 
@@ -75,8 +81,6 @@ AttentionOutput blockwise_attention(const Tensor& q, const Tensor& k_in, const T
                                     const AttentionOptions& given) {
   require<NotSupportedError>(!given.return_weights, "[attention] \"", given.mechanism,
                              "\" does not return weights. Use \"auto\" or \"vanilla\".");
-  require<NotSupportedError>(!given.bias.defined() || !given.bias.requires_grad(), "[attention] \"", given.mechanism,
-                             "\" does not support a gradient of the bias. Use \"auto\" or \"vanilla\".");
   const int64_t queries = q.size(1), group = q.size(2) / k_in.size(2);
   if (q.numel() == 0 || v_in.numel() == 0) return {q.new_zeros({q.size(0), queries, q.size(2), v_in.size(3)})};
 
@@ -93,9 +97,12 @@ AttentionOutput blockwise_attention(const Tensor& q, const Tensor& k_in, const T
   }
   const bool folds = queries == 1 && group > 1 && !options.sinks.defined() && !options.bias.defined() &&
                      !options.mask.explicit_mask.defined() && options.dropout_p == 0.0;
-  if (!folds) return {Blockwise::apply(q, k, v, kernels::as_optional(options.sinks), options)};
+  if (!folds) {
+    return {Blockwise::apply(q, k, v, kernels::as_optional(options.sinks), kernels::as_optional(options.bias), options)};
+  }
   const Folded folded = fold_heads_into_queries(q, options, k.size(1), k.size(2));
-  const Tensor out = Blockwise::apply(folded.q, k, v, std::optional<Tensor>(), folded.options);
+  const Tensor out = Blockwise::apply(folded.q, k, v, std::optional<Tensor>(), std::optional<Tensor>(),
+                                      folded.options);
   return {out.transpose(1, 2).reshape({q.size(0), 1, q.size(2), v.size(3)})};
 }
 
@@ -113,9 +120,9 @@ Forward forward(const Tensor& q, const Tensor& k, const Tensor& v, const Attenti
 }
 
 Backward backward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
-                  const Forward& forward, const Tensor& d_out) {
-  return kernels::applies(q) ? backward_on_cpu(q, k, v, options, forward, d_out)
-                             : backward_composed(q, k, v, options, forward, d_out);
+                  const Forward& forward, const Tensor& d_out, bool bias_grad) {
+  return kernels::applies(q) && !bias_grad ? backward_on_cpu(q, k, v, options, forward, d_out)
+                                           : backward_composed(q, k, v, options, forward, d_out, bias_grad);
 }
 
 Tensor delta_of(const Forward& forward, const Tensor& d_out) {

@@ -87,6 +87,14 @@ Tensor block_factors(const AttentionOptions& options, const Sizes& s, const Tens
   return dropout_factors(like, options.dropout_p, *options.dropout_key, &region);
 }
 
+// The bias is added behind the soft cap, so its gradient is that of the scores, summed where it was broadcast.
+void add_bias_gradient(Tensor& d_bias, const Tensor& d_scores, int64_t q_at, int64_t k_at) {
+  Tensor part = d_bias;
+  if (part.size(2) != 1) part = part.narrow(2, q_at, d_scores.size(2));
+  if (part.size(3) != 1) part = part.narrow(3, k_at, d_scores.size(3));
+  part.add_(d_scores.sum_to_size(part.sizes()));
+}
+
 template <class F>
 void for_blocks(int64_t begin, int64_t end, int64_t size, const F& f) {
   for (int64_t at = begin; at < end; at += size) f(at, std::min(size, end - at));
@@ -130,12 +138,12 @@ Forward forward_composed(const Tensor& q, const Tensor& k, const Tensor& v, cons
 }
 
 Backward backward_composed(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
-                           const Forward& forward, const Tensor& d_out) {
+                           const Forward& forward, const Tensor& d_out, bool bias_grad) {
   const Sizes s(q, k);
   const auto acc = q.options().dtype(acc_type(q.scalar_type()));
   const Tensor delta = delta_of(forward, d_out);
   Backward d{at::zeros(q.sizes(), acc), at::zeros(k.sizes(), acc), at::zeros(v.sizes(), acc),
-             sinks_gradient(options, forward, delta)};
+             sinks_gradient(options, forward, delta), bias_grad ? at::zeros(options.bias.sizes(), acc) : Tensor()};
   for_blocks(0, s.queries, options.blocksize_q, [&](int64_t q_at, int64_t q_count) {
     const Tensor q_block = query_block(q, s, q_at, q_count);
     const Tensor d_out_block = query_block(d_out.to(q.scalar_type()), s, q_at, q_count);
@@ -155,7 +163,9 @@ Backward backward_composed(const Tensor& q, const Tensor& k, const Tensor& v, co
       if (factors.defined()) d_p = d_p * factors;
       const Tensor dropped = rows(factors.defined() ? p * factors : p);
       d.d_v.narrow(1, k_at, k_count).add_(back_to_keys(product(dropped.transpose(1, 2), d_out_block), s));
-      Tensor d_scores = p * (d_p - row_delta) * *options.scale;
+      Tensor d_scores = p * (d_p - row_delta);
+      if (bias_grad) add_bias_gradient(d.d_bias, d_scores, q_at, k_at);
+      d_scores = d_scores * *options.scale;
       if (scores.slope.defined()) d_scores = d_scores * scores.slope;
       const Tensor d_rows = rows(d_scores);
       d.d_q.narrow(1, q_at, q_count).add_(back_to_queries(product(d_rows, k_block), s, q_count));

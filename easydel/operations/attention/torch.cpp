@@ -40,6 +40,12 @@ Tensor additive(const Tensor& q, const Tensor& k, const AttentionOptions& option
   return mask.defined() ? mask + bias : bias;
 }
 
+void refuse_bias_gradient(const char* name, const AttentionOptions& options) {
+  require<NotSupportedError>(!options.bias.defined() || !options.bias.requires_grad(), "[attention] \"", name,
+                             "\" does not support a gradient of the bias. Use \"auto\", \"blockwise\", \"sdpa\" or "
+                             "\"vanilla\".");
+}
+
 AttentionOutput cpu_flash(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   const int64_t queries = q.size(1), keys = k.size(1), value_size = v.size(3);
   const int64_t head_size = std::max(q.size(3), value_size);
@@ -111,6 +117,7 @@ bool flash_can(const Tensor& q, const Tensor& k, const AttentionOptions& options
 
 AttentionOutput flash_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   require_plain("flash", options);
+  refuse_bias_gradient("flash", options);
   if (q.is_cpu()) return cpu_flash(q, k, v, options);
   require_cuda("flash", q, "\"sdpa\" or \"auto\"");
   require<NotSupportedError>(
@@ -132,6 +139,7 @@ AttentionOutput flash_attention(const Tensor& q, const Tensor& k, const Tensor& 
 
 AttentionOutput cudnn_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   require_plain("cudnn", options);
+  refuse_bias_gradient("cudnn", options);
   require_cuda("cudnn", q, "\"sdpa\" or \"auto\"");
   // Its backward is wrong under a mask that differs between the rows of a batch (seen with torch 2.11).
   require<NotSupportedError>(!differs_by_row(options.mask),

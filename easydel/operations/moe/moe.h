@@ -13,12 +13,16 @@
 // Letters: T tokens, E experts, k experts for each token, R = T * k rows sorted by expert, D features.
 namespace easydel::operations {
 
-enum class RouterScoring { Softmax, Sigmoid, SoftmaxOfChosen };
+// SparseMixer chooses two experts. The weight of each is its share in the softmax over the experts left whose scores
+// come near the best one's, within 2 * `nearness` of it, as phimoe does it outside of training.
+enum class RouterScoring { Softmax, Sigmoid, SoftmaxOfChosen, SparseMixer };
 
 struct RouterOptions {
   int64_t top_k = 2;
   RouterScoring scoring = RouterScoring::Softmax;
   bool renormalize = true;    // the chosen weights sum to one
+  double least_sum = 0;       // renormalize: divide by no less
+  double nearness = 0.01;     // SparseMixer
   double scale = 1.0;         // of the weights, after that
   at::Tensor selection_bias;  // [E]: added to the scores for the choice only
   // Group-limited routing: experts are in `groups` equal groups, and a token goes to experts of its `top_groups` best

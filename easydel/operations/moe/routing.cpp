@@ -39,6 +39,21 @@ Tensor best_groups(const Tensor& scores, const RouterOptions& options) {
   return in_group.masked_fill(hidden.unsqueeze(-1), -std::numeric_limits<double>::infinity()).view_as(scores);
 }
 
+Routing sparse_mixer(const Tensor& scores, double nearness) {
+  std::vector<Tensor> weights, experts;
+  Tensor left = scores;
+  for (int i = 0; i < 2; ++i) {
+    const Tensor known = left.detach();
+    const auto [best, index] = known.max(-1, /*keepdim=*/true);
+    const Tensor far = ((best - scores.detach()) / scores.detach().abs().maximum(best)).gt(2 * nearness);
+    const Tensor shares = at::softmax(left.masked_fill(far, -std::numeric_limits<double>::infinity()), -1);
+    weights.push_back(shares.gather(-1, index));
+    experts.push_back(index);
+    left = left.scatter(-1, index, -std::numeric_limits<double>::infinity());
+  }
+  return {at::cat(weights, -1), at::cat(experts, -1)};
+}
+
 // Everything in one pass over the logits, and one for the gradient.
 struct FusedRoute : torch::autograd::Function<FusedRoute> {
   static variable_list forward(AutogradContext* ctx, const Tensor& logits, const RouterOptions& options) {
@@ -72,7 +87,14 @@ Routing route(const Tensor& logits, const RouterOptions& options) {
                       "[route] selection_bias must be [", logits.size(1), "]; got ",
                       options.selection_bias.defined() ? options.selection_bias.sizes() : at::IntArrayRef(), ".");
   check_groups(options, logits.size(1));
-  const bool in_groups = options.top_groups < options.groups, can_fuse = !in_groups && options.scale != 0;
+  if (options.scoring == RouterScoring::SparseMixer) {
+    require<ConfigError>(options.top_k == 2 && logits.size(1) >= 2,
+                         "[route] SparseMixer chooses 2 of 2 or more experts; got ", options.top_k, " of ",
+                         logits.size(1), ".");
+    return sparse_mixer(logits.to(acc_type(logits.scalar_type())), options.nearness);
+  }
+  const bool in_groups = options.top_groups < options.groups;
+  const bool can_fuse = !in_groups && options.scale != 0 && options.least_sum == 0;
   const bool on_cuda = can_fuse && cuda_experts::can_route(logits);
   const Tensor wide = on_cuda ? logits : logits.to(acc_type(logits.scalar_type()));
   if (on_cuda || (can_fuse && cpu_experts::can_route(wide))) {
@@ -91,7 +113,8 @@ Routing route(const Tensor& logits, const RouterOptions& options) {
   if (options.scoring == RouterScoring::SoftmaxOfChosen) {
     weights = at::softmax(weights, -1);
   } else if (options.renormalize) {
-    const Tensor sum = weights.sum(-1, true);  // sigmoids may all be zero
+    Tensor sum = weights.sum(-1, true);  // sigmoids may all be zero
+    if (options.least_sum > 0) sum = sum.clamp_min(options.least_sum);
     weights = weights / (options.scoring == RouterScoring::Sigmoid ? sum + 1e-20 : sum);
   }
   if (options.scale != 1.0) weights = weights * options.scale;

@@ -38,6 +38,8 @@ std::optional<std::string> unsupported_key(const GenerationConfig& config) {
   if (config.epsilon_cutoff.value_or(0) != 0) return "epsilon_cutoff";
   if (config.eta_cutoff.value_or(0) != 0) return "eta_cutoff";
   if (config.no_repeat_ngram_size.value_or(0) > 0) return "no_repeat_ngram_size";
+  if (config.encoder_no_repeat_ngram_size.value_or(0) > 0) return "encoder_no_repeat_ngram_size";
+  if (config.encoder_repetition_penalty.value_or(1) != 1) return "encoder_repetition_penalty";
   if (config.bad_words_ids && !config.bad_words_ids->empty()) return "bad_words_ids";
   if (config.sequence_bias && !config.sequence_bias->empty()) return "sequence_bias";
   if (config.forced_bos_token_id) return "forced_bos_token_id";

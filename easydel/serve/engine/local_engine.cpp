@@ -10,6 +10,7 @@
 #include "easydel/core/text/bytes.h"
 #include "easydel/generation/generate.h"
 #include "easydel/infra/task_type.h"
+#include "easydel/serve/engine/forget_prefixes.h"
 #include "easydel/sharding/parallel.h"
 #include "easydel/sharding/world/world.h"
 
@@ -224,6 +225,16 @@ bool LocalEngine::drain(std::chrono::milliseconds limit) {
   if (runner_ && runner_->is_shared() && !runner_->is_leader())
     return idle_.wait_for(lock, limit, [&] { return stops_; });
   return idle_.wait_for(lock, limit, [&] { return outstanding_ == 0; });
+}
+
+void LocalEngine::forget_prefixes() {
+  if (scheduler_) between_steps([&] { scheduler_->forget_prefixes(); });
+}
+
+void forget_prefixes(Engine& engine) {
+  auto* local = dynamic_cast<LocalEngine*>(&engine);
+  require<Error>(local != nullptr, "[engine] only an engine of one model can forget its prefixes.");
+  local->forget_prefixes();
 }
 
 EngineStats LocalEngine::stats() const {

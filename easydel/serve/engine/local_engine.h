@@ -32,6 +32,7 @@ class LocalEngine final : public Engine {
   void load_adapter(const std::string& name, const std::string& directory) override;
   void unload_adapter(const std::string& name) override;
   std::vector<std::string> adapters() const override;
+  void forget_prefixes();  // see forget_prefixes.h
   EngineStats stats() const override;
   std::vector<RequestSummary> summaries() const override;
   const EngineInfo& info() const override { return info_; }

@@ -6,6 +6,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/text/quoted.h"
+#include "easydel/tokenizers/files/gguf_splits.h"
 #include "easydel/tokenizers/files/json_tokenizer.h"
 #include "easydel/tokenizers/sentencepiece/sentencepiece_tokenizer.h"
 
@@ -143,45 +144,24 @@ SentencePieceParts sentencepiece(const GgufContainer& gguf, const std::string& w
   return {model.text(), std::move(options)};
 }
 
-constexpr std::string_view kLlama3 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kQwen2 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-
-struct Split {
-  std::string_view name;
-  std::string_view pattern;  // empty: gpt2's, which is built in
-  bool single_digits = false;
-  bool composes = false;  // to NFC
-};
-constexpr std::array<Split, 9> kSplits{{{"llama-bpe", kLlama3},
-                                        {"llama3", kLlama3},
-                                        {"llama-v3", kLlama3},
-                                        {"qwen2", kQwen2, false, true},
-                                        {"deepseek-r1-qwen", kQwen2, false, true},
-                                        {"gpt-2", ""},
-                                        {"default", ""},
-                                        {"smollm", "", true},
-                                        {"starcoder", "", true}}};
-
 Json byte_level(bool use_regex) {
   return Json::object(
       {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}});
 }
 
-const Split& find_split(const GgufContainer& gguf, const std::string& where) {
+const GgufSplit& find_split(const GgufContainer& gguf, const std::string& where) {
   const GgufValue* given = gguf.find(key("pre"));
   const std::string_view name = given ? given->as_string() : "default";
-  const auto split = std::find_if(kSplits.begin(), kSplits.end(), [&](const Split& s) { return s.name == name; });
-  if (split == kSplits.end()) {
+  const auto split = std::find_if(kGgufSplits.begin(), kGgufSplits.end(), [&](const GgufSplit& s) { return s.name == name; });
+  if (split == kGgufSplits.end()) {
     std::string known;
-    for (const Split& each : kSplits) known += concat(known.empty() ? "" : ", ", each.name);
+    for (const GgufSplit& each : kGgufSplits) known += concat(known.empty() ? "" : ", ", each.name);
     fail<NotSupportedError>("[", where, "] ", key("pre"), " must be one of ", known, "; got ", quoted(name), ".");
   }
   return *split;
 }
 
-Json pre_tokenizer(const Split& split) {
+Json pre_tokenizer(const GgufSplit& split) {
   if (split.single_digits)
     return Json::object({{"type", "Sequence"},
                          {"pretokenizers", Json::array({Json::object({{"type", "Digits"}, {"individual_digits", true}}),
@@ -234,7 +214,7 @@ std::string byte_bpe(const GgufContainer& gguf, const std::string& where) {
                                   {"special", type != kUserDefined}}));
   }
   for (const std::string_view merge : merges->as_array().strings) list.push_back(std::string(merge));
-  const Split& split = find_split(gguf, where);
+  const GgufSplit& split = find_split(gguf, where);
   Json json = Json::object({{"version", "1.0"}, {"truncation", Json()}, {"padding", Json()}, {"normalizer", Json()}});
   if (split.composes) json["normalizer"] = Json::object({{"type", "NFC"}});
   json["added_tokens"] = added;
@@ -248,7 +228,7 @@ std::string byte_bpe(const GgufContainer& gguf, const std::string& where) {
                                 {"end_of_word_suffix", Json()},
                                 {"fuse_unk", false},
                                 {"byte_fallback", false},
-                                {"ignore_merges", split.pattern == kLlama3},
+                                {"ignore_merges", split.pattern == kLlama3Split},
                                 {"vocab", vocabulary},
                                 {"merges", list}});
   return json.dump();

@@ -14,16 +14,15 @@ namespace {
 constexpr std::string_view kOtherTrainers[] = {"agentic-moshpit",
                                                "agentic_moshpit",
                                                "bco",
-                                               "cpo",
                                                "embedding",
                                                "gfpo",
                                                "gkd",
-                                               "grpo",
                                                "gspo",
-                                               "kto",
                                                "nash-md",
                                                "nash_md",
+                                               "online_dpo",
                                                "ppo",
+                                               "prm",
                                                "rlvr",
                                                "seq_kd",
                                                "sdpo",
@@ -40,8 +39,8 @@ std::string joined(const std::vector<std::string>& names) {
 }  // namespace
 
 const std::vector<std::string>& trainer_types() {
-  static const std::vector<std::string> types = {"sft",    "base",         "dpo",           "orpo",
-                                                 "reward", "distillation", "classification"};
+  static const std::vector<std::string> types = {"sft",    "base",         "dpo",            "kto",  "cpo", "orpo",
+                                                 "reward", "distillation", "classification", "grpo", "rloo"};
   return types;
 }
 
@@ -49,8 +48,13 @@ void require_trainer_type(std::string_view type, const std::string& where) {
   const auto& known = trainer_types();
   if (std::find(known.begin(), known.end(), type) != known.end()) return;
   if (std::find(std::begin(kOtherTrainers), std::end(kOtherTrainers), type) != std::end(kOtherTrainers)) {
-    fail<NotSupportedError>(where, " \"", type,
-                            "\" is an EasyDeL trainer that is not supported yet; known: ", joined(known), ".");
+    const std::string_view instead =
+        type == "gspo"   ? " Use grpo with importance_sampling_level: sequence."
+        : type == "rlvr" ? " Use grpo with rewards: numeric, exact, regex, …"
+        : type == "bco"  ? " Use kto, or dpo with loss_type: bco_pair."
+                         : "";
+    fail<NotSupportedError>(where, " \"", type, "\" is an EasyDeL trainer that is not supported yet; known: ",
+                            joined(known), ".", instead);
   }
   const std::string near = nearest_name(std::string(type), known);
   fail<ConfigError>(where, " must name a trainer; known: ", joined(known), "; got \"", type, "\".",
@@ -155,30 +159,43 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
 void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {
   list_fields(a, v);
   if (type == "dpo") return list_fields(a.dpo, v);
+  if (type == "kto") return list_fields(a.kto, v);
+  if (type == "cpo") return list_fields(a.cpo, v);
   if (type == "orpo") return list_fields(a.orpo, v);
+  if (type == "grpo" || type == "rloo") {
+    list_fields(a.rollout, v);
+    return type == "grpo" ? list_fields(a.grpo, v) : list_fields(a.rloo, v);
+  }
   if (type == "reward") return list_fields(a.reward, v);
   if (type == "classification") {
     list_text_fields(a.text, v);
     return list_fields(a.classification, v);
   }
   list_fields(a.text, v);
-  if (type == "distillation") list_fields(a.distillation, v);
+  if (type == "distillation") return list_fields(a.distillation, v);
+  list_sft_fields(a.text, v);
 }
 
 TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
   require_trainer_type(type, "[TrainingArguments] trainer_type");
   static const std::map<std::string_view, std::string> prefixes = {{"sft", "SFT"},
                                                                    {"dpo", "DPO"},
+                                                                   {"kto", "KTO"},
+                                                                   {"cpo", "CPO"},
                                                                    {"orpo", "ORPO"},
+                                                                   {"grpo", "GRPO"},
+                                                                   {"rloo", "RLOO"},
                                                                    {"reward", "Reward"},
                                                                    {"distillation", "Distillation"},
                                                                    {"classification", "Classification"}};
   TrainingArguments arguments;
   if (const auto prefix = prefixes.find(type); prefix != prefixes.end()) arguments.trainer_prefix = prefix->second;
   if (type == "sft") arguments.learning_rate = 2e-5;
-  if (type == "dpo" || type == "orpo") arguments.learning_rate = 1e-6;
-  if (type == "dpo") arguments.max_length = 512;
-  if (type == "orpo" || type == "reward") arguments.max_length = 1024;
+  const auto is = [type](auto... names) { return ((type == names) || ...); };
+  if (is("dpo", "orpo", "grpo", "rloo")) arguments.learning_rate = 1e-6;
+  if (is("dpo")) arguments.max_length = 512;
+  if (is("kto", "cpo", "orpo", "reward")) arguments.max_length = 1024;
+  if (is("rloo")) arguments.rollout.num_return_sequences = 2;
   if (type == "classification") arguments.truncation_mode = "keep_start";
   return arguments;
 }

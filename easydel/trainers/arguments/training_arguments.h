@@ -11,6 +11,7 @@
 #include "easydel/core/dtype.h"
 #include "easydel/core/json/json.h"
 #include "easydel/trainers/objectives/objective_arguments.h"
+#include "easydel/trainers/objectives/policy_arguments.h"
 
 namespace easydel {
 
@@ -120,10 +121,15 @@ struct TrainingArguments {
   // For the objectives. In JSON their keys are at the top level; which of them are read depends on the trainer type.
   TextArguments text;
   DpoArguments dpo;
+  KtoArguments kto;
+  CpoArguments cpo;
   OrpoArguments orpo;
   RewardArguments reward;
   DistillationArguments distillation;
   ClassificationArguments classification;
+  RolloutArguments rollout;  // of grpo and rloo
+  GrpoArguments grpo;
+  RlooArguments rloo;
 
   // EasyDeL's defaults for a trainer: "sft" has a learning rate of 2e-5. ConfigError on a type that is not known.
   static TrainingArguments for_trainer(std::string_view trainer_type);
@@ -157,7 +163,7 @@ void list_fields(TrainingArguments& arguments, FieldVisitor& v);
 // With those of the trainer's objective.
 void list_fields(TrainingArguments& arguments, std::string_view trainer_type, FieldVisitor& v);
 
-// sft, base, dpo, orpo, reward, distillation, classification.
+// sft, base, dpo, kto, cpo, orpo, reward, distillation, classification, grpo, rloo.
 const std::vector<std::string>& trainer_types();
 // Throws for any other; a type that EasyDeL has is NotSupportedError.
 void require_trainer_type(std::string_view trainer_type, const std::string& where);

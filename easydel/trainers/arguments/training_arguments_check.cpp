@@ -3,60 +3,12 @@
 
 #include "easydel/core/error.h"
 #include "easydel/infra/config/loss_config.h"
-#include "easydel/trainers/arguments/training_arguments.h"
+#include "easydel/trainers/arguments/argument_checker.h"
 
 namespace easydel {
 namespace {
 
-class Checker {
- public:
-  explicit Checker(const KeyPlace& where) : where_(where) {}
-
-  template <class T>
-  void rule(bool holds, std::string_view key, std::string_view must, const T& value) const {
-    if (!holds) fail<ConfigError>(where_(key), " must ", must, "; got ", value, ".");
-  }
-  void at_least(std::string_view key, std::optional<int64_t> value, int64_t least) const {
-    if (value) rule(*value >= least, key, concat("be at least ", least), *value);
-  }
-  // Bounds are written so that NaN fails.
-  void finite_from_zero(std::string_view key, std::optional<double> value) const {
-    if (value) rule(std::isfinite(*value) && *value >= 0, key, "be a finite number that is not negative", *value);
-  }
-  void positive(std::string_view key, std::optional<double> value) const {
-    if (value) rule(std::isfinite(*value) && *value > 0, key, "be a finite positive number", *value);
-  }
-  void between(std::string_view key, std::optional<double> value, double low, double high,
-               std::string_view must) const {
-    if (value) rule(*value >= low && *value <= high, key, must, *value);
-  }
-  void one_of(std::string_view key, const std::string& value, std::initializer_list<std::string_view> allowed) const {
-    std::string known;
-    for (const std::string_view name : allowed) {
-      if (name == value) return;
-      known += concat(known.empty() ? "" : ", ", name);
-    }
-    const std::string near = nearest_name(value, allowed);
-    fail<ConfigError>(where_(key), " must be one of ", known, "; got \"", value, "\".",
-                      near.empty() ? "" : concat(" Did you mean \"", near, "\"?"));
-  }
-  void name(std::string_view key, const std::optional<std::string>& value) const {
-    if (value) rule(!value->empty(), key, "not be empty", "\"\"");
-  }
-
-  // For settings of which only one value is supported.
-  template <class T>
-  void only(bool holds, std::string_view key, std::string_view must, const T& value, std::string_view instead) const {
-    if (!holds) fail<NotSupportedError>(where_(key), " must ", must, "; got ", value, ". ", instead);
-  }
-
-  std::string at(std::string_view key) const { return where_(key); }
-
- private:
-  const KeyPlace& where_;
-};
-
-void check_run(const TrainingArguments& a, const Checker& c) {
+void check_run(const TrainingArguments& a, const ArgumentChecker& c) {
   c.name("save_directory", a.save_directory);
   c.name("model_name", a.model_name);
   c.at_least("num_train_epochs", a.num_train_epochs, 1);
@@ -77,7 +29,7 @@ void check_run(const TrainingArguments& a, const Checker& c) {
   }
 }
 
-void check_lora(const TrainingArguments& a, const Checker& c) {
+void check_lora(const TrainingArguments& a, const ArgumentChecker& c) {
   c.at_least("lora_rank", a.lora_rank, 1);
   c.positive("lora_alpha", a.lora_alpha);
   c.name("lora_pattern", a.lora_pattern);
@@ -87,7 +39,7 @@ void check_lora(const TrainingArguments& a, const Checker& c) {
          "be given if other LoRA keys are", "none");
 }
 
-void check_optimizer(const TrainingArguments& a, const Checker& c) {
+void check_optimizer(const TrainingArguments& a, const ArgumentChecker& c) {
   c.finite_from_zero("learning_rate", a.learning_rate);
   c.finite_from_zero("learning_rate_end", a.learning_rate_end);
   c.name("optimizer", a.optimizer);
@@ -112,7 +64,7 @@ void check_optimizer(const TrainingArguments& a, const Checker& c) {
   c.at_least("lmhead_chunksize", a.lmhead_chunksize, 1);
 }
 
-void check_schedule(const TrainingArguments& a, const Checker& c) {
+void check_schedule(const TrainingArguments& a, const ArgumentChecker& c) {
   c.at_least("eval_batch_size", a.eval_batch_size, 1);
   c.at_least("evaluation_steps", a.evaluation_steps, 1);
   c.at_least("max_evaluation_steps", a.max_evaluation_steps, 1);
@@ -133,7 +85,7 @@ void check_schedule(const TrainingArguments& a, const Checker& c) {
   c.finite_from_zero("track_memory", a.track_memory);
 }
 
-void check_data(const TrainingArguments& a, const Checker& c) {
+void check_data(const TrainingArguments& a, const ArgumentChecker& c) {
   c.at_least("max_length", a.max_length, 1);
   c.one_of("truncation_mode", a.truncation_mode, {"keep_end", "keep_start"});
   c.at_least("dataloader_num_workers", a.dataloader_num_workers, 0);
@@ -151,55 +103,6 @@ void check_data(const TrainingArguments& a, const Checker& c) {
            counts ? "true" : "false");
     c.rule(!counts || !text.assistant_only_loss, "train_on_inputs", "not contradict assistant_only_loss, which is true",
            "true");
-  }
-}
-
-template <class Preference>
-void check_preference(const Preference& p, const Checker& c) {
-  c.positive("beta", p.beta);
-  c.at_least("max_prompt_length", p.max_prompt_length, 1);
-  c.at_least("max_completion_length", p.max_completion_length, 1);
-  c.only(p.logprob_vocab_chunk_size.value_or(0) <= 0, "logprob_vocab_chunk_size", "be null or 0",
-         p.logprob_vocab_chunk_size.value_or(0),
-         "Logits are computed in chunks of tokens, not of the vocabulary: set lmhead_chunksize.");
-  c.only(p.label_pad_token_id == -100, "label_pad_token_id", "be -100", p.label_pad_token_id,
-         "No other label is ignored in the loss.");
-  c.at_least("padding_value", p.padding_value, 0);
-}
-
-void check_objectives(const TrainingArguments& a, const Checker& c) {
-  check_preference(a.dpo, c);
-  check_preference(a.orpo, c);
-  c.one_of("loss_type", a.dpo.loss_type,
-           {"sigmoid", "hinge", "ipo", "exo_pair", "nca_pair", "robust", "bco_pair", "sppo_hard", "aot", "aot_pair",
-            "apo_zero", "apo_down"});
-  c.rule(a.dpo.label_smoothing >= 0 && a.dpo.label_smoothing < 0.5, "label_smoothing", "lie in [0, 0.5)",
-         a.dpo.label_smoothing);
-  const DpoArguments standard;
-  c.only(!a.dpo.use_weighting, "use_weighting", "be false", "true", "It is not supported yet.");
-  c.only(!a.dpo.sync_ref_model, "sync_ref_model", "be false", "true", "The reference does not change during training.");
-  c.only(a.dpo.ref_model_mixup_alpha == standard.ref_model_mixup_alpha, "ref_model_mixup_alpha", "not be given",
-         a.dpo.ref_model_mixup_alpha, "It belongs to sync_ref_model, which is not supported yet.");
-  c.only(a.dpo.ref_model_sync_steps == standard.ref_model_sync_steps, "ref_model_sync_steps", "not be given",
-         a.dpo.ref_model_sync_steps, "It belongs to sync_ref_model, which is not supported yet.");
-  c.finite_from_zero("rpo_alpha", a.dpo.rpo_alpha);
-  c.finite_from_zero("center_rewards_coefficient", a.reward.center_rewards_coefficient);
-  const DistillationArguments& d = a.distillation;
-  c.positive("temperature", d.temperature);
-  c.between("alpha", d.alpha, 0, 1, "lie in [0, 1]");
-  c.finite_from_zero("hidden_state_loss_weight", d.hidden_state_loss_weight);
-  c.one_of("hidden_state_loss", d.hidden_state_loss, {"mse"});
-  constexpr std::string_view kNoMaps = "Attention maps are not compared yet; hidden_state_loss_weight compares layers.";
-  c.only(d.attention_loss_weight.value_or(0) == 0, "attention_loss_weight", "be null or 0",
-         d.attention_loss_weight.value_or(0), kNoMaps);
-  c.only(!d.attention_layers, "attention_layers", "be null", "a list", kNoMaps);
-  c.only(!d.attention_normalize, "attention_normalize", "be false", "true", kNoMaps);
-  c.at_least("logits_chunk_size", d.logits_chunk_size, 1);
-  c.name("label_field", a.classification.label_field);
-  c.at_least("num_labels", a.classification.num_labels, 1);
-  if (a.classification.problem_type) {
-    c.one_of("problem_type", *a.classification.problem_type,
-             {"regression", "single_label_classification", "multi_label_classification"});
   }
 }
 
@@ -226,7 +129,7 @@ std::string_view take_letters(std::string_view& text) {
 
 void TrainingArguments::validate(const KeyPlace& place) const {
   const KeyPlace where = place ? place : [](std::string_view key) { return concat("[TrainingArguments] ", key); };
-  const Checker checker(where);
+  const ArgumentChecker checker(where);
   check_run(*this, checker);
   check_optimizer(*this, checker);
   check_lora(*this, checker);
@@ -245,7 +148,7 @@ void TrainingArguments::validate(const KeyPlace& place) const {
 void TrainingArguments::validate_for(std::string_view type, const KeyPlace& place) const {
   validate(place);
   const KeyPlace where = place ? place : [](std::string_view key) { return concat("[TrainingArguments] ", key); };
-  const Checker c(where);
+  const ArgumentChecker c(where);
   if (type == "reward" || type == "classification") {
     c.only(!lmhead_chunksize, "lmhead_chunksize", concat("be null with ", type), lmhead_chunksize.value_or(0),
            "A classifier has no logits over a vocabulary.");
@@ -254,10 +157,20 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
     c.only(truncation_mode == "keep_end", "truncation_mode", "not be given with reward", truncation_mode,
            "Rows longer than max_length are skipped.");
   }
-  const bool drops_nothing = (type == "dpo" && dpo.disable_dropout) || (type == "orpo" && orpo.disable_dropout) ||
-                             (type == "reward" && reward.disable_dropout);
+  const auto is = [type](auto... names) { return ((type == names) || ...); };
+  const bool drops_nothing = (is("dpo") && dpo.disable_dropout) || (is("orpo") && orpo.disable_dropout) ||
+                             (is("kto") && kto.disable_dropout) || (is("cpo") && cpo.disable_dropout) ||
+                             (is("grpo", "rloo") && rollout.disable_dropout) ||
+                             (is("reward") && reward.disable_dropout);
   c.rule(!drops_nothing || lora_dropout == 0, "lora_dropout", "be 0 if disable_dropout is true", lora_dropout);
-  if (type != "dpo" && type != "orpo" && type != "reward" && type != "distillation") return;
+  if (is("grpo", "rloo") && max_length) {
+    const int64_t both = rollout.max_prompt_length.value_or(0) + rollout.max_completion_length;
+    c.rule(both <= *max_length, "max_length",
+           concat("hold max_prompt_length and max_completion_length, ", both, " tokens together"), *max_length);
+  }
+  const bool has_own_loss = is("dpo", "kto", "cpo", "orpo", "reward", "distillation", "grpo", "rloo") ||
+                            (is("sft", "base") && text.loss_type == "dft");
+  if (!has_own_loss) return;
   const LossConfig given = loss();
   const auto own = [&](std::string_view key, bool is_standard, const auto& value) {
     c.only(is_standard, "loss_config", concat("not set ", key, " with ", type, ", which has its own loss"), value,

@@ -68,7 +68,8 @@ KeySupport key_support(std::string_view key) {
       begins(key, "esurge_")) {
     return KeySupport::Ignored;
   }
-  if (key == "generation_interval") return KeySupport::NotYet;  // the others only configure such previews
+  if (among(key, {"generation_interval", "generation_kwargs", "chat_template_kwargs", "skip_apply_chat_template"}))
+    return KeySupport::NotYet;  // the others only configure previews
   if (begins(key, "generation_")) return KeySupport::Ignored;
   if (among(key, {"benchmark_interval",
                   "benchmarks",

@@ -44,13 +44,16 @@ class CausalLMObjective final : public Objective {
   ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {
     ModelInputs inputs = batch.inputs();
     LossConfig config = context.arguments.loss();
+    const bool is_weighted = context.arguments.text.loss_type == "dft";
     config.num_items_in_batch = context.items;
+    if (is_weighted) config.reduction = "none";
     inputs.loss_config = config;
     inputs.loss_config->auxiliary_loss_coefficient = 0.0;  // added below, as the share of the step that it is
     inputs.dropout_key = context.dropout_key;
     if (wants_router_loss(context.arguments)) inputs.output_router_logits = true;
     ModelOutput out = model(inputs);
-    ObjectiveLoss result{.loss = out.loss};
+    // A token's loss times its probability, which is held fixed (dynamic fine-tuning).
+    ObjectiveLoss result{.loss = is_weighted ? (out.loss * at::exp(-out.loss.detach())).sum() / context.items : out.loss};
     if (out.metrics.accuracy.defined()) result.metrics["accuracy"] = out.metrics.accuracy * context.share;
     add_router_loss(result, model, config, inputs.attention_mask, out, context.share);
     return result;

@@ -12,9 +12,10 @@ namespace easydel {
 namespace {
 
 struct Scaled {
-  at::Tensor margin, chosen, rejected;  // beta times the log-ratios and their difference
+  at::Tensor margin, chosen, rejected;                  // beta times the scores' difference, and times the log-ratios
+  at::Tensor chosen_scores, rejected_scores;            // what the divergence makes of the log-ratios
   const PairTerms& terms;
-  double beta, smoothing;
+  double beta, smoothing, tau;
 };
 
 using Formula = at::Tensor (*)(const Scaled&);
@@ -26,11 +27,22 @@ at::Tensor sigmoid(const Scaled& s) {
 
 at::Tensor hinge(const Scaled& s) { return at::relu(1 - s.margin); }
 
-// Means over the tokens of an answer, so that beta means the same for all lengths.
+// Of means over the tokens of an answer, so that beta means the same for all lengths.
+at::Tensor mean_margin(const Scaled& s) {
+  return s.chosen_scores / s.terms.chosen_lengths.clamp_min(1) -
+         s.rejected_scores / s.terms.rejected_lengths.clamp_min(1);
+}
+
 at::Tensor ipo(const Scaled& s) {
-  const at::Tensor chosen = s.terms.chosen_logratios / s.terms.chosen_lengths.clamp_min(1);
-  const at::Tensor rejected = s.terms.rejected_logratios / s.terms.rejected_lengths.clamp_min(1);
-  return (chosen - rejected - 1 / (2 * s.beta)).square();
+  return (mean_margin(s) - 1 / (2 * s.beta)).square();
+}
+
+at::Tensor sigmoid_norm(const Scaled& s) { return -log_sigmoid(s.beta * mean_margin(s)); }
+
+// A blend of the logistic and the exponential loss.
+at::Tensor discopop(const Scaled& s) {
+  const at::Tensor share = at::sigmoid(s.margin / s.tau);
+  return -log_sigmoid(s.margin) * (1 - share) + at::exp(-s.margin) * share;
 }
 
 at::Tensor exo_pair(const Scaled& s) {
@@ -74,25 +86,59 @@ at::Tensor aot_pair(const Scaled& s) { return sorted_loss(s, s.terms.chosen_logr
 at::Tensor apo_zero(const Scaled& s) { return 1 - at::sigmoid(s.chosen) + at::sigmoid(s.rejected); }
 at::Tensor apo_down(const Scaled& s) { return at::sigmoid(s.chosen) + 1 - at::sigmoid(s.margin); }
 
+double loss_weight(const DpoArguments& dpo, std::size_t i) { return dpo.loss_weights ? (*dpo.loss_weights)[i] : 1.0; }
+
+// The derivative of the divergence's function at the ratio, less what cancels in a margin.
+at::Tensor divergence_score(const at::Tensor& logratio, const DpoArguments& dpo) {
+  if (dpo.f_divergence_type == "forward_kl") return 1 - at::exp(-logratio);
+  if (dpo.f_divergence_type == "js_divergence") return std::log(2.0) + log_sigmoid(logratio);
+  const double power = dpo.f_alpha_divergence_coef - 1;
+  if (dpo.f_divergence_type == "reverse_kl" || std::abs(power) < 1e-6) return logratio;
+  return (at::exp((power * logratio).clamp_max(80)) - 1) / power;
+}
+
 const std::map<std::string, Formula>& formulas() {
   static const std::map<std::string, Formula> all = {
       {"sigmoid", sigmoid},   {"hinge", hinge},       {"ipo", ipo},           {"exo_pair", exo_pair},
       {"nca_pair", nca_pair}, {"robust", unbiased},   {"bco_pair", bco_pair}, {"sppo_hard", sppo_hard},
-      {"apo_zero", apo_zero}, {"apo_down", apo_down}, {"aot", aot},           {"aot_pair", aot_pair}};
+      {"apo_zero", apo_zero}, {"apo_down", apo_down}, {"aot", aot},           {"aot_pair", aot_pair},
+      {"discopop", discopop}, {"aot_unpaired", aot_pair}, {"sigmoid_norm", sigmoid_norm}};
   return all;
 }
 
 }  // namespace
 
 at::Tensor pair_loss(const PairTerms& terms, const DpoArguments& dpo) {
-  const auto formula = formulas().find(dpo.loss_type);
-  require<ConfigError>(formula != formulas().end(), "[dpo] loss_type \"", dpo.loss_type, "\" is unknown.");
-  return formula->second({.margin = dpo.beta * (terms.chosen_logratios - terms.rejected_logratios),
-                          .chosen = dpo.beta * terms.chosen_logratios,
-                          .rejected = dpo.beta * terms.rejected_logratios,
-                          .terms = terms,
-                          .beta = dpo.beta,
-                          .smoothing = dpo.label_smoothing});
+  const at::Tensor chosen = divergence_score(terms.chosen_logratios, dpo);
+  const at::Tensor rejected = divergence_score(terms.rejected_logratios, dpo);
+  const Scaled scaled{.margin = dpo.beta * (chosen - rejected),
+                      .chosen = dpo.beta * terms.chosen_logratios,
+                      .rejected = dpo.beta * terms.rejected_logratios,
+                      .chosen_scores = chosen,
+                      .rejected_scores = rejected,
+                      .terms = terms,
+                      .beta = dpo.beta,
+                      .smoothing = dpo.label_smoothing,
+                      .tau = dpo.discopop_tau};
+  at::Tensor sum;
+  const std::vector<std::string> types = dpo.loss_types();
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i] == "sft") continue;  // it is no loss of pairs
+    const auto formula = formulas().find(types[i]);
+    require<ConfigError>(formula != formulas().end(), "[dpo] loss_type \"", types[i], "\" is unknown.");
+    const at::Tensor loss = formula->second(scaled) * loss_weight(dpo, i);
+    sum = sum.defined() ? sum + loss : loss;
+  }
+  return sum.defined() ? sum : at::zeros_like(chosen);
+}
+
+double likelihood_weight(const DpoArguments& dpo) {
+  double weight = dpo.rpo_alpha.value_or(0);
+  const std::vector<std::string> types = dpo.loss_types();
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i] == "sft") weight += loss_weight(dpo, i);
+  }
+  return weight;
 }
 
 }  // namespace easydel

@@ -17,5 +17,7 @@ struct PairTerms {
 };
 // [P]: the loss of each pair. aot and aot_pair compare the pairs of a minibatch with each other.
 at::Tensor pair_loss(const PairTerms& terms, const DpoArguments& dpo);
+// Of the cross-entropy of the chosen answers, which is added: rpo_alpha, and the weight of the loss "sft".
+double likelihood_weight(const DpoArguments& dpo);
 
 }  // namespace easydel

@@ -43,7 +43,7 @@ class DpoObjective final : public Objective {
  public:
   explicit DpoObjective(std::shared_ptr<const BaseModule> reference) : reference_(std::move(reference)) {}
 
-  int64_t rows_per_example() const override { return 2; }
+  int64_t rows_per_example(const TrainingArguments&) const override { return 2; }
   std::optional<int64_t> padding_value(const TrainingArguments& arguments) const override {
     return arguments.dpo.padding_value;
   }
@@ -99,6 +99,8 @@ class DpoObjective final : public Objective {
 
   void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData& data) override {
     require_token(model, arguments.dpo.padding_value, "[dpo] padding_value");
+    require<ConfigError>(!arguments.dpo.ld_alpha || !is_given(arguments.dpo),
+                         "[dpo] ld_alpha needs a reference model; the rows carry only sums of log-probabilities.");
     if (!arguments.dpo.uses_reference()) reference_ = nullptr;
     if (reference_) require_same_mesh(model, *reference_, "[dpo] the reference");
     if (!arguments.dpo.precompute_ref_log_probs || !arguments.dpo.uses_reference()) return;
@@ -109,7 +111,7 @@ class DpoObjective final : public Objective {
   ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {
     const DpoArguments& dpo = context.arguments.dpo;
     const RowLogps policy = row_logps(model, batch, context, !dpo.disable_dropout);
-    const at::Tensor sums = policy.sums();
+    const at::Tensor sums = answer_sums(policy.tokens, batch, dpo);
     const at::Tensor reference = reference_logps(batch, context, sums);
     const ByAnswer logps = by_answer(sums), ratios = by_answer(sums - reference);
     const ByAnswer of_reference = by_answer(reference);
@@ -124,10 +126,10 @@ class DpoObjective final : public Objective {
                                          .counts = by_answer(number_like(batch, "counts", sums)).chosen},
                                         dpo);
     ObjectiveLoss out{.loss = mean(losses)};
-    if (dpo.rpo_alpha) {
-      const at::Tensor nll = -logps.chosen.sum() / std::max(context.totals.at("nll_tokens"), 1.0);
+    if (const double weight = likelihood_weight(dpo); weight != 0 || dpo.rpo_alpha) {
+      const at::Tensor nll = -by_answer(policy.sums()).chosen.sum() / std::max(context.totals.at("nll_tokens"), 1.0);
       out.metrics["nll_loss"] = nll.detach();
-      out.loss = out.loss + *dpo.rpo_alpha * nll;
+      out.loss = out.loss + weight * nll;
     }
     policy.add_routers(out);
     add_reward_metrics(dpo.beta * ratios.chosen.detach(), dpo.beta * ratios.rejected.detach(), mean, out.metrics);
@@ -146,7 +148,19 @@ class DpoObjective final : public Objective {
     if (!context.arguments.dpo.uses_reference()) return at::zeros_like(like);
     if (batch.numbers.contains("ref_logps")) return number_like(batch, "ref_logps", like);
     const at::NoGradGuard no_grad;
-    return row_logps(*reference_, batch, context, false).sums();
+    return answer_sums(row_logps(*reference_, batch, context, false).tokens, batch, context.arguments.dpo);
+  }
+
+  // With ld_alpha, what an answer has beyond the length of the other one of its pair counts less.
+  static at::Tensor answer_sums(const at::Tensor& tokens, const Batch& batch, const DpoArguments& dpo) {
+    if (!dpo.ld_alpha) return tokens.sum(1);
+    const at::Tensor prompts = number_like(batch, "prompt_tokens", tokens);
+    const at::Tensor predicted = number_like(batch, "completion_tokens", tokens) - prompts.eq(0).to(tokens.scalar_type());
+    const ByAnswer lengths = by_answer(predicted);
+    const at::Tensor shared = at::minimum(lengths.chosen, lengths.rejected).repeat_interleave(2);
+    // Place t predicts the token t + 1, which is the answer's (t + 2 - prompt)-th.
+    const at::Tensor place = at::arange(tokens.size(1), tokens.options()) + 2 - prompts.clamp_min(1).unsqueeze(1);
+    return (tokens * at::where(place.le(shared.unsqueeze(1)), 1.0, *dpo.ld_alpha)).sum(1);
   }
 
   // Every row of the data once; all ranks together.

@@ -36,16 +36,39 @@ struct ObjectiveData {
   BatchOptions batch;                                          // of a minibatch
 };
 
+// Rows that the model wrote itself.
+struct GeneratedRows {
+  std::vector<std::vector<BatchRow>> steps;  // this rank's, of each step that is trained on other rows
+  std::map<std::string, double> metrics;     // the same on all ranks
+};
+
+struct GenerationContext {
+  const TrainingArguments& arguments;
+  const AutoTokenizer& tokenizer;
+  BatchOptions batch;  // of a minibatch
+  int64_t step = 0;    // what the random numbers depend on, besides the seed
+  bool is_evaluation = false;
+};
+
 class Objective {
  public:
   virtual ~Objective() = default;
   virtual TaskType task() const { return TaskType::CausalLM; }
-  virtual int64_t rows_per_example() const { return 1; }
+  virtual int64_t rows_per_example(const TrainingArguments&) const { return 1; }
   // From a row of the data to an example. The tokenizer outlives the function.
   virtual data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const = 0;
   virtual bool packs(const TrainingArguments&) const { return false; }
   virtual std::optional<int64_t> padding_value(const TrainingArguments&) const { return std::nullopt; }  // tokenizer's
   virtual std::vector<BatchRow> rows(const data::Example& example) const = 0;
+  // What rows of a minibatch have of each other: this rank's, in their order.
+  virtual void link_rows(std::vector<BatchRow>&, const TrainingArguments&) const {}
+  // For how many steps a generation is trained on; 0: the rows come from the data.
+  virtual int64_t steps_of_generation(const TrainingArguments&) const { return 0; }
+  // From this rank's examples of one or several batches, with the model as it is. All ranks call it together.
+  virtual GeneratedRows generate(const std::shared_ptr<BaseModule>&, const std::vector<std::vector<data::Example>>&,
+                                 const GenerationContext&) {
+    return {};
+  }
   // What a loss of these rows is a mean over: tokens, rows or pairs.
   virtual double count_items(const std::vector<BatchRow>& rows) const = 0;
   // Of the whole batch, on every rank.
@@ -82,6 +105,9 @@ std::unique_ptr<Objective> make_classification_objective();
 // "dpo": pairs of answers, against a reference. It may be absent when reference_free is set, when the rows carry
 // ref_chosen_logps and ref_rejected_logps, and with precompute_ref_log_probs, which takes the model as it begins.
 std::unique_ptr<Objective> make_dpo_objective(std::shared_ptr<const BaseModule> reference = nullptr);
+// "kto": answers that are wanted or not, against a reference. "cpo": pairs of answers without one.
+std::unique_ptr<Objective> make_kto_objective(std::shared_ptr<const BaseModule> reference);
+std::unique_ptr<Objective> make_cpo_objective();
 // "orpo": pairs of answers without a reference. "reward": a number for each answer, the chosen one's higher.
 std::unique_ptr<Objective> make_orpo_objective();
 std::unique_ptr<Objective> make_reward_objective();

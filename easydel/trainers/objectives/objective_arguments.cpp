@@ -22,10 +22,26 @@ void list_fields(TextArguments& t, FieldVisitor& v) {
   v("dataset_batch_size", t.dataset_batch_size, "Texts that bfd packs together.");
 }
 
+void list_sft_fields(TextArguments& t, FieldVisitor& v) {
+  v("loss_type", t.loss_type, "nll, or dft: each token's loss times its own probability.");
+}
+
+std::vector<std::string> DpoArguments::loss_types() const {
+  if (loss_type.is_string()) return {loss_type.as_string()};
+  std::vector<std::string> names;
+  for (const Json& name : loss_type.as_array()) names.push_back(name.as_string());
+  return names;
+}
+
 void list_fields(DpoArguments& d, FieldVisitor& v) {
   v("beta", d.beta, "How strongly the policy is kept close to the reference.");
   v("label_smoothing", d.label_smoothing, "The fraction of pairs assumed to be mislabelled.");
-  v("loss_type", d.loss_type, "The loss function.");
+  v("loss_type", d.loss_type, "The loss function, or a list of them, which are added.");
+  v("loss_weights", d.loss_weights, "Weights of a list of losses; null: 1 each.");
+  v("f_divergence_type", d.f_divergence_type, "reverse_kl, forward_kl, js_divergence or alpha_divergence.");
+  v("f_alpha_divergence_coef", d.f_alpha_divergence_coef, "Alpha of alpha_divergence.");
+  v("discopop_tau", d.discopop_tau, "Temperature of the mixing in the loss discopop.");
+  v("ld_alpha", d.ld_alpha, "Weight of the tokens of an answer beyond the length of the shorter one; null: 1.");
   v("use_weighting", d.use_weighting, "Weight pairs by the policy's own probabilities; not supported.");
   v("reference_free", d.reference_free, "Compare with a uniform reference.");
   v("precompute_ref_log_probs", d.precompute_ref_log_probs, "Run the reference once, before training.");
@@ -40,6 +56,37 @@ void list_fields(DpoArguments& d, FieldVisitor& v) {
   v("padding_value", d.padding_value, "Padding token id; null: the tokenizer's.");
   v("disable_dropout", d.disable_dropout, "Train without dropout.");
   v("logprob_vocab_chunk_size", d.logprob_vocab_chunk_size,
+    "Must be null or 0; use lmhead_chunksize to limit the logits held at once.");
+}
+
+void list_fields(KtoArguments& k, FieldVisitor& v) {
+  v("beta", k.beta, "How strongly the policy is kept close to the reference.");
+  v("desirable_weight", k.desirable_weight, "Weight of the losses of wanted answers.");
+  v("undesirable_weight", k.undesirable_weight, "Weight of the losses of unwanted answers.");
+  v("loss_type", k.loss_type, "kto or apo_zero_unpaired.");
+  v("max_prompt_length", k.max_prompt_length, "Maximum number of prompt tokens.");
+  v("max_completion_length", k.max_completion_length, "Maximum number of answer tokens; null: the rest of max_length.");
+  v("label_pad_token_id", k.label_pad_token_id, "The label that is ignored; must be -100.");
+  v("padding_value", k.padding_value, "Padding token id; null: the tokenizer's.");
+  v("disable_dropout", k.disable_dropout, "Train without dropout.");
+  v("precompute_ref_log_probs", k.precompute_ref_log_probs, "Run the reference once, before training; not supported.");
+  v("logprob_vocab_chunk_size", k.logprob_vocab_chunk_size,
+    "Must be null or 0; use lmhead_chunksize to limit the logits held at once.");
+}
+
+void list_fields(CpoArguments& c, FieldVisitor& v) {
+  v("beta", c.beta, "Scale of the rewards.");
+  v("label_smoothing", c.label_smoothing, "The fraction of pairs assumed to be mislabelled.");
+  v("loss_type", c.loss_type, "sigmoid, hinge, ipo, simpo or alphapo.");
+  v("cpo_alpha", c.cpo_alpha, "Weight of the likelihood of chosen answers; alphapo has none.");
+  v("simpo_gamma", c.simpo_gamma, "The margin that simpo and alphapo ask for.");
+  v("alpha", c.alpha, "Shape of the reward, (1 - p^-alpha) / alpha; 0: log p.");
+  v("max_prompt_length", c.max_prompt_length, "Maximum number of prompt tokens.");
+  v("max_completion_length", c.max_completion_length, "Maximum number of answer tokens; null: the rest of max_length.");
+  v("label_pad_token_id", c.label_pad_token_id, "The label that is ignored; must be -100.");
+  v("padding_value", c.padding_value, "Padding token id; null: the tokenizer's.");
+  v("disable_dropout", c.disable_dropout, "Train without dropout.");
+  v("logprob_vocab_chunk_size", c.logprob_vocab_chunk_size,
     "Must be null or 0; use lmhead_chunksize to limit the logits held at once.");
 }
 

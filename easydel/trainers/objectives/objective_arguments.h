@@ -23,6 +23,7 @@ struct TextArguments {
   bool assistant_only_loss = false;
   std::optional<bool> completion_only_loss;  // where a row has a prompt and a completion
   int64_t dataset_batch_size = 1000;         // documents that bfd packs together
+  std::string loss_type = "nll";             // or "dft": each token's loss times its own probability, held fixed
 
   bool counts_completions_alone() const { return completion_only_loss.value_or(!train_on_inputs.value_or(false)); }
 };
@@ -30,7 +31,12 @@ struct TextArguments {
 struct DpoArguments {
   double beta = 0.1;
   double label_smoothing = 0.0;
-  std::string loss_type = "sigmoid";
+  Json loss_type = "sigmoid";                       // a name, or a list of names
+  std::optional<std::vector<double>> loss_weights;  // of a list: 1 each
+  std::string f_divergence_type = "reverse_kl";
+  double f_alpha_divergence_coef = 0.5;
+  double discopop_tau = 0.05;
+  std::optional<double> ld_alpha;  // weight of an answer's tokens beyond the length of the shorter one; 1
   bool use_weighting = false;
   bool reference_free = false;
   bool precompute_ref_log_probs = false;
@@ -47,6 +53,43 @@ struct DpoArguments {
   std::optional<int64_t> logprob_vocab_chunk_size;  // null or 0: lmhead_chunksize bounds the logits
 
   bool uses_reference() const { return !reference_free || force_use_ref_model; }
+  std::vector<std::string> loss_types() const;
+};
+
+// Answers that are wanted or not, each by itself.
+struct KtoArguments {
+  double beta = 0.1;
+  double desirable_weight = 1.0;
+  double undesirable_weight = 1.0;
+  std::string loss_type = "kto";  // or apo_zero_unpaired, which needs no estimate of the divergence
+  std::optional<int64_t> max_prompt_length = 512;
+  std::optional<int64_t> max_completion_length;  // max_length - max_prompt_length
+  int64_t label_pad_token_id = -100;
+  std::optional<int64_t> padding_value;  // the tokenizer's
+  bool disable_dropout = true;
+  bool precompute_ref_log_probs = false;
+  std::optional<int64_t> logprob_vocab_chunk_size;
+
+  bool estimates_kl() const { return loss_type == "kto"; }
+};
+
+// Pairs without a reference: CPO, SimPO and AlphaPO.
+struct CpoArguments {
+  double beta = 0.1;
+  double label_smoothing = 0.0;
+  std::string loss_type = "sigmoid";
+  double cpo_alpha = 1.0;    // weight of the likelihood of chosen answers; alphapo has none
+  double simpo_gamma = 0.5;  // margin of simpo and alphapo
+  double alpha = 0.0;        // shape of the reward: (1 - p^-alpha) / alpha; 0: log p
+  std::optional<int64_t> max_prompt_length = 512;
+  std::optional<int64_t> max_completion_length;  // max_length - max_prompt_length
+  int64_t label_pad_token_id = -100;
+  std::optional<int64_t> padding_value;  // the tokenizer's
+  bool disable_dropout = true;
+  std::optional<int64_t> logprob_vocab_chunk_size;
+
+  bool is_simpo() const { return loss_type == "simpo" || loss_type == "alphapo"; }
+  double likelihood_weight() const { return loss_type == "alphapo" ? 0.0 : cpo_alpha; }
 };
 
 struct OrpoArguments {
@@ -84,7 +127,10 @@ struct ClassificationArguments {
 
 void list_fields(TextArguments& text, FieldVisitor& v);
 void list_text_fields(TextArguments& text, FieldVisitor& v);  // those of any text, which classification has too
+void list_sft_fields(TextArguments& text, FieldVisitor& v);   // those of sft and base alone
 void list_fields(DpoArguments& dpo, FieldVisitor& v);
+void list_fields(KtoArguments& kto, FieldVisitor& v);
+void list_fields(CpoArguments& cpo, FieldVisitor& v);
 void list_fields(OrpoArguments& orpo, FieldVisitor& v);
 void list_fields(RewardArguments& reward, FieldVisitor& v);
 void list_fields(DistillationArguments& distillation, FieldVisitor& v);

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
-#include "easydel/data/rows/preference.h"
 #include "easydel/trainers/objectives/pairs.h"
 
 namespace easydel {
@@ -18,35 +17,17 @@ at::Tensor log1mexp(const at::Tensor& x) {
 
 class OrpoObjective final : public Objective {
  public:
-  int64_t rows_per_example() const override { return 2; }
+  int64_t rows_per_example(const TrainingArguments&) const override { return 2; }
   std::optional<int64_t> padding_value(const TrainingArguments& arguments) const override {
     return arguments.orpo.padding_value;
   }
 
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
-    const PairLimits limits{.max_length = arguments.max_length,
-                            .max_prompt_length = arguments.orpo.max_prompt_length,
-                            .max_completion_length = arguments.orpo.max_completion_length,
-                            .truncation_mode = arguments.truncation_mode};
-    limits.validate("orpo");
-    const data::Transform tokenize = data::make_orpo_transform(
-        tokenizer, {.codec = {}, .max_length = limits.whole(), .truncation_mode = "keep_start"});
-    return [tokenize, limits](const data::Row& row) -> std::optional<data::Example> {
-      const std::optional<data::Example> ids = tokenize(row);
-      if (!ids) return std::nullopt;
-      data::Example example;
-      for (const std::string side : {"chosen", "rejected"}) {
-        const std::vector<int64_t>& all = ids->others.at(side + "_input_ids");
-        const std::vector<int64_t>& labels = ids->others.at(side + "_labels");
-        const auto prompt = std::find_if(labels.begin(), labels.end(), [](int64_t l) { return l != data::kNoLoss; });
-        const auto middle = all.begin() + (prompt - labels.begin());
-        if (middle == all.end()) return std::nullopt;  // the prompt leaves no room for an answer
-        LabelledIds joined = join_answer({all.begin(), middle}, {middle, all.end()}, limits);
-        example.others[side + "_ids"] = std::move(joined.ids);
-        example.others[side + "_labels"] = std::move(joined.labels);
-      }
-      return example;
-    };
+    return reference_free_pairs("orpo", tokenizer,
+                                {.max_length = arguments.max_length,
+                                 .max_prompt_length = arguments.orpo.max_prompt_length,
+                                 .max_completion_length = arguments.orpo.max_completion_length,
+                                 .truncation_mode = arguments.truncation_mode});
   }
 
   std::vector<BatchRow> rows(const data::Example& example) const override {

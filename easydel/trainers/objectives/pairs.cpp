@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
+#include "easydel/data/rows/preference.h"
 #include "easydel/infra/config/decoder_config.h"
 #include "easydel/infra/config/loss_config.h"
 
@@ -20,16 +21,60 @@ void cut(Ids& ids, std::optional<int64_t> length, bool keep_end) {
 }
 
 BatchRow row_of(const data::Example& example, const std::string& side) {
-  BatchRow row{.input_ids = example.others.at(side + "_ids"), .labels = example.others.at(side + "_labels")};
-  const auto first = std::find_if(row.labels.begin(), row.labels.end(), [](int64_t l) { return l != data::kNoLoss; });
-  row.numbers["counts"] = 1;
-  row.numbers["prompt_tokens"] = static_cast<double>(first - row.labels.begin());
-  row.numbers["completion_tokens"] = static_cast<double>(row.labels.end() - first);
+  BatchRow row = answer_row(example.others.at(side + "_ids"), example.others.at(side + "_labels"));
   row.numbers["nll_tokens"] = 0;
   return row;
 }
 
 }  // namespace
+
+BatchRow answer_row(Ids ids, Ids labels) {
+  BatchRow row{.input_ids = std::move(ids), .labels = std::move(labels)};
+  const auto first = std::find_if(row.labels.begin(), row.labels.end(), [](int64_t l) { return l != data::kNoLoss; });
+  row.numbers["counts"] = 1;
+  row.numbers["prompt_tokens"] = static_cast<double>(first - row.labels.begin());
+  row.numbers["completion_tokens"] = static_cast<double>(row.labels.end() - first);
+  return row;
+}
+
+Batch every_row(const Batch& batch, int64_t first, int64_t step) {
+  if (step == 1) return batch;
+  const auto take = [&](const at::Tensor& x) {
+    return x.defined() ? x.slice(0, first, std::nullopt, step).contiguous() : x;
+  };
+  Batch part;
+  part.input_ids = take(batch.input_ids);
+  part.labels = take(batch.labels);
+  part.attention_mask = take(batch.attention_mask);
+  part.segment_ids = take(batch.segment_ids);
+  part.position_ids = take(batch.position_ids);
+  for (const auto& [name, values] : batch.numbers) part.numbers.emplace(name, take(values));
+  for (const auto& [name, values] : batch.series) part.series.emplace(name, take(values));
+  return part;
+}
+
+data::Transform reference_free_pairs(const std::string& trainer_type, const AutoTokenizer& tokenizer,
+                                     const PairLimits& limits) {
+  limits.validate(trainer_type);
+  const data::Transform tokenize = data::make_orpo_transform(
+      tokenizer, {.codec = {}, .max_length = limits.whole(), .truncation_mode = "keep_start"});
+  return [tokenize, limits](const data::Row& row) -> std::optional<data::Example> {
+    const std::optional<data::Example> ids = tokenize(row);
+    if (!ids) return std::nullopt;
+    data::Example example;
+    for (const std::string side : {"chosen", "rejected"}) {
+      const Ids& all = ids->others.at(side + "_input_ids");
+      const Ids& labels = ids->others.at(side + "_labels");
+      const auto prompt = std::find_if(labels.begin(), labels.end(), [](int64_t l) { return l != data::kNoLoss; });
+      const auto middle = all.begin() + (prompt - labels.begin());
+      if (middle == all.end()) return std::nullopt;  // the prompt leaves no room for an answer
+      LabelledIds joined = join_answer({all.begin(), middle}, {middle, all.end()}, limits);
+      example.others[side + "_ids"] = std::move(joined.ids);
+      example.others[side + "_labels"] = std::move(joined.labels);
+    }
+    return example;
+  };
+}
 
 void PairLimits::validate(const std::string& trainer_type) const {
   if (!max_length || !max_prompt_length) return;

@@ -27,6 +27,15 @@ struct LabelledIds {
 };
 LabelledIds join_answer(std::vector<int64_t> prompt, std::vector<int64_t> answer, const PairLimits& limits);
 
+// How orpo and cpo read pairs. Rows whose prompt leaves no room for an answer are skipped.
+data::Transform reference_free_pairs(const std::string& trainer_type, const AutoTokenizer& tokenizer,
+                                     const PairLimits& limits);
+// A row of ids of which those with a label are an answer, with the numbers "counts", "prompt_tokens" and
+// "completion_tokens" that pair_rows describes.
+BatchRow answer_row(std::vector<int64_t> ids, std::vector<int64_t> labels);
+// Rows first, first + step, … of a batch.
+Batch every_row(const Batch& batch, int64_t first, int64_t step);
+
 // The rows of an example that has chosen_ids, chosen_labels, rejected_ids, rejected_labels. Their numbers: "counts" (1
 // for a row that is there), "prompt_tokens" (those before the first label), "completion_tokens", and "nll_tokens", what
 // a chosen row predicts in all; 0 for rejected ones.

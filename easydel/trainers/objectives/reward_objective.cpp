@@ -12,7 +12,7 @@ namespace {
 class RewardObjective final : public Objective {
  public:
   TaskType task() const override { return TaskType::SequenceClassification; }
-  int64_t rows_per_example() const override { return 2; }
+  int64_t rows_per_example(const TrainingArguments&) const override { return 2; }
 
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
     return data::make_reward_transform(

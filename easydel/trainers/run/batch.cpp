@@ -44,6 +44,13 @@ double number_of(const BatchRow& row, const std::string& name) {
   return found->second;
 }
 
+// Each rank has put its own rows in.
+at::Tensor of_all_ranks(const at::Tensor& values, at::Device device, const Parallel* parallel) {
+  at::Tensor all = values.to(device);
+  if (parallel && !parallel->batch().empty()) parallel->group(parallel->batch()).all_reduce(all);
+  return all;
+}
+
 at::Tensor targets_of(const std::vector<BatchRow>& own, int64_t rows, int64_t first, at::Device device) {
   const auto each = static_cast<int64_t>(own.front().targets.size());
   at::Tensor targets = at::zeros({rows, each}, at::kDouble);
@@ -67,6 +74,18 @@ void add_numbers(const std::vector<BatchRow>& rows, std::map<std::string, double
   for (const BatchRow& row : rows) {
     for (const auto& [name, value] : row.numbers) totals[name] += value;
   }
+}
+
+std::map<std::string, double> total_numbers(const std::vector<std::vector<BatchRow>>& rows, const Parallel* parallel,
+                                            at::Device device) {
+  std::map<std::string, double> totals;
+  for (const auto& minibatch : rows) add_numbers(minibatch, totals);
+  if (totals.empty()) return totals;
+  std::vector<double> values;
+  for (const auto& [name, total] : totals) values.push_back(total);
+  values = sum_over_batch(std::move(values), parallel, device);
+  for (std::size_t i = 0; auto& [name, total] : totals) total = values[i++];
+  return totals;
 }
 
 ModelInputs Batch::inputs() const {
@@ -120,6 +139,18 @@ std::vector<std::string> gather_texts(const std::string& text, const Parallel* p
                        static_cast<std::size_t>(host.numel()));
   }
   return texts;
+}
+
+std::string broadcast_text(const std::string& text, const Parallel& parallel, at::Device device) {
+  const Group& everyone = parallel.everyone();
+  const at::Tensor size = at::full({1}, static_cast<int64_t>(text.size()), at::TensorOptions(at::kLong).device(device));
+  everyone.broadcast(size, 0);
+  at::Tensor bytes = at::zeros({std::max<int64_t>(size.item<int64_t>(), 1)}, at::kByte);
+  if (everyone.rank() == 0) std::copy(text.begin(), text.end(), reinterpret_cast<char*>(bytes.mutable_data_ptr<uint8_t>()));
+  bytes = bytes.to(device);
+  everyone.broadcast(bytes, 0);
+  const at::Tensor host = bytes.to(at::kCPU).contiguous();
+  return {reinterpret_cast<const char*>(host.const_data_ptr<uint8_t>()), static_cast<std::size_t>(size.item<int64_t>())};
 }
 
 double checksum(const std::vector<BatchRow>& rows) {
@@ -182,9 +213,18 @@ Batch make_batch(const std::vector<BatchRow>& own, const BatchOptions& options, 
     at::Tensor values = at::zeros({options.rows}, at::kDouble);
     for (std::size_t i = 0; i < own.size(); ++i)
       values.mutable_data_ptr<double>()[place.first + static_cast<int64_t>(i)] = number_of(own[i], name);
-    values = values.to(options.device);
-    if (parallel && !parallel->batch().empty()) parallel->group(parallel->batch()).all_reduce(values);
-    batch.numbers.emplace(name, values);
+    batch.numbers.emplace(name, of_all_ranks(values, options.device, parallel));
+  }
+  for (const auto& [name, values] : own.front().series) {
+    at::Tensor table = at::zeros({options.rows, width}, at::kDouble);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      const auto found = own[i].series.find(name);
+      require<Error>(found != own[i].series.end() && static_cast<int64_t>(found->second.size()) <= width,
+                     "[make_batch] a row has no fitting series ", name, ".");
+      std::copy(found->second.begin(), found->second.end(),
+                table.mutable_data_ptr<double>() + (place.first + static_cast<int64_t>(i)) * width);
+    }
+    batch.series.emplace(name, of_all_ranks(table, options.device, parallel));
   }
   return batch;
 }

@@ -21,10 +21,15 @@ struct BatchRow {
   std::vector<int64_t> position_ids;
   std::vector<double> targets;            // of a classifier: a class, or numbers
   std::map<std::string, double> numbers;  // other values of a row that an objective needs
+  std::map<std::string, std::vector<double>> series;  // the same for each token; shorter ones are filled up with 0
 };
 
 // Adds up the rows' numbers, by name.
 void add_numbers(const std::vector<BatchRow>& rows, std::map<std::string, double>& totals);
+
+// Over all minibatches and all ranks. Which numbers a row has depends only on the objective.
+std::map<std::string, double> total_numbers(const std::vector<std::vector<BatchRow>>& rows, const Parallel* parallel,
+                                            at::Device device);
 
 // The whole batch has the same shape on every rank, and a rank's own rows are filled in; the model looks at no others.
 struct Batch {
@@ -33,6 +38,7 @@ struct Batch {
   at::Tensor attention_mask;  // undefined: nothing is padding
   at::Tensor segment_ids, position_ids;
   std::map<std::string, at::Tensor> numbers;  // [rows] in float64, those of all ranks
+  std::map<std::string, at::Tensor> series;   // [rows, width], likewise
   int64_t tokens = 0;                         // without padding, over all ranks
 
   ModelInputs inputs() const;
@@ -50,6 +56,9 @@ std::vector<double> max_over_batch(std::vector<double> values, const Parallel* p
 double max_over_all(double value, const Parallel* parallel, at::Device device);  // over all ranks
 // The texts of all ranks that have different rows, in their order.
 std::vector<std::string> gather_texts(const std::string& text, const Parallel* parallel, at::Device device);
+
+// What rank 0 has of it, on all ranks.
+std::string broadcast_text(const std::string& text, const Parallel& parallel, at::Device device);
 
 // Of the tokens of these rows, independent of their order: the sum of the rows' 32-bit FNV-1a hashes.
 double checksum(const std::vector<BatchRow>& rows);

@@ -47,7 +47,7 @@ Metrics Trainer::Impl::evaluate() {
   const at::NoGradGuard no_grad;
   prepare();
   const Objective& objective = *options_.objective;
-  const int64_t size = args().evaluation_batch_size(), each = objective.rows_per_example();
+  const int64_t size = args().evaluation_batch_size(), each = objective.rows_per_example(args());
   const OwnRows own = own_rows(size, parallel());
   const TrainingArguments arguments = args().for_evaluation();
   const auto next_example = evaluation_examples(arguments);
@@ -55,16 +55,27 @@ Metrics Trainer::Impl::evaluate() {
       std::min(args().max_evaluation_steps.value_or(INT64_MAX), args().per_epoch_evaluation_steps.value_or(INT64_MAX));
   std::map<std::string, at::Tensor> sums;
   double items = 0;
+  const auto add = [&](const std::string& name, const at::Tensor& value, double weight) {
+    at::Tensor& sum = sums[name];
+    const at::Tensor weighted = value.detach().to(at::kDouble) * weight;
+    sum = sum.defined() ? sum + weighted : weighted;
+  };
   for (int64_t step = 0; step < limit; ++step) {
     std::vector<BatchRow> rows, all;
+    std::vector<data::Example> prompts;
     int64_t examples = 0;
     std::exception_ptr error;
     try {
       for (; examples < size; ++examples) {
-        const auto example = next_example();
+        auto example = next_example();
         if (!example) break;
+        if (is_generating()) {
+          prompts.push_back(std::move(*example));
+          continue;
+        }
         for (BatchRow& row : objective.rows(*example)) all.push_back(std::move(row));
       }
+      objective.link_rows(all, arguments);
     } catch (...) {
       error = std::current_exception();
     }
@@ -73,6 +84,10 @@ Metrics Trainer::Impl::evaluate() {
     if (error) std::rethrow_exception(error);
     require<DistributedError>(!evaluation_rows_failed_, "[evaluate] another rank cannot read the data.");
     if (examples == 0) break;
+    if (is_generating()) {
+      items += evaluate_generated(std::move(prompts), step, add);
+      continue;
+    }
     const double count = objective.count_items(all);
     std::map<std::string, double> totals;
     add_numbers(all, totals);
@@ -91,23 +106,48 @@ Metrics Trainer::Impl::evaluate() {
     const LossContext context{.arguments = arguments, .items = std::max(count, 1.0), .share = 1, .totals = totals};
     const ObjectiveLoss out = objective.loss(*options_.model, batch, context);
     items += count;
-    const auto add = [&](const std::string& name, const at::Tensor& value) {
-      at::Tensor& sum = sums[name];
-      const at::Tensor weighted = value.detach().to(at::kDouble) * count;
-      sum = sum.defined() ? sum + weighted : weighted;
-    };
-    add("eval_loss", out.loss);
-    for (const auto& [name, value] : out.metrics) add("eval_" + name, value);
+    add("eval_loss", out.loss, count);
+    for (const auto& [name, value] : out.metrics) add("eval_" + name, value, count);
   }
   require<ConfigError>(items > 0, "[evaluate] the evaluation data has nothing that counts in the loss.");
   Metrics metrics;
   for (const auto& [name, sum] : sums) metrics[name] = sum.item<double>() / items;
-  if (objective.task() == TaskType::CausalLM && objective.rows_per_example() == 1)
+  const bool is_likelihood = objective.task() == TaskType::CausalLM && each == 1 && options_.trainer_type != "kto";
+  if (is_likelihood && args().text.loss_type == "nll")
     metrics["eval_perplexity"] = std::exp(metrics.at("eval_loss"));
   take_from_first(metrics, parallel(), device());
   if (log_) log_->evaluated(state.step, metrics);
   if (options_.hooks.on_evaluate) options_.hooks.on_evaluate(state.step, metrics);
   return metrics;
+}
+
+// The loss and the rewards of what the model writes for these prompts; how many rows that were. On a mesh prompts that
+// do not divide evenly are left out.
+double Trainer::Impl::evaluate_generated(std::vector<data::Example> prompts, int64_t index, const AddMetric& add) {
+  Objective& objective = *options_.objective;
+  const int64_t parts = parallel() ? parallel()->mesh().size(parallel()->batch()) : 1;
+  prompts.resize(prompts.size() - prompts.size() % static_cast<std::size_t>(parts));
+  if (prompts.empty()) return 0;
+  const auto size = static_cast<int64_t>(prompts.size());
+  const OwnRows own = own_rows(size, parallel());
+  const std::vector<data::Example> mine(prompts.begin() + own.first, prompts.begin() + own.first + own.count);
+  const BatchOptions options = batch_options(size * objective.rows_per_example(args()), args());
+  const GeneratedRows generated = objective.generate(options_.model, {mine},
+                                                     {.arguments = args(),
+                                                      .tokenizer = *options_.tokenizer,
+                                                      .batch = options,
+                                                      .step = index,
+                                                      .is_evaluation = true});
+  const std::vector<BatchRow>& rows = generated.steps.front();
+  const double count = sum_over_batch({objective.count_items(rows)}, parallel(), device())[0];
+  std::map<std::string, double> totals = total_numbers({rows}, parallel(), device());
+  const Batch batch = make_batch(rows, options, parallel());
+  const LossContext context{.arguments = args(), .items = std::max(count, 1.0), .share = 1, .totals = totals};
+  const ObjectiveLoss out = objective.loss(*options_.model, batch, context);
+  add("eval_loss", out.loss, count);
+  for (const auto& [name, value] : out.metrics) add("eval_" + name, value, count);
+  for (const auto& [name, value] : generated.metrics) add("eval_" + name, at::scalar_tensor(value), count);
+  return count;
 }
 
 // train() of a run that is told not to.

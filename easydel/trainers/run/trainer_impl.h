@@ -58,6 +58,12 @@ class Trainer::Impl {
   };
   Step run_step();
   std::vector<std::vector<BatchRow>> next_rows();                         // of each minibatch, this rank's
+  // trainer_generate.cpp
+  void generate();                            // the rows of the next steps
+  std::vector<BatchRow> take_generated();     // of the next step
+  Json generated_file() const;                // what a checkpoint between two generations has of them
+  void restore_generated(const std::filesystem::path& checkpoint);
+  bool is_generating() const { return options_.objective->steps_of_generation(args()) > 0; }
   double flops_of(const std::vector<std::vector<BatchRow>>& rows) const;  // a step's, of this rank's rows
   void apply(GraphState gradients, double norm);
   void skip(const std::vector<std::vector<BatchRow>>& rows, const Metrics& metrics);
@@ -73,6 +79,8 @@ class Trainer::Impl {
   // trainer_evaluate.cpp
   TrainResult evaluate_alone();
   std::function<std::optional<data::Example>()> evaluation_examples(const TrainingArguments& arguments) const;
+  using AddMetric = std::function<void(const std::string& name, const at::Tensor& value, double weight)>;
+  double evaluate_generated(std::vector<data::Example> prompts, int64_t index, const AddMetric& add);
   void note_evaluation(const Metrics& metrics);
   bool has_stopped_early() const;
   void load_best();
@@ -82,7 +90,7 @@ class Trainer::Impl {
   at::Device device() const { return options_.model->options().device; }
   const TrainingArguments& args() const { return options_.arguments; }
   std::optional<std::filesystem::path> directory() const;
-  int64_t minibatch_rows() const { return args().minibatch_size() * options_.objective->rows_per_example(); }
+  int64_t minibatch_rows() const { return args().minibatch_size() * options_.objective->rows_per_example(args()); }
   BatchOptions batch_options(int64_t rows, const TrainingArguments& arguments) const;
 
   TrainerOptions options_;
@@ -103,6 +111,8 @@ class Trainer::Impl {
   Json run_;                             // describe_run
 
   // What a checkpoint stores in addition to the state.
+  GeneratedRows generated_;
+  int64_t generated_step_ = 0;  // steps that were trained on them
   int64_t tokens_seen_ = 0, skipped_ = 0, skipped_in_a_row_ = 0;
   std::optional<double> best_;
   std::optional<int64_t> best_step_;

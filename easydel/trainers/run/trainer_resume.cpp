@@ -107,6 +107,7 @@ void Trainer::Impl::resume() {
                    " was saved without its optimizer state, which starts from scratch.");
   }
   loader_->restore(saved.at("data"));
+  restore_generated(found->path);
   tokens_seen_ = saved.at("tokens_seen").as_int();
   skipped_ = saved.at("skipped").as_int();
   skipped_in_a_row_ = saved.at("skipped_in_a_row").as_int();

@@ -50,9 +50,16 @@ fs::path Trainer::Impl::save() {
       if (is_first()) average->emplace_back(info.path, whole.to(at::kCPU, whole.scalar_type(), false, true));
     }
   }
+  std::string rollouts;
+  if (const Json own = generated_file(); !own.is_null()) {
+    for (const std::string& part : gather_texts(own.dump(), parallel(), device()))
+      rollouts += (rollouts.empty() ? "[" : ",\n") + part;
+    rollouts += "]\n";
+  }
   SaveStateOptions save{.verbose = false, .save_optimizer = args().save_optimizer_state};
-  save.also = [text, average = std::move(average)](const fs::path& fresh) {
+  save.also = [text, rollouts, average = std::move(average)](const fs::path& fresh) {
     if (average) save_safetensors(fresh / "ema.safetensors", *average);
+    if (!rollouts.empty()) write_file_atomically(fresh / "rollouts.json", rollouts);
     write_file_atomically(fresh / "trainer.json", text);
   };
   std::vector<int64_t> kept;

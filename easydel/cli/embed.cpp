@@ -1,0 +1,110 @@
+// easydel embed: vectors of pictures and texts.
+#include <ATen/ATen.h>
+
+#include <CLI/CLI.hpp>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+#include <sstream>
+
+#include "easydel/cli/commands.h"
+#include "easydel/cli/options/picture_inputs.h"
+#include "easydel/cli/terminal/console.h"
+#include "easydel/core/error.h"
+#include "easydel/infra/encoder/two_towers.h"
+#include "easydel/io/safetensors/safetensors_writer.h"
+
+namespace easydel::cli {
+namespace {
+
+struct EmbedArguments {
+  ModelOptions model;
+  std::vector<std::string> texts, images;
+  std::string output;
+  bool json = false;
+};
+
+struct Vectors {
+  at::Tensor texts, images;  // [count, D], undefined: none
+};
+
+Vectors embed(const BaseModule& module, const EmbedArguments& options) {
+  ModelInputs inputs;
+  const at::Device device = module.options().device;
+  if (!options.images.empty()) inputs.pixel_values = read_pictures(options.model, options.images).to(device);
+  if (module.main_input_name() == "pixel_values") {
+    require<UsageError>(options.texts.empty(), "--text: ", module.type_name(), " has a tower for pictures alone.");
+    const ModelOutput out = module(inputs);
+    return {.images = out.image_embeds.defined() ? out.image_embeds : out.pooler_output};
+  }
+  const auto* towers = dynamic_cast<const TwoTowerModule*>(&module);
+  require<NotSupportedError>(towers != nullptr, "[embed] ", module.type_name(),
+                             " must be a model of pictures: clip, siglip, vit or dinov2.");
+  if (!options.texts.empty()) inputs.input_ids = read_texts(options.model, module, options.texts).to(device);
+  return {.texts = inputs.input_ids.defined() ? towers->text_features(inputs) : at::Tensor(),
+          .images = inputs.pixel_values.defined() ? towers->image_features(inputs) : at::Tensor()};
+}
+
+std::string shown(double value) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(4) << value;
+  return text.str();
+}
+
+void run(const EmbedArguments& options, World& world) {
+  const std::shared_ptr<BaseModule> module = load(options.model);
+  const at::NoGradGuard no_grad;
+  const Vectors vectors = embed(*module, options);
+  if (world.rank() != 0) return;
+  NamedTensors tensors;
+  std::vector<at::Tensor> all;
+  for (const auto& [name, rows] :
+       {std::pair("text_embeds", vectors.texts), std::pair("image_embeds", vectors.images)}) {
+    if (!rows.defined()) continue;
+    tensors.emplace_back(name, rows.contiguous());
+    all.push_back(rows.to(at::kCPU, at::kDouble));
+  }
+  if (!options.output.empty()) save_safetensors(options.output, tensors);
+  const at::Tensor rows = at::cat(all);
+  const at::Tensor unit = rows / rows.norm(2, {-1}, /*keepdim=*/true).clamp_min(1e-12);
+  const at::Tensor cosines = at::matmul(unit, unit.t());
+  std::vector<std::string> names = options.texts;
+  names.insert(names.end(), options.images.begin(), options.images.end());
+  if (options.json) {
+    Json lines = Json::array();
+    for (int64_t i = 0; i < rows.size(0); ++i) {
+      Json::Array near;
+      for (int64_t j = 0; j < rows.size(0); ++j) near.emplace_back(cosines[i][j].item<double>());
+      lines.push_back(Json::object({{"name", names[static_cast<std::size_t>(i)]}, {"cosines", near}}));
+    }
+    return print_json(Json::object({{"size", rows.size(1)}, {"vectors", lines}}));
+  }
+  std::vector<std::vector<std::string>> table;
+  for (int64_t i = 0; i < rows.size(0); ++i) {
+    std::vector<std::string> line{names[static_cast<std::size_t>(i)]};
+    for (int64_t j = 0; j < rows.size(0); ++j) line.push_back(shown(cosines[i][j].item<double>()));
+    table.push_back(line);
+  }
+  print_table(table);
+}
+
+}  // namespace
+
+void add_embed_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("embed", "Vectors of pictures and texts, and how alike they are");
+  auto options = std::make_shared<EmbedArguments>();
+  add_model_options(*command, options->model);
+  add_adapter_option(*command, options->model);
+  command->add_option("--text", options->texts, "A text; repeat it for several")->type_name("TEXT");
+  command->add_option("--image", options->images, "A picture: JPEG, PNG, WebP, GIF or BMP; repeat it for several")
+      ->type_name("FILE");
+  command->add_option("--output", options->output, "safetensors file to write: text_embeds, image_embeds");
+  command->add_flag("--json", options->json, "Print JSON: the name and the cosines of each");
+  command->callback([options] {
+    require<UsageError>(!options->texts.empty() || !options->images.empty(), "embed: give --text or --image.");
+    require<UsageError>(rank_count(options->model) == 1, "easydel embed runs on one device; got --devices or --mesh.");
+    on_ranks(options->model, [&](World& world) { run(*options, world); });
+  });
+}
+
+}  // namespace easydel::cli

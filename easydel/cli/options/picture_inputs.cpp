@@ -1,0 +1,37 @@
+#include "easydel/cli/options/picture_inputs.h"
+
+#include <ATen/ATen.h>
+
+#include "easydel/cli/terminal/text.h"
+#include "easydel/core/error.h"
+#include "easydel/processors/image_processor.h"
+
+namespace easydel::cli {
+
+at::Tensor read_pictures(const ModelOptions& options, const std::vector<std::string>& files) {
+  const ImageProcessor processor = AutoImageProcessor::from_pretrained(options.model, {.revision = options.revision});
+  std::vector<at::Tensor> pictures;
+  for (const std::string& file : files) pictures.push_back(processor.load(file));
+  return processor(pictures);
+}
+
+at::Tensor read_texts(const ModelOptions& options, const BaseModule& module, const std::vector<std::string>& texts) {
+  const std::optional<AutoTokenizer> tokenizer = load_tokenizer(options);
+  require<NotSupportedError>(tokenizer.has_value(), "[texts] ", options.model,
+                             " has no tokenizer that this build can read.");
+  const int64_t length = module.config().max_position_embeddings;
+  const std::optional<std::string> pad_token = tokenizer->config().special_token("pad_token");
+  const std::optional<int32_t> pad = pad_token ? (*tokenizer)->token_to_id(*pad_token) : std::nullopt;
+  require<ConfigError>(pad.has_value(), "[texts] the tokenizer of ", options.model, " needs a pad_token; got none.");
+  at::Tensor ids = at::full({static_cast<int64_t>(texts.size()), length}, *pad, at::kLong);
+  for (std::size_t row = 0; row < texts.size(); ++row) {
+    const std::vector<int32_t> tokens = (*tokenizer)->encode_ids(texts[row]);
+    const auto count = static_cast<int64_t>(tokens.size());
+    require<ConfigError>(count <= length, "[texts] a text may have ", length, " tokens; got ", count, ": \"",
+                         texts[row], "\".");
+    ids[static_cast<int64_t>(row)].narrow(0, 0, count).copy_(at::tensor(tokens, at::kInt));
+  }
+  return ids;
+}
+
+}  // namespace easydel::cli

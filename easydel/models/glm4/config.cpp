@@ -1,0 +1,7 @@
+#include "easydel/models/glm4/config.h"
+
+namespace easydel {
+
+Glm4Config::Glm4Config() = default;
+
+}  // namespace easydel

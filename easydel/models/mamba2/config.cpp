@@ -1,0 +1,64 @@
+#include "easydel/models/mamba2/config.h"
+
+#include <cmath>
+
+#include "easydel/infra/config/config_check.h"
+#include "easydel/infra/parallel/weight_specs.h"
+
+namespace easydel {
+
+Mamba2Config::Mamba2Config() {
+  vocab_size = 32768;
+  hidden_size = 4096;
+  head_dim = 64;
+  state_size = 128;
+  num_hidden_layers = 64;
+  pad_token_id = 1;
+  bos_token_id = 0;
+  eos_token_id = 2;
+}
+
+void Mamba2Config::fields(FieldVisitor& v) {
+  state_space_fields(v);
+  v("num_heads", num_heads, "Heads of channels, each with one decay.");
+  v("head_dim", head_dim, "Channels of a head.");
+  v("n_groups", n_groups, "Groups of heads that share B and C.");
+  v("time_step_limit", time_step_limit, "Least and most of a time step.");
+  v("chunk_size", chunk_size, "Tokens that are computed together.");
+}
+
+void Mamba2Config::validate() const {
+  StateSpaceConfig::validate();
+  const ConfigCheck check(*this);
+  check.at_least("num_heads", num_heads, 1);
+  check.at_least("head_dim", head_dim, 1);
+  check.at_least("n_groups", n_groups, 1);
+  check.at_least("chunk_size", chunk_size, 1);
+  check.multiple("num_heads", num_heads, "n_groups", n_groups);
+  require<ConfigError>(inner_size() == num_heads * head_dim.value_or(0), "[", class_name(),
+                       "] hidden_size * expand must be num_heads * head_dim; got ", inner_size(), " and ",
+                       num_heads * head_dim.value_or(0), ".");
+  require<ConfigError>(time_step_limit.is_array() && time_step_limit.size() == 2 && time_step_bound(0) >= 0 &&
+                           time_step_bound(0) <= time_step_bound(1),
+                       "[", class_name(), "] time_step_limit must be two numbers, least and most; got ",
+                       time_step_limit.dump(), ".");
+}
+
+double Mamba2Config::time_step_bound(std::size_t index) const {
+  const Json& bound = time_step_limit.at(index);
+  if (bound.is_number()) return bound.as_double();
+  const Json* written = bound.find("__float__");
+  return written && *written == Json("Infinity") ? INFINITY : -1;
+}
+
+PartitionRules Mamba2Config::get_partition_rules(bool fully_sharded) const {
+  const WeightSpecs specs(sharding, fully_sharded);
+  return {
+      {"embeddings\\.weight$", specs.split_first(LogicalAxis::Vocab)},
+      {"mixer\\.(in|out)_proj\\.weight$", specs.shard_second()},
+      {"lm_head\\.weight$", specs.split_first(LogicalAxis::Vocab)},
+      {".*", {}},
+  };
+}
+
+}  // namespace easydel

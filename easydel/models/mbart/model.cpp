@@ -1,0 +1,1 @@
+#include "easydel/models/mbart/model.h"

@@ -1,0 +1,1 @@
+#include "easydel/models/mt5/model.h"

@@ -1,0 +1,1 @@
+#include "easydel/models/roberta/model.h"

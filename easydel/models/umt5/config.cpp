@@ -1,0 +1,14 @@
+#include "easydel/models/umt5/config.h"
+
+namespace easydel {
+
+UMT5Config::UMT5Config() {
+  vocab_size = 250112;
+  intermediate_size = 1024;
+  num_hidden_layers = 8;
+  num_attention_heads = 6;
+  feed_forward_proj = "gated-gelu";
+  decoder_start_token_id = 0;
+}
+
+}  // namespace easydel

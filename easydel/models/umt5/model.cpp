@@ -1,0 +1,1 @@
+#include "easydel/models/umt5/model.h"

@@ -1,0 +1,1 @@
+#include "easydel/models/xlm_roberta/model.h"

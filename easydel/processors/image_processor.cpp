@@ -1,0 +1,213 @@
+#include "easydel/processors/image_processor.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "easydel/core/error.h"
+
+namespace easydel {
+namespace {
+
+const std::vector<double> kClipMean{0.48145466, 0.4578275, 0.40821073}, kClipStd{0.26862954, 0.26130258, 0.27577711};
+const std::vector<double> kHalf{0.5, 0.5, 0.5};
+
+ImageSteps clip_steps() {
+  return {.do_convert_rgb = true,
+          .do_center_crop = true,
+          .size = {.shortest_edge = 224},
+          .crop_size = {.height = 224, .width = 224},
+          .image_mean = kClipMean,
+          .image_std = kClipStd};
+}
+
+ImageSteps steps_of(const std::string& class_name, const std::string& where) {
+  if (class_name == "CLIPImageProcessor" || class_name == "BitImageProcessor") return clip_steps();
+  if (class_name == "LlavaImageProcessor") {
+    ImageSteps steps = clip_steps();
+    steps.pads_to_square = true;
+    return steps;
+  }
+  ImageSteps steps{.size = {.height = 224, .width = 224}, .image_mean = kHalf, .image_std = kHalf};
+  if (class_name == "SiglipImageProcessor") {
+    steps.do_convert_rgb = true;
+    return steps;
+  }
+  if (class_name == "ViTImageProcessor") {
+    steps.resample = Resample::Bilinear;
+    return steps;
+  }
+  fail<NotSupportedError>(where, "image_processor_type must be one of BitImageProcessor, CLIPImageProcessor, "
+                          "LlavaImageProcessor, SiglipImageProcessor, ViTImageProcessor; got \"",
+                          class_name, "\".");
+}
+
+// Reads one key after the other; null and absent ones keep what the class has.
+class StepReader {
+ public:
+  StepReader(const Json& json, const std::string& where) : json_(json), where_(where) {}
+
+  void operator()(const char* key, bool& value) const {
+    if (const Json* given = find(key)) {
+      check(given->is_bool(), key, "true or false", *given);
+      value = given->as_bool();
+    }
+  }
+  void operator()(const char* key, double& value) const {
+    if (const Json* given = find(key)) {
+      check(given->is_number(), key, "a number", *given);
+      value = given->as_double();
+    }
+  }
+  void operator()(const char* key, std::vector<double>& values) const {
+    const Json* given = find(key);
+    if (!given) return;
+    values.clear();
+    if (given->is_number()) {
+      values.push_back(given->as_double());
+      return;
+    }
+    check(given->is_array() && given->size() == 3, key, "a number or a list of 3", *given);
+    for (const Json& one : given->as_array()) {
+      check(one.is_number(), key, "a number or a list of 3", *given);
+      values.push_back(one.as_double());
+    }
+  }
+  void operator()(const char* key, Resample& value) const {
+    const Json* given = find(key);
+    if (!given) return;
+    const bool known = given->is_int() && (given->as_int() == 0 || given->as_int() == 2 || given->as_int() == 3);
+    check(known, key, "0 (nearest), 2 (bilinear) or 3 (bicubic)", *given);
+    value = static_cast<Resample>(given->as_int());
+  }
+  // A lone number is an edge of a square, or the shortest edge of what keeps its shape.
+  void operator()(const char* key, ImageSize& size, bool square) const {
+    const Json* given = find(key);
+    if (!given) return;
+    const char* const rule = "a positive number, [height, width] or an object of them";
+    const auto edge = [&](const Json& number) {
+      check(number.is_int() && number.as_int() > 0, key, rule, *given);
+      return number.as_int();
+    };
+    size = {};
+    if (given->is_int()) {
+      if (!square) {
+        size.shortest_edge = edge(*given);
+      } else {
+        size.height = size.width = edge(*given);
+      }
+      return;
+    }
+    if (given->is_array()) {
+      check(given->size() == 2, key, rule, *given);
+      size.height = edge(given->at(0));
+      size.width = edge(given->at(1));
+      return;
+    }
+    check(given->is_object() && given->size() > 0, key, rule, *given);
+    for (const auto& [name, number] : given->as_object()) {
+      if (number.is_null()) continue;
+      std::optional<int64_t>* const field = name == "height"          ? &size.height
+                                            : name == "width"         ? &size.width
+                                            : name == "shortest_edge" ? &size.shortest_edge
+                                            : name == "longest_edge"  ? &size.longest_edge
+                                            : name == "max_height"    ? &size.max_height
+                                            : name == "max_width"     ? &size.max_width
+                                                                      : nullptr;
+      require<ConfigError>(field != nullptr, where_, key,
+                           " may have height, width, shortest_edge, longest_edge, max_height and max_width; got \"",
+                           name, "\".");
+      *field = edge(number);
+    }
+  }
+
+ private:
+  const Json* find(const char* key) const {
+    const Json* given = json_.find(key);
+    return given && !given->is_null() ? given : nullptr;
+  }
+  void check(bool holds, const char* key, const char* rule, const Json& given) const {
+    require<ConfigError>(holds, where_, key, " must be ", rule, "; got ", given.dump(), ".");
+  }
+
+  const Json& json_;
+  const std::string& where_;
+};
+
+void check_steps(const ImageSteps& s, const std::string& where) {
+  require<ConfigError>(!s.do_rescale || s.rescale_factor != 0, where, "rescale_factor must not be 0.");
+  for (const double value : s.image_std)
+    require<ConfigError>(!s.do_normalize || value != 0, where, "image_std must not be 0.");
+  require<ConfigError>(!s.do_center_crop || (s.crop_size.height && s.crop_size.width), where,
+                       "crop_size must have height and width.");
+  if (s.do_resize) resized_size({1, 1}, s.size);
+}
+
+}  // namespace
+
+ImageProcessor::ImageProcessor(std::string class_name, const Json& json, const std::string& where)
+    : class_name_(std::move(class_name)), steps_(steps_of(class_name_, where)) {
+  const StepReader read(json, where);
+  read("do_convert_rgb", steps_.do_convert_rgb);
+  read("do_resize", steps_.do_resize);
+  read("do_center_crop", steps_.do_center_crop);
+  read("do_rescale", steps_.do_rescale);
+  read("do_normalize", steps_.do_normalize);
+  read("do_pad", steps_.do_pad);
+  read("rescale_factor", steps_.rescale_factor);
+  read("image_mean", steps_.image_mean);
+  read("image_std", steps_.image_std);
+  read("resample", steps_.resample);
+  bool square = class_name_ == "ViTImageProcessor";
+  read("default_to_square", square);
+  read("size", steps_.size, square);
+  read("crop_size", steps_.crop_size, true);
+  read("pad_size", steps_.pad_size, true);
+  const Json* format = json.find("data_format");
+  require<NotSupportedError>(!format || format->is_null() || *format == Json("channels_first"), where,
+                             "data_format must be channels_first; got ", format ? format->dump() : "", ".");
+  check_steps(steps_, where);
+}
+
+DecodeImageOptions ImageProcessor::decode_options() const {
+  return {.alpha = steps_.do_convert_rgb ? Alpha::OverWhite : Alpha::Drop};
+}
+
+at::Tensor ImageProcessor::rescale_and_normalize(const at::Tensor& image) const {
+  if (!steps_.do_normalize) return steps_.do_rescale ? image * steps_.rescale_factor : image;
+  const auto by_channel = [&](const std::vector<double>& values) {
+    at::Tensor levels = at::tensor(values, at::kFloat);
+    // Both steps at once: the picture's numbers stay what they are.
+    if (steps_.do_rescale) levels = levels * (1.0 / steps_.rescale_factor);
+    return levels.view({-1, 1, 1});
+  };
+  return image.to(at::kFloat).sub_(by_channel(steps_.image_mean)).div_(by_channel(steps_.image_std));
+}
+
+at::Tensor ImageProcessor::operator()(const std::vector<at::Tensor>& images) const {
+  require<ShapeError>(!images.empty(), "[ImageProcessor] there must be a picture; got none.");
+  std::vector<at::Tensor> done;
+  for (const at::Tensor& image : images) {
+    require<ShapeError>(image.dim() == 3 && image.size(0) == 3 && image.scalar_type() == at::kByte && image.numel() > 0,
+                        "[ImageProcessor] a picture must be [3, height, width] of uint8; got ", image.sizes(), " of ",
+                        image.scalar_type(), ".");
+    at::Tensor x = image;
+    if (steps_.do_pad && steps_.pads_to_square) x = pad_to_square(x, steps_.image_mean);
+    if (steps_.do_resize) x = resize_image(x, resized_size({x.size(1), x.size(2)}, steps_.size), steps_.resample);
+    if (steps_.do_center_crop) x = center_crop(x, {*steps_.crop_size.height, *steps_.crop_size.width});
+    done.push_back(rescale_and_normalize(x));
+  }
+  if (steps_.do_pad && !steps_.pads_to_square) {
+    HeightWidth to;
+    for (const at::Tensor& x : done) to = {std::max(to.height, x.size(1)), std::max(to.width, x.size(2))};
+    if (steps_.pad_size.height && steps_.pad_size.width) to = {*steps_.pad_size.height, *steps_.pad_size.width};
+    for (at::Tensor& x : done) x = pad_below(x, to);
+  }
+  for (const at::Tensor& x : done) {
+    require<ShapeError>(x.sizes() == done[0].sizes(), "[ImageProcessor] the pictures of a batch must come out in one ",
+                        "size; got ", done[0].sizes(), " and ", x.sizes(), ". do_center_crop or do_pad makes them equal.");
+  }
+  return at::stack(done);
+}
+
+}  // namespace easydel

@@ -1,0 +1,72 @@
+#include "easydel/processors/vision_processor.h"
+
+#include "easydel/core/error.h"
+
+namespace easydel {
+namespace fs = std::filesystem;
+
+VisionProcessor::VisionProcessor(ImageProcessor images, const Json& json, const std::string& where)
+    : images_(std::move(images)) {
+  const auto given = [&](const char* key) -> const Json* {
+    const Json* value = json.find(key);
+    return value && !value->is_null() ? value : nullptr;
+  };
+  const Json* type = given("processor_class");
+  require<NotSupportedError>(!type || *type == Json("LlavaProcessor"), where,
+                             "processor_class must be LlavaProcessor; got ", type ? type->dump() : "", ".");
+  const Json* patch = given("patch_size");
+  require<ConfigError>(patch && patch->is_int() && patch->as_int() > 0, where, "patch_size must be a positive number; got ",
+                       patch ? patch->dump() : "none", ".");
+  patch_size_ = patch->as_int();
+  if (const Json* more = given("num_additional_image_tokens")) {
+    require<ConfigError>(more->is_int() && more->as_int() >= 0, where,
+                         "num_additional_image_tokens must be a number from 0; got ", more->dump(), ".");
+    additional_tokens_ = more->as_int();
+  }
+  if (const Json* token = given("image_token")) {
+    require<ConfigError>(token->is_string() && !token->as_string().empty(), where, "image_token must be a text; got ",
+                         token->dump(), ".");
+    image_token_ = token->as_string();
+  }
+  if (const Json* strategy = given("vision_feature_select_strategy")) {
+    require<ConfigError>(*strategy == Json("default") || *strategy == Json("full"), where,
+                         "vision_feature_select_strategy must be default or full; got ", strategy->dump(), ".");
+    leaves_class_token_out_ = *strategy == Json("default");
+  }
+}
+
+VisionProcessor VisionProcessor::from_directory(const fs::path& directory) {
+  const fs::path file = directory / "processor_config.json";
+  require<ConfigError>(fs::exists(file), "[VisionProcessor] ", directory.string(),
+                       " must have a processor_config.json, which says what pictures become in a text; got none.");
+  return {AutoImageProcessor::from_directory(directory), Json::parse_file(file.string()),
+          "[VisionProcessor] " + file.string() + ": "};
+}
+
+VisionProcessor VisionProcessor::from_pretrained(const std::string& name_or_path, const HubOptions& hub) {
+  return from_directory(resolve(name_or_path, hub));
+}
+
+at::Tensor VisionProcessor::load(const std::vector<std::string>& files) const {
+  std::vector<at::Tensor> pictures;
+  for (const std::string& file : files) pictures.push_back(images_.load(file));
+  return images_(pictures);
+}
+
+std::string VisionProcessor::expand(const std::string& text, const at::Tensor& pixel_values) const {
+  const int64_t features = (pixel_values.size(2) / patch_size_) * (pixel_values.size(3) / patch_size_) +
+                           additional_tokens_ - (leaves_class_token_out_ ? 1 : 0);
+  std::string result;
+  int64_t places = 0;
+  std::size_t at = 0;
+  for (std::size_t next; (next = text.find(image_token_, at)) != std::string::npos; at = next + image_token_.size()) {
+    result += text.substr(at, next - at);
+    for (int64_t i = 0; i < features; ++i) result += image_token_;
+    ++places;
+  }
+  require<ConfigError>(places == pixel_values.size(0), "[VisionProcessor] the text must have a placeholder ",
+                       image_token_, " for each picture; got ", places, " for ", pixel_values.size(0), ".");
+  return result + text.substr(at);
+}
+
+}  // namespace easydel

@@ -1,0 +1,153 @@
+// Validation of the arguments that belong to one trainer.
+#include <cmath>
+
+#include "easydel/trainers/arguments/argument_checker.h"
+
+namespace easydel {
+namespace {
+
+template <class Preference>
+void check_preference(const Preference& p, const ArgumentChecker& c) {
+  c.positive("beta", p.beta);
+  c.at_least("max_prompt_length", p.max_prompt_length, 1);
+  c.at_least("max_completion_length", p.max_completion_length, 1);
+  c.only(p.logprob_vocab_chunk_size.value_or(0) <= 0, "logprob_vocab_chunk_size", "be null or 0",
+         p.logprob_vocab_chunk_size.value_or(0),
+         "Logits are computed in chunks of tokens, not of the vocabulary: set lmhead_chunksize.");
+  c.only(p.label_pad_token_id == -100, "label_pad_token_id", "be -100", p.label_pad_token_id,
+         "No other label is ignored in the loss.");
+  c.at_least("padding_value", p.padding_value, 0);
+}
+
+void check_dpo_losses(const DpoArguments& d, const ArgumentChecker& c) {
+  bool has_names = d.loss_type.is_string() || (d.loss_type.is_array() && d.loss_type.size() > 0);
+  if (d.loss_type.is_array()) {
+    for (const Json& name : d.loss_type.as_array()) has_names = has_names && name.is_string();
+  }
+  c.rule(has_names, "loss_type", "be a name or a list of names", d.loss_type.dump());
+  const std::vector<std::string> types = d.loss_types();
+  for (const std::string& type : types) {
+    c.one_of("loss_type", type,
+             {"sigmoid", "hinge", "ipo", "exo_pair", "nca_pair", "robust", "bco_pair", "sppo_hard", "aot", "aot_pair",
+              "aot_unpaired", "apo_zero", "apo_down", "discopop", "sigmoid_norm", "sft"});
+  }
+  if (d.loss_weights) {
+    c.rule(d.loss_weights->size() == types.size(), "loss_weights",
+           concat("have a weight for each of the ", types.size(), " losses"), d.loss_weights->size());
+    for (const double weight : *d.loss_weights) c.finite_from_zero("loss_weights", weight);
+  }
+  c.one_of("f_divergence_type", d.f_divergence_type,
+           {"reverse_kl", "forward_kl", "js_divergence", "alpha_divergence"});
+  c.rule(std::isfinite(d.f_alpha_divergence_coef), "f_alpha_divergence_coef", "be a finite number",
+         d.f_alpha_divergence_coef);
+  c.positive("discopop_tau", d.discopop_tau);
+  c.between("ld_alpha", d.ld_alpha, 0, 1, "lie in [0, 1]");
+  c.rule(!d.ld_alpha || !d.precompute_ref_log_probs, "ld_alpha", "not be used together with precompute_ref_log_probs",
+         d.ld_alpha.value_or(0));
+}
+
+void check_reference_sync(bool syncs, double alpha, int64_t steps, const ArgumentChecker& c) {
+  const DpoArguments standard;
+  c.only(!syncs, "sync_ref_model", "be false", "true", "The reference does not change during training.");
+  c.only(alpha == standard.ref_model_mixup_alpha, "ref_model_mixup_alpha", "not be given", alpha,
+         "It belongs to sync_ref_model, which is not supported yet.");
+  c.only(steps == standard.ref_model_sync_steps, "ref_model_sync_steps", "not be given", steps,
+         "It belongs to sync_ref_model, which is not supported yet.");
+}
+
+void check_kto_and_cpo(const TrainingArguments& a, const ArgumentChecker& c) {
+  check_preference(a.kto, c);
+  check_preference(a.cpo, c);
+  c.one_of("loss_type", a.kto.loss_type, {"kto", "apo_zero_unpaired"});
+  c.finite_from_zero("desirable_weight", a.kto.desirable_weight);
+  c.finite_from_zero("undesirable_weight", a.kto.undesirable_weight);
+  c.only(!a.kto.precompute_ref_log_probs, "precompute_ref_log_probs", "be false with kto", "true",
+         "The reference runs in each step.");
+  c.one_of("loss_type", a.cpo.loss_type, {"sigmoid", "hinge", "ipo", "simpo", "alphapo"});
+  c.rule(a.cpo.label_smoothing >= 0 && a.cpo.label_smoothing < 0.5, "label_smoothing", "lie in [0, 0.5)",
+         a.cpo.label_smoothing);
+  c.finite_from_zero("cpo_alpha", a.cpo.cpo_alpha);
+  c.rule(std::isfinite(a.cpo.simpo_gamma), "simpo_gamma", "be a finite number", a.cpo.simpo_gamma);
+  c.rule(std::isfinite(a.cpo.alpha), "alpha", "be a finite number", a.cpo.alpha);
+}
+
+void check_rollouts(const RolloutArguments& r, const ArgumentChecker& c) {
+  c.at_least("max_prompt_length", r.max_prompt_length, 1);
+  c.at_least("max_completion_length", r.max_completion_length, 1);
+  c.at_least("num_return_sequences", r.num_return_sequences, 2);
+  c.positive("temperature", r.temperature);
+  c.rule(r.top_p > 0 && r.top_p <= 1, "top_p", "lie in (0, 1]", r.top_p);
+  c.at_least("top_k", r.top_k, 0);
+  c.between("min_p", r.min_p, 0, 1, "lie in [0, 1]");
+  c.positive("repetition_penalty", r.repetition_penalty);
+  c.at_least("num_iterations", r.num_iterations, 1);
+  c.at_least("steps_per_generation", r.steps_per_generation, 1);
+  c.at_least("num_completions_to_print", r.num_completions_to_print, 0);
+  if (r.reward_weights) {
+    for (const double weight : *r.reward_weights)
+      c.rule(std::isfinite(weight), "reward_weights", "be finite numbers", weight);
+  }
+}
+
+void check_policies(const TrainingArguments& a, const ArgumentChecker& c) {
+  check_rollouts(a.rollout, c);
+  const GrpoArguments& g = a.grpo;
+  c.finite_from_zero("beta", g.beta);
+  c.finite_from_zero("epsilon", g.epsilon);
+  c.finite_from_zero("epsilon_high", g.epsilon_high);
+  c.positive("delta", g.delta);
+  c.one_of("loss_type", g.loss_type, {"grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"});
+  c.one_of("importance_sampling_level", g.importance_sampling_level, {"token", "sequence"});
+  c.one_of("scale_rewards", g.scaling(), {"group", "batch", "none"});
+  c.rule(g.top_entropy_quantile > 0 && g.top_entropy_quantile <= 1, "top_entropy_quantile", "lie in (0, 1]",
+         g.top_entropy_quantile);
+  c.positive("sapo_temperature_pos", g.sapo_temperature_pos);
+  c.positive("sapo_temperature_neg", g.sapo_temperature_neg);
+  for (const auto& [key, value] :
+       {std::pair{"vespo_k_pos", g.vespo_k_pos}, {"vespo_lambda_pos", g.vespo_lambda_pos},
+        {"vespo_k_neg", g.vespo_k_neg}, {"vespo_lambda_neg", g.vespo_lambda_neg}})
+    c.finite_from_zero(key, value);
+  check_reference_sync(g.sync_ref_model, g.ref_model_mixup_alpha, g.ref_model_sync_steps, c);
+  c.finite_from_zero("beta", a.rloo.beta);
+  c.finite_from_zero("epsilon", a.rloo.epsilon);
+  c.finite_from_zero("epsilon_high", a.rloo.epsilon_high);
+  if (const auto& range = a.rloo.reward_clip_range)
+    c.rule(range->size() == 2 && (*range)[0] <= (*range)[1], "reward_clip_range", "be two numbers, the lower one first",
+           range->size() == 2 ? concat((*range)[0], " and ", (*range)[1]) : concat(range->size(), " numbers"));
+}
+
+}  // namespace
+
+void check_objectives(const TrainingArguments& a, const ArgumentChecker& c) {
+  check_preference(a.dpo, c);
+  check_preference(a.orpo, c);
+  check_dpo_losses(a.dpo, c);
+  check_kto_and_cpo(a, c);
+  check_policies(a, c);
+  c.one_of("loss_type", a.text.loss_type, {"nll", "dft"});
+  c.rule(a.dpo.label_smoothing >= 0 && a.dpo.label_smoothing < 0.5, "label_smoothing", "lie in [0, 0.5)",
+         a.dpo.label_smoothing);
+  c.only(!a.dpo.use_weighting, "use_weighting", "be false", "true", "It is not supported yet.");
+  check_reference_sync(a.dpo.sync_ref_model, a.dpo.ref_model_mixup_alpha, a.dpo.ref_model_sync_steps, c);
+  c.finite_from_zero("rpo_alpha", a.dpo.rpo_alpha);
+  c.finite_from_zero("center_rewards_coefficient", a.reward.center_rewards_coefficient);
+  const DistillationArguments& d = a.distillation;
+  c.positive("temperature", d.temperature);
+  c.between("alpha", d.alpha, 0, 1, "lie in [0, 1]");
+  c.finite_from_zero("hidden_state_loss_weight", d.hidden_state_loss_weight);
+  c.one_of("hidden_state_loss", d.hidden_state_loss, {"mse"});
+  constexpr std::string_view kNoMaps = "Attention maps are not compared yet; hidden_state_loss_weight compares layers.";
+  c.only(d.attention_loss_weight.value_or(0) == 0, "attention_loss_weight", "be null or 0",
+         d.attention_loss_weight.value_or(0), kNoMaps);
+  c.only(!d.attention_layers, "attention_layers", "be null", "a list", kNoMaps);
+  c.only(!d.attention_normalize, "attention_normalize", "be false", "true", kNoMaps);
+  c.at_least("logits_chunk_size", d.logits_chunk_size, 1);
+  c.name("label_field", a.classification.label_field);
+  c.at_least("num_labels", a.classification.num_labels, 1);
+  if (a.classification.problem_type) {
+    c.one_of("problem_type", *a.classification.problem_type,
+             {"regression", "single_label_classification", "multi_label_classification"});
+  }
+}
+
+}  // namespace easydel

@@ -1,0 +1,89 @@
+#include "easydel/trainers/objectives/advantages.h"
+
+#include <cmath>
+
+namespace easydel {
+namespace {
+
+constexpr double kSmallest = 1e-4;  // added to a deviation
+
+std::vector<double> part_of(const std::vector<double>& values, std::size_t begin, int64_t count) {
+  return {values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(begin) + count};
+}
+
+bool is_zero(double deviation) { return std::abs(deviation) <= 1e-8; }  // as torch.isclose has it; false for NaN
+
+void zero_unknown(std::vector<double>& values) {
+  for (double& value : values) {
+    if (std::isnan(value)) value = 0;
+  }
+}
+
+}  // namespace
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0, count = 0;
+  for (const double value : values) {
+    if (std::isnan(value)) continue;
+    sum += value;
+    ++count;
+  }
+  return sum / count;
+}
+
+double deviation_of(const std::vector<double>& values) {
+  const double mean = mean_of(values);
+  double sum = 0, count = 0;
+  for (const double value : values) {
+    if (std::isnan(value)) continue;
+    sum += (value - mean) * (value - mean);
+    ++count;
+  }
+  return count > 1 ? std::sqrt(sum / (count - 1)) : std::nan("");
+}
+
+Advantages group_advantages(const std::vector<double>& rewards, int64_t group, const std::string& scaling) {
+  Advantages out{.values = rewards};
+  const double of_batch = deviation_of(rewards);
+  double zeros = 0, groups = 0;
+  for (std::size_t begin = 0; begin < rewards.size(); begin += static_cast<std::size_t>(group)) {
+    const std::vector<double> own = part_of(rewards, begin, group);
+    const double mean = mean_of(own), deviation = scaling == "batch" ? of_batch : deviation_of(own);
+    ++groups;
+    if (is_zero(deviation)) ++zeros;
+    for (std::size_t i = begin; i < begin + static_cast<std::size_t>(group); ++i) {
+      out.values[i] -= mean;
+      if (scaling != "none") out.values[i] /= deviation + kSmallest;
+    }
+  }
+  out.zero_deviation_share = zeros / groups;
+  zero_unknown(out.values);
+  return out;
+}
+
+Advantages leave_one_out_advantages(const std::vector<double>& rewards, int64_t group, bool normalize) {
+  Advantages out{.values = rewards};
+  double zeros = 0, groups = 0;
+  for (std::size_t begin = 0; begin < rewards.size(); begin += static_cast<std::size_t>(group)) {
+    const std::vector<double> own = part_of(rewards, begin, group);
+    double sum = 0, count = 0;
+    for (const double value : own) {
+      if (std::isnan(value)) continue;
+      sum += value;
+      ++count;
+    }
+    ++groups;
+    if (is_zero(deviation_of(own))) ++zeros;
+    for (std::size_t i = begin; i < begin + static_cast<std::size_t>(group); ++i)
+      out.values[i] -= (sum - rewards[i]) / (count - 1);
+  }
+  out.zero_deviation_share = zeros / groups;
+  if (normalize) {
+    const double mean = mean_of(out.values), deviation = deviation_of(out.values);
+    for (double& value : out.values) value = (value - mean) / (deviation + kSmallest);
+  }
+  zero_unknown(out.values);
+  return out;
+}
+
+}  // namespace easydel

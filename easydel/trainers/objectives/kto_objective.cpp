@@ -1,0 +1,142 @@
+// Kahneman-Tversky optimization: answers that are wanted become likelier than the policy's distance from the reference
+// makes them anyway, and unwanted ones less likely. Row 2i is an example, and row 2i + 1 its prompt with the answer of
+// the example before, from which that distance is estimated.
+#include <ATen/ATen.h>
+
+#include "easydel/core/error.h"
+#include "easydel/data/rows/preference.h"
+#include "easydel/trainers/objectives/pairs.h"
+
+namespace easydel {
+namespace {
+
+using Ids = std::vector<int64_t>;
+
+Ids part(const Ids& ids, int64_t begin, int64_t end) { return {ids.begin() + begin, ids.begin() + end}; }
+
+class KtoObjective final : public Objective {
+ public:
+  explicit KtoObjective(std::shared_ptr<const BaseModule> reference) : reference_(std::move(reference)) {
+    require<ConfigError>(reference_ != nullptr, "[kto] a reference model is needed.");
+  }
+
+  int64_t rows_per_example(const TrainingArguments& arguments) const override {
+    return arguments.kto.estimates_kl() ? 2 : 1;
+  }
+  std::optional<int64_t> padding_value(const TrainingArguments& arguments) const override {
+    return arguments.kto.padding_value;
+  }
+  std::vector<const BaseModule*> other_models() const override { return {reference_.get()}; }
+
+  data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
+    const PairLimits limits = limits_of(arguments);
+    limits.validate("kto");
+    const data::Transform tokenize = data::make_unpaired_transform(
+        tokenizer, {.codec = {}, .max_length = limits.whole(), .truncation_mode = arguments.truncation_mode});
+    return [tokenize, limits, rows = rows_per_example(arguments)](const data::Row& row) -> std::optional<data::Example> {
+      const std::optional<data::Example> ids = tokenize(row);
+      if (!ids) return std::nullopt;
+      data::Example example;
+      LabelledIds joined = join_answer(ids->others.at("prompt_ids"), ids->others.at("completion_ids"), limits);
+      example.input_ids = std::move(joined.ids);
+      example.labels = std::move(joined.labels);
+      example.numbers = {{"label", ids->numbers.at("label")}, {"rows", static_cast<double>(rows)}};
+      return example;
+    };
+  }
+
+  std::vector<BatchRow> rows(const data::Example& example) const override {
+    BatchRow row = answer_row(example.input_ids, example.labels);
+    const double label = example.numbers.at("label");
+    row.numbers["wanted"] = label;
+    row.numbers["unwanted"] = 1 - label;
+    if (example.numbers.at("rows") == 1) return {row};
+    BatchRow other = row;  // its answer comes with the other rows of the minibatch
+    for (const char* name : {"counts", "wanted", "unwanted"}) other.numbers[name] = 0;
+    return {std::move(row), std::move(other)};
+  }
+
+  void link_rows(std::vector<BatchRow>& rows, const TrainingArguments& arguments) const override {
+    if (!arguments.kto.estimates_kl()) return;
+    const PairLimits whole{.max_length = arguments.max_length, .truncation_mode = "keep_start"};
+    for (std::size_t i = 0; i < rows.size(); i += 2) {
+      const BatchRow& before = rows[i == 0 ? rows.size() - 2 : i - 2];
+      LabelledIds joined = join_answer(split(rows[i]).first, split(before).second, whole);
+      BatchRow& other = rows[i + 1];
+      BatchRow made = answer_row(joined.ids, joined.labels);
+      other.input_ids = std::move(made.input_ids);
+      other.labels = std::move(made.labels);
+      for (const char* name : {"prompt_tokens", "completion_tokens"}) other.numbers[name] = made.numbers.at(name);
+    }
+  }
+
+  double count_items(const std::vector<BatchRow>& rows) const override {
+    double count = 0;
+    for (const BatchRow& row : rows) count += row.numbers.at("counts");
+    return count;
+  }
+
+  void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData&) override {
+    require_token(model, arguments.kto.padding_value, "[kto] padding_value");
+    require_same_mesh(model, *reference_, "[kto] the reference");
+  }
+
+  ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {
+    const KtoArguments& kto = context.arguments.kto;
+    const int64_t each = rows_per_example(context.arguments);
+    const Batch own = every_row(batch, 0, each);
+    const RowLogps policy = row_logps(model, own, context, !kto.disable_dropout);
+    const at::Tensor logps = policy.sums();
+    const at::Tensor counts = number_like(own, "counts", logps);
+    const auto of_reference = [&](const Batch& rows) {
+      const at::NoGradGuard no_grad;
+      return row_logps(*reference_, rows, context, false).sums();
+    };
+    const at::Tensor ratios = (logps - of_reference(own)).masked_fill(counts.eq(0), 0);
+    at::Tensor kl = at::zeros({}, logps.options());
+    if (kto.estimates_kl()) {
+      const at::NoGradGuard no_grad;
+      const Batch others = every_row(batch, 1, each);
+      const at::Tensor distance = row_logps(model, others, context, false).sums() - of_reference(others);
+      kl = ((distance * counts).sum() / counts.sum().clamp_min(1)).clamp_min(0);
+    }
+    const at::Tensor wanted = number_like(own, "wanted", logps), unwanted = number_like(own, "unwanted", logps);
+    const at::Tensor gain = 1 - at::sigmoid(kto.beta * (ratios - kl)), harm = 1 - at::sigmoid(kto.beta * (kl - ratios));
+    const at::Tensor losses = kto.desirable_weight * gain * wanted + kto.undesirable_weight * harm * unwanted;
+    ObjectiveLoss out{.loss = losses.sum() / context.items};
+    policy.add_routers(out);
+    out.metrics["kl"] = kl * context.share;
+    for (const auto& [side, mask] : {std::pair{"chosen", wanted}, {"rejected", unwanted}}) {
+      const double all = context.totals.at(mask.is_same(wanted) ? "wanted" : "unwanted");
+      if (all == 0) continue;
+      out.metrics[concat("rewards/", side)] = kto.beta * (ratios.detach() * mask).sum() / all;
+      out.metrics[concat("logps/", side)] = (logps.detach().masked_fill(counts.eq(0), 0) * mask).sum() / all;
+    }
+    if (out.metrics.contains("rewards/chosen") && out.metrics.contains("rewards/rejected"))
+      out.metrics["rewards/margins"] = out.metrics.at("rewards/chosen") - out.metrics.at("rewards/rejected");
+    return out;
+  }
+
+ private:
+  static PairLimits limits_of(const TrainingArguments& arguments) {
+    return {.max_length = arguments.max_length,
+            .max_prompt_length = arguments.kto.max_prompt_length,
+            .max_completion_length = arguments.kto.max_completion_length,
+            .truncation_mode = arguments.truncation_mode};
+  }
+
+  static std::pair<Ids, Ids> split(const BatchRow& row) {
+    const auto prompt = static_cast<int64_t>(row.numbers.at("prompt_tokens"));
+    return {part(row.input_ids, 0, prompt), part(row.input_ids, prompt, static_cast<int64_t>(row.input_ids.size()))};
+  }
+
+  std::shared_ptr<const BaseModule> reference_;
+};
+
+}  // namespace
+
+std::unique_ptr<Objective> make_kto_objective(std::shared_ptr<const BaseModule> reference) {
+  return std::make_unique<KtoObjective>(std::move(reference));
+}
+
+}  // namespace easydel

@@ -1,0 +1,60 @@
+#include "easydel/trainers/objectives/policy_arguments.h"
+
+#include "easydel/infra/fields/field_visitor.h"
+
+namespace easydel {
+
+std::string GrpoArguments::scaling() const {
+  if (scale_rewards.is_bool()) return scale_rewards.as_bool() ? "group" : "none";
+  return scale_rewards.is_string() ? scale_rewards.as_string() : scale_rewards.dump();
+}
+
+void list_fields(RolloutArguments& r, FieldVisitor& v) {
+  v("max_prompt_length", r.max_prompt_length, "Maximum number of prompt tokens; null: no limit.");
+  v("max_completion_length", r.max_completion_length, "Maximum number of tokens of a completion.");
+  v("num_return_sequences", r.num_return_sequences, "Completions for each prompt.", {"num_generations"});
+  v("temperature", r.temperature, "Temperature of the sampling, and of the log-probabilities of the loss.");
+  v("top_p", r.top_p, "Sample from the most likely tokens with this probability together.");
+  v("top_k", r.top_k, "Sample from so many of the most likely tokens; null or 0: from all.");
+  v("min_p", r.min_p, "Sample from tokens with at least this share of the highest probability; null: from all.");
+  v("repetition_penalty", r.repetition_penalty, "Penalty of tokens that occurred; 1: none.");
+  v("num_iterations", r.num_iterations, "How many times each completion is trained on.");
+  v("steps_per_generation", r.steps_per_generation, "Optimizer steps whose completions are generated together.");
+  v("rewards", r.rewards, "A reward, or a list: names, or objects with a type, its settings and a weight.");
+  v("reward_weights", r.reward_weights, "Weights of the rewards; null: 1 each.");
+  v("mask_truncated_completions", r.mask_truncated_completions, "Completions that did not end do not count.");
+  v("log_completions", r.log_completions, "Write completions.jsonl, and print some of them.");
+  v("num_completions_to_print", r.num_completions_to_print, "Completions that are printed of each generation.");
+  v("disable_dropout", r.disable_dropout, "Train without dropout.");
+}
+
+void list_fields(GrpoArguments& g, FieldVisitor& v) {
+  v("beta", g.beta, "Weight of the divergence from the reference; 0: no reference.");
+  v("epsilon", g.epsilon, "How far below 1 a ratio counts.");
+  v("epsilon_high", g.epsilon_high, "How far above 1 a ratio counts, with cispo the most that it counts; null: epsilon.");
+  v("delta", g.delta, "The most that a ratio counts for a negative advantage; null: no limit.");
+  v("loss_type", g.loss_type, "grpo, bnpo, dr_grpo, dapo, luspo, cispo, sapo or vespo.");
+  v("importance_sampling_level", g.importance_sampling_level, "token, or sequence: GSPO.");
+  v("scale_rewards", g.scale_rewards, "What advantages are divided by: the standard deviation of a group or batch; none.");
+  v("top_entropy_quantile", g.top_entropy_quantile, "The share of tokens, by entropy, that the policy's loss has.");
+  v("use_bias_correction_kl", g.use_bias_correction_kl, "Multiply the divergence by the ratio.");
+  v("sapo_temperature_pos", g.sapo_temperature_pos, "Temperature of sapo for positive advantages.");
+  v("sapo_temperature_neg", g.sapo_temperature_neg, "The same for the others.");
+  v("vespo_k_pos", g.vespo_k_pos, "Power of vespo's weight for advantages that are not negative.");
+  v("vespo_lambda_pos", g.vespo_lambda_pos, "Decay of it.");
+  v("vespo_k_neg", g.vespo_k_neg, "Power of vespo's weight for negative advantages.");
+  v("vespo_lambda_neg", g.vespo_lambda_neg, "Decay of it.");
+  v("sync_ref_model", g.sync_ref_model, "Periodically move the reference towards the policy; not supported.");
+  v("ref_model_mixup_alpha", g.ref_model_mixup_alpha, "Weight of the policy in such an update; not supported.");
+  v("ref_model_sync_steps", g.ref_model_sync_steps, "Steps between such updates; not supported.");
+}
+
+void list_fields(RlooArguments& r, FieldVisitor& v) {
+  v("beta", r.beta, "How much the divergence from the reference lowers a reward; 0: no reference.");
+  v("epsilon", r.epsilon, "How far below 1 the ratio of a completion counts.");
+  v("epsilon_high", r.epsilon_high, "How far above 1 it counts; null: epsilon.");
+  v("normalize_advantages", r.normalize_advantages, "Divide advantages by their standard deviation, around their mean.");
+  v("reward_clip_range", r.reward_clip_range, "The least and the most that a reward counts; null: no limits.");
+}
+
+}  // namespace easydel

@@ -1,0 +1,69 @@
+// The arguments of trainers whose rows the model writes itself: EasyDeL's keys, and trl's where EasyDeL has none.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "easydel/core/json/json.h"
+
+namespace easydel {
+
+class FieldVisitor;
+
+// How completions are drawn and rewarded, and how often they are trained on.
+struct RolloutArguments {
+  std::optional<int64_t> max_prompt_length = 512;
+  int64_t max_completion_length = 256;
+  int64_t num_return_sequences = 4;  // completions of a prompt: its group
+  double temperature = 1.0;
+  double top_p = 1.0;
+  std::optional<int64_t> top_k;  // all tokens
+  std::optional<double> min_p;
+  double repetition_penalty = 1.0;
+  int64_t num_iterations = 1;        // times that each completion is trained on
+  int64_t steps_per_generation = 1;  // optimizer steps that share one generation: its prompts are so many batches
+  Json rewards;                      // a reward or a list of them; see rewards/reward.h
+  std::optional<std::vector<double>> reward_weights;  // 1 each
+  bool mask_truncated_completions = false;
+  bool log_completions = false;          // to completions.jsonl, and some to the terminal
+  int64_t num_completions_to_print = 2;  // of a generation
+  bool disable_dropout = false;
+
+  int64_t steps_of_generation() const { return steps_per_generation * num_iterations; }
+};
+
+struct GrpoArguments {
+  double beta = 0.04;  // weight of the divergence from the reference; 0: there is none
+  double epsilon = 0.2;
+  std::optional<double> epsilon_high;  // epsilon
+  std::optional<double> delta;         // the most that a ratio counts; no limit
+  std::string loss_type = "dapo";
+  std::string importance_sampling_level = "token";  // or sequence
+  Json scale_rewards = "group";                     // or batch, none; true and false are group and none
+  double top_entropy_quantile = 1.0;
+  bool use_bias_correction_kl = true;
+  double sapo_temperature_pos = 1.0;
+  double sapo_temperature_neg = 1.05;
+  double vespo_k_pos = 2.0, vespo_lambda_pos = 3.0, vespo_k_neg = 3.0, vespo_lambda_neg = 2.0;
+  bool sync_ref_model = false;
+  double ref_model_mixup_alpha = 0.9;
+  int64_t ref_model_sync_steps = 64;
+
+  std::string scaling() const;  // group, batch or none
+};
+
+struct RlooArguments {
+  double beta = 0.05;  // of the divergence, which lowers the reward
+  double epsilon = 0.2;
+  std::optional<double> epsilon_high;  // epsilon
+  bool normalize_advantages = false;
+  std::optional<std::vector<double>> reward_clip_range;  // the least and the most that a reward counts
+};
+
+void list_fields(RolloutArguments& rollout, FieldVisitor& v);
+void list_fields(GrpoArguments& grpo, FieldVisitor& v);
+void list_fields(RlooArguments& rloo, FieldVisitor& v);
+
+}  // namespace easydel

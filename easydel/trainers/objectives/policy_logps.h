@@ -1,0 +1,18 @@
+// Log-probabilities of the tokens that a policy wrote, at the temperature that it wrote them with.
+#pragma once
+
+#include "easydel/trainers/objectives/objective.h"
+
+namespace easydel {
+
+struct PolicyLogps {
+  // [rows, T]: of the label after each place, and the entropy of the distribution it was drawn from, without gradient;
+  // 0 where there is no label.
+  at::Tensor tokens, entropies;
+  ObjectiveLoss routers;  // what they add; no loss where there are none
+};
+// Of the whole batch, on every rank. Logits are held for some tokens at a time; backward computes them again.
+PolicyLogps policy_logps(const BaseModule& model, const Batch& batch, const LossContext& context, double temperature,
+                         bool with_dropout);
+
+}  // namespace easydel

@@ -1,0 +1,26 @@
+// Objectives that learn from rewards of what the model writes itself: "grpo" and "rloo".
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "easydel/trainers/objectives/objective.h"
+#include "easydel/trainers/rewards/reward.h"
+#include "easydel/trainers/rollouts/rollouts.h"
+
+namespace easydel {
+
+// What the arguments cannot say.
+struct PolicyParts {
+  // What the divergence is measured from, if beta asks for one. Absent: the model without its adapters.
+  std::shared_ptr<const BaseModule> reference = {};
+  std::shared_ptr<const BaseModule> reward_model = {};                   // of the reward reward_model
+  std::vector<std::pair<std::string, RewardFunction>> reward_functions = {};  // by name, after the arguments' own
+  RolloutFunction rollouts = {};                                         // absent: the engine
+};
+
+std::unique_ptr<Objective> make_policy_objective(const std::string& trainer_type, PolicyParts parts);
+
+}  // namespace easydel

@@ -1,0 +1,40 @@
+// Completions of prompts by the very weights that are trained, through the engine: no copy, and nothing to keep in step.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "easydel/core/random.h"
+#include "easydel/trainers/objectives/policy_arguments.h"
+
+namespace easydel {
+
+class AutoTokenizer;
+class BaseModule;
+
+struct Completion {
+  std::vector<int64_t> ids;   // an end token included
+  std::vector<double> logps;  // of the sampling; empty at temperatures other than 1
+  std::string text;           // without special tokens
+  bool is_truncated = false;  // it did not end by itself
+};
+
+struct RolloutResult {
+  std::vector<std::vector<Completion>> completions;  // of each prompt
+  int64_t prefilled_tokens = 0;                      // of prompts, that were computed: a group shares its pages
+  int64_t prompt_tokens = 0;                         // of all completions' prompts
+};
+
+// The completions of prompts, so many of each. `key` is what their random numbers depend on.
+using RolloutFunction =
+    std::function<RolloutResult(const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey& key)>;
+
+// With the engine of `model`, which lives as long as the function where one rank has the whole model, and as long as a
+// call where several share it. All ranks call it together with the same prompts and get the same result.
+RolloutFunction make_rollouts(std::shared_ptr<BaseModule> model, const AutoTokenizer& tokenizer,
+                              const RolloutArguments& arguments);
+
+}  // namespace easydel
