@@ -77,6 +77,8 @@ def make_files(folder: pathlib.Path) -> None:
     for name in ("train.jsonl", "data/train.jsonl", "data/test.jsonl"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(rows)
+    (folder / "questions.jsonl").write_text("".join(
+        json.dumps({"prompt": f"{i} and {i + 1} are", "answer": 2 * i + 1}) + "\n" for i in range(8)))
     (folder / "texts.jsonl").write_text("".join(json.dumps(p) + "\n" for p in paragraphs[:4]))
     for name in ("book.txt", "held_out.txt", "a.txt", "b.txt"):
         (folder / name).write_text("\n".join(paragraphs[:24]) + "\n")
@@ -89,6 +91,7 @@ def make_files(folder: pathlib.Path) -> None:
         shutil.copy(BOOK.parents[1] / "elarge" / name, folder / name)
     ids = torch.randint(3, 320, (4, 16))
     save_file({"input_ids": ids}, folder / "batch.safetensors")
+    save_file({"input_ids": ids, "labels": ids[:, :5].clone()}, folder / "pairs.safetensors")
     save_file({"input_ids": ids, "labels": ids.clone()}, folder / "in.safetensors")
 
 
@@ -101,6 +104,12 @@ def make_hub(files: pathlib.Path, folder: pathlib.Path) -> None:
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
         shutil.copy(files / "MODEL" / name, qwen / "Qwen2.5-0.5B" / name)
     shutil.copytree(qwen / "Qwen2.5-0.5B", qwen / "Qwen2.5-0.5B-Instruct")
+    small = dict(vocab_size=320, num_layers=1, num_heads=2, d_model=32, d_kv=16, d_ff=64, decoder_start_token_id=0)
+    transformers.T5ForConditionalGeneration(transformers.T5Config(**small)).save_pretrained(folder / "models" / "org" / "t5")
+    bert = transformers.BertConfig(vocab_size=320, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64)
+    transformers.BertForMaskedLM(bert).save_pretrained(folder / "models" / "org" / "bert")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(files / "MODEL" / name, folder / "models" / "org" / "t5" / name)
     for name in ("data", "code"):
         parquet = folder / "datasets" / "org" / name / "train" / "0.parquet"
         parquet.parent.mkdir(parents=True)

@@ -4,8 +4,8 @@ The headers that easydel/easydel.h reaches are read for structs whose names end 
 - has a PROBE(Struct, field) in a C++ test (tests/support/probe.h), or
 - stands in a field list that a test walks with expect_every_setting_acts (tests/support/setting_probes.h), which asks for
   a probe of every field of the list, or
-- is a key of a model's config that models/odd_configs.py changes, so that models/parity_test.py compares what it does
-  with transformers; or one whose help says that it is kept: read, and written back.
+- is a key of a model's config that models/odd_configs.py or vision_configs.py changes, so that models/parity_test.py and
+  vision_test.py compare what it does with transformers; or one whose help says that it is kept: read, and written back.
 usage: options_test.py SOURCE_DIRECTORY"""
 
 import pathlib
@@ -152,7 +152,7 @@ def listed_words(sources: list[str]) -> dict[str, set[str]]:
 def config_keys(sources: list[str]) -> list[tuple[str, str, str, str]]:
     """Class, key, field and help of all that models' configs list: v("rms_norm_eps", norm_eps, "Under the root.")."""
     names = {name: key for code in sources for name, key in re.findall(r'const char\* (\w+_key_) = "(\w+)"', code)}
-    entry = r'\bv\(\s*("\w+"|\w+_key_),\s*(?:\w+\.)?(\w+),\s*"((?:[^"\\]|\\.)*)"'
+    entry = r'\b(?:v\(\s*|keyed\(\s*"\w+",\s*)("\w+"|\w+_key_),\s*(?:\w+\.)?(\w+),\s*"((?:[^"\\]|\\.)*)"'
     found = []
     for code in sources:
         for match in re.finditer(r"\bvoid\s+(\w+)::\w*fields?\([^)]*FieldVisitor& \w+\)\s*\{", code):
@@ -306,7 +306,9 @@ if __name__ == "__main__":
     private = {name for name, _ in probes} - {struct.name for struct in structs}
     structs += [struct for _, struct in declared if struct.name in private]
     walking = {word for code in tests.values() for word in walking_words(code)}
-    compared = compared_keys(runpy.run_path(str(source / "tests/models/odd_configs.py"))["ODD_CONFIGS"])
+    odd = runpy.run_path(str(source / "tests/models/odd_configs.py"))
+    compared = compared_keys(odd["ODD_CONFIGS"] | odd["ENCODER_CONFIGS"])
+    compared |= compared_keys(runpy.run_path(str(source / "tests/models/vision_configs.py"))["SETTINGS"])
     faults = find_faults(structs, probes, sources, walking, compared)
     faults += find_exception_faults(structs, probes, source / "tests")
     fields = sum(len(struct.fields) for struct in structs)

@@ -214,12 +214,19 @@ class Checkpoints(unittest.TestCase):
 
     def test_other_packed_weights_are_refused_by_name(self):
         save_file({"a.qweight": torch.zeros(4, 4, dtype=torch.int32), "a.scales": torch.zeros(4)}, self.model / "model.safetensors")
-        (self.model / "config.json").write_text('{"quantization_config": {"quant_method": "gptq"}}')
-        done = run("convert", self.model, self.directory / "dense", "--dtype", "bf16")
-        self.assertEqual((done.returncode, done.stderr), (1,
-            f'easydel: [convert] {self.model}/model.safetensors has weights that are packed as "gptq", such as "a.qweight"; '
-            "bitsandbytes' 4 and 8 bits, FP8 with scales and MXFP4 can be dequantized. Omit --dtype to keep the weights unchanged, or convert the original model.\n"))  # fmt: skip
-        self.assertFalse((self.directory / "dense").exists())
+        for config, message in (
+            ({"quantization_config": {"quant_method": "aqlm"}},
+             'the weights are quantized as "aqlm"; supported: awq, bitsandbytes, compressed-tensors, fbgemm_fp8, fp8, gptq, hqq, '
+             "mxfp4, torchao, easydel."),
+            ({}, '"a.qweight" belongs to a packed weight, but no quantization_config says of which format. Put the model\'s '
+             "config.json next to the file."),
+            ({"quantization_config": {"quant_method": "gptq"}},
+             '"a.qzeros" is missing, which other tensors of the same layer need.'),
+        ):  # fmt: skip
+            (self.model / "config.json").write_text(json.dumps(config))
+            done = run("convert", self.model, self.directory / "dense", "--dtype", "bf16")
+            self.assertEqual((done.returncode, done.stderr), (1, f"easydel: [{self.model}/model.safetensors] {message}\n"))
+            self.assertFalse((self.directory / "dense").exists())
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import torch
 import yaml
 from flag_probes import MESH, MODEL, TASK, FlagProbes, flags_of, make_model, make_tokenizer, write_rows
 from safetensors.torch import save_file
+from transformers import LlamaConfig, LlamaForSequenceClassification
 
 SAMPLE = ["--do-sample", "--temperature", "3"]
 BEAMS = ["--num-beams", "3"]
@@ -33,10 +34,13 @@ GENERATION = {
     "--epsilon-cutoff": (SAMPLE, ["--epsilon-cutoff", "0.9"]),
     "--eta-cutoff": (SAMPLE, ["--eta-cutoff", "2"]),
     "--repetition-penalty": ["--repetition-penalty", "50.0"],
+    "--encoder-repetition-penalty": ["--encoder-repetition-penalty", "50.0"],
     "--presence-penalty": ["--presence-penalty", "50.0"],
     "--frequency-penalty": ["--frequency-penalty", "50.0"],
     "--length-penalty": ["--length-penalty", "3.0"],
     "--no-repeat-ngram-size": ["--no-repeat-ngram-size", "1"],
+    # A decoder's prompt counts as an encoder's: the bias makes it repeat the prompt's 4, which the flag rules out.
+    "--encoder-no-repeat-ngram-size": (["--sequence-bias", "[[[4], 100.0]]"], ["--encoder-no-repeat-ngram-size", "1"]),
     "--bad-words-ids": ["--bad-words-ids", "FIRST_OF_LISTS"],
     "--sequence-bias": ["--sequence-bias", "BIAS"],
     "--forced-bos-token-id": (["--input-ids", "7"], ["--forced-bos-token-id", "11"]),
@@ -52,8 +56,17 @@ GENERATION = {
     "--output-log-probs": (["--output", "OUT", "--no-json"], ["--output-log-probs"]),
     "--pad-token-id": ([*SAMPLE, "--eos-token-id", "EVEN", "--num-return-sequences", "6", "--output", "OUT"], ["--pad-token-id", "7"]),
     "--bos-token-id": (["--no-prompt"], ["--bos-token-id", "9"]),
+    "--decoder-start-token-id": ["--decoder-start-token-id", "3"],
     "--eos-token-id": ["--eos-token-id", "FIRST"],
 }
+
+
+def make_judge(directory, vocab_size):
+    """A reward model."""
+    torch.manual_seed(1)
+    config = LlamaConfig(vocab_size=vocab_size, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
+                         num_key_value_heads=1, max_position_embeddings=64, pad_token_id=0, num_labels=1)
+    LlamaForSequenceClassification(config).save_pretrained(directory)
 
 
 class Flags(FlagProbes):
@@ -75,7 +88,7 @@ class Flags(FlagProbes):
         self.probe("forward", observe, MODEL | TASK | {
             "--input": ["--input", self.directory / "other.safetensors"],
             "--output": ["--output", self.directory / "another.safetensors"],
-            "--hidden-states": ["--hidden-states"], "--grad": ["--grad"], "--profile": ["--profile"], "--json": ["--json"]})
+            "--hidden-states": ["--hidden-states"], "--attentions": ["--attentions"], "--grad": ["--grad"], "--profile": ["--profile"], "--json": ["--json"]})
 
     def generate(self, arguments):
         arguments = [str(part) for part in arguments]
@@ -105,6 +118,7 @@ class Flags(FlagProbes):
             "--task": ["--task", "dancing"],
             "--prompt": ["--prompt", "It is"], "--prompt-file": ["--prompt-file", self.directory / "prompt.txt"],
             "--input-ids": ["--input-ids", "9,9"], "--input": ["--input", self.directory / "in.safetensors"],
+            "--image": ["--image", "nowhere.png"],  # of models that see: models/llava_test.py
             "--seed": (SAMPLE, ["--seed", "9"]), "--output": ["--output", self.directory / "out.safetensors"],
             "--json": None})
         whole, cached = (json.loads(self.generate(flags).stdout)["sequences"][0] for flags in (["--no-use-cache"], []))
@@ -223,6 +237,10 @@ class Flags(FlagProbes):
         made = self.folder / "other"
         make_model(made, hidden_size=16)
         self.copy_tokenizer(made)
+        judge = self.folder / "judge"
+        make_judge(judge, vocab_size=json.loads((self.wide / "config.json").read_text())["vocab_size"])
+        grpo = ["--trainer", "grpo", "--data", pairs, "--reward", "random", "--set", "max_prompt_length=8", "--set", "max_completion_length=4",
+                "--set", "num_generations=2", "--set", "beta=0"]
         (self.directory / "body.jsonl").write_text(json.dumps({"text": self.texts[0], "body": self.texts[1]}) + "\n")
 
         def observe(arguments):
@@ -244,6 +262,8 @@ class Flags(FlagProbes):
             "--trainer": ["--trainer", "dpo"],
             "--tokenizer": ["--tokenizer", other],
             "--reference": (dpo, ["--reference", made]),
+            "--reward": (grpo, ["--reward", "length=2"]),
+            "--reward-model": (grpo, ["--reward-model", judge]),
             "--teacher": (["--trainer", "distillation", "--teacher", self.folder / "model"], ["--teacher", made]),
             "--steps": ["--steps", "3"], "--epochs": ["--epochs", "1"], "--batch": ["--batch", "4"], "--accumulate": ["--accumulate", "2"],
             "--length": ["--length", "8"], "--learning-rate": ["--learning-rate", "0.5"], "--warmup": ["--warmup", "2"],

@@ -169,7 +169,9 @@ class OtherFlags(FlagProbes):
         (self.directory / "other.txt").write_text(" ".join(self.texts[4:8]))
         calibrated = ["--method", "a8bit", "--calibrate", self.text]
         self.probe("quantize", lambda arguments: self.observe_directory(["quantize", self.wide, "OUT", *arguments]), {
-            "--method": ["--method", "int4"], "--group-size": ["--group-size", "32"], "--double-quant": ["--double-quant"],
+            "--method": ["--method", "int4"], "--format": ["--format", "fp8"],
+            "--type": (["--format", "compressed-tensors", "--group-size", "32"], ["--type", "int8", "--group-size", "0"]),
+            "--group-size": ["--group-size", "32"], "--double-quant": ["--double-quant"],
             "--pattern": ["--pattern", "q_proj"], "--target": ["--target", "embedding"],
             "--calibrate": (calibrated, ["--calibrate", self.directory / "other.txt"]),
             "--calibration-tokens": (calibrated, ["--calibration-tokens", "3"]),
@@ -358,6 +360,54 @@ class OtherFlags(FlagProbes):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)["peak_bytes"]
 
+    def make_clip(self):
+        """Texts and pictures in one space, with the tokenizer of the others, and two pictures."""
+        from PIL import Image
+        from transformers import CLIPConfig, CLIPModel
+
+        directory = self.directory / "clip"
+        tower = dict(hidden_size=64, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2)
+        torch.manual_seed(0)
+        config = CLIPConfig(text_config=tower | dict(vocab_size=300, max_position_embeddings=16, eos_token_id=2),
+                            vision_config=tower | dict(image_size=8, patch_size=4), projection_dim=64)
+        CLIPModel(config).save_pretrained(directory)
+        self.copy_tokenizer(directory)
+        settings = json.loads((directory / "tokenizer_config.json").read_text())
+        if not settings.get("pad_token"):
+            token = json.loads((directory / "tokenizer.json").read_text())["added_tokens"][0]["content"]
+            (directory / "tokenizer_config.json").write_text(json.dumps(settings | {"pad_token": token}))
+        (directory / "preprocessor_config.json").write_text(json.dumps({"image_processor_type": "CLIPImageProcessor", "size": 8, "crop_size": 8}))
+        for name, colour in (("red", (200, 30, 20)), ("blue", (10, 20, 220))):
+            Image.new("RGB", (12, 9), colour).save(self.directory / f"{name}.png")
+        return directory
+
+    def test_embed(self):
+        directory = self.make_clip()
+        red, blue = self.directory / "red.png", self.directory / "blue.png"
+
+        def observe(arguments):
+            out = self.directory / "out.safetensors"
+            done = self.run_command(["embed", directory, "--text", "It is", "--image", red, *arguments])
+            found = self.files(self.directory, [".safetensors"])
+            out.unlink(missing_ok=True)
+            return self.seen(done, files=found)
+
+        self.probe("embed", observe, MODEL | {
+            "--task": ["--task", "dancing"], "--set": ["--set", "vision_config.hidden_act=gelu"], "--text": ["--text", "a truth"], "--image": ["--image", blue],
+            "--output": ["--output", self.directory / "out.safetensors"], "--json": ["--json"],
+            "--quantize-pattern": None, "--quantize-group-size": None})
+
+    def test_classify(self):
+        directory = self.make_clip()
+        red, blue = self.directory / "red.png", self.directory / "blue.png"
+
+        def observe(arguments):
+            return self.seen(self.run_command(["classify", directory, "--image", red, "--label", "It is", "--label", "a truth", *arguments]))
+
+        self.probe("classify", observe, MODEL | {
+            "--task": ["--task", "dancing"], "--set": ["--set", "vision_config.hidden_act=gelu"], "--image": ["--image", blue], "--devices": ["--devices", "2", "--mesh", "1,2,1,1,1"], "--label": ["--label", "a man"], "--top-k": ["--top-k", "1"],
+            "--json": ["--json"], "--quantize-pattern": None, "--quantize-group-size": None})
+
     def test_bench_generate(self):
         base = {"--config": self.wide / "config.json", "--prompt": 4, "--new": 2, "--rounds": 1} | CPU
         self.probe("bench generate", lambda arguments: self.observe_bench(["generate"], base, arguments), {
@@ -519,6 +569,12 @@ class OtherFlags(FlagProbes):
              "--max-shard-size."),
             (["quantize", self.wide, self.directory / "out", "--calibration-tokens", "64"],
              "--calibration-tokens 64 limits what is read of a text. Give one with --calibrate FILE."),
+            (["quantize", self.wide, self.directory / "out", "--format", "fp8", "--method", "nf4"],
+             "--method nf4 does not go with --format fp8, which has its own. Leave one of them out."),
+            (["quantize", self.wide, self.directory / "out", "--type", "int8"],
+             "--type int8 is of --format gguf and compressed-tensors. Leave it out."),
+            (["quantize", self.wide, self.directory / "out.gguf", "--format", "gguf", "--pattern", "q_proj"],
+             "--pattern, --group-size and --calibrate do not go with --format gguf: its --type says all."),
             (["info", self.wide, "--json", "--depth", "1"],
              "--depth 1 is of the tree, which --json does not print. Leave one of them out."),
             (["info", self.wide, "--quantize", "nf4", "--devices", "2"],

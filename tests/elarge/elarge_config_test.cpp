@@ -72,6 +72,10 @@ TEST(ELargeConfig, ReadsTheFilesOfEveryTrainer) {
   };
   for (const auto& [type, more, extra] :
        {Case{"sft", "  packing: true\n", ""}, Case{"dpo", "  beta: 0.2\n  max_prompt_length: 256\n", ""},
+        Case{"kto", "  desirable_weight: 1.5\n", ""}, Case{"cpo", "  loss_type: simpo\n", ""},
+        Case{"grpo", "  num_return_sequences: 8\n  rewards: [numeric]\n  max_prompt_length: 64\n  max_completion_length: 64\n",
+             "reward_model: {name_or_path: r}\n"},
+        Case{"rloo", "  rewards: {type: regex, pattern: x}\n  max_prompt_length: 64\n  max_completion_length: 64\n", ""},
         Case{"orpo", "  beta: 0.1\n", ""}, Case{"reward", "", ""}, Case{"base", "", ""},
         Case{"distillation", "  alpha: 0.5\n  temperature: 2.0\n", "teacher_model: {name_or_path: t}\n"},
         Case{"classification", "  num_labels: 3\n", ""}}) {
@@ -251,7 +255,10 @@ TEST(ELargeConfig, NamesTheLineOfAWrongValue) {
   expect_refused("- a\n", "[elarge] run.yaml must be a mapping of sections; got an array.");
   expect_refused("model: {name_or_path: m, task: dancing}\n",
                  "[elarge] run.yaml:1: model.task: [TaskType] a task is one of base-module, causal-lm, "
-                 "sequence-classification, auto-bind; got \"dancing\".");
+                 "sequence-classification, sequence-to-sequence, speech-sequence-to-sequence, masked-lm, "
+                 "token-classification, question-answering, embedding, vision-module, image-classification, "
+                 "zero-shot-image-classification, image-text-to-text, audio-classification, auto-bind; got "
+                 "\"dancing\".");
   expect_refused(
       kSmall + "sharding:\n  axis_dims: [1, 0, 1, 1, 1]\n",
       "[elarge] run.yaml:3: sharding.axis_dims: [create_mesh] each of sharding_axis_dims must be at least 1, "
@@ -260,16 +267,12 @@ TEST(ELargeConfig, NamesTheLineOfAWrongValue) {
 
 TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
   expect_refused<NotSupportedError>(
-      with_trainer("grpo", "  num_return_sequences: 4\n") + "reward_model: {name_or_path: r}\n",
-      "[elarge] run.yaml:36: trainer.trainer_type \"grpo\" is an EasyDeL trainer that is not supported yet; known: "
-      "sft, "
-      "base, dpo, orpo, reward, distillation, classification.");
+      with_trainer("ppo", "  num_return_sequences: 4\n"),
+      "[elarge] run.yaml:36: trainer.trainer_type \"ppo\" is an EasyDeL trainer that is not supported yet; known: "
+      "sft, base, dpo, kto, cpo, orpo, reward, distillation, classification, grpo, rloo.");
   expect_refused(kSmall + "trainer: {trainer_type: stf}\n",
-                 "[elarge] run.yaml:2: trainer.trainer_type must name a trainer; known: sft, base, dpo, orpo, reward, "
-                 "distillation, classification; got \"stf\". Did you mean \"sft\"?");
-  expect_refused<NotSupportedError>(
-      kSmall + "reward_model: {name_or_path: r}\n",
-      "[elarge] run.yaml:2: reward_model is an EasyDeL section that is not supported yet: no trainer here uses it.");
+                 "[elarge] run.yaml:2: trainer.trainer_type must name a trainer; known: sft, base, dpo, kto, cpo, "
+                 "orpo, reward, distillation, classification, grpo, rloo; got \"stf\". Did you mean \"sft\"?");
   expect_refused<NotSupportedError>(with_trainer("sft", "  quantization_mode: affine\n"),
                                     "[elarge] run.yaml:48: trainer.quantization_mode is an EasyDeL key that is not "
                                     "supported yet; got \"affine\". Remove it.");

@@ -93,6 +93,7 @@ TEST(GenerationConfig, RefusesBadValuesByKey) {
       {{.max_time = -1.0}, "max_time must not be negative; got -1."},
       {{.stop_strings = StopStrings{{"a", ""}}}, "stop_strings must not contain empty strings."},
       {{.no_repeat_ngram_size = -1}, "no_repeat_ngram_size must be at least 0; got -1."},
+      {{.encoder_no_repeat_ngram_size = -1}, "encoder_no_repeat_ngram_size must be at least 0; got -1."},
       {{.bad_words_ids = std::vector<std::vector<int64_t>>(1)}, "bad_words_ids must not contain an empty list."},
       {{.suppress_tokens = {{3, -4}}}, "suppress_tokens must contain token ids, which are not negative; got -4."},
       {{.forced_eos_token_id = {2, 3}, .suppress_tokens = {{2, 3, 4}}},
@@ -124,8 +125,7 @@ TEST(GenerationConfig, RefusesWaysOfGeneratingThatItDoesNotKnow) {
        {R"({"penalty_alpha": 0.6})", R"({"dola_layers": "high"})", R"({"num_beam_groups": 2})",
         R"({"diversity_penalty": 0.5})", R"({"constraints": [1]})", R"({"force_words_ids": [[1]]})",
         R"({"prompt_lookup_num_tokens": 3})", R"({"assistant_early_exit": 4})", R"({"use_mtp": true})",
-        R"({"guidance_scale": 1.5})", R"({"watermarking_config": {"bias": 2.0}})", R"({"token_healing": true})",
-        R"({"encoder_repetition_penalty": 1.2})", R"({"encoder_no_repeat_ngram_size": 2})"}) {
+        R"({"guidance_scale": 1.5})", R"({"watermarking_config": {"bias": 2.0}})", R"({"token_healing": true})"}) {
     EXPECT_THROW(read(text).require_supported(), NotSupportedError) << text;
     EXPECT_THROW(GenerationConfig().with(Json::parse(text)), NotSupportedError) << text;
   }

@@ -33,7 +33,7 @@ TEST(GenerateParity, GivesTheTokensOfTransformers) {
     SCOPED_TRACE(concat(i, ": ", entry.dump()));
     auto& model = models[entry.at("model").as_string()];
     if (!model)
-      model = AutoModelForCausalLM::from_pretrained(directory / entry.at("model").as_string(), {.verbose = false});
+      model = AutoModelForAnyTask::from_pretrained(directory / entry.at("model").as_string(), {.verbose = false});
     const auto tensor = [&](const char* name) { return tensors->tensor(concat(i, ".", name)); };
 
     const GenerationConfig model_config = GenerationConfig::from_pretrained(directory / entry.at("model").as_string());

@@ -44,7 +44,9 @@ TEST(LogitsProcessors, GiveTheScoresOfTransformersClasses) {
     SCOPED_TRACE(concat(i, ": ", entry.dump()));
     const auto tensor = [&](const char* name) { return tensors->tensor(concat(i, ".", name)); };
     const GenerationConfig config = GenerationConfig::from_dict(entry.at("config")).with_defaults();
-    LogitsProcessorList ours = make_logits_processors(config, entry.at("prompt").as_int(), entry.at("vocab").as_int());
+    const int64_t prompt = entry.at("prompt").as_int();
+    LogitsProcessorList ours = make_logits_processors(config, prompt, entry.at("vocab").as_int(), {},
+                                                      tensor("ids").narrow(1, 0, prompt));
     std::vector<std::string> names = names_of(ours);
     std::erase(names, "FrequencyPenaltyLogitsProcessor");
     EXPECT_EQ(Json(names), entry.at("processors"));
@@ -58,7 +60,7 @@ TEST(LogitsProcessors, GiveTheScoresOfTransformersClasses) {
     if (!identical(expected, kept)) ++changed[entry.at("name").as_string()];
     if (HasFailure()) break;
   }
-  EXPECT_EQ(changed.size(), 24);
+  EXPECT_EQ(changed.size(), 26);
   for (const auto& [name, count] : changed) EXPECT_GE(count, 3) << name;
 }
 

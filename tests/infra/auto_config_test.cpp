@@ -54,10 +54,10 @@ TEST_F(AutoConfigTest, NamesTheFileOfAnUnknownModel) {
   EXPECT_THAT([&] { AutoConfig::from_pretrained(directory.path().string()); },
               ThrowsMessage<ConfigError>("[AutoConfig] " + file + ": unknown model_type \"phi33\"; known: " + known +
                                          ". Did you mean \"phi3\"?"));
-  write_file_atomically(file, R"({"model_type": "bart"})");
+  write_file_atomically(file, R"({"model_type": "rwkv"})");
   EXPECT_THAT([&] { AutoConfig::from_pretrained(file); },
               ThrowsMessage<NotSupportedError>(
-                  "[AutoConfig] " + file + ": model_type \"bart\" is not yet supported; supported: " + known + "."));
+                  "[AutoConfig] " + file + ": model_type \"rwkv\" is not yet supported; supported: " + known + "."));
 }
 
 TEST_F(AutoConfigTest, AsksForAModelType) {

@@ -179,11 +179,19 @@ TEST(TaskType, IsReadByName) {
   EXPECT_EQ(parse_task("CAUSAL_LANGUAGE_MODEL"), TaskType::CausalLM);
   EXPECT_EQ(parse_task("auto-bind"), TaskType::AutoBind);
   for (const TaskType task :
-       {TaskType::BaseModule, TaskType::CausalLM, TaskType::SequenceClassification, TaskType::AutoBind})
+       {TaskType::BaseModule, TaskType::CausalLM, TaskType::SequenceClassification, TaskType::SequenceToSequence,
+        TaskType::SpeechSequenceToSequence, TaskType::MaskedLM, TaskType::TokenClassification,
+        TaskType::QuestionAnswering, TaskType::Embedding, TaskType::VisionModule, TaskType::ImageClassification,
+        TaskType::ZeroShotImageClassification, TaskType::ImageTextToText, TaskType::AudioClassification,
+        TaskType::AutoBind})
     EXPECT_EQ(parse_task(task_name(task)), task);
   EXPECT_THAT([] { parse_task("vision"); },
-              ThrowsMessage<ConfigError>("[TaskType] a task is one of base-module, causal-lm, sequence-classification, "
-                                         "auto-bind; got \"vision\"."));
+              ThrowsMessage<ConfigError>("[TaskType] a task is one of base-module, causal-lm, "
+                                         "sequence-classification, sequence-to-sequence, "
+                                         "speech-sequence-to-sequence, masked-lm, token-classification, "
+                                         "question-answering, embedding, vision-module, image-classification, "
+                                         "zero-shot-image-classification, image-text-to-text, "
+                                         "audio-classification, auto-bind; got \"vision\"."));
 }
 
 TEST(AutoModel, SaysWhichTasksAModelHas) {

@@ -12,6 +12,7 @@
 #include "easydel/quantization/pack.h"
 #include "easydel/quantization/quantize.h"
 #include "tests/support/one_answer.h"
+#include "tests/support/text_families.h"
 #include "tests/support/python.h"
 
 namespace easydel {
@@ -142,7 +143,7 @@ TEST_P(Adapted, PackedIsTheDenseModelOfTheDequantizedWeights) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Adapted, testing::ValuesIn(Registry::instance().model_types()),
+INSTANTIATE_TEST_SUITE_P(Families, Adapted, testing::ValuesIn(testing_support::text_families(true)),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

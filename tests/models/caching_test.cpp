@@ -8,8 +8,11 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "easydel/caching/recurrent_states.h"
 #include "easydel/core/error.h"
 #include "easydel/infra/config/auto_config.h"
+#include "easydel/infra/registry.h"
+#include "easydel/layers/recurrent/recurrent_mixer.h"
 #include "easydel/sharding/world/world.h"
 #include "tests/support/one_answer.h"
 
@@ -36,14 +39,16 @@ std::string difference(const std::string& what, const Tensor& got, const Tensor&
   return error < kTolerance ? "" : concat("\n  ", what, ": off by ", error);
 }
 
-// Without labels and packing, which are not supported with a cache.
-Problem draw_cached(uint64_t seed) {
+// Without labels and packing, which are not supported with a cache. Pages hold no states of recurrent layers.
+Problem draw_cached(uint64_t seed, bool in_pages = false) {
   Problem p;
   for (uint64_t n = 0;; ++n) {
     p = testing_support::draw_problem(seed + 1000003 * n, std::getenv("EASYDEL_TEST_DEVICE") ? 1 : 0);
     // Tables that depend on the length would be made anew for all tokens only without a cache.
     const bool by_length = operations::rope_depends_on_length(p.config->rope);
-    if (p.task == TaskType::CausalLM && !p.inputs.segment_ids.defined() && !by_length) break;
+    if (p.task == TaskType::CausalLM && !p.inputs.segment_ids.defined() && !by_length &&
+        !(in_pages && testing_support::has_states(*p.config)))
+      break;
   }
   p.inputs.labels.reset();
   p.inputs.loss_config.reset();
@@ -76,7 +81,7 @@ std::string run_dense(const Problem& p, const Tensor& expected) {
     // A token that is taken back leaves no trace.
     const bool has_window = std::any_of(cache->metadata().layers.begin(), cache->metadata().layers.end(),
                                         [](const LayerKeys& layer) { return layer.window > 0; });
-    if (!has_window && at > 1 && draw.chance(0.1)) cache->crop(--at);
+    if (!has_window && !has_recurrent_states(*cache) && at > 1 && draw.chance(0.1)) cache->crop(--at);
   }
   return wrong;
 }
@@ -125,8 +130,10 @@ std::string run_paged(const Problem& p, const std::vector<Tensor>& sequences, co
   return wrong;
 }
 
-void check(uint64_t seed, const std::function<std::function<std::string()>(const Problem&)>& prepare) {
-  const Problem p = draw_cached(seed);
+using Prepare = std::function<std::function<std::string()>(const Problem&)>;
+
+void check(uint64_t seed, const Prepare& prepare, bool in_pages) {
+  const Problem p = draw_cached(seed, in_pages);
   try {
     const std::function<std::string()> run = prepare(p);
     std::mutex mutex;
@@ -144,13 +151,13 @@ void check(uint64_t seed, const std::function<std::function<std::string()>(const
 
 class Caching : public testing::TestWithParam<uint64_t> {
  protected:
-  void each_seed(const std::function<std::function<std::string()>(const Problem&)>& prepare) {
+  void each_seed(const Prepare& prepare, bool in_pages = false) {
     if (const uint64_t seed = number_from("EASYDEL_SEED", 0); seed != 0) {
-      if (GetParam() == 0) check(seed, prepare);
+      if (GetParam() == 0) check(seed, prepare, in_pages);
       return;
     }
     const uint64_t draws = number_from("EASYDEL_DRAWS", 240);
-    for (uint64_t seed = 1 + GetParam(); seed <= draws && !HasFailure(); seed += 4) check(seed, prepare);
+    for (uint64_t seed = 1 + GetParam(); seed <= draws && !HasFailure(); seed += 4) check(seed, prepare, in_pages);
   }
 };
 
@@ -174,7 +181,7 @@ TEST_P(Caching, PagedStepsOfManySequencesGiveWhatEachGivesAlone) {
       expected.push_back((*model)({.input_ids = sequences.back().unsqueeze(0)}).logits.squeeze(0));
     }
     return [&p, sequences, expected] { return run_paged(p, sequences, expected); };
-  });
+  }, /*in_pages=*/true);
 }
 
 // A Llama of one layer, to be asked for what cannot be.
@@ -241,6 +248,26 @@ TEST(CacheErrors, OfPages) {
   EXPECT_THAT([&] { cache->free_sequence(a); }, ThrowsMessage<ConfigError>(HasSubstr("already freed")));
   EXPECT_THAT([&] { cache->reorder(at::zeros({1}, at::kLong)); },
               ThrowsMessage<NotSupportedError>(HasSubstr("beam search")));
+}
+
+TEST(CacheErrors, OfRecurrentLayers) {
+  Problem p = draw_cached(1);
+  p.config = AutoConfig::from_dict(Json::parse(
+      R"({"model_type": "mamba", "vocab_size": 11, "hidden_size": 8, "num_hidden_layers": 2, "state_size": 3})"));
+  const auto model = testing_support::make_model(p);
+  EXPECT_THAT([&] { model->create_paged_metadata(0.01, 2, 8); },
+              ThrowsMessage<NotSupportedError>(HasSubstr("MambaForCausalLM has recurrent layers")));
+  const auto cache = model->init_cache(2, 8);
+  EXPECT_EQ(cache->metadata().bytes(), 0);
+  EXPECT_THAT([&] { (*model)({.input_ids = ids(2, 2), .segment_ids = ids(2, 2).cumsum(1), .past_key_values = cache}); },
+              ThrowsMessage<NotSupportedError>(HasSubstr("packed segments are not supported with a cache")));
+  const Tensor every_pair = at::ones({2, 1, 3, 3}, ids(1, 1).options().dtype(at::kBool)).tril();
+  EXPECT_THAT([&] { (*model)({.input_ids = ids(2, 3), .attention_mask = every_pair}); },
+              ThrowsMessage<NotSupportedError>(HasSubstr("got one for each pair of tokens")));
+  const Tensor first = (*model)({.input_ids = ids(2, 3), .past_key_values = cache}).logits;
+  EXPECT_THAT([&] { cache->crop(2); }, ThrowsMessage<ConfigError>(HasSubstr("no state of earlier tokens")));
+  cache->crop(0);
+  EXPECT_TRUE(at::equal((*model)({.input_ids = ids(2, 3), .past_key_values = cache}).logits, first));
 }
 
 INSTANTIATE_TEST_SUITE_P(Draws, Caching, testing::Range<uint64_t>(0, 4));

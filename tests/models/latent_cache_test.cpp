@@ -56,19 +56,5 @@ TEST(LatentCache, FollowsBeams) {
   EXPECT_LT((got - want).abs().max().item<double>(), 1e-10 * want.abs().max().item<double>());
 }
 
-TEST(QuantizedFiles, AreRefusedByName) {
-  const auto make = [](const std::string& family, const std::string& method) {
-    const auto config = AutoConfig::from_dict(Json::parse(
-        R"({"model_type": ")" + family + R"(", "quantization_config": {"quant_method": ")" + method + R"("}})"));
-    Registry::instance().make_module(*config, TaskType::CausalLM);
-  };
-  EXPECT_THAT([&] { make("gpt_oss", "mxfp4"); },
-              testing::ThrowsMessage<NotSupportedError>(
-                  "[GptOssConfig] quantization_config.quant_method \"mxfp4\" is not supported. Make it dense first: "
-                  "easydel convert MODEL OUT --dtype bf16."));
-  EXPECT_THAT([&] { make("deepseek_v3", "fp8"); },
-              testing::ThrowsMessage<NotSupportedError>(testing::HasSubstr("quant_method \"fp8\" is not supported")));
-}
-
 }  // namespace
 }  // namespace easydel

@@ -12,6 +12,15 @@ LATENT = TINY | dict(num_key_value_heads=4, q_lora_rank=20, kv_lora_rank=12, qk_
                      moe_intermediate_size=24, n_routed_experts=4, n_shared_experts=1, first_k_dense_replace=1)
 
 
+# No attention at all.
+STATE_SPACE = dict(vocab_size=97, hidden_size=32, num_hidden_layers=2, pad_token_id=0, bos_token_id=1, eos_token_id=2)
+# Linear attention in some layers; half of a head is rotated in the others.
+HYBRID = dict(head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=6, linear_value_head_dim=8,
+              rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5})
+# Without grouped heads, and without a key for them.
+ALIKE = {key: value for key, value in TINY.items() if key != "num_key_value_heads"}
+
+
 def rope(rope_type: str, **settings) -> dict:
     return {"rope_parameters": {"rope_type": rope_type, "rope_theta": 10000.0, **settings}}
 
@@ -175,7 +184,258 @@ ODD_CONFIGS = {
         "balanced": {**TINY, "head_dim": 8, "num_local_experts": 5, "num_experts_per_tok": 3, "sliding_window": 64,
                      "output_router_logits": True, "router_aux_loss_coef": 0.1, "swiglu_alpha": 1.0},
     },
+    "olmo": {
+        "plain": TINY,
+        "clipped": {**TINY, "num_key_value_heads": 1, "attention_bias": True, "clip_qkv": 0.15, "tie_word_embeddings": True},
+    },
+    "olmo3": {
+        "plain": {**TINY, "num_hidden_layers": 3, "sliding_window": 4,
+                  "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
+        "two tables": {**TINY, "num_key_value_heads": 1, "attention_bias": True, "sliding_window": 5, "rms_norm_eps": 1e-3,
+                       "layer_types": ["full_attention", "sliding_attention"], "tie_word_embeddings": True,
+                       "rope_parameters": {"full_attention": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4,
+                                                              "original_max_position_embeddings": 16},
+                                           "sliding_attention": {"rope_type": "default", "rope_theta": 5e3}}},
+    },
+    "olmoe": {
+        "plain": {**TINY, "num_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 24},
+        "clipped, balanced": {**TINY, "num_experts": 5, "num_experts_per_tok": 3, "intermediate_size": 24, "clip_qkv": 0.7,
+                              "norm_topk_prob": True, "attention_bias": True, "output_router_logits": True,
+                              "router_aux_loss_coef": 0.1, "tie_word_embeddings": True},
+    },
+    "stablelm": {
+        "plain": {**TINY, **rope("default", partial_rotary_factor=0.25)},
+        "side by side": {**TINY, "use_qkv_bias": True, "use_parallel_residual": True, "tie_word_embeddings": True,
+                         **rope("default", partial_rotary_factor=1.0)},
+        "normed heads": {**TINY, "qk_layernorm": True, "layer_norm_eps": 1e-3, **rope("default", partial_rotary_factor=0.5)},
+    },
+    "phi": {
+        "plain": {**TINY, **rope("default", partial_rotary_factor=0.5)},
+        "normed heads": {**TINY, "num_key_value_heads": 1, "qk_layernorm": True, "hidden_act": "relu",
+                         **rope("default", partial_rotary_factor=0.25)},
+    },
+    "phimoe": {
+        "plain": {**TINY, "num_local_experts": 4, "num_experts_per_tok": 2},
+        "far ones, balanced": {**TINY, "num_local_experts": 5, "num_experts_per_tok": 2, "router_jitter_noise": 0.4,
+                               "attention_bias": True, "lm_head_bias": True, "output_router_logits": True,
+                               "router_aux_loss_coef": 0.1, "sliding_window": 4},
+        "longrope": {**TINY, "num_local_experts": 2, "num_experts_per_tok": 2, "tie_word_embeddings": True,
+                     **rope("longrope", short_factor=[1.0, 1.1, 1.2, 1.3], long_factor=[2.0, 2.5, 3.0, 4.0],
+                            short_mscale=1.3, long_mscale=1.3, original_max_position_embeddings=32)},
+    },
+    "glm": {
+        "plain": {**TINY, "head_dim": 8, **rope("default", partial_rotary_factor=0.5)},
+        "no biases": {**TINY, "head_dim": 12, "num_key_value_heads": 1, "attention_bias": False, "tie_word_embeddings": True,
+                      **rope("default", partial_rotary_factor=1.0)},
+    },
+    "glm4": {
+        "plain": {**TINY, "head_dim": 8, **rope("default", partial_rotary_factor=0.5)},
+        "no biases": {**TINY, "head_dim": 12, "num_key_value_heads": 1, "attention_bias": False, "rms_norm_eps": 1e-3},
+    },
+    "glm4_moe": {
+        "plain": {**TINY, "moe_intermediate_size": 24, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 2,
+                  "topk_group": 1, "routed_scaling_factor": 1.5},
+        "normed heads": {**TINY, "moe_intermediate_size": 16, "n_routed_experts": 5, "n_shared_experts": 2,
+                         "num_experts_per_tok": 3, "first_k_dense_replace": 0, "norm_topk_prob": False, "use_qk_norm": True,
+                         "attention_bias": True, "head_dim": 12, "output_router_logits": True, "tie_word_embeddings": True},
+    },
+    "qwen2_moe": {
+        "plain": {**TINY, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24,
+                  "shared_expert_intermediate_size": 20},
+        "some layers, windows": {**TINY, "num_hidden_layers": 4, "num_experts": 5, "num_experts_per_tok": 3,
+                                 "moe_intermediate_size": 16, "shared_expert_intermediate_size": 12, "qkv_bias": False,
+                                 "norm_topk_prob": True, "output_router_logits": True, "router_aux_loss_coef": 0.1,
+                                 "decoder_sparse_step": 2, "mlp_only_layers": [3], "use_sliding_window": True,
+                                 "sliding_window": 4, "max_window_layers": 2, "tie_word_embeddings": True},
+    },
+    "granitemoe": {
+        "plain": {**TINY, "num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 24, "embedding_multiplier": 3.0,
+                  "attention_multiplier": 0.3, "residual_multiplier": 0.22, "logits_scaling": 4.0},
+        "balanced": {**TINY, "num_local_experts": 3, "num_experts_per_tok": 1, "num_key_value_heads": 1, "attention_bias": True,
+                     "output_router_logits": True, "router_aux_loss_coef": 0.1, "tie_word_embeddings": True,
+                     "residual_multiplier": 1.5, "logits_scaling": 0.5},
+    },
+    "seed_oss": {
+        "plain": {**TINY, "head_dim": 8},
+        "biases": {**TINY, "head_dim": 12, "num_key_value_heads": 1, "attention_out_bias": True, "mlp_bias": True,
+                   "tie_word_embeddings": True},
+        "none": {**TINY, "head_dim": 8, "attention_bias": False},
+    },
+    "exaone4": {
+        "plain": {**TINY, "num_hidden_layers": 3, "sliding_window": 4, "sliding_window_pattern": 2},
+        "no windows": {**TINY, "num_key_value_heads": 1, "head_dim": 12, "sliding_window": None, "sliding_window_pattern": None,
+                       "layer_types": ["full_attention"] * 2, "tie_word_embeddings": True},
+    },
+    "ernie4_5": {
+        "plain": {**TINY, "head_dim": 12, "tie_word_embeddings": False},
+        "biases": {**TINY, "head_dim": 8, "num_key_value_heads": 1, "use_bias": True},
+    },
+    "ernie4_5_moe": {
+        "plain": {**TINY, "moe_intermediate_size": 24, "moe_num_experts": 4, "moe_k": 2, "moe_num_shared_experts": 1},
+        "some layers, biases": {**TINY, "num_hidden_layers": 4, "moe_intermediate_size": 16, "moe_num_experts": 5, "moe_k": 3,
+                                "moe_num_shared_experts": 0, "moe_layer_start_index": 0, "moe_layer_end_index": 2,
+                                "moe_layer_interval": 2, "use_bias": True, "output_router_logits": True,
+                                "router_aux_loss_coef": 0.1, "tie_word_embeddings": False, "head_dim": 12},
+        "small sums": {**TINY, "moe_intermediate_size": 24, "moe_num_experts": 3, "moe_k": 1, "moe_norm_min": 0.9},
+    },
+    "hunyuan_v1_dense": {
+        "plain": {**TINY, "head_dim": 8},
+        "alpha, biases": {**TINY, "head_dim": 12, "num_key_value_heads": 1, "attention_bias": True, "tie_word_embeddings": True,
+                          **rope("dynamic", factor=1.0, alpha=50.0)},
+    },
+    "nemotron": {
+        "plain": {**TINY, **rope("default", partial_rotary_factor=0.5)},
+        "biases": {**TINY, "num_key_value_heads": 1, "head_dim": 12, "attention_bias": True, "mlp_bias": True, "norm_eps": 1e-3,
+                   "hidden_act": "gelu", "tie_word_embeddings": True, **rope("default", partial_rotary_factor=1.0)},
+    },
+    "arcee": {
+        "plain": TINY,
+        "biases": {**TINY, "num_key_value_heads": 1, "head_dim": 12, "attention_bias": True, "mlp_bias": True,
+                   "tie_word_embeddings": True, **rope("linear", factor=2.5)},
+    },
+    "helium": {
+        "plain": {**TINY, "head_dim": 8},
+        "biases": {**TINY, "head_dim": 8, "num_key_value_heads": 1, "attention_bias": True, "mlp_bias": True,
+                   "tie_word_embeddings": True, "rms_norm_eps": 1e-3},
+    },
+    "ministral": {
+        "plain": {**TINY, "head_dim": 8, "sliding_window": 4},
+        "some windows": {**TINY, "head_dim": 12, "num_hidden_layers": 3, "sliding_window": 5, "tie_word_embeddings": True,
+                         "layer_types": ["full_attention", "sliding_attention", "full_attention"]},
+    },
+    "persimmon": {
+        "plain": {**ALIKE, **rope("default", partial_rotary_factor=0.5)},
+        "heads as they are": {**ALIKE, "num_attention_heads": 2, "qk_layernorm": False, "hidden_act": "gelu",
+                              "tie_word_embeddings": True, **rope("default", partial_rotary_factor=0.25)},
+    },
+    "gptj": {
+        "plain": dict(vocab_size=97, n_embd=32, n_layer=2, n_head=4, n_positions=64, rotary_dim=4, bos_token_id=1,
+                      eos_token_id=2),
+        "tied, inner": dict(vocab_size=97, n_embd=24, n_layer=3, n_head=2, n_positions=64, rotary_dim=10, n_inner=40,
+                            activation_function="relu", layer_norm_epsilon=1e-3, tie_word_embeddings=True, bos_token_id=1,
+                            eos_token_id=2),
+    },
+    "opt": {
+        "plain": {**ALIKE, "ffn_dim": 56},
+        "norms behind, narrow": dict(vocab_size=97, hidden_size=32, ffn_dim=40, num_hidden_layers=3, num_attention_heads=2,
+                                     max_position_embeddings=64, word_embed_proj_dim=20, do_layer_norm_before=False,
+                                     activation_function="gelu", pad_token_id=None, bos_token_id=1, eos_token_id=2),
+        "bare": dict(vocab_size=97, hidden_size=24, ffn_dim=40, num_hidden_layers=2, num_attention_heads=3,
+                     max_position_embeddings=64, enable_bias=False, layer_norm_elementwise_affine=False,
+                     tie_word_embeddings=False, pad_token_id=None, bos_token_id=1, eos_token_id=2),
+        "no last norm": {**ALIKE, "ffn_dim": 56, "_remove_final_layer_norm": True},
+    },
+    "mpt": {
+        "plain": dict(vocab_size=97, d_model=32, n_heads=4, n_layers=2, max_seq_len=64, bos_token_id=1, eos_token_id=2,
+                      use_cache=True),
+        "clipped, six heads": dict(vocab_size=97, d_model=24, n_heads=6, n_layers=3, max_seq_len=64, bos_token_id=1,
+                                   eos_token_id=2, tie_word_embeddings=False, use_cache=True, layer_norm_epsilon=1e-3,
+                                   attn_config={"clip_qkv": 0.2, "softmax_scale": 0.7}),
+    },
+    "bloom": {
+        "plain": dict(vocab_size=97, hidden_size=32, n_layer=2, n_head=4, bos_token_id=1, eos_token_id=2),
+        "six heads, normed residuals": dict(vocab_size=97, hidden_size=24, n_layer=3, n_head=6, bos_token_id=1, eos_token_id=2,
+                                            apply_residual_connection_post_layernorm=True, layer_norm_epsilon=1e-3,
+                                            tie_word_embeddings=False),
+    },
+    "internlm2": {
+        "plain": TINY,
+        "biases": {**TINY, "num_attention_heads": 6, "num_key_value_heads": 3, "hidden_size": 48, "bias": True,
+                   "tie_word_embeddings": True, **rope("linear", factor=2.5)},
+        "one kv head": {**TINY, "num_key_value_heads": 1},
+    },
+    "falcon": {
+        "one kv head": {**ALIKE, "ffn_hidden_size": 56, "tie_word_embeddings": False},
+        "groups": {**ALIKE, "num_hidden_layers": 3, "num_kv_heads": 2, "new_decoder_architecture": True, "bias": True},
+        "groups, one norm": {**ALIKE, "num_kv_heads": 1, "new_decoder_architecture": True, "num_ln_in_parallel_attn": 1},
+        "distances, one after the other": {**ALIKE, "alibi": True, "multi_query": False, "parallel_attn": False, "bias": True,
+                                           "activation": "relu"},
+    },
+    "mamba": {
+        "plain": dict(STATE_SPACE, state_size=5, time_step_rank=3),
+        "biases, untied": dict(STATE_SPACE, num_hidden_layers=3, state_size=4, expand=1, conv_kernel=3, use_bias=True,
+                               use_conv_bias=False, tie_word_embeddings=False, hidden_act="gelu", layer_norm_epsilon=1e-3,
+                               residual_in_fp32=False),
+    },
+    "falcon_mamba": {
+        "plain": dict(STATE_SPACE, state_size=5, time_step_rank=3),
+        "biases": dict(STATE_SPACE, state_size=4, conv_kernel=3, use_bias=True, mixer_rms_eps=1e-2, tie_word_embeddings=False),
+    },
+    "mamba2": {
+        "plain": dict(STATE_SPACE, num_heads=8, head_dim=8, n_groups=2, state_size=6, chunk_size=4),
+        "one group, biases": dict(STATE_SPACE, num_heads=4, head_dim=16, n_groups=1, state_size=5, chunk_size=32,
+                                  conv_kernel=2, use_bias=True, tie_word_embeddings=True, time_step_limit=[0.0, 100.0]),
+    },
+    "qwen3_next": {
+        "plain": {**TINY, **HYBRID, "num_hidden_layers": 3, "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+                  "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "shared_expert_intermediate_size": 20},
+        "no experts, one key head": {**TINY, **HYBRID, "layer_types": ["linear_attention", "full_attention"], "num_experts": 0,
+                                     "linear_num_key_heads": 1, "linear_num_value_heads": 3, "linear_conv_kernel_dim": 3,
+                                     "tie_word_embeddings": True},
+        "balanced, attention alone": {**TINY, **HYBRID, "layer_types": ["full_attention"] * 2, "num_experts": 3,
+                                      "num_experts_per_tok": 1, "moe_intermediate_size": 16, "decoder_sparse_step": 2,
+                                      "shared_expert_intermediate_size": 12, "norm_topk_prob": False, "attention_bias": True,
+                                      "output_router_logits": True, "router_aux_loss_coef": 0.1},
+    },
+    "qwen3_5_text": {
+        "plain": {**TINY, **HYBRID, "num_hidden_layers": 3, "layer_types": ["linear_attention", "full_attention", "linear_attention"]},
+        "heads equal, tied": {**TINY, **HYBRID, "linear_num_key_heads": 3, "linear_num_value_heads": 3, "linear_value_head_dim": 10,
+                              "layer_types": ["full_attention", "linear_attention"], "tie_word_embeddings": True, "attention_bias": True},
+    },
+}
+
+# Encoders and encoder-decoders, which have other tasks than a text decoder's.
+TINY_T5 = dict(vocab_size=97, d_model=32, d_kv=8, d_ff=56, num_layers=2, num_heads=4, decoder_start_token_id=0,
+               relative_attention_num_buckets=8, relative_attention_max_distance=12, dropout_rate=0.0)
+TINY_BART = dict(vocab_size=97, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+                 decoder_attention_heads=4, encoder_ffn_dim=56, decoder_ffn_dim=40, max_position_embeddings=64, dropout=0.0)
+TINY_BERT = {k: v for k, v in TINY.items() if k not in ("num_key_value_heads", "pad_token_id")} | dict(
+    hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+
+ENCODER_CONFIGS = {
+    "t5": {
+        "plain": TINY_T5,
+        "gated, unscaled": {**TINY_T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False, "num_decoder_layers": 3,
+                            "layer_norm_epsilon": 1e-3, "d_kv": 12},
+        "gated silu, one layer": {**TINY_T5, "feed_forward_proj": "gated-silu", "num_layers": 3, "num_decoder_layers": 1,
+                                  "relative_attention_num_buckets": 6, "pad_token_id": 3, "decoder_start_token_id": 5,
+                                  "relative_attention_max_distance": 9, "scale_decoder_outputs": False,
+                                  "classifier_dropout": 0.1, "initializer_factor": 0.5},
+    },
+    "mt5": {
+        "plain": TINY_T5,
+        "relu": {**TINY_T5, "feed_forward_proj": "relu", "num_decoder_layers": 1},
+    },
+    "umt5": {
+        "plain": TINY_T5,
+        "relu": {**TINY_T5, "feed_forward_proj": "relu", "num_decoder_layers": 3},
+    },
+    "bart": {
+        "plain": TINY_BART,
+        "scaled, uneven": {**TINY_BART, "scale_embedding": True, "encoder_layers": 1, "decoder_layers": 3,
+                           "decoder_attention_heads": 2, "decoder_ffn_dim": 24, "activation_function": "relu", "tie_word_embeddings": False},
+        "forced tokens": {**TINY_BART, "forced_bos_token_id": 7, "forced_eos_token_id": 9, "decoder_start_token_id": 4,
+                          "pad_token_id": 3, "attention_dropout": 0.1, "activation_dropout": 0.1, "init_std": 0.1,
+                          "classifier_dropout": 0.2, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0},
+    },
+    "mbart": {
+        "plain": TINY_BART,
+        "scaled": {**TINY_BART, "scale_embedding": True, "decoder_attention_heads": 2, "decoder_layers": 1},
+    },
+    "bert": {
+        "plain": TINY_BERT,
+        "relu, untied": {**TINY_BERT, "hidden_act": "relu", "tie_word_embeddings": False, "layer_norm_eps": 1e-3,
+                         "type_vocab_size": 4, "num_hidden_layers": 3, "pad_token_id": 5, "classifier_dropout": 0.3},
+    },
+    "roberta": {
+        "plain": TINY_BERT,
+        "padding of 4": {**TINY_BERT, "pad_token_id": 4, "hidden_act": "gelu_new", "type_vocab_size": 1,
+                         "tie_word_embeddings": False},
+    },
+    "xlm-roberta": {
+        "plain": TINY_BERT,
+    },
 }
 
 if __name__ == "__main__":
-    print(json.dumps(ODD_CONFIGS))
+    print(json.dumps(ODD_CONFIGS | ENCODER_CONFIGS))

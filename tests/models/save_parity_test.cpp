@@ -22,8 +22,14 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 TaskType task_of_name(const std::string& name) {
-  if (name.ends_with("-base")) return TaskType::BaseModule;
-  return name.ends_with("-classifier") ? TaskType::SequenceClassification : TaskType::CausalLM;
+  static const std::vector<std::pair<std::string, TaskType>> tasks = {
+      {"-base", TaskType::BaseModule},           {"-classifier", TaskType::SequenceClassification},
+      {"-seq2seq", TaskType::SequenceToSequence}, {"-mlm", TaskType::MaskedLM},
+      {"-tagger", TaskType::TokenClassification}, {"-answers", TaskType::QuestionAnswering}};
+  for (const auto& [end, task] : tasks) {
+    if (name.ends_with(end)) return task;
+  }
+  return TaskType::CausalLM;
 }
 
 // Writes what the peer's `check` reads for one model. On a mesh all ranks call it.

@@ -4,11 +4,14 @@
 #include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
+#include <map>
+
 #include "easydel/generation/generate.h"
 #include "easydel/infra/auto_model.h"
 #include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/config/config_notes.h"
 #include "easydel/infra/parallel/shard_model.h"
+#include "easydel/infra/registry.h"
 #include "easydel/models/models.h"
 #include "easydel/operations/attention/attention.h"
 #include "tests/infra/on_mesh.h"
@@ -43,6 +46,10 @@ std::unique_ptr<BaseConfig> small_config(const std::string& family, const Json& 
   }
   if (family == "mixtral") dict["num_local_experts"] = 4;
   if (family == "gpt_neox") dict["num_attention_heads"] = 1;  // a quarter of a head is rotated
+  if (family == "stablelm") dict["num_attention_heads"] = dict["num_key_value_heads"] = 1;
+  if (family == "gptj") dict["rotary_dim"] = 4;
+  if (family == "opt") dict["dropout"] = 0.0;
+  if (family == "seed_oss") dict["attention_dropout"] = dict["residual_dropout"] = 0.0;
   if (family == "deepseek_v3") {
     for (const auto& [key, value] : {std::pair("num_key_value_heads", 4),
                                      {"q_lora_rank", 20},
@@ -78,6 +85,23 @@ void expect_only_training_changes(const std::string& family, const char* key, do
   EXPECT_FALSE(at::allclose(training_logits(*dropping), logits_of(*dropping)));
 }
 
+// Which layers have linear attention, and of which sizes.
+void expect_linear_layers(const std::string& model_type) {
+  const auto config = AutoConfig::from_dict(Json::parse(concat(
+      R"({"hidden_size": 16, "intermediate_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "head_dim": 8,
+          "num_key_value_heads": 1, "vocab_size": 9, "num_experts": 0, "linear_num_key_heads": 1,
+          "linear_num_value_heads": 3, "linear_key_head_dim": 2, "linear_value_head_dim": 4, "linear_conv_kernel_dim": 5,
+          "layer_types": ["linear_attention", "full_attention"], "model_type": ")", model_type, "\"}")));
+  const auto model = Registry::instance().make_module(*config, TaskType::BaseModule);
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const auto& [path, parameter] : model->named_parameters()) shapes[path] = parameter->shape;
+  EXPECT_EQ(shapes["layers.0.linear_attn.conv1d.weight"], (std::vector<int64_t>{2 * 2 + 3 * 4, 1, 5}));
+  EXPECT_EQ(shapes["layers.0.linear_attn.A_log"], std::vector<int64_t>{3});
+  EXPECT_EQ(shapes["layers.1.self_attn.q_proj.weight"], (std::vector<int64_t>{2 * 2 * 8, 16}));
+  EXPECT_FALSE(shapes.contains("layers.1.linear_attn.A_log"));
+}
+PROBE(Qwen3NextConfig, linear) { expect_linear_layers("qwen3_next"); }
+PROBE(Qwen3_5TextConfig, linear) { expect_linear_layers("qwen3_5_text"); }
 PROBE(DecoderConfig, attention_dropout) { expect_only_training_changes("llama", "attention_dropout", 0.5); }
 PROBE(GPT2Config, resid_pdrop) { expect_only_training_changes("gpt2", "resid_pdrop", 0.5); }
 PROBE(GPT2Config, embd_pdrop) { expect_only_training_changes("gpt2", "embd_pdrop", 0.5); }
@@ -86,6 +110,16 @@ PROBE(GPTNeoXConfig, hidden_dropout) { expect_only_training_changes("gpt_neox", 
 PROBE(Phi3Config, resid_pdrop) { expect_only_training_changes("phi3", "resid_pdrop", 0.5); }
 PROBE(Starcoder2Config, residual_dropout) { expect_only_training_changes("starcoder2", "residual_dropout", 0.5); }
 PROBE(Starcoder2Config, embedding_dropout) { expect_only_training_changes("starcoder2", "embedding_dropout", 0.5); }
+PROBE(BloomConfig, hidden_dropout) { expect_only_training_changes("bloom", "hidden_dropout", 0.5); }
+PROBE(FalconConfig, hidden_dropout) { expect_only_training_changes("falcon", "hidden_dropout", 0.5); }
+PROBE(GPTJConfig, resid_pdrop) { expect_only_training_changes("gptj", "resid_pdrop", 0.5); }
+PROBE(GPTJConfig, embd_pdrop) { expect_only_training_changes("gptj", "embd_pdrop", 0.5); }
+PROBE(OPTConfig, dropout) { expect_only_training_changes("opt", "dropout", 0.5); }
+PROBE(PersimmonConfig, hidden_dropout) { expect_only_training_changes("persimmon", "hidden_dropout", 0.5); }
+PROBE(PhiConfig, resid_pdrop) { expect_only_training_changes("phi", "resid_pdrop", 0.5); }
+PROBE(PhiConfig, embd_pdrop) { expect_only_training_changes("phi", "embd_pdrop", 0.5); }
+PROBE(SeedOssConfig, residual_dropout) { expect_only_training_changes("seed_oss", "residual_dropout", 0.5); }
+PROBE(StableLmConfig, hidden_dropout) { expect_only_training_changes("stablelm", "hidden_dropout", 0.5); }
 PROBE(MixtralConfig, router_jitter_noise) { expect_only_training_changes("mixtral", "router_jitter_noise", 0.5); }
 
 PROBE(GPT2Config, add_cross_attention) {

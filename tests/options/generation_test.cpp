@@ -219,10 +219,12 @@ TEST(GenerationConfigKeys, ActOrAreRefusedByName) {
        {"epsilon_cutoff", 0.04, draws},
        {"eta_cutoff", 0.3, draws},
        {"repetition_penalty", 1.5},
+       {"encoder_repetition_penalty", 3.0},
        {"presence_penalty", 1.0},
        {"frequency_penalty", 1.0},
        {"length_penalty", 3.0, beams},
        {"no_repeat_ngram_size", 1},
+       {"encoder_no_repeat_ngram_size", 1},
        {"bad_words_ids", Json::parse("[[5]]")},
        {"sequence_bias", Json::parse("[[[5], 9.0]]")},
        {"forced_bos_token_id", 7, Json::object({{"@prompt", 1}})},
@@ -238,6 +240,7 @@ TEST(GenerationConfigKeys, ActOrAreRefusedByName) {
        {"output_log_probs", false},
        {"pad_token_id", 11, ends},
        {"bos_token_id", 7, Json::object({{"@prompt", 0}, {"bos_token_id", 1}})},
+       {"decoder_start_token_id", 3},
        {"eos_token_id", ends.at("eos_token_id")}},
       observe);
 }

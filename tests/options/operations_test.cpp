@@ -306,6 +306,14 @@ PROBE(RouterOptions, renormalize) {
   EXPECT_NEAR(weighed({}).sum().item<double>(), 1, 1e-9);
   EXPECT_LT(weighed({.renormalize = false}).sum().item<double>(), 0.95);
 }
+PROBE(RouterOptions, least_sum) { EXPECT_LT(weighed({.least_sum = 4}).sum().item<double>(), 0.26); }
+PROBE(RouterOptions, nearness) {
+  const auto sum = [](double nearness) {
+    return weighed({.scoring = RouterScoring::SparseMixer, .nearness = nearness}).sum().item<double>();
+  };
+  EXPECT_NEAR(sum(0), 2, 1e-9);  // each of the two alone
+  EXPECT_LT(sum(10), 1.99);
+}
 PROBE(RouterOptions, scale) { EXPECT_NEAR(weighed({.scale = 2.5}).sum().item<double>(), 2.5, 1e-9); }
 PROBE(RouterOptions, selection_bias) {
   const Tensor bias = at::tensor({10.0, 0.0, 0.0, 10.0}, at::kDouble);
@@ -461,6 +469,12 @@ PROBE(LogitOptions, scale) {
   Tokens scaled;
   scaled.logits = scaled.logits * 0.5;
   EXPECT_TRUE(is_close(logit_loss({.scale = 0.5}), scaled()));
+}
+PROBE(LogitOptions, bias) {
+  const Tensor bias = at::tensor({0.5, -1.0, 2.0, 0.0}, at::kDouble);
+  Tokens added;
+  added.logits = added.logits + bias;
+  EXPECT_TRUE(is_close(logit_loss({.bias = bias}), added()));
 }
 PROBE(LogitOptions, softcap) {
   Tokens capped;

@@ -78,7 +78,8 @@ struct Case {
   bool nested = false;
 };
 const std::vector<Case> kCases{
-    {"8bit"}, {"nf4", 64}, {"nf4", 32, true}, {"nf4", 128, true}, {"int4"}, {"int4", 64}, {"a8bit"}, {"a8q"}, {"a4q"}};
+    {"8bit"}, {"nf4", 64}, {"nf4", 32, true}, {"nf4", 128, true}, {"int4"},      {"int4", 64}, {"a8bit"},
+    {"a8q"},  {"a4q"},     {"fp8"},           {"fp8", 128},       {"mxfp4", 32}, {"uint4"},    {"uint4", 64}};
 
 // The largest |value| of each group of columns, repeated for each column.
 at::Tensor group_largest(const at::Tensor& matrix, int64_t group) {
@@ -91,7 +92,7 @@ at::Tensor bound_of(const Case& c, const at::Tensor& matrix, const std::vector<a
   constexpr double kRounding = 1.0001;  // of float32 arithmetic
   if (c.method == "8bit" || c.method == "a8q") return parts[1].unsqueeze(1).expand_as(matrix) * (kRounding / 254);
   if (c.method == "a8bit") return parts[1].unsqueeze(1) * (kRounding / 254) / parts[2];
-  const at::Tensor largest = group_largest(matrix, group);
+  const at::Tensor largest = group_largest(matrix, group > 0 ? group : matrix.size(1));
   if (c.method == "nf4") {
     // Half of the widest gap of the table; with double quantization the scale itself is off.
     at::Tensor bound = largest * (kRounding * (1 - 0.6961928009986877) / 2);
@@ -101,6 +102,10 @@ at::Tensor bound_of(const Case& c, const at::Tensor& matrix, const std::vector<a
     }
     return bound;
   }
+  // Half a step of three bits after the first one, or of the smallest numbers.
+  if (c.method == "fp8") return matrix.abs() * (kRounding / 16) + largest * (kRounding / 448 / 1024);
+  if (c.method == "mxfp4") return largest * (kRounding / 4);
+  if (c.method == "uint4") return largest * (2 * kRounding / 15);  // a step, for the zero point is rounded too
   return largest * (kRounding / 8) + 1e-7;  // int4, a4q
 }
 

@@ -384,10 +384,10 @@ TEST(Quantize, SaysWhatIsWrong) {
   EXPECT_THAT([&] { AutoModelForCausalLM::from_pretrained(path, {.quantization_block_size = 64, .verbose = false}); },
               ThrowsMessage<ConfigError>(HasSubstr("need a quantization_method")));
   Json config = Json::parse_file((directory / "config.json").string());
-  config["quantization_config"] = Json::object({{"quant_method", "gptq"}, {"bits", 4}});
+  config["quantization_config"] = Json::object({{"quant_method", "aqlm"}, {"bits", 4}});
   write_file_atomically(directory / "config.json", config.dump());
   EXPECT_THAT([&] { AutoModelForCausalLM::from_pretrained(path, {.verbose = false}); },
-              ThrowsMessage<NotSupportedError>(HasSubstr("quantized with \"gptq\"; known: bitsandbytes")));
+              ThrowsMessage<NotSupportedError>(HasSubstr("the weights are quantized as \"aqlm\"; supported: awq, bitsandbytes, ")));
 }
 
 }  // namespace

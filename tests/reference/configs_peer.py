@@ -14,7 +14,8 @@ warnings.filterwarnings("ignore")
 from transformers import AutoConfig, GPT2Config, LlamaConfig, MixtralConfig, Phi3Config, logging  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "models"))
-from odd_configs import ODD_CONFIGS  # noqa: E402
+import remote_code  # noqa: E402, F401
+from odd_configs import ENCODER_CONFIGS, ODD_CONFIGS  # noqa: E402
 
 logging.set_verbosity_error()
 
@@ -150,6 +151,55 @@ OLDER = {
                     "initial_context_length": 4096, "rope_theta": 150000, "swiglu_limit": 7.0, "eos_token_id": 200002,
                     "pad_token_id": 199999, "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0,
                     "original_max_position_embeddings": 4096, "rope_type": "yarn", "truncate": False}},
+    "olmo_7b": {"model_type": "olmo", "rope_theta": 10000.0, "rope_scaling": None, "clip_qkv": None, "pad_token_id": 1},
+    "olmo3_7b": {"model_type": "olmo3", "rope_theta": 500000, "sliding_window": 4096, "num_hidden_layers": 8,
+                 "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 8192,
+                                  "attention_factor": 1.2079441541679836, "beta_fast": 32.0, "beta_slow": 1.0}},
+    "olmoe_7b": {"model_type": "olmoe", "num_experts": 64, "num_experts_per_tok": 8, "rope_theta": 10000.0, "rope_scaling": None},
+    "stablelm_2": {"model_type": "stablelm", "partial_rotary_factor": 0.25, "rope_theta": 10000, "use_qkv_bias": True},
+    "stablelm_12b": {"model_type": "stablelm", "rope_theta": 10000, "qk_layernorm": True, "use_parallel_residual": True},
+    "phi_2": {"model_type": "phi", "partial_rotary_factor": 0.4, "rope_theta": 10000.0, "rope_scaling": None,
+              "hidden_size": 2560, "num_hidden_layers": 32, "qk_layernorm": False},
+    "phimoe_3_5": {"model_type": "phimoe", "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2,
+                   "rope_theta": 10000.0, "attention_bias": True, "lm_head_bias": True, "input_jitter_noise": 0.01,
+                   "rope_scaling": {"type": "longrope", **LONGROPE, "short_mscale": 1.243, "long_mscale": 1.243,
+                                    "original_max_position_embeddings": 4096}},
+    "glm_9b": {"model_type": "glm", "partial_rotary_factor": 0.5, "rope_theta": 10000.0, "head_dim": 128,
+               "eos_token_id": [151329, 151336, 151338]},
+    "glm4_0414": {"model_type": "glm4", "rope_theta": 10000.0, "head_dim": 128, "attention_bias": False},
+    "glm4_moe_air": {"model_type": "glm4_moe", "partial_rotary_factor": 0.5, "rope_theta": 1000000, "rope_scaling": None,
+                     "n_routed_experts": 128, "num_nextn_predict_layers": 1, "head_dim": 128, "use_qk_norm": False},
+    "qwen2_moe_a14b": {"model_type": "qwen2_moe", "rope_theta": 1000000.0, "sliding_window": 65536, "max_window_layers": 28,
+                       "use_sliding_window": False, "num_experts": 64, "num_experts_per_tok": 8},
+    "granitemoe_3b": {"model_type": "granitemoe", "rope_theta": 10000.0, "rope_scaling": None, "num_local_experts": 40},
+    "seed_oss_36b": {"model_type": "seed_oss", "rope_theta": 10000000.0, "rope_scaling": {"rope_type": "default"}, "head_dim": 128},
+    "exaone4_32b": {"model_type": "exaone4", "sliding_window": 4096, "sliding_window_pattern": "LLLG", "num_hidden_layers": 4,
+                    "layer_types": ["sliding_attention"] * 3 + ["full_attention"], "rope_theta": 1000000,
+                    "rope_scaling": {"rope_type": "llama3", **LLAMA3}},
+    "ernie4_5_21b": {"model_type": "ernie4_5_moe", "rope_theta": 500000.0, "moe_k": 6, "moe_num_experts": 64,
+                     "moe_layer_end_index": 27, "moe_capacity": [64, 64, 64]},
+    "hunyuan_7b": {"model_type": "hunyuan_v1_dense", "rope_theta": 10000.0, "head_dim": 128, "attention_head_dim": 128,
+                   "rope_scaling": {"alpha": 1000.0, "beta_fast": 32, "beta_slow": 1, "factor": 1.0, "mscale": 1.0,
+                                    "mscale_all_dim": 1.0, "type": "dynamic"}},
+    "nemotron_minitron": {"model_type": "nemotron", "partial_rotary_factor": 0.5, "rope_theta": 10000.0,
+                          "num_key_value_heads": 8, "head_dim": 128},
+    "internlm2_5_7b": {"model_type": "internlm2", "bias": False, "rope_theta": 1000000, "num_key_value_heads": 8,
+                       "rope_scaling": {"type": "dynamic", "factor": 2.0}, "attn_implementation": "eager", "pad_token_id": 2},
+    "persimmon_8b": {"model_type": "persimmon", "partial_rotary_factor": 0.5, "rope_theta": 25000.0, "rope_scaling": None},
+    "gptj_6b": {"model_type": "gptj", "n_embd": 4096, "rotary": True, "rotary_dim": 64, "scale_attn_weights": True,
+                "summary_type": "cls_index"},
+    "opt_350m": {"model_type": "opt", "hidden_size": 1024, "ffn_dim": 4096, "num_hidden_layers": 24,
+                 "num_attention_heads": 16, "do_layer_norm_before": False, "word_embed_proj_dim": 512,
+                 "activation_dropout": 0.0, "prefix": "</s>"},
+    "mpt_7b": {"model_type": "mpt", "d_model": 4096, "n_heads": 32, "n_layers": 32,
+               "attn_config": {"alibi": True, "alibi_bias_max": 8, "attn_impl": "torch", "attn_pdrop": 0, "clip_qkv": None,
+                               "attn_type": "multihead_attention", "model_type": "", "softmax_scale": None}},
+    "bloom_560m": {"model_type": "bloom", "n_embed": 1024, "n_layer": 24, "num_attention_heads": 16, "offset_alibi": 100,
+                   "seq_length": 2048},
+    "falcon_7b": {"model_type": "falcon", "alibi": False, "bias": False, "multi_query": True, "parallel_attn": True,
+                  "new_decoder_architecture": False, "num_attention_heads": 71, "rope_theta": 10000.0},
+    "falcon_40b": {"model_type": "falcon", "hidden_size": 8192, "num_attention_heads": 128, "num_kv_heads": 8,
+                   "new_decoder_architecture": True, "ffn_hidden_size": None},
 }  # fmt: skip
 
 
@@ -185,7 +235,7 @@ def write(directory: pathlib.Path) -> None:
     rng = random.Random(20240621)
     for family in DRAWN:
         made |= {f"{family}_drawn_{i}": draw(family, rng) for i in range(25)}
-    for family, configs in ODD_CONFIGS.items():
+    for family, configs in (ODD_CONFIGS | ENCODER_CONFIGS).items():
         made[f"{family}_untouched"] = AutoConfig.for_model(family)
         for i, settings in enumerate(configs.values()):
             extra = {f"key_{rng.randint(0, 99)}": rng.choice([1.5, None, "text", {"b": 1, "a": 2}]),
@@ -211,7 +261,7 @@ def check(directory: pathlib.Path, ours: pathlib.Path) -> int:
         expected, found = meaning(source), meaning(ours / source.name)
         # The file itself must say what transformers worked out, without a second look at older keys.
         text = json.loads((ours / source.name / "config.json").read_text())
-        plain = {key: expected[key] for key in text if key in expected and key not in ("id2label", "transformers_version")}
+        plain = {key: expected[key] for key in text if key in expected and key not in ("id2label", "transformers_version", "attn_config")}
         if "rope_parameters" in text:
             text["rope_parameters"].setdefault("partial_rotary_factor", 1.0)
             plain["rope_parameters"] = {"partial_rotary_factor": 1.0, **plain["rope_parameters"]}
@@ -221,7 +271,7 @@ def check(directory: pathlib.Path, ours: pathlib.Path) -> int:
         for key, value in plain.items():
             if text[key] != value:
                 faults.append(f"{source.name}: {key} was written as {text[key]!r}, not {value!r}")
-    for family in ODD_CONFIGS:
+    for family in ODD_CONFIGS | ENCODER_CONFIGS:
         seen += 1
         expected, found = AutoConfig.for_model(family).to_dict(), meaning(ours / f"default_{family}")
         expected.pop("_name_or_path", None)

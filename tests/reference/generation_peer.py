@@ -39,6 +39,8 @@ def single_settings(draw: random.Random, vocab: int) -> dict:
         "eta_cutoff": {"do_sample": True, "top_k": 0, "eta_cutoff": draw.choice([1e-3, 0.02, 0.3, 0.9])},
         "repetition_penalty": {"repetition_penalty": draw.uniform(0.5, 2.5)},
         "no_repeat_ngram_size": {"no_repeat_ngram_size": draw.randrange(1, 5)},
+        "encoder_repetition_penalty": {"encoder_repetition_penalty": draw.choice([0.4, 2.5])},
+        "encoder_no_repeat_ngram_size": {"encoder_no_repeat_ngram_size": draw.randrange(1, 4)},
         "bad_words_ids": {"bad_words_ids": [ids(draw.randrange(1, 4)) for _ in range(6)] + [[2]]},
         "sequence_bias": {"sequence_bias": [[ids(draw.randrange(1, 4)), draw.uniform(-9, 9)] for _ in range(6)]},
         "forced_bos_token_id": {"forced_bos_token_id": draw.randrange(vocab)},
@@ -111,7 +113,8 @@ def processors(directory: pathlib.Path, seed: int, rounds: int) -> None:
         config._eos_token_tensor = torch.tensor(config.eos_token_id).reshape(-1)
         fake = types.SimpleNamespace(config=types.SimpleNamespace(is_encoder_decoder=False),
                                      _merge_criteria_processor_list=lambda ours, custom: ours)
-        theirs = GenerationMixin._get_logits_processor(fake, config, input_ids_seq_length=prompt, device="cpu")
+        theirs = GenerationMixin._get_logits_processor(fake, config, input_ids_seq_length=prompt, device="cpu",
+                                                       encoder_input_ids=ids[:, :prompt])
         expected = theirs(ids, scores.clone())
         if "presence_penalty" in settings:
             expected = openai_penalties(settings, ids, expected, prompt)
@@ -277,18 +280,27 @@ class Margin:
 def generate(directory: pathlib.Path, seed: int, cases_per_model: int) -> None:
     """Tiny models of every family, prompts padded on the left, and what transformers generates for them."""
     sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "models"))
-    from odd_configs import ODD_CONFIGS
-    from transformers import AutoConfig, AutoModelForCausalLM
+    import remote_code  # noqa: F401
+    from odd_configs import ENCODER_CONFIGS, ODD_CONFIGS
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     draw = random.Random(seed)
     tensors, cases = {}, []
-    for family, configs in ODD_CONFIGS.items():
+    families = list(ODD_CONFIGS.items())
+    families += [(f, c) for f, c in ENCODER_CONFIGS.items() if type(AutoConfig.for_model(f)) in AutoModelForSeq2SeqLM._model_mapping]
+    for family, configs in families:
+        two_stacks = family in ENCODER_CONFIGS
         for index, (name, settings) in enumerate(configs.items()):
             torch.manual_seed(draw.randrange(1 << 30))
             # The routers' balance cannot be computed with a cache: transformers stops with an error.
-            config = AutoConfig.for_model(family, **settings | {"output_router_logits": False, "eos_token_id": None,
-                                                               "bos_token_id": None})
-            model = AutoModelForCausalLM.from_config(config).eval()
+            changes = {"eos_token_id": None, "bos_token_id": None}
+            if two_stacks:
+                changes |= {"decoder_start_token_id": draw.choice([0, 4])}
+                settings = {k: v for k, v in settings.items() if not k.startswith("forced_")} | {"forced_eos_token_id": None}
+            else:
+                changes |= {"output_router_logits": False}
+            config = AutoConfig.for_model(family, **settings | changes)
+            model = (AutoModelForSeq2SeqLM if two_stacks else AutoModelForCausalLM).from_config(config).eval()
             with torch.no_grad():  # so that tokens differ in their scores, and rows in their tokens
                 for parameter in model.parameters():
                     parameter.add_(torch.randn_like(parameter) * 0.2)
@@ -296,23 +308,39 @@ def generate(directory: pathlib.Path, seed: int, cases_per_model: int) -> None:
             model.save_pretrained(directory / folder)
             # Tables that depend on the length are made anew for all tokens only without a cache.
             cached = "dynamic" not in name and "longrope" not in name
+            # transformers makes a T5's cache as deep as its encoder, and a deeper decoder falls off its end.
+            too_shallow = two_stacks and getattr(config, "num_decoder_layers", 0) > config.num_hidden_layers
             for _ in range(cases_per_model):
                 rows, length = draw.randrange(1, 4), draw.randrange(1, 9)
                 ids = torch.randint(6, config.vocab_size, (rows, length))
                 mask = torch.ones_like(ids)
                 for row in range(1, rows):
-                    mask[row, : draw.randrange(length)] = 0
+                    cut = draw.randrange(length)
+                    if two_stacks and draw.random() < 0.5:  # an encoder's padding may be on either side
+                        mask[row, length - cut :] = 0
+                    else:
+                        mask[row, :cut] = 0
                 ids = torch.where(mask == 1, ids, 0)
-                common = {"attention_mask": mask, "use_cache": cached and draw.random() < 0.5}
+                if two_stacks:
+                    length = 1  # of what the decoder begins with
+                use_cache = cached and draw.random() < 0.5  # ours; the tokens are the same without it
+                common = {"attention_mask": mask, "use_cache": use_cache and not too_shallow}
                 free = model.generate(ids, max_new_tokens=12, **common)
                 likely = sorted(set(free[:, length + 2 :].flatten().tolist()))
+                likely = likely or [7, 8]
                 changed = drawn_settings(draw, config.vocab_size, likely, length)
+                if draw.random() < (0.4 if two_stacks else 0.1):
+                    changed |= draw.choice([{"encoder_repetition_penalty": draw.choice([0.5, 3.0])},
+                                            {"encoder_no_repeat_ngram_size": draw.choice([1, 2])}])
+                if two_stacks and draw.random() < 0.3:
+                    changed["forced_bos_token_id"] = draw.choice([7, 11])
                 generation = GenerationConfig(**changed, return_dict_in_generate=True, output_scores=True)
                 margin = Margin()
                 if changed.get("num_beams", 1) > 1:
                     margin.watch(model)
                 with torch.no_grad():
-                    model(ids[:1, :1])  # dynamic tables remember the longest row of earlier calls; this resets them
+                    if not two_stacks:  # dynamic tables remember the longest row of earlier calls; this resets them
+                        model(ids[:1, :1])
                     out = model.generate(ids, generation_config=generation, **common)
                 if changed.get("num_beams", 1) == 1:
                     for scores in out.scores:
@@ -321,7 +349,7 @@ def generate(directory: pathlib.Path, seed: int, cases_per_model: int) -> None:
                 tensors |= {f"{number}.ids": ids, f"{number}.mask": mask, f"{number}.sequences": out.sequences}
                 if "num_beams" in changed:
                     tensors |= {f"{number}.scores": out.sequences_scores, f"{number}.origins": out.beam_indices.long()}
-                cases.append({"model": folder, "config": changed | {"use_cache": common["use_cache"]},
+                cases.append({"model": folder, "config": changed | {"use_cache": use_cache},
                               "margin": min(margin.least, 1e9)})
     save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, directory / "cases.safetensors")
     (directory / "cases.json").write_text(json.dumps(cases))

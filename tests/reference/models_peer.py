@@ -7,6 +7,7 @@ usage: models_peer.py write DIRECTORY [N]    one folder for each model (of N odd
                                              its parameters and operations as torch counts them
 """
 
+import inspect
 import json
 import os
 import pathlib
@@ -20,7 +21,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "models"))
 import torch  # noqa: E402
 import torch.utils.flop_counter  # noqa: E402
 import transformers  # noqa: E402
-from odd_configs import ODD_CONFIGS  # noqa: E402
+import remote_code  # noqa: E402, F401
+from odd_configs import ENCODER_CONFIGS, ODD_CONFIGS  # noqa: E402
 from safetensors import safe_open  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 
@@ -28,7 +30,9 @@ torch.set_num_threads(1)
 transformers.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
 
-LOADERS = {"lm": "AutoModelForCausalLM", "base": "AutoModel", "classifier": "AutoModelForSequenceClassification"}
+LOADERS = {"lm": "AutoModelForCausalLM", "base": "AutoModel", "classifier": "AutoModelForSequenceClassification",
+           "seq2seq": "AutoModelForSeq2SeqLM", "mlm": "AutoModelForMaskedLM", "tagger": "AutoModelForTokenClassification",
+           "answers": "AutoModelForQuestionAnswering"}
 
 
 def make(family: str, settings: dict, loader: str, seed: int = 0):
@@ -44,6 +48,7 @@ def make(family: str, settings: dict, loader: str, seed: int = 0):
 
 
 def write(directory: pathlib.Path, count: int = 99) -> None:
+    write_encoders(directory, count)
     for family, configs in ODD_CONFIGS.items():
         configs = dict(list(configs.items())[:count])
         for i, settings in enumerate(configs.values()):
@@ -72,6 +77,25 @@ def write(directory: pathlib.Path, count: int = 99) -> None:
                     save_file({k: v for k, v in state.items() if k not in tied}, other / "model.safetensors", {"format": "pt"})
 
 
+def write_encoders(directory: pathlib.Path, count: int) -> None:
+    """The first task of each config, and every other task of the first config; a pickle has tied weights twice."""
+    for family, configs in ENCODER_CONFIGS.items():
+        kind = type(transformers.AutoConfig.for_model(family))
+        tasks = [task for task, loader in LOADERS.items() if kind in getattr(transformers, loader)._model_mapping and task != "lm"]
+        if "seq2seq" in tasks:
+            tasks = [task for task in tasks if task != "mlm"]
+        main = "seq2seq" if "seq2seq" in tasks else "mlm"
+        for i, settings in enumerate(list(configs.values())[:count]):
+            for task in tasks if i == 0 else [main]:
+                model = make(family, settings, LOADERS[task], i)
+                model.save_pretrained(directory / f"{family}-{i}-{task}")
+                if task == main and i == 0:
+                    other = directory / f"{family}-{i}-{task}.bin"
+                    other.mkdir()
+                    shutil.copy(directory / f"{family}-{i}-{task}" / "config.json", other)
+                    torch.save(model.state_dict(), other / "pytorch_model.bin")
+
+
 def saved(directory: pathlib.Path) -> dict[str, torch.Size]:
     shapes = {}
     for file in directory.glob("*.safetensors"):
@@ -83,8 +107,12 @@ def saved(directory: pathlib.Path) -> dict[str, torch.Size]:
 @torch.no_grad()
 def outputs(model) -> torch.Tensor:
     ids = torch.randint(3, model.config.vocab_size, (2, 13), generator=torch.Generator().manual_seed(7))
-    out = model.eval()(ids)
-    return out.logits if "logits" in out else out.last_hidden_state
+    if model.config.is_encoder_decoder and "decoder_input_ids" in inspect.signature(model.forward).parameters:
+        ids[:, -1] = model.config.eos_token_id  # by which a classifier finds the end
+        out = model.eval()(ids, decoder_input_ids=ids + 0)
+    else:
+        out = model.eval()(ids)
+    return next(out[name] for name in ("logits", "start_logits", "last_hidden_state") if name in out)
 
 
 def check_one(theirs: pathlib.Path, ours: pathlib.Path, loader: str) -> list[str]:
@@ -126,12 +154,24 @@ def check(directory: pathlib.Path, ours: pathlib.Path) -> int:
     for folder in sorted(directory.iterdir()):
         loader = (ours / folder.name / "loader").read_text()
         name = folder.name.split(".")[0]
-        if loader != LOADERS[name.split("-")[-1]]:
+        if loader != LOADERS[name.split("-")[-1]]:  # by the class of what was loaded
             faults.append(f"{folder.name}: get_torch_loader() is {loader}")
         faults += check_one(directory / name, ours / folder.name, loader)
         seen += 1
     print("\n".join(faults) or f"{seen} models are the same")
     return 1 if faults else 0
+
+
+def counted_flops(model, counter) -> int:
+    """Of a token. How a recurrent layer runs over a sequence differs: of those, the projections and the convolution."""
+    by_module = {name: sum(ops.values()) for name, ops in counter.get_flop_counts().items()}
+    total, root = counter.get_total_flops(), type(model).__name__
+    for name, module in model.named_modules():
+        if not isinstance(getattr(module, "conv1d", None), torch.nn.Conv1d):
+            continue
+        total -= by_module.get(f"{root}.{name}", 0)
+        total += sum(2 * m.weight.numel() for m in module.modules() if isinstance(m, (torch.nn.Linear, torch.nn.Conv1d)))
+    return total
 
 
 def print_all(directory: pathlib.Path) -> None:
@@ -146,30 +186,44 @@ def print_all(directory: pathlib.Path) -> None:
                 model(torch.ones(1, 1, dtype=torch.long), use_cache=False)
             # What files hold: a router's correction is a buffer there.
             held = model.num_parameters() + sum(b.numel() for n, b in model.named_buffers() if n in model.state_dict())
-            numbers = {"parameters": held, "flops": counter.get_total_flops()}
+            numbers = {"parameters": held, "flops": counted_flops(model, counter)}
             (directory / f"{family}-{i}" / "numbers.json").write_text(json.dumps(numbers))
             for module in list(model.modules()):
                 for name, child in list(module.named_children()):
-                    if not list(child.parameters()):
+                    kind = type(child).__name__
+                    if not list(child.parameters()) and not kind.endswith("LayerNorm"):
                         del module._modules[name]
-                    elif type(child).__name__.endswith("LayerNorm") and not child.extra_repr():  # prints no numbers
-                        numbers = f"{tuple(child.weight.shape)}, eps={child.variance_epsilon}, elementwise_affine=True, bias=False"
+                    elif kind.endswith(("LayerNorm", "LayerNorm1P")):  # some print no numbers, torch before 2.12 no bias
+                        has_weight = bool(list(child.parameters()))
+                        shape = tuple(child.weight.shape if has_weight else child.normalized_shape)
+                        eps = getattr(child, "eps", None) or getattr(child, "variance_epsilon", 1e-5)
+                        numbers = (f"{shape}, eps={eps}, elementwise_affine={has_weight}, "
+                                   f"bias={getattr(child, 'bias', None) is not None}")
+                        child.extra_repr = lambda numbers=numbers: numbers
+                    elif kind.endswith(("TopKRouter", "TopkRouter")):  # a linear map with something behind it
+                        out, width = child.weight.shape
+                        numbers = f"in_features={width}, out_features={out}, bias={getattr(child, 'bias', None) is not None}"
+                        child.extra_repr = lambda numbers=numbers: numbers
+                    elif "RMSNorm" in type(child).__name__ and not child.extra_repr().startswith("("):
+                        numbers = f"{tuple(child.weight.shape)}, eps={child.variance_epsilon}"
                         child.extra_repr = lambda numbers=numbers: numbers
             family_name = type(model).__name__.split("For")[0].removesuffix("LMHeadModel")
-            text = re.sub(rf"\b{family_name}(Attention|MLP|RMSNorm|LayerNorm|Experts)\b", r"\1", str(model))
-            text = re.sub(r"\b\w+ScaledWordEmbedding\b", "Embedding", text)
-            experts = getattr(model.config, "num_local_experts", 0) or getattr(model.config, "n_routed_experts", 0)
+            text = re.sub(rf"\b{family_name}(Attention|MLP|RMSNorm|LayerNorm|LayerNormPerHead|Experts|Linear|Statics|"
+                          rf"GatedDeltaNet)(?:Gated)?\b", r"\1", str(model))
+            text = re.sub(r"\b\w+RMSNormGated\b", "RMSNorm", text)
+            text = re.sub(rf"\b{family_name}LayerNorm1P\b", "LayerNorm", text)
+            text = re.sub(r"\b\w+(ScaledWord|LearnedPositional)Embedding\b", "Embedding", text)
             text = re.sub(rf"\b{family_name}(SparseMoeBlock|Moe|MoE)\b", "SparseMoE", text)
-            text = re.sub(rf"\b{family_name}Top[kK]Router\(\)",
-                          f"Linear(in_features=32, out_features={experts}, bias={family == 'gpt_oss'})", text)
+            text = re.sub(rf"\b{family_name}Top[kK]Router\(", "Linear(", text)
             if family == "gpt_oss":
                 text = text.replace("(mlp): MLP", "(mlp): SparseMoE")
             if hasattr(model.config, "kv_lora_rank"):
                 text = text.replace(": Attention(", ": LatentAttention(")
             # The block's name in files, and a router that is a plain linear map.
-            if family == "mixtral":
-                text = text.replace("(mlp): SparseMoE", "(block_sparse_moe): SparseMoE")
-            text = re.sub(r"(LayerNorm\(.*elementwise_affine=True)\)", r"\1, bias=True)", text)  # torch before 2.12 omits it
+            if family == "internlm2":
+                text = text.replace("(output)", "(lm_head)")
+            if family in ("mixtral", "phimoe"):
+                text = text.replace("(mlp): SparseMoE", "(block_sparse_moe): SparseMoE").replace("(router)", "(gate)")
             (directory / f"{family}-{i}" / "model.txt").write_text(text + "\n")
 
 

@@ -323,7 +323,8 @@ std::string adaptable_maps(const BaseModule& model) {
 
 void check_family(uint64_t seed, int64_t devices) {
   Problem p;
-  for (uint64_t n = 0; !p.config || p.task != TaskType::CausalLM || operations::rope_depends_on_length(p.config->rope);
+  for (uint64_t n = 0; !p.config || p.task != TaskType::CausalLM ||
+                       operations::rope_depends_on_length(p.config->rope) || testing_support::has_states(*p.config);
        ++n)
     p = testing_support::draw_problem(seed + 1000003 * n, devices);
   SCOPED_TRACE(concat(p.to_string(), "\nseed ", seed));

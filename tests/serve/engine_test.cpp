@@ -36,7 +36,9 @@ uint64_t number_from_environment(const char* variable, uint64_t otherwise) {
 Problem draw_served(uint64_t seed, int64_t devices) {
   for (uint64_t n = 0;; ++n) {
     Problem p = testing_support::draw_problem(seed + 1000003 * n, devices);
-    if (p.task == TaskType::CausalLM && !operations::rope_depends_on_length(p.config->rope)) return p;
+    if (p.task == TaskType::CausalLM && !operations::rope_depends_on_length(p.config->rope) &&
+        !testing_support::has_states(*p.config))
+      return p;
   }
 }
 

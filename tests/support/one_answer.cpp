@@ -9,8 +9,11 @@
 
 #include "easydel/core/error.h"
 #include "easydel/infra/config/auto_config.h"
+#include "easydel/infra/encoder/seq2seq_inputs.h"
 #include "easydel/infra/registry.h"
+#include "easydel/layers/recurrent/recurrent_mixer.h"
 #include "tests/support/python.h"
+#include "tests/support/text_families.h"
 
 namespace easydel::testing_support {
 namespace {
@@ -41,6 +44,8 @@ Json vary(Draw& draw, const std::string& family) {
   c["intermediate_size"] = draw.between(1, 24);
   if (draw.chance(0.5)) c["num_hidden_layers"] = draw.between(1, 3);
   c["max_position_embeddings"] = 32;
+  if (c.contains("num_heads") && !before->get("expand").is_null())  // of a state space, which fill its channels
+    c["num_heads"] = c.at("hidden_size").as_int() * before->get("expand").as_int() / head_dim;
   c["tie_word_embeddings"] = draw.chance(0.4);
   c["pad_token_id"] = 0;
   c["fsdp_is_ep_bound"] = draw.chance(0.5);
@@ -94,7 +99,8 @@ Mesh draw_mesh(Draw& draw, int64_t devices) {
   return create_mesh({.axis_dims = dims, .dcn_axis_dims = outer, .device_count = devices});
 }
 
-ModelInputs draw_inputs(Draw& draw, const BaseConfig& config, TaskType task) {
+// `two_stacks`: an encoder-decoder, which takes neither positions nor packed sequences.
+ModelInputs draw_inputs(Draw& draw, const BaseConfig& config, TaskType task, bool two_stacks) {
   const int64_t batch = draw.between(1, 5), tokens = draw.between(2, 15);
   at::Tensor ids = at::empty({batch, tokens}, at::kLong);
   for (int64_t i = 0; i < ids.numel(); ++i) {
@@ -102,7 +108,7 @@ ModelInputs draw_inputs(Draw& draw, const BaseConfig& config, TaskType task) {
         draw.between(std::min<int64_t>(3, config.vocab_size - 1), config.vocab_size - 1);
   }
   ModelInputs inputs;
-  const int64_t kind = draw.between(0, 3);  // full, padded left, padded right, packed
+  const int64_t kind = draw.between(0, two_stacks ? 2 : 3);  // full, padded left, padded right, packed
   at::Tensor keep = at::ones({batch, tokens}, at::kLong);
   if (kind == 1 || kind == 2) {
     for (int64_t row = 0; row < batch; ++row) {
@@ -110,7 +116,7 @@ ModelInputs draw_inputs(Draw& draw, const BaseConfig& config, TaskType task) {
       keep[row].narrow(0, kind == 1 ? 0 : tokens - cut, cut).zero_();
     }
     inputs.attention_mask = keep;
-    inputs.position_ids = (keep.cumsum(-1) - 1).clamp_min(0);
+    if (!two_stacks) inputs.position_ids = (keep.cumsum(-1) - 1).clamp_min(0);
   } else if (kind == 3) {
     inputs.segment_ids = at::zeros({batch, tokens}, at::kLong);
     for (int64_t row = 0; row < batch; ++row) {
@@ -124,11 +130,27 @@ ModelInputs draw_inputs(Draw& draw, const BaseConfig& config, TaskType task) {
     keep = inputs.segment_ids.ge(0).to(at::kLong);
   }
   inputs.input_ids = ids.masked_fill(keep.eq(0), 0);
+  const auto drawn = [&](at::IntArrayRef shape, int64_t low, int64_t high) {
+    at::Tensor x = at::empty(shape, at::kLong);
+    for (int64_t i = 0; i < x.numel(); ++i) x.mutable_data_ptr<int64_t>()[i] = draw.between(low, high);
+    return x;
+  };
   if (task == TaskType::SequenceClassification) {
-    inputs.labels = at::empty({batch}, at::kLong);
-    for (int64_t row = 0; row < batch; ++row) inputs.labels[row] = draw.between(0, 1);
+    inputs.labels = drawn({batch}, 0, 1);
+    if (two_stacks) {  // a row ends with an end token
+      inputs.input_ids = ids.masked_fill(ids.eq(*config.eos_token_id.begin()), 3);
+      inputs.input_ids.select(1, tokens - 1).fill_(*config.eos_token_id.begin());
+      inputs.attention_mask.reset();
+    }
+  } else if (task == TaskType::QuestionAnswering) {
+    inputs.start_positions = drawn({batch}, 0, tokens);
+    inputs.end_positions = drawn({batch}, 0, tokens - 1);
+    inputs.start_positions[0] = 0;  // one answer counts
   } else {
     inputs.labels = ids.masked_fill(keep.eq(0), -100);
+    if (task == TaskType::TokenClassification) inputs.labels = drawn({batch, tokens}, 0, 1).masked_fill(keep.eq(0), -100);
+    if (task == TaskType::SequenceToSequence)
+      inputs.labels = drawn({batch, draw.between(1, 9)}, 0, config.vocab_size - 1);
     LossConfig loss;
     if (draw.chance(0.2)) loss.label_smoothing = 0.1;
     if (draw.chance(0.2)) loss.z_loss_coefficient = 0.01;
@@ -138,7 +160,8 @@ ModelInputs draw_inputs(Draw& draw, const BaseConfig& config, TaskType task) {
   }
   inputs.output_logits = draw.chance(0.3);
   for (at::Tensor* tensor :
-       {&inputs.input_ids, &inputs.attention_mask, &inputs.position_ids, &inputs.segment_ids, &inputs.labels}) {
+       {&inputs.input_ids, &inputs.attention_mask, &inputs.position_ids, &inputs.segment_ids, &inputs.labels,
+        &inputs.start_positions, &inputs.end_positions}) {
     if (tensor->defined()) *tensor = tensor->to(device());
   }
   return inputs;
@@ -193,11 +216,19 @@ std::string Problem::to_string() const {
   return text;
 }
 
+bool has_states(const BaseConfig& config) {
+  const auto model = Registry::instance().make_module(config, TaskType::BaseModule);
+  for (const auto& [path, module] : std::as_const(*model).named_modules()) {
+    if (dynamic_cast<const RecurrentMixer*>(module)) return true;
+  }
+  return false;
+}
+
 Problem draw_problem(uint64_t seed, int64_t devices) {
   Draw draw(seed);
   Problem p;
   p.seed = seed;
-  const std::vector<std::string> families = Registry::instance().model_types();
+  const std::vector<std::string> families = text_families();
   const std::string& family = families[seed % families.size()];
   Json settings = Json::object();
   settings["attn_mechanism"] = draw.one_of<std::string>({"auto", "vanilla", "blockwise", "ring"});
@@ -205,14 +236,24 @@ Problem draw_problem(uint64_t seed, int64_t devices) {
     settings["gradient_checkpointing"] = draw.one_of<std::string>({"nothing_saveable", "checkpoint_dots"});
   const std::vector<TaskType> tasks = Registry::instance().tasks(family);
   const bool classifies = std::find(tasks.begin(), tasks.end(), TaskType::SequenceClassification) != tasks.end();
+  const bool decodes = std::find(tasks.begin(), tasks.end(), TaskType::CausalLM) != tasks.end();
   p.task = draw.chance(0.15) && classifies ? TaskType::SequenceClassification : TaskType::CausalLM;
+  if (!decodes) {
+    std::vector<TaskType> heads = tasks;
+    std::erase(heads, TaskType::BaseModule);
+    p.task = draw.one_of(heads);
+  }
   if (draw.chance(0.1)) settings["shard_attention_computation"] = false;
   p.config = draw_config(draw, family, settings);
-  p.inputs = draw_inputs(draw, *p.config, p.task);
+  const std::shared_ptr<BaseModule> module = Registry::instance().make_module(*p.config, p.task);
+  p.inputs = draw_inputs(draw, *p.config, p.task, is_seq2seq(*module));
   p.mesh = draw_mesh(draw, devices > 0 ? devices : draw.between(1, 8));
+  // The ring has no gradient of a bias on the scores.
+  const bool has_bias = !p.config->get("relative_attention_num_buckets").is_null();
+  if (has_bias && p.mesh.size("sp") > 1 && p.config->attention.mechanism == "ring") p.config->attention.mechanism = "auto";
   const int64_t kind = draw.between(0, 5);
   if (kind == 0) p.rules = p.config->get_partition_rules(false);
-  if (kind >= 3) p.rules = draw_rules(draw, *Registry::instance().make_module(*p.config, p.task));
+  if (kind >= 3) p.rules = draw_rules(draw, *module);
   if (draw.chance(0.3)) p.config->sharding.zero_stage = draw.between(1, 2);
   return p;
 }

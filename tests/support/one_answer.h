@@ -25,6 +25,8 @@ struct Problem {
 
 at::Device device();  // EASYDEL_TEST_DEVICE, or the CPU
 
+bool has_states(const BaseConfig& config);  // recurrent layers, which pages cannot hold
+
 // `devices`: of the mesh; 0: one to eight.
 Problem draw_problem(uint64_t seed, int64_t devices = 0);
 

@@ -81,7 +81,14 @@ std::vector<Json> make_rows(const std::string& trainer_type, int64_t count) {
   std::vector<Json> rows;
   for (int64_t i = 0; i < count; ++i) {
     Json row = Json::object({{"other", words(i + 3, 4)}});
-    if (trainer_type == "dpo" || trainer_type == "orpo" || trainer_type == "reward") {
+    if (trainer_type == "grpo" || trainer_type == "rloo") {
+      row["prompt"] = words(i, 3 + i % 4);
+      row["answer"] = words(2 * i, 1);
+    } else if (trainer_type == "kto") {
+      row["prompt"] = words(i, 3 + i % 4);
+      row["completion"] = " " + words(2 * i, 2 + i % 5);
+      row["label"] = i % 3 != 0;
+    } else if (trainer_type == "dpo" || trainer_type == "cpo" || trainer_type == "orpo" || trainer_type == "reward") {
       row["prompt"] = words(i, 3 + i % 4);
       row["chosen"] = " " + words(2 * i, 2 + i % 5);
       row["rejected"] = " " + words(3 * i + 1, 1 + i % 3);
@@ -138,7 +145,20 @@ class Recorder final : public Objective {
  public:
   explicit Recorder(std::shared_ptr<Objective> inner) : inner_(std::move(inner)) {}
   TaskType task() const override { return inner_->task(); }
-  int64_t rows_per_example() const override { return inner_->rows_per_example(); }
+  int64_t rows_per_example(const TrainingArguments& arguments) const override {
+    return inner_->rows_per_example(arguments);
+  }
+  void link_rows(std::vector<BatchRow>& rows, const TrainingArguments& arguments) const override {
+    inner_->link_rows(rows, arguments);
+  }
+  int64_t steps_of_generation(const TrainingArguments& arguments) const override {
+    return inner_->steps_of_generation(arguments);
+  }
+  GeneratedRows generate(const std::shared_ptr<BaseModule>& model,
+                         const std::vector<std::vector<data::Example>>& batches,
+                         const GenerationContext& context) override {
+    return inner_->generate(model, batches, context);
+  }
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
     return inner_->transform(tokenizer, arguments);
   }
@@ -273,13 +293,22 @@ Json run_once(const std::string& trainer_type, const Json& settings, const fs::p
     if (!key.starts_with("@")) given[key] = value;
   }
   if (given.at("save_directory") == Json("elsewhere")) given["save_directory"] = (directory / "elsewhere").string();
-  const bool has_prompts = trainer_type == "dpo" || trainer_type == "orpo";
+  const bool generates = trainer_type == "grpo" || trainer_type == "rloo";
+  const bool has_prompts =
+      trainer_type == "dpo" || trainer_type == "kto" || trainer_type == "cpo" || trainer_type == "orpo";
   if (has_prompts && !given.contains("max_prompt_length")) given["max_prompt_length"] = 3;
+  if (generates) {
+    const Json length = Json::object({{"type", "length"}, {"target", 3}});
+    for (const auto& [key, value] : std::map<std::string, Json>{{"max_prompt_length", 5}, {"max_completion_length", 5}, {"rewards", length}}) {
+      if (!given.contains(key)) given[key] = value;
+    }
+  }
 
   Json seen = Json::object();
   TrainerOptions options{.trainer_type = trainer_type, .arguments = TrainingArguments::from_json(trainer_type, given)};
   const TrainingArguments& arguments = options.arguments;
-  const bool needs_other = trainer_type == "distillation" || settings.contains("@reference");
+  const bool needs_other =
+      trainer_type == "distillation" || trainer_type == "kto" || generates || settings.contains("@reference");
   const auto recorder = std::make_shared<Recorder>(
       make_objective(trainer_type, needs_other ? make_model(TaskType::CausalLM, Json::object(), 7) : nullptr));
   options.objective = recorder;

@@ -126,6 +126,12 @@ std::vector<SettingProbe> dpo_probes() {
       {"beta", 0.5},
       {"label_smoothing", 0.2},
       {"loss_type", "hinge"},
+      {"loss_type", set(R"(["sigmoid", "sft"])")},
+      {"loss_weights", set("[0.5]")},
+      {"f_divergence_type", "js_divergence"},
+      {"f_alpha_divergence_coef", 0.3, set(R"({"f_divergence_type": "alpha_divergence"})")},
+      {"discopop_tau", 0.5, set(R"({"loss_type": "discopop"})")},
+      {"ld_alpha", 0.5, set(R"({"@reference": true})")},
       {"use_weighting", true},
       {"reference_free", true},
       {"precompute_ref_log_probs", true},
@@ -146,6 +152,88 @@ std::vector<SettingProbe> dpo_probes() {
 std::vector<SettingProbe> orpo_probes() {
   return {{"beta", 0.5},        {"max_prompt_length", 2},   {"max_completion_length", 2},   {"label_pad_token_id", 0},
           {"padding_value", 3}, {"disable_dropout", false}, {"logprob_vocab_chunk_size", 8}};
+}
+
+std::vector<SettingProbe> kto_probes() {
+  return {{"beta", 0.5},
+          {"desirable_weight", 0.5},
+          {"undesirable_weight", 0.5},
+          {"loss_type", "apo_zero_unpaired"},
+          {"max_prompt_length", 2},
+          {"max_completion_length", 2},
+          {"label_pad_token_id", 0},
+          {"padding_value", 3},
+          {"disable_dropout", false},
+          {"precompute_ref_log_probs", true},
+          {"logprob_vocab_chunk_size", 8}};
+}
+
+std::vector<SettingProbe> cpo_probes() {
+  return {{"beta", 0.5},
+          {"label_smoothing", 0.2},
+          {"loss_type", "hinge"},
+          {"cpo_alpha", 0.5},
+          {"simpo_gamma", 1.5, set(R"({"loss_type": "simpo"})")},
+          {"alpha", 0.1, set(R"({"loss_type": "simpo"})")},
+          {"max_prompt_length", 2},
+          {"max_completion_length", 2},
+          {"label_pad_token_id", 0},
+          {"padding_value", 3},
+          {"disable_dropout", false},
+          {"logprob_vocab_chunk_size", 8}};
+}
+
+// Of trainers whose rows the model writes itself.
+std::vector<SettingProbe> rollout_probes() {
+  return {{"max_prompt_length", 2},
+          {"max_completion_length", 3},
+          {"num_return_sequences", 3},
+          {"temperature", 0.5},
+          {"top_p", 0.3},
+          {"top_k", 2},
+          {"min_p", 0.9},
+          {"repetition_penalty", 3.0},
+          {"num_iterations", 2},
+          {"steps_per_generation", 2},
+          {"rewards", "exact"},
+          {"reward_weights", set("[0.5]")},
+          {"mask_truncated_completions", true},
+          {"log_completions", true},
+          {"num_completions_to_print", 1, set(R"({"log_completions": true})")},
+          {"disable_dropout", true}};
+}
+
+std::vector<SettingProbe> grpo_probes() {
+  const Json again = set(R"({"num_iterations": 3, "learning_rate": 0.05})");
+  const Json sapo = set(R"({"loss_type": "sapo"})");
+  const Json vespo = set(R"({"loss_type": "vespo", "num_iterations": 3, "learning_rate": 0.05})");
+  return {{"beta", 0.5},
+          {"epsilon", 1e-6, again},
+          {"epsilon_high", 1e-6, again},
+          {"delta", 0.5},
+          {"loss_type", "bnpo", again},
+          {"importance_sampling_level", "sequence", again},
+          {"scale_rewards", "none"},
+          {"top_entropy_quantile", 0.5},
+          {"use_bias_correction_kl", false},
+          {"sapo_temperature_pos", 2.0, sapo},
+          {"sapo_temperature_neg", 2.0, sapo},
+          {"vespo_k_pos", 1.0, vespo},
+          {"vespo_lambda_pos", 1.0, vespo},
+          {"vespo_k_neg", 1.0, vespo},
+          {"vespo_lambda_neg", 1.0, vespo},
+          {"sync_ref_model", true},
+          {"ref_model_mixup_alpha", 0.5},
+          {"ref_model_sync_steps", 2}};
+}
+
+std::vector<SettingProbe> rloo_probes() {
+  const Json again = set(R"({"num_iterations": 3, "learning_rate": 0.05})");
+  return {{"beta", 0.5},
+          {"epsilon", 1e-6, again},
+          {"epsilon_high", 1e-6, again},
+          {"normalize_advantages", true},
+          {"reward_clip_range", set("[0.0, 0.1]")}};
 }
 
 std::vector<SettingProbe> reward_probes() { return {{"center_rewards_coefficient", 0.5}, {"disable_dropout", false}}; }
@@ -173,12 +261,21 @@ std::vector<SettingProbe> classification_probes() {
 
 std::vector<SettingProbe> own_probes(const std::string& type) {
   if (type == "dpo") return dpo_probes();
+  if (type == "kto") return kto_probes();
+  if (type == "cpo") return cpo_probes();
   if (type == "orpo") return orpo_probes();
+  if (type == "grpo" || type == "rloo") {
+    std::vector<SettingProbe> probes = rollout_probes();
+    for (const SettingProbe& probe : type == "grpo" ? grpo_probes() : rloo_probes()) probes.push_back(probe);
+    return probes;
+  }
   if (type == "reward") return reward_probes();
   if (type == "classification") return classification_probes();
   std::vector<SettingProbe> probes = text_probes();
   if (type == "distillation") {
     for (const SettingProbe& probe : distillation_probes()) probes.push_back(probe);
+  } else {
+    probes.push_back({"loss_type", "dft"});
   }
   return probes;
 }
@@ -196,7 +293,9 @@ TEST_P(Settings, ActOrAreRefusedByName) {
   // Classification truncates as transformers does; a reward's rows are left out.
   const bool keeps_start = GetParam() == "classification";
   probes.push_back({"truncation_mode", keeps_start ? "keep_end" : "keep_start",
-                    GetParam() == "reward" ? Json::object() : set(R"({"max_length": 5})")});
+                    GetParam() == "reward"                            ? Json::object()
+                    : GetParam() == "grpo" || GetParam() == "rloo" ? set(R"({"max_prompt_length": 2})")
+                                                                   : set(R"({"max_length": 5})")});
   // Two seconds, once: the loop is the same for all.
   if (GetParam() == "sft") probes.push_back({"training_time_limit", "1s", set(R"({"@slow": 0.6})")});
   if (GetParam() != "sft") probes.push_back({"training_time_limit", "soon"});

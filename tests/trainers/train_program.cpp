@@ -1,5 +1,7 @@
 // Trains a model: train_program JOB.json, with model, data, trainer_type, arguments (of the trainer), output, and,
-// where they are wanted, other (a reference or a teacher), eval_data, dtype and mesh (axis sizes, on thread ranks).
+// where they are wanted, other (a reference or a teacher), eval_data, dtype, mesh (axis sizes, on thread ranks),
+// gradients (a file for those of the first step) and completions: for grpo and rloo what the policy is to have written,
+// [{"ids": …, "reward": …}] for each text of a prompt.
 // Writes the model into output, and a line of metrics for each step to standard output.
 #include <iostream>
 
@@ -7,6 +9,7 @@
 #include "easydel/core/json/json.h"
 #include "easydel/data/dataset.h"
 #include "easydel/infra/auto_model.h"
+#include "easydel/trainers/objectives/policy_objective.h"
 #include "easydel/trainers/trainer.h"
 #include "tests/support/job_program.h"
 
@@ -30,14 +33,53 @@ std::shared_ptr<BaseModule> open_model(const Json& job, const std::string& direc
   return model;
 }
 
+// Completions and rewards from a file, for runs beside a trainer that gets the same.
+PolicyParts fixed_rollouts(const std::string& file, std::shared_ptr<const BaseModule> reference,
+                           const std::shared_ptr<const AutoTokenizer>& tokenizer) {
+  const auto known = std::make_shared<const Json>(Json::parse_file(file));
+  PolicyParts parts{.reference = std::move(reference), .reward_functions = {}};
+  parts.rollouts = [known, tokenizer](const std::vector<std::vector<int64_t>>& prompts, int64_t group,
+                                      const RandomKey&) {
+    RolloutResult result;
+    for (const std::vector<int64_t>& prompt : prompts) {
+      const std::vector<int32_t> ids(prompt.begin(), prompt.end());
+      const Json& given = known->at((*tokenizer)->decode(ids));
+      std::vector<Completion> completions;
+      for (int64_t i = 0; i < group; ++i) {
+        const Json& each = given.at(static_cast<std::size_t>(i));
+        Completion completion;
+        for (const Json& id : each.at("ids").as_array()) completion.ids.push_back(id.as_int());
+        completion.text = each.at("reward").dump();
+        completion.is_truncated = completion.ids.back() != 2;
+        completions.push_back(std::move(completion));
+      }
+      result.completions.push_back(std::move(completions));
+    }
+    return result;
+  };
+  parts.reward_functions.emplace_back("given", [](const std::vector<RewardInput>& inputs) {
+    RewardScores scores;
+    for (const RewardInput& input : inputs) {
+      const Json reward = Json::parse(input.completion);
+      scores.push_back(reward.is_null() ? std::nullopt : std::optional(reward.as_double()));
+    }
+    return scores;
+  });
+  return parts;
+}
+
 void train(const Json& job, const std::optional<Mesh>& mesh, bool prints) {
   const std::string type = job.at("trainer_type").as_string(), directory = job.at("model").as_string();
   TrainerOptions options{.trainer_type = type, .arguments = TrainingArguments::from_json(type, job.at("arguments"))};
   const auto other = text_in(job, "other");
   const auto learned_from = other ? open_model(job, *other, TaskType::CausalLM, mesh) : nullptr;
-  options.objective = make_objective(type, learned_from);
-  options.model = open_model(job, directory, options.objective->task(), mesh);
   options.tokenizer = std::make_shared<AutoTokenizer>(AutoTokenizer::from_directory(directory));
+  if (const auto fixed = text_in(job, "completions")) {
+    options.objective = make_policy_objective(type, fixed_rollouts(*fixed, learned_from, options.tokenizer));
+  } else {
+    options.objective = make_objective(type, learned_from);
+  }
+  options.model = open_model(job, directory, options.objective->task(), mesh);
   options.train_dataset = open_data(job.at("data").as_string());
   if (const auto eval = text_in(job, "eval_data")) options.eval_dataset = open_data(*eval);
   if (prints) {

@@ -80,7 +80,7 @@ TEST(TrainingArguments, RefuseNonsenseWithKeyAndValue) {
   expect_refused("dpo", R"({"loss_type": "hing"})",
                  where +
                      "loss_type must be one of sigmoid, hinge, ipo, exo_pair, nca_pair, robust, bco_pair, sppo_hard, "
-                     "aot, aot_pair, apo_zero, apo_down; got \"hing\". Did you mean \"hinge\"?");
+                     "aot, aot_pair, aot_unpaired, apo_zero, apo_down, discopop, sigmoid_norm, sft; got \"hing\". Did you mean \"hinge\"?");
   expect_refused("distillation", R"({"alpha": 1.5})", where + "alpha must lie in [0, 1]; got 1.5.");
   expect_refused("sft", R"({"training_time_limit": "2 fortnights"})",
                  where + "training_time_limit must read like 90min, 23h, 30s or 1d2h30m; got \"2 fortnights\".");
@@ -97,15 +97,16 @@ TEST(TrainingArguments, NameTheNearestKey) {
       "sft", R"({"learning_rat": 1})",
       "[TrainingArguments] learning_rat is not a key of the trainer \"sft\". Did you mean \"learning_rate\"?");
   expect_refused("sft", R"({"beta": 0.1})",
-                 "[TrainingArguments] beta is not a key of the trainer \"sft\", only of dpo, orpo.");
+                 "[TrainingArguments] beta is not a key of the trainer \"sft\", only of dpo, kto, cpo, orpo, grpo, rloo.");
   EXPECT_THAT([] { TrainingArguments::for_trainer("dop"); },
               ThrowsMessage<ConfigError>("[TrainingArguments] trainer_type must name a trainer; known: sft, base, dpo, "
-                                         "orpo, reward, distillation, classification; got \"dop\". Did you mean "
-                                         "\"dpo\"?"));
-  EXPECT_THAT([] { TrainingArguments::for_trainer("grpo"); },
+                                         "kto, cpo, orpo, reward, distillation, classification, grpo, rloo; got "
+                                         "\"dop\". Did you mean \"dpo\"?"));
+  EXPECT_THAT([] { TrainingArguments::for_trainer("gspo"); },
               ThrowsMessage<NotSupportedError>(
-                  "[TrainingArguments] trainer_type \"grpo\" is an EasyDeL trainer that is not supported yet; known: "
-                  "sft, base, dpo, orpo, reward, distillation, classification."));
+                  "[TrainingArguments] trainer_type \"gspo\" is an EasyDeL trainer that is not supported yet; known: "
+                  "sft, base, dpo, kto, cpo, orpo, reward, distillation, classification, grpo, rloo. Use grpo with "
+                  "importance_sampling_level: sequence."));
 }
 
 TEST(TrainingArguments, KnowEasyDelsOtherKeys) {

@@ -2,6 +2,7 @@
 final weights must agree. usage: trl_test.py TRAIN_PROGRAM"""
 
 import pathlib
+import random
 import sys
 import tempfile
 import unittest
@@ -16,7 +17,8 @@ import torch.nn.functional as F
 from datasets import Dataset
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, PrinterCallback, TrainerCallback
-from trl import DPOConfig, DPOTrainer, RewardConfig, RewardTrainer
+from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer, RewardConfig, RewardTrainer, SFTConfig, SFTTrainer
+from trl.experimental.cpo import CPOConfig, CPOTrainer
 from trl.experimental.orpo import ORPOConfig, ORPOTrainer
 
 datasets.disable_progress_bars()
@@ -95,6 +97,62 @@ class Trl(unittest.TestCase):
                 self.dpo({"beta": 0.3, "loss_type": loss_type, "label_smoothing": smoothing})
         with self.subTest(loss_type="aot_pair"):  # trl has another name for it
             self.dpo({"beta": 0.3, "label_smoothing": 0.1}, {"loss_type": "aot_pair"}, {"loss_type": "aot_unpaired"})
+
+    def test_dpo_options(self):
+        for arguments in ({"loss_type": "discopop", "discopop_tau": 0.1}, {"loss_type": "sigmoid_norm", "beta": 2.0},
+                          {"loss_type": "aot_unpaired", "label_smoothing": 0.1},
+                          {"f_divergence_type": "forward_kl"}, {"f_divergence_type": "js_divergence"},
+                          {"f_divergence_type": "alpha_divergence", "f_alpha_divergence_coef": 0.7},
+                          {"loss_type": "ipo", "f_divergence_type": "js_divergence"}, {"ld_alpha": 0.4},
+                          {"loss_type": ["sigmoid", "bco_pair", "sft"], "loss_weights": [0.8, 0.2, 1.0]}):
+            with self.subTest(**arguments):
+                self.dpo({"beta": 0.3, **arguments})
+
+    def test_kto(self):
+        generator = random.Random(1)
+        rows = [{"prompt": row["prompt"], "completion": row["chosen"], "label": generator.random() < 0.5}
+                for row in make_pairs(BATCH * STEPS)]
+        data = write_rows(self.directory / "rows.jsonl", rows)
+        make_model(self.directory / "reference", seed=7)
+        for arguments in ({}, {"loss_type": "apo_zero_unpaired"}, {"desirable_weight": 1.4, "undesirable_weight": 0.6}):
+            with self.subTest(**arguments):
+                model = make_model(self.directory / "model")
+                reference = AutoModelForCausalLM.from_pretrained(self.directory / "reference", attn_implementation="eager")
+                theirs = self.run_theirs(KTOTrainer, model, rows, self.config(KTOConfig, beta=0.3, **arguments),
+                                         ref_model=reference)
+                job = dict(model=self.directory / "model", data=data, trainer_type="kto", other=self.directory / "reference",
+                           arguments={**PAIRS, "beta": 0.3, **arguments})
+                names = ["kl", "rewards/chosen", "rewards/rejected", "rewards/margins", "logps/chosen", "logps/rejected"]
+                for step in theirs[0]:
+                    self.assertIn("rewards/margins", step)  # both kinds of answers in every batch
+                self.compare(run_ours(PROGRAM, self.directory, **job), theirs, names)
+                if not arguments:  # ranks that share rows see the same minibatch
+                    self.compare(run_ours(PROGRAM, self.directory, **job, mesh=[1, 1, 1, 2, 1]), theirs, names)
+
+    def test_cpo(self):
+        rows = make_pairs(BATCH * STEPS)
+        data = write_rows(self.directory / "rows.jsonl", rows)
+        for arguments in ({}, {"loss_type": "hinge", "cpo_alpha": 0.5}, {"loss_type": "ipo"},
+                          {"loss_type": "simpo", "simpo_gamma": 0.7, "label_smoothing": 0.1, "beta": 2.0},
+                          {"loss_type": "simpo", "cpo_alpha": 0.0, "beta": 2.0},
+                          {"loss_type": "alphapo", "alpha": 0.25, "beta": 2.0}):
+            with self.subTest(**arguments):
+                model = make_model(self.directory / "model")
+                theirs = self.run_theirs(CPOTrainer, model, rows, self.config(CPOConfig, **{"beta": 0.3, **arguments}))
+                job = dict(model=self.directory / "model", data=data, trainer_type="cpo",
+                           arguments={**PAIRS, "beta": 0.3, **arguments})
+                self.compare(run_ours(PROGRAM, self.directory, **job), theirs)
+                if not arguments:
+                    self.compare(run_ours(PROGRAM, self.directory, **job, mesh=[1, 2, 1, 2, 1]), theirs)
+
+    def test_sft_weighted_by_probability(self):
+        rows = [{"prompt": row["prompt"], "completion": row["chosen"]} for row in make_pairs(BATCH * STEPS)]
+        data = write_rows(self.directory / "rows.jsonl", rows)
+        model = make_model(self.directory / "model")
+        theirs = self.run_theirs(SFTTrainer, model, rows, self.config(SFTConfig, loss_type="dft"))
+        for mesh in (None, [1, 2, 1, 2, 1]):
+            self.compare(run_ours(PROGRAM, self.directory, model=self.directory / "model", data=data, trainer_type="sft",
+                                  mesh=mesh, arguments={**OURS, "loss_type": "dft"}), theirs, [])
 
     def test_dpo_sorts_the_pairs_of_all_ranks(self):
         for loss_type, theirs in (("aot", "aot"), ("aot_pair", "aot_unpaired")):

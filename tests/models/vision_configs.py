@@ -1,0 +1,58 @@
+"""Small configs of the families of pictures, odd in some way, with the classes of transformers to make of each; and of LLaVA."""
+
+TEXT = dict(vocab_size=97, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=16,
+            bos_token_id=0, eos_token_id=96, pad_token_id=1)
+VISION = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, image_size=14, patch_size=4)
+ODD = VISION | dict(image_size=10, patch_size=5, num_hidden_layers=3, num_attention_heads=2, hidden_act="gelu", layer_norm_eps=1e-3,
+                    num_channels=2)
+DINO = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, mlp_ratio=2, image_size=12, patch_size=4)
+LABELS = dict(id2label={i: f"kind {i}" for i in range(3)}, label2id={f"kind {i}": i for i in range(3)})
+
+VISION_CONFIGS = {
+    "clip": {
+        "plain": (dict(text_config=TEXT, vision_config=VISION, projection_dim=20), ("CLIPModel",)),
+        "largest id": (dict(text_config=TEXT | dict(eos_token_id=2, hidden_act="gelu"), vision_config=ODD, projection_dim=12,
+                            logit_scale_init_value=1.5), ("CLIPModel",)),
+        "labels": (dict(text_config=TEXT, vision_config=VISION, **LABELS), ("CLIPForImageClassification",)),
+    },
+    "clip_text_model": {"plain": (TEXT | dict(projection_dim=10), ("CLIPTextModel", "CLIPTextModelWithProjection"))},
+    "clip_vision_model": {"plain": (VISION | dict(projection_dim=10), ("CLIPVisionModel", "CLIPVisionModelWithProjection"))},
+    "siglip": {
+        "plain": (dict(text_config=TEXT | dict(projection_size=32), vision_config=VISION), ("SiglipModel",)),
+        "labels": (dict(text_config=TEXT, vision_config=VISION | dict(image_size=16), **LABELS), ("SiglipForImageClassification",)),
+    },
+    "siglip_text_model": {"plain": (TEXT, ("SiglipTextModel",))},
+    "siglip_vision_model": {"plain": (ODD, ("SiglipVisionModel",)), "no head": (VISION | dict(vision_use_head=False), ("SiglipVisionModel",))},
+    "vit": {
+        "plain": (VISION | LABELS, ("ViTModel", "ViTForImageClassification")),
+        "no biases, pooler": (ODD | dict(qkv_bias=False, pooler_output_size=18, pooler_act="relu"), ("ViTModel",)),
+    },
+    "dinov2": {
+        "plain": (DINO | LABELS | dict(layerscale_value=0.7), ("Dinov2Model", "Dinov2ForImageClassification")),
+        "gated": (DINO | dict(mlp_ratio=3, use_swiglu_ffn=True, use_mask_token=False, qkv_bias=False), ("Dinov2Model", "Dinov2ForImageClassification")),
+    },
+}
+
+SPEECH = dict(vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+              max_position_embeddings=256, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+SIGHT = dict(hidden_size=24, intermediate_size=40, num_hidden_layers=3, num_attention_heads=4, image_size=14, patch_size=4)
+LLAVA_CONFIGS = {
+    "llama behind clip": dict(text_config=dict(model_type="llama", **SPEECH), image_token_index=5,
+                              vision_config=dict(model_type="clip_vision_model", **SIGHT)),
+    "qwen2, layers": dict(text_config=dict(model_type="qwen2", **SPEECH), vision_feature_layer=[-3, 1, -1], multimodal_projector_bias=False,
+                          image_token_index=6, vision_config=dict(model_type="clip_vision_model", **SIGHT), projector_hidden_act="relu"),
+    "tied mistral behind siglip": dict(text_config=dict(model_type="mistral", tie_word_embeddings=True, sliding_window=7, **SPEECH),
+                                       vision_config=dict(model_type="siglip_vision_model", **SIGHT), image_token_index=5,
+                                       vision_feature_select_strategy="full", vision_feature_layer=-1),
+}
+
+
+def flat(settings: dict) -> dict:
+    """With the keys of inner configs beside the others."""
+    inner = {k: v for key in ("text_config", "vision_config") for k, v in settings.get(key, {}).items()}
+    return inner | settings
+
+
+# What options_test.py looks at: the settings of each config alone.
+SETTINGS = {family: {name: flat(settings) for name, (settings, classes) in configs.items()} for family, configs in VISION_CONFIGS.items()}
+SETTINGS["llava"] = {name: flat(settings) for name, settings in LLAVA_CONFIGS.items()}

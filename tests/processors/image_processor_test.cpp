@@ -1,0 +1,145 @@
+// Pictures through our processors and through transformers' torchvision backend.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "easydel/core/error.h"
+#include "easydel/core/files/file.h"
+#include "easydel/io/safetensors/safetensors.h"
+#include "easydel/processors/image_processor.h"
+#include "tests/support/probe.h"
+#include "tests/support/python.h"
+#include "tests/support/temporary_directory.h"
+
+namespace easydel {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(ImageProcessor, GivesThePixelsOfTransformersBitForBit) {
+  const TemporaryDirectory directory;
+  const char* seed = std::getenv("EASYDEL_SEED");
+  const char* count = std::getenv("EASYDEL_PICTURES");
+  const std::string drawn = seed ? seed : "27";
+  SCOPED_TRACE("EASYDEL_SEED=" + drawn);
+  run_python("images_peer.py", {"write", directory.path().string(), count ? count : "60", drawn});
+  const std::vector<std::string> files = list_directory(directory / "pictures");
+  const auto decoded = SafetensorsFile::open(directory / "decoded.safetensors");
+  for (const std::string& name : files) {
+    EXPECT_TRUE(at::equal(load_image(directory / "pictures" / name), decoded->tensor(name))) << name;
+  }
+  int64_t processors = 0;
+  for (const std::string& folder : list_directory(directory.path())) {
+    if (!fs::exists(directory / folder / "expected.safetensors")) continue;
+    ++processors;
+    const ImageProcessor processor = AutoImageProcessor::from_pretrained((directory / folder).string());
+    const auto expected = SafetensorsFile::open(directory / folder / "expected.safetensors");
+    for (const std::string& name : files) {
+      const at::Tensor theirs = expected->tensor(name);
+      const at::Tensor ours = processor({processor.load(directory / "pictures" / name)})[0];
+      EXPECT_TRUE(ours.scalar_type() == theirs.scalar_type() && at::equal(ours, theirs)) << folder << " " << name;
+    }
+  }
+  EXPECT_EQ(processors, 10);
+}
+
+TEST(ImageProcessor, StacksPicturesOfDifferentSizes) {
+  const ImageProcessor processor("CLIPImageProcessor", Json::parse(R"({"size": 8, "crop_size": 6})"), "[test] ");
+  const at::Tensor pixels =
+      processor({at::full({3, 20, 10}, 7, at::kByte), at::full({3, 9, 31}, 200, at::kByte)});
+  EXPECT_EQ(pixels.sizes(), (std::vector<int64_t>{2, 3, 6, 6}));
+  const ImageProcessor uncropped("CLIPImageProcessor", Json::parse(R"({"size": 8, "do_center_crop": false})"), "");
+  EXPECT_THAT([&] { uncropped({at::zeros({3, 20, 10}, at::kByte), at::zeros({3, 9, 31}, at::kByte)}); },
+              ThrowsMessage<ShapeError>("[ImageProcessor] the pictures of a batch must come out in one size; got "
+                                        "[3, 16, 8] and [3, 8, 27]. do_center_crop or do_pad makes them equal."));
+}
+
+TEST(ImageProcessor, RefusesWrongValuesByName) {
+  const auto message = [](const char* class_name, const char* json) -> std::string {
+    try {
+      ImageProcessor(class_name, Json::parse(json), "[here] ");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message("CLIPImageProcessor", R"({"do_resize": 1})"), "[here] do_resize must be true or false; got 1.");
+  EXPECT_EQ(message("CLIPImageProcessor", R"({"resample": 1})"),
+            "[here] resample must be 0 (nearest), 2 (bilinear) or 3 (bicubic); got 1.");
+  EXPECT_EQ(message("CLIPImageProcessor", R"({"size": {"depth": 3}})"),
+            "[here] size may have height, width, shortest_edge, longest_edge, max_height and max_width; got \"depth\".");
+  EXPECT_EQ(message("CLIPImageProcessor", R"({"image_mean": [1, 2]})"),
+            "[here] image_mean must be a number or a list of 3; got [1, 2].");
+  EXPECT_EQ(message("ViTImageProcessor", R"({"image_std": 0.0})"), "[here] image_std must not be 0.");
+  EXPECT_THAT(message("DetrImageProcessor", "{}"), HasSubstr("got \"DetrImageProcessor\"."));
+}
+
+TEST(DecodeImage, RefusesWhatIsNoPicture) {
+  EXPECT_THAT([] { decode_image("hello", {}, "a.png"); },
+              ThrowsMessage<NotSupportedError>("[decode_image] a.png: a picture is a JPEG, PNG, WebP, GIF or BMP file; "
+                                               "got 5 bytes that begin like none of them."));
+  EXPECT_THAT([] { load_image("/nowhere/a.png"); }, testing::Throws<IoError>());
+}
+
+// Every prefix of a file, and files with bytes changed: an error or a picture, never a crash.
+TEST(DecodeImage, SurvivesBrokenFiles) {
+  const TemporaryDirectory directory;
+  run_python("images_peer.py", {"write", directory.path().string(), "24", "3"});
+  std::mt19937 random(5);
+  int64_t refused = 0;
+  for (const std::string& name : list_directory(directory / "pictures")) {
+    const std::string bytes = read_file(directory / "pictures" / name);
+    const auto try_it = [&](const std::string& broken) {
+      try {
+        decode_image(broken, {.max_pixels = 1'000'000});
+      } catch (const Error& error) {
+        ++refused;
+        EXPECT_THAT(error.what(), HasSubstr("[decode_image] "));
+      }
+    };
+    for (std::size_t cut = 0; cut < bytes.size(); cut += 1 + bytes.size() / 40) try_it(bytes.substr(0, cut));
+    for (int i = 0; i < 40; ++i) {
+      std::string broken = bytes;
+      for (int k = 0; k < 3; ++k) broken[random() % broken.size()] = static_cast<char>(random());
+      try_it(broken);
+    }
+  }
+  EXPECT_GT(refused, 300);
+}
+
+PROBE(DecodeImageOptions, max_pixels) {
+  const TemporaryDirectory directory;
+  run_python("images_peer.py", {"write", directory.path().string(), "12", "4"});
+  for (const std::string& name : list_directory(directory / "pictures")) {
+    EXPECT_THAT([&] { load_image(directory / "pictures" / name, {.max_pixels = 0}); },
+                ThrowsMessage<FormatError>(HasSubstr("a picture may have 0 pixels; got ")))
+        << name;
+  }
+}
+
+// One pixel of red that is half transparent, as a BMP file.
+std::string half_red() {
+  std::string file = "BM";
+  const auto add = [&](uint64_t value, int bytes) {
+    for (int i = 0; i < bytes; ++i) file += static_cast<char>(value >> (8 * i));
+  };
+  for (const int value : {74, 0, 70, 56, 1, 1}) add(static_cast<uint64_t>(value), 4);
+  add(1, 2);
+  add(32, 2);
+  add(3, 4);  // with masks
+  for (int i = 0; i < 5; ++i) add(0, 4);
+  for (const uint64_t mask : {0xff0000ull, 0xff00ull, 0xffull, 0xff000000ull}) add(mask, 4);
+  add(0x80ff0000ull, 4);
+  return file;
+}
+
+PROBE(DecodeImageOptions, alpha) {
+  EXPECT_TRUE(at::equal(decode_image(half_red()).flatten(), at::tensor({255, 127, 127}, at::kByte)));
+  EXPECT_TRUE(at::equal(decode_image(half_red(), {.alpha = Alpha::Drop}).flatten(), at::tensor({255, 0, 0}, at::kByte)));
+}
+
+}  // namespace
+}  // namespace easydel

@@ -1,0 +1,197 @@
+"""`easydel quantize --format`: files that the packages of each format read, with logits of the codes that are in them.
+usage: written_test.py EASYDEL"""
+
+import json
+import logging
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+warnings.simplefilter("ignore")
+logging.disable(logging.WARNING)
+
+import gguf
+import numpy as np
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "reference"))
+import docs_fixture
+import gguf_models
+
+torch.set_num_threads(1)
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
+
+EASYDEL = sys.argv.pop(1)
+SHAPE = dict(vocab_size=320, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=128,
+             initializer_range=0.1, hidden_size=256, intermediate_size=512, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+
+
+def run(*arguments, status: int = 0) -> str:
+    done = subprocess.run([EASYDEL, *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout if status == 0 else done.stderr
+
+
+def far(a: torch.Tensor, b: torch.Tensor) -> float:
+    return ((a - b).abs().max() / b.abs().max()).item()
+
+
+class Written(unittest.TestCase):
+    ids = torch.arange(40).remainder(95).add(3).view(2, 20)
+
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.directory = pathlib.Path(cls.temporary.name)
+        text = docs_fixture.BOOK.read_text(encoding="utf-8")
+        cls.tokenizer = docs_fixture.make_tokenizer(text[:60000])
+        cls.text = cls.directory / "text.txt"
+        cls.text.write_text(text[60000:66000])
+        cls.models = {}
+        for family in ("llama", "qwen3", "mixtral"):
+            torch.manual_seed(1)
+            more = {"num_local_experts": 4, "num_experts_per_tok": 2} if family == "mixtral" else {}
+            more |= {"head_dim": 64} if family == "qwen3" else {}
+            model = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **SHAPE, **more)).eval()
+            model.save_pretrained(cls.directory / family)
+            cls.tokenizer.save_pretrained(cls.directory / family)
+            cls.models[family] = model
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def logits(self, model, *arguments) -> torch.Tensor:
+        save_file({"input_ids": self.ids}, self.directory / "in.safetensors")
+        out = self.directory / "out.safetensors"
+        run("forward", model, "--input", self.directory / "in.safetensors", "--output", out, *arguments)
+        return load_file(out)["logits"].clone()
+
+    def expected(self, model) -> torch.Tensor:
+        with torch.no_grad():
+            return model(self.ids).logits.float()
+
+    def twin(self, family: str, tensors: dict):
+        """The model with the weights that the gguf package says a file holds."""
+        state = load_file(self.directory / family / "model.safetensors")
+        for name in state:
+            parts, heads = name.split("."), 0
+            if ".experts." in name:
+                stored = tensors[f"blk.{parts[2]}.{gguf_models.EXPERT[parts[6]]}.weight"]
+            else:
+                stored = tensors[gguf_models.tensor_name(name)]
+            values = gguf.dequantize(stored.data, stored.tensor_type).astype(np.float32)
+            if ".experts." in name:
+                values = values.reshape([int(n) for n in stored.shape[::-1]])[int(parts[5])]
+            elif family != "qwen3" and ("q_proj" in name or "k_proj" in name):
+                heads = SHAPE["num_attention_heads" if "q_proj" in name else "num_key_value_heads"]
+            values = values.reshape(tuple(state[name].shape))
+            state[name] = torch.from_numpy(np.ascontiguousarray(gguf_models.unpaired(values, heads) if heads else values))
+        folder = self.directory / "twin"
+        shutil.copytree(self.directory / family, folder, dirs_exist_ok=True)
+        save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+        return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+    def test_gguf_is_what_the_package_reads_and_quantizes(self):
+        for family, kind in (("llama", "Q8_0"), ("llama", "Q4_0"), ("llama", "F16"), ("llama", "BF16"), ("qwen3", "Q8_0"),
+                             ("mixtral", "Q8_0"), ("llama", "Q6_K"), ("llama", "Q4_K_M")):  # fmt: skip
+            with self.subTest(family=family, kind=kind):
+                path = self.directory / "written.gguf"
+                run("quantize", self.directory / family, path, "--format", "gguf", "--type", kind, "--overwrite")
+                reader = gguf.GGUFReader(path)
+                theirs = self.directory / "theirs.gguf"
+                gguf_models.write(theirs, self.models[family], "qwen3" if family == "qwen3" else "llama")
+                exact = {t.name: t.data.reshape(t.shape[::-1]) for t in gguf.GGUFReader(theirs).tensors}
+                ours = {t.name: t for t in reader.tensors}
+                self.assertEqual(sorted(ours), sorted(exact))
+                for name, tensor in ours.items():
+                    values = gguf.dequantize(tensor.data, tensor.tensor_type).reshape(exact[name].shape)
+                    if tensor.tensor_type.name in ("Q8_0", "Q4_0"):
+                        again = gguf.quantize(exact[name], tensor.tensor_type)
+                        self.assertTrue(np.array_equal(again.reshape(tensor.data.shape), tensor.data), name)
+                    off = np.linalg.norm(values - exact[name]) / np.linalg.norm(exact[name])
+                    most = {"F32": 0, "F16": 4e-4, "BF16": 3e-3, "Q8_0": 6e-3, "Q6_K": 0.02, "Q4_K": 0.08, "Q4_0": 0.11}
+                    self.assertLessEqual(off, most[tensor.tensor_type.name], name)
+                kinds = {t.tensor_type.name for t in reader.tensors if len(t.shape) > 1 and "ffn_gate_inp" not in t.name}
+                self.assertEqual(kinds, {"Q4_K", "Q6_K"} if kind == "Q4_K_M" else {kind})
+                fields = reader.fields
+                self.assertEqual(fields["tokenizer.chat_template"].contents(), self.tokenizer.chat_template)
+                vocabulary = self.tokenizer.get_vocab()
+                self.assertEqual(fields["tokenizer.ggml.tokens"].contents(), sorted(vocabulary, key=vocabulary.get))
+                text = "It is a truth universally acknowledged"
+                ids = run("tokenize", path, text)
+                self.assertEqual(ids, run("tokenize", self.directory / family, text))
+                self.assertLess(far(self.logits(path), self.expected(self.twin(family, ours))), 1e-4)
+
+    def test_compressed_tensors_and_fp8_are_read_by_transformers(self):
+        # Of normal values: a step of absmax / 7.5 over sqrt(12), of absmax / 127.5, and half an ulp of three bits.
+        for arguments, bound in ((["compressed-tensors", "--type", "int4", "--group-size", 64], 0.1),
+                                 (["compressed-tensors", "--type", "int8"], 0.008),
+                                 (["compressed-tensors", "--type", "fp8"], 0.03), (["fp8"], 0.03)):  # fmt: skip
+            with self.subTest(arguments):
+                out = self.directory / "packed"
+                run("quantize", self.directory / "llama", out, "--overwrite", "--format", *arguments)
+                theirs = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32, device_map="cpu").eval()
+                ours, expected = self.logits(out), self.expected(theirs)
+                # Their FP8 becomes bfloat16 on a CPU.
+                self.assertLess(far(ours, expected), 0.03 if arguments == ["fp8"] else 1e-4)
+                run("convert", out, self.directory / "dense", "--dtype", "fp32", "--overwrite")
+                made = load_file(self.directory / "dense" / "model.safetensors")
+                for name, weight in load_file(self.directory / "llama" / "model.safetensors").items():
+                    off = float((made[name] - weight).norm() / weight.norm())
+                    self.assertLess(off, bound, name)
+                shutil.rmtree(out)
+
+    def test_calibration_makes_gptq_and_awq_better_than_rounding(self):
+        errors = {}
+        dense = self.models["llama"]
+        text = torch.tensor(self.tokenizer(self.text.read_text())["input_ids"][:120])[None]
+        with torch.no_grad():
+            wanted = dense(text).logits
+        for name in ("gptq", "awq"):
+            out = self.directory / name
+            run("quantize", self.directory / "llama", out, "--format", name, "--group-size", 64, "--calibrate", self.text)
+            twin = self.directory / "dense"
+            run("convert", out, twin, "--dtype", "fp32", "--overwrite")
+            model = AutoModelForCausalLM.from_pretrained(twin).eval()
+            self.assertLess(far(self.logits(out), self.expected(model)), 1e-5)
+            with torch.no_grad():
+                errors[name] = (model(text).logits - wanted).norm() / wanted.norm()
+        out = self.directory / "rounded"
+        run("quantize", self.directory / "llama", out, "--format", "compressed-tensors", "--group-size", 64)
+        rounded = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32, device_map="cpu").eval()
+        with torch.no_grad():
+            errors["rounded"] = (rounded(text).logits - wanted).norm() / wanted.norm()
+        print({name: round(float(error), 4) for name, error in errors.items()})
+        self.assertLess(errors["gptq"], errors["rounded"])
+        self.assertLess(errors["awq"], 1.1 * errors["rounded"])
+
+    def test_what_cannot_be_written_is_refused_by_name(self):
+        model, out = self.directory / "llama", self.directory / "none"
+        for arguments, status, message in (
+            (["--format", "gptq"], 2, "--format gptq needs calibration text. Give it with --calibrate FILE."),
+            (["--format", "compressed-tensors", "--type", "int5"], 1, 'the scheme of compressed-tensors must be int4, int8 or fp8; got "int5".'),
+            (["--format", "compressed-tensors", "--group-size", "96"], 1, "must be a multiple of 32 that divides the 256 columns"),
+            (["--format", "bitsandbytes", "--method", "int4"], 2, "--format bitsandbytes has the methods nf4 and 8bit; got int4."),
+            (["--format", "gguf"], 2, "--format gguf writes a file, the name of which ends in .gguf; got"),
+        ):  # fmt: skip
+            self.assertIn(message, run("quantize", model, out, *arguments, status=status))
+            self.assertFalse(out.exists())
+        message = run("quantize", model, self.directory / "none.gguf", "--format", "gguf", "--type", "Q3_K_M", status=1)
+        self.assertIn('the type must be one of F32, F16, BF16, Q8_0, Q4_0, Q4_K_M, Q6_K; got "Q3_K_M".', message)
+
+
+if __name__ == "__main__":
+    unittest.main()

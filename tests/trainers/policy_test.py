@@ -1,0 +1,196 @@
+"""Our grpo and rloo beside trl's: the same tiny model, the same completions and rewards (trl's rollout hook), plain
+gradient descent; the loss and the metrics of every step and the change of every weight must agree.
+usage: policy_test.py TRAIN_PROGRAM"""
+
+import json
+import math
+import pathlib
+import random
+import sys
+import tempfile
+import unittest
+
+PROGRAM = sys.argv.pop(1)
+
+from training import VOCAB, largest_difference, make_model, make_tokenizer, run_ours, weights_of, words, write_rows
+
+import datasets
+import torch
+import trl.trainer.grpo_trainer as grpo_module
+import trl.trainer.rloo_trainer as rloo_module
+from datasets import Dataset
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, PrinterCallback, TrainerCallback
+from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
+
+datasets.disable_progress_bars()
+# trl deals the completions of a generation to its steps at random; ours stay in order.
+grpo_module.shuffle_sequence_dict = rloo_module.shuffle_sequence_dict = lambda batch: batch
+STEPS, PROMPTS, GROUP, LENGTH, RATE = 4, 2, 4, 12, 0.3
+TOLERANCE = 1e-5
+CLIPS = [f"clip_ratio/{name}" for name in ("low_mean", "low_min", "high_mean", "high_max", "region_mean")]
+LENGTHS = [f"completions/{name}" for name in ("mean_length", "min_length", "max_length", "clipped_ratio",
+                                              "mean_terminated_length", "min_terminated_length",
+                                              "max_terminated_length")]
+REWARDS = ["reward", "reward_std", "frac_reward_zero_std", "rewards/given/mean", "rewards/given/std"]
+# Every value of every setting, and most pairs of them.
+CASES = [
+    dict(loss_type="dapo"),
+    dict(loss_type="dapo", importance_sampling_level="sequence", num_iterations=2, beta=0.04),
+    dict(loss_type="dapo", scale_rewards="none", mask_truncated_completions=True, num_iterations=2, temperature=0.7),
+    dict(loss_type="grpo", num_iterations=2, beta=0.04, epsilon_high=0.28),
+    dict(loss_type="grpo", scale_rewards="batch", importance_sampling_level="sequence", num_iterations=2,
+         epsilon=0.02, delta=1.03),
+    dict(loss_type="bnpo", num_iterations=2, mask_truncated_completions=True, beta=0.04, scale_rewards="batch"),
+    dict(loss_type="dr_grpo", scale_rewards="none", num_iterations=2, epsilon=0.05, top_entropy_quantile=0.4),
+    dict(loss_type="luspo", importance_sampling_level="sequence", num_iterations=2, mask_truncated_completions=True),
+    dict(loss_type="luspo", beta=0.04, temperature=1.4),
+    dict(loss_type="cispo", epsilon_high=1.02, num_iterations=2, scale_rewards="batch"),
+    dict(loss_type="cispo", epsilon_high=1.5, importance_sampling_level="sequence", beta=0.04,
+         mask_truncated_completions=True),
+    dict(loss_type="sapo", num_iterations=2, beta=0.04, use_bias_correction_kl=False),
+    dict(loss_type="sapo", importance_sampling_level="sequence", num_iterations=2, sapo_temperature_neg=1.5,
+         sapo_temperature_pos=0.8),
+    dict(loss_type="vespo", num_iterations=2),
+    dict(loss_type="vespo", num_iterations=2, beta=0.04, vespo_k_pos=1.5, vespo_lambda_pos=2.0, vespo_k_neg=2.5,
+         vespo_lambda_neg=1.0, scale_rewards="none"),
+    dict(loss_type="grpo", steps_per_generation=2, beta=0.04, epsilon=0.05),
+    dict(loss_type="dapo", steps_per_generation=2, num_iterations=2, mask_truncated_completions=True),
+]
+
+
+class Steps(TrainerCallback):
+    def __init__(self):
+        self.steps = []
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if "loss" in logs:
+            self.steps.append(dict(logs))
+
+
+class Policies(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        make_model(cls.directory / "model")
+        make_model(cls.directory / "reference", seed=7)
+        generator = random.Random(3)
+        tokenizer = make_tokenizer()
+        cls.rows = [{"prompt": words(generator, 3, 9)} for _ in range(PROMPTS * STEPS * 2)]
+        cls.known = {}
+        for number, row in enumerate(cls.rows):
+            completions = []
+            for i in range(GROUP):
+                size = generator.randint(2, LENGTH)
+                ids = [generator.randrange(4, len(VOCAB)) for _ in range(size)]
+                if generator.random() < 0.7:
+                    ids[-1] = tokenizer.eos_token_id
+                reward = 0.5 if number % 5 == 1 else None if number % 4 == 2 and i == 1 else round(generator.random(), 3)
+                completions.append({"ids": ids, "reward": reward})
+            cls.known[tokenizer.decode(tokenizer(row["prompt"]).input_ids)] = completions
+        write_rows(cls.directory / "rows.jsonl", cls.rows)
+        (cls.directory / "completions.json").write_text(json.dumps(cls.known))
+
+    def run_theirs(self, trainer_type, changes):
+        tokenizer = make_tokenizer()
+        kind, config = {"grpo": (GRPOTrainer, GRPOConfig), "rloo": (RLOOTrainer, RLOOConfig)}[trainer_type]
+
+        def roll_out(prompts, trainer):
+            prompt_ids = [tokenizer(prompt).input_ids for prompt in prompts]
+            chosen = [self.known[tokenizer.decode(ids)][i % GROUP] for i, ids in enumerate(prompt_ids)]
+            return {"prompt_ids": prompt_ids, "completion_ids": [each["ids"] for each in chosen], "logprobs": None}
+
+        def given(prompts, completion_ids, **_):
+            found = []
+            for i, prompt in enumerate(prompts):
+                each = self.known[tokenizer.decode(tokenizer(prompt).input_ids)][i % GROUP]
+                assert each["ids"] == list(completion_ids[i])
+                found.append(each["reward"])
+            return found
+
+        accumulation = changes.get("gradient_accumulation_steps", 1)
+        settings = {"beta": 0.0, **changes}
+        settings["steps_per_generation"] = settings.get("steps_per_generation", 1) * accumulation
+        arguments = config(output_dir=str(self.directory / "trl"), max_steps=STEPS, learning_rate=RATE, optim="sgd",
+                           per_device_train_batch_size=PROMPTS * GROUP // accumulation, num_generations=GROUP,
+                           max_completion_length=LENGTH, lr_scheduler_type="constant", weight_decay=0.0,
+                           max_grad_norm=0.0, logging_steps=1, report_to=[], save_strategy="no", use_cpu=True,
+                           bf16=False, fp16=False, gradient_checkpointing=False, shuffle_dataset=False,
+                           disable_tqdm=True, **settings)
+        steps = Steps()
+        model = AutoModelForCausalLM.from_pretrained(self.directory / "model", attn_implementation="eager")
+        hooks = {"rollout_func": roll_out} if trainer_type == "grpo" else {}
+        trainer = kind(model=model, reward_funcs=given, args=arguments, train_dataset=Dataset.from_list(self.rows),
+                       processing_class=tokenizer, callbacks=[steps], **hooks)
+        if trainer_type == "rloo":  # it has no hook for rollouts, but a function that generates
+            def generate(prompt_ids, *_):
+                chosen = [self.known[tokenizer.decode(ids)][i % GROUP] for i, ids in enumerate(prompt_ids)]
+                return [each["ids"] for each in chosen]
+
+            trainer._generate_single_turn = generate
+        if settings["beta"] != 0:
+            reference = AutoModelForCausalLM.from_pretrained(self.directory / "reference")
+            trainer.ref_model.load_state_dict(reference.state_dict())
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+        return steps.steps, weights_of(trainer.model)
+
+    def run_ours(self, trainer_type, changes, mesh=None):
+        arguments = {"total_batch_size": PROMPTS, "max_training_steps": STEPS, "learning_rate": RATE, "optimizer": "sgd",
+                     "weight_decay": 0.0, "num_generations": GROUP, "max_completion_length": LENGTH, "beta": 0.0,
+                     **changes}
+        job = {"other": self.directory / "reference"} if arguments["beta"] else {}
+        return run_ours(PROGRAM, self.directory, model=self.directory / "model", data=self.directory / "rows.jsonl",
+                        trainer_type=trainer_type, completions=self.directory / "completions.json", mesh=mesh,
+                        arguments=arguments, **job)
+
+    def compare(self, ours, theirs, names, with_loss=True):
+        (our_steps, our_weights), (their_steps, their_weights) = ours, theirs
+        self.assertEqual((len(our_steps), len(their_steps)), (STEPS, STEPS))
+        compared = set()
+        for step, (a, b) in enumerate(zip(our_steps, their_steps)):
+            for name in [*(["loss"] if with_loss else []), *names]:
+                if name not in b:  # of a generation: only where there was one
+                    continue
+                compared.add(name)
+                if math.isnan(float(b[name])):
+                    self.assertTrue(name not in a or a[name] is None or math.isnan(a[name]), name)
+                    continue
+                # trl rounds what it logs.
+                self.assertLess(abs(a[name] - float(b[name])), 2e-5 + TOLERANCE * abs(float(b[name])),
+                                f"step {step}, {name}: {a[name]} and {b[name]}")
+        self.assertEqual(compared, {*names, *(["loss"] if with_loss else [])})
+        begin = load_file(self.directory / "model" / "model.safetensors")
+        for name, start in begin.items():
+            change = (their_weights[name] - start).abs().max().item()
+            apart = (our_weights[name] - their_weights[name]).abs().max().item()
+            # Weights near 1 are known to 6e-8, after each of the steps.
+            self.assertLess(apart, 5 * TOLERANCE * change + STEPS * 1.2e-7, f"{name} changed by {change}")
+        self.assertGreater(largest_difference(their_weights, begin), 1e-3)  # something was learned
+
+    def test_grpo(self):
+        for case in CASES:
+            with self.subTest(**case):
+                names = [*REWARDS, *LENGTHS, "entropy"]
+                names += CLIPS if case["loss_type"] in ("grpo", "bnpo", "dr_grpo", "dapo", "luspo") else []
+                names += ["cispo_clip_ratio"] if case["loss_type"] == "cispo" else []
+                names += ["vespo/phi_seq_mean"] if case["loss_type"] == "vespo" else []
+                names += ["kl"] if case.get("beta") else []
+                self.compare(self.run_ours("grpo", case), self.run_theirs("grpo", case), names)
+
+    def test_grpo_in_minibatches_and_on_a_mesh(self):
+        case = dict(loss_type="grpo", beta=0.04, num_iterations=2)
+        theirs = self.run_theirs("grpo", {**case, "gradient_accumulation_steps": 2})
+        self.compare(self.run_ours("grpo", {**case, "gradient_accumulation_steps": 2}), theirs, REWARDS, with_loss=False)
+        self.compare(self.run_ours("grpo", case, mesh=[1, 2, 1, 2, 1]), theirs, REWARDS, with_loss=False)
+
+    def test_rloo(self):
+        for case in (dict(), dict(beta=0.05, num_iterations=2), dict(beta=0.05, normalize_advantages=True,
+                                                                      reward_clip_range=[0.2, 0.7])):
+            with self.subTest(**case):
+                self.compare(self.run_ours("rloo", case), self.run_theirs("rloo", case),
+                             ["reward", "reward_std", "entropy", *CLIPS, *LENGTHS])
+
+
+if __name__ == "__main__":
+    unittest.main()

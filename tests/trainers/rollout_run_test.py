@@ -1,0 +1,168 @@
+"""Whole runs of grpo from the command line: rollouts by the weights that are trained, rewards that fail, a run that is
+killed. usage: rollout_run_test.py EASYDEL"""
+
+import http.server
+import threading
+
+from tiny_run import *
+
+SETTINGS = {"num_generations": 4, "max_prompt_length": 40, "max_completion_length": 8, "beta": 0, "num_iterations": 2,
+            "steps_per_generation": 2, "log_completions": "true", "num_completions_to_print": 0}
+
+
+class RolloutRun(TinyRun):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        write_rows(cls.folder / "prompts.jsonl", [{"prompt": text[:80], "answer": i} for i, text in enumerate(cls.texts)])
+
+    def rolled(self, *more, **changes):
+        sets = [part for key, value in (SETTINGS | changes).items() for part in ("--set", f"{key}={value}")]
+        return ["--trainer", "grpo", "--length", "64", *sets, *more]
+
+    def run_rolled(self, output, *more, steps=4, reward="length=3", **changes):
+        self.train(output, *self.rolled("--reward", reward, *more, **changes), steps=steps, data=("prompts",))
+        return self.log(output)[0]
+
+    def fails_with(self, reward):
+        return self.fails("failing", *self.rolled("--reward", reward), steps=2, data=("prompts",))
+
+    def test_sampling_and_training_agree_and_a_prompt_is_computed_once(self):
+        log = self.run_rolled("agree", num_iterations=1, steps_per_generation=1, num_generations=8)
+        rows = [json.loads(line) for line in (self.folder / "agree" / "completions.jsonl").read_text().splitlines()]
+        self.assertEqual(len(rows), 4 * 4 * 8)
+        for step, metrics in log.items():
+            self.assertLess(metrics["sampling_logp_difference"], 1e-5)
+            own = [row for row in rows if row["step"] == step]
+            prompts = [len(self.tokenizer(prompt).input_ids) for prompt in [row["prompt"] for row in own][::8]]
+            once = sum(prompts)
+            # Of each other completion at most what does not fill a page is computed again.
+            again = 7 * sum((size - 1) % 16 + 1 for size in prompts)
+            self.assertEqual(metrics["prefilled_tokens"], once + again)
+            self.assertLess(metrics["prefilled_tokens"], 8 * once)
+            self.assertAlmostEqual(metrics["reward"], sum(row["reward"] for row in own) / len(own), places=6)
+            groups = [[row["reward"] for row in own[i:i + 8]] for i in range(0, len(own), 8)]
+            for group, first in zip(groups, range(0, len(own), 8)):
+                mean = sum(group) / 8
+                deviation = (sum((reward - mean) ** 2 for reward in group) / 7) ** 0.5
+                for row in own[first:first + 8]:
+                    self.assertAlmostEqual(row["advantage"], (row["reward"] - mean) / (deviation + 1e-4), places=6)
+
+    def test_the_reward_rises(self):
+        log = self.run_rolled("rises", "--learning-rate", "3e-3", steps=24, num_iterations=1, steps_per_generation=1,
+                              num_generations=8)
+        self.assertGreater(log[24]["reward"], log[1]["reward"] + 0.2)
+
+    def test_a_killed_run_ends_as_one_that_was_left_alone(self):
+        """Killed by its own reward, in the middle of the second and the third generation, and at moments between."""
+        judge = self.program("killer", "import os, pathlib, signal\n"
+                             "kills = pathlib.Path(os.environ['KILLS'])\n"
+                             "for number, line in enumerate(sys.stdin):\n"
+                             "    if number == 37 and len(list(kills.iterdir())) < 2:\n"
+                             "        (kills / str(os.getpid())).touch()\n"
+                             "        os.kill(os.getppid(), signal.SIGKILL)\n"
+                             "    print(len(json.loads(line)['completion']) / 10, flush=True)\n")
+        arguments = self.rolled("--reward", judge, "--save-steps", 1)
+        done, fresh = self.folder / "no-kills", self.folder / "kills"
+        done.mkdir()
+        fresh.mkdir()
+        for name in ("1", "2"):
+            (done / name).touch()
+        self.end(self.start("whole", *arguments, steps=12, data=("prompts",), environment={"KILLS": str(done)}))
+        # None where a generation ends.
+        self.assertEqual(len(list((self.folder / "whole").glob("run-*/rollouts.json"))), 9)
+        for _ in range(2):
+            process = self.start("killed", *arguments, steps=12, data=("prompts",), environment={"KILLS": str(fresh)})
+            process.communicate(timeout=120)
+            self.assertEqual(process.returncode, -signal.SIGKILL)
+        process = self.start("killed", *arguments, steps=12, data=("prompts",), environment={"KILLS": str(fresh)})
+        time.sleep(1.5)
+        process.kill()
+        process.communicate()
+        self.end(self.start("killed", *arguments, steps=12, data=("prompts",), environment={"KILLS": str(fresh)}))
+        whole, killed = self.log("whole")[0], self.log("killed")[0]
+        self.assertEqual([killed[step]["loss"] for step in killed], [whole[step]["loss"] for step in killed])
+        self.same_weights("whole", "killed", 12)
+
+    def test_a_mesh_gives_the_same_curve(self):
+        one = self.run_rolled("alone")
+        for name, mesh in (("rows", "2,1,1,1,1"), ("heads", "1,1,1,2,1")):
+            several = self.run_rolled(name, "--mesh", mesh)
+            for step in one:
+                self.assertAlmostEqual(one[step]["loss"], several[step]["loss"], places=5)
+                self.assertEqual(one[step].get("reward"), several[step].get("reward"))
+
+    def test_with_adapters_the_base_is_the_reference(self):
+        log = self.run_rolled("adapters", "--lora-rank", "2", beta=0.1, num_iterations=1, steps_per_generation=1)
+        other = self.run_rolled("second", "--lora-rank", "2", "--reference", str(self.folder / "model"), beta=0.1,
+                                num_iterations=1, steps_per_generation=1)
+        self.assertEqual([log[step]["kl"] for step in log], [other[step]["kl"] for step in other])
+        self.assertEqual(log[1]["kl"], 0)
+        self.assertGreater(log[4]["kl"], 0)
+
+    def test_an_evaluation_generates(self):
+        write_rows(self.folder / "held.jsonl", [{"prompt": text[:60]} for text in self.texts[:3]])
+        self.run_rolled("evaluated", "--eval-data", str(self.folder / "held.jsonl"), "--eval-steps", 4)
+        evaluation = self.log("evaluated")[1][4]
+        self.assertTrue(0 <= evaluation["eval_reward"] <= 1)
+        self.assertIn("eval_entropy", evaluation)
+
+    def program(self, name, code):
+        path = self.folder / f"{name}.py"
+        path.write_text("import json, sys, time\n" + code)
+        return f"command={sys.executable} {path}"
+
+    def test_a_program_rewards(self):
+        judge = self.program("judge", "for line in sys.stdin:\n"
+                             "    given = json.loads(line)\n"
+                             "    print(json.dumps(None if given['row']['answer'] == 3 else len(given['completion']) / 10), flush=True)\n")
+        self.run_rolled("judged", reward=judge)
+        rows = [json.loads(line) for line in (self.folder / "judged" / "completions.jsonl").read_text().splitlines()]
+        for row in rows:
+            wanted = None if row["prompt"] == self.texts[3][:80] else len(row["completion"]) / 10
+            self.assertEqual(row["reward"], wanted)
+
+    def test_what_a_program_may_do_wrong(self):
+        begin = time.monotonic()
+        hanging = self.program("hanging", "time.sleep(60)\n")
+        config = self.folder / "hanging.yaml"
+        config.write_text(json.dumps({"type": "command", "command": hanging.removeprefix("command="), "timeout": 1}))
+        error = self.fails("failing", *self.rolled("--set", f"rewards={config.read_text()}"), steps=2, data=("prompts",))
+        self.assertRegex(error, r'^\[rewards\] ".*hanging.py" did not answer within its timeout of 1 seconds\.')
+        self.assertLess(time.monotonic() - begin, 50)
+        self.assertRegex(self.fails_with(self.program("crashing", "sys.stdin.readline()\nsys.exit(7)\n")),
+                         r'^\[rewards\] ".*crashing.py" ended with status 7 after 0 answers\.')
+        self.assertRegex(self.fails_with(self.program("babbling", "for line in sys.stdin: print('well done', flush=True)\n")),
+                         r'^\[rewards\] ".*babbling.py" must answer with a number or null for each completion; got "well done"\.')
+        self.assertRegex(self.fails_with("command=no-such-program-at-all"), r'^\[rewards\] "no-such-program-at-all" cannot be started: ')
+        self.assertRegex(self.fails_with("praise"), r'^\[rewards\] "praise" is unknown; known: exact, ')
+        self.assertRegex(self.fails_with("numeric=question"), r'^\[rewards\] numeric compares with the column "question", which a row lacks\.')
+
+    def test_a_server_rewards(self):
+        answers = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                given = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                body = json.dumps({"rewards": [len(text) for text in given["completions"]]} if not answers else answers[0]).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http=http://127.0.0.1:{server.server_port}/"
+        self.run_rolled("served", reward=url)
+        rows = [json.loads(line) for line in (self.folder / "served" / "completions.jsonl").read_text().splitlines()]
+        self.assertTrue(all(row["reward"] == len(row["completion"]) for row in rows))
+        answers.append([1, 2])
+        self.assertRegex(self.fails_with(url), r"must answer with a list of a number or null for each of the 32 completions; got 2\.")
+        server.shutdown()
+
+
+if __name__ == "__main__":
+    unittest.main()
