@@ -170,7 +170,7 @@ class OtherFlags(FlagProbes):
         calibrated = ["--method", "a8bit", "--calibrate", self.text]
         self.probe("quantize", lambda arguments: self.observe_directory(["quantize", self.wide, "OUT", *arguments]), {
             "--method": ["--method", "int4"], "--format": ["--format", "fp8"],
-            "--type": (["--format", "compressed-tensors", "--group-size", "32"], ["--type", "int8", "--group-size", "0"]),
+            "--type": (["--format", "compressed-tensors", "--type", "int8"], ["--type", "fp8"]),
             "--group-size": ["--group-size", "32"], "--double-quant": ["--double-quant"],
             "--pattern": ["--pattern", "q_proj"], "--target": ["--target", "embedding"],
             "--calibrate": (calibrated, ["--calibrate", self.directory / "other.txt"]),
@@ -386,15 +386,11 @@ class OtherFlags(FlagProbes):
         red, blue = self.directory / "red.png", self.directory / "blue.png"
 
         def observe(arguments):
-            out = self.directory / "out.safetensors"
-            done = self.run_command(["embed", directory, "--text", "It is", "--image", red, *arguments])
-            found = self.files(self.directory, [".safetensors"])
-            out.unlink(missing_ok=True)
-            return self.seen(done, files=found)
+            return self.observe_directory(["embed", directory, "--text", "It is", "--image", red, *arguments])
 
         self.probe("embed", observe, MODEL | {
             "--task": ["--task", "dancing"], "--set": ["--set", "vision_config.hidden_act=gelu"], "--text": ["--text", "a truth"], "--image": ["--image", blue],
-            "--output": ["--output", self.directory / "out.safetensors"], "--json": ["--json"],
+            "--output": ["--output", "OUT.safetensors"], "--json": ["--json"],
             "--quantize-pattern": None, "--quantize-group-size": None})
 
     def test_classify(self):
