@@ -10,6 +10,7 @@
 
 #include "easydel/cli/commands.h"
 #include "easydel/cli/terminal/console.h"
+#include "easydel/core/cpu.h"
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/core/text/quoted.h"
@@ -78,6 +79,7 @@ std::string explain_extras(const CLI::App& app, const std::string& otherwise) {
 int run(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a write error, not a silent exit
   std::signal(SIGXFSZ, SIG_IGN);  // and so is the file size limit
+  StandardOutput output;
   CLI::App app("Load, shard, train and run large language models, without Python.", "easydel");
   app.set_version_flag(
       "--version", [] { return version_text(); },
@@ -87,8 +89,15 @@ int run(int argc, char** argv) {
   app.footer("Every subcommand has --help. EASYDEL_LOG=debug prints more.");
   std::string level;
   app.add_option("--log", level, "Log level: debug, info, warning, error or off")->envname("EASYDEL_LOG");
+  std::string cpu;
+  app.add_option("--cpu", cpu,
+                 "Use the CPU kernels of a lower kind: baseline, avx2, avx2_vnni, avx512 or avx512_vnni (default: the "
+                 "highest of this machine)")
+      ->envname("EASYDEL_CPU");
   app.parse_complete_callback([&] {
     if (!level.empty()) log::set_level(log::parse_level(level));
+    if (!cpu.empty()) select_cpu_kind(cpu);
+    cpu_kind();  // an error now rather than in the middle of work
   });
   add_doctor_command(app);
   add_models_command(app);
@@ -125,12 +134,12 @@ int run(int argc, char** argv) {
       status = ended.value;
     }
     if (app.get_subcommands().empty()) std::cout << app.help();
-    flush_output();
+    output.flush();
     return status;
   } catch (const CLI::Success& done) {  // --help, --version
     const int code = app.exit(done);
     try {
-      flush_output();
+      output.flush();
     } catch (const BrokenPipe&) {
       return kBrokenPipe;
     }

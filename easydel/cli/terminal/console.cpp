@@ -48,11 +48,41 @@ bool has_reader_gone() {
 
 }  // namespace
 
-void flush_output() {
+StandardOutput::StandardOutput() : to_(std::cout.rdbuf(this)) {}
+
+StandardOutput::~StandardOutput() { std::cout.rdbuf(to_); }
+
+void StandardOutput::note_failure() {
+  int none = 0;
+  code_.compare_exchange_strong(none, errno);
+}
+
+StandardOutput::int_type StandardOutput::overflow(int_type c) {
+  if (traits_type::eq_int_type(c, traits_type::eof())) return traits_type::not_eof(c);
   errno = 0;
+  const int_type put = to_->sputc(traits_type::to_char_type(c));
+  if (traits_type::eq_int_type(put, traits_type::eof())) note_failure();
+  return put;
+}
+
+std::streamsize StandardOutput::xsputn(const char* text, std::streamsize size) {
+  errno = 0;
+  const std::streamsize put = to_->sputn(text, size);
+  if (put < size) note_failure();
+  return put;
+}
+
+int StandardOutput::sync() {
+  errno = 0;
+  const int status = to_->pubsync();
+  if (status != 0) note_failure();
+  return status;
+}
+
+void StandardOutput::flush() {
   std::cout.flush();
   if (std::cout.good()) return;
-  const int code = errno;
+  const int code = code_;
   if (code == EPIPE || has_reader_gone()) throw BrokenPipe();
   fail<IoError>("[standard output] cannot be written", code ? concat(": ", errno_text(code)) : "", ".");
 }
