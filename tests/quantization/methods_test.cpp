@@ -168,7 +168,8 @@ TEST(Products, GoThroughManyChunks) {
 TEST(Methods, RefuseWhatMakesNoSense) {
   EXPECT_THAT(
       [] { make_method({.method = "aqt"}); },
-      ThrowsMessage<ConfigError>("[quantize] unknown method \"aqt\"; known: 8bit, nf4, int4, a8bit, a8q, a4q."));
+      ThrowsMessage<ConfigError>("[quantize] unknown method \"aqt\"; known: 8bit, nf4, int4, a8bit, a8q, a4q, fp8, mxfp4, "
+                                 "uint4."));
   EXPECT_THAT([] { make_method({.method = "8bit", .group_size = 64}); },
               ThrowsMessage<ConfigError>(HasSubstr("no groups")));
   EXPECT_THAT([] { make_method({.method = "int4", .double_quant = true}); },
