@@ -78,14 +78,8 @@ def fp8(block, **s):
         lambda name, w: formats.fp8(w, {(0, 0): tuple(w.shape), (0, 1): (1, w.shape[1])}.get(block, block), **s)  # fmt: skip
 
 
-def ao(config):
-    return {"quant_method": "torchao"}, lambda name, w: formats.torchao(w, config())
-
-
-def ao_int8():
-    from torchao.quantization import Int8WeightOnlyConfig
-
-    return Int8WeightOnlyConfig(version=2)
+def ao(kind):
+    return {"quant_method": "torchao"}, lambda name, w: formats.torchao(w, kind)
 
 
 INT4 = dict(num_bits=4, type="int", strategy="group", group_size=64)
@@ -117,7 +111,10 @@ CASES = {
     "mixed": (*int8_and_int4(), True),
     "hqq": ({"quant_method": "hqq", "skip_modules": ["lm_head"]}, lambda name, w: formats.hqq(w, 4, 64, 1), False),
     "hqq 3 bits": ({"quant_method": "hqq", "skip_modules": ["lm_head"]}, lambda name, w: formats.hqq(w, 3, 32, 0), False),
-    "torchao int8": (*ao(ao_int8), False),
+    "torchao int8": (*ao("int8"), False),
+    "torchao fp8 rows": (*ao("rows"), True),
+    "torchao fp8 blocks": (*ao("blocks"), True),
+    "torchao fp8 tensors": (*ao("tensor"), True),
 }  # fmt: skip
 
 

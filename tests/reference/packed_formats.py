@@ -140,13 +140,20 @@ def hqq(weight, bits=4, group=32, axis=1):
     return {k: v.detach().clone() for k, v in layer.state_dict().items()}, layer.dequantize().float()
 
 
-def torchao(weight, config):
-    """By the package itself."""
+def torchao(weight, kind):
+    """By the package itself: int8, or FP8 with a scale for each row, each block or the whole."""
     from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
-    from torchao.quantization import quantize_
+    from torchao.quantization import Int8WeightOnlyConfig, PerRow, PerTensor, quantize_
+    from torchao.quantization.granularity import PerBlock
+    from torchao.quantization.quantize_.workflows import Float8Tensor
 
-    module = torch.nn.Sequential(torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False))
-    module[0].weight.data = weight.clone()
-    quantize_(module, config)
-    tensors, _ = flatten_tensor_state_dict({"0.weight": module[0].weight.detach()})
-    return {name.removeprefix("0."): t for name, t in tensors.items()}, module[0].weight.dequantize().float().detach()
+    if kind == "int8":
+        module = torch.nn.Sequential(torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False))
+        module[0].weight.data = weight.clone()
+        quantize_(module, Int8WeightOnlyConfig(version=2))
+        packed = module[0].weight.detach()
+    else:
+        granularity = {"rows": PerRow(), "blocks": PerBlock([64, 32]), "tensor": PerTensor()}[kind]
+        packed = Float8Tensor.from_hp(weight.clone(), granularity=granularity)
+    tensors, _ = flatten_tensor_state_dict({"0.weight": packed})
+    return {name.removeprefix("0."): t for name, t in tensors.items()}, packed.dequantize().float().detach()

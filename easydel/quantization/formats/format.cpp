@@ -23,8 +23,10 @@ bool is_code(DType dtype) {
 
 // Codes that nothing was made of have no scales.
 void refuse_bare_codes(const FormatFiles& files, const Decoding& decoding, const Json& config) {
+  std::set<std::string_view> read;  // files may have another name for the codes than for the weight
+  for (const auto& [name, weight] : decoding.weights) read.insert(weight.place);
   for (const TensorInfo& info : files.infos()) {
-    if (!is_code(info.dtype) || decoding.weights.contains(info.name) || decoding.hidden.contains(info.name)) continue;
+    if (!is_code(info.dtype) || read.contains(info.name) || decoding.hidden.contains(info.name)) continue;
     const std::string method = text_setting(config, "quant_method", "");
     fail<NotSupportedError>("[", files.where(), "] ", quoted(info.name), " is ", dtype_name(info.dtype),
                             " without scales", method.empty() ? "" : concat(", in files of ", quoted(method)), ".");

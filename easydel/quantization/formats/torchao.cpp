@@ -1,5 +1,5 @@
 // torchao's plain safetensors: "<layer>._weight_qdata" with "_scale" and, for integers, "_zero_point". int8 in groups or
-// rows, and FP8 in rows or as a whole. Codes in the order of a kernel (tile-packed int4) are not plain.
+// rows, and FP8 in rows, in blocks or as a whole. Codes in the order of a kernel (tile-packed int4) are not plain.
 #include <ATen/ATen.h>
 
 #include "easydel/quantization/formats/affine.h"
@@ -20,9 +20,11 @@ void plan_torchao(const Json&, const Files& files, Decoding& out) {
     const std::vector<int64_t>& given = files->info(scale).shape;
     const int64_t rows = info.shape[0], columns = info.shape[1];
     if (info.dtype == DType::Float8_e4m3fn) {
-      const int64_t groups = given.empty() ? 1 : given.back();
+      // Blocks of one size: as many as there are scales in each direction.
+      const auto block = [](int64_t size, int64_t count) { return count > 0 && size % count == 0 ? size / count : size; };
+      const std::vector<int64_t> counts = given.size() == 2 ? given : std::vector<int64_t>{1, 1};
       out.weights[prefix + "weight"] =
-          fp8_weight(files, info.name, scale, {1, groups > 0 && columns % groups == 0 ? columns / groups : columns});
+          fp8_weight(files, info.name, scale, {block(rows, counts[0]), block(columns, counts[1])});
       continue;
     }
     const int64_t count = files->info(scale).numel(), groups = rows > 0 ? count / rows : 0;
