@@ -110,6 +110,9 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
         outputs.push_back(output);
         output_grads.push_back(grad);
       }
+      require<Error>(
+          run.next == block->kept.size(),
+          "[checkpoint] the recomputation had fewer dots than the first run. The function must be deterministic.");
     }
     if (!outputs.empty()) torch::autograd::backward(outputs, output_grads);
     variable_list result;

@@ -225,7 +225,7 @@ TEST(VanillaAttention, GivesTheGradientOfTheBias) {
   Problem p{"", 1, 3, 3, 2, 2, 2, 2};
   p.fill();
   const Tensor bias = at::randn({1, 1, 3, 3}, at::kDouble);
-  for (const char* mechanism : {"vanilla", "auto"}) {
+  for (const char* mechanism : {"vanilla", "auto", "blockwise", "sdpa"}) {
     EXPECT_TRUE(gradients_match_differences(
         [&](const std::vector<Tensor>& x) {
           AttentionOptions options = p.options;
@@ -341,6 +341,28 @@ TEST(BlockwiseAttention, GradientsMatchDifferences) {
   p.options.blocksize_k = 3;
   EXPECT_TRUE(gradients_match_differences([&](const std::vector<Tensor>& x) { return run(p, "blockwise", x, true); },
                                           {p.q, p.k, p.v, p.options.sinks}));
+}
+
+TEST(BlockwiseAttention, GivesTheGradientOfAnyBias) {
+  Problem p{"bias"};
+  p.options.softcap = 2.0;
+  p.options.mask.sliding_window = 6;
+  p.options.mask.padding_mask = padding(2, 13, 0, 13);  // a row without visible keys
+  p.fill();
+  const auto gradients = [&](const char* mechanism, const Tensor& bias) {
+    const auto run_with = [&](const std::vector<Tensor>& x) {
+      Problem with = p;
+      with.options.bias = x[3];
+      return run(with, mechanism, x);
+    };
+    return gradients_of(run_with, {p.q, p.k, p.v, bias});
+  };
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{1, 1, 1, 1}, {1, 4, 1, 13}, {2, 1, 13, 1}, {1, 4, 13, 13}, {2, 4, 13, 13}}) {
+    const Tensor bias = at::randn(shape, at::kDouble);
+    const auto got = gradients("blockwise", bias), want = gradients("vanilla", bias);
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE(is_close(got[i], want[i], {1e-9, 1e-10})) << bias.sizes() << " " << i;
+  }
 }
 
 TEST(BlockwiseAttention, DoesNotDependOnTheBlocks) {
@@ -497,6 +519,9 @@ TEST(Attention, SuggestsAlternativesToMissingKernels) {
       [&] { attention(x, x, x, {.mechanism = "flash", .sinks = at::zeros({2})}); },
       ThrowsMessage<NotSupportedError>(
           "[attention] \"flash\" does not support attention sinks. Use \"auto\", \"blockwise\" or \"vanilla\"."));
+  EXPECT_THAT([&] { attention(x, x, x, {.mechanism = "flash", .bias = at::zeros({1, 1, 1, 1}).requires_grad_()}); },
+              ThrowsMessage<NotSupportedError>("[attention] \"flash\" does not support a gradient of the bias. Use "
+                                               "\"auto\", \"blockwise\", \"sdpa\" or \"vanilla\"."));
   EXPECT_THAT([&] { attention(x, x, x, {.mechanism = "blockwise", .return_weights = true}); },
               ThrowsMessage<NotSupportedError>(
                   "[attention] \"blockwise\" does not return weights. Use \"auto\" or \"vanilla\"."));

@@ -242,6 +242,45 @@ TEST(Checkpoint, KeepsAttentionAsADot) {
   EXPECT_TRUE(is_close(gradient("nothing_saveable"), gradient("none"), {1e-12, 1e-12}));
 }
 
+TEST(Checkpoint, KeepsAttentionWithALearnedBiasAsADot) {
+  const Tensor q = at::randn({1, 6, 2, 4}, at::kDouble), w = at::randn({8, 8}, at::kDouble);
+  const auto f = [&](const TensorList& in) -> TensorList {
+    const Tensor attended = attention(in[0], at::tanh(in[0]), in[0], {.bias = in[1]}).out;
+    return {linear(attended.flatten(-2), w, {}, "attn_output")};
+  };
+  const auto gradients = [&](const char* policy) {
+    const Tensor x = q.clone().requires_grad_();
+    const Tensor bias = at::linspace(-1, 1, 36, at::kDouble).view({1, 1, 6, 6}).clone().requires_grad_();
+    checkpoint(f, {x, bias}, CheckpointPolicy(policy))[0].square().sum().backward();
+    return std::vector<Tensor>{x.grad(), bias.grad()};
+  };
+  const auto want = gradients("none");
+  for (const char* policy : {"checkpoint_dots", "nothing_saveable"}) {
+    const auto got = gradients(policy);
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(is_close(got[i], want[i], {1e-12, 1e-12})) << policy << " " << i;
+  }
+}
+
+TEST(Checkpoint, RefusesAFunctionThatDiffersBetweenItsRuns) {
+  const auto backward_with_dots = [](int first, int second) {
+    int runs = 0;
+    const auto f = [&](const TensorList& in) -> TensorList {
+      for (int i = 0; i < (runs == 0 ? first : second); ++i) keep_dot("dot", [&] { return in[0].detach(); });
+      ++runs;
+      return {in[0].square()};
+    };
+    const Tensor x = at::randn({2}, at::kDouble).requires_grad_();
+    checkpoint(f, {x}, CheckpointPolicy("checkpoint_dots"))[0].sum().backward();
+  };
+  backward_with_dots(2, 2);
+  EXPECT_THAT([&] { backward_with_dots(1, 2); },
+              ThrowsMessage<Error>("[checkpoint] the recomputation had more dots than the first run. The function must "
+                                   "be deterministic."));
+  EXPECT_THAT([&] { backward_with_dots(2, 1); },
+              ThrowsMessage<Error>("[checkpoint] the recomputation had fewer dots than the first run. The function must "
+                                   "be deterministic."));
+}
+
 TEST(Checkpoint, RunsBackwardTwice) {
   const Net net;
   const Tensor x = at::randn({3, 4}, at::kDouble).requires_grad_(), y = at::randn({3}, at::kDouble);

@@ -8,6 +8,7 @@
 #include "easydel/core/error.h"
 #include "easydel/operations/attention/cached.h"
 #include "easydel/operations/attention/mechanisms.h"
+#include "easydel/operations/checkpoint.h"
 
 namespace easydel::operations {
 namespace {
@@ -15,11 +16,12 @@ namespace {
 using at::Tensor;
 
 AttentionOutput auto_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
-  if (options.return_weights || (options.bias.defined() && options.bias.requires_grad())) {
-    return vanilla_attention(q, k, v, options);
-  }
-  // On CPU, blockwise is also faster than torch's kernel; elsewhere it does what torch's kernels do not support.
-  const bool is_plain = options.softcap == 0.0 && !options.sinks.defined() && options.dropout_p == 0.0;
+  if (options.return_weights) return vanilla_attention(q, k, v, options);
+  // On CPU, blockwise is also faster than torch's kernel; elsewhere it does what torch's kernels do not support. A
+  // checkpoint's first run has no gradients, and must choose what the second does.
+  const bool learns_bias = options.bias.defined() && (options.bias.requires_grad() || inside_checkpoint());
+  const bool is_plain =
+      options.softcap == 0.0 && !options.sinks.defined() && options.dropout_p == 0.0 && !learns_bias;
   if (!q.is_cuda() || !is_plain) return blockwise_attention(q, k, v, options);
   if (options.mask.sliding_window > 0 && flash_can(q, k, options)) return flash_attention(q, k, v, options);
   return sdpa_attention(q, k, v, options);
