@@ -213,7 +213,6 @@ ModelOutput gather_outputs(const BaseModule& model, ModelOutput out, const Prepa
   for (at::Tensor& hidden : out.hidden_states) hidden = gather_tokens(hidden, part, mesh);
   out.encoder_last_hidden_state = gather_tokens(out.encoder_last_hidden_state, *prepared.part, mesh);
   for (at::Tensor& hidden : out.encoder_hidden_states) hidden = gather_tokens(hidden, *prepared.part, mesh);
-  out.pooler_output = gather_rows(out.pooler_output, part, mesh);
   if (model.model_task() != TaskType::ZeroShotImageClassification) {  // which compares those of all ranks
     out.image_embeds = gather_rows(out.image_embeds, part, mesh);
     out.text_embeds = gather_rows(out.text_embeds, part, mesh);
