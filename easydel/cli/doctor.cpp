@@ -15,6 +15,7 @@
 #include "easydel/cli/commands.h"
 #include "easydel/cli/terminal/console.h"
 #include "easydel/core/build_info.h"
+#include "easydel/core/cpu.h"
 #include "easydel/core/error.h"
 #include "easydel/core/runtime.h"
 #include "easydel/core/text/bytes.h"
@@ -57,10 +58,18 @@ Json cpu_features() {
   return found;
 }
 
+Json cpu_kind_names() {
+  Json names = Json::array();
+  for (const CpuKind kind : cpu_kinds()) names.push_back(to_string(kind));
+  return names;
+}
+
 Json machine_report() {
   return Json::object({{"cpu", proc_value("/proc/cpuinfo", "model name")},
                        {"cores", static_cast<int64_t>(std::thread::hardware_concurrency())},
                        {"cpu_features", cpu_features()},
+                       {"cpu_kinds", cpu_kind_names()},
+                       {"cpu_kind", to_string(cpu_kind())},
                        {"memory_bytes", meminfo_bytes("MemTotal")},
                        {"memory_available_bytes", meminfo_bytes("MemAvailable")},
                        {"amx_hidden", amx_is_advertised_but_unusable()}});
@@ -140,6 +149,8 @@ void print_report(const Json& report) {
                          report.at("compiler").as_string(), ", ", report.at("build_type").as_string())},
       {"cpu", concat(machine.at("cpu").as_string(), ", ", machine.at("cores").as_int(), " cores, ",
                      join(machine.at("cpu_features")))},
+      {"kernels", concat("for ", machine.at("cpu_kind").as_string(), "; --cpu or EASYDEL_CPU picks one of ",
+                         join(machine.at("cpu_kinds")))},
       {"memory", concat(format_bytes(machine.at("memory_available_bytes").as_int()), " free of ",
                         format_bytes(machine.at("memory_bytes").as_int()))},
       {"threads", concat(threads.at("intra_op").as_int(), " within an operation (OMP_NUM_THREADS), ",

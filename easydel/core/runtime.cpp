@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "easydel/core/build_info.h"
+#include "easydel/core/cpu.h"
 
 namespace easydel {
 namespace {
@@ -16,7 +17,10 @@ RankContext process_rank;
 thread_local std::optional<RankContext> thread_rank;
 
 // In an object file that everything links, so that the linker keeps it from a static library.
-[[gnu::constructor]] void at_load() { guard_onednn_isa(); }
+[[gnu::constructor]] void at_load() {
+  limit_torch_to_cpu_kind();
+  guard_onednn_isa();
+}
 
 }  // namespace
 

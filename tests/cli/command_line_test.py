@@ -138,6 +138,17 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(run("demo", "--steps", "0").returncode, 2)
         self.assertEqual(run("demo", "--steps", "many").returncode, 2)
 
+    def test_a_lower_kind_of_cpu(self):
+        machine = json.loads(run("doctor", "--json").stdout)["machine"]
+        self.assertEqual(machine["cpu_kind"], machine["cpu_kinds"][-1])
+        for kind in machine["cpu_kinds"]:
+            chosen = json.loads(run("--cpu", kind, "doctor", "--json").stdout)["machine"]
+            self.assertEqual(chosen["cpu_kind"], kind)
+        done = run("--cpu", "z80", "doctor")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        known = ", ".join(machine["cpu_kinds"])
+        self.assertEqual(done.stderr, f'easydel: [EASYDEL_CPU] this machine has the kinds {known}; got "z80".\n')
+
     def test_full_output_is_a_failure(self):
         with open("/dev/full", "w") as full:
             done = subprocess.run([EASYDEL, "doctor"], stdout=full, stderr=subprocess.PIPE, text=True)

@@ -126,7 +126,7 @@ class OtherFlags(FlagProbes):
 
         inputs = self.directory / "in.safetensors"
         save_file({"input_ids": torch.tensor([[3, 4, 5]])}, inputs)
-        self.probe("", observe, {"--version": ["--version"], "--log": ["--log", "off"]})
+        self.probe("", observe, {"--version": ["--version"], "--log": ["--log", "off"], "--cpu": ["--cpu", "baseline"]})
 
     def test_doctor(self):
         def observe(arguments):

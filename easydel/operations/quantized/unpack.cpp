@@ -81,14 +81,13 @@ void PackedCodes::check() const {
 }
 
 kernels::PackedArgs arguments_of(const PackedCodes& weight) {
-  static constexpr float kCentred[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
   using Kind = kernels::GroupScales::Kind;
   kernels::PackedArgs args;
   args.codes = weight.codes.const_data_ptr();
   args.width = weight.in();
   args.scales.values = weight.scales.const_data_ptr();
   if (weight.format == PackedFormat::kInt8) return args;
-  args.table = weight.format == PackedFormat::kNf4 ? nf4_values() : kCentred;
+  args.table = weight.format == PackedFormat::kNf4 ? nf4_values() : nullptr;
   args.scales.groups = weight.scales.size(1);
   if (weight.scales.scalar_type() == at::kHalf) args.scales.kind = Kind::kFloat16;
   if (weight.scales.scalar_type() == at::kByte) {

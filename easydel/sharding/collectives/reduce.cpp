@@ -3,6 +3,7 @@
 #include <c10/util/Float8_e4m3fn.h>
 #include <c10/util/Float8_e5m2.h>
 
+#include "easydel/core/cpu.h"
 #include "easydel/core/dtype.h"
 #include "easydel/core/error.h"
 #include "easydel/sharding/collectives/reduce_kernels.h"
@@ -26,7 +27,7 @@ void narrow(float value, Small<T>& out) {
 
 const ReduceTable& table() {
 #ifdef EASYDEL_REDUCE_AVX2
-  static const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  static const bool has_avx2 = use_cpu_kind(CpuKind::kAvx2);
   if (has_avx2) return reduce_table_avx2;
 #endif
   return reduce_table_baseline;

@@ -1,3 +1,4 @@
+#include "easydel/core/cpu.h"
 #include "easydel/operations/kernels/cpu/block_kernels.h"
 
 namespace easydel::operations::kernels {
@@ -11,13 +12,8 @@ extern const BlockKernels blocks_avx512;
 BlockKernelList blocks_available() {
   BlockKernelList list{{&blocks_baseline}, 1};
 #ifdef EASYDEL_X86_KERNELS
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c")) return list;
-  list.tables[list.count++] = &blocks_avx2;
-  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
-      !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl")) {
-    return list;
-  }
-  list.tables[list.count++] = &blocks_avx512;
+  if (use_cpu_kind(CpuKind::kAvx2)) list.tables[list.count++] = &blocks_avx2;
+  if (use_cpu_kind(CpuKind::kAvx512)) list.tables[list.count++] = &blocks_avx512;
 #endif
   return list;
 }

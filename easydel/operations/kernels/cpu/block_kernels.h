@@ -26,7 +26,7 @@ struct BlockKernels {
 
 const BlockKernels& blocks();
 
-// Every table that this machine can run, widest last.
+// Every table that this machine can run and EASYDEL_CPU allows, widest last.
 struct BlockKernelList {
   const BlockKernels* tables[3];
   int count;

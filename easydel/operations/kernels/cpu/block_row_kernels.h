@@ -42,12 +42,12 @@ struct Q4_K {
   static constexpr int kChunks = 16, kBytes = 144;
   static constexpr bool kHasMinima = true;
   static void decode(const uint8_t* block, Floats* codes, float* scales, float* minima) {
-    static constexpr float kNumbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     decode_scales(block, scales, minima);
-    const Table table = read_table(kNumbers);
+    for (int i = 0; i < 8; ++i) minima[i] -= 8 * scales[2 * i];  // codes are read as code - 8
+    for (int i = 0; i < kChunks; ++i) scales[i] *= Centred::kUnit;
     for (int pair = 0; pair < 4; ++pair) {
       for (int half = 0; half < 2; ++half) {
-        const Block both = look_up(table, block + 16 + 32 * pair + 16 * half);
+        const Block both = look_up(Centred(), block + 16 + 32 * pair + 16 * half);
         codes[4 * pair + half] = both.low;
         codes[4 * pair + 2 + half] = both.high;
       }

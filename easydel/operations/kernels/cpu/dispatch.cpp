@@ -1,5 +1,6 @@
 #include "easydel/operations/kernels/cpu/dispatch.h"
 
+#include "easydel/core/cpu.h"
 #include "easydel/core/error.h"
 
 namespace easydel::operations::kernels {
@@ -13,13 +14,8 @@ extern const Kernels kernels_avx512;
 KernelList available() {
   KernelList list{{&kernels_baseline}, 1};
 #ifdef EASYDEL_X86_KERNELS
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return list;
-  list.tables[list.count++] = &kernels_avx2;
-  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
-      !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl")) {
-    return list;
-  }
-  list.tables[list.count++] = &kernels_avx512;
+  if (use_cpu_kind(CpuKind::kAvx2)) list.tables[list.count++] = &kernels_avx2;
+  if (use_cpu_kind(CpuKind::kAvx512)) list.tables[list.count++] = &kernels_avx512;
 #endif
   return list;
 }

@@ -13,7 +13,7 @@ const AccKernels& for_acc(c10::ScalarType type);           // float64, or float3
 
 bool has_kernels(c10::ScalarType type);  // float32, float64, bfloat16, float16
 
-// Every table that this machine can run, widest last.
+// Every table that this machine can run and EASYDEL_CPU allows, widest last.
 struct KernelList {
   const Kernels* tables[3];
   int count;

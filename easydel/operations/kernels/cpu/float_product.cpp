@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "easydel/core/cpu.h"
+
 #if defined(EASYDEL_X86_KERNELS)
 #include <cpuid.h>
 #endif
@@ -26,8 +28,7 @@ bool is_amd() {
 }  // namespace
 
 FloatProductKernel float_product_available() {
-  static const bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+  static const bool has = use_cpu_kind(CpuKind::kAvx512);
   return has ? float_product_avx512 : nullptr;
 }
 

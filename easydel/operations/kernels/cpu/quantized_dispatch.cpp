@@ -1,3 +1,4 @@
+#include "easydel/core/cpu.h"
 #include "easydel/operations/kernels/cpu/quantized_kernels.h"
 
 namespace easydel::operations::kernels {
@@ -13,16 +14,13 @@ extern const QuantizedKernels quantized_avx512_vnni;
 QuantizedKernelList quantized_available() {
   QuantizedKernelList list{{&quantized_baseline}, 1};
 #ifdef EASYDEL_X86_KERNELS
-  const auto add = [&](const QuantizedKernels& table) { list.tables[list.count++] = &table; };
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c")) return list;
-  add(quantized_avx2);
-  if (__builtin_cpu_supports("avxvnni")) add(quantized_avx2_vnni);
-  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
-      !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl")) {
-    return list;
-  }
-  add(quantized_avx512);
-  if (__builtin_cpu_supports("avx512vnni")) add(quantized_avx512_vnni);
+  const auto add = [&](CpuKind kind, const QuantizedKernels& table) {
+    if (use_cpu_kind(kind)) list.tables[list.count++] = &table;
+  };
+  add(CpuKind::kAvx2, quantized_avx2);
+  add(CpuKind::kAvx2Vnni, quantized_avx2_vnni);
+  add(CpuKind::kAvx512, quantized_avx512);
+  add(CpuKind::kAvx512Vnni, quantized_avx512_vnni);
 #endif
   return list;
 }

@@ -26,7 +26,7 @@ constexpr int64_t kNibbleBlock = 32;
 struct PackedArgs {
   const void* codes = nullptr;   // int8 [rows, width] or nibbles [rows, width / 2]
   GroupScales scales;            // int8: one for each row, the value of the code 127
-  const float* table = nullptr;  // the values of the 16 nibbles
+  const float* table = nullptr;  // the values of the 16 nibbles; null: nibble - 8
   const float* bias = nullptr;   // [rows] or null
   float* y = nullptr;            // [vectors, rows], y_row apart
   int64_t width = 0, vectors = 0, y_row = 0;
@@ -68,7 +68,7 @@ struct QuantizedKernels {
 
 const QuantizedKernels& quantized();
 
-// Every table that this machine can run, fastest last.
+// Every table that this machine can run and EASYDEL_CPU allows, fastest last.
 struct QuantizedKernelList {
   const QuantizedKernels* tables[5];
   int count;

@@ -12,6 +12,9 @@ namespace {
 
 constexpr int64_t kLanes = 16;
 
+// What each instruction set defines below: Floats, sixteen of them; Table, the values of sixteen codes, and Centred, those
+// of code - 8, both times kUnit; and look_up, the values of sixteen bytes' low nibbles and of their high ones.
+
 #if defined(__AVX512F__)
 
 struct Floats {
@@ -30,15 +33,19 @@ inline Floats operator*(Floats x, Floats y) { return {_mm512_mul_ps(x.a, y.a)}; 
 inline Floats add_product(Floats x, Floats y, Floats to) { return {_mm512_fmadd_ps(x.a, y.a, to.a)}; }
 inline float sum(Floats x) { return _mm512_reduce_add_ps(x.a); }
 
-using Table = Floats;
-inline Table read_table(const float* from) { return read(from); }
 struct Block {
   Floats low, high;
+};
+struct Table {
+  static constexpr float kUnit = 1;
+  Floats values;
+  explicit Table(const float* from) : values(read(from)) {}
 };
 // Only the low four bits of an index count, so no mask is needed.
 inline Block look_up(const Table& table, const uint8_t* codes) {
   const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
-  return {{_mm512_permutexvar_ps(bytes, table.a)}, {_mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4), table.a)}};
+  const __m512 values = table.values.a;
+  return {{_mm512_permutexvar_ps(bytes, values)}, {_mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4), values)}};
 }
 
 #elif defined(__AVX2__)
@@ -72,20 +79,57 @@ inline float sum(Floats x) {
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
-using Table = Floats;
-inline Table read_table(const float* from) { return read(from); }
-// Three bits of an index choose within each half of the table, the fourth one between them.
-inline __m256 pick(const Table& table, __m256i index) {
-  return _mm256_blendv_ps(_mm256_permutevar8x32_ps(table.a, index), _mm256_permutevar8x32_ps(table.b, index),
-                          _mm256_castsi256_ps(_mm256_slli_epi32(index, 28)));
-}
 struct Block {
   Floats low, high;
 };
+// The sixteen floats of a table as four planes of sixteen bytes, each in both halves of a register: a byte shuffle picks
+// from sixteen values at once, where a shuffle of floats has only eight.
+struct Table {
+  static constexpr float kUnit = 1;
+  __m256i planes[4];
+
+  explicit Table(const float* from) {
+    alignas(16) uint8_t bytes[4][16];
+    for (int i = 0; i < 16; ++i)
+      for (int plane = 0; plane < 4; ++plane) bytes[plane][i] = reinterpret_cast<const uint8_t*>(from + i)[plane];
+    for (int plane = 0; plane < 4; ++plane)
+      planes[plane] = _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes[plane])));
+  }
+};
+inline __m256i sixteen_twice(const uint8_t* from) {
+  return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
 inline Block look_up(const Table& table, const uint8_t* codes) {
-  const __m256i a = eight_bytes(codes, false), b = eight_bytes(codes + 8, false);
-  return {{pick(table, a), pick(table, b)},
-          {pick(table, _mm256_srli_epi32(a, 4)), pick(table, _mm256_srli_epi32(b, 4))}};
+  // In such an order that the unpacking below, which works on halves of registers, ends with floats in order.
+  const __m256i order = _mm256_setr_epi8(0, 1, 2, 3, 8, 9, 10, 11, 0, 1, 2, 3, 8, 9, 10, 11,  //
+                                         4, 5, 6, 7, 12, 13, 14, 15, 4, 5, 6, 7, 12, 13, 14, 15);
+  const __m256i ordered = _mm256_shuffle_epi8(sixteen_twice(codes), order);
+  const __m256i index = _mm256_and_si256(_mm256_srlv_epi64(ordered, _mm256_setr_epi64x(0, 4, 0, 4)), _mm256_set1_epi8(15));
+  __m256i bytes[4];
+#pragma GCC unroll 4
+  for (int plane = 0; plane < 4; ++plane) bytes[plane] = _mm256_shuffle_epi8(table.planes[plane], index);
+  const __m256i first = _mm256_unpacklo_epi8(bytes[0], bytes[1]), second = _mm256_unpacklo_epi8(bytes[2], bytes[3]);
+  const __m256i third = _mm256_unpackhi_epi8(bytes[0], bytes[1]), fourth = _mm256_unpackhi_epi8(bytes[2], bytes[3]);
+  return {{_mm256_castsi256_ps(_mm256_unpacklo_epi16(first, second)),
+           _mm256_castsi256_ps(_mm256_unpackhi_epi16(first, second))},
+          {_mm256_castsi256_ps(_mm256_unpacklo_epi16(third, fourth)),
+           _mm256_castsi256_ps(_mm256_unpackhi_epi16(third, fourth))}};
+}
+
+// code - 8, in units that cost nothing: a nibble in the highest bits of an int32.
+struct Centred {
+  static constexpr float kUnit = 0x1p-28f;
+};
+inline Block look_up(const Centred&, const uint8_t* codes) {
+  const __m256i signed_codes = _mm256_xor_si256(sixteen_twice(codes), _mm256_set1_epi8(-120));  // 0x88
+  const __m256i to_highest = _mm256_setr_epi8(-1, -1, -1, 0, -1, -1, -1, 1, -1, -1, -1, 2, -1, -1, -1, 3,  //
+                                              -1, -1, -1, 4, -1, -1, -1, 5, -1, -1, -1, 6, -1, -1, -1, 7);
+  const __m256i eight_on = _mm256_set1_epi32(8 << 24), mask = _mm256_set1_epi32(static_cast<int>(0xf0000000u));
+  const __m256i a = _mm256_shuffle_epi8(signed_codes, to_highest);
+  const __m256i b = _mm256_shuffle_epi8(signed_codes, _mm256_add_epi8(to_highest, eight_on));
+  const auto floats = [](__m256i x) { return _mm256_cvtepi32_ps(x); };
+  return {{floats(_mm256_slli_epi32(a, 4)), floats(_mm256_slli_epi32(b, 4))},
+          {floats(_mm256_and_si256(a, mask)), floats(_mm256_and_si256(b, mask))}};
 }
 
 #else
@@ -116,20 +160,30 @@ inline float sum(const Floats& x) {
   return total;
 }
 
-using Table = const float*;
-inline Table read_table(const float* from) { return from; }
 struct Block {
   Floats low, high;
 };
-inline Block look_up(Table table, const uint8_t* codes) {
+struct Table {
+  static constexpr float kUnit = 1;
+  const float* values;
+  explicit Table(const float* from) : values(from) {}
+};
+inline Block look_up(const Table& table, const uint8_t* codes) {
   float low[kLanes], high[kLanes];
   for (int64_t i = 0; i < kLanes; ++i) {
-    low[i] = table[codes[i] & 15];
-    high[i] = table[codes[i] >> 4];
+    low[i] = table.values[codes[i] & 15];
+    high[i] = table.values[codes[i] >> 4];
   }
   return {read(low), read(high)};
 }
 
+#endif
+
+#if !defined(__AVX2__) || defined(__AVX512F__)
+struct Centred : Table {
+  Centred() : Table(kValues) {}
+  static constexpr float kValues[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
+};
 #endif
 
 // Thirty-two products of int8 at a time, summed in eight or one int32. kOffset makes int8 codes unsigned; the sum of

@@ -86,6 +86,12 @@ struct Sums {
 // `count` int8 codes of each of R rows, which are `width` apart, from index i on.
 template <int R, int V>
 inline void add_int8(Sums<R, V>& sums, const int8_t* w, const float* x, int64_t width, int64_t i) {
+  if constexpr (R == 1) {  // x is used once: straight from memory, as there are few registers
+    const Floats weights = read(w + i);
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) sums.of[0][v] = add_product(weights, read(x + v * width + i), sums.of[0][v]);
+    return;
+  }
   Floats values[V];
 #pragma GCC unroll 4
   for (int v = 0; v < V; ++v) values[v] = read(x + v * width + i);
@@ -161,28 +167,29 @@ void int8_times_float(const PackedArgs& args, int64_t begin, int64_t end, float*
 }
 
 // A group of one row, with one vector: the sum over the group is scaled.
-inline void add_group(Sums<1, 1>& sums, const Table& table, const uint8_t* w, int64_t, const float* scale, int64_t,
+template <class Codes>
+inline void add_group(Sums<1, 1>& sums, const Codes& values, const uint8_t* w, int64_t, const float* scale, int64_t,
                       const float* x, int64_t, int64_t group) {
   Floats low = zeros(), high = zeros();
   for (int64_t i = 0; i < group; i += kNibbleBlock) {
     prefetch(w + i / 2);
-    const Block block = look_up(table, w + i / 2);
+    const Block block = look_up(values, w + i / 2);
     low = add_product(block.low, read(x + i), low);
     high = add_product(block.high, read(x + i + kLanes), high);
   }
-  sums.of[0][0] = add_product(low + high, all(*scale), sums.of[0][0]);
+  sums.of[0][0] = add_product(low + high, all(*scale * Codes::kUnit), sums.of[0][0]);
 }
 
 // With more of them the weights are scaled: that is less work, and takes fewer registers.
-template <int R, int V>
-inline void add_group(Sums<R, V>& sums, const Table& table, const uint8_t* w, int64_t row_bytes, const float* scales,
+template <int R, int V, class Codes>
+inline void add_group(Sums<R, V>& sums, const Codes& values, const uint8_t* w, int64_t row_bytes, const float* scales,
                       int64_t groups, const float* x, int64_t width, int64_t group) {
   for (int64_t i = 0; i < group; i += kNibbleBlock) {
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       prefetch(w + r * row_bytes + i / 2);
-      const Block block = look_up(table, w + r * row_bytes + i / 2);
-      const Floats scale = all(scales[r * groups]), low = block.low * scale, high = block.high * scale;
+      const Block block = look_up(values, w + r * row_bytes + i / 2);
+      const Floats scale = all(scales[r * groups] * Codes::kUnit), low = block.low * scale, high = block.high * scale;
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) {
         sums.of[r][v] = add_product(low, read(x + v * width + i), sums.of[r][v]);
@@ -192,8 +199,8 @@ inline void add_group(Sums<R, V>& sums, const Table& table, const uint8_t* w, in
   }
 }
 
-void nibbles_times_float(const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
-  const Table table = read_table(args.table);
+template <class Codes>
+inline void nibbles_times_float(const Codes& values, const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
   const float* scales = scales_of(args.scales, begin, end, scratch);
   const int64_t width = args.width, groups = args.scales.groups;
   in_blocks(begin, end, args.vectors, [&](int64_t row, auto rows, int64_t first, auto vectors) {
@@ -204,7 +211,7 @@ void nibbles_times_float(const PackedArgs& args, int64_t begin, int64_t end, flo
     // A constant size lets the compiler unroll the most common groups.
     const auto all_groups = [&](int64_t group) __attribute__((always_inline)) {
       for (int64_t g = 0; g < groups; ++g)
-        add_group(sums, table, w + g * group / 2, width / 2, own + g, groups, x + g * group, width, group);
+        add_group(sums, values, w + g * group / 2, width / 2, own + g, groups, x + g * group, width, group);
     };
     if (width == 32 * groups)
       all_groups(32);
@@ -215,6 +222,13 @@ void nibbles_times_float(const PackedArgs& args, int64_t begin, int64_t end, flo
     for (int r = 0; r < rows.value; ++r)
       for (int v = 0; v < vectors.value; ++v) put(args, first + v, row + r, sum(sums.of[r][v]));
   });
+}
+
+void nibbles_times_float(const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
+  if (args.table)
+    nibbles_times_float(Table(args.table), args, begin, end, scratch);
+  else
+    nibbles_times_float(Centred(), args, begin, end, scratch);
 }
 
 void unpack_int8(const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
@@ -228,22 +242,29 @@ void unpack_int8(const PackedArgs& args, int64_t begin, int64_t end, float* scra
   }
 }
 
-void unpack_nibbles(const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
-  const Table table = read_table(args.table);
+template <class Codes>
+inline void unpack_nibbles(const Codes& values, const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
   const int64_t group = args.width / args.scales.groups;
   const float* scales = scales_of(args.scales, begin, end, scratch);
   for (int64_t row = begin; row < end; ++row, scales += args.scales.groups) {
     const uint8_t* w = static_cast<const uint8_t*>(args.codes) + row * args.width / 2;
     float* y = args.y + (row - begin) * args.width;
     for (int64_t g = 0; g < args.scales.groups; ++g) {
-      const Floats scale = all(scales[g]);
+      const Floats scale = all(scales[g] * Codes::kUnit);
       for (int64_t i = g * group; i < (g + 1) * group; i += kNibbleBlock) {
-        const Block block = look_up(table, w + i / 2);
+        const Block block = look_up(values, w + i / 2);
         write(y + i, block.low * scale);
         write(y + i + kLanes, block.high * scale);
       }
     }
   }
+}
+
+void unpack_nibbles(const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
+  if (args.table)
+    unpack_nibbles(Table(args.table), args, begin, end, scratch);
+  else
+    unpack_nibbles(Centred(), args, begin, end, scratch);
 }
 
 void part_pairs(const float* from, float* to, int64_t count) {
