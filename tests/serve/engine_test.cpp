@@ -10,12 +10,14 @@
 #include <cstdlib>
 #include <future>
 #include <set>
+#include <thread>
 
 #include "easydel/generation/generate.h"
 #include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
 #include "easydel/operations/rope.h"
 #include "easydel/quantization/quantize.h"
+#include "easydel/serve/engine/between_steps.h"
 #include "easydel/sharding/world/world.h"
 #include "tests/support/one_answer.h"
 #include "tests/support/word_tokenizer.h"
@@ -183,6 +185,23 @@ TEST(Engine, AFloat32RequestAmong64Others) {
   for (std::size_t i = 0; i < requests.size(); ++i)
     EXPECT_EQ(outputs[i].tokens, generated(*model, requests[i])) << "request " << i;
   EXPECT_GT(engine->stats().preemptions, 0);
+}
+
+TEST(Engine, RequestsThatAreSubmittedBetweenStepsBeginTogether) {
+  const auto engine = make_engine(tiny_llama(), nullptr, {.max_num_batched_tokens = 64, .num_pages = 64});
+  constexpr int kRequests = 5;
+  int missing = kRequests;  // counted on the engine's thread
+  std::promise<void> ended;
+  between_steps(*engine, [&] {
+    for (uint64_t i = 0; i < kRequests; ++i) {
+      engine->submit(request_of(some_tokens(6, i), 1), [&](const RequestOutput& out) {
+        if (out.finish && --missing == 0) ended.set_value();
+      });
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+  ended.get_future().wait();
+  EXPECT_EQ(engine->stats().steps, 1);
 }
 
 TEST(Engine, ADraftModelOnlyChangesTheNumberOfSteps) {

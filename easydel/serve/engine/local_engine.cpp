@@ -10,6 +10,7 @@
 #include "easydel/core/text/bytes.h"
 #include "easydel/generation/generate.h"
 #include "easydel/infra/task_type.h"
+#include "easydel/serve/engine/between_steps.h"
 #include "easydel/serve/engine/forget_prefixes.h"
 #include "easydel/sharding/parallel.h"
 #include "easydel/sharding/world/world.h"
@@ -53,6 +54,12 @@ RaggedPagesMetadata engine_pages(const BaseModule& model, const EngineOptions& o
   const int64_t each = (max_model_len + options.page_size - 1) / options.page_size;
   if (options.num_pages == 0) pages.num_pages = std::min(pages.num_pages, 2 * each * options.max_num_seqs);
   return pages;
+}
+
+LocalEngine& local_engine(Engine& engine, const char* what) {
+  auto* found = dynamic_cast<LocalEngine*>(&engine);
+  require<Error>(found != nullptr, "[engine] only an engine of one model can ", what, ".");
+  return *found;
 }
 
 }  // namespace
@@ -231,10 +238,10 @@ void LocalEngine::forget_prefixes() {
   if (scheduler_) between_steps([&] { scheduler_->forget_prefixes(); });
 }
 
-void forget_prefixes(Engine& engine) {
-  auto* local = dynamic_cast<LocalEngine*>(&engine);
-  require<Error>(local != nullptr, "[engine] only an engine of one model can forget its prefixes.");
-  local->forget_prefixes();
+void forget_prefixes(Engine& engine) { local_engine(engine, "forget its prefixes").forget_prefixes(); }
+
+void between_steps(Engine& engine, const std::function<void()>& action) {
+  local_engine(engine, "act between its steps").between_steps(action);
 }
 
 EngineStats LocalEngine::stats() const {

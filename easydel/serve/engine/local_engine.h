@@ -33,6 +33,8 @@ class LocalEngine final : public Engine {
   void unload_adapter(const std::string& name) override;
   std::vector<std::string> adapters() const override;
   void forget_prefixes();  // see forget_prefixes.h
+  // Runs on the engine's thread between two steps; the caller waits. See between_steps.h.
+  void between_steps(const std::function<void()>& action);
   EngineStats stats() const override;
   std::vector<RequestSummary> summaries() const override;
   const EngineInfo& info() const override { return info_; }
@@ -66,8 +68,6 @@ class LocalEngine final : public Engine {
   // Compiles grammars, and then hands the requests to the engine's thread.
   void compile_loop();
   void end_uncompiled(ActivePtr active, const std::string& error);
-  // Runs on the engine's thread between two steps; the caller waits.
-  void between_steps(const std::function<void()>& action);
 
   // Of adapters. A request keeps the one that it came with, also when that is unloaded meanwhile.
   struct LoadedAdapter {

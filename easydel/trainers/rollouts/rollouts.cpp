@@ -8,6 +8,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/infra/base_module.h"
+#include "easydel/serve/engine/between_steps.h"
 #include "easydel/serve/engine/engine.h"
 #include "easydel/serve/engine/forget_prefixes.h"
 #include "easydel/sharding/parallel.h"
@@ -19,6 +20,8 @@ namespace {
 
 constexpr int64_t kSequencesAtOnce = 256;
 constexpr int64_t kPageSize = 16;
+
+int64_t full_pages(int64_t tokens) { return (tokens + kPageSize - 1) / kPageSize * kPageSize; }
 
 bool is_shared(const BaseModule& model) { return model.parallel() && !model.parallel()->is_single(); }
 
@@ -54,7 +57,8 @@ RolloutResult from_json(const Json& json) {
 }
 
 // Collects what the engine's thread hands out. The first completion of a group fills the pages of its prompt; the
-// others begin when they are there.
+// others begin when they are there. All requests are submitted on the engine's thread: which of them share a step, and
+// with that the last bits of their log-probabilities, must not depend on the clock.
 class Collector {
  public:
   Collector(serve::Engine& engine, const std::vector<std::vector<int64_t>>& prompts, int64_t group,
@@ -65,7 +69,9 @@ class Collector {
   }
 
   RolloutResult run() {
-    for (std::size_t i = 0; i < prompts_.size(); ++i) submit(i, 0);
+    serve::between_steps(engine_, [&] {
+      for (std::size_t i = 0; i < prompts_.size(); ++i) submit(i, 0);
+    });
     std::unique_lock lock(mutex_);
     ended_.wait(lock, [&] { return missing_ == 0; });
     require<Error>(error_.empty(), "[rollouts] ", error_);
@@ -73,7 +79,7 @@ class Collector {
   }
 
  private:
-  // Must not throw on the engine's thread: what a request is refused for ends the run.
+  // On the engine's thread, where it must not throw: what a request is refused for ends the run.
   void submit(std::size_t prompt, int64_t index) {
     serve::Request request;
     request.prompt.assign(prompts_[prompt].begin(), prompts_[prompt].end());
@@ -148,7 +154,10 @@ class EngineRollouts {
     const int64_t length = static_cast<int64_t>(longest) + arguments_.max_completion_length;
     const int64_t rows = static_cast<int64_t>(prompts.size()) * group;
     if (!is_shared(*model_)) {
-      if (!engine_ || length > length_ || rows > rows_) {
+      // Where some wait for others to end, the number of pages decides what of a prompt is still cached: a run that
+      // resumes must have as many.
+      const bool is_same = rows <= kSequencesAtOnce || full_pages(length) == length_;
+      if (!engine_ || length > length_ || rows > rows_ || !is_same) {
         engine_.reset();
         engine_ = make(length, rows);
       }
@@ -175,7 +184,7 @@ class EngineRollouts {
 
  private:
   std::shared_ptr<serve::Engine> make(int64_t length, int64_t rows) {
-    length_ = (length + kPageSize - 1) / kPageSize * kPageSize;
+    length_ = full_pages(length);
     rows_ = rows;
     serve::EngineOptions options;
     options.max_num_seqs = std::min(rows, kSequencesAtOnce);
