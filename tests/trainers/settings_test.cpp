@@ -15,12 +15,27 @@ using testing_support::SettingProbe;
 
 Json set(const std::string& text) { return Json::parse(text); }
 
+Json together(Json settings, const Json& more) {
+  for (const auto& [key, value] : more.as_object()) settings[key] = value;
+  return settings;
+}
+
+bool writes_its_rows(const std::string& type) { return type == "grpo" || type == "rloo"; }
+
 // Of the fields that all trainers share.
-std::vector<SettingProbe> common_probes() {
+std::vector<SettingProbe> common_probes(const std::string& type) {
   const Json eval = set(R"({"do_eval": true, "evaluation_steps": 1})");
   const Json lora = set(R"({"lora_rank": 2})");
   const Json half = set(R"({"@dtype": "float16"})");
   const Json again = set(R"({"max_training_steps": 4, "@before": {"max_training_steps": 2}})");
+  // Evaluations of which some are better than the one before. The loss of a policy says little: with the mean of a
+  // group as the baseline it is 0.
+  const Json judged = writes_its_rows(type)
+                          ? together(eval, set(R"({"metric_for_best_model": "eval_reward", "learning_rate": 0.05})"))
+                          : eval;
+  // The first step spoils the weights. A policy cannot write with them, so that all steps have the same completions.
+  Json spoiled = set(R"({"learning_rate": 1e38, "max_training_steps": 4})");
+  if (writes_its_rows(type)) spoiled["num_iterations"] = 4;
   return {
       {"model_name", "a name"},
       {"save_directory", "elsewhere"},
@@ -54,7 +69,7 @@ std::vector<SettingProbe> common_probes() {
       {"loss_scale", 4.0, half},
       // Enough steps for a scale that begins too large to come down.
       {"loss_scale_growth_interval", 1, set(R"({"@dtype": "float16", "max_training_steps": 14})")},
-      {"max_skipped_steps", 1, set(R"({"learning_rate": 1e38, "max_training_steps": 4})")},
+      {"max_skipped_steps", 1, spoiled},
       {"loss_config", set(R"({"auxiliary_loss_coefficient": 0.5})"), set(R"({"aux_loss_enabled": true})")},
       {"aux_loss_enabled", true},
       {"gradient_checkpointing", "nothing_saveable"},
@@ -65,13 +80,12 @@ std::vector<SettingProbe> common_probes() {
       {"evaluation_steps", 1, set(R"({"do_eval": true})")},
       {"max_evaluation_steps", 1, eval},
       {"per_epoch_evaluation_steps", 1, eval},
-      {"early_stopping_patience", 1,
-       set(R"({"do_eval": true, "evaluation_steps": 1, "early_stopping_threshold": 100})")},
+      {"early_stopping_patience", 1, together(eval, set(R"({"early_stopping_threshold": 100})"))},
       {"early_stopping_threshold", 100.0,
-       set(R"({"do_eval": true, "evaluation_steps": 1, "early_stopping_patience": 1})")},
+       together(judged, Json::object({{"early_stopping_patience", 1}, {"greater_is_better", writes_its_rows(type)}}))},
       {"metric_for_best_model", "eval_nonsense", eval},
-      {"greater_is_better", true, set(R"({"do_eval": true, "evaluation_steps": 1, "load_best_model_at_end": true})")},
-      {"load_best_model_at_end", true, set(R"({"do_eval": true, "evaluation_steps": 1, "greater_is_better": true})")},
+      {"greater_is_better", true, together(judged, set(R"({"load_best_model_at_end": true})"))},
+      {"load_best_model_at_end", true, together(eval, set(R"({"greater_is_better": true})"))},
       {"save_steps", 1},
       {"save_interval_minutes", 1e-9},
       {"save_total_limit", 1, set(R"({"save_steps": 1})")},
@@ -211,7 +225,8 @@ std::vector<SettingProbe> grpo_probes() {
           {"epsilon", 1e-6, again},
           {"epsilon_high", 1e-6, again},
           {"delta", 0.5},
-          {"loss_type", "bnpo", again},
+          // Divides by the tokens of a minibatch, where dapo divides by those of the generation.
+          {"loss_type", "bnpo", set(R"({"gradient_accumulation_steps": 2})")},
           {"importance_sampling_level", "sequence", again},
           {"scale_rewards", "none"},
           {"top_entropy_quantile", 0.5},
@@ -264,7 +279,7 @@ std::vector<SettingProbe> own_probes(const std::string& type) {
   if (type == "kto") return kto_probes();
   if (type == "cpo") return cpo_probes();
   if (type == "orpo") return orpo_probes();
-  if (type == "grpo" || type == "rloo") {
+  if (writes_its_rows(type)) {
     std::vector<SettingProbe> probes = rollout_probes();
     for (const SettingProbe& probe : type == "grpo" ? grpo_probes() : rloo_probes()) probes.push_back(probe);
     return probes;
@@ -288,14 +303,14 @@ std::vector<std::string> keys_of(const std::string& type) {
 class Settings : public testing::TestWithParam<std::string> {};
 
 TEST_P(Settings, ActOrAreRefusedByName) {
-  std::vector<SettingProbe> probes = common_probes();
+  std::vector<SettingProbe> probes = common_probes(GetParam());
   for (const SettingProbe& probe : own_probes(GetParam())) probes.push_back(probe);
   // Classification truncates as transformers does; a reward's rows are left out.
   const bool keeps_start = GetParam() == "classification";
   probes.push_back({"truncation_mode", keeps_start ? "keep_end" : "keep_start",
-                    GetParam() == "reward"                            ? Json::object()
-                    : GetParam() == "grpo" || GetParam() == "rloo" ? set(R"({"max_prompt_length": 2})")
-                                                                   : set(R"({"max_length": 5})")});
+                    GetParam() == "reward"        ? Json::object()
+                    : writes_its_rows(GetParam()) ? set(R"({"max_prompt_length": 2})")
+                                                  : set(R"({"max_length": 5})")});
   // Two seconds, once: the loop is the same for all.
   if (GetParam() == "sft") probes.push_back({"training_time_limit", "1s", set(R"({"@slow": 0.6})")});
   if (GetParam() != "sft") probes.push_back({"training_time_limit", "soon"});
