@@ -20,7 +20,7 @@ class RolloutRun(TinyRun):
         sets = [part for key, value in (SETTINGS | changes).items() for part in ("--set", f"{key}={value}")]
         return ["--trainer", "grpo", "--length", "64", *sets, *more]
 
-    def run_rolled(self, output, *more, steps=4, reward="length=3", **changes):
+    def run_rolled(self, output, *more, steps=4, reward="regex=e", **changes):
         self.train(output, *self.rolled("--reward", reward, *more, **changes), steps=steps, data=("prompts",))
         return self.log(output)[0]
 
@@ -85,9 +85,11 @@ class RolloutRun(TinyRun):
         self.same_weights("whole", "killed", 12)
 
     def test_a_mesh_gives_the_same_curve(self):
-        one = self.run_rolled("alone")
-        for name, mesh in (("rows", "2,1,1,1,1"), ("heads", "1,1,1,2,1")):
-            several = self.run_rolled(name, "--mesh", mesh)
+        one = self.run_rolled("alone", steps=8)
+        self.assertGreater(min(abs(one[step]["loss"]) for step in (2, 3, 4)), 1e-3)  # there is something to compare
+        for name, mesh in (("rows", "2,1,1,1,1"), ("parts", "1,2,1,1,1"), ("heads", "1,1,1,2,1"), ("all", "2,2,1,2,1")):
+            several = self.run_rolled(name, "--mesh", mesh, steps=8)
+            self.assertEqual(list(one), list(several))
             for step in one:
                 self.assertAlmostEqual(one[step]["loss"], several[step]["loss"], places=5)
                 self.assertEqual(one[step].get("reward"), several[step].get("reward"))
