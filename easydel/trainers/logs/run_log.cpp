@@ -122,7 +122,7 @@ void RunLog::begin_run_file(const BaseModule& model, int64_t first_step, int64_t
                        {"started", unix_seconds()}});
   if (model.parallel()) run_["mesh"] = model.parallel()->mesh().mesh().to_string();
   if (first_step > 0) {
-    run_["resumed"] = run_.at("started");
+    run_["resumed"] = Json(run_.at("started"));  // a copy: adding a key moves the others
     run_["resumed_from"] = first_step;
     const Json before = read_run_file(*directory_);
     if (const Json* started = before.find("started")) run_["started"] = *started;
