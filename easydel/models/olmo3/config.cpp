@@ -1,5 +1,7 @@
 #include "easydel/models/olmo3/config.h"
 
+#include "easydel/infra/config/config_check.h"
+
 namespace easydel {
 
 Olmo3Config::Olmo3Config() {
@@ -35,6 +37,7 @@ void Olmo3Config::post_init() {
 }
 
 void Olmo3Config::validate() const {
+  ConfigCheck(*this).decoder(whole_heads_);  // rotary embeddings are checked by the size of a head
   check_rope(rope_by_type.full_attention, "[Olmo3Config] ", head_size(), "rope_parameters.full_attention");
   check_rope(rope_by_type.sliding_attention, "[Olmo3Config] ", head_size(), "rope_parameters.sliding_attention");
   DecoderConfig::validate();
