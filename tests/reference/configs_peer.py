@@ -11,7 +11,7 @@ import sys
 import warnings
 
 warnings.filterwarnings("ignore")
-from transformers import AutoConfig, GPT2Config, LlamaConfig, MixtralConfig, Phi3Config, logging  # noqa: E402
+from transformers import AutoConfig, GPT2Config, LlamaConfig, MixtralConfig, Phi3Config, PreTrainedConfig, logging  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "models"))
 import remote_code  # noqa: E402, F401
@@ -260,7 +260,7 @@ def check(directory: pathlib.Path, ours: pathlib.Path) -> int:
         seen += 1
         expected, found = meaning(source), meaning(ours / source.name)
         # The file itself must say what transformers worked out, without a second look at older keys.
-        text = json.loads((ours / source.name / "config.json").read_text())
+        text = PreTrainedConfig._dict_from_json_file(ours / source.name / "config.json")  # where infinity is an object
         plain = {key: expected[key] for key in text if key in expected and key not in ("id2label", "transformers_version", "attn_config")}
         if "rope_parameters" in text:
             text["rope_parameters"].setdefault("partial_rotary_factor", 1.0)
