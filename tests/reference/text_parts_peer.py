@@ -51,6 +51,12 @@ MODELS = {
                       vision_config=dict(depth=2, hidden_size=16, intermediate_size=24, num_heads=2, patch_size=4,
                                          out_hidden_size=32, deepstack_visual_indexes=[0], num_position_embeddings=16)),
                  "qwen3"),
+    "qwen3_5": (dict(text_config={**TEXT, "head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+                                  "linear_key_head_dim": 6, "linear_value_head_dim": 8,
+                                  "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+                                  **mrope(2, 1, 1, mrope_interleaved=True, partial_rotary_factor=0.5)}, **QWEN_TOKENS,
+                     vision_config=dict(depth=1, hidden_size=16, intermediate_size=24, num_heads=2, patch_size=4,
+                                        out_hidden_size=32, num_position_embeddings=16)), "qwen3_5_text"),
     "llama4": (dict(text_config={**TEXT, "head_dim": 8, "intermediate_size_mlp": 40, "num_local_experts": 2,
                                  "num_experts_per_tok": 1, "interleave_moe_layer_step": 2, "attention_chunk_size": 5},
                     vision_config=dict(hidden_size=16, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2,
@@ -116,8 +122,8 @@ def write(directory: pathlib.Path, types: list[str]) -> None:
                 config = json.loads((other / "config.json").read_text())
                 text = config.pop("text_config")
                 rope = text.pop("rope_parameters")
-                text |= {"rope_theta": rope["rope_theta"],
-                         "rope_scaling": {"type": "mrope", "mrope_section": rope["mrope_section"]}}
+                text |= {key: rope[key] for key in ("rope_theta", "partial_rotary_factor") if key in rope}
+                text["rope_scaling"] = {"type": "mrope", "mrope_section": rope["mrope_section"]}
                 (other / "config.json").write_text(json.dumps(text | config))
 
 
@@ -149,7 +155,7 @@ def defaults() -> None:
     for model_type in MODELS:
         whole = transformers.AutoConfig.for_model(model_type)
         configs[model_type] = whole.get_text_config().to_dict() | {"tie_word_embeddings": whole.tie_word_embeddings}
-    print(json.dumps(configs))
+    print(json.dumps(configs, sort_keys=True))  # as in config.json
 
 
 if __name__ == "__main__":

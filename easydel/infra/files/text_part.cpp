@@ -13,10 +13,15 @@ constexpr std::string_view kQwen2Defaults =
         "num_attention_heads": 64, "num_key_value_heads": 8, "rms_norm_eps": 1e-05, "max_window_layers": 80,
         "bos_token_id": 151643, "eos_token_id": 151645, "rope_theta": 1000000.0})";
 
+constexpr std::string_view kMistral3Text =
+    R"({"vocab_size": 131072, "hidden_size": 5120, "intermediate_size": 32768, "num_hidden_layers": 40,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "max_position_embeddings": 131072,
+        "rms_norm_eps": 1e-05, "sliding_window": null, "rope_theta": 1000000000.0})";
+
 constexpr std::array kParts = {
     TextPart{"gemma3", "gemma3_text", true},
     TextPart{"llama4", "llama4_text", false},
-    TextPart{"mistral3", "mistral", true},
+    TextPart{"mistral3", "mistral", true, "{}", kMistral3Text},
     TextPart{"qwen2_5_vl", "qwen2", false, kQwen2Defaults},
     TextPart{"qwen2_vl", "qwen2", false, kQwen2Defaults},
     TextPart{"qwen3_5", "qwen3_5_text", false},
@@ -61,6 +66,13 @@ bool names_theta(const Json& text) {
   return has(text, "rope_theta") ||
          (has(text, "rope_parameters") && text.at("rope_parameters").contains("rope_theta")) ||
          (has(text, "rope_scaling") && text.at("rope_scaling").contains("rope_theta"));
+}
+
+void fill_in(Json& text, std::string_view defaults) {
+  const Json values = Json::parse(defaults);
+  for (const auto& [key, value] : values.as_object()) {
+    if (key == "rope_theta" ? !names_theta(text) : !text.contains(key)) text[key] = value;
+  }
 }
 
 // Names in lists of modules that are not quantized, as the text family has them.
@@ -113,10 +125,8 @@ Json text_config_of(const TextPart& part, const Json& config, const std::string&
   }
   text["model_type"] = family;
   if (family == part.text_type) {
-    const Json defaults = Json::parse(part.defaults);
-    for (const auto& [key, value] : defaults.as_object()) {
-      if (key == "rope_theta" ? !names_theta(text) : !text.contains(key)) text[key] = value;
-    }
+    fill_in(text, part.defaults);
+    if (is_flat) fill_in(text, part.without_text_config);
   }
   drop_mrope(text);
 

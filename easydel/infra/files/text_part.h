@@ -17,6 +17,7 @@ struct TextPart {
   bool ties_embeddings;         // where neither config says so
   // As JSON: what a text_config leaves out and the family would fill in otherwise.
   std::string_view defaults = "{}";
+  std::string_view without_text_config = "{}";  // what a file without a text_config leaves out besides
 };
 
 const TextPart* find_text_part(std::string_view model_type);  // null: none
