@@ -36,19 +36,19 @@ struct Found {
   FileLayout layout = {};  // empty: that tensor is all of it
 };
 
-// The first layout all of whose pieces are there.
+// The first layout all of whose pieces are there. A spelling as files have it comes before any as memory has it: names
+// of the two may be the same, of shapes that differ.
 std::optional<FileLayout> find_layout(const FileNames& names, const std::string& path, const Parameter& parameter) {
   const auto all_there = [&](const FileLayout& layout) {
     return !layout.empty() &&
            std::all_of(layout.begin(), layout.end(), [&](const FilePiece& p) { return names.contains(p.name); });
   };
-  const auto layout_under = [&](const std::string& spelled) -> std::optional<FileLayout> {
+  const std::vector<std::string> spellings = names.spellings(path);
+  for (const std::string& spelled : spellings) {
     if (FileLayout layout = parameter.layout_in_files(spelled); all_there(layout)) return layout;
+  }
+  for (const std::string& spelled : spellings) {
     if (FileLayout layout = parameter.whole_layout(spelled); all_there(layout)) return layout;
-    return std::nullopt;
-  };
-  for (const std::string& spelled : names.spellings(path)) {
-    if (auto layout = layout_under(spelled)) return layout;
   }
   return std::nullopt;
 }
@@ -230,7 +230,9 @@ LoadedWeights load_weights(const BaseModule& module, const WeightSource& source,
   }
   // A tied weight may stand in the file under its other names too.
   for (const auto& [path, first] : module.tied_parameters()) {
-    if (const auto place = names.place(path)) wanted[*place] = true;
+    for (const std::string& name : names.spellings(path)) {
+      if (const auto place = names.place(name)) wanted[*place] = true;
+    }
   }
   for (std::size_t i = 0; i < source.names.size(); ++i) {
     if (!wanted[i] && !is_leftover(source.names[i])) loaded.unexpected.push_back(source.names[i]);
