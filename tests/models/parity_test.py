@@ -296,6 +296,22 @@ class EncoderParity(unittest.TestCase):
             for name in ("lm_head.weight", table, table.replace("shared", "decoder.embed_tokens")):
                 self.assertLess(error_of(ours[f"grad.{name}"], theirs.get_parameter(name).grad), TOLERANCE, name)
 
+    @unittest.skipUnless(FAMILY in ("bart", "mbart"), "its tables are always one")
+    def test_files_with_one_table_for_both_stacks_and_another_head(self):
+        """As transformers 4 wrote them without tie_word_embeddings."""
+        settings = next(iter(ENCODER_CONFIGS[FAMILY].values())) | {"tie_word_embeddings": False}
+        model = make_model(settings, AutoModelForSeq2SeqLM, 3)
+        batch = encoder_batch(model.config, "none", "sequence-to-sequence")
+        with tempfile.TemporaryDirectory() as name, torch.no_grad():
+            directory = pathlib.Path(name)
+            for stack in (model.model.encoder, model.model.decoder):
+                stack.embed_tokens.weight.copy_(model.model.shared.weight)
+            model.save_pretrained(directory)
+            tensors = load_file(directory / "model.safetensors")
+            tensors = {name: tensor for name, tensor in tensors.items() if not name.endswith("embed_tokens.weight")}
+            save_file(tensors, directory / "model.safetensors", {"format": "pt"})
+            self.assertLess(error_of(easydel(directory, batch)["logits"], model(**batch).logits), TOLERANCE)
+
 
 def attends(settings: dict) -> bool:
     """Whether some layer has attention, for mechanisms to differ in."""

@@ -54,6 +54,13 @@ LinearOptions bart_head(const BartFamilyConfig& c, const char* name) {
 
 }  // namespace
 
+std::vector<std::string> BartFileNames::older_names(const std::string& path) const {
+  for (const std::string_view stack : {"encoder.", "decoder."}) {
+    if (path.ends_with(concat(stack, "embed_tokens.weight"))) return {"model.shared.weight", "shared.weight"};
+  }
+  return {};
+}
+
 BartLayer::BartLayer(const BartFamilyConfig& c, BartPart part, int64_t layer_idx)
     : TransformerBlock(bart_layer(c, part, layer_idx)) {}
 
@@ -61,13 +68,14 @@ BartStack::BartStack(const BartFamilyConfig& c, BartPart part, const Embedding& 
     : dropout_(c.dropout),
       layerdrop_(part == BartPart::Encoder ? c.encoder_layerdrop : c.decoder_layerdrop),
       scale_(c.scale_embedding ? std::sqrt(static_cast<double>(c.hidden_size)) : 1.0),
-      embed_tokens_(add<Embedding>("embed_tokens", Dim(c.vocab_size, LogicalAxis::Vocab), c.hidden_size)),
+      embed_tokens_(
+          add<Embedding>("embed_tokens", Dim(c.vocab_size, LogicalAxis::Vocab), c.hidden_size, c.initializer_range)),
       embed_positions_(add<Embedding>("embed_positions", c.max_position_embeddings + kPositionOffset, c.hidden_size,
                                       c.initializer_range)),
       layers_(add<ModuleList<BartLayer>>("layers")),
       layernorm_embedding_(add<LayerNorm>("layernorm_embedding", c.hidden_size, kNormEps)) {
   auto* table = static_cast<Embedding*>(child("embed_tokens"));
-  table->tie_weight(shared.weight());
+  if (c.tie_word_embeddings) table->tie_weight(shared.weight());
   table->set_padding(c.pad_token_id);
   const int64_t layers = part == BartPart::Encoder ? c.num_hidden_layers : c.decoder_layers;
   for (int64_t i = 0; i < layers; ++i) layers_.append(c, part, i);

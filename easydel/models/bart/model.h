@@ -2,12 +2,19 @@
 #pragma once
 
 #include "easydel/infra/encoder/seq2seq.h"
+#include "easydel/infra/files/weights.h"
 #include "easydel/layers/transformer_block.h"
 #include "easydel/models/bart/config.h"
 
 namespace easydel {
 
 enum class BartPart { Encoder, Decoder };
+
+// Without tie_word_embeddings each stack has a table of its own, which older files, with one for both, do not have.
+class BartFileNames : public OlderFileNames {
+ public:
+  std::vector<std::string> older_names(const std::string& path) const override;
+};
 
 class BartLayer : public TransformerBlock {
  public:
@@ -29,7 +36,7 @@ class BartStack : public Module {
   const Norm* layer_norm_ = nullptr;  // at the end, where the layers' norms come first
 };
 
-class BartStacks : public Seq2SeqModel {
+class BartStacks : public Seq2SeqModel, public BartFileNames {
  public:
   explicit BartStacks(const BartFamilyConfig& config);
   const Embedding& embeddings() const { return shared_; }
@@ -48,7 +55,7 @@ class BartStacks : public Seq2SeqModel {
   const BartStack& decoder_;
 };
 
-class BartLanguageModel : public Seq2SeqHead {
+class BartLanguageModel : public Seq2SeqHead, public BartFileNames {
  public:
   explicit BartLanguageModel(const BartFamilyConfig& config);
   TaskType model_task() const override { return TaskType::SequenceToSequence; }
@@ -61,7 +68,7 @@ class BartLanguageModel : public Seq2SeqHead {
   std::shared_ptr<Parameter> final_logits_bias_;
 };
 
-class BartQuestionAnswering : public Seq2SeqHead {
+class BartQuestionAnswering : public Seq2SeqHead, public BartFileNames {
  public:
   explicit BartQuestionAnswering(const BartFamilyConfig& config);
   TaskType model_task() const override { return TaskType::QuestionAnswering; }
@@ -73,7 +80,7 @@ class BartQuestionAnswering : public Seq2SeqHead {
   const Linear* qa_outputs_;
 };
 
-class BartSequenceClassification : public Seq2SeqHead {
+class BartSequenceClassification : public Seq2SeqHead, public BartFileNames {
  public:
   explicit BartSequenceClassification(const BartFamilyConfig& config);
   TaskType model_task() const override { return TaskType::SequenceClassification; }
