@@ -252,11 +252,11 @@ void add_train_command(CLI::App& app) {
   command->add_option("--output", options->output, "Directory for checkpoints and logs")->capture_default_str();
   command
       ->add_option("--trainer", options->trainer,
-                   "sft, base, dpo, kto, cpo, orpo, reward, distillation, classification, grpo, rloo")
+                   "sft, base, dpo, kto, bco, cpo, orpo, reward, distillation, classification, grpo, rloo")
       ->capture_default_str();
   command->add_option("--tokenizer", options->tokenizer, "Tokenizer directory (default: the model's)");
   command->add_option("--reference", options->reference,
-                      "Reference model for dpo, kto, grpo and rloo (default: the model itself)");
+                      "Reference model for dpo, kto, bco, grpo and rloo (default: the model itself)");
   command->add_option("--reward", options->rewards,
                       "Reward for grpo and rloo: exact, numeric, regex=PATTERN, format, json, length=TOKENS, "
                       "\"command=PROGRAM WORDS\", http=URL; may be given several times");

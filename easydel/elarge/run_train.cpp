@@ -235,7 +235,7 @@ std::shared_ptr<BaseModule> ELargeModel::other_model(const std::string& trainer_
     const double beta = trainer_type == "grpo" ? arguments.grpo.beta : arguments.rloo.beta;
     // With adapters the base is the reference: the model without them.
     if (beta == 0 || (!is_given && arguments.lora_rank)) return nullptr;
-  } else if (trainer_type != "kto") {
+  } else if (trainer_type != "kto" && trainer_type != "bco") {
     return nullptr;
   }
   if (!is_given) reference_model_ = load(config_, "model", config_.model(), TaskType::CausalLM, false);

@@ -78,7 +78,7 @@ double Trainer::Impl::flops_of(const std::vector<std::vector<BatchRow>>& rows) c
 }
 
 LossContext Trainer::Impl::context(double items, double share, int64_t minibatch) const {
-  LossContext context{.arguments = args(), .items = items, .share = share};
+  LossContext context{.arguments = args(), .items = items, .share = share, .is_training = true};
   context.dropout_key = RandomKey(static_cast<uint64_t>(args().seed))
                             .fold("dropout")
                             .fold(static_cast<uint64_t>(state.step))

@@ -182,6 +182,20 @@ std::vector<SettingProbe> kto_probes() {
           {"logprob_vocab_chunk_size", 8}};
 }
 
+std::vector<SettingProbe> bco_probes() {
+  return {{"beta", 0.5},
+          {"max_prompt_length", 2},
+          {"max_completion_length", 2},
+          {"label_pad_token_id", 0},
+          {"padding_value", 3},
+          {"disable_dropout", false},
+          {"precompute_ref_log_probs", true},
+          {"logprob_vocab_chunk_size", 8},
+          {"prompt_sample_size", 8},
+          {"min_density_ratio", 0.1},
+          {"max_density_ratio", 2.0}};
+}
+
 std::vector<SettingProbe> cpo_probes() {
   return {{"beta", 0.5},
           {"label_smoothing", 0.2},
@@ -277,6 +291,7 @@ std::vector<SettingProbe> classification_probes() {
 std::vector<SettingProbe> own_probes(const std::string& type) {
   if (type == "dpo") return dpo_probes();
   if (type == "kto") return kto_probes();
+  if (type == "bco") return bco_probes();
   if (type == "cpo") return cpo_probes();
   if (type == "orpo") return orpo_probes();
   if (writes_its_rows(type)) {

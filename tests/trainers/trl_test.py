@@ -129,6 +129,57 @@ class Trl(unittest.TestCase):
                 if not arguments:  # ranks that share rows see the same minibatch
                     self.compare(run_ours(PROGRAM, self.directory, **job, mesh=[1, 1, 1, 2, 1]), theirs, names)
 
+    def test_bco(self):
+        """Against trl's formula in torch: this version of trl has no such trainer any more."""
+        generator, beta = random.Random(1), 0.3
+        rows = [{"prompt": row["prompt"], "completion": row["chosen"], "label": generator.random() < 0.5}
+                for row in make_pairs(BATCH * STEPS)]
+        data = write_rows(self.directory / "rows.jsonl", rows)
+        reference = make_model(self.directory / "reference", seed=7)
+        for parts in (1, 2):
+            model = make_model(self.directory / "model")
+            optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0)
+            steps, seen = [], []
+            for step in range(STEPS):
+                batch, sums = rows[step * BATCH:(step + 1) * BATCH], {}
+                optimizer.zero_grad()
+                for part in range(parts):
+                    own = batch[part * BATCH // parts:(part + 1) * BATCH // parts]
+                    logps = answer_logps(model, own)
+                    with torch.no_grad():
+                        rewards = beta * (logps - answer_logps(reference, own))
+                    rewards = rewards + beta * (logps - logps.detach())
+                    seen += rewards.tolist()  # trl's RunningMoments
+                    delta = sum(seen) / len(seen)
+                    wanted = torch.tensor([row["label"] for row in own])
+                    loss = -F.logsigmoid(torch.where(wanted, rewards - delta, delta - rewards)).mean() / parts
+                    loss.backward()
+                    for name, value in (("loss", loss.item()), ("delta", delta / parts)):
+                        sums[name] = sums.get(name, 0) + value
+                    for side, mask in (("chosen", wanted), ("rejected", ~wanted)):
+                        count = sum(row["label"] == (side == "chosen") for row in batch)
+                        for name, values in ((f"rewards/{side}", rewards), (f"logps/{side}", logps)):
+                            sums[name] = sums.get(name, 0) + values[mask].sum().item() / count
+                sums["rewards/margins"] = sums["rewards/chosen"] - sums["rewards/rejected"]
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+                steps.append(sums)
+            theirs = steps, weights_of(model)
+            job = dict(model=self.directory / "model", data=data, trainer_type="bco", other=self.directory / "reference",
+                       arguments={**PAIRS, "beta": beta, "gradient_accumulation_steps": parts})
+            names = ["delta", *(name for name in METRICS if name != "rewards/accuracies")]
+            for mesh in (None, [2, 1, 1, 2, 1]) if parts == 1 else (None,):
+                with self.subTest(parts=parts, mesh=mesh):
+                    self.compare(run_ours(PROGRAM, self.directory, **job, mesh=mesh), theirs, names)
+        # A checkpoint keeps delta; an evaluation leaves it as it is.
+        whole = run_ours(PROGRAM, self.directory, **job)
+        kept = {"save_directory": str(self.directory / "kept"), "save_steps": 2, "do_eval": True, "evaluation_steps": 1}
+        for steps in (2, STEPS):
+            again = run_ours(PROGRAM, self.directory, **{**job, "arguments": {
+                **job["arguments"], **kept, "max_training_steps": steps}}, eval_data=data)
+        self.assertEqual([step["delta"] for step in again[0] if "delta" in step], [step["delta"] for step in whole[0][2:]])
+        self.assertEqual(largest_difference(again[1], whole[1]), 0)
+
     def test_cpo(self):
         rows = make_pairs(BATCH * STEPS)
         data = write_rows(self.directory / "rows.jsonl", rows)
@@ -337,6 +388,13 @@ def log_probability(model, prompt: str, answer: str) -> float:
     with torch.no_grad():
         log_p = F.log_softmax(model(torch.tensor([ids])).logits[0], -1)
     return sum(log_p[i - 1, ids[i]].item() for i in range(len(before), len(ids)))
+
+
+def answer_logps(model, rows: list[dict]) -> torch.Tensor:
+    inputs, labels = prompt_and_completion(rows)
+    log_p = F.log_softmax(model(**inputs).logits[:, :-1], -1)
+    labels = labels[:, 1:]
+    return (log_p.gather(-1, labels.clamp_min(0).unsqueeze(-1)).squeeze(-1) * (labels != -100)).sum(-1)
 
 
 def router_numbers(outputs, inputs) -> dict:

@@ -121,7 +121,8 @@ std::vector<std::string> ELargeConfig::notes(bool with_trainer) const {
   const std::string type = trainer_type();
   if (has("teacher_model") && type != "distillation")
     found.push_back(concat(where({"teacher_model"}), " is not used by the trainer \"", type, "\"."));
-  if (has("reference_model") && type != "dpo" && type != "kto" && type != "grpo" && type != "rloo")
+  const auto is = [&](auto... names) { return ((type == names) || ...); };
+  if (has("reference_model") && !is("dpo", "kto", "bco", "grpo", "rloo"))
     found.push_back(concat(where({"reference_model"}), " is not used by the trainer \"", type, "\"."));
   if (has("reward_model") && type != "grpo" && type != "rloo")
     found.push_back(concat(where({"reward_model"}), " is not used by the trainer \"", type, "\"."));

@@ -55,6 +55,21 @@ void check_reference_sync(bool syncs, double alpha, int64_t steps, const Argumen
          "It belongs to sync_ref_model, which is not supported yet.");
 }
 
+void check_bco(const BcoArguments& b, const ArgumentChecker& c) {
+  check_preference(b, c);
+  c.only(!b.precompute_ref_log_probs, "precompute_ref_log_probs", "be false with bco", "true",
+         "The reference runs in each step.");
+  const BcoArguments standard;
+  constexpr std::string_view kNoMatching =
+      "It belongs to underlying distribution matching, which is not supported yet: all unwanted answers weigh the same.";
+  c.only(b.prompt_sample_size == standard.prompt_sample_size, "prompt_sample_size", "not be given",
+         b.prompt_sample_size, kNoMatching);
+  c.only(b.min_density_ratio == standard.min_density_ratio, "min_density_ratio", "not be given", b.min_density_ratio,
+         kNoMatching);
+  c.only(b.max_density_ratio == standard.max_density_ratio, "max_density_ratio", "not be given", b.max_density_ratio,
+         kNoMatching);
+}
+
 void check_kto_and_cpo(const TrainingArguments& a, const ArgumentChecker& c) {
   check_preference(a.kto, c);
   check_preference(a.cpo, c);
@@ -123,6 +138,7 @@ void check_objectives(const TrainingArguments& a, const ArgumentChecker& c) {
   check_preference(a.orpo, c);
   check_dpo_losses(a.dpo, c);
   check_kto_and_cpo(a, c);
+  check_bco(a.bco, c);
   check_policies(a, c);
   c.one_of("loss_type", a.text.loss_type, {"nll", "dft"});
   c.rule(a.dpo.label_smoothing >= 0 && a.dpo.label_smoothing < 0.5, "label_smoothing", "lie in [0, 0.5)",

@@ -39,8 +39,8 @@ std::string joined(const std::vector<std::string>& names) {
 }  // namespace
 
 const std::vector<std::string>& trainer_types() {
-  static const std::vector<std::string> types = {"sft",    "base",         "dpo",            "kto",  "cpo", "orpo",
-                                                 "reward", "distillation", "classification", "grpo", "rloo"};
+  static const std::vector<std::string> types = {"sft",  "base",   "dpo",          "kto",            "bco",  "cpo",
+                                                 "orpo", "reward", "distillation", "classification", "grpo", "rloo"};
   return types;
 }
 
@@ -51,7 +51,6 @@ void require_trainer_type(std::string_view type, const std::string& where) {
     const std::string_view instead =
         type == "gspo"   ? " Use grpo with importance_sampling_level: sequence."
         : type == "rlvr" ? " Use grpo with rewards: numeric, exact, regex, …"
-        : type == "bco"  ? " Use kto, or dpo with loss_type: bco_pair."
                          : "";
     fail<NotSupportedError>(where, " \"", type, "\" is an EasyDeL trainer that is not supported yet; known: ",
                             joined(known), ".", instead);
@@ -160,6 +159,7 @@ void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {
   list_fields(a, v);
   if (type == "dpo") return list_fields(a.dpo, v);
   if (type == "kto") return list_fields(a.kto, v);
+  if (type == "bco") return list_fields(a.bco, v);
   if (type == "cpo") return list_fields(a.cpo, v);
   if (type == "orpo") return list_fields(a.orpo, v);
   if (type == "grpo" || type == "rloo") {
@@ -181,6 +181,7 @@ TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
   static const std::map<std::string_view, std::string> prefixes = {{"sft", "SFT"},
                                                                    {"dpo", "DPO"},
                                                                    {"kto", "KTO"},
+                                                                   {"bco", "BCO"},
                                                                    {"cpo", "CPO"},
                                                                    {"orpo", "ORPO"},
                                                                    {"grpo", "GRPO"},
@@ -194,7 +195,7 @@ TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
   const auto is = [type](auto... names) { return ((type == names) || ...); };
   if (is("dpo", "orpo", "grpo", "rloo")) arguments.learning_rate = 1e-6;
   if (is("dpo")) arguments.max_length = 512;
-  if (is("kto", "cpo", "orpo", "reward")) arguments.max_length = 1024;
+  if (is("kto", "bco", "cpo", "orpo", "reward")) arguments.max_length = 1024;
   if (is("rloo")) arguments.rollout.num_return_sequences = 2;
   if (type == "classification") arguments.truncation_mode = "keep_start";
   return arguments;

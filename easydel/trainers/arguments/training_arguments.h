@@ -122,6 +122,7 @@ struct TrainingArguments {
   TextArguments text;
   DpoArguments dpo;
   KtoArguments kto;
+  BcoArguments bco;
   CpoArguments cpo;
   OrpoArguments orpo;
   RewardArguments reward;
@@ -163,7 +164,7 @@ void list_fields(TrainingArguments& arguments, FieldVisitor& v);
 // With those of the trainer's objective.
 void list_fields(TrainingArguments& arguments, std::string_view trainer_type, FieldVisitor& v);
 
-// sft, base, dpo, kto, cpo, orpo, reward, distillation, classification, grpo, rloo.
+// sft, base, dpo, kto, bco, cpo, orpo, reward, distillation, classification, grpo, rloo.
 const std::vector<std::string>& trainer_types();
 // Throws for any other; a type that EasyDeL has is NotSupportedError.
 void require_trainer_type(std::string_view trainer_type, const std::string& where);

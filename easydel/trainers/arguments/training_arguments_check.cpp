@@ -159,7 +159,7 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
   }
   const auto is = [type](auto... names) { return ((type == names) || ...); };
   const bool drops_nothing = (is("dpo") && dpo.disable_dropout) || (is("orpo") && orpo.disable_dropout) ||
-                             (is("kto") && kto.disable_dropout) || (is("cpo") && cpo.disable_dropout) ||
+                             (is("kto") && kto.disable_dropout) || (is("bco") && bco.disable_dropout) || (is("cpo") && cpo.disable_dropout) ||
                              (is("grpo", "rloo") && rollout.disable_dropout) ||
                              (is("reward") && reward.disable_dropout);
   c.rule(!drops_nothing || lora_dropout == 0, "lora_dropout", "be 0 if disable_dropout is true", lora_dropout);
@@ -168,7 +168,7 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
     c.rule(both <= *max_length, "max_length",
            concat("hold max_prompt_length and max_completion_length, ", both, " tokens together"), *max_length);
   }
-  const bool has_own_loss = is("dpo", "kto", "cpo", "orpo", "reward", "distillation", "grpo", "rloo") ||
+  const bool has_own_loss = is("dpo", "kto", "bco", "cpo", "orpo", "reward", "distillation", "grpo", "rloo") ||
                             (is("sft", "base") && text.loss_type == "dft");
   if (!has_own_loss) return;
   const LossConfig given = loss();

@@ -9,6 +9,7 @@ std::unique_ptr<Objective> make_objective(const std::string& trainer_type, std::
   if (trainer_type == "classification") return make_classification_objective();
   if (trainer_type == "dpo") return make_dpo_objective(std::move(other));
   if (trainer_type == "kto") return make_kto_objective(std::move(other));
+  if (trainer_type == "bco") return make_bco_objective(std::move(other));
   if (trainer_type == "cpo") return make_cpo_objective();
   if (trainer_type == "orpo") return make_orpo_objective();
   if (trainer_type == "grpo" || trainer_type == "rloo")

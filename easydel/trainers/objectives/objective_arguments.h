@@ -73,6 +73,21 @@ struct KtoArguments {
   bool estimates_kl() const { return loss_type == "kto"; }
 };
 
+// The same, with a classifier of both kinds.
+struct BcoArguments {
+  double beta = 0.1;
+  std::optional<int64_t> max_prompt_length = 512;
+  std::optional<int64_t> max_completion_length;  // max_length - max_prompt_length
+  int64_t label_pad_token_id = -100;
+  std::optional<int64_t> padding_value;  // the tokenizer's
+  bool disable_dropout = true;
+  bool precompute_ref_log_probs = false;
+  std::optional<int64_t> logprob_vocab_chunk_size;
+  int64_t prompt_sample_size = 1024;  // of the weights by how likely a prompt has a wanted answer
+  double min_density_ratio = 0.5;
+  double max_density_ratio = 10.0;
+};
+
 // Pairs without a reference: CPO, SimPO and AlphaPO.
 struct CpoArguments {
   double beta = 0.1;
@@ -130,6 +145,7 @@ void list_text_fields(TextArguments& text, FieldVisitor& v);  // those of any te
 void list_sft_fields(TextArguments& text, FieldVisitor& v);   // those of sft and base alone
 void list_fields(DpoArguments& dpo, FieldVisitor& v);
 void list_fields(KtoArguments& kto, FieldVisitor& v);
+void list_fields(BcoArguments& bco, FieldVisitor& v);
 void list_fields(CpoArguments& cpo, FieldVisitor& v);
 void list_fields(OrpoArguments& orpo, FieldVisitor& v);
 void list_fields(RewardArguments& reward, FieldVisitor& v);
