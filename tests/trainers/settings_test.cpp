@@ -74,6 +74,7 @@ std::vector<SettingProbe> common_probes(const std::string& type) {
       {"aux_loss_enabled", true},
       {"gradient_checkpointing", "nothing_saveable"},
       {"lmhead_chunksize", 3},
+      {"neftune_noise_alpha", 5.0},
       {"do_train", false, eval},
       {"do_eval", true},
       {"eval_batch_size", 3, eval},

@@ -3,6 +3,7 @@ final weights must agree. usage: trl_test.py TRAIN_PROGRAM"""
 
 import pathlib
 import random
+import statistics
 import sys
 import tempfile
 import unittest
@@ -204,6 +205,42 @@ class Trl(unittest.TestCase):
         for mesh in (None, [1, 2, 1, 2, 1]):
             self.compare(run_ours(PROGRAM, self.directory, model=self.directory / "model", data=data, trainer_type="sft",
                                   mesh=mesh, arguments={**OURS, "loss_type": "dft"}), theirs, [])
+
+    def test_neftune(self):
+        """Noise is drawn by other generators: its effect on the loss is the same on average, and far from none."""
+        rows = [{"prompt": row["prompt"], "completion": row["chosen"]} for row in make_pairs(BATCH)]
+        data = write_rows(self.directory / "rows.jsonl", rows)
+        model = make_model(self.directory / "model")
+        alpha, count = 12.0, 60
+        config = self.config(SFTConfig, neftune_noise_alpha=alpha)
+        config.max_steps, config.learning_rate = count, 0.0
+        theirs = [float(step["loss"]) for step in self.run_theirs(SFTTrainer, model, rows, config)[0]]
+        job = dict(model=self.directory / "model", data=data, trainer_type="sft")
+
+        def losses(**changes):
+            arguments = {**OURS, "learning_rate": 0.0, "neftune_noise_alpha": alpha, **changes}
+            return [step["loss"] for step in run_ours(PROGRAM, self.directory, **job, arguments=arguments)[0]]
+
+        ours, plain = losses(max_training_steps=count), losses(max_training_steps=1, neftune_noise_alpha=None)[0]
+        error = (statistics.variance(ours) / count + statistics.variance(theirs) / count) ** 0.5
+        self.assertLess(abs(statistics.mean(ours) - statistics.mean(theirs)), 4 * error)
+        self.assertGreater(abs(statistics.mean(theirs) - plain), 12 * error)
+        self.assertLess(abs(statistics.stdev(ours) / statistics.stdev(theirs) - 1), 0.5)
+        self.assertEqual(len(set(ours)), count)
+        # The same noise on any mesh, and after a checkpoint; none in an evaluation.
+        arguments = {**OURS, "neftune_noise_alpha": alpha}
+        alone = run_ours(PROGRAM, self.directory, **job, arguments=arguments)
+        for mesh in ([2, 1, 1, 2, 1], [1, 2, 1, 1, 2]):
+            with self.subTest(mesh=mesh):
+                self.compare(run_ours(PROGRAM, self.directory, **job, arguments=arguments, mesh=mesh), alone, [])
+        kept = {**arguments, "save_directory": str(self.directory / "kept"), "do_eval": True}
+        for steps in (2, STEPS):
+            again = run_ours(PROGRAM, self.directory, **job, arguments={**kept, "max_training_steps": steps}, eval_data=data)
+        self.assertEqual(largest_difference(again[1], alone[1]), 0)
+        end = run_ours(PROGRAM, self.directory, **job, eval_data=data,
+                       arguments={**OURS, "learning_rate": 0.0, "max_training_steps": 1, "neftune_noise_alpha": 50.0,
+                                  "do_eval": True})[0]
+        self.assertAlmostEqual(next(step["eval_loss"] for step in end if "eval_loss" in step), plain, places=5)
 
     def test_dpo_sorts_the_pairs_of_all_ranks(self):
         for loss_type, theirs in (("aot", "aot"), ("aot_pair", "aot_unpaired")):

@@ -104,6 +104,7 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
   v("gradient_checkpointing", a.gradient_checkpointing, "Checkpointing policy; null: the model's.");
   v("lmhead_chunksize", a.lmhead_chunksize,
     "Tokens whose logits are held at once; null: the model's setting, otherwise automatic.");
+  v("neftune_noise_alpha", a.neftune_noise_alpha, "Strength of the noise on embeddings in training; null: none.");
 
   v("do_train", a.do_train, "Train; false: only evaluate, which needs do_eval.");
   v("do_eval", a.do_eval, "Evaluate.");

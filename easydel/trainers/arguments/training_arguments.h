@@ -66,6 +66,7 @@ struct TrainingArguments {
   bool aux_loss_enabled = false;  // of the routers
   std::optional<std::string> gradient_checkpointing;  // the model's; a policy's name
   std::optional<int64_t> lmhead_chunksize;            // tokens whose logits are held at once; loss_config.chunk_size
+  std::optional<double> neftune_noise_alpha;          // of the noise on embeddings in training; none
 
   // Evaluation.
   bool do_train = true;  // false: train() only evaluates

@@ -62,6 +62,7 @@ void check_optimizer(const TrainingArguments& a, const ArgumentChecker& c) {
   c.at_least("loss_scale_growth_interval", a.loss_scale_growth_interval, 1);
   c.at_least("max_skipped_steps", a.max_skipped_steps, 0);
   c.at_least("lmhead_chunksize", a.lmhead_chunksize, 1);
+  c.finite_from_zero("neftune_noise_alpha", a.neftune_noise_alpha);
 }
 
 void check_schedule(const TrainingArguments& a, const ArgumentChecker& c) {
@@ -163,6 +164,10 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
                              (is("grpo", "rloo") && rollout.disable_dropout) ||
                              (is("reward") && reward.disable_dropout);
   c.rule(!drops_nothing || lora_dropout == 0, "lora_dropout", "be 0 if disable_dropout is true", lora_dropout);
+  if (is("grpo", "rloo")) {
+    c.only(neftune_noise_alpha.value_or(0) == 0, "neftune_noise_alpha", concat("be null or 0 with ", type),
+           neftune_noise_alpha.value_or(0), "Ratios compare the policy with itself, without noise.");
+  }
   if (is("grpo", "rloo") && max_length) {
     const int64_t both = rollout.max_prompt_length.value_or(0) + rollout.max_completion_length;
     c.rule(both <= *max_length, "max_length",
