@@ -13,6 +13,7 @@
 #include "easydel/infra/registry.h"
 #include "easydel/trainers/objectives/dpo_loss.h"
 #include "easydel/trainers/objectives/pairs.h"
+#include "easydel/trainers/trainer.h"
 #include "tests/infra/on_mesh.h"
 #include "tests/support/tensors.h"
 
@@ -117,6 +118,8 @@ std::vector<Case> cases() {
           {"orpo", TaskType::CausalLM, [](auto) { return make_orpo_objective(); }, Json::object({{"beta", 0.4}})},
           {"reward", TaskType::SequenceClassification, [](auto) { return make_reward_objective(); },
            Json::object({{"center_rewards_coefficient", 0.3}})},
+          {"gkd", TaskType::CausalLM, [](auto other) { return make_objective("gkd", other); },
+           Json::object({{"beta", 0.3}, {"temperature", 1.5}, {"logits_chunk_size", 5}})},
           {"distillation", TaskType::CausalLM, distillation, Json::object({{"temperature", 3.0}, {"alpha", 0.6}})},
           {"distillation", TaskType::CausalLM, distillation,
            Json::object({{"logits_chunk_size", 5},

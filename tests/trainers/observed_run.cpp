@@ -84,6 +84,9 @@ std::vector<Json> make_rows(const std::string& trainer_type, int64_t count) {
     if (trainer_type == "grpo" || trainer_type == "rloo") {
       row["prompt"] = words(i, 3 + i % 4);
       row["answer"] = words(2 * i, 1);
+    } else if (trainer_type == "gkd") {
+      row["prompt"] = words(i, 3 + i % 4);
+      row["completion"] = " " + words(2 * i, 2 + i % 5);
     } else if (trainer_type == "kto" || trainer_type == "bco") {
       row["prompt"] = words(i, 3 + i % 4);
       row["completion"] = " " + words(2 * i, 2 + i % 5);
@@ -304,6 +307,7 @@ Json run_once(const std::string& trainer_type, const Json& settings, const fs::p
       trainer_type == "dpo" || trainer_type == "kto" || trainer_type == "bco" || trainer_type == "cpo" ||
       trainer_type == "orpo";
   if (has_prompts && !given.contains("max_prompt_length")) given["max_prompt_length"] = 3;
+  if (trainer_type == "gkd" && !given.contains("max_new_tokens")) given["max_new_tokens"] = 3;
   if (generates) {
     const Json length = Json::object({{"type", "length"}, {"target", 3}});
     for (const auto& [key, value] : std::map<std::string, Json>{{"max_prompt_length", 5}, {"max_completion_length", 5}, {"rewards", length}}) {
@@ -315,7 +319,7 @@ Json run_once(const std::string& trainer_type, const Json& settings, const fs::p
   TrainerOptions options{.trainer_type = trainer_type, .arguments = TrainingArguments::from_json(trainer_type, given)};
   const TrainingArguments& arguments = options.arguments;
   const bool needs_other =
-      trainer_type == "distillation" || trainer_type == "kto" || trainer_type == "bco" || generates || settings.contains("@reference");
+      trainer_type == "distillation" || trainer_type == "gkd" || trainer_type == "kto" || trainer_type == "bco" || generates || settings.contains("@reference");
   const auto recorder = std::make_shared<Recorder>(
       make_objective(trainer_type, needs_other ? make_model(TaskType::CausalLM, Json::object(), 7) : nullptr));
   options.objective = recorder;

@@ -281,6 +281,17 @@ std::vector<SettingProbe> distillation_probes() {
           {"logits_chunk_size", 3}};
 }
 
+std::vector<SettingProbe> gkd_probes() {
+  const Json own = set(R"({"lmbda": 1.0})");
+  return {{"temperature", 0.5},
+          {"lmbda", 1.0, set(R"({"lmbda": null})")},
+          {"beta", 0.1},
+          {"max_new_tokens", 2, own},
+          {"seq_kd", true, set(R"({"lmbda": 0.0})")},
+          {"disable_dropout", false},
+          {"logits_chunk_size", 3}};
+}
+
 std::vector<SettingProbe> classification_probes() {
   return {{"dataset_text_field", "other"},
           {"add_special_tokens", false},
@@ -300,6 +311,7 @@ std::vector<SettingProbe> own_probes(const std::string& type) {
     for (const SettingProbe& probe : type == "grpo" ? grpo_probes() : rloo_probes()) probes.push_back(probe);
     return probes;
   }
+  if (type == "gkd") return gkd_probes();
   if (type == "reward") return reward_probes();
   if (type == "classification") return classification_probes();
   std::vector<SettingProbe> probes = text_probes();

@@ -1,6 +1,8 @@
 """Our trainers beside trl's: the same tiny model and pairs, five steps; the loss of every step, the metrics and the
 final weights must agree. usage: trl_test.py TRAIN_PROGRAM"""
 
+import functools
+import json
 import pathlib
 import random
 import statistics
@@ -20,6 +22,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, PrinterCallback, TrainerCallback
 from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer, RewardConfig, RewardTrainer, SFTConfig, SFTTrainer
 from trl.experimental.cpo import CPOConfig, CPOTrainer
+from trl.experimental.gkd import GKDConfig, GKDTrainer
 from trl.experimental.orpo import ORPOConfig, ORPOTrainer
 
 datasets.disable_progress_bars()
@@ -392,6 +395,87 @@ class Trl(unittest.TestCase):
             with self.subTest(changes=changes, mesh=mesh):
                 ours = run_ours(PROGRAM, self.directory, **job, mesh=mesh, arguments={**arguments, **changes})
                 self.compare(ours, (steps, weights_of(student)), ["kl_loss", "ce_loss", "hidden_state_loss", *names])
+
+    def test_gkd(self):
+        rows = [{"prompt": row["prompt"], "completion": row["chosen"]} for row in make_pairs(BATCH * STEPS)]
+        data = write_rows(self.directory / "rows.jsonl", rows)
+        generator = random.Random(2)
+        written = {row["prompt"]: [generator.randrange(4, 30) for _ in range(generator.randint(1, 9))] + [2] for row in rows}
+        (self.directory / "written.json").write_text(json.dumps(
+            {prompt: [{"ids": ids, "reward": 0}] for prompt, ids in written.items()}))
+        tokenizer = make_tokenizer()
+
+        def collate(features):
+            inputs, labels = prompt_and_completion(features)
+            prompts = tokenizer([row["prompt"] for row in features], return_tensors="pt", padding=True, padding_side="left")
+            return {**inputs, "labels": labels, "prompts": prompts["input_ids"],
+                    "prompt_attention_mask": prompts["attention_mask"]}
+
+        class Given(GKDTrainer):
+            @staticmethod
+            def generate_on_policy_outputs(model, inputs, generation_config):
+                texts = tokenizer.batch_decode(inputs["prompts"], skip_special_tokens=True)
+                rows = [{"prompt": text, "completion": tokenizer.decode(written[text][:-1])} for text in texts]
+                inputs, labels = prompt_and_completion(rows)
+                return inputs["input_ids"], inputs["attention_mask"], labels
+
+            def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+                # trl counts the data's tokens even where others were written; its own mean is over those.
+                return super().compute_loss(model, inputs, return_outputs)
+
+        for arguments, kind in (({"beta": 0.5, "lmbda": 0.0}, GKDTrainer), ({"beta": 0.0, "lmbda": 0.0}, GKDTrainer),
+                                ({"beta": 1.0, "lmbda": 0.0, "temperature": 0.7}, GKDTrainer),
+                                ({"beta": 0.3, "lmbda": 1.0, "temperature": 2.0}, Given),
+                                ({"beta": 0.1, "lmbda": 0.0, "seq_kd": True}, Given)):
+            with self.subTest(**arguments):
+                arguments = {"temperature": 1.0, "max_new_tokens": 10, **arguments}
+                model = make_model(self.directory / "model")
+                teacher = make_model(self.directory / "teacher", seed=7, num_hidden_layers=3, num_attention_heads=8)
+
+                class Trainer(kind):  # trl's applies its temperature to the sampling alone
+                    generalized_jsd_loss = staticmethod(functools.partial(GKDTrainer.generalized_jsd_loss,
+                                                                          temperature=arguments["temperature"]))
+
+                theirs = self.run_theirs(Trainer, model, rows, self.config(GKDConfig, **arguments),
+                                         teacher_model=teacher, data_collator=collate)
+                job = dict(model=self.directory / "model", other=self.directory / "teacher", data=data, trainer_type="gkd",
+                           completions=self.directory / "written.json",
+                           teacher_completions=self.directory / "written.json", arguments={**OURS, **arguments})
+                for mesh in (None, [2, 1, 1, 2, 1]) if kind is Given else (None,):
+                    self.compare(run_ours(PROGRAM, self.directory, **job, mesh=mesh), theirs, [])
+
+    def test_gkd_on_what_the_student_writes(self):
+        """A share of the steps, the same on any mesh and after a checkpoint; an evaluation is of the data."""
+        rows = [{"messages": [{"role": "user", "content": row["prompt"]}, {"role": "assistant", "content": row["chosen"]}]}
+                for row in make_pairs(BATCH * 6)]
+        data = write_rows(self.directory / "rows.jsonl", rows)
+        for name, seed in (("model", 0), ("teacher", 7)):
+            make_model(self.directory / name, seed=seed)
+            config = self.directory / name / "tokenizer_config.json"
+            template = "{% for m in messages %}{{ m.content }}{% if m.role == 'assistant' %}</s>{% endif %}{% endfor %}"
+            config.write_text(json.dumps({**json.loads(config.read_text()), "chat_template": template}))
+        job = dict(model=self.directory / "model", other=self.directory / "teacher", data=data, eval_data=data,
+                   trainer_type="gkd")
+        arguments = {**OURS, "max_training_steps": 6, "max_new_tokens": 8, "lmbda": 0.5, "do_eval": True,
+                     "evaluation_steps": 6}
+        alone = run_ours(PROGRAM, self.directory, **job, arguments=arguments)
+        steps = [step for step in alone[0] if "loss" in step]
+        for step in steps:
+            self.assertEqual("completions/mean_length" in step, step["on_policy"] == 1)
+        self.assertEqual({step["on_policy"] for step in steps}, {0, 1})
+        evaluation = next(step for step in alone[0] if "eval_loss" in step)
+        self.assertNotIn("eval_on_policy", evaluation)
+        on_mesh = run_ours(PROGRAM, self.directory, **job, arguments=arguments, mesh=[2, 1, 1, 1, 1])
+        for a, b in zip(alone[0], on_mesh[0], strict=True):
+            for name in ("loss", "on_policy", "completions/mean_length", "eval_loss"):
+                self.assertAlmostEqual(a.get(name, 0), b.get(name, 0), places=4, msg=name)
+        kept = {**arguments, "save_directory": str(self.directory / "kept")}
+        for count in (3, 6):
+            again = run_ours(PROGRAM, self.directory, **job, arguments={**kept, "max_training_steps": count})
+        self.assertEqual(largest_difference(again[1], alone[1]), 0)
+        with self.assertRaisesRegex(AssertionError, 'gkd needs "prompt" and "completion", or "messages" that end'):
+            run_ours(PROGRAM, self.directory, **{**job, "data": write_rows(self.directory / "texts.jsonl", [{"text": "a"}])},
+                     arguments=arguments)
 
     def test_evaluation_counts_every_pair_once(self):
         """The last batch is filled up with rows that count in nothing."""

@@ -158,6 +158,12 @@ void check_objectives(const TrainingArguments& a, const ArgumentChecker& c) {
   c.only(!d.attention_layers, "attention_layers", "be null", "a list", kNoMaps);
   c.only(!d.attention_normalize, "attention_normalize", "be false", "true", kNoMaps);
   c.at_least("logits_chunk_size", d.logits_chunk_size, 1);
+  const GkdArguments& g = a.gkd;
+  c.positive("temperature", g.temperature);
+  c.between("lmbda", g.lmbda, 0, 1, "lie in [0, 1]");
+  c.rule(g.beta >= 0 && g.beta <= 1, "beta", "lie in [0, 1]", g.beta);
+  c.at_least("max_new_tokens", g.max_new_tokens, 1);
+  c.at_least("logits_chunk_size", g.logits_chunk_size, 1);
   c.name("label_field", a.classification.label_field);
   c.at_least("num_labels", a.classification.num_labels, 1);
   if (a.classification.problem_type) {

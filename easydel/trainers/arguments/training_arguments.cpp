@@ -40,7 +40,7 @@ std::string joined(const std::vector<std::string>& names) {
 
 const std::vector<std::string>& trainer_types() {
   static const std::vector<std::string> types = {"sft",  "base",   "dpo",          "kto",            "bco",  "cpo",
-                                                 "orpo", "reward", "distillation", "classification", "grpo", "rloo"};
+                                                 "orpo", "reward", "distillation", "gkd", "classification", "grpo", "rloo"};
   return types;
 }
 
@@ -51,7 +51,9 @@ void require_trainer_type(std::string_view type, const std::string& where) {
     const std::string_view instead =
         type == "gspo"   ? " Use grpo with importance_sampling_level: sequence."
         : type == "rlvr" ? " Use grpo with rewards: numeric, exact, regex, …"
-                         : "";
+        : type == "seq_kd"                 ? " Use gkd with lmbda: 0 and seq_kd: true."
+        : type == "on_policy_distillation" ? " Use gkd with lmbda: 1."
+                                           : "";
     fail<NotSupportedError>(where, " \"", type, "\" is an EasyDeL trainer that is not supported yet; known: ",
                             joined(known), ".", instead);
   }
@@ -168,6 +170,7 @@ void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {
     return type == "grpo" ? list_fields(a.grpo, v) : list_fields(a.rloo, v);
   }
   if (type == "reward") return list_fields(a.reward, v);
+  if (type == "gkd") return list_fields(a.gkd, v);
   if (type == "classification") {
     list_text_fields(a.text, v);
     return list_fields(a.classification, v);
@@ -189,10 +192,11 @@ TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
                                                                    {"rloo", "RLOO"},
                                                                    {"reward", "Reward"},
                                                                    {"distillation", "Distillation"},
+                                                                   {"gkd", "GKD"},
                                                                    {"classification", "Classification"}};
   TrainingArguments arguments;
   if (const auto prefix = prefixes.find(type); prefix != prefixes.end()) arguments.trainer_prefix = prefix->second;
-  if (type == "sft") arguments.learning_rate = 2e-5;
+  if (type == "sft" || type == "gkd") arguments.learning_rate = 2e-5;
   const auto is = [type](auto... names) { return ((type == names) || ...); };
   if (is("dpo", "orpo", "grpo", "rloo")) arguments.learning_rate = 1e-6;
   if (is("dpo")) arguments.max_length = 512;

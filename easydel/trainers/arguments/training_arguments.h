@@ -128,6 +128,7 @@ struct TrainingArguments {
   OrpoArguments orpo;
   RewardArguments reward;
   DistillationArguments distillation;
+  GkdArguments gkd;
   ClassificationArguments classification;
   RolloutArguments rollout;  // of grpo and rloo
   GrpoArguments grpo;
@@ -165,7 +166,7 @@ void list_fields(TrainingArguments& arguments, FieldVisitor& v);
 // With those of the trainer's objective.
 void list_fields(TrainingArguments& arguments, std::string_view trainer_type, FieldVisitor& v);
 
-// sft, base, dpo, kto, bco, cpo, orpo, reward, distillation, classification, grpo, rloo.
+// sft, base, dpo, kto, bco, cpo, orpo, reward, distillation, gkd, classification, grpo, rloo.
 const std::vector<std::string>& trainer_types();
 // Throws for any other; a type that EasyDeL has is NotSupportedError.
 void require_trainer_type(std::string_view trainer_type, const std::string& where);

@@ -1,4 +1,5 @@
 #include "easydel/core/error.h"
+#include "easydel/trainers/objectives/gkd_objective.h"
 #include "easydel/trainers/objectives/policy_objective.h"
 #include "easydel/trainers/trainer.h"
 
@@ -16,6 +17,7 @@ std::unique_ptr<Objective> make_objective(const std::string& trainer_type, std::
     return make_policy_objective(trainer_type, {.reference = std::move(other)});
   if (trainer_type == "reward") return make_reward_objective();
   if (trainer_type == "distillation") return make_distillation_objective(std::move(other));
+  if (trainer_type == "gkd") return make_gkd_objective({.teacher = std::move(other)});
   require_trainer_type(trainer_type, "[make_objective]");
   fail<NotSupportedError>("[make_objective] ", trainer_type, " is not supported yet.");
 }

@@ -134,6 +134,16 @@ void list_fields(DistillationArguments& d, FieldVisitor& v) {
   v("logits_chunk_size", d.logits_chunk_size, "Tokens whose logits are held at once; null: automatic.");
 }
 
+void list_fields(GkdArguments& g, FieldVisitor& v) {
+  v("temperature", g.temperature, "Temperature of the sampling, and of both models' distributions.");
+  v("lmbda", g.lmbda, "Share of the steps on completions that the student writes; null: none.");
+  v("beta", g.beta, "Of the divergence: 0 is KL(teacher || student), 1 is KL(student || teacher).");
+  v("max_new_tokens", g.max_new_tokens, "Maximum number of tokens of a completion.");
+  v("seq_kd", g.seq_kd, "The other steps are on completions that the teacher writes, not on those of the data.");
+  v("disable_dropout", g.disable_dropout, "Train without dropout.");
+  v("logits_chunk_size", g.logits_chunk_size, "Tokens whose logits are held at once; null: automatic.");
+}
+
 void list_fields(ClassificationArguments& c, FieldVisitor& v) {
   v("label_field", c.label_field, "The column that contains the label.");
   v("num_labels", c.num_labels, "Number of labels; null: the model's.");

@@ -134,6 +134,17 @@ struct DistillationArguments {
   std::optional<int64_t> logits_chunk_size;
 };
 
+// On-policy distillation.
+struct GkdArguments {
+  double temperature = 0.9;          // of the sampling and of both distributions
+  std::optional<double> lmbda = 0.5; // share of the steps on what the student writes; none
+  double beta = 0.5;                 // 0: KL(teacher || student), 1: its reverse
+  int64_t max_new_tokens = 128;
+  bool seq_kd = false;  // the other steps are on what the teacher writes, not on the data
+  bool disable_dropout = true;
+  std::optional<int64_t> logits_chunk_size;
+};
+
 struct ClassificationArguments {
   std::string label_field = "label";
   std::optional<int64_t> num_labels;        // the model's
@@ -150,6 +161,7 @@ void list_fields(CpoArguments& cpo, FieldVisitor& v);
 void list_fields(OrpoArguments& orpo, FieldVisitor& v);
 void list_fields(RewardArguments& reward, FieldVisitor& v);
 void list_fields(DistillationArguments& distillation, FieldVisitor& v);
+void list_fields(GkdArguments& gkd, FieldVisitor& v);
 void list_fields(ClassificationArguments& classification, FieldVisitor& v);
 
 }  // namespace easydel

@@ -15,6 +15,7 @@
 #include "easydel/trainers/objectives/pairs.h"
 #include "easydel/trainers/objectives/policy_logps.h"
 #include "easydel/trainers/rollouts/completion_log.h"
+#include "easydel/trainers/rollouts/prompt_deal.h"
 
 namespace easydel {
 namespace {
@@ -36,22 +37,6 @@ class WithoutAdapters {
 
  private:
   BaseModule& model_;
-};
-
-// A prompt of a generation, whichever rank has it.
-struct Prompt {
-  Ids ids;
-  Json row;
-};
-
-// Where the rows of a rank are among those of all: in each minibatch its part follows those of the ranks before.
-struct Deal {
-  int64_t parts = 1, index = 0, minibatches = 1, each = 1;  // each: prompts of a rank in a minibatch
-
-  std::size_t place(int64_t part, int64_t own) const {
-    return static_cast<std::size_t>((own / each * parts + part) * each + own % each);
-  }
-  int64_t of_step() const { return parts * each * minibatches; }
 };
 
 class PolicyObjective final : public Objective {
@@ -111,13 +96,7 @@ class PolicyObjective final : public Objective {
     const Parallel* parallel = model->parallel().get();
     const at::Device device = context.batch.device;
     const int64_t group = rollout.num_return_sequences;
-    Deal deal;
-    if (parallel) {
-      deal.parts = parallel->mesh().size(parallel->batch());
-      deal.index = parallel->mesh().index(parallel->batch());
-    }
-    deal.minibatches = context.is_evaluation ? 1 : context.arguments.gradient_accumulation_steps;
-    deal.each = static_cast<int64_t>(batches.front().size()) / deal.minibatches;
+    const PromptDeal deal(batches, context, parallel);
     const std::vector<Prompt> prompts = gather_prompts(batches, deal, parallel, device);
 
     const auto begin = std::chrono::steady_clock::now();
@@ -135,7 +114,7 @@ class PolicyObjective final : public Objective {
     for (std::size_t b = 0; b < batches.size(); ++b) {
       std::vector<BatchRow> rows;
       for (int64_t i = 0; i < static_cast<int64_t>(batches[b].size()); ++i) {
-        const std::size_t at = place_of(deal, b, deal.index, i);
+        const std::size_t at = deal.place(b, i);
         for (const Completion& completion : rolled.completions[at]) rows.push_back(row_of(prompts[at].ids, completion, rollout));
       }
       out.steps.push_back(std::move(rows));
@@ -155,7 +134,7 @@ class PolicyObjective final : public Objective {
     for (std::size_t b = 0; b < batches.size(); ++b) {
       for (std::size_t r = 0; r < out.steps[b].size(); ++r) {
         const auto local = static_cast<int64_t>(r);
-        const std::size_t at = place_of(deal, b, deal.index, local / group) * static_cast<std::size_t>(group) +
+        const std::size_t at = deal.place(b, local / group) * static_cast<std::size_t>(group) +
                                static_cast<std::size_t>(local % group);
         out.steps[b][r].numbers["advantage"] = advantages.values[at];
         out.steps[b][r].numbers["generation_tokens"] = tokens / static_cast<double>(batches.size());
@@ -219,43 +198,6 @@ class PolicyObjective final : public Objective {
  private:
   double beta(const TrainingArguments& arguments) const {
     return type_ == "rloo" ? arguments.rloo.beta : arguments.grpo.beta;
-  }
-
-  static std::size_t place_of(const Deal& deal, std::size_t batch, int64_t part, int64_t own) {
-    return batch * static_cast<std::size_t>(deal.of_step()) + deal.place(part, own);
-  }
-
-  // Of all ranks, in an order that does not depend on their number.
-  static std::vector<Prompt> gather_prompts(const std::vector<std::vector<data::Example>>& batches, const Deal& deal,
-                                            const Parallel* parallel, at::Device device) {
-    std::vector<Prompt> all(batches.size() * static_cast<std::size_t>(deal.of_step()));
-    if (deal.parts == 1) {
-      for (std::size_t b = 0; b < batches.size(); ++b) {
-        for (std::size_t i = 0; i < batches[b].size(); ++i)
-          all[place_of(deal, b, 0, static_cast<int64_t>(i))] = {batches[b][i].others.at("prompt_ids"), batches[b][i].row};
-      }
-      return all;
-    }
-    Json own = Json::array();
-    for (const auto& batch : batches) {
-      Json list = Json::array();
-      for (const data::Example& example : batch)
-        list.push_back(Json::object({{"ids", example.others.at("prompt_ids")}, {"row", example.row}}));
-      own.push_back(std::move(list));
-    }
-    const std::vector<std::string> texts = gather_texts(own.dump(), parallel, device);
-    for (std::size_t part = 0; part < texts.size(); ++part) {
-      const Json theirs = Json::parse(texts[part]);
-      for (std::size_t b = 0; b < theirs.size(); ++b) {
-        for (std::size_t i = 0; i < theirs.at(b).size(); ++i) {
-          const Json& given = theirs.at(b).at(i);
-          Prompt& prompt = all[place_of(deal, b, static_cast<int64_t>(part), static_cast<int64_t>(i))];
-          for (const Json& id : given.at("ids").as_array()) prompt.ids.push_back(id.as_int());
-          prompt.row = given.at("row");
-        }
-      }
-    }
-    return all;
   }
 
   // By rank 0, for all: a program is started once.
@@ -374,7 +316,7 @@ class PolicyObjective final : public Objective {
   }
 
   // RLOO: the summed log-ratio of policy and reference is part of the reward.
-  void lower_by_divergence(std::vector<double>& rewards, const GeneratedRows& generated, const Deal& deal, int64_t group,
+  void lower_by_divergence(std::vector<double>& rewards, const GeneratedRows& generated, const PromptDeal& deal, int64_t group,
                            const GenerationContext& context, const Parallel* parallel) const {
     const RlooArguments& rloo = context.arguments.rloo;
     if (const auto& range = rloo.reward_clip_range) {
@@ -388,7 +330,7 @@ class PolicyObjective final : public Objective {
       for (std::size_t r = 0; r < generated.steps[b].size(); ++r) {
         const BatchRow& row = generated.steps[b][r];
         const auto local = static_cast<int64_t>(r);
-        double& sum = divergences[place_of(deal, b, deal.index, local / group) * static_cast<std::size_t>(group) +
+        double& sum = divergences[deal.place(b, local / group) * static_cast<std::size_t>(group) +
                                   static_cast<std::size_t>(local % group)];
         const auto &mask = row.series.at("mask"), &old = row.series.at("old_logps"),
                    &reference = row.series.at("reference_logps");
