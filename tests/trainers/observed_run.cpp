@@ -81,7 +81,7 @@ std::vector<Json> make_rows(const std::string& trainer_type, int64_t count) {
   std::vector<Json> rows;
   for (int64_t i = 0; i < count; ++i) {
     Json row = Json::object({{"other", words(i + 3, 4)}});
-    if (trainer_type == "grpo" || trainer_type == "rloo") {
+    if (learns_from_rewards(trainer_type)) {
       row["prompt"] = words(i, 3 + i % 4);
       row["answer"] = words(2 * i, 1);
     } else if (trainer_type == "gkd") {
@@ -302,7 +302,7 @@ Json run_once(const std::string& trainer_type, const Json& settings, const fs::p
     if (!key.starts_with("@")) given[key] = value;
   }
   if (given.at("save_directory") == Json("elsewhere")) given["save_directory"] = (directory / "elsewhere").string();
-  const bool generates = trainer_type == "grpo" || trainer_type == "rloo";
+  const bool generates = learns_from_rewards(trainer_type);
   const bool has_prompts =
       trainer_type == "dpo" || trainer_type == "kto" || trainer_type == "bco" || trainer_type == "cpo" ||
       trainer_type == "orpo";

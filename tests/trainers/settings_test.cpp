@@ -257,6 +257,18 @@ std::vector<SettingProbe> grpo_probes() {
           {"ref_model_sync_steps", 2}};
 }
 
+std::vector<SettingProbe> gfpo_probes() {
+  std::vector<SettingProbe> probes = grpo_probes();
+  const Json filtered = set(R"({"num_remains_in_group": 2})");
+  for (const SettingProbe& probe : std::vector<SettingProbe>{{"num_remains_in_group", 2},
+                                                             {"filter_by_length", false, filtered},
+                                                             {"filter_by_efficiency", false, filtered},
+                                                             {"length_weight", 5.0, filtered},
+                                                             {"efficiency_weight", 5.0, filtered}})
+    probes.push_back(probe);
+  return probes;
+}
+
 std::vector<SettingProbe> rloo_probes() {
   const Json again = set(R"({"num_iterations": 3, "learning_rate": 0.05})");
   return {{"beta", 0.5},
@@ -306,9 +318,10 @@ std::vector<SettingProbe> own_probes(const std::string& type) {
   if (type == "bco") return bco_probes();
   if (type == "cpo") return cpo_probes();
   if (type == "orpo") return orpo_probes();
-  if (writes_its_rows(type)) {
+  if (learns_from_rewards(type)) {
     std::vector<SettingProbe> probes = rollout_probes();
-    for (const SettingProbe& probe : type == "grpo" ? grpo_probes() : rloo_probes()) probes.push_back(probe);
+    for (const SettingProbe& probe : type == "rloo" ? rloo_probes() : type == "gfpo" ? gfpo_probes() : grpo_probes())
+      probes.push_back(probe);
     return probes;
   }
   if (type == "gkd") return gkd_probes();
@@ -336,9 +349,9 @@ TEST_P(Settings, ActOrAreRefusedByName) {
   // Classification truncates as transformers does; a reward's rows are left out.
   const bool keeps_start = GetParam() == "classification";
   probes.push_back({"truncation_mode", keeps_start ? "keep_end" : "keep_start",
-                    GetParam() == "reward"        ? Json::object()
-                    : writes_its_rows(GetParam()) ? set(R"({"max_prompt_length": 2})")
-                                                  : set(R"({"max_length": 5})")});
+                    GetParam() == "reward"            ? Json::object()
+                    : learns_from_rewards(GetParam()) ? set(R"({"max_prompt_length": 2})")
+                                                      : set(R"({"max_length": 5})")});
   // Two seconds, once: the loop is the same for all.
   if (GetParam() == "sft") probes.push_back({"training_time_limit", "1s", set(R"({"@slow": 0.6})")});
   if (GetParam() != "sft") probes.push_back({"training_time_limit", "soon"});

@@ -104,8 +104,19 @@ void check_rollouts(const RolloutArguments& r, const ArgumentChecker& c) {
   }
 }
 
+void check_filter(const GfpoArguments& g, int64_t group, const ArgumentChecker& c) {
+  c.rule(!g.num_remains_in_group || (*g.num_remains_in_group >= 2 && *g.num_remains_in_group < group),
+         "num_remains_in_group", concat("be at least 2 and below num_return_sequences, which is ", group),
+         g.num_remains_in_group.value_or(0));
+  c.rule(g.filter_by_length || g.filter_by_efficiency, "filter_by_length",
+         "be true if filter_by_efficiency is not: something must tell completions apart", "false");
+  c.finite_from_zero("length_weight", g.length_weight);
+  c.finite_from_zero("efficiency_weight", g.efficiency_weight);
+}
+
 void check_policies(const TrainingArguments& a, const ArgumentChecker& c) {
   check_rollouts(a.rollout, c);
+  check_filter(a.gfpo, a.rollout.num_return_sequences, c);
   const GrpoArguments& g = a.grpo;
   c.finite_from_zero("beta", g.beta);
   c.finite_from_zero("epsilon", g.epsilon);

@@ -40,7 +40,7 @@ std::string joined(const std::vector<std::string>& names) {
 
 const std::vector<std::string>& trainer_types() {
   static const std::vector<std::string> types = {"sft",  "base",   "dpo",          "kto",            "bco",  "cpo",
-                                                 "orpo", "reward", "distillation", "gkd", "classification", "grpo", "rloo"};
+                                                 "orpo", "reward", "distillation", "gkd", "classification", "grpo", "gfpo", "rloo"};
   return types;
 }
 
@@ -165,9 +165,12 @@ void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {
   if (type == "bco") return list_fields(a.bco, v);
   if (type == "cpo") return list_fields(a.cpo, v);
   if (type == "orpo") return list_fields(a.orpo, v);
-  if (type == "grpo" || type == "rloo") {
+  if (learns_from_rewards(type)) {
     list_fields(a.rollout, v);
-    return type == "grpo" ? list_fields(a.grpo, v) : list_fields(a.rloo, v);
+    if (type == "rloo") return list_fields(a.rloo, v);
+    list_fields(a.grpo, v);
+    if (type == "gfpo") list_fields(a.gfpo, v);
+    return;
   }
   if (type == "reward") return list_fields(a.reward, v);
   if (type == "gkd") return list_fields(a.gkd, v);
@@ -189,6 +192,7 @@ TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
                                                                    {"cpo", "CPO"},
                                                                    {"orpo", "ORPO"},
                                                                    {"grpo", "GRPO"},
+                                                                   {"gfpo", "GFPO"},
                                                                    {"rloo", "RLOO"},
                                                                    {"reward", "Reward"},
                                                                    {"distillation", "Distillation"},
@@ -198,7 +202,7 @@ TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
   if (const auto prefix = prefixes.find(type); prefix != prefixes.end()) arguments.trainer_prefix = prefix->second;
   if (type == "sft" || type == "gkd") arguments.learning_rate = 2e-5;
   const auto is = [type](auto... names) { return ((type == names) || ...); };
-  if (is("dpo", "orpo", "grpo", "rloo")) arguments.learning_rate = 1e-6;
+  if (is("dpo", "orpo", "grpo", "gfpo", "rloo")) arguments.learning_rate = 1e-6;
   if (is("dpo")) arguments.max_length = 512;
   if (is("kto", "bco", "cpo", "orpo", "reward")) arguments.max_length = 1024;
   if (is("rloo")) arguments.rollout.num_return_sequences = 2;

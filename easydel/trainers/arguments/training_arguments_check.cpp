@@ -161,10 +161,10 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
   const auto is = [type](auto... names) { return ((type == names) || ...); };
   const bool drops_nothing = (is("dpo") && dpo.disable_dropout) || (is("orpo") && orpo.disable_dropout) ||
                              (is("kto") && kto.disable_dropout) || (is("bco") && bco.disable_dropout) || (is("cpo") && cpo.disable_dropout) ||
-                             (is("grpo", "rloo") && rollout.disable_dropout) ||
+                             (learns_from_rewards(type) && rollout.disable_dropout) ||
                              (is("reward") && reward.disable_dropout) || (is("gkd") && gkd.disable_dropout);
   c.rule(!drops_nothing || lora_dropout == 0, "lora_dropout", "be 0 if disable_dropout is true", lora_dropout);
-  if (is("grpo", "rloo")) {
+  if (learns_from_rewards(type)) {
     c.only(neftune_noise_alpha.value_or(0) == 0, "neftune_noise_alpha", concat("be null or 0 with ", type),
            neftune_noise_alpha.value_or(0), "Ratios compare the policy with itself, without noise.");
   }
@@ -172,12 +172,12 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
     c.rule(gkd.max_new_tokens < sequence_length(), "max_length",
            concat("be above max_new_tokens, which is ", gkd.max_new_tokens), sequence_length());
   }
-  if (is("grpo", "rloo") && max_length) {
+  if (learns_from_rewards(type) && max_length) {
     const int64_t both = rollout.max_prompt_length.value_or(0) + rollout.max_completion_length;
     c.rule(both <= *max_length, "max_length",
            concat("hold max_prompt_length and max_completion_length, ", both, " tokens together"), *max_length);
   }
-  const bool has_own_loss = is("dpo", "kto", "bco", "cpo", "orpo", "reward", "distillation", "gkd", "grpo", "rloo") ||
+  const bool has_own_loss = is("dpo", "kto", "bco", "cpo", "orpo", "reward", "distillation", "gkd", "grpo", "gfpo", "rloo") ||
                             (is("sft", "base") && text.loss_type == "dft");
   if (!has_own_loss) return;
   const LossConfig given = loss();

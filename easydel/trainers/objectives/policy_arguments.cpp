@@ -4,6 +4,8 @@
 
 namespace easydel {
 
+bool learns_from_rewards(std::string_view type) { return type == "grpo" || type == "gfpo" || type == "rloo"; }
+
 std::string GrpoArguments::scaling() const {
   if (scale_rewards.is_bool()) return scale_rewards.as_bool() ? "group" : "none";
   return scale_rewards.is_string() ? scale_rewards.as_string() : scale_rewards.dump();
@@ -47,6 +49,14 @@ void list_fields(GrpoArguments& g, FieldVisitor& v) {
   v("sync_ref_model", g.sync_ref_model, "Periodically move the reference towards the policy; not supported.");
   v("ref_model_mixup_alpha", g.ref_model_mixup_alpha, "Weight of the policy in such an update; not supported.");
   v("ref_model_sync_steps", g.ref_model_sync_steps, "Steps between such updates; not supported.");
+}
+
+void list_fields(GfpoArguments& g, FieldVisitor& v) {
+  v("num_remains_in_group", g.num_remains_in_group, "Completions of a group that are trained on; null: all.");
+  v("filter_by_length", g.filter_by_length, "Keep short completions.");
+  v("filter_by_efficiency", g.filter_by_efficiency, "Keep completions with much reward for each token.");
+  v("length_weight", g.length_weight, "Weight of filter_by_length.");
+  v("efficiency_weight", g.efficiency_weight, "Weight of filter_by_efficiency.");
 }
 
 void list_fields(RlooArguments& r, FieldVisitor& v) {

@@ -44,7 +44,8 @@ class PolicyObjective final : public Objective {
   PolicyObjective(std::string type, PolicyParts parts) : type_(std::move(type)), parts_(std::move(parts)) {}
 
   int64_t rows_per_example(const TrainingArguments& arguments) const override {
-    return arguments.rollout.num_return_sequences;
+    const int64_t all = arguments.rollout.num_return_sequences;
+    return type_ == "gfpo" ? arguments.gfpo.num_remains_in_group.value_or(all) : all;
   }
   int64_t steps_of_generation(const TrainingArguments& arguments) const override {
     return arguments.rollout.steps_of_generation();
@@ -95,7 +96,7 @@ class PolicyObjective final : public Objective {
     const RolloutArguments& rollout = context.arguments.rollout;
     const Parallel* parallel = model->parallel().get();
     const at::Device device = context.batch.device;
-    const int64_t group = rollout.num_return_sequences;
+    const int64_t group = rows_per_example(context.arguments);
     const PromptDeal deal(batches, context, parallel);
     const std::vector<Prompt> prompts = gather_prompts(batches, deal, parallel, device);
 
@@ -106,11 +107,13 @@ class PolicyObjective final : public Objective {
     const RandomKey key = RandomKey(static_cast<uint64_t>(context.arguments.seed))
                               .fold(context.is_evaluation ? "evaluation" : "rollout")
                               .fold(static_cast<uint64_t>(context.step));
-    const RolloutResult rolled = parts_.rollouts(ids, group, key);
+    RolloutResult rolled = parts_.rollouts(ids, rollout.num_return_sequences, key);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    const std::vector<RewardScores> scores = score(prompts, rolled, context.tokenizer, parallel, device);
+    std::vector<RewardScores> scores = score(prompts, rolled, context.tokenizer, parallel, device);
 
     GeneratedRows out;
+    add_metrics(out.metrics, rolled, scores, seconds);
+    if (type_ == "gfpo") out.metrics["completions/kept_mean_length"] = filter(rolled, scores, context.arguments);
     for (std::size_t b = 0; b < batches.size(); ++b) {
       std::vector<BatchRow> rows;
       for (int64_t i = 0; i < static_cast<int64_t>(batches[b].size()); ++i) {
@@ -140,7 +143,7 @@ class PolicyObjective final : public Objective {
         out.steps[b][r].numbers["generation_tokens"] = tokens / static_cast<double>(batches.size());
       }
     }
-    add_metrics(out.metrics, rolled, scores, unscaled, advantages, seconds);
+    out.metrics["frac_reward_zero_std"] = advantages.zero_deviation_share;
     if (rollout.log_completions && !context.is_evaluation && (!parallel || parallel->mesh().rank() == 0)) {
       std::vector<LoggedCompletion> logged;
       for (std::size_t i = 0; i < unscaled.size(); ++i) {
@@ -170,7 +173,7 @@ class PolicyObjective final : public Objective {
     const at::Tensor mask = series("mask"), old = series("old_logps");
     const PolicyTerms terms{.logps = logps,
                             .old_logps = old.defined() ? old : logps.detach(),
-                            .reference_logps = type_ == "grpo" ? series("reference_logps") : at::Tensor(),
+                            .reference_logps = type_ == "rloo" ? at::Tensor() : series("reference_logps"),
                             .mask = mask,
                             .entropies = policy.entropies,
                             .advantages = number_like(batch, "advantage", logps)};
@@ -244,6 +247,29 @@ class PolicyObjective final : public Objective {
       scores.push_back(std::move(of_reward));
     }
     return scores;
+  }
+
+  // Leaves the best completions of each group, with their scores; their mean length.
+  double filter(RolloutResult& rolled, std::vector<RewardScores>& scores, const TrainingArguments& arguments) const {
+    const RolloutArguments& rollout = arguments.rollout;
+    const auto group = static_cast<std::size_t>(rollout.num_return_sequences);
+    std::vector<double> lengths;
+    for (const auto& completions : rolled.completions) {
+      for (const Completion& each : completions) lengths.push_back(static_cast<double>(each.ids.size()));
+    }
+    const std::vector<std::size_t> chosen = filtered_groups(combined(scores), lengths, rollout.num_return_sequences,
+                                                            rollout.max_completion_length, arguments.gfpo);
+    std::vector<std::vector<Completion>> completions(rolled.completions.size());
+    std::vector<RewardScores> kept(scores.size());
+    double tokens = 0;
+    for (const std::size_t at : chosen) {
+      completions[at / group].push_back(std::move(rolled.completions[at / group][at % group]));
+      for (std::size_t k = 0; k < scores.size(); ++k) kept[k].push_back(scores[k][at]);
+      tokens += lengths[at];
+    }
+    rolled.completions = std::move(completions);
+    scores = std::move(kept);
+    return tokens / static_cast<double>(chosen.size());
   }
 
   // The weighted sum of each completion's rewards; NaN where there is none.
@@ -342,8 +368,8 @@ class PolicyObjective final : public Objective {
   }
 
   void add_metrics(std::map<std::string, double>& metrics, const RolloutResult& rolled,
-                   const std::vector<RewardScores>& scores, const std::vector<double>& rewards,
-                   const Advantages& advantages, double seconds) const {
+                   const std::vector<RewardScores>& scores, double seconds) const {
+    const std::vector<double> rewards = combined(scores);
     std::vector<double> lengths, ended;
     double tokens = 0;
     for (const auto& group : rolled.completions) {
@@ -371,7 +397,6 @@ class PolicyObjective final : public Objective {
     }
     metrics["reward"] = mean_of(rewards);
     metrics["reward_std"] = deviation_of(rewards);
-    metrics["frac_reward_zero_std"] = advantages.zero_deviation_share;
     metrics["prefilled_tokens"] = static_cast<double>(rolled.prefilled_tokens);
     metrics["rollout_seconds"] = seconds;
     metrics["rollout_tokens_per_second"] = tokens / std::max(seconds, 1e-9);
