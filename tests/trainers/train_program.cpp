@@ -9,7 +9,7 @@
 #include "easydel/core/json/json.h"
 #include "easydel/data/dataset.h"
 #include "easydel/infra/auto_model.h"
-#include "easydel/trainers/objectives/gkd_objective.h"
+#include "easydel/trainers/objectives/distillation/gkd_objective.h"
 #include "easydel/trainers/objectives/policy_objective.h"
 #include "easydel/trainers/trainer.h"
 #include "tests/support/job_program.h"

@@ -3,6 +3,7 @@ final weights must agree. usage: trl_test.py TRAIN_PROGRAM"""
 
 import functools
 import json
+import math
 import pathlib
 import random
 import statistics
@@ -210,11 +211,11 @@ class Trl(unittest.TestCase):
                                   mesh=mesh, arguments={**OURS, "loss_type": "dft"}), theirs, [])
 
     def test_neftune(self):
-        """Noise is drawn by other generators: its effect on the loss is the same on average, and far from none."""
+        """Noise is drawn by other generators: what it does to the loss of one batch has the same mean and deviation."""
         rows = [{"prompt": row["prompt"], "completion": row["chosen"]} for row in make_pairs(BATCH)]
         data = write_rows(self.directory / "rows.jsonl", rows)
         model = make_model(self.directory / "model")
-        alpha, count = 12.0, 60
+        alpha, count = 12.0, 100
         config = self.config(SFTConfig, neftune_noise_alpha=alpha)
         config.max_steps, config.learning_rate = count, 0.0
         theirs = [float(step["loss"]) for step in self.run_theirs(SFTTrainer, model, rows, config)[0]]
@@ -227,8 +228,7 @@ class Trl(unittest.TestCase):
         ours, plain = losses(max_training_steps=count), losses(max_training_steps=1, neftune_noise_alpha=None)[0]
         error = (statistics.variance(ours) / count + statistics.variance(theirs) / count) ** 0.5
         self.assertLess(abs(statistics.mean(ours) - statistics.mean(theirs)), 4 * error)
-        self.assertGreater(abs(statistics.mean(theirs) - plain), 12 * error)
-        self.assertLess(abs(statistics.stdev(ours) / statistics.stdev(theirs) - 1), 0.5)
+        self.assertLess(abs(math.log(statistics.stdev(ours) / statistics.stdev(theirs))), 4 / math.sqrt(count))
         self.assertEqual(len(set(ours)), count)
         # The same noise on any mesh, and after a checkpoint; none in an evaluation.
         arguments = {**OURS, "neftune_noise_alpha": alpha}

@@ -1,5 +1,5 @@
 #include "easydel/core/error.h"
-#include "easydel/trainers/objectives/gkd_objective.h"
+#include "easydel/trainers/objectives/distillation/gkd_objective.h"
 #include "easydel/trainers/objectives/policy_objective.h"
 #include "easydel/trainers/trainer.h"
 

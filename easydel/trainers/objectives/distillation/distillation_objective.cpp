@@ -4,7 +4,7 @@
 #include "easydel/core/error.h"
 #include "easydel/sharding/collectives/collectives.h"
 #include "easydel/sharding/parallel.h"
-#include "easydel/trainers/objectives/teacher.h"
+#include "easydel/trainers/objectives/distillation/teacher.h"
 
 namespace easydel {
 namespace {

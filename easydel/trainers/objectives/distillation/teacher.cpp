@@ -1,4 +1,4 @@
-#include "easydel/trainers/objectives/teacher.h"
+#include "easydel/trainers/objectives/distillation/teacher.h"
 
 #include <ATen/ATen.h>
 

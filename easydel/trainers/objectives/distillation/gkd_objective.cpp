@@ -1,6 +1,6 @@
 // A student learns the distribution of a teacher on what it writes itself, on what the teacher writes, or on the data:
 // https://huggingface.co/papers/2306.13649.
-#include "easydel/trainers/objectives/gkd_objective.h"
+#include "easydel/trainers/objectives/distillation/gkd_objective.h"
 
 #include <ATen/ATen.h>
 
@@ -12,7 +12,7 @@
 #include "easydel/data/rows/sft.h"
 #include "easydel/sharding/collectives/collectives.h"
 #include "easydel/sharding/parallel.h"
-#include "easydel/trainers/objectives/teacher.h"
+#include "easydel/trainers/objectives/distillation/teacher.h"
 #include "easydel/trainers/rollouts/prompt_deal.h"
 
 namespace easydel {
@@ -92,8 +92,14 @@ class GkdObjective final : public Objective {
     return count;
   }
 
-  void prepare(const BaseModule& model, const TrainingArguments&, const ObjectiveData&) override {
+  void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData&) override {
     require_teacher(model, *parts_.teacher, "gkd");
+    for (const BaseModule* writer : {&model, parts_.teacher.get()}) {
+      const int64_t context = writer->config().max_position_embeddings;
+      require<ConfigError>(context == 0 || arguments.gkd.max_new_tokens < context,
+                           "[gkd] max_new_tokens must be below the context of student and teacher, ", context,
+                           " tokens; got ", arguments.gkd.max_new_tokens, ".");
+    }
   }
 
   // An evaluation looks at the data.
