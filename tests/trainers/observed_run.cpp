@@ -308,6 +308,8 @@ Json run_once(const std::string& trainer_type, const Json& settings, const fs::p
       trainer_type == "orpo";
   if (has_prompts && !given.contains("max_prompt_length")) given["max_prompt_length"] = 3;
   if (trainer_type == "gkd" && !given.contains("max_new_tokens")) given["max_new_tokens"] = 3;
+  if (trainer_type == "rlvr" && !given.contains("mask_truncated_completions"))
+    given["mask_truncated_completions"] = false;  // few of five tokens end
   if (generates) {
     const Json length = Json::object({{"type", "length"}, {"target", 3}});
     for (const auto& [key, value] : std::map<std::string, Json>{{"max_prompt_length", 5}, {"max_completion_length", 5}, {"rewards", length}}) {

@@ -259,12 +259,31 @@ std::vector<SettingProbe> grpo_probes() {
 
 std::vector<SettingProbe> gfpo_probes() {
   std::vector<SettingProbe> probes = grpo_probes();
-  const Json filtered = set(R"({"num_remains_in_group": 2})");
+  // Completions of several lengths, and rewards that do not follow from them.
+  const Json filtered = set(R"({"num_remains_in_group": 2, "num_return_sequences": 8, "max_completion_length": 11,
+                               "rewards": "random"})");
   for (const SettingProbe& probe : std::vector<SettingProbe>{{"num_remains_in_group", 2},
                                                              {"filter_by_length", false, filtered},
                                                              {"filter_by_efficiency", false, filtered},
                                                              {"length_weight", 5.0, filtered},
                                                              {"efficiency_weight", 5.0, filtered}})
+    probes.push_back(probe);
+  return probes;
+}
+
+std::vector<SettingProbe> rlvr_probes() {
+  std::vector<SettingProbe> probes = grpo_probes();
+  const Json pattern = set(R"({"format_pattern": "w[0-5]", "format_reward_weight": 1.0})");
+  const Json target = set(R"({"length_penalty_target": 2, "length_penalty_weight": 1.0})");
+  for (const SettingProbe& probe : std::vector<SettingProbe>{{"answer_key", Json()},
+                                                             {"test_key", "checks"},
+                                                             {"format_pattern", "w1", pattern},
+                                                             {"format_reward_weight", 0.1, pattern},
+                                                             {"length_penalty_target", 4, target},
+                                                             {"length_penalty_weight", 0.1, target},
+                                                             {"reward_clip_range", 0.1},
+                                                             {"difficulty_key", "difficulty"},
+                                                             {"difficulty_loss_weight", true}})
     probes.push_back(probe);
   return probes;
 }
@@ -320,7 +339,10 @@ std::vector<SettingProbe> own_probes(const std::string& type) {
   if (type == "orpo") return orpo_probes();
   if (learns_from_rewards(type)) {
     std::vector<SettingProbe> probes = rollout_probes();
-    for (const SettingProbe& probe : type == "rloo" ? rloo_probes() : type == "gfpo" ? gfpo_probes() : grpo_probes())
+    for (const SettingProbe& probe : type == "rloo"   ? rloo_probes()
+                                     : type == "gfpo" ? gfpo_probes()
+                                     : type == "rlvr" ? rlvr_probes()
+                                                      : grpo_probes())
       probes.push_back(probe);
     return probes;
   }

@@ -114,8 +114,29 @@ void check_filter(const GfpoArguments& g, int64_t group, const ArgumentChecker& 
   c.finite_from_zero("efficiency_weight", g.efficiency_weight);
 }
 
+void check_verifiers(const RlvrArguments& r, const ArgumentChecker& c) {
+  const RlvrArguments standard;
+  c.name("answer_key", r.answer_key);
+  c.only(r.test_key == standard.test_key, "test_key", "not be given", r.test_key,
+         "Code is not run here: use the reward command.");
+  c.finite_from_zero("format_reward_weight", r.format_reward_weight);
+  c.rule(r.format_pattern.has_value() == (r.format_reward_weight > 0), "format_pattern",
+         concat("be given together with a format_reward_weight above 0, which is ", r.format_reward_weight),
+         r.format_pattern.value_or("none"));
+  c.at_least("length_penalty_target", r.length_penalty_target, 1);
+  c.finite_from_zero("length_penalty_weight", r.length_penalty_weight);
+  c.rule(r.length_penalty_target.has_value() == (r.length_penalty_weight > 0), "length_penalty_target",
+         concat("be given together with a length_penalty_weight above 0, which is ", r.length_penalty_weight),
+         r.length_penalty_target ? concat(*r.length_penalty_target) : "none");
+  c.positive("reward_clip_range", r.reward_clip_range);
+  constexpr std::string_view kNoDifficulty = "Losses are not weighted by the difficulty of a prompt.";
+  c.only(!r.difficulty_key, "difficulty_key", "be null", r.difficulty_key.value_or(""), kNoDifficulty);
+  c.only(!r.difficulty_loss_weight, "difficulty_loss_weight", "be false", "true", kNoDifficulty);
+}
+
 void check_policies(const TrainingArguments& a, const ArgumentChecker& c) {
   check_rollouts(a.rollout, c);
+  check_verifiers(a.rlvr, c);
   check_filter(a.gfpo, a.rollout.num_return_sequences, c);
   const GrpoArguments& g = a.grpo;
   c.finite_from_zero("beta", g.beta);

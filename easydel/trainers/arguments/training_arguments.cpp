@@ -40,7 +40,7 @@ std::string joined(const std::vector<std::string>& names) {
 
 const std::vector<std::string>& trainer_types() {
   static const std::vector<std::string> types = {"sft",  "base",   "dpo",          "kto",            "bco",  "cpo",
-                                                 "orpo", "reward", "distillation", "gkd", "classification", "grpo", "gfpo", "rloo"};
+                                                 "orpo", "reward", "distillation", "gkd", "classification", "grpo", "gfpo", "rlvr", "rloo"};
   return types;
 }
 
@@ -50,7 +50,6 @@ void require_trainer_type(std::string_view type, const std::string& where) {
   if (std::find(std::begin(kOtherTrainers), std::end(kOtherTrainers), type) != std::end(kOtherTrainers)) {
     const std::string_view instead =
         type == "gspo"   ? " Use grpo with importance_sampling_level: sequence."
-        : type == "rlvr" ? " Use grpo with rewards: numeric, exact, regex, …"
         : type == "seq_kd"                 ? " Use gkd with lmbda: 0 and seq_kd: true."
         : type == "on_policy_distillation" ? " Use gkd with lmbda: 1."
                                            : "";
@@ -170,6 +169,7 @@ void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {
     if (type == "rloo") return list_fields(a.rloo, v);
     list_fields(a.grpo, v);
     if (type == "gfpo") list_fields(a.gfpo, v);
+    if (type == "rlvr") list_fields(a.rlvr, v);
     return;
   }
   if (type == "reward") return list_fields(a.reward, v);
@@ -193,6 +193,7 @@ TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
                                                                    {"orpo", "ORPO"},
                                                                    {"grpo", "GRPO"},
                                                                    {"gfpo", "GFPO"},
+                                                                   {"rlvr", "RLVR"},
                                                                    {"rloo", "RLOO"},
                                                                    {"reward", "Reward"},
                                                                    {"distillation", "Distillation"},
@@ -202,9 +203,10 @@ TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
   if (const auto prefix = prefixes.find(type); prefix != prefixes.end()) arguments.trainer_prefix = prefix->second;
   if (type == "sft" || type == "gkd") arguments.learning_rate = 2e-5;
   const auto is = [type](auto... names) { return ((type == names) || ...); };
-  if (is("dpo", "orpo", "grpo", "gfpo", "rloo")) arguments.learning_rate = 1e-6;
+  if (is("dpo", "orpo", "grpo", "gfpo", "rlvr", "rloo")) arguments.learning_rate = 1e-6;
   if (is("dpo")) arguments.max_length = 512;
   if (is("kto", "bco", "cpo", "orpo", "reward")) arguments.max_length = 1024;
+  if (is("rlvr")) arguments.rollout.mask_truncated_completions = true;
   if (is("rloo")) arguments.rollout.num_return_sequences = 2;
   if (type == "classification") arguments.truncation_mode = "keep_start";
   return arguments;

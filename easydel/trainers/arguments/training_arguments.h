@@ -130,9 +130,10 @@ struct TrainingArguments {
   DistillationArguments distillation;
   GkdArguments gkd;
   ClassificationArguments classification;
-  RolloutArguments rollout;  // of grpo, gfpo and rloo
-  GrpoArguments grpo;        // of grpo and gfpo
+  RolloutArguments rollout;  // of grpo, gfpo, rlvr and rloo
+  GrpoArguments grpo;        // of grpo, gfpo and rlvr
   GfpoArguments gfpo;
+  RlvrArguments rlvr;
   RlooArguments rloo;
 
   // EasyDeL's defaults for a trainer: "sft" has a learning rate of 2e-5. ConfigError on a type that is not known.
@@ -167,7 +168,7 @@ void list_fields(TrainingArguments& arguments, FieldVisitor& v);
 // With those of the trainer's objective.
 void list_fields(TrainingArguments& arguments, std::string_view trainer_type, FieldVisitor& v);
 
-// sft, base, dpo, kto, bco, cpo, orpo, reward, distillation, gkd, classification, grpo, gfpo, rloo.
+// sft, base, dpo, kto, bco, cpo, orpo, reward, distillation, gkd, classification, grpo, gfpo, rlvr, rloo.
 const std::vector<std::string>& trainer_types();
 // Throws for any other; a type that EasyDeL has is NotSupportedError.
 void require_trainer_type(std::string_view trainer_type, const std::string& where);

@@ -39,6 +39,12 @@ class WithoutAdapters {
   BaseModule& model_;
 };
 
+void clip(std::vector<double>& rewards, double least, double most) {
+  for (double& reward : rewards) {
+    if (!std::isnan(reward)) reward = std::clamp(reward, least, most);
+  }
+}
+
 class PolicyObjective final : public Objective {
  public:
   PolicyObjective(std::string type, PolicyParts parts) : type_(std::move(type)), parts_(std::move(parts)) {}
@@ -69,7 +75,7 @@ class PolicyObjective final : public Objective {
 
   void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData&) override {
     const RolloutArguments& rollout = arguments.rollout;
-    rewards_ = make_rewards(rollout.rewards, {.model = parts_.reward_model});
+    rewards_ = make_rewards(type_ == "rlvr" ? arguments.rlvr.rewards(rollout.rewards) : rollout.rewards, {.model = parts_.reward_model});
     for (const auto& [name, function] : parts_.reward_functions)
       rewards_.push_back(make_function_reward(name, function));
     require<ConfigError>(!rewards_.empty(), "[", type_, "] a reward is needed: --reward numeric, or rewards in the file.");
@@ -126,6 +132,7 @@ class PolicyObjective final : public Objective {
     // Of all ranks: the rewards of a group, and the divergence that lowers them.
     std::vector<double> rewards = combined(scores);
     const std::vector<double> unscaled = rewards;
+    if (const auto most = context.arguments.rlvr.reward_clip_range; type_ == "rlvr" && most) clip(rewards, -*most, *most);
     if (type_ == "rloo") lower_by_divergence(rewards, out, deal, group, context, parallel);
     const Advantages advantages =
         type_ == "rloo" ? leave_one_out_advantages(rewards, group, context.arguments.rloo.normalize_advantages)
@@ -345,11 +352,7 @@ class PolicyObjective final : public Objective {
   void lower_by_divergence(std::vector<double>& rewards, const GeneratedRows& generated, const PromptDeal& deal, int64_t group,
                            const GenerationContext& context, const Parallel* parallel) const {
     const RlooArguments& rloo = context.arguments.rloo;
-    if (const auto& range = rloo.reward_clip_range) {
-      for (double& reward : rewards) {
-        if (!std::isnan(reward)) reward = std::clamp(reward, (*range)[0], (*range)[1]);
-      }
-    }
+    if (const auto& range = rloo.reward_clip_range) clip(rewards, (*range)[0], (*range)[1]);
     if (rloo.beta == 0) return;
     std::vector<double> divergences(rewards.size(), 0);
     for (std::size_t b = 0; b < generated.steps.size(); ++b) {
