@@ -76,8 +76,8 @@ TEST(ELargeConfig, ReadsTheFilesOfEveryTrainer) {
         Case{"cpo", "  loss_type: simpo\n", ""},
         Case{"grpo", "  num_return_sequences: 8\n  rewards: [numeric]\n  max_prompt_length: 64\n  max_completion_length: 64\n",
              "reward_model: {name_or_path: r}\n"},
-        Case{"gfpo", "  num_remains_in_group: 2\n  rewards: exact\n  max_prompt_length: 64\n  max_completion_length: 64\n", ""},
-        Case{"rlvr", "  answer_key: result\n  max_len_mask: false\n  max_prompt_length: 64\n  max_completion_length: 64\n", ""},
+        Case{"gfpo", "  num_remains_in_group: 2\n  rewards: exact\n  max_prompt_length: 64\n", ""},
+        Case{"rlvr", "  answer_key: result\n  max_len_mask: false\n  max_prompt_length: 64\n", ""},
         Case{"rloo", "  rewards: {type: regex, pattern: x}\n  max_prompt_length: 64\n  max_completion_length: 64\n", ""},
         Case{"orpo", "  beta: 0.1\n", ""}, Case{"reward", "", ""}, Case{"base", "", ""},
         Case{"distillation", "  alpha: 0.5\n  temperature: 2.0\n", "teacher_model: {name_or_path: t}\n"},
@@ -276,7 +276,8 @@ TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
       "sft, base, dpo, kto, bco, cpo, orpo, reward, distillation, gkd, classification, grpo, gfpo, rlvr, rloo.");
   expect_refused(kSmall + "trainer: {trainer_type: stf}\n",
                  "[elarge] run.yaml:2: trainer.trainer_type must name a trainer; known: sft, base, dpo, kto, bco, cpo, "
-                 "orpo, reward, distillation, gkd, classification, grpo, gfpo, rlvr, rloo; got \"stf\". Did you mean \"sft\"?");
+                 "orpo, reward, distillation, gkd, classification, grpo, gfpo, rlvr, rloo; got \"stf\". Did you "
+                 "mean \"sft\"?");
   expect_refused<NotSupportedError>(with_trainer("sft", "  quantization_mode: affine\n"),
                                     "[elarge] run.yaml:48: trainer.quantization_mode is an EasyDeL key that is not "
                                     "supported yet; got \"affine\". Remove it.");

@@ -321,7 +321,8 @@ Json run_once(const std::string& trainer_type, const Json& settings, const fs::p
   TrainerOptions options{.trainer_type = trainer_type, .arguments = TrainingArguments::from_json(trainer_type, given)};
   const TrainingArguments& arguments = options.arguments;
   const bool needs_other =
-      trainer_type == "distillation" || trainer_type == "gkd" || trainer_type == "kto" || trainer_type == "bco" || generates || settings.contains("@reference");
+      trainer_type == "distillation" || trainer_type == "gkd" || trainer_type == "kto" ||
+      trainer_type == "bco" || generates || settings.contains("@reference");
   const auto recorder = std::make_shared<Recorder>(
       make_objective(trainer_type, needs_other ? make_model(TaskType::CausalLM, Json::object(), 7) : nullptr));
   options.objective = recorder;

@@ -20,7 +20,7 @@ Json together(Json settings, const Json& more) {
   return settings;
 }
 
-bool writes_its_rows(const std::string& type) { return type == "grpo" || type == "rloo"; }
+bool writes_its_rows(const std::string& type) { return learns_from_rewards(type); }
 
 // Of the fields that all trainers share.
 std::vector<SettingProbe> common_probes(const std::string& type) {
@@ -36,6 +36,7 @@ std::vector<SettingProbe> common_probes(const std::string& type) {
   // The first step spoils the weights. A policy cannot write with them, so that all steps have the same completions.
   Json spoiled = set(R"({"learning_rate": 1e38, "max_training_steps": 4})");
   if (writes_its_rows(type)) spoiled["num_iterations"] = 4;
+  if (type == "gkd") spoiled["lmbda"] = Json();
   return {
       {"model_name", "a name"},
       {"save_directory", "elsewhere"},
@@ -337,7 +338,7 @@ std::vector<SettingProbe> own_probes(const std::string& type) {
   if (type == "bco") return bco_probes();
   if (type == "cpo") return cpo_probes();
   if (type == "orpo") return orpo_probes();
-  if (learns_from_rewards(type)) {
+  if (writes_its_rows(type)) {
     std::vector<SettingProbe> probes = rollout_probes();
     for (const SettingProbe& probe : type == "rloo"   ? rloo_probes()
                                      : type == "gfpo" ? gfpo_probes()
@@ -371,9 +372,10 @@ TEST_P(Settings, ActOrAreRefusedByName) {
   // Classification truncates as transformers does; a reward's rows are left out.
   const bool keeps_start = GetParam() == "classification";
   probes.push_back({"truncation_mode", keeps_start ? "keep_end" : "keep_start",
-                    GetParam() == "reward"            ? Json::object()
-                    : learns_from_rewards(GetParam()) ? set(R"({"max_prompt_length": 2})")
-                                                      : set(R"({"max_length": 5})")});
+                    GetParam() == "reward"        ? Json::object()
+                    : writes_its_rows(GetParam()) ? set(R"({"max_prompt_length": 2})")
+                    : GetParam() == "gkd"         ? set(R"({"max_length": 8, "lmbda": 0.0})")
+                                                  : set(R"({"max_length": 5})")});
   // Two seconds, once: the loop is the same for all.
   if (GetParam() == "sft") probes.push_back({"training_time_limit", "1s", set(R"({"@slow": 0.6})")});
   if (GetParam() != "sft") probes.push_back({"training_time_limit", "soon"});

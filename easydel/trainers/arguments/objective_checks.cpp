@@ -61,7 +61,7 @@ void check_bco(const BcoArguments& b, const ArgumentChecker& c) {
          "The reference runs in each step.");
   const BcoArguments standard;
   constexpr std::string_view kNoMatching =
-      "It belongs to underlying distribution matching, which is not supported yet: all unwanted answers weigh the same.";
+      "It belongs to underlying distribution matching, which is not supported yet: unwanted answers weigh the same.";
   c.only(b.prompt_sample_size == standard.prompt_sample_size, "prompt_sample_size", "not be given",
          b.prompt_sample_size, kNoMatching);
   c.only(b.min_density_ratio == standard.min_density_ratio, "min_density_ratio", "not be given", b.min_density_ratio,

@@ -13,17 +13,13 @@ namespace {
 // EasyDeL's trainers that are not supported.
 constexpr std::string_view kOtherTrainers[] = {"agentic-moshpit",
                                                "agentic_moshpit",
-                                               "bco",
                                                "embedding",
-                                               "gfpo",
-                                               "gkd",
                                                "gspo",
                                                "nash-md",
                                                "nash_md",
                                                "online_dpo",
                                                "ppo",
                                                "prm",
-                                               "rlvr",
                                                "seq_kd",
                                                "sdpo",
                                                "on_policy_distillation",
@@ -39,8 +35,9 @@ std::string joined(const std::vector<std::string>& names) {
 }  // namespace
 
 const std::vector<std::string>& trainer_types() {
-  static const std::vector<std::string> types = {"sft",  "base",   "dpo",          "kto",            "bco",  "cpo",
-                                                 "orpo", "reward", "distillation", "gkd", "classification", "grpo", "gfpo", "rlvr", "rloo"};
+  static const std::vector<std::string> types = {"sft",  "base",         "dpo", "kto",            "bco",  "cpo",  "orpo",
+                                                 "reward", "distillation", "gkd", "classification", "grpo", "gfpo", "rlvr",
+                                                 "rloo"};
   return types;
 }
 

@@ -160,7 +160,8 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
   }
   const auto is = [type](auto... names) { return ((type == names) || ...); };
   const bool drops_nothing = (is("dpo") && dpo.disable_dropout) || (is("orpo") && orpo.disable_dropout) ||
-                             (is("kto") && kto.disable_dropout) || (is("bco") && bco.disable_dropout) || (is("cpo") && cpo.disable_dropout) ||
+                             (is("kto") && kto.disable_dropout) || (is("bco") && bco.disable_dropout) ||
+                             (is("cpo") && cpo.disable_dropout) ||
                              (learns_from_rewards(type) && rollout.disable_dropout) ||
                              (is("reward") && reward.disable_dropout) || (is("gkd") && gkd.disable_dropout);
   c.rule(!drops_nothing || lora_dropout == 0, "lora_dropout", "be 0 if disable_dropout is true", lora_dropout);
@@ -177,8 +178,8 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
     c.rule(both <= *max_length, "max_length",
            concat("hold max_prompt_length and max_completion_length, ", both, " tokens together"), *max_length);
   }
-  const bool has_own_loss = is("dpo", "kto", "bco", "cpo", "orpo", "reward", "distillation", "gkd", "grpo", "gfpo", "rlvr", "rloo") ||
-                            (is("sft", "base") && text.loss_type == "dft");
+  const bool has_own_loss = is("dpo", "kto", "bco", "cpo", "orpo", "reward", "distillation", "gkd") ||
+                            learns_from_rewards(type) || (is("sft", "base") && text.loss_type == "dft");
   if (!has_own_loss) return;
   const LossConfig given = loss();
   const auto own = [&](std::string_view key, bool is_standard, const auto& value) {

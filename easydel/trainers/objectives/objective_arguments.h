@@ -136,9 +136,9 @@ struct DistillationArguments {
 
 // On-policy distillation.
 struct GkdArguments {
-  double temperature = 0.9;          // of the sampling and of both distributions
-  std::optional<double> lmbda = 0.5; // share of the steps on what the student writes; none
-  double beta = 0.5;                 // 0: KL(teacher || student), 1: its reverse
+  double temperature = 0.9;           // of the sampling and of both distributions
+  std::optional<double> lmbda = 0.5;  // share of the steps on what the student writes; none
+  double beta = 0.5;                  // 0: KL(teacher || student), 1: its reverse
   int64_t max_new_tokens = 128;
   bool seq_kd = false;  // the other steps are on what the teacher writes, not on the data
   bool disable_dropout = true;

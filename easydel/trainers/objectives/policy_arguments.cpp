@@ -83,9 +83,11 @@ void list_fields(RlvrArguments& r, FieldVisitor& v) {
   v("test_key", r.test_key, "Column with tests of code; not supported.");
   v("format_pattern", r.format_pattern, "Pattern to be found in a completion, for the reward regex; null: none.");
   v("format_reward_weight", r.format_reward_weight, "Weight of it.");
-  v("length_penalty_target", r.length_penalty_target, "Tokens that a completion should have, for the reward length; null: any.");
+  v("length_penalty_target", r.length_penalty_target,
+    "Tokens that a completion should have, for the reward length; null: any.");
   v("length_penalty_weight", r.length_penalty_weight, "Weight of it.");
-  v("reward_clip_range", r.reward_clip_range, "The most that a reward counts, and its opposite the least; null: no limits.");
+  v("reward_clip_range", r.reward_clip_range,
+    "The most that a reward counts, and its opposite the least; null: no limits.");
   v("difficulty_key", r.difficulty_key, "Column with the difficulty of a prompt; not supported.");
   v("difficulty_loss_weight", r.difficulty_loss_weight, "Weight losses by it; not supported.");
 }

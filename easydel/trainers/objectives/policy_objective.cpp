@@ -75,7 +75,8 @@ class PolicyObjective final : public Objective {
 
   void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData&) override {
     const RolloutArguments& rollout = arguments.rollout;
-    rewards_ = make_rewards(type_ == "rlvr" ? arguments.rlvr.rewards(rollout.rewards) : rollout.rewards, {.model = parts_.reward_model});
+    rewards_ = make_rewards(type_ == "rlvr" ? arguments.rlvr.rewards(rollout.rewards) : rollout.rewards,
+                            {.model = parts_.reward_model});
     for (const auto& [name, function] : parts_.reward_functions)
       rewards_.push_back(make_function_reward(name, function));
     require<ConfigError>(!rewards_.empty(), "[", type_, "] a reward is needed: --reward numeric, or rewards in the file.");
@@ -132,7 +133,8 @@ class PolicyObjective final : public Objective {
     // Of all ranks: the rewards of a group, and the divergence that lowers them.
     std::vector<double> rewards = combined(scores);
     const std::vector<double> unscaled = rewards;
-    if (const auto most = context.arguments.rlvr.reward_clip_range; type_ == "rlvr" && most) clip(rewards, -*most, *most);
+    const std::optional<double> most = context.arguments.rlvr.reward_clip_range;
+    if (type_ == "rlvr" && most) clip(rewards, -*most, *most);
     if (type_ == "rloo") lower_by_divergence(rewards, out, deal, group, context, parallel);
     const Advantages advantages =
         type_ == "rloo" ? leave_one_out_advantages(rewards, group, context.arguments.rloo.normalize_advantages)
@@ -349,8 +351,8 @@ class PolicyObjective final : public Objective {
   }
 
   // RLOO: the summed log-ratio of policy and reference is part of the reward.
-  void lower_by_divergence(std::vector<double>& rewards, const GeneratedRows& generated, const PromptDeal& deal, int64_t group,
-                           const GenerationContext& context, const Parallel* parallel) const {
+  void lower_by_divergence(std::vector<double>& rewards, const GeneratedRows& generated, const PromptDeal& deal,
+                           int64_t group, const GenerationContext& context, const Parallel* parallel) const {
     const RlooArguments& rloo = context.arguments.rloo;
     if (const auto& range = rloo.reward_clip_range) clip(rewards, (*range)[0], (*range)[1]);
     if (rloo.beta == 0) return;

@@ -76,7 +76,8 @@ class GkdObjective final : public Objective {
       std::vector<int64_t> prompt(example->input_ids.begin(),
                                   example->input_ids.begin() + (answer - example->labels.begin()));
       if (prompt.empty()) return std::nullopt;  // truncation left an answer alone
-      if (prompt.size() > room && keep_end) prompt.erase(prompt.begin(), prompt.end() - static_cast<std::ptrdiff_t>(room));
+      if (prompt.size() > room && keep_end)
+        prompt.erase(prompt.begin(), prompt.end() - static_cast<std::ptrdiff_t>(room));
       prompt.resize(std::min(prompt.size(), room));
       example->others["prompt_ids"] = std::move(prompt);
       return example;
@@ -189,6 +190,8 @@ class GkdObjective final : public Objective {
 
 }  // namespace
 
-std::unique_ptr<Objective> make_gkd_objective(GkdParts parts) { return std::make_unique<GkdObjective>(std::move(parts)); }
+std::unique_ptr<Objective> make_gkd_objective(GkdParts parts) {
+  return std::make_unique<GkdObjective>(std::move(parts));
+}
 
 }  // namespace easydel

@@ -23,7 +23,8 @@ struct TeacherPass {
               bool with_dropout, bool with_hidden_states = false);
 
   // From logits of student and teacher [n, V] and the labels [n] of the same tokens to sums over those that have one.
-  using Sums = std::function<at::Tensor(const at::Tensor& student, const at::Tensor& teacher, const at::Tensor& labels)>;
+  using Sums =
+      std::function<at::Tensor(const at::Tensor& student, const at::Tensor& teacher, const at::Tensor& labels)>;
   // Those of all tokens of this rank's part, computed in chunks whose logits backward recomputes, so that only one
   // chunk's are held at a time.
   at::Tensor sum_tokens(int64_t chunk, const Sums& sums) const;
