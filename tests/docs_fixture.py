@@ -79,6 +79,8 @@ def make_files(folder: pathlib.Path) -> None:
         (folder / name).write_text(rows)
     (folder / "questions.jsonl").write_text("".join(
         json.dumps({"prompt": f"{i} and {i + 1} are", "answer": 2 * i + 1}) + "\n" for i in range(8)))
+    (folder / "answers.jsonl").write_text("".join(
+        json.dumps({"prompt": f"{i} and {i + 1} are", "completion": f" {2 * i + 1}"}) + "\n" for i in range(8)))
     (folder / "texts.jsonl").write_text("".join(json.dumps(p) + "\n" for p in paragraphs[:4]))
     for name in ("book.txt", "held_out.txt", "a.txt", "b.txt"):
         (folder / name).write_text("\n".join(paragraphs[:24]) + "\n")

@@ -222,8 +222,8 @@ std::shared_ptr<const AutoTokenizer> ELargeModel::build_tokenizer() {
 // The second model that an objective needs. Without a reference_model it is the model as it was at the beginning.
 std::shared_ptr<BaseModule> ELargeModel::other_model(const std::string& trainer_type,
                                                      const TrainingArguments& arguments) {
-  if (trainer_type == "distillation") {
-    require<ConfigError>(config_.teacher_model().has_value(), "[elarge] distillation needs a teacher_model.");
+  if (trainer_type == "distillation" || trainer_type == "gkd") {
+    require<ConfigError>(config_.teacher_model().has_value(), "[elarge] ", trainer_type, " needs a teacher_model.");
     return build_teacher_model();
   }
   const bool is_given = config_.reference_model().has_value();
@@ -231,11 +231,11 @@ std::shared_ptr<BaseModule> ELargeModel::other_model(const std::string& trainer_
     if (!arguments.dpo.uses_reference()) return nullptr;
     // The trainer computes its log-probabilities ahead with the model itself.
     if (!is_given && arguments.dpo.precompute_ref_log_probs) return nullptr;
-  } else if (trainer_type == "grpo" || trainer_type == "rloo") {
-    const double beta = trainer_type == "grpo" ? arguments.grpo.beta : arguments.rloo.beta;
+  } else if (learns_from_rewards(trainer_type)) {
+    const double beta = trainer_type == "rloo" ? arguments.rloo.beta : arguments.grpo.beta;
     // With adapters the base is the reference: the model without them.
     if (beta == 0 || (!is_given && arguments.lora_rank)) return nullptr;
-  } else if (trainer_type != "kto") {
+  } else if (trainer_type != "kto" && trainer_type != "bco") {
     return nullptr;
   }
   if (!is_given) reference_model_ = load(config_, "model", config_.model(), TaskType::CausalLM, false);
@@ -259,7 +259,7 @@ std::shared_ptr<Trainer> ELargeModel::build_trainer(std::shared_ptr<RunLock> loc
   run.tokenizer = open_tokenizer(run.tokenizer_directory, config_.model());
   run.model = build_model();
   std::shared_ptr<BaseModule> other = other_model(run.trainer_type, run.arguments);
-  run.objective = run.trainer_type == "grpo" || run.trainer_type == "rloo"
+  run.objective = learns_from_rewards(run.trainer_type)
                       ? make_policy_objective(run.trainer_type,
                                               {.reference = std::move(other), .reward_model = build_reward_model()})
                       : make_objective(run.trainer_type, std::move(other));

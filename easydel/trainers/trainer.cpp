@@ -9,6 +9,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
 #include "easydel/core/log.h"
+#include "easydel/infra/decoder/embedding_noise.h"
 #include "easydel/optim/rules/transforms.h"
 #include "easydel/sharding/parallel.h"
 #include "easydel/trainers/run/gradients.h"
@@ -78,7 +79,7 @@ double Trainer::Impl::flops_of(const std::vector<std::vector<BatchRow>>& rows) c
 }
 
 LossContext Trainer::Impl::context(double items, double share, int64_t minibatch) const {
-  LossContext context{.arguments = args(), .items = items, .share = share};
+  LossContext context{.arguments = args(), .items = items, .share = share, .is_training = true};
   context.dropout_key = RandomKey(static_cast<uint64_t>(args().seed))
                             .fold("dropout")
                             .fold(static_cast<uint64_t>(state.step))
@@ -99,6 +100,16 @@ StopReason Trainer::Impl::stop_asked_for() const {
   if (is_first() && limit && spent.count() > *limit) own = StopReason::TimeLimit;
   if (signal != 0) own = signal == SIGINT ? StopReason::Sigint : StopReason::Sigterm;
   return static_cast<StopReason>(static_cast<int>(max_over_all(static_cast<int>(own), parallel(), device())));
+}
+
+ObjectiveLoss Trainer::Impl::loss_of(const Batch& batch, const LossContext& context) const {
+  const double alpha = args().neftune_noise_alpha.value_or(0);
+  if (alpha == 0) return options_.objective->loss(*options_.model, batch, context);
+  const EmbeddingNoise noise(*options_.model, alpha, context.dropout_key->fold("neftune"), batch.input_ids.size(1));
+  ObjectiveLoss out = options_.objective->loss(*options_.model, batch, context);
+  require<NotSupportedError>(noise.was_added(), "[trainer] neftune_noise_alpha must be null for a ",
+                             options_.model->model_type(), " model, which embeds no tokens; got ", alpha, ".");
+  return out;
 }
 
 Trainer::Impl::Step Trainer::Impl::run_step() {
@@ -122,7 +133,7 @@ Trainer::Impl::Step Trainer::Impl::run_step() {
     tokens += batch.tokens;
     LossContext part = context(items, counts[i] / items, static_cast<int64_t>(i));
     part.totals = totals;
-    const ObjectiveLoss out = options_.objective->loss(*options_.model, batch, part);
+    const ObjectiveLoss out = loss_of(batch, part);
     (loss_scale_.value() == 1.0 ? out.loss : out.loss * loss_scale_.value()).backward();
     const auto add = [&](const std::string& name, const at::Tensor& value) {
       at::Tensor& sum = sums[name];

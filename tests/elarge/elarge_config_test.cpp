@@ -72,12 +72,16 @@ TEST(ELargeConfig, ReadsTheFilesOfEveryTrainer) {
   };
   for (const auto& [type, more, extra] :
        {Case{"sft", "  packing: true\n", ""}, Case{"dpo", "  beta: 0.2\n  max_prompt_length: 256\n", ""},
-        Case{"kto", "  desirable_weight: 1.5\n", ""}, Case{"cpo", "  loss_type: simpo\n", ""},
+        Case{"kto", "  desirable_weight: 1.5\n", ""}, Case{"bco", "  beta: 0.2\n", ""},
+        Case{"cpo", "  loss_type: simpo\n", ""},
         Case{"grpo", "  num_return_sequences: 8\n  rewards: [numeric]\n  max_prompt_length: 64\n  max_completion_length: 64\n",
              "reward_model: {name_or_path: r}\n"},
+        Case{"gfpo", "  num_remains_in_group: 2\n  rewards: exact\n  max_prompt_length: 64\n", ""},
+        Case{"rlvr", "  answer_key: result\n  max_len_mask: false\n  max_prompt_length: 64\n", ""},
         Case{"rloo", "  rewards: {type: regex, pattern: x}\n  max_prompt_length: 64\n  max_completion_length: 64\n", ""},
         Case{"orpo", "  beta: 0.1\n", ""}, Case{"reward", "", ""}, Case{"base", "", ""},
         Case{"distillation", "  alpha: 0.5\n  temperature: 2.0\n", "teacher_model: {name_or_path: t}\n"},
+        Case{"gkd", "  lmbda: 1.0\n  seq_kd: false\n", "teacher_model: {name_or_path: t}\n"},
         Case{"classification", "  num_labels: 3\n", ""}}) {
     const ELargeConfig config = read(with_trainer(type, more) + extra);
     EXPECT_NO_THROW(config.validate()) << type;
@@ -269,10 +273,11 @@ TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
   expect_refused<NotSupportedError>(
       with_trainer("ppo", "  num_return_sequences: 4\n"),
       "[elarge] run.yaml:36: trainer.trainer_type \"ppo\" is an EasyDeL trainer that is not supported yet; known: "
-      "sft, base, dpo, kto, cpo, orpo, reward, distillation, classification, grpo, rloo.");
+      "sft, base, dpo, kto, bco, cpo, orpo, reward, distillation, gkd, classification, grpo, gfpo, rlvr, rloo.");
   expect_refused(kSmall + "trainer: {trainer_type: stf}\n",
-                 "[elarge] run.yaml:2: trainer.trainer_type must name a trainer; known: sft, base, dpo, kto, cpo, "
-                 "orpo, reward, distillation, classification, grpo, rloo; got \"stf\". Did you mean \"sft\"?");
+                 "[elarge] run.yaml:2: trainer.trainer_type must name a trainer; known: sft, base, dpo, kto, bco, cpo, "
+                 "orpo, reward, distillation, gkd, classification, grpo, gfpo, rlvr, rloo; got \"stf\". Did you "
+                 "mean \"sft\"?");
   expect_refused<NotSupportedError>(with_trainer("sft", "  quantization_mode: affine\n"),
                                     "[elarge] run.yaml:48: trainer.quantization_mode is an EasyDeL key that is not "
                                     "supported yet; got \"affine\". Remove it.");

@@ -9,9 +9,11 @@
 
 #include "easydel/core/error.h"
 #include "easydel/infra/config/auto_config.h"
+#include "easydel/infra/decoder/embedding_noise.h"
 #include "easydel/infra/registry.h"
 #include "easydel/trainers/objectives/dpo_loss.h"
 #include "easydel/trainers/objectives/pairs.h"
+#include "easydel/trainers/trainer.h"
 #include "tests/infra/on_mesh.h"
 #include "tests/support/tensors.h"
 
@@ -116,6 +118,8 @@ std::vector<Case> cases() {
           {"orpo", TaskType::CausalLM, [](auto) { return make_orpo_objective(); }, Json::object({{"beta", 0.4}})},
           {"reward", TaskType::SequenceClassification, [](auto) { return make_reward_objective(); },
            Json::object({{"center_rewards_coefficient", 0.3}})},
+          {"gkd", TaskType::CausalLM, [](auto other) { return make_objective("gkd", other); },
+           Json::object({{"beta", 0.3}, {"temperature", 1.5}, {"logits_chunk_size", 5}})},
           {"distillation", TaskType::CausalLM, distillation, Json::object({{"temperature", 3.0}, {"alpha", 0.6}})},
           {"distillation", TaskType::CausalLM, distillation,
            Json::object({{"logits_chunk_size", 5},
@@ -342,6 +346,47 @@ TEST(Dpo, SortsThePairsThatCount) {
   dpo.loss_type = "aot";
   EXPECT_NEAR(pair_loss(terms, dpo).sum().item<double>(), of({-1 + 2, 0.5 - 1, 7 - 5}), 1e-12);
   EXPECT_EQ(pair_loss(terms, dpo)[3].item<double>(), 0);
+}
+
+// transformers: zeros_like(x).uniform_(-alpha / sqrt(T * D), alpha / sqrt(T * D)).
+TEST(EmbeddingNoise, IsUniformUpToAlphaOverTheRootOfTheWidth) {
+  const at::NoGradGuard no_grad;
+  const auto model = model_of(1), other = model_of(2);
+  const at::Tensor ids = at::arange(1, 13).repeat({200, 1});
+  const auto embedded = [&](const BaseModule& of) {
+    return of(ModelInputs{.input_ids = ids, .output_hidden_states = true}).hidden_states[0];
+  };
+  const at::Tensor plain = embedded(*model), untouched = embedded(*other);
+  const double most = 5 / std::sqrt(12.0 * static_cast<double>(plain.size(2)));
+  at::Tensor first, second, again, next;
+  {
+    const EmbeddingNoise noise(*model, 5, RandomKey(3), 12);
+    EXPECT_TRUE(embedded(*other).equal(untouched));
+    EXPECT_FALSE(noise.was_added());
+    first = embedded(*model) - plain;
+    EXPECT_TRUE(noise.was_added());
+    second = embedded(*model) - plain;
+  }
+  EXPECT_TRUE(embedded(*model).equal(plain));
+  {
+    const EmbeddingNoise noise(*model, 5, RandomKey(3), 12);
+    again = embedded(*model) - plain;
+  }
+  {
+    const EmbeddingNoise noise(*model, 5, RandomKey(4), 12);
+    next = embedded(*model) - plain;
+  }
+  EXPECT_TRUE(again.equal(first));
+  const auto count = static_cast<double>(first.numel());
+  for (const at::Tensor& drawn : {first, second, next}) {
+    EXPECT_LE(drawn.abs().max().item<double>(), most + 1e-6);
+    EXPECT_GE(drawn.abs().max().item<double>(), 0.99 * most);
+    // Within four standard errors of a uniform distribution's mean and variance.
+    EXPECT_NEAR(drawn.mean().item<double>() / most, 0, 4 / std::sqrt(3 * count));
+    EXPECT_NEAR(drawn.square().mean().item<double>() / most / most, 1.0 / 3, 4 * std::sqrt(4.0 / 45 / count));
+  }
+  for (const at::Tensor& drawn : {second, next})
+    EXPECT_NEAR((drawn * first).mean().item<double>() / most / most, 0, 4.0 / 3 / std::sqrt(count));
 }
 
 TEST(CausalLM, LmheadChunksizeBoundsTheLogitsAndLeavesTheLossAsItIs) {

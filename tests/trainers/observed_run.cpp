@@ -81,10 +81,13 @@ std::vector<Json> make_rows(const std::string& trainer_type, int64_t count) {
   std::vector<Json> rows;
   for (int64_t i = 0; i < count; ++i) {
     Json row = Json::object({{"other", words(i + 3, 4)}});
-    if (trainer_type == "grpo" || trainer_type == "rloo") {
+    if (learns_from_rewards(trainer_type)) {
       row["prompt"] = words(i, 3 + i % 4);
       row["answer"] = words(2 * i, 1);
-    } else if (trainer_type == "kto") {
+    } else if (trainer_type == "gkd") {
+      row["prompt"] = words(i, 3 + i % 4);
+      row["completion"] = " " + words(2 * i, 2 + i % 5);
+    } else if (trainer_type == "kto" || trainer_type == "bco") {
       row["prompt"] = words(i, 3 + i % 4);
       row["completion"] = " " + words(2 * i, 2 + i % 5);
       row["label"] = i % 3 != 0;
@@ -179,6 +182,8 @@ class Recorder final : public Objective {
   void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData& data) override {
     inner_->prepare(model, arguments, data);
   }
+  Json state() const override { return inner_->state(); }
+  void restore(const Json& saved) override { inner_->restore(saved); }
 
   mutable Json batches = Json::array();  // rows, columns, checksum
 
@@ -297,10 +302,14 @@ Json run_once(const std::string& trainer_type, const Json& settings, const fs::p
     if (!key.starts_with("@")) given[key] = value;
   }
   if (given.at("save_directory") == Json("elsewhere")) given["save_directory"] = (directory / "elsewhere").string();
-  const bool generates = trainer_type == "grpo" || trainer_type == "rloo";
+  const bool generates = learns_from_rewards(trainer_type);
   const bool has_prompts =
-      trainer_type == "dpo" || trainer_type == "kto" || trainer_type == "cpo" || trainer_type == "orpo";
+      trainer_type == "dpo" || trainer_type == "kto" || trainer_type == "bco" || trainer_type == "cpo" ||
+      trainer_type == "orpo";
   if (has_prompts && !given.contains("max_prompt_length")) given["max_prompt_length"] = 3;
+  if (trainer_type == "gkd" && !given.contains("max_new_tokens")) given["max_new_tokens"] = 3;
+  if (trainer_type == "rlvr" && !given.contains("mask_truncated_completions"))
+    given["mask_truncated_completions"] = false;  // few of five tokens end
   if (generates) {
     const Json length = Json::object({{"type", "length"}, {"target", 3}});
     for (const auto& [key, value] : std::map<std::string, Json>{{"max_prompt_length", 5}, {"max_completion_length", 5}, {"rewards", length}}) {
@@ -312,7 +321,8 @@ Json run_once(const std::string& trainer_type, const Json& settings, const fs::p
   TrainerOptions options{.trainer_type = trainer_type, .arguments = TrainingArguments::from_json(trainer_type, given)};
   const TrainingArguments& arguments = options.arguments;
   const bool needs_other =
-      trainer_type == "distillation" || trainer_type == "kto" || generates || settings.contains("@reference");
+      trainer_type == "distillation" || trainer_type == "gkd" || trainer_type == "kto" ||
+      trainer_type == "bco" || generates || settings.contains("@reference");
   const auto recorder = std::make_shared<Recorder>(
       make_objective(trainer_type, needs_other ? make_model(TaskType::CausalLM, Json::object(), 7) : nullptr));
   options.objective = recorder;

@@ -135,13 +135,13 @@ class Policies(unittest.TestCase):
         trainer.train()
         return steps.steps, weights_of(trainer.model)
 
-    def run_ours(self, trainer_type, changes, mesh=None):
+    def run_ours(self, trainer_type, changes, mesh=None, completions="completions.json", data="rows.jsonl"):
         arguments = {"total_batch_size": PROMPTS, "max_training_steps": STEPS, "learning_rate": RATE, "optimizer": "sgd",
                      "weight_decay": 0.0, "num_generations": GROUP, "max_completion_length": LENGTH, "beta": 0.0,
                      **changes}
         job = {"other": self.directory / "reference"} if arguments["beta"] else {}
-        return run_ours(PROGRAM, self.directory, model=self.directory / "model", data=self.directory / "rows.jsonl",
-                        trainer_type=trainer_type, completions=self.directory / "completions.json", mesh=mesh,
+        return run_ours(PROGRAM, self.directory, model=self.directory / "model", data=self.directory / data,
+                        trainer_type=trainer_type, completions=self.directory / completions, mesh=mesh,
                         arguments=arguments, **job)
 
     def compare(self, ours, theirs, names, with_loss=True):
@@ -183,6 +183,63 @@ class Policies(unittest.TestCase):
         theirs = self.run_theirs("grpo", {**case, "gradient_accumulation_steps": 2})
         self.compare(self.run_ours("grpo", {**case, "gradient_accumulation_steps": 2}), theirs, REWARDS, with_loss=False)
         self.compare(self.run_ours("grpo", case, mesh=[1, 2, 1, 2, 1]), theirs, REWARDS, with_loss=False)
+
+    def test_gfpo(self):
+        """A group of which some are left out is a smaller group: grpo, which trl has, on those that stay."""
+        usual = {"filter_by_length": True, "filter_by_efficiency": True, "length_weight": 0.5, "efficiency_weight": 0.5}
+        per_step = [self.known[make_tokenizer().decode(make_tokenizer()(row["prompt"]).input_ids)] for row in self.rows]
+        for changes in ({}, {"filter_by_length": False}, {"filter_by_efficiency": False},
+                        {"length_weight": 2.0, "efficiency_weight": 0.3}):
+            with self.subTest(**changes):
+                how, kept, keep = {**usual, **changes}, {}, 2
+                for step in range(0, len(self.rows), PROMPTS):
+                    rated = [(each["reward"] or 0) / len(each["ids"]) for group in per_step[step:step + PROMPTS] for each in group]
+                    largest = max(map(abs, rated)) + 1e-8
+                    for prompt, group in list(self.known.items())[step:step + PROMPTS]:
+                        def score(each):
+                            if each["reward"] is None:
+                                return -math.inf
+                            efficiency = how["efficiency_weight"] * each["reward"] / len(each["ids"]) / largest
+                            shortness = how["length_weight"] * (1 - len(each["ids"]) / LENGTH)
+                            return how["filter_by_efficiency"] * efficiency + how["filter_by_length"] * shortness
+
+                        best = sorted(group, key=score, reverse=True)[:keep]
+                        kept[prompt] = [each for each in group if each in best]
+                (self.directory / "kept.json").write_text(json.dumps(kept))
+                case = dict(loss_type="grpo", num_iterations=2, beta=0.04)
+                ours = self.run_ours("gfpo", {**case, **changes, "num_remains_in_group": keep})
+                theirs = self.run_ours("grpo", {**case, "num_generations": keep}, completions="kept.json")
+                for a, b in zip(ours[0], theirs[0], strict=True):
+                    self.assertEqual(a["loss"], b["loss"])
+                    self.assertEqual(a.get("frac_reward_zero_std"), b.get("frac_reward_zero_std"))
+                    self.assertEqual(a.get("completions/kept_mean_length"), b.get("completions/mean_length"))
+                self.assertEqual(largest_difference(ours[1], theirs[1]), 0)
+                everything = [len(each["ids"]) for group in per_step[:PROMPTS] for each in group]
+                self.assertAlmostEqual(ours[0][0]["completions/mean_length"], sum(everything) / len(everything), places=6)
+
+    def test_rlvr(self):
+        """Rewards of rules, clipped: grpo with the same rewards, clipped beforehand. What did not end counts in nothing."""
+        case = dict(loss_type="grpo", num_iterations=2, beta=0.04)
+        clipped = {prompt: [{**each, "reward": None if each["reward"] is None else min(each["reward"], 0.4)} for each in group]
+                   for prompt, group in self.known.items()}
+        (self.directory / "clipped.json").write_text(json.dumps(clipped))
+        ours = self.run_ours("rlvr", {**case, "answer_key": None, "reward_clip_range": 0.4})
+        theirs = self.run_ours("grpo", {**case, "mask_truncated_completions": True}, completions="clipped.json")
+        for a, b in zip(ours[0], theirs[0], strict=True):
+            self.assertAlmostEqual(a["loss"], b["loss"], places=6)
+        self.assertLess(largest_difference(ours[1], theirs[1]), 1e-6)
+        named = {"answer_key": "right", "format_pattern": "[0-9]", "format_reward_weight": 0.5, "max_len_mask": False,
+                 "length_penalty_target": 3, "length_penalty_weight": 0.25}
+        listed = [{"type": "numeric", "field": "right"}, {"type": "regex", "pattern": "[0-9]", "weight": 0.5},
+                  {"type": "length", "target": 3, "weight": 0.25}]
+        write_rows(self.directory / "right.jsonl", [{**row, "right": 0.5} for row in self.rows])
+        ours = self.run_ours("rlvr", {**case, **named}, data="right.jsonl")
+        theirs = self.run_ours("grpo", {**case, "rewards": listed}, data="right.jsonl")
+        self.assertIn("rewards/numeric/mean", ours[0][0])
+        for a, b in zip(ours[0], theirs[0], strict=True):
+            self.assertEqual({name: value for name, value in a.items() if "reward" in name or name == "loss"},
+                             {name: value for name, value in b.items() if "reward" in name or name == "loss"})
+        self.assertEqual(largest_difference(ours[1], theirs[1]), 0)
 
     def test_rloo(self):
         for case in (dict(), dict(beta=0.05, num_iterations=2), dict(beta=0.05, normalize_advantages=True,

@@ -20,7 +20,7 @@ Json together(Json settings, const Json& more) {
   return settings;
 }
 
-bool writes_its_rows(const std::string& type) { return type == "grpo" || type == "rloo"; }
+bool writes_its_rows(const std::string& type) { return learns_from_rewards(type); }
 
 // Of the fields that all trainers share.
 std::vector<SettingProbe> common_probes(const std::string& type) {
@@ -36,6 +36,7 @@ std::vector<SettingProbe> common_probes(const std::string& type) {
   // The first step spoils the weights. A policy cannot write with them, so that all steps have the same completions.
   Json spoiled = set(R"({"learning_rate": 1e38, "max_training_steps": 4})");
   if (writes_its_rows(type)) spoiled["num_iterations"] = 4;
+  if (type == "gkd") spoiled["lmbda"] = Json();
   return {
       {"model_name", "a name"},
       {"save_directory", "elsewhere"},
@@ -74,6 +75,7 @@ std::vector<SettingProbe> common_probes(const std::string& type) {
       {"aux_loss_enabled", true},
       {"gradient_checkpointing", "nothing_saveable"},
       {"lmhead_chunksize", 3},
+      {"neftune_noise_alpha", 5.0},
       {"do_train", false, eval},
       {"do_eval", true},
       {"eval_batch_size", 3, eval},
@@ -182,6 +184,20 @@ std::vector<SettingProbe> kto_probes() {
           {"logprob_vocab_chunk_size", 8}};
 }
 
+std::vector<SettingProbe> bco_probes() {
+  return {{"beta", 0.5},
+          {"max_prompt_length", 2},
+          {"max_completion_length", 2},
+          {"label_pad_token_id", 0},
+          {"padding_value", 3},
+          {"disable_dropout", false},
+          {"precompute_ref_log_probs", true},
+          {"logprob_vocab_chunk_size", 8},
+          {"prompt_sample_size", 8},
+          {"min_density_ratio", 0.1},
+          {"max_density_ratio", 2.0}};
+}
+
 std::vector<SettingProbe> cpo_probes() {
   return {{"beta", 0.5},
           {"label_smoothing", 0.2},
@@ -242,6 +258,37 @@ std::vector<SettingProbe> grpo_probes() {
           {"ref_model_sync_steps", 2}};
 }
 
+std::vector<SettingProbe> gfpo_probes() {
+  std::vector<SettingProbe> probes = grpo_probes();
+  // Completions of several lengths, and rewards that do not follow from them.
+  const Json filtered = set(R"({"num_remains_in_group": 2, "num_return_sequences": 8, "max_completion_length": 11,
+                               "rewards": "random"})");
+  for (const SettingProbe& probe : std::vector<SettingProbe>{{"num_remains_in_group", 2},
+                                                             {"filter_by_length", false, filtered},
+                                                             {"filter_by_efficiency", false, filtered},
+                                                             {"length_weight", 5.0, filtered},
+                                                             {"efficiency_weight", 5.0, filtered}})
+    probes.push_back(probe);
+  return probes;
+}
+
+std::vector<SettingProbe> rlvr_probes() {
+  std::vector<SettingProbe> probes = grpo_probes();
+  const Json pattern = set(R"({"format_pattern": "w[0-5]", "format_reward_weight": 1.0})");
+  const Json target = set(R"({"length_penalty_target": 2, "length_penalty_weight": 1.0})");
+  for (const SettingProbe& probe : std::vector<SettingProbe>{{"answer_key", Json()},
+                                                             {"test_key", "checks"},
+                                                             {"format_pattern", "w1", pattern},
+                                                             {"format_reward_weight", 0.1, pattern},
+                                                             {"length_penalty_target", 4, target},
+                                                             {"length_penalty_weight", 0.1, target},
+                                                             {"reward_clip_range", 0.1},
+                                                             {"difficulty_key", "difficulty"},
+                                                             {"difficulty_loss_weight", true}})
+    probes.push_back(probe);
+  return probes;
+}
+
 std::vector<SettingProbe> rloo_probes() {
   const Json again = set(R"({"num_iterations": 3, "learning_rate": 0.05})");
   return {{"beta", 0.5},
@@ -266,6 +313,17 @@ std::vector<SettingProbe> distillation_probes() {
           {"logits_chunk_size", 3}};
 }
 
+std::vector<SettingProbe> gkd_probes() {
+  const Json own = set(R"({"lmbda": 1.0})");
+  return {{"temperature", 0.5},
+          {"lmbda", 1.0, set(R"({"lmbda": null})")},
+          {"beta", 0.1},
+          {"max_new_tokens", 2, own},
+          {"seq_kd", true, set(R"({"lmbda": 0.0})")},
+          {"disable_dropout", false},
+          {"logits_chunk_size", 3}};
+}
+
 std::vector<SettingProbe> classification_probes() {
   return {{"dataset_text_field", "other"},
           {"add_special_tokens", false},
@@ -277,13 +335,19 @@ std::vector<SettingProbe> classification_probes() {
 std::vector<SettingProbe> own_probes(const std::string& type) {
   if (type == "dpo") return dpo_probes();
   if (type == "kto") return kto_probes();
+  if (type == "bco") return bco_probes();
   if (type == "cpo") return cpo_probes();
   if (type == "orpo") return orpo_probes();
   if (writes_its_rows(type)) {
     std::vector<SettingProbe> probes = rollout_probes();
-    for (const SettingProbe& probe : type == "grpo" ? grpo_probes() : rloo_probes()) probes.push_back(probe);
+    for (const SettingProbe& probe : type == "rloo"   ? rloo_probes()
+                                     : type == "gfpo" ? gfpo_probes()
+                                     : type == "rlvr" ? rlvr_probes()
+                                                      : grpo_probes())
+      probes.push_back(probe);
     return probes;
   }
+  if (type == "gkd") return gkd_probes();
   if (type == "reward") return reward_probes();
   if (type == "classification") return classification_probes();
   std::vector<SettingProbe> probes = text_probes();
@@ -310,6 +374,7 @@ TEST_P(Settings, ActOrAreRefusedByName) {
   probes.push_back({"truncation_mode", keeps_start ? "keep_end" : "keep_start",
                     GetParam() == "reward"        ? Json::object()
                     : writes_its_rows(GetParam()) ? set(R"({"max_prompt_length": 2})")
+                    : GetParam() == "gkd"         ? set(R"({"max_length": 8, "lmbda": 0.0})")
                                                   : set(R"({"max_length": 5})")});
   // Two seconds, once: the loop is the same for all.
   if (GetParam() == "sft") probes.push_back({"training_time_limit", "1s", set(R"({"@slow": 0.6})")});

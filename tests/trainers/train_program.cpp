@@ -9,6 +9,7 @@
 #include "easydel/core/json/json.h"
 #include "easydel/data/dataset.h"
 #include "easydel/infra/auto_model.h"
+#include "easydel/trainers/objectives/distillation/gkd_objective.h"
 #include "easydel/trainers/objectives/policy_objective.h"
 #include "easydel/trainers/trainer.h"
 #include "tests/support/job_program.h"
@@ -74,7 +75,14 @@ void train(const Json& job, const std::optional<Mesh>& mesh, bool prints) {
   const auto other = text_in(job, "other");
   const auto learned_from = other ? open_model(job, *other, TaskType::CausalLM, mesh) : nullptr;
   options.tokenizer = std::make_shared<AutoTokenizer>(AutoTokenizer::from_directory(directory));
-  if (const auto fixed = text_in(job, "completions")) {
+  if (type == "gkd") {
+    GkdParts parts{.teacher = learned_from};
+    if (const auto fixed = text_in(job, "completions"))
+      parts.student_rollouts = fixed_rollouts(*fixed, nullptr, options.tokenizer).rollouts;
+    if (const auto fixed = text_in(job, "teacher_completions"))
+      parts.teacher_rollouts = fixed_rollouts(*fixed, nullptr, options.tokenizer).rollouts;
+    options.objective = make_gkd_objective(std::move(parts));
+  } else if (const auto fixed = text_in(job, "completions")) {
     options.objective = make_policy_objective(type, fixed_rollouts(*fixed, learned_from, options.tokenizer));
   } else {
     options.objective = make_objective(type, learned_from);

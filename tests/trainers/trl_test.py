@@ -1,8 +1,12 @@
 """Our trainers beside trl's: the same tiny model and pairs, five steps; the loss of every step, the metrics and the
 final weights must agree. usage: trl_test.py TRAIN_PROGRAM"""
 
+import functools
+import json
+import math
 import pathlib
 import random
+import statistics
 import sys
 import tempfile
 import unittest
@@ -19,6 +23,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, PrinterCallback, TrainerCallback
 from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer, RewardConfig, RewardTrainer, SFTConfig, SFTTrainer
 from trl.experimental.cpo import CPOConfig, CPOTrainer
+from trl.experimental.gkd import GKDConfig, GKDTrainer
 from trl.experimental.orpo import ORPOConfig, ORPOTrainer
 
 datasets.disable_progress_bars()
@@ -129,6 +134,57 @@ class Trl(unittest.TestCase):
                 if not arguments:  # ranks that share rows see the same minibatch
                     self.compare(run_ours(PROGRAM, self.directory, **job, mesh=[1, 1, 1, 2, 1]), theirs, names)
 
+    def test_bco(self):
+        """Against trl's formula in torch: this version of trl has no such trainer any more."""
+        generator, beta = random.Random(1), 0.3
+        rows = [{"prompt": row["prompt"], "completion": row["chosen"], "label": generator.random() < 0.5}
+                for row in make_pairs(BATCH * STEPS)]
+        data = write_rows(self.directory / "rows.jsonl", rows)
+        reference = make_model(self.directory / "reference", seed=7)
+        for parts in (1, 2):
+            model = make_model(self.directory / "model")
+            optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0)
+            steps, seen = [], []
+            for step in range(STEPS):
+                batch, sums = rows[step * BATCH:(step + 1) * BATCH], {}
+                optimizer.zero_grad()
+                for part in range(parts):
+                    own = batch[part * BATCH // parts:(part + 1) * BATCH // parts]
+                    logps = answer_logps(model, own)
+                    with torch.no_grad():
+                        rewards = beta * (logps - answer_logps(reference, own))
+                    rewards = rewards + beta * (logps - logps.detach())
+                    seen += rewards.tolist()  # trl's RunningMoments
+                    delta = sum(seen) / len(seen)
+                    wanted = torch.tensor([row["label"] for row in own])
+                    loss = -F.logsigmoid(torch.where(wanted, rewards - delta, delta - rewards)).mean() / parts
+                    loss.backward()
+                    for name, value in (("loss", loss.item()), ("delta", delta / parts)):
+                        sums[name] = sums.get(name, 0) + value
+                    for side, mask in (("chosen", wanted), ("rejected", ~wanted)):
+                        count = sum(row["label"] == (side == "chosen") for row in batch)
+                        for name, values in ((f"rewards/{side}", rewards), (f"logps/{side}", logps)):
+                            sums[name] = sums.get(name, 0) + values[mask].sum().item() / count
+                sums["rewards/margins"] = sums["rewards/chosen"] - sums["rewards/rejected"]
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+                steps.append(sums)
+            theirs = steps, weights_of(model)
+            job = dict(model=self.directory / "model", data=data, trainer_type="bco", other=self.directory / "reference",
+                       arguments={**PAIRS, "beta": beta, "gradient_accumulation_steps": parts})
+            names = ["delta", *(name for name in METRICS if name != "rewards/accuracies")]
+            for mesh in (None, [2, 1, 1, 2, 1]) if parts == 1 else (None,):
+                with self.subTest(parts=parts, mesh=mesh):
+                    self.compare(run_ours(PROGRAM, self.directory, **job, mesh=mesh), theirs, names)
+        # A checkpoint keeps delta; an evaluation leaves it as it is.
+        whole = run_ours(PROGRAM, self.directory, **job)
+        kept = {"save_directory": str(self.directory / "kept"), "save_steps": 2, "do_eval": True, "evaluation_steps": 1}
+        for steps in (2, STEPS):
+            again = run_ours(PROGRAM, self.directory, **{**job, "arguments": {
+                **job["arguments"], **kept, "max_training_steps": steps}}, eval_data=data)
+        self.assertEqual([step["delta"] for step in again[0] if "delta" in step], [step["delta"] for step in whole[0][2:]])
+        self.assertEqual(largest_difference(again[1], whole[1]), 0)
+
     def test_cpo(self):
         rows = make_pairs(BATCH * STEPS)
         data = write_rows(self.directory / "rows.jsonl", rows)
@@ -153,6 +209,41 @@ class Trl(unittest.TestCase):
         for mesh in (None, [1, 2, 1, 2, 1]):
             self.compare(run_ours(PROGRAM, self.directory, model=self.directory / "model", data=data, trainer_type="sft",
                                   mesh=mesh, arguments={**OURS, "loss_type": "dft"}), theirs, [])
+
+    def test_neftune(self):
+        """Noise is drawn by other generators: what it does to the loss of one batch has the same mean and deviation."""
+        rows = [{"prompt": row["prompt"], "completion": row["chosen"]} for row in make_pairs(BATCH)]
+        data = write_rows(self.directory / "rows.jsonl", rows)
+        model = make_model(self.directory / "model")
+        alpha, count = 12.0, 100
+        config = self.config(SFTConfig, neftune_noise_alpha=alpha)
+        config.max_steps, config.learning_rate = count, 0.0
+        theirs = [float(step["loss"]) for step in self.run_theirs(SFTTrainer, model, rows, config)[0]]
+        job = dict(model=self.directory / "model", data=data, trainer_type="sft")
+
+        def losses(**changes):
+            arguments = {**OURS, "learning_rate": 0.0, "neftune_noise_alpha": alpha, **changes}
+            return [step["loss"] for step in run_ours(PROGRAM, self.directory, **job, arguments=arguments)[0]]
+
+        ours, plain = losses(max_training_steps=count), losses(max_training_steps=1, neftune_noise_alpha=None)[0]
+        error = (statistics.variance(ours) / count + statistics.variance(theirs) / count) ** 0.5
+        self.assertLess(abs(statistics.mean(ours) - statistics.mean(theirs)), 4 * error)
+        self.assertLess(abs(math.log(statistics.stdev(ours) / statistics.stdev(theirs))), 4 / math.sqrt(count))
+        self.assertEqual(len(set(ours)), count)
+        # The same noise on any mesh, and after a checkpoint; none in an evaluation.
+        arguments = {**OURS, "neftune_noise_alpha": alpha}
+        alone = run_ours(PROGRAM, self.directory, **job, arguments=arguments)
+        for mesh in ([2, 1, 1, 2, 1], [1, 2, 1, 1, 2]):
+            with self.subTest(mesh=mesh):
+                self.compare(run_ours(PROGRAM, self.directory, **job, arguments=arguments, mesh=mesh), alone, [])
+        kept = {**arguments, "save_directory": str(self.directory / "kept"), "do_eval": True}
+        for steps in (2, STEPS):
+            again = run_ours(PROGRAM, self.directory, **job, arguments={**kept, "max_training_steps": steps}, eval_data=data)
+        self.assertEqual(largest_difference(again[1], alone[1]), 0)
+        end = run_ours(PROGRAM, self.directory, **job, eval_data=data,
+                       arguments={**OURS, "learning_rate": 0.0, "max_training_steps": 1, "neftune_noise_alpha": 50.0,
+                                  "do_eval": True})[0]
+        self.assertAlmostEqual(next(step["eval_loss"] for step in end if "eval_loss" in step), plain, places=5)
 
     def test_dpo_sorts_the_pairs_of_all_ranks(self):
         for loss_type, theirs in (("aot", "aot"), ("aot_pair", "aot_unpaired")):
@@ -305,6 +396,87 @@ class Trl(unittest.TestCase):
                 ours = run_ours(PROGRAM, self.directory, **job, mesh=mesh, arguments={**arguments, **changes})
                 self.compare(ours, (steps, weights_of(student)), ["kl_loss", "ce_loss", "hidden_state_loss", *names])
 
+    def test_gkd(self):
+        rows = [{"prompt": row["prompt"], "completion": row["chosen"]} for row in make_pairs(BATCH * STEPS)]
+        data = write_rows(self.directory / "rows.jsonl", rows)
+        generator = random.Random(2)
+        written = {row["prompt"]: [generator.randrange(4, 30) for _ in range(generator.randint(1, 9))] + [2] for row in rows}
+        (self.directory / "written.json").write_text(json.dumps(
+            {prompt: [{"ids": ids, "reward": 0}] for prompt, ids in written.items()}))
+        tokenizer = make_tokenizer()
+
+        def collate(features):
+            inputs, labels = prompt_and_completion(features)
+            prompts = tokenizer([row["prompt"] for row in features], return_tensors="pt", padding=True, padding_side="left")
+            return {**inputs, "labels": labels, "prompts": prompts["input_ids"],
+                    "prompt_attention_mask": prompts["attention_mask"]}
+
+        class Given(GKDTrainer):
+            @staticmethod
+            def generate_on_policy_outputs(model, inputs, generation_config):
+                texts = tokenizer.batch_decode(inputs["prompts"], skip_special_tokens=True)
+                rows = [{"prompt": text, "completion": tokenizer.decode(written[text][:-1])} for text in texts]
+                inputs, labels = prompt_and_completion(rows)
+                return inputs["input_ids"], inputs["attention_mask"], labels
+
+            def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+                # trl counts the data's tokens even where others were written; its own mean is over those.
+                return super().compute_loss(model, inputs, return_outputs)
+
+        for arguments, kind in (({"beta": 0.5, "lmbda": 0.0}, GKDTrainer), ({"beta": 0.0, "lmbda": 0.0}, GKDTrainer),
+                                ({"beta": 1.0, "lmbda": 0.0, "temperature": 0.7}, GKDTrainer),
+                                ({"beta": 0.3, "lmbda": 1.0, "temperature": 2.0}, Given),
+                                ({"beta": 0.1, "lmbda": 0.0, "seq_kd": True}, Given)):
+            with self.subTest(**arguments):
+                arguments = {"temperature": 1.0, "max_new_tokens": 10, **arguments}
+                model = make_model(self.directory / "model")
+                teacher = make_model(self.directory / "teacher", seed=7, num_hidden_layers=3, num_attention_heads=8)
+
+                class Trainer(kind):  # trl's applies its temperature to the sampling alone
+                    generalized_jsd_loss = staticmethod(functools.partial(GKDTrainer.generalized_jsd_loss,
+                                                                          temperature=arguments["temperature"]))
+
+                theirs = self.run_theirs(Trainer, model, rows, self.config(GKDConfig, **arguments),
+                                         teacher_model=teacher, data_collator=collate)
+                job = dict(model=self.directory / "model", other=self.directory / "teacher", data=data, trainer_type="gkd",
+                           completions=self.directory / "written.json",
+                           teacher_completions=self.directory / "written.json", arguments={**OURS, **arguments})
+                for mesh in (None, [2, 1, 1, 2, 1]) if kind is Given else (None,):
+                    self.compare(run_ours(PROGRAM, self.directory, **job, mesh=mesh), theirs, [])
+
+    def test_gkd_on_what_the_student_writes(self):
+        """A share of the steps, the same on any mesh and after a checkpoint; an evaluation is of the data."""
+        rows = [{"messages": [{"role": "user", "content": row["prompt"]}, {"role": "assistant", "content": row["chosen"]}]}
+                for row in make_pairs(BATCH * 6)]
+        data = write_rows(self.directory / "rows.jsonl", rows)
+        for name, seed in (("model", 0), ("teacher", 7)):
+            make_model(self.directory / name, seed=seed)
+            config = self.directory / name / "tokenizer_config.json"
+            template = "{% for m in messages %}{{ m.content }}{% if m.role == 'assistant' %}</s>{% endif %}{% endfor %}"
+            config.write_text(json.dumps({**json.loads(config.read_text()), "chat_template": template}))
+        job = dict(model=self.directory / "model", other=self.directory / "teacher", data=data, eval_data=data,
+                   trainer_type="gkd")
+        arguments = {**OURS, "max_training_steps": 6, "max_new_tokens": 8, "lmbda": 0.5, "do_eval": True,
+                     "evaluation_steps": 6}
+        alone = run_ours(PROGRAM, self.directory, **job, arguments=arguments)
+        steps = [step for step in alone[0] if "loss" in step]
+        for step in steps:
+            self.assertEqual("completions/mean_length" in step, step["on_policy"] == 1)
+        self.assertEqual({step["on_policy"] for step in steps}, {0, 1})
+        evaluation = next(step for step in alone[0] if "eval_loss" in step)
+        self.assertNotIn("eval_on_policy", evaluation)
+        on_mesh = run_ours(PROGRAM, self.directory, **job, arguments=arguments, mesh=[2, 1, 1, 1, 1])
+        for a, b in zip(alone[0], on_mesh[0], strict=True):
+            for name in ("loss", "on_policy", "completions/mean_length", "eval_loss"):
+                self.assertAlmostEqual(a.get(name, 0), b.get(name, 0), places=4, msg=name)
+        kept = {**arguments, "save_directory": str(self.directory / "kept")}
+        for count in (3, 6):
+            again = run_ours(PROGRAM, self.directory, **job, arguments={**kept, "max_training_steps": count})
+        self.assertEqual(largest_difference(again[1], alone[1]), 0)
+        with self.assertRaisesRegex(AssertionError, 'gkd needs "prompt" and "completion", or "messages" that end'):
+            run_ours(PROGRAM, self.directory, **{**job, "data": write_rows(self.directory / "texts.jsonl", [{"text": "a"}])},
+                     arguments=arguments)
+
     def test_evaluation_counts_every_pair_once(self):
         """The last batch is filled up with rows that count in nothing."""
         make_model(self.directory / "model")
@@ -337,6 +509,13 @@ def log_probability(model, prompt: str, answer: str) -> float:
     with torch.no_grad():
         log_p = F.log_softmax(model(torch.tensor([ids])).logits[0], -1)
     return sum(log_p[i - 1, ids[i]].item() for i in range(len(before), len(ids)))
+
+
+def answer_logps(model, rows: list[dict]) -> torch.Tensor:
+    inputs, labels = prompt_and_completion(rows)
+    log_p = F.log_softmax(model(**inputs).logits[:, :-1], -1)
+    labels = labels[:, 1:]
+    return (log_p.gather(-1, labels.clamp_min(0).unsqueeze(-1)).squeeze(-1) * (labels != -100)).sum(-1)
 
 
 def router_numbers(outputs, inputs) -> dict:

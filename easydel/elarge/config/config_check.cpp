@@ -85,8 +85,8 @@ void ELargeConfig::validate() const {
   for (const ElargeAction& action : actions()) {
     if (action.name != "train") continue;
     require<ConfigError>(!data.informs.empty(), where(action.path), " needs data: list it under mixture.informs.");
-    require<ConfigError>(type != "distillation" || has("teacher_model"), where(action.path),
-                         " with the trainer distillation needs a teacher_model.");
+    require<ConfigError>((type != "distillation" && type != "gkd") || has("teacher_model"), where(action.path),
+                         " with the trainer ", type, " needs a teacher_model.");
     require<ConfigError>(!arguments.do_eval || (eval_data && !eval_data->informs.empty()),
                          where({"trainer", "do_eval"}), " needs data: name it under eval_mixture.informs.");
   }
@@ -119,11 +119,12 @@ std::vector<std::string> ELargeConfig::notes(bool with_trainer) const {
     note_keys({section, "tokenization"}, {"mixture.tokenization"}, found);
   }
   const std::string type = trainer_type();
-  if (has("teacher_model") && type != "distillation")
+  const auto is = [&](auto... names) { return ((type == names) || ...); };
+  if (has("teacher_model") && !is("distillation", "gkd"))
     found.push_back(concat(where({"teacher_model"}), " is not used by the trainer \"", type, "\"."));
-  if (has("reference_model") && type != "dpo" && type != "kto" && type != "grpo" && type != "rloo")
+  if (has("reference_model") && !is("dpo", "kto", "bco", "grpo", "gfpo", "rlvr", "rloo"))
     found.push_back(concat(where({"reference_model"}), " is not used by the trainer \"", type, "\"."));
-  if (has("reward_model") && type != "grpo" && type != "rloo")
+  if (has("reward_model") && !is("grpo", "gfpo", "rlvr", "rloo"))
     found.push_back(concat(where({"reward_model"}), " is not used by the trainer \"", type, "\"."));
   note_keys({"esurge"}, {"esurge"}, found);
   note_keys({"eval"}, {"eval"}, found);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "easydel/core/error.h"
+#include "easydel/infra/decoder/embedding_noise.h"
 #include "easydel/infra/heads/row_head.h"
 #include "easydel/infra/heads/token_head.h"
 #include "easydel/operations/moe/moe.h"
@@ -88,7 +89,8 @@ std::shared_ptr<ForwardContext> make_context(const BaseModule& module, const Pre
 at::Tensor embed(const ModelInputs& inputs, const Embedding& table, double scale) {
   if (inputs.inputs_embeds.defined()) return inputs.inputs_embeds.to(table.dtype());
   const at::Tensor x = table(inputs.input_ids);
-  return scale == 1.0 ? x : x * at::scalar_tensor(scale, at::TensorOptions(table.dtype())).item<double>();
+  return EmbeddingNoise::add(
+      scale == 1.0 ? x : x * at::scalar_tensor(scale, at::TensorOptions(table.dtype())).item<double>(), table);
 }
 
 at::Tensor drop_embeddings(const at::Tensor& x_BTD, double p, const PreparedInputs& inputs) {

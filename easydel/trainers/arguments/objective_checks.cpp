@@ -55,6 +55,21 @@ void check_reference_sync(bool syncs, double alpha, int64_t steps, const Argumen
          "It belongs to sync_ref_model, which is not supported yet.");
 }
 
+void check_bco(const BcoArguments& b, const ArgumentChecker& c) {
+  check_preference(b, c);
+  c.only(!b.precompute_ref_log_probs, "precompute_ref_log_probs", "be false with bco", "true",
+         "The reference runs in each step.");
+  const BcoArguments standard;
+  constexpr std::string_view kNoMatching =
+      "It belongs to underlying distribution matching, which is not supported yet: unwanted answers weigh the same.";
+  c.only(b.prompt_sample_size == standard.prompt_sample_size, "prompt_sample_size", "not be given",
+         b.prompt_sample_size, kNoMatching);
+  c.only(b.min_density_ratio == standard.min_density_ratio, "min_density_ratio", "not be given", b.min_density_ratio,
+         kNoMatching);
+  c.only(b.max_density_ratio == standard.max_density_ratio, "max_density_ratio", "not be given", b.max_density_ratio,
+         kNoMatching);
+}
+
 void check_kto_and_cpo(const TrainingArguments& a, const ArgumentChecker& c) {
   check_preference(a.kto, c);
   check_preference(a.cpo, c);
@@ -89,8 +104,40 @@ void check_rollouts(const RolloutArguments& r, const ArgumentChecker& c) {
   }
 }
 
+void check_filter(const GfpoArguments& g, int64_t group, const ArgumentChecker& c) {
+  c.rule(!g.num_remains_in_group || (*g.num_remains_in_group >= 2 && *g.num_remains_in_group < group),
+         "num_remains_in_group", concat("be at least 2 and below num_return_sequences, which is ", group),
+         g.num_remains_in_group.value_or(0));
+  c.rule(g.filter_by_length || g.filter_by_efficiency, "filter_by_length",
+         "be true if filter_by_efficiency is not: something must tell completions apart", "false");
+  c.finite_from_zero("length_weight", g.length_weight);
+  c.finite_from_zero("efficiency_weight", g.efficiency_weight);
+}
+
+void check_verifiers(const RlvrArguments& r, const ArgumentChecker& c) {
+  const RlvrArguments standard;
+  c.name("answer_key", r.answer_key);
+  c.only(r.test_key == standard.test_key, "test_key", "not be given", r.test_key,
+         "Code is not run here: use the reward command.");
+  c.finite_from_zero("format_reward_weight", r.format_reward_weight);
+  c.rule(r.format_pattern.has_value() == (r.format_reward_weight > 0), "format_pattern",
+         concat("be given together with a format_reward_weight above 0, which is ", r.format_reward_weight),
+         r.format_pattern.value_or("none"));
+  c.at_least("length_penalty_target", r.length_penalty_target, 1);
+  c.finite_from_zero("length_penalty_weight", r.length_penalty_weight);
+  c.rule(r.length_penalty_target.has_value() == (r.length_penalty_weight > 0), "length_penalty_target",
+         concat("be given together with a length_penalty_weight above 0, which is ", r.length_penalty_weight),
+         r.length_penalty_target ? concat(*r.length_penalty_target) : "none");
+  c.positive("reward_clip_range", r.reward_clip_range);
+  constexpr std::string_view kNoDifficulty = "Losses are not weighted by the difficulty of a prompt.";
+  c.only(!r.difficulty_key, "difficulty_key", "be null", r.difficulty_key.value_or(""), kNoDifficulty);
+  c.only(!r.difficulty_loss_weight, "difficulty_loss_weight", "be false", "true", kNoDifficulty);
+}
+
 void check_policies(const TrainingArguments& a, const ArgumentChecker& c) {
   check_rollouts(a.rollout, c);
+  check_verifiers(a.rlvr, c);
+  check_filter(a.gfpo, a.rollout.num_return_sequences, c);
   const GrpoArguments& g = a.grpo;
   c.finite_from_zero("beta", g.beta);
   c.finite_from_zero("epsilon", g.epsilon);
@@ -123,6 +170,7 @@ void check_objectives(const TrainingArguments& a, const ArgumentChecker& c) {
   check_preference(a.orpo, c);
   check_dpo_losses(a.dpo, c);
   check_kto_and_cpo(a, c);
+  check_bco(a.bco, c);
   check_policies(a, c);
   c.one_of("loss_type", a.text.loss_type, {"nll", "dft"});
   c.rule(a.dpo.label_smoothing >= 0 && a.dpo.label_smoothing < 0.5, "label_smoothing", "lie in [0, 0.5)",
@@ -142,6 +190,12 @@ void check_objectives(const TrainingArguments& a, const ArgumentChecker& c) {
   c.only(!d.attention_layers, "attention_layers", "be null", "a list", kNoMaps);
   c.only(!d.attention_normalize, "attention_normalize", "be false", "true", kNoMaps);
   c.at_least("logits_chunk_size", d.logits_chunk_size, 1);
+  const GkdArguments& g = a.gkd;
+  c.positive("temperature", g.temperature);
+  c.between("lmbda", g.lmbda, 0, 1, "lie in [0, 1]");
+  c.rule(g.beta >= 0 && g.beta <= 1, "beta", "lie in [0, 1]", g.beta);
+  c.at_least("max_new_tokens", g.max_new_tokens, 1);
+  c.at_least("logits_chunk_size", g.logits_chunk_size, 1);
   c.name("label_field", a.classification.label_field);
   c.at_least("num_labels", a.classification.num_labels, 1);
   if (a.classification.problem_type) {

@@ -13,17 +13,13 @@ namespace {
 // EasyDeL's trainers that are not supported.
 constexpr std::string_view kOtherTrainers[] = {"agentic-moshpit",
                                                "agentic_moshpit",
-                                               "bco",
                                                "embedding",
-                                               "gfpo",
-                                               "gkd",
                                                "gspo",
                                                "nash-md",
                                                "nash_md",
                                                "online_dpo",
                                                "ppo",
                                                "prm",
-                                               "rlvr",
                                                "seq_kd",
                                                "sdpo",
                                                "on_policy_distillation",
@@ -39,8 +35,9 @@ std::string joined(const std::vector<std::string>& names) {
 }  // namespace
 
 const std::vector<std::string>& trainer_types() {
-  static const std::vector<std::string> types = {"sft",    "base",         "dpo",            "kto",  "cpo", "orpo",
-                                                 "reward", "distillation", "classification", "grpo", "rloo"};
+  static const std::vector<std::string> types = {"sft",  "base",         "dpo", "kto",            "bco",  "cpo",  "orpo",
+                                                 "reward", "distillation", "gkd", "classification", "grpo", "gfpo", "rlvr",
+                                                 "rloo"};
   return types;
 }
 
@@ -50,9 +47,9 @@ void require_trainer_type(std::string_view type, const std::string& where) {
   if (std::find(std::begin(kOtherTrainers), std::end(kOtherTrainers), type) != std::end(kOtherTrainers)) {
     const std::string_view instead =
         type == "gspo"   ? " Use grpo with importance_sampling_level: sequence."
-        : type == "rlvr" ? " Use grpo with rewards: numeric, exact, regex, …"
-        : type == "bco"  ? " Use kto, or dpo with loss_type: bco_pair."
-                         : "";
+        : type == "seq_kd"                 ? " Use gkd with lmbda: 0 and seq_kd: true."
+        : type == "on_policy_distillation" ? " Use gkd with lmbda: 1."
+                                           : "";
     fail<NotSupportedError>(where, " \"", type, "\" is an EasyDeL trainer that is not supported yet; known: ",
                             joined(known), ".", instead);
   }
@@ -105,6 +102,7 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
   v("gradient_checkpointing", a.gradient_checkpointing, "Checkpointing policy; null: the model's.");
   v("lmhead_chunksize", a.lmhead_chunksize,
     "Tokens whose logits are held at once; null: the model's setting, otherwise automatic.");
+  v("neftune_noise_alpha", a.neftune_noise_alpha, "Strength of the noise on embeddings in training; null: none.");
 
   v("do_train", a.do_train, "Train; false: only evaluate, which needs do_eval.");
   v("do_eval", a.do_eval, "Evaluate.");
@@ -160,13 +158,19 @@ void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {
   list_fields(a, v);
   if (type == "dpo") return list_fields(a.dpo, v);
   if (type == "kto") return list_fields(a.kto, v);
+  if (type == "bco") return list_fields(a.bco, v);
   if (type == "cpo") return list_fields(a.cpo, v);
   if (type == "orpo") return list_fields(a.orpo, v);
-  if (type == "grpo" || type == "rloo") {
+  if (learns_from_rewards(type)) {
     list_fields(a.rollout, v);
-    return type == "grpo" ? list_fields(a.grpo, v) : list_fields(a.rloo, v);
+    if (type == "rloo") return list_fields(a.rloo, v);
+    list_fields(a.grpo, v);
+    if (type == "gfpo") list_fields(a.gfpo, v);
+    if (type == "rlvr") list_fields(a.rlvr, v);
+    return;
   }
   if (type == "reward") return list_fields(a.reward, v);
+  if (type == "gkd") return list_fields(a.gkd, v);
   if (type == "classification") {
     list_text_fields(a.text, v);
     return list_fields(a.classification, v);
@@ -181,20 +185,25 @@ TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
   static const std::map<std::string_view, std::string> prefixes = {{"sft", "SFT"},
                                                                    {"dpo", "DPO"},
                                                                    {"kto", "KTO"},
+                                                                   {"bco", "BCO"},
                                                                    {"cpo", "CPO"},
                                                                    {"orpo", "ORPO"},
                                                                    {"grpo", "GRPO"},
+                                                                   {"gfpo", "GFPO"},
+                                                                   {"rlvr", "RLVR"},
                                                                    {"rloo", "RLOO"},
                                                                    {"reward", "Reward"},
                                                                    {"distillation", "Distillation"},
+                                                                   {"gkd", "GKD"},
                                                                    {"classification", "Classification"}};
   TrainingArguments arguments;
   if (const auto prefix = prefixes.find(type); prefix != prefixes.end()) arguments.trainer_prefix = prefix->second;
-  if (type == "sft") arguments.learning_rate = 2e-5;
+  if (type == "sft" || type == "gkd") arguments.learning_rate = 2e-5;
   const auto is = [type](auto... names) { return ((type == names) || ...); };
-  if (is("dpo", "orpo", "grpo", "rloo")) arguments.learning_rate = 1e-6;
+  if (is("dpo", "orpo", "grpo", "gfpo", "rlvr", "rloo")) arguments.learning_rate = 1e-6;
   if (is("dpo")) arguments.max_length = 512;
-  if (is("kto", "cpo", "orpo", "reward")) arguments.max_length = 1024;
+  if (is("kto", "bco", "cpo", "orpo", "reward")) arguments.max_length = 1024;
+  if (is("rlvr")) arguments.rollout.mask_truncated_completions = true;
   if (is("rloo")) arguments.rollout.num_return_sequences = 2;
   if (type == "classification") arguments.truncation_mode = "keep_start";
   return arguments;

@@ -66,6 +66,7 @@ struct TrainingArguments {
   bool aux_loss_enabled = false;  // of the routers
   std::optional<std::string> gradient_checkpointing;  // the model's; a policy's name
   std::optional<int64_t> lmhead_chunksize;            // tokens whose logits are held at once; loss_config.chunk_size
+  std::optional<double> neftune_noise_alpha;          // of the noise on embeddings in training; none
 
   // Evaluation.
   bool do_train = true;  // false: train() only evaluates
@@ -122,13 +123,17 @@ struct TrainingArguments {
   TextArguments text;
   DpoArguments dpo;
   KtoArguments kto;
+  BcoArguments bco;
   CpoArguments cpo;
   OrpoArguments orpo;
   RewardArguments reward;
   DistillationArguments distillation;
+  GkdArguments gkd;
   ClassificationArguments classification;
-  RolloutArguments rollout;  // of grpo and rloo
-  GrpoArguments grpo;
+  RolloutArguments rollout;  // of grpo, gfpo, rlvr and rloo
+  GrpoArguments grpo;        // of grpo, gfpo and rlvr
+  GfpoArguments gfpo;
+  RlvrArguments rlvr;
   RlooArguments rloo;
 
   // EasyDeL's defaults for a trainer: "sft" has a learning rate of 2e-5. ConfigError on a type that is not known.
@@ -163,7 +168,7 @@ void list_fields(TrainingArguments& arguments, FieldVisitor& v);
 // With those of the trainer's objective.
 void list_fields(TrainingArguments& arguments, std::string_view trainer_type, FieldVisitor& v);
 
-// sft, base, dpo, kto, cpo, orpo, reward, distillation, classification, grpo, rloo.
+// sft, base, dpo, kto, bco, cpo, orpo, reward, distillation, gkd, classification, grpo, gfpo, rlvr, rloo.
 const std::vector<std::string>& trainer_types();
 // Throws for any other; a type that EasyDeL has is NotSupportedError.
 void require_trainer_type(std::string_view trainer_type, const std::string& where);

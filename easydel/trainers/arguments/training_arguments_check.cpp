@@ -62,6 +62,7 @@ void check_optimizer(const TrainingArguments& a, const ArgumentChecker& c) {
   c.at_least("loss_scale_growth_interval", a.loss_scale_growth_interval, 1);
   c.at_least("max_skipped_steps", a.max_skipped_steps, 0);
   c.at_least("lmhead_chunksize", a.lmhead_chunksize, 1);
+  c.finite_from_zero("neftune_noise_alpha", a.neftune_noise_alpha);
 }
 
 void check_schedule(const TrainingArguments& a, const ArgumentChecker& c) {
@@ -159,17 +160,26 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
   }
   const auto is = [type](auto... names) { return ((type == names) || ...); };
   const bool drops_nothing = (is("dpo") && dpo.disable_dropout) || (is("orpo") && orpo.disable_dropout) ||
-                             (is("kto") && kto.disable_dropout) || (is("cpo") && cpo.disable_dropout) ||
-                             (is("grpo", "rloo") && rollout.disable_dropout) ||
-                             (is("reward") && reward.disable_dropout);
+                             (is("kto") && kto.disable_dropout) || (is("bco") && bco.disable_dropout) ||
+                             (is("cpo") && cpo.disable_dropout) ||
+                             (learns_from_rewards(type) && rollout.disable_dropout) ||
+                             (is("reward") && reward.disable_dropout) || (is("gkd") && gkd.disable_dropout);
   c.rule(!drops_nothing || lora_dropout == 0, "lora_dropout", "be 0 if disable_dropout is true", lora_dropout);
-  if (is("grpo", "rloo") && max_length) {
+  if (learns_from_rewards(type)) {
+    c.only(neftune_noise_alpha.value_or(0) == 0, "neftune_noise_alpha", concat("be null or 0 with ", type),
+           neftune_noise_alpha.value_or(0), "Ratios compare the policy with itself, without noise.");
+  }
+  if (is("gkd")) {
+    c.rule(gkd.max_new_tokens < sequence_length(), "max_length",
+           concat("be above max_new_tokens, which is ", gkd.max_new_tokens), sequence_length());
+  }
+  if (learns_from_rewards(type) && max_length) {
     const int64_t both = rollout.max_prompt_length.value_or(0) + rollout.max_completion_length;
     c.rule(both <= *max_length, "max_length",
            concat("hold max_prompt_length and max_completion_length, ", both, " tokens together"), *max_length);
   }
-  const bool has_own_loss = is("dpo", "kto", "cpo", "orpo", "reward", "distillation", "grpo", "rloo") ||
-                            (is("sft", "base") && text.loss_type == "dft");
+  const bool has_own_loss = is("dpo", "kto", "bco", "cpo", "orpo", "reward", "distillation", "gkd") ||
+                            learns_from_rewards(type) || (is("sft", "base") && text.loss_type == "dft");
   if (!has_own_loss) return;
   const LossConfig given = loss();
   const auto own = [&](std::string_view key, bool is_standard, const auto& value) {

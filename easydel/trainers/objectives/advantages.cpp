@@ -1,6 +1,9 @@
 #include "easydel/trainers/objectives/advantages.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 
 namespace easydel {
 namespace {
@@ -84,6 +87,34 @@ Advantages leave_one_out_advantages(const std::vector<double>& rewards, int64_t 
   }
   zero_unknown(out.values);
   return out;
+}
+
+std::vector<std::size_t> filtered_groups(const std::vector<double>& rewards, const std::vector<double>& lengths,
+                                         int64_t group, int64_t max_completion_length, const GfpoArguments& gfpo) {
+  const auto efficiency = [&](std::size_t i) { return rewards[i] / std::max(lengths[i], 1.0); };
+  double largest = 0;
+  for (std::size_t i = 0; i < rewards.size(); ++i) {
+    if (!std::isnan(rewards[i])) largest = std::max(largest, std::abs(efficiency(i)));
+  }
+  std::vector<double> scores(rewards.size(), 0);
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    if (gfpo.filter_by_efficiency) scores[i] += gfpo.efficiency_weight * efficiency(i) / (largest + 1e-8);
+    if (gfpo.filter_by_length)
+      scores[i] += gfpo.length_weight * (1 - lengths[i] / static_cast<double>(max_completion_length));
+    if (std::isnan(rewards[i])) scores[i] = -std::numeric_limits<double>::infinity();
+  }
+  const auto size = static_cast<std::size_t>(group);
+  const auto kept = static_cast<std::size_t>(gfpo.num_remains_in_group.value_or(group));
+  std::vector<std::size_t> chosen;
+  for (std::size_t begin = 0; begin < scores.size(); begin += size) {
+    std::vector<std::size_t> own(size);
+    std::iota(own.begin(), own.end(), begin);
+    std::stable_sort(own.begin(), own.end(), [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+    own.resize(kept);
+    std::sort(own.begin(), own.end());
+    chosen.insert(chosen.end(), own.begin(), own.end());
+  }
+  return chosen;
 }
 
 }  // namespace easydel

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "easydel/trainers/objectives/policy_arguments.h"
+
 namespace easydel {
 
 // Mean and standard deviation with Bessel's correction, of the numbers that are not NaN; NaN without any, or one.
@@ -20,5 +22,12 @@ struct Advantages {
 Advantages group_advantages(const std::vector<double>& rewards, int64_t group, const std::string& scaling);
 // Less the mean of the others of the group.
 Advantages leave_one_out_advantages(const std::vector<double>& rewards, int64_t group, bool normalize);
+
+
+// Which completions of each group stay, in their order: those with the best scores, which are sums of
+// efficiency_weight * reward / length, relative to the largest of all groups, and of
+// length_weight * (1 - length / max_completion_length). Without a reward a completion comes last.
+std::vector<std::size_t> filtered_groups(const std::vector<double>& rewards, const std::vector<double>& lengths,
+                                         int64_t group, int64_t max_completion_length, const GfpoArguments& gfpo);
 
 }  // namespace easydel

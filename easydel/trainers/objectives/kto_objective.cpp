@@ -4,8 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "easydel/core/error.h"
-#include "easydel/data/rows/preference.h"
-#include "easydel/trainers/objectives/pairs.h"
+#include "easydel/trainers/objectives/unpaired.h"
 
 namespace easydel {
 namespace {
@@ -29,27 +28,16 @@ class KtoObjective final : public Objective {
   std::vector<const BaseModule*> other_models() const override { return {reference_.get()}; }
 
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
-    const PairLimits limits = limits_of(arguments);
-    limits.validate("kto");
-    const data::Transform tokenize = data::make_unpaired_transform(
-        tokenizer, {.codec = {}, .max_length = limits.whole(), .truncation_mode = arguments.truncation_mode});
-    return [tokenize, limits, rows = rows_per_example(arguments)](const data::Row& row) -> std::optional<data::Example> {
-      const std::optional<data::Example> ids = tokenize(row);
-      if (!ids) return std::nullopt;
-      data::Example example;
-      LabelledIds joined = join_answer(ids->others.at("prompt_ids"), ids->others.at("completion_ids"), limits);
-      example.input_ids = std::move(joined.ids);
-      example.labels = std::move(joined.labels);
-      example.numbers = {{"label", ids->numbers.at("label")}, {"rows", static_cast<double>(rows)}};
+    const data::Transform read = unpaired_answers("kto", tokenizer, limits_of(arguments));
+    return [read, rows = rows_per_example(arguments)](const data::Row& row) -> std::optional<data::Example> {
+      std::optional<data::Example> example = read(row);
+      if (example) example->numbers["rows"] = static_cast<double>(rows);
       return example;
     };
   }
 
   std::vector<BatchRow> rows(const data::Example& example) const override {
-    BatchRow row = answer_row(example.input_ids, example.labels);
-    const double label = example.numbers.at("label");
-    row.numbers["wanted"] = label;
-    row.numbers["unwanted"] = 1 - label;
+    BatchRow row = unpaired_row(example);
     if (example.numbers.at("rows") == 1) return {row};
     BatchRow other = row;  // its answer comes with the other rows of the minibatch
     for (const char* name : {"counts", "wanted", "unwanted"}) other.numbers[name] = 0;
@@ -70,11 +58,7 @@ class KtoObjective final : public Objective {
     }
   }
 
-  double count_items(const std::vector<BatchRow>& rows) const override {
-    double count = 0;
-    for (const BatchRow& row : rows) count += row.numbers.at("counts");
-    return count;
-  }
+  double count_items(const std::vector<BatchRow>& rows) const override { return count_rows(rows); }
 
   void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData&) override {
     require_token(model, arguments.kto.padding_value, "[kto] padding_value");
@@ -106,14 +90,7 @@ class KtoObjective final : public Objective {
     ObjectiveLoss out{.loss = losses.sum() / context.items};
     policy.add_routers(out);
     out.metrics["kl"] = kl * context.share;
-    for (const auto& [side, mask] : {std::pair{"chosen", wanted}, {"rejected", unwanted}}) {
-      const double all = context.totals.at(mask.is_same(wanted) ? "wanted" : "unwanted");
-      if (all == 0) continue;
-      out.metrics[concat("rewards/", side)] = kto.beta * (ratios.detach() * mask).sum() / all;
-      out.metrics[concat("logps/", side)] = (logps.detach().masked_fill(counts.eq(0), 0) * mask).sum() / all;
-    }
-    if (out.metrics.contains("rewards/chosen") && out.metrics.contains("rewards/rejected"))
-      out.metrics["rewards/margins"] = out.metrics.at("rewards/chosen") - out.metrics.at("rewards/rejected");
+    add_unpaired_metrics(kto.beta * ratios, logps, own, context, out.metrics);
     return out;
   }
 

@@ -27,6 +27,7 @@ struct LossContext {
   double share = 1;  // of this minibatch's items in them
   std::map<std::string, double> totals = {};  // of the rows' numbers, over all minibatches of the step and all ranks
   std::optional<RandomKey> dropout_key = {};  // absent: nothing is dropped
+  bool is_training = false;                   // false: an evaluation
 };
 
 // What an objective may look through before the first step.
@@ -75,6 +76,9 @@ class Objective {
   virtual ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const = 0;
   // Once, before the first step, with the model as it is then: checks, and what is computed of the data ahead.
   virtual void prepare(const BaseModule&, const TrainingArguments&, const ObjectiveData&) {}
+  // The objective's own numbers, for a checkpoint; null: it has none. The same on all ranks.
+  virtual Json state() const { return {}; }
+  virtual void restore(const Json&) {}
   // Models that a step also runs forward, from prepare() on: a reference, a teacher.
   virtual std::vector<const BaseModule*> other_models() const { return {}; }
 };
@@ -105,8 +109,9 @@ std::unique_ptr<Objective> make_classification_objective();
 // "dpo": pairs of answers, against a reference. It may be absent when reference_free is set, when the rows carry
 // ref_chosen_logps and ref_rejected_logps, and with precompute_ref_log_probs, which takes the model as it begins.
 std::unique_ptr<Objective> make_dpo_objective(std::shared_ptr<const BaseModule> reference = nullptr);
-// "kto": answers that are wanted or not, against a reference. "cpo": pairs of answers without one.
+// "kto", "bco": answers that are wanted or not, against a reference. "cpo": pairs of answers without one.
 std::unique_ptr<Objective> make_kto_objective(std::shared_ptr<const BaseModule> reference);
+std::unique_ptr<Objective> make_bco_objective(std::shared_ptr<const BaseModule> reference);
 std::unique_ptr<Objective> make_cpo_objective();
 // "orpo": pairs of answers without a reference. "reward": a number for each answer, the chosen one's higher.
 std::unique_ptr<Objective> make_orpo_objective();

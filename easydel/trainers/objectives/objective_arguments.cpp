@@ -74,6 +74,21 @@ void list_fields(KtoArguments& k, FieldVisitor& v) {
     "Must be null or 0; use lmhead_chunksize to limit the logits held at once.");
 }
 
+void list_fields(BcoArguments& b, FieldVisitor& v) {
+  v("beta", b.beta, "How strongly the policy is kept close to the reference.");
+  v("max_prompt_length", b.max_prompt_length, "Maximum number of prompt tokens.");
+  v("max_completion_length", b.max_completion_length, "Maximum number of answer tokens; null: the rest of max_length.");
+  v("label_pad_token_id", b.label_pad_token_id, "The label that is ignored; must be -100.");
+  v("padding_value", b.padding_value, "Padding token id; null: the tokenizer's.");
+  v("disable_dropout", b.disable_dropout, "Train without dropout.");
+  v("precompute_ref_log_probs", b.precompute_ref_log_probs, "Run the reference once, before training; not supported.");
+  v("logprob_vocab_chunk_size", b.logprob_vocab_chunk_size,
+    "Must be null or 0; use lmhead_chunksize to limit the logits held at once.");
+  v("prompt_sample_size", b.prompt_sample_size, "Prompts of underlying distribution matching; not supported.");
+  v("min_density_ratio", b.min_density_ratio, "Least weight of underlying distribution matching; not supported.");
+  v("max_density_ratio", b.max_density_ratio, "Greatest weight of underlying distribution matching; not supported.");
+}
+
 void list_fields(CpoArguments& c, FieldVisitor& v) {
   v("beta", c.beta, "Scale of the rewards.");
   v("label_smoothing", c.label_smoothing, "The fraction of pairs assumed to be mislabelled.");
@@ -117,6 +132,16 @@ void list_fields(DistillationArguments& d, FieldVisitor& v) {
   v("attention_layers", d.attention_layers, "Layers to compare; null: all.");
   v("attention_normalize", d.attention_normalize, "Normalize attention maps first.");
   v("logits_chunk_size", d.logits_chunk_size, "Tokens whose logits are held at once; null: automatic.");
+}
+
+void list_fields(GkdArguments& g, FieldVisitor& v) {
+  v("temperature", g.temperature, "Temperature of the sampling, and of both models' distributions.");
+  v("lmbda", g.lmbda, "Share of the steps on completions that the student writes; null: none.");
+  v("beta", g.beta, "Of the divergence: 0 is KL(teacher || student), 1 is KL(student || teacher).");
+  v("max_new_tokens", g.max_new_tokens, "Maximum number of tokens of a completion.");
+  v("seq_kd", g.seq_kd, "The other steps are on completions that the teacher writes, not on those of the data.");
+  v("disable_dropout", g.disable_dropout, "Train without dropout.");
+  v("logits_chunk_size", g.logits_chunk_size, "Tokens whose logits are held at once; null: automatic.");
 }
 
 void list_fields(ClassificationArguments& c, FieldVisitor& v) {

@@ -73,6 +73,21 @@ struct KtoArguments {
   bool estimates_kl() const { return loss_type == "kto"; }
 };
 
+// The same, with a classifier of both kinds.
+struct BcoArguments {
+  double beta = 0.1;
+  std::optional<int64_t> max_prompt_length = 512;
+  std::optional<int64_t> max_completion_length;  // max_length - max_prompt_length
+  int64_t label_pad_token_id = -100;
+  std::optional<int64_t> padding_value;  // the tokenizer's
+  bool disable_dropout = true;
+  bool precompute_ref_log_probs = false;
+  std::optional<int64_t> logprob_vocab_chunk_size;
+  int64_t prompt_sample_size = 1024;  // of the weights by how likely a prompt has a wanted answer
+  double min_density_ratio = 0.5;
+  double max_density_ratio = 10.0;
+};
+
 // Pairs without a reference: CPO, SimPO and AlphaPO.
 struct CpoArguments {
   double beta = 0.1;
@@ -119,6 +134,17 @@ struct DistillationArguments {
   std::optional<int64_t> logits_chunk_size;
 };
 
+// On-policy distillation.
+struct GkdArguments {
+  double temperature = 0.9;           // of the sampling and of both distributions
+  std::optional<double> lmbda = 0.5;  // share of the steps on what the student writes; none
+  double beta = 0.5;                  // 0: KL(teacher || student), 1: its reverse
+  int64_t max_new_tokens = 128;
+  bool seq_kd = false;  // the other steps are on what the teacher writes, not on the data
+  bool disable_dropout = true;
+  std::optional<int64_t> logits_chunk_size;
+};
+
 struct ClassificationArguments {
   std::string label_field = "label";
   std::optional<int64_t> num_labels;        // the model's
@@ -130,10 +156,12 @@ void list_text_fields(TextArguments& text, FieldVisitor& v);  // those of any te
 void list_sft_fields(TextArguments& text, FieldVisitor& v);   // those of sft and base alone
 void list_fields(DpoArguments& dpo, FieldVisitor& v);
 void list_fields(KtoArguments& kto, FieldVisitor& v);
+void list_fields(BcoArguments& bco, FieldVisitor& v);
 void list_fields(CpoArguments& cpo, FieldVisitor& v);
 void list_fields(OrpoArguments& orpo, FieldVisitor& v);
 void list_fields(RewardArguments& reward, FieldVisitor& v);
 void list_fields(DistillationArguments& distillation, FieldVisitor& v);
+void list_fields(GkdArguments& gkd, FieldVisitor& v);
 void list_fields(ClassificationArguments& classification, FieldVisitor& v);
 
 }  // namespace easydel

@@ -4,6 +4,26 @@
 
 namespace easydel {
 
+bool learns_from_rewards(std::string_view type) {
+  return type == "grpo" || type == "gfpo" || type == "rlvr" || type == "rloo";
+}
+
+Json RlvrArguments::rewards(const Json& others) const {
+  Json all = Json::array();
+  if (answer_key) all.push_back(Json::object({{"type", "numeric"}, {"field", *answer_key}}));
+  if (format_pattern)
+    all.push_back(Json::object({{"type", "regex"}, {"pattern", *format_pattern}, {"weight", format_reward_weight}}));
+  if (length_penalty_target)
+    all.push_back(
+        Json::object({{"type", "length"}, {"target", *length_penalty_target}, {"weight", length_penalty_weight}}));
+  if (others.is_array()) {
+    for (const Json& each : others.as_array()) all.push_back(each);
+  } else if (!others.is_null()) {
+    all.push_back(others);
+  }
+  return all;
+}
+
 std::string GrpoArguments::scaling() const {
   if (scale_rewards.is_bool()) return scale_rewards.as_bool() ? "group" : "none";
   return scale_rewards.is_string() ? scale_rewards.as_string() : scale_rewards.dump();
@@ -22,7 +42,8 @@ void list_fields(RolloutArguments& r, FieldVisitor& v) {
   v("steps_per_generation", r.steps_per_generation, "Optimizer steps whose completions are generated together.");
   v("rewards", r.rewards, "A reward, or a list: names, or objects with a type, its settings and a weight.");
   v("reward_weights", r.reward_weights, "Weights of the rewards; null: 1 each.");
-  v("mask_truncated_completions", r.mask_truncated_completions, "Completions that did not end do not count.");
+  v("mask_truncated_completions", r.mask_truncated_completions, "Completions that did not end do not count.",
+    {"max_len_mask"});
   v("log_completions", r.log_completions, "Write completions.jsonl, and print some of them.");
   v("num_completions_to_print", r.num_completions_to_print, "Completions that are printed of each generation.");
   v("disable_dropout", r.disable_dropout, "Train without dropout.");
@@ -47,6 +68,28 @@ void list_fields(GrpoArguments& g, FieldVisitor& v) {
   v("sync_ref_model", g.sync_ref_model, "Periodically move the reference towards the policy; not supported.");
   v("ref_model_mixup_alpha", g.ref_model_mixup_alpha, "Weight of the policy in such an update; not supported.");
   v("ref_model_sync_steps", g.ref_model_sync_steps, "Steps between such updates; not supported.");
+}
+
+void list_fields(GfpoArguments& g, FieldVisitor& v) {
+  v("num_remains_in_group", g.num_remains_in_group, "Completions of a group that are trained on; null: all.");
+  v("filter_by_length", g.filter_by_length, "Keep short completions.");
+  v("filter_by_efficiency", g.filter_by_efficiency, "Keep completions with much reward for each token.");
+  v("length_weight", g.length_weight, "Weight of filter_by_length.");
+  v("efficiency_weight", g.efficiency_weight, "Weight of filter_by_efficiency.");
+}
+
+void list_fields(RlvrArguments& r, FieldVisitor& v) {
+  v("answer_key", r.answer_key, "Column with the right number, for the reward numeric; null: no such reward.");
+  v("test_key", r.test_key, "Column with tests of code; not supported.");
+  v("format_pattern", r.format_pattern, "Pattern to be found in a completion, for the reward regex; null: none.");
+  v("format_reward_weight", r.format_reward_weight, "Weight of it.");
+  v("length_penalty_target", r.length_penalty_target,
+    "Tokens that a completion should have, for the reward length; null: any.");
+  v("length_penalty_weight", r.length_penalty_weight, "Weight of it.");
+  v("reward_clip_range", r.reward_clip_range,
+    "The most that a reward counts, and its opposite the least; null: no limits.");
+  v("difficulty_key", r.difficulty_key, "Column with the difficulty of a prompt; not supported.");
+  v("difficulty_loss_weight", r.difficulty_loss_weight, "Weight losses by it; not supported.");
 }
 
 void list_fields(RlooArguments& r, FieldVisitor& v) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "easydel/core/json/json.h"
@@ -62,8 +63,38 @@ struct RlooArguments {
   std::optional<std::vector<double>> reward_clip_range;  // the least and the most that a reward counts
 };
 
+// Filtered groups: more completions are drawn than trained on.
+struct GfpoArguments {
+  std::optional<int64_t> num_remains_in_group;  // completions of a group that are trained on; all
+  bool filter_by_length = true;                 // short ones stay
+  bool filter_by_efficiency = true;             // those with much reward for each token stay
+  double length_weight = 0.5;
+  double efficiency_weight = 0.5;
+};
+
+// Rewards by rules that can be checked, from the keys that EasyDeL has for them.
+struct RlvrArguments {
+  std::optional<std::string> answer_key = "answer";  // column with the number that is right; none
+  std::string test_key = "tests";
+  std::optional<std::string> format_pattern;  // found in a completion
+  double format_reward_weight = 0.0;
+  std::optional<int64_t> length_penalty_target;  // tokens
+  double length_penalty_weight = 0.0;
+  std::optional<double> reward_clip_range;  // the most that a reward counts, and its opposite the least
+  std::optional<std::string> difficulty_key;
+  bool difficulty_loss_weight = false;
+
+  // Those, followed by `others`.
+  Json rewards(const Json& others) const;
+};
+
+// grpo, gfpo, rlvr and rloo.
+bool learns_from_rewards(std::string_view trainer_type);
+
 void list_fields(RolloutArguments& rollout, FieldVisitor& v);
 void list_fields(GrpoArguments& grpo, FieldVisitor& v);
+void list_fields(GfpoArguments& gfpo, FieldVisitor& v);
+void list_fields(RlvrArguments& rlvr, FieldVisitor& v);
 void list_fields(RlooArguments& rloo, FieldVisitor& v);
 
 }  // namespace easydel

@@ -15,6 +15,7 @@
 #include "easydel/trainers/objectives/pairs.h"
 #include "easydel/trainers/objectives/policy_logps.h"
 #include "easydel/trainers/rollouts/completion_log.h"
+#include "easydel/trainers/rollouts/prompt_deal.h"
 
 namespace easydel {
 namespace {
@@ -38,28 +39,19 @@ class WithoutAdapters {
   BaseModule& model_;
 };
 
-// A prompt of a generation, whichever rank has it.
-struct Prompt {
-  Ids ids;
-  Json row;
-};
-
-// Where the rows of a rank are among those of all: in each minibatch its part follows those of the ranks before.
-struct Deal {
-  int64_t parts = 1, index = 0, minibatches = 1, each = 1;  // each: prompts of a rank in a minibatch
-
-  std::size_t place(int64_t part, int64_t own) const {
-    return static_cast<std::size_t>((own / each * parts + part) * each + own % each);
+void clip(std::vector<double>& rewards, double least, double most) {
+  for (double& reward : rewards) {
+    if (!std::isnan(reward)) reward = std::clamp(reward, least, most);
   }
-  int64_t of_step() const { return parts * each * minibatches; }
-};
+}
 
 class PolicyObjective final : public Objective {
  public:
   PolicyObjective(std::string type, PolicyParts parts) : type_(std::move(type)), parts_(std::move(parts)) {}
 
   int64_t rows_per_example(const TrainingArguments& arguments) const override {
-    return arguments.rollout.num_return_sequences;
+    const int64_t all = arguments.rollout.num_return_sequences;
+    return type_ == "gfpo" ? arguments.gfpo.num_remains_in_group.value_or(all) : all;
   }
   int64_t steps_of_generation(const TrainingArguments& arguments) const override {
     return arguments.rollout.steps_of_generation();
@@ -83,7 +75,8 @@ class PolicyObjective final : public Objective {
 
   void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData&) override {
     const RolloutArguments& rollout = arguments.rollout;
-    rewards_ = make_rewards(rollout.rewards, {.model = parts_.reward_model});
+    rewards_ = make_rewards(type_ == "rlvr" ? arguments.rlvr.rewards(rollout.rewards) : rollout.rewards,
+                            {.model = parts_.reward_model});
     for (const auto& [name, function] : parts_.reward_functions)
       rewards_.push_back(make_function_reward(name, function));
     require<ConfigError>(!rewards_.empty(), "[", type_, "] a reward is needed: --reward numeric, or rewards in the file.");
@@ -110,14 +103,8 @@ class PolicyObjective final : public Objective {
     const RolloutArguments& rollout = context.arguments.rollout;
     const Parallel* parallel = model->parallel().get();
     const at::Device device = context.batch.device;
-    const int64_t group = rollout.num_return_sequences;
-    Deal deal;
-    if (parallel) {
-      deal.parts = parallel->mesh().size(parallel->batch());
-      deal.index = parallel->mesh().index(parallel->batch());
-    }
-    deal.minibatches = context.is_evaluation ? 1 : context.arguments.gradient_accumulation_steps;
-    deal.each = static_cast<int64_t>(batches.front().size()) / deal.minibatches;
+    const int64_t group = rows_per_example(context.arguments);
+    const PromptDeal deal(batches, context, parallel);
     const std::vector<Prompt> prompts = gather_prompts(batches, deal, parallel, device);
 
     const auto begin = std::chrono::steady_clock::now();
@@ -127,15 +114,17 @@ class PolicyObjective final : public Objective {
     const RandomKey key = RandomKey(static_cast<uint64_t>(context.arguments.seed))
                               .fold(context.is_evaluation ? "evaluation" : "rollout")
                               .fold(static_cast<uint64_t>(context.step));
-    const RolloutResult rolled = parts_.rollouts(ids, group, key);
+    RolloutResult rolled = parts_.rollouts(ids, rollout.num_return_sequences, key);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    const std::vector<RewardScores> scores = score(prompts, rolled, context.tokenizer, parallel, device);
+    std::vector<RewardScores> scores = score(prompts, rolled, context.tokenizer, parallel, device);
 
     GeneratedRows out;
+    add_metrics(out.metrics, rolled, scores, seconds);
+    if (type_ == "gfpo") out.metrics["completions/kept_mean_length"] = filter(rolled, scores, context.arguments);
     for (std::size_t b = 0; b < batches.size(); ++b) {
       std::vector<BatchRow> rows;
       for (int64_t i = 0; i < static_cast<int64_t>(batches[b].size()); ++i) {
-        const std::size_t at = place_of(deal, b, deal.index, i);
+        const std::size_t at = deal.place(b, i);
         for (const Completion& completion : rolled.completions[at]) rows.push_back(row_of(prompts[at].ids, completion, rollout));
       }
       out.steps.push_back(std::move(rows));
@@ -144,6 +133,8 @@ class PolicyObjective final : public Objective {
     // Of all ranks: the rewards of a group, and the divergence that lowers them.
     std::vector<double> rewards = combined(scores);
     const std::vector<double> unscaled = rewards;
+    const std::optional<double> most = context.arguments.rlvr.reward_clip_range;
+    if (type_ == "rlvr" && most) clip(rewards, -*most, *most);
     if (type_ == "rloo") lower_by_divergence(rewards, out, deal, group, context, parallel);
     const Advantages advantages =
         type_ == "rloo" ? leave_one_out_advantages(rewards, group, context.arguments.rloo.normalize_advantages)
@@ -155,13 +146,13 @@ class PolicyObjective final : public Objective {
     for (std::size_t b = 0; b < batches.size(); ++b) {
       for (std::size_t r = 0; r < out.steps[b].size(); ++r) {
         const auto local = static_cast<int64_t>(r);
-        const std::size_t at = place_of(deal, b, deal.index, local / group) * static_cast<std::size_t>(group) +
+        const std::size_t at = deal.place(b, local / group) * static_cast<std::size_t>(group) +
                                static_cast<std::size_t>(local % group);
         out.steps[b][r].numbers["advantage"] = advantages.values[at];
         out.steps[b][r].numbers["generation_tokens"] = tokens / static_cast<double>(batches.size());
       }
     }
-    add_metrics(out.metrics, rolled, scores, unscaled, advantages, seconds);
+    out.metrics["frac_reward_zero_std"] = advantages.zero_deviation_share;
     if (rollout.log_completions && !context.is_evaluation && (!parallel || parallel->mesh().rank() == 0)) {
       std::vector<LoggedCompletion> logged;
       for (std::size_t i = 0; i < unscaled.size(); ++i) {
@@ -191,7 +182,7 @@ class PolicyObjective final : public Objective {
     const at::Tensor mask = series("mask"), old = series("old_logps");
     const PolicyTerms terms{.logps = logps,
                             .old_logps = old.defined() ? old : logps.detach(),
-                            .reference_logps = type_ == "grpo" ? series("reference_logps") : at::Tensor(),
+                            .reference_logps = type_ == "rloo" ? at::Tensor() : series("reference_logps"),
                             .mask = mask,
                             .entropies = policy.entropies,
                             .advantages = number_like(batch, "advantage", logps)};
@@ -219,43 +210,6 @@ class PolicyObjective final : public Objective {
  private:
   double beta(const TrainingArguments& arguments) const {
     return type_ == "rloo" ? arguments.rloo.beta : arguments.grpo.beta;
-  }
-
-  static std::size_t place_of(const Deal& deal, std::size_t batch, int64_t part, int64_t own) {
-    return batch * static_cast<std::size_t>(deal.of_step()) + deal.place(part, own);
-  }
-
-  // Of all ranks, in an order that does not depend on their number.
-  static std::vector<Prompt> gather_prompts(const std::vector<std::vector<data::Example>>& batches, const Deal& deal,
-                                            const Parallel* parallel, at::Device device) {
-    std::vector<Prompt> all(batches.size() * static_cast<std::size_t>(deal.of_step()));
-    if (deal.parts == 1) {
-      for (std::size_t b = 0; b < batches.size(); ++b) {
-        for (std::size_t i = 0; i < batches[b].size(); ++i)
-          all[place_of(deal, b, 0, static_cast<int64_t>(i))] = {batches[b][i].others.at("prompt_ids"), batches[b][i].row};
-      }
-      return all;
-    }
-    Json own = Json::array();
-    for (const auto& batch : batches) {
-      Json list = Json::array();
-      for (const data::Example& example : batch)
-        list.push_back(Json::object({{"ids", example.others.at("prompt_ids")}, {"row", example.row}}));
-      own.push_back(std::move(list));
-    }
-    const std::vector<std::string> texts = gather_texts(own.dump(), parallel, device);
-    for (std::size_t part = 0; part < texts.size(); ++part) {
-      const Json theirs = Json::parse(texts[part]);
-      for (std::size_t b = 0; b < theirs.size(); ++b) {
-        for (std::size_t i = 0; i < theirs.at(b).size(); ++i) {
-          const Json& given = theirs.at(b).at(i);
-          Prompt& prompt = all[place_of(deal, b, static_cast<int64_t>(part), static_cast<int64_t>(i))];
-          for (const Json& id : given.at("ids").as_array()) prompt.ids.push_back(id.as_int());
-          prompt.row = given.at("row");
-        }
-      }
-    }
-    return all;
   }
 
   // By rank 0, for all: a program is started once.
@@ -302,6 +256,29 @@ class PolicyObjective final : public Objective {
       scores.push_back(std::move(of_reward));
     }
     return scores;
+  }
+
+  // Leaves the best completions of each group, with their scores; their mean length.
+  double filter(RolloutResult& rolled, std::vector<RewardScores>& scores, const TrainingArguments& arguments) const {
+    const RolloutArguments& rollout = arguments.rollout;
+    const auto group = static_cast<std::size_t>(rollout.num_return_sequences);
+    std::vector<double> lengths;
+    for (const auto& completions : rolled.completions) {
+      for (const Completion& each : completions) lengths.push_back(static_cast<double>(each.ids.size()));
+    }
+    const std::vector<std::size_t> chosen = filtered_groups(combined(scores), lengths, rollout.num_return_sequences,
+                                                            rollout.max_completion_length, arguments.gfpo);
+    std::vector<std::vector<Completion>> completions(rolled.completions.size());
+    std::vector<RewardScores> kept(scores.size());
+    double tokens = 0;
+    for (const std::size_t at : chosen) {
+      completions[at / group].push_back(std::move(rolled.completions[at / group][at % group]));
+      for (std::size_t k = 0; k < scores.size(); ++k) kept[k].push_back(scores[k][at]);
+      tokens += lengths[at];
+    }
+    rolled.completions = std::move(completions);
+    scores = std::move(kept);
+    return tokens / static_cast<double>(chosen.size());
   }
 
   // The weighted sum of each completion's rewards; NaN where there is none.
@@ -374,21 +351,17 @@ class PolicyObjective final : public Objective {
   }
 
   // RLOO: the summed log-ratio of policy and reference is part of the reward.
-  void lower_by_divergence(std::vector<double>& rewards, const GeneratedRows& generated, const Deal& deal, int64_t group,
-                           const GenerationContext& context, const Parallel* parallel) const {
+  void lower_by_divergence(std::vector<double>& rewards, const GeneratedRows& generated, const PromptDeal& deal,
+                           int64_t group, const GenerationContext& context, const Parallel* parallel) const {
     const RlooArguments& rloo = context.arguments.rloo;
-    if (const auto& range = rloo.reward_clip_range) {
-      for (double& reward : rewards) {
-        if (!std::isnan(reward)) reward = std::clamp(reward, (*range)[0], (*range)[1]);
-      }
-    }
+    if (const auto& range = rloo.reward_clip_range) clip(rewards, (*range)[0], (*range)[1]);
     if (rloo.beta == 0) return;
     std::vector<double> divergences(rewards.size(), 0);
     for (std::size_t b = 0; b < generated.steps.size(); ++b) {
       for (std::size_t r = 0; r < generated.steps[b].size(); ++r) {
         const BatchRow& row = generated.steps[b][r];
         const auto local = static_cast<int64_t>(r);
-        double& sum = divergences[place_of(deal, b, deal.index, local / group) * static_cast<std::size_t>(group) +
+        double& sum = divergences[deal.place(b, local / group) * static_cast<std::size_t>(group) +
                                   static_cast<std::size_t>(local % group)];
         const auto &mask = row.series.at("mask"), &old = row.series.at("old_logps"),
                    &reference = row.series.at("reference_logps");
@@ -400,8 +373,8 @@ class PolicyObjective final : public Objective {
   }
 
   void add_metrics(std::map<std::string, double>& metrics, const RolloutResult& rolled,
-                   const std::vector<RewardScores>& scores, const std::vector<double>& rewards,
-                   const Advantages& advantages, double seconds) const {
+                   const std::vector<RewardScores>& scores, double seconds) const {
+    const std::vector<double> rewards = combined(scores);
     std::vector<double> lengths, ended;
     double tokens = 0;
     for (const auto& group : rolled.completions) {
@@ -429,7 +402,6 @@ class PolicyObjective final : public Objective {
     }
     metrics["reward"] = mean_of(rewards);
     metrics["reward_std"] = deviation_of(rewards);
-    metrics["frac_reward_zero_std"] = advantages.zero_deviation_share;
     metrics["prefilled_tokens"] = static_cast<double>(rolled.prefilled_tokens);
     metrics["rollout_seconds"] = seconds;
     metrics["rollout_tokens_per_second"] = tokens / std::max(seconds, 1e-9);

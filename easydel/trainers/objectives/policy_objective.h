@@ -1,4 +1,4 @@
-// Objectives that learn from rewards of what the model writes itself: "grpo" and "rloo".
+// Objectives that learn from rewards of what the model writes itself: "grpo", "gfpo", "rlvr" and "rloo".
 #pragma once
 
 #include <memory>

@@ -112,7 +112,8 @@ Metrics Trainer::Impl::evaluate() {
   require<ConfigError>(items > 0, "[evaluate] the evaluation data has nothing that counts in the loss.");
   Metrics metrics;
   for (const auto& [name, sum] : sums) metrics[name] = sum.item<double>() / items;
-  const bool is_likelihood = objective.task() == TaskType::CausalLM && each == 1 && options_.trainer_type != "kto";
+  const bool is_likelihood = objective.task() == TaskType::CausalLM && each == 1 && options_.trainer_type != "kto" &&
+                             options_.trainer_type != "bco" && !is_generating();
   if (is_likelihood && args().text.loss_type == "nll")
     metrics["eval_perplexity"] = std::exp(metrics.at("eval_loss"));
   take_from_first(metrics, parallel(), device());

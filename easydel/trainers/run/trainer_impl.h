@@ -57,6 +57,7 @@ class Trainer::Impl {
     StopReason stop = StopReason::Steps;  // Steps: go on
   };
   Step run_step();
+  ObjectiveLoss loss_of(const Batch& batch, const LossContext& context) const;  // in training
   std::vector<std::vector<BatchRow>> next_rows();                         // of each minibatch, this rank's
   // trainer_generate.cpp
   void generate();                            // the rows of the next steps

@@ -108,6 +108,7 @@ void Trainer::Impl::resume() {
   }
   loader_->restore(saved.at("data"));
   restore_generated(found->path);
+  if (const Json* own = saved.find("objective")) options_.objective->restore(*own);
   tokens_seen_ = saved.at("tokens_seen").as_int();
   skipped_ = saved.at("skipped").as_int();
   skipped_in_a_row_ = saved.at("skipped_in_a_row").as_int();

@@ -29,6 +29,7 @@ Json Trainer::Impl::trainer_file() {
   file["best"] = best_ ? Json(*best_) : Json();
   file["best_step"] = best_step_ ? Json(*best_step_) : Json();
   file["evaluated_step"] = evaluated_step_ ? Json(*evaluated_step_) : Json();
+  if (Json own = options_.objective->state(); !own.is_null()) file["objective"] = std::move(own);
   file["run"] = run_;
   file["arguments"] = args().to_json(options_.trainer_type);
   return file;

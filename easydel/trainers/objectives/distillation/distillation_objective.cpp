@@ -1,20 +1,13 @@
 // Distillation: a student learns the distribution of a teacher over the next token, and the labels.
 #include <ATen/ATen.h>
 
-#include <algorithm>
-
 #include "easydel/core/error.h"
-#include "easydel/infra/config/loss_config.h"
-#include "easydel/infra/decoder/decoder.h"
-#include "easydel/operations/checkpoint.h"
 #include "easydel/sharding/collectives/collectives.h"
 #include "easydel/sharding/parallel.h"
-#include "easydel/trainers/objectives/objective.h"
+#include "easydel/trainers/objectives/distillation/teacher.h"
 
 namespace easydel {
 namespace {
-
-constexpr int64_t kLogitsAtOnce = int64_t{1} << 25;  // of each model, when nothing says how many tokens
 
 // Sums over tokens that have a label: [3] of the teacher's cross-entropy with the student, its own entropy, and the
 // cross-entropy of the labels. All logits in float32 or better.
@@ -29,13 +22,6 @@ at::Tensor token_sums(const at::Tensor& student, const at::Tensor& teacher, cons
   const at::Tensor own = -(p * q).sum(-1);
   const at::Tensor nll = -at::log_softmax(scores, -1).gather(-1, targets.clamp_min(0).unsqueeze(-1)).squeeze(-1);
   return at::stack({(cross * labelled).sum(), (own * labelled).sum(), (nll * labelled).sum()});
-}
-
-const CausalLMModule& language_model(const BaseModule& model, const char* what) {
-  const auto* found = dynamic_cast<const CausalLMModule*>(&model);
-  require<ConfigError>(found != nullptr, "[distillation] the ", what, " must be a causal language model; got ",
-                       model.type_name(), ".");
-  return *found;
 }
 
 std::vector<int64_t> layers_of(const DistillationArguments& distillation, std::size_t count) {
@@ -66,41 +52,24 @@ class DistillationObjective final : public Objective {
 
   void prepare(const BaseModule& model, const TrainingArguments& arguments, const ObjectiveData&) override {
     const DistillationArguments& distillation = arguments.distillation;
-    language_model(model, "student");
-    language_model(*teacher_, "teacher");
-    require<ConfigError>(model.config().vocab_size == teacher_->config().vocab_size,
-                         "[distillation] student and teacher must have the same vocabulary; got ",
-                         model.config().vocab_size, " and ", teacher_->config().vocab_size, " tokens.");
+    require_teacher(model, *teacher_, "distillation");
     const bool hidden = distillation.hidden_state_loss_weight.value_or(0) != 0;
     require<ConfigError>(!hidden || model.config().hidden_size == teacher_->config().hidden_size,
                          "[distillation] hidden_state_loss_weight needs models with the same hidden size; got ",
                          model.config().hidden_size, " and ", teacher_->config().hidden_size, ".");
-    require_same_mesh(model, *teacher_, "[distillation] the teacher");
   }
 
   ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {
     const DistillationArguments& d = context.arguments.distillation;
-    const CausalLMModule& student = language_model(model, "student");
-    const CausalLMModule& teacher = language_model(*teacher_, "teacher");
-    ModelInputs inputs = batch.inputs();
-    inputs.output_hidden_states = d.hidden_state_loss_weight.value_or(0) != 0;
-    const PreparedInputs theirs = teacher.prepare_inputs_for_call(inputs);
-    inputs.dropout_key = context.dropout_key;
-    PreparedInputs ours = student.prepare_inputs_for_call(inputs);
-    const RouterBalance balance = router_balance_of(model.config());
-    ours.output_router_logits =
-        balance.top_k > 0 && (wants_router_loss(context.arguments) || balance.output_router_logits);
-
-    const ModelOutput wanted = [&] {
-      const at::NoGradGuard no_grad;
-      return teacher.base_model().forward(theirs);
-    }();
-    ModelOutput got = student.base_model().forward(ours);
-    got.aux_loss = router_loss(student, got, ours);
-    const int64_t chunk = chunk_of(context.arguments, student);
-    std::vector<at::Tensor> sums{sum_tokens(student, teacher, got.last_hidden_state, wanted.last_hidden_state,
-                                            ours.targets, d.temperature, chunk)};
-    if (*inputs.output_hidden_states) sums.push_back(hidden_distance(got, wanted, ours.targets, d).reshape({1}));
+    const bool with_hidden = d.hidden_state_loss_weight.value_or(0) != 0;
+    const TeacherPass pass(model, *teacher_, batch, context, true, with_hidden);
+    const auto sums_of = [temperature = d.temperature](const at::Tensor& student, const at::Tensor& teacher,
+                                                       const at::Tensor& labels) {
+      return token_sums(student, teacher, labels, temperature);
+    };
+    std::vector<at::Tensor> sums{
+        pass.sum_tokens(logits_at_once(d.logits_chunk_size, context.arguments, model), sums_of)};
+    if (with_hidden) sums.push_back(hidden_distance(pass.ours, pass.theirs, pass.prepared.targets, d).reshape({1}));
     at::Tensor total = at::cat(sums) / context.items;
     if (const auto& parallel = model.parallel()) total = collectives::sum(total, parallel->group(parallel->data()));
 
@@ -111,47 +80,17 @@ class DistillationObjective final : public Objective {
                    {"distill_xent_loss", squared * total[0].detach()},
                    {"teacher_entropy_loss", squared * total[1].detach()},
                    {"ce_loss", total[2].detach()}};
-    if (*inputs.output_hidden_states) {
+    if (with_hidden) {
       out.loss = out.loss + *d.hidden_state_loss_weight * total[3];
       out.metrics["hidden_state_loss"] = total[3].detach();
     }
     add_router_loss(out, model, context.arguments.loss(),
-                    ours.token_mask.defined() ? ours.token_mask : ours.attention_mask, got, context.share);
+                    pass.prepared.token_mask.defined() ? pass.prepared.token_mask : pass.prepared.attention_mask,
+                    pass.ours, context.share);
     return out;
   }
 
  private:
-  // Tokens whose logits are held at once.
-  static int64_t chunk_of(const TrainingArguments& arguments, const CausalLMModule& student) {
-    if (arguments.distillation.logits_chunk_size) return *arguments.distillation.logits_chunk_size;
-    if (const int64_t given = arguments.loss().chunk_size; given > 0) return given;
-    const int64_t most = std::max<int64_t>(kLogitsAtOnce / student.config().vocab_size, 1);
-    return student.config().memory.lmhead_chunksize.value_or(most);
-  }
-
-  // In chunks whose logits backward recomputes, so that only one chunk's are held at a time.
-  static at::Tensor sum_tokens(const CausalLMModule& student, const CausalLMModule& teacher, const at::Tensor& ours,
-                               const at::Tensor& theirs, const at::Tensor& targets, double temperature, int64_t size) {
-    const at::Tensor x = ours.flatten(0, 1), y = theirs.flatten(0, 1), labels = targets.flatten();
-    const int64_t tokens = x.size(0);
-    at::Tensor sums;
-    for (int64_t begin = 0; begin < tokens; begin += size) {
-      const int64_t count = std::min(size, tokens - begin);
-      const auto chunk = [&student, &teacher, wanted = y.narrow(0, begin, count),
-                          label = labels.narrow(0, begin, count), temperature](const operations::TensorList& hidden) {
-        const at::Tensor teacher_logits = [&] {
-          const at::NoGradGuard no_grad;
-          return teacher.logits(wanted);
-        }();
-        return operations::TensorList{token_sums(student.logits(hidden[0]), teacher_logits, label, temperature)};
-      };
-      const operations::TensorList part{x.narrow(0, begin, count)};
-      const at::Tensor sum = (count == tokens ? chunk(part) : operations::checkpoint(chunk, part))[0];
-      sums = sums.defined() ? sums + sum : sum;
-    }
-    return sums;
-  }
-
   // Squared distances of the hidden states, summed over the tokens that have a label; the mean over the layers.
   static at::Tensor hidden_distance(const ModelOutput& ours, const ModelOutput& theirs, const at::Tensor& targets,
                                     const DistillationArguments& d) {
