@@ -104,7 +104,8 @@ void add_transcribe_command(CLI::App& app) {
   command->add_option("--model", options->model.model, "A model directory, or a model on the Hub")->required();
   command->add_option("--language", options->language,
                       "What is spoken, as in generation_config.json: en, de, … (default: detected)");
-  command->add_option("--task", options->task, "transcribe, or translate: into English (default: transcribe)");
+  command->add_option("--task", options->task,
+                      "transcribe, or translate: into English (default: transcribe with --language, else the model's)");
   command->add_flag("--timestamps", options->timestamps, "Print when each segment was said, in seconds");
   command
       ->add_option("--max-new-tokens", options->max_new_tokens,
