@@ -79,7 +79,7 @@ endif()
 # Libraries that come with a pkg-config file: EASYDEL_HAS_<name> and the target PkgConfig::<name>.
 find_package(PkgConfig QUIET)
 foreach(_library PCRE2=libpcre2-8 UTF8PROC=libutf8proc SENTENCEPIECE=sentencepiece EDIT=libedit ZSTD=libzstd
-                 YAML=yaml-cpp JPEG=libjpeg PNG=libpng WEBP=libwebpdemux GIF=libgif)
+                 YAML=yaml-cpp JPEG=libjpeg PNG=libpng WEBP=libwebpdemux GIF=libgif SNDFILE=sndfile)
   string(REPLACE "=" ";" _library ${_library})
   list(POP_FRONT _library _name _module)
   if(PKG_CONFIG_FOUND)
@@ -143,6 +143,7 @@ set(EASYDEL_FEATURES
     "PNG|PNG pictures|libpng-dev"
     "WEBP|WebP pictures|libwebp-dev"
     "GIF|GIF pictures|libgif-dev"
+    "SNDFILE|recordings: WAV, FLAC, Ogg, MP3|libsndfile1-dev"
     "CLI|the easydel command|libcli11-dev")
 
 function(easydel_print_features)

@@ -5,4 +5,6 @@
 #include "easydel/generation/penalty_processors.h"
 #include "easydel/generation/sampling.h"
 #include "easydel/generation/sampling_processors.h"
+#include "easydel/generation/speech/timestamp_processor.h"
+#include "easydel/generation/speech/transcribe.h"
 #include "easydel/generation/token_processors.h"

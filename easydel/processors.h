@@ -1,6 +1,8 @@
-// Pictures: decoding them, and the steps before a model sees them.
+// Pictures and recordings: decoding them, and the steps before a model sees or hears them.
 #pragma once
 
+#include "easydel/processors/decode_audio.h"
 #include "easydel/processors/decode_image.h"
+#include "easydel/processors/feature_extractor.h"
 #include "easydel/processors/image_processor.h"
 #include "easydel/processors/vision_processor.h"

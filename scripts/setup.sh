@@ -12,7 +12,7 @@ readonly XGRAMMAR_VERSION=0.2.8  # as in cmake/EasydelXgrammar.cmake
 readonly BUILD_PACKAGES=(g++ cmake ninja-build ccache mold pkg-config libcli11-dev libcurl4-openssl-dev libssl-dev zlib1g-dev
                          libopenmpi-dev openmpi-bin libpcre2-dev libutf8proc-dev libsentencepiece-dev
                          libedit-dev libyaml-cpp-dev libzstd-dev libboost-dev
-                         libjpeg62-turbo-dev libpng-dev libwebp-dev libgif-dev)
+                         libjpeg62-turbo-dev libpng-dev libwebp-dev libgif-dev libsndfile1-dev)
 readonly TEST_PACKAGES=(libgtest-dev libgmock-dev clang-19 libclang-rt-19-dev chromium)
 readonly LINT_PACKAGES=(clang-format-19 clang-tidy-19)
 readonly NEEDED_MIB=3000

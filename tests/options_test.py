@@ -4,8 +4,8 @@ The headers that easydel/easydel.h reaches are read for structs whose names end 
 - has a PROBE(Struct, field) in a C++ test (tests/support/probe.h), or
 - stands in a field list that a test walks with expect_every_setting_acts (tests/support/setting_probes.h), which asks for
   a probe of every field of the list, or
-- is a key of a model's config that models/odd_configs.py or vision_configs.py changes, so that models/parity_test.py and
-  vision_test.py compare what it does with transformers; or one whose help says that it is kept: read, and written back.
+- is a key of a model's config that models/odd_configs.py, vision_configs.py or audio_configs.py changes, so that models/parity_test.py,
+  vision_test.py and audio_test.py compare what it does with transformers; or one whose help says that it is kept: read, and written back.
 usage: options_test.py SOURCE_DIRECTORY"""
 
 import pathlib
@@ -309,6 +309,7 @@ if __name__ == "__main__":
     odd = runpy.run_path(str(source / "tests/models/odd_configs.py"))
     compared = compared_keys(odd["ODD_CONFIGS"] | odd["ENCODER_CONFIGS"])
     compared |= compared_keys(runpy.run_path(str(source / "tests/models/vision_configs.py"))["SETTINGS"])
+    compared |= compared_keys(runpy.run_path(str(source / "tests/models/audio_configs.py"))["SETTINGS"])
     faults = find_faults(structs, probes, sources, walking, compared)
     faults += find_exception_faults(structs, probes, source / "tests")
     fields = sum(len(struct.fields) for struct in structs)

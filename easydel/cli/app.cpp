@@ -110,6 +110,7 @@ int run(int argc, char** argv) {
   add_generate_command(app);
   add_embed_command(app);
   add_classify_command(app);
+  add_transcribe_command(app);
   add_chat_command(app);
   add_serve_command(app);
   add_train_command(app);

@@ -36,6 +36,7 @@ void add_quantize_command(CLI::App& app);
 void add_tokenize_command(CLI::App& app);
 void add_report_command(CLI::App& app);
 void add_train_command(CLI::App& app);
+void add_transcribe_command(CLI::App& app);
 void add_tokenizer_train_command(CLI::App& app);
 
 }  // namespace easydel::cli

@@ -134,9 +134,15 @@ void set_generation_config(BaseModule& model, const GenerationConfig& config) {
 }
 
 GenerateOutput generate(const BaseModule& module, const at::Tensor& input_ids, const GenerateOptions& options) {
+  return generate_behind(module, input_ids, {}, options);
+}
+
+GenerateOutput generate_behind(const BaseModule& module, const at::Tensor& main_input, const at::Tensor& decoder_ids,
+                               const GenerateOptions& options) {
   require<NotSupportedError>(module.can_generate(), "[generate] ", module.type_name(),
                              " has no language modelling head. Load the model for causal-lm, or for "
                              "sequence-to-sequence if it has an encoder.");
+  const bool hears = module.main_input_name() == "input_features";
   const bool has_encoder = is_seq2seq(module);
   require<ConfigError>(has_encoder || !options.generation_config.decoder_start_token_id,
                        "[generate] decoder_start_token_id is for encoder-decoders; ", module.type_name(),
@@ -154,9 +160,14 @@ GenerateOutput generate(const BaseModule& module, const at::Tensor& input_ids, c
   GenerateOutput out;
   {
     const c10::InferenceMode guard;
-    const at::Tensor prompt = check_prompt(module, input_ids, config.bos_token_id);
+    const at::Tensor prompt =
+        hears ? check_sound(module, main_input) : check_prompt(module, main_input, config.bos_token_id);
     // What is continued: the prompt, or the beginning of what an encoder-decoder makes of it.
-    const at::Tensor ids = has_encoder ? decoder_start(config, prompt, model.vocab_size) : prompt;
+    const at::Tensor ids = decoder_ids.defined() ? check_prompt(module, decoder_ids, {})
+                           : has_encoder         ? decoder_start(config, prompt, model.vocab_size)
+                                                 : prompt;
+    require<ShapeError>(ids.size(0) == prompt.size(0), "[generate] ", prompt.size(0),
+                        " inputs need as many beginnings; got ", ids.size(0), ".");
     resolve_lengths(config, given, model, ids.size(1));
     const int64_t copies = beams ? config.beams() : *config.num_return_sequences;
     check_rows(config, ids.size(0), copies, model.vocab_size);
@@ -167,7 +178,9 @@ GenerateOutput generate(const BaseModule& module, const at::Tensor& input_ids, c
     inputs.fused_decode = options.fused_decode;
     LogitsProcessorList processors =
         make_score_processors(config, ids.size(1), model.vocab_size, options.logits_processor,
-                              copies > 1 ? prompt.repeat_interleave(copies, 0) : prompt);
+                              hears        ? at::Tensor()
+                              : copies > 1 ? prompt.repeat_interleave(copies, 0)
+                                           : prompt);
     LogitsProcessorList warpers = make_warpers(config);
     if (beams || !config.samples()) {
       for (const LogitsProcessorPtr& warper : std::exchange(warpers, {})) processors.append(warper);

@@ -37,6 +37,13 @@ class Seq2SeqStep final : public DecodeStep {
   ModelInputs inputs_;
 };
 
+at::Tensor no_mask(const PromptInputs& given) {
+  const bool any = given.attention_mask.defined() || given.starts.defined() || given.position_ids.defined() ||
+                   given.token_type_ids.defined() || given.pixel_values.defined();
+  require<NotSupportedError>(!any, "[generate] a model of speech takes no inputs but its input_features.");
+  return {};
+}
+
 at::Tensor encoder_mask(const at::Tensor& ids, const PromptInputs& given, std::optional<int64_t> pad_token_id,
                         const TokenIds& eos_token_id) {
   require<NotSupportedError>(!given.position_ids.defined() && !given.token_type_ids.defined(),
@@ -59,7 +66,19 @@ at::Tensor encoder_mask(const at::Tensor& ids, const PromptInputs& given, std::o
 
 }  // namespace
 
-at::Tensor decoder_start(const GenerationConfig& config, const at::Tensor& encoder_ids, int64_t vocab_size) {
+at::Tensor check_sound(const BaseModule& module, const at::Tensor& input_features) {
+  at::Tensor features = input_features;
+  if (features.defined() && features.dim() == 2) features = features.unsqueeze(0);
+  require<ShapeError>(features.defined() && features.dim() == 3 && features.is_floating_point() && features.size(0) > 0,
+                      "[generate] ", module.type_name(),
+                      " needs input_features, floats [batch, mel features, frames]; got ",
+                      features.defined() ? concat(features.sizes(), " of ", c10::toString(features.scalar_type()))
+                                         : std::string("none"),
+                      ".");
+  return features.to(module.options().device);
+}
+
+at::Tensor decoder_start(const GenerationConfig& config, const at::Tensor& main_input, int64_t vocab_size) {
   const std::optional<int64_t> start =
       config.decoder_start_token_id ? config.decoder_start_token_id : config.bos_token_id;
   require<ConfigError>(start.has_value(),
@@ -67,15 +86,17 @@ at::Tensor decoder_start(const GenerationConfig& config, const at::Tensor& encod
                        "neither.");
   require<ConfigError>(*start >= 0 && *start < vocab_size, "[GenerationConfig] decoder_start_token_id must lie in [0, ",
                        vocab_size, "); got ", *start, ".");
-  return at::full({encoder_ids.size(0), 1}, *start, encoder_ids.options());
+  return at::full({main_input.size(0), 1}, *start, main_input.options().dtype(at::kLong));
 }
 
-ModelInputs prepare_seq2seq_generation(const BaseModule& model, const at::Tensor& encoder_ids,
+ModelInputs prepare_seq2seq_generation(const BaseModule& model, const at::Tensor& main_input,
                                        const at::Tensor& decoder_ids, const PromptInputs& given,
                                        std::optional<int64_t> pad_token_id, const TokenIds& eos_token_id,
                                        int64_t copies) {
-  const at::Tensor mask = encoder_mask(encoder_ids, given, pad_token_id, eos_token_id);
-  ModelInputs encoder{.input_ids = encoder_ids, .attention_mask = mask};
+  const bool hears = main_input.is_floating_point();
+  const at::Tensor mask = hears ? no_mask(given) : encoder_mask(main_input, given, pad_token_id, eos_token_id);
+  ModelInputs encoder{.attention_mask = mask};
+  (hears ? encoder.input_features : encoder.input_ids) = main_input;
   encoder.output_attentions = encoder.output_hidden_states = false;
   const auto repeated = [&](const at::Tensor& tensor) {
     return tensor.defined() && copies > 1 ? tensor.repeat_interleave(copies, 0) : tensor;

@@ -2,16 +2,25 @@
 #pragma once
 
 #include "easydel/generation/decode_step.h"
+#include "easydel/generation/generate.h"
 #include "easydel/generation/generation_config.h"
 
 namespace easydel {
 
-// What the decoder begins with, [batch, 1]: decoder_start_token_id, else bos_token_id. ConfigError without either.
-at::Tensor decoder_start(const GenerationConfig& config, const at::Tensor& encoder_ids, int64_t vocab_size);
+// Features [B, F, frames] of sound on the model's device; a single [F, frames] is a batch of one. ShapeError otherwise.
+at::Tensor check_sound(const BaseModule& module, const at::Tensor& input_features);
 
-// Runs the encoder on ids [B, S], padded on either side, and makes the inputs of the decoder's first step; each prompt
-// becomes `copies` rows.
-ModelInputs prepare_seq2seq_generation(const BaseModule& model, const at::Tensor& encoder_ids,
+// generate with the decoder's first tokens [B, T], in place of decoder_start_token_id. `main_input` is what the encoder
+// reads: ids, or features of sound.
+GenerateOutput generate_behind(const BaseModule& module, const at::Tensor& main_input, const at::Tensor& decoder_ids,
+                               const GenerateOptions& options);
+
+// What the decoder begins with, [batch, 1]: decoder_start_token_id, else bos_token_id. ConfigError without either.
+at::Tensor decoder_start(const GenerationConfig& config, const at::Tensor& main_input, int64_t vocab_size);
+
+// Runs the encoder on ids [B, S], padded on either side, or on features of sound, and makes the inputs of the decoder's
+// first step; each prompt becomes `copies` rows.
+ModelInputs prepare_seq2seq_generation(const BaseModule& model, const at::Tensor& main_input,
                                        const at::Tensor& decoder_ids, const PromptInputs& given,
                                        std::optional<int64_t> pad_token_id, const TokenIds& eos_token_id,
                                        int64_t copies = 1);

@@ -11,6 +11,7 @@
 #include "easydel/infra/prepare_inputs.h"
 #include "easydel/infra/state/state.h"
 #include "easydel/io/hub/hub_push.h"
+#include "easydel/layers/sinusoids.h"
 #include "easydel/sharding/collectives/gather_ahead.h"
 #include "easydel/tokenizers/auto_tokenizer.h"
 
@@ -100,6 +101,10 @@ void BaseModule::set_options(const ModuleOptions& options) {
 
 void BaseModule::initialize(const ModuleOptions& options) {
   set_options(options);
+  for (const auto& [path, module] : named_modules()) {
+    if (auto* table = dynamic_cast<SinusoidalPositions*>(module))
+      table->fill(at::TensorOptions(options.param_dtype).device(options.device));
+  }
   for (const auto& [path, parameter] : named_parameters()) {
     if (!parameter->is_lazy()) continue;
     const DType dtype = parameter->dtype_in(options.param_dtype);

@@ -49,9 +49,11 @@ void check_weights(const BaseModule& model) {
                  " has no weights yet: it was made by lazy_init. Load them or call initialize.");
 }
 
-// Of a model of pictures, which takes nothing of a text.
-void check_image_inputs(const BaseModule& model, const ModelInputs& in) {
-  require<ConfigError>(in.pixel_values.defined(), "[forward] ", model.type_name(), " needs pixel_values; got none.");
+// Of a model of pictures or sound, which takes nothing of a text.
+void check_other_inputs(const BaseModule& model, const ModelInputs& in) {
+  const bool is_given =
+      model.main_input_name() == "pixel_values" ? in.pixel_values.defined() : in.input_features.defined();
+  require<ConfigError>(is_given, "[forward] ", model.type_name(), " needs ", model.main_input_name(), "; got none.");
   const std::pair<std::string_view, bool> given[] = {{"input_ids", in.input_ids.defined()},
                                                      {"inputs_embeds", in.inputs_embeds.defined()},
                                                      {"attention_mask", in.attention_mask.defined()},
@@ -62,6 +64,17 @@ void check_image_inputs(const BaseModule& model, const ModelInputs& in) {
   for (const auto& [name, is_given] : given)
     require<ConfigError>(!is_given, "[forward] ", model.type_name(), " takes no ", name, ".");
   check_weights(model);
+}
+
+PreparedInputs prepare_sound_inputs(const BaseModule& model, PreparedInputs inputs) {
+  MaskInfo mask;
+  mask.causal = false;
+  inputs.mask_info = mask;
+  const int64_t rows = inputs.input_features.size(0), tokens = (inputs.input_features.size(2) + 1) / 2;
+  inputs.position_ids =
+      at::arange(tokens, inputs.input_features.options().dtype(at::kLong)).unsqueeze(0).expand({rows, tokens});
+  model.prepare_whole(inputs);
+  return model.parallel() ? take_part(std::move(inputs), *model.parallel(), /*targets_by_token=*/false) : inputs;
 }
 
 PreparedInputs prepare_image_inputs(const BaseModule& model, PreparedInputs inputs) {
@@ -82,7 +95,12 @@ void check_inputs(const BaseModule& model, const ModelInputs& in) {
                         "[forward] pixel_values must be floats [images, channels, height, width]; got ",
                         in.pixel_values.sizes(), " of ", c10::toString(in.pixel_values.scalar_type()), ".");
   }
-  if (model.main_input_name() == "pixel_values") return check_image_inputs(model, in);
+  if (in.input_features.defined()) {
+    require<ShapeError>(in.input_features.dim() == 3 && in.input_features.is_floating_point(),
+                        "[forward] input_features must be floats [batch, mel features, frames]; got ",
+                        in.input_features.sizes(), " of ", c10::toString(in.input_features.scalar_type()), ".");
+  }
+  if (model.main_input_name() != "input_ids") return check_other_inputs(model, in);
   require<ConfigError>(in.input_ids.defined() != in.inputs_embeds.defined(),
                        "[forward] exactly one of input_ids and inputs_embeds is needed; got ",
                        in.input_ids.defined() ? "both" : "neither", ".");
@@ -118,6 +136,7 @@ PreparedInputs prepare_inputs_for_call(const BaseModule& model, ModelInputs user
   if (is_seq2seq(model)) return prepare_seq2seq_inputs(model, std::move(user_inputs));
   PreparedInputs inputs(std::move(user_inputs));
   if (model.main_input_name() == "pixel_values") return prepare_image_inputs(model, std::move(inputs));
+  if (model.main_input_name() == "input_features") return prepare_sound_inputs(model, std::move(inputs));
   const at::Tensor& given = inputs.input_ids.defined() ? inputs.input_ids : inputs.inputs_embeds;
   const int64_t batch = given.size(0);
   const int64_t tokens = given.size(1);

@@ -66,4 +66,5 @@
 #include "easydel/models/t5/model.h"
 #include "easydel/models/umt5/model.h"
 #include "easydel/models/vit/model.h"
+#include "easydel/models/whisper/model.h"
 #include "easydel/models/xlm_roberta/model.h"

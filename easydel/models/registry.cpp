@@ -149,6 +149,10 @@ void register_models(Registry& registry) {
   registry.register_module<LlavaForConditionalGeneration>(TaskType::CausalLM);
   register_vision<Dinov2Model, Dinov2ForImageClassification>(registry);
   register_vision<ViTModel, ViTForImageClassification>(registry);
+  registry.register_config<WhisperConfig>();
+  registry.register_module<WhisperModel>(TaskType::BaseModule);
+  registry.register_module<WhisperForConditionalGeneration>(TaskType::SpeechSequenceToSequence);
+  registry.register_module<WhisperForAudioClassification>(TaskType::AudioClassification);
 }
 
 }  // namespace easydel

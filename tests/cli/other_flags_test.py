@@ -5,6 +5,7 @@ usage: other_flags_test.py EASYDEL"""
 import concurrent.futures
 import contextlib
 import json
+import math
 import os
 import pathlib
 import pty
@@ -16,6 +17,7 @@ import tempfile
 import threading
 import time
 import unittest
+import wave
 
 import flags_test
 import serve_flags_test
@@ -403,6 +405,43 @@ class OtherFlags(FlagProbes):
         self.probe("classify", observe, MODEL | {
             "--task": ["--task", "dancing"], "--set": ["--set", "vision_config.hidden_act=gelu"], "--image": ["--image", blue], "--devices": ["--devices", "2", "--mesh", "1,2,1,1,1"], "--label": ["--label", "a man"], "--top-k": ["--top-k", "1"],
             "--json": ["--json"], "--quantize-pattern": None, "--quantize-group-size": None})
+
+    def make_whisper(self, name, seed):
+        from transformers import GenerationConfig, WhisperConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration
+
+        torch.manual_seed(seed)
+        model = WhisperForConditionalGeneration(WhisperConfig(
+            vocab_size=360, d_model=64, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
+            encoder_ffn_dim=64, decoder_ffn_dim=64, num_mel_bins=8, max_source_positions=50, max_target_positions=40, init_std=0.4,
+            pad_token_id=2, bos_token_id=2, eos_token_id=2, decoder_start_token_id=300))
+        model.generation_config = GenerationConfig(
+            decoder_start_token_id=300, eos_token_id=2, pad_token_id=2, max_length=20, lang_to_id={"<|en|>": 301, "<|de|>": 302},
+            task_to_id={"transcribe": 303, "translate": 304}, no_timestamps_token_id=308, is_multilingual=True)
+        model.save_pretrained(self.directory / name)
+        self.copy_tokenizer(self.directory / name)
+        WhisperFeatureExtractor(feature_size=8, chunk_length=1).save_pretrained(self.directory / name)
+        return self.directory / name
+
+    def test_transcribe(self):
+        directory, other = self.make_whisper("whisper", 0), self.make_whisper("other", 1)
+        sound = self.directory / "sound.wav"
+        with wave.open(str(sound), "wb") as file:
+            file.setparams((1, 2, 16000, 0, "NONE", ""))
+            file.writeframes(b"".join(int(9000 * math.sin(i * i / 60000)).to_bytes(2, "little", signed=True) for i in range(9000)))
+
+        def observe(arguments):
+            model = [] if "--model" in arguments else ["--model", directory]
+            done = self.run_command(["transcribe", sound, *model, *arguments])
+            if "--json" in arguments and done.returncode == 0:  # the ids tell languages apart that no text does
+                self.assertEqual(set(json.loads(done.stdout)[0]), {"file", "text", "decoder_input_ids", "ids", "segments"})
+            return self.seen(done)
+
+        json_too = ["--json"]
+        self.probe("transcribe", observe, {
+            "--model": ["--model", other], "--language": (json_too, ["--language", "de"]), "--task": (json_too, ["--task", "translate"]),
+            "--timestamps": ["--timestamps"], "--max-new-tokens": ["--max-new-tokens", "3"],
+            "--num-beams": (json_too, ["--num-beams", "4"]), "--json": ["--json"], "--set": ["--set", "activation_function=relu"],
+            **{flag: MODEL[flag] for flag in ("--dtype", "--param-dtype", "--device", "--devices", "--mesh", "--revision")}})
 
     def test_bench_generate(self):
         base = {"--config": self.wide / "config.json", "--prompt": 4, "--new": 2, "--rounds": 1} | CPU

@@ -17,6 +17,11 @@ std::shared_ptr<BaseModule> small_model(const std::string& family, TaskType task
   Json dict = Json::parse(family == "t5"
                               ? R"({"vocab_size": 29, "d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 4,
                                     "decoder_start_token_id": 0, "dropout_rate": 0.0})"
+                          : family == "whisper"
+                              ? R"({"vocab_size": 29, "d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_mel_bins": 4,
+                                    "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 24,
+                                    "decoder_ffn_dim": 24, "max_source_positions": 5, "max_target_positions": 8, "init_std": 0.3,
+                                    "pad_token_id": 1, "bos_token_id": 2, "eos_token_id": 2, "decoder_start_token_id": 2})"
                           : family == "bart"
                               ? R"({"vocab_size": 29, "d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0,
                                     "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 24,
@@ -34,6 +39,10 @@ at::Tensor logits_of(const BaseModule& model, bool training) {
   ModelInputs inputs{.input_ids = at::arange(3, 13, at::kLong).view({2, 5})};
   if (!model.config().eos_token_id.empty()) inputs.input_ids.select(1, 4).fill_(*model.config().eos_token_id.begin());
   if (model.model_task() == TaskType::SequenceToSequence) inputs.decoder_input_ids = inputs.input_ids;
+  if (model.main_input_name() == "input_features") {
+    inputs.decoder_input_ids = std::exchange(inputs.input_ids, {});
+    inputs.input_features = at::linspace(-2, 2, 80).view({2, 4, 10});
+  }
   if (training) inputs.dropout_key = RandomKey(5);
   return model(inputs).logits;
 }
@@ -72,6 +81,23 @@ PROBE(BartFamilyConfig, decoder_layerdrop) {
   const auto model = small_model("bart", TaskType::SequenceToSequence, Json::object({{"decoder_layerdrop", 0.1}}));
   EXPECT_TRUE(is_refused("decoder_layerdrop", [&] { logits_of(*model, true); }));
 }
+PROBE(WhisperConfig, dropout) {
+  expect_only_training_changes("whisper", TaskType::SpeechSequenceToSequence, "dropout");
+}
+PROBE(WhisperConfig, attention_dropout) {
+  expect_only_training_changes("whisper", TaskType::SpeechSequenceToSequence, "attention_dropout");
+}
+PROBE(WhisperConfig, activation_dropout) {
+  expect_only_training_changes("whisper", TaskType::SpeechSequenceToSequence, "activation_dropout");
+}
+void expect_no_training(const char* key, const Json& value) {
+  const auto model = small_model("whisper", TaskType::SpeechSequenceToSequence, Json::object({{key, value}}));
+  EXPECT_TRUE(is_refused(key, [&] { logits_of(*model, true); }));
+  EXPECT_TRUE(logits_of(*model, false).defined());
+}
+PROBE(WhisperConfig, encoder_layerdrop) { expect_no_training("encoder_layerdrop", 0.1); }
+PROBE(WhisperConfig, decoder_layerdrop) { expect_no_training("decoder_layerdrop", 0.1); }
+PROBE(WhisperConfig, apply_spec_augment) { expect_no_training("apply_spec_augment", true); }
 PROBE(BertFamilyConfig, hidden_dropout_prob) {
   expect_only_training_changes("bert", TaskType::MaskedLM, "hidden_dropout_prob");
 }

@@ -15,6 +15,7 @@ from transformers import AutoConfig, GPT2Config, LlamaConfig, MixtralConfig, Phi
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "models"))
 import remote_code  # noqa: E402, F401
+from audio_configs import SETTINGS as AUDIO_CONFIGS  # noqa: E402
 from odd_configs import ENCODER_CONFIGS, ODD_CONFIGS  # noqa: E402
 
 logging.set_verbosity_error()
@@ -235,7 +236,7 @@ def write(directory: pathlib.Path) -> None:
     rng = random.Random(20240621)
     for family in DRAWN:
         made |= {f"{family}_drawn_{i}": draw(family, rng) for i in range(25)}
-    for family, configs in (ODD_CONFIGS | ENCODER_CONFIGS).items():
+    for family, configs in (ODD_CONFIGS | ENCODER_CONFIGS | AUDIO_CONFIGS).items():
         made[f"{family}_untouched"] = AutoConfig.for_model(family)
         for i, settings in enumerate(configs.values()):
             extra = {f"key_{rng.randint(0, 99)}": rng.choice([1.5, None, "text", {"b": 1, "a": 2}]),
@@ -271,9 +272,9 @@ def check(directory: pathlib.Path, ours: pathlib.Path) -> int:
         for key, value in plain.items():
             if text[key] != value:
                 faults.append(f"{source.name}: {key} was written as {text[key]!r}, not {value!r}")
-    for family in ODD_CONFIGS | ENCODER_CONFIGS:
+    for family in ODD_CONFIGS | ENCODER_CONFIGS | AUDIO_CONFIGS:
         seen += 1
-        expected, found = AutoConfig.for_model(family).to_dict(), meaning(ours / f"default_{family}")
+        expected, found = json.loads(json.dumps(AutoConfig.for_model(family).to_dict())), json.loads(json.dumps(meaning(ours / f"default_{family}")))
         expected.pop("_name_or_path", None)
         if expected != found:
             faults.append(f"the defaults of {family} are {found}, not {expected}")

@@ -22,6 +22,7 @@ import torch  # noqa: E402
 import torch.utils.flop_counter  # noqa: E402
 import transformers  # noqa: E402
 import remote_code  # noqa: E402, F401
+from audio_configs import AUDIO_CONFIGS  # noqa: E402
 from odd_configs import ENCODER_CONFIGS, ODD_CONFIGS  # noqa: E402
 from safetensors import safe_open  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
@@ -32,7 +33,8 @@ transformers.utils.logging.disable_progress_bar()
 
 LOADERS = {"lm": "AutoModelForCausalLM", "base": "AutoModel", "classifier": "AutoModelForSequenceClassification",
            "seq2seq": "AutoModelForSeq2SeqLM", "mlm": "AutoModelForMaskedLM", "tagger": "AutoModelForTokenClassification",
-           "answers": "AutoModelForQuestionAnswering"}
+           "answers": "AutoModelForQuestionAnswering", "speech": "AutoModelForSpeechSeq2Seq",
+           "sounds": "AutoModelForAudioClassification"}
 
 
 def make(family: str, settings: dict, loader: str, seed: int = 0, **options):
@@ -49,6 +51,11 @@ def make(family: str, settings: dict, loader: str, seed: int = 0, **options):
 
 def write(directory: pathlib.Path, count: int = 99) -> None:
     write_encoders(directory, count)
+    for family, configs in AUDIO_CONFIGS.items():
+        tasks = {loader: task for task, loader in LOADERS.items()}
+        for i, (settings, loaders) in enumerate(list(configs.values())):
+            for loader in loaders:
+                make(family, settings, loader, i).save_pretrained(directory / f"{family}-{i}-{tasks[loader]}")
     for family, configs in ODD_CONFIGS.items():
         configs = dict(list(configs.items())[:count])
         for i, settings in enumerate(configs.values()):
@@ -107,7 +114,11 @@ def saved(directory: pathlib.Path) -> dict[str, torch.Size]:
 @torch.no_grad()
 def outputs(model) -> torch.Tensor:
     ids = torch.randint(3, model.config.vocab_size, (2, 13), generator=torch.Generator().manual_seed(7))
-    if model.config.is_encoder_decoder and "decoder_input_ids" in inspect.signature(model.forward).parameters:
+    if model.main_input_name == "input_features":
+        shape = 2, model.config.num_mel_bins, 2 * model.config.max_source_positions
+        ids = {"decoder_input_ids": ids} if "decoder_input_ids" in inspect.signature(model.forward).parameters else {}
+        out = model.eval()(torch.randn(shape, generator=torch.Generator().manual_seed(8)), **ids)
+    elif model.config.is_encoder_decoder and "decoder_input_ids" in inspect.signature(model.forward).parameters:
         ids[:, -1] = model.config.eos_token_id  # by which a classifier finds the end
         out = model.eval()(ids, decoder_input_ids=ids + 0)
     else:

@@ -11,8 +11,35 @@
 namespace easydel {
 namespace {
 
+bool hears(const BaseModule& model) { return model.main_input_name() == "input_features"; }
+
 const at::Tensor& encoder_input(const ModelInputs& in) {
-  return in.input_ids.defined() ? in.input_ids : in.inputs_embeds.defined() ? in.inputs_embeds : in.encoder_outputs;
+  return in.input_ids.defined()        ? in.input_ids
+         : in.inputs_embeds.defined()  ? in.inputs_embeds
+         : in.input_features.defined() ? in.input_features
+                                       : in.encoder_outputs;
+}
+
+// Two frames of sound become one token.
+int64_t encoder_tokens(const ModelInputs& in) {
+  return in.input_features.defined() ? (in.input_features.size(2) + 1) / 2 : encoder_input(in).size(1);
+}
+
+void check_sound(const BaseModule& model, const ModelInputs& in) {
+  require<ConfigError>(in.input_features.defined() != in.encoder_outputs.defined(),
+                       "[forward] exactly one of input_features and encoder_outputs is needed; got ",
+                       in.input_features.defined() ? "both" : "neither", ".");
+  const std::pair<const char*, bool> refused[] = {{"input_ids", in.input_ids.defined()},
+                                                  {"inputs_embeds", in.inputs_embeds.defined()},
+                                                  {"attention_mask", in.attention_mask.defined()}};
+  for (const auto& [name, is_given] : refused) {
+    require<ConfigError>(!is_given, "[forward] ", model.type_name(), " takes no ", name,
+                         "; it reads input_features, whose silence needs no mask.");
+  }
+  if (!in.input_features.defined()) return;
+  require<ShapeError>(in.input_features.dim() == 3 && in.input_features.is_floating_point(),
+                      "[forward] input_features must be floats [batch, mel features, frames]; got ",
+                      in.input_features.sizes(), " of ", c10::toString(in.input_features.scalar_type()), ".");
 }
 
 const at::Tensor& decoder_input(const ModelInputs& in) {
@@ -45,8 +72,7 @@ MaskInfo padding(const at::Tensor& mask, bool causal) {
   return info.simplified();
 }
 
-at::Tensor counted(const at::Tensor& like, int64_t first) {
-  const int64_t tokens = like.size(1);
+at::Tensor counted(const at::Tensor& like, int64_t first, int64_t tokens) {
   return at::arange(first, first + tokens, like.options().dtype(at::kLong)).unsqueeze(0).expand({like.size(0), tokens});
 }
 
@@ -59,7 +85,8 @@ bool is_seq2seq(const BaseModule& model) {
 
 void check_seq2seq_inputs(const BaseModule& model, const ModelInputs& in) {
   const int given = int{in.input_ids.defined()} + int{in.inputs_embeds.defined()} + int{in.encoder_outputs.defined()};
-  require<ConfigError>(given == 1,
+  if (hears(model)) check_sound(model, in);
+  require<ConfigError>(hears(model) || given == 1,
                        "[forward] exactly one of input_ids, inputs_embeds and encoder_outputs is needed; got ",
                        given == 0 ? "none" : "several", ".");
   const std::pair<const char*, bool> refused[] = {{"position_ids", in.position_ids.defined()},
@@ -77,7 +104,7 @@ void check_seq2seq_inputs(const BaseModule& model, const ModelInputs& in) {
   check_hidden(in.encoder_outputs, "encoder_outputs", features);
   check_hidden(in.decoder_inputs_embeds, "decoder_inputs_embeds", features);
   const int64_t rows = encoder_input(in).size(0);
-  check_mask(in.attention_mask, "attention_mask", rows, encoder_input(in).size(1));
+  check_mask(in.attention_mask, "attention_mask", rows, encoder_tokens(in));
   require<ConfigError>(
       !in.decoder_input_ids.defined() || !in.decoder_inputs_embeds.defined(),
       "[forward] decoder_input_ids and decoder_inputs_embeds are two ways to say one thing; got both.");
@@ -93,7 +120,7 @@ void check_seq2seq_inputs(const BaseModule& model, const ModelInputs& in) {
 
 PreparedInputs prepare_seq2seq_inputs(const BaseModule& model, ModelInputs user_inputs) {
   PreparedInputs inputs(std::move(user_inputs));
-  inputs.position_ids = counted(encoder_input(inputs), 0);
+  inputs.position_ids = counted(encoder_input(inputs), 0, encoder_tokens(inputs));
   inputs.mask_info = padding(inputs.attention_mask, /*causal=*/false);
   model.prepare_whole(inputs);
   if (!model.parallel()) return inputs;
@@ -117,7 +144,7 @@ void prepare_decoder(const BaseModule& model, PreparedInputs& in, const RightShi
     in.decoder_input_ids = shift_right(in.input_ids, shift, model.type_name());
   const at::Tensor& decoder = decoder_input(in);
   if (!decoder.defined()) return;
-  in.decoder_position_ids = counted(decoder, in.past_key_values ? in.past_key_values->length() : 0);
+  in.decoder_position_ids = counted(decoder, in.past_key_values ? in.past_key_values->length() : 0, decoder.size(1));
   in.decoder_mask_info = padding(in.decoder_attention_mask, /*causal=*/true);
   in.cross_mask_info = padding(in.attention_mask, /*causal=*/false);
 }

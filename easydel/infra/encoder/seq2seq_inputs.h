@@ -10,7 +10,7 @@ bool is_seq2seq(const BaseModule& model);
 
 // What check_inputs and prepare_inputs_for_call do for such a model. The encoder's inputs are input_ids, inputs_embeds
 // or the encoder_outputs of an earlier call; attention_mask is the encoder's, and hides its tokens from the decoder
-// too.
+// too. A model of speech takes input_features or encoder_outputs, and no mask.
 void check_seq2seq_inputs(const BaseModule& model, const ModelInputs& inputs);
 PreparedInputs prepare_seq2seq_inputs(const BaseModule& model, ModelInputs inputs);
 

@@ -96,10 +96,11 @@ PreparedInputs take_part(PreparedInputs in, const Parallel& parallel, bool by_to
   require<NotSupportedError>(!cached || !in.targets.defined(),
                              "[forward] on a mesh labels do not go with a cache. Leave one of them out.");
   const DeviceMesh& mesh = parallel.mesh();
-  const at::Tensor& first = in.input_ids.defined()       ? in.input_ids
-                            : in.inputs_embeds.defined() ? in.inputs_embeds
-                                                         : in.encoder_outputs;
-  const at::IntArrayRef shape = first.sizes();
+  const at::Tensor& first = in.input_ids.defined()        ? in.input_ids
+                            : in.inputs_embeds.defined()  ? in.inputs_embeds
+                            : in.input_features.defined() ? in.position_ids  // of the tokens that they become
+                                                          : in.encoder_outputs;
+  const std::vector<int64_t> shape = first.sizes().vec();
   // Whoever made embeddings or an encoder's states has the gradient of all of them.
   const auto shared = [&](at::Tensor& x) {
     if (x.defined()) x = collectives::identity_forward_sum_backward(x, parallel.group(parallel.data()));
@@ -126,6 +127,7 @@ PreparedInputs take_part(PreparedInputs in, const Parallel& parallel, bool by_to
   in.inputs_embeds = take.tokens(in.inputs_embeds, 0);
   shared(in.encoder_outputs);
   in.encoder_outputs = take.tokens(in.encoder_outputs, 0);
+  in.input_features = take.rows(in.input_features, 0);  // a token needs the sound around it
   in.position_ids = take.tokens(in.position_ids, 0);
   in.token_type_ids = take.tokens(in.token_type_ids, 0);
   in.mm_token_type_ids = take.tokens(in.mm_token_type_ids, 0);

@@ -1,0 +1,130 @@
+// easydel transcribe: writes down what recordings say.
+#include <CLI/CLI.hpp>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+#include <sstream>
+
+#include "easydel/cli/commands.h"
+#include "easydel/cli/options/model_options.h"
+#include "easydel/cli/terminal/console.h"
+#include "easydel/cli/terminal/text.h"
+#include "easydel/core/error.h"
+#include "easydel/generation/generate.h"
+#include "easydel/generation/speech/transcribe.h"
+#include "easydel/processors/feature_extractor.h"
+
+namespace easydel::cli {
+namespace {
+
+struct TranscribeArguments {
+  ModelOptions model;
+  std::vector<std::string> files;
+  std::string language, task;
+  std::optional<int64_t> max_new_tokens, num_beams;
+  bool timestamps = false;
+  bool json = false;
+};
+
+std::string clock(double seconds) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(2) << seconds;
+  return text.str();
+}
+
+// Without the tokens that say a language, a task or a time.
+std::string spoken(const Tokenizer* tokenizer, const std::vector<int64_t>& tokens, std::optional<int64_t> first_time) {
+  std::vector<int32_t> ids;
+  for (const int64_t token : tokens) {
+    if (!first_time || token < *first_time) ids.push_back(static_cast<int32_t>(token));
+  }
+  if (tokenizer) return tokenizer->decode(ids);
+  std::string text;
+  for (const int32_t id : ids) text += concat(text.empty() ? "" : " ", id);
+  return text;
+}
+
+std::string trimmed(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(' ');
+  return begin == std::string::npos ? "" : text.substr(begin);
+}
+
+void run(const TranscribeArguments& options, const Tokenizer* tokenizer, World& world) {
+  const WhisperFeatureExtractor extractor =
+      AutoFeatureExtractor::from_pretrained(options.model.model, {.revision = options.model.revision});
+  std::vector<at::Tensor> recordings;  // before the model, so that a broken one ends it at once
+  for (const std::string& file : options.files) recordings.push_back(extractor.load(file));
+  const std::shared_ptr<BaseModule> module = load(options.model);
+  TranscribeOptions how;
+  how.generation_config.max_new_tokens = options.max_new_tokens;
+  how.generation_config.num_beams = options.num_beams;
+  if (!options.language.empty()) how.language = options.language;
+  if (!options.task.empty()) how.task = options.task;
+  if (options.timestamps) how.return_timestamps = true;
+  const GenerationConfig config = generation_config(*module);
+  std::optional<int64_t> first_time;
+  if (const Json* id = config.other.find("no_timestamps_token_id"); id && id->is_int()) first_time = id->as_int() + 1;
+  Json all = Json::array();
+  for (std::size_t i = 0; i < options.files.size(); ++i) {
+    const std::string& file = options.files[i];
+    const Transcription said = transcribe(*module, extractor.whole(recordings[i]), how);
+    if (world.rank() != 0) continue;
+    const std::string text = trimmed(spoken(tokenizer, said.tokens, first_time));
+    if (options.json) {
+      Json segments = Json::array();
+      for (const SpokenSegment& segment : said.segments) {
+        segments.push_back(Json::object(
+            {{"start", segment.start}, {"end", segment.end}, {"text", spoken(tokenizer, segment.tokens, first_time)}}));
+      }
+      all.push_back(Json::object({{"file", file},
+                                  {"text", text},
+                                  {"decoder_input_ids", said.decoder_input_ids},
+                                  {"ids", said.tokens},
+                                  {"segments", segments}}));
+      continue;
+    }
+    const std::string name = options.files.size() > 1 ? file + ": " : "";
+    if (!options.timestamps) std::cout << name << text << '\n';
+    for (const SpokenSegment& segment : said.segments) {
+      if (!options.timestamps) break;
+      std::cout << name << '[' << clock(segment.start) << " --> " << clock(segment.end) << "] "
+                << trimmed(spoken(tokenizer, segment.tokens, first_time)) << '\n';
+    }
+  }
+  if (options.json && world.rank() == 0) print_json(all);
+}
+
+}  // namespace
+
+void add_transcribe_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("transcribe", "Write down what recordings say, with a Whisper model");
+  auto options = std::make_shared<TranscribeArguments>();
+  options->model.task = "speech-sequence-to-sequence";
+  command->add_option("audio", options->files, "Recordings: WAV, FLAC, Ogg or MP3")->required()->type_name("FILE");
+  command->add_option("--model", options->model.model, "A model directory, or a model on the Hub")->required();
+  command->add_option("--language", options->language,
+                      "What is spoken, as in generation_config.json: en, de, … (default: detected)");
+  command->add_option("--task", options->task,
+                      "transcribe, or translate: into English (default: transcribe with --language, else the model's)");
+  command->add_flag("--timestamps", options->timestamps, "Print when each segment was said, in seconds");
+  command
+      ->add_option("--max-new-tokens", options->max_new_tokens,
+                   "Most tokens of a window of 30 s (default: the model's)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--num-beams", options->num_beams, "Beams of the search (default: the model's)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--dtype", options->model.dtype, "Compute dtype (default: bf16 on a GPU, fp32 on a CPU)");
+  command->add_option("--param-dtype", options->model.param_dtype, "Dtype of the stored weights (default: --dtype)");
+  add_device_options(*command, options->model);
+  command->add_option("--revision", options->model.revision, "Branch, tag or commit on the Hub")->capture_default_str();
+  command->add_option("--set", options->model.overrides, "Override a config key: --set attn_mechanism=vanilla")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->add_flag("--json", options->json, "Print JSON: text, ids and segments of each recording");
+  command->callback([options] {
+    const std::optional<AutoTokenizer> tokenizer = load_tokenizer(options->model);
+    on_ranks(options->model, [&](World& world) { run(*options, tokenizer ? &**tokenizer : nullptr, world); });
+  });
+}
+
+}  // namespace easydel::cli

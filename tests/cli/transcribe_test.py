@@ -1,0 +1,181 @@
+"""`easydel transcribe` as a user runs it, with a tiny Whisper that transformers made: the tokens of transformers' generate, and
+one line for what cannot be heard. usage: transcribe_test.py EASYDEL"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import wave
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import numpy as np
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import GenerationConfig, PreTrainedTokenizerFast, WhisperConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration
+
+EASYDEL = sys.argv.pop()
+torch.set_num_threads(1)
+transformers.logging.set_verbosity_error()
+
+WORDS, SECOND = 300, 16000
+END, START, EN, DE, TRANSLATE, TRANSCRIBE, BEFORE, NO_SPEECH, NO_TIMES = range(WORDS, WORDS + 9)
+TIMES = NO_TIMES + 1  # 0.00 to 1.00
+KEYS = dict(decoder_start_token_id=START, eos_token_id=END, pad_token_id=END, bos_token_id=END, max_length=30,
+            suppress_tokens=[5, 8, TRANSLATE, TRANSCRIBE, BEFORE, NO_SPEECH], begin_suppress_tokens=[20, END])
+SPEECH = KEYS | dict(lang_to_id={"<|en|>": EN, "<|de|>": DE}, task_to_id={"transcribe": TRANSCRIBE, "translate": TRANSLATE},
+                     no_timestamps_token_id=NO_TIMES, is_multilingual=True, max_initial_timestamp_index=10, return_timestamps=False)
+
+
+def make_tokenizer(directory):
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    raw.train_from_iterator(["it is a truth universally acknowledged, that it is the truth"] * 3, trainers.BpeTrainer(
+        vocab_size=WORDS, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    assert raw.get_vocab_size() <= WORDS
+    raw.add_tokens([f"w{i}" for i in range(raw.get_vocab_size(), WORDS)])
+    raw.add_special_tokens(["<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|de|>", "<|translate|>", "<|transcribe|>",
+                            "<|startofprev|>", "<|nospeech|>", "<|notimestamps|>"])
+    raw.add_tokens([f"<|{i * 0.02:.2f}|>" for i in range(51)])
+    PreTrainedTokenizerFast(tokenizer_object=raw, eos_token="<|endoftext|>").save_pretrained(directory)
+    return raw
+
+
+class Transcribe(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.folder = pathlib.Path(scratch.name)
+        cls.directory = cls.folder / "model"
+        torch.manual_seed(3)
+        cls.model = WhisperForConditionalGeneration(WhisperConfig(
+            vocab_size=TIMES + 51, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
+            encoder_ffn_dim=48, decoder_ffn_dim=48, num_mel_bins=20, max_source_positions=50, max_target_positions=60, pad_token_id=END,
+            bos_token_id=END, eos_token_id=END, decoder_start_token_id=START)).eval()
+        with torch.no_grad():
+            for name, parameter in cls.model.named_parameters():
+                parameter.add_(torch.randn_like(parameter) * (0.6 if "embed_tokens" in name else 0.3))
+        cls.model.generation_config = GenerationConfig(**SPEECH)
+        cls.model.save_pretrained(cls.directory)
+        cls.tokenizer = make_tokenizer(cls.directory)
+        cls.extractor = WhisperFeatureExtractor(feature_size=20, chunk_length=1)
+        cls.extractor.save_pretrained(cls.directory)
+        cls.sounds = {}
+        for number, seconds in enumerate((0.4, 1.0, 0.7, 2.73)):
+            draw = np.random.default_rng(number)
+            time = np.arange(int(seconds * SECOND)) / SECOND
+            sound = sum(draw.uniform(0.05, 0.3) * np.sin(2 * np.pi * time * draw.uniform(80, 4000) * (1 + 0.2 * time)) for _ in range(4))
+            cls.sounds[cls.write(f"{number}.wav", sound)] = number
+
+    @classmethod
+    def write(cls, name: str, sound: np.ndarray) -> pathlib.Path:
+        with wave.open(str(cls.folder / name), "wb") as file:
+            file.setparams((1, 2, SECOND, 0, "NONE", ""))
+            file.writeframes((sound.clip(-1, 1) * 32767).astype("<i2").tobytes())
+        return cls.folder / name
+
+    def run_it(self, *args, model=None, ok: bool = True) -> subprocess.CompletedProcess:
+        done = subprocess.run([EASYDEL, "--log", "error", "transcribe", *map(str, args), "--model", str(model or self.directory)],
+                              capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode == 0, ok, done.stderr + done.stdout)
+        return done
+
+    def features(self, path: pathlib.Path) -> torch.Tensor:
+        with wave.open(str(path)) as file:
+            samples = np.frombuffer(file.readframes(file.getnframes()), "<i2").astype(np.float32) / 32768
+        if len(samples) <= SECOND:
+            return self.extractor(samples, sampling_rate=SECOND, return_tensors="pt").input_features
+        return self.extractor(samples, sampling_rate=SECOND, return_tensors="pt", truncation=False, padding="longest").input_features
+
+    def theirs(self, path, keys=SPEECH, **more) -> tuple[list, list]:
+        with torch.no_grad():
+            self.model.generation_config = GenerationConfig(**keys)
+            out = self.model.generate(self.features(path), return_segments=True, **more)
+        segments = [(round(float(s["start"]), 6), round(float(s["end"]), 6)) for s in out["segments"][0]]
+        ids = torch.cat([s["tokens"] for s in out["segments"][0]]).tolist()
+        return ids, segments
+
+    def test_tokens_are_those_of_transformers(self):
+        variants = ([], {}), (["--language", "de"], dict(language="de")), (["--language", "en", "--task", "translate"], dict(language="en", task="translate")), \
+            (["--timestamps"], dict(return_timestamps=True)), (["--num-beams", "3", "--language", "de"], dict(num_beams=3, language="de")), \
+            (["--max-new-tokens", "5", "--timestamps"], dict(max_new_tokens=5, return_timestamps=True))
+        short = list(self.sounds)[1:3]
+        different = set()
+        for flags, arguments in variants:
+            ours = json.loads(self.run_it(*short, "--json", *flags).stdout)
+            for path, entry in zip(short, ours, strict=True):
+                with self.subTest(flags=flags, file=path.name):
+                    ids, segments = self.theirs(path, **arguments)
+                    self.assertEqual(entry["ids"], ids)
+                    self.assertEqual([(round(s["start"], 6), round(s["end"], 6)) for s in entry["segments"]], segments)
+                    different.add(tuple(ids))
+        self.assertGreater(len(different), 5)
+
+    def test_long_recordings_are_heard_in_windows(self):
+        path = list(self.sounds)[3]
+        for flags, arguments in (([], {}), (["--language", "de"], dict(language="de"))):
+            entry = json.loads(self.run_it(path, "--json", *flags).stdout)[0]
+            ids, segments = self.theirs(path, keys=SPEECH | dict(return_timestamps=True), **arguments)
+            self.assertEqual(entry["ids"], ids)
+            self.assertEqual([(round(s["start"], 6), round(s["end"], 6)) for s in entry["segments"]], segments)
+            self.assertGreaterEqual(len(segments), 3)
+
+    def test_older_files_force_their_tokens(self):
+        for name, keys in (("forced", KEYS | dict(forced_decoder_ids=[[1, DE], [2, TRANSLATE], [3, NO_TIMES]], no_timestamps_token_id=NO_TIMES)),
+                           ("open", SPEECH | dict(forced_decoder_ids=[[1, None], [2, TRANSCRIBE]])),
+                           ("english", KEYS | dict(no_timestamps_token_id=NO_TIMES, is_multilingual=False)), ("bare", KEYS)):
+            directory = self.folder / name
+            directory.mkdir()
+            for file in self.directory.iterdir():
+                (directory / file.name).symlink_to(file)
+            (directory / "generation_config.json").unlink()
+            (directory / "generation_config.json").write_text(json.dumps(keys))
+            path = list(self.sounds)[1]
+            with self.subTest(name):
+                self.assertEqual(json.loads(self.run_it(path, "--json", model=directory).stdout)[0]["ids"], self.theirs(path, keys)[0])
+        done = self.run_it(list(self.sounds)[0], "--language", "en", model=self.folder / "english", ok=False)
+        self.assertIn("the model knows English alone, as is_multilingual of generation_config.json says", done.stderr)
+        done = self.run_it(list(self.sounds)[3], model=self.folder / "bare", ok=False)
+        self.assertIn("need no_timestamps_token_id in generation_config.json; it has none", done.stderr)
+
+    def test_text_is_printed_with_times_and_names(self):
+        first, second = list(self.sounds)[:2]
+        entries = json.loads(self.run_it(first, second, "--timestamps", "--json").stdout)
+        spoken = lambda ids: self.tokenizer.decode([i for i in ids if i < TIMES], skip_special_tokens=True)  # noqa: E731
+        self.assertEqual([e["text"] for e in entries], [spoken(e["ids"]).lstrip(" ") for e in entries])
+        lines = [f"{e['file']}: [{s['start']:.2f} --> {s['end']:.2f}] " + s["text"].lstrip(" ") for e in entries for s in e["segments"]]
+        self.assertEqual(self.run_it(first, second, "--timestamps").stdout, "\n".join(lines) + "\n")
+        plain = json.loads(self.run_it(first, "--json").stdout)[0]
+        self.assertEqual(self.run_it(first).stdout, plain["text"] + "\n")
+
+    def test_a_mesh_hears_the_same(self):
+        path = list(self.sounds)[3]
+        alone = self.run_it(path, "--json").stdout
+        self.assertEqual(self.run_it(path, "--json", "--devices", "2", "--mesh", "1,1,1,2,1").stdout, alone)
+
+    def test_what_cannot_be_heard_is_said_in_one_line(self):
+        good = next(iter(self.sounds)).read_bytes()
+        (self.folder / "empty.wav").write_bytes(b"")
+        (self.folder / "header.wav").write_bytes(good[:44])
+        (self.folder / "text.wav").write_text("It is a truth universally acknowledged")
+        for name, message in (("empty.wav", "a recording must have a sample; got an empty file."), ("header.wav", "a recording must have a sample"),
+                              ("text.wav", "a recording is a WAV, FLAC, Ogg or MP3 file; got 38 bytes that begin like none of them."),
+                              ("missing.wav", "missing.wav")):
+            done = self.run_it(self.folder / name, ok=False)
+            self.assertIn(message, done.stderr)
+            self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+        self.assertEqual(len(self.run_it(self.write("silent.wav", np.zeros(SECOND))).stdout.splitlines()), 1)
+        for flags, message in ((["--language", "xx"], 'the model\'s languages are de, en; got "xx".'),
+                               (["--task", "sing"], 'the model\'s tasks are transcribe, translate; got "sing".'),
+                               (["--max-new-tokens", "99"], "exceed the 60 positions of the model")):
+            self.assertIn(message, self.run_it(next(iter(self.sounds)), *flags, ok=False).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

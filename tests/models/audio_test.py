@@ -1,0 +1,179 @@
+"""Tiny random models of speech, made by transformers, and the same files run by easydel: every output, the loss and the
+gradient of every parameter must agree; on a mesh too. usage: audio_test.py EASYDEL"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+from transformers import AutoConfig  # noqa: E402
+
+from audio_configs import AUDIO_CONFIGS, BASE, SOUNDS, SPEECH  # noqa: E402
+
+torch.set_num_threads(1)
+transformers.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+
+EASYDEL = sys.argv[1]
+TOLERANCE = 1e-4  # of the largest value, in float32
+TASKS = {SPEECH: "speech-sequence-to-sequence", SOUNDS: "audio-classification", BASE: "base-module"}
+
+
+def cases(*wanted: str):
+    for family, configs in AUDIO_CONFIGS.items():
+        for name, (settings, kinds) in configs.items():
+            for kind in kinds:
+                if not wanted or kind in wanted:
+                    yield family, name, settings, kind
+
+
+def make(family: str, settings: dict, kind: str, seed: int = 0):
+    torch.manual_seed(seed)
+    config = AutoConfig.for_model(family, **settings)
+    config._attn_implementation = "eager"
+    model = getattr(transformers, kind).from_config(config)
+    with torch.no_grad():  # norms of one and biases of zero would hide a mistake
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.05)
+    return model.eval()
+
+
+def make_batch(model, kind: str, rows: int = 3, seed: int = 0) -> dict[str, torch.Tensor]:
+    draw, config = torch.Generator().manual_seed(seed), model.config
+    batch = {"input_features": torch.randn(rows, config.num_mel_bins, 2 * config.max_source_positions, generator=draw)}
+    if kind == SOUNDS:
+        return batch | {"labels": torch.randint(0, config.num_labels, (rows,), generator=draw)}
+    ids = torch.randint(10, config.vocab_size, (rows, 9), generator=draw)
+    if kind == BASE:
+        return batch | {"decoder_input_ids": ids}
+    ids[0, 5:] = -100
+    return batch | {"labels": ids}
+
+
+def run(directory: pathlib.Path, batch: dict, *args: str) -> dict[str, torch.Tensor]:
+    save_file({name: tensor.contiguous() for name, tensor in batch.items()}, directory / "in.safetensors")
+    command = [EASYDEL, "--log", "error", "forward", str(directory), "--input", str(directory / "in.safetensors"), "--output",
+               str(directory / "out.safetensors"), *args]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+    return load_file(directory / "out.safetensors")
+
+
+def error_of(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+    assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
+    scale = theirs.double().abs().max().item() or 1.0
+    return (ours.double() - theirs.double()).abs().max().item() / scale
+
+
+def gradients_of(model, directory: pathlib.Path) -> dict[str, torch.Tensor]:
+    """Under the names that saving writes."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(parameter.grad if parameter.grad is not None else torch.zeros_like(parameter))
+    model.save_pretrained(directory / "grads")
+    return load_file(directory / "grads" / "model.safetensors")
+
+
+class Audio(unittest.TestCase):
+    def compare(self, model, batch: dict, directory: pathlib.Path, *args: str, hidden: bool = False) -> None:
+        has_loss = "labels" in batch
+        ours = run(directory, batch, *(["--grad"] if has_loss else []), *(["--hidden-states", "--attentions"] if hidden else []), *args)
+        theirs = model(**batch, output_hidden_states=hidden, output_attentions=hidden)
+        errors = {}
+        for name, value in theirs.items():
+            if name == "past_key_values" or value is None or name.endswith("hidden_states") and not hidden:
+                continue
+            for i, tensor in enumerate(value if isinstance(value, tuple) else [value]):
+                full = f"{name}.{i}" if isinstance(value, tuple) else name
+                if full == "encoder_last_hidden_state" and full not in ours:
+                    continue  # on a mesh it is gathered only when it is asked for
+                self.assertIn(full, ours)
+                errors[full] = error_of(ours[full], tensor.detach())
+        if has_loss:
+            theirs.loss.backward()
+            gradients = gradients_of(model, directory)
+            self.assertEqual({k[5:] for k in ours if k.startswith("grad.")}, set(gradients))
+            for name, gradient in gradients.items():
+                errors[f"grad.{name}"] = error_of(ours[f"grad.{name}"], gradient)
+        self.assertGreater(len(errors), 1)
+        self.assertFalse({k: v for k, v in errors.items() if not v < TOLERANCE}, args)
+
+    def each(self, chosen, *args: str, rows: int = 3, hidden: bool = False) -> None:
+        for family, name, settings, kind in chosen:
+            with self.subTest(config=name, kind=kind, args=args), tempfile.TemporaryDirectory() as folder:
+                model = make(family, settings, kind)
+                model.save_pretrained(folder)
+                self.compare(model, make_batch(model, kind, rows), pathlib.Path(folder), "--task", TASKS[kind], *args, hidden=hidden)
+
+    def test_outputs_loss_and_gradients(self):
+        self.each(cases(), hidden=True)
+
+    def test_mechanisms_and_checkpointing(self):
+        for change in ("attn_mechanism=sdpa", "attn_mechanism=blockwise", "gradient_checkpointing=nothing_saveable"):
+            self.each([next(cases(SPEECH))], "--set", change)
+
+    def test_a_mesh_gives_the_same(self):
+        """Five rows and 13 tokens do not divide: some ranks have rows and tokens that fill up."""
+        for case, mesh in zip(cases(), ("1,2,1,1,2", "2,1,1,2,1", "1,1,1,2,2", "2,1,1,2,1", "1,2,1,2,1"), strict=True):
+            self.each([case], "--devices", "4", "--mesh", mesh, rows=5)
+
+    def test_a_split_mean_is_refused_by_name(self):
+        family, name, settings, kind = next(cases(SOUNDS))
+        with tempfile.TemporaryDirectory() as folder:
+            model = make(family, settings, kind)
+            model.save_pretrained(folder)
+            with self.assertRaisesRegex(AssertionError, "reads the mean of all tokens, which are not split"):
+                run(pathlib.Path(folder), make_batch(model, kind), "--devices", "2", "--mesh", "1,1,1,1,2")
+
+    def test_the_task_is_that_of_the_architecture_and_padding_is_the_decoders(self):
+        family, name, settings, kind = next(cases(SPEECH))
+        with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+            directory = pathlib.Path(folder)
+            model = make(family, settings, kind)
+            model.save_pretrained(directory)
+            batch = make_batch(model, BASE)
+            batch["decoder_attention_mask"] = torch.ones_like(batch["decoder_input_ids"])
+            batch["decoder_attention_mask"][1, 6:] = 0
+            ours, theirs = run(directory, batch), model(**batch)
+            keep = batch["decoder_attention_mask"].bool()
+            self.assertLess(error_of(ours["logits"][keep], theirs.logits[keep]), TOLERANCE)
+            # An encoder that ran before does not run again.
+            del batch["input_features"]
+            batch["encoder_outputs"] = theirs.encoder_last_hidden_state + 1
+            again = run(directory, batch)
+            expected = model(**batch | {"encoder_outputs": (batch["encoder_outputs"],)})
+            self.assertLess(error_of(again["logits"][keep], expected.logits[keep]), TOLERANCE)
+
+    def test_wrong_inputs_are_refused_by_name(self):
+        family, name, settings, kind = next(cases(SPEECH))
+        with tempfile.TemporaryDirectory() as folder:
+            model = make(family, settings, kind)
+            model.save_pretrained(folder)
+            good = make_batch(model, kind)
+            sound = good["input_features"]
+            for change, message in (
+                ({"input_features": sound[:, :9]}, r"input_features must be \[batch, 10, 26\].* got \[3, 9, 26\]"),
+                ({"input_features": sound[..., :25]}, r"must be \[batch, 10, 26\].* got \[3, 10, 25\]"),
+                ({"input_features": sound[0]}, r"input_features must be floats \[batch, mel features, frames\]; got \[10, 26\]"),
+                ({"attention_mask": torch.ones(3, 26)}, "takes no attention_mask; it reads input_features"),
+                ({"input_ids": torch.ones(3, 5, dtype=torch.long)}, "takes no input_ids; it reads input_features"),
+                ({"labels": torch.full((3, 25), 9)}, "a text may have 24 tokens, as max_target_positions says; got 25"),
+            ):
+                with self.subTest(message=message), self.assertRaisesRegex(AssertionError, message):
+                    run(pathlib.Path(folder), good | change)
+            with self.assertRaisesRegex(AssertionError, "exactly one of input_features and encoder_outputs is needed; got neither"):
+                run(pathlib.Path(folder), {"decoder_input_ids": torch.ones(3, 5, dtype=torch.long)})
+
+
+if __name__ == "__main__":
+    del sys.argv[1]
+    unittest.main()
