@@ -21,8 +21,8 @@ using operations::AttentionOutput;
 
 namespace {
 
-// Rows [K, H] of `from` [T, K, H] to their places in pages [P, K, C, H], as bytes: a step of a few tokens spends less on
-// that than on an operation. False when they are not on the CPU or of another type.
+// Rows [K, H] of `from` [T, K, H] to their places in pages [P, K, C, H], as bytes: a step of a few tokens spends less
+// on that than on an operation. False when they are not on the CPU or of another type.
 bool copy_to_pages(const Tensor& pages, const Tensor& from, const Tensor& tokens, const Tensor& places) {
   const bool is_plain = pages.is_cpu() && from.is_cpu() && pages.scalar_type() == from.scalar_type() &&
                         pages.stride(3) == 1 && from.stride(2) == 1;

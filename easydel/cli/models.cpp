@@ -7,8 +7,8 @@
 #include "easydel/cli/commands.h"
 #include "easydel/cli/terminal/console.h"
 #include "easydel/infra/base_module.h"
-#include "easydel/infra/files/text_part.h"
 #include "easydel/infra/encoder/seq2seq_inputs.h"
+#include "easydel/infra/files/text_part.h"
 #include "easydel/infra/registry.h"
 #include "easydel/layers/attention/attention.h"
 #include "easydel/layers/attention/latent_attention.h"
@@ -54,7 +54,8 @@ Family describe(const std::string& model_type) {
     family.has_encoder |= is_seq2seq(*module);
     for (const auto& [path, parameter] : module->named_parameters()) {
       family.learned |= path.ends_with("wpe.weight") || path.ends_with("embed_positions.weight") ||
-                        path.ends_with("position_embedding.weight") || path.ends_with("position_embeddings.weight");
+                        path.ends_with("position_embedding.weight") || path.ends_with("position_embeddings.weight") ||
+                        path.ends_with("position_embeddings");
       for (const Dim& dim : parameter->dims) family.experts |= dim.axis == LogicalAxis::Expert;
     }
   }
@@ -122,7 +123,7 @@ std::vector<std::string> to_row(const Family& family) {
           family.rotary     ? "rotary"
           : family.relative ? "relative"
           : family.learned  ? "learned"
-          : family.attends  ? "distances"
+          : family.attends  ? "ALiBi"
                             : "",
           family.windows ? "yes" : "",
           family.experts ? "yes" : "",

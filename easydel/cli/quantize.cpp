@@ -222,8 +222,7 @@ void add_quantize_command(CLI::App& app) {
       ->required()
       ->type_name("OUT");
   CLI::Option* method =
-      command
-          ->add_option("--method", options->quantize.method, "8bit, nf4, int4, a8bit, a8q, a4q, fp8, mxfp4 or uint4")
+      command->add_option("--method", options->quantize.method, "8bit, nf4, int4, a8bit, a8q, a4q, fp8, mxfp4 or uint4")
           ->capture_default_str();
   command
       ->add_option("--format", options->format,
@@ -262,15 +261,16 @@ void add_quantize_command(CLI::App& app) {
   command->callback([options, calibration_tokens, method, type] {
     const bool by_method = options->format.empty() || options->format == "bitsandbytes" || options->format == "easydel";
     const bool has_types = options->format == "gguf" || options->format == "compressed-tensors";
-    require<UsageError>(by_method || method->count() == 0, "--method ", options->quantize.method, " does not go with --format ",
-                        options->format, ", which has its own. Leave one of them out.");
+    require<UsageError>(by_method || method->count() == 0, "--method ", options->quantize.method,
+                        " does not go with --format ", options->format, ", which has its own. Leave one of them out.");
     require<UsageError>(has_types || type->count() == 0, "--type ", options->type,
                         " is of --format gguf and compressed-tensors. Leave it out.");
     require<UsageError>(by_method || (!options->quantize.double_quant && options->quantize.bit_targeted_params.empty()),
                         "--double-quant and --target do not go with --format ", options->format, ".");
-    require<UsageError>(options->format != "gguf" || (options->quantize.pattern.empty() &&
-                        options->quantize.group_size == 0 && options->calibration.empty()),
-                        "--pattern, --group-size and --calibrate do not go with --format gguf: its --type says all.");
+    require<UsageError>(
+        options->format != "gguf" ||
+            (options->quantize.pattern.empty() && options->quantize.group_size == 0 && options->calibration.empty()),
+        "--pattern, --group-size and --calibrate do not go with --format gguf: its --type says all.");
     require<UsageError>(calibration_tokens->count() == 0 || !options->calibration.empty(), "--calibration-tokens ",
                         options->calibration_tokens, " limits what is read of a text. Give one with --calibrate FILE.");
     run(*options);

@@ -32,11 +32,12 @@ const char* to_string(CpuKind kind) { return kKindNames[static_cast<std::size_t>
 std::vector<CpuKind> cpu_kinds() {
   std::vector<CpuKind> kinds{CpuKind::kBaseline};
 #if defined(__x86_64__)
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c")) return kinds;
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c"))
+    return kinds;
   kinds.push_back(CpuKind::kAvx2);
   if (__builtin_cpu_supports("avxvnni")) kinds.push_back(CpuKind::kAvx2Vnni);
-  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512dq") ||
-      !__builtin_cpu_supports("avx512vl")) {
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+      !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl")) {
     return kinds;
   }
   kinds.push_back(CpuKind::kAvx512);

@@ -37,7 +37,8 @@ ImageSteps steps_of(const std::string& class_name, const std::string& where) {
     steps.resample = Resample::Bilinear;
     return steps;
   }
-  fail<NotSupportedError>(where, "image_processor_type must be one of BitImageProcessor, CLIPImageProcessor, "
+  fail<NotSupportedError>(where,
+                          "image_processor_type must be one of BitImageProcessor, CLIPImageProcessor, "
                           "LlavaImageProcessor, SiglipImageProcessor, ViTImageProcessor; got \"",
                           class_name, "\".");
 }
@@ -205,7 +206,8 @@ at::Tensor ImageProcessor::operator()(const std::vector<at::Tensor>& images) con
   }
   for (const at::Tensor& x : done) {
     require<ShapeError>(x.sizes() == done[0].sizes(), "[ImageProcessor] the pictures of a batch must come out in one ",
-                        "size; got ", done[0].sizes(), " and ", x.sizes(), ". do_center_crop or do_pad makes them equal.");
+                        "size; got ", done[0].sizes(), " and ", x.sizes(),
+                        ". do_center_crop or do_pad makes them equal.");
   }
   return at::stack(done);
 }

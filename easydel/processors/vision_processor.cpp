@@ -15,8 +15,8 @@ VisionProcessor::VisionProcessor(ImageProcessor images, const Json& json, const 
   require<NotSupportedError>(!type || *type == Json("LlavaProcessor"), where,
                              "processor_class must be LlavaProcessor; got ", type ? type->dump() : "", ".");
   const Json* patch = given("patch_size");
-  require<ConfigError>(patch && patch->is_int() && patch->as_int() > 0, where, "patch_size must be a positive number; got ",
-                       patch ? patch->dump() : "none", ".");
+  require<ConfigError>(patch && patch->is_int() && patch->as_int() > 0, where,
+                       "patch_size must be a positive number; got ", patch ? patch->dump() : "none", ".");
   patch_size_ = patch->as_int();
   if (const Json* more = given("num_additional_image_tokens")) {
     require<ConfigError>(more->is_int() && more->as_int() >= 0, where,

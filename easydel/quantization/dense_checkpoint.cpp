@@ -45,8 +45,9 @@ class DenseCheckpoint final : public TensorSource {
 }  // namespace
 
 std::shared_ptr<const TensorSource> open_dense(std::shared_ptr<const Checkpoint> checkpoint, const Json& config) {
-  const auto files = std::make_shared<const FormatFiles>(
-      checkpoint->where(), checkpoint->infos(), [checkpoint](const std::string& name) { return checkpoint->read(name); });
+  const auto files =
+      std::make_shared<const FormatFiles>(checkpoint->where(), checkpoint->infos(),
+                                          [checkpoint](const std::string& name) { return checkpoint->read(name); });
   const std::string method = text_setting(config, "quant_method", "");
   require<NotSupportedError>(method != "easydel", "[convert] ", checkpoint->where(),
                              " has weights in EasyDeL's own packed form, which is not converted. Omit --dtype to keep "

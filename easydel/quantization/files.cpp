@@ -161,14 +161,14 @@ void pack_dense_experts(const std::shared_ptr<Reader>& reader, const FileNames& 
       });
       for (std::size_t p = 0; p < stack->parts().size(); ++p) {
         const std::string own = spelled + stack->part_name(p).substr(stack->name().size());
-        reader->tensors[own] = {stack->parameters()[p]->shape, [reader = reader.get(), stack, expert, layout, coded, key, p] {
-                                  if (reader->packed != key) {
-                                    reader->parts =
-                                        coded ? stacked_codes(*reader, *stack, layout) : stack->quantized_all(expert);
-                                    reader->packed = key;
-                                  }
-                                  return std::exchange(reader->parts[p], at::Tensor());
-                                }};
+        reader->tensors[own] = {
+            stack->parameters()[p]->shape, [reader = reader.get(), stack, expert, layout, coded, key, p] {
+              if (reader->packed != key) {
+                reader->parts = coded ? stacked_codes(*reader, *stack, layout) : stack->quantized_all(expert);
+                reader->packed = key;
+              }
+              return std::exchange(reader->parts[p], at::Tensor());
+            }};
         reader->after[key].push_back(own);
       }
       return;

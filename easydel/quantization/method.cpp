@@ -15,7 +15,7 @@ struct Known {
   MethodFactory make;
 };
 constexpr Known kMethods[] = {
-    {"8bit", make_8bit}, {"nf4", make_nf4}, {"int4", make_int4}, {"a8bit", make_a8bit}, {"a8q", make_a8q},
+    {"8bit", make_8bit}, {"nf4", make_nf4}, {"int4", make_int4},   {"a8bit", make_a8bit}, {"a8q", make_a8q},
     {"a4q", make_a4q},   {"fp8", make_fp8}, {"mxfp4", make_mxfp4}, {"uint4", make_uint4},
 };
 

@@ -183,7 +183,8 @@ class MixedPacking {
     };
     if (names_.find(owner + ".SCB")) return make_method({.method = "8bit"});
     if (names_.find(weight + ".exponents")) return make_method({.method = "mxfp4"});
-    if (const auto name = names_.find(weight + ".scale")) return make_method({.method = "fp8", .group_size = group(*name)});
+    if (const auto name = names_.find(weight + ".scale"))
+      return make_method({.method = "fp8", .group_size = group(*name)});
     const auto scales = names_.find(weight + ".scales");
     if (!scales) return nullptr;
     const bool zeros = names_.find(weight + ".zeros").has_value();
@@ -295,10 +296,10 @@ std::shared_ptr<const FileTransform> packing_at_load(const BaseModule& module, c
     const std::vector<std::string> layers = layers_to_quantize(module, asked);
     return pack(method, layers);
   }
-  if (wanted.empty())
-    return from_files ? from_files_of(module, config, files) : nullptr;
+  if (wanted.empty()) return from_files ? from_files_of(module, config, files) : nullptr;
   const bool published = from_files && is_published(config);
-  require<ConfigError>(!from_files || published, "[from_pretrained] ", files.where, " is already quantized. Load it without ",
+  require<ConfigError>(!from_files || published, "[from_pretrained] ", files.where,
+                       " is already quantized. Load it without ",
                        "quantization_method, or quantize the original model.");
   const QuantizeOptions asked{.method = wanted,
                               .group_size = options.quantization_block_size,

@@ -45,8 +45,8 @@ TEST(LogitsProcessors, GiveTheScoresOfTransformersClasses) {
     const auto tensor = [&](const char* name) { return tensors->tensor(concat(i, ".", name)); };
     const GenerationConfig config = GenerationConfig::from_dict(entry.at("config")).with_defaults();
     const int64_t prompt = entry.at("prompt").as_int();
-    LogitsProcessorList ours = make_logits_processors(config, prompt, entry.at("vocab").as_int(), {},
-                                                      tensor("ids").narrow(1, 0, prompt));
+    LogitsProcessorList ours =
+        make_logits_processors(config, prompt, entry.at("vocab").as_int(), {}, tensor("ids").narrow(1, 0, prompt));
     std::vector<std::string> names = names_of(ours);
     std::erase(names, "FrequencyPenaltyLogitsProcessor");
     EXPECT_EQ(Json(names), entry.at("processors"));

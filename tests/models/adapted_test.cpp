@@ -12,8 +12,8 @@
 #include "easydel/quantization/pack.h"
 #include "easydel/quantization/quantize.h"
 #include "tests/support/one_answer.h"
-#include "tests/support/text_families.h"
 #include "tests/support/python.h"
+#include "tests/support/text_families.h"
 
 namespace easydel {
 namespace {

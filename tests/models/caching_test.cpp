@@ -170,18 +170,20 @@ TEST_P(Caching, DenseStepsGiveWhatTheWholeSequenceGives) {
 }
 
 TEST_P(Caching, PagedStepsOfManySequencesGiveWhatEachGivesAlone) {
-  each_seed([](const Problem& p) {
-    const at::NoGradGuard no_grad;
-    const auto model = testing_support::make_model(p);
-    std::vector<Tensor> sequences, expected;
-    Draw draw(p.seed + 5);
-    for (int64_t row = 0; row < p.inputs.input_ids.size(0); ++row) {
-      const int64_t tokens = draw.between(1, p.inputs.input_ids.size(1));
-      sequences.push_back(p.inputs.input_ids[row].narrow(0, 0, tokens));
-      expected.push_back((*model)({.input_ids = sequences.back().unsqueeze(0)}).logits.squeeze(0));
-    }
-    return [&p, sequences, expected] { return run_paged(p, sequences, expected); };
-  }, /*in_pages=*/true);
+  each_seed(
+      [](const Problem& p) {
+        const at::NoGradGuard no_grad;
+        const auto model = testing_support::make_model(p);
+        std::vector<Tensor> sequences, expected;
+        Draw draw(p.seed + 5);
+        for (int64_t row = 0; row < p.inputs.input_ids.size(0); ++row) {
+          const int64_t tokens = draw.between(1, p.inputs.input_ids.size(1));
+          sequences.push_back(p.inputs.input_ids[row].narrow(0, 0, tokens));
+          expected.push_back((*model)({.input_ids = sequences.back().unsqueeze(0)}).logits.squeeze(0));
+        }
+        return [&p, sequences, expected] { return run_paged(p, sequences, expected); };
+      },
+      /*in_pages=*/true);
 }
 
 // A Llama of one layer, to be asked for what cannot be.

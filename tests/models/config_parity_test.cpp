@@ -40,7 +40,8 @@ TEST(ConfigParity, TransformersUnderstandsAllThatIsReadAndWrittenAgain) {
   families.push_back("whisper");  // of audio_configs.py
   for (const std::string& family : families) {
     AutoConfig::for_model(family)->save_pretrained(ours / ("default_" + family));
-    EXPECT_TRUE(fs::exists(theirs / "made" / (family + "_odd_0"))) << family << " has none in odd_configs.py or audio_configs.py";
+    EXPECT_TRUE(fs::exists(theirs / "made" / (family + "_odd_0")))
+        << family << " has none in odd_configs.py or audio_configs.py";
   }
   EXPECT_GE(made, 100);
   EXPECT_GE(older, 15);

@@ -22,11 +22,14 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 TaskType task_of_name(const std::string& name) {
-  static const std::vector<std::pair<std::string, TaskType>> tasks = {
-      {"-base", TaskType::BaseModule},           {"-classifier", TaskType::SequenceClassification},
-      {"-seq2seq", TaskType::SequenceToSequence}, {"-mlm", TaskType::MaskedLM},
-      {"-tagger", TaskType::TokenClassification}, {"-answers", TaskType::QuestionAnswering},
-      {"-speech", TaskType::SpeechSequenceToSequence}, {"-sounds", TaskType::AudioClassification}};
+  static const std::vector<std::pair<std::string, TaskType>> tasks = {{"-base", TaskType::BaseModule},
+                                                                      {"-classifier", TaskType::SequenceClassification},
+                                                                      {"-seq2seq", TaskType::SequenceToSequence},
+                                                                      {"-mlm", TaskType::MaskedLM},
+                                                                      {"-tagger", TaskType::TokenClassification},
+                                                                      {"-answers", TaskType::QuestionAnswering},
+                                                                      {"-speech", TaskType::SpeechSequenceToSequence},
+                                                                      {"-sounds", TaskType::AudioClassification}};
   for (const auto& [end, task] : tasks) {
     if (name.ends_with(end)) return task;
   }

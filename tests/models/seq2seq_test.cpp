@@ -146,7 +146,8 @@ TEST(Seq2Seq, SaysWhatIsMissingOrWrong) {
       (*model)(inputs);
     };
   };
-  EXPECT_THAT(call([](ModelInputs&) {}), ThrowsMessage<ConfigError>(HasSubstr("decoder_input_ids or decoder_inputs_embeds")));
+  EXPECT_THAT(call([](ModelInputs&) {}),
+              ThrowsMessage<ConfigError>(HasSubstr("decoder_input_ids or decoder_inputs_embeds")));
   EXPECT_THAT(call([&](ModelInputs& in) { in.encoder_outputs = at::zeros({2, 3, 16}); }),
               ThrowsMessage<ConfigError>(HasSubstr("exactly one of input_ids, inputs_embeds and encoder_outputs")));
   EXPECT_THAT(call([&](ModelInputs& in) { in.decoder_input_ids = at::ones({3, 1}, at::kLong); }),

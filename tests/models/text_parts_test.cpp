@@ -13,8 +13,8 @@
 #include "easydel/infra/auto_model.h"
 #include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/config/json_keys.h"
-#include "easydel/infra/files/text_part.h"
 #include "easydel/infra/files/text_files.h"
+#include "easydel/infra/files/text_part.h"
 #include "easydel/infra/registry.h"
 #include "easydel/io/safetensors/safetensors.h"
 #include "easydel/models/gemma3/model.h"
@@ -134,13 +134,16 @@ TEST(TextParts, KeepWhatTheWholeSaysOfThem) {
   EXPECT_EQ(config.at("torch_dtype").as_string(), "bfloat16");
   EXPECT_TRUE(config.at("tie_word_embeddings").as_bool());
   EXPECT_EQ(config.at("quantization_config").at("ignore").dump(), R"(["model.layers.0.mlp", "lm_head"])");
-  EXPECT_FALSE(part("gemma3", R"({"tie_word_embeddings": false, "text_config": {}})").at("tie_word_embeddings").as_bool());
+  EXPECT_FALSE(
+      part("gemma3", R"({"tie_word_embeddings": false, "text_config": {}})").at("tie_word_embeddings").as_bool());
   EXPECT_THAT([&] { part("gemma3", R"({"text_config": 3})"); },
               ThrowsMessage<FormatError>("[test] text_config must be an object; got 3."));
   EXPECT_THAT(
-      [] { AutoConfig::from_dict(Json::parse(R"({"model_type": "mistral3", "text_config": {"model_type": "rwkv"}})")); },
-      ThrowsMessage<NotSupportedError>(HasSubstr(
-          R"([AutoConfig] the text of model_type "mistral3": model_type "rwkv" is not yet supported)")));
+      [] {
+        AutoConfig::from_dict(Json::parse(R"({"model_type": "mistral3", "text_config": {"model_type": "rwkv"}})"));
+      },
+      ThrowsMessage<NotSupportedError>(
+          HasSubstr(R"([AutoConfig] the text of model_type "mistral3": model_type "rwkv" is not yet supported)")));
 }
 
 }  // namespace

@@ -276,9 +276,10 @@ TEST(Checkpoint, RefusesAFunctionThatDiffersBetweenItsRuns) {
   EXPECT_THAT([&] { backward_with_dots(1, 2); },
               ThrowsMessage<Error>("[checkpoint] the recomputation had more dots than the first run. The function must "
                                    "be deterministic."));
-  EXPECT_THAT([&] { backward_with_dots(2, 1); },
-              ThrowsMessage<Error>("[checkpoint] the recomputation had fewer dots than the first run. The function must "
-                                   "be deterministic."));
+  EXPECT_THAT(
+      [&] { backward_with_dots(2, 1); },
+      ThrowsMessage<Error>("[checkpoint] the recomputation had fewer dots than the first run. The function must "
+                           "be deterministic."));
 }
 
 TEST(Checkpoint, RunsBackwardTwice) {

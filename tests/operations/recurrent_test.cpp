@@ -97,7 +97,8 @@ TEST(Recurrences, BeginAnewWithEachDocument) {
       ids.narrow(1, 3, border - 3).fill_(7);
       ids.narrow(1, border, tokens - border).zero_();  // an id that was there before is another document
       const Recurred packed = recurrence.run(inputs, {}, document_runs(ids));
-      const Recurred a = recurrence.run(cut(inputs, 0, 3), {}, {}), b = recurrence.run(cut(inputs, 3, border - 3), {}, {}),
+      const Recurred a = recurrence.run(cut(inputs, 0, 3), {}, {}),
+                     b = recurrence.run(cut(inputs, 3, border - 3), {}, {}),
                      c = recurrence.run(cut(inputs, border, tokens - border), {}, {});
       EXPECT_TRUE(is_close(packed.out, at::cat({a.out, b.out, c.out}, 1), kExact));
       EXPECT_TRUE(is_close(packed.state, c.state, kExact));
@@ -127,8 +128,7 @@ TEST(Recurrences, HaveTheGradientsOfDifferences) {
 TEST(CausalConv, IsTorchsConvolutionWithPaddingInFront) {
   at::manual_seed(4);
   const Tensor x = random({2, 9, 5}), weight = random({5, 1, 4}), bias = random({5});
-  const Tensor expected =
-      at::conv1d(x.transpose(1, 2), weight, bias, 1, 3, 1, 5).narrow(2, 0, 9).transpose(1, 2);
+  const Tensor expected = at::conv1d(x.transpose(1, 2), weight, bias, 1, 3, 1, 5).narrow(2, 0, 9).transpose(1, 2);
   EXPECT_TRUE(is_close(causal_conv(x, weight, bias, {}, {}), expected, kExact));
   // In parts, and for documents of their own.
   const Tensor a = x.narrow(1, 0, 2), b = x.narrow(1, 2, 7);
@@ -137,7 +137,8 @@ TEST(CausalConv, IsTorchsConvolutionWithPaddingInFront) {
   EXPECT_TRUE(is_close(causal_conv(b, weight, bias, before, {}), expected.narrow(1, 2, 7), kExact));
   const Tensor ids = at::tensor({0, 0, 1, 1, 1, 1, 1, 1, 1}, at::kLong).expand({2, 9});
   EXPECT_TRUE(is_close(causal_conv(x, weight, bias, {}, document_runs(ids)),
-                       at::cat({causal_conv(a, weight, bias, {}, {}), causal_conv(b, weight, bias, {}, {})}, 1), kExact));
+                       at::cat({causal_conv(a, weight, bias, {}, {}), causal_conv(b, weight, bias, {}, {})}, 1),
+                       kExact));
   EXPECT_TRUE(gradients_match_differences(
       [&](const std::vector<Tensor>& at) { return causal_conv(at[0], at[1], at[2], {}, document_runs(ids)); },
       {x, weight, bias}));

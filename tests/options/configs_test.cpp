@@ -91,7 +91,8 @@ void expect_linear_layers(const std::string& model_type) {
       R"({"hidden_size": 16, "intermediate_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "head_dim": 8,
           "num_key_value_heads": 1, "vocab_size": 9, "num_experts": 0, "linear_num_key_heads": 1,
           "linear_num_value_heads": 3, "linear_key_head_dim": 2, "linear_value_head_dim": 4, "linear_conv_kernel_dim": 5,
-          "layer_types": ["linear_attention", "full_attention"], "model_type": ")", model_type, "\"}")));
+          "layer_types": ["linear_attention", "full_attention"], "model_type": ")",
+      model_type, "\"}")));
   const auto model = Registry::instance().make_module(*config, TaskType::BaseModule);
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const auto& [path, parameter] : model->named_parameters()) shapes[path] = parameter->shape;

@@ -14,19 +14,19 @@ using testing_support::is_refused;
 
 // A small model of a family without dropout, but for what the changes say.
 std::shared_ptr<BaseModule> small_model(const std::string& family, TaskType task, const Json& changes) {
-  Json dict = Json::parse(family == "t5"
-                              ? R"({"vocab_size": 29, "d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 4,
+  Json dict = Json::parse(
+      family == "t5" ? R"({"vocab_size": 29, "d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 4,
                                     "decoder_start_token_id": 0, "dropout_rate": 0.0})"
-                          : family == "whisper"
-                              ? R"({"vocab_size": 29, "d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_mel_bins": 4,
+      : family == "whisper"
+          ? R"({"vocab_size": 29, "d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_mel_bins": 4,
                                     "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 24,
                                     "decoder_ffn_dim": 24, "max_source_positions": 5, "max_target_positions": 8, "init_std": 0.3,
                                     "pad_token_id": 1, "bos_token_id": 2, "eos_token_id": 2, "decoder_start_token_id": 2})"
-                          : family == "bart"
-                              ? R"({"vocab_size": 29, "d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0,
+      : family == "bart"
+          ? R"({"vocab_size": 29, "d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0,
                                     "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 24,
                                     "decoder_ffn_dim": 24, "max_position_embeddings": 32, "init_std": 0.3})"
-                              : R"({"vocab_size": 29, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+          : R"({"vocab_size": 29, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
                                     "intermediate_size": 24, "max_position_embeddings": 32, "hidden_dropout_prob": 0.0,
                                     "attention_probs_dropout_prob": 0.0, "initializer_range": 0.3})");
   dict["model_type"] = family;

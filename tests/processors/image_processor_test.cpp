@@ -48,8 +48,7 @@ TEST(ImageProcessor, GivesThePixelsOfTransformersBitForBit) {
 
 TEST(ImageProcessor, StacksPicturesOfDifferentSizes) {
   const ImageProcessor processor("CLIPImageProcessor", Json::parse(R"({"size": 8, "crop_size": 6})"), "[test] ");
-  const at::Tensor pixels =
-      processor({at::full({3, 20, 10}, 7, at::kByte), at::full({3, 9, 31}, 200, at::kByte)});
+  const at::Tensor pixels = processor({at::full({3, 20, 10}, 7, at::kByte), at::full({3, 9, 31}, 200, at::kByte)});
   EXPECT_EQ(pixels.sizes(), (std::vector<int64_t>{2, 3, 6, 6}));
   const ImageProcessor uncropped("CLIPImageProcessor", Json::parse(R"({"size": 8, "do_center_crop": false})"), "");
   EXPECT_THAT([&] { uncropped({at::zeros({3, 20, 10}, at::kByte), at::zeros({3, 9, 31}, at::kByte)}); },
@@ -69,8 +68,9 @@ TEST(ImageProcessor, RefusesWrongValuesByName) {
   EXPECT_EQ(message("CLIPImageProcessor", R"({"do_resize": 1})"), "[here] do_resize must be true or false; got 1.");
   EXPECT_EQ(message("CLIPImageProcessor", R"({"resample": 1})"),
             "[here] resample must be 0 (nearest), 2 (bilinear) or 3 (bicubic); got 1.");
-  EXPECT_EQ(message("CLIPImageProcessor", R"({"size": {"depth": 3}})"),
-            "[here] size may have height, width, shortest_edge, longest_edge, max_height and max_width; got \"depth\".");
+  EXPECT_EQ(
+      message("CLIPImageProcessor", R"({"size": {"depth": 3}})"),
+      "[here] size may have height, width, shortest_edge, longest_edge, max_height and max_width; got \"depth\".");
   EXPECT_EQ(message("CLIPImageProcessor", R"({"image_mean": [1, 2]})"),
             "[here] image_mean must be a number or a list of 3; got [1, 2].");
   EXPECT_EQ(message("ViTImageProcessor", R"({"image_std": 0.0})"), "[here] image_std must not be 0.");
@@ -138,7 +138,8 @@ std::string half_red() {
 
 PROBE(DecodeImageOptions, alpha) {
   EXPECT_TRUE(at::equal(decode_image(half_red()).flatten(), at::tensor({255, 127, 127}, at::kByte)));
-  EXPECT_TRUE(at::equal(decode_image(half_red(), {.alpha = Alpha::Drop}).flatten(), at::tensor({255, 0, 0}, at::kByte)));
+  EXPECT_TRUE(
+      at::equal(decode_image(half_red(), {.alpha = Alpha::Drop}).flatten(), at::tensor({255, 0, 0}, at::kByte)));
 }
 
 }  // namespace

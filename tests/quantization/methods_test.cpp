@@ -106,7 +106,7 @@ at::Tensor bound_of(const Case& c, const at::Tensor& matrix, const std::vector<a
   if (c.method == "fp8") return matrix.abs() * (kRounding / 16) + largest * (kRounding / 448 / 1024);
   if (c.method == "mxfp4") return largest * (kRounding / 4);
   if (c.method == "uint4") return largest * (2 * kRounding / 15);  // a step, for the zero point is rounded too
-  return largest * (kRounding / 8) + 1e-7;  // int4, a4q
+  return largest * (kRounding / 8) + 1e-7;                         // int4, a4q
 }
 
 TEST(Methods, StayWithinTheStatedBounds) {
@@ -166,10 +166,10 @@ TEST(Products, GoThroughManyChunks) {
 }
 
 TEST(Methods, RefuseWhatMakesNoSense) {
-  EXPECT_THAT(
-      [] { make_method({.method = "aqt"}); },
-      ThrowsMessage<ConfigError>("[quantize] unknown method \"aqt\"; known: 8bit, nf4, int4, a8bit, a8q, a4q, fp8, mxfp4, "
-                                 "uint4."));
+  EXPECT_THAT([] { make_method({.method = "aqt"}); },
+              ThrowsMessage<ConfigError>(
+                  "[quantize] unknown method \"aqt\"; known: 8bit, nf4, int4, a8bit, a8q, a4q, fp8, mxfp4, "
+                  "uint4."));
   EXPECT_THAT([] { make_method({.method = "8bit", .group_size = 64}); },
               ThrowsMessage<ConfigError>(HasSubstr("no groups")));
   EXPECT_THAT([] { make_method({.method = "int4", .double_quant = true}); },

@@ -387,7 +387,8 @@ TEST(Quantize, SaysWhatIsWrong) {
   config["quantization_config"] = Json::object({{"quant_method", "aqlm"}, {"bits", 4}});
   write_file_atomically(directory / "config.json", config.dump());
   EXPECT_THAT([&] { AutoModelForCausalLM::from_pretrained(path, {.verbose = false}); },
-              ThrowsMessage<NotSupportedError>(HasSubstr("the weights are quantized as \"aqlm\"; supported: awq, bitsandbytes, ")));
+              ThrowsMessage<NotSupportedError>(
+                  HasSubstr("the weights are quantized as \"aqlm\"; supported: awq, bitsandbytes, ")));
 }
 
 }  // namespace

@@ -148,7 +148,8 @@ ModelInputs draw_inputs(Draw& draw, const BaseConfig& config, TaskType task, boo
     inputs.start_positions[0] = 0;  // one answer counts
   } else {
     inputs.labels = ids.masked_fill(keep.eq(0), -100);
-    if (task == TaskType::TokenClassification) inputs.labels = drawn({batch, tokens}, 0, 1).masked_fill(keep.eq(0), -100);
+    if (task == TaskType::TokenClassification)
+      inputs.labels = drawn({batch, tokens}, 0, 1).masked_fill(keep.eq(0), -100);
     if (task == TaskType::SequenceToSequence)
       inputs.labels = drawn({batch, draw.between(1, 9)}, 0, config.vocab_size - 1);
     LossConfig loss;
@@ -159,9 +160,8 @@ ModelInputs draw_inputs(Draw& draw, const BaseConfig& config, TaskType task, boo
     inputs.loss_config = loss;
   }
   inputs.output_logits = draw.chance(0.3);
-  for (at::Tensor* tensor :
-       {&inputs.input_ids, &inputs.attention_mask, &inputs.position_ids, &inputs.segment_ids, &inputs.labels,
-        &inputs.start_positions, &inputs.end_positions}) {
+  for (at::Tensor* tensor : {&inputs.input_ids, &inputs.attention_mask, &inputs.position_ids, &inputs.segment_ids,
+                             &inputs.labels, &inputs.start_positions, &inputs.end_positions}) {
     if (tensor->defined()) *tensor = tensor->to(device());
   }
   return inputs;
@@ -250,7 +250,8 @@ Problem draw_problem(uint64_t seed, int64_t devices) {
   p.mesh = draw_mesh(draw, devices > 0 ? devices : draw.between(1, 8));
   // The ring has no gradient of a bias on the scores.
   const bool has_bias = !p.config->get("relative_attention_num_buckets").is_null();
-  if (has_bias && p.mesh.size("sp") > 1 && p.config->attention.mechanism == "ring") p.config->attention.mechanism = "auto";
+  if (has_bias && p.mesh.size("sp") > 1 && p.config->attention.mechanism == "ring")
+    p.config->attention.mechanism = "auto";
   const int64_t kind = draw.between(0, 5);
   if (kind == 0) p.rules = p.config->get_partition_rules(false);
   if (kind >= 3) p.rules = draw_rules(draw, *module);

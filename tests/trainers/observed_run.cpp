@@ -303,16 +303,16 @@ Json run_once(const std::string& trainer_type, const Json& settings, const fs::p
   }
   if (given.at("save_directory") == Json("elsewhere")) given["save_directory"] = (directory / "elsewhere").string();
   const bool generates = learns_from_rewards(trainer_type);
-  const bool has_prompts =
-      trainer_type == "dpo" || trainer_type == "kto" || trainer_type == "bco" || trainer_type == "cpo" ||
-      trainer_type == "orpo";
+  const bool has_prompts = trainer_type == "dpo" || trainer_type == "kto" || trainer_type == "bco" ||
+                           trainer_type == "cpo" || trainer_type == "orpo";
   if (has_prompts && !given.contains("max_prompt_length")) given["max_prompt_length"] = 3;
   if (trainer_type == "gkd" && !given.contains("max_new_tokens")) given["max_new_tokens"] = 3;
   if (trainer_type == "rlvr" && !given.contains("mask_truncated_completions"))
     given["mask_truncated_completions"] = false;  // few of five tokens end
   if (generates) {
     const Json length = Json::object({{"type", "length"}, {"target", 3}});
-    for (const auto& [key, value] : std::map<std::string, Json>{{"max_prompt_length", 5}, {"max_completion_length", 5}, {"rewards", length}}) {
+    for (const auto& [key, value] :
+         std::map<std::string, Json>{{"max_prompt_length", 5}, {"max_completion_length", 5}, {"rewards", length}}) {
       if (!given.contains(key)) given[key] = value;
     }
   }
@@ -320,9 +320,8 @@ Json run_once(const std::string& trainer_type, const Json& settings, const fs::p
   Json seen = Json::object();
   TrainerOptions options{.trainer_type = trainer_type, .arguments = TrainingArguments::from_json(trainer_type, given)};
   const TrainingArguments& arguments = options.arguments;
-  const bool needs_other =
-      trainer_type == "distillation" || trainer_type == "gkd" || trainer_type == "kto" ||
-      trainer_type == "bco" || generates || settings.contains("@reference");
+  const bool needs_other = trainer_type == "distillation" || trainer_type == "gkd" || trainer_type == "kto" ||
+                           trainer_type == "bco" || generates || settings.contains("@reference");
   const auto recorder = std::make_shared<Recorder>(
       make_objective(trainer_type, needs_other ? make_model(TaskType::CausalLM, Json::object(), 7) : nullptr));
   options.objective = recorder;

@@ -89,9 +89,9 @@ TEST(Advantages, AreMeasuredWithinAGroup) {
   const std::vector<double> rewards{1, 0, 1, none, 2, 2, 2, 2};
   const double deviation = std::sqrt(1.0 / 3);
   const Advantages group = group_advantages(rewards, 4, "group");
-  EXPECT_THAT(group.values,
-              ElementsAre(DoubleNear(1.0 / 3 / (deviation + 1e-4), 1e-12), DoubleNear(-2.0 / 3 / (deviation + 1e-4), 1e-12),
-                          DoubleNear(1.0 / 3 / (deviation + 1e-4), 1e-12), 0, 0, 0, 0, 0));
+  EXPECT_THAT(group.values, ElementsAre(DoubleNear(1.0 / 3 / (deviation + 1e-4), 1e-12),
+                                        DoubleNear(-2.0 / 3 / (deviation + 1e-4), 1e-12),
+                                        DoubleNear(1.0 / 3 / (deviation + 1e-4), 1e-12), 0, 0, 0, 0, 0));
   EXPECT_EQ(group.zero_deviation_share, 0.5);
   EXPECT_NEAR(group_advantages(rewards, 4, "none").values[1], -2.0 / 3, 1e-12);
   EXPECT_NEAR(group_advantages(rewards, 4, "batch").values[1], -2.0 / 3 / (deviation_of(rewards) + 1e-4), 1e-12);

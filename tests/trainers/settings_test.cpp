@@ -20,8 +20,6 @@ Json together(Json settings, const Json& more) {
   return settings;
 }
 
-bool writes_its_rows(const std::string& type) { return learns_from_rewards(type); }
-
 // Of the fields that all trainers share.
 std::vector<SettingProbe> common_probes(const std::string& type) {
   const Json eval = set(R"({"do_eval": true, "evaluation_steps": 1})");
@@ -30,12 +28,12 @@ std::vector<SettingProbe> common_probes(const std::string& type) {
   const Json again = set(R"({"max_training_steps": 4, "@before": {"max_training_steps": 2}})");
   // Evaluations of which some are better than the one before. The loss of a policy says little: with the mean of a
   // group as the baseline it is 0.
-  const Json judged = writes_its_rows(type)
+  const Json judged = learns_from_rewards(type)
                           ? together(eval, set(R"({"metric_for_best_model": "eval_reward", "learning_rate": 0.05})"))
                           : eval;
   // The first step spoils the weights. A policy cannot write with them, so that all steps have the same completions.
   Json spoiled = set(R"({"learning_rate": 1e38, "max_training_steps": 4})");
-  if (writes_its_rows(type)) spoiled["num_iterations"] = 4;
+  if (learns_from_rewards(type)) spoiled["num_iterations"] = 4;
   if (type == "gkd") spoiled["lmbda"] = Json();
   return {
       {"model_name", "a name"},
@@ -84,7 +82,8 @@ std::vector<SettingProbe> common_probes(const std::string& type) {
       {"per_epoch_evaluation_steps", 1, eval},
       {"early_stopping_patience", 1, together(eval, set(R"({"early_stopping_threshold": 100})"))},
       {"early_stopping_threshold", 100.0,
-       together(judged, Json::object({{"early_stopping_patience", 1}, {"greater_is_better", writes_its_rows(type)}}))},
+       together(judged,
+                Json::object({{"early_stopping_patience", 1}, {"greater_is_better", learns_from_rewards(type)}}))},
       {"metric_for_best_model", "eval_nonsense", eval},
       {"greater_is_better", true, together(judged, set(R"({"load_best_model_at_end": true})"))},
       {"load_best_model_at_end", true, together(eval, set(R"({"greater_is_better": true})"))},
@@ -315,12 +314,8 @@ std::vector<SettingProbe> distillation_probes() {
 
 std::vector<SettingProbe> gkd_probes() {
   const Json own = set(R"({"lmbda": 1.0})");
-  return {{"temperature", 0.5},
-          {"lmbda", 1.0, set(R"({"lmbda": null})")},
-          {"beta", 0.1},
-          {"max_new_tokens", 2, own},
-          {"seq_kd", true, set(R"({"lmbda": 0.0})")},
-          {"disable_dropout", false},
+  return {{"temperature", 0.5},       {"lmbda", 1.0, set(R"({"lmbda": null})")},  {"beta", 0.1},
+          {"max_new_tokens", 2, own}, {"seq_kd", true, set(R"({"lmbda": 0.0})")}, {"disable_dropout", false},
           {"logits_chunk_size", 3}};
 }
 
@@ -338,7 +333,7 @@ std::vector<SettingProbe> own_probes(const std::string& type) {
   if (type == "bco") return bco_probes();
   if (type == "cpo") return cpo_probes();
   if (type == "orpo") return orpo_probes();
-  if (writes_its_rows(type)) {
+  if (learns_from_rewards(type)) {
     std::vector<SettingProbe> probes = rollout_probes();
     for (const SettingProbe& probe : type == "rloo"   ? rloo_probes()
                                      : type == "gfpo" ? gfpo_probes()
@@ -372,10 +367,10 @@ TEST_P(Settings, ActOrAreRefusedByName) {
   // Classification truncates as transformers does; a reward's rows are left out.
   const bool keeps_start = GetParam() == "classification";
   probes.push_back({"truncation_mode", keeps_start ? "keep_end" : "keep_start",
-                    GetParam() == "reward"        ? Json::object()
-                    : writes_its_rows(GetParam()) ? set(R"({"max_prompt_length": 2})")
-                    : GetParam() == "gkd"         ? set(R"({"max_length": 8, "lmbda": 0.0})")
-                                                  : set(R"({"max_length": 5})")});
+                    GetParam() == "reward"            ? Json::object()
+                    : learns_from_rewards(GetParam()) ? set(R"({"max_prompt_length": 2})")
+                    : GetParam() == "gkd"             ? set(R"({"max_length": 8, "lmbda": 0.0})")
+                                                      : set(R"({"max_length": 5})")});
   // Two seconds, once: the loop is the same for all.
   if (GetParam() == "sft") probes.push_back({"training_time_limit", "1s", set(R"({"@slow": 0.6})")});
   if (GetParam() != "sft") probes.push_back({"training_time_limit", "soon"});

@@ -80,7 +80,8 @@ TEST(TrainingArguments, RefuseNonsenseWithKeyAndValue) {
   expect_refused("dpo", R"({"loss_type": "hing"})",
                  where +
                      "loss_type must be one of sigmoid, hinge, ipo, exo_pair, nca_pair, robust, bco_pair, sppo_hard, "
-                     "aot, aot_pair, aot_unpaired, apo_zero, apo_down, discopop, sigmoid_norm, sft; got \"hing\". Did you mean \"hinge\"?");
+                     "aot, aot_pair, aot_unpaired, apo_zero, apo_down, discopop, sigmoid_norm, sft; got \"hing\". Did "
+                     "you mean \"hinge\"?");
   expect_refused("distillation", R"({"alpha": 1.5})", where + "alpha must lie in [0, 1]; got 1.5.");
   expect_refused("sft", R"({"training_time_limit": "2 fortnights"})",
                  where + "training_time_limit must read like 90min, 23h, 30s or 1d2h30m; got \"2 fortnights\".");

@@ -25,8 +25,8 @@ Transform make_dpo_transform(const AutoTokenizer& tokenizer, const PreferenceOpt
 // prompt_attention_mask; for ORPO and CPO. Answers are truncated to fit max_length.
 Transform make_orpo_transform(const AutoTokenizer& tokenizer, const PreferenceOptions& options = {});
 
-// prompt_ids, completion_ids and the number label: 1 for a row whose "label" is true, else 0; for KTO and BCO. Rows whose
-// prompt fills max_length are skipped, unless the end is kept.
+// prompt_ids, completion_ids and the number label: 1 for a row whose "label" is true, else 0; for KTO and BCO. Rows
+// whose prompt fills max_length are skipped, unless the end is kept.
 Transform make_unpaired_transform(const AutoTokenizer& tokenizer, const PreferenceOptions& options = {});
 
 // prompt_ids, and the row itself, for trainers that generate the answers. Of a prompt that is longer than max_length

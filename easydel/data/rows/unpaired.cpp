@@ -25,9 +25,10 @@ class Unpaired {
       : codec_(tokenizer, options.codec), options_(options) {}
 
   std::optional<Example> operator()(const Row& row) const {
-    require<FormatError>(row.values.contains("completion") || !row.values.contains("chosen"), "[", row.place(),
-                         "] this trainer reads a prompt, a completion and a label; got a pair of answers. Make two rows "
-                         "of it, the chosen answer with the label true and the rejected one with false, or use dpo.");
+    require<FormatError>(
+        row.values.contains("completion") || !row.values.contains("chosen"), "[", row.place(),
+        "] this trainer reads a prompt, a completion and a label; got a pair of answers. Make two rows "
+        "of it, the chosen answer with the label true and the rejected one with false, or use dpo.");
     const Json& prompt = field_of(row, "prompt");
     const Json& completion = field_of(row, "completion");
     Ids before, all;

@@ -11,8 +11,9 @@
 namespace easydel {
 
 // While it lives, whatever embeds tokens on this thread with a table of `model` adds uniform noise between
-// -alpha / sqrt(width * features) and its opposite. Only one may live at a time on a thread. The noise of a token depends
-// on the key, its row and its place, and on how often the model embedded before: on a mesh it is that of one device.
+// -alpha / sqrt(width * features) and its opposite. Only one may live at a time on a thread. The noise of a token
+// depends on the key, its row and its place, and on how often the model embedded before: on a mesh it is that of one
+// device.
 class EmbeddingNoise {
  public:
   // `width`: tokens of a row of the batch, padding included.

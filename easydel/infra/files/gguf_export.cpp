@@ -47,8 +47,8 @@ class Exporter {
                                     [&](const ExportedFamily& f) { return f.model_type == family; });
     std::string known;
     for (const ExportedFamily& f : kExported) known += concat(known.empty() ? "" : ", ", f.model_type);
-    require<NotSupportedError>(found != kExported.end(), "[GGUF] the families that can be written are ", known, "; got ",
-                               quoted(family), ".");
+    require<NotSupportedError>(found != kExported.end(), "[GGUF] the families that can be written are ", known,
+                               "; got ", quoted(family), ".");
     family_ = &*found;
   }
 
@@ -111,8 +111,10 @@ class Exporter {
     metadata.add(prefix + ".rope.freq_base", static_cast<float>(theta));
     if (type == "default") return;
     if (type == "llama3") return add_divisors(*rope, theta);
-    require<NotSupportedError>(type == "linear" || type == "yarn", "[GGUF] rope_type must be default, linear, yarn or "
-                               "llama3; got ", quoted(type), ".");
+    require<NotSupportedError>(type == "linear" || type == "yarn",
+                               "[GGUF] rope_type must be default, linear, yarn or "
+                               "llama3; got ",
+                               quoted(type), ".");
     metadata.add(prefix + ".rope.scaling.type", type);
     metadata.add(prefix + ".rope.scaling.factor", static_cast<float>(rope->at("factor").as_double()));
     if (const Json* length = rope->find("original_max_position_embeddings"))
@@ -129,7 +131,9 @@ class Exporter {
     for (int64_t i = 0; i < half; ++i) {
       const double wave = 2 * M_PI * std::pow(theta, static_cast<double>(2 * i) / static_cast<double>(head_size()));
       const double smooth = (length / wave - low) / (high - low);
-      const double divisor = wave < length / high ? 1.0 : wave > length / low ? factor : 1 / ((1 - smooth) / factor + smooth);
+      const double divisor = wave < length / high  ? 1.0
+                             : wave > length / low ? factor
+                                                   : 1 / ((1 - smooth) / factor + smooth);
       divisors.mutable_data_ptr<float>()[i] = static_cast<float>(divisor);
     }
     writer_.add_tensor("rope_freqs.weight", {half}, *find_ggml_type("F32"), [divisors] { return divisors; });
@@ -158,18 +162,23 @@ class Exporter {
   void add(const TensorInfo& info) {
     for (const GgufName& name : kGgufOuterNames) {
       if (info.name != name.hugging_face) continue;
-      return put(std::string(name.gguf), info.shape, type_of(info.shape, name.gguf, 0), [this, info] { return tensors_.tensor(info.name); });
+      return put(std::string(name.gguf), info.shape, type_of(info.shape, name.gguf, 0),
+                 [this, info] { return tensors_.tensor(info.name); });
     }
     constexpr std::string_view kPrefix = "model.layers.";
     const std::size_t dot = info.name.find('.', kPrefix.size()), last = info.name.rfind('.');
     const bool in_layer = info.name.starts_with(kPrefix) && dot != std::string::npos && last > dot;
     const std::string layer = in_layer ? info.name.substr(kPrefix.size(), dot - kPrefix.size()) : "";
-    const std::string module = in_layer ? info.name.substr(dot + 1, last - dot - 1) : "", kind = in_layer ? info.name.substr(last) : "";
+    const std::string module = in_layer ? info.name.substr(dot + 1, last - dot - 1) : "",
+                      kind = in_layer ? info.name.substr(last) : "";
     for (const GgufName& name : kGgufLayerNames) {
       if (module != name.hugging_face) continue;
-      const int64_t paired = !family_->pairs_rows ? 0 : name.gguf == "attn_q" ? heads() : name.gguf == "attn_k" ? kv_heads() : 0;
-      return put(concat("blk.", layer, ".", name.gguf, kind), info.shape, type_of(info.shape, name.gguf, std::stoll(layer)),
-                 [this, info, paired] {
+      const int64_t paired = !family_->pairs_rows    ? 0
+                             : name.gguf == "attn_q" ? heads()
+                             : name.gguf == "attn_k" ? kv_heads()
+                                                     : 0;
+      return put(concat("blk.", layer, ".", name.gguf, kind), info.shape,
+                 type_of(info.shape, name.gguf, std::stoll(layer)), [this, info, paired] {
                    const at::Tensor tensor = tensors_.tensor(info.name);
                    if (paired == 0) return tensor;
                    // Hugging Face's halves of a head become neighbours.
@@ -206,7 +215,8 @@ class Exporter {
         });
   }
 
-  void put(std::string name, const std::vector<int64_t>& shape, const GgmlType& type, std::function<at::Tensor()> make) {
+  void put(std::string name, const std::vector<int64_t>& shape, const GgmlType& type,
+           std::function<at::Tensor()> make) {
     writer_.add_tensor(std::move(name), shape, type, std::move(make));
   }
 
@@ -232,7 +242,8 @@ void export_gguf(const Json& config, const TensorSource& tensors, const std::fil
       std::find_if(kFileTypes.begin(), kFileTypes.end(), [&](const FileType& known) { return known.name == type; });
   std::string names;
   for (const FileType& known : kFileTypes) names += concat(names.empty() ? "" : ", ", known.name);
-  require<ConfigError>(found != kFileTypes.end(), "[GGUF] the type must be one of ", names, "; got ", quoted(type), ".");
+  require<ConfigError>(found != kFileTypes.end(), "[GGUF] the type must be one of ", names, "; got ", quoted(type),
+                       ".");
   Exporter(config, tensors, *found).write(tokenizer, path);
 }
 

@@ -236,7 +236,8 @@ GgufModel::Contents GgufModel::rename(const GgufFile& file, bool keeps_codes) {
     const std::string name = in_block ? info.name.substr(second + 1, last - second - 1) : "";
     const std::string layer = in_block ? info.name.substr(first + 1, second - first - 1) : "";
     const std::string end = in_block ? info.name.substr(last) : "";
-    if (const std::string_view expert = hugging_face_name(kGgufExpertNames, name); !expert.empty() && info.shape.size() == 3) {
+    if (const std::string_view expert = hugging_face_name(kGgufExpertNames, name);
+        !expert.empty() && info.shape.size() == 3) {
       for (int64_t e = 0; e < info.shape[0]; ++e)
         add(info, concat("model.layers.", layer, ".block_sparse_moe.experts.", e, ".", expert, end), {info.name, e});
     } else if (const std::string_view known = hugging_face_name(kGgufLayerNames, name); !known.empty()) {

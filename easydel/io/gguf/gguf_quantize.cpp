@@ -14,9 +14,7 @@ uint16_t half_bits(float value) { return c10::detail::fp16_ieee_from_fp32_value(
 float half_value(uint16_t bits) { return c10::detail::fp16_ieee_to_fp32_value(bits); }
 void put_half(std::byte* at, uint16_t bits) { std::memcpy(at, &bits, sizeof bits); }
 float inverse(float value) { return value == 0 ? 0.0F : 1.0F / value; }
-int nearest(float value, int low, int high) {
-  return std::clamp(static_cast<int>(std::lround(value)), low, high);
-}
+int nearest(float value, int low, int high) { return std::clamp(static_cast<int>(std::lround(value)), low, high); }
 
 void quantize_q8_0(const float* x, std::byte* block) {
   float largest = 0;

@@ -78,7 +78,9 @@ void GgufWriter::write(const std::filesystem::path& path) const {
     put<uint64_t>(header, static_cast<uint64_t>(offset));
     offset += padded(tensor.nbytes());
   }
-  header.append(static_cast<std::size_t>(padded(static_cast<int64_t>(header.size())) - static_cast<int64_t>(header.size())), '\0');
+  header.append(
+      static_cast<std::size_t>(padded(static_cast<int64_t>(header.size())) - static_cast<int64_t>(header.size())),
+      '\0');
   AtomicFile file(path);
   file.write(header.data(), header.size());
   const std::string zeros(kGgufAlignment, '\0');

@@ -20,8 +20,7 @@ AttentionOutput auto_attention(const Tensor& q, const Tensor& k, const Tensor& v
   // On CPU, blockwise is also faster than torch's kernel; elsewhere it does what torch's kernels do not support. A
   // checkpoint's first run has no gradients, and must choose what the second does.
   const bool learns_bias = options.bias.defined() && (options.bias.requires_grad() || inside_checkpoint());
-  const bool is_plain =
-      options.softcap == 0.0 && !options.sinks.defined() && options.dropout_p == 0.0 && !learns_bias;
+  const bool is_plain = options.softcap == 0.0 && !options.sinks.defined() && options.dropout_p == 0.0 && !learns_bias;
   if (!q.is_cuda() || !is_plain) return blockwise_attention(q, k, v, options);
   if (options.mask.sliding_window > 0 && flash_can(q, k, options)) return flash_attention(q, k, v, options);
   return sdpa_attention(q, k, v, options);

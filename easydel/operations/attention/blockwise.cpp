@@ -53,8 +53,8 @@ struct Blockwise : torch::autograd::Function<Blockwise> {
     const auto like = [](const Tensor& grad, const Tensor& input) {
       return grad.defined() && input.defined() ? grad.to(input.scalar_type()) : Tensor();
     };
-    return {like(d.d_q, saved[0]), like(d.d_k, saved[1]), like(d.d_v, saved[2]), like(d.d_sinks, saved[3]),
-            like(d.d_bias, saved[6]), Tensor()};
+    return {like(d.d_q, saved[0]),     like(d.d_k, saved[1]),    like(d.d_v, saved[2]),
+            like(d.d_sinks, saved[3]), like(d.d_bias, saved[6]), Tensor()};
   }
 };
 
@@ -98,11 +98,11 @@ AttentionOutput blockwise_attention(const Tensor& q, const Tensor& k_in, const T
   const bool folds = queries == 1 && group > 1 && !options.sinks.defined() && !options.bias.defined() &&
                      !options.mask.explicit_mask.defined() && options.dropout_p == 0.0;
   if (!folds) {
-    return {Blockwise::apply(q, k, v, kernels::as_optional(options.sinks), kernels::as_optional(options.bias), options)};
+    return {
+        Blockwise::apply(q, k, v, kernels::as_optional(options.sinks), kernels::as_optional(options.bias), options)};
   }
   const Folded folded = fold_heads_into_queries(q, options, k.size(1), k.size(2));
-  const Tensor out = Blockwise::apply(folded.q, k, v, std::optional<Tensor>(), std::optional<Tensor>(),
-                                      folded.options);
+  const Tensor out = Blockwise::apply(folded.q, k, v, std::optional<Tensor>(), std::optional<Tensor>(), folded.options);
   return {out.transpose(1, 2).reshape({q.size(0), 1, q.size(2), v.size(3)})};
 }
 

@@ -16,10 +16,10 @@ constexpr int64_t kDeltaChunk = 64;
 Tensor unit_length(const Tensor& x) { return x * at::rsqrt(x.square().sum(-1, /*keepdim=*/true) + 1e-6); }
 
 Recurred delta_of_token(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g, const Tensor& beta,
-                   const Tensor& state) {
+                        const Tensor& state) {
   const auto token = [](const Tensor& x) { return x.select(1, 0); };
-  const Tensor key = token(k).unsqueeze(2);                      // [B, H, 1, K]
-  Tensor delta = token(v).unsqueeze(2);                          // [B, H, 1, V]
+  const Tensor key = token(k).unsqueeze(2);  // [B, H, 1, K]
+  Tensor delta = token(v).unsqueeze(2);      // [B, H, 1, V]
   Tensor decayed;
   if (state.defined()) {
     decayed = state * at::exp(token(g)).unsqueeze(2).unsqueeze(3);

@@ -11,7 +11,7 @@ namespace easydel::operations {
 // All compute in float32 or better, and begin with `state`, zeros where it is undefined; runs [B, T] of documents reset
 // it, or are undefined. `state` after the last token is the second result. Differentiable in all tensors but runs.
 struct Recurred {
-  at::Tensor out;    // in the type of the computation
+  at::Tensor out;  // in the type of the computation
   at::Tensor state;
 };
 

@@ -27,8 +27,8 @@ void scan_(Tensor& a, Tensor& b) {
 }
 
 struct Chunk {
-  Tensor x, dt, b, c;   // [B, l, I], [B, l, I], [B, l, N], [B, l, N]
-  Tensor resets;        // [B, l]: the first tokens of documents; or undefined
+  Tensor x, dt, b, c;  // [B, l, I], [B, l, I], [B, l, N], [B, l, N]
+  Tensor resets;       // [B, l]: the first tokens of documents; or undefined
 };
 
 struct Scan {
@@ -91,8 +91,7 @@ class SelectiveScan : public torch::autograd::Function<SelectiveScan> {
       const int64_t length = part.x.size(1), first = i * kScanChunk;
       const Tensor decay = scan.decays(part), start = starts.select(1, i);
       const Tensor states = scan.states(part, decay, start);
-      const Tensor grad_y =
-          gradients[0].defined() ? gradients[0].narrow(1, first, length) : at::zeros_like(part.x);
+      const Tensor grad_y = gradients[0].defined() ? gradients[0].narrow(1, first, length) : at::zeros_like(part.x);
       const auto place = static_cast<std::size_t>(i);
       grad_c[place] = at::matmul(grad_y.unsqueeze(2), states).squeeze(2);
       // The gradient of each state, from the last to the first: what is read of it, and what the next makes of it.
@@ -104,7 +103,7 @@ class SelectiveScan : public torch::autograd::Function<SelectiveScan> {
       grad_states = grad_states.flip(1);
       grad_h = grad_states.select(1, 0) * decay.select(1, 0);
       const Tensor earlier = at::cat({start.unsqueeze(1), states.narrow(1, 0, length - 1)}, 1);
-      const Tensor grad_exponent = grad_states * earlier * decay;  // of dt A
+      const Tensor grad_exponent = grad_states * earlier * decay;                       // of dt A
       const Tensor of_input = at::matmul(grad_states, part.b.unsqueeze(3)).squeeze(3);  // of dt x
       grad_dt[place] = (grad_exponent * scan.a).sum(3) + of_input * part.x;
       grad_x[place] = of_input * part.dt;
@@ -120,8 +119,8 @@ class SelectiveScan : public torch::autograd::Function<SelectiveScan> {
 Recurred selective_scan(const Tensor& x, const Tensor& dt, const Tensor& a, const Tensor& b, const Tensor& c,
                         const Tensor& state, const Tensor& runs) {
   const at::ScalarType wide = at::promote_types(x.scalar_type(), at::kFloat);
-  const Tensor before = state.defined() ? state.to(wide)
-                                        : at::zeros({x.size(0), x.size(2), a.size(1)}, x.options().dtype(wide));
+  const Tensor before =
+      state.defined() ? state.to(wide) : at::zeros({x.size(0), x.size(2), a.size(1)}, x.options().dtype(wide));
   const variable_list found =
       SelectiveScan::apply(x.to(wide), dt.to(wide), a.to(wide), b.to(wide), c.to(wide), before,
                            runs.defined() ? runs : at::empty({0}, x.options().dtype(at::kLong)));

@@ -13,7 +13,7 @@ using at::Tensor;
 Tensor in_chunks(const Tensor& x, int64_t chunk) { return fill_chunks(x, chunk).unflatten(1, {-1, chunk}); }
 
 Recurred duality_of_token(const Tensor& x, const Tensor& dt, const Tensor& a, const Tensor& b, const Tensor& c,
-                   const Tensor& state) {
+                          const Tensor& state) {
   const int64_t repeats = x.size(2) / b.size(2);
   const auto of_heads = [&](const Tensor& g) {  // [B, 1, G, N] to [B, H, N]
     return g.select(1, 0).repeat_interleave(repeats, 1);
@@ -37,8 +37,8 @@ Recurred state_space_duality(const Tensor& given_x, const Tensor& given_dt, cons
   if (tokens == 1) return duality_of_token(x, dt, a, b, c, state.defined() ? state.to(wide) : state);
   chunk = std::min(chunk, tokens);
   const ChunkRuns documents = chunk_runs(fill_run_chunks(runs, chunk), chunk);
-  const Tensor decay = in_chunks(dt * a, chunk).transpose(2, 3).cumsum(3);               // [B, n, H, l], logarithms
-  const Tensor u = in_chunks(x * dt.unsqueeze(3), chunk).transpose(2, 3);                // [B, n, H, l, V]
+  const Tensor decay = in_chunks(dt * a, chunk).transpose(2, 3).cumsum(3);  // [B, n, H, l], logarithms
+  const Tensor u = in_chunks(x * dt.unsqueeze(3), chunk).transpose(2, 3);   // [B, n, H, l, V]
   const Tensor k = in_chunks(b, chunk).transpose(2, 3), q = in_chunks(c, chunk).transpose(2, 3);  // [B, n, G, l, N]
   const int64_t chunks = u.size(1);
   const auto grouped = [&](const Tensor& t) { return t.unflatten(2, {groups, heads / groups}); };

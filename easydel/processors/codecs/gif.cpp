@@ -75,8 +75,8 @@ Raster decode_gif(const DecodeCall& call) {
   Raster raster;
   raster.resize(std::max<int64_t>(gif->SWidth, int64_t{frame.Left} + frame.Width),
                 std::max<int64_t>(gif->SHeight, int64_t{frame.Top} + frame.Height), call.max_pixels, call.where);
-  require<FormatError>(frame.Width > 0 && frame.Height > 0, call.where, "a picture must have pixels; got ",
-                       frame.Width, " x ", frame.Height, ".");
+  require<FormatError>(frame.Width > 0 && frame.Height > 0, call.where, "a picture must have pixels; got ", frame.Width,
+                       " x ", frame.Height, ".");
   raster.has_alpha = transparent.has_value();
   const ColorMapObject* const colors = frame.ColorMap ? frame.ColorMap : gif->SColorMap;
   const auto put = [&](int64_t y, int64_t x, int index) {

@@ -27,7 +27,7 @@ Raster decode_webp(const DecodeCall& call) {
                              "the WebP library is not the one of the build.");
   options.color_mode = MODE_RGBA;
   const std::unique_ptr<WebPAnimDecoder, void (*)(WebPAnimDecoder*)> decoder(WebPAnimDecoderNew(&file, &options),
-                                                                           WebPAnimDecoderDelete);
+                                                                             WebPAnimDecoderDelete);
   uint8_t* pixels = nullptr;
   int timestamp = 0;
   require<FormatError>(decoder && WebPAnimDecoderGetNext(decoder.get(), &pixels, &timestamp) != 0, call.where,

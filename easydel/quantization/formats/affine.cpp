@@ -28,17 +28,18 @@ at::Tensor unpack_words(const at::Tensor& given, int64_t bits, int64_t count) {
   const at::Tensor values = at::empty({rows, count}, at::kByte);
   const auto* from = reinterpret_cast<const uint32_t*>(words.const_data_ptr<int32_t>());
   uint8_t* to = values.mutable_data_ptr<uint8_t>();
-  at::parallel_for(0, rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, count)), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      const uint32_t* own = from + r * width;
-      for (int64_t i = 0; i < count; ++i) {
-        const int64_t at = i * bits, word = at / 32, shift = at % 32;
-        uint64_t value = own[word] >> shift;
-        if (shift + bits > 32) value |= static_cast<uint64_t>(own[word + 1]) << (32 - shift);
-        to[r * count + i] = static_cast<uint8_t>(value & static_cast<uint64_t>(mask));
-      }
-    }
-  });
+  at::parallel_for(0, rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, count)),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t r = begin; r < end; ++r) {
+                       const uint32_t* own = from + r * width;
+                       for (int64_t i = 0; i < count; ++i) {
+                         const int64_t at = i * bits, word = at / 32, shift = at % 32;
+                         uint64_t value = own[word] >> shift;
+                         if (shift + bits > 32) value |= static_cast<uint64_t>(own[word + 1]) << (32 - shift);
+                         to[r * count + i] = static_cast<uint8_t>(value & static_cast<uint64_t>(mask));
+                       }
+                     }
+                   });
   return values;
 }
 

@@ -14,9 +14,9 @@ struct AffineMatrix {
   int64_t out = 0, in = 0, bits = 4;
   int64_t group = 0;  // columns with one scale; `in` for a whole row
   DType scale_dtype = float16;
-  std::function<at::Tensor()> codes;       // uint8 [out, in]
-  std::function<at::Tensor()> scales;      // any float type, [out, groups]
-  std::function<at::Tensor()> zeros = {};  // float32 [out, groups]; empty: the middle, 2^(bits - 1)
+  std::function<at::Tensor()> codes;          // uint8 [out, in]
+  std::function<at::Tensor()> scales;         // any float type, [out, groups]
+  std::function<at::Tensor()> zeros = {};     // float32 [out, groups]; empty: the middle, 2^(bits - 1)
   std::function<at::Tensor()> group_of = {};  // int64 [in], where columns are not in the order of groups
 };
 

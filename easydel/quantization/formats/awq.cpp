@@ -1,5 +1,5 @@
-// AWQ in the layout of its gemm kernel: qweight int32 [in, out / 8] and qzeros int32 [groups, out / 8], eight codes in a
-// word, interleaved; scales float16 [groups, out].
+// AWQ in the layout of its gemm kernel: qweight int32 [in, out / 8] and qzeros int32 [groups, out / 8], eight codes in
+// a word, interleaved; scales float16 [groups, out].
 #include <ATen/ATen.h>
 
 #include "easydel/quantization/formats/affine.h"
@@ -18,8 +18,8 @@ void check_awq(const Json& config, const std::string& where) {
   require<NotSupportedError>(bits == 4, "[", where, "] quantization_config.bits of awq must be 4; got ", bits, ".");
   std::string version = text_setting(config, "version", "gemm");
   for (char& c : version) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  require<NotSupportedError>(version == "gemm", "[", where,
-                             "] quantization_config.version of awq must be gemm; got ", quoted(version), ".");
+  require<NotSupportedError>(version == "gemm", "[", where, "] quantization_config.version of awq must be gemm; got ",
+                             quoted(version), ".");
   const Json* zero_point = config.find("zero_point");
   require<NotSupportedError>(!zero_point || *zero_point == Json(true), "[", where,
                              "] quantization_config.zero_point of awq must be true; got ",
@@ -39,12 +39,12 @@ void plan_awq(const Json& config, const Files& files, Decoding& out) {
     files->check(info.dtype == int32 && info.shape.size() == 2, info.name, "must be a matrix of int32.");
     const int64_t columns = info.shape[0], rows = info.shape[1] * 8, group = asked == -1 ? columns : asked;
     const std::vector<int64_t>&scale_shape = files->info(scales).shape, &zero_shape = files->info(zeros).shape;
-    files->check(group > 0 && columns % group == 0 && scale_shape == std::vector<int64_t>{columns / group, rows}, scales,
-                 "must be [", group > 0 ? columns / group : 0, ", ", rows, "] for groups of ", group, "; got ",
+    files->check(group > 0 && columns % group == 0 && scale_shape == std::vector<int64_t>{columns / group, rows},
+                 scales, "must be [", group > 0 ? columns / group : 0, ", ", rows, "] for groups of ", group, "; got ",
                  at::IntArrayRef(scale_shape), ".");
-    files->check(files->info(zeros).dtype == int32 && zero_shape == std::vector<int64_t>{columns / group, info.shape[1]},
-                 zeros, "must be int32 [", columns / group, ", ", info.shape[1], "]; got ", at::IntArrayRef(zero_shape),
-                 ".");
+    files->check(
+        files->info(zeros).dtype == int32 && zero_shape == std::vector<int64_t>{columns / group, info.shape[1]}, zeros,
+        "must be int32 [", columns / group, ", ", info.shape[1], "]; got ", at::IntArrayRef(zero_shape), ".");
     AffineMatrix matrix{.out = rows, .in = columns, .bits = 4, .group = group};
     matrix.scale_dtype = files->info(scales).dtype;
     matrix.codes = [files, name = info.name] { return unpack_interleaved(files->read(name)).t().contiguous(); };

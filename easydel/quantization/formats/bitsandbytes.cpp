@@ -25,7 +25,8 @@ Json read_state(const FormatFiles& files, const std::string& name) {
 }
 
 // With double quantization the scales are codes too.
-std::function<at::Tensor()> scales_of(const Files& files, const std::string& weight, const Json& state, int64_t scales) {
+std::function<at::Tensor()> scales_of(const Files& files, const std::string& weight, const Json& state,
+                                      int64_t scales) {
   const std::string name = weight + ".absmax";
   if (!files->contains(weight + ".nested_absmax")) return [files, name] { return files->floats(name).flatten(); };
   const int64_t block = state.at("nested_blocksize").as_int();
@@ -61,7 +62,8 @@ void add_4bit(const Files& files, const std::string& weight, const std::string& 
                " weights in blocks of ", block, ".");
   files->check(files->info(weight + ".quant_map").numel() == 16, weight, "must have a quant_map of 16 values.");
   const std::function<at::Tensor()> read_scales = scales_of(files, weight, state, scales);
-  for (const char* part : {".absmax", ".quant_map", ".nested_absmax", ".nested_quant_map"}) out.hidden.insert(weight + part);
+  for (const char* part : {".absmax", ".quant_map", ".nested_absmax", ".nested_quant_map"})
+    out.hidden.insert(weight + part);
   out.hidden.insert(state_name);
   DecodedWeight made;
   made.shape = shape;

@@ -1,5 +1,5 @@
-// compressed-tensors: groups of layers with their schemes, chosen by targets. A layer's tensors are weight_packed (int32
-// words of codes, or bytes of 4-bit floats) or weight (int8, FP8), weight_scale, and for some weight_zero_point,
+// compressed-tensors: groups of layers with their schemes, chosen by targets. A layer's tensors are weight_packed
+// (int32 words of codes, or bytes of 4-bit floats) or weight (int8, FP8), weight_scale, and for some weight_zero_point,
 // weight_g_idx, weight_shape, weight_global_scale.
 #include <ATen/ATen.h>
 
@@ -12,8 +12,9 @@
 namespace easydel::quantization {
 namespace {
 
-constexpr const char* kLayouts = "int-quantized, float-quantized, naive-quantized, pack-quantized, "
-                                 "nvfp4-pack-quantized, mxfp4-pack-quantized";
+constexpr const char* kLayouts =
+    "int-quantized, float-quantized, naive-quantized, pack-quantized, "
+    "nvfp4-pack-quantized, mxfp4-pack-quantized";
 
 struct Scheme {
   std::vector<std::string> targets;
@@ -65,19 +66,19 @@ Scheme scheme_of(const std::string& name, const Json& group, const std::string& 
   if (const Json* blocks = weights->find("block_structure"); blocks && blocks->is_array() && blocks->size() == 2)
     scheme.blocks = {blocks->at(0).as_int(), blocks->at(1).as_int()};
   const bool is_float = scheme.type == "float";
-  const bool known = scheme.format == "pack-quantized"          ? !is_float && scheme.bits >= 1 && scheme.bits <= 8
-                     : scheme.format == "int-quantized"         ? !is_float && scheme.bits <= 8
-                     : scheme.format == "float-quantized"       ? is_float && scheme.bits == 8
-                     : scheme.format == "naive-quantized"       ? scheme.bits == 8 || (!is_float && scheme.bits < 8)
-                     : scheme.format == "nvfp4-pack-quantized"  ? is_float && scheme.bits == 4 && scheme.group == 16
-                     : scheme.format == "mxfp4-pack-quantized"  ? is_float && scheme.bits == 4 && scheme.group == 32
-                                                                : false;
+  const bool known = scheme.format == "pack-quantized"         ? !is_float && scheme.bits >= 1 && scheme.bits <= 8
+                     : scheme.format == "int-quantized"        ? !is_float && scheme.bits <= 8
+                     : scheme.format == "float-quantized"      ? is_float && scheme.bits == 8
+                     : scheme.format == "naive-quantized"      ? scheme.bits == 8 || (!is_float && scheme.bits < 8)
+                     : scheme.format == "nvfp4-pack-quantized" ? is_float && scheme.bits == 4 && scheme.group == 16
+                     : scheme.format == "mxfp4-pack-quantized" ? is_float && scheme.bits == 4 && scheme.group == 32
+                                                               : false;
   require<NotSupportedError>(known, place, " has the format ", quoted(scheme.format), " with ", scheme.bits, "-bit ",
                              scheme.type, " weights", scheme.group > 0 ? concat(" in groups of ", scheme.group) : "",
                              "; supported: ", kLayouts, ".");
   const auto strategies = {"tensor", "channel", "group", "block", "tensor_group"};
-  require<NotSupportedError>(std::find(strategies.begin(), strategies.end(), scheme.strategy) != strategies.end(), place,
-                             ".weights.strategy must be tensor, channel, group, tensor_group or block; got ",
+  require<NotSupportedError>(std::find(strategies.begin(), strategies.end(), scheme.strategy) != strategies.end(),
+                             place, ".weights.strategy must be tensor, channel, group, tensor_group or block; got ",
                              quoted(scheme.strategy), ".");
   return scheme;
 }
@@ -207,13 +208,16 @@ struct Layer {
 
 void check_compressed(const Json& config, const std::string& where) {
   const auto refuse = [&](const char* key, const Json* value) {
-    fail<NotSupportedError>("[", where, "] quantization_config.", key, " is not supported by compressed-tensors' reader; got ",
-                            value->dump(), ". Layouts that are: ", kLayouts, ".");
+    fail<NotSupportedError>("[", where, "] quantization_config.", key,
+                            " is not supported by compressed-tensors' reader; got ", value->dump(),
+                            ". Layouts that are: ", kLayouts, ".");
   };
   const Json* sparsity = config.find("sparsity_config");
-  if (sparsity && sparsity->is_object() && sparsity->size() > 0 && text_setting(*sparsity, "format", "dense") != "dense")
+  if (sparsity && sparsity->is_object() && sparsity->size() > 0 &&
+      text_setting(*sparsity, "format", "dense") != "dense")
     refuse("sparsity_config", sparsity);
-  if (const Json* transform = config.find("transform_config"); transform && transform->is_object() && transform->size() > 0)
+  if (const Json* transform = config.find("transform_config");
+      transform && transform->is_object() && transform->size() > 0)
     refuse("transform_config", transform);
 }
 

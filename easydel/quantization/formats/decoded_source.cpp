@@ -8,9 +8,8 @@ namespace {
 std::shared_ptr<const FormatFiles> files_of(const WeightSource& source) {
   std::vector<TensorInfo> infos;
   for (const std::string& name : source.names) {
-    infos.push_back({.name = name,
-                     .dtype = source.dtype ? source.dtype(name) : DType::Undefined,
-                     .shape = source.shape(name)});
+    infos.push_back(
+        {.name = name, .dtype = source.dtype ? source.dtype(name) : DType::Undefined, .shape = source.shape(name)});
   }
   // Copied past the map of the file, whose pages would stay in memory.
   const auto read = [tensor = source.tensor, copy = source.copy](const std::string& name) {

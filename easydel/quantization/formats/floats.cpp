@@ -45,7 +45,8 @@ DecodedWeight fp8_weight(const Files& files, const std::string& weight, const st
     for (std::size_t d = 0; d + 2 < dims; ++d)
       files->check(given[d] == shape[d], scale, "must have ", shape[d], " in dimension ", d, "; got ", given[d], ".");
   }
-  const int64_t row_blocks = (rows + block_rows - 1) / block_rows, column_blocks = (columns + block_columns - 1) / block_columns;
+  const int64_t row_blocks = (rows + block_rows - 1) / block_rows,
+                column_blocks = (columns + block_columns - 1) / block_columns;
   wanted.push_back(row_blocks);
   wanted.push_back(column_blocks);
   const auto scales = [files, scale, one, wanted] {

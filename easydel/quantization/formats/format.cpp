@@ -10,9 +10,15 @@ struct KnownFormat {
   FormatPlan plan;
 };
 constexpr KnownFormat kFormats[] = {
-    {"awq", plan_awq},          {"bitsandbytes", plan_bitsandbytes}, {"compressed-tensors", plan_compressed_tensors},
-    {"fbgemm_fp8", plan_fp8},   {"fp8", plan_fp8},                   {"gptq", plan_gptq},
-    {"hqq", plan_hqq},          {"mxfp4", plan_mxfp4},               {"torchao", plan_torchao},
+    {"awq", plan_awq},
+    {"bitsandbytes", plan_bitsandbytes},
+    {"compressed-tensors", plan_compressed_tensors},
+    {"fbgemm_fp8", plan_fp8},
+    {"fp8", plan_fp8},
+    {"gptq", plan_gptq},
+    {"hqq", plan_hqq},
+    {"mxfp4", plan_mxfp4},
+    {"torchao", plan_torchao},
 };
 
 constexpr std::string_view kForeign[] = {".qweight", ".qzeros", ".weight_packed", ".weight_scale_2", ".W_q"};
@@ -79,7 +85,8 @@ Decoding decode(const Json& config, const std::shared_ptr<const FormatFiles>& fi
     Decoding decoding;
     known.plan(config, files, decoding);
     require<FormatError>(!is_needed || !decoding.weights.empty(), "[", files->where(),
-                         "] config.json says that weights are quantized as ", method, ", but no tensor is in that format.");
+                         "] config.json says that weights are quantized as ", method,
+                         ", but no tensor is in that format.");
     refuse_bare_codes(*files, decoding, config);
     return decoding;
   }

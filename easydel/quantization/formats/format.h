@@ -31,7 +31,7 @@ class FormatFiles {
   bool contains(const std::string& name) const { return find(name) != nullptr; }
   const TensorInfo& info(const std::string& name) const;  // FormatError when absent
   at::Tensor read(const std::string& name) const { return read_(name); }
-  at::Tensor floats(const std::string& name) const;    // float32
+  at::Tensor floats(const std::string& name) const;          // float32
   std::vector<int64_t> ints(const std::string& name) const;  // of a small tensor of integers
 
   // FormatError that names the file and the tensor.
@@ -62,9 +62,9 @@ struct Decoding {
   std::set<std::string, std::less<>> hidden;                  // what accompanies them
 };
 
-// Reads names, types and shapes, and of contents only what describes others. NotSupportedError for a format, a bit width
-// or a layout that is not supported, FormatError for tensors that do not fit each other, and if nothing is packed unless
-// not `is_needed`.
+// Reads names, types and shapes, and of contents only what describes others. NotSupportedError for a format, a bit
+// width or a layout that is not supported, FormatError for tensors that do not fit each other, and if nothing is packed
+// unless not `is_needed`.
 Decoding decode(const Json& config, const std::shared_ptr<const FormatFiles>& files, bool is_needed = true);
 // The same for files whose config says nothing: what the names and types tell.
 Decoding decode_by_names(const Json& config, const std::shared_ptr<const FormatFiles>& files);

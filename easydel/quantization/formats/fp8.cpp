@@ -1,5 +1,5 @@
-// FP8: weight float8 with weight_scale_inv for blocks of 128 by 128 (DeepSeek) or of weight_block_size, for rows, or one
-// for all; also called weight_scale.
+// FP8: weight float8 with weight_scale_inv for blocks of 128 by 128 (DeepSeek) or of weight_block_size, for rows, or
+// one for all; also called weight_scale.
 #include "easydel/quantization/formats/floats.h"
 
 namespace easydel::quantization {

@@ -14,10 +14,12 @@ void check_gptq(const Json& config, const std::string& where) {
                              "] quantization_config.bits of gptq must be 2, 3, 4 or 8; got ", bits, ".");
   const int64_t group = int_setting(config, "group_size", 128, where);
   require<NotSupportedError>(group > 0 || group == -1, "[", where,
-                             "] quantization_config.group_size must be positive, or -1 for whole rows; got ", group, ".");
+                             "] quantization_config.group_size must be positive, or -1 for whole rows; got ", group,
+                             ".");
   const std::string layout = text_setting(config, "checkpoint_format", "gptq");
   require<NotSupportedError>(layout == "gptq" || layout == "gptq_v2", "[", where,
-                             "] quantization_config.checkpoint_format must be gptq or gptq_v2; got ", quoted(layout), ".");
+                             "] quantization_config.checkpoint_format must be gptq or gptq_v2; got ", quoted(layout),
+                             ".");
   require<NotSupportedError>(!is_set(config, "is_marlin_format"), "[", where,
                              "] quantization_config.is_marlin_format must be false: weights in the order of Marlin's "
                              "kernels are not supported; gptq and gptq_v2 are.");
@@ -42,12 +44,13 @@ void plan_gptq(const Json& config, const Files& files, Decoding& out) {
     int64_t bits = int_setting(config, "bits", 4, files->where());
     if (dynamic && !ordered && files->info(order).numel() > 0) bits = 32 * info.shape[0] / files->info(order).numel();
     const int64_t columns = ordered ? info.shape[0] * 32 / bits : files->info(order).numel();
-    files->check(columns > 0 && columns * bits == info.shape[0] * 32 && (bits == 2 || bits == 3 || bits == 4 || bits == 8), info.name,
-                 "has ", info.shape[0], " rows of words for ", columns, " inputs of ", bits, " bits.");
+    files->check(
+        columns > 0 && columns * bits == info.shape[0] * 32 && (bits == 2 || bits == 3 || bits == 4 || bits == 8),
+        info.name, "has ", info.shape[0], " rows of words for ", columns, " inputs of ", bits, " bits.");
     int64_t group = asked == -1 ? columns : asked;
     if (dynamic && scale_shape[0] > 0) group = (columns + scale_shape[0] - 1) / scale_shape[0];
-    files->check(scale_shape[0] == (columns + group - 1) / group, scales, "has ", scale_shape[0], " groups for ", columns,
-                 " inputs in groups of ", group, ".");
+    files->check(scale_shape[0] == (columns + group - 1) / group, scales, "has ", scale_shape[0], " groups for ",
+                 columns, " inputs in groups of ", group, ".");
     files->check(files->info(zeros).dtype == int32 && zero_shape.size() == 2 && zero_shape[0] == scale_shape[0] &&
                      zero_shape[1] * 32 == info.shape[1] * bits,
                  zeros, "must be int32 of ", scale_shape[0], " groups of ", info.shape[1], " zero points; got ",

@@ -7,10 +7,24 @@
 namespace easydel::quantization {
 namespace {
 
-constexpr const char* kSettings[] = {"nbits",     "group_size",       "shape",         "scale",        "zero",
-                                     "axis",      "packing",          "unpack_view_dtype", "view_as_float", "quant_scale",
-                                     "quant_zero", "compute_dtype",    "offload_meta",  "encoded_state_dict",
-                                     "stores_quant_config", "channel_wise", "optimize", "round_zero"};
+constexpr const char* kSettings[] = {"nbits",
+                                     "group_size",
+                                     "shape",
+                                     "scale",
+                                     "zero",
+                                     "axis",
+                                     "packing",
+                                     "unpack_view_dtype",
+                                     "view_as_float",
+                                     "quant_scale",
+                                     "quant_zero",
+                                     "compute_dtype",
+                                     "offload_meta",
+                                     "encoded_state_dict",
+                                     "stores_quant_config",
+                                     "channel_wise",
+                                     "optimize",
+                                     "round_zero"};
 
 int64_t read_int(const Files& files, const std::string& name) {
   const std::vector<int64_t> values = files->ints(name);

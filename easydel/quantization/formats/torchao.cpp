@@ -1,5 +1,5 @@
-// torchao's plain safetensors: "<layer>._weight_qdata" with "_scale" and, for integers, "_zero_point". int8 in groups or
-// rows, and FP8 in rows, in blocks or as a whole. Codes in the order of a kernel (tile-packed int4) are not plain.
+// torchao's plain safetensors: "<layer>._weight_qdata" with "_scale" and, for integers, "_zero_point". int8 in groups
+// or rows, and FP8 in rows, in blocks or as a whole. Codes in the order of a kernel (tile-packed int4) are not plain.
 #include <ATen/ATen.h>
 
 #include "easydel/quantization/formats/affine.h"
@@ -12,8 +12,8 @@ void plan_torchao(const Json&, const Files& files, Decoding& out) {
     if (!info.name.ends_with("._weight_qdata")) continue;
     const std::string prefix = info.name.substr(0, info.name.size() - 13);
     const std::string scale = prefix + "_weight_scale", zero = prefix + "_weight_zero_point";
-    require<NotSupportedError>((info.dtype == int8 || info.dtype == DType::Float8_e4m3fn) && info.shape.size() == 2, "[",
-                               files->where(), "] ", quoted(info.name), " is ", dtype_name(info.dtype), " ",
+    require<NotSupportedError>((info.dtype == int8 || info.dtype == DType::Float8_e4m3fn) && info.shape.size() == 2,
+                               "[", files->where(), "] ", quoted(info.name), " is ", dtype_name(info.dtype), " ",
                                at::IntArrayRef(info.shape),
                                "; of torchao's layouts int8 and float8_e4m3fn matrices are supported.");
     out.hidden.insert(scale);
@@ -21,7 +21,9 @@ void plan_torchao(const Json&, const Files& files, Decoding& out) {
     const int64_t rows = info.shape[0], columns = info.shape[1];
     if (info.dtype == DType::Float8_e4m3fn) {
       // Blocks of one size: as many as there are scales in each direction.
-      const auto block = [](int64_t size, int64_t count) { return count > 0 && size % count == 0 ? size / count : size; };
+      const auto block = [](int64_t size, int64_t count) {
+        return count > 0 && size % count == 0 ? size / count : size;
+      };
       const std::vector<int64_t> counts = given.size() == 2 ? given : std::vector<int64_t>{1, 1};
       out.weights[prefix + "weight"] =
           fp8_weight(files, info.name, scale, {block(rows, counts[0]), block(columns, counts[1])});

@@ -89,7 +89,8 @@ class Mxfp4 : public Method {
     // Ties go to the even code.
     const at::Tensor below = at::bucketize(scaled.abs(), middles, /*out_int32=*/true);
     const at::Tensor above = at::bucketize(scaled.abs(), middles, /*out_int32=*/true, /*right=*/true);
-    const at::Tensor codes = at::where(below.bitwise_and(1).eq(0), below, above).bitwise_or(scaled.signbit().to(at::kInt) * 8);
+    const at::Tensor codes =
+        at::where(below.bitwise_and(1).eq(0), below, above).bitwise_or(scaled.signbit().to(at::kInt) * 8);
     const at::Tensor pairs = codes.to(at::kByte).view({matrix.size(0), -1, 2});
     return {pairs.select(2, 0).bitwise_or(pairs.select(2, 1).bitwise_left_shift(4)), (exponents + 127).to(at::kByte)};
   }

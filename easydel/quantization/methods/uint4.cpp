@@ -1,5 +1,5 @@
-// uint4: codes from 0 to 15 that stand for (code - zero) * scale, with a float16 scale and a zero point for each group of
-// columns, as the files of AWQ and GPTQ have them.
+// uint4: codes from 0 to 15 that stand for (code - zero) * scale, with a float16 scale and a zero point for each group
+// of columns, as the files of AWQ and GPTQ have them.
 #include <ATen/ATen.h>
 
 #include "easydel/quantization/methods/file_methods.h"

@@ -19,7 +19,9 @@ struct ScaledInput {
   std::vector<std::string> to;
 };
 
-at::Tensor round_trip(const at::Tensor& matrix, int64_t group) { return uint4_values(uint4_codes(matrix, group), group); }
+at::Tensor round_trip(const at::Tensor& matrix, int64_t group) {
+  return uint4_values(uint4_codes(matrix, group), group);
+}
 
 // The scale of each input with the least expected squared error of what the layers compute.
 at::Tensor best_input_scales(const std::vector<at::Tensor>& matrices, const at::Tensor& hessian, int64_t group) {
@@ -54,7 +56,8 @@ class WrittenAwq final : public WrittenFormat {
                          {"modules_to_not_convert", dense}});
   }
 
-  std::vector<std::pair<std::string, at::Tensor>> pack(const at::Tensor& matrix, DType, const at::Tensor&) const override {
+  std::vector<std::pair<std::string, at::Tensor>> pack(const at::Tensor& matrix, DType,
+                                                       const at::Tensor&) const override {
     require<ConfigError>(matrix.size(0) % 8 == 0, "[quantize] awq packs eight outputs in a word; a matrix has ",
                          matrix.size(0), " rows.");
     const Uint4Codes made = uint4_codes(matrix, checked_group(choice_, matrix.size(1)));

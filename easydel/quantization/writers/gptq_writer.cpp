@@ -30,7 +30,8 @@ struct Rounded {
 Rounded round_columns(const at::Tensor& matrix, const at::Tensor& hessian, int64_t group) {
   const at::Tensor weights = matrix.to(at::kDouble).clone(), factor = inverse_factor(hessian);
   const int64_t rows = matrix.size(0), columns = matrix.size(1);
-  const at::Tensor codes = at::empty({rows, columns}, at::kByte), scales = at::empty({rows, columns / group}, at::kFloat);
+  const at::Tensor codes = at::empty({rows, columns}, at::kByte),
+                   scales = at::empty({rows, columns / group}, at::kFloat);
   for (int64_t begin = 0; begin < columns; begin += kColumnsAtOnce) {
     const int64_t count = std::min(kColumnsAtOnce, columns - begin);
     const at::Tensor block = weights.narrow(1, begin, count);  // of the same memory
@@ -83,7 +84,8 @@ class WrittenGptq final : public WrittenFormat {
   std::vector<std::pair<std::string, at::Tensor>> pack(const at::Tensor& matrix, DType,
                                                        const at::Tensor& hessian) const override {
     const int64_t rows = matrix.size(0), columns = matrix.size(1), group = checked_group(choice_, columns);
-    require<ConfigError>(rows % 8 == 0, "[quantize] gptq packs eight zero points in a word; a matrix has ", rows, " rows.");
+    require<ConfigError>(rows % 8 == 0, "[quantize] gptq packs eight zero points in a word; a matrix has ", rows,
+                         " rows.");
     const Rounded rounded = round_columns(matrix, hessian.defined() ? hessian : at::eye(columns), group);
     return {{"qweight", pack_words(rounded.codes, 4).t().contiguous()},
             {"qzeros", pack_words(at::full({columns / group, rows}, 7, at::kByte), 4)},

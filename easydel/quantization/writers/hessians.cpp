@@ -35,7 +35,8 @@ class MomentWatcher : public LinearAdapter {
 
 Hessians layer_hessians(BaseModule& model, const std::vector<int64_t>& ids, int64_t max_tokens) {
   require<ConfigError>(!ids.empty() && max_tokens > 0, "[quantize] calibration needs at least one token.");
-  require<ConfigError>(!model.parallel(), "[quantize] gptq and awq calibrate on one device; load the model without a mesh.");
+  require<ConfigError>(!model.parallel(),
+                       "[quantize] gptq and awq calibrate on one device; load the model without a mesh.");
   std::map<std::string, std::pair<Linear*, std::shared_ptr<MomentWatcher>>> watched;
   for (const auto& [path, child] : model.named_modules()) {
     auto* linear = dynamic_cast<Linear*>(child);

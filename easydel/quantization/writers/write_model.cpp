@@ -27,10 +27,13 @@ Chosen choose(const BaseModule& model, const std::vector<std::string>& layers) {
   for (const auto& [path, child] : model.named_modules()) {
     const auto* linear = dynamic_cast<const Linear*>(child);
     require<NotSupportedError>(!wanted.contains(path) || (linear && !linear->options().transposed), "[quantize] ",
-                               quoted(path), " is not a linear layer that this format can hold. Leave it out with --pattern.");
+                               quoted(path),
+                               " is not a linear layer that this format can hold. Leave it out with --pattern.");
     if (!linear) continue;
-    if (wanted.contains(path)) chosen.parameters.insert(path + ".weight");
-    else chosen.dense.push_back(path);
+    if (wanted.contains(path))
+      chosen.parameters.insert(path + ".weight");
+    else
+      chosen.dense.push_back(path);
   }
   for (const ExpertStack& stack : expert_stacks(model)) {
     if (!wanted.contains(stack.path)) continue;
@@ -60,7 +63,8 @@ void write_packed_model(const BaseModule& model, const std::vector<std::string>&
     const auto hessian = hessians.find(saved.path.substr(0, saved.path.rfind('.')));
     for (auto& [suffix, tensor] : format.pack(value.to(at::kCPU, at::kFloat).contiguous(), value.scalar_type(),
                                               hessian == hessians.end() ? at::Tensor() : hessian->second))
-      tensors.emplace_back(name.substr(0, name.size() - std::string_view("weight").size()) + suffix, tensor.contiguous());
+      tensors.emplace_back(name.substr(0, name.size() - std::string_view("weight").size()) + suffix,
+                           tensor.contiguous());
   }
   make_directory(directory);
   const std::unique_ptr<BaseConfig> config = model.config().clone();

@@ -21,7 +21,8 @@ class WrittenFp8 final : public WrittenFormat {
                          {"weight_block_size", std::vector<int64_t>{kWrittenBlock, kWrittenBlock}},
                          {"modules_to_not_convert", dense}});
   }
-  std::vector<std::pair<std::string, at::Tensor>> pack(const at::Tensor& matrix, DType, const at::Tensor&) const override {
+  std::vector<std::pair<std::string, at::Tensor>> pack(const at::Tensor& matrix, DType,
+                                                       const at::Tensor&) const override {
     const int64_t rows = matrix.size(0), columns = matrix.size(1);
     const auto blocks = [](int64_t size) { return (size + kWrittenBlock - 1) / kWrittenBlock; };
     const at::Tensor scales = at::empty({blocks(rows), blocks(columns)}, at::kFloat);
@@ -29,7 +30,8 @@ class WrittenFp8 final : public WrittenFormat {
     for (int64_t i = 0; i < scales.size(0); ++i) {
       for (int64_t j = 0; j < scales.size(1); ++j) {
         const auto box = [&](const at::Tensor& t) {
-          return t.slice(0, i * kWrittenBlock, (i + 1) * kWrittenBlock).slice(1, j * kWrittenBlock, (j + 1) * kWrittenBlock);
+          return t.slice(0, i * kWrittenBlock, (i + 1) * kWrittenBlock)
+              .slice(1, j * kWrittenBlock, (j + 1) * kWrittenBlock);
         };
         const at::Tensor values = box(matrix);
         const double largest = values.abs().max().item<double>(), scale = largest > 0 ? largest / kMaxFp8 : 1.0;
@@ -59,7 +61,8 @@ at::Tensor symmetric_scales(const at::Tensor& matrix, int64_t bits, int64_t grou
   for (int step = 0; step <= 12; ++step) {
     const at::Tensor scale = (largest * ((1.0 - 0.025 * step) / (half - 0.5))).to(dtype).to(at::kFloat);
     const at::Tensor each = scale.unsqueeze(-1);
-    const at::Tensor error = (groups / each).round_().clamp_(-half, half - 1).mul_(each).sub_(groups).square_().sum({-1});
+    const at::Tensor error =
+        (groups / each).round_().clamp_(-half, half - 1).mul_(each).sub_(groups).square_().sum({-1});
     if (!best.defined()) {
       best = scale, least = error;
       continue;

@@ -18,13 +18,13 @@ struct GgufSplit {
   bool composes = false;  // to NFC
 };
 inline constexpr std::array<GgufSplit, 9> kGgufSplits{{{"llama-bpe", kLlama3Split},
-                                        {"llama3", kLlama3Split},
-                                        {"llama-v3", kLlama3Split},
-                                        {"qwen2", kQwen2Split, false, true},
-                                        {"deepseek-r1-qwen", kQwen2Split, false, true},
-                                        {"gpt-2", ""},
-                                        {"default", ""},
-                                        {"smollm", "", true},
-                                        {"starcoder", "", true}}};
+                                                       {"llama3", kLlama3Split},
+                                                       {"llama-v3", kLlama3Split},
+                                                       {"qwen2", kQwen2Split, false, true},
+                                                       {"deepseek-r1-qwen", kQwen2Split, false, true},
+                                                       {"gpt-2", ""},
+                                                       {"default", ""},
+                                                       {"smollm", "", true},
+                                                       {"starcoder", "", true}}};
 
 }  // namespace easydel

@@ -152,7 +152,8 @@ Json byte_level(bool use_regex) {
 const GgufSplit& find_split(const GgufContainer& gguf, const std::string& where) {
   const GgufValue* given = gguf.find(key("pre"));
   const std::string_view name = given ? given->as_string() : "default";
-  const auto split = std::find_if(kGgufSplits.begin(), kGgufSplits.end(), [&](const GgufSplit& s) { return s.name == name; });
+  const auto split =
+      std::find_if(kGgufSplits.begin(), kGgufSplits.end(), [&](const GgufSplit& s) { return s.name == name; });
   if (split == kGgufSplits.end()) {
     std::string known;
     for (const GgufSplit& each : kGgufSplits) known += concat(known.empty() ? "" : ", ", each.name);

@@ -173,16 +173,18 @@ bool adds(const Json& json, const std::optional<std::string>& token) {
 TokenList read_byte_bpe(GgufMetadata& metadata, const Json& json, const std::string& where) {
   const Json& model = json.at("model");
   const Json* type = model.find("type");
-  require<NotSupportedError>((!type || *type == Json("BPE")) && !(model.find("byte_fallback") && model.at("byte_fallback") == Json(true)),
-                             "[", where, "] GGUF files are written with BPE on bytes, or with a tokenizer.model; this is ",
-                             type ? type->dump() : "another kind", ".");
+  require<NotSupportedError>(
+      (!type || *type == Json("BPE")) && !(model.find("byte_fallback") && model.at("byte_fallback") == Json(true)), "[",
+      where, "] GGUF files are written with BPE on bytes, or with a tokenizer.model; this is ",
+      type ? type->dump() : "another kind", ".");
   metadata.add("tokenizer.ggml.pre", split_of(json, where));
   TokenList vocabulary;
   for (const auto& [text, id] : model.at("vocab").as_object()) vocabulary.set(id.as_int(), text, TokenKind::Normal);
   std::vector<std::string> merges;
   for (const Json& merge : model.at("merges").as_array())
-    merges.push_back(merge.is_string() ? merge.as_string()
-                                       : concat(merge.at(std::size_t{0}).as_string(), " ", merge.at(std::size_t{1}).as_string()));
+    merges.push_back(merge.is_string()
+                         ? merge.as_string()
+                         : concat(merge.at(std::size_t{0}).as_string(), " ", merge.at(std::size_t{1}).as_string()));
   if (const Json* added = json.find("added_tokens")) {
     for (const Json& token : added->as_array())
       vocabulary.set(token.at("id").as_int(), token.at("content").as_string(),
@@ -208,7 +210,8 @@ void add_gguf_vocabulary(GgufMetadata& metadata, const fs::path& directory, int6
       for (const auto& [id, token] : added->as_object()) {
         const int64_t place = Json::parse(id, {.where = "added_tokens_decoder"}).as_int();
         if (place >= static_cast<int64_t>(vocabulary.texts.size()))
-          vocabulary.set(place, token.at("content").as_string(), token.at("special") == Json(true) ? TokenKind::Control : TokenKind::UserDefined);
+          vocabulary.set(place, token.at("content").as_string(),
+                         token.at("special") == Json(true) ? TokenKind::Control : TokenKind::UserDefined);
       }
     }
   }

@@ -36,8 +36,7 @@ void check_dpo_losses(const DpoArguments& d, const ArgumentChecker& c) {
            concat("have a weight for each of the ", types.size(), " losses"), d.loss_weights->size());
     for (const double weight : *d.loss_weights) c.finite_from_zero("loss_weights", weight);
   }
-  c.one_of("f_divergence_type", d.f_divergence_type,
-           {"reverse_kl", "forward_kl", "js_divergence", "alpha_divergence"});
+  c.one_of("f_divergence_type", d.f_divergence_type, {"reverse_kl", "forward_kl", "js_divergence", "alpha_divergence"});
   c.rule(std::isfinite(d.f_alpha_divergence_coef), "f_alpha_divergence_coef", "be a finite number",
          d.f_alpha_divergence_coef);
   c.positive("discopop_tau", d.discopop_tau);
@@ -150,9 +149,10 @@ void check_policies(const TrainingArguments& a, const ArgumentChecker& c) {
          g.top_entropy_quantile);
   c.positive("sapo_temperature_pos", g.sapo_temperature_pos);
   c.positive("sapo_temperature_neg", g.sapo_temperature_neg);
-  for (const auto& [key, value] :
-       {std::pair{"vespo_k_pos", g.vespo_k_pos}, {"vespo_lambda_pos", g.vespo_lambda_pos},
-        {"vespo_k_neg", g.vespo_k_neg}, {"vespo_lambda_neg", g.vespo_lambda_neg}})
+  for (const auto& [key, value] : {std::pair{"vespo_k_pos", g.vespo_k_pos},
+                                   {"vespo_lambda_pos", g.vespo_lambda_pos},
+                                   {"vespo_k_neg", g.vespo_k_neg},
+                                   {"vespo_lambda_neg", g.vespo_lambda_neg}})
     c.finite_from_zero(key, value);
   check_reference_sync(g.sync_ref_model, g.ref_model_mixup_alpha, g.ref_model_sync_steps, c);
   c.finite_from_zero("beta", a.rloo.beta);

@@ -35,9 +35,9 @@ std::string joined(const std::vector<std::string>& names) {
 }  // namespace
 
 const std::vector<std::string>& trainer_types() {
-  static const std::vector<std::string> types = {"sft",  "base",         "dpo", "kto",            "bco",  "cpo",  "orpo",
-                                                 "reward", "distillation", "gkd", "classification", "grpo", "gfpo", "rlvr",
-                                                 "rloo"};
+  static const std::vector<std::string> types = {
+      "sft", "base",           "dpo",  "kto",  "bco",  "cpo", "orpo", "reward", "distillation",
+      "gkd", "classification", "grpo", "gfpo", "rlvr", "rloo"};
   return types;
 }
 
@@ -45,13 +45,12 @@ void require_trainer_type(std::string_view type, const std::string& where) {
   const auto& known = trainer_types();
   if (std::find(known.begin(), known.end(), type) != known.end()) return;
   if (std::find(std::begin(kOtherTrainers), std::end(kOtherTrainers), type) != std::end(kOtherTrainers)) {
-    const std::string_view instead =
-        type == "gspo"   ? " Use grpo with importance_sampling_level: sequence."
-        : type == "seq_kd"                 ? " Use gkd with lmbda: 0 and seq_kd: true."
-        : type == "on_policy_distillation" ? " Use gkd with lmbda: 1."
-                                           : "";
-    fail<NotSupportedError>(where, " \"", type, "\" is an EasyDeL trainer that is not supported yet; known: ",
-                            joined(known), ".", instead);
+    const std::string_view instead = type == "gspo"     ? " Use grpo with importance_sampling_level: sequence."
+                                     : type == "seq_kd" ? " Use gkd with lmbda: 0 and seq_kd: true."
+                                     : type == "on_policy_distillation" ? " Use gkd with lmbda: 1."
+                                                                        : "";
+    fail<NotSupportedError>(where, " \"", type,
+                            "\" is an EasyDeL trainer that is not supported yet; known: ", joined(known), ".", instead);
   }
   const std::string near = nearest_name(std::string(type), known);
   fail<ConfigError>(where, " must name a trainer; known: ", joined(known), "; got \"", type, "\".",
@@ -182,20 +181,14 @@ void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {
 
 TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
   require_trainer_type(type, "[TrainingArguments] trainer_type");
-  static const std::map<std::string_view, std::string> prefixes = {{"sft", "SFT"},
-                                                                   {"dpo", "DPO"},
-                                                                   {"kto", "KTO"},
-                                                                   {"bco", "BCO"},
-                                                                   {"cpo", "CPO"},
-                                                                   {"orpo", "ORPO"},
-                                                                   {"grpo", "GRPO"},
-                                                                   {"gfpo", "GFPO"},
-                                                                   {"rlvr", "RLVR"},
-                                                                   {"rloo", "RLOO"},
-                                                                   {"reward", "Reward"},
-                                                                   {"distillation", "Distillation"},
-                                                                   {"gkd", "GKD"},
-                                                                   {"classification", "Classification"}};
+  static const std::map<std::string_view, std::string> prefixes = {
+      {"sft", "SFT"},       {"dpo", "DPO"},
+      {"kto", "KTO"},       {"bco", "BCO"},
+      {"cpo", "CPO"},       {"orpo", "ORPO"},
+      {"grpo", "GRPO"},     {"gfpo", "GFPO"},
+      {"rlvr", "RLVR"},     {"rloo", "RLOO"},
+      {"reward", "Reward"}, {"distillation", "Distillation"},
+      {"gkd", "GKD"},       {"classification", "Classification"}};
   TrainingArguments arguments;
   if (const auto prefix = prefixes.find(type); prefix != prefixes.end()) arguments.trainer_prefix = prefix->second;
   if (type == "sft" || type == "gkd") arguments.learning_rate = 2e-5;

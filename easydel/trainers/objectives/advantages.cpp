@@ -11,7 +11,8 @@ namespace {
 constexpr double kSmallest = 1e-4;  // added to a deviation
 
 std::vector<double> part_of(const std::vector<double>& values, std::size_t begin, int64_t count) {
-  return {values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(begin) + count};
+  return {values.begin() + static_cast<std::ptrdiff_t>(begin),
+          values.begin() + static_cast<std::ptrdiff_t>(begin) + count};
 }
 
 bool is_zero(double deviation) { return std::abs(deviation) <= 1e-8; }  // as torch.isclose has it; false for NaN

@@ -23,7 +23,6 @@ Advantages group_advantages(const std::vector<double>& rewards, int64_t group, c
 // Less the mean of the others of the group.
 Advantages leave_one_out_advantages(const std::vector<double>& rewards, int64_t group, bool normalize);
 
-
 // Which completions of each group stay, in their order: those with the best scores, which are sums of
 // efficiency_weight * reward / length, relative to the largest of all groups, and of
 // length_weight * (1 - length / max_completion_length). Without a reward a completion comes last.

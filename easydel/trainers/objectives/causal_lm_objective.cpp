@@ -53,7 +53,8 @@ class CausalLMObjective final : public Objective {
     if (wants_router_loss(context.arguments)) inputs.output_router_logits = true;
     ModelOutput out = model(inputs);
     // A token's loss times its probability, which is held fixed (dynamic fine-tuning).
-    ObjectiveLoss result{.loss = is_weighted ? (out.loss * at::exp(-out.loss.detach())).sum() / context.items : out.loss};
+    ObjectiveLoss result{.loss =
+                             is_weighted ? (out.loss * at::exp(-out.loss.detach())).sum() / context.items : out.loss};
     if (out.metrics.accuracy.defined()) result.metrics["accuracy"] = out.metrics.accuracy * context.share;
     add_router_loss(result, model, config, inputs.attention_mask, out, context.share);
     return result;

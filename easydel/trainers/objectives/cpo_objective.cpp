@@ -1,5 +1,5 @@
-// Contrastive preference optimization: chosen answers likely, and likelier than rejected ones, without a reference. With
-// means over tokens and a margin it is SimPO, and with another shape of the reward AlphaPO.
+// Contrastive preference optimization: chosen answers likely, and likelier than rejected ones, without a reference.
+// With means over tokens and a margin it is SimPO, and with another shape of the reward AlphaPO.
 #include <ATen/ATen.h>
 
 #include <algorithm>

@@ -12,8 +12,8 @@ namespace easydel {
 namespace {
 
 struct Scaled {
-  at::Tensor margin, chosen, rejected;                  // beta times the scores' difference, and times the log-ratios
-  at::Tensor chosen_scores, rejected_scores;            // what the divergence makes of the log-ratios
+  at::Tensor margin, chosen, rejected;        // beta times the scores' difference, and times the log-ratios
+  at::Tensor chosen_scores, rejected_scores;  // what the divergence makes of the log-ratios
   const PairTerms& terms;
   double beta, smoothing, tau;
 };
@@ -33,9 +33,7 @@ at::Tensor mean_margin(const Scaled& s) {
          s.rejected_scores / s.terms.rejected_lengths.clamp_min(1);
 }
 
-at::Tensor ipo(const Scaled& s) {
-  return (mean_margin(s) - 1 / (2 * s.beta)).square();
-}
+at::Tensor ipo(const Scaled& s) { return (mean_margin(s) - 1 / (2 * s.beta)).square(); }
 
 at::Tensor sigmoid_norm(const Scaled& s) { return -log_sigmoid(s.beta * mean_margin(s)); }
 
@@ -98,11 +96,21 @@ at::Tensor divergence_score(const at::Tensor& logratio, const DpoArguments& dpo)
 }
 
 const std::map<std::string, Formula>& formulas() {
-  static const std::map<std::string, Formula> all = {
-      {"sigmoid", sigmoid},   {"hinge", hinge},       {"ipo", ipo},           {"exo_pair", exo_pair},
-      {"nca_pair", nca_pair}, {"robust", unbiased},   {"bco_pair", bco_pair}, {"sppo_hard", sppo_hard},
-      {"apo_zero", apo_zero}, {"apo_down", apo_down}, {"aot", aot},           {"aot_pair", aot_pair},
-      {"discopop", discopop}, {"aot_unpaired", aot_pair}, {"sigmoid_norm", sigmoid_norm}};
+  static const std::map<std::string, Formula> all = {{"sigmoid", sigmoid},
+                                                     {"hinge", hinge},
+                                                     {"ipo", ipo},
+                                                     {"exo_pair", exo_pair},
+                                                     {"nca_pair", nca_pair},
+                                                     {"robust", unbiased},
+                                                     {"bco_pair", bco_pair},
+                                                     {"sppo_hard", sppo_hard},
+                                                     {"apo_zero", apo_zero},
+                                                     {"apo_down", apo_down},
+                                                     {"aot", aot},
+                                                     {"aot_pair", aot_pair},
+                                                     {"discopop", discopop},
+                                                     {"aot_unpaired", aot_pair},
+                                                     {"sigmoid_norm", sigmoid_norm}};
   return all;
 }
 

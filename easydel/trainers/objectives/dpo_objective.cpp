@@ -155,7 +155,8 @@ class DpoObjective final : public Objective {
   static at::Tensor answer_sums(const at::Tensor& tokens, const Batch& batch, const DpoArguments& dpo) {
     if (!dpo.ld_alpha) return tokens.sum(1);
     const at::Tensor prompts = number_like(batch, "prompt_tokens", tokens);
-    const at::Tensor predicted = number_like(batch, "completion_tokens", tokens) - prompts.eq(0).to(tokens.scalar_type());
+    const at::Tensor predicted =
+        number_like(batch, "completion_tokens", tokens) - prompts.eq(0).to(tokens.scalar_type());
     const ByAnswer lengths = by_answer(predicted);
     const at::Tensor shared = at::minimum(lengths.chosen, lengths.rejected).repeat_interleave(2);
     // Place t predicts the token t + 1, which is the answer's (t + 2 - prompt)-th.

@@ -23,8 +23,7 @@ at::Tensor high_entropy(const PolicyTerms& t, double share) {
 at::Tensor gamma_weight(const PolicyTerms& t, const at::Tensor& log_ratio, const at::Tensor& advantages,
                         const GrpoArguments& g) {
   const at::NoGradGuard no_grad;
-  const at::Tensor log_w =
-      (log_ratio.clamp(-20, 20) * t.mask).sum(1, /*keepdim=*/true).clamp(std::log(1e-8), 20);
+  const at::Tensor log_w = (log_ratio.clamp(-20, 20) * t.mask).sum(1, /*keepdim=*/true).clamp(std::log(1e-8), 20);
   const at::Tensor positive = advantages.ge(0);
   const at::Tensor k = at::where(positive, g.vespo_k_pos, g.vespo_k_neg).to(log_w.scalar_type());
   const at::Tensor lambda =
@@ -70,9 +69,8 @@ PolicyLoss grpo_loss(const PolicyTerms& t, const GrpoArguments& g, const PolicyD
   const at::Tensor advantages = t.advantages.unsqueeze(1);
   const at::Tensor log_ratio = t.logps - t.old_logps;
   const at::Tensor lengths = row_lengths(t.mask);
-  const at::Tensor log_weight = g.importance_sampling_level == "sequence"
-                                    ? ((log_ratio * t.mask).sum(1) / lengths).unsqueeze(1)
-                                    : log_ratio;
+  const at::Tensor log_weight =
+      g.importance_sampling_level == "sequence" ? ((log_ratio * t.mask).sum(1) / lengths).unsqueeze(1) : log_ratio;
   at::Tensor ratio = at::exp(log_weight);
   const double high = g.epsilon_high.value_or(g.epsilon);
   const PolicyMeans mean(t, divisors);

@@ -19,10 +19,10 @@ struct PolicyTerms {
 
 // What sums are divided by.
 struct PolicyDivisors {
-  double rows = 1;              // of the step
-  double tokens = 1;            // of the step, that count
+  double rows = 1;               // of the step
+  double tokens = 1;             // of the step, that count
   double generation_tokens = 1;  // of a step of the generation, on average
-  double share = 1;             // of this minibatch in the step
+  double share = 1;              // of this minibatch in the step
   int64_t max_completion_length = 1;
 };
 

@@ -52,11 +52,13 @@ void list_fields(RolloutArguments& r, FieldVisitor& v) {
 void list_fields(GrpoArguments& g, FieldVisitor& v) {
   v("beta", g.beta, "Weight of the divergence from the reference; 0: no reference.");
   v("epsilon", g.epsilon, "How far below 1 a ratio counts.");
-  v("epsilon_high", g.epsilon_high, "How far above 1 a ratio counts, with cispo the most that it counts; null: epsilon.");
+  v("epsilon_high", g.epsilon_high,
+    "How far above 1 a ratio counts, with cispo the most that it counts; null: epsilon.");
   v("delta", g.delta, "The most that a ratio counts for a negative advantage; null: no limit.");
   v("loss_type", g.loss_type, "grpo, bnpo, dr_grpo, dapo, luspo, cispo, sapo or vespo.");
   v("importance_sampling_level", g.importance_sampling_level, "token, or sequence: GSPO.");
-  v("scale_rewards", g.scale_rewards, "What advantages are divided by: the standard deviation of a group or batch; none.");
+  v("scale_rewards", g.scale_rewards,
+    "What advantages are divided by: the standard deviation of a group or batch; none.");
   v("top_entropy_quantile", g.top_entropy_quantile, "The share of tokens, by entropy, that the policy's loss has.");
   v("use_bias_correction_kl", g.use_bias_correction_kl, "Multiply the divergence by the ratio.");
   v("sapo_temperature_pos", g.sapo_temperature_pos, "Temperature of sapo for positive advantages.");
@@ -96,7 +98,8 @@ void list_fields(RlooArguments& r, FieldVisitor& v) {
   v("beta", r.beta, "How much the divergence from the reference lowers a reward; 0: no reference.");
   v("epsilon", r.epsilon, "How far below 1 the ratio of a completion counts.");
   v("epsilon_high", r.epsilon_high, "How far above 1 it counts; null: epsilon.");
-  v("normalize_advantages", r.normalize_advantages, "Divide advantages by their standard deviation, around their mean.");
+  v("normalize_advantages", r.normalize_advantages,
+    "Divide advantages by their standard deviation, around their mean.");
   v("reward_clip_range", r.reward_clip_range, "The least and the most that a reward counts; null: no limits.");
 }
 

@@ -39,8 +39,8 @@ at::Tensor score_tokens(const CausalLMModule& model, const at::Tensor& hidden, c
 PolicyLogps policy_logps(const BaseModule& module, const Batch& batch, const LossContext& context, double temperature,
                          bool with_dropout) {
   const auto* model = dynamic_cast<const CausalLMModule*>(&module);
-  require<ConfigError>(model != nullptr, "[trainer] a policy must be a causal language model; got ",
-                       module.type_name(), ".");
+  require<ConfigError>(model != nullptr, "[trainer] a policy must be a causal language model; got ", module.type_name(),
+                       ".");
   ModelInputs inputs = batch.inputs();
   if (with_dropout) inputs.dropout_key = context.dropout_key;
   PreparedInputs prepared = model->prepare_inputs_for_call(inputs);

@@ -61,9 +61,9 @@ class PolicyObjective final : public Objective {
   }
 
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
-    return data::make_prompt_transform(tokenizer, {.codec = {},
-                                                   .max_length = arguments.rollout.max_prompt_length,
-                                                   .truncation_mode = arguments.truncation_mode});
+    return data::make_prompt_transform(
+        tokenizer,
+        {.codec = {}, .max_length = arguments.rollout.max_prompt_length, .truncation_mode = arguments.truncation_mode});
   }
   std::vector<BatchRow> rows(const data::Example&) const override { return {}; }
 
@@ -79,7 +79,8 @@ class PolicyObjective final : public Objective {
                             {.model = parts_.reward_model});
     for (const auto& [name, function] : parts_.reward_functions)
       rewards_.push_back(make_function_reward(name, function));
-    require<ConfigError>(!rewards_.empty(), "[", type_, "] a reward is needed: --reward numeric, or rewards in the file.");
+    require<ConfigError>(!rewards_.empty(), "[", type_,
+                         "] a reward is needed: --reward numeric, or rewards in the file.");
     if (rollout.reward_weights) {
       require<ConfigError>(rollout.reward_weights->size() == rewards_.size(), "[", type_,
                            "] reward_weights must have a weight for each of the ", rewards_.size(), " rewards; got ",
@@ -125,7 +126,8 @@ class PolicyObjective final : public Objective {
       std::vector<BatchRow> rows;
       for (int64_t i = 0; i < static_cast<int64_t>(batches[b].size()); ++i) {
         const std::size_t at = deal.place(b, i);
-        for (const Completion& completion : rolled.completions[at]) rows.push_back(row_of(prompts[at].ids, completion, rollout));
+        for (const Completion& completion : rolled.completions[at])
+          rows.push_back(row_of(prompts[at].ids, completion, rollout));
       }
       out.steps.push_back(std::move(rows));
     }
@@ -146,8 +148,8 @@ class PolicyObjective final : public Objective {
     for (std::size_t b = 0; b < batches.size(); ++b) {
       for (std::size_t r = 0; r < out.steps[b].size(); ++r) {
         const auto local = static_cast<int64_t>(r);
-        const std::size_t at = deal.place(b, local / group) * static_cast<std::size_t>(group) +
-                               static_cast<std::size_t>(local % group);
+        const std::size_t at =
+            deal.place(b, local / group) * static_cast<std::size_t>(group) + static_cast<std::size_t>(local % group);
         out.steps[b][r].numbers["advantage"] = advantages.values[at];
         out.steps[b][r].numbers["generation_tokens"] = tokens / static_cast<double>(batches.size());
       }
@@ -338,9 +340,10 @@ class PolicyObjective final : public Objective {
         const auto first = rows.begin() + static_cast<std::ptrdiff_t>(begin);
         const Batch batch = make_batch({first, first + own.count}, context.batch, parallel);
         const LossContext loss{.arguments = context.arguments};
-        const at::Tensor table =
-            policy_logps(scorer, batch, loss, context.arguments.rollout.temperature, false)
-                .tokens.narrow(0, own.first, own.count).to(at::kCPU, at::kDouble).contiguous();
+        const at::Tensor table = policy_logps(scorer, batch, loss, context.arguments.rollout.temperature, false)
+                                     .tokens.narrow(0, own.first, own.count)
+                                     .to(at::kCPU, at::kDouble)
+                                     .contiguous();
         for (int64_t i = 0; i < own.count; ++i) {
           const double* values = table.const_data_ptr<double>() + i * table.size(1);
           BatchRow& row = *(first + i);

@@ -16,9 +16,9 @@ namespace easydel {
 struct PolicyParts {
   // What the divergence is measured from, if beta asks for one. Absent: the model without its adapters.
   std::shared_ptr<const BaseModule> reference = {};
-  std::shared_ptr<const BaseModule> reward_model = {};                   // of the reward reward_model
+  std::shared_ptr<const BaseModule> reward_model = {};                        // of the reward reward_model
   std::vector<std::pair<std::string, RewardFunction>> reward_functions = {};  // by name, after the arguments' own
-  RolloutFunction rollouts = {};                                         // absent: the engine
+  RolloutFunction rollouts = {};                                              // absent: the engine
 };
 
 std::unique_ptr<Objective> make_policy_objective(const std::string& trainer_type, PolicyParts parts);

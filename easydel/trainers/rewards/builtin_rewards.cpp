@@ -115,7 +115,8 @@ SingleReward::Function repetition(RewardSettings& settings) {
     std::set<std::vector<std::string>> seen;
     const std::size_t count = words.size() - size + 1;
     for (std::size_t i = 0; i < count; ++i)
-      seen.insert({words.begin() + static_cast<std::ptrdiff_t>(i), words.begin() + static_cast<std::ptrdiff_t>(i + size)});
+      seen.insert(
+          {words.begin() + static_cast<std::ptrdiff_t>(i), words.begin() + static_cast<std::ptrdiff_t>(i + size)});
     return static_cast<double>(seen.size()) / static_cast<double>(count) - 1;
   };
 }
@@ -152,7 +153,8 @@ std::optional<double> number_in_answer(const std::string& text) {
   if (last == std::string::npos) return std::nullopt;
   std::size_t first = last;
   const auto is_digit = [&](std::size_t i) { return text[i] >= '0' && text[i] <= '9'; };
-  while (first > 0 && (is_digit(first - 1) || ((text[first - 1] == '.' || text[first - 1] == ',') && first > 1 && is_digit(first - 2))))
+  while (first > 0 && (is_digit(first - 1) ||
+                       ((text[first - 1] == '.' || text[first - 1] == ',') && first > 1 && is_digit(first - 2))))
     --first;
   if (first > 0 && text[first - 1] == '-') --first;
   std::string number;

@@ -30,7 +30,8 @@ std::string joined_words(const std::vector<std::string>& words) {
 
 class RewardProcess {
  public:
-  explicit RewardProcess(const std::vector<std::string>& command) : name_("[rewards] \"" + joined_words(command) + "\"") {
+  explicit RewardProcess(const std::vector<std::string>& command)
+      : name_("[rewards] \"" + joined_words(command) + "\"") {
     int in[2], out[2];
     require<IoError>(pipe2(in, O_CLOEXEC) == 0, name_, ": a pipe cannot be made: ", std::strerror(errno), ".");
     if (pipe2(out, O_CLOEXEC) != 0) {
@@ -52,8 +53,7 @@ class RewardProcess {
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &standard);
     posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(&attributes,
-                             POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     std::vector<std::string> words = command;
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());

@@ -11,8 +11,9 @@ namespace {
 class ModelReward final : public Reward {
  public:
   explicit ModelReward(std::shared_ptr<const BaseModule> model) : model_(std::move(model)) {
-    require<ConfigError>(model_ != nullptr, "[rewards] reward_model needs a model: --reward-model, or the section "
-                                            "reward_model.");
+    require<ConfigError>(model_ != nullptr,
+                         "[rewards] reward_model needs a model: --reward-model, or the section "
+                         "reward_model.");
     require<ConfigError>(model_->model_task() == TaskType::SequenceClassification,
                          "[rewards] a reward model is a sequence classifier; got ", model_->type_name(), ".");
   }
@@ -43,9 +44,10 @@ std::unique_ptr<Reward> make_reward(const Json& given, const RewardParts& parts)
   if (type == "command") reward = make_command_reward(settings);
   if (type == "http") reward = make_http_reward(settings);
   if (type == "reward_model") reward = make_model_reward(parts.model);
-  require<ConfigError>(reward != nullptr, "[rewards] \"", type,
-                       "\" is unknown; known: exact, numeric, regex, format, json, length, repetition, random, command, "
-                       "http, reward_model.");
+  require<ConfigError>(
+      reward != nullptr, "[rewards] \"", type,
+      "\" is unknown; known: exact, numeric, regex, format, json, length, repetition, random, command, "
+      "http, reward_model.");
   reward->weight = settings.number("weight", 1.0);
   settings.finish();
   return reward;

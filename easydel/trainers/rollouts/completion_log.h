@@ -18,6 +18,7 @@ struct LoggedCompletion {
 };
 
 // Appends to completions.jsonl of save_directory, if there is one.
-void log_completions(const std::vector<LoggedCompletion>& completions, int64_t step, const TrainingArguments& arguments);
+void log_completions(const std::vector<LoggedCompletion>& completions, int64_t step,
+                     const TrainingArguments& arguments);
 
 }  // namespace easydel

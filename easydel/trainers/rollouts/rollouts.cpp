@@ -34,8 +34,7 @@ Json to_json(const RolloutResult& result) {
           {{"ids", each.ids}, {"logps", each.logps}, {"text", each.text}, {"truncated", each.is_truncated}}));
     groups.push_back(std::move(list));
   }
-  return Json::object(
-      {{"groups", groups}, {"prefilled", result.prefilled_tokens}, {"prompts", result.prompt_tokens}});
+  return Json::object({{"groups", groups}, {"prefilled", result.prefilled_tokens}, {"prompts", result.prompt_tokens}});
 }
 
 RolloutResult from_json(const Json& json) {
@@ -45,8 +44,8 @@ RolloutResult from_json(const Json& json) {
   for (const Json& list : json.at("groups").as_array()) {
     std::vector<Completion> group;
     for (const Json& each : list.as_array()) {
-      Completion completion{.ids = {}, .logps = {}, .text = each.at("text").as_string(),
-                            .is_truncated = each.at("truncated").as_bool()};
+      Completion completion{
+          .ids = {}, .logps = {}, .text = each.at("text").as_string(), .is_truncated = each.at("truncated").as_bool()};
       for (const Json& id : each.at("ids").as_array()) completion.ids.push_back(id.as_int());
       for (const Json& logp : each.at("logps").as_array()) completion.logps.push_back(logp.as_double());
       group.push_back(std::move(completion));
@@ -86,7 +85,8 @@ class Collector {
     request.sampling = sampling_;
     request.sampling.seed = key_.fold(prompt).fold(static_cast<uint64_t>(index)).bits();
     try {
-      engine_.submit(std::move(request), [this, prompt, index](const serve::RequestOutput& out) { take(prompt, index, out); });
+      engine_.submit(std::move(request),
+                     [this, prompt, index](const serve::RequestOutput& out) { take(prompt, index, out); });
     } catch (const std::exception& error) {
       const std::lock_guard lock(mutex_);
       end_with(error.what(), index == 0 ? group_ : 1);  // nobody submits the others of a group that did not begin

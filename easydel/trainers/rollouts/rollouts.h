@@ -1,4 +1,5 @@
-// Completions of prompts by the very weights that are trained, through the engine: no copy, and nothing to keep in step.
+// Completions of prompts by the very weights that are trained, through the engine: no copy, and nothing to keep in
+// step.
 #pragma once
 
 #include <cstdint>

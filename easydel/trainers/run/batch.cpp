@@ -146,11 +146,13 @@ std::string broadcast_text(const std::string& text, const Parallel& parallel, at
   const at::Tensor size = at::full({1}, static_cast<int64_t>(text.size()), at::TensorOptions(at::kLong).device(device));
   everyone.broadcast(size, 0);
   at::Tensor bytes = at::zeros({std::max<int64_t>(size.item<int64_t>(), 1)}, at::kByte);
-  if (everyone.rank() == 0) std::copy(text.begin(), text.end(), reinterpret_cast<char*>(bytes.mutable_data_ptr<uint8_t>()));
+  if (everyone.rank() == 0)
+    std::copy(text.begin(), text.end(), reinterpret_cast<char*>(bytes.mutable_data_ptr<uint8_t>()));
   bytes = bytes.to(device);
   everyone.broadcast(bytes, 0);
   const at::Tensor host = bytes.to(at::kCPU).contiguous();
-  return {reinterpret_cast<const char*>(host.const_data_ptr<uint8_t>()), static_cast<std::size_t>(size.item<int64_t>())};
+  return {reinterpret_cast<const char*>(host.const_data_ptr<uint8_t>()),
+          static_cast<std::size_t>(size.item<int64_t>())};
 }
 
 double checksum(const std::vector<BatchRow>& rows) {

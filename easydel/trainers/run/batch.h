@@ -19,8 +19,8 @@ struct BatchRow {
   std::vector<int64_t> labels;       // -100: ignored in the loss
   std::vector<int64_t> segment_ids;  // of packed documents
   std::vector<int64_t> position_ids;
-  std::vector<double> targets;            // of a classifier: a class, or numbers
-  std::map<std::string, double> numbers;  // other values of a row that an objective needs
+  std::vector<double> targets;                        // of a classifier: a class, or numbers
+  std::map<std::string, double> numbers;              // other values of a row that an objective needs
   std::map<std::string, std::vector<double>> series;  // the same for each token; shorter ones are filled up with 0
 };
 

@@ -114,8 +114,7 @@ Metrics Trainer::Impl::evaluate() {
   for (const auto& [name, sum] : sums) metrics[name] = sum.item<double>() / items;
   const bool is_likelihood = objective.task() == TaskType::CausalLM && each == 1 && options_.trainer_type != "kto" &&
                              options_.trainer_type != "bco" && !is_generating();
-  if (is_likelihood && args().text.loss_type == "nll")
-    metrics["eval_perplexity"] = std::exp(metrics.at("eval_loss"));
+  if (is_likelihood && args().text.loss_type == "nll") metrics["eval_perplexity"] = std::exp(metrics.at("eval_loss"));
   take_from_first(metrics, parallel(), device());
   if (log_) log_->evaluated(state.step, metrics);
   if (options_.hooks.on_evaluate) options_.hooks.on_evaluate(state.step, metrics);
@@ -133,12 +132,9 @@ double Trainer::Impl::evaluate_generated(std::vector<data::Example> prompts, int
   const OwnRows own = own_rows(size, parallel());
   const std::vector<data::Example> mine(prompts.begin() + own.first, prompts.begin() + own.first + own.count);
   const BatchOptions options = batch_options(size * objective.rows_per_example(args()), args());
-  const GeneratedRows generated = objective.generate(options_.model, {mine},
-                                                     {.arguments = args(),
-                                                      .tokenizer = *options_.tokenizer,
-                                                      .batch = options,
-                                                      .step = index,
-                                                      .is_evaluation = true});
+  const GeneratedRows generated = objective.generate(
+      options_.model, {mine},
+      {.arguments = args(), .tokenizer = *options_.tokenizer, .batch = options, .step = index, .is_evaluation = true});
   const std::vector<BatchRow>& rows = generated.steps.front();
   const double count = sum_over_batch({objective.count_items(rows)}, parallel(), device())[0];
   std::map<std::string, double> totals = total_numbers({rows}, parallel(), device());

@@ -58,11 +58,11 @@ class Trainer::Impl {
   };
   Step run_step();
   ObjectiveLoss loss_of(const Batch& batch, const LossContext& context) const;  // in training
-  std::vector<std::vector<BatchRow>> next_rows();                         // of each minibatch, this rank's
+  std::vector<std::vector<BatchRow>> next_rows();                               // of each minibatch, this rank's
   // trainer_generate.cpp
-  void generate();                            // the rows of the next steps
-  std::vector<BatchRow> take_generated();     // of the next step
-  Json generated_file() const;                // what a checkpoint between two generations has of them
+  void generate();                         // the rows of the next steps
+  std::vector<BatchRow> take_generated();  // of the next step
+  Json generated_file() const;             // what a checkpoint between two generations has of them
   void restore_generated(const std::filesystem::path& checkpoint);
   bool is_generating() const { return options_.objective->steps_of_generation(args()) > 0; }
   double flops_of(const std::vector<std::vector<BatchRow>>& rows) const;  // a step's, of this rank's rows

@@ -12,8 +12,8 @@ namespace {
 
 constexpr int64_t kLanes = 16;
 
-// What each instruction set defines below: Floats, sixteen of them; Table, the values of sixteen codes, and Centred, those
-// of code - 8, both times kUnit; and look_up, the values of sixteen bytes' low nibbles and of their high ones.
+// What each instruction set defines below: Floats, sixteen of them; Table, the values of sixteen codes, and Centred,
+// those of code - 8, both times kUnit; and look_up, the values of sixteen bytes' low nibbles and of their high ones.
 
 #if defined(__AVX512F__)
 
@@ -82,8 +82,8 @@ inline float sum(Floats x) {
 struct Block {
   Floats low, high;
 };
-// The sixteen floats of a table as four planes of sixteen bytes, each in both halves of a register: a byte shuffle picks
-// from sixteen values at once, where a shuffle of floats has only eight.
+// The sixteen floats of a table as four planes of sixteen bytes, each in both halves of a register: a byte shuffle
+// picks from sixteen values at once, where a shuffle of floats has only eight.
 struct Table {
   static constexpr float kUnit = 1;
   __m256i planes[4];
@@ -104,7 +104,8 @@ inline Block look_up(const Table& table, const uint8_t* codes) {
   const __m256i order = _mm256_setr_epi8(0, 1, 2, 3, 8, 9, 10, 11, 0, 1, 2, 3, 8, 9, 10, 11,  //
                                          4, 5, 6, 7, 12, 13, 14, 15, 4, 5, 6, 7, 12, 13, 14, 15);
   const __m256i ordered = _mm256_shuffle_epi8(sixteen_twice(codes), order);
-  const __m256i index = _mm256_and_si256(_mm256_srlv_epi64(ordered, _mm256_setr_epi64x(0, 4, 0, 4)), _mm256_set1_epi8(15));
+  const __m256i index =
+      _mm256_and_si256(_mm256_srlv_epi64(ordered, _mm256_setr_epi64x(0, 4, 0, 4)), _mm256_set1_epi8(15));
   __m256i bytes[4];
 #pragma GCC unroll 4
   for (int plane = 0; plane < 4; ++plane) bytes[plane] = _mm256_shuffle_epi8(table.planes[plane], index);
@@ -121,7 +122,7 @@ struct Centred {
   static constexpr float kUnit = 0x1p-28f;
 };
 inline Block look_up(const Centred&, const uint8_t* codes) {
-  const __m256i signed_codes = _mm256_xor_si256(sixteen_twice(codes), _mm256_set1_epi8(-120));  // 0x88
+  const __m256i signed_codes = _mm256_xor_si256(sixteen_twice(codes), _mm256_set1_epi8(-120));             // 0x88
   const __m256i to_highest = _mm256_setr_epi8(-1, -1, -1, 0, -1, -1, -1, 1, -1, -1, -1, 2, -1, -1, -1, 3,  //
                                               -1, -1, -1, 4, -1, -1, -1, 5, -1, -1, -1, 6, -1, -1, -1, 7);
   const __m256i eight_on = _mm256_set1_epi32(8 << 24), mask = _mm256_set1_epi32(static_cast<int>(0xf0000000u));

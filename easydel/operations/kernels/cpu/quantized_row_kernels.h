@@ -200,7 +200,8 @@ inline void add_group(Sums<R, V>& sums, const Codes& values, const uint8_t* w, i
 }
 
 template <class Codes>
-inline void nibbles_times_float(const Codes& values, const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
+inline void nibbles_times_float(const Codes& values, const PackedArgs& args, int64_t begin, int64_t end,
+                                float* scratch) {
   const float* scales = scales_of(args.scales, begin, end, scratch);
   const int64_t width = args.width, groups = args.scales.groups;
   in_blocks(begin, end, args.vectors, [&](int64_t row, auto rows, int64_t first, auto vectors) {
