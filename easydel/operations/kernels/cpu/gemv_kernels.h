@@ -82,12 +82,7 @@ struct Lanes<float> {
     low = _mm256_add_ps(low, other.low);
     high = _mm256_add_ps(high, other.high);
   }
-  float sum() const {
-    const __m256 all = _mm256_add_ps(low, high);
-    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
-    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
-  }
+  float sum() const { return sum_of_eight(_mm256_add_ps(low, high)); }
 };
 #endif
 

@@ -7,6 +7,8 @@
 #include <immintrin.h>
 #endif
 
+#include "easydel/operations/kernels/cpu/scalar.h"
+
 namespace easydel::operations::kernels {
 namespace {
 
@@ -72,12 +74,7 @@ inline Floats operator*(Floats x, Floats y) { return {_mm256_mul_ps(x.a, y.a), _
 inline Floats add_product(Floats x, Floats y, Floats to) {
   return {_mm256_fmadd_ps(x.a, y.a, to.a), _mm256_fmadd_ps(x.b, y.b, to.b)};
 }
-inline float sum(Floats x) {
-  const __m256 eight = _mm256_add_ps(x.a, x.b);
-  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
-}
+inline float sum(Floats x) { return sum_of_eight(_mm256_add_ps(x.a, x.b)); }
 
 struct Block {
   Floats low, high;
@@ -241,11 +238,7 @@ inline DotSums add_scaled(DotSums to, Dots x, float x_scale, float scale) {
   const __m256 scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(x.a), _mm256_set1_ps(x_scale));
   return {_mm256_fmadd_ps(scaled, _mm256_set1_ps(scale), to.a)};
 }
-inline float sum(DotSums x) {
-  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(x.a), _mm256_extractf128_ps(x.a, 1));
-  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
-}
+inline float sum(DotSums x) { return sum_of_eight(x.a); }
 
 #else
 

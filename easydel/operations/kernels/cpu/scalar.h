@@ -4,7 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
-#ifdef __F16C__
+#if defined(__F16C__) || defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -61,6 +61,14 @@ inline f16 to_f16(float value) {
   const uint32_t m = float_to_bits(magnitude) - (112u << 23);
   return {static_cast<uint16_t>(sign | ((m + 0xfffu + ((m >> 13) & 1u)) >> 13))};
 }
+
+#if defined(__AVX2__)
+inline float sum_of_eight(__m256 x) {
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+#endif
 
 // Reads elements as acc: in place if the types are the same, otherwise through `scratch`.
 inline const float* load(const float* from, float*, int64_t) { return from; }
