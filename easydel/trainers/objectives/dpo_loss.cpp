@@ -131,7 +131,7 @@ at::Tensor pair_loss(const PairTerms& terms, const DpoArguments& dpo) {
   at::Tensor sum;
   const std::vector<std::string> types = dpo.loss_types();
   for (std::size_t i = 0; i < types.size(); ++i) {
-    if (types[i] == "sft") continue;  // it is no loss of pairs
+    if (types[i] == "sft") continue;  // not a loss of pairs
     const auto formula = formulas().find(types[i]);
     require<ConfigError>(formula != formulas().end(), "[dpo] loss_type \"", types[i], "\" is unknown.");
     const at::Tensor loss = formula->second(scaled) * loss_weight(dpo, i);
