@@ -157,7 +157,7 @@ struct TrainOptions {
   std::optional<double> learning_rate, lora_alpha;
   std::optional<int64_t> lora_rank;
   std::string field, scheduler, optimizer, lora_pattern;
-  bool packing = false, no_shuffle = false, dry_run = false, json = false;
+  bool packing = false, padding_free = false, no_shuffle = false, dry_run = false, json = false;
 };
 
 Json informs(const std::vector<std::string>& files, const std::string& field) {
@@ -205,6 +205,7 @@ Json to_config(const TrainOptions& o) {
   if (!o.resume.empty()) trainer["resume_from"] = o.resume;
   if (!o.eval_data.empty()) trainer["do_eval"] = true;
   if (o.packing) trainer["packing"] = true;
+  if (o.padding_free) trainer["padding_free"] = true;
   if (o.no_shuffle) trainer["shuffle_train_dataset"] = false;
   json["trainer"] = trainer;
   json["actions"] = Json::array({"validate", "train"});
@@ -292,6 +293,8 @@ void add_train_command(CLI::App& app) {
   command->add_option("--param-dtype", options->param_dtype, "Dtype of the stored weights (default: fp32)");
   command->add_flag("--packing", options->packing,
                     "Pack several documents into one sequence, without attention between them");
+  command->add_flag("--padding-free", options->padding_free,
+                    "Join the rows of a minibatch into one sequence instead of padding them to the longest");
   command->add_flag("--no-shuffle", options->no_shuffle, "Keep the rows in file order");
   command->add_option("--set", options->changes, "Set any other trainer key, e.g. clip_grad=1.0, or section.key=value");
   command->add_flag("--dry-run", options->dry_run, "Print the run as YAML for easydel elarge; run nothing");

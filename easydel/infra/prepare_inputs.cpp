@@ -132,7 +132,28 @@ void check_inputs(const BaseModule& model, const ModelInputs& in) {
   check_weights(model);
 }
 
+namespace {
+
+at::Tensor copy_to(const at::Tensor& x, at::Device device) {
+  if (!x.defined() || x.device() == device) return x;
+  return device.is_cuda() ? x.pin_memory().to(device, /*non_blocking=*/true) : x.to(device);
+}
+
+at::Device device_of(const ModelInputs& in, at::Device otherwise) {
+  for (const at::Tensor* x : {&in.input_ids, &in.inputs_embeds, &in.pixel_values, &in.input_features,
+                              &in.decoder_input_ids, &in.encoder_outputs}) {
+    if (x->defined()) return x->device();
+  }
+  return otherwise;
+}
+
+}  // namespace
+
 PreparedInputs prepare_inputs_for_call(const BaseModule& model, ModelInputs user_inputs) {
+  const at::Tensor given_mask = user_inputs.attention_mask, given_segments = user_inputs.segment_ids;
+  const at::Device device = device_of(user_inputs, model.options().device);
+  user_inputs.attention_mask = copy_to(given_mask, device);
+  user_inputs.segment_ids = copy_to(given_segments, device);
   if (is_seq2seq(model)) return prepare_seq2seq_inputs(model, std::move(user_inputs));
   PreparedInputs inputs(std::move(user_inputs));
   if (model.main_input_name() == "pixel_values") return prepare_image_inputs(model, std::move(inputs));
@@ -164,10 +185,10 @@ PreparedInputs prepare_inputs_for_call(const BaseModule& model, ModelInputs user
         mask.causal = false;
         mask.explicit_mask = inputs.attention_mask.to(at::kBool);
       } else {
-        mask.padding_mask = inputs.attention_mask;
+        mask.padding_mask = inputs.past_key_values ? inputs.attention_mask : given_mask;
       }
     }
-    mask.q_segment_ids = inputs.segment_ids;
+    mask.q_segment_ids = given_segments;
     inputs.mask_info = mask.simplified();
   }
   if (model.config().attention.fcm_max_ratio > 0 && inputs.dropout_key && !inputs.past_key_values) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "easydel/core/error.h"
+#include "easydel/core/memory.h"
 #include "easydel/operations/activation.h"
 #include "easydel/operations/attention/attention.h"
 #include "easydel/operations/checkpoint.h"
@@ -72,12 +73,20 @@ TEST_F(Cuda, NormsRotationsAndGates) {
 }
 
 std::vector<MaskInfo> masks(int64_t length) {
-  std::vector<MaskInfo> all(5);
+  std::vector<MaskInfo> all(8);
   all[1].sliding_window = 7;
   all[2].padding_mask = at::ones({2, length}, at::kLong);
   all[2].padding_mask[0].narrow(0, 0, 5).zero_();  // left: rows without visible keys
   all[3].q_segment_ids = at::div(at::arange(length), 9, "floor").expand({2, length});
   all[4].causal = false;
+  all[5] = all[3];  // packed rows that end in padding
+  all[5].q_segment_ids = all[5].q_segment_ids.clone();
+  all[5].q_segment_ids[1].narrow(0, 30, 10).fill_(-1);
+  all[6] = all[5];
+  all[6].sliding_window = 4;
+  all[7].padding_mask = at::ones({2, length}, at::kLong);
+  all[7].padding_mask[1].narrow(0, 25, 15).zero_();
+  all[7].causal = false;
   return all;
 }
 
@@ -94,9 +103,8 @@ TEST_F(Cuda, AttentionOfEveryMechanism) {
   const Tensor q = at::randn({2, T, 4, 16}), k = at::randn({2, T, 2, 16}), v = at::randn({2, T, 2, 16});
   for (const char* mechanism : {"vanilla", "sdpa", "flash", "cudnn", "blockwise", "auto"}) {
     for (const MaskInfo& mask : masks(T)) {
-      // These two reject a mask that differs between the rows of a batch.
-      const bool is_plain = mechanism == std::string("flash") || mechanism == std::string("cudnn");
-      if (is_plain && (mask.padding_mask.defined() || mask.q_segment_ids.defined())) continue;
+      // It rejects a mask that differs between the rows of a batch.
+      if (mechanism == std::string("cudnn") && (mask.padding_mask.defined() || mask.q_segment_ids.defined())) continue;
       SCOPED_TRACE(testing::Message() << mechanism << ", window " << mask.sliding_window << ", causal " << mask.causal
                                       << ", padding " << mask.padding_mask.defined() << ", segments "
                                       << mask.q_segment_ids.defined());
@@ -104,10 +112,27 @@ TEST_F(Cuda, AttentionOfEveryMechanism) {
           [&](const auto& in) {
             AttentionOptions options{.mask = on(mask, in[0].device()), .blocksize_q = 16, .blocksize_k = 16};
             options.mechanism = in[0].is_cuda() ? mechanism : "vanilla";
-            return attention(in[0], in[1], in[2], options).out;
+            const Tensor out = attention(in[0], in[1], in[2], options).out;
+            // What padding sees has no meaning.
+            return mask.padding_mask.defined() ? out * options.mask.padding_mask.view({2, T, 1, 1}) : out;
           },
           {q.to(at::kBFloat16), k.to(at::kBFloat16), v.to(at::kBFloat16)}, kBf16);
     }
+  }
+}
+
+TEST_F(Cuda, PaddingAndDocumentsNeedNoMatrix) {
+  constexpr int64_t T = 32768;
+  const auto options = at::TensorOptions(at::kBFloat16).device(at::kCUDA);
+  const Tensor q = at::randn({2, T, 4, 64}, options), k = at::randn({2, T, 2, 64}, options);
+  for (const bool segments : {false, true}) {
+    AttentionOptions attend;
+    const Tensor ids = at::zeros({2, T}, at::kLong);
+    ids[1].narrow(0, 1000, T - 1000).fill_(segments ? 1 : -1);
+    (segments ? attend.mask.q_segment_ids : attend.mask.padding_mask) = segments ? ids : ids.ge(0);
+    const int64_t before = peak_memory(q.device());
+    attention(q, k, k, attend);
+    EXPECT_LT(peak_memory(q.device()) - before, T * T);  // less than a byte for each pair of one row
   }
 }
 
@@ -172,6 +197,9 @@ TEST_F(Cuda, Losses) {
     };
     expect_same(linear_loss, {hidden, weight, bias}, kExact);
     expect_same(linear_loss, {hidden.to(at::kBFloat16), weight.to(at::kBFloat16), bias.to(at::kBFloat16)}, kBf16);
+    expect_same(
+        [&](const auto& in) { return linear_cross_entropy(in[0], in[1], {}, labels.to(in[0].device()), options).loss; },
+        {hidden.to(at::kBFloat16), weight.to(at::kBFloat16)}, kBf16);
     expect_same([&](const auto& in) { return cross_entropy(in[0], labels.to(in[0].device()), options).loss; },
                 {at::randn({50, 40}, at::kDouble)}, kExact);
   }

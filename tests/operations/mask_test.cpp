@@ -195,6 +195,31 @@ TEST(MaskInfo, SimplifiedDropsWhatHidesNothing) {
   EXPECT_TRUE(mask.simplified().q_segment_ids.defined()) << "negative means padding: it hides everything";
 }
 
+TEST(MaskInfo, PaddingAndSegmentsAreDocuments) {
+  const auto documents_of = [](const MaskInfo& mask) { return mask.documents(2, 6, 6, at::kCPU); };
+  MaskInfo mask;
+  EXPECT_EQ(documents_of(mask), nullptr);
+  mask.q_segment_ids = at::tensor({0, 0, 3, 3, 3, 1, 5, 5, -1, -1, -1, -2}, at::kLong).view({2, 6});
+  const auto packed = documents_of(mask);
+  EXPECT_TRUE(packed->begins.equal(at::tensor({0, 2, 5, 6, 8, 12}, at::kInt)));
+  EXPECT_EQ(packed->longest, 4);
+  EXPECT_TRUE(packed->hidden.equal(mask.q_segment_ids.lt(0)));
+  EXPECT_EQ(documents_of(mask), packed);  // found once for all layers
+  mask.sliding_window = 2;
+  EXPECT_EQ(documents_of(mask), packed);
+  mask.padding_mask = at::tensor({1, 1, 1, 1, 1, 0}, at::kLong).view({1, 6}).expand({2, 6});
+  EXPECT_TRUE(documents_of(mask)->begins.equal(at::tensor({0, 2, 5, 6, 8, 12}, at::kInt)));
+
+  MaskInfo padding;
+  padding.padding_mask = at::tensor({0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, at::kLong).view({2, 6});
+  EXPECT_TRUE(documents_of(padding)->begins.equal(at::tensor({0, 2, 6, 12}, at::kInt)));
+  padding.padding_mask = at::ones({2, 6}, at::kBool);
+  EXPECT_FALSE(documents_of(padding)->hidden.defined());
+  padding.q_segment_ids = at::tensor({0, 1, 0, 2, 2, 2}, at::kLong).view({1, 6});
+  EXPECT_EQ(documents_of(padding), nullptr);  // in two pieces
+  EXPECT_EQ(mask.documents(2, 6, 7, at::kCPU), nullptr);
+}
+
 TEST(MaskInfo, CopiesShareTheMatrix) {
   MaskInfo mask;
   mask.sliding_window = 2;

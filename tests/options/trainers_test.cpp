@@ -244,6 +244,13 @@ PROBE(BatchOptions, pad_token_id) {
   EXPECT_EQ(batch_of({.rows = 2, .pad_token_id = 42}).input_ids[1][2].item<int64_t>(), 42);
 }
 PROBE(BatchOptions, multiple) { EXPECT_EQ(batch_of({.rows = 2, .multiple = 4}).input_ids.size(1), 4); }
+PROBE(BatchOptions, joins_rows) {
+  const Batch batch = batch_of({.rows = 2, .width = 6, .joins_rows = true});
+  EXPECT_TRUE(batch.input_ids.equal(at::tensor({7, 8, 9, 7}, at::kLong).view({1, 4})));
+  EXPECT_TRUE(batch.segment_ids.equal(at::tensor({0, 0, 0, 1}, at::kLong).view({1, 4})));
+  EXPECT_TRUE(batch.position_ids.equal(at::tensor({0, 1, 2, 0}, at::kLong).view({1, 4})));
+  EXPECT_EQ(batch.tokens, 4);
+}
 PROBE(BatchOptions, device) { EXPECT_TRUE(batch_of({.rows = 2, .device = at::kMeta}).input_ids.is_meta()); }
 
 // Scores -------------------------------------------------------------------------------------------------------------

@@ -166,6 +166,7 @@ class Recorder final : public Objective {
     return inner_->transform(tokenizer, arguments);
   }
   bool packs(const TrainingArguments& arguments) const override { return inner_->packs(arguments); }
+  bool joins_rows(const TrainingArguments& arguments) const override { return inner_->joins_rows(arguments); }
   std::optional<int64_t> padding_value(const TrainingArguments& arguments) const override {
     return inner_->padding_value(arguments);
   }

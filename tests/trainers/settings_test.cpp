@@ -130,6 +130,7 @@ std::vector<SettingProbe> text_probes() {
       {"packing", true},
       {"packing_strategy", "wrapped", set(R"({"packing": true})")},
       {"eval_packing", false, set(R"({"packing": true, "do_eval": true})")},
+      {"padding_free", true},
       {"assistant_only_loss", true},
       {"completion_only_loss", false},
       {"dataset_batch_size", 2, set(R"({"packing": true})")},

@@ -208,6 +208,15 @@ class Settings(Run):
         with self.assertRaisesRegex(AssertionError, "packing_strategy must be one of bfd, bfd_split, wrapped"):
             self.losses({**together, "packing_strategy": "greedy"})
 
+    def test_rows_that_are_joined_have_the_losses_that_they_have_padded(self):
+        settings = {"total_batch_size": 8, "max_training_steps": 3}
+        for more in ({}, {"gradient_accumulation_steps": 2}):
+            padded = self.losses({**settings, **more})
+            joined = self.losses({**settings, **more, "padding_free": True})
+            self.assertEqual(len(joined), 3)
+            for a, b in zip(joined, padded, strict=True):
+                self.assertAlmostEqual(a, b, places=5)
+
     def test_the_norm_of_gradients_is_given_unless_it_is_not_wanted(self):
         self.assertIn("grad_norm", self.steps()[0][0])
         self.assertNotIn("grad_norm", self.steps({"log_grad_norms": False})[0][0])

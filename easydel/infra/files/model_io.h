@@ -16,7 +16,8 @@
 
 namespace easydel {
 
-// Letters: B batch, T tokens, S keys, D hidden, V vocabulary, E experts.
+// Letters: B batch, T tokens, S keys, D hidden, V vocabulary, E experts. attention_mask and segment_ids may be on the
+// CPU when the model is not: then a forward pass reads them without waiting for the device.
 struct ModelInputs {
   at::Tensor input_ids;       // [B, T]; this or inputs_embeds
   at::Tensor inputs_embeds;   // [B, T, D]

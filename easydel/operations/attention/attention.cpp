@@ -22,7 +22,9 @@ AttentionOutput auto_attention(const Tensor& q, const Tensor& k, const Tensor& v
   const bool learns_bias = options.bias.defined() && (options.bias.requires_grad() || inside_checkpoint());
   const bool is_plain = options.softcap == 0.0 && !options.sinks.defined() && options.dropout_p == 0.0 && !learns_bias;
   if (!q.is_cuda() || !is_plain) return blockwise_attention(q, k, v, options);
-  if (options.mask.sliding_window > 0 && flash_can(q, k, options)) return flash_attention(q, k, v, options);
+  const bool has_no_matrix =
+      options.mask.is_plain_causal(q.size(1), k.size(1)) || options.mask.sees_everything(q.size(1), k.size(1));
+  if (!has_no_matrix && flash_can(q, k, options)) return flash_attention(q, k, v, options);
   return sdpa_attention(q, k, v, options);
 }
 

@@ -43,7 +43,8 @@ struct AttentionOutput {
 //   auto       the fastest here that supports all options
 //   vanilla    the reference: full matrices, softmax in float32 or better
 //   sdpa       torch's choice among its kernels; no soft cap, sinks, dropout
-//   flash      torch's flash kernels (also as flash_attn2), on CUDA in half precision
+//   flash      torch's flash kernels (also as flash_attn2), on CUDA in half precision; padding and packed documents
+//              without a mask matrix
 //   cudnn      cuDNN's kernels, on CUDA in half precision; causal and window masks
 //   blockwise  memory linear in T and S, forward and backward; does everything but return weights
 //   ring       ring attention if ranks share a sequence (layers/attention/ring_attention.h); else "blockwise"

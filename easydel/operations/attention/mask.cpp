@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "easydel/core/error.h"
@@ -52,30 +53,43 @@ class MaskMemory {
 
   template <class Make>
   Tensor get(const Key& key, const MaskInfo& mask, const Make& make) {
-    const Tensor* const tensors[] = {&mask.padding_mask, &mask.q_segment_ids, &mask.kv_segment_ids, &mask.q_positions,
-                                     &mask.explicit_mask};
-    const std::lock_guard lock(mutex_);
-    for (const Entry& entry : entries_) {
-      if (!(entry.key == key)) continue;
-      bool same = true;
-      for (std::size_t i = 0; i < std::size(tensors); ++i) same = same && entry.inputs[i].still_is(*tensors[i]);
-      if (same) return entry.matrix;
-    }
-    if (entries_.size() >= kMaxEntries) entries_.erase(entries_.begin());
-    Entry& entry = entries_.emplace_back(Entry{key, {}, make()});
-    for (const Tensor* tensor : tensors) entry.inputs.push_back(Snapshot::of(*tensor));
-    return entry.matrix;
+    return get_from(matrices_, key, mask, make);
+  }
+  // These depend on the tensors alone.
+  template <class Make>
+  std::shared_ptr<const Documents> get_documents(const Key& key, const MaskInfo& mask, const Make& make) {
+    return get_from(documents_, key, mask, make);
   }
 
  private:
   static constexpr std::size_t kMaxEntries = 4;
+  template <class Value>
   struct Entry {
     Key key;
     std::vector<Snapshot> inputs;
-    Tensor matrix;
+    Value value;
   };
+
+  template <class Value, class Make>
+  Value get_from(std::vector<Entry<Value>>& entries, const Key& key, const MaskInfo& mask, const Make& make) {
+    const Tensor* const tensors[] = {&mask.padding_mask, &mask.q_segment_ids, &mask.kv_segment_ids, &mask.q_positions,
+                                     &mask.explicit_mask};
+    const std::lock_guard lock(mutex_);
+    for (const Entry<Value>& entry : entries) {
+      if (!(entry.key == key)) continue;
+      bool same = true;
+      for (std::size_t i = 0; i < std::size(tensors); ++i) same = same && entry.inputs[i].still_is(*tensors[i]);
+      if (same) return entry.value;
+    }
+    if (entries.size() >= kMaxEntries) entries.erase(entries.begin());
+    Entry<Value>& entry = entries.emplace_back(Entry<Value>{key, {}, make()});
+    for (const Tensor* tensor : tensors) entry.inputs.push_back(Snapshot::of(*tensor));
+    return entry.value;
+  }
+
   std::mutex mutex_;
-  std::vector<Entry> entries_;
+  std::vector<Entry<Tensor>> matrices_;
+  std::vector<Entry<std::shared_ptr<const Documents>>> documents_;
 };
 
 std::shared_ptr<MaskMemory> MaskInfo::make_memory() { return std::make_shared<MaskMemory>(); }
@@ -219,6 +233,68 @@ Tensor MaskInfo::blind_queries(int64_t queries, int64_t keys, at::Device device)
   const Tensor visible = to_bool(queries, keys, device);
   const MaskMemory::Key key{causal, sliding_window, q_offset, queries, keys, device, uint8};
   return memory->get(key, *this, [&] { return visible.any(-1, /*keepdim=*/true).logical_not_(); });
+}
+
+namespace {
+
+// Where documents begin among the tokens of all rows; false if one is in several pieces.
+class DocumentFinder {
+ public:
+  // A row's document numbers, negative for padding.
+  bool add_row(const int64_t* ids, int64_t tokens) {
+    std::set<int64_t> ended;
+    for (int64_t from = 0, to = 0; from < tokens; from = to) {
+      while (to < tokens && ids[to] == ids[from]) ++to;
+      const bool is_padding = ids[from] < 0;
+      if (!is_padding && !ended.insert(ids[from]).second) return false;
+      // Nobody looks at what padding sees, so that is little.
+      for (int64_t at = from; at < to; at += is_padding ? kPaddingTokens : to - from) begin(row_begin_ + at);
+      longest_ = std::max(longest_, is_padding ? std::min(to - from, kPaddingTokens) : to - from);
+    }
+    row_begin_ += tokens;
+    return true;
+  }
+  const std::vector<int32_t>& begins() {
+    begins_.push_back(static_cast<int32_t>(row_begin_));
+    return begins_;
+  }
+  int64_t longest() const { return longest_; }
+
+ private:
+  static constexpr int64_t kPaddingTokens = 128;
+  void begin(int64_t token) { begins_.push_back(static_cast<int32_t>(token)); }
+  std::vector<int32_t> begins_;
+  int64_t row_begin_ = 0, longest_ = 0;
+};
+
+Tensor copy_to(const Tensor& host, at::Device device) {
+  return device.is_cuda() ? host.pin_memory().to(device, /*non_blocking=*/true) : host.to(device);
+}
+
+}  // namespace
+
+std::shared_ptr<const Documents> MaskInfo::documents(int64_t batch, int64_t queries, int64_t keys,
+                                                     at::Device device) const {
+  if (queries != keys || first_slot(queries, keys) != 0 || q_positions.defined() || explicit_mask.defined() ||
+      kv_segment_ids.defined() || (!q_segment_ids.defined() && !padding_mask.defined()))
+    return nullptr;
+  const MaskMemory::Key key{causal, 0, q_offset, queries, keys, device, int32};
+  return memory->get_documents(key, *this, [&]() -> std::shared_ptr<const Documents> {
+    const auto on_host = [&](const Tensor& t) { return t.to(at::kCPU, at::kLong).expand({batch, queries}); };
+    Tensor ids = q_segment_ids.defined() ? on_host(q_segment_ids) : at::zeros({batch, queries}, at::kLong);
+    if (padding_mask.defined()) ids = ids.masked_fill(on_host(padding_mask).eq(0), -1);
+    ids = ids.clamp_min(-1).contiguous();
+    DocumentFinder finder;
+    for (int64_t row = 0; row < batch; ++row) {
+      if (!finder.add_row(ids.const_data_ptr<int64_t>() + row * queries, queries)) return nullptr;
+    }
+    auto documents = std::make_shared<Documents>();
+    documents->begins = copy_to(at::tensor(finder.begins(), at::kInt), device);
+    documents->longest = finder.longest();
+    const Tensor hidden = ids.lt(0);
+    if (hidden.any().item<bool>()) documents->hidden = copy_to(hidden, device);
+    return documents;
+  });
 }
 
 }  // namespace easydel

@@ -13,12 +13,19 @@ namespace easydel {
 
 class MaskMemory;
 
+// Rows of tokens as documents that lie one after another: what kernels for sequences of many lengths take.
+struct Documents {
+  at::Tensor begins;    // [documents + 1] int32 on the device, in tokens of all rows; the last is their number
+  int64_t longest = 0;  // tokens
+  at::Tensor hidden;    // [B, T] bool on the device: padding, which forms documents of its own; undefined: none
+};
+
 // Letters: B batch, T queries, S keys. A key's slot is its index on the S axis; a query's slot is that of the key of
 // the same token. All rules must hold at once. A query without visible keys gives zeros, and its gradients are zeros.
 struct MaskInfo {
   bool causal = true;               // no key in a later slot
   int64_t sliding_window = 0;       // this many slots back, including its own; not causal: also ahead. 0: all
-  at::Tensor padding_mask;          // [B, S] bool or integer, zero: this key is hidden
+  at::Tensor padding_mask;          // [B, S] bool or integer, zero: this key is hidden; as a query it has no meaning
   at::Tensor q_segment_ids;         // [B, T] integer: a query sees only its own segment; negative: padding
   at::Tensor kv_segment_ids;        // [B, S]; when absent, q_segment_ids (then T == S)
   std::optional<int64_t> q_offset;  // slot of the first query; default S - T: the queries are the newest tokens
@@ -57,6 +64,11 @@ struct MaskInfo {
   at::Tensor to_additive(int64_t queries, int64_t keys, at::Device device, DType dtype) const;
   // [B or 1, 1 or N, T, 1], true for a query without visible keys; undefined if every query sees at least its own key.
   at::Tensor blind_queries(int64_t queries, int64_t keys, at::Device device) const;
+
+  // Segments and padding of a batch whose queries are its keys, as documents; null if they are none: a document in
+  // several pieces, or another rule that differs by row. Queries that are padding see nothing. It reads the tensors;
+  // those on the CPU without waiting for a device.
+  std::shared_ptr<const Documents> documents(int64_t batch, int64_t queries, int64_t keys, at::Device device) const;
 
   // Cached matrices; shared by copies, ignored once a field has changed.
   std::shared_ptr<MaskMemory> memory = make_memory();

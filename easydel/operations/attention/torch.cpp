@@ -112,7 +112,8 @@ AttentionOutput sdpa_attention(const Tensor& q, const Tensor& k, const Tensor& v
 bool flash_can(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
   const MaskInfo& mask = options.mask;
   const bool aligned = mask.first_slot(q.size(1), k.size(1)) == k.size(1) - q.size(1);
-  return q.is_cuda() && is_half(q) && q.size(3) <= 256 && aligned && !differs_by_row(mask) && !options.bias.defined();
+  return q.is_cuda() && is_half(q) && q.size(3) <= 256 && aligned && !options.bias.defined() &&
+         (!differs_by_row(mask) || mask.documents(q.size(0), q.size(1), k.size(1), q.device()));
 }
 
 AttentionOutput flash_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
@@ -122,8 +123,8 @@ AttentionOutput flash_attention(const Tensor& q, const Tensor& k, const Tensor& 
   require_cuda("flash", q, "\"sdpa\" or \"auto\"");
   require<NotSupportedError>(
       flash_can(q, k, options),
-      "[attention] \"flash\" supports causal and window masks, no bias, and heads of up to 256; got "
-      "padding, segments or another mask, a bias, or heads of ",
+      "[attention] \"flash\" supports causal and window masks, padding and segments in one piece each, no bias, and "
+      "heads of up to 256; got another mask, a bias, or heads of ",
       q.size(3), ". Use \"sdpa\" or \"auto\".");
   const int64_t head_size = (std::max(q.size(3), v.size(3)) + 7) / 8 * 8;
   std::optional<int64_t> left, right;
@@ -131,10 +132,19 @@ AttentionOutput flash_attention(const Tensor& q, const Tensor& k, const Tensor& 
     left = options.mask.sliding_window - 1;
     right = options.mask.causal ? 0 : options.mask.sliding_window - 1;
   }
-  const Tensor out = std::get<0>(at::_flash_attention_forward(
-      padded(q, head_size), padded(k, head_size), padded(v, head_size), std::nullopt, std::nullopt, q.size(1),
-      k.size(1), 0.0, options.mask.causal, /*return_debug_mask=*/false, options.scale, left, right));
-  return {out.narrow(-1, 0, v.size(3))};
+  if (!differs_by_row(options.mask)) {
+    const Tensor out = std::get<0>(at::_flash_attention_forward(
+        padded(q, head_size), padded(k, head_size), padded(v, head_size), std::nullopt, std::nullopt, q.size(1),
+        k.size(1), 0.0, options.mask.causal, /*return_debug_mask=*/false, options.scale, left, right));
+    return {out.narrow(-1, 0, v.size(3))};
+  }
+  const auto documents = options.mask.documents(q.size(0), q.size(1), k.size(1), q.device());
+  const auto in_one_row = [&](const Tensor& t) { return padded(t.flatten(0, 1), head_size); };
+  const Tensor rows = std::get<0>(at::_flash_attention_forward(
+      in_one_row(q), in_one_row(k), in_one_row(v), documents->begins, documents->begins, documents->longest,
+      documents->longest, 0.0, options.mask.causal, /*return_debug_mask=*/false, options.scale, left, right));
+  const Tensor out = rows.narrow(-1, 0, v.size(3)).view({q.size(0), q.size(1), q.size(2), v.size(3)});
+  return {documents->hidden.defined() ? out.masked_fill(documents->hidden.view({q.size(0), q.size(1), 1, 1}), 0) : out};
 }
 
 AttentionOutput cudnn_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {

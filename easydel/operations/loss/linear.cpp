@@ -50,6 +50,13 @@ class OutputLayer {
     if (bias) d_bias = at::zeros({weight_.size(0)}, hidden_.options().dtype(acc_));
   }
 
+  // Where the gradient of a chunk's logits goes, if it has another type than they have; consumed as logits() is.
+  Tensor narrow_gradient(int64_t count) {
+    if (is_wide_ || d_bias.defined()) return {};
+    if (!d_memory_.defined()) d_memory_ = at::empty({count, weight_.size(0)}, hidden_.options());
+    return d_memory_.narrow(0, 0, count);
+  }
+
   void add_gradients(int64_t at, int64_t count, const Tensor& d_logits) {
     if (d_bias.defined()) d_bias.add_(d_logits.sum(0));
     const Tensor d = d_logits.to(hidden_.scalar_type());
@@ -60,6 +67,8 @@ class OutputLayer {
       d_weight = weight_product(d, rows);
     } else if (is_wide_) {
       multiply_into({{d_weight, d.t(), rows, /*adds=*/true}});
+    } else if (hidden_.is_cuda()) {
+      at::addmm_out(d_weight, d_weight, d.t(), rows, acc_);
     } else {
       d_weight.add_(weight_product(d, rows));
     }
@@ -73,13 +82,24 @@ class OutputLayer {
     return hidden_.is_cuda() ? at::mm(d.t(), rows, acc_) : at::mm(d.t(), rows).to(acc_);
   }
 
-  Tensor hidden_, weight_, bias_, memory_;
+  Tensor hidden_, weight_, bias_, memory_, d_memory_;
   at::ScalarType acc_;
   bool is_wide_;
   bool wants_weight_ = false;
 };
 
 Tensor like(const Tensor& grad, const Tensor& input) { return grad.defined() ? grad.to(input.scalar_type()) : grad; }
+
+// All chunks; with the rows' scale also their gradients.
+void compute(Problem& problem, OutputLayer& layer, const Tensor& scale) {
+  problem.for_chunks([&](int64_t at, int64_t count) {
+    const Tensor logits = layer.logits(at, count);
+    if (!scale.defined()) return problem.compute(at, logits);
+    const Tensor d_logits = problem.writes_gradient(logits) ? layer.narrow_gradient(count) : Tensor();
+    problem.compute(at, logits, scale.narrow(0, at, count), d_logits);
+    layer.add_gradients(at, count, d_logits.defined() ? d_logits : logits);
+  });
+}
 
 struct Needs {
   bool hidden, weight, bias;
@@ -96,11 +116,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     const WeightAccessPtr& access = problem->options.weight_access;
     OutputLayer layer(hidden, weight, bias, problem->acc, access);
     if (makes_gradients) layer.want_gradients(needs.hidden, needs.weight, needs.bias);
-    problem->for_chunks([&](int64_t at, int64_t count) {
-      const Tensor logits = layer.logits(at, count);
-      problem->compute(at, logits, makes_gradients ? problem->scale.narrow(0, at, count) : Tensor());
-      if (makes_gradients) layer.add_gradients(at, count, logits);
-    });
+    compute(*problem, layer, makes_gradients ? problem->scale : Tensor());
     if (makes_gradients) {
       ctx->save_for_backward({layer.d_hidden.defined() ? layer.d_hidden.view(hidden.sizes()) : Tensor(),
                               like(reduce(layer.d_weight, access), weight), like(layer.d_bias, bias)});
@@ -132,11 +148,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     OutputLayer layer(hidden, weight, bias, problem->acc, access);
     layer.want_gradients(ctx->needs_input_grad(0), ctx->needs_input_grad(1),
                          bias.defined() && ctx->needs_input_grad(2));
-    problem->for_chunks([&](int64_t at, int64_t count) {
-      const Tensor logits = layer.logits(at, count);
-      problem->compute(at, logits, scale.narrow(0, at, count));
-      layer.add_gradients(at, count, logits);
-    });
+    compute(*problem, layer, scale);
     return {layer.d_hidden.defined() ? layer.d_hidden.view(hidden.sizes()) : Tensor(),
             like(reduce(layer.d_weight, access), weight),
             like(layer.d_bias, bias),

@@ -132,13 +132,17 @@ int64_t Problem::chunk_rows() const {
   return std::max<int64_t>(is_cpu ? 128 : 1024, elements / std::max<int64_t>(1, width));
 }
 
-void Problem::compute(int64_t at, const Tensor& logits, const Tensor& row_scale) {
+bool Problem::writes_gradient(const Tensor& x) const {
+  return !options.split && acc == at::kFloat && cuda_fused::applies(x) && vocabulary > 0;
+}
+
+void Problem::compute(int64_t at, const Tensor& logits, const Tensor& row_scale, const Tensor& d_logits) {
   if (options.split) return compute_split(*this, at, logits, row_scale);
   if (cuda_fused::applies(logits) && acc == at::kFloat && logits.is_contiguous() && logits.size(1) > 0) {
     const auto rows_of = [&](const Tensor& t) { return t.narrow(0, at, logits.size(0)); };
     return cuda_fused::cross_entropy({logits, rows_of(labels), row_scale, rows_of(nll), rows_of(lse), rows_of(correct),
                                       options.ignore_index, options.label_smoothing, options.z_loss,
-                                      options.logit_scale, options.logit_softcap});
+                                      options.logit_scale, options.logit_softcap, d_logits});
   }
   if (!logits.is_cpu()) return compute_composed(*this, at, logits, row_scale);
   const kernels::CrossEntropyArgs args{vocabulary,     options.ignore_index, options.label_smoothing,

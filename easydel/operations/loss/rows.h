@@ -38,8 +38,10 @@ struct Problem : torch::CustomClassHolder {
   }
 
   // Rows [at, at + logits.size(0)). `logits` (acc, dense) is overwritten: with row_scale [rows of this chunk] it
-  // becomes row_scale * d loss / d logits.
-  void compute(int64_t at, const at::Tensor& logits, const at::Tensor& row_scale = {});
+  // becomes row_scale * d loss / d logits. With d_logits [the same, dense] this does instead; see writes_gradient.
+  void compute(int64_t at, const at::Tensor& logits, const at::Tensor& row_scale = {}, const at::Tensor& d_logits = {});
+  // Whether compute accepts d_logits for logits on that device.
+  bool writes_gradient(const at::Tensor& x) const;
 
   at::Tensor row_losses() const;  // scale * (nll + z lse^2)
   // The parts in the order of CrossEntropyOutput, once all rows are computed.

@@ -27,6 +27,7 @@ class CausalLMObjective final : public Objective {
   }
 
   bool packs(const TrainingArguments& arguments) const override { return arguments.text.packing; }
+  bool joins_rows(const TrainingArguments& arguments) const override { return arguments.text.padding_free; }
 
   std::vector<BatchRow> rows(const data::Example& example) const override {
     return {{.input_ids = example.input_ids,

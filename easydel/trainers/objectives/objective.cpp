@@ -64,7 +64,8 @@ void add_router_loss(ObjectiveLoss& loss, const BaseModule& model, const LossCon
   operations::RouterStatistics total;
   for (const at::Tensor& logits : out.router_logits) {
     const bool has_mask = token_mask.defined() && token_mask.numel() == logits.size(0);
-    total += operations::router_statistics(logits.detach(), balance.top_k, has_mask ? token_mask : at::Tensor());
+    total += operations::router_statistics(logits.detach(), balance.top_k,
+                                           has_mask ? token_mask.to(logits.device()) : at::Tensor());
   }
   if (const auto& parallel = model.parallel()) {
     const int64_t experts = total.assignments.numel();

@@ -59,6 +59,7 @@ class Objective {
   // From a row of the data to an example. The tokenizer outlives the function.
   virtual data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const = 0;
   virtual bool packs(const TrainingArguments&) const { return false; }
+  virtual bool joins_rows(const TrainingArguments&) const { return false; }  // of a minibatch, instead of padding them
   virtual std::optional<int64_t> padding_value(const TrainingArguments&) const { return std::nullopt; }  // tokenizer's
   virtual std::vector<BatchRow> rows(const data::Example& example) const = 0;
   // What rows of a minibatch have of each other: this rank's, in their order.

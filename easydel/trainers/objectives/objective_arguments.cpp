@@ -17,6 +17,7 @@ void list_fields(TextArguments& t, FieldVisitor& v) {
   v("packing_strategy", t.packing_strategy,
     "bfd keeps texts whole; bfd_split splits those that are too long; wrapped splits at the end of each sequence.");
   v("eval_packing", t.eval_packing, "The same for evaluation; null: packing.");
+  v("padding_free", t.padding_free, "Join the rows of a minibatch into one sequence instead of padding them.");
   v("assistant_only_loss", t.assistant_only_loss, "Only the assistant's turns count in the loss.");
   v("completion_only_loss", t.completion_only_loss, "Only completions count in the loss; null: if a row has a prompt.");
   v("dataset_batch_size", t.dataset_batch_size, "Texts that bfd packs together.");

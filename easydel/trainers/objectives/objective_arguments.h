@@ -20,6 +20,7 @@ struct TextArguments {
   bool packing = false;
   std::string packing_strategy = "bfd";  // best-fit decreasing; or "bfd_split", "wrapped"
   std::optional<bool> eval_packing;      // packing
+  bool padding_free = false;             // the rows of a minibatch become one, in which each is a document
   bool assistant_only_loss = false;
   std::optional<bool> completion_only_loss;  // where a row has a prompt and a completion
   int64_t dataset_batch_size = 1000;         // documents that bfd packs together

@@ -30,7 +30,10 @@ class Table {
   void fill(int64_t row, int64_t count, int64_t value) {
     std::fill_n(tensor_.mutable_data_ptr<int64_t>() + row * width_, count, value);
   }
-  at::Tensor on(at::Device device) const { return tensor_.to(device); }
+  const at::Tensor& on_cpu() const { return tensor_; }
+  at::Tensor on(at::Device device) const {
+    return device.is_cuda() ? tensor_.pin_memory().to(device, /*non_blocking=*/true) : tensor_.to(device);
+  }
 
  private:
   at::Tensor tensor_;
@@ -165,9 +168,42 @@ double checksum(const std::vector<BatchRow>& rows) {
   return sum;
 }
 
+namespace {
+
+// One row after another, each as segments of its own with positions from 0 on.
+BatchRow joined(const std::vector<BatchRow>& rows) {
+  BatchRow all;
+  int64_t segments = 0;
+  for (const BatchRow& row : rows) {
+    require<Error>(row.targets.empty() && row.numbers.empty() && row.series.empty(),
+                   "[make_batch] rows with values besides their labels cannot be joined.");
+    int64_t position = 0;
+    for (std::size_t i = 0; i < row.input_ids.size(); ++i, ++position) {
+      if (i == 0 || (!row.segment_ids.empty() && row.segment_ids[i] != row.segment_ids[i - 1])) {
+        position = 0;
+        ++segments;
+      }
+      all.segment_ids.push_back(segments - 1);
+      all.position_ids.push_back(row.position_ids.empty() ? position : row.position_ids[i]);
+    }
+    all.input_ids.insert(all.input_ids.end(), row.input_ids.begin(), row.input_ids.end());
+    all.labels.insert(all.labels.end(), row.labels.begin(), row.labels.end());
+  }
+  return all;
+}
+
+}  // namespace
+
 Batch make_batch(const std::vector<BatchRow>& own, const BatchOptions& options, const Parallel* parallel) {
   require<Error>(!own.empty(), "[make_batch] there are no rows.");
   const OwnRows place = own_rows(options.rows, parallel);
+  if (options.joins_rows) {
+    BatchOptions of_one = options;
+    of_one.joins_rows = false;
+    of_one.rows = options.rows / place.count;
+    of_one.width = 0;
+    return make_batch({joined(own)}, of_one, parallel);
+  }
   require<Error>(static_cast<int64_t>(own.size()) == place.count, "[make_batch] this rank has ", place.count,
                  " rows of ", options.rows, "; got ", own.size(), ".");
   double longest = 0, tokens = 0, segmented = 0, positioned = 0;
@@ -206,9 +242,9 @@ Batch make_batch(const std::vector<BatchRow>& own, const BatchOptions& options, 
     batch.labels = labels.on(options.device);
   }
   if (most[1] > 0) {
-    batch.segment_ids = segments.on(options.device);
+    batch.segment_ids = segments.on_cpu();
   } else if (padded) {
-    batch.attention_mask = mask.on(options.device);
+    batch.attention_mask = mask.on_cpu();
   }
   if (most[2] > 0) batch.position_ids = positions.on(options.device);
   for (const auto& [name, value] : own.front().numbers) {

@@ -35,7 +35,7 @@ std::map<std::string, double> total_numbers(const std::vector<std::vector<BatchR
 struct Batch {
   at::Tensor input_ids;       // [rows, width]
   at::Tensor labels;          // [rows, width], or what a classifier is to predict
-  at::Tensor attention_mask;  // undefined: nothing is padding
+  at::Tensor attention_mask;  // undefined: nothing is padding; it and segment_ids are on the CPU
   at::Tensor segment_ids, position_ids;
   std::map<std::string, at::Tensor> numbers;  // [rows] in float64, those of all ranks
   std::map<std::string, at::Tensor> series;   // [rows, width], likewise
@@ -67,7 +67,8 @@ struct BatchOptions {
   int64_t rows = 0;   // of the whole batch
   int64_t width = 0;  // 0: the longest row of all ranks
   int64_t pad_token_id = 0;
-  int64_t multiple = 1;  // the width is rounded up to one of it
+  int64_t multiple = 1;     // the width is rounded up to one of it
+  bool joins_rows = false;  // a rank's rows become one, in which each is a document: no padding
   at::Device device = at::kCPU;
 };
 // `own` are this rank's rows, in order. All ranks call it together.

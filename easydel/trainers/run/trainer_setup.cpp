@@ -231,6 +231,7 @@ BatchOptions Trainer::Impl::batch_options(int64_t rows, const TrainingArguments&
     batch.pad_token_id = known.value_or(batch.pad_token_id);
   batch.width = packing_of(*options_.objective, arguments).max_length;
   if (batch.width == 0 && options_.rows.pad_to_max_length) batch.width = arguments.sequence_length();
+  batch.joins_rows = options_.objective->joins_rows(arguments);
   return batch;
 }
 

@@ -174,6 +174,7 @@ __device__ inline MaxSum merge(MaxSum a, MaxSum b) {
 constexpr int kRowThreads = 1024;
 
 // One block for a row. The row is read twice and written once.
+template <class D>
 __global__ void __launch_bounds__(kRowThreads) cross_entropy_kernel(CrossEntropy a) {
   __shared__ float maxima[kWarp], sums[kWarp], totals[kWarp];
   const int64_t row = blockIdx.x, label = a.labels[row];
@@ -238,12 +239,16 @@ __global__ void __launch_bounds__(kRowThreads) cross_entropy_kernel(CrossEntropy
     if (a.logit_softcap != 0.0f) d *= 1.0f - (y / a.logit_softcap) * (y / a.logit_softcap);
     return d * a.logit_scale;
   };
+  struct alignas(4 * sizeof(D)) Four {
+    D values[4];
+  };
+  D* d_x = static_cast<D*>(a.d_logits) + row * a.width;
   for (int64_t i = threadIdx.x; i < packs; i += kRowThreads) {
-    float4 four = reinterpret_cast<const float4*>(x)[i];
-    four = {slope(four.x, 4 * i), slope(four.y, 4 * i + 1), slope(four.z, 4 * i + 2), slope(four.w, 4 * i + 3)};
-    reinterpret_cast<float4*>(x)[i] = four;
+    const float4 four = reinterpret_cast<const float4*>(x)[i];
+    reinterpret_cast<Four*>(d_x)[i] = {{narrow<D>(slope(four.x, 4 * i)), narrow<D>(slope(four.y, 4 * i + 1)),
+                                        narrow<D>(slope(four.z, 4 * i + 2)), narrow<D>(slope(four.w, 4 * i + 3))}};
   }
-  for (int64_t i = packs * 4 + threadIdx.x; i < a.width; i += kRowThreads) x[i] = slope(x[i], i);
+  for (int64_t i = packs * 4 + threadIdx.x; i < a.width; i += kRowThreads) d_x[i] = narrow<D>(slope(x[i], i));
 }
 
 // Keys are split over blocks; a warp processes one key at a time, with all queries that share it.
@@ -455,8 +460,13 @@ void gate_backward(Element type, const GateBackward& a, Stream stream) {
   });
 }
 
-void cross_entropy(const CrossEntropy& args, Stream stream) {
-  if (args.rows > 0) cross_entropy_kernel<<<static_cast<unsigned>(args.rows), kRowThreads, 0, stream>>>(args);
+void cross_entropy(Element d_type, const CrossEntropy& given, Stream stream) {
+  if (given.rows == 0) return;
+  CrossEntropy args = given;
+  if (!args.d_logits) args.d_logits = args.logits;
+  with_type(given.d_logits ? d_type : Element::Float32, [&](auto d) {
+    cross_entropy_kernel<decltype(d)><<<static_cast<unsigned>(args.rows), kRowThreads, 0, stream>>>(args);
+  });
 }
 
 bool can_attend_to_cache(int64_t shared, int64_t head_size) {

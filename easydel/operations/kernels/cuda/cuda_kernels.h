@@ -79,10 +79,10 @@ struct GateBackward {
 };
 void gate_backward(Element type, const GateBackward& args, Stream stream);
 
-// Rows of logits, float32 and dense: their loss, and with `scale` their gradient in place, as kernels.h's
-// cross_entropy.
+// Rows of logits, float32 and dense: their loss, and with `scale` their gradient, as kernels.h's cross_entropy.
 struct CrossEntropy {
   float* logits;
+  void* d_logits;  // the gradient in the type of the call, dense; null: it replaces the logits
   const int64_t* labels;
   const float* scale;  // of each row, or null: no gradient
   float* nll;
@@ -91,7 +91,7 @@ struct CrossEntropy {
   int64_t rows, width, ignore_index;
   float label_smoothing, z_loss, logit_scale, logit_softcap;
 };
-void cross_entropy(const CrossEntropy& args, Stream stream);
+void cross_entropy(Element d_type, const CrossEntropy& args, Stream stream);
 
 // One new token of each row: stores its key and value in its slot of the cache, and attends over all visible slots. The
 // slot is read on the device.

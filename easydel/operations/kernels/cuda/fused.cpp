@@ -162,6 +162,7 @@ void gate_backward(const Tensor& gate, const Tensor& up, int64_t gate_row, int64
 
 void cross_entropy(const CrossEntropyRows& r) {
   const cuda_kernels::CrossEntropy args{r.logits.mutable_data_ptr<float>(),
+                                        r.d_logits.defined() ? r.d_logits.mutable_data_ptr() : nullptr,
                                         r.labels.const_data_ptr<int64_t>(),
                                         r.row_scale.defined() ? r.row_scale.const_data_ptr<float>() : nullptr,
                                         r.nll.mutable_data_ptr<float>(),
@@ -174,7 +175,8 @@ void cross_entropy(const CrossEntropyRows& r) {
                                         static_cast<float>(r.z_loss),
                                         static_cast<float>(r.logit_scale),
                                         static_cast<float>(r.logit_softcap)};
-  launch(r.logits, [&](auto stream) { cuda_kernels::cross_entropy(args, stream); });
+  const Tensor& d_logits = r.d_logits.defined() ? r.d_logits : r.logits;
+  launch(r.logits, [&](auto stream) { cuda_kernels::cross_entropy(element_of(d_logits), args, stream); });
 }
 
 bool can_attend_to_cache(const Tensor& q, const CacheSlots& slots) {

@@ -35,12 +35,14 @@ at::Tensor gate(const at::Tensor& gate, const at::Tensor& up, int64_t gate_row, 
 void gate_backward(const at::Tensor& gate, const at::Tensor& up, int64_t gate_row, int64_t up_row,
                    const at::Tensor& d_y, const at::Tensor& d_gate, const at::Tensor& d_up, int64_t d_row, bool gelu);
 
-// Rows of dense float32 logits [R, V]: nll, lse [R] float32 and correct [R] uint8 are filled in; with row_scale [R] the
-// logits become their gradient. Rows with the label ignore_index get zeros.
+// Rows of dense float32 logits [R, V]: nll, lse [R] float32 and correct [R] uint8 are filled in; with row_scale [R]
+// d_logits, dense, of any type here and aligned to 16 bytes, is filled with their gradient, or if it is undefined the
+// logits are. Rows with the label ignore_index get zeros.
 struct CrossEntropyRows {
   at::Tensor logits, labels, row_scale, nll, lse, correct;
   int64_t ignore_index = -100;
   double label_smoothing = 0, z_loss = 0, logit_scale = 1, logit_softcap = 0;
+  at::Tensor d_logits = {};
 };
 void cross_entropy(const CrossEntropyRows& rows);
 

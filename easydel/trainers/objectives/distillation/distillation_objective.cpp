@@ -46,6 +46,7 @@ class DistillationObjective final : public Objective {
     return rows_->transform(tokenizer, arguments);
   }
   bool packs(const TrainingArguments& arguments) const override { return rows_->packs(arguments); }
+  bool joins_rows(const TrainingArguments& arguments) const override { return rows_->joins_rows(arguments); }
   std::vector<const BaseModule*> other_models() const override { return {teacher_.get()}; }
   std::vector<BatchRow> rows(const data::Example& example) const override { return rows_->rows(example); }
   double count_items(const std::vector<BatchRow>& rows) const override { return rows_->count_items(rows); }
