@@ -292,6 +292,9 @@ struct PackedWarp {
   }
 };
 
+// As many as registers allow.
+constexpr int blocks_per_processor(int tiles) { return tiles == 1 ? 3 : tiles == 2 ? 2 : 1; }
+
 // Which matrix a tile of `rows` rows belongs to; leaves its number within it.
 __device__ inline int matrix_of(const PackedProduct& a, int64_t& tile, int rows) {
   int m = 0;
@@ -304,7 +307,7 @@ __device__ inline int matrix_of(const PackedProduct& a, int64_t& tile, int rows)
 }
 
 template <class T, CodeFormat kFormat, int kRows, int kVectors>
-__global__ void __launch_bounds__(kPackedThreads, kRows* kVectors > 2 ? 1 : 3)
+__global__ void __launch_bounds__(kPackedThreads, blocks_per_processor(kRows* kVectors))
     packed_tile_kernel(const __grid_constant__ PackedProduct a, int64_t tiles) {
   using Warp = PackedWarp<T, kFormat, kRows, kVectors>;
   constexpr int kTiles = kRows * kVectors, kAtOnce = kTiles < 4 ? kTiles : 4, kAhead = kTiles > 4 ? 1 : 2;
@@ -441,7 +444,8 @@ template <class T, CodeFormat kFormat, int kRows, int kVectors>
 void multiply_tiles(const PackedProduct& a, Stream stream) {
   int64_t tiles = 0;
   for (int m = 0; m < a.count; ++m) tiles += blocks_for(a.matrices[m].weight.rows, 16 * kRows);
-  const auto blocks = static_cast<unsigned>(std::min<int64_t>(tiles, 3LL * processors()));
+  const auto blocks =
+      static_cast<unsigned>(std::min<int64_t>(tiles, int64_t{blocks_per_processor(kRows * kVectors)} * processors()));
   packed_tile_kernel<T, kFormat, kRows, kVectors><<<blocks, kPackedThreads, 0, stream>>>(a, tiles);
 }
 
