@@ -59,6 +59,7 @@ PackedCodes random_codes(PackedFormat format, int64_t out, int64_t in, int64_t g
     codes.scales = at::randint(0, 256, {out, in / group}, at::kByte);
     codes.scale_map = at::rand({256});
     codes.outer_scales = at::rand({(out * in / group + 255) / 256});
+    codes.scale_offset = at::zeros({1});
   } else {
     codes.scales = (at::rand({out, in / group}) + 0.5).to(scales);
   }

@@ -66,9 +66,12 @@ Tensor TransformerCache::attend_static(Layer& layer, const Tensor& q, const Tens
   require<NotSupportedError>(is_plain(options), "[cache] static steps do not support masks or attention weights.");
   const int64_t capacity = layer.capacity(), keys = std::min(static_keys_, capacity);
   const double scale = operations::score_scale(options, q.size(3));
-  const operations::cuda_fused::CacheSlots slots{layer.k, layer.v, slot_, starts_, keys, options.mask.sliding_window};
+  operations::cuda_fused::CacheSlots slots{
+      layer.k, layer.v, slot_, starts_, arrivals_, keys, options.mask.sliding_window};
   if (!layer.is_latent && !options.sinks.defined() &&
       operations::cuda_fused::can_attend_to_cache(q.select(1, 0), slots)) {
+    if (!arrivals_.defined() || arrivals_.numel() < q.size(0) * q.size(2))
+      slots.arrivals = arrivals_ = at::zeros({q.size(0), q.size(2)}, slot_.options().dtype(at::kInt));
     return operations::cuda_fused::attend_to_cache(q.select(1, 0), k.select(1, 0), v.select(1, 0), slots, scale,
                                                    options.softcap)
         .unsqueeze(1);

@@ -81,7 +81,8 @@ class TransformerCache : public Cache {
   std::vector<int64_t> host_starts_;  // the same
   bool knows_padding_ = false;
   int64_t static_keys_ = 0;
-  at::Tensor slot_;  // [1] on the device, of the next token
+  at::Tensor slot_;      // [1] on the device, of the next token
+  at::Tensor arrivals_;  // zeros, for the kernel of static steps
   struct StaticMask {
     int64_t capacity, keys, window;
     at::Tensor visible;

@@ -35,17 +35,18 @@ at::Tensor Linear::matrix(DType dtype) const {
 
 namespace {
 
-// Whether products with x use the codes directly: on the CPU, without a gradient.
-bool reads_codes(const at::Tensor& x) {
-  return x.is_cpu() && x.scalar_type() != at::kDouble && !(at::GradMode::is_enabled() && x.requires_grad()) &&
-         !operations::inside_checkpoint();
+// The codes, if products with x are computed from them directly, without a gradient; else null.
+const operations::PackedCodes* readable_codes(const at::Tensor& x, const std::shared_ptr<const PackedWeight>& packed) {
+  if (!packed || (at::GradMode::is_enabled() && x.requires_grad()) || operations::inside_checkpoint()) return nullptr;
+  const operations::PackedCodes* codes = packed->codes();
+  return codes && operations::can_multiply_packed(x, *codes) ? codes : nullptr;
 }
 
 }  // namespace
 
 at::Tensor Linear::multiply(const at::Tensor& x) const {
   at::Tensor y;
-  if (const auto* codes = packed_ && reads_codes(x) ? packed_->codes() : nullptr)
+  if (const auto* codes = readable_codes(x, packed_))
     y = operations::packed_product(x, *codes);
   else if (packed_)
     y = packed_->multiply(x, options_.name);
@@ -69,11 +70,10 @@ namespace {
 
 // The codes of all maps, if they can be multiplied in one loop.
 std::vector<operations::PackedMap> codes_of(const at::Tensor& x, const std::vector<const Linear*>& maps) {
-  if (!reads_codes(x)) return {};
   std::vector<operations::PackedMap> all;
   for (const Linear* linear : maps) {
     if (linear->is_adapted() || linear->bias()) return {};
-    const operations::PackedCodes* codes = linear->packed() ? linear->packed()->codes() : nullptr;
+    const operations::PackedCodes* codes = readable_codes(x, linear->packed());
     if (!codes) return {};
     all.push_back({codes});
   }
@@ -111,10 +111,12 @@ const float* plain_floats(const std::shared_ptr<Parameter>& parameter) {
 std::optional<operations::DecodeMap> Linear::decode_map() const {
   if (is_adapted() || parallel() || options_.transposed) return std::nullopt;
   operations::DecodeMap map{.rows = out_, .width = in_};
-  if (packed_)
+  if (packed_) {
     map.packed = packed_->codes();
-  else
+    if (map.packed && !map.packed->codes.is_cpu()) return std::nullopt;
+  } else {
     map.dense = plain_floats(weight_);
+  }
   map.bias = plain_floats(bias_);
   if ((!map.packed && !map.dense) || (bias_ && !map.bias)) return std::nullopt;
   return map;

@@ -25,7 +25,7 @@ class PackedWeight {
   // gradient.
   virtual at::Tensor multiply(const at::Tensor& x, std::string_view name) const = 0;
   virtual at::Tensor dequantize(DType dtype) const = 0;  // the part [out, in] that this rank computes with
-  // For the CPU's kernels, valid until the weight changes. Null: on another device, sharded, or in another format.
+  // For kernels that read codes, valid until the weight changes. Null: sharded, or in another format.
   virtual const operations::PackedCodes* codes() const { return nullptr; }
 };
 

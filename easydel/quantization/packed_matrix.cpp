@@ -6,6 +6,7 @@
 #include "easydel/core/error.h"
 #include "easydel/operations/checkpoint.h"
 #include "easydel/operations/kernels/cpu/rows.h"
+#include "easydel/quantization/methods/nf4.h"
 #include "easydel/quantization/packed_products.h"
 
 namespace easydel::quantization {
@@ -97,15 +98,21 @@ at::Tensor PackedMatrix::multiply(const at::Tensor& x, std::string_view name) co
 
 const operations::PackedCodes* PackedMatrix::codes() const {
   const auto format = method_->format();
-  if (!format || is_on_mesh() || parameters_.size() != 2) return nullptr;
+  const bool is_nested = parameters_.size() == 4;  // the scales are codes
+  if (!format || is_on_mesh() || (parameters_.size() != 2 && !is_nested)) return nullptr;
   const at::Tensor &codes = parameters_[0]->value(), &scales = parameters_[1]->value();
-  if (!codes.is_cpu()) return nullptr;
+  if (is_nested && codes.is_cpu()) return nullptr;
   const std::lock_guard lock(reading_);
   if (read_.codes.is_same(codes) && read_.scales.is_same(scales)) return &read_;
   read_ = {};
   read_.format = *format;
   read_.codes = codes;
   read_.scales = scales;
+  if (is_nested) {
+    read_.scale_map = constant_on(nf4_nested_map(), codes.device());
+    read_.outer_scales = parameters_[2]->value();
+    read_.scale_offset = parameters_[3]->value();
+  }
   return &read_;
 }
 

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <mutex>
 
+#include "easydel/operations/kernels/cuda/packed_weights.h"
 #include "easydel/operations/quantized/packed_product.h"
 
 namespace easydel::quantization {
@@ -38,23 +41,36 @@ at::Tensor rows_on_cpu(const at::Tensor& codes, int64_t width, const auto& fill)
   return out;
 }
 
-// The CPU's kernels read dense codes.
-bool has_kernel(const at::Tensor& x, const at::Tensor& codes) {
-  return x.is_cpu() && codes.is_cpu() && codes.size(1) > 0 &&
-         (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf);
-}
-at::Tensor kernel_product(operations::PackedFormat format, const at::Tensor& x, const at::Tensor& codes,
-                          const at::Tensor& scales) {
+// Dense, as kernels read them.
+operations::PackedCodes dense_codes(operations::PackedFormat format, const at::Tensor& codes,
+                                    const at::Tensor& scales) {
   operations::PackedCodes packed;
   packed.format = format;
   packed.codes = codes.contiguous();
   packed.scales = scales.contiguous();
-  return operations::packed_product(x, packed);
+  return packed;
+}
+
+// x times rows that kernels read, or a chunk at a time.
+at::Tensor product(const at::Tensor& x, const operations::PackedCodes& packed, const RowsOf& rows_of) {
+  if (packed.codes.size(1) > 0 && operations::can_multiply_packed(x, packed))
+    return operations::packed_product(x, packed);
+  return chunked_product(x, packed.out(), rows_of);
 }
 
 }  // namespace
 
 at::Tensor nf4_table() { return at::tensor(at::ArrayRef<float>(operations::nf4_values(), 16)); }
+
+at::Tensor constant_on(const at::Tensor& table, at::Device device) {
+  if (device.is_cpu()) return table;
+  static std::mutex mutex;
+  static auto& known = *new std::map<std::pair<const void*, c10::DeviceIndex>, at::Tensor>;  // outlives the device
+  const std::lock_guard lock(mutex);
+  at::Tensor& there = known[{table.const_data_ptr(), device.index()}];
+  if (!there.defined()) there = table.to(device);
+  return there;
+}
 
 at::Tensor chunked_product(const at::Tensor& x, int64_t rows, const RowsOf& rows_of) {
   const at::Tensor flat = x.reshape({-1, x.size(-1)});
@@ -96,16 +112,19 @@ at::Tensor int8_rows(const at::Tensor& codes, const at::Tensor& scales) {
 }
 
 at::Tensor int8_product(const at::Tensor& x, const at::Tensor& codes, const at::Tensor& scales) {
-  if (has_kernel(x, codes)) return kernel_product(operations::PackedFormat::kInt8, x, codes, scales);
-  return chunked_product(x, codes.size(0), [&](int64_t begin, int64_t end) {
+  return product(x, dense_codes(operations::PackedFormat::kInt8, codes, scales), [&](int64_t begin, int64_t end) {
     return int8_rows(codes.narrow(0, begin, end - begin), scales.narrow(0, begin, end - begin));
   });
 }
 
 at::Tensor nf4_rows(const at::Tensor& codes, const at::Tensor& absmax, int64_t group) {
   const int64_t half = codes.size(1), width = 2 * half;
+  if (const auto packed = dense_codes(operations::PackedFormat::kNf4, codes, absmax);
+      operations::cuda_packed::applies(packed))
+    return operations::unpack(packed);
   if (!codes.is_cpu()) {
-    const at::Tensor table = at::from_blob(const_cast<float*>(pairs()[0].data()), {256, 2}).to(codes.device());
+    const at::Tensor table =
+        constant_on(at::from_blob(const_cast<float*>(pairs()[0].data()), {256, 2}), codes.device());
     const at::Tensor values = at::embedding(table, codes.to(at::kInt)).view({codes.size(0), width / group, group});
     return (values * absmax.unsqueeze(-1)).view({codes.size(0), width});
   }
@@ -126,8 +145,7 @@ at::Tensor nf4_rows(const at::Tensor& codes, const at::Tensor& absmax, int64_t g
 }
 
 at::Tensor nf4_product(const at::Tensor& x, const at::Tensor& codes, const at::Tensor& absmax, int64_t group) {
-  if (has_kernel(x, codes)) return kernel_product(operations::PackedFormat::kNf4, x, codes, absmax);
-  return chunked_product(x, codes.size(0), [&](int64_t begin, int64_t end) {
+  return product(x, dense_codes(operations::PackedFormat::kNf4, codes, absmax), [&](int64_t begin, int64_t end) {
     return nf4_rows(codes.narrow(0, begin, end - begin), absmax.narrow(0, begin, end - begin), group);
   });
 }
@@ -139,6 +157,9 @@ at::Tensor int4_pack(const at::Tensor& values) {
 
 at::Tensor int4_rows(const at::Tensor& codes, const at::Tensor& scales, int64_t group) {
   const int64_t half = codes.size(1), width = 2 * half;
+  if (const auto packed = dense_codes(operations::PackedFormat::kInt4, codes, scales);
+      operations::cuda_packed::applies(packed))
+    return operations::unpack(packed);
   if (!codes.is_cpu()) {
     const at::Tensor bytes = codes.view({codes.size(0), width / 32, 16});
     const at::Tensor values = at::stack({bytes.bitwise_and(15), bytes.bitwise_right_shift(4)}, 2);
@@ -162,8 +183,7 @@ at::Tensor int4_rows(const at::Tensor& codes, const at::Tensor& scales, int64_t 
 }
 
 at::Tensor int4_product(const at::Tensor& x, const at::Tensor& codes, const at::Tensor& scales, int64_t group) {
-  if (has_kernel(x, codes)) return kernel_product(operations::PackedFormat::kInt4, x, codes, scales);
-  return chunked_product(x, codes.size(0), [&](int64_t begin, int64_t end) {
+  return product(x, dense_codes(operations::PackedFormat::kInt4, codes, scales), [&](int64_t begin, int64_t end) {
     return int4_rows(codes.narrow(0, begin, end - begin), scales.narrow(0, begin, end - begin), group);
   });
 }

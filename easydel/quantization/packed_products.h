@@ -21,6 +21,8 @@ at::Tensor int8_rows(const at::Tensor& codes, const at::Tensor& scales);
 at::Tensor nf4_product(const at::Tensor& x, const at::Tensor& codes, const at::Tensor& absmax, int64_t group);
 at::Tensor nf4_rows(const at::Tensor& codes, const at::Tensor& absmax, int64_t group);
 at::Tensor nf4_table();  // [16]
+// A constant table of the CPU on another device: copied there once, so that no product waits for it.
+at::Tensor constant_on(const at::Tensor& table, at::Device device);
 
 // codes uint8 [out, in / 2]; of 32 neighbours, bytes 0 to 15 hold the first 16 in the low bits and the others in the
 // high bits. scales float16 [out, in / group]: a value is (code - 8) * scale.

@@ -9,6 +9,7 @@
 #include "easydel/generation/generate.h"
 #include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
+#include "easydel/quantization/quantize.h"
 #include "tests/support/probe.h"
 
 namespace easydel {
@@ -78,26 +79,43 @@ TEST_P(CudaGeneration, InBfloat16TheFirstStepsAgree) {
             0.05 * plain.logits[2].abs().max().item<double>());
 }
 
+constexpr const char* kSmallLlama = R"({"model_type": "llama", "vocab_size": 31, "hidden_size": 64,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96})";
+
+// The operations of 100 tokens, on the host.
+int64_t operations(const BaseModule& model, bool trace) {
+  static std::atomic<int64_t> calls;
+  run(model, trace, 4);  // what is made once
+  calls = 0;
+  const auto handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback([](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> {
+        ++calls;
+        return nullptr;
+      }));
+  run(model, trace, 100);
+  at::removeCallback(handle);
+  return calls.load();
+}
+
 // A step that is replayed calls none of the operations that it was captured from.
 PROBE(GenerateOptions, trace) {
   if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
-  const auto model = make(R"({"model_type": "llama", "vocab_size": 31, "hidden_size": 32, "num_hidden_layers": 2,
-                              "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48})",
-                          at::kCUDA, float32);
-  static std::atomic<int64_t> calls;
-  const auto operations = [&](bool trace) {
-    run(*model, trace, 4);  // what is made once
-    calls = 0;
-    const auto handle = at::addThreadLocalCallback(
-        at::RecordFunctionCallback([](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> {
-          ++calls;
-          return nullptr;
-        }));
-    run(*model, trace, 100);
-    at::removeCallback(handle);
-    return calls.load();
-  };
-  EXPECT_LT(operations(true), operations(false) / 2);
+  const auto model = make(kSmallLlama, at::kCUDA, float32);
+  EXPECT_LT(operations(*model, true), operations(*model, false) / 2);
+}
+
+TEST(CudaGenerationPacked, StepsWithPackedWeightsAreCaptured) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
+  for (const QuantizeOptions& options :
+       {QuantizeOptions{.method = "8bit"}, QuantizeOptions{.method = "nf4", .group_size = 32},
+        QuantizeOptions{.method = "nf4", .group_size = 32, .double_quant = true}, QuantizeOptions{.method = "int4"},
+        QuantizeOptions{.method = "8bit", .bit_targeted_params = {"kernel", "embedding"}}}) {
+    SCOPED_TRACE(options.method);
+    const auto here = make(kSmallLlama, at::kCPU, float32), there = make(kSmallLlama, at::kCUDA, float32);
+    here->quantize(options), there->quantize(options);
+    EXPECT_LT(operations(*there, true), operations(*there, false) / 2);
+    EXPECT_TRUE(at::equal(run(*here, false, 40).sequences, run(*there, true, 40).sequences.cpu()));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

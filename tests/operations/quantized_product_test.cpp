@@ -47,7 +47,7 @@ PackedCodes random_codes(PackedFormat format, int64_t out, int64_t in, int64_t g
     packed.scale_map = at::rand({256}) - 0.3;
     packed.outer_block = 7;
     packed.outer_scales = at::rand({(out * in / group + 6) / 7});
-    packed.scale_offset = 0.25;
+    packed.scale_offset = at::full({1}, 0.25F);
   } else {
     packed.scales = shifted((at::rand({out, in / group}) - 0.4).to(scales));
   }
@@ -76,7 +76,7 @@ Tensor plain_values(const PackedCodes& packed) {
         scale = static_cast<double>(
                     packed.scale_map.const_data_ptr<float>()[packed.scales.const_data_ptr<uint8_t>()[place]]) *
                     packed.outer_scales.const_data_ptr<float>()[place / packed.outer_block] +
-                packed.scale_offset;
+                packed.scale_offset.item<float>();
       } else {
         scale = packed.scales.flatten()[place].item<double>();
       }
@@ -305,7 +305,7 @@ TEST(PackedProduct, BitsandbytesAndGgufHaveTheSameValues) {
     if (name == "nf4_nested") {
       packed.scale_map = part(name + ".map");
       packed.outer_scales = part(name + ".outer");
-      packed.scale_offset = part(name + ".offset").item<float>();
+      packed.scale_offset = part(name + ".offset").view({1});
     }
     const Tensor values = part(name + ".values");
     if (format == PackedFormat::kInt8) {

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "easydel/core/error.h"
+#include "easydel/operations/kernels/cuda/packed_weights.h"
 #include "easydel/operations/linear/product.h"
 #include "easydel/operations/quantized/arguments.h"
 #include "easydel/operations/threading/parallel.h"
@@ -174,10 +175,11 @@ void multiply_many(const Tensor& x, const PackedCodes& weight, const Tensor& bia
 void check(const Tensor& x, const PackedMap& map, Activations activations) {
   const PackedCodes& weight = *map.weight;
   weight.check();
-  require<ShapeError>(
-      x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf),
-      "[packed_product] x must be Float, BFloat16 or Half on the CPU; got ", c10::toString(x.scalar_type()), " on ",
-      x.device(), ".");
+  require<ShapeError>(can_multiply_packed(x, weight), "[packed_product] x must be Float, BFloat16 or Half on ",
+                      weight.codes.is_cpu() ? "the CPU" : "the codes' GPU, which must have kernels for them", "; got ",
+                      c10::toString(x.scalar_type()), " on ", x.device(), ".");
+  require<NotSupportedError>(activations == Activations::kFloat || x.is_cpu(),
+                             "[packed_product] int8 activations are supported on the CPU only.");
   require<ShapeError>(x.dim() >= 1 && x.size(-1) == weight.in(), "[packed_product] x's last dimension must be ",
                       weight.in(), "; got ", x.sizes(), ".");
   require<ShapeError>(!map.bias.defined() || (map.bias.dim() == 1 && map.bias.size(0) == weight.out()),
@@ -192,10 +194,16 @@ void check(const Tensor& x, const PackedMap& map, Activations activations) {
 
 }  // namespace
 
+bool can_multiply_packed(const Tensor& x, const PackedCodes& weight) {
+  return x.device() == weight.codes.device() && (x.is_cpu() || cuda_packed::applies(weight)) &&
+         (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf);
+}
+
 std::vector<Tensor> packed_products(const Tensor& x, const std::vector<PackedMap>& maps, Activations activations) {
+  for (const PackedMap& map : maps) check(x, map, activations);
+  if (x.is_cuda()) return cuda_packed::multiply(x.detach(), maps);
   std::vector<Tensor> results, biases;
   for (const PackedMap& map : maps) {
-    check(x, map, activations);
     at::DimVector shape(x.sizes());
     shape.back() = map.weight->out();
     results.push_back(at::empty(shape, at::kFloat));

@@ -23,13 +23,13 @@ struct PackedCodes {
   at::Tensor scale_map;     // float32 [256]
   at::Tensor outer_scales;  // float32
   int64_t outer_block = 256;
-  float scale_offset = 0;
+  at::Tensor scale_offset;  // float32 [1]
 
   int64_t out() const { return codes.size(0); }
   int64_t in() const { return codes.size(1) * (format == PackedFormat::kInt8 ? 1 : 2); }
   int64_t group() const;  // weights that share a scale
   int64_t bytes() const;  // of all tensors
-  // ShapeError unless the tensors are dense, on the CPU, and as described above.
+  // ShapeError unless the tensors are dense, on one device, and as described above.
   void check() const;
 };
 
@@ -45,12 +45,15 @@ struct PackedMap {
   at::Tensor bias = {};  // [out] or undefined
 };
 
+// Whether products with x can be computed from the codes: both are on the CPU or on a GPU that has kernels for them.
+bool can_multiply_packed(const at::Tensor& x, const PackedCodes& weight);
+
 // x [..., in], float32, bfloat16 or float16; the result has its type. Not differentiable. Activations other than kFloat
-// are for kInt8 and kInt4.
+// are for kInt8 and kInt4, on the CPU.
 at::Tensor packed_product(const at::Tensor& x, const PackedCodes& weight, const at::Tensor& bias = {},
                           Activations activations = Activations::kFloat);
 
-// Several maps of one x, as one loop over all their rows if x is only a few vectors.
+// Several maps of one x, as one loop (on a GPU: one launch) over all their rows if x is only a few vectors.
 std::vector<at::Tensor> packed_products(const at::Tensor& x, const std::vector<PackedMap>& maps,
                                         Activations activations = Activations::kFloat);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "easydel/operations/kernels/cpu/rows.h"
+#include "easydel/operations/kernels/cuda/packed_weights.h"
 #include "easydel/operations/quantized/arguments.h"
 #include "easydel/operations/quantized/packed_product.h"
 #include "easydel/operations/threading/parallel.h"
@@ -12,7 +13,7 @@ namespace {
 
 using at::Tensor;
 
-bool is_dense(const Tensor& t) { return t.defined() && t.is_cpu() && t.is_contiguous(); }
+bool is_dense(const Tensor& t, at::Device device) { return t.defined() && t.device() == device && t.is_contiguous(); }
 
 at::IntArrayRef sizes_of(const Tensor& t) { return t.defined() ? t.sizes() : at::IntArrayRef{}; }
 
@@ -44,19 +45,21 @@ int64_t PackedCodes::group() const { return format == PackedFormat::kInt8 ? in()
 
 int64_t PackedCodes::bytes() const {
   int64_t total = 0;
-  for (const Tensor* t : {&codes, &scales, &scale_map, &outer_scales})
+  for (const Tensor* t : {&codes, &scales, &scale_map, &outer_scales, &scale_offset})
     if (t->defined()) total += static_cast<int64_t>(t->nbytes());
   return total;
 }
 
 void PackedCodes::check() const {
   const bool is_int8 = format == PackedFormat::kInt8;
-  require<ShapeError>(is_dense(codes) && codes.scalar_type() == (is_int8 ? at::kChar : at::kByte),
-                      "[PackedCodes] codes must be a dense CPU tensor of ", is_int8 ? "int8" : "uint8", "; got ",
-                      codes.defined() ? c10::toString(codes.scalar_type()) : "none", ".");
+  require<ShapeError>(
+      codes.defined() && codes.is_contiguous() && codes.scalar_type() == (is_int8 ? at::kChar : at::kByte),
+      "[PackedCodes] codes must be a dense tensor of ", is_int8 ? "int8" : "uint8", "; got ",
+      codes.defined() ? c10::toString(codes.scalar_type()) : "none", ".");
   require<ShapeError>(codes.dim() == 2 && codes.size(1) > 0, "[PackedCodes] codes must be [out, in]; got ",
                       codes.sizes(), ".");
-  require<ShapeError>(is_dense(scales), "[PackedCodes] scales must be a dense CPU tensor.");
+  require<ShapeError>(is_dense(scales, codes.device()), "[PackedCodes] scales must be a dense tensor on ",
+                      codes.device(), ".");
   const auto type = scales.scalar_type();
   if (is_int8) {
     require<ShapeError>(type == at::kFloat, "[PackedCodes] scales of int8 rows must be Float; got ",
@@ -72,12 +75,17 @@ void PackedCodes::check() const {
                       "[PackedCodes] scales must be [", out(), ", ", in(),
                       " / group], with groups that are a multiple of 32 and divide a row; got ", scales.sizes(), ".");
   if (type != at::kByte) return;
-  require<ShapeError>(is_dense(scale_map) && scale_map.scalar_type() == at::kFloat && scale_map.numel() == 256,
-                      "[PackedCodes] scale_map of uint8 scales must be Float [256]; got ", sizes_of(scale_map), ".");
-  require<ShapeError>(outer_block > 0 && is_dense(outer_scales) && outer_scales.scalar_type() == at::kFloat &&
+  require<ShapeError>(
+      is_dense(scale_map, codes.device()) && scale_map.scalar_type() == at::kFloat && scale_map.numel() == 256,
+      "[PackedCodes] scale_map of uint8 scales must be Float [256]; got ", sizes_of(scale_map), ".");
+  require<ShapeError>(outer_block > 0 && is_dense(outer_scales, codes.device()) &&
+                          outer_scales.scalar_type() == at::kFloat &&
                           outer_scales.numel() >= (scales.numel() + outer_block - 1) / outer_block,
                       "[PackedCodes] outer_scales must be Float, one for each ", outer_block, " of ", scales.numel(),
                       " scales; got ", sizes_of(outer_scales), ".");
+  require<ShapeError>(
+      is_dense(scale_offset, codes.device()) && scale_offset.scalar_type() == at::kFloat && scale_offset.numel() == 1,
+      "[PackedCodes] scale_offset of uint8 scales must be Float [1]; got ", sizes_of(scale_offset), ".");
 }
 
 kernels::PackedArgs arguments_of(const PackedCodes& weight) {
@@ -95,7 +103,7 @@ kernels::PackedArgs arguments_of(const PackedCodes& weight) {
     args.scales.map = weight.scale_map.const_data_ptr<float>();
     args.scales.outer = weight.outer_scales.const_data_ptr<float>();
     args.scales.outer_block = weight.outer_block;
-    args.scales.offset = weight.scale_offset;
+    args.scales.offset = *weight.scale_offset.const_data_ptr<float>();
   }
   return args;
 }
@@ -126,6 +134,7 @@ Tensor unpack_rows(const PackedCodes& weight, int64_t begin, int64_t end, at::Sc
   weight.check();
   require<ShapeError>(0 <= begin && begin <= end && end <= weight.out(), "[unpack_rows] rows must be in 0 to ",
                       weight.out(), "; got ", begin, " to ", end, ".");
+  if (weight.codes.is_cuda()) return cuda_packed::unpack_rows(weight, begin, end, type);
   const Tensor rows = at::empty({end - begin, weight.in()}, at::kFloat);
   unpack_into(weight, begin, end, rows.mutable_data_ptr<float>());
   return rows.to(type);

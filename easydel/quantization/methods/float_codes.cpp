@@ -8,6 +8,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/quantization/methods/file_methods.h"
+#include "easydel/quantization/packed_products.h"
 
 namespace easydel::quantization {
 namespace {
@@ -103,7 +104,7 @@ class Mxfp4 : public Method {
 }  // namespace
 
 at::Tensor fp4_values(const at::Tensor& bytes) {
-  return at::embedding(fp4_pairs().to(bytes.device()), bytes.to(at::kInt)).flatten(-2);
+  return at::embedding(constant_on(fp4_pairs(), bytes.device()), bytes.to(at::kInt)).flatten(-2);
 }
 
 at::Tensor mxfp4_values(const at::Tensor& bytes, const at::Tensor& exponents) {

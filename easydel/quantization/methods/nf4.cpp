@@ -147,7 +147,8 @@ class Nf4 : public Method {
     for (const Interval& i : held.columns) runs.push_back(at::arange(i.begin / group, i.end / group, places));
     const at::Tensor columns = runs.empty() ? at::empty({0}, places) : at::cat(runs);
     const at::Tensor block = (rows.unsqueeze(1) * per_row + columns).floor_divide_(kNestedBlock);
-    const at::Tensor values = nf4_nested_map().to(own.device()).index_select(0, own.reshape({-1}).to(at::kInt));
+    const at::Tensor values =
+        constant_on(nf4_nested_map(), own.device()).index_select(0, own.reshape({-1}).to(at::kInt));
     return (values * held.parts[2].index_select(0, block.view({-1})) + held.parts[3]).view(own.sizes());
   }
 

@@ -104,13 +104,16 @@ struct AttendToCache {
   void* v_cache;
   void* out;                       // [batch, kv_heads * shared, head_size]
   float* scratch;                  // scratch_floats() of them
+  int32_t* arrivals;               // [batch, kv_heads * shared], zeros before and after
   const int64_t* slot;             // [1]
   const int64_t* starts;           // [batch] or null
   int64_t capacity, window, keys;  // keys: upper bound of the keys to visit; window 0: none
   int32_t batch, kv_heads, shared, head_size;
+  int32_t splits;  // set by plan_attend_to_cache
   float scale, softcap;
 };
-bool can_attend_to_cache(int64_t shared, int64_t head_size);
+bool can_attend_to_cache(int64_t head_size);
+void plan_attend_to_cache(AttendToCache& args);  // into how many parts the keys are split
 int64_t scratch_floats(const AttendToCache& args);
 void attend_to_cache(Element type, const AttendToCache& args, Stream stream);
 

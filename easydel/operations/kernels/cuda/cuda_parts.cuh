@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "easydel/operations/kernels/cuda/cuda_kernels.h"
 
@@ -47,6 +49,64 @@ struct Pack {
   __device__ void set(int i, float value) { reinterpret_cast<T*>(&bits)[i] = narrow<T>(value); }
   __device__ static Pack at(const void* from, int64_t index) { return {static_cast<const uint4*>(from)[index]}; }
 };
+
+constexpr float kLog2E = 1.4426950408889634f;
+__device__ inline float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// How a product of q and k becomes a score, in powers of two.
+struct ToScore {
+  float scale, cap;
+  __device__ ToScore(float times, float softcap) {
+    cap = softcap > 0 ? softcap * kLog2E : 0.0f;
+    scale = softcap > 0 ? times / softcap : times * kLog2E;
+  }
+  __device__ float operator()(float x) const { return cap > 0 ? cap * tanhf(x * scale) : x * scale; }
+};
+
+// What is read once: past the first cache.
+__device__ inline uint4 load_pack(const void* from) {
+  uint4 x;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "l"(from));
+  return x;
+}
+
+// d += a b, a [16, 16], b [16, 8].
+template <class T>
+__device__ inline void multiply_tile(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
+                                     uint32_t b1) {
+  if constexpr (std::is_same_v<T, __half>) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+        "%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+  } else {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
+        "%2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+  }
+}
+
+template <class T>
+__device__ inline uint32_t pack_pair(float low, float high) {
+  uint32_t bits;
+  if constexpr (std::is_same_v<T, __half>) {
+    const __half2 pair = __floats2half2_rn(low, high);
+    memcpy(&bits, &pair, sizeof(bits));
+  } else {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    memcpy(&bits, &pair, sizeof(bits));
+  }
+  return bits;
+}
+
+__device__ inline uint32_t word(const uint4& x, int i) { return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w; }
 
 // Accurate to a few ulp; handling denormals would take twice the instructions.
 __device__ inline float fast_sigmoid(float x) {

@@ -182,7 +182,7 @@ void cross_entropy(const CrossEntropyRows& r) {
 bool can_attend_to_cache(const Tensor& q, const CacheSlots& slots) {
   return applies(q) && slots.k.scalar_type() == q.scalar_type() && slots.k.size(3) == slots.v.size(3) &&
          slots.k.is_contiguous() && slots.v.is_contiguous() && slots.k.size(1) > 0 &&
-         cuda_kernels::can_attend_to_cache(q.size(1) / slots.k.size(1), q.size(2));
+         cuda_kernels::can_attend_to_cache(q.size(2));
 }
 
 Tensor attend_to_cache(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const CacheSlots& slots,
@@ -205,6 +205,8 @@ Tensor attend_to_cache(const Tensor& q_in, const Tensor& k_in, const Tensor& v_i
   args.shared = static_cast<int32_t>(q.size(1) / slots.k.size(1));
   args.head_size = static_cast<int32_t>(q.size(2));
   args.scale = static_cast<float>(scale), args.softcap = static_cast<float>(softcap);
+  cuda_kernels::plan_attend_to_cache(args);
+  args.arrivals = slots.arrivals.mutable_data_ptr<int32_t>();
   const Tensor scratch = at::empty({cuda_kernels::scratch_floats(args)}, q.options().dtype(at::kFloat));
   args.scratch = scratch.mutable_data_ptr<float>();
   launch(q, [&](auto stream) { cuda_kernels::attend_to_cache(element_of(q), args, stream); });

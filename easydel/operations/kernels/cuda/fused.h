@@ -48,10 +48,11 @@ void cross_entropy(const CrossEntropyRows& rows);
 
 // One new token of each row, q [B, N, H], k and v [B, K, H]: stores it in its slot, and attends over the cache.
 struct CacheSlots {
-  at::Tensor k, v;    // [B, K, C, H], dense: a ring of C slots
-  at::Tensor slot;    // [1] int64: of the new token
-  at::Tensor starts;  // [B] int64 or undefined
-  int64_t keys = 0;   // an upper bound of the new token's slot, so no more keys need be visited
+  at::Tensor k, v;      // [B, K, C, H], dense: a ring of C slots
+  at::Tensor slot;      // [1] int64: of the new token
+  at::Tensor starts;    // [B] int64 or undefined
+  at::Tensor arrivals;  // [B, N] int32: zeros, before and after; of one stream
+  int64_t keys = 0;     // an upper bound of the new token's slot, so no more keys need be visited
   int64_t window = 0;
 };
 bool can_attend_to_cache(const at::Tensor& q_BNH, const CacheSlots& slots);

@@ -1,7 +1,6 @@
 // One query of each sequence over its pages. The keys of a sequence are split over thread blocks, those of a block over
 // its warps; every warp reads its keys and values straight into the fragments of tensor core products, sixteen bytes
 // at a time, with all query heads that share them. Scores are in powers of two.
-#include <cstring>
 #include <initializer_list>
 #include <type_traits>
 
@@ -15,7 +14,6 @@ constexpr int kPagedWarps = 4, kPagedThreads = kPagedWarps * kWarp;
 constexpr int kTileKeys = 16;   // the keys of one product
 constexpr int kPartKeys = 128;  // parts of a sequence are multiples of this many keys
 constexpr int kMaxSplits = 64, kMaxRow = 576, kPlainHeads = 4;
-constexpr float kLog2E = 1.4426950408889634f;
 
 // What a query sees: slots [begin, end), as `parts` of `chunk` keys from slot `first` on.
 struct PagedSpan {
@@ -33,22 +31,6 @@ __device__ inline PagedSpan span_of(const PagedDecode& a, int query) {
   s.parts = (keys + s.chunk - 1) / s.chunk;
   return s;
 }
-
-__device__ inline float power_of_two(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-// How a product of q and k becomes a score.
-struct ToScore {
-  float scale, cap;
-  __device__ explicit ToScore(const PagedDecode& a) {
-    cap = a.softcap > 0 ? a.softcap * kLog2E : 0.0f;
-    scale = a.softcap > 0 ? a.scale / a.softcap : a.scale * kLog2E;
-  }
-  __device__ float operator()(float x) const { return cap > 0 ? cap * tanhf(x * scale) : x * scale; }
-};
 
 // The scratch of split results: maximum and sum of each (query, head, split), then its value_size sums.
 __host__ __device__ inline int64_t split_rows(const PagedDecode& a) {
@@ -98,52 +80,12 @@ __device__ inline void put_zeros(const PagedDecode& a, int query, int first_head
   for (int i = threadIdx.x; i < heads * a.value_size; i += kPagedThreads) to[i] = narrow<T>(0.0f);
 }
 
-__device__ inline uint4 load_pack(const void* from) {
-  uint4 x;
-  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
-               : "l"(from));
-  return x;
-}
-
-// d += a b, a [16, 16], b [16, 8].
-template <class T>
-__device__ inline void multiply_tile(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
-                                     uint32_t b1) {
-  if constexpr (std::is_same_v<T, __half>) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-        "%3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-  } else {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
-        "%2, %3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-  }
-}
-
-template <class T>
-__device__ inline uint32_t pack_pair(float low, float high) {
-  uint32_t bits;
-  if constexpr (std::is_same_v<T, __half>) {
-    const __half2 pair = __floats2half2_rn(low, high);
-    memcpy(&bits, &pair, sizeof(bits));
-  } else {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-    memcpy(&bits, &pair, sizeof(bits));
-  }
-  return bits;
-}
-
 // Of an 8 x 8 matrix of 16-bit elements, of which thread (row, pair) = (lane / 4, lane % 4) has two.
 __device__ inline uint32_t transposed(uint32_t x) {
   uint32_t y;
   asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
   return y;
 }
-
-__device__ inline uint32_t word(const uint4& x, int i) { return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w; }
 
 // The state of a warp: lane = 4 * g + t. Keys are the rows of the first product and query heads the columns, so that
 // eight heads fill it: scores^T = k q^T, and then out^T = v^T weights^T.
@@ -309,7 +251,7 @@ struct PagedWarp {
   __device__ void run(int start) {
     constexpr int kStep = kPagedWarps * kKeys;
     if (start >= to) return;
-    const ToScore to_score(a);
+    const ToScore to_score(a.scale, a.softcap);
     int pages[kSub], next[kSub], after[kSub];
     find_pages(pages, start);
     find_pages(next, start + kStep);
@@ -412,7 +354,7 @@ __global__ void __launch_bounds__(kPagedThreads) paged_plain_kernel(const PagedD
       q[h][i] = h < heads && d < a.head_size ? wide(from[d]) : 0.0f;
     }
   }
-  const ToScore to_score(a);
+  const ToScore to_score(a.scale, a.softcap);
   const int from = max(span.first + split * span.chunk, span.begin);
   const int to = min(span.end, span.first + (split + 1) * span.chunk);
   for (int slot = from + warp; slot < to; slot += kPagedWarps) {
