@@ -25,6 +25,7 @@ struct PackedLayout {
   CodeFormat codes;
   ScaleFormat scales;
   int64_t width, group, outer_block;
+  int32_t groups = 0, group_shift = -1;  // of a row; log2(group), or -1 where it is no power of two
 };
 bool can_read_packed(const PackedLayout& layout);
 

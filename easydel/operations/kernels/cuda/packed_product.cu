@@ -31,7 +31,9 @@ __host__ __device__ constexpr int weights_per_byte(CodeFormat format) { return f
 
 __device__ inline float scale_at(const PackedRows& w, const PackedLayout& layout, int64_t row, int64_t column) {
   if (layout.codes == CodeFormat::Int8) return static_cast<const float*>(w.scales)[row] * (1.0f / 127.0f);
-  const int64_t i = row * (layout.width / layout.group) + column / layout.group;
+  // A division would take longer than all else here.
+  const int64_t group = layout.group_shift >= 0 ? column >> layout.group_shift : column / layout.group;
+  const int64_t i = row * layout.groups + group;
   switch (layout.scales) {
     case ScaleFormat::Float32: return __ldg(static_cast<const float*>(w.scales) + i);
     case ScaleFormat::Float16: return wide(static_cast<const __half*>(w.scales)[i]);

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "easydel/core/error.h"
 
@@ -25,13 +26,18 @@ using cuda_kernels::ScaleFormat;
 
 PackedLayout layout_of(const PackedCodes& weight) {
   const at::ScalarType scales = weight.scales.scalar_type();
+  const auto group = static_cast<uint64_t>(weight.group());
   return {weight.format == PackedFormat::kInt8  ? CodeFormat::Int8
           : weight.format == PackedFormat::kNf4 ? CodeFormat::Nf4
                                                 : CodeFormat::Int4,
           scales == at::kFloat  ? ScaleFormat::Float32
           : scales == at::kHalf ? ScaleFormat::Float16
                                 : ScaleFormat::Nested,
-          weight.in(), weight.group(), weight.outer_block};
+          weight.in(),
+          weight.group(),
+          weight.outer_block,
+          static_cast<int32_t>(weight.in() / std::max<int64_t>(1, weight.group())),
+          std::has_single_bit(group) ? std::countr_zero(group) : -1};
 }
 
 bool is_alike(const PackedLayout& a, const PackedLayout& b) {
