@@ -2,6 +2,7 @@
 warm_start.cpp. Without EASYDEL_WARM_START, which ctest sets to that library, each run is a start of its own."""
 
 import array
+import atexit
 import os
 import signal
 import socket
@@ -29,12 +30,17 @@ class _Server:
             self.requests.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
         return answers
 
+    def stop(self) -> None:
+        self.requests.close()
+        self.process.wait()
+
 
 def _server_of(program: str, environment: dict) -> _Server:
     """Libraries read variables when they are loaded; those of the hub only we read, later."""
     key = program, os.getpid(), frozenset(item for item in environment.items() if not item[0].startswith("HF_"))
     if key not in _servers:
         _servers[key] = _Server(program, environment)
+        atexit.register(_servers[key].stop)
     return _servers[key]
 
 
