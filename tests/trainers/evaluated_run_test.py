@@ -4,13 +4,8 @@ usage: evaluated_run_test.py EASYDEL
 """
 
 import math
-import pathlib
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-
-import warm_start
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tiny_run import *
 
