@@ -13,9 +13,11 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
 find_program(EASYDEL_CCACHE ccache)
 if(EASYDEL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # pch_defines and time_macros let ccache hit on files that use the precompiled header.
+  # pch_defines and time_macros let ccache hit on files that use the precompiled header; without the folder's name in
+  # paths and hashes, a clone in another folder hits as well.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${EASYDEL_CCACHE})
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=true ${EASYDEL_CCACHE})
 endif()
 
 foreach(linker mold lld)

@@ -24,6 +24,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+
+import warm_start
+
 Block = collections.namedtuple("Block", "page line language text rule")
 FENCE = re.compile(r"(?:^<!-- docs-test: (?P<rule>(?:(?!-->).)*?)\s*-->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
                    re.S | re.M)
@@ -166,7 +170,7 @@ def compile_blocks(source: pathlib.Path, build: pathlib.Path) -> int:
 def check_lists(source: pathlib.Path, easydel: pathlib.Path) -> int:
     """Commands and flags in running text exist; the README names every page and every command."""
     def help_of(*words: str) -> str:
-        done = subprocess.run([easydel, *words, "--help"], capture_output=True, text=True)
+        done = warm_start.run([easydel, *words, "--help"], text=True)
         return done.stdout if done.returncode == 0 else ""
 
     faults = []

@@ -5,8 +5,11 @@ usage: docs_test.py SOURCE_DIRECTORY [EASYDEL]"""
 
 import pathlib
 import re
-import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+
+import warm_start
 
 THERE = {"yes", "kept"}
 ABSENT = {"no", "breadth"}
@@ -116,10 +119,10 @@ if __name__ == "__main__":
     rows = read_rows((source / "docs/from-easydel.md").read_text())
     faults = find_faults(names, rows, declared, collect_tests(source / "tests"))
     for easydel in sys.argv[2:]:
-        table = subprocess.run([easydel, "models"], capture_output=True, text=True, check=True).stdout
+        table = warm_start.run([easydel, "models"], text=True, check=True).stdout
         if table.count("\n") < 3 or table not in (source / "README.md").read_text():
             faults.append("README.md must have the table that `easydel models` prints:\n" + table)
-        keys = subprocess.run([easydel, "elarge", "--keys"], capture_output=True, text=True, check=True).stdout
+        keys = warm_start.run([easydel, "elarge", "--keys"], text=True, check=True).stdout
         if keys.count("\n| `") < 100 or not (source / "docs/elarge.md").read_text().endswith("\n\n" + keys):
             faults.append("docs/elarge.md must end with what `easydel elarge --keys` prints, after an empty line.")
     print("\n".join(faults) or f"{len(names)} names have their rows, of {len(rows)}")

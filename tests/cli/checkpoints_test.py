@@ -1,12 +1,16 @@
 """easydel inspect and easydel convert, as a user would run them. usage: checkpoints_test.py EASYDEL"""
 
 import json
+import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
 import gguf
 import numpy as np
 import torch
@@ -22,7 +26,7 @@ STATE = {
 
 
 def run(*args) -> subprocess.CompletedProcess:
-    return subprocess.run([EASYDEL, *map(str, args)], capture_output=True, text=True, timeout=120)
+    return warm_start.run([EASYDEL, *map(str, args)], text=True, timeout=120)
 
 
 class Checkpoints(unittest.TestCase):

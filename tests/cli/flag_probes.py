@@ -8,9 +8,12 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "trainers"))
@@ -42,7 +45,7 @@ TASK = {"--task": ["--task", "base-module"]}
 
 @functools.cache
 def help_of(command: str) -> str:
-    return subprocess.run([EASYDEL, *command.split(), "--help"], capture_output=True, text=True, check=True).stdout
+    return warm_start.run([EASYDEL, *command.split(), "--help"], text=True, check=True).stdout
 
 
 def flags_of(command: str) -> set[str]:
@@ -92,7 +95,7 @@ class FlagProbes(TinyRun):
         return adapter
 
     def run_command(self, arguments, stdin="", environment=os.environ):
-        return subprocess.run([EASYDEL, *map(str, arguments)], input=stdin, capture_output=True, text=True, timeout=120,
+        return warm_start.run([EASYDEL, *map(str, arguments)], input=stdin, text=True, timeout=120,
                               env=environment | {"OMP_NUM_THREADS": "1"})
 
     def files(self, directory, names) -> dict:

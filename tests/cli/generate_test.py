@@ -8,6 +8,10 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
@@ -39,7 +43,7 @@ class Generate(unittest.TestCase):
         cls.directory.cleanup()
 
     def run_it(self, *args: str, ok: bool = True) -> subprocess.CompletedProcess:
-        done = subprocess.run([EASYDEL, "--log", "error", "generate", str(self.model_path), *args], capture_output=True,
+        done = warm_start.run([EASYDEL, "--log", "error", "generate", str(self.model_path), *args],
                               text=True, timeout=120)
         self.assertEqual(done.returncode == 0, ok, done.stderr)
         return done

@@ -1,12 +1,16 @@
 """The commands that take --devices and --mesh, as a user runs them. usage: mesh_test.py EASYDEL"""
 
 import json
+import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
 import numpy
 from safetensors.numpy import load_file, save_file
 
@@ -19,7 +23,7 @@ SHAPES = {"self_attn.q_proj": (16, 16), "self_attn.k_proj": (8, 16), "self_attn.
 
 
 def run(*args) -> subprocess.CompletedProcess:
-    return subprocess.run([EASYDEL, *map(str, args)], capture_output=True, text=True, timeout=120)
+    return warm_start.run([EASYDEL, *map(str, args)], text=True, timeout=120)
 
 
 class MeshCommands(unittest.TestCase):

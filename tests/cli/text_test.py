@@ -16,6 +16,10 @@ import tempfile
 import termios
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -28,7 +32,7 @@ CHAT = ("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{{ eos_token }}{%
 
 
 def run(*arguments, stdin=""):
-    return subprocess.run([EASYDEL, *map(str, arguments)], capture_output=True, text=True, input=stdin)
+    return warm_start.run([EASYDEL, *map(str, arguments)], text=True, input=stdin)
 
 
 class Text(unittest.TestCase):

@@ -8,6 +8,10 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "reference"))
 from tokenizers import Tokenizer
 from tokenizers_draw import Texts
@@ -17,7 +21,7 @@ EASYDEL = sys.argv.pop()
 
 
 def run(*args, stdin: str = "", env: dict | None = None) -> subprocess.CompletedProcess:
-    return subprocess.run([EASYDEL, "tokenize", *map(str, args)], input=stdin.encode(), capture_output=True, timeout=120,
+    return warm_start.run([EASYDEL, "tokenize", *map(str, args)], input=stdin.encode(), timeout=120,
                           env=os.environ | (env or {}))  # fmt: skip
 
 

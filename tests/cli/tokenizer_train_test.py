@@ -2,12 +2,17 @@
 
 import json
 import os
+import pathlib
 import random
 import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -19,7 +24,7 @@ TEXTS = ["Hello world", "don't stop, it's 2026!", "  tabs\tand\n\nlines ", "naï
 
 
 def run(*args) -> subprocess.CompletedProcess:
-    return subprocess.run([EASYDEL, *map(str, args)], capture_output=True, text=True, timeout=120)
+    return warm_start.run([EASYDEL, *map(str, args)], text=True, timeout=120)
 
 
 class TokenizerTrain(unittest.TestCase):

@@ -10,6 +10,10 @@ import tempfile
 import unittest
 import wave
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import numpy as np
@@ -81,8 +85,7 @@ class Transcribe(unittest.TestCase):
         return cls.folder / name
 
     def run_it(self, *args, model=None, ok: bool = True) -> subprocess.CompletedProcess:
-        done = subprocess.run([EASYDEL, "--log", "error", "transcribe", *map(str, args), "--model", str(model or self.directory)],
-                              capture_output=True, text=True, timeout=120)
+        done = warm_start.run([EASYDEL, "--log", "error", "transcribe", *map(str, args), "--model", str(model or self.directory)], text=True, timeout=120)
         self.assertEqual(done.returncode == 0, ok, done.stderr + done.stdout)
         return done
 

@@ -8,10 +8,13 @@ import os
 import pathlib
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_CACHE", tempfile.mkdtemp())
@@ -155,7 +158,7 @@ def make_tasks(directory: pathlib.Path, seed: int, model, tokenizer) -> list[pat
 
 
 def run(*args, ok: bool = True) -> str:
-    done = subprocess.run([EASYDEL, "--log", "error", *map(str, args)], capture_output=True, text=True, timeout=300)
+    done = warm_start.run([EASYDEL, "--log", "error", *map(str, args)], text=True, timeout=300)
     assert (done.returncode == 0) == ok, done.stderr
     return done.stdout if ok else done.stderr
 

@@ -5,10 +5,13 @@ usage: examples_test.py EASYDEL"""
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "trainers"))
 
@@ -72,7 +75,7 @@ def take_out(config: dict, path: list) -> None:
 class Examples(TinyRun):
     def easydel(self, *arguments, **options):
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        return subprocess.run([EASYDEL, *map(str, arguments)], capture_output=True, text=True, timeout=120, env=environment, **options)
+        return warm_start.run([EASYDEL, *map(str, arguments)], text=True, timeout=120, env=environment, **options)
 
     def test_every_key_acts_or_is_named(self):
         self.assertEqual({path.stem for path in EXAMPLES.glob("*.yaml")}, set(EXPECTED))

@@ -4,10 +4,13 @@ usage: companions_test.py COMPANIONS_PROGRAM EASYDEL"""
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
@@ -46,7 +49,7 @@ class Companions(unittest.TestCase):
                                                    max_new_tokens=11, bos_token_id=0, eos_token_id=[1, 7], pad_token_id=1)
         model.save_pretrained(cls.given)
         cls.ids = tokenizer("It was the best")["input_ids"]
-        done = subprocess.run([PROGRAM, cls.given, cls.saved, ",".join(map(str, cls.ids))], capture_output=True, text=True)
+        done = warm_start.run([PROGRAM, cls.given, cls.saved, ",".join(map(str, cls.ids))], text=True)
         assert done.returncode == 0, done.stderr
         cls.tokens = json.loads(done.stdout)
 
@@ -76,7 +79,7 @@ class Companions(unittest.TestCase):
     def test_chat_speaks_with_what_was_saved(self):
         answers = []
         for directory in (self.given, self.saved, self.state):
-            done = subprocess.run([EASYDEL, "chat", directory, "--num-beams", "1"], capture_output=True, text=True,
+            done = warm_start.run([EASYDEL, "chat", directory, "--num-beams", "1"], text=True,
                                   input="It was the best\n")
             self.assertEqual(done.returncode, 0, done.stderr)
             answers.append(done.stdout)

@@ -4,11 +4,14 @@ usage: peft_test.py LORA_PROGRAM EASYDEL"""
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
 import warnings
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
@@ -126,7 +129,7 @@ class Case(unittest.TestCase):
         path = self.directory / "job.json"
         job = {key: str(value) if isinstance(value, pathlib.Path) else value for key, value in job.items()}
         path.write_text(json.dumps({"model": str(self.directory / "base"), "output": str(output), **job}))
-        done = subprocess.run([PROGRAM, str(path)], capture_output=True, text=True)
+        done = warm_start.run([PROGRAM, str(path)], text=True)
         if done.returncode != 0:
             raise AssertionError(f"{job}\n{done.stdout}{done.stderr}")
         return load_file(output) if output.exists() else {}
@@ -419,7 +422,7 @@ class Dropout(Case):
 
 class CommandLine(Case):
     def run_easydel(self, *args: str, fails: bool = False) -> str:
-        done = subprocess.run([EASYDEL, "--log", "error", *map(str, args)], capture_output=True, text=True)
+        done = warm_start.run([EASYDEL, "--log", "error", *map(str, args)], text=True)
         self.assertEqual(done.returncode != 0, fails, f"{args}\n{done.stdout}{done.stderr}")
         return done.stderr if fails else done.stdout
 

@@ -3,10 +3,13 @@ gradient of every parameter must agree; on a mesh too. usage: audio_test.py EASY
 
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
@@ -62,7 +65,7 @@ def run(directory: pathlib.Path, batch: dict, *args: str) -> dict[str, torch.Ten
     save_file({name: tensor.contiguous() for name, tensor in batch.items()}, directory / "in.safetensors")
     command = [EASYDEL, "--log", "error", "forward", str(directory), "--input", str(directory / "in.safetensors"), "--output",
                str(directory / "out.safetensors"), *args]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = warm_start.run(command, text=True)
     if done.returncode != 0:
         raise AssertionError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
     return load_file(directory / "out.safetensors")

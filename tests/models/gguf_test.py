@@ -10,6 +10,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
 import gguf
 import numpy as np
 import safetensors.torch
@@ -32,7 +35,7 @@ SHAPE = dict(vocab_size=96, hidden_size=64, intermediate_size=96, num_hidden_lay
 
 
 def run(*args, stdin: str = "") -> subprocess.CompletedProcess:
-    return subprocess.run([EASYDEL, *map(str, args)], input=stdin.encode(), capture_output=True, timeout=120)
+    return warm_start.run([EASYDEL, *map(str, args)], input=stdin.encode(), timeout=120)
 
 
 class Gguf(unittest.TestCase):
@@ -152,7 +155,7 @@ class Gguf(unittest.TestCase):
 
     def saved(self, path: pathlib.Path) -> pathlib.Path:
         """The tokenizer of a GGUF file as a C++ program writes it."""
-        done = subprocess.run([PROGRAM, "tokenizer", path, self.directory / f"{path.stem}-saved"], capture_output=True, text=True)
+        done = warm_start.run([PROGRAM, "tokenizer", path, self.directory / f"{path.stem}-saved"], text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         return self.directory / f"{path.stem}-saved"
 

@@ -4,11 +4,14 @@ the tokens that `easydel generate --image` gives. usage: llava_test.py EASYDEL R
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import types
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
@@ -69,7 +72,7 @@ def make_batch(model) -> dict[str, torch.Tensor]:
 
 
 def run(*command: str) -> str:
-    done = subprocess.run([EASYDEL, "--log", "error", *command], capture_output=True, text=True)
+    done = warm_start.run([EASYDEL, "--log", "error", *command], text=True)
     if done.returncode != 0:
         raise AssertionError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -146,7 +149,7 @@ class Llava(unittest.TestCase):
             with self.subTest(config=name), tempfile.TemporaryDirectory() as folder, torch.no_grad():
                 source, target = pathlib.Path(folder) / "theirs", pathlib.Path(folder) / "ours"
                 model.save_pretrained(source)
-                done = subprocess.run([RESAVE, str(source), str(target)], capture_output=True, text=True)
+                done = warm_start.run([RESAVE, str(source), str(target)], text=True)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 again, info = transformers.LlavaForConditionalGeneration.from_pretrained(target, output_loading_info=True)
                 self.assertFalse({k: v for k, v in info.items() if v})

@@ -1,13 +1,17 @@
 """Tiny random models of a family, made by transformers, and the same files run by `easydel forward`: logits, hidden
-states, loss and the gradient of every parameter must agree. usage: parity_test.py EASYDEL FAMILY[,FAMILY…] [TEST…]"""
+states, loss and the gradient of every parameter must agree. usage: parity_test.py EASYDEL FAMILY[,FAMILY…] [TEST…]
+llama=1x2x1x2x2 is Llama on eight thread ranks with that mesh."""
 
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # transformers' own bf16 crashes where AMX is advertised but hidden; the cap costs nothing here.
@@ -21,29 +25,17 @@ from transformers import (AutoConfig, AutoModel, AutoModelForCausalLM, AutoModel
 
 import remote_code  # noqa: F401
 from odd_configs import ENCODER_CONFIGS, ODD_CONFIGS
+from take_turns import take_turns
 
 torch.set_num_threads(1)
 transformers.logging.set_verbosity_error()
 
 
-def take_turns(families: list[str]) -> str:
-    """The family of this process. Each gets a process of its own, in turn; all share one import of transformers."""
-    if len(families) == 1:
-        return families[0]
-    failed = []
-    for family in families:
-        sys.stdout.flush()
-        child = os.fork()
-        if child == 0:
-            print(f"--- {family}", file=sys.stderr)
-            return family
-        if os.waitpid(child, 0)[1] != 0:
-            failed.append(family)
-    sys.exit("failed: " + ", ".join(failed) if failed else 0)
-
-
-EASYDEL, FAMILY = sys.argv[1], take_turns(sys.argv[2].split(","))
+EASYDEL = sys.argv[1]
+FAMILY, _, MESH = take_turns(sys.argv[2].split(",")).partition("=")
 EXTRA = os.environ.get("EASYDEL_PARITY_ARGS", "").split()  # "--device cuda" runs our side on a GPU
+if MESH:
+    EXTRA += ["--devices", "8", "--mesh", MESH.replace("x", ",")]
 BATCH, TOKENS = 3, 13
 TOLERANCE = 1e-4  # of the largest value, in float32
 # Without rotary embeddings a bias on k moves all scores of a query alike. Softmax ignores that, and the gradient is nothing
@@ -96,7 +88,7 @@ def easydel(directory: pathlib.Path, batch: dict, *args: str) -> dict[str, torch
     save_file({name: tensor.contiguous() for name, tensor in batch.items()}, directory / "in.safetensors")
     command = [EASYDEL, "--log", "error", "forward", str(directory), "--input", str(directory / "in.safetensors"), "--output",
                str(directory / "out.safetensors"), *args, *EXTRA]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = warm_start.run(command, text=True)
     if done.returncode != 0:
         raise AssertionError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
     return load_file(directory / "out.safetensors")

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <memory>
 
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
@@ -48,14 +49,27 @@ void write_all(const BaseModule& model, const fs::path& directory, bool writes =
   write_file_atomically(directory / "loader", model.get_torch_loader());
 }
 
-TEST(SaveParity, TransformersLoadsAllThatIsLoadedAndSavedAgain) {
-  const TemporaryDirectory theirs, ours;
-  run_python("models_peer.py", {"write", theirs.path().string()});
+// What transformers wrote, for all tests.
+class SaveParity : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    theirs_ = std::make_unique<TemporaryDirectory>();
+    run_python("models_peer.py", {"write", theirs_->path().string()});
+  }
+  static void TearDownTestSuite() { theirs_.reset(); }
+  static const fs::path& theirs() { return theirs_->path(); }
+
+ private:
+  inline static std::unique_ptr<TemporaryDirectory> theirs_;
+};
+
+TEST_F(SaveParity, TransformersLoadsAllThatIsLoadedAndSavedAgain) {
+  const TemporaryDirectory ours;
   std::vector<std::string> warnings;
   log::set_sink([&](log::Level, const std::string& line) { warnings.push_back(line); });
 
   int models = 0;
-  for (const auto& entry : fs::directory_iterator(theirs.path())) {
+  for (const auto& entry : fs::directory_iterator(theirs())) {
     const std::string name = entry.path().filename().string();
     SCOPED_TRACE(name);
     const auto model =
@@ -69,17 +83,22 @@ TEST(SaveParity, TransformersLoadsAllThatIsLoadedAndSavedAgain) {
   EXPECT_THAT(warnings, IsEmpty());
   EXPECT_GE(models, 35);
 
-  EXPECT_THAT(run_python("models_peer.py", {"check", theirs.path().string(), ours.path().string()}),
+  EXPECT_THAT(run_python("models_peer.py", {"check", theirs().string(), ours.path().string()}),
               HasSubstr(concat(models, " models are the same")));
 }
 
-TEST(SaveParity, OneMeshSavesAnotherLoadsAndSavesAndTransformersSeesNoDifference) {
-  const TemporaryDirectory theirs, between, ours;
-  run_python("models_peer.py", {"write", theirs.path().string(), "2"});
+// The first two configs of each family, and all of Whisper's.
+bool goes_on_a_mesh(const std::string& name) {
+  return name.find("-0-") != std::string::npos || name.find("-1-") != std::string::npos || name.starts_with("whisper");
+}
+
+TEST_F(SaveParity, OneMeshSavesAnotherLoadsAndSavesAndTransformersSeesNoDifference) {
+  const TemporaryDirectory between, ours;
   log::set_sink([](log::Level, const std::string&) {});
   int models = 0;
-  for (const auto& entry : fs::directory_iterator(theirs.path())) {
+  for (const auto& entry : fs::directory_iterator(theirs())) {
     const std::string name = entry.path().filename().string();
+    if (!goes_on_a_mesh(name)) continue;
     SCOPED_TRACE(name);
     const TaskType task = task_of_name(entry.path().stem().string());
     const auto load = [&](const fs::path& from, std::vector<int64_t> dims) {
@@ -97,7 +116,7 @@ TEST(SaveParity, OneMeshSavesAnotherLoadsAndSavesAndTransformersSeesNoDifference
   }
   log::set_sink({});
   EXPECT_GE(models, 35);
-  EXPECT_THAT(run_python("models_peer.py", {"check", theirs.path().string(), ours.path().string()}),
+  EXPECT_THAT(run_python("models_peer.py", {"check", theirs().string(), ours.path().string()}),
               HasSubstr(concat(models, " models are the same")));
 }
 

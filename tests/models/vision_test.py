@@ -1,14 +1,17 @@
 """Tiny random models of pictures, made by transformers, and the same files run by easydel: every output, the loss and the
 gradient of every parameter must agree; on a mesh too; what easydel saves is the same model to transformers.
-usage: vision_test.py EASYDEL RESAVE_PROGRAM FAMILY"""
+usage: vision_test.py EASYDEL RESAVE_PROGRAM FAMILY[,FAMILY…]"""
 
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
@@ -18,13 +21,15 @@ import transformers  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 from transformers import AutoConfig  # noqa: E402
 
+from take_turns import take_turns  # noqa: E402
 from vision_configs import VISION_CONFIGS  # noqa: E402
 
 torch.set_num_threads(1)
 transformers.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
 
-EASYDEL, RESAVE, FAMILY = sys.argv[1:4]
+EASYDEL, RESAVE = sys.argv[1:3]
+FAMILY = take_turns(sys.argv[3].split(","))
 ROWS, TOKENS = 3, 11
 TOLERANCE = 1e-4  # of the largest value, in float32
 NAMES = ("last_hidden_state", "pooler_output", "image_embeds", "text_embeds", "logits_per_image", "logits_per_text", "logits", "loss")
@@ -73,7 +78,7 @@ def run(directory: pathlib.Path, batch: dict, *args: str) -> dict[str, torch.Ten
     save_file({name: tensor.contiguous() for name, tensor in batch.items()}, directory / "in.safetensors")
     command = [EASYDEL, "--log", "error", "forward", str(directory), "--input", str(directory / "in.safetensors"), "--output",
                str(directory / "out.safetensors"), *args]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = warm_start.run(command, text=True)
     if done.returncode != 0:
         raise AssertionError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
     return load_file(directory / "out.safetensors")
@@ -201,7 +206,7 @@ class Vision(unittest.TestCase):
                 model = make(settings, kind)
                 source, target = pathlib.Path(folder) / "theirs", pathlib.Path(folder) / "ours"
                 model.save_pretrained(source)
-                done = subprocess.run([RESAVE, str(source), str(target)], capture_output=True, text=True)
+                done = warm_start.run([RESAVE, str(source), str(target)], text=True)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 again, info = getattr(transformers, kind).from_pretrained(target, output_loading_info=True)
                 self.assertFalse({k: v for k, v in info.items() if v})

@@ -13,6 +13,10 @@ import tempfile
 import unittest
 import warnings
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 warnings.simplefilter("ignore")
@@ -119,7 +123,7 @@ CASES = {
 
 
 def run(*arguments, status: int = 0) -> str:
-    done = subprocess.run([EASYDEL, *map(str, arguments)], capture_output=True, text=True)
+    done = warm_start.run([EASYDEL, *map(str, arguments)], text=True)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout if status == 0 else done.stderr
 

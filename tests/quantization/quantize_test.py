@@ -5,11 +5,14 @@ import json
 import logging
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
 import warnings
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
@@ -41,7 +44,7 @@ METHODS = {
 
 
 def easydel(*arguments: str, status: int = 0) -> str:
-    done = subprocess.run([EASYDEL, *arguments], capture_output=True, text=True)
+    done = warm_start.run([EASYDEL, *arguments], text=True)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout if status == 0 else done.stderr
 

@@ -6,11 +6,14 @@ import logging
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 import unittest
 import warnings
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
@@ -39,7 +42,7 @@ SHAPE = dict(vocab_size=320, num_hidden_layers=2, num_attention_heads=4, num_key
 
 
 def run(*arguments, status: int = 0) -> str:
-    done = subprocess.run([EASYDEL, *map(str, arguments)], capture_output=True, text=True)
+    done = warm_start.run([EASYDEL, *map(str, arguments)], text=True)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout if status == 0 else done.stderr
 

@@ -1,12 +1,14 @@
 """The other side of the tests of models: transformers makes tiny random ones, and loads what easydel made of them.
 
-usage: models_peer.py write DIRECTORY [N]    one folder for each model (of N odd configs of each family); NAME.bin and NAME.stacked hold the weights of
-                                             NAME as torch.save wrote them, and with experts under their newer names
-       models_peer.py check DIRECTORY OURS   what easydel wrote under OURS is the same model to transformers
+usage: models_peer.py write DIRECTORY        one folder for each model; NAME.bin and NAME.stacked hold the weights of NAME
+                                             as torch.save wrote them, and with experts under their newer names
+       models_peer.py check DIRECTORY OURS   each folder under OURS, which easydel wrote, is the same model to transformers
        models_peer.py print DIRECTORY        one folder for each config, with its config.json, how torch prints it, and
                                              its parameters and operations as torch counts them
 """
 
+import copy
+import functools
 import inspect
 import json
 import os
@@ -49,15 +51,14 @@ def make(family: str, settings: dict, loader: str, seed: int = 0, **options):
     return model.eval()
 
 
-def write(directory: pathlib.Path, count: int = 99) -> None:
-    write_encoders(directory, count)
+def write(directory: pathlib.Path) -> None:
+    write_encoders(directory)
     for family, configs in AUDIO_CONFIGS.items():
         tasks = {loader: task for task, loader in LOADERS.items()}
         for i, (settings, loaders) in enumerate(list(configs.values())):
             for loader in loaders:
                 make(family, settings, loader, i).save_pretrained(directory / f"{family}-{i}-{tasks[loader]}")
     for family, configs in ODD_CONFIGS.items():
-        configs = dict(list(configs.items())[:count])
         for i, settings in enumerate(configs.values()):
             make(family, settings, LOADERS["lm"], i).save_pretrained(directory / f"{family}-{i}-lm")
         settings = next(iter(configs.values()))
@@ -84,7 +85,7 @@ def write(directory: pathlib.Path, count: int = 99) -> None:
                     save_file({k: v for k, v in state.items() if k not in tied}, other / "model.safetensors", {"format": "pt"})
 
 
-def write_encoders(directory: pathlib.Path, count: int) -> None:
+def write_encoders(directory: pathlib.Path) -> None:
     """The first task of each config, and every other task of the first config; a pickle has tied weights twice."""
     for family, configs in ENCODER_CONFIGS.items():
         kind = type(transformers.AutoConfig.for_model(family))
@@ -92,7 +93,7 @@ def write_encoders(directory: pathlib.Path, count: int) -> None:
         if "seq2seq" in tasks:
             tasks = [task for task in tasks if task != "mlm"]
         main = "seq2seq" if "seq2seq" in tasks else "mlm"
-        for i, settings in enumerate(list(configs.values())[:count]):
+        for i, settings in enumerate(configs.values()):
             for task in tasks if i == 0 else [main]:
                 model = make(family, settings, LOADERS[task], i)
                 model.save_pretrained(directory / f"{family}-{i}-{task}")
@@ -135,22 +136,28 @@ def load(auto, directory: pathlib.Path, **options):
     return model, info
 
 
-def check_one(theirs: pathlib.Path, ours: pathlib.Path, loader: str) -> list[str]:
-    faults = []
-    auto = getattr(transformers, loader)
-    reference, _ = load(auto, theirs)
-    expected = outputs(reference)
-    rounded, _ = load(auto, theirs)
+@functools.lru_cache(maxsize=1)  # NAME, NAME.bin and NAME.stacked follow each other
+def reference_of(theirs: pathlib.Path, loader: str):
+    """The model, its outputs, and those with weights in bfloat16."""
+    reference, _ = load(getattr(transformers, loader), theirs)
+    rounded = copy.deepcopy(reference)
     with torch.no_grad():  # what files hold: .to() would round the rotary frequencies as well
         for tensor in rounded.state_dict().values():
             if tensor.is_floating_point():
                 tensor.copy_(tensor.bfloat16())
+    return reference, outputs(reference), outputs(rounded)
+
+
+def check_one(theirs: pathlib.Path, ours: pathlib.Path, loader: str) -> list[str]:
+    faults = []
+    auto = getattr(transformers, loader)
+    reference, expected, expected_rounded = reference_of(theirs, loader)
     for kind in ("whole", "sharded", "bf16"):
         model, info = load(auto, ours / kind, dtype=torch.float32)
         faults += [f"{kind}: {what}: {names}" for what, names in info.items() if names]
         if saved(ours / kind) != saved(theirs):
             faults.append(f"{kind}: other names or shapes than transformers writes")
-        if not torch.equal(outputs(model), outputs(rounded) if kind == "bf16" else expected):
+        if not torch.equal(outputs(model), expected_rounded if kind == "bf16" else expected):
             faults.append(f"{kind}: other outputs")
         if type(model) is not type(reference):
             faults.append(f"{kind}: is a {type(model).__name__}")
@@ -172,12 +179,12 @@ def check_one(theirs: pathlib.Path, ours: pathlib.Path, loader: str) -> list[str
 
 def check(directory: pathlib.Path, ours: pathlib.Path) -> int:
     faults, seen = [], 0
-    for folder in sorted(directory.iterdir()):
-        loader = (ours / folder.name / "loader").read_text()
+    for folder in sorted(ours.iterdir()):
+        loader = (folder / "loader").read_text()
         name = folder.name.split(".")[0]
         if loader != LOADERS[name.split("-")[-1]]:  # by the class of what was loaded
             faults.append(f"{folder.name}: get_torch_loader() is {loader}")
-        faults += check_one(directory / name, ours / folder.name, loader)
+        faults += check_one(directory / name, folder, loader)
         seen += 1
     print("\n".join(faults) or f"{seen} models are the same")
     return 1 if faults else 0
@@ -252,7 +259,7 @@ def print_all(directory: pathlib.Path) -> None:
 if __name__ == "__main__":
     command, *arguments = sys.argv[1:]
     if command == "write":
-        write(pathlib.Path(arguments[0]), *map(int, arguments[1:]))
+        write(pathlib.Path(arguments[0]))
     elif command == "check":
         sys.exit(check(*map(pathlib.Path, arguments)))
     else:

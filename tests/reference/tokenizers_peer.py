@@ -4,7 +4,8 @@ usage: tokenizers_peer.py kind DIRECTORY KIND COUNT SEED       one of the publis
        tokenizers_peer.py components DIRECTORY PART COUNT SEED every component of that part: normalizer, pre_tokenizer,
                                                                decoder, post_processor, model or rest
 
-A component's type (NFC, Split, …) gets COUNT texts in all, assigned to the tokenizers that try its settings.
+A component's type (NFC, Split, …) gets COUNT texts in all, assigned to the tokenizers that try its settings: at least 60
+to each.
 
 A tokenizer is NAME.json, its texts are NAME.jsonl: a line is an object with text (and pair), ids, offsets in characters
 as one flat list, error where the package refuses, decoded (without special tokens), decoded_all, and at times stream, the steps of a DecodeStream."""
@@ -115,7 +116,7 @@ def main() -> None:
         for kind, name, document, options in chosen:
             texts.added = added_of(document)
             settings = sum(other == kind for other, *_ in chosen)
-            write(directory, name, document, texts, -(-count // settings), **options)
+            write(directory, name, document, texts, max(-(-count // settings), 60), **options)
 
 
 if __name__ == "__main__":

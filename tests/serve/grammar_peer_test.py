@@ -2,11 +2,13 @@
 
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
 import jsonschema
 import xgrammar
 from transformers import PreTrainedTokenizerFast
@@ -35,7 +37,7 @@ SCHEMAS = [
 
 
 def run(*args: str, text: str = "") -> str:
-    return subprocess.run([PROGRAM, *args], input=text, capture_output=True, text=True, check=True).stdout
+    return warm_start.run([PROGRAM, *args], input=text, text=True, check=True).stdout
 
 
 class GrammarPeer(unittest.TestCase):

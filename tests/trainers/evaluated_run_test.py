@@ -69,7 +69,7 @@ class EvaluatedRun(TinyRun):
                    "trainer.save_directory": self.folder / "example", "trainer.max_length": 48,
                    "sharding.axis_dims": "[1,2,1,1,1]", "trainer.evaluation_steps": 1, "trainer.warmup_steps": 0}
         sets = [part for key, value in changes.items() for part in ("--set", f"{key}={value}")]
-        done = subprocess.run([EASYDEL, "elarge", example, "--json", *sets], capture_output=True, text=True)
+        done = warm_start.run([EASYDEL, "elarge", example, "--json", *sets], text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         steps, evaluations = self.log("example")
         self.assertEqual(list(steps), list(evaluations))

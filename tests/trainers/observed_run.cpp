@@ -5,6 +5,7 @@
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -250,11 +251,13 @@ Json list_files(const fs::path& directory) {
     const bool is_event = name.find("events.out") != std::string::npos;
     if (is_event) name = "tensorboard";
     files[name] = is_event || name.ends_with(".safetensors") ? static_cast<int64_t>(entry.file_size()) : 0;
-    std::ifstream file(entry.path());
-    for (std::string line; std::getline(file, line);) {
-      if (name == "metrics.jsonl") ++lines;
-      std::smatch found;
-      if (name == "report.html" && std::regex_search(line, found, std::regex("<title>(.*)</title>"))) title = found[1];
+    if (name == "metrics.jsonl") {
+      const std::string text = read_file(entry.path());
+      lines += std::count(text.begin(), text.end(), '\n');
+    } else if (name == "report.html") {
+      const std::string text = read_file(entry.path());
+      const std::size_t begin = text.find("<title>"), end = text.find("</title>");
+      if (begin < end && end != std::string::npos) title = text.substr(begin, end - begin);
     }
   }
   Json json = Json::object({{"title", title}, {"lines", lines}});
@@ -276,8 +279,10 @@ class LogLines {
       const std::lock_guard lock(mutex_);
       std::string text = line;
       for (std::size_t at; (at = text.find(directory)) != std::string::npos;) text.replace(at, directory.size(), "DIR");
-      for (const std::string& part : kVarying)
+      for (const std::string& part : kVarying) {
+        if (text.find(part) == std::string::npos) continue;
         text = std::regex_replace(text, std::regex(concat("(\\S*", part, "\\S*) [-+.e0-9]+")), "$1 a number");
+      }
       lines_.push_back(Json(text));
     });
   }

@@ -2,13 +2,16 @@
 usage: reported_run_test.py EASYDEL"""
 
 import json
+import pathlib
 import re
 import resource
-import subprocess
 import sys
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
 from tiny_run import EASYDEL, TinyRun
 
 
@@ -20,7 +23,7 @@ class Reported(TinyRun):
         return cards, data, text
 
     def report(self, *arguments, code=0):
-        done = subprocess.run([EASYDEL, "report", *map(str, arguments)], capture_output=True, text=True, timeout=60)
+        done = warm_start.run([EASYDEL, "report", *map(str, arguments)], text=True, timeout=60)
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stdout if code == 0 else done.stderr
 

@@ -12,6 +12,10 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
@@ -22,6 +26,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedTokenizerF
 EASYDEL = sys.argv.pop()
 DRAWS = int(os.environ.get("EASYDEL_DRAWS", "20"))
 BOOK = pathlib.Path(__file__).parents[2] / "examples" / "demo" / "pride_and_prejudice.txt"
+VARIABLES = {"OMP_NUM_THREADS": "1", "EASYDEL_LOG_BATCHES": "1"}
 torch.set_num_threads(1)
 
 
@@ -86,17 +91,22 @@ class TinyRun(unittest.TestCase):
                                        "--json", "--set", "progress_bar_type=none", *defaults, *more]]
 
     def start(self, output, *more, environment={}, preexec_fn=None, restore_signals=True, **options):
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "EASYDEL_LOG_BATCHES": "1"} | environment
         return subprocess.Popen(self.command(output, *more, **options), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True, env=environment, preexec_fn=preexec_fn, restore_signals=restore_signals)
+                                text=True, env=os.environ | VARIABLES | environment, preexec_fn=preexec_fn,
+                                restore_signals=restore_signals)
 
     def end(self, process, code=0):
         out, err = process.communicate(timeout=120)
-        self.assertEqual(process.returncode, code, err)
+        return self.ended(process.returncode, out, err, code)
+
+    def ended(self, returned, out, err, code=0):
+        self.assertEqual(returned, code, err)
         return (out, err) if code == 1 else (json.loads(out), err)
 
-    def train(self, output, *more, **options):
-        return self.end(self.start(output, *more, **options))[0]
+    def train(self, output, *more, environment={}, **options):
+        done = warm_start.run(self.command(output, *more, **options), text=True, timeout=120,
+                              env=os.environ | VARIABLES | environment)
+        return self.ended(done.returncode, done.stdout, done.stderr)[0]
 
     def fails(self, output, *more, **options):
         """The error that ends a run, with paths from the folder on."""

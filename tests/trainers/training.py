@@ -4,8 +4,12 @@ import json
 import os
 import pathlib
 import random
-import subprocess
+import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
@@ -78,7 +82,7 @@ def run_ours(program: str, directory: pathlib.Path, **job) -> tuple[list[dict], 
                  **job.pop("arguments")}
     job = {key: str(value) if isinstance(value, pathlib.Path) else value for key, value in job.items()}
     (output / "job.json").write_text(json.dumps({**job, "arguments": arguments, "output": str(output)}))
-    done = subprocess.run([program, str(output / "job.json")], capture_output=True, text=True)
+    done = warm_start.run([program, str(output / "job.json")], text=True)
     if done.returncode != 0:
         raise AssertionError(f"{job}\n{done.stdout}{done.stderr}")
     steps = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
