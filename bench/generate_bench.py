@@ -24,9 +24,9 @@ PROMPT, NEW, ROUNDS = 128, 64, 5
 PEER = """
 import json, sys, time, torch
 from transformers import LlamaConfig, LlamaForCausalLM
-shape, prompt, new = json.loads(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+shape, prompt, new, dtype = json.loads(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 shape.pop("model_type")
-model = LlamaForCausalLM(LlamaConfig(**shape, eos_token_id=None, bos_token_id=None)).eval()
+model = LlamaForCausalLM(LlamaConfig(**shape, eos_token_id=None, bos_token_id=None)).eval().to(getattr(torch, dtype))
 ids = torch.randint(shape["vocab_size"], (1, prompt))
 mask = torch.ones_like(ids)
 def generate(count):
@@ -35,7 +35,8 @@ def generate(count):
     return time.perf_counter() - start
 generate(2)
 first = min(generate(1) for _ in range(3))
-print(json.dumps(dict(first=first, decode=(new - 1) / (min(generate(new) for _ in range(2)) - first))))
+decode = (new - 1) / (min(generate(new) for _ in range(2)) - first) if new > 1 else 0
+print(json.dumps(dict(first=first, decode=decode)))
 """
 
 # What two threads can read: sums over far more memory than the caches hold.
@@ -98,7 +99,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder) / "config.json"
         config.write_text(json.dumps(SHAPE))
-        best = dict(read=0.0, theirs=0.0, fp32=0.0, bf16=0.0, prefill=0.0, their_prefill=0.0)
+        best = dict(read=0.0, theirs=0.0, fp32=0.0, bf16=0.0, prefill=0.0, their_prefill=0.0, prefill_bf16=0.0,
+                    their_prefill_bf16=0.0)
         shares = []  # of the bandwidth, which varies from minute to minute: both are measured side by side
         for _ in range(ROUNDS):
             read = float(peer(READ))
@@ -106,18 +108,23 @@ def main() -> None:
             for dtype in ("fp32", "bf16"):
                 report = ours(program, config, dtype)
                 best[dtype] = max(best[dtype], report["decode_tokens_per_second"])
+                prefill = "prefill" if dtype == "fp32" else "prefill_bf16"
+                best[prefill] = max(best[prefill], report["prefill_tokens_per_second"])
                 if dtype == "fp32":
-                    best["prefill"] = max(best["prefill"], report["prefill_tokens_per_second"])
                     parameters = report["parameters"]
                     shares.append(report["decode_tokens_per_second"] * parameters * 4 / max(read, float(peer(READ))))
-            theirs = json.loads(peer(PEER, json.dumps(SHAPE), str(PROMPT), str(NEW)))
+            theirs = json.loads(peer(PEER, json.dumps(SHAPE), str(PROMPT), str(NEW), "float32"))
             best["theirs"] = max(best["theirs"], theirs["decode"])
             best["their_prefill"] = max(best["their_prefill"], PROMPT / theirs["first"])
+            first = json.loads(peer(PEER, json.dumps(SHAPE), str(PROMPT), "1", "bfloat16"))["first"]
+            best["their_prefill_bf16"] = max(best["their_prefill_bf16"], PROMPT / first)
         print(f"decode  fp32 {best['fp32']:.1f} tokens/s, transformers {best['theirs']:.1f}: ratio {best['fp32'] / best['theirs']:.2f};"
               f" of what memory allows ({best['read'] / 1e9:.1f} GB/s, {best['read'] / (parameters * 4):.1f} tokens/s):"
               f" {statistics.median(shares):.2f}, the median of {', '.join(f'{share:.2f}' for share in shares)}")
         print(f"decode  bf16 {best['bf16']:.1f} tokens/s: {best['bf16'] / best['fp32']:.2f} of fp32")
-        print(f"prefill fp32 {best['prefill']:.0f} tokens/s, transformers {best['their_prefill']:.0f}: ratio {best['prefill'] / best['their_prefill']:.2f}")
+        for dtype, suffix in (("fp32", ""), ("bf16", "_bf16")):
+            own, theirs = best["prefill" + suffix], best["their_prefill" + suffix]
+            print(f"prefill {dtype} {own:.0f} tokens/s, transformers {theirs:.0f}: ratio {own / theirs:.2f}")
 
         from transformers import LlamaConfig, LlamaForCausalLM
         small = {key: value for key, value in SMALL.items() if key != "model_type"}

@@ -95,9 +95,13 @@ int run(int argc, char** argv) {
                  "highest of this machine)")
       ->envname("EASYDEL_CPU");
   app.parse_complete_callback([&] {
-    if (!level.empty()) log::set_level(log::parse_level(level));
-    if (!cpu.empty()) select_cpu_kind(cpu);
-    cpu_kind();  // an error now rather than in the middle of work
+    try {
+      if (!level.empty()) log::set_level(log::parse_level(level));
+      if (!cpu.empty()) select_cpu_kind(cpu);
+      cpu_kind();  // an error now rather than in the middle of work
+    } catch (const ConfigError& error) {  // it names the known values
+      throw UsageError(error.what());
+    }
   });
   add_doctor_command(app);
   add_models_command(app);

@@ -145,9 +145,9 @@ class CommandLine(unittest.TestCase):
             chosen = json.loads(run("--cpu", kind, "doctor", "--json").stdout)["machine"]
             self.assertEqual(chosen["cpu_kind"], kind)
         done = run("--cpu", "z80", "doctor")
-        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
         known = ", ".join(machine["cpu_kinds"])
-        self.assertEqual(done.stderr, f'easydel: [EASYDEL_CPU] this machine has the kinds {known}; got "z80".\n')
+        self.assertIn(f'easydel: [EASYDEL_CPU] this machine has the kinds {known}; got "z80".\n', done.stderr)
 
     def test_full_output_is_a_failure(self):
         with open("/dev/full", "w") as full:
@@ -157,8 +157,8 @@ class CommandLine(unittest.TestCase):
 
     def test_log_level_is_checked(self):
         done = run("--log", "loud", "doctor")
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn('got "loud"', done.stderr)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('must be one of debug, info, warning, error, off; got "loud"', done.stderr)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
+#include <array>
 #include <cmath>
 
 #include "easydel/core/error.h"
@@ -43,6 +44,45 @@ TEST(Linear, CastsAMasterWeightWithoutKeepingTheCopy) {
   EXPECT_TRUE(at::equal(y, at::linear(x, w.to(at::kBFloat16), b.to(at::kBFloat16))));
   y.sum().backward();
   EXPECT_EQ(w.grad().scalar_type(), at::kFloat);
+}
+
+TEST(Linear, GradientsOf16BitsAreThoseOfFloat32Rounded) {
+  at::manual_seed(2);
+  for (const auto type : {at::kBFloat16, at::kHalf}) {
+    const double rounding = type == at::kHalf ? 0x1p-10 : 0x1p-7;
+    for (const auto& [rows, in, out] : {std::array<int64_t, 3>{6, 128, 700}, {70, 96, 130}, {300, 200, 40}}) {
+      for (const bool transposed : {false, true}) {
+        const std::vector<Tensor> inputs = {
+            at::randn({2, rows / 2, in}).to(type),
+            at::randn(transposed ? at::IntArrayRef{in, out} : at::IntArrayRef{out, in}).to(type),
+            at::randn({out}).to(type)};
+        std::vector<Tensor> wide;
+        for (const Tensor& t : inputs) wide.push_back(t.to(at::kDouble));
+        const auto f = [&](const std::vector<Tensor>& t) {
+          return linear(t[0], t[1], t[2], {}, {.transposed = transposed});
+        };
+        const auto plain = [&](const std::vector<Tensor>& t) {
+          return at::linear(t[0], transposed ? t[1].t() : t[1], t[2]);
+        };
+        const Tensor y = f(inputs), want = plain(wide);
+        EXPECT_EQ(y.scalar_type(), type);
+        EXPECT_TRUE(is_close(y.to(at::kDouble), want, {rounding, rounding * std::sqrt(double(in))}));
+        // The gradient of the result is rounded to the type, too: it is the same for both.
+        const Tensor weights = at::sin(at::arange(want.numel(), at::kDouble)).view(want.sizes()).to(type);
+        const auto gradients = [&](const auto& function, std::vector<Tensor> of) {
+          for (Tensor& t : of) t.detach_().requires_grad_();
+          function(of).backward(weights.to(of[0].scalar_type()));
+          return std::vector{of[0].grad(), of[1].grad(), of[2].grad()};
+        };
+        const auto got = gradients(f, inputs), wanted = gradients(plain, wide);
+        for (std::size_t i = 0; i < 3; ++i) {
+          EXPECT_EQ(got[i].scalar_type(), type);
+          EXPECT_TRUE(is_close(got[i].to(at::kDouble), wanted[i], {rounding, rounding * std::sqrt(double(rows * out))}))
+              << i << " " << rows << " " << in << " " << out;
+        }
+      }
+    }
+  }
 }
 
 TEST(Linear, EqualsTorchForAFewVectors) {

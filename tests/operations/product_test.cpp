@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -170,6 +171,57 @@ TEST(MultiplyInto, TakesRowsAndColumnsByIndex) {
       }
     }
   }
+}
+
+// Factors of 16 bits are exact in float32, so only the sum and the last rounding differ from float64.
+struct NarrowProduct {
+  Tensor a, b, wanted = at::mm(a.to(at::kDouble), b.to(at::kDouble)),
+               size = at::mm(a.to(at::kDouble).abs(), b.to(at::kDouble).abs());
+
+  void expect(const Tensor& c, const Tensor& start) const {
+    const double last = c.scalar_type() == at::kBFloat16 ? 0x1p-8 : c.scalar_type() == at::kHalf ? 0x1p-11 : 0.0;
+    const double sum = std::numeric_limits<float>::epsilon() * (static_cast<double>(a.size(1)) / 2 + 2);
+    const Tensor all = wanted + start, error = (c.to(at::kDouble) - all).abs();
+    EXPECT_TRUE((error <= all.abs() * last * 1.01 + (size + start.abs()) * sum).all().item<bool>())
+        << c.scalar_type() << " " << a.sizes() << " " << a.strides() << " times " << b.sizes() << " " << b.strides();
+  }
+};
+
+TEST(Product, Of16BitsIsRoundedOnceForAllStridesAndThreads) {
+  at::manual_seed(6);
+  const int threads = at::get_num_threads();
+  const Tensor nothing = at::zeros({1, 1});
+  for (const auto type : {at::kBFloat16, at::kHalf}) {
+    if (type == at::kBFloat16 ? kernels::multiplies_bfloat16() : kernels::multiplies_float16()) continue;
+    for (const auto& [m, n, k] : {Sizes{5, 700, 80}, Sizes{700, 5, 80}, Sizes{67, 129, 330}, Sizes{30, 400, 33}}) {
+      for (const Layout left : kLayouts) {
+        for (const Layout right : kLayouts) {
+          at::set_num_threads(right == Layout::kPart ? 2 : 1);
+          const NarrowProduct p{filled(m, k, left).to(type), filled(k, n, right).to(type)};
+          const Tensor c = filled(m, n, right).to(type), before = c.clone(), bias = at::randn({n}).to(type);
+          const Tensor sums = filled(m, n, left), sums_before = sums.clone();
+          multiply_into({{c, p.a, p.b, /*adds=*/true}, {sums, p.a, p.b, /*adds=*/true}});
+          p.expect(c, before);
+          p.expect(sums, sums_before);
+          multiply_into({{c, p.a, p.b}, {sums, p.a, p.b}});
+          p.expect(c, nothing);
+          p.expect(sums, nothing);
+          p.expect(matrix_product(p.a, p.b), nothing);
+          p.expect(dense_product(p.a, p.b.t(), bias), bias);
+        }
+      }
+    }
+  }
+  at::set_num_threads(threads);
+}
+
+TEST(Product, Of16BitsRunsInInferenceMode) {
+  const c10::InferenceMode guard;
+  const int threads = at::get_num_threads();
+  at::set_num_threads(2);
+  const NarrowProduct p{at::randn({40, 64}).to(at::kBFloat16), at::randn({64, 900}).to(at::kBFloat16)};
+  p.expect(dense_product(p.a, p.b.t()), at::zeros({1, 1}));
+  at::set_num_threads(threads);
 }
 
 TEST(Product, AddsTheBiasToEachRow) {

@@ -105,6 +105,10 @@ std::vector<Case> cases() {
   for (const int64_t in : {1, 15, 16, 31, 33, 64, 100, 577})
     for (const int64_t out : {1, 7})
       all.push_back({random_codes(PackedFormat::kInt8, out, in), concat("int8 ", out, " x ", in)});
+  // Wider and higher than a panel of several vectors' kernels.
+  all.push_back({random_codes(PackedFormat::kInt8, 61, 1607), "int8 61 x 1607"});
+  all.push_back({random_codes(PackedFormat::kNf4, 61, 1600, 320), "nf4 61 x 1600"});
+  all.push_back({random_codes(PackedFormat::kInt4, 61, 1600, 320), "int4 61 x 1600"});
   for (const PackedFormat format : {PackedFormat::kNf4, PackedFormat::kInt4}) {
     for (const auto& [in, group] : {std::pair<int64_t, int64_t>{32, 32}, {96, 32}, {96, 96}, {128, 64}, {640, 128}}) {
       for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kByte}) {
@@ -223,7 +227,7 @@ TEST(PackedProduct, AFewVectorsAndManyGiveTheSameInEveryType) {
     const PackedCodes& packed = c.packed;
     const Tensor values = plain_values(packed), bias = at::randn({packed.out()});
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
-      for (const int64_t rows : {2, 70}) {
+      for (const int64_t rows : {2, 70, 140}) {
         SCOPED_TRACE(concat(c.name, ", ", rows, " of ", c10::toString(type)));
         const Tensor x = at::randn({rows / 2, 2, packed.in()}).to(type);
         const Tensor y = packed_product(x, packed, rows == 2 ? bias : Tensor());
@@ -258,7 +262,7 @@ TEST(PackedProduct, RoundedActivationsStayWithinTheirBound) {
     if (packed.format == PackedFormat::kNf4) continue;
     const Tensor values = plain_values(packed);
     for (const Activations way : {Activations::kInt8PerToken, Activations::kInt8PerGroup}) {
-      for (const int64_t rows : {3, 40}) {
+      for (const int64_t rows : {3, 40, 140}) {
         SCOPED_TRACE(concat(c.name, ", ", rows));
         const Tensor x = at::randn({rows, packed.in()});
         const Tensor y = packed_product(x, packed, {}, way);

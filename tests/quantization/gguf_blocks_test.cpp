@@ -62,9 +62,9 @@ TEST(GgufBlocks, AreMultipliedStraightByEveryKernel) {
   at::manual_seed(1);
   for (const auto& [name, format] : kKinds) {
     const GgmlType& type = *find_ggml_type(name);
-    const at::Tensor blocks = random_blocks(type, 37, 2);
+    const at::Tensor blocks = random_blocks(type, 37, 1280 / type.block_elements);
     const at::Tensor dense = reference(type, blocks).to(at::kDouble);
-    for (const int64_t vectors : {1, 2, 3, 7, 24}) {
+    for (const int64_t vectors : {1, 2, 3, 7, 24, 70}) {
       const at::Tensor x = at::randn({vectors, dense.size(1)});
       const at::Tensor expected = x.to(at::kDouble).mm(dense.t());
       // What float32 may round: a part of the sum of magnitudes.

@@ -175,7 +175,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, std::st
     return multiply_few_vectors(x, {map})[0];
   const bool casts =
       weight.scalar_type() != x.scalar_type() || (bias.defined() && bias.scalar_type() != x.scalar_type());
-  if (!casts && !inside_checkpoint() && !has_own_product(x)) return at::linear(x, used, bias);
+  if (!casts && !inside_checkpoint() && !has_own_product(x, used)) return at::linear(x, used, bias);
   return Linear::apply(x, weight, kernels::as_optional(bias), name, storage);
 }
 

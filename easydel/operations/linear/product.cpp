@@ -1,8 +1,10 @@
 #include "easydel/operations/linear/product.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "easydel/operations/kernels/cpu/float_product.h"
 #include "easydel/operations/threading/parallel.h"
@@ -109,30 +111,102 @@ void run(const std::vector<FloatProduct>& products) {
   for_units(parts.size(), [&](std::size_t i) { kernel(parts[i]); });
 }
 
+bool is_narrow(const Tensor& x) {
+  if (!x.is_cpu() || x.layout() != at::kStrided) return false;
+  return (x.scalar_type() == at::kBFloat16 && !kernels::multiplies_bfloat16()) ||
+         (x.scalar_type() == at::kHalf && !kernels::multiplies_float16());
+}
+
+constexpr int64_t kMinWidenedRows = 4;  // of the smaller factor: widening the other one must pay
+
+bool widens(const Tensor& a, const Tensor& b, int64_t m, int64_t n, int64_t k) {
+  return is_narrow(a) && a.scalar_type() == b.scalar_type() && b.is_cpu() && b.layout() == at::kStrided &&
+         std::min(m, n) >= kMinWidenedRows && m * n * k >= kLeastWork;
+}
+bool widens(const Tensor& rows, const Tensor& weight) {
+  return rows.dim() >= 2 && rows.size(-1) > 0 &&
+         widens(rows, weight, rows.numel() / rows.size(-1), weight.size(0), rows.size(-1));
+}
+
+// c [m, n] = a times b in float32, plus c with `adds`, plus `bias` [m, n] if given. The smaller factor is widened as a
+// whole, the other in panels that stay in a thread's cache.
+void multiply_widened(const Tensor& c, const Tensor& a, const Tensor& b, bool adds, const Tensor& bias) {
+  const int64_t m = a.size(0), n = b.size(1), k = a.size(1);
+  if (m > n) return multiply_widened(c.t(), b.t(), a.t(), adds, bias.defined() ? bias.t() : bias);
+  constexpr int64_t kPanelElements = 1 << 18, kMinColumns = 32, kResultElements = 1 << 18;
+  const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
+  int64_t panels = pieces(n, std::clamp<int64_t>(kPanelElements / k, std::min(n, kMinColumns), n));
+  // As many for each thread.
+  if (const int64_t even = pieces(panels, threads) * threads; n / even >= kMinColumns) panels = even;
+  const Tensor wide = a.to(at::kFloat);
+  const bool inference = c10::InferenceMode::is_enabled();  // else other threads may not write its tensors
+  for_units(static_cast<std::size_t>(panels), [&](std::size_t i) {
+    std::optional<c10::InferenceMode> mode;
+    if (inference) mode.emplace();
+    const int64_t at = n * static_cast<int64_t>(i) / panels, count = n * static_cast<int64_t>(i + 1) / panels - at;
+    const Tensor panel = b.narrow(1, at, count).to(at::kFloat);
+    const int64_t step = std::clamp<int64_t>(kResultElements / count, 1, m);
+    for (int64_t row = 0; row < m; row += step) {
+      const int64_t height = std::min(step, m - row);
+      const auto part_of = [&](const Tensor& x) { return x.narrow(0, row, height).narrow(1, at, count); };
+      const Tensor rows = wide.narrow(0, row, height), to = part_of(c);
+      const bool in_place = c.scalar_type() == at::kFloat;
+      // In c's order, so that it is rounded along its rows.
+      Tensor part = in_place            ? to
+                    : to.stride(0) == 1 ? at::empty({count, height}, at::kFloat).t()
+                                        : at::empty({height, count}, at::kFloat);
+      if (in_place && adds) {
+        part.addmm_(rows, panel);
+      } else {
+        at::mm_out(part, rows, panel);
+      }
+      if (bias.defined()) part.add_(part_of(bias));
+      if (in_place) continue;
+      if (adds) part.add_(to);
+      to.copy_(part);
+    }
+  });
+}
+
 void multiply_with_torch(const MatrixProduct& p) {
   const auto whole = [](const Factor& x) {
     return x.index.defined() ? x.matrix.index_select(x.dim, x.index) : x.matrix;
   };
+  const Tensor a = whole(p.a), b = whole(p.b);
   Tensor c = p.c;
-  if (p.adds) {
-    c.addmm_(whole(p.a), whole(p.b));
+  if (widens(a, b, c.size(0), c.size(1), a.size(1))) {
+    multiply_widened(c, a, b, p.adds, {});
+  } else if (c.scalar_type() != a.scalar_type()) {
+    const Tensor product = at::mm(a, b);
+    p.adds ? c.add_(product) : c.copy_(product);
+  } else if (p.adds) {
+    c.addmm_(a, b);
   } else {
-    at::mm_out(c, whole(p.a), whole(p.b));
+    at::mm_out(c, a, b);
   }
 }
 
 }  // namespace
 
-bool has_own_product(const Tensor& rows) {
+bool has_own_kernel(const Tensor& rows) {
   return is_own(rows) && rows.dim() >= 2 && rows.size(-1) > 0 && rows.numel() >= kMinRows * rows.size(-1);
 }
 
+bool has_own_product(const Tensor& rows, const Tensor& weight) { return has_own_kernel(rows) || widens(rows, weight); }
+
 Tensor dense_product(const Tensor& rows, const Tensor& weight, const Tensor& bias) {
-  if (!has_own_product(rows) || !is_own(weight) || weight.numel() == 0) return at::linear(rows, weight, bias);
+  const bool widened = widens(rows, weight);
+  if (!widened && (!has_own_kernel(rows) || !is_own(weight) || weight.numel() == 0))
+    return at::linear(rows, weight, bias);
   const Tensor flat = rows.reshape({-1, rows.size(-1)}), given = bias.defined() ? bias.contiguous() : bias;
   std::vector<int64_t> shape = rows.sizes().vec();
   shape.back() = weight.size(0);
   const Tensor y = at::empty(shape, rows.options());
+  if (widened) {
+    multiply_widened(y.view({flat.size(0), weight.size(0)}), flat, weight.t(), /*adds=*/false,
+                     given.defined() ? given.expand({flat.size(0), weight.size(0)}) : given);
+    return y;
+  }
   run({{matrix(flat), matrix(weight).transposed(), given.defined() ? given.const_data_ptr<float>() : nullptr, 0,
         y.mutable_data_ptr<float>(), weight.size(0), flat.size(0), weight.size(0), flat.size(1)}});
   return y;

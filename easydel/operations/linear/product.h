@@ -1,5 +1,7 @@
-// Products of dense matrices, by whichever of our kernel and torch's libraries is faster on this machine. No gradient
-// flows through these; operations::linear is the differentiable one. The family, by how the weights are kept:
+// Products of dense matrices, by whichever of our kernel and torch's libraries is faster on this machine. On a CPU
+// without instructions for bfloat16 or float16, matrices of them are widened in parts, multiplied in float32, and the
+// result is rounded once. No gradient flows through these; operations::linear is the differentiable one. The family, by
+// how the weights are kept:
 //   dense_product     floats (here); its float32 kernel is kernels/cpu/float_product.h
 //   packed_product    int8, nf4 or int4 codes with scales (quantized/packed_product.h)
 //   block_product     GGUF's blocks (quantized/block_product.h)
@@ -15,8 +17,10 @@
 
 namespace easydel::operations {
 
-// Whether our kernel is used for these rows and a weight.
-bool has_own_product(const at::Tensor& rows);
+// Whether our float32 kernel is used for these rows and a weight.
+bool has_own_kernel(const at::Tensor& rows);
+// Whether dense_product is more than torch's linear: our kernel, or 16 bits that are widened.
+bool has_own_product(const at::Tensor& rows, const at::Tensor& weight);
 
 // rows [..., n] and weight [m, n], of any strides: rows times the transposed weight, plus the bias [m] where there is
 // one.
@@ -36,7 +40,7 @@ struct Factor {
   Factor t() const { return {matrix.t(), 1 - dim, index}; }
 };
 
-// c [m, n] = a times b, or c += with `adds`.
+// c [m, n] = a times b, or c += with `adds`. c may be float32 where a and b have 16 bits.
 struct MatrixProduct {
   at::Tensor c;
   Factor a, b;

@@ -30,16 +30,14 @@ class OutputLayer {
   Tensor logits(int64_t at, int64_t count) {
     const Tensor rows = hidden_.narrow(0, at, count);
     Tensor out;
-    if (has_own_product(rows)) {
+    if (has_own_kernel(rows)) {
       out = dense_product(rows, weight_);
-    } else if (is_wide_) {
-      if (!memory_.defined()) memory_ = at::empty({count, weight_.size(0)}, hidden_.options());
+    } else if (is_wide_ || hidden_.is_cpu()) {
+      if (!memory_.defined()) memory_ = at::empty({count, weight_.size(0)}, hidden_.options().dtype(acc_));
       out = memory_.narrow(0, 0, count);
-      at::mm_out(out, rows, weight_.t());
-    } else if (hidden_.is_cuda()) {
-      out = at::mm(rows, weight_.t(), acc_);
+      multiply_into({{out, rows, weight_.t()}});
     } else {
-      out = at::mm(rows, weight_.t()).to(acc_);
+      out = at::mm(rows, weight_.t(), acc_);
     }
     return bias_.defined() ? out.add_(bias_) : out;
   }
@@ -63,25 +61,20 @@ class OutputLayer {
     if (d_hidden.defined()) multiply_into({{d_hidden.narrow(0, at, count), d, weight_}});
     if (!wants_weight_) return;
     const Tensor rows = hidden_.narrow(0, at, count);
-    if (!d_weight.defined()) {
-      d_weight = weight_product(d, rows);
-    } else if (is_wide_) {
-      multiply_into({{d_weight, d.t(), rows, /*adds=*/true}});
-    } else if (hidden_.is_cuda()) {
+    const bool adds = d_weight.defined();
+    if (hidden_.is_cpu() || is_wide_) {
+      if (!adds) d_weight = at::empty({d.size(1), rows.size(1)}, rows.options().dtype(acc_));
+      multiply_into({{d_weight, d.t(), rows, adds}});
+    } else if (adds) {
       at::addmm_out(d_weight, d_weight, d.t(), rows, acc_);
     } else {
-      d_weight.add_(weight_product(d, rows));
+      d_weight = at::mm(d.t(), rows, acc_);
     }
   }
 
-  Tensor d_hidden, d_weight, d_bias;
+  Tensor d_hidden, d_weight, d_bias;  // d_weight, a sum over chunks, in acc
 
  private:
-  Tensor weight_product(const Tensor& d, const Tensor& rows) const {  // sums over chunks are in acc
-    if (is_wide_) return matrix_product(d.t(), rows);
-    return hidden_.is_cuda() ? at::mm(d.t(), rows, acc_) : at::mm(d.t(), rows).to(acc_);
-  }
-
   Tensor hidden_, weight_, bias_, memory_, d_memory_;
   at::ScalarType acc_;
   bool is_wide_;

@@ -177,7 +177,7 @@ struct FusedExperts : torch::autograd::Function<FusedExperts> {
     holder->act = experts.act;
     holder->gate_up_access = experts.gate_up_access;
     holder->down_access = experts.down_access;
-    holder->shares = has_own_product(x);
+    holder->shares = has_own_kernel(x);
     holder->units = make_units(dispatch.host_ends, holder->shares);
     const std::vector<Unit>& units = holder->units;
     const Tensor w1 = gather(gate_up, x.scalar_type(), experts.gate_up_access);

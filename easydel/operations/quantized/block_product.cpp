@@ -18,6 +18,8 @@ BlockShape block_shape(BlockFormat format) {
   return {};
 }
 
+int64_t most_block_vectors() { return kernels::blocks().most_vectors; }
+
 at::Tensor block_product(const at::Tensor& x, const at::Tensor& given, BlockFormat format) {
   const auto [elements, bytes] = block_shape(format);
   require<ShapeError>(given.is_cpu() && given.scalar_type() == at::kByte && given.dim() == 3 && given.size(2) == bytes,

@@ -15,7 +15,7 @@ struct BlockShape {
 BlockShape block_shape(BlockFormat format);
 
 // With more vectors, decoding a matrix once and using a BLAS routine is faster.
-constexpr int64_t kFewBlockVectors = 24;
+int64_t most_block_vectors();
 
 // x [..., in] of any float type on the CPU times the transposed rows: blocks uint8 [out, in / elements, bytes]. The
 // result has x's type; sums are in float32. Not differentiable.

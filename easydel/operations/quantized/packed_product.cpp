@@ -16,8 +16,6 @@ namespace {
 
 using at::Tensor;
 
-// With more vectors, unpacking a matrix once and using a BLAS routine is faster.
-constexpr int64_t kFewVectors = 24;
 constexpr int64_t kActivationGroup = 64;
 
 bool is_int8(const PackedCodes& weight) { return weight.format == PackedFormat::kInt8; }
@@ -50,6 +48,8 @@ class Prepared {
     args.x_starts = rounded.starts.const_data_ptr<int32_t>();
     args.x_groups = rounded.scales.size(1);
   }
+
+  int64_t rows() const { return rows_; }
 
   // The rounded x as float32 [rows, in].
   Tensor values(const PackedCodes& weight) {
@@ -142,11 +142,15 @@ void run(at::ArrayRef<Job> jobs, std::size_t scratch_floats) {
 void multiply_few(Prepared& x, const std::vector<PackedMap>& maps, const std::vector<Tensor>& biases,
                   const std::vector<Tensor>& results, Activations activations) {
   constexpr int64_t kPieceBytes = 16 << 10;
+  constexpr int64_t kPanelRows = 24;  // that the kernels of several vectors unpack at a time
+  const int64_t vectors = x.rows();
   c10::SmallVector<Job, 3> jobs;
   int64_t pieces = 0, scratch = 0;
   for (std::size_t i = 0; i < maps.size(); ++i) {
     const PackedCodes& weight = *maps[i].weight;
-    const int64_t rows = weight.out(), rows_per_piece = std::max<int64_t>(1, kPieceBytes / weight.codes.size(1));
+    const int64_t rows = weight.out();
+    int64_t rows_per_piece = std::max<int64_t>(1, kPieceBytes / weight.codes.size(1));
+    if (vectors > 1) rows_per_piece = (rows_per_piece + kPanelRows - 1) / kPanelRows * kPanelRows;
     pieces += (rows + rows_per_piece - 1) / rows_per_piece;
     Job job{arguments_of(weight), kernel_for(weight, activations), rows, rows_per_piece, pieces};
     x.put_into(job.args, weight);
@@ -217,7 +221,7 @@ std::vector<Tensor> packed_products(const Tensor& x, const std::vector<PackedMap
   if (maps.empty() || x.numel() == 0) return as_x(results);
   Prepared prepared(x.requires_grad() ? x.detach() : x, activations);
   const int64_t rows = x.numel() / x.size(-1);
-  if (rows <= kFewVectors) {
+  if (rows <= kernels::quantized().most_vectors) {
     multiply_few(prepared, maps, biases, results, activations);
   } else {
     for (std::size_t i = 0; i < maps.size(); ++i) {

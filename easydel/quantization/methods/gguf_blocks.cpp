@@ -86,7 +86,7 @@ class GgufBlocks : public Method {
   }
 
   at::Tensor multiply(const at::Tensor& x, const LocalShard& held) const override {
-    const bool few = x.size(-1) > 0 && x.numel() <= operations::kFewBlockVectors * x.size(-1);
+    const bool few = x.size(-1) > 0 && x.numel() <= operations::most_block_vectors() * x.size(-1);
     if (held.cut || !few || !x.is_cpu() || !held.parts[0].is_cpu()) return Method::multiply(x, held);
     return operations::block_product(x, held.parts[0], format_);
   }

@@ -18,6 +18,7 @@ struct BlockArgs {
 
 // Every kernel works on rows [begin, end), to be called from a parallel loop.
 struct BlockKernels {
+  int64_t most_vectors;  // with more, decoding a matrix once and a library's product are faster
   void (*q8_0)(const BlockArgs&, int64_t begin, int64_t end);
   void (*q4_k)(const BlockArgs&, int64_t begin, int64_t end);
   void (*q5_k)(const BlockArgs&, int64_t begin, int64_t end);

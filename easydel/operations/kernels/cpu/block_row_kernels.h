@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "easydel/operations/kernels/cpu/block_kernels.h"
+#include "easydel/operations/kernels/cpu/panel_kernels.h"
 #include "easydel/operations/kernels/cpu/quantized_lanes.h"
 #include "easydel/operations/kernels/cpu/scalar.h"
 
@@ -13,7 +14,11 @@ namespace {
 inline float half_at(const uint8_t* from) {
   f16 half;
   std::memcpy(&half, from, sizeof half);
+#ifdef __F16C__
+  return _cvtsh_ss(half.bits);
+#else
   return to_float(half);
+#endif
 }
 
 // A format defines how to decode a block into chunks of sixteen codes with a scale each, and a minimum per two chunks.
@@ -129,8 +134,41 @@ inline void multiply_row(const BlockArgs& args, int64_t row, int64_t first) {
   }
 }
 
+#if defined(EASYDEL_PANELS)
+// Elements [from, to) of a row, whole blocks, as floats.
+template <class Format>
+inline void unpack_blocks(const BlockArgs& args, int64_t row, int64_t from, int64_t to, float* out) {
+  constexpr int64_t kElements = Format::kChunks * kLanes, kAhead = 1024;
+  const uint8_t* block = args.blocks + row * args.row_bytes + from / kElements * Format::kBytes;
+  for (int64_t at = from; at < to; at += kElements, block += Format::kBytes, out += kElements) {
+    for (int i = 0; i < Format::kBytes; i += 64) __builtin_prefetch(block + kAhead + i);
+    Floats codes[Format::kChunks];
+    float scales[Format::kChunks], minima[8];
+    Format::decode(block, codes, scales, minima);
+#pragma GCC unroll 16
+    for (int c = 0; c < Format::kChunks; ++c) {
+      const Floats start = Format::kHasMinima ? all(-minima[c / 2]) : zeros();
+      write(out + c * kLanes, add_product(codes[c], all(scales[c]), start));
+    }
+  }
+}
+#endif
+
 template <class Format>
 void multiply_rows(const BlockArgs& args, int64_t begin, int64_t end) {
+#if defined(EASYDEL_PANELS)
+  constexpr int64_t kPanelVectors = 3;  // fewer are multiplied by weights in registers
+  if (args.vectors >= kPanelVectors) {
+    multiply_panels(
+        args.x, args.width, args.vectors, Format::kChunks * kLanes, begin, end,
+        [&](int64_t row, int64_t from, int64_t to, float* out) { unpack_blocks<Format>(args, row, from, to, out); },
+        [&](int64_t v, int64_t row, float sum, bool is_first) {
+          float& y = args.y[v * args.y_row + row];
+          y = is_first ? sum : y + sum;
+        });
+    return;
+  }
+#endif
   for (int64_t row = begin; row < end; ++row) {
     int64_t v = 0;
     for (; v + 4 <= args.vectors; v += 4) multiply_row<Format, 4>(args, row, v);

@@ -36,9 +36,21 @@ FloatProductKernel float_product_preferred() {
   static const bool prefers = is_amd();
   return prefers ? float_product_available() : nullptr;
 }
+
+bool multiplies_bfloat16() {
+  static const bool has = use_cpu_kind(CpuKind::kAvx512) && __builtin_cpu_supports("avx512bf16");
+  return has;
+}
+
+bool multiplies_float16() {
+  static const bool has = use_cpu_kind(CpuKind::kAvx512) && __builtin_cpu_supports("avx512fp16");
+  return has;
+}
 #else
 FloatProductKernel float_product_available() { return nullptr; }
 FloatProductKernel float_product_preferred() { return nullptr; }
+bool multiplies_bfloat16() { return true; }
+bool multiplies_float16() { return true; }
 #endif
 
 }  // namespace easydel::operations::kernels

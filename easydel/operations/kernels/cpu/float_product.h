@@ -43,4 +43,9 @@ FloatProductKernel float_product_available();  // null where the instructions ar
 // Null also where torch's own libraries are as fast: MKL uses only its AVX2 kernels on AMD processors.
 FloatProductKernel float_product_preferred();
 
+// Whether there are instructions for products of such elements. Where not, torch's products of them take several times
+// as long as those of float32.
+bool multiplies_bfloat16();
+bool multiplies_float16();
+
 }  // namespace easydel::operations::kernels

@@ -89,6 +89,44 @@ inline float nibble_dots_of_32(const uint8_t* w, const float* scales, const int8
 }
 #endif
 
+#if defined(__AVX2__)
+// The scales of both, and what unsigned codes add, are multiplied eight groups at a time.
+inline float nibble_dots(const uint8_t* w, const float* scales, const int8_t* x, const float* x_scales,
+                         const int32_t* starts, int64_t groups, int64_t group) {
+  constexpr int64_t kGroups = 64;
+  alignas(32) float both[kGroups];
+  __m256 sums[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
+  float rest = 0;
+  for (int64_t first = 0; first < groups; first += kGroups) {
+    const int64_t count = groups - first < kGroups ? groups - first : kGroups;
+    int64_t g = 0;
+    for (; g + 8 <= count; g += 8) {
+      const __m256 scale = _mm256_mul_ps(_mm256_loadu_ps(scales + first + g), _mm256_loadu_ps(x_scales + first + g));
+      _mm256_store_ps(both + g, scale);
+      sums[0] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(thirty_two(starts + first + g)), sums[0]);
+    }
+    for (; g < count; ++g) {
+      both[g] = scales[first + g] * x_scales[first + g];
+      rest += both[g] * static_cast<float>(starts[first + g]);
+    }
+    const auto add = [&](__m256& to, int64_t at) __attribute__((always_inline)) {
+      Dots dots = {_mm256_setzero_si256()};
+      for (int64_t i = (first + at) * group; i < (first + at + 1) * group; i += kNibbleBlock) {
+        prefetch(w + i / 2);
+        dots = add_products(dots, w + i / 2, x + i);
+      }
+      to = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots.a), _mm256_broadcast_ss(both + at), to);
+    };
+    g = 0;
+    for (; g + 4 <= count; g += 4) {  // to hide the latency of additions
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) add(sums[i], g + i);
+    }
+    for (; g < count; ++g) add(sums[0], g);
+  }
+  return sum_of_eight(_mm256_add_ps(_mm256_add_ps(sums[0], sums[1]), _mm256_add_ps(sums[2], sums[3]))) + rest;
+}
+#else
 // Four groups at a time, to hide the latency of additions.
 inline float nibble_dots(const uint8_t* w, const float* scales, const int8_t* x, const float* x_scales,
                          const int32_t* starts, int64_t groups, int64_t group) {
@@ -109,6 +147,7 @@ inline float nibble_dots(const uint8_t* w, const float* scales, const int8_t* x,
   for (; g < groups; ++g) sums[0] = add(sums[0], g);
   return (sum(sums[0]) + sum(sums[1])) + (sum(sums[2]) + sum(sums[3]));
 }
+#endif
 
 void nibbles_times_int8(const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
   const int64_t groups = args.scales.groups, group = args.width / groups;

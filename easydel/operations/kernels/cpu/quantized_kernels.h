@@ -53,6 +53,7 @@ struct QuantizeArgs {
 // Every kernel works on rows [begin, end), to be called from a parallel loop. `scratch` has room for their scales.
 struct QuantizedKernels {
   const char* instruction_set;
+  int64_t most_vectors;  // with more, unpacking a matrix once and a library's product are faster
   void (*int8_times_float)(const PackedArgs&, int64_t begin, int64_t end, float* scratch);
   void (*nibbles_times_float)(const PackedArgs&, int64_t begin, int64_t end, float* scratch);
   void (*int8_times_int8)(const PackedArgs&, int64_t begin, int64_t end, float* scratch);

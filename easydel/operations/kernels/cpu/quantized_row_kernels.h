@@ -2,6 +2,7 @@
 // quantized_kernels.cpp.in only.
 #pragma once
 
+#include "easydel/operations/kernels/cpu/panel_kernels.h"
 #include "easydel/operations/kernels/cpu/quantized_kernels.h"
 #include "easydel/operations/kernels/cpu/quantized_lanes.h"
 #include "easydel/operations/kernels/cpu/scalar.h"
@@ -39,17 +40,22 @@ inline const float* scales_of(const GroupScales& scales, int64_t begin, int64_t 
   return scratch;
 }
 
-template <int N>
-struct Constant {
-  static constexpr int value = N;
-};
-
 // Rows and vectors that are multiplied at a time: as many as fit in registers, so that weights and x are reused. One
 // vector is multiplied row by row: memory is then read in one stream, which matters more.
 #if defined(__AVX512F__)
 constexpr int kRows = 4, kVectors = 4;
 #else
 constexpr int kRows = 1, kVectors = 4;
+#endif
+
+#if defined(EASYDEL_PANELS)
+// Fewer vectors are multiplied by weights in registers.
+constexpr int64_t kPanelVectorsOfInt8 = 3, kPanelVectorsOfNibbles = 6;
+
+// What the next panel unpacks is fetched while this one is multiplied.
+inline void prefetch_next_panel(const void* from, int64_t row_bytes) {
+  __builtin_prefetch(static_cast<const char*>(from) + kPanelRows * row_bytes);
+}
 #endif
 
 // f(first row, how many, first vector, how many), the numbers as constants.
@@ -128,9 +134,37 @@ inline float int8_dot(const int8_t* w, const float* x, int64_t width) {
 }
 #endif
 
+#if defined(EASYDEL_PANELS)
+inline void add_to(const PackedArgs& args, int64_t v, int64_t row, float value, bool is_first) {
+  if (is_first)
+    put(args, v, row, value);
+  else
+    args.y[v * args.y_row + row] += value;
+}
+#endif
+
 void int8_times_float(const PackedArgs& args, int64_t begin, int64_t end, float* scratch) {
   const float* scales = scales_of(args.scales, begin, end, scratch);
   const int64_t width = args.width;
+#if defined(EASYDEL_PANELS)
+  if (args.vectors >= kPanelVectorsOfInt8) {
+    multiply_panels(
+        args.x, width, args.vectors, kLanes, begin, end,
+        [&](int64_t row, int64_t from, int64_t to, float* out) {
+          const int8_t* w = static_cast<const int8_t*>(args.codes) + row * width;
+          int64_t i = from;
+          for (; i + kLanes <= to; i += kLanes) {
+            prefetch_next_panel(w + i, width);
+            write(out + (i - from), read(w + i));
+          }
+          for (; i < to; ++i) out[i - from] = static_cast<float>(w[i]);
+        },
+        [&](int64_t v, int64_t row, float sum, bool is_first) {
+          add_to(args, v, row, sum * (scales[row - begin] / 127.0f), is_first);
+        });
+    return;
+  }
+#endif
 #if defined(__AVX512F__)
   if (args.vectors == 1) {
     for (int64_t row = begin; row < end; ++row) {
@@ -204,6 +238,26 @@ inline void nibbles_times_float(const Codes& values, const PackedArgs& args, int
                                 float* scratch) {
   const float* scales = scales_of(args.scales, begin, end, scratch);
   const int64_t width = args.width, groups = args.scales.groups;
+#if defined(EASYDEL_PANELS)
+  if (args.vectors >= kPanelVectorsOfNibbles) {
+    const int64_t group = width / groups;
+    multiply_panels(
+        args.x, width, args.vectors, kNibbleBlock, begin, end,
+        [&](int64_t row, int64_t from, int64_t to, float* out) {
+          const uint8_t* w = static_cast<const uint8_t*>(args.codes) + row * width / 2;
+          const float* own = scales + (row - begin) * groups;
+          for (int64_t i = from; i < to; out += kNibbleBlock, i += kNibbleBlock) {
+            prefetch_next_panel(w + i / 2, width / 2);
+            const Block block = look_up(values, w + i / 2);
+            const Floats scale = all(own[i / group] * Codes::kUnit);
+            write(out, block.low * scale);
+            write(out + kLanes, block.high * scale);
+          }
+        },
+        [&](int64_t v, int64_t row, float sum, bool is_first) { add_to(args, v, row, sum, is_first); });
+    return;
+  }
+#endif
   in_blocks(begin, end, args.vectors, [&](int64_t row, auto rows, int64_t first, auto vectors) {
     const uint8_t* w = static_cast<const uint8_t*>(args.codes) + row * width / 2;
     const float* own = scales + (row - begin) * groups;
