@@ -157,7 +157,8 @@ inline void unpack_blocks(const BlockArgs& args, int64_t row, int64_t from, int6
 template <class Format>
 void multiply_rows(const BlockArgs& args, int64_t begin, int64_t end) {
 #if defined(EASYDEL_PANELS)
-  constexpr int64_t kPanelVectors = 3;  // fewer are multiplied by weights in registers
+  // Fewer are multiplied by weights in registers: where these are cheap to decode, more are needed.
+  constexpr int64_t kPanelVectors = Format::kChunks == 2 ? 6 : 3;
   if (args.vectors >= kPanelVectors) {
     multiply_panels(
         args.x, args.width, args.vectors, Format::kChunks * kLanes, begin, end,

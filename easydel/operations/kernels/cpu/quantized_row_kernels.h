@@ -50,7 +50,7 @@ constexpr int kRows = 1, kVectors = 4;
 
 #if defined(EASYDEL_PANELS)
 // Fewer vectors are multiplied by weights in registers.
-constexpr int64_t kPanelVectorsOfInt8 = 3, kPanelVectorsOfNibbles = 6;
+constexpr int64_t kPanelVectors = 6;
 
 // What the next panel unpacks is fetched while this one is multiplied.
 inline void prefetch_next_panel(const void* from, int64_t row_bytes) {
@@ -147,7 +147,7 @@ void int8_times_float(const PackedArgs& args, int64_t begin, int64_t end, float*
   const float* scales = scales_of(args.scales, begin, end, scratch);
   const int64_t width = args.width;
 #if defined(EASYDEL_PANELS)
-  if (args.vectors >= kPanelVectorsOfInt8) {
+  if (args.vectors >= kPanelVectors) {
     multiply_panels(
         args.x, width, args.vectors, kLanes, begin, end,
         [&](int64_t row, int64_t from, int64_t to, float* out) {
@@ -239,7 +239,7 @@ inline void nibbles_times_float(const Codes& values, const PackedArgs& args, int
   const float* scales = scales_of(args.scales, begin, end, scratch);
   const int64_t width = args.width, groups = args.scales.groups;
 #if defined(EASYDEL_PANELS)
-  if (args.vectors >= kPanelVectorsOfNibbles) {
+  if (args.vectors >= kPanelVectors) {
     const int64_t group = width / groups;
     multiply_panels(
         args.x, width, args.vectors, kNibbleBlock, begin, end,
