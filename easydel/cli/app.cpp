@@ -120,6 +120,7 @@ int run(int argc, char** argv) {
   add_train_command(app);
   add_elarge_command(app);
   add_report_command(app);
+  add_dashboard_command(app);
   add_eval_command(app);
   add_lora_command(app);
   add_bench_command(app);

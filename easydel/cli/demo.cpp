@@ -74,7 +74,6 @@ Corpus read_corpus(const DemoOptions& options) {
 
 // Writes tokenizer.json and tokenizer_config.json.
 void train_tokenizer(const Corpus& corpus, const fs::path& directory, int64_t vocabulary) {
-  make_directory(directory);
   std::size_t next = 0;
   const Json tokenizer = train_byte_level_bpe(
       [&](std::string& text) {
@@ -83,12 +82,7 @@ void train_tokenizer(const Corpus& corpus, const fs::path& directory, int64_t vo
         return true;
       },
       {.vocab_size = vocabulary, .special_tokens = {"<|end|>"}});
-  write_file_atomically(directory / "tokenizer.json", tokenizer.dump() + "\n");
-  write_file_atomically(
-      directory / "tokenizer_config.json",
-      Json::object({{"tokenizer_class", "PreTrainedTokenizerFast"}, {"eos_token", "<|end|>"}, {"pad_token", "<|end|>"}})
-              .dump(2) +
-          "\n");
+  write_demo_tokenizer(directory, tokenizer);
 }
 
 std::unique_ptr<BaseConfig> make_config(const DemoOptions& options, int64_t vocabulary) {
@@ -289,7 +283,10 @@ void add_demo_command(CLI::App& app) {
       ->expected(5)
       ->delimiter(',');
   command->add_flag("--json", options->json, "Print JSON");
-  command->callback([options] { run(*options); });
+  add_demo_rl_command(*command);
+  command->callback([options, command] {
+    if (command->get_subcommands().empty()) run(*options);
+  });
 }
 
 }  // namespace easydel::cli

@@ -254,15 +254,16 @@ void add_train_command(CLI::App& app) {
   command
       ->add_option("--trainer", options->trainer,
                    "sft, base, dpo, kto, bco, cpo, orpo, reward, distillation, gkd, classification, grpo, gfpo, rlvr, "
-                   "rloo")
+                   "rloo, online_dpo, xpo, nash_md")
       ->capture_default_str();
   command->add_option("--tokenizer", options->tokenizer, "Tokenizer directory (default: the model's)");
   command->add_option("--reference", options->reference,
-                      "Reference model for dpo, kto, bco, grpo, gfpo, rlvr and rloo (default: the model itself)");
-  command->add_option("--reward", options->rewards,
-                      "Reward for grpo, gfpo, rlvr and rloo: exact, numeric, regex=PATTERN, format, json, "
-                      "length=TOKENS, \"command=PROGRAM WORDS\", http=URL; may be given several times");
-  command->add_option("--reward-model", options->reward_model, "Reward model for grpo, gfpo, rlvr and rloo");
+                      "Reference model for dpo, kto, bco and trainers with rewards (default: the model itself)");
+  command->add_option(
+      "--reward", options->rewards,
+      "Reward for grpo, gfpo, rlvr, rloo, online_dpo, xpo and nash_md: exact, numeric, regex=PATTERN, format, json, "
+      "length=TOKENS, \"command=PROGRAM WORDS\", http=URL; may be given several times");
+  command->add_option("--reward-model", options->reward_model, "Reward model for trainers with rewards");
   command->add_option("--teacher", options->teacher, "Teacher model for distillation and gkd");
   command->add_option("--steps", options->steps, "Number of optimizer steps")->check(CLI::PositiveNumber);
   command->add_option("--epochs", options->epochs, "Number of passes over the data (default: 1 without --steps)")

@@ -232,7 +232,9 @@ std::shared_ptr<BaseModule> ELargeModel::other_model(const std::string& trainer_
     // The trainer computes its log-probabilities ahead with the model itself.
     if (!is_given && arguments.dpo.precompute_ref_log_probs) return nullptr;
   } else if (learns_from_rewards(trainer_type)) {
-    const double beta = trainer_type == "rloo" ? arguments.rloo.beta : arguments.grpo.beta;
+    const double beta = prefers_own_samples(trainer_type) ? arguments.online.beta
+                        : trainer_type == "rloo"          ? arguments.rloo.beta
+                                                          : arguments.grpo.beta;
     // With adapters the base is the reference: the model without them.
     if (beta == 0 || (!is_given && arguments.lora_rank)) return nullptr;
   } else if (trainer_type != "kto" && trainer_type != "bco") {

@@ -112,6 +112,22 @@ class CommandLine(unittest.TestCase):
                 self.assertTrue(pathlib.Path(path).exists(), path)
             self.assertEqual(run("demo", "--corpus", f"{directory}/none").returncode, 2)
 
+    def test_demo_rl_trains_in_two_stages_and_measures_both(self):
+        with tempfile.TemporaryDirectory() as directory:
+            small = ["demo", "rl", "--examples", "64", "--held-out", "20", "--sft-steps", "4", "--steps", "2", "--prompts", "2", "--group", "4",
+                     "--hidden", "32", "--layers", "1", "--output", f"{directory}/rl"]
+            done = run(*small, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            seen = json.loads(done.stdout[done.stdout.index("{"):])
+            self.assertTrue(0 <= seen["before"] <= 1 and 0 <= seen["after"] <= 1, seen)
+            for stage, steps in (("sft", 4), ("grpo", 2)):
+                lines = (pathlib.Path(directory) / "rl" / stage / "metrics.jsonl").read_text().splitlines()
+                self.assertEqual(len(lines), steps, stage)
+            self.assertIn("reward", json.loads(lines[0]))
+            table = run(*small, "--reward", "random")
+            self.assertRegex(table.stdout, r"after +steps +time +exact match on unseen pairs\nSFT +4 +\d+ s +\d")
+            self.assertIn("pairs of two-digit numbers: 64 with their sums for SFT, 8016 for GRPO (reward random), 20 in neither", table.stdout)
+
     def test_demo_removes_nothing_that_it_did_not_make(self):
         book = pathlib.Path(__file__).parents[2] / "examples/demo/pride_and_prejudice.txt"
         text = book.read_text(encoding="utf-8")

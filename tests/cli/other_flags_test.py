@@ -11,6 +11,7 @@ import pathlib
 import pty
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -86,9 +87,7 @@ class OtherFlags(FlagProbes):
             below = dict(zip(subcommands_of(""), pool.map(subcommands_of, subcommands_of(""))))
         tests = [name for case in (flags_test.Flags, serve_flags_test.ServeFlags, OtherFlags) for name in dir(case)]
         for group, commands in below.items():
-            if commands:
-                self.assertEqual(flags_of(group), set(), group)
-            for command in commands or [group]:
+            for command in [*commands, *([group] if flags_of(group) or not commands else [])]:
                 wanted = "test_" + re.sub(r"[ -]", "_", command)
                 self.assertTrue(any(name == wanted or name.startswith(f"{wanted}_takes") for name in tests), f"no {wanted}")
 
@@ -563,6 +562,24 @@ class OtherFlags(FlagProbes):
             ([*serve, "--endpoint", "/v1/chat/completions"],
              "--endpoint /v1/chat/completions takes text, and random prompts are token ids. Give --tokenizer DIR, or --dataset FILE."))
 
+    def test_dashboard(self):
+        run = self.directory / "run"
+        run.mkdir()
+        (run / "metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            port = taken.getsockname()[1]
+
+        def observe(arguments):
+            given = [] if "--port" in arguments else ["--port", "0"]
+            process = subprocess.Popen([EASYDEL, "dashboard", run, *given, *arguments], stdout=subprocess.PIPE, text=True)
+            printed = process.stdout.readline()
+            process.terminate()
+            process.communicate(timeout=30)
+            return process.returncode, printed if f":{port}/" in printed else re.sub(r":[0-9]+/", ":0/", printed), ""
+
+        self.probe("dashboard", observe, {"--host": ["--host", "127.0.0.2"], "--port": ["--port", str(port)]})
+
     def test_demo(self):
         text = BOOK.read_text(encoding="utf-8")
 
@@ -596,6 +613,31 @@ class OtherFlags(FlagProbes):
         self.check_refused(([*demo, "--hidden", "100"], "--hidden must be a multiple of 64; got 100."),
                            ([*demo, "--mesh", "1,-1,1,2,1"], "--mesh must be five sizes of at least 1; got -1 among them."))
         self.assertTrue((earlier / "report.html").exists())
+
+    def test_demo_rl(self):
+        base = {"--output": "OUT/demo", "--reward": "random", "--examples": 64, "--held-out": 16, "--sft-steps": 2, "--steps": 2, "--prompts": 2,
+                "--group": 2, "--hidden": 32, "--layers": 1}
+
+        def observe(arguments):
+            arguments = [str(part) for part in arguments]
+            given = [str(part) for flag, value in base.items() if flag not in arguments for part in (flag, value)]
+            with tempfile.TemporaryDirectory(dir=self.directory) as folder:
+                done = self.run_command([part.replace("OUT", folder) for part in ["demo", "rl", *given, *arguments]])
+                stages = [self.files(path, ("model.safetensors",)) for path in sorted(pathlib.Path(folder).glob("*/*")) if path.name in ("sft", "grpo")]
+            printed = done.stdout.replace(folder, "OUT")
+            if "--json" in arguments:
+                printed = {key: value for key, value in json.loads(printed[printed.index("{\n"):]).items() if "seconds" not in key}
+            else:
+                printed = re.sub(r"[0-9]+ s ", "0 s ", printed)
+            return done.returncode, printed, done.stderr if done.returncode else "", stages
+
+        self.probe("demo rl", observe, {
+            "--output": ["--output", "OUT/other"], "--reward": ["--reward", "exact"], "--seed": ["--seed", "1"],
+            "--examples": ["--examples", "70"], "--held-out": ["--held-out", "7"], "--sft-steps": ["--sft-steps", "3"],
+            "--steps": ["--steps", "3"], "--prompts": ["--prompts", "3"], "--group": ["--group", "3"], "--hidden": ["--hidden", "64"],
+            "--layers": ["--layers", "2"], "--learning-rate": ["--learning-rate", "0.5"], "--json": ["--json"]})
+        self.check_refused((["demo", "rl", "--hidden", "40"], "--hidden must be a multiple of 32; got 40."),
+                           (["demo", "--steps", "3", "rl"], "--steps before rl belongs to the other demo. See easydel demo rl --help."))
 
     def test_what_another_flag_leaves_nothing_to_do_is_refused(self):
         one_file = self.directory / "one.safetensors"

@@ -1,4 +1,4 @@
-"""Our grpo and rloo beside trl's: the same tiny model, the same completions and rewards (trl's rollout hook), plain
+"""Our grpo, rloo and online_dpo beside trl's, xpo and nash_md beside their formulas: the same tiny model, the same completions and rewards (trl's rollout hook), plain
 gradient descent; the loss and the metrics of every step and the change of every weight must agree.
 usage: policy_test.py TRAIN_PROGRAM"""
 
@@ -22,6 +22,7 @@ from datasets import Dataset
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
+from trl.experimental.online_dpo import OnlineDPOConfig, OnlineDPOTrainer
 
 datasets.disable_progress_bars()
 # trl deals the completions of a generation to its steps at random; ours stay in order.
@@ -247,6 +248,112 @@ class Policies(unittest.TestCase):
             with self.subTest(**case):
                 self.compare(self.run_ours("rloo", case), self.run_theirs("rloo", case),
                              ["reward", "reward_std", "entropy", *CLIPS, *LENGTHS])
+
+    def judged_pairs(self):
+        """Two completions of each prompt, all with rewards."""
+        pairs = {prompt: [{**each, "reward": 0.25 if each["reward"] is None else each["reward"]} for each in group[:2]]
+                 for prompt, group in self.known.items()}
+        (self.directory / "pairs.json").write_text(json.dumps(pairs))
+        return pairs
+
+    def run_online(self, trainer_type, changes, **how):
+        arguments = {"total_batch_size": PROMPTS, "max_training_steps": STEPS, "learning_rate": RATE, "optimizer": "sgd",
+                     "weight_decay": 0.0, "max_completion_length": LENGTH, **changes}
+        return run_ours(PROGRAM, self.directory, model=self.directory / "model", data=self.directory / "rows.jsonl",
+                        trainer_type=trainer_type, completions=self.directory / "pairs.json", arguments=arguments,
+                        other=self.directory / "reference", **how)
+
+    def test_online_dpo(self):
+        pairs, tokenizer = self.judged_pairs(), make_tokenizer()
+
+        def run_theirs(**changes):
+            def generate(model, prompts, images=None):
+                prompt_ids = [tokenizer(prompt).input_ids for prompt in prompts]
+                given = [pairs[tokenizer.decode(ids)][i] for i in range(2) for ids in prompt_ids]
+                longest, length = max(map(len, prompt_ids)), max(len(each["ids"]) for each in given)
+                left = lambda ids, fill: [fill] * (longest - len(ids)) + ids
+                right = lambda ids, fill: ids + [fill] * (length - len(ids))
+                return (torch.tensor([left(ids, 0) for ids in prompt_ids] * 2),
+                        torch.tensor([left([1] * len(ids), 0) for ids in prompt_ids] * 2),
+                        torch.tensor([right(each["ids"], 0) for each in given]),
+                        torch.tensor([right([1] * len(each["ids"]), 0) for each in given]), None)
+
+            def given(prompts, completions, completion_ids, **_):
+                half = len(prompts) // 2
+                return [pairs[tokenizer.decode(tokenizer(prompt).input_ids)][i // half]["reward"] for i, prompt in enumerate(prompts)]
+
+            arguments = OnlineDPOConfig(output_dir=str(self.directory / "trl"), max_steps=STEPS, optim="sgd",
+                                        per_device_train_batch_size=PROMPTS, lr_scheduler_type="constant", weight_decay=0.0,
+                                        max_grad_norm=0.0, logging_steps=1, report_to=[], save_strategy="no", use_cpu=True,
+                                        bf16=False, fp16=False, gradient_checkpointing=False, disable_tqdm=True,
+                                        **{"learning_rate": RATE, **changes})
+            steps = Steps()
+            trainer = OnlineDPOTrainer(
+                model=AutoModelForCausalLM.from_pretrained(self.directory / "model", attn_implementation="eager"),
+                ref_model=AutoModelForCausalLM.from_pretrained(self.directory / "reference", attn_implementation="eager"),
+                reward_funcs=given, args=arguments, train_dataset=Dataset.from_list(self.rows), processing_class=tokenizer,
+                callbacks=[steps])
+            trainer._generate = generate
+            trainer._get_train_sampler = lambda *_: torch.utils.data.SequentialSampler(trainer.train_dataset)
+            trainer.remove_callback(PrinterCallback)
+            trainer.train()
+            return steps.steps, weights_of(trainer.model)
+
+        names = ["rewards/chosen", "rewards/rejected", "rewards/margins", "rewards/accuracies", "logps/chosen", "logps/rejected",
+                 "objective/scores_margin"]
+        for case in (dict(), dict(loss_type="ipo", beta=0.5, learning_rate=0.01), dict(missing_eos_penalty=0.6)):
+            with self.subTest(**case):
+                theirs = run_theirs(**case)
+                # trl rounds its loss to four digits.
+                ours = self.run_online("online_dpo", case)
+                for a, b in zip(ours[0], theirs[0], strict=True):
+                    self.assertLess(abs(a["loss"] - b["loss"]), 5e-5 + TOLERANCE * abs(b["loss"]))
+                self.compare(ours, theirs, names, with_loss=False)
+        self.compare(self.run_online("online_dpo", {}, mesh=[1, 2, 1, 2, 1]), run_theirs(), names, with_loss=False)
+
+    def test_xpo_and_nash_md(self):
+        pairs, tokenizer = self.judged_pairs(), make_tokenizer()
+
+        def run_formula(trainer_type, beta, loss_type="sigmoid", alpha=1e-5, learning_rate=RATE):
+            model, reference = (AutoModelForCausalLM.from_pretrained(self.directory / name, attn_implementation="eager")
+                                for name in ("model", "reference"))
+            optimizer, steps = torch.optim.SGD(model.parameters(), lr=learning_rate), []
+
+            def logps(scorer, prompt, ids):
+                scores = scorer(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1:-1].log_softmax(-1)
+                return scores.gather(1, torch.tensor(ids)[:, None])[:, 0]
+
+            for step in range(STEPS):
+                losses, extra = [], []
+                for row in self.rows[step * PROMPTS:(step + 1) * PROMPTS]:
+                    prompt = tokenizer(row["prompt"]).input_ids
+                    first, second = pairs[tokenizer.decode(prompt)]
+                    mine, other = (logps(model, prompt, each["ids"]) for each in (first, second))
+                    with torch.no_grad():
+                        mine_before, other_before = (logps(reference, prompt, each["ids"]) for each in (first, second))
+                    if trainer_type == "nash_md":
+                        probability = 1 / (1 + math.exp(second["reward"] - first["reward"]))
+                        apart = (mine - mine_before).detach()
+                        losses.append(beta * (apart * mine).sum() - (probability - 0.5) * mine.sum())
+                        extra.append(apart.sum().item())
+                        continue
+                    logit = (mine.sum() - mine_before.sum()) - (other.sum() - other_before.sum())
+                    logit = logit if first["reward"] >= second["reward"] else -logit
+                    preference = -torch.nn.functional.logsigmoid(beta * logit) if loss_type == "sigmoid" else (logit - 1 / (2 * beta)) ** 2
+                    losses.append(preference + alpha * other.sum())
+                    extra.append(alpha * other.sum().item())
+                loss = sum(losses) / PROMPTS
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                steps.append({"loss": loss.item(), "loss/kl" if trainer_type == "nash_md" else "loss/xpo": sum(extra) / PROMPTS})
+            return steps, weights_of(model)
+
+        for trainer_type, case in (("xpo", dict(beta=0.1)), ("xpo", dict(beta=0.5, loss_type="ipo", alpha=0.01, learning_rate=0.01)), ("nash_md", dict(beta=0.1, learning_rate=0.03)),
+                                   ("nash_md", dict(beta=0.02, learning_rate=0.1))):
+            with self.subTest(trainer_type, **case):
+                self.compare(self.run_online(trainer_type, case), run_formula(trainer_type, **case),
+                             ["loss/kl" if trainer_type == "nash_md" else "loss/xpo"])
 
 
 if __name__ == "__main__":

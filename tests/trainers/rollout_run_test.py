@@ -2,6 +2,7 @@
 killed. usage: rollout_run_test.py EASYDEL"""
 
 import http.server
+import math
 import threading
 
 from tiny_run import *
@@ -52,6 +53,26 @@ class RolloutRun(TinyRun):
         log = self.run_rolled("rises", "--learning-rate", "3e-3", steps=24, num_iterations=1, steps_per_generation=1,
                               num_generations=8)
         self.assertGreater(log[24]["reward"], log[1]["reward"] + 0.2)
+
+    def test_preferences_between_own_samples(self):
+        sets = [part for key, value in {"max_prompt_length": 40, "max_completion_length": 6, "log_completions": "true",
+                                        "num_completions_to_print": 0}.items() for part in ("--set", f"{key}={value}")]
+        for trainer, metric in (("online_dpo", "rewards/accuracies"), ("xpo", "loss/xpo"), ("nash_md", "rewards/probabilities")):
+            for more in ([], ["--set", "lora_rank=2"]):
+                with self.subTest(trainer, more=more):
+                    output = f"{trainer}-{len(more)}"
+                    self.train(output, "--trainer", trainer, "--reward", "regex=e", "--length", "64", *sets, *more, steps=2, data=("prompts",))
+                    log = self.log(output)[0]
+                    self.assertTrue(all(math.isfinite(log[step][name]) for step in (1, 2) for name in (metric, "loss", "reward")), log)
+                    rows = [json.loads(line) for line in (self.folder / output / "completions.jsonl").read_text().splitlines()]
+                    self.assertEqual(len(rows), 2 * 4 * 2)
+                    for first, second in zip(rows[::2], rows[1::2]):
+                        self.assertEqual(first["prompt"], second["prompt"])
+                        self.assertAlmostEqual(first["advantage"], -second["advantage"])
+                        self.assertAlmostEqual(first["advantage"] + 0.5, 1 / (1 + math.exp(second["reward"] - first["reward"])), places=6)
+        error = self.fails("failing", "--trainer", "nash_md", "--reward", "regex=e", "--length", "64", *sets, "--devices", "2",
+                           "--mesh", "1,1,1,2,1", steps=2, data=("prompts",))
+        self.assertIn("[nash_md] a mixture of two models is not sampled on a mesh. Use one device, or xpo.", error)
 
     def test_a_killed_run_ends_as_one_that_was_left_alone(self):
         """Killed by its own reward, in the middle of the second and the third generation, and at moments between."""

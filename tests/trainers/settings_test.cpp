@@ -81,7 +81,8 @@ std::vector<SettingProbe> common_probes(const std::string& type) {
       {"max_evaluation_steps", 1, eval},
       {"per_epoch_evaluation_steps", 1, eval},
       {"early_stopping_patience", 1, together(eval, set(R"({"early_stopping_threshold": 100})"))},
-      {"early_stopping_threshold", 100.0,
+      // Of pairs the second evaluation is no better than the first; the loop is the same for all.
+      {"early_stopping_threshold", type == "online_dpo" || type == "xpo" ? -1.0 : 100.0,
        together(judged,
                 Json::object({{"early_stopping_patience", 1}, {"greater_is_better", learns_from_rewards(type)}}))},
       {"metric_for_best_model", "eval_nonsense", eval},
@@ -298,6 +299,20 @@ std::vector<SettingProbe> rloo_probes() {
           {"reward_clip_range", set("[0.0, 0.1]")}};
 }
 
+std::vector<SettingProbe> online_probes(const std::string& type) {
+  std::vector<SettingProbe> probes;
+  for (const SettingProbe& probe : rollout_probes()) {
+    if (probe.key == "num_return_sequences" || probe.key == "mask_truncated_completions") continue;
+    probes.push_back(probe.key == "disable_dropout" ? SettingProbe{"disable_dropout", false} : probe);
+  }
+  probes.push_back({"beta", 0.5});
+  probes.push_back({"missing_eos_penalty", 2.0, set(R"({"temperature": 3.0, "max_completion_length": 11})")});
+  if (type != "nash_md") probes.push_back({"loss_type", "ipo"});
+  if (type == "xpo") probes.push_back({"alpha", 0.5});
+  if (type == "nash_md") probes.push_back({"mixture_coef", 1.0});
+  return probes;
+}
+
 std::vector<SettingProbe> reward_probes() { return {{"center_rewards_coefficient", 0.5}, {"disable_dropout", false}}; }
 
 std::vector<SettingProbe> distillation_probes() {
@@ -334,6 +349,7 @@ std::vector<SettingProbe> own_probes(const std::string& type) {
   if (type == "bco") return bco_probes();
   if (type == "cpo") return cpo_probes();
   if (type == "orpo") return orpo_probes();
+  if (prefers_own_samples(type)) return online_probes(type);
   if (learns_from_rewards(type)) {
     std::vector<SettingProbe> probes = rollout_probes();
     for (const SettingProbe& probe : type == "rloo"   ? rloo_probes()

@@ -1,6 +1,7 @@
 // Trains a model: train_program JOB.json, with model, data, trainer_type, arguments (of the trainer), output, and,
 // where they are wanted, other (a reference or a teacher), eval_data, dtype, mesh (axis sizes, on thread ranks),
-// gradients (a file for those of the first step) and completions: for grpo and rloo what the policy is to have written,
+// gradients (a file for those of the first step) and completions: for trainers with rewards what the policy is to have
+// written,
 // [{"ids": …, "reward": …}] for each text of a prompt.
 // Writes the model into output, and a line of metrics for each step to standard output.
 #include <iostream>
@@ -35,18 +36,15 @@ std::shared_ptr<BaseModule> open_model(const Json& job, const std::string& direc
 }
 
 // Completions and rewards from a file, for runs beside a trainer that gets the same.
-PolicyParts fixed_rollouts(const std::string& file, std::shared_ptr<const BaseModule> reference,
-                           const std::shared_ptr<const AutoTokenizer>& tokenizer) {
-  const auto known = std::make_shared<const Json>(Json::parse_file(file));
-  PolicyParts parts{.reference = std::move(reference), .reward_functions = {}};
-  parts.rollouts = [known, tokenizer](const std::vector<std::vector<int64_t>>& prompts, int64_t group,
-                                      const RandomKey&) {
+RolloutFunction fixed_completions(const std::shared_ptr<const Json>& known,
+                                  const std::shared_ptr<const AutoTokenizer>& tokenizer, int64_t begin) {
+  return [known, tokenizer, begin](const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey&) {
     RolloutResult result;
     for (const std::vector<int64_t>& prompt : prompts) {
       const std::vector<int32_t> ids(prompt.begin(), prompt.end());
       const Json& given = known->at((*tokenizer)->decode(ids));
       std::vector<Completion> completions;
-      for (int64_t i = 0; i < group; ++i) {
+      for (int64_t i = begin; i < begin + group; ++i) {
         const Json& each = given.at(static_cast<std::size_t>(i));
         Completion completion;
         for (const Json& id : each.at("ids").as_array()) completion.ids.push_back(id.as_int());
@@ -58,6 +56,15 @@ PolicyParts fixed_rollouts(const std::string& file, std::shared_ptr<const BaseMo
     }
     return result;
   };
+}
+
+// The policy's begin with the first of a prompt, those of its opponent with the second.
+PolicyParts fixed_rollouts(const std::string& file, std::shared_ptr<const BaseModule> reference,
+                           const std::shared_ptr<const AutoTokenizer>& tokenizer) {
+  const auto known = std::make_shared<const Json>(Json::parse_file(file));
+  PolicyParts parts{.reference = std::move(reference), .reward_functions = {}};
+  parts.rollouts = fixed_completions(known, tokenizer, 0);
+  parts.opponent_rollouts = fixed_completions(known, tokenizer, 1);
   parts.reward_functions.emplace_back("given", [](const std::vector<RewardInput>& inputs) {
     RewardScores scores;
     for (const RewardInput& input : inputs) {

@@ -4,7 +4,6 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
-#include "easydel/core/json/json.h"
 
 namespace easydel::cli {
 namespace fs = std::filesystem;
@@ -14,7 +13,8 @@ constexpr const char* kMarker = "demo.json";
 
 // Whether a demo wrote it; anything else in the directory belongs to the user.
 bool is_of_a_demo(const std::string& name) {
-  for (const char* own : {"tokenizer", "tensorboard", "skipped", "metrics.jsonl", "report.html", "run.json", kMarker}) {
+  for (const char* own :
+       {"tokenizer", "sft", "grpo", "tensorboard", "skipped", "metrics.jsonl", "report.html", "run.json", kMarker}) {
     if (name == own) return true;
   }
   return name.starts_with("run-") || (name.starts_with(".run-") && name.ends_with(".unfinished"));
@@ -35,6 +35,16 @@ std::shared_ptr<RunLock> prepare_demo_output(const fs::path& directory) {
   }
   write_file_atomically(directory / kMarker, Json::object({{"made_by", "easydel demo"}}).dump() + "\n");
   return lock;
+}
+
+void write_demo_tokenizer(const fs::path& directory, const Json& tokenizer) {
+  make_directory(directory);
+  write_file_atomically(directory / "tokenizer.json", tokenizer.dump() + "\n");
+  write_file_atomically(
+      directory / "tokenizer_config.json",
+      Json::object({{"tokenizer_class", "PreTrainedTokenizerFast"}, {"eos_token", "<|end|>"}, {"pad_token", "<|end|>"}})
+              .dump(2) +
+          "\n");
 }
 
 }  // namespace easydel::cli

@@ -122,9 +122,9 @@ std::vector<std::string> ELargeConfig::notes(bool with_trainer) const {
   const auto is = [&](auto... names) { return ((type == names) || ...); };
   if (has("teacher_model") && !is("distillation", "gkd"))
     found.push_back(concat(where({"teacher_model"}), " is not used by the trainer \"", type, "\"."));
-  if (has("reference_model") && !is("dpo", "kto", "bco", "grpo", "gfpo", "rlvr", "rloo"))
+  if (has("reference_model") && !is("dpo", "kto", "bco") && !learns_from_rewards(type))
     found.push_back(concat(where({"reference_model"}), " is not used by the trainer \"", type, "\"."));
-  if (has("reward_model") && !is("grpo", "gfpo", "rlvr", "rloo"))
+  if (has("reward_model") && !learns_from_rewards(type))
     found.push_back(concat(where({"reward_model"}), " is not used by the trainer \"", type, "\"."));
   note_keys({"esurge"}, {"esurge"}, found);
   note_keys({"eval"}, {"eval"}, found);

@@ -158,6 +158,11 @@ void check_policies(const TrainingArguments& a, const ArgumentChecker& c) {
   c.finite_from_zero("beta", a.rloo.beta);
   c.finite_from_zero("epsilon", a.rloo.epsilon);
   c.finite_from_zero("epsilon_high", a.rloo.epsilon_high);
+  c.positive("beta", a.online.beta);
+  c.one_of("loss_type", a.online.loss_type, {"sigmoid", "ipo"});
+  c.finite_from_zero("missing_eos_penalty", a.online.missing_eos_penalty);
+  c.finite_from_zero("alpha", a.online.alpha);
+  c.between("mixture_coef", a.online.mixture_coef, 0, 1, "lie in [0, 1]");
   if (const auto& range = a.rloo.reward_clip_range)
     c.rule(range->size() == 2 && (*range)[0] <= (*range)[1], "reward_clip_range", "be two numbers, the lower one first",
            range->size() == 2 ? concat((*range)[0], " and ", (*range)[1]) : concat(range->size(), " numbers"));

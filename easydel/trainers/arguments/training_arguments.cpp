@@ -11,20 +11,9 @@ namespace easydel {
 namespace {
 
 // EasyDeL's trainers that are not supported.
-constexpr std::string_view kOtherTrainers[] = {"agentic-moshpit",
-                                               "agentic_moshpit",
-                                               "embedding",
-                                               "gspo",
-                                               "nash-md",
-                                               "nash_md",
-                                               "online_dpo",
-                                               "ppo",
-                                               "prm",
-                                               "seq_kd",
-                                               "sdpo",
-                                               "on_policy_distillation",
-                                               "sparse_distillation",
-                                               "xpo"};
+constexpr std::string_view kOtherTrainers[] = {
+    "agentic-moshpit",        "agentic_moshpit",    "embedding", "gspo", "nash-md", "ppo", "prm", "seq_kd", "sdpo",
+    "on_policy_distillation", "sparse_distillation"};
 
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
@@ -36,8 +25,8 @@ std::string joined(const std::vector<std::string>& names) {
 
 const std::vector<std::string>& trainer_types() {
   static const std::vector<std::string> types = {
-      "sft", "base",           "dpo",  "kto",  "bco",  "cpo", "orpo", "reward", "distillation",
-      "gkd", "classification", "grpo", "gfpo", "rlvr", "rloo"};
+      "sft", "base",           "dpo",  "kto",  "bco",  "cpo",  "orpo",       "reward", "distillation",
+      "gkd", "classification", "grpo", "gfpo", "rlvr", "rloo", "online_dpo", "xpo",    "nash_md"};
   return types;
 }
 
@@ -48,6 +37,7 @@ void require_trainer_type(std::string_view type, const std::string& where) {
     const std::string_view instead = type == "gspo"     ? " Use grpo with importance_sampling_level: sequence."
                                      : type == "seq_kd" ? " Use gkd with lmbda: 0 and seq_kd: true."
                                      : type == "on_policy_distillation" ? " Use gkd with lmbda: 1."
+                                     : type == "nash-md"                ? " Use nash_md."
                                                                         : "";
     fail<NotSupportedError>(where, " \"", type,
                             "\" is an EasyDeL trainer that is not supported yet; known: ", joined(known), ".", instead);
@@ -160,6 +150,10 @@ void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {
   if (type == "bco") return list_fields(a.bco, v);
   if (type == "cpo") return list_fields(a.cpo, v);
   if (type == "orpo") return list_fields(a.orpo, v);
+  if (prefers_own_samples(type)) {
+    list_sampling_fields(a.rollout, v);
+    return list_fields(a.online, type, v);
+  }
   if (learns_from_rewards(type)) {
     list_fields(a.rollout, v);
     if (type == "rloo") return list_fields(a.rloo, v);
@@ -188,7 +182,9 @@ TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
       {"grpo", "GRPO"},     {"gfpo", "GFPO"},
       {"rlvr", "RLVR"},     {"rloo", "RLOO"},
       {"reward", "Reward"}, {"distillation", "Distillation"},
-      {"gkd", "GKD"},       {"classification", "Classification"}};
+      {"gkd", "GKD"},       {"classification", "Classification"},
+      {"xpo", "XPO"},       {"online_dpo", "OnlineDPO"},
+      {"nash_md", "NashMD"}};
   TrainingArguments arguments;
   if (const auto prefix = prefixes.find(type); prefix != prefixes.end()) arguments.trainer_prefix = prefix->second;
   if (type == "sft" || type == "gkd") arguments.learning_rate = 2e-5;
@@ -198,6 +194,11 @@ TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
   if (is("kto", "bco", "cpo", "orpo", "reward")) arguments.max_length = 1024;
   if (is("rlvr")) arguments.rollout.mask_truncated_completions = true;
   if (is("rloo")) arguments.rollout.num_return_sequences = 2;
+  if (prefers_own_samples(type)) {
+    arguments.learning_rate = 5e-7;
+    arguments.rollout.temperature = 0.9;
+    arguments.rollout.disable_dropout = true;
+  }
   if (type == "classification") arguments.truncation_mode = "keep_start";
   return arguments;
 }

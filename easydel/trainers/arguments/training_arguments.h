@@ -130,11 +130,12 @@ struct TrainingArguments {
   DistillationArguments distillation;
   GkdArguments gkd;
   ClassificationArguments classification;
-  RolloutArguments rollout;  // of grpo, gfpo, rlvr and rloo
+  RolloutArguments rollout;  // of those that learn from rewards
   GrpoArguments grpo;        // of grpo, gfpo and rlvr
   GfpoArguments gfpo;
   RlvrArguments rlvr;
   RlooArguments rloo;
+  OnlineArguments online;  // of online_dpo, xpo and nash_md
 
   // EasyDeL's defaults for a trainer: "sft" has a learning rate of 2e-5. ConfigError on a type that is not known.
   static TrainingArguments for_trainer(std::string_view trainer_type);
@@ -168,7 +169,8 @@ void list_fields(TrainingArguments& arguments, FieldVisitor& v);
 // With those of the trainer's objective.
 void list_fields(TrainingArguments& arguments, std::string_view trainer_type, FieldVisitor& v);
 
-// sft, base, dpo, kto, bco, cpo, orpo, reward, distillation, gkd, classification, grpo, gfpo, rlvr, rloo.
+// sft, base, dpo, kto, bco, cpo, orpo, reward, distillation, gkd, classification, grpo, gfpo, rlvr, rloo,
+// online_dpo, xpo, nash_md.
 const std::vector<std::string>& trainer_types();
 // Throws for any other; a type that EasyDeL has is NotSupportedError.
 void require_trainer_type(std::string_view trainer_type, const std::string& where);

@@ -12,10 +12,8 @@
 #include "easydel/core/log.h"
 
 namespace easydel {
-namespace {
 
-// The object of a line that is whole and has a step; null otherwise.
-Json parse_line(const std::string& line) {
+Json parse_metrics(const std::string& line) {
   try {
     Json json = Json::parse(line);
     const Json* step = json.find("step");
@@ -25,12 +23,14 @@ Json parse_line(const std::string& line) {
   return {};
 }
 
+namespace {
+
 // Calls use(line, object, ended) for each line; `ended` is false for a last one without its newline.
 template <class Use>
 void for_each_line(const std::filesystem::path& path, const Use& use) {
   std::ifstream file(path, std::ios::binary);
   require<IoError>(file.good(), "[MetricsLog] ", path.string(), " cannot be read.");
-  for (std::string line; std::getline(file, line);) use(line, parse_line(line), !file.eof());
+  for (std::string line; std::getline(file, line);) use(line, parse_metrics(line), !file.eof());
   require<IoError>(!file.bad(), "[MetricsLog] reading ", path.string(), " failed.");
 }
 

@@ -31,6 +31,8 @@ class MetricsLog {
   int fd_ = -1;
 };
 
+// The object of a line that is whole and has a step; null otherwise.
+Json parse_metrics(const std::string& line);
 // Its lines in order, without those that are not an object with a step, such as an incomplete last one.
 std::vector<Json> read_metrics(const std::filesystem::path& path);
 

@@ -59,17 +59,6 @@ std::string table(const Json& values) {
   return out;
 }
 
-std::string cards(const Json& summary) {
-  std::string out;
-  if (!summary.is_object()) return out;
-  for (const auto& [key, value] : summary.as_object()) {
-    if (value.is_null()) continue;
-    out += concat("<div class=\"card\"><span>", html_escaped(key), "</span><strong>", html_escaped(text_of(value)),
-                  "</strong></div>\n");
-  }
-  return out;
-}
-
 std::string filled(std::string_view page, const std::map<std::string_view, std::string>& values) {
   std::string out;
   while (true) {
@@ -80,6 +69,20 @@ std::string filled(std::string_view page, const std::map<std::string_view, std::
     out += values.at(page.substr(open + 2, close - open - 2));
     page.remove_prefix(close + 2);
   }
+}
+
+std::string rendered(const Report& report, const Json& data, const std::string& live) {
+  const std::string details =
+      report.details.size() > 0 ? "<section><h2>Run</h2>" + table(report.details) + "</section>" : "";
+  return filled(kReportPage, {{"title", html_escaped(report.title)},
+                              {"subtitle", html_escaped(report.subtitle)},
+                              {"cards", report_cards(report.summary)},
+                              {"details", details},
+                              {"config", table(report.config)},
+                              {"style", std::string(kReportStyle)},
+                              {"script", std::string(kReportScript)},
+                              {"data", script_json(data)},
+                              {"live", live}});
 }
 
 }  // namespace
@@ -99,6 +102,17 @@ std::string html_escaped(std::string_view text) {
   return out;
 }
 
+std::string report_cards(const Json& summary) {
+  std::string out;
+  if (!summary.is_object()) return out;
+  for (const auto& [key, value] : summary.as_object()) {
+    if (value.is_null()) continue;
+    out += concat("<div class=\"card\"><span>", html_escaped(key), "</span><strong>", html_escaped(text_of(value)),
+                  "</strong></div>\n");
+  }
+  return out;
+}
+
 std::string render_report(const Report& report) {
   std::vector<std::vector<Json>> runs{report.metrics};
   Json names = Json::array({valid_text(report.name)});
@@ -106,17 +120,12 @@ std::string render_report(const Report& report) {
     runs.push_back(other.metrics);
     names.push_back(valid_text(other.name));
   }
-  const Json data = Json::object({{"runs", names}, {"series", report_series(runs)}});
-  const std::string details =
-      report.details.size() > 0 ? "<section><h2>Run</h2>" + table(report.details) + "</section>" : "";
-  return filled(kReportPage, {{"title", html_escaped(report.title)},
-                              {"subtitle", html_escaped(report.subtitle)},
-                              {"cards", cards(report.summary)},
-                              {"details", details},
-                              {"config", table(report.config)},
-                              {"style", std::string(kReportStyle)},
-                              {"script", std::string(kReportScript)},
-                              {"data", script_json(data)}});
+  return rendered(report, Json::object({{"runs", names}, {"series", report_series(runs)}}), "");
+}
+
+std::string render_live_report(const Report& report) {
+  const Json nothing = Json::object({{"runs", Json::array()}, {"series", Json::array()}});
+  return rendered(report, nothing, concat("<script>", kLiveScript, "</script>"));
 }
 
 void write_report(const std::filesystem::path& path, const Report& report) {

@@ -29,6 +29,9 @@ struct Report {
 // "num_tokens" can be drawn over these instead of steps. Series with more points than a screen has are thinned to the
 // least and the largest value of each stretch.
 std::string render_report(const Report& report);
+// The same without curves and summary, with a script that asks for them: see LiveReport.
+std::string render_live_report(const Report& report);
+std::string report_cards(const Json& summary);  // as HTML
 
 void write_report(const std::filesystem::path& path, const Report& report);
 

@@ -29,9 +29,59 @@ const std::string_view kReportPage = R"html(<!doctype html>
 <section><h2>Config</h2>{{config}}</section>
 <script type="application/json" id="data">{{data}}</script>
 <script>{{script}}</script>
-</body>
+{{live}}</body>
 </html>
 )html";
+
+const std::string_view kLiveScript = R"js(
+"use strict";
+{
+  let version = 0;
+  const state = document.createElement("p");
+  state.id = "live";
+  document.querySelector("header div").appendChild(state);
+  const samples = document.createElement("section");
+  samples.id = "samples";
+  samples.hidden = true;
+  document.querySelector("main").after(samples);
+
+  function showSamples(lines) {
+    samples.hidden = !lines.length;
+    const heading = document.createElement("h2"), table = document.createElement("table");
+    heading.textContent = "Samples";
+    for (const line of lines) {
+      const row = table.insertRow();
+      const head = document.createElement("th");
+      head.textContent = "step " + line.step;
+      row.appendChild(head);
+      for (const text of [line.prompt, line.completion, show(line.reward)]) row.insertCell().textContent = text;
+    }
+    samples.replaceChildren(heading, table);
+  }
+
+  async function ask() {
+    try {
+      // A chart that is being looked at stays.
+      if (!document.querySelector("figure:hover")) {
+        const answer = await fetch("data?version=" + version);
+        if (answer.status === 200) {
+          const given = await answer.json();
+          version = given.version;
+          document.querySelector(".cards").innerHTML = given.cards;
+          document.getElementById("data").textContent = JSON.stringify({ runs: given.runs, series: given.series });
+          start();
+          showSamples(given.samples);
+        }
+      }
+      state.textContent = "Live";
+    } catch {
+      state.textContent = "No connection";
+    }
+    setTimeout(ask, 1000);
+  }
+  ask();
+}
+)js";
 
 const std::string_view kReportStyle = R"css(
 :root {
@@ -107,6 +157,7 @@ th, td { text-align: left; padding: 5px 12px; border-top: 1px solid var(--grid);
 th { font-weight: 400; color: var(--muted); width: 1%; white-space: nowrap; }
 td { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; font-size: 13px; overflow-wrap: anywhere; }
 .empty { color: var(--muted); }
+#samples td { white-space: pre-wrap; } #samples th { vertical-align: top; }
 @media (max-width: 600px) { th { white-space: normal; width: 45%; } }
 )css";
 

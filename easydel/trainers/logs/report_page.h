@@ -7,6 +7,7 @@ namespace easydel {
 
 extern const std::string_view kReportPage;  // {{name}} stands for what report.cpp fills in
 extern const std::string_view kReportStyle;
+extern const std::string_view kLiveScript;    // asks for data again and again
 extern const std::string_view kReportScript;  // draws <script id="data"> into <main id="charts">
 
 }  // namespace easydel

@@ -96,6 +96,8 @@ function toPath(xs, ys, mapX, mapY) {
   return path;
 }
 
+let redrawAll = null;  // draws the charts of the data that is shown
+
 function start() {
   const { runs, series: all } = JSON.parse(document.getElementById("data").textContent);
   const axis = document.getElementById("axis");
@@ -104,7 +106,8 @@ function start() {
   const logScale = document.getElementById("log-scale");
   const charts = new Map();
   const smooths = (s) => s.kind !== "eval" && s.chart !== "learning_rate" && !isBytes(s.chart);
-  if (all.some((s) => s.x.length > 500)) smoothing.value = "0.9";
+  if (!redrawAll && all.some((s) => s.x.length > 500)) smoothing.value = "0.9";
+  document.getElementById("charts").replaceChildren();
   for (const s of all) {
     if (runs.length > 1) s.name = runs[s.run] + ": " + s.name;
     s.style = s.kind + (s.run > 0 ? " run-" + (((s.run - 1) % 4) + 1) : "");
@@ -227,16 +230,19 @@ function start() {
     document.getElementById("smoothing-value").textContent = Number(smoothing.value).toFixed(2);
     for (const draw of draws) draw();
   };
-  smoothing.addEventListener("input", redraw);
-  logScale.addEventListener("change", redraw);
-  axis.addEventListener("change", redraw);
+  const isFirst = !redrawAll;
+  redrawAll = redraw;
+  redraw();
+  if (!isFirst) return;
+  smoothing.addEventListener("input", () => redrawAll());
+  logScale.addEventListener("change", () => redrawAll());
+  axis.addEventListener("change", () => redrawAll());
   document.getElementById("controls").addEventListener("submit", (event) => event.preventDefault());
   document.getElementById("theme").addEventListener("click", () => {
     const root = document.documentElement;
     const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";
   });
-  redraw();
 }
 if (typeof document !== "undefined") start();
 )js";

@@ -10,7 +10,6 @@
 #include "easydel/core/text/bytes.h"
 #include "easydel/trainers/logs/metrics_log.h"
 #include "easydel/trainers/logs/number_text.h"
-#include "easydel/trainers/logs/report.h"
 
 namespace easydel {
 namespace fs = std::filesystem;
@@ -63,16 +62,8 @@ std::optional<double> seconds_of(const Json& run, const std::vector<Json>& lines
 }
 
 fs::path metrics_of(const fs::path& directory) {
-  const fs::path path = directory / "metrics.jsonl";
-  std::error_code ignored;
-  require<IoError>(fs::is_regular_file(path, ignored), "[report] ", directory.string(),
-                   " is not the directory of a training run: it has no metrics.jsonl.");
-  return path;
-}
-
-std::string name_of(const fs::path& directory) {
-  const fs::path plain = fs::absolute(directory).lexically_normal();
-  return (plain.has_filename() ? plain : plain.parent_path()).filename().string();
+  require_run(directory);
+  return directory / "metrics.jsonl";
 }
 
 Json details_of(const Json& run) {
@@ -148,18 +139,35 @@ Json summarize_run(const Json& run, const std::vector<Json>& lines) {
   return cards;
 }
 
-fs::path write_run_report(const fs::path& directory, const std::vector<fs::path>& others, fs::path path) {
+void require_run(const fs::path& directory) {
+  std::error_code ignored;
+  require<IoError>(fs::is_regular_file(directory / "metrics.jsonl", ignored), "[report] ", directory.string(),
+                   " is not the directory of a training run: it has no metrics.jsonl.");
+}
+
+std::string run_label(const fs::path& directory) {
+  const fs::path plain = fs::absolute(directory).lexically_normal();
+  return (plain.has_filename() ? plain : plain.parent_path()).filename().string();
+}
+
+Report describe_run(const fs::path& directory) {
   const Json run = read_run_file(directory);
-  Report report{.name = name_of(directory), .metrics = read_metrics(metrics_of(directory))};
+  Report report{.name = run_label(directory), .metrics = {}};
   if (const std::string title = text(run, "name"); !title.empty()) report.title = title;
   const auto started = number(run, "started");
   report.subtitle = concat(text(run, "trainer"), started ? concat(", started ", date_text(*started)) : "",
                            text(run, "host").empty() ? "" : " on " + text(run, "host"));
-  report.summary = summarize_run(run, report.metrics);
   report.details = details_of(run);
   if (const Json* config = run.find("config")) report.config = *config;
+  return report;
+}
+
+fs::path write_run_report(const fs::path& directory, const std::vector<fs::path>& others, fs::path path) {
+  Report report = describe_run(directory);
+  report.metrics = read_metrics(metrics_of(directory));
+  report.summary = summarize_run(read_run_file(directory), report.metrics);
   for (const fs::path& other : others) {
-    std::string name = name_of(other);
+    std::string name = run_label(other);
     if (name == report.name) name = other.lexically_normal().string();
     report.others.push_back({name, read_metrics(metrics_of(other))});
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "easydel/core/json/json.h"
+#include "easydel/trainers/logs/report.h"
 
 namespace easydel {
 
@@ -15,6 +16,12 @@ Json read_run_file(const std::filesystem::path& directory);
 
 // The numbers that matter, with their labels, as text. `run` is the object of run.json.
 Json summarize_run(const Json& run, const std::vector<Json>& metrics);
+
+// IoError unless the directory has a metrics.jsonl.
+void require_run(const std::filesystem::path& directory);
+std::string run_label(const std::filesystem::path& directory);  // its name, without those it is in
+// What run.json says, without metrics and their summary.
+Report describe_run(const std::filesystem::path& directory);
 
 // Writes `path` (empty: report.html in the directory, comparison.html where there are others) from what the directory
 // holds, with the curves of other runs' directories for comparison, and returns it. Works during the run, and

@@ -5,8 +5,10 @@
 namespace easydel {
 
 bool learns_from_rewards(std::string_view type) {
-  return type == "grpo" || type == "gfpo" || type == "rlvr" || type == "rloo";
+  return type == "grpo" || type == "gfpo" || type == "rlvr" || type == "rloo" || prefers_own_samples(type);
 }
+
+bool prefers_own_samples(std::string_view type) { return type == "online_dpo" || type == "xpo" || type == "nash_md"; }
 
 Json RlvrArguments::rewards(const Json& others) const {
   Json all = Json::array();
@@ -29,10 +31,9 @@ std::string GrpoArguments::scaling() const {
   return scale_rewards.is_string() ? scale_rewards.as_string() : scale_rewards.dump();
 }
 
-void list_fields(RolloutArguments& r, FieldVisitor& v) {
+void list_sampling_fields(RolloutArguments& r, FieldVisitor& v) {
   v("max_prompt_length", r.max_prompt_length, "Maximum number of prompt tokens; null: no limit.");
   v("max_completion_length", r.max_completion_length, "Maximum number of tokens of a completion.");
-  v("num_return_sequences", r.num_return_sequences, "Completions for each prompt.", {"num_generations"});
   v("temperature", r.temperature, "Temperature of the sampling, and of the log-probabilities of the loss.");
   v("top_p", r.top_p, "Sample from the most likely tokens with this probability together.");
   v("top_k", r.top_k, "Sample from so many of the most likely tokens; null or 0: from all.");
@@ -42,11 +43,25 @@ void list_fields(RolloutArguments& r, FieldVisitor& v) {
   v("steps_per_generation", r.steps_per_generation, "Optimizer steps whose completions are generated together.");
   v("rewards", r.rewards, "A reward, or a list: names, or objects with a type, its settings and a weight.");
   v("reward_weights", r.reward_weights, "Weights of the rewards; null: 1 each.");
-  v("mask_truncated_completions", r.mask_truncated_completions, "Completions that did not end do not count.",
-    {"max_len_mask"});
   v("log_completions", r.log_completions, "Write completions.jsonl, and print some of them.");
   v("num_completions_to_print", r.num_completions_to_print, "Completions that are printed of each generation.");
   v("disable_dropout", r.disable_dropout, "Train without dropout.");
+}
+
+void list_fields(RolloutArguments& r, FieldVisitor& v) {
+  list_sampling_fields(r, v);
+  v("num_return_sequences", r.num_return_sequences, "Completions for each prompt.", {"num_generations"});
+  v("mask_truncated_completions", r.mask_truncated_completions, "Completions that did not end do not count.",
+    {"max_len_mask"});
+}
+
+void list_fields(OnlineArguments& o, std::string_view type, FieldVisitor& v) {
+  v("beta", o.beta, "How strongly the policy is kept close to the reference.");
+  v("missing_eos_penalty", o.missing_eos_penalty,
+    "What is taken from the reward of a completion that did not end; null: nothing.");
+  if (type != "nash_md") v("loss_type", o.loss_type, "sigmoid or ipo.");
+  if (type == "xpo") v("alpha", o.alpha, "Weight of the log-probability of the reference's completions.");
+  if (type == "nash_md") v("mixture_coef", o.mixture_coef, "Share of the reference in the mixture; 0: the policy.");
 }
 
 void list_fields(GrpoArguments& g, FieldVisitor& v) {

@@ -63,6 +63,15 @@ struct RlooArguments {
   std::optional<std::vector<double>> reward_clip_range;  // the least and the most that a reward counts
 };
 
+// online_dpo, xpo and nash_md.
+struct OnlineArguments {
+  double beta = 0.1;                          // how strongly the policy is kept close to the reference
+  std::string loss_type = "sigmoid";          // or ipo; not of nash_md
+  std::optional<double> missing_eos_penalty;  // taken from the reward of a completion that did not end
+  double alpha = 1e-5;                        // xpo: weight of the log-probability of the reference's completions
+  double mixture_coef = 0.5;                  // nash_md: share of the reference in the mixture
+};
+
 // Filtered groups: more completions are drawn than trained on.
 struct GfpoArguments {
   std::optional<int64_t> num_remains_in_group;  // completions of a group that are trained on; all
@@ -88,10 +97,15 @@ struct RlvrArguments {
   Json rewards(const Json& others) const;
 };
 
-// grpo, gfpo, rlvr and rloo.
+// grpo, gfpo, rlvr, rloo, online_dpo, xpo and nash_md.
 bool learns_from_rewards(std::string_view trainer_type);
+// The last three of them: two completions of each prompt, of which the rewards prefer one.
+bool prefers_own_samples(std::string_view trainer_type);
 
 void list_fields(RolloutArguments& rollout, FieldVisitor& v);
+// Those that do not depend on the size of a group.
+void list_sampling_fields(RolloutArguments& rollout, FieldVisitor& v);
+void list_fields(OnlineArguments& online, std::string_view trainer_type, FieldVisitor& v);
 void list_fields(GrpoArguments& grpo, FieldVisitor& v);
 void list_fields(GfpoArguments& gfpo, FieldVisitor& v);
 void list_fields(RlvrArguments& rlvr, FieldVisitor& v);

@@ -1,4 +1,5 @@
-// Objectives that learn from rewards of what the model writes itself: "grpo", "gfpo", "rlvr" and "rloo".
+// Objectives that learn from rewards of what the model writes itself: "grpo", "gfpo", "rlvr" and "rloo",
+// and "online_dpo", "xpo" and "nash_md", which learn what of two completions the rewards prefer.
 #pragma once
 
 #include <memory>
@@ -19,6 +20,7 @@ struct PolicyParts {
   std::shared_ptr<const BaseModule> reward_model = {};                        // of the reward reward_model
   std::vector<std::pair<std::string, RewardFunction>> reward_functions = {};  // by name, after the arguments' own
   RolloutFunction rollouts = {};                                              // absent: the engine
+  RolloutFunction opponent_rollouts = {};  // of the reference (xpo) or the mixture (nash_md); absent: theirs
 };
 
 std::unique_ptr<Objective> make_policy_objective(const std::string& trainer_type, PolicyParts parts);

@@ -1,0 +1,43 @@
+// Completions as rows of a batch.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "easydel/trainers/objectives/objective.h"
+#include "easydel/trainers/rollouts/rollouts.h"
+
+namespace easydel {
+
+// The model computes like its base as long as this lives.
+class WithoutAdapters {
+ public:
+  explicit WithoutAdapters(BaseModule& model);
+  ~WithoutAdapters();
+  WithoutAdapters(const WithoutAdapters&) = delete;
+  WithoutAdapters& operator=(const WithoutAdapters&) = delete;
+
+ private:
+  BaseModule& model_;
+};
+
+// 0 for one that is masked because it did not end.
+double counted_tokens(const Completion& completion, const RolloutArguments& rollout);
+// A prompt and its completion, which has the labels. Its series are "mask" and, where the sampling has them,
+// "sampling_logps"; place t of a series belongs to the token t + 1, which is predicted there.
+BatchRow completion_row(const std::vector<int64_t>& prompt, const Completion& completion,
+                        const RolloutArguments& rollout);
+// The series `name`: log-probabilities that `scorer` gives the rows' tokens. All ranks call it together.
+void add_logps_series(const std::string& name, GeneratedRows& generated, const BaseModule& scorer,
+                      const BaseModule& model, const GenerationContext& context, double temperature);
+// The series "reference_logps": by the reference, or if there is none by the model without its adapters.
+void add_reference_logps(GeneratedRows& generated, const BaseModule* reference, BaseModule& model,
+                         const GenerationContext& context, double temperature);
+// ConfigError, which names the trainer, unless there is a reference on the model's mesh, or adapters.
+void require_reference(const BaseModule* reference, const BaseModule& model, const std::string& trainer_type);
+// ConfigError, which names the trainer, when completions are as long as the model's context.
+void require_room(const BaseModule& model, const RolloutArguments& rollout, const std::string& trainer_type);
+// What the random numbers of a generation depend on.
+RandomKey rollout_key(const GenerationContext& context);
+
+}  // namespace easydel
