@@ -18,8 +18,11 @@
 #include "easydel/core/files/file.h"
 #include "easydel/core/log.h"
 #include "easydel/generation/generate.h"
+#include "easydel/processors/vision_processor.h"
 #include "easydel/serve/engine/engine.h"
 #include "easydel/serve/engine/generation_params.h"
+#include "easydel/serve/server.h"
+#include "easydel/tokenizers/chat_parts.h"
 
 namespace easydel::cli {
 namespace {
@@ -27,6 +30,7 @@ namespace {
 constexpr const char* kHelp =
     "/reset          start over\n"
     "/system TEXT    set the system message and start over; without TEXT, remove it\n"
+    "/image FILE     show a picture with the next message; can be repeated\n"
     "/save FILE      write the conversation as JSON\n"
     "/help           show this list\n"
     "/exit           quit; end of input quits too\n"
@@ -38,6 +42,7 @@ struct ChatArguments {
   ModelOptions model;
   GenerationOptions generation;
   std::string system;
+  std::vector<std::string> images;
   uint64_t seed = 0;
 };
 
@@ -89,18 +94,27 @@ class Arrivals {
   int64_t cached_ = 0;  // tokens of the prompt
 };
 
+struct EncodedChat {
+  std::vector<int32_t> ids;
+  std::shared_ptr<const PictureInputs> pictures;  // none: text alone
+};
+
 class Chat {
  public:
   Chat(const ChatArguments& options, GenerationConfig config)
       : options_(options),
         config_(std::move(config)),
         tokenizer_(load_tokenizer(options.model)),
-        system_(options.system) {
+        system_(options.system),
+        images_(options.images) {
     require<ConfigError>(tokenizer_.has_value(), "[easydel chat] ", options.model.model,
                          " has no tokenizer.json or tokenizer.model.");
     require<ConfigError>(tokenizer_->has_chat_template(), "[easydel chat] ", options.model.model,
                          " has no chat template. Use `easydel generate --prompt` with plain text.");
     module_ = load(options.model);
+    vision_ = serve::load_vision(*module_, options.model.model, {.revision = options.model.revision});
+    require<ConfigError>(vision_ || images_.empty(), "[easydel chat] ", module_->type_name(),
+                         " takes text alone; got --image ", images_.empty() ? "" : images_.front(), ".");
     start_engine();
     reset();
   }
@@ -148,6 +162,10 @@ class Chat {
     } else if (name == "/system") {
       system_ = rest;
       reset();
+    } else if (name == "/image") {
+      require<UsageError>(!rest.empty(), "/image needs a file name.");
+      require<UsageError>(vision_ != nullptr, "/image is for models that see; this one takes text alone.");
+      images_.push_back(rest);
     } else if (name == "/save") {
       require<UsageError>(!rest.empty(), "/save needs a file name.");
       write_file_atomically(rest, messages_.dump(2) + "\n");
@@ -176,24 +194,51 @@ class Chat {
 
   void answer(const std::string& text) {
     Json asked = messages_;
-    asked.push_back(Json::object({{"role", "user"}, {"content", text}}));
-    const std::vector<int32_t> ids = encode(asked);
+    asked.push_back(Json::object({{"role", "user"}, {"content", content_of(text)}}));
+    const EncodedChat prompt = encode(asked);
     Printer printer(&**tokenizer_);
     const InterruptScope interrupt;
     if (engine_) {
-      answer_by_engine(ids, printer);
+      answer_by_engine(prompt, printer);
     } else {
-      answer_by_generate(ids, printer);
+      answer_by_generate(prompt, printer);
     }
     printer.end();
     asked.push_back(Json::object({{"role", "assistant"}, {"content", printer.text()}}));
     messages_ = std::move(asked);
+    images_.clear();
   }
 
-  void answer_by_engine(const std::vector<int32_t>& ids, Printer& printer) {
+  // Pictures stand where the text has placeholders, else before it.
+  Json content_of(const std::string& text) const {
+    if (images_.empty()) return text;
+    Json parts = Json::array();
+    const auto add_text = [&](const std::string& piece) {
+      if (!piece.empty()) parts.push_back(Json::object({{"type", "text"}, {"text", piece}}));
+    };
+    const auto add_image = [&](const std::string& file) {
+      parts.push_back(Json::object({{"type", "image"}, {"path", file}}));
+    };
+    const std::string& token = vision_->image_token();
+    std::size_t at = 0, next = text.find(token);
+    if (next == std::string::npos)
+      for (const std::string& file : images_) add_image(file);
+    for (std::size_t i = 0; next != std::string::npos; ++i, next = text.find(token, at)) {
+      require<UsageError>(i < images_.size(), "the message has more placeholders ", token, " than pictures; there are ",
+                          images_.size(), ".");
+      add_text(text.substr(at, next - at));
+      add_image(images_[i]);
+      at = next + token.size();
+    }
+    add_text(text.substr(at));
+    return parts;
+  }
+
+  void answer_by_engine(const EncodedChat& prompt, Printer& printer) {
+    const std::vector<int32_t>& ids = prompt.ids;
     const auto length = static_cast<int64_t>(ids.size());
     const GenerationConfig config = fitting(length);
-    serve::Request request{.prompt = ids, .sampling = serve::to_sampling_params(config)};
+    serve::Request request{.prompt = ids, .sampling = serve::to_sampling_params(config), .pictures = prompt.pictures};
     request.sampling.seed = RandomKey(options_.seed).fold(turn_++).bits();
     if (!config.max_new_tokens && config.max_length) request.sampling.max_tokens = *config.max_length - length;
     const auto arrivals = std::make_shared<Arrivals>();
@@ -213,7 +258,8 @@ class Chat {
     log::debug("[easydel chat] ", arrivals->cached(), " of the ", length, " tokens of the prompt were in the cache.");
   }
 
-  void answer_by_generate(const std::vector<int32_t>& ids, Printer& printer) {
+  void answer_by_generate(const EncodedChat& prompt, Printer& printer) {
+    const std::vector<int32_t>& ids = prompt.ids;
     std::stop_source stop;
     GenerateOptions given{.generation_config = fitting(static_cast<int64_t>(ids.size())),
                           .prng_key = RandomKey(options_.seed).fold(turn_++)};
@@ -223,6 +269,7 @@ class Chat {
     };
     given.decode = [&](std::span<const int32_t> decoded) { return (*tokenizer_)->decode(decoded); };
     given.stop_token = stop.get_token();
+    if (prompt.pictures) given.inputs.pixel_values = prompt.pictures->pixel_values;
     generate(*module_, at::tensor(ids, at::kInt).to(at::kLong).unsqueeze(0), given);
   }
 
@@ -235,7 +282,7 @@ class Chat {
 
   // Drops the oldest messages until there is room for an answer. The system message stays, and a question is dropped
   // together with its answer.
-  std::vector<int32_t> encode(const Json& messages) {
+  EncodedChat encode(const Json& messages) {
     const std::size_t first = system_.empty() ? 0 : 1;
     const int64_t room = std::min(config_.max_new_tokens.value_or(kNewTokens), std::max<int64_t>(context() / 4, 1));
     for (std::size_t skipped = left_out_;; skipped += 2) {
@@ -243,8 +290,8 @@ class Chat {
       for (std::size_t i = 0; i < messages.size(); ++i) {
         if (i < first || i >= first + skipped) sent.push_back(messages.at(i));
       }
-      std::vector<int32_t> ids = tokenizer_->encode_chat({.messages = sent, .add_generation_prompt = true});
-      const auto length = static_cast<int64_t>(ids.size());
+      EncodedChat prompt = encode_all(sent);
+      const auto length = static_cast<int64_t>(prompt.ids.size());
       const bool is_last = first + skipped + 1 >= messages.size();
       require<ConfigError>(context() <= 0 || !is_last || length < context(),
                            "[easydel chat] the message makes a prompt of ", length, " tokens; the model's context has ",
@@ -254,8 +301,29 @@ class Chat {
         std::cerr << "(the oldest " << skipped << " messages no longer fit into the context of " << context()
                   << " tokens; they are left out)\n";
       left_out_ = skipped;
-      return ids;
+      return prompt;
     }
+  }
+
+  EncodedChat encode_all(const Json& messages) const {
+    if (!vision_) return {tokenizer_->encode_chat({.messages = messages, .add_generation_prompt = true}), nullptr};
+    std::vector<std::string> files;
+    for (const Json& message : messages.as_array()) {
+      if (!message.at("content").is_array()) continue;
+      for (const Json& part : message.at("content").as_array())
+        if (const Json* file = part.find("path")) files.push_back(file->as_string());
+    }
+    const std::string source = tokenizer_->config().chat_templates.select().source();
+    std::string text = tokenizer_
+                           ->apply_chat_template({.messages = fit_contents(messages, source, vision_->image_token()),
+                                                  .add_generation_prompt = true})
+                           .text;
+    std::shared_ptr<const PictureInputs> pictures;
+    if (!files.empty()) {
+      pictures = std::make_shared<PictureInputs>(vision_->load(files));
+      text = vision_->expand(text, *pictures);
+    }
+    return {(*tokenizer_)->encode_ids(text, /*add_special_tokens=*/false), pictures};
   }
 
   // No more new tokens than fit in the context.
@@ -270,8 +338,10 @@ class Chat {
   GenerationConfig config_;
   std::optional<AutoTokenizer> tokenizer_;
   std::shared_ptr<BaseModule> module_;
-  std::shared_ptr<serve::Engine> engine_;  // none: generate
+  std::shared_ptr<serve::Engine> engine_;          // none: generate
+  std::shared_ptr<const VisionProcessor> vision_;  // none: text alone
   std::string system_;
+  std::vector<std::string> images_;  // of the next message
   Json messages_;
   std::size_t left_out_ = 0;  // messages after the system's that are no longer sent
   uint64_t turn_ = 0;
@@ -286,6 +356,11 @@ void add_chat_command(CLI::App& app) {
   add_model_options(*command, options->model);
   add_adapter_option(*command, options->model);
   command->add_option("--system", options->system, "System message");
+  command
+      ->add_option("--image", options->images,
+                   "Picture of the first message, for its next placeholder (<image>) or before its text; repeat it for "
+                   "several")
+      ->type_name("FILE");
   command->add_option("--seed", options->seed, "Random seed for --do-sample")->capture_default_str();
   add_generation_options(*command, options->generation);
   command->footer(kHelp);

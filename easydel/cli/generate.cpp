@@ -65,8 +65,9 @@ Prompt read_prompt(const GenerateArguments& options, const Tokenizer* tokenizer)
     if (!options.images.empty()) {
       const VisionProcessor processor =
           VisionProcessor::from_pretrained(options.model.model, {.revision = options.model.revision});
-      inputs.pixel_values = processor.load(options.images);
-      text = processor.expand(text, inputs.pixel_values);
+      const PictureInputs pictures = processor.load(options.images);
+      inputs.pixel_values = pictures.pixel_values;
+      text = processor.expand(text, pictures);
     }
     const std::vector<int32_t> ids = tokenizer->encode_ids(text);
     return {.input_ids = at::tensor(ids, at::kInt).to(at::kLong).unsqueeze(0), .inputs = inputs};

@@ -96,7 +96,8 @@ void run(const ServeArguments& given, const AutoTokenizer& tokenizer, World& wor
     return;
   }
   options.service.default_sampling = serve::default_sampling(*model);
-  serve::Server server(model, tokenizer, std::move(options));
+  serve::Server server(model, tokenizer, std::move(options),
+                       serve::load_vision(*model, given.model.model, {.revision = given.model.revision}));
   std::cout << "listening on " << server.address() << std::endl;
   if (!serve::serve_until_stopped(server)) throw ExitStatus{1};
 }
@@ -162,6 +163,10 @@ void add_server_options(CLI::App& command, ServeArguments& given) {
   group->add_option("--chat-template", given.chat_template, "File with a chat template to use instead of the model's");
   group->add_flag("--trust-request-chat-template", service.trust_request_chat_template,
                   "Let requests bring a chat template of their own");
+  group
+      ->add_option("--allowed-local-media-path", service.allowed_local_media_path,
+                   "Directory whose files requests may name as pictures, with file:// (default: data URIs alone)")
+      ->type_name("DIR");
   group->add_option("--tool-parser", service.tool_parser, "Format of tool calls; auto: by the chat template")
       ->capture_default_str();
   group->add_option("--reasoning-parser", service.reasoning_parser, "Format of reasoning; auto: by the chat template")

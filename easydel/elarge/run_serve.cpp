@@ -57,7 +57,9 @@ bool ELargeModel::serve(const Json& parameters) {
       return;
     }
     given.service.default_sampling = serve::default_sampling(*model);
-    serve::Server server(model, *mine.build_tokenizer(), std::move(given));
+    serve::Server server(
+        model, *mine.build_tokenizer(), std::move(given),
+        serve::load_vision(*model, mine.config_.model().name_or_path, {.revision = mine.config_.model().revision()}));
     std::cout << "listening on " << server.address() << std::endl;
     is_healthy = serve::serve_until_stopped(server);
   };

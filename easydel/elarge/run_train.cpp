@@ -25,11 +25,6 @@ namespace {
 // A config file has no weights: they are drawn.
 bool is_config_file(const std::string& name) { return name.ends_with(".json") && fs::is_regular_file(name); }
 
-std::string revision_of(const ModelSection& model) {
-  const Json* revision = model.extra_kwargs.find("revision");
-  return revision ? revision->as_string() : "main";
-}
-
 // The directory of a model's tokenizer; empty if there is none next to its files.
 fs::path tokenizer_directory(const ModelSection& model) {
   if (!model.tokenizer && is_config_file(model.name_or_path)) {
@@ -39,7 +34,7 @@ fs::path tokenizer_directory(const ModelSection& model) {
   const std::string name = model.tokenizer.value_or(model.name_or_path);
   const fs::path directory = fs::is_directory(name)
                                  ? fs::path(name)
-                                 : resolve(name, {.revision = model.tokenizer ? "main" : revision_of(model)});
+                                 : resolve(name, {.revision = model.tokenizer ? "main" : model.revision()});
   return model.tokenizer || AutoTokenizer::is_in(directory) ? directory : fs::path();
 }
 
@@ -103,9 +98,9 @@ std::shared_ptr<BaseModule> load(const ELargeConfig& config, const std::string& 
     if (const auto policy = config.training_arguments().gradient_checkpointing)
       changes["gradient_checkpointing"] = *policy;
   }
-  require<ConfigError>(revision_of(section) == "main" || !fs::exists(section.name_or_path),
+  require<ConfigError>(section.revision() == "main" || !fs::exists(section.name_or_path),
                        config.where({name, "extra_kwargs", "revision"}), " applies only to models on the hub; got \"",
-                       revision_of(section), "\" for ", section.name_or_path, ", which is a local path.");
+                       section.revision(), "\" for ", section.name_or_path, ", which is a local path.");
   std::shared_ptr<BaseModule> module;
   config.located({{name, "extra_kwargs"}, {"base_config", "values"}, {"quantization"}, {"sharding"}}, {}, [&] {
     if (is_config_file(section.name_or_path)) {
@@ -124,7 +119,7 @@ std::shared_ptr<BaseModule> load(const ELargeConfig& config, const std::string& 
                              packing.method ? packing.linear_group_size.value_or(packing.group_size.value_or(0)) : 0,
                          .quantization_pattern = packing.method ? packing.linear_pattern.value_or("") : "",
                          .quantize_tensors = packing.apply_quantization,
-                         .revision = revision_of(section),
+                         .revision = section.revision(),
                          .verbose = loader.verbose});
   });
   return module;

@@ -65,6 +65,7 @@ serve::ServerOptions to_server_options(const ELargeConfig& config) {
   if (const char* key = std::getenv("EASYDEL_API_KEY"); key && *key) options.service.api_keys.emplace_back(key);
   if (serve.chat_template) options.service.chat_template = read_file(*serve.chat_template);
   options.service.trust_request_chat_template = serve.trust_request_chat_template;
+  options.service.allowed_local_media_path = serve.allowed_local_media_path.value_or("");
   options.service.tool_parser = serve.tool_parser.value_or(engine.tool_parser.value_or(options.service.tool_parser));
   options.service.reasoning_parser =
       serve.reasoning_parser.value_or(engine.reasoning_parser.value_or(options.service.reasoning_parser));

@@ -35,9 +35,11 @@ VisionProcessor::VisionProcessor(ImageProcessor images, const Json& json, const 
   }
 }
 
+bool VisionProcessor::is_in(const fs::path& directory) { return fs::exists(directory / "processor_config.json"); }
+
 VisionProcessor VisionProcessor::from_directory(const fs::path& directory) {
   const fs::path file = directory / "processor_config.json";
-  require<ConfigError>(fs::exists(file), "[VisionProcessor] ", directory.string(),
+  require<ConfigError>(is_in(directory), "[VisionProcessor] ", directory.string(),
                        " must have a processor_config.json, which says what pictures become in a text; got none.");
   return {AutoImageProcessor::from_directory(directory), Json::parse_file(file.string()),
           "[VisionProcessor] " + file.string() + ": "};
@@ -47,25 +49,34 @@ VisionProcessor VisionProcessor::from_pretrained(const std::string& name_or_path
   return from_directory(resolve(name_or_path, hub));
 }
 
-at::Tensor VisionProcessor::load(const std::vector<std::string>& files) const {
-  std::vector<at::Tensor> pictures;
-  for (const std::string& file : files) pictures.push_back(images_.load(file));
-  return images_(pictures);
+PictureInputs VisionProcessor::operator()(const std::vector<at::Tensor>& pictures) const {
+  PictureInputs inputs;
+  inputs.pixel_values = images_(pictures);
+  const int64_t features = (inputs.pixel_values.size(2) / patch_size_) * (inputs.pixel_values.size(3) / patch_size_) +
+                           additional_tokens_ - (leaves_class_token_out_ ? 1 : 0);
+  require<ShapeError>(features > 0, "[VisionProcessor] pictures of ", inputs.pixel_values.size(2), " x ",
+                      inputs.pixel_values.size(3), " must have a patch of ", patch_size_, "; got ", features, ".");
+  inputs.tokens.assign(pictures.size(), features);
+  return inputs;
 }
 
-std::string VisionProcessor::expand(const std::string& text, const at::Tensor& pixel_values) const {
-  const int64_t features = (pixel_values.size(2) / patch_size_) * (pixel_values.size(3) / patch_size_) +
-                           additional_tokens_ - (leaves_class_token_out_ ? 1 : 0);
+PictureInputs VisionProcessor::load(const std::vector<std::string>& files) const {
+  std::vector<at::Tensor> pictures;
+  for (const std::string& file : files) pictures.push_back(images_.load(file));
+  return (*this)(pictures);
+}
+
+std::string VisionProcessor::expand(const std::string& text, const PictureInputs& pictures) const {
   std::string result;
-  int64_t places = 0;
-  std::size_t at = 0;
+  std::size_t places = 0, at = 0;
   for (std::size_t next; (next = text.find(image_token_, at)) != std::string::npos; at = next + image_token_.size()) {
     result += text.substr(at, next - at);
+    const int64_t features = places < pictures.tokens.size() ? pictures.tokens[places] : 0;
     for (int64_t i = 0; i < features; ++i) result += image_token_;
     ++places;
   }
-  require<ConfigError>(places == pixel_values.size(0), "[VisionProcessor] the text must have a placeholder ",
-                       image_token_, " for each picture; got ", places, " for ", pixel_values.size(0), ".");
+  require<ConfigError>(places == pictures.tokens.size(), "[VisionProcessor] the text must have a placeholder ",
+                       image_token_, " for each picture; got ", places, " for ", pictures.tokens.size(), ".");
   return result + text.substr(at);
 }
 

@@ -6,6 +6,8 @@
 #include "easydel/core/log.h"
 #include "easydel/generation/generate.h"
 #include "easydel/infra/base_module.h"
+#include "easydel/infra/decoder/sees_pictures.h"
+#include "easydel/processors/vision_processor.h"
 #include "easydel/serve/engine/replicas.h"
 #include "easydel/serve/grammar/grammar.h"
 
@@ -57,7 +59,18 @@ SamplingParams default_sampling(const BaseModule& model) {
   return sampling;
 }
 
-Server::Server(const std::shared_ptr<BaseModule>& model, const AutoTokenizer& tokenizer, ServerOptions options)
+std::shared_ptr<const VisionProcessor> load_vision(const BaseModule& model, const std::string& name_or_path,
+                                                   const HubOptions& hub) {
+  if (dynamic_cast<const SeesPictures*>(&model) == nullptr) return nullptr;
+  const std::filesystem::path directory = resolve(name_or_path, hub);
+  if (VisionProcessor::is_in(directory))
+    return std::make_shared<const VisionProcessor>(VisionProcessor::from_directory(directory));
+  log::warning("[serve] ", directory.string(), " has no processor_config.json: pictures cannot be prepared.");
+  return nullptr;
+}
+
+Server::Server(const std::shared_ptr<BaseModule>& model, const AutoTokenizer& tokenizer, ServerOptions options,
+               std::shared_ptr<const VisionProcessor> vision)
     : options_(std::move(options)), engine_(make_engines(model, tokenizer, options_)) {
   const EngineStats stats = engine_->stats();
   const EngineInfo& info = engine_->info();
@@ -66,7 +79,7 @@ Server::Server(const std::shared_ptr<BaseModule>& model, const AutoTokenizer& to
               info.cache_dtype, "; at most ", info.max_num_seqs, " sequences of ", info.max_model_len,
               " tokens at once.");
   for (const auto& [name, directory] : options_.adapters) engine_->load_adapter(name, directory);
-  service_ = std::make_unique<Service>(engine_, tokenizer, options_.service);
+  service_ = std::make_unique<Service>(engine_, tokenizer, options_.service, std::move(vision));
   http_ = std::make_unique<HttpServer>(options_.http, [this](HttpRequest request, HttpReply reply) {
     service_->handle(std::move(request), std::move(reply));
   });

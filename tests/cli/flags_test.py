@@ -146,7 +146,9 @@ class Flags(FlagProbes):
 
     def test_chat_takes_what_generate_takes(self):
         generation = flags_of("generate") & set(GENERATION)
-        self.assertEqual(flags_of("chat") - generation, set(MODEL) | {"--task", "--system", "--seed"})
+        self.assertEqual(flags_of("chat") - generation, set(MODEL) | {"--task", "--system", "--seed", "--image"})
+        done = self.run_command(["chat", self.wide, "--image", "a.png"])  # of models that see: models/llava_serve_test.py
+        self.assertEqual((done.returncode, "takes text alone; got --image a.png." in done.stderr), (1, True), done.stderr)
         for flag in (MESH, ["--devices", "2"]):
             done = self.run_command(["chat", self.wide, *flag])
             self.assertEqual((done.returncode, done.stderr.splitlines()[0]),

@@ -55,6 +55,11 @@ PROBE(ServiceOptions, trust_request_chat_template) {
   EXPECT_EQ(trusting.chat(R"("chat_template": "q r")").status, 200);
   EXPECT_EQ(trusting.engine->last().prompt, (std::vector<int32_t>{21, 22}));
 }
+PROBE(ServiceOptions, allowed_local_media_path) {
+  // Of models that see: models/llava_serve_test.py.
+  ServiceProbe probe([](ServiceOptions& o) { o.allowed_local_media_path = "/"; });
+  EXPECT_TRUE(is_refused("allowed_local_media_path is about pictures", [&] { probe.service(); }));
+}
 PROBE(ServiceOptions, tool_parser) {
   const auto finds_a_call = [](const std::string& parser) {
     ServiceProbe probe([&](ServiceOptions& o) {

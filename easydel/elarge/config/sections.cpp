@@ -44,6 +44,11 @@ struct FieldType<std::map<std::string, T>> {
   static std::string plural() { return "objects"; }
 };
 
+std::string ModelSection::revision() const {
+  const Json* given = extra_kwargs.find("revision");
+  return given ? given->as_string() : "main";
+}
+
 TaskType ModelSection::task_type() const {
   if (!task) return TaskType::AutoBind;
   std::string name;
@@ -198,6 +203,8 @@ void list_fields(ServeSection& s, FieldVisitor& v) {
   v("served_model_name", s.served_model_name, "Names of the model in the API; null: model.name_or_path.");
   v("chat_template", s.chat_template, "File with a chat template to use instead of the model's.");
   v("trust_request_chat_template", s.trust_request_chat_template, "Let requests bring a chat template of their own.");
+  v("allowed_local_media_path", s.allowed_local_media_path,
+    "Directory whose files requests may name as pictures, with file://; null: data URIs alone.");
   v("tool_parser", s.tool_parser, "Format of tool calls; null: esurge.tool_parser, else by the chat template.");
   v("reasoning_parser", s.reasoning_parser,
     "Format of reasoning; null: esurge.reasoning_parser, else by the chat template.");

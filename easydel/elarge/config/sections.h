@@ -25,7 +25,8 @@ struct ModelSection {
   std::optional<std::string> task;       // what the files were saved with
   Json extra_kwargs = Json::object();    // revision, and keys of the model's config
 
-  TaskType task_type() const;  // ConfigError, or NotSupportedError on a task of EasyDeL that is not here
+  std::string revision() const;  // of the hub
+  TaskType task_type() const;    // ConfigError, or NotSupportedError on a task of EasyDeL that is not here
 };
 
 // What is null depends on the machine: compute_settings().
@@ -169,6 +170,7 @@ struct ServeSection {
   TextList served_model_name;
   std::optional<std::string> chat_template;  // a file
   bool trust_request_chat_template = false;
+  std::optional<std::string> allowed_local_media_path;
   std::optional<std::string> tool_parser;
   std::optional<std::string> reasoning_parser;
   int64_t max_connections = 4096;

@@ -114,15 +114,27 @@ at::Tensor LlavaModel::with_images(const at::Tensor& embeds_BTD, const PreparedI
   return at::where(numbers.gt(0).unsqueeze(-1), found.view_as(embeds_BTD).to(embeds_BTD.scalar_type()), embeds_BTD);
 }
 
+at::Tensor LlavaModel::embed_tokens(const at::Tensor& ids_BT) const {
+  // The placeholder may be an id behind the vocabulary, which no table has.
+  const bool outside = own_.image_token_index >= own_.text_config->vocab_size;
+  return (*embeddings_)(outside ? ids_BT.masked_fill(ids_BT.eq(own_.image_token_index), 0) : ids_BT);
+}
+
+at::Tensor LlavaModel::picture_features(const ModelInputs& pictures) const {
+  return image_features(pictures.pixel_values, PreparedInputs(pictures)).flatten(0, 1);
+}
+
+at::Tensor LlavaModel::embed_with_pictures(const at::Tensor& ids_BT, const at::Tensor& features,
+                                           const at::Tensor& places) const {
+  const at::Tensor embeds = embed_tokens(ids_BT);
+  return embeds.flatten(0, 1).index_copy(0, places, features.to(embeds.scalar_type())).view_as(embeds);
+}
+
 ModelOutput LlavaModel::forward(const PreparedInputs& given) const {
   PreparedInputs inputs = given;
   ModelOutput images;
   if (inputs.input_ids.defined()) {
-    // The placeholder may be an id behind the vocabulary, which no table has.
-    const bool outside = own_.image_token_index >= own_.text_config->vocab_size;
-    const at::Tensor ids =
-        outside ? inputs.input_ids.masked_fill(inputs.input_ids.eq(own_.image_token_index), 0) : inputs.input_ids;
-    inputs.inputs_embeds = (*embeddings_)(ids);
+    inputs.inputs_embeds = embed_tokens(inputs.input_ids);
     if (inputs.pixel_values.defined()) inputs.inputs_embeds = with_images(inputs.inputs_embeds, inputs, images);
     inputs.input_ids.reset();
   }

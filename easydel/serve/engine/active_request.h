@@ -1,6 +1,8 @@
 // A request while the engine works on it.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -28,6 +30,9 @@ struct ActiveRequest {
   uint64_t prefix_key = 0;                          // see Sequence
   std::vector<int32_t> end_tokens = {};             // of the model; none with ignore_eos
   std::vector<TokenLogprobs> prompt_logprobs = {};  // as far as they are known
+  std::vector<int64_t> picture_places = {};         // tokens of the prompt that are of pictures
+  std::vector<PictureSpan> picture_spans = {};
+  at::Tensor picture_features = {};  // [places, D], once a step needs them
 
   const SamplingParams& sampling() const { return request.sampling; }
   int64_t output_tokens() const { return sequence->length() - sequence->prompt_tokens; }

@@ -32,6 +32,7 @@ StepInputs LocalEngine::make_inputs(StepPlan& plan, std::vector<SampledPart>& sa
   std::stable_sort(plan.parts.begin(), plan.parts.end(),
                    [&](const StepPart& a, const StepPart& b) { return place(a) < place(b); });
   StepInputs inputs;
+  std::vector<at::Tensor> features;
   inputs.tokens.reserve(static_cast<std::size_t>(plan.tokens));
   for (const StepPart& part : plan.parts) {
     const Sequence& sequence = *part.sequence;
@@ -43,6 +44,15 @@ StepInputs LocalEngine::make_inputs(StepPlan& plan, std::vector<SampledPart>& sa
     inputs.tokens.insert(inputs.tokens.end(), sequence.drafts.begin(), sequence.drafts.begin() + part.drafts);
     inputs.parts.push_back({0, part.count, sequence.pages, part.begin});
     inputs.adapters.push_back(request.adapter);
+    const auto& places = request.picture_places;
+    const auto from = std::lower_bound(places.begin(), places.end(), part.begin);
+    const auto to = std::lower_bound(from, places.end(), part.begin + known);
+    if (from != to) {
+      if (!request.picture_features.defined())
+        request.picture_features = runner_->picture_features(*request.request.pictures);
+      features.push_back(request.picture_features.slice(0, from - places.begin(), to - places.begin()));
+      for (auto at = from; at != to; ++at) inputs.feature_places.push_back(first + *at - part.begin);
+    }
     const bool generates = request.request.kind == RequestKind::Generate;
     inputs.wants_hidden |= !generates && part.reaches_end;
     if (!generates) continue;
@@ -57,6 +67,7 @@ StepInputs LocalEngine::make_inputs(StepPlan& plan, std::vector<SampledPart>& sa
                        {sequence.drafts.begin(), sequence.drafts.begin() + part.drafts}});
     for (int64_t i = known - 1; i < part.count; ++i) inputs.logit_places.push_back(first + i);
   }
+  if (!features.empty()) inputs.features = at::cat(features);
   return inputs;
 }
 

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <future>
+#include <numeric>
 
 #include "easydel/core/log.h"
 #include "easydel/core/text/bytes.h"
 #include "easydel/generation/generate.h"
+#include "easydel/infra/decoder/sees_pictures.h"
 #include "easydel/infra/task_type.h"
+#include "easydel/processors/vision_processor.h"
 #include "easydel/serve/engine/between_steps.h"
 #include "easydel/serve/engine/forget_prefixes.h"
 #include "easydel/sharding/parallel.h"
@@ -56,6 +59,29 @@ RaggedPagesMetadata engine_pages(const BaseModule& model, const EngineOptions& o
   return pages;
 }
 
+// Where the pictures of a prompt are. ConfigError where the placeholders are not as many as the pictures take.
+void place_pictures(ActiveRequest& active, int64_t image_token) {
+  const std::vector<int32_t>& prompt = active.request.prompt;
+  for (std::size_t i = 0; i < prompt.size(); ++i)
+    if (prompt[i] == image_token) active.picture_places.push_back(static_cast<int64_t>(i));
+  const PictureInputs& pictures = *active.request.pictures;
+  const auto wanted = std::accumulate(pictures.tokens.begin(), pictures.tokens.end(), int64_t{0});
+  const auto found = static_cast<int64_t>(active.picture_places.size());
+  require<ConfigError>(found == wanted, "[engine] the pictures of the prompt take ", wanted, " tokens; it has ", found,
+                       " placeholders.");
+  int64_t next = 0;
+  for (std::size_t i = 0; i < pictures.tokens.size(); ++i) {
+    const at::Tensor pixels = pictures.pixel_values.narrow(0, static_cast<int64_t>(i), 1).to(at::kFloat).contiguous();
+    const std::span<const int32_t> bits(reinterpret_cast<const int32_t*>(pixels.const_data_ptr<float>()),
+                                        static_cast<std::size_t>(pixels.numel()));
+    const int64_t first = next;
+    next += pictures.tokens[i];
+    active.picture_spans.push_back({active.picture_places[static_cast<std::size_t>(first)],
+                                    active.picture_places[static_cast<std::size_t>(next - 1)] + 1,
+                                    hash_page({}, bits, 0)});
+  }
+}
+
 LocalEngine& local_engine(Engine& engine, const char* what) {
   auto* found = dynamic_cast<LocalEngine*>(&engine);
   require<Error>(found != nullptr, "[engine] only an engine of one model can ", what, ".");
@@ -72,6 +98,7 @@ LocalEngine::LocalEngine(std::shared_ptr<BaseModule> model, std::shared_ptr<cons
   info_.can_classify = model_->model_task() == TaskType::SequenceClassification;
   info_.can_generate = model_->can_generate();
   info_.can_embed = !info_.can_classify;
+  info_.can_see = dynamic_cast<const SeesPictures*>(model_.get()) != nullptr;
   info_.vocab_size = config.vocab_size;
   info_.max_num_seqs = options_.max_num_seqs;
   const int64_t context = config.max_position_embeddings;
@@ -162,6 +189,9 @@ void LocalEngine::check(const Request& request) const {
                        " has no classification head.");
   require<ConfigError>(length + (generates ? 1 : 0) <= info_.max_model_len, "[engine] the prompt has ", length,
                        " tokens; max_model_len, of prompt and answer together, is ", info_.max_model_len, ".");
+  require<ConfigError>(!request.pictures || info_.can_see, "[engine] ", model_->type_name(), " takes text alone.");
+  require<NotSupportedError>(!request.pictures || !runner_->is_shared(),
+                             "[engine] pictures are not sent to the other ranks of a mesh. Serve on one device.");
   const SamplingParams& sampling = request.sampling;
   sampling.validate(info_.vocab_size);
   require<ConfigError>(tokenizer_ || sampling.stop.empty(), "[engine] stop strings need a tokenizer.");
@@ -181,6 +211,7 @@ LocalEngine::ActivePtr LocalEngine::make_active(Request request, OutputCallback 
     active->text.emplace(tokenizer_, sampling.skip_special_tokens, sampling.stop, sampling.include_stop_str_in_output);
   active->request = std::move(request);
   active->callback = std::move(callback);
+  if (active->request.pictures) place_pictures(*active, dynamic_cast<const SeesPictures&>(*model_).image_token_id());
   return active;
 }
 
@@ -385,6 +416,7 @@ void LocalEngine::take_in(std::vector<ActivePtr> added, const std::vector<Reques
       sequence->priority = request->request.priority;
       sequence->arrival = id;
       sequence->prefix_key = request->prefix_key;
+      sequence->pictures = request->picture_spans;
       sequence->uses_prefixes = !request->wants_all_logits();
       request->sequence = sequence.get();
       scheduler_->add(std::move(sequence));

@@ -4,12 +4,17 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
+
+namespace easydel {
+struct PictureInputs;  // processors/vision_processor.h
+}
 
 namespace easydel::serve {
 
@@ -75,6 +80,7 @@ struct Request {
   int64_t priority = 0;  // lower goes first
   std::string adapter;   // the name of a loaded adapter; empty: the model as it is
   RequestKind kind = RequestKind::Generate;
+  std::shared_ptr<const PictureInputs> pictures = {};  // for the placeholders of the prompt, in their order
 };
 
 enum class Finish : uint8_t {

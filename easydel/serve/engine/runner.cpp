@@ -8,6 +8,8 @@
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/infra/base_module.h"
+#include "easydel/infra/decoder/sees_pictures.h"
+#include "easydel/processors/vision_processor.h"
 #include "easydel/serve/engine/decode_graphs.h"
 #include "easydel/sharding/parallel.h"
 
@@ -150,9 +152,16 @@ StepOutputs Runner::run(const StepInputs& inputs) {
   return compute(inputs);
 }
 
+at::Tensor Runner::picture_features(const PictureInputs& pictures) const {
+  const c10::InferenceMode guard;
+  ModelInputs inputs;
+  inputs.pixel_values = pictures.pixel_values.to(cache_->metadata().device);
+  return dynamic_cast<const SeesPictures&>(*model_).picture_features(inputs);
+}
+
 StepOutputs Runner::compute(const StepInputs& step) {
   const c10::InferenceMode guard;
-  if (graphs_) {
+  if (graphs_ && !step.features.defined()) {
     if (std::optional<at::Tensor> logits = graphs_->run(step)) return {.logits = *logits, .hidden = {}};
   }
   const at::Device device = cache_->metadata().device;
@@ -160,6 +169,11 @@ StepOutputs Runner::compute(const StepInputs& step) {
   batch->parts = step.parts;
   ModelInputs inputs;
   inputs.input_ids = at::tensor(step.tokens, at::kLong).to(device).unsqueeze(0);
+  if (step.features.defined()) {
+    inputs.inputs_embeds = dynamic_cast<const SeesPictures&>(*model_).embed_with_pictures(
+        inputs.input_ids, step.features, at::tensor(step.feature_places, at::kLong).to(device));
+    inputs.input_ids.reset();
+  }
   inputs.past_key_values = cache_;
   inputs.cache_metadata = batch;
   inputs.output_logits = !step.logit_places.empty();

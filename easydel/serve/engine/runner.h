@@ -13,7 +13,8 @@
 
 namespace easydel {
 class BaseModule;
-}
+struct PictureInputs;
+}  // namespace easydel
 
 namespace easydel::serve {
 
@@ -24,6 +25,9 @@ struct StepInputs {
   std::vector<int64_t> adapters;      // of each part: an index, or -1; fastest where equal ones are neighbours
   std::vector<int64_t> logit_places;  // in the row of tokens
   bool wants_hidden = false;
+  // Of pictures: features [n, D], and their places in the row of tokens. Not sent to other ranks.
+  at::Tensor features = {};
+  std::vector<int64_t> feature_places = {};
 
   std::vector<int64_t> to_numbers() const;  // for the other ranks
   static StepInputs from_numbers(const std::vector<int64_t>& numbers);
@@ -45,6 +49,7 @@ class Runner {
   ~Runner();
 
   StepOutputs run(const StepInputs& inputs);
+  at::Tensor picture_features(const PictureInputs& pictures) const;  // [tokens, D]
   // Between steps; on a mesh rank 0, for all.
   // Its index. `weights` are those of the directory, which the other ranks read themselves; IoError when one cannot.
   int64_t load_adapter(const std::string& directory, const std::vector<AdapterWeights>& weights);

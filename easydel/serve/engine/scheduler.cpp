@@ -87,7 +87,12 @@ void Scheduler::hash_pages(Sequence& sequence) const {
   for (auto page = static_cast<int64_t>(sequence.hashes_.size()); page < full; ++page) {
     const PageHash parent = page > 0 ? sequence.hashes_.back() : PageHash{};
     const std::span<const int32_t> tokens(sequence.tokens.data() + page * size, static_cast<std::size_t>(size));
-    sequence.hashes_.push_back(hash_page(parent, tokens, sequence.prefix_key));
+    PageHash hash = hash_page(parent, tokens, sequence.prefix_key);
+    for (const PictureSpan& picture : sequence.pictures) {
+      if (picture.begin >= (page + 1) * size || picture.end <= page * size) continue;
+      hash = hash_page(hash_page(hash, {}, picture.content.high), {}, picture.content.low);
+    }
+    sequence.hashes_.push_back(hash);
   }
 }
 

@@ -20,6 +20,12 @@ struct SchedulerOptions {
   bool enable_chunked_prefill = true;
 };
 
+// Where the tokens of a picture lie, and a name of what it shows: they are the same for all pictures.
+struct PictureSpan {
+  int64_t begin = 0, end = 0;
+  PageHash content;
+};
+
 // What the scheduler knows of a request. There are no phases: `computed` catches up with the tokens and the drafts.
 struct Sequence {
   RequestId id = 0;
@@ -29,8 +35,9 @@ struct Sequence {
   int64_t computed = 0;         // tokens whose keys are in the cache
   std::vector<int32_t> pages;
   int64_t priority = 0;
-  uint64_t arrival = 0;       // among equal priorities the first goes first
-  uint64_t prefix_key = 0;    // names what else the keys depend on: prefixes are shared among equal ones
+  uint64_t arrival = 0;     // among equal priorities the first goes first
+  uint64_t prefix_key = 0;  // names what else the keys depend on: prefixes are shared among equal ones
+  std::vector<PictureSpan> pictures = {};
   bool uses_prefixes = true;  // false: all tokens must be computed, for prompt log-probabilities
   int64_t cached_tokens = 0;  // found in the prefix cache when it first ran
   int64_t preemptions = 0;

@@ -28,17 +28,22 @@ ToolSettings read_tools(Fields& fields);
 std::optional<GrammarSpec> answer_grammar(const std::optional<GrammarSpec>& format, const ToolSettings& tools,
                                           const MessageFormat& parsed);
 
-// The messages of a chat, checked, as templates take them: text parts joined, arguments of calls as objects.
-Json read_messages(const Json& messages, const std::string& path, const ServiceContext& context);
+// The messages of a chat, checked, as templates take them: text parts joined, arguments of calls as objects. Pictures
+// are appended to `pictures` as the bytes of their files, and their messages keep their parts; without it they are
+// refused.
+Json read_messages(const Json& messages, const std::string& path, const ServiceContext& context,
+                   std::vector<std::string>* pictures = nullptr);
 
 struct ChatPrompt {
   std::vector<int32_t> tokens;
   std::string text;
+  std::shared_ptr<const PictureInputs> pictures;  // null: none
   MessageFormat format;  // with starts_in_reasoning as the prompt ends; tools and reasoning empty where not parsed
 };
 
 struct ChatPromptInput {
-  Json messages;  // of read_messages
+  Json messages;                      // of read_messages
+  std::vector<std::string> pictures;  // likewise
   ToolSettings tools;
   std::optional<Json> documents;
   bool add_generation_prompt = true;

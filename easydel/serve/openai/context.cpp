@@ -37,10 +37,11 @@ std::string context_fingerprint(const ServiceOptions& options) {
 }  // namespace
 
 ServiceContext::ServiceContext(std::shared_ptr<Engine> the_engine, AutoTokenizer the_tokenizer,
-                               ServiceOptions the_options)
+                               ServiceOptions the_options, std::shared_ptr<const VisionProcessor> the_vision)
     : engine(std::move(the_engine)),
       tokenizer(std::move(the_tokenizer)),
       options(std::move(the_options)),
+      vision(std::move(the_vision)),
       templates(context_templates(tokenizer, options)),
       format(context_format(templates, options)),
       fingerprint(context_fingerprint(options)),
@@ -48,6 +49,8 @@ ServiceContext::ServiceContext(std::shared_ptr<Engine> the_engine, AutoTokenizer
       workers(options.workers, options.max_queue) {
   require<ConfigError>(!options.served_model_names.empty(),
                        "[Service] served_model_names must have at least one name.");
+  require<ConfigError>(vision || options.allowed_local_media_path.empty(),
+                       "[Service] allowed_local_media_path is about pictures; the model takes text alone.");
 }
 
 ChatTemplate ServiceContext::chat_template(bool with_tools) const {

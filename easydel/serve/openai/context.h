@@ -19,14 +19,16 @@
 namespace easydel::serve {
 
 struct ServiceContext {
-  ServiceContext(std::shared_ptr<Engine> the_engine, AutoTokenizer the_tokenizer, ServiceOptions the_options);
+  ServiceContext(std::shared_ptr<Engine> the_engine, AutoTokenizer the_tokenizer, ServiceOptions the_options,
+                 std::shared_ptr<const VisionProcessor> the_vision);
 
   std::shared_ptr<Engine> engine;
   AutoTokenizer tokenizer;
   ServiceOptions options;
-  ChatTemplates templates;  // the option's, or the model's
-  MessageFormat format;     // of the answers to chats
-  std::string fingerprint;  // system_fingerprint
+  std::shared_ptr<const VisionProcessor> vision;  // null: text alone
+  ChatTemplates templates;                        // the option's, or the model's
+  MessageFormat format;                           // of the answers to chats
+  std::string fingerprint;                        // system_fingerprint
   int64_t created = 0;
   Metrics metrics;
   WorkerPool workers;

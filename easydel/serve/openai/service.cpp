@@ -58,8 +58,10 @@ void service_run(const ApiHandler& handler, ApiCall& call) {
 
 }  // namespace
 
-Service::Service(std::shared_ptr<Engine> engine, AutoTokenizer tokenizer, ServiceOptions options)
-    : context_(std::make_shared<ServiceContext>(std::move(engine), std::move(tokenizer), std::move(options))) {
+Service::Service(std::shared_ptr<Engine> engine, AutoTokenizer tokenizer, ServiceOptions options,
+                 std::shared_ptr<const VisionProcessor> vision)
+    : context_(std::make_shared<ServiceContext>(std::move(engine), std::move(tokenizer), std::move(options),
+                                                std::move(vision))) {
   add_chat_routes(*this);
   add_completion_routes(*this);
   add_response_routes(*this);

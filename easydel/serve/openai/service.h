@@ -12,6 +12,10 @@
 #include "easydel/serve/http/http_server.h"
 #include "easydel/tokenizers/auto_tokenizer.h"
 
+namespace easydel {
+class VisionProcessor;  // processors/vision_processor.h
+}
+
 namespace easydel::serve {
 
 struct ServiceOptions {
@@ -20,6 +24,7 @@ struct ServiceOptions {
   std::vector<std::string> api_keys;                     // empty: none is asked for
   std::string chat_template;                             // its source; empty: the model's
   bool trust_request_chat_template = false;              // whether a request may bring its own
+  std::string allowed_local_media_path;                  // pictures of requests may be files below it; empty: none
   std::string tool_parser = "auto";       // a name of tool_formats(), "auto" (by the template) or "" (none)
   std::string reasoning_parser = "auto";  // the same of reasoning_formats()
   SamplingParams default_sampling;        // of the model's generation_config; what a request leaves out
@@ -59,7 +64,9 @@ struct Route {
 class Service {
  public:
   // ConfigError for options that are not possible: no model name, an unknown parser, a template that does not parse.
-  Service(std::shared_ptr<Engine> engine, AutoTokenizer tokenizer, ServiceOptions options = {});
+  // Without a processor of pictures requests are text alone.
+  Service(std::shared_ptr<Engine> engine, AutoTokenizer tokenizer, ServiceOptions options = {},
+          std::shared_ptr<const VisionProcessor> vision = nullptr);
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;

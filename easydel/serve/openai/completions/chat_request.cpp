@@ -14,7 +14,7 @@ constexpr std::array<RefusedField, 17> kChatRefused{{
     {"prediction", "predicted output is not used"},
     {"web_search_options", "the server does not search"},
     {"logits_processors", "requests cannot bring code"},
-    {"mm_processor_kwargs", "the model takes text alone"},
+    {"mm_processor_kwargs", "pictures are prepared as the model's files say"},
     {"bad_words", "use logit_bias"},
     {"allowed_token_ids", "use logit_bias or a grammar"},
     {"cache_salt", "the prefix cache is shared"},
@@ -22,7 +22,7 @@ constexpr std::array<RefusedField, 17> kChatRefused{{
     {"vllm_xargs", "it belongs to another engine"},
     {"guided_decoding_backend", "there is one backend"},
     {"guided_whitespace_pattern", "white space is the grammar's"},
-    {"media_io_kwargs", "the model takes text alone"},
+    {"media_io_kwargs", "pictures are decoded in one way"},
     {"thinking_token_budget", "reasoning has no budget of its own; use max_completion_tokens"},
     {"suffix", "it belongs to completions of code models"},
 }};
@@ -82,7 +82,8 @@ ChatRequest read_chat_request(const ServiceContext& context, const Json& body) {
   chat.prompt = render_chat(context, input);
   const Json& last = input.messages.as_array().back();
   chat.role = input.add_generation_prompt ? context.options.response_role : last.at("role").as_string();
-  if (echo && last.at("role") == Json(chat.role)) chat.echo = last.at("content").as_string();
+  if (echo && last.at("role") == Json(chat.role) && last.at("content").is_string())
+    chat.echo = last.at("content").as_string();
   truncate_prompt(chat.prompt.tokens, chat.settings, context);
   sampling.grammar = answer_grammar(read_grammar(fields), input.tools, chat.prompt.format);
   chat.tools = std::move(input.tools);
@@ -92,7 +93,8 @@ ChatRequest read_chat_request(const ServiceContext& context, const Json& body) {
                   .sampling = std::move(sampling),
                   .priority = chat.settings.priority,
                   .adapter = chat.settings.model.adapter,
-                  .kind = RequestKind::Generate};
+                  .kind = RequestKind::Generate,
+                  .pictures = chat.prompt.pictures};
   return chat;
 }
 

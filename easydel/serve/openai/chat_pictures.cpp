@@ -1,0 +1,64 @@
+#include "easydel/serve/openai/chat_pictures.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "easydel/core/files/file.h"
+#include "easydel/io/hub/base64.h"
+
+namespace easydel::serve {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of data:image/png;base64,….
+std::string data_uri_bytes(std::string_view url, const std::string& at) {
+  const std::size_t comma = url.find(',');
+  const bool is_base64 = comma != std::string_view::npos && url.substr(0, comma).ends_with(";base64");
+  require_field(is_base64, at, at, " must be data:image/…;base64,…; got another data URI.");
+  auto bytes = base64_decode(url.substr(comma + 1));
+  require_field(bytes.has_value(), at, at, " has data that is not base64.");
+  return *std::move(bytes);
+}
+
+// Links and ".." are followed first, so that they lead nowhere else.
+std::string local_bytes(const std::string& name, const std::string& allowed, const std::string& at) {
+  require_field(!allowed.empty(), at, at,
+                " is a file; this server reads none. Send a data URI, or start it with --allowed-local-media-path.");
+  std::error_code error;
+  const fs::path directory = fs::canonical(allowed, error), file = fs::canonical(name, error);
+  const bool is_below =
+      !error && std::mismatch(directory.begin(), directory.end(), file.begin(), file.end()).first == directory.end();
+  require_field(is_below && fs::is_regular_file(file, error), at, at,
+                " must be a file below the directory that the server allows; got \"", name, "\".");
+  return read_file(file);
+}
+
+}  // namespace
+
+std::string read_picture(Fields& part, const std::string& at, const ServiceContext& context) {
+  const Json* given = part.object("image_url");
+  require_field(given != nullptr, at + ".image_url", at, ".image_url is required.");
+  Fields fields(*given, at + ".image_url.");
+  const std::string path = fields.path("url");
+  const std::string url = fields.string("url").value_or("");
+  const std::string detail = fields.string("detail").value_or("auto");
+  require_field(detail == "auto", fields.path("detail"), fields.path("detail"),
+                " must be auto: the model sees pictures in one size; got \"", detail, "\".");
+  fields.refuse_rest();
+  part.refuse_rest();
+  if (url.starts_with("data:")) return data_uri_bytes(url, path);
+  constexpr std::string_view kFile = "file://";
+  if (url.starts_with(kFile))
+    return local_bytes(url.substr(kFile.size()), context.options.allowed_local_media_path, path);
+  refuse_field(path, path, " must be a data URI: the server fetches nothing; got \"", url.substr(0, 40), "\".");
+}
+
+PictureInputs process_pictures(const std::vector<std::string>& pictures, const VisionProcessor& vision) {
+  std::vector<at::Tensor> decoded;
+  for (std::size_t i = 0; i < pictures.size(); ++i)
+    decoded.push_back(vision.image_processor().decode(pictures[i], concat("picture ", i + 1)));
+  return vision(decoded);
+}
+
+}  // namespace easydel::serve

@@ -1,0 +1,187 @@
+"""A tiny LLaVA behind `easydel serve` and in `easydel chat`: pictures of the openai client, in small steps, beside requests
+without any, over a prefix cache; transformers says what the answers are. usage: llava_serve_test.py EASYDEL RESAVE_PROGRAM"""
+
+import base64
+import concurrent.futures
+import copy
+import io
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "serve"))
+
+import numpy as np
+import openai
+import torch
+
+from llava_test import CONFIGS, EASYDEL, Image, make, write_processor
+from tiny_server import KEY, MODEL, Server
+
+COUNT = 8
+TEMPLATE = """{% for m in messages %}{% if m['role'] == 'user' %}USER: {% else %}ASSISTANT: {% endif %}{% for part in m['content'] %}{% if part['type'] == 'image' %}<image> {% else %}{{ part['text'] }} {% endif %}{% endfor %}{% endfor %}{% if add_generation_prompt %}ASSISTANT:{% endif %}"""
+
+
+def picture(seed: int, height: int = 30, width: int = 20) -> Image.Image:
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 255, (height, width, 3), dtype=np.uint8))
+
+
+def uri(image: Image.Image) -> str:
+    out = io.BytesIO()
+    image.save(out, "png")
+    return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode()
+
+
+def part(url: str) -> dict:
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def text(words: str) -> dict:
+    return {"type": "text", "text": words}
+
+
+def setUpModule():
+    global folder, directory, model, processor, server, client
+    folder = tempfile.TemporaryDirectory()
+    directory = pathlib.Path(folder.name) / "model"
+    settings = copy.deepcopy(CONFIGS["llama behind clip"])
+    settings["text_config"] |= {"vocab_size": 13, "eos_token_id": None}  # the words of the tokenizer
+    model = make(settings, seed=4)
+    model.save_pretrained(directory)
+    processor = write_processor(model, directory)
+    (directory / "chat_template.jinja").write_text(TEMPLATE)
+    processor.chat_template = TEMPLATE
+    (directory / "pictures").mkdir()
+    # A picture takes 9 tokens: more than a step, and more than a page.
+    server = Server(EASYDEL, directory, "--page-size", "4", "--max-num-batched-tokens", "7", "--num-pages", "400",
+                    "--allowed-local-media-path", directory / "pictures").__enter__()
+    client = openai.OpenAI(base_url=server.url + "/v1", api_key=KEY, max_retries=0, timeout=120)
+
+
+def tearDownModule():
+    server.__exit__()
+    folder.cleanup()
+
+
+def chat(messages: list, **options):
+    given = {"model": MODEL, "messages": messages, "temperature": 0, "max_tokens": COUNT, "logprobs": True,
+             "extra_body": {"return_token_ids": True, "ignore_eos": True}}
+    return client.chat.completions.create(**(given | options))
+
+
+def expected(messages: list, images: list) -> tuple[list[int], list[int], torch.Tensor]:
+    """Ids of the prompt and of transformers' greedy answer, and the scores of its first token."""
+    theirs = [{"role": m["role"], "content": [{"type": "image"} if p["type"] == "image_url" else p for p in m["content"]]
+               if isinstance(m["content"], list) else [text(m["content"])]} for m in messages]
+    prompt = processor.apply_chat_template(theirs, add_generation_prompt=True)
+    inputs = processor(images=images or None, text=prompt, return_tensors="pt", add_special_tokens=False)
+    inputs.pop("token_type_ids", None)
+    with torch.no_grad():
+        out = model.generate(**inputs, max_new_tokens=COUNT, do_sample=False, return_dict_in_generate=True, output_logits=True)
+    ids = inputs["input_ids"][0].tolist()
+    return ids, out.sequences[0, len(ids):].tolist(), out.logits[0][0].log_softmax(-1)
+
+
+class Pictures(unittest.TestCase):
+    def check(self, done, messages: list, images: list) -> None:
+        prompt, answer, scores = expected(messages, images)
+        self.assertEqual(done.model_extra["prompt_token_ids"], prompt)
+        self.assertEqual(done.choices[0].model_extra["token_ids"], answer)
+        first = done.choices[0].logprobs.content[0]
+        self.assertAlmostEqual(first.logprob, scores[answer[0]].item(), delta=1e-4)
+
+    def conversations(self):
+        a, b = picture(1), picture(2, 9, 33)
+        turns = [{"role": "user", "content": [part(uri(a)), text("what is this ?")]}, {"role": "assistant", "content": "a cat"}]
+        yield turns[:1], [a]
+        yield [{"role": "user", "content": [text("what is"), part(uri(b)), text("this ? is"), part(uri(a))]}], [b, a]
+        yield [{"role": "user", "content": "what is a cat ?"}], []
+        yield turns + [{"role": "user", "content": [text("is this a cat ?"), part(uri(b))]}], [a, b]
+        yield [{"role": "user", "content": [part(uri(b)), text("what is this ?")]}], [b]
+
+    def test_answers_are_those_of_transformers(self):
+        for messages, images in self.conversations():
+            self.check(chat(messages), messages, images)
+
+    def test_many_at_once(self):
+        asked = list(self.conversations()) * 3
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            for (messages, images), done in zip(asked, pool.map(lambda one: chat(one[0]), asked)):
+                self.check(done, messages, images)
+
+    def test_pages_are_reused_for_the_same_picture_alone(self):
+        seen = [[{"role": "user", "content": [text("is"), part(uri(picture(seed))), text("this a cat ? what is this ?")]}] for seed in (11, 12)]
+        chat(seen[0])
+        again, other = chat(seen[0]), chat(seen[1])
+        prompt, _, scores = expected(seen[0], [picture(11)])
+        self.assertEqual(again.usage.prompt_tokens_details.cached_tokens, (len(prompt) - 1) // 4 * 4)
+        self.assertEqual(other.usage.prompt_tokens_details.cached_tokens, 0)  # its first page has the picture
+        self.check(again, seen[0], [picture(11)])
+        self.check(other, seen[1], [picture(12)])
+        self.assertGreater((scores - expected(seen[1], [picture(12)])[2]).abs().max().item(), 1e-3)
+
+    def test_streams(self):
+        messages, images = next(self.conversations())
+        tokens = [token for chunk in chat(messages, stream=True, logprobs=False) for choice in chunk.choices
+                  for token in choice.model_extra.get("token_ids") or []]
+        self.assertEqual(tokens, expected(messages, images)[1])
+
+    def test_files_below_the_allowed_directory(self):
+        inside, outside, link = directory / "pictures" / "a.png", directory / "b.png", directory / "pictures" / "c.png"
+        for path in (inside, outside):
+            picture(3).save(path)
+        link.symlink_to(outside)
+        messages = [{"role": "user", "content": [part(f"file://{inside}"), text("what is this ?")]}]
+        self.check(chat(messages), messages, [picture(3)])
+        for path in (outside, link, directory / "pictures" / ".." / "b.png", directory / "pictures" / "none.png"):
+            with self.assertRaisesRegex(openai.BadRequestError, "must be a file below the directory that the server allows"):
+                chat([{"role": "user", "content": [part(f"file://{path}")]}])
+
+    def test_what_cannot_be_seen_is_refused_by_name(self):
+        good = part(uri(picture(1)))
+        for content, words in (
+                ([part("http://example.com/a.png")], r"messages\[0\].content\[0\].image_url.url must be a data URI"),
+                ([part("data:image/png;base64,%%%")], "is not base64"),
+                ([part("data:image/png,abc")], "must be data:image/"),
+                ([part("data:image/png;base64,aGVsbG8=")], "picture 1: a picture is a JPEG, PNG, WebP, GIF or BMP file"),
+                ([{"type": "image_url", "image_url": {"url": good["image_url"]["url"], "detail": "low"}}], "detail must be auto"),
+                ([good, text("what is <image> this")], "a placeholder <image> for each picture; got 2 for 1"),
+                ([{"type": "input_audio", "input_audio": {}}], r"content\[0\] has type .*input_audio")):
+            with self.subTest(words=words), self.assertRaisesRegex(openai.BadRequestError, words):
+                chat([{"role": "user", "content": content}])
+        with self.assertRaisesRegex(openai.BadRequestError, "image_url"):
+            chat([{"role": "assistant", "content": [good]}])
+        messages, images = next(self.conversations())
+        self.check(chat(messages), messages, images)  # nothing is broken by that
+
+
+class Command(unittest.TestCase):
+    def say(self, lines: list[str], *flags) -> list[str]:
+        done = subprocess.run([EASYDEL, "--log", "error", "chat", str(directory), "--max-new-tokens", str(COUNT), *map(str, flags)],
+                              input="\n".join(lines) + "\n", capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.splitlines()
+
+    def test_chat_with_pictures(self):
+        files = [directory / "one.png", directory / "two.png"]
+        for seed, file in enumerate(files):
+            picture(seed).save(file)
+        images = [Image.open(file) for file in files]
+        before = [{"role": "user", "content": [part(""), part(""), text("what is this ?")]}]
+        amid = [{"role": "user", "content": [text("what is"), part(""), text("this ?"), part("")]}]
+        answers = [processor.tokenizer.decode(expected(m, images)[1], skip_special_tokens=True) for m in (before, amid)]
+        for flags in ((), ("--no-use-cache",)):  # by the engine, and by generate
+            both = ("--image", files[0], "--image", files[1], *flags)
+            self.assertEqual(self.say(["what is this ?"], *both), answers[:1])
+            self.assertEqual(self.say(["what is <image> this ? <image>"], *both), answers[1:])
+        later = before[:1] + [{"role": "assistant", "content": answers[0]}, {"role": "user", "content": [part(""), text("a cat ?")]}]
+        last = processor.tokenizer.decode(expected(later, [images[0], images[1], images[0]])[1], skip_special_tokens=True)
+        self.assertEqual(self.say(["what is this ?", f"/image {files[0]}", "a cat ?"], "--image", files[0], "--image", files[1]),
+                         [answers[0], last])
+
+
+if __name__ == "__main__":
+    del sys.argv[1:3]
+    unittest.main()
