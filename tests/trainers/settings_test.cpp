@@ -81,10 +81,11 @@ std::vector<SettingProbe> common_probes(const std::string& type) {
       {"max_evaluation_steps", 1, eval},
       {"per_epoch_evaluation_steps", 1, eval},
       {"early_stopping_patience", 1, together(eval, set(R"({"early_stopping_threshold": 100})"))},
-      // Of pairs the second evaluation is no better than the first; the loop is the same for all.
-      {"early_stopping_threshold", type == "online_dpo" || type == "xpo" ? -1.0 : 100.0,
-       together(judged,
-                Json::object({{"early_stopping_patience", 1}, {"greater_is_better", learns_from_rewards(type)}}))},
+      // Such that the second evaluation is better than the first: a loss of pairs falls.
+      {"early_stopping_threshold", 100.0,
+       together(judged, Json::object({{"early_stopping_patience", 1},
+                                      {"greater_is_better",
+                                       learns_from_rewards(type) && type != "online_dpo" && type != "xpo"}}))},
       {"metric_for_best_model", "eval_nonsense", eval},
       {"greater_is_better", true, together(judged, set(R"({"load_best_model_at_end": true})"))},
       {"load_best_model_at_end", true, together(eval, set(R"({"greater_is_better": true})"))},
