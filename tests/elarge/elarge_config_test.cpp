@@ -275,10 +275,12 @@ TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
   expect_refused<NotSupportedError>(
       with_trainer("ppo", "  num_return_sequences: 4\n"),
       "[elarge] run.yaml:36: trainer.trainer_type \"ppo\" is an EasyDeL trainer that is not supported yet; known: "
-      "sft, base, dpo, kto, bco, cpo, orpo, reward, distillation, gkd, classification, grpo, gfpo, rlvr, rloo.");
+      "sft, base, dpo, kto, bco, cpo, orpo, reward, distillation, gkd, classification, grpo, gfpo, rlvr, rloo, "
+      "online_dpo, xpo, nash_md.");
   expect_refused(kSmall + "trainer: {trainer_type: stf}\n",
                  "[elarge] run.yaml:2: trainer.trainer_type must name a trainer; known: sft, base, dpo, kto, bco, cpo, "
-                 "orpo, reward, distillation, gkd, classification, grpo, gfpo, rlvr, rloo; got \"stf\". Did you "
+                 "orpo, reward, distillation, gkd, classification, grpo, gfpo, rlvr, rloo, online_dpo, xpo, nash_md; "
+                 "got \"stf\". Did you "
                  "mean \"sft\"?");
   expect_refused<NotSupportedError>(with_trainer("sft", "  quantization_mode: affine\n"),
                                     "[elarge] run.yaml:48: trainer.quantization_mode is an EasyDeL key that is not "
