@@ -3,6 +3,7 @@ are read from --help: one without a probe fails. usage: flags_test.py EASYDEL"""
 
 import json
 import re
+import shutil
 import subprocess
 import unittest
 
@@ -147,7 +148,10 @@ class Flags(FlagProbes):
     def test_chat_takes_what_generate_takes(self):
         generation = flags_of("generate") & set(GENERATION)
         self.assertEqual(flags_of("chat") - generation, set(MODEL) | {"--task", "--system", "--seed", "--image"})
-        done = self.run_command(["chat", self.wide, "--image", "a.png"])  # of models that see: models/llava_serve_test.py
+        chatting = self.directory / "chatting"
+        shutil.copytree(self.wide, chatting)
+        (chatting / "chat_template.jinja").write_text("{{ messages[0].content }}")
+        done = self.run_command(["chat", chatting, "--image", "a.png"])  # of models that see: models/llava_serve_test.py
         self.assertEqual((done.returncode, "takes text alone; got --image a.png." in done.stderr), (1, True), done.stderr)
         for flag in (MESH, ["--devices", "2"]):
             done = self.run_command(["chat", self.wide, *flag])
@@ -278,7 +282,7 @@ class Flags(FlagProbes):
             "--zero-stage": (["--mesh", "2,1,1,1,1"], ["--zero-stage", "1"]),
             "--mesh": MESH, "--devices": ["--devices", "2", "--mesh", "1,1,1,1,2"], "--device": ["--device", "cuda:99"],
             "--dtype": ["--dtype", "bf16"], "--param-dtype": ["--param-dtype", "bf16"],
-            "--packing": ["--packing"], "--padding-free": ["--padding-free"], "--no-shuffle": ["--no-shuffle"], "--set": ["--set", "clip_grad=0.01"],
+            "--packing": ["--packing"], "--padding-free": (["--dry-run"], ["--padding-free"]), "--no-shuffle": ["--no-shuffle"], "--set": ["--set", "clip_grad=0.01"],
             "--dry-run": ["--dry-run"], "--json": None})
 
     def test_elarge(self):
