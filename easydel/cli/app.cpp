@@ -98,7 +98,7 @@ int run(int argc, char** argv) {
     try {
       if (!level.empty()) log::set_level(log::parse_level(level));
       if (!cpu.empty()) select_cpu_kind(cpu);
-      cpu_kind();  // an error now rather than in the middle of work
+      cpu_kind();                         // an error now rather than in the middle of work
     } catch (const ConfigError& error) {  // it names the known values
       throw UsageError(error.what());
     }
