@@ -80,6 +80,10 @@ int64_t peak_memory(at::Device device) {
   return device.is_cpu() ? process_memory("VmHWM") : 0;
 }
 
+at::Tensor copy_to(const at::Tensor& x, at::Device device) {
+  return x.is_cpu() && device.is_cuda() ? x.pin_memory().to(device, /*non_blocking=*/true) : x.to(device);
+}
+
 at::Tensor zeros_on_demand(at::IntArrayRef sizes, const at::TensorOptions& options) {
   if (!options.device().is_cpu()) return at::zeros(sizes, options);
   const auto bytes = static_cast<std::size_t>(c10::multiply_integers(sizes)) * options.dtype().itemsize();

@@ -15,6 +15,9 @@ std::optional<int64_t> available_memory(at::Device device);
 int64_t used_memory(at::Device device);
 int64_t peak_memory(at::Device device);
 
+// x on the device; what comes from the CPU travels through pinned memory, without waiting for a GPU's earlier work.
+at::Tensor copy_to(const at::Tensor& x, at::Device device);
+
 // As at::zeros; on the CPU, pages are allocated when they are first written.
 at::Tensor zeros_on_demand(at::IntArrayRef sizes, const at::TensorOptions& options);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
+#include "easydel/core/memory.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/infra/encoder/seq2seq_inputs.h"
 #include "easydel/infra/parallel/batch_part.h"
@@ -134,11 +135,6 @@ void check_inputs(const BaseModule& model, const ModelInputs& in) {
 
 namespace {
 
-at::Tensor copy_to(const at::Tensor& x, at::Device device) {
-  if (!x.defined() || x.device() == device) return x;
-  return device.is_cuda() ? x.pin_memory().to(device, /*non_blocking=*/true) : x.to(device);
-}
-
 at::Device device_of(const ModelInputs& in, at::Device otherwise) {
   for (const at::Tensor* x : {&in.input_ids, &in.inputs_embeds, &in.pixel_values, &in.input_features,
                               &in.decoder_input_ids, &in.encoder_outputs}) {
@@ -152,8 +148,8 @@ at::Device device_of(const ModelInputs& in, at::Device otherwise) {
 PreparedInputs prepare_inputs_for_call(const BaseModule& model, ModelInputs user_inputs) {
   const at::Tensor given_mask = user_inputs.attention_mask, given_segments = user_inputs.segment_ids;
   const at::Device device = device_of(user_inputs, model.options().device);
-  user_inputs.attention_mask = copy_to(given_mask, device);
-  user_inputs.segment_ids = copy_to(given_segments, device);
+  if (given_mask.defined()) user_inputs.attention_mask = copy_to(given_mask, device);
+  if (given_segments.defined()) user_inputs.segment_ids = copy_to(given_segments, device);
   if (is_seq2seq(model)) return prepare_seq2seq_inputs(model, std::move(user_inputs));
   PreparedInputs inputs(std::move(user_inputs));
   if (model.main_input_name() == "pixel_values") return prepare_image_inputs(model, std::move(inputs));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "easydel/core/error.h"
+#include "easydel/core/memory.h"
 
 namespace easydel {
 namespace {
@@ -266,10 +267,6 @@ class DocumentFinder {
   std::vector<int32_t> begins_;
   int64_t row_begin_ = 0, longest_ = 0;
 };
-
-Tensor copy_to(const Tensor& host, at::Device device) {
-  return device.is_cuda() ? host.pin_memory().to(device, /*non_blocking=*/true) : host.to(device);
-}
 
 }  // namespace
 

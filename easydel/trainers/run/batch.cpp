@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
+#include "easydel/core/memory.h"
 #include "easydel/infra/files/model_io.h"
 #include "easydel/sharding/parallel.h"
 
@@ -31,9 +32,7 @@ class Table {
     std::fill_n(tensor_.mutable_data_ptr<int64_t>() + row * width_, count, value);
   }
   const at::Tensor& on_cpu() const { return tensor_; }
-  at::Tensor on(at::Device device) const {
-    return device.is_cuda() ? tensor_.pin_memory().to(device, /*non_blocking=*/true) : tensor_.to(device);
-  }
+  at::Tensor on(at::Device device) const { return copy_to(tensor_, device); }
 
  private:
   at::Tensor tensor_;

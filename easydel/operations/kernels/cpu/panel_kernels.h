@@ -19,10 +19,10 @@ struct Constant {
 };
 
 #if !defined(EASYDEL_PANELS)
-constexpr int64_t kMostVectors = 24;
+constexpr int64_t kMaxVectors = 24;
 #else
 // Beyond, the vectors leave the L2 cache.
-constexpr int64_t kMostVectors = 128;
+constexpr int64_t kMaxVectors = 128;
 
 // A block of three rows and four vectors takes 12 of 16 registers, and its parts of both 21 of 32 KiB of the L1 cache.
 constexpr int kPanelRows = 24, kBlockRows = 3, kBlockVectors = 4;
