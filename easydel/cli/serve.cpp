@@ -96,8 +96,9 @@ void run(const ServeArguments& given, const AutoTokenizer& tokenizer, World& wor
     return;
   }
   options.service.default_sampling = serve::default_sampling(*model);
-  serve::Server server(model, tokenizer, std::move(options),
-                       serve::load_vision(*model, given.model.model, {.revision = given.model.revision}));
+  const HubOptions hub{.revision = given.model.revision};
+  serve::Server server(model, tokenizer, std::move(options), serve::load_vision(*model, given.model.model, hub),
+                       serve::load_hearing(*model, given.model.model, hub));
   std::cout << "listening on " << server.address() << std::endl;
   if (!serve::serve_until_stopped(server)) throw ExitStatus{1};
 }

@@ -33,11 +33,8 @@ std::string clock(double seconds) {
 }
 
 // Without the tokens that say a language, a task or a time.
-std::string spoken(const Tokenizer* tokenizer, const std::vector<int64_t>& tokens, std::optional<int64_t> first_time) {
-  std::vector<int32_t> ids;
-  for (const int64_t token : tokens) {
-    if (!first_time || token < *first_time) ids.push_back(static_cast<int32_t>(token));
-  }
+std::string spoken(const Tokenizer* tokenizer, const std::vector<int64_t>& tokens, const GenerationConfig& config) {
+  const std::vector<int32_t> ids = without_times(tokens, config);
   if (tokenizer) return tokenizer->decode(ids);
   std::string text;
   for (const int32_t id : ids) text += concat(text.empty() ? "" : " ", id);
@@ -62,19 +59,17 @@ void run(const TranscribeArguments& options, const Tokenizer* tokenizer, World& 
   if (!options.task.empty()) how.task = options.task;
   if (options.timestamps) how.return_timestamps = true;
   const GenerationConfig config = generation_config(*module);
-  std::optional<int64_t> first_time;
-  if (const Json* id = config.other.find("no_timestamps_token_id"); id && id->is_int()) first_time = id->as_int() + 1;
   Json all = Json::array();
   for (std::size_t i = 0; i < options.files.size(); ++i) {
     const std::string& file = options.files[i];
     const Transcription said = transcribe(*module, extractor.whole(recordings[i]), how);
     if (world.rank() != 0) continue;
-    const std::string text = trimmed(spoken(tokenizer, said.tokens, first_time));
+    const std::string text = trimmed(spoken(tokenizer, said.tokens, config));
     if (options.json) {
       Json segments = Json::array();
       for (const SpokenSegment& segment : said.segments) {
         segments.push_back(Json::object(
-            {{"start", segment.start}, {"end", segment.end}, {"text", spoken(tokenizer, segment.tokens, first_time)}}));
+            {{"start", segment.start}, {"end", segment.end}, {"text", spoken(tokenizer, segment.tokens, config)}}));
       }
       all.push_back(Json::object({{"file", file},
                                   {"text", text},
@@ -88,7 +83,7 @@ void run(const TranscribeArguments& options, const Tokenizer* tokenizer, World& 
     for (const SpokenSegment& segment : said.segments) {
       if (!options.timestamps) break;
       std::cout << name << '[' << clock(segment.start) << " --> " << clock(segment.end) << "] "
-                << trimmed(spoken(tokenizer, segment.tokens, first_time)) << '\n';
+                << trimmed(spoken(tokenizer, segment.tokens, config)) << '\n';
     }
   }
   if (options.json && world.rank() == 0) print_json(all);

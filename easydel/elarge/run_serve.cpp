@@ -57,9 +57,10 @@ bool ELargeModel::serve(const Json& parameters) {
       return;
     }
     given.service.default_sampling = serve::default_sampling(*model);
-    serve::Server server(
-        model, *mine.build_tokenizer(), std::move(given),
-        serve::load_vision(*model, mine.config_.model().name_or_path, {.revision = mine.config_.model().revision()}));
+    const std::string name = mine.config_.model().name_or_path;
+    const HubOptions hub{.revision = mine.config_.model().revision()};
+    serve::Server server(model, *mine.build_tokenizer(), std::move(given), serve::load_vision(*model, name, hub),
+                         serve::load_hearing(*model, name, hub));
     std::cout << "listening on " << server.address() << std::endl;
     is_healthy = serve::serve_until_stopped(server);
   };

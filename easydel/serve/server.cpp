@@ -7,9 +7,11 @@
 #include "easydel/generation/generate.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/infra/decoder/sees_pictures.h"
+#include "easydel/processors/feature_extractor.h"
 #include "easydel/processors/vision_processor.h"
 #include "easydel/serve/engine/replicas.h"
 #include "easydel/serve/grammar/grammar.h"
+#include "easydel/serve/speech/speech_engine.h"
 
 namespace easydel::serve {
 namespace {
@@ -25,11 +27,18 @@ sigset_t stop_signals() {
 }
 
 std::shared_ptr<Engine> make_engines(const std::shared_ptr<BaseModule>& model, const AutoTokenizer& tokenizer,
+                                     const std::shared_ptr<const WhisperFeatureExtractor>& hearing,
                                      const ServerOptions& options) {
   require<ConfigError>(options.data_parallel_size > 0, "[serve] data_parallel_size must be positive; got ",
                        options.data_parallel_size, ".");
   require<NotSupportedError>(options.data_parallel_size == 1 || !model->parallel(),
                              "[serve] data_parallel_size is not supported with a mesh.");
+  if (hears(*model)) {
+    require<NotSupportedError>(options.data_parallel_size == 1,
+                               "[serve] data_parallel_size is not supported with a model that hears; got ",
+                               options.data_parallel_size, ".");
+    return make_speech_engine(model, tokenizer.shared(), hearing, options.engine);
+  }
   EngineOptions engine = options.engine;
   if (!engine.grammar && model->can_generate()) {
     std::vector<int32_t> ends;
@@ -69,9 +78,15 @@ std::shared_ptr<const VisionProcessor> load_vision(const BaseModule& model, cons
   return nullptr;
 }
 
+std::shared_ptr<const WhisperFeatureExtractor> load_hearing(const BaseModule& model, const std::string& name_or_path,
+                                                            const HubOptions& hub) {
+  if (!hears(model)) return nullptr;
+  return std::make_shared<const WhisperFeatureExtractor>(AutoFeatureExtractor::from_pretrained(name_or_path, hub));
+}
+
 Server::Server(const std::shared_ptr<BaseModule>& model, const AutoTokenizer& tokenizer, ServerOptions options,
-               std::shared_ptr<const VisionProcessor> vision)
-    : options_(std::move(options)), engine_(make_engines(model, tokenizer, options_)) {
+               std::shared_ptr<const VisionProcessor> vision, std::shared_ptr<const WhisperFeatureExtractor> hearing)
+    : options_(std::move(options)), engine_(make_engines(model, tokenizer, hearing, options_)) {
   const EngineStats stats = engine_->stats();
   const EngineInfo& info = engine_->info();
   if (stats.pages > 0)

@@ -14,7 +14,8 @@
 
 namespace easydel {
 class BaseModule;
-}
+class WhisperFeatureExtractor;
+}  // namespace easydel
 
 namespace easydel::serve {
 
@@ -32,15 +33,20 @@ struct ServerOptions {
 std::shared_ptr<const VisionProcessor> load_vision(const BaseModule& model, const std::string& name_or_path,
                                                    const HubOptions& hub = {});
 
+// The same for the recordings of a model that hears. ConfigError where there are no files for it.
+std::shared_ptr<const WhisperFeatureExtractor> load_hearing(const BaseModule& model, const std::string& name_or_path,
+                                                            const HubOptions& hub = {});
+
 // What requests sample by unless they say otherwise: the model's generation_config.json.
 SamplingParams default_sampling(const BaseModule& model);
 
 class Server {
  public:
   // Listens when it returns. `model` serves all replicas; each has a cache of its own.
-  // `vision` prepares the pictures of requests; null where the model takes text alone.
+  // `vision` prepares the pictures of requests, `hearing` their recordings; null where the model takes text alone.
   Server(const std::shared_ptr<BaseModule>& model, const AutoTokenizer& tokenizer, ServerOptions options,
-         std::shared_ptr<const VisionProcessor> vision = nullptr);
+         std::shared_ptr<const VisionProcessor> vision = nullptr,
+         std::shared_ptr<const WhisperFeatureExtractor> hearing = nullptr);
   ~Server();
 
   std::string address() const;  // "http://127.0.0.1:8000"

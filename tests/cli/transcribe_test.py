@@ -1,5 +1,5 @@
-"""`easydel transcribe` as a user runs it, with a tiny Whisper that transformers made: the tokens of transformers' generate, and
-one line for what cannot be heard. usage: transcribe_test.py EASYDEL"""
+"""`easydel transcribe` as a user runs it, and `easydel serve` as openai's client calls it, with a tiny Whisper that transformers made:
+the tokens of transformers' generate, and one line for what cannot be heard. usage: transcribe_test.py EASYDEL"""
 
 import json
 import os
@@ -14,13 +14,18 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 import warm_start
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "serve"))
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import numpy as np
+import openai
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GenerationConfig, PreTrainedTokenizerFast, WhisperConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration
+
+from tiny_server import KEY, MODEL, Server
 
 EASYDEL = sys.argv.pop()
 torch.set_num_threads(1)
@@ -178,6 +183,55 @@ class Transcribe(unittest.TestCase):
                                (["--task", "sing"], 'the model\'s tasks are transcribe, translate; got "sing".'),
                                (["--max-new-tokens", "99"], "exceed the 60 positions of the model")):
             self.assertIn(message, self.run_it(next(iter(self.sounds)), *flags, ok=False).stderr)
+
+    def spoken(self, ids: list) -> str:
+        return self.tokenizer.decode([i for i in ids if i < TIMES], skip_special_tokens=True).lstrip(" ")
+
+    def test_openai_clients_get_the_same(self):
+        short, long = list(self.sounds)[1], list(self.sounds)[3]
+        with Server(EASYDEL, self.directory, "--max-waiting", 100) as server:
+            audio = openai.OpenAI(base_url=server.url + "/v1", api_key=KEY, max_retries=0, timeout=120).audio
+            ids, _ = self.theirs(short, task="transcribe")
+            answer = audio.transcriptions.create(file=short, model=MODEL)
+            self.assertEqual(answer.text, self.spoken(ids))
+            self.assertEqual((answer.usage.type, answer.usage.seconds), ("duration", 1))
+            ids, _ = self.theirs(short, language="de", task="transcribe")
+            self.assertEqual(audio.transcriptions.create(file=("a.wav", short.read_bytes()), model=MODEL, language="de", temperature=0,
+                                                         response_format="text"), self.spoken(ids) + "\n")
+            keys = SPEECH | dict(return_timestamps=True)
+            ids, segments = self.theirs(long, keys, task="transcribe")
+            answer = audio.transcriptions.create(file=long, model=MODEL, response_format="verbose_json", timestamp_granularities=["segment"])
+            self.assertEqual(answer.text, self.spoken(ids))
+            self.assertEqual(sum((s.tokens for s in answer.segments), []), ids)
+            self.assertEqual([(round(s.start, 6), round(s.end, 6)) for s in answer.segments], segments)
+            self.assertAlmostEqual(answer.duration, 2.73)
+            self.assertIn(answer.language, ("en", "de"))
+            subtitles = audio.transcriptions.create(file=long, model=MODEL, response_format="vtt")
+            self.assertTrue(subtitles.startswith("WEBVTT\n\n00:00:0"), subtitles)
+            self.assertEqual(subtitles.count(" --> "), len(segments))
+            numbered = audio.transcriptions.create(file=long, model=MODEL, response_format="srt")
+            self.assertTrue(numbered.startswith("1\n00:00:0"), numbered)
+            self.assertEqual(numbered.count(","), len(segments) * 2 + "".join(s.text for s in answer.segments).count(","))
+            ids, _ = self.theirs(short, task="translate")
+            self.assertEqual(audio.translations.create(file=short, model=MODEL).text, self.spoken(ids))
+
+            def refused(**more) -> str:
+                with self.assertRaises(openai.BadRequestError) as caught:
+                    audio.transcriptions.create(**dict(file=short, model=MODEL) | more)
+                return caught.exception.body["message"]
+
+            for given, message in ((dict(language="xx"), 'the model\'s languages are de, en; got "xx".'),
+                                   (dict(file=("a.wav", b"no sound")), "a recording is a WAV, FLAC, Ogg or MP3 file"),
+                                   (dict(temperature=0.5), "temperature must be 0"), (dict(prompt="before"), "prompt is not supported"),
+                                   (dict(stream=True), "stream is not supported"), (dict(timestamp_granularities=["word"]), "must be segment"),
+                                   (dict(response_format="diarized_json"), "response_format must be json, text, srt, vtt or verbose_json")):
+                with self.subTest(given):
+                    self.assertIn(message, refused(**given))
+            with self.assertRaisesRegex(openai.BadRequestError, "the model does not generate text"):
+                openai.OpenAI(base_url=server.url + "/v1", api_key=KEY, max_retries=0).chat.completions.create(
+                    model=MODEL, messages=[{"role": "user", "content": "hello"}])
+        done = warm_start.run([EASYDEL, "serve", str(self.directory), "--port", "0", "--max-num-seqs", "3"], text=True, timeout=120)
+        self.assertIn("max_num_seqs is not supported with a model that hears", done.stderr)
 
 
 if __name__ == "__main__":

@@ -260,4 +260,13 @@ Transcription transcribe(const BaseModule& module, const at::Tensor& input_featu
   return out;
 }
 
+std::vector<int32_t> without_times(const std::vector<int64_t>& tokens, const GenerationConfig& config) {
+  const Json* const last = config.other.find("no_timestamps_token_id");
+  std::vector<int32_t> ids;
+  for (const int64_t token : tokens) {
+    if (!last || !last->is_int() || token <= last->as_int()) ids.push_back(static_cast<int32_t>(token));
+  }
+  return ids;
+}
+
 }  // namespace easydel

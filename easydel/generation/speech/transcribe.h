@@ -36,4 +36,7 @@ struct Transcription {
 Transcription transcribe(const BaseModule& module, const at::Tensor& input_features,
                          const TranscribeOptions& options = {});
 
+// The tokens of the text alone: without times, by no_timestamps_token_id of the config.
+std::vector<int32_t> without_times(const std::vector<int64_t>& tokens, const GenerationConfig& config);
+
 }  // namespace easydel

@@ -94,6 +94,8 @@ LocalEngine::LocalEngine(std::shared_ptr<BaseModule> model, std::shared_ptr<cons
                          const EngineOptions& options)
     : model_(std::move(model)), tokenizer_(std::move(tokenizer)), options_(options) {
   require<ConfigError>(model_ != nullptr, "[engine] there is no model.");
+  require<NotSupportedError>(model_->model_task() != TaskType::SpeechSequenceToSequence, "[engine] ",
+                             model_->type_name(), " takes recordings. Use make_speech_engine, on one device.");
   const BaseConfig& config = model_->config();
   info_.can_classify = model_->model_task() == TaskType::SequenceClassification;
   info_.can_generate = model_->can_generate();

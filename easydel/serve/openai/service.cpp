@@ -66,6 +66,7 @@ Service::Service(std::shared_ptr<Engine> engine, AutoTokenizer tokenizer, Servic
   add_completion_routes(*this);
   add_response_routes(*this);
   add_pooling_routes(*this);
+  add_speech_routes(*this);
   add_model_routes(*this);
   if (context_->options.enable_adapters) add_adapter_routes(*this);
   add_token_routes(*this);
