@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "easydel/core/text/utf8.h"
+#include "easydel/serve/http/form_data.h"
 #include "easydel/serve/http/http_message.h"
 #include "easydel/serve/http/http_parser.h"
 #include "fuzz.h"
@@ -47,6 +48,12 @@ std::vector<std::string> read_requests(std::string_view bytes, std::size_t piece
         const std::string head = http_write_head(*answer, framing, HttpBodyKind::Whole).bytes;
         if (head.find("\r\n\r\n") != head.size() - 4) fuzz::found("a header ends the head");
       }
+      fuzz::refuse_or([&] {
+        for (const FormPart& part : read_form_data(request)) {
+          if (part.name.empty()) fuzz::found("a part without a name");
+          fuzz::touch(part.value);
+        }
+      });
       found.push_back(std::move(line));
       parser = std::make_unique<HttpParser>(kLimits);
     }

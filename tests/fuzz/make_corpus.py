@@ -266,8 +266,22 @@ def http_seeds() -> dict[str, dict[str, bytes]]:
         "bad-utf8": b"\x02GET /%ff\xfe" + v1 + b"\r\n",
         "many": b"\x3fGET /" + v1 + b"a:\r\n" * 30 + b"\r\n",
         "proxy": b"\x0bGET http://h:1/p?q" + v1 + b"Connection: close, x\r\n\r\n",
+        "form": b"\x30POST /" + v1 + b'Content-Type: multipart/form-data; boundary="b"\r\nContent-Length: 131\r\n\r\n'
+                b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\nRIFF\r\n--b\r\n'
+                b"content-disposition: form-data; name=x\r\n\r\n1\r\n--b--",
     }  # fmt: skip
     return {"http": seeds}
+
+
+def schema_seeds() -> dict[str, dict[str, bytes]]:
+    """Grammars; the first byte is their kind."""
+    schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"$ref": "#/$defs/b"}, "minItems": 1}},
+              "required": ["a"], "additionalProperties": False,
+              "$defs": {"b": {"anyOf": [{"type": "string", "pattern": "a+", "maxLength": 3}, {"enum": [1, None]}]}}}
+    tag = {"type": "structural_tag", "format": {"type": "tag", "begin": "<a>", "end": "</a>",
+                                                "content": {"type": "json_schema", "json_schema": schema}}}
+    return {"schema": {"object": b"\x00", "schema": b"\x01" + json.dumps(schema).encode(), "regex": b"\x02(a|b)+[0-9]{2}",
+                       "ebnf": b'\x03root ::= "a" root | "b"', "tag": b"\x05" + json.dumps(tag).encode()}}
 
 
 def shrunk(document: dict) -> dict:
@@ -289,7 +303,7 @@ def shrunk(document: dict) -> dict:
 
 if __name__ == "__main__":
     directory = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "corpus"
-    for target, seeds in (make_seeds() | record_seeds() | tokenizer_seeds() | http_seeds()).items():
+    for target, seeds in (make_seeds() | record_seeds() | tokenizer_seeds() | http_seeds() | schema_seeds()).items():
         (directory / target).mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():
             (directory / target / name).write_bytes(content)

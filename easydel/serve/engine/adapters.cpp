@@ -19,7 +19,7 @@
 namespace easydel::serve {
 namespace {
 
-constexpr int64_t kMostTogether = 256;  // rows; with more of them products take longer than starting them
+constexpr int64_t kMaxTogether = 256;  // rows; with more of them products take longer than starting them
 thread_local const AdapterScope* adapter_scope = nullptr;  // null: no row has an adapter
 
 // Has no state of its own: several engines may share the map.
@@ -34,7 +34,7 @@ class MixedAdapter final : public LinearAdapter {
     if (!adapter_scope) return y;
     const at::Tensor from = x.flatten(0, -2), to = y.flatten(0, -2);
     const int64_t rows = from.size(0);
-    const bool together = !from.is_cpu() && rows <= kMostTogether && adapter_scope->rows_of(rows).size() > 2;
+    const bool together = !from.is_cpu() && rows <= kMaxTogether && adapter_scope->rows_of(rows).size() > 2;
     (together ? adapt_together : adapt_in_turn)(*adapter_scope, base_, from, to);
     return to.view_as(y);
   }

@@ -12,9 +12,9 @@ namespace easydel {
 namespace {
 
 std::string shortened(const std::string& text) {
-  constexpr std::size_t kMost = 200;
+  constexpr std::size_t kMaxLength = 200;
   const std::string quoted = Json(text).dump();
-  return quoted.size() <= kMost ? quoted : quoted.substr(0, kMost) + "…";
+  return quoted.size() <= kMaxLength ? quoted : quoted.substr(0, kMaxLength) + "…";
 }
 
 Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
