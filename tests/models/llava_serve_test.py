@@ -168,6 +168,15 @@ class Pictures(unittest.TestCase):
         messages, images = next(self.conversations())
         self.check(chat(messages), messages, images)  # nothing is broken by that
 
+    def test_a_picture_that_must_be_whole_and_fits_into_no_step_is_refused(self):
+        if FAMILY != "gemma3":
+            self.skipTest("its tokens see what came before, and may be in several steps")
+        messages, images = next(self.conversations())
+        with Server(EASYDEL, directory, "--max-num-batched-tokens", 8) as small:
+            asked = openai.OpenAI(base_url=small.url + "/v1", api_key=KEY, max_retries=0, timeout=120)
+            with self.assertRaisesRegex(openai.BadRequestError, "a picture of the prompt takes 9 tokens, .* max_num_batched_tokens is 8"):
+                asked.chat.completions.create(model=MODEL, messages=messages)
+
 
 class Command(unittest.TestCase):
     def say(self, lines: list[str], *flags) -> list[str]:

@@ -8,6 +8,7 @@
 #include "easydel/core/files/file.h"
 #include "easydel/io/safetensors/safetensors.h"
 #include "easydel/processors/image_processor.h"
+#include "easydel/processors/vision_processor.h"
 #include "tests/support/probe.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
@@ -49,6 +50,24 @@ TEST(ImageProcessor, GivesThePixelsOfTransformersBitForBit) {
     }
   }
   EXPECT_EQ(processors, 17);
+
+  // What a picture is in a prompt.
+  std::size_t several = 0;
+  for (const char* name : {"gemma3", "mistral3", "smolvlm"}) {
+    SCOPED_TRACE(name);
+    VisionProcessor processor = VisionProcessor::from_directory(directory / "prompts" / name);
+    if (std::string(name) == "gemma3")
+      processor.set_pan_and_scan({.min_crop_size = 20, .max_num_crops = 3, .min_ratio_to_activate = 1.3});
+    const Json texts = Json::parse_file((directory / "prompts" / name / "texts.json").string());
+    for (const auto& [file, text] : texts.as_object()) {
+      const PictureInputs inputs = processor.load({(directory / "pictures" / file).string()});
+      EXPECT_EQ(processor.expand("a " + processor.image_token() + " b", inputs), "a " + text.as_string() + " b")
+          << file;
+      EXPECT_EQ(static_cast<int64_t>(inputs.tokens.size()), inputs.pixel_values.size(0));
+      several += inputs.tokens.size() > 1 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(several, 10);
 }
 
 TEST(ImageProcessor, StacksPicturesOfDifferentSizes) {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "easydel/infra/config/config_check.h"
-#include "easydel/infra/config/picture_config.h"
+#include "easydel/infra/decoder/picture_config.h"
 #include "easydel/infra/parallel/weight_specs.h"
 #include "easydel/models/siglip/config.h"
 

@@ -2,7 +2,7 @@
 
 #include "easydel/infra/config/config_check.h"
 #include "easydel/infra/config/decoder_config.h"
-#include "easydel/infra/config/picture_config.h"
+#include "easydel/infra/decoder/picture_config.h"
 #include "easydel/infra/parallel/weight_specs.h"
 #include "easydel/models/mistral/config.h"
 #include "easydel/models/pixtral/config.h"

@@ -1,7 +1,7 @@
 #include "easydel/models/smolvlm/config.h"
 
 #include "easydel/infra/config/config_check.h"
-#include "easydel/infra/config/picture_config.h"
+#include "easydel/infra/decoder/picture_config.h"
 #include "easydel/infra/parallel/weight_specs.h"
 #include "easydel/models/llama/config.h"
 

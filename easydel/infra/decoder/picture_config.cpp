@@ -1,4 +1,4 @@
-#include "easydel/infra/config/picture_config.h"
+#include "easydel/infra/decoder/picture_config.h"
 
 #include "easydel/infra/parallel/weight_specs.h"
 
