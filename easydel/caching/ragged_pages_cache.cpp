@@ -361,13 +361,17 @@ Tensor RaggedPagesCache::attend_to_sequence(const Layer& layer, const StepPart& 
       return operations::from_stored(rows.narrow(0, begin - first_page * size, end - begin).unsqueeze(0),
                                      q_TNH.scalar_type());
     };
-    if (part_.parts() == 1) {
+    if (part_.parts() == 1 && !given.mask.q_positions.defined()) {
       options.mask.q_offset = part.before - begin;
     } else {
       const auto longs = at::TensorOptions(at::kLong).device(metadata_.device);
       const Tensor slots = at::arange(part_.slot(begin), part_.slot(end), part_.parts(), longs).unsqueeze(0);
       const Tensor queries = at::arange(part.before, total, longs).unsqueeze(1);
-      Tensor visible = slots.le(queries);
+      // The last key that a query sees is its own, unless the mask says another.
+      const Tensor last = given.mask.q_positions.defined()
+                              ? given.mask.q_positions[0].narrow(0, part.row, part.tokens).unsqueeze(1)
+                              : queries;
+      Tensor visible = slots.le(last);
       if (window > 0) visible = visible.logical_and(slots.gt(queries - window));
       options.mask = MaskInfo{.causal = false};
       options.mask.explicit_mask = visible.view({1, 1, part.tokens, end - begin});
@@ -393,7 +397,7 @@ AttentionOutput RaggedPagesCache::attend(int64_t index, const Tensor& q_BTNH, co
   const Tensor q = q_BTNH.squeeze(0), k = k_BTKH.squeeze(0), v = v_BTKH.squeeze(0);
   AttentionOptions options = given;
   options.scale = operations::score_scale(given, q.size(-1));
-  if (device_step_) {
+  if (device_step_ && !mask.q_positions.defined()) {
     if (const std::optional<Tensor> out = attend_on_device(layer, q, k, v, options)) return {out->unsqueeze(0), {}};
     require<NotSupportedError>(!step_.empty(), "[pages] no kernel has the attention of layer ", index,
                                " for a DecodeBatch.");
@@ -413,7 +417,7 @@ AttentionOutput RaggedPagesCache::attend(int64_t index, const Tensor& q_BTNH, co
   std::vector<int64_t> rows;
   std::vector<operations::KeySpan> spans;
   for (const StepPart& part : step_) {
-    if (!in_place || part.tokens > kFewTokens) {
+    if (!in_place || part.tokens > kFewTokens || (mask.q_positions.defined() && part.tokens > 1)) {
       if (!out.defined()) out = at::empty({q.size(0), q.size(1), v.size(2)}, q.options());
       out.narrow(0, part.row, part.tokens)
           .copy_(attend_to_sequence(layer, part, q.narrow(0, part.row, part.tokens), options));

@@ -11,6 +11,7 @@
 #include "easydel/cli/commands.h"
 #include "easydel/cli/options/generation_options.h"
 #include "easydel/cli/options/model_options.h"
+#include "easydel/cli/options/picture_inputs.h"
 #include "easydel/cli/terminal/console.h"
 #include "easydel/cli/terminal/line_reader.h"
 #include "easydel/cli/terminal/text.h"
@@ -269,8 +270,9 @@ class Chat {
     };
     given.decode = [&](std::span<const int32_t> decoded) { return (*tokenizer_)->decode(decoded); };
     given.stop_token = stop.get_token();
-    if (prompt.pictures) given.inputs.pixel_values = prompt.pictures->pixel_values;
-    generate(*module_, at::tensor(ids, at::kInt).to(at::kLong).unsqueeze(0), given);
+    const at::Tensor input_ids = at::tensor(ids, at::kInt).to(at::kLong).unsqueeze(0);
+    if (prompt.pictures) given.inputs = picture_prompt(*prompt.pictures, *module_, input_ids);
+    generate(*module_, input_ids, given);
   }
 
   // Token limit of a prompt and its answer; 0: unlimited.
@@ -364,9 +366,12 @@ void add_chat_command(CLI::App& app) {
   command->add_option("--seed", options->seed, "Random seed for --do-sample")->capture_default_str();
   add_generation_options(*command, options->generation);
   command->footer(kHelp);
-  command->callback([options] {
-    GenerationConfig model =
-        GenerationConfig::from_pretrained(options->model.model, {.revision = options->model.revision});
+  command->callback([options, command] {
+    const HubOptions hub{.revision = options->model.revision};
+    if (command->get_option("--task")->count() == 0 && has_text_part(options->model) &&
+        (!options->images.empty() || VisionProcessor::is_in(resolve(options->model.model, hub))))
+      options->model.task = task_name(TaskType::ImageTextToText);
+    GenerationConfig model = GenerationConfig::from_pretrained(options->model.model, hub);
     if (!model.max_length && !model.max_new_tokens) model.max_new_tokens = kNewTokens;
     const GenerationConfig config = to_generation_config(options->generation, model);
     require<UsageError>(

@@ -7,6 +7,7 @@
 #include "easydel/cli/commands.h"
 #include "easydel/cli/options/generation_options.h"
 #include "easydel/cli/options/model_options.h"
+#include "easydel/cli/options/picture_inputs.h"
 #include "easydel/cli/terminal/console.h"
 #include "easydel/cli/terminal/text.h"
 #include "easydel/core/error.h"
@@ -35,21 +36,25 @@ struct GenerateArguments {
 struct Prompt {
   at::Tensor input_ids;  // undefined: start from the model's bos_token_id
   PromptInputs inputs;
+  std::optional<PictureInputs> pictures = {};
 };
 
 Prompt read_tensors(const std::string& path) {
   const auto file = SafetensorsFile::open(path);
   Prompt prompt;
-  const std::vector<std::pair<std::string, at::Tensor*>> known{{"input_ids", &prompt.input_ids},
-                                                               {"attention_mask", &prompt.inputs.attention_mask},
-                                                               {"position_ids", &prompt.inputs.position_ids},
-                                                               {"token_type_ids", &prompt.inputs.token_type_ids},
-                                                               {"pixel_values", &prompt.inputs.pixel_values}};
+  const std::vector<std::pair<std::string, at::Tensor*>> known{
+      {"input_ids", &prompt.input_ids},
+      {"attention_mask", &prompt.inputs.attention_mask},
+      {"position_ids", &prompt.inputs.position_ids},
+      {"token_type_ids", &prompt.inputs.token_type_ids},
+      {"pixel_values", &prompt.inputs.pixel_values},
+      {"image_sizes", &prompt.inputs.image_sizes},
+      {"pixel_attention_mask", &prompt.inputs.pixel_attention_mask}};
   for (const std::string& name : file->names()) {
     const auto found = std::find_if(known.begin(), known.end(), [&](const auto& entry) { return entry.first == name; });
     require<FormatError>(found != known.end(), "[", path, "] \"", name,
-                         "\" is not an input; inputs are input_ids, attention_mask, position_ids, token_type_ids "
-                         "and pixel_values.");
+                         "\" is not an input; inputs are input_ids, attention_mask, position_ids, token_type_ids, "
+                         "pixel_values, image_sizes and pixel_attention_mask.");
     *found->second = file->tensor(name);
   }
   return prompt;
@@ -61,19 +66,23 @@ Prompt read_prompt(const GenerateArguments& options, const Tokenizer* tokenizer)
     require<NotSupportedError>(tokenizer, "[generate] ", options.model.model,
                                " has no tokenizer that this build can read. Give ids with --input-ids.");
     std::string text = options.prompt_file.empty() ? options.prompt : read_file(options.prompt_file);
-    PromptInputs inputs;
+    std::optional<PictureInputs> pictures;
     if (!options.images.empty()) {
       const VisionProcessor processor =
           VisionProcessor::from_pretrained(options.model.model, {.revision = options.model.revision});
-      const PictureInputs pictures = processor.load(options.images);
-      inputs.pixel_values = pictures.pixel_values;
-      text = processor.expand(text, pictures);
+      pictures = processor.load(options.images);
+      text = processor.expand(text, *pictures);
     }
     const std::vector<int32_t> ids = tokenizer->encode_ids(text);
-    return {.input_ids = at::tensor(ids, at::kInt).to(at::kLong).unsqueeze(0), .inputs = inputs};
+    return {.input_ids = at::tensor(ids, at::kInt).to(at::kLong).unsqueeze(0), .pictures = std::move(pictures)};
   }
   if (options.input_ids.empty()) return {};
   return {.input_ids = at::tensor(options.input_ids, at::kLong).unsqueeze(0)};
+}
+
+bool has_pictures(const GenerateArguments& options) {
+  return !options.images.empty() ||
+         (!options.input.empty() && SafetensorsFile::open(options.input)->contains("pixel_values"));
 }
 
 // Whether the files are of an encoder-decoder, which generates from what its encoder reads.
@@ -123,8 +132,9 @@ void write_tensors(const std::string& path, const GenerateOutput& out) {
 }
 
 void run(const GenerateArguments& options, const GenerationConfig& config, const Tokenizer* tokenizer, World& world) {
-  const Prompt prompt = read_prompt(options, tokenizer);
+  Prompt prompt = read_prompt(options, tokenizer);
   const std::shared_ptr<BaseModule> module = load(options.model);
+  if (prompt.pictures) prompt.inputs = picture_prompt(*prompt.pictures, *module, prompt.input_ids);
   GenerateOptions given{.generation_config = config, .prng_key = RandomKey(options.seed), .inputs = prompt.inputs};
   if (options.json && !config.output_log_probs) given.generation_config.output_log_probs = true;
   if (tokenizer) given.decode = [&](std::span<const int32_t> ids) { return tokenizer->decode(ids); };
@@ -162,7 +172,7 @@ void add_generate_command(CLI::App& app) {
   sources->add_option(
       "--input", options->input,
       "safetensors file with input_ids, padded on the left, and optionally attention_mask, position_ids, "
-      "token_type_ids, pixel_values");
+      "token_type_ids, pixel_values, image_sizes, pixel_attention_mask");
   sources->require_option(0, 1);
   command
       ->add_option("--image", options->images,
@@ -177,6 +187,8 @@ void add_generate_command(CLI::App& app) {
     const HubOptions hub{.revision = options->model.revision};
     if (command->get_option("--task")->count() == 0 && has_encoder(options->model))
       options->model.task = task_name(TaskType::SequenceToSequence);
+    if (command->get_option("--task")->count() == 0 && has_pictures(*options) && has_text_part(options->model))
+      options->model.task = task_name(TaskType::ImageTextToText);
     const GenerationConfig config =
         to_generation_config(options->generation, GenerationConfig::from_pretrained(options->model.model, hub));
     require<UsageError>(options->images.empty() || !options->prompt.empty() || !options->prompt_file.empty(),

@@ -92,12 +92,16 @@ ModelInputs prepare_inputs_for_generation(const at::Tensor& input_ids, const Pro
   if (given.pixel_values.defined()) {
     const int64_t rows = input_ids.size(0), images = given.pixel_values.size(0);
     inputs.pixel_values = given.pixel_values.to(input_ids.device());
+    inputs.image_sizes = given.image_sizes;
+    inputs.pixel_attention_mask = given.pixel_attention_mask;
     if (copies > 1) {  // the images of a prompt stay together
       require<NotSupportedError>(images % rows == 0,
                                  "[generate] several sequences of prompts need as many pictures for ",
                                  "each prompt; got ", images, " for ", rows, " prompts.");
-      inputs.pixel_values =
-          inputs.pixel_values.unflatten(0, {rows, images / rows}).repeat_interleave(copies, 0).flatten(0, 1);
+      for (at::Tensor* tensor : {&inputs.pixel_values, &inputs.image_sizes, &inputs.pixel_attention_mask}) {
+        if (tensor->defined())
+          *tensor = tensor->unflatten(0, {rows, images / rows}).repeat_interleave(copies, 0).flatten(0, 1);
+      }
     }
   }
   inputs.output_attentions = inputs.output_hidden_states = inputs.output_router_logits = false;
@@ -138,7 +142,11 @@ void update_inputs_for_generation(const ModelOutput& output, ModelInputs& inputs
   const int64_t count = next_tokens.size(1);
   if (!inputs.past_key_values) inputs.past_key_values = output.past_key_values;
   const bool cached = inputs.past_key_values != nullptr;
-  if (cached) inputs.pixel_values.reset();  // their keys and values are in the cache
+  if (cached) {  // their keys and values are in the cache
+    inputs.pixel_values.reset();
+    inputs.image_sizes.reset();
+    inputs.pixel_attention_mask.reset();
+  }
   const auto append = [&](at::Tensor& tensor, const at::Tensor& more) {
     tensor = cached ? more : extended(tensor, more);
   };

@@ -13,11 +13,13 @@ namespace easydel {
 
 // Optional inputs that accompany the ids of a prompt.
 struct PromptInputs {
-  at::Tensor attention_mask = {};  // [B, T], zero: padding, which is on the left
-  at::Tensor starts = {};          // [B], where each row's first token is: the same said shorter
-  at::Tensor position_ids = {};    // [B, T]; absent: counted over the mask
-  at::Tensor token_type_ids = {};  // [B, T]
-  at::Tensor pixel_values = {};    // [images, C, height, width], in the order of their placeholders
+  at::Tensor attention_mask = {};        // [B, T], zero: padding, which is on the left
+  at::Tensor starts = {};                // [B], where each row's first token is: the same said shorter
+  at::Tensor position_ids = {};          // [B, T]; absent: counted over the mask
+  at::Tensor token_type_ids = {};        // [B, T]
+  at::Tensor pixel_values = {};          // [images, C, height, width], in the order of their placeholders
+  at::Tensor image_sizes = {};           // [images, 2] of images that were padded to one size
+  at::Tensor pixel_attention_mask = {};  // [images, height, width], zero: padding
 };
 
 // Ids, checked: int64 on the model's device, within the vocabulary. Without any (undefined, or no columns) the

@@ -92,7 +92,11 @@ void check_inputs(const BaseModule& model, const ModelInputs& in) {
   check_extra_inputs(model, in);
   if (is_seq2seq(model)) return check_seq2seq_inputs(model, in);
   if (in.pixel_values.defined()) {
-    require<ShapeError>(in.pixel_values.dim() == 4 && in.pixel_values.is_floating_point(),
+    // Those that take a mask of pixels take pictures by row too: [batch, images, channels, height, width].
+    const std::vector<std::string> taken = model.extra_inputs();
+    const bool by_row = in.pixel_values.dim() == 5 && model.main_input_name() == "input_ids" &&
+                        std::find(taken.begin(), taken.end(), "pixel_attention_mask") != taken.end();
+    require<ShapeError>((in.pixel_values.dim() == 4 || by_row) && in.pixel_values.is_floating_point(),
                         "[forward] pixel_values must be floats [images, channels, height, width]; got ",
                         in.pixel_values.sizes(), " of ", c10::toString(in.pixel_values.scalar_type()), ".");
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "easydel/layers/layer_scope.h"
+#include "easydel/layers/window_in_mask.h"
 #include "easydel/operations/dropout.h"
 
 namespace easydel {
@@ -20,7 +21,9 @@ const ForwardContext* current_forward() { return current; }
 const MaskInfo& ForwardContext::windowed_mask(int64_t layer_window) const {
   // Both windows apply, that of the layer and that of the call; 0 is no window.
   const int64_t given = mask.sliding_window;
-  const int64_t window = given == 0 || layer_window == 0 ? given + layer_window : std::min(given, layer_window);
+  const int64_t window = given == kWindowInMask            ? 0
+                         : given == 0 || layer_window == 0 ? given + layer_window
+                                                           : std::min(given, layer_window);
   if (window == given) return mask;
   for (const auto& known : windowed_) {
     if (known->sliding_window == window) return *known;

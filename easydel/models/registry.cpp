@@ -45,6 +45,14 @@ void register_t5(Registry& registry) {
   registry.register_module<Tagger>(TaskType::TokenClassification);
 }
 
+// Decoders that see. Their text alone is a causal LM of another family (infra/files/text_part.h).
+template <class Base, class Generation>
+void register_seeing(Registry& registry) {
+  registry.register_config<typename Base::ConfigType>();
+  registry.register_module<Base>(TaskType::BaseModule);
+  registry.register_module<Generation>(TaskType::ImageTextToText);
+}
+
 // A tower for texts, one for pictures, and both.
 template <class Text, class Vision, class Both, class Classifier>
 void register_towers(Registry& registry) {
@@ -147,6 +155,15 @@ void register_models(Registry& registry) {
   registry.register_module<LlavaModel>(TaskType::BaseModule);
   registry.register_module<LlavaForConditionalGeneration>(TaskType::ImageTextToText);
   registry.register_module<LlavaForConditionalGeneration>(TaskType::CausalLM);
+  register_seeing<Gemma3Model, Gemma3ForConditionalGeneration>(registry);
+  registry.register_config<PixtralVisionConfig>();
+  registry.register_module<PixtralVisionModel>(TaskType::BaseModule);
+  registry.register_module<PixtralVisionModel>(TaskType::VisionModule);
+  register_seeing<Mistral3Model, Mistral3ForConditionalGeneration>(registry);
+  registry.register_config<SmolVLMVisionConfig>();
+  registry.register_module<SmolVLMVisionTransformer>(TaskType::BaseModule);
+  register_seeing<SmolVLMModel, SmolVLMForConditionalGeneration>(registry);
+  registry.register_module<SmolVLMForConditionalGeneration>(TaskType::CausalLM);
   register_vision<Dinov2Model, Dinov2ForImageClassification>(registry);
   register_vision<ViTModel, ViTForImageClassification>(registry);
   registry.register_config<WhisperConfig>();

@@ -9,11 +9,10 @@ namespace {
 
 // Old files have only the model's type.
 const std::map<std::string, std::string>& classes_by_model() {
-  static const std::map<std::string, std::string> classes{{"clip", "CLIPImageProcessor"},
-                                                          {"dinov2", "BitImageProcessor"},
-                                                          {"llava", "LlavaImageProcessor"},
-                                                          {"siglip", "SiglipImageProcessor"},
-                                                          {"vit", "ViTImageProcessor"}};
+  static const std::map<std::string, std::string> classes{
+      {"clip", "CLIPImageProcessor"},     {"dinov2", "BitImageProcessor"},       {"gemma3", "Gemma3ImageProcessor"},
+      {"llava", "LlavaImageProcessor"},   {"mistral3", "PixtralImageProcessor"}, {"pixtral", "PixtralImageProcessor"},
+      {"siglip", "SiglipImageProcessor"}, {"smolvlm", "SmolVLMImageProcessor"},  {"vit", "ViTImageProcessor"}};
   return classes;
 }
 

@@ -37,9 +37,33 @@ ImageSteps steps_of(const std::string& class_name, const std::string& where) {
     steps.resample = Resample::Bilinear;
     return steps;
   }
+  if (class_name == "Gemma3ImageProcessor") {
+    steps.do_convert_rgb = true;
+    steps.resample = Resample::Bilinear;
+    return steps;
+  }
+  if (class_name == "PixtralImageProcessor") {
+    return {.do_convert_rgb = true,
+            .do_pad = true,
+            .size = {.longest_edge = 1024},
+            .patch_size = {.height = 16, .width = 16},
+            .image_mean = kClipMean,
+            .image_std = kClipStd};
+  }
+  if (class_name == "SmolVLMImageProcessor") {
+    return {.do_convert_rgb = true,
+            .do_pad = true,
+            .size = {.longest_edge = 4 * 364},
+            .do_image_splitting = true,
+            .max_image_size = {.longest_edge = 364},
+            .resample = Resample::Lanczos,
+            .image_mean = kHalf,
+            .image_std = kHalf};
+  }
   fail<NotSupportedError>(where,
                           "image_processor_type must be one of BitImageProcessor, CLIPImageProcessor, "
-                          "LlavaImageProcessor, SiglipImageProcessor, ViTImageProcessor; got \"",
+                          "Gemma3ImageProcessor, LlavaImageProcessor, PixtralImageProcessor, SiglipImageProcessor, "
+                          "SmolVLMImageProcessor, ViTImageProcessor; got \"",
                           class_name, "\".");
 }
 
@@ -60,6 +84,12 @@ class StepReader {
       value = given->as_double();
     }
   }
+  void operator()(const char* key, int64_t& value) const {
+    if (const Json* given = find(key)) {
+      check(given->is_int() && given->as_int() > 0, key, "a positive number", *given);
+      value = given->as_int();
+    }
+  }
   void operator()(const char* key, std::vector<double>& values) const {
     const Json* given = find(key);
     if (!given) return;
@@ -77,8 +107,8 @@ class StepReader {
   void operator()(const char* key, Resample& value) const {
     const Json* given = find(key);
     if (!given) return;
-    const bool known = given->is_int() && (given->as_int() == 0 || given->as_int() == 2 || given->as_int() == 3);
-    check(known, key, "0 (nearest), 2 (bilinear) or 3 (bicubic)", *given);
+    const bool known = given->is_int() && given->as_int() >= 0 && given->as_int() <= 3;
+    check(known, key, "0 (nearest), 1 (lanczos), 2 (bilinear) or 3 (bicubic)", *given);
     value = static_cast<Resample>(given->as_int());
   }
   // A lone number is an edge of a square, or the shortest edge of what keeps its shape.
@@ -135,12 +165,32 @@ class StepReader {
   const std::string& where_;
 };
 
+void read_pan_and_scan(const StepReader& read, ImageSteps& steps) {
+  read("do_pan_and_scan", steps.do_pan_and_scan);
+  read("pan_and_scan_min_crop_size", steps.pan_and_scan.min_crop_size);
+  read("pan_and_scan_max_num_crops", steps.pan_and_scan.max_num_crops);
+  read("pan_and_scan_min_ratio_to_activate", steps.pan_and_scan.min_ratio_to_activate);
+}
+
 void check_steps(const ImageSteps& s, const std::string& where) {
   require<ConfigError>(!s.do_rescale || s.rescale_factor != 0, where, "rescale_factor must not be 0.");
   for (const double value : s.image_std)
     require<ConfigError>(!s.do_normalize || value != 0, where, "image_std must not be 0.");
   require<ConfigError>(!s.do_center_crop || (s.crop_size.height && s.crop_size.width), where,
                        "crop_size must have height and width.");
+  if (s.max_image_size.longest_edge) {
+    require<ConfigError>(!s.do_resize || s.size.longest_edge || (s.size.height && s.size.width), where,
+                         "size must have longest_edge, or height and width.");
+    return;
+  }
+  if (s.patch_size.height) {
+    require<ConfigError>(s.patch_size.width.has_value(), where, "patch_size must have height and width.");
+    require<ConfigError>(!s.do_resize || s.size.longest_edge || (s.size.height && s.size.width), where,
+                         "size must have longest_edge, or height and width.");
+    require<NotSupportedError>(!s.do_center_crop, where,
+                               "do_center_crop must be false: the sizes of pictures would not be theirs.");
+    return;
+  }
   if (s.do_resize) resized_size({1, 1}, s.size);
 }
 
@@ -164,6 +214,14 @@ ImageProcessor::ImageProcessor(std::string class_name, const Json& json, const s
   read("size", steps_.size, square);
   read("crop_size", steps_.crop_size, true);
   read("pad_size", steps_.pad_size, true);
+  if (class_name_ == "PixtralImageProcessor") read("patch_size", steps_.patch_size, true);
+  if (class_name_ == "SmolVLMImageProcessor") {
+    read("do_image_splitting", steps_.do_image_splitting);
+    read("max_image_size", steps_.max_image_size, false);
+    require<ConfigError>(steps_.max_image_size.longest_edge.has_value(), where,
+                         "max_image_size must have longest_edge.");
+  }
+  if (class_name_ == "Gemma3ImageProcessor") read_pan_and_scan(read, steps_);
   const Json* format = json.find("data_format");
   require<NotSupportedError>(!format || format->is_null() || *format == Json("channels_first"), where,
                              "data_format must be channels_first; got ", format ? format->dump() : "", ".");
@@ -185,18 +243,57 @@ at::Tensor ImageProcessor::rescale_and_normalize(const at::Tensor& image) const 
   return image.to(at::kFloat).sub_(by_channel(steps_.image_mean)).div_(by_channel(steps_.image_std));
 }
 
-at::Tensor ImageProcessor::operator()(const std::vector<at::Tensor>& images) const {
+void ImageProcessor::set_pan_and_scan(const std::optional<PanAndScan>& options) {
+  steps_.do_pan_and_scan = options.has_value();
+  if (options) steps_.pan_and_scan = *options;
+}
+
+HeightWidth ImageProcessor::target_size(HeightWidth given) const {
+  if (steps_.max_image_size.longest_edge && steps_.size.longest_edge)
+    return size_by_longest_edge(given, *steps_.size.longest_edge);
+  if (!steps_.patch_size.height) return resized_size(given, steps_.size);
+  const ImageSize& size = steps_.size;
+  const HeightWidth longest =
+      size.longest_edge ? HeightWidth{*size.longest_edge, *size.longest_edge} : HeightWidth{*size.height, *size.width};
+  return size_in_patches(given, longest, {*steps_.patch_size.height, *steps_.patch_size.width});
+}
+
+std::vector<at::Tensor> ImageProcessor::pieces_of(const at::Tensor& image, ProcessedImages& result) const {
+  const auto resized = [&](const at::Tensor& x) {
+    return resize_image(x, target_size({x.size(1), x.size(2)}), steps_.resample);
+  };
+  if (steps_.do_pan_and_scan) {
+    std::vector<at::Tensor> pieces{resized(image)};
+    for (const at::Tensor& crop : pan_and_scan(image, steps_.pan_and_scan)) pieces.push_back(resized(crop));
+    return pieces;
+  }
+  at::Tensor x = image;
+  if (steps_.do_pad && steps_.pads_to_square) x = pad_to_square(x, steps_.image_mean);
+  if (steps_.do_resize) x = resized(x);
+  if (const auto side = steps_.max_image_size.longest_edge) {
+    Tiles tiles = steps_.do_image_splitting ? split_image(x, *side, steps_.resample)
+                                            : Tiles{{resize_image(x, {*side, *side}, steps_.resample)}};
+    result.grids.push_back(tiles.grid);
+    return std::move(tiles.pieces);
+  }
+  if (steps_.do_center_crop) x = center_crop(x, {*steps_.crop_size.height, *steps_.crop_size.width});
+  return {x};
+}
+
+ProcessedImages ImageProcessor::process(const std::vector<at::Tensor>& images) const {
   require<ShapeError>(!images.empty(), "[ImageProcessor] there must be a picture; got none.");
+  ProcessedImages result;
   std::vector<at::Tensor> done;
   for (const at::Tensor& image : images) {
     require<ShapeError>(image.dim() == 3 && image.size(0) == 3 && image.scalar_type() == at::kByte && image.numel() > 0,
                         "[ImageProcessor] a picture must be [3, height, width] of uint8; got ", image.sizes(), " of ",
                         image.scalar_type(), ".");
-    at::Tensor x = image;
-    if (steps_.do_pad && steps_.pads_to_square) x = pad_to_square(x, steps_.image_mean);
-    if (steps_.do_resize) x = resize_image(x, resized_size({x.size(1), x.size(2)}, steps_.size), steps_.resample);
-    if (steps_.do_center_crop) x = center_crop(x, {*steps_.crop_size.height, *steps_.crop_size.width});
-    done.push_back(rescale_and_normalize(x));
+    const std::vector<at::Tensor> pieces = pieces_of(image, result);
+    result.pieces.push_back(static_cast<int64_t>(pieces.size()));
+    for (const at::Tensor& piece : pieces) {
+      result.sizes.push_back({piece.size(1), piece.size(2)});
+      done.push_back(rescale_and_normalize(piece));
+    }
   }
   if (steps_.do_pad && !steps_.pads_to_square) {
     HeightWidth to;
@@ -209,7 +306,15 @@ at::Tensor ImageProcessor::operator()(const std::vector<at::Tensor>& images) con
                         "size; got ", done[0].sizes(), " and ", x.sizes(),
                         ". do_center_crop or do_pad makes them equal.");
   }
-  return at::stack(done);
+  result.pixel_values = at::stack(done);
+  if (steps_.do_pad && steps_.max_image_size.longest_edge) {
+    at::Tensor& mask = result.pixel_attention_mask;
+    mask =
+        at::zeros({result.pixel_values.size(0), result.pixel_values.size(2), result.pixel_values.size(3)}, at::kLong);
+    for (std::size_t i = 0; i < result.sizes.size(); ++i)
+      mask[static_cast<int64_t>(i)].narrow(0, 0, result.sizes[i].height).narrow(1, 0, result.sizes[i].width).fill_(1);
+  }
+  return result;
 }
 
 }  // namespace easydel

@@ -13,6 +13,7 @@
 #include "easydel/io/hub/hub.h"
 #include "easydel/processors/decode_image.h"
 #include "easydel/processors/image_steps.h"
+#include "easydel/processors/image_tiles.h"
 
 namespace easydel {
 
@@ -22,9 +23,23 @@ struct ImageSteps {
   bool do_pad = false;
   bool pads_to_square = false;  // llava: do_pad makes a square of each picture before it is resized
   ImageSize size = {}, crop_size = {}, pad_size = {};
+  ImageSize patch_size = {};     // pixtral: sides are filled up to whole patches
+  bool do_pan_and_scan = false;  // gemma3
+  PanAndScan pan_and_scan = {};
+  bool do_image_splitting = false;  // smolvlm: into squares of max_image_size
+  ImageSize max_image_size = {};
   Resample resample = Resample::Bicubic;
   double rescale_factor = 1.0 / 255;
   std::vector<double> image_mean, image_std;
+};
+
+// What becomes of pictures.
+struct ProcessedImages {
+  at::Tensor pixel_values;               // [pieces, 3, height, width]
+  std::vector<int64_t> pieces;           // of each picture
+  std::vector<HeightWidth> sizes = {};   // of each piece, before it was padded
+  std::vector<HeightWidth> grids = {};   // smolvlm: the squares of each picture; 0 x 0: it is alone
+  at::Tensor pixel_attention_mask = {};  // smolvlm: [pieces, height, width], zero: padding
 };
 
 class ImageProcessor {
@@ -45,9 +60,16 @@ class ImageProcessor {
 
   // pixel_values [images, 3, height, width] of pictures [3, h, w] of uint8. ShapeError where the steps leave them in
   // different sizes.
-  at::Tensor operator()(const std::vector<at::Tensor>& images) const;
+  at::Tensor operator()(const std::vector<at::Tensor>& images) const { return process(images).pixel_values; }
+  ProcessedImages process(const std::vector<at::Tensor>& images) const;
+
+  // For what a whole model's processor sets, whatever the file says.
+  void set_patch_size(int64_t side) { steps_.patch_size = {.height = side, .width = side}; }
+  void set_pan_and_scan(const std::optional<PanAndScan>& options);
 
  private:
+  std::vector<at::Tensor> pieces_of(const at::Tensor& image, ProcessedImages& result) const;
+  HeightWidth target_size(HeightWidth given) const;
   at::Tensor rescale_and_normalize(const at::Tensor& image) const;
 
   std::string class_name_;

@@ -63,6 +63,13 @@ at::Tensor resize_image(const at::Tensor& image, HeightWidth to, Resample resamp
   const at::Tensor batch = image.unsqueeze(0);
   const std::vector<int64_t> size{to.height, to.width};
   if (resample == Resample::Nearest) return at::_upsample_nearest_exact2d(batch, size).squeeze(0);
+  if (resample == Resample::Lanczos) {
+#if __has_include(<ATen/ops/_upsample_lanczos2d_aa.h>)
+    return at::_upsample_lanczos2d_aa(batch, size, false).squeeze(0);
+#else
+    fail<NotSupportedError>("[ImageProcessor] resample 1 (lanczos) needs libtorch 2.12; this build has an older one.");
+#endif
+  }
   if (resample == Resample::Bicubic) return at::_upsample_bicubic2d_aa(batch, size, false).squeeze(0);
   if (resizes_bytes_bilinearly()) return at::_upsample_bilinear2d_aa(batch, size, false).squeeze(0);
   return at::_upsample_bilinear2d_aa(batch.to(at::kFloat), size, false).round_().to(at::kByte).squeeze(0);

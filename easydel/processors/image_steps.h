@@ -22,7 +22,7 @@ struct HeightWidth {
 };
 
 // The numbers are Pillow's, as files have them.
-enum class Resample : uint8_t { Nearest = 0, Bilinear = 2, Bicubic = 3 };
+enum class Resample : uint8_t { Nearest = 0, Lanczos = 1, Bilinear = 2, Bicubic = 3 };
 
 // The size that a picture of `given` is resized to. ConfigError where the size says nothing of that.
 HeightWidth resized_size(HeightWidth given, const ImageSize& size);

@@ -1,62 +1,49 @@
 #include "easydel/processors/vision_processor.h"
 
+#include <ATen/ATen.h>
+
 #include "easydel/core/error.h"
 
 namespace easydel {
 namespace fs = std::filesystem;
 
-VisionProcessor::VisionProcessor(ImageProcessor images, const Json& json, const std::string& where)
-    : images_(std::move(images)) {
-  const auto given = [&](const char* key) -> const Json* {
-    const Json* value = json.find(key);
-    return value && !value->is_null() ? value : nullptr;
-  };
-  const Json* type = given("processor_class");
-  require<NotSupportedError>(!type || *type == Json("LlavaProcessor"), where,
-                             "processor_class must be LlavaProcessor; got ", type ? type->dump() : "", ".");
-  const Json* patch = given("patch_size");
-  require<ConfigError>(patch && patch->is_int() && patch->as_int() > 0, where,
-                       "patch_size must be a positive number; got ", patch ? patch->dump() : "none", ".");
-  patch_size_ = patch->as_int();
-  if (const Json* more = given("num_additional_image_tokens")) {
-    require<ConfigError>(more->is_int() && more->as_int() >= 0, where,
-                         "num_additional_image_tokens must be a number from 0; got ", more->dump(), ".");
-    additional_tokens_ = more->as_int();
-  }
-  if (const Json* token = given("image_token")) {
-    require<ConfigError>(token->is_string() && !token->as_string().empty(), where, "image_token must be a text; got ",
-                         token->dump(), ".");
-    image_token_ = token->as_string();
-  }
-  if (const Json* strategy = given("vision_feature_select_strategy")) {
-    require<ConfigError>(*strategy == Json("default") || *strategy == Json("full"), where,
-                         "vision_feature_select_strategy must be default or full; got ", strategy->dump(), ".");
-    leaves_class_token_out_ = *strategy == Json("default");
-  }
+VisionProcessor::VisionProcessor(ImageProcessor images, std::shared_ptr<const PicturePrompts> prompts)
+    : images_(std::move(images)), prompts_(std::move(prompts)) {
+  prompts_->adjust(images_);
 }
 
 bool VisionProcessor::is_in(const fs::path& directory) { return fs::exists(directory / "processor_config.json"); }
 
 VisionProcessor VisionProcessor::from_directory(const fs::path& directory) {
-  const fs::path file = directory / "processor_config.json";
+  const fs::path file = directory / "processor_config.json", tokenizer = directory / "tokenizer_config.json";
   require<ConfigError>(is_in(directory), "[VisionProcessor] ", directory.string(),
                        " must have a processor_config.json, which says what pictures become in a text; got none.");
-  return {AutoImageProcessor::from_directory(directory), Json::parse_file(file.string()),
-          "[VisionProcessor] " + file.string() + ": "};
+  return {AutoImageProcessor::from_directory(directory),
+          make_picture_prompts(Json::parse_file(file.string()),
+                               fs::exists(tokenizer) ? Json::parse_file(tokenizer.string()) : Json::object(),
+                               "[VisionProcessor] " + file.string() + ": ")};
 }
 
 VisionProcessor VisionProcessor::from_pretrained(const std::string& name_or_path, const HubOptions& hub) {
   return from_directory(resolve(name_or_path, hub));
 }
 
+void VisionProcessor::set_pan_and_scan(const PanAndScan& options) {
+  require<ConfigError>(images_.class_name() == "Gemma3ImageProcessor",
+                       "[VisionProcessor] pan and scan is Gemma 3's; got ", images_.class_name(), ".");
+  images_.set_pan_and_scan(options);
+}
+
 PictureInputs VisionProcessor::operator()(const std::vector<at::Tensor>& pictures) const {
-  PictureInputs inputs;
-  inputs.pixel_values = images_(pictures);
-  const int64_t features = (inputs.pixel_values.size(2) / patch_size_) * (inputs.pixel_values.size(3) / patch_size_) +
-                           additional_tokens_ - (leaves_class_token_out_ ? 1 : 0);
-  require<ShapeError>(features > 0, "[VisionProcessor] pictures of ", inputs.pixel_values.size(2), " x ",
-                      inputs.pixel_values.size(3), " must have a patch of ", patch_size_, "; got ", features, ".");
-  inputs.tokens.assign(pictures.size(), features);
+  const ProcessedImages processed = images_.process(pictures);
+  PicturePrompt prompt = (*prompts_)(processed);
+  PictureInputs inputs{processed.pixel_values, std::move(prompt.tokens), std::move(prompt.texts)};
+  if (images_.steps().patch_size.height) {
+    std::vector<int64_t> sizes;
+    for (const HeightWidth& size : processed.sizes) sizes.insert(sizes.end(), {size.height, size.width});
+    inputs.image_sizes = at::tensor(sizes, at::kLong).view({-1, 2});
+  }
+  inputs.pixel_attention_mask = processed.pixel_attention_mask;
   return inputs;
 }
 
@@ -67,16 +54,16 @@ PictureInputs VisionProcessor::load(const std::vector<std::string>& files) const
 }
 
 std::string VisionProcessor::expand(const std::string& text, const PictureInputs& pictures) const {
+  const std::string& placeholder = prompts_->placeholder();
   std::string result;
   std::size_t places = 0, at = 0;
-  for (std::size_t next; (next = text.find(image_token_, at)) != std::string::npos; at = next + image_token_.size()) {
+  for (std::size_t next; (next = text.find(placeholder, at)) != std::string::npos; at = next + placeholder.size()) {
     result += text.substr(at, next - at);
-    const int64_t features = places < pictures.tokens.size() ? pictures.tokens[places] : 0;
-    for (int64_t i = 0; i < features; ++i) result += image_token_;
+    if (places < pictures.texts.size()) result += pictures.texts[places];
     ++places;
   }
-  require<ConfigError>(places == pictures.tokens.size(), "[VisionProcessor] the text must have a placeholder ",
-                       image_token_, " for each picture; got ", places, " for ", pictures.tokens.size(), ".");
+  require<ConfigError>(places == pictures.texts.size(), "[VisionProcessor] the text must have a placeholder ",
+                       placeholder, " for each picture; got ", places, " for ", pictures.texts.size(), ".");
   return result + text.substr(at);
 }
 

@@ -4,44 +4,49 @@
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "easydel/processors/image_processor.h"
+#include "easydel/processors/picture_prompt.h"
 
 namespace easydel {
 
-// What a model takes of pictures.
+// What a model takes of pictures. A picture may be several pieces.
 struct PictureInputs {
-  at::Tensor pixel_values;      // [pictures, 3, height, width]
-  std::vector<int64_t> tokens;  // of each picture in a text
+  at::Tensor pixel_values;               // [pieces, 3, height, width]
+  std::vector<int64_t> tokens;           // of each piece in a text
+  std::vector<std::string> texts;        // of each picture, in the place of its placeholder
+  at::Tensor image_sizes = {};           // [pieces, 2] of pictures that were padded to one size
+  at::Tensor pixel_attention_mask = {};  // [pieces, height, width], zero: padding
 };
 
 class VisionProcessor {
  public:
   // processor_config.json and the image processor of a directory, or of a repository on the hub. NotSupportedError on a
-  // processor_class other than LlavaProcessor, ConfigError on wrong values.
+  // processor_class that is not here, ConfigError on wrong values.
   static VisionProcessor from_pretrained(const std::string& name_or_path, const HubOptions& hub = {});
   static VisionProcessor from_directory(const std::filesystem::path& directory);
   static bool is_in(const std::filesystem::path& directory);
 
   const ImageProcessor& image_processor() const { return images_; }
-  const std::string& image_token() const { return image_token_; }
+  const std::string& image_token() const { return prompts_->placeholder(); }
+  // Gemma 3: shows long pictures in crops too. ConfigError for others.
+  void set_pan_and_scan(const PanAndScan& options);
 
   // Of pictures [3, h, w] of uint8, as image_processor().load and decode give them.
   PictureInputs operator()(const std::vector<at::Tensor>& pictures) const;
   PictureInputs load(const std::vector<std::string>& files) const;
-  // The text with each placeholder repeated as its picture asks, in their order. ConfigError where the text has more
-  // placeholders than there are pictures, or fewer.
+  // The text with what each picture is in the place of its placeholder, in their order. ConfigError where the text has
+  // more placeholders than there are pictures, or fewer.
   std::string expand(const std::string& text, const PictureInputs& pictures) const;
 
  private:
-  VisionProcessor(ImageProcessor images, const Json& json, const std::string& where);
+  VisionProcessor(ImageProcessor images, std::shared_ptr<const PicturePrompts> prompts);
 
   ImageProcessor images_;
-  std::string image_token_ = "<image>";
-  int64_t patch_size_ = 0, additional_tokens_ = 0;
-  bool leaves_class_token_out_ = false;
+  std::shared_ptr<const PicturePrompts> prompts_;
 };
 
 }  // namespace easydel

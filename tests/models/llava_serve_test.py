@@ -1,11 +1,13 @@
-"""A tiny LLaVA behind `easydel serve` and in `easydel chat`: pictures of the openai client, in small steps, beside requests
-without any, over a prefix cache; transformers says what the answers are. usage: llava_serve_test.py EASYDEL RESAVE_PROGRAM"""
+"""Tiny decoders that see behind `easydel serve` and in `easydel chat`: pictures of the openai client, in small steps, beside
+requests without any, over a prefix cache; transformers says what the answers are.
+usage: llava_serve_test.py EASYDEL RESAVE_PROGRAM FAMILY[,FAMILY…]"""
 
 import base64
 import concurrent.futures
 import copy
 import io
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,11 +19,21 @@ import numpy as np
 import openai
 import torch
 
-from llava_test import CONFIGS, EASYDEL, Image, make, write_processor
+from llava_test import EASYDEL, Image
+from take_turns import take_turns
 from tiny_server import KEY, MODEL, Server
 
+FAMILY = sys.argv[3] = take_turns(sys.argv[3].split(","))
+if FAMILY == "llava":
+    from llava_test import CONFIGS, make, write_processor
+    PLACE, WORDS = "<image>", 13
+else:
+    from seeing_test import CONFIGS, PLACE, make, words_of, write_processor
+    WORDS = len(words_of(5))
+# A picture takes more tokens than a page, and than a step, but gemma3's, which must be in one.
+STEP = {"gemma3": 11, "smolvlm": 5}.get(FAMILY, 7)
 COUNT = 8
-TEMPLATE = """{% for m in messages %}{% if m['role'] == 'user' %}USER: {% else %}ASSISTANT: {% endif %}{% for part in m['content'] %}{% if part['type'] == 'image' %}<image> {% else %}{{ part['text'] }} {% endif %}{% endfor %}{% endfor %}{% if add_generation_prompt %}ASSISTANT:{% endif %}"""
+TEMPLATE = """{% for m in messages %}{% if m['role'] == 'user' %}USER: {% else %}ASSISTANT: {% endif %}{% for part in m['content'] %}{% if part['type'] == 'image' %}PLACE {% else %}{{ part['text'] }} {% endif %}{% endfor %}{% endfor %}{% if add_generation_prompt %}ASSISTANT:{% endif %}""".replace("PLACE", PLACE)
 
 
 def picture(seed: int, height: int = 30, width: int = 20) -> Image.Image:
@@ -46,16 +58,15 @@ def setUpModule():
     global folder, directory, model, processor, server, client
     folder = tempfile.TemporaryDirectory()
     directory = pathlib.Path(folder.name) / "model"
-    settings = copy.deepcopy(CONFIGS["llama behind clip"])
-    settings["text_config"] |= {"vocab_size": 13, "eos_token_id": None}  # the words of the tokenizer
+    settings = copy.deepcopy(next(iter(CONFIGS.values())))
+    settings["text_config"] |= {"vocab_size": WORDS, "eos_token_id": None}  # the words of the tokenizer
     model = make(settings, seed=4)
     model.save_pretrained(directory)
     processor = write_processor(model, directory)
     (directory / "chat_template.jinja").write_text(TEMPLATE)
     processor.chat_template = TEMPLATE
     (directory / "pictures").mkdir()
-    # A picture takes 9 tokens: more than a step, and more than a page.
-    server = Server(EASYDEL, directory, "--page-size", "4", "--max-num-batched-tokens", "7", "--num-pages", "400",
+    server = Server(EASYDEL, directory, "--page-size", "4", "--max-num-batched-tokens", STEP, "--num-pages", "400",
                     "--allowed-local-media-path", directory / "pictures").__enter__()
     client = openai.OpenAI(base_url=server.url + "/v1", api_key=KEY, max_retries=0, timeout=120)
 
@@ -77,7 +88,8 @@ def expected(messages: list, images: list) -> tuple[list[int], list[int], torch.
                if isinstance(m["content"], list) else [text(m["content"])]} for m in messages]
     prompt = processor.apply_chat_template(theirs, add_generation_prompt=True)
     inputs = processor(images=images or None, text=prompt, return_tensors="pt", add_special_tokens=False)
-    inputs.pop("token_type_ids", None)
+    if FAMILY != "gemma3":
+        inputs.pop("token_type_ids", None)
     with torch.no_grad():
         out = model.generate(**inputs, max_new_tokens=COUNT, do_sample=False, return_dict_in_generate=True, output_logits=True)
     ids = inputs["input_ids"][0].tolist()
@@ -117,7 +129,7 @@ class Pictures(unittest.TestCase):
         again, other = chat(seen[0]), chat(seen[1])
         prompt, _, scores = expected(seen[0], [picture(11)])
         self.assertEqual(again.usage.prompt_tokens_details.cached_tokens, (len(prompt) - 1) // 4 * 4)
-        self.assertEqual(other.usage.prompt_tokens_details.cached_tokens, 0)  # its first page has the picture
+        self.assertEqual(other.usage.prompt_tokens_details.cached_tokens, prompt.index(5) // 4 * 4)  # before the picture
         self.check(again, seen[0], [picture(11)])
         self.check(other, seen[1], [picture(12)])
         self.assertGreater((scores - expected(seen[1], [picture(12)])[2]).abs().max().item(), 1e-3)
@@ -147,7 +159,7 @@ class Pictures(unittest.TestCase):
                 ([part("data:image/png,abc")], "must be data:image/"),
                 ([part("data:image/png;base64,aGVsbG8=")], "picture 1: a picture is a JPEG, PNG, WebP, GIF or BMP file"),
                 ([{"type": "image_url", "image_url": {"url": good["image_url"]["url"], "detail": "low"}}], "detail must be auto"),
-                ([good, text("what is <image> this")], "a placeholder <image> for each picture; got 2 for 1"),
+                ([good, text(f"what is {PLACE} this")], f"a placeholder {re.escape(PLACE)} for each picture; got 2 for 1"),
                 ([{"type": "input_audio", "input_audio": {}}], r"content\[0\] has type .*input_audio")):
             with self.subTest(words=words), self.assertRaisesRegex(openai.BadRequestError, words):
                 chat([{"role": "user", "content": content}])
@@ -155,6 +167,15 @@ class Pictures(unittest.TestCase):
             chat([{"role": "assistant", "content": [good]}])
         messages, images = next(self.conversations())
         self.check(chat(messages), messages, images)  # nothing is broken by that
+
+    def test_a_picture_that_must_be_whole_and_fits_into_no_step_is_refused(self):
+        if FAMILY != "gemma3":
+            self.skipTest("its tokens see what came before, and may be in several steps")
+        messages, images = next(self.conversations())
+        with Server(EASYDEL, directory, "--max-num-batched-tokens", 8) as small:
+            asked = openai.OpenAI(base_url=small.url + "/v1", api_key=KEY, max_retries=0, timeout=120)
+            with self.assertRaisesRegex(openai.BadRequestError, "a picture of the prompt takes 9 tokens, .* max_num_batched_tokens is 8"):
+                asked.chat.completions.create(model=MODEL, messages=messages)
 
 
 class Command(unittest.TestCase):
@@ -175,7 +196,7 @@ class Command(unittest.TestCase):
         for flags in ((), ("--no-use-cache",)):  # by the engine, and by generate
             both = ("--image", files[0], "--image", files[1], *flags)
             self.assertEqual(self.say(["what is this ?"], *both), answers[:1])
-            self.assertEqual(self.say(["what is <image> this ? <image>"], *both), answers[1:])
+            self.assertEqual(self.say([f"what is {PLACE} this ? {PLACE}"], *both), answers[1:])
         later = before[:1] + [{"role": "assistant", "content": answers[0]}, {"role": "user", "content": [part(""), text("a cat ?")]}]
         last = processor.tokenizer.decode(expected(later, [images[0], images[1], images[0]])[1], skip_special_tokens=True)
         self.assertEqual(self.say(["what is this ?", f"/image {files[0]}", "a cat ?"], "--image", files[0], "--image", files[1]),
@@ -183,5 +204,5 @@ class Command(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    del sys.argv[1:3]
+    del sys.argv[1:4]
     unittest.main()

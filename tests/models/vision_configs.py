@@ -1,4 +1,4 @@
-"""Small configs of the families of pictures, odd in some way, with the classes of transformers to make of each; and of LLaVA."""
+"""Small configs of the families of pictures, odd in some way, with the classes of transformers to make of each; and of decoders that see."""
 
 TEXT = dict(vocab_size=97, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=16,
             bos_token_id=0, eos_token_id=96, pad_token_id=1)
@@ -46,6 +46,34 @@ LLAVA_CONFIGS = {
                                        vision_feature_select_strategy="full", vision_feature_layer=-1),
 }
 
+# What seeing_test.py looks at: the class of transformers, and configs.
+TALK = {k: v for k, v in SPEECH.items() if k != "num_hidden_layers"} | dict(num_hidden_layers=3, head_dim=8)
+SEEING_CONFIGS = {
+    "gemma3": ("Gemma3ForConditionalGeneration", {
+        "window shorter than a picture": dict(
+            text_config=TALK | dict(sliding_window=4, layer_types=["sliding_attention", "full_attention", "sliding_attention"], query_pre_attn_scalar=16),
+            vision_config=SIGHT | dict(vision_use_head=False), mm_tokens_per_image=9, image_token_index=5, boi_token_index=6, eoi_token_index=7),
+        "pooled, untied, a token outside": dict(
+            text_config=TALK | dict(sliding_window=6, tie_word_embeddings=False, attention_bias=True, final_logit_softcapping=2.0,
+                                    layer_types=["full_attention", "sliding_attention", "sliding_attention"]),
+            vision_config=SIGHT | dict(image_size=22, hidden_act="gelu"), mm_tokens_per_image=4, image_token_index=101, boi_token_index=6,
+            eoi_token_index=7, tie_word_embeddings=False),
+    }),
+    "mistral3": ("Mistral3ForConditionalGeneration", {
+        "merged, tied": dict(text_config=TALK | dict(model_type="mistral", sliding_window=7), image_token_index=5,
+                             vision_config={k: v for k, v in SIGHT.items() if k != "image_size"} | dict(model_type="pixtral", image_size=40)),
+        "single patches before qwen2": dict(
+            text_config=TALK | dict(model_type="qwen2"), spatial_merge_size=1, vision_feature_layer=[-2], multimodal_projector_bias=True,
+            vision_config=SIGHT | dict(model_type="pixtral", hidden_act="relu", rope_parameters=dict(rope_theta=77.0, rope_type="axial"),
+                                       num_attention_heads=2), projector_hidden_act="relu", image_token_index=6, tie_word_embeddings=False),
+    }),
+    "smolvlm": ("SmolVLMForConditionalGeneration", {
+        "tiles": dict(text_config=TALK | dict(model_type="llama"), vision_config=SIGHT | dict(image_size=16), image_token_id=5),
+        "larger squares, tied qwen2": dict(text_config=TALK | dict(model_type="qwen2"), scale_factor=3, image_token_id=6, tie_word_embeddings=True,
+                                           vision_config=SIGHT | dict(image_size=24, hidden_act="gelu", layer_norm_eps=1e-4)),
+    }),
+}
+
 
 def flat(settings: dict) -> dict:
     """With the keys of inner configs beside the others."""
@@ -56,3 +84,5 @@ def flat(settings: dict) -> dict:
 # What options_test.py looks at: the settings of each config alone.
 SETTINGS = {family: {name: flat(settings) for name, (settings, classes) in configs.items()} for family, configs in VISION_CONFIGS.items()}
 SETTINGS["llava"] = {name: flat(settings) for name, settings in LLAVA_CONFIGS.items()}
+for family, (kind, configs) in SEEING_CONFIGS.items():
+    SETTINGS[family] = {name: flat(settings) for name, settings in configs.items()}

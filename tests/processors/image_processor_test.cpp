@@ -8,6 +8,7 @@
 #include "easydel/core/files/file.h"
 #include "easydel/io/safetensors/safetensors.h"
 #include "easydel/processors/image_processor.h"
+#include "easydel/processors/vision_processor.h"
 #include "tests/support/probe.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_directory.h"
@@ -38,12 +39,35 @@ TEST(ImageProcessor, GivesThePixelsOfTransformersBitForBit) {
     const ImageProcessor processor = AutoImageProcessor::from_pretrained((directory / folder).string());
     const auto expected = SafetensorsFile::open(directory / folder / "expected.safetensors");
     for (const std::string& name : files) {
+      const at::Tensor picture = processor.load(directory / "pictures" / name);
+      if (!expected->contains(name)) {
+        EXPECT_THROW(processor({picture}), ShapeError) << folder << " " << name;
+        continue;
+      }
       const at::Tensor theirs = expected->tensor(name);
-      const at::Tensor ours = processor({processor.load(directory / "pictures" / name)})[0];
+      const at::Tensor ours = processor({picture});
       EXPECT_TRUE(ours.scalar_type() == theirs.scalar_type() && at::equal(ours, theirs)) << folder << " " << name;
     }
   }
-  EXPECT_EQ(processors, 10);
+  EXPECT_EQ(processors, 17);
+
+  // What a picture is in a prompt.
+  std::size_t several = 0;
+  for (const char* name : {"gemma3", "mistral3", "smolvlm"}) {
+    SCOPED_TRACE(name);
+    VisionProcessor processor = VisionProcessor::from_directory(directory / "prompts" / name);
+    if (std::string(name) == "gemma3")
+      processor.set_pan_and_scan({.min_crop_size = 20, .max_num_crops = 3, .min_ratio_to_activate = 1.3});
+    const Json texts = Json::parse_file((directory / "prompts" / name / "texts.json").string());
+    for (const auto& [file, text] : texts.as_object()) {
+      const PictureInputs inputs = processor.load({(directory / "pictures" / file).string()});
+      EXPECT_EQ(processor.expand("a " + processor.image_token() + " b", inputs), "a " + text.as_string() + " b")
+          << file;
+      EXPECT_EQ(static_cast<int64_t>(inputs.tokens.size()), inputs.pixel_values.size(0));
+      several += inputs.tokens.size() > 1 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(several, 10);
 }
 
 TEST(ImageProcessor, StacksPicturesOfDifferentSizes) {
@@ -66,8 +90,8 @@ TEST(ImageProcessor, RefusesWrongValuesByName) {
     return "";
   };
   EXPECT_EQ(message("CLIPImageProcessor", R"({"do_resize": 1})"), "[here] do_resize must be true or false; got 1.");
-  EXPECT_EQ(message("CLIPImageProcessor", R"({"resample": 1})"),
-            "[here] resample must be 0 (nearest), 2 (bilinear) or 3 (bicubic); got 1.");
+  EXPECT_EQ(message("CLIPImageProcessor", R"({"resample": 4})"),
+            "[here] resample must be 0 (nearest), 1 (lanczos), 2 (bilinear) or 3 (bicubic); got 4.");
   EXPECT_EQ(
       message("CLIPImageProcessor", R"({"size": {"depth": 3}})"),
       "[here] size may have height, width, shortest_edge, longest_edge, max_height and max_width; got \"depth\".");

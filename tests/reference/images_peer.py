@@ -3,7 +3,7 @@
 usage: images_peer.py write DIRECTORY COUNT SEED
 
 DIRECTORY/pictures has the files; DIRECTORY/NAME, for each processor, a preprocessor_config.json (or processor_config.json) and
-expected.safetensors with the pixel_values of every file, under the file's name; decoded.safetensors the RGB colours of every
+expected.safetensors with the pixel_values of every file, under the file's name, but of those that transformers cannot resize; decoded.safetensors the RGB colours of every
 file as Pillow sees them: upright, over white."""
 
 import json
@@ -19,6 +19,7 @@ sys.path.insert(0, str(pathlib.Path(sys.prefix) / "torchvision"))
 sys.modules["torchvision._meta_registrations"] = types.ModuleType("torchvision._meta_registrations")
 
 import numpy as np  # noqa: E402
+import tokenizers  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
 from PIL import Image, ImageOps  # noqa: E402
@@ -28,6 +29,7 @@ from transformers.image_transforms import convert_to_rgb  # noqa: E402
 torch.set_num_threads(1)
 transformers.logging.set_verbosity_error()
 
+CROPS = {"pan_and_scan_min_crop_size": 20, "pan_and_scan_max_num_crops": 3, "pan_and_scan_min_ratio_to_activate": 1.3}
 PROCESSORS = {
     "clip": ("CLIPImageProcessor", {}),
     "clip-small": ("CLIPImageProcessor", {"size": {"shortest_edge": 40}, "crop_size": {"height": 48, "width": 36}}),
@@ -39,8 +41,43 @@ PROCESSORS = {
                                      "image_std": [0.229, 0.224, 0.225]}),
     "llava": ("LlavaImageProcessor", {"size": {"shortest_edge": 42}, "crop_size": 42}),
     "llava-square": ("LlavaImageProcessor", {"size": {"shortest_edge": 42}, "crop_size": 42, "do_pad": True}),
+    "gemma3": ("Gemma3ImageProcessor", {"size": {"height": 42, "width": 42}}),
+    "gemma3-crops": ("Gemma3ImageProcessor", {"size": {"height": 28, "width": 28}, "do_pan_and_scan": True, **CROPS}),
+    "pixtral": ("PixtralImageProcessor", {"patch_size": 14}),
+    "pixtral-small": ("PixtralImageProcessor", {"size": {"longest_edge": 90}, "patch_size": {"height": 8, "width": 6}}),
+    "pixtral-edges": ("PixtralImageProcessor", {"size": {"height": 60, "width": 120}, "patch_size": 10}),
+    "smolvlm": ("SmolVLMImageProcessor", {"size": {"longest_edge": 96}, "max_image_size": {"longest_edge": 32}}),
+    "smolvlm-whole": ("SmolVLMImageProcessor", {"size": {"longest_edge": 80}, "max_image_size": {"longest_edge": 40}, "do_image_splitting": False}),
     "bit-edges": ("BitImageProcessor", {"size": {"shortest_edge": 30, "longest_edge": 300}, "crop_size": 32}),
 }
+
+
+def whole_processors() -> dict:
+    """With a tokenizer: they say what pictures are in a text."""
+    extra = {"boi_token": "<begin>", "eoi_token": "<end>", "image_token": "<soft>"}
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"<unk>": 0}, unk_token="<unk>"))
+    make = lambda **more: transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>", **more)  # noqa: E731
+    smolvlm = transformers.models.smolvlm.processing_smolvlm
+    smolvlm.num2words = smolvlm.num2words or str  # of videos alone
+    return {
+        "gemma3": (transformers.Gemma3Processor(transformers.Gemma3ImageProcessor(), make(extra_special_tokens=extra), image_seq_length=3),
+                   {"do_pan_and_scan": True, **CROPS}),
+        "mistral3": (transformers.PixtralProcessor(transformers.PixtralImageProcessor(size={"longest_edge": 300}), make(), patch_size=7, spatial_merge_size=2),
+                     {"patch_size": 14}),
+        "smolvlm": (transformers.SmolVLMProcessor(
+            transformers.SmolVLMImageProcessor(size={"longest_edge": 96}, max_image_size={"longest_edge": 32}), make(),
+            transformers.SmolVLMVideoProcessor(), image_seq_len=2), {"return_row_col_info": True}),
+    }
+
+
+def write_prompts(directory: pathlib.Path, pictures: dict) -> None:
+    """DIRECTORY/prompts/NAME has a processor's files, and texts.json what each picture becomes."""
+    for name, (processor, options) in whole_processors().items():
+        processor.save_pretrained(directory / "prompts" / name)
+        texts = {}
+        for file, image in pictures.items():
+            texts[file] = processor.replace_image_token(processor.image_processor(image, return_tensors="pt", **options), 0)
+        (directory / "prompts" / name / "texts.json").write_text(json.dumps(texts))
 
 
 def pixels(rng: random.Random, height: int, width: int, channels: int) -> np.ndarray:
@@ -118,8 +155,13 @@ def write(directory: pathlib.Path, count: int, seed: int) -> None:
         for name in names:
             # What takes pictures as they are is given them as pipelines do, by load_image.
             image = upright[name] if processor.do_convert_rgb else upright[name].convert("RGB")
-            expected[name] = processor(image, return_tensors="pt")["pixel_values"][0].contiguous()
+            try:
+                pixel_values = processor(image, return_tensors="pt")["pixel_values"]
+                expected[name] = (pixel_values[0] if pixel_values.dim() == 5 else pixel_values).contiguous()
+            except ValueError:
+                assert kind == "PixtralImageProcessor", (kind, name)  # a side of nothing: a file without what is expected
         save_file(expected, directory / folder / "expected.safetensors")
+    write_prompts(directory, dict(list(upright.items())[:30]))
 
 
 if __name__ == "__main__":

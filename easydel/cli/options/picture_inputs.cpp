@@ -2,9 +2,15 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "easydel/cli/terminal/text.h"
 #include "easydel/core/error.h"
-#include "easydel/processors/image_processor.h"
+#include "easydel/infra/config/auto_config.h"
+#include "easydel/infra/decoder/sees_pictures.h"
+#include "easydel/infra/registry.h"
+#include "easydel/io/hub/hub.h"
+#include "easydel/processors/vision_processor.h"
 
 namespace easydel::cli {
 
@@ -32,6 +38,25 @@ at::Tensor read_texts(const ModelOptions& options, const BaseModule& module, con
     ids[static_cast<int64_t>(row)].narrow(0, 0, count).copy_(at::tensor(tokens, at::kInt));
   }
   return ids;
+}
+
+PromptInputs picture_prompt(const PictureInputs& pictures, const BaseModule& module, const at::Tensor& input_ids) {
+  const auto* seeing = dynamic_cast<const SeesPictures*>(&module);
+  require<ConfigError>(seeing != nullptr, "[pictures] ", module.type_name(), " takes text alone.");
+  PromptInputs inputs{.pixel_values = pictures.pixel_values,
+                      .image_sizes = pictures.image_sizes,
+                      .pixel_attention_mask = pictures.pixel_attention_mask};
+  if (seeing->sees_whole_pictures()) inputs.token_type_ids = input_ids.eq(seeing->image_token_id()).to(at::kLong);
+  return inputs;
+}
+
+bool has_text_part(const ModelOptions& options) {
+  const auto directory = resolve(options.model, {.revision = options.revision, .files = {"config.json"}});
+  if (!std::filesystem::exists(directory / "config.json")) return false;
+  const auto config = AutoConfig::from_pretrained(directory.string());
+  const std::vector<TaskType> tasks = Registry::instance().tasks(std::string(config->model_type()));
+  const auto has = [&](TaskType task) { return std::find(tasks.begin(), tasks.end(), task) != tasks.end(); };
+  return has(TaskType::ImageTextToText) && !has(TaskType::CausalLM);
 }
 
 }  // namespace easydel::cli

@@ -1,11 +1,16 @@
-// The inputs of models that compare texts and pictures, from the command line.
+// The inputs of models of pictures, from the command line.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "easydel/cli/options/model_options.h"
+#include "easydel/generation/inputs.h"
 #include "easydel/infra/files/model_io.h"
+
+namespace easydel {
+struct PictureInputs;  // processors/vision_processor.h
+}
 
 namespace easydel::cli {
 
@@ -14,5 +19,11 @@ at::Tensor read_pictures(const ModelOptions& options, const std::vector<std::str
 
 // Ids of the texts, each padded to the longest that the model takes, as these models are trained.
 at::Tensor read_texts(const ModelOptions& options, const BaseModule& module, const std::vector<std::string>& texts);
+
+// Beside the ids [1, T] of a prompt, what generation takes of its pictures.
+PromptInputs picture_prompt(const PictureInputs& pictures, const BaseModule& module, const at::Tensor& input_ids);
+
+// Whether the files have a class that sees pictures, and one for their text alone.
+bool has_text_part(const ModelOptions& options);
 
 }  // namespace easydel::cli

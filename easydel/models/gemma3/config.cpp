@@ -1,6 +1,11 @@
 #include "easydel/models/gemma3/config.h"
 
+#include <cmath>
+
 #include "easydel/infra/config/config_check.h"
+#include "easydel/infra/decoder/picture_config.h"
+#include "easydel/infra/parallel/weight_specs.h"
+#include "easydel/models/siglip/config.h"
 
 namespace easydel {
 
@@ -66,6 +71,51 @@ void split_rope_by_layer_type(Json& given, double full_theta, double sliding_the
   fill("sliding_attention", "rope_local_base_freq", sliding_theta);
   for (const char* key : {"rope_scaling", "rope_theta", "rope_local_base_freq"}) given.as_object().erase(key);
   given["rope_parameters"] = std::move(rope);
+}
+
+Gemma3Config::Gemma3Config() : text_config(Gemma3TextConfig()), vision_config(SiglipVisionConfig()) {
+  tie_word_embeddings = true;
+  post_init();
+}
+
+void Gemma3Config::fields(FieldVisitor& v) {
+  v("text_config", text_config, "The decoder.");
+  v("vision_config", vision_config, "The tower for pictures.");
+  v("mm_tokens_per_image", mm_tokens_per_image, "Tokens that a picture takes.");
+  v("boi_token_index", boi_token_index, "Kept for transformers: the token before a picture.", {"boi_token_id"});
+  v("eoi_token_index", eoi_token_index, "Kept for transformers: the token after a picture.", {"eoi_token_id"});
+  v("image_token_index", image_token_index, "Token in whose place a picture's features stand.", {"image_token_id"});
+  v("initializer_range", initializer_range, "Spread of new weights.");
+  v("tie_word_embeddings", tie_word_embeddings, "One matrix for embedding and output.");
+}
+
+void Gemma3Config::post_init() { take_from_decoder(*this, text_config); }
+
+int64_t Gemma3Config::patches_per_side() const {
+  const auto& tower = vision_config.as<SiglipVisionConfig>();
+  return tower.image_size / tower.patch_size;
+}
+
+int64_t Gemma3Config::pooled_patches() const {
+  return patches_per_side() / static_cast<int64_t>(std::sqrt(static_cast<double>(mm_tokens_per_image)));
+}
+
+void Gemma3Config::validate() const {
+  BaseConfig::validate();
+  text_config.as<Gemma3TextConfig>().validate();
+  vision_config.as<SiglipVisionConfig>().validate();
+  const ConfigCheck check(*this);
+  check.at_least("image_token_index", image_token_index, 0);
+  check.at_least("mm_tokens_per_image", mm_tokens_per_image, 1);
+  require<ConfigError>(pooled_patches() >= 1, "[", class_name(), "] mm_tokens_per_image must be at most ",
+                       patches_per_side() * patches_per_side(), ", the patches of a picture; got ", mm_tokens_per_image,
+                       ".");
+}
+
+PartitionRules Gemma3Config::get_partition_rules(bool fully_sharded) const {
+  const WeightSpecs specs(sharding, fully_sharded);
+  return picture_rules(*this, {{"vision_tower.", &vision_config}, {"language_model.", &text_config}},
+                       {{"mm_input_projection_weight$", specs.shard_second()}}, fully_sharded);
 }
 
 }  // namespace easydel

@@ -1,6 +1,7 @@
-// The text model of Gemma 3: layers with windows have rotary tables of their own.
+// Gemma 3: layers with windows have rotary tables of their own; the larger models see pictures.
 #pragma once
 
+#include "easydel/infra/config/sub_config.h"
 #include "easydel/models/gemma2/config.h"
 
 namespace easydel {
@@ -25,6 +26,23 @@ struct Gemma3TextConfig : Config<Gemma3TextConfig, CappedGemmaConfig> {
   void post_init() override;
   void validate() const override;
   void rename_older_keys(Json& given, bool is_whole) const override;
+};
+
+struct Gemma3Config : Config<Gemma3Config> {
+  static constexpr std::string_view kModelType = "gemma3";
+  Gemma3Config();
+
+  SubConfig text_config, vision_config;
+  int64_t mm_tokens_per_image = 256;
+  int64_t boi_token_index = 255999, eoi_token_index = 256000, image_token_index = 262144;
+
+  int64_t patches_per_side() const;  // of a picture
+  int64_t pooled_patches() const;    // of a side, to one feature
+
+  void fields(FieldVisitor& v) override;
+  void post_init() override;
+  void validate() const override;
+  PartitionRules get_partition_rules(bool fully_sharded = true) const override;
 };
 
 }  // namespace easydel

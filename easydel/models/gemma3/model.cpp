@@ -2,7 +2,11 @@
 // models/llama/model.cpp shows.
 #include "easydel/models/gemma3/model.h"
 
+#include <ATen/ATen.h>
+
 #include <cmath>
+
+#include "easydel/layers/window_in_mask.h"
 
 namespace easydel {
 namespace {
@@ -26,7 +30,19 @@ BlockSpec gemma3_block(const Gemma3TextConfig& c, int64_t layer_idx) {
 }  // namespace
 
 Gemma3DecoderLayer::Gemma3DecoderLayer(const Gemma3TextConfig& c, int64_t layer_idx)
-    : DecoderBlock(gemma3_block(c, layer_idx)) {}
+    : DecoderBlock(gemma3_block(c, layer_idx)), window_(c.window_of(layer_idx)) {}
+
+LayerOutput Gemma3DecoderLayer::operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const {
+  const at::Tensor& given = ctx.mask.explicit_mask;
+  if (window_ == 0 || ctx.mask.causal || !given.defined()) return DecoderBlock::operator()(x_BTD, ctx);
+  const int64_t queries = given.size(2), keys = given.size(3);
+  const at::Tensor slots = at::arange(keys, given.options().dtype(at::kLong));
+  ForwardContext own = ctx;
+  own.mask.explicit_mask = given.logical_and(slots.gt(slots.narrow(0, keys - queries, queries).unsqueeze(1) - window_));
+  own.mask.sliding_window = kWindowInMask;
+  own.mask.memory = MaskInfo::make_memory();
+  return DecoderBlock::operator()(x_BTD, own);
+}
 
 Gemma3TextModel::Gemma3TextModel(const Gemma3TextConfig& c)
     : DecoderModel(c, {.norm = gemma3_norm(c), .embedding_scale = std::sqrt(static_cast<double>(c.hidden_size))}) {}

@@ -9,6 +9,11 @@ namespace easydel {
 class Gemma3DecoderLayer : public DecoderBlock {
  public:
   Gemma3DecoderLayer(const Gemma3TextConfig& config, int64_t layer_idx);
+  // With a matrix for a mask, as pictures need it, the window hides what lies behind it, and nothing ahead.
+  LayerOutput operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const override;
+
+ private:
+  int64_t window_;
 };
 
 class Gemma3TextModel : public DecoderModel<Gemma3TextConfig, Gemma3DecoderLayer>, public Pretrained<Gemma3TextModel> {

@@ -82,6 +82,18 @@ void place_pictures(ActiveRequest& active, int64_t image_token) {
   }
 }
 
+// Where the tokens of a picture see each other, a step must have room for all of them.
+void check_pictures(const ActiveRequest& active, int64_t room) {
+  int64_t begin = 0, end = -1;
+  for (const PictureSpan& picture : active.picture_spans) {
+    if (picture.begin != end) begin = picture.begin;  // pictures without a token between them are one
+    end = picture.end;
+    require<ConfigError>(end - begin <= room, "[engine] a picture of the prompt takes ", end - begin,
+                         " tokens, which see each other and must be in one step; max_num_batched_tokens is ", room,
+                         ".");
+  }
+}
+
 LocalEngine& local_engine(Engine& engine, const char* what) {
   auto* found = dynamic_cast<LocalEngine*>(&engine);
   require<Error>(found != nullptr, "[engine] only an engine of one model can ", what, ".");
@@ -213,7 +225,11 @@ LocalEngine::ActivePtr LocalEngine::make_active(Request request, OutputCallback 
     active->text.emplace(tokenizer_, sampling.skip_special_tokens, sampling.stop, sampling.include_stop_str_in_output);
   active->request = std::move(request);
   active->callback = std::move(callback);
-  if (active->request.pictures) place_pictures(*active, dynamic_cast<const SeesPictures&>(*model_).image_token_id());
+  if (active->request.pictures) {
+    const auto& seeing = dynamic_cast<const SeesPictures&>(*model_);
+    place_pictures(*active, seeing.image_token_id());
+    if (seeing.sees_whole_pictures()) check_pictures(*active, options_.max_num_batched_tokens);
+  }
   return active;
 }
 
@@ -419,6 +435,7 @@ void LocalEngine::take_in(std::vector<ActivePtr> added, const std::vector<Reques
       sequence->arrival = id;
       sequence->prefix_key = request->prefix_key;
       sequence->pictures = request->picture_spans;
+      sequence->whole_pictures = info_.can_see && dynamic_cast<const SeesPictures&>(*model_).sees_whole_pictures();
       sequence->uses_prefixes = !request->wants_all_logits();
       request->sequence = sequence.get();
       scheduler_->add(std::move(sequence));

@@ -156,6 +156,8 @@ at::Tensor Runner::picture_features(const PictureInputs& pictures) const {
   const c10::InferenceMode guard;
   ModelInputs inputs;
   inputs.pixel_values = pictures.pixel_values.to(cache_->metadata().device);
+  inputs.image_sizes = pictures.image_sizes;
+  inputs.pixel_attention_mask = pictures.pixel_attention_mask;
   return dynamic_cast<const SeesPictures&>(*model_).picture_features(inputs);
 }
 
@@ -170,8 +172,10 @@ StepOutputs Runner::compute(const StepInputs& step) {
   ModelInputs inputs;
   inputs.input_ids = at::tensor(step.tokens, at::kLong).to(device).unsqueeze(0);
   if (step.features.defined()) {
-    inputs.inputs_embeds = dynamic_cast<const SeesPictures&>(*model_).embed_with_pictures(
-        inputs.input_ids, step.features, at::tensor(step.feature_places, at::kLong).to(device));
+    const auto& seeing = dynamic_cast<const SeesPictures&>(*model_);
+    const at::Tensor places = at::tensor(step.feature_places, at::kLong).to(device);
+    inputs.inputs_embeds = seeing.embed_with_pictures(inputs.input_ids, step.features, places);
+    if (seeing.sees_whole_pictures()) inputs.token_type_ids = at::zeros_like(inputs.input_ids).index_fill(1, places, 1);
     inputs.input_ids.reset();
   }
   inputs.past_key_values = cache_;

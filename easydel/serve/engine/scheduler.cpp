@@ -62,6 +62,17 @@ void Scheduler::add_part(StepPlan& plan, Sequence& sequence, int64_t count, int6
   budget -= count;
 }
 
+int64_t Scheduler::fitting(const Sequence& sequence, int64_t computed, int64_t count) {
+  if (!sequence.whole_pictures) return count;
+  int64_t end = computed + count;
+  for (auto picture = sequence.pictures.rbegin(); picture != sequence.pictures.rend(); ++picture) {
+    // Pictures without a token between them are one.
+    const bool goes_on = picture != sequence.pictures.rbegin() && std::prev(picture)->begin == picture->end;
+    if (picture->begin < end && (end < picture->end || (end == picture->end && goes_on))) end = picture->begin;
+  }
+  return std::max<int64_t>(end - computed, 0);
+}
+
 bool Scheduler::plan_running(Queue::iterator at, StepPlan& plan, int64_t& budget) {
   Sequence& sequence = **at;
   const int64_t known = sequence.length() - sequence.computed;
@@ -71,7 +82,7 @@ bool Scheduler::plan_running(Queue::iterator at, StepPlan& plan, int64_t& budget
   int64_t drafts = std::clamp<int64_t>(budget - known, 0, static_cast<int64_t>(sequence.drafts.size()));
   if (drafts > 0 && !grow(sequence, sequence.length() + drafts)) drafts = 0;
   sequence.drafts.resize(static_cast<std::size_t>(drafts));
-  const int64_t count = std::min(known + drafts, budget);
+  const int64_t count = fitting(sequence, sequence.computed, std::min(known + drafts, budget));
   if (count == 0) return true;
   while (!grow(sequence, sequence.computed + count)) {
     const bool is_last = running_.back().get() == &sequence;
@@ -107,7 +118,8 @@ bool Scheduler::plan_waiting(StepPlan& plan, int64_t& budget) {
   }
   const BlockPool::Match match = pool_.match_prefix(prefix);
   const int64_t missing = sequence.length() - match.pages * options_.page_size;
-  const int64_t count = std::min(missing, budget);
+  const int64_t count = fitting(sequence, sequence.length() - missing, std::min(missing, budget));
+  if (count == 0) return false;
   if (count < missing && !options_.enable_chunked_prefill && plan.tokens > 0) return false;
   const int64_t needed = pages_for(match.pages * options_.page_size + count) - match.pages;
   if (needed + match.free > pool_.free_pages()) return false;

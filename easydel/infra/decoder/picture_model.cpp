@@ -1,0 +1,165 @@
+// Letters: B batch, T tokens, D hidden.
+#include "easydel/infra/decoder/picture_model.h"
+
+#include <ATen/ATen.h>
+
+#include "easydel/core/error.h"
+#include "easydel/infra/encoder/encoder.h"
+#include "easydel/infra/registry.h"
+
+namespace easydel {
+namespace {
+
+const Embedding& first_embedding(const BaseModule& model) {
+  for (const auto& [path, module] : model.named_modules()) {
+    if (const auto* table = dynamic_cast<const Embedding*>(module)) return *table;
+  }
+  fail<NotSupportedError>("[", model.type_name(), "] text_config must be a decoder with a table of tokens.");
+}
+
+std::unique_ptr<BaseModule> make_part(const SubConfig& sub, const BaseConfig& parent) {
+  return Registry::instance().make_child(*sub.under(parent), TaskType::BaseModule);
+}
+
+void clear_pictures(PreparedInputs& inputs) {
+  inputs.pixel_values.reset();
+  inputs.pixel_attention_mask.reset();
+  inputs.image_sizes.reset();
+  inputs.mm_token_type_ids.reset();
+}
+
+}  // namespace
+
+PictureModel::PictureModel(const BaseConfig& config, Spec spec)
+    : BaseModule(config), image_token_(spec.image_token), embedding_scale_(spec.embedding_scale) {}
+
+void PictureModel::add_tower(const char* name, const SubConfig& sub) {
+  std::unique_ptr<BaseModule> made = make_part(sub, config());
+  tower_ = made.get();
+  attach(name, std::move(made));
+  require<NotSupportedError>(tower_->main_input_name() == "pixel_values", "[", type_name(),
+                             "] vision_config must be a tower for pictures; got \"", sub->model_type(), "\".");
+}
+
+void PictureModel::add_decoder(const char* name, const SubConfig& sub) {
+  std::unique_ptr<BaseModule> made = make_part(sub, config());
+  decoder_ = made.get();
+  attach(name, std::move(made));
+  embeddings_ = &first_embedding(*decoder_);
+  vocab_size_ = sub->vocab_size;
+}
+
+std::vector<std::string> PictureModel::older_names(const std::string& path) const {
+  std::vector<std::string> names;
+  const std::string tower = "vision_tower.";
+  const std::size_t at = path.find(tower);
+  // Towers were once one level deeper, and a whole model's decoder is.
+  if (at != std::string::npos) names.push_back("vision_tower.vision_model." + path.substr(at + tower.size()));
+  const std::string decoder = "language_model.";
+  if (path.starts_with(decoder)) names.push_back(decoder + "model." + path.substr(decoder.size()));
+  return names;
+}
+
+void PictureModel::prepare_whole(PreparedInputs& inputs) const {
+  if (!inputs.pixel_values.defined()) return;
+  require<ConfigError>(inputs.input_ids.defined(), "[", type_name(),
+                       "] pixel_values need input_ids, whose placeholders say where they go; got inputs_embeds.");
+  // 0: a token of text; else the number of its feature, from 1, in the order of the batch.
+  const at::Tensor is_image = inputs.input_ids.eq(image_token_);
+  const at::Tensor number = is_image.flatten().cumsum(0).view_as(is_image);
+  inputs.mm_token_type_ids = at::where(is_image, number, at::zeros_like(number));
+}
+
+PreparedInputs PictureModel::tower_inputs(const PreparedInputs& given) const {
+  PreparedInputs inputs{ModelInputs{}};
+  inputs.pixel_values = given.pixel_values;
+  inputs.pixel_attention_mask = given.pixel_attention_mask;
+  inputs.image_sizes = given.image_sizes;
+  inputs.output_hidden_states = true;
+  inputs.output_attentions = false;
+  inputs.dropout_key = given.dropout_key;
+  if (!parallel()) return inputs;
+  require<NotSupportedError>(parallel()->mesh().size(parallel()->sequence()) == 1, "[", type_name(),
+                             "] the patches of a picture are not split over the axes of the sequence. Use dp, fsdp or "
+                             "tp.");
+  BatchPart part;
+  part.batch = part.given_batch = given.pixel_values.size(0);
+  part.batch_sharded = part.sequence_sharded = false;
+  inputs.part = part;
+  return inputs;
+}
+
+at::Tensor PictureModel::with_images(const at::Tensor& embeds_BTD, const PreparedInputs& inputs,
+                                     const at::Tensor& features) const {
+  const at::Tensor& numbers = inputs.mm_token_type_ids;
+  const int64_t known = features.size(0);
+  const int64_t places = numbers.numel() > 0 ? numbers.max().item<int64_t>() : 0;  // fewer on some ranks of a mesh
+  require<ShapeError>(parallel() ? places <= known : places == known, "[", type_name(),
+                      "] the pictures need a placeholder of token ", image_token_, " for each of their ", known,
+                      " features; got ", places, ".");
+  const at::Tensor found = features.index_select(0, (numbers.flatten() - 1).clamp(0, known - 1));
+  return at::where(numbers.gt(0).unsqueeze(-1), found.view_as(embeds_BTD).to(embeds_BTD.scalar_type()), embeds_BTD);
+}
+
+at::Tensor PictureModel::embed_tokens(const at::Tensor& ids_BT) const {
+  // The placeholder may be an id behind the vocabulary, which no table has.
+  ModelInputs inputs;
+  inputs.input_ids = image_token_ >= vocab_size_ ? ids_BT.masked_fill(ids_BT.eq(image_token_), 0) : ids_BT;
+  return embed(inputs, *embeddings_, embedding_scale_);
+}
+
+at::Tensor PictureModel::picture_features(const ModelInputs& pictures) const {
+  const at::Tensor features = image_features(PreparedInputs(pictures));
+  return features.reshape({-1, features.size(-1)});
+}
+
+at::Tensor PictureModel::embed_with_pictures(const at::Tensor& ids_BT, const at::Tensor& features,
+                                             const at::Tensor& places) const {
+  const at::Tensor embeds = embed_tokens(ids_BT);
+  return embeds.flatten(0, 1).index_copy(0, places, features.to(embeds.scalar_type())).view_as(embeds);
+}
+
+ModelOutput PictureModel::forward(const PreparedInputs& given) const {
+  PreparedInputs inputs = given;
+  at::Tensor features;
+  if (inputs.input_ids.defined()) {
+    inputs.inputs_embeds = embed_tokens(inputs.input_ids);
+    if (inputs.pixel_values.defined()) {
+      features = image_features(inputs);  // of all pictures: a row may have any
+      inputs.inputs_embeds = with_images(inputs.inputs_embeds, inputs, features.reshape({-1, features.size(-1)}));
+    }
+    inputs.input_ids.reset();
+  }
+  clear_pictures(inputs);
+  ModelOutput out = decoder_->forward(inputs);
+  out.image_hidden_states = features;
+  return out;
+}
+
+const PictureLMModule::Names& PictureLMModule::llava_names() {
+  static const Names names = {{"model.language_model.", "language_model.model."},
+                              {"model.vision_tower.", "vision_tower."},
+                              {"model.multi_modal_projector.", "multi_modal_projector."}};
+  return names;
+}
+
+void PictureLMModule::set_model(PictureModel& model, const Names& file_names, const Names& head_names) {
+  seeing_ = &model;
+  add_head(model, model.embeddings());
+  rename_in_files(*this, file_names);
+  rename_in_files(lm_head(), head_names);
+}
+
+void PictureLMModule::prepare_whole(PreparedInputs& inputs) const {
+  CausalLMModule::prepare_whole(inputs);
+  seeing_->prepare_whole(inputs);
+}
+
+std::vector<std::string> PictureLMModule::older_names(const std::string& path) const {
+  std::vector<std::string> names = seeing_->older_names(path);
+  // The names of memory: what the table of file names makes of this is the path itself, in the shape of files.
+  if (path.starts_with("model.")) names.push_back("model." + path);
+  return names;
+}
+
+}  // namespace easydel

@@ -1,0 +1,42 @@
+// Gemma 3 with pictures: a SigLIP tower, whose patches are pooled, and tokens of a picture that see one another.
+#pragma once
+
+#include "easydel/infra/decoder/picture_model.h"
+#include "easydel/models/gemma3/config.h"
+
+namespace easydel {
+
+class Gemma3MultiModalProjector : public Module {
+ public:
+  explicit Gemma3MultiModalProjector(const Gemma3Config& config);
+  at::Tensor operator()(const at::Tensor& patches) const;  // [images, patches, tower's D] to [images, tokens, D]
+
+ private:
+  int64_t side_, pooled_;
+  std::shared_ptr<Parameter> weight_;
+  const Norm& norm_;
+};
+
+class Gemma3Model : public PictureModel, public Pretrained<Gemma3Model> {
+ public:
+  using ConfigType = Gemma3Config;
+  explicit Gemma3Model(const Gemma3Config& config);
+  // Where token_type_ids are 1, the tokens of a picture see each other, as in transformers.
+  void prepare_whole(PreparedInputs& inputs) const override;
+  bool sees_whole_pictures() const override { return true; }
+
+ protected:
+  at::Tensor image_features(const PreparedInputs& given) const override;
+
+ private:
+  const Gemma3MultiModalProjector* projector_;
+};
+
+// Without the soft cap of logits that the text model has, as in transformers.
+class Gemma3ForConditionalGeneration : public PictureLM<Gemma3Model>,
+                                       public Pretrained<Gemma3ForConditionalGeneration> {
+ public:
+  using PictureLM::PictureLM;
+};
+
+}  // namespace easydel

@@ -1,0 +1,197 @@
+#include "easydel/processors/picture_prompt.h"
+
+#include "easydel/core/error.h"
+
+namespace easydel {
+namespace {
+
+std::string repeated(const std::string& text, int64_t times) {
+  std::string result;
+  for (int64_t i = 0; i < times; ++i) result += text;
+  return result;
+}
+
+// Absent and null keys keep what the class has.
+class PromptReader {
+ public:
+  PromptReader(const Json& json, const std::string& where) : json_(json), where_(where) {}
+
+  const Json* find(const char* key) const {
+    const Json* value = json_.find(key);
+    return value && !value->is_null() ? value : nullptr;
+  }
+  void operator()(const char* key, int64_t& value, int64_t least) const {
+    const Json* given = find(key);
+    if (!given) return;
+    require<ConfigError>(given->is_int() && given->as_int() >= least, where_, key, " must be a number from ", least,
+                         "; got ", given->dump(), ".");
+    value = given->as_int();
+  }
+  void operator()(const char* key, std::string& value) const {
+    const Json* given = find(key);
+    if (!given) return;
+    require<ConfigError>(given->is_string() && !given->as_string().empty(), where_, key, " must be a text; got ",
+                         given->dump(), ".");
+    value = given->as_string();
+  }
+  const std::string& where() const { return where_; }
+
+ private:
+  const Json& json_;
+  const std::string& where_;
+};
+
+class LlavaPrompts : public PicturePrompts {
+ public:
+  explicit LlavaPrompts(const PromptReader& read) {
+    const Json* patch = read.find("patch_size");
+    require<ConfigError>(patch && patch->is_int() && patch->as_int() > 0, read.where(),
+                         "patch_size must be a positive number; got ", patch ? patch->dump() : "none", ".");
+    patch_size_ = patch->as_int();
+    read("num_additional_image_tokens", additional_tokens_, 0);
+    read("image_token", image_token_);
+    if (const Json* strategy = read.find("vision_feature_select_strategy")) {
+      require<ConfigError>(*strategy == Json("default") || *strategy == Json("full"), read.where(),
+                           "vision_feature_select_strategy must be default or full; got ", strategy->dump(), ".");
+      leaves_class_token_out_ = *strategy == Json("default");
+    }
+  }
+
+  const std::string& placeholder() const override { return image_token_; }
+
+  PicturePrompt operator()(const ProcessedImages& images) const override {
+    const int64_t height = images.pixel_values.size(2), width = images.pixel_values.size(3);
+    const int64_t features =
+        (height / patch_size_) * (width / patch_size_) + additional_tokens_ - (leaves_class_token_out_ ? 1 : 0);
+    require<ShapeError>(features > 0, "[VisionProcessor] pictures of ", height, " x ", width, " must have a patch of ",
+                        patch_size_, "; got ", features, ".");
+    const std::size_t count = images.pieces.size();
+    return {std::vector<int64_t>(count, features), std::vector<std::string>(count, repeated(image_token_, features))};
+  }
+
+ private:
+  std::string image_token_ = "<image>";
+  int64_t patch_size_ = 0, additional_tokens_ = 0;
+  bool leaves_class_token_out_ = false;
+};
+
+class Gemma3Prompts : public PicturePrompts {
+ public:
+  Gemma3Prompts(const PromptReader& read, const PromptReader& tokenizer) {
+    read("image_seq_length", features_, 1);
+    std::string image = "<image_soft_token>", end = "<end_of_image>";
+    tokenizer("boi_token", begin_);
+    tokenizer("eoi_token", end);
+    tokenizer("image_token", image);
+    text_ = "\n\n" + begin_ + repeated(image, features_) + end + "\n\n";
+  }
+
+  const std::string& placeholder() const override { return begin_; }
+
+  // As in transformers, whose processor shows pictures once unless a call says otherwise.
+  void adjust(ImageProcessor& images) const override { images.set_pan_and_scan(std::nullopt); }
+
+  PicturePrompt operator()(const ProcessedImages& images) const override {
+    PicturePrompt prompt;
+    for (const int64_t pieces : images.pieces) {
+      prompt.tokens.insert(prompt.tokens.end(), static_cast<std::size_t>(pieces), features_);
+      std::string text = text_;
+      if (pieces > 1) {
+        text = "Here is the original image " + text_ + " and here are some crops to help you see better " + text_;
+        for (int64_t i = 2; i < pieces; ++i) text += " " + text_;
+      }
+      prompt.texts.push_back(std::move(text));
+    }
+    return prompt;
+  }
+
+ private:
+  int64_t features_ = 256;
+  std::string begin_ = "<start_of_image>", text_;
+};
+
+class PixtralPrompts : public PicturePrompts {
+ public:
+  explicit PixtralPrompts(const PromptReader& read) {
+    read("patch_size", patch_size_, 1);
+    int64_t merged = 1;
+    read("spatial_merge_size", merged, 1);
+    patch_size_ *= merged;
+    read("image_token", image_token_);
+    read("image_break_token", break_token_);
+    read("image_end_token", end_token_);
+  }
+
+  const std::string& placeholder() const override { return image_token_; }
+
+  void adjust(ImageProcessor& images) const override { images.set_patch_size(patch_size_); }
+
+  PicturePrompt operator()(const ProcessedImages& images) const override {
+    PicturePrompt prompt;
+    for (const HeightWidth& size : images.sizes) {
+      const int64_t rows = size.height / patch_size_, columns = size.width / patch_size_;
+      require<ShapeError>(rows > 0 && columns > 0, "[VisionProcessor] pictures must have a patch of ", patch_size_,
+                          " x ", patch_size_, "; got ", size.height, " x ", size.width, ".");
+      const std::string row = repeated(image_token_, columns);
+      prompt.tokens.push_back(rows * columns);
+      prompt.texts.push_back(repeated(row + break_token_, rows - 1) + row + end_token_);
+    }
+    return prompt;
+  }
+
+ private:
+  int64_t patch_size_ = 16;  // of the squares that become a token
+  std::string image_token_ = "[IMG]", break_token_ = "[IMG_BREAK]", end_token_ = "[IMG_END]";
+};
+
+class SmolVLMPrompts : public PicturePrompts {
+ public:
+  SmolVLMPrompts(const PromptReader& read, const PromptReader& tokenizer) {
+    read("image_seq_len", features_, 1);
+    tokenizer("image_token", image_token_);
+    tokenizer("fake_image_token", around_);
+    tokenizer("global_image_token", whole_);
+  }
+
+  const std::string& placeholder() const override { return image_token_; }
+
+  PicturePrompt operator()(const ProcessedImages& images) const override {
+    PicturePrompt prompt;
+    prompt.tokens.assign(images.sizes.size(), features_);
+    const std::string features = repeated(image_token_, features_);
+    const std::string alone = around_ + whole_ + features + around_;
+    for (const HeightWidth& grid : images.grids) {
+      std::string text;
+      for (int64_t row = 1; row <= grid.height; ++row) {
+        for (int64_t column = 1; column <= grid.width; ++column)
+          text += concat(around_, "<row_", row, "_col_", column, ">", features);
+        text += "\n";
+      }
+      prompt.texts.push_back(text.empty() ? alone : text + "\n" + alone);
+    }
+    return prompt;
+  }
+
+ private:
+  int64_t features_ = 169;
+  std::string image_token_ = "<image>", around_ = "<fake_token_around_image>", whole_ = "<global-img>";
+};
+
+}  // namespace
+
+std::unique_ptr<const PicturePrompts> make_picture_prompts(const Json& processor, const Json& tokenizer,
+                                                           const std::string& where) {
+  const PromptReader read(processor, where), of_tokenizer(tokenizer, where);
+  const Json* type = read.find("processor_class");
+  const std::string name = type && type->is_string() ? type->as_string() : "LlavaProcessor";
+  if (name == "LlavaProcessor") return std::make_unique<LlavaPrompts>(read);
+  if (name == "Gemma3Processor") return std::make_unique<Gemma3Prompts>(read, of_tokenizer);
+  if (name == "PixtralProcessor") return std::make_unique<PixtralPrompts>(read);
+  if (name == "SmolVLMProcessor") return std::make_unique<SmolVLMPrompts>(read, of_tokenizer);
+  fail<NotSupportedError>(where,
+                          "processor_class must be one of Gemma3Processor, LlavaProcessor, PixtralProcessor, "
+                          "SmolVLMProcessor; got \"",
+                          name, "\".");
+}
+
+}  // namespace easydel

@@ -1,0 +1,33 @@
+// What stands in a text in the place of a picture: a processor class of transformers, as its files describe it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "easydel/core/json/json.h"
+#include "easydel/processors/image_processor.h"
+
+namespace easydel {
+
+struct PicturePrompt {
+  std::vector<int64_t> tokens;     // features of each piece
+  std::vector<std::string> texts;  // of each picture, in the place of its placeholder
+};
+
+class PicturePrompts {
+ public:
+  virtual ~PicturePrompts() = default;
+  // For the next picture, in texts as users write them.
+  virtual const std::string& placeholder() const = 0;
+  virtual PicturePrompt operator()(const ProcessedImages& images) const = 0;
+  // What the class asks of its image processor, whatever the file says.
+  virtual void adjust(ImageProcessor&) const {}
+};
+
+// The files of a directory: processor_config.json and tokenizer_config.json (null: none). NotSupportedError on a class
+// that is not here, ConfigError on wrong values; messages begin with `where`.
+std::unique_ptr<const PicturePrompts> make_picture_prompts(const Json& processor, const Json& tokenizer,
+                                                           const std::string& where);
+
+}  // namespace easydel

@@ -1,0 +1,251 @@
+"""Tiny random decoders that see, made by transformers, and the same files run by easydel: logits, loss, gradients, files, and
+the tokens that `easydel generate --image` gives. usage: seeing_test.py EASYDEL RESAVE_PROGRAM FAMILY[,FAMILY…]"""
+
+import contextlib
+import copy
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+from llava_test import Image, RESAVE, TOLERANCE, error_of, forward, load_file, np, run, save_file, tokenizers, torch, transformers, warm_start
+from take_turns import take_turns
+from vision_configs import SEEING_CONFIGS
+
+FAMILY = take_turns(sys.argv[3].split(","))
+KIND, CONFIGS = SEEING_CONFIGS[FAMILY]
+SIZES = [(16, 24), (8, 9), (12, 20)]  # of pictures that need not be alike
+PLACE = {"gemma3": "<start_of_image>", "mistral3": "[IMG]", "smolvlm": "<image>"}[FAMILY]  # of a picture, in a prompt
+IMAGE_TOKEN = {"gemma3": "<image_soft_token>", "mistral3": "[IMG]", "smolvlm": "<image>"}[FAMILY]
+SPECIAL = {"gemma3": ["<start_of_image>", "<end_of_image>"], "mistral3": ["[IMG_BREAK]", "[IMG_END]"],
+           "smolvlm": ["<fake_token_around_image>", "<global-img>", *(f"<row_{i}_col_{j}>" for i in (1, 2) for j in (1, 2))]}[FAMILY]
+
+
+def make(settings: dict, seed: int = 0):
+    torch.manual_seed(seed)
+    config = transformers.AutoConfig.for_model(FAMILY, **copy.deepcopy(settings))
+    config._attn_implementation = "eager"
+    model = getattr(transformers, KIND)(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.05)
+    return model.eval()
+
+
+def image_token(model) -> int:
+    return model.config.image_token_id
+
+
+def pictures_of(model, count: int) -> tuple[dict[str, torch.Tensor], list[int]]:
+    """What a model takes of so many pictures, and how many features each has."""
+    draw = torch.Generator().manual_seed(3)
+    vision = model.config.vision_config
+    if FAMILY == "gemma3":
+        side = vision.image_size // vision.patch_size
+        pooled = side // int(model.config.mm_tokens_per_image**0.5)
+        pixels = torch.randn(count, 3, vision.image_size, vision.image_size, generator=draw)
+        return {"pixel_values": pixels}, [(side // pooled) ** 2] * count
+    if FAMILY == "smolvlm":
+        edge = vision.image_size
+        pixels, mask = torch.zeros(3, 2, 3, edge, edge), torch.zeros(3, 2, edge, edge, dtype=torch.long)
+        for i, (row, column) in enumerate(((0, 0), (0, 1), (2, 0))[:count]):
+            high, wide = ((edge, edge), (edge - 7, edge - 4), (edge, edge))[i]
+            pixels[row, column, :, :high, :wide] = torch.randn(3, high, wide, generator=draw)
+            mask[row, column, :high, :wide] = 1
+        features = (edge // vision.patch_size // model.config.scale_factor) ** 2
+        return {"pixel_values": pixels, "pixel_attention_mask": mask}, [features] * count
+    sizes = torch.tensor(SIZES[:count])
+    pixels = torch.randn(count, 3, 16, 24, generator=draw)
+    merged = model.config.spatial_merge_size
+    return {"pixel_values": pixels, "image_sizes": sizes}, [(h // vision.patch_size // merged) * (w // vision.patch_size // merged) for h, w in SIZES[:count]]
+
+
+def make_batch(model, side: str = "left", typed: bool = True) -> dict[str, torch.Tensor]:
+    """A row with two pictures, one without, one with one, padded on a side."""
+    pictures, counts = pictures_of(model, 3)
+    image = image_token(model)
+    one, two, three = ([image] * count for count in counts)
+    rows = [[7] + one + [8, 9] + two + [10], [11, 12, 13, 14], three + [15, 16, 17]]
+    length = max(map(len, rows)) + 1
+    fill = lambda row: [0] * (length - len(row))  # noqa: E731
+    ids = torch.tensor([fill(row) + row if side == "left" else row + fill(row) for row in rows])
+    mask = ids.ne(0).long()
+    labels = ids.masked_fill((ids == 0) | (ids == image), -100)
+    if side == "left":
+        for row, line in enumerate(rows):
+            labels[row, length - len(line)] = -100  # predicted by padding
+    batch = {"input_ids": ids, "attention_mask": mask, "position_ids": (mask.cumsum(-1) - 1).clamp(min=0), "labels": labels, **pictures}
+    if FAMILY == "gemma3" and typed:
+        batch["token_type_ids"] = ids.eq(image).long()
+    return batch
+
+
+def words_of(image: int) -> list[str]:
+    words = ["<pad>", "<s>", "</s>", "<unk>", "what", "is", "this", "a", "cat", "?", "USER:", "ASSISTANT:", *SPECIAL]
+    words.insert(image, IMAGE_TOKEN)
+    return words
+
+
+def write_processor(model, directory: pathlib.Path):
+    image = image_token(model)
+    words = words_of(image)
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="<unk>"))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    inner.post_processor = tokenizers.processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    inner.add_special_tokens([*SPECIAL, IMAGE_TOKEN])
+    special = dict(bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="<pad>")
+    vision = model.config.vision_config
+    if FAMILY == "gemma3":
+        extra = dict(boi_token="<start_of_image>", eoi_token="<end_of_image>", image_token="<image_soft_token>")
+        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, extra_special_tokens=extra, **special)
+        images = transformers.Gemma3ImageProcessor(size={"height": vision.image_size, "width": vision.image_size}, do_pan_and_scan=True)
+        processor = transformers.Gemma3Processor(images, tokenizer, image_seq_length=pictures_of(model, 1)[1][0])
+    elif FAMILY == "smolvlm":
+        smolvlm = transformers.models.smolvlm.processing_smolvlm
+        smolvlm.num2words = smolvlm.num2words or str  # of videos alone
+        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **special)
+        edge = vision.image_size
+        images = transformers.SmolVLMImageProcessor(size={"longest_edge": 2 * edge}, max_image_size={"longest_edge": edge})
+        processor = transformers.SmolVLMProcessor(images, tokenizer, transformers.SmolVLMVideoProcessor(), image_seq_len=pictures_of(model, 1)[1][0])
+    else:
+        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **special)
+        processor = transformers.PixtralProcessor(transformers.PixtralImageProcessor(size={"longest_edge": 40}), tokenizer, patch_size=vision.patch_size,
+                                                  spatial_merge_size=model.config.spatial_merge_size)
+    processor.save_pretrained(directory)
+    return processor
+
+
+def draw_files(directory: pathlib.Path) -> list[str]:
+    draw, files = np.random.default_rng(1), []
+    for i, (height, width) in enumerate(((30, 20), (9, 33))):
+        files.append(str(directory / f"{i}.png"))
+        Image.fromarray(draw.integers(0, 255, (height, width, 3), dtype=np.uint8)).save(files[-1])
+    return files
+
+
+class Seeing(unittest.TestCase):
+    def compare(self, settings: dict, *args: str, **options) -> None:
+        model = make(settings)
+        batch = make_batch(model, **options)
+        with tempfile.TemporaryDirectory() as folder:
+            directory = pathlib.Path(folder)
+            model.save_pretrained(directory)
+            ours = forward(directory, batch, "--grad", *args)
+            theirs = model(**batch)
+            keep = batch["attention_mask"].bool()
+            errors = {"loss": error_of(ours["loss"], theirs.loss), "logits": error_of(ours["logits"][keep], theirs.logits[keep])}
+            if isinstance(theirs.image_hidden_states, torch.Tensor):
+                errors["image_hidden_states"] = error_of(ours["image_hidden_states"], theirs.image_hidden_states)
+            theirs.loss.backward()
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter.copy_(parameter.grad if parameter.grad is not None else torch.zeros_like(parameter))
+            model.save_pretrained(directory / "grads")
+            gradients = load_file(directory / "grads" / "model.safetensors")
+            self.assertEqual({k[5:] for k in ours if k.startswith("grad.")}, set(gradients))
+            for name, gradient in gradients.items():
+                # A bias of all keys changes no softmax: its gradient is zero but for rounding.
+                is_zero = name.endswith("k_proj.bias") and "vision" in name
+                mine = ours[f"grad.{name}"]
+                errors[f"grad.{name}"] = (mine - gradient).abs().max().item() if is_zero else error_of(mine, gradient)
+            self.assertFalse({k: v for k, v in errors.items() if not v < TOLERANCE}, args)
+
+    def test_logits_loss_and_gradients(self):
+        for name, settings in CONFIGS.items():
+            for side in ("left", "right"):
+                with self.subTest(config=name, side=side):
+                    self.compare(settings, side=side)
+
+    def test_mechanisms_and_checkpointing(self):
+        settings = next(iter(CONFIGS.values()))
+        for change in ("attn_mechanism=vanilla", "attn_mechanism=blockwise", "gradient_checkpointing=nothing_saveable"):
+            with self.subTest(change=change):
+                self.compare(settings, "--set", change)
+
+    def test_without_types_of_tokens(self):
+        if FAMILY != "gemma3":
+            self.skipTest("gemma3's tokens of pictures see each other where token_type_ids say so")
+        self.compare(next(iter(CONFIGS.values())), typed=False)
+
+    def test_a_mesh_gives_the_same(self):
+        for mesh, settings in zip(("2,1,1,2,1", "1,4,1,1,1"), CONFIGS.values()):
+            with self.subTest(mesh=mesh):
+                self.compare(settings, "--devices", "4", "--mesh", mesh)
+
+    def test_a_split_sequence_is_refused_by_name(self):
+        with self.assertRaisesRegex(AssertionError, "the patches of a picture are not split over the axes of the sequence"):
+            self.compare(next(iter(CONFIGS.values())), "--devices", "2", "--mesh", "1,1,1,1,2")
+
+    def test_saved_again_it_is_the_same_model_and_all_names_are_read(self):
+        for name, settings in CONFIGS.items():
+            model = make(settings)
+            with self.subTest(config=name), tempfile.TemporaryDirectory() as folder, torch.no_grad():
+                source, target = pathlib.Path(folder) / "theirs", pathlib.Path(folder) / "ours"
+                model.save_pretrained(source)
+                done = warm_start.run([RESAVE, str(source), str(target)], text=True)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                again, info = getattr(transformers, KIND).from_pretrained(target, output_loading_info=True)
+                self.assertFalse({k: v for k, v in info.items() if v})
+                self.assertTrue(all(torch.equal(v, model.state_dict()[k]) for k, v in again.state_dict().items()))
+                self.assertEqual(json.loads((target / "config.json").read_text()), json.loads((source / "config.json").read_text()))
+                batch = make_batch(model)
+                expected = model(**batch).logits
+                saved = load_file(source / "model.safetensors")
+                hub = {k.replace("vision_tower.", "vision_tower.vision_model.") if FAMILY == "gemma3" else k: v for k, v in saved.items()}
+                memory = {k: v.contiguous() for k, v in model.state_dict().items() if not (k == "lm_head.weight" and model.config.tie_word_embeddings)}
+                for kind, tensors in (("hub", hub), ("memory", memory)):
+                    save_file(tensors, source / "model.safetensors", {"format": "pt"})
+                    ours = forward(source, batch)["logits"]
+                    keep = batch["attention_mask"].bool()
+                    self.assertLess(error_of(ours[keep], expected[keep]), TOLERANCE, kind)
+
+    def test_generates_what_transformers_generates(self):
+        for name, settings in CONFIGS.items():
+            model = make(settings, seed=4)
+            if image_token(model) >= model.config.text_config.vocab_size:
+                continue  # no tokenizer has it
+            with self.subTest(config=name), tempfile.TemporaryDirectory() as folder, torch.no_grad():
+                directory = pathlib.Path(folder)
+                model.save_pretrained(directory)
+                processor = write_processor(model, directory)
+                files = draw_files(directory)
+                prompt = f"{PLACE} what is this ? {PLACE} a cat ?"
+                inputs = processor(images=[Image.open(f) for f in files], text=prompt, return_tensors="pt")
+                for options, more in (({}, ()), ({"num_beams": 3}, ("--num-beams", "3")), ({"use_cache": False}, ("--no-use-cache",))):
+                    theirs = model.generate(**inputs, max_new_tokens=9, do_sample=False, **options)[0, inputs["input_ids"].shape[1] :].tolist()
+                    ours = json.loads(run("generate", str(directory), "--prompt", prompt, "--image", files[0], "--image", files[1],
+                                          "--max-new-tokens", "9", "--json", *more))
+                    self.assertEqual(ours["prompt_length"], inputs["input_ids"].shape[1])
+                    self.assertEqual(ours["sequences"][0]["ids"], theirs, more)
+                text = json.loads(run("generate", str(directory), "--prompt", "what is this ?", "--max-new-tokens", "5", "--json"))
+                ids = processor.tokenizer("what is this ?", return_tensors="pt")["input_ids"]
+                self.assertEqual(text["sequences"][0]["ids"], model.generate(ids, max_new_tokens=5, do_sample=False)[0, ids.shape[1] :].tolist())
+
+    def test_wrong_counts_are_one_clear_line(self):
+        model = make(next(iter(CONFIGS.values())))
+        with tempfile.TemporaryDirectory() as folder:
+            directory = pathlib.Path(folder)
+            model.save_pretrained(directory)
+            write_processor(model, directory)
+            files = draw_files(directory)
+            with self.assertRaisesRegex(AssertionError, "the text must have a placeholder .* for each picture; got 0 for 1"):
+                run("generate", folder, "--prompt", "what is this", "--image", files[0])
+            with self.assertRaisesRegex(AssertionError, "takes text alone") if FAMILY != "smolvlm" else contextlib.nullcontext():
+                run("generate", folder, "--task", "causal-lm", "--prompt", PLACE, "--image", files[0])
+            batch = make_batch(model)
+            counts = pictures_of(model, 3)[1]
+            for name in ("pixel_values", "image_sizes", "pixel_attention_mask"):
+                if name in batch:
+                    batch[name] = batch[name][:2]
+            with self.assertRaisesRegex(AssertionError, f"a placeholder of token 5 for each of their {sum(counts[:2])} features; got {sum(counts)}"):
+                forward(directory, batch)
+            if "image_sizes" in batch:
+                batch["image_sizes"] = torch.tensor([[16, 25], [8, 8]])
+                with self.assertRaisesRegex(AssertionError, "image_sizes must be from 4 x 4, a patch, to 16 x 24, as pixel_values are; got 16 x 25"):
+                    forward(directory, batch)
+
+
+if __name__ == "__main__":
+    del sys.argv[1:4]
+    unittest.main()
