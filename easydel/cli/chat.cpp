@@ -18,6 +18,7 @@
 #include "easydel/core/files/file.h"
 #include "easydel/core/log.h"
 #include "easydel/generation/generate.h"
+#include "easydel/infra/decoder/sees_pictures.h"
 #include "easydel/processors/vision_processor.h"
 #include "easydel/serve/engine/engine.h"
 #include "easydel/serve/engine/generation_params.h"
@@ -198,7 +199,8 @@ class Chat {
     const EncodedChat prompt = encode(asked);
     Printer printer(&**tokenizer_);
     const InterruptScope interrupt;
-    if (engine_) {
+    const auto* sees = dynamic_cast<const SeesPictures*>(module_.get());
+    if (engine_ && (!prompt.pictures || sees->sees_in_pieces())) {
       answer_by_engine(prompt, printer);
     } else {
       answer_by_generate(prompt, printer);
@@ -269,7 +271,10 @@ class Chat {
     };
     given.decode = [&](std::span<const int32_t> decoded) { return (*tokenizer_)->decode(decoded); };
     given.stop_token = stop.get_token();
-    if (prompt.pictures) given.inputs.pixel_values = prompt.pictures->pixel_values;
+    if (prompt.pictures) {
+      given.inputs.pixel_values = prompt.pictures->pixel_values;
+      given.inputs.image_grid_thw = prompt.pictures->image_grid_thw;
+    }
     generate(*module_, at::tensor(ids, at::kInt).to(at::kLong).unsqueeze(0), given);
   }
 
@@ -364,7 +369,9 @@ void add_chat_command(CLI::App& app) {
   command->add_option("--seed", options->seed, "Random seed for --do-sample")->capture_default_str();
   add_generation_options(*command, options->generation);
   command->footer(kHelp);
-  command->callback([options] {
+  command->callback([options, command] {
+    if (command->get_option("--task")->count() == 0 && sees_by_another_task(options->model))
+      options->model.task = task_name(TaskType::ImageTextToText);
     GenerationConfig model =
         GenerationConfig::from_pretrained(options->model.model, {.revision = options->model.revision});
     if (!model.max_length && !model.max_new_tokens) model.max_new_tokens = kNewTokens;

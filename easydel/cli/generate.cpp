@@ -44,12 +44,13 @@ Prompt read_tensors(const std::string& path) {
                                                                {"attention_mask", &prompt.inputs.attention_mask},
                                                                {"position_ids", &prompt.inputs.position_ids},
                                                                {"token_type_ids", &prompt.inputs.token_type_ids},
-                                                               {"pixel_values", &prompt.inputs.pixel_values}};
+                                                               {"pixel_values", &prompt.inputs.pixel_values},
+                                                               {"image_grid_thw", &prompt.inputs.image_grid_thw}};
   for (const std::string& name : file->names()) {
     const auto found = std::find_if(known.begin(), known.end(), [&](const auto& entry) { return entry.first == name; });
     require<FormatError>(found != known.end(), "[", path, "] \"", name,
-                         "\" is not an input; inputs are input_ids, attention_mask, position_ids, token_type_ids "
-                         "and pixel_values.");
+                         "\" is not an input; inputs are input_ids, attention_mask, position_ids, token_type_ids, "
+                         "pixel_values and image_grid_thw.");
     *found->second = file->tensor(name);
   }
   return prompt;
@@ -67,6 +68,7 @@ Prompt read_prompt(const GenerateArguments& options, const Tokenizer* tokenizer)
           VisionProcessor::from_pretrained(options.model.model, {.revision = options.model.revision});
       const PictureInputs pictures = processor.load(options.images);
       inputs.pixel_values = pictures.pixel_values;
+      inputs.image_grid_thw = pictures.image_grid_thw;
       text = processor.expand(text, pictures);
     }
     const std::vector<int32_t> ids = tokenizer->encode_ids(text);
@@ -83,6 +85,11 @@ bool has_encoder(const ModelOptions& options) {
   const std::vector<TaskType> tasks = Registry::instance().tasks(std::string(config->model_type()));
   return config->is_encoder_decoder &&
          std::find(tasks.begin(), tasks.end(), TaskType::SequenceToSequence) != tasks.end();
+}
+
+bool has_pictures(const GenerateArguments& options) {
+  return !options.images.empty() ||
+         (!options.input.empty() && SafetensorsFile::open(options.input)->contains("pixel_values"));
 }
 
 std::vector<int64_t> new_ids(const GenerateOutput& out, std::size_t row) {
@@ -162,7 +169,7 @@ void add_generate_command(CLI::App& app) {
   sources->add_option(
       "--input", options->input,
       "safetensors file with input_ids, padded on the left, and optionally attention_mask, position_ids, "
-      "token_type_ids, pixel_values");
+      "token_type_ids, pixel_values, image_grid_thw");
   sources->require_option(0, 1);
   command
       ->add_option("--image", options->images,
@@ -175,8 +182,11 @@ void add_generate_command(CLI::App& app) {
   add_generation_options(*command, options->generation);
   command->callback([options, command] {
     const HubOptions hub{.revision = options->model.revision};
-    if (command->get_option("--task")->count() == 0 && has_encoder(options->model))
-      options->model.task = task_name(TaskType::SequenceToSequence);
+    if (command->get_option("--task")->count() == 0) {
+      if (has_encoder(options->model)) options->model.task = task_name(TaskType::SequenceToSequence);
+      if (has_pictures(*options) && sees_by_another_task(options->model))
+        options->model.task = task_name(TaskType::ImageTextToText);
+    }
     const GenerationConfig config =
         to_generation_config(options->generation, GenerationConfig::from_pretrained(options->model.model, hub));
     require<UsageError>(options->images.empty() || !options->prompt.empty() || !options->prompt_file.empty(),

@@ -7,6 +7,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/memory.h"
 #include "easydel/infra/base_module.h"
+#include "easydel/infra/decoder/mrope.h"
 #include "easydel/infra/encoder/seq2seq_inputs.h"
 #include "easydel/infra/parallel/batch_part.h"
 
@@ -91,7 +92,9 @@ PreparedInputs prepare_image_inputs(const BaseModule& model, PreparedInputs inpu
 void check_inputs(const BaseModule& model, const ModelInputs& in) {
   check_extra_inputs(model, in);
   if (is_seq2seq(model)) return check_seq2seq_inputs(model, in);
-  if (in.pixel_values.defined()) {
+  const std::vector<std::string> extra = model.extra_inputs();
+  const bool takes_patches = std::find(extra.begin(), extra.end(), "image_grid_thw") != extra.end();
+  if (in.pixel_values.defined() && !takes_patches) {  // a tower of patches checks them itself
     require<ShapeError>(in.pixel_values.dim() == 4 && in.pixel_values.is_floating_point(),
                         "[forward] pixel_values must be floats [images, channels, height, width]; got ",
                         in.pixel_values.sizes(), " of ", c10::toString(in.pixel_values.scalar_type()), ".");
@@ -115,7 +118,11 @@ void check_inputs(const BaseModule& model, const ModelInputs& in) {
                       "[forward] inputs_embeds must be [batch, tokens, ", model.config().hidden_size, "]; got ",
                       ids ? at::IntArrayRef() : in.inputs_embeds.sizes(), ".");
   const at::IntArrayRef shape = (ids ? in.input_ids : in.inputs_embeds).sizes().slice(0, 2);
-  require_shape(in.position_ids, "position_ids", shape);
+  if (in.position_ids.defined() && in.position_ids.dim() == 3 && dynamic_cast<const GridPositions*>(&model)) {
+    require_shape(in.position_ids, "position_ids", {3, shape[0], shape[1]});
+  } else {
+    require_shape(in.position_ids, "position_ids", shape);
+  }
   require_shape(in.segment_ids, "segment_ids", shape);
   require_shape(in.token_type_ids, "token_type_ids", shape);
   // Here and not in attention, which never sees a mask that hides nothing.

@@ -45,6 +45,18 @@ void register_t5(Registry& registry) {
   registry.register_module<Tagger>(TaskType::TokenClassification);
 }
 
+// As a causal LM their files are read as the text alone (infra/files/text_part.h).
+template <class Vision, class Text, class Both, class Generation>
+void register_qwen_vl(Registry& registry) {
+  registry.register_config<typename Vision::ConfigType>();
+  registry.register_config<typename Text::ConfigType>();
+  registry.register_config<typename Both::ConfigType>();
+  registry.register_module<Vision>(TaskType::BaseModule);
+  registry.register_module<Text>(TaskType::BaseModule);
+  registry.register_module<Both>(TaskType::BaseModule);
+  registry.register_module<Generation>(TaskType::ImageTextToText);
+}
+
 // A tower for texts, one for pictures, and both.
 template <class Text, class Vision, class Both, class Classifier>
 void register_towers(Registry& registry) {
@@ -147,6 +159,11 @@ void register_models(Registry& registry) {
   registry.register_module<LlavaModel>(TaskType::BaseModule);
   registry.register_module<LlavaForConditionalGeneration>(TaskType::ImageTextToText);
   registry.register_module<LlavaForConditionalGeneration>(TaskType::CausalLM);
+  register_qwen_vl<Qwen2VisionTransformerPretrainedModel, Qwen2VLTextModel, Qwen2VLModel,
+                   Qwen2VLForConditionalGeneration>(registry);
+  register_qwen_vl<Qwen2_5_VisionTransformerPretrainedModel, Qwen2_5_VLTextModel, Qwen2_5_VLModel,
+                   Qwen2_5_VLForConditionalGeneration>(registry);
+  register_qwen_vl<Qwen3VLVisionModel, Qwen3VLTextModel, Qwen3VLModel, Qwen3VLForConditionalGeneration>(registry);
   register_vision<Dinov2Model, Dinov2ForImageClassification>(registry);
   register_vision<ViTModel, ViTForImageClassification>(registry);
   registry.register_config<WhisperConfig>();

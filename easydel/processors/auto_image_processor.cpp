@@ -9,11 +9,11 @@ namespace {
 
 // Old files have only the model's type.
 const std::map<std::string, std::string>& classes_by_model() {
-  static const std::map<std::string, std::string> classes{{"clip", "CLIPImageProcessor"},
-                                                          {"dinov2", "BitImageProcessor"},
-                                                          {"llava", "LlavaImageProcessor"},
-                                                          {"siglip", "SiglipImageProcessor"},
-                                                          {"vit", "ViTImageProcessor"}};
+  static const std::map<std::string, std::string> classes{
+      {"clip", "CLIPImageProcessor"},        {"dinov2", "BitImageProcessor"},
+      {"llava", "LlavaImageProcessor"},      {"qwen2_5_vl", "Qwen2VLImageProcessor"},
+      {"qwen2_vl", "Qwen2VLImageProcessor"}, {"qwen3_vl", "Qwen2VLImageProcessor"},
+      {"siglip", "SiglipImageProcessor"},    {"vit", "ViTImageProcessor"}};
   return classes;
 }
 

@@ -25,6 +25,15 @@ struct ImageSteps {
   Resample resample = Resample::Bicubic;
   double rescale_factor = 1.0 / 255;
   std::vector<double> image_mean, image_std;
+  // Qwen: pictures keep their shape and become patches, merge_size x merge_size of which make a token. size is then the
+  // least and the most pixels. 0: pictures stay pictures.
+  int64_t patch_size = 0, temporal_patch_size = 0, merge_size = 0;
+};
+
+// Pictures of any sizes as patches, one after the other.
+struct ImagePatches {
+  at::Tensor pixel_values;    // [patches, 3 x temporal_patch_size x patch_size x patch_size]
+  at::Tensor image_grid_thw;  // [pictures, 3]: patches in time, height and width
 };
 
 class ImageProcessor {
@@ -47,7 +56,12 @@ class ImageProcessor {
   // different sizes.
   at::Tensor operator()(const std::vector<at::Tensor>& images) const;
 
+  // Of a class whose pictures become patches (Qwen2VLImageProcessor).
+  bool makes_patches() const { return steps_.patch_size > 0; }
+  ImagePatches patches(const std::vector<at::Tensor>& images) const;
+
  private:
+  static void check_picture(const at::Tensor& image);
   at::Tensor rescale_and_normalize(const at::Tensor& image) const;
 
   std::string class_name_;

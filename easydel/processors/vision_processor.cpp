@@ -4,6 +4,20 @@
 
 namespace easydel {
 namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kQwenToken = "<|image_pad|>";
+
+// Qwen's files before transformers 5: the image processor alone, which names the class of both.
+bool has_old_processor(const fs::path& directory) {
+  const fs::path file = directory / "preprocessor_config.json";
+  if (!fs::exists(file)) return false;
+  const Json json = Json::parse_file(file.string());
+  const Json* type = json.find("processor_class");
+  return type && type->is_string() && type->as_string().starts_with("Qwen");
+}
+
+}  // namespace
 
 VisionProcessor::VisionProcessor(ImageProcessor images, const Json& json, const std::string& where)
     : images_(std::move(images)) {
@@ -12,8 +26,14 @@ VisionProcessor::VisionProcessor(ImageProcessor images, const Json& json, const 
     return value && !value->is_null() ? value : nullptr;
   };
   const Json* type = given("processor_class");
-  require<NotSupportedError>(!type || *type == Json("LlavaProcessor"), where,
-                             "processor_class must be LlavaProcessor; got ", type ? type->dump() : "", ".");
+  require<NotSupportedError>(!type || *type == Json("LlavaProcessor") || images_.makes_patches(), where,
+                             "processor_class must be LlavaProcessor, or one of Qwen's with a Qwen2VLImageProcessor; "
+                             "got ",
+                             type ? type->dump() : "", ".");
+  if (images_.makes_patches()) {
+    image_token_ = kQwenToken;
+    return;
+  }
   const Json* patch = given("patch_size");
   require<ConfigError>(patch && patch->is_int() && patch->as_int() > 0, where,
                        "patch_size must be a positive number; got ", patch ? patch->dump() : "none", ".");
@@ -35,14 +55,17 @@ VisionProcessor::VisionProcessor(ImageProcessor images, const Json& json, const 
   }
 }
 
-bool VisionProcessor::is_in(const fs::path& directory) { return fs::exists(directory / "processor_config.json"); }
+bool VisionProcessor::is_in(const fs::path& directory) {
+  return fs::exists(directory / "processor_config.json") || has_old_processor(directory);
+}
 
 VisionProcessor VisionProcessor::from_directory(const fs::path& directory) {
   const fs::path file = directory / "processor_config.json";
   require<ConfigError>(is_in(directory), "[VisionProcessor] ", directory.string(),
                        " must have a processor_config.json, which says what pictures become in a text; got none.");
-  return {AutoImageProcessor::from_directory(directory), Json::parse_file(file.string()),
-          "[VisionProcessor] " + file.string() + ": "};
+  const fs::path read = fs::exists(file) ? file : directory / "preprocessor_config.json";
+  return {AutoImageProcessor::from_directory(directory), Json::parse_file(read.string()),
+          "[VisionProcessor] " + read.string() + ": "};
 }
 
 VisionProcessor VisionProcessor::from_pretrained(const std::string& name_or_path, const HubOptions& hub) {
@@ -51,6 +74,15 @@ VisionProcessor VisionProcessor::from_pretrained(const std::string& name_or_path
 
 PictureInputs VisionProcessor::operator()(const std::vector<at::Tensor>& pictures) const {
   PictureInputs inputs;
+  if (images_.makes_patches()) {
+    const ImagePatches patches = images_.patches(pictures);
+    inputs.pixel_values = patches.pixel_values;
+    inputs.image_grid_thw = patches.image_grid_thw;
+    const int64_t unit = images_.steps().merge_size * images_.steps().merge_size;
+    for (int64_t i = 0; i < patches.image_grid_thw.size(0); ++i)
+      inputs.tokens.push_back(patches.image_grid_thw[i].prod().item<int64_t>() / unit);
+    return inputs;
+  }
   inputs.pixel_values = images_(pictures);
   const int64_t features = (inputs.pixel_values.size(2) / patch_size_) * (inputs.pixel_values.size(3) / patch_size_) +
                            additional_tokens_ - (leaves_class_token_out_ ? 1 : 0);

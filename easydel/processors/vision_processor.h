@@ -13,14 +13,16 @@ namespace easydel {
 
 // What a model takes of pictures.
 struct PictureInputs {
-  at::Tensor pixel_values;      // [pictures, 3, height, width]
+  at::Tensor pixel_values;      // [pictures, 3, height, width], or patches [patches, features]
+  at::Tensor image_grid_thw;    // [pictures, 3], where they are patches
   std::vector<int64_t> tokens;  // of each picture in a text
 };
 
 class VisionProcessor {
  public:
-  // processor_config.json and the image processor of a directory, or of a repository on the hub. NotSupportedError on a
-  // processor_class other than LlavaProcessor, ConfigError on wrong values.
+  // processor_config.json and the image processor of a directory, or of a repository on the hub; Qwen's older files
+  // have the image processor alone. NotSupportedError on a processor_class other than LlavaProcessor and Qwen's,
+  // ConfigError on wrong values.
   static VisionProcessor from_pretrained(const std::string& name_or_path, const HubOptions& hub = {});
   static VisionProcessor from_directory(const std::filesystem::path& directory);
   static bool is_in(const std::filesystem::path& directory);

@@ -112,7 +112,8 @@ TEST(TextParts, HaveTheDefaultsOfTheirSubConfigs) {
   const Json theirs = Json::parse(run_python("text_parts_peer.py", {"defaults"}));
   for (const std::string& type : supported_types()) {
     SCOPED_TRACE(type);
-    const Json ours = AutoConfig::for_model(type)->to_dict();
+    const Json ours =
+        AutoConfig::from_dict(TaskType::CausalLM, Json::object({{"model_type", type}}), {}, "")->to_dict();
     for (const auto& [key, value] : theirs.at(type).as_object()) {
       if (key == "model_type" || key == "rope_parameters" || !ours.contains(key)) continue;
       EXPECT_EQ(ours.at(key).dump(), value.dump()) << key;

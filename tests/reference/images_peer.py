@@ -39,6 +39,9 @@ PROCESSORS = {
                                      "image_std": [0.229, 0.224, 0.225]}),
     "llava": ("LlavaImageProcessor", {"size": {"shortest_edge": 42}, "crop_size": 42}),
     "llava-square": ("LlavaImageProcessor", {"size": {"shortest_edge": 42}, "crop_size": 42, "do_pad": True}),
+    "qwen": ("Qwen2VLImageProcessor", {"size": {"shortest_edge": 5000, "longest_edge": 20000}}),
+    "qwen-pixels": ("Qwen2VLImageProcessor", {"min_pixels": 1000, "max_pixels": 4000, "patch_size": 6, "merge_size": 3, "temporal_patch_size": 1,
+                                              "image_mean": [0.5, 0.4, 0.3], "image_std": [0.5, 0.5, 0.25]}),
     "bit-edges": ("BitImageProcessor", {"size": {"shortest_edge": 30, "longest_edge": 300}, "crop_size": 32}),
 }
 
@@ -118,6 +121,11 @@ def write(directory: pathlib.Path, count: int, seed: int) -> None:
         for name in names:
             # What takes pictures as they are is given them as pipelines do, by load_image.
             image = upright[name] if processor.do_convert_rgb else upright[name].convert("RGB")
+            if kind == "Qwen2VLImageProcessor":
+                if max(image.size) <= 200 * min(image.size):  # it refuses the others
+                    out = processor(image, return_tensors="pt")
+                    expected |= {name: out["pixel_values"].contiguous(), f"{name}.grid": out["image_grid_thw"]}
+                continue
             expected[name] = processor(image, return_tensors="pt")["pixel_values"][0].contiguous()
         save_file(expected, directory / folder / "expected.safetensors")
 

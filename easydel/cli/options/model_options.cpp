@@ -9,6 +9,7 @@
 #include "easydel/core/log.h"
 #include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/fields/field_visitor.h"
+#include "easydel/infra/registry.h"
 #include "easydel/io/hub/hub.h"
 #include "easydel/lora/lora.h"
 
@@ -114,6 +115,14 @@ LoadOptions to_load_options(const ModelOptions& options) {
           .quantization_block_size = options.quantize_group_size,
           .quantization_pattern = options.quantize_pattern,
           .revision = options.revision};
+}
+
+bool sees_by_another_task(const ModelOptions& options) {
+  const auto directory = resolve(options.model, {.revision = options.revision, .files = {"config.json"}});
+  const auto config = AutoConfig::from_pretrained(directory.string());
+  const std::vector<TaskType> tasks = Registry::instance().tasks(std::string(config->model_type()));
+  const auto has = [&](TaskType task) { return std::find(tasks.begin(), tasks.end(), task) != tasks.end(); };
+  return has(TaskType::ImageTextToText) && !has(TaskType::CausalLM);
 }
 
 Mesh set_mesh(BaseConfig& config, const ModelOptions& options, int64_t devices) {

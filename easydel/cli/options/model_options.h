@@ -36,6 +36,9 @@ ComputeSettings to_compute_settings(const ModelOptions& options);
 LoadOptions to_load_options(const ModelOptions& options);
 std::shared_ptr<BaseModule> load(const ModelOptions& options);  // with its adapters
 
+// Whether the files are of a model that sees, and causal-lm is their text alone.
+bool sees_by_another_task(const ModelOptions& options);
+
 // Puts --mesh into the config and returns the mesh over that many devices. UsageError quotes the options.
 Mesh set_mesh(BaseConfig& config, const ModelOptions& options, int64_t devices);
 
