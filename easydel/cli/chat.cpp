@@ -19,6 +19,7 @@
 #include "easydel/core/files/file.h"
 #include "easydel/core/log.h"
 #include "easydel/generation/generate.h"
+#include "easydel/infra/decoder/sees_pictures.h"
 #include "easydel/processors/vision_processor.h"
 #include "easydel/serve/engine/engine.h"
 #include "easydel/serve/engine/generation_params.h"
@@ -199,7 +200,8 @@ class Chat {
     const EncodedChat prompt = encode(asked);
     Printer printer(&**tokenizer_);
     const InterruptScope interrupt;
-    if (engine_) {
+    const auto* sees = dynamic_cast<const SeesPictures*>(module_.get());
+    if (engine_ && (!prompt.pictures || sees->sees_in_pieces())) {
       answer_by_engine(prompt, printer);
     } else {
       answer_by_generate(prompt, printer);

@@ -49,12 +49,13 @@ Prompt read_tensors(const std::string& path) {
       {"token_type_ids", &prompt.inputs.token_type_ids},
       {"pixel_values", &prompt.inputs.pixel_values},
       {"image_sizes", &prompt.inputs.image_sizes},
+      {"image_grid_thw", &prompt.inputs.image_grid_thw},
       {"pixel_attention_mask", &prompt.inputs.pixel_attention_mask}};
   for (const std::string& name : file->names()) {
     const auto found = std::find_if(known.begin(), known.end(), [&](const auto& entry) { return entry.first == name; });
     require<FormatError>(found != known.end(), "[", path, "] \"", name,
                          "\" is not an input; inputs are input_ids, attention_mask, position_ids, token_type_ids, "
-                         "pixel_values, image_sizes and pixel_attention_mask.");
+                         "pixel_values, image_sizes, image_grid_thw and pixel_attention_mask.");
     *found->second = file->tensor(name);
   }
   return prompt;
@@ -92,6 +93,11 @@ bool has_encoder(const ModelOptions& options) {
   const std::vector<TaskType> tasks = Registry::instance().tasks(std::string(config->model_type()));
   return config->is_encoder_decoder &&
          std::find(tasks.begin(), tasks.end(), TaskType::SequenceToSequence) != tasks.end();
+}
+
+bool has_pictures(const GenerateArguments& options) {
+  return !options.images.empty() ||
+         (!options.input.empty() && SafetensorsFile::open(options.input)->contains("pixel_values"));
 }
 
 std::vector<int64_t> new_ids(const GenerateOutput& out, std::size_t row) {
@@ -172,7 +178,7 @@ void add_generate_command(CLI::App& app) {
   sources->add_option(
       "--input", options->input,
       "safetensors file with input_ids, padded on the left, and optionally attention_mask, position_ids, "
-      "token_type_ids, pixel_values, image_sizes, pixel_attention_mask");
+      "token_type_ids, pixel_values, image_sizes, image_grid_thw, pixel_attention_mask");
   sources->require_option(0, 1);
   command
       ->add_option("--image", options->images,
@@ -185,10 +191,11 @@ void add_generate_command(CLI::App& app) {
   add_generation_options(*command, options->generation);
   command->callback([options, command] {
     const HubOptions hub{.revision = options->model.revision};
-    if (command->get_option("--task")->count() == 0 && has_encoder(options->model))
-      options->model.task = task_name(TaskType::SequenceToSequence);
-    if (command->get_option("--task")->count() == 0 && has_pictures(*options) && has_text_part(options->model))
-      options->model.task = task_name(TaskType::ImageTextToText);
+    if (command->get_option("--task")->count() == 0) {
+      if (has_encoder(options->model)) options->model.task = task_name(TaskType::SequenceToSequence);
+      if (has_pictures(*options) && has_text_part(options->model))
+        options->model.task = task_name(TaskType::ImageTextToText);
+    }
     const GenerationConfig config =
         to_generation_config(options->generation, GenerationConfig::from_pretrained(options->model.model, hub));
     require<UsageError>(options->images.empty() || !options->prompt.empty() || !options->prompt_file.empty(),

@@ -18,6 +18,7 @@ at::Tensor ForwardStep::prefill() {
   // Where ranks share the sequence and there is no cache, the last token is on one of them alone.
   if (inputs_.past_key_values || !module_.parallel()) inputs_.logits_to_keep = 1;
   const at::Tensor logits = run();
+  keep_last_positions(output_, inputs_);
   const auto* cache = dynamic_cast<const TransformerCache*>(inputs_.past_key_values.get());
   if (cache && cache->knows_padding()) inputs_.attention_mask.reset();
   return logits;
@@ -34,7 +35,7 @@ std::unique_ptr<DecodeStep> make_decode_step(const BaseModule& module, ModelInpu
                                              int64_t max_length, bool trace) {
   if (!use_cache) return std::make_unique<ForwardStep>(module, std::move(inputs));
   const int64_t rows = inputs.input_ids.size(0);
-  if (inputs.attention_mask.defined() || inputs.position_ids.defined()) {
+  if ((inputs.attention_mask.defined() || inputs.position_ids.defined()) && !inputs.image_grid_thw.defined()) {
     // Positions continue; with only a mask the cache would set them, and it counts padding.
     if (!inputs.position_ids.defined()) inputs.position_ids = (inputs.attention_mask.cumsum(-1) - 1).clamp_min(0);
   }

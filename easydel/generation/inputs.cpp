@@ -26,6 +26,40 @@ void check_mask(const at::Tensor& mask) {
 
 at::Tensor extended(const at::Tensor& tensor, const at::Tensor& more) { return at::cat({tensor, more}, 1); }
 
+// The pictures of a prompt stay together: each group of `images` of them comes `copies` times.
+void add_pictures(ModelInputs& inputs, const PromptInputs& given, const at::Tensor& input_ids, int64_t copies) {
+  inputs.pixel_values = given.pixel_values.to(input_ids.device());
+  inputs.image_grid_thw = given.image_grid_thw;
+  inputs.image_sizes = given.image_sizes;
+  inputs.pixel_attention_mask = given.pixel_attention_mask;
+  if (copies == 1) return;
+  const at::Tensor& grid = given.image_grid_thw;
+  const int64_t rows = input_ids.size(0), images = (grid.defined() ? grid : given.pixel_values).size(0);
+  require<NotSupportedError>(images % rows == 0, "[generate] several sequences of prompts need as many pictures for ",
+                             "each prompt; got ", images, " for ", rows, " prompts.");
+  const int64_t each = images / rows;
+  const auto repeat = [&](at::Tensor& of_images) {
+    if (of_images.defined())
+      of_images = of_images.unflatten(0, {rows, each}).repeat_interleave(copies, 0).flatten(0, 1);
+  };
+  repeat(inputs.image_sizes);
+  repeat(inputs.pixel_attention_mask);
+  repeat(inputs.image_grid_thw);
+  if (!grid.defined()) return repeat(inputs.pixel_values);
+  const at::Tensor patches = grid.to(at::kCPU, at::kLong).prod(1).view({rows, each}).sum(1);
+  std::vector<at::Tensor> parts;
+  int64_t first = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto count = patches[row].item<int64_t>();
+    require<ShapeError>(count >= 0 && first + count <= inputs.pixel_values.size(0),
+                        "[generate] image_grid_thw must have as many patches as pixel_values ",
+                        inputs.pixel_values.size(0), "; got more.");
+    for (int64_t copy = 0; copy < copies; ++copy) parts.push_back(inputs.pixel_values.narrow(0, first, count));
+    first += count;
+  }
+  inputs.pixel_values = at::cat(parts);
+}
+
 }  // namespace
 
 at::Tensor check_prompt(const BaseModule& module, const at::Tensor& input_ids, std::optional<int64_t> bos_token_id,
@@ -77,7 +111,9 @@ ModelInputs prepare_inputs_for_generation(const at::Tensor& input_ids, const Pro
   if (mask.defined()) check_mask(mask);
   if (mask.defined() && !mask.eq(1).all().item<bool>()) {
     mask = mask.ne(0).to(at::kLong);
-    if (!positions.defined()) positions = (mask.cumsum(-1) - 1).masked_fill(mask.eq(0), 0);
+    // Those of pictures with grids are the model's to count.
+    if (!positions.defined() && !given.image_grid_thw.defined())
+      positions = (mask.cumsum(-1) - 1).masked_fill(mask.eq(0), 0);
   } else {
     mask.reset();
   }
@@ -89,21 +125,7 @@ ModelInputs prepare_inputs_for_generation(const at::Tensor& input_ids, const Pro
   inputs.attention_mask = repeated(mask);
   inputs.position_ids = repeated(positions);
   inputs.token_type_ids = repeated(types);
-  if (given.pixel_values.defined()) {
-    const int64_t rows = input_ids.size(0), images = given.pixel_values.size(0);
-    inputs.pixel_values = given.pixel_values.to(input_ids.device());
-    inputs.image_sizes = given.image_sizes;
-    inputs.pixel_attention_mask = given.pixel_attention_mask;
-    if (copies > 1) {  // the images of a prompt stay together
-      require<NotSupportedError>(images % rows == 0,
-                                 "[generate] several sequences of prompts need as many pictures for ",
-                                 "each prompt; got ", images, " for ", rows, " prompts.");
-      for (at::Tensor* tensor : {&inputs.pixel_values, &inputs.image_sizes, &inputs.pixel_attention_mask}) {
-        if (tensor->defined())
-          *tensor = tensor->unflatten(0, {rows, images / rows}).repeat_interleave(copies, 0).flatten(0, 1);
-      }
-    }
-  }
+  if (given.pixel_values.defined()) add_pictures(inputs, given, input_ids, copies);
   inputs.output_attentions = inputs.output_hidden_states = inputs.output_router_logits = false;
   return inputs;
 }
@@ -142,10 +164,11 @@ void update_inputs_for_generation(const ModelOutput& output, ModelInputs& inputs
   const int64_t count = next_tokens.size(1);
   if (!inputs.past_key_values) inputs.past_key_values = output.past_key_values;
   const bool cached = inputs.past_key_values != nullptr;
-  if (cached) {  // their keys and values are in the cache
-    inputs.pixel_values.reset();
-    inputs.image_sizes.reset();
-    inputs.pixel_attention_mask.reset();
+  if (cached) {
+    keep_last_positions(output, inputs);
+    for (at::Tensor* pictures :
+         {&inputs.pixel_values, &inputs.image_sizes, &inputs.pixel_attention_mask, &inputs.image_grid_thw})
+      pictures->reset();  // their keys and values are in the cache
   }
   const auto append = [&](at::Tensor& tensor, const at::Tensor& more) {
     tensor = cached ? more : extended(tensor, more);
@@ -167,6 +190,14 @@ void update_inputs_for_generation(const ModelOutput& output, ModelInputs& inputs
     mask.padding_mask = extended(mask.padding_mask, at::ones_like(next_tokens).to(mask.padding_mask.options()));
     mask.memory = MaskInfo::make_memory();
   }
+}
+
+void keep_last_positions(const ModelOutput& output, ModelInputs& inputs) {
+  if (!inputs.past_key_values || !output.rope_deltas.defined() || inputs.position_ids.defined()) return;
+  const at::Tensor deltas = output.rope_deltas.to(inputs.input_ids.device());
+  inputs.position_ids = deltas - 1 +
+                        (inputs.attention_mask.defined() ? inputs.attention_mask.sum(1, /*keepdim=*/true)
+                                                         : at::full_like(deltas, inputs.input_ids.size(1)));
 }
 
 void reorder_inputs_for_generation(ModelInputs& inputs, const at::Tensor& rows) {

@@ -17,9 +17,10 @@ struct PromptInputs {
   at::Tensor starts = {};                // [B], where each row's first token is: the same said shorter
   at::Tensor position_ids = {};          // [B, T]; absent: counted over the mask
   at::Tensor token_type_ids = {};        // [B, T]
-  at::Tensor pixel_values = {};          // [images, C, height, width], in the order of their placeholders
+  at::Tensor pixel_values = {};          // [images, C, height, width] or patches, in the order of their placeholders
   at::Tensor image_sizes = {};           // [images, 2] of images that were padded to one size
   at::Tensor pixel_attention_mask = {};  // [images, height, width], zero: padding
+  at::Tensor image_grid_thw = {};        // [images, 3]: of how many patches each is, where pixel_values are patches
 };
 
 // Ids, checked: int64 on the model's device, within the vocabulary. Without any (undefined, or no columns) the
@@ -43,6 +44,10 @@ ModelInputs prepare_inputs_for_generation(const BaseModule& model, const at::Ten
 // The inputs of the next step, after `next_tokens` [B, T] or [B] were chosen: only those where there is a cache, else
 // all.
 void update_inputs_for_generation(const ModelOutput& output, ModelInputs& inputs, const at::Tensor& next_tokens);
+
+// Sets the last position of each row, from which the next steps count on, where the positions of the prompt did not
+// count its tokens (rope_deltas). Before the mask of the prompt is let go.
+void keep_last_positions(const ModelOutput& output, ModelInputs& inputs);
 
 // Row i continues row rows[i], in the cache too.
 void reorder_inputs_for_generation(ModelInputs& inputs, const at::Tensor& rows);

@@ -7,6 +7,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/memory.h"
 #include "easydel/infra/base_module.h"
+#include "easydel/infra/decoder/mrope.h"
 #include "easydel/infra/encoder/seq2seq_inputs.h"
 #include "easydel/infra/parallel/batch_part.h"
 
@@ -91,11 +92,12 @@ PreparedInputs prepare_image_inputs(const BaseModule& model, PreparedInputs inpu
 void check_inputs(const BaseModule& model, const ModelInputs& in) {
   check_extra_inputs(model, in);
   if (is_seq2seq(model)) return check_seq2seq_inputs(model, in);
-  if (in.pixel_values.defined()) {
+  const std::vector<std::string> extra = model.extra_inputs();
+  const auto takes = [&](const char* name) { return std::find(extra.begin(), extra.end(), name) != extra.end(); };
+  if (in.pixel_values.defined() && !takes("image_grid_thw")) {  // a tower of patches checks them itself
     // Those that take a mask of pixels take pictures by row too: [batch, images, channels, height, width].
-    const std::vector<std::string> taken = model.extra_inputs();
-    const bool by_row = in.pixel_values.dim() == 5 && model.main_input_name() == "input_ids" &&
-                        std::find(taken.begin(), taken.end(), "pixel_attention_mask") != taken.end();
+    const bool by_row =
+        in.pixel_values.dim() == 5 && model.main_input_name() == "input_ids" && takes("pixel_attention_mask");
     require<ShapeError>((in.pixel_values.dim() == 4 || by_row) && in.pixel_values.is_floating_point(),
                         "[forward] pixel_values must be floats [images, channels, height, width]; got ",
                         in.pixel_values.sizes(), " of ", c10::toString(in.pixel_values.scalar_type()), ".");
@@ -119,7 +121,11 @@ void check_inputs(const BaseModule& model, const ModelInputs& in) {
                       "[forward] inputs_embeds must be [batch, tokens, ", model.config().hidden_size, "]; got ",
                       ids ? at::IntArrayRef() : in.inputs_embeds.sizes(), ".");
   const at::IntArrayRef shape = (ids ? in.input_ids : in.inputs_embeds).sizes().slice(0, 2);
-  require_shape(in.position_ids, "position_ids", shape);
+  if (in.position_ids.defined() && in.position_ids.dim() == 3 && dynamic_cast<const GridPositions*>(&model)) {
+    require_shape(in.position_ids, "position_ids", {3, shape[0], shape[1]});
+  } else {
+    require_shape(in.position_ids, "position_ids", shape);
+  }
   require_shape(in.segment_ids, "segment_ids", shape);
   require_shape(in.token_type_ids, "token_type_ids", shape);
   // Here and not in attention, which never sees a mask that hides nothing.

@@ -53,6 +53,16 @@ void register_seeing(Registry& registry) {
   registry.register_module<Generation>(TaskType::ImageTextToText);
 }
 
+template <class Vision, class Text, class Both, class Generation>
+void register_qwen_vl(Registry& registry) {
+  registry.register_config<typename Vision::ConfigType>();
+  registry.register_config<typename Text::ConfigType>();
+  registry.register_module<Vision>(TaskType::BaseModule);
+  registry.register_module<Text>(TaskType::BaseModule);
+  register_seeing<Both, Generation>(registry);
+  registry.register_module<Generation>(TaskType::ImageTextToText);
+}
+
 // A tower for texts, one for pictures, and both.
 template <class Text, class Vision, class Both, class Classifier>
 void register_towers(Registry& registry) {
@@ -164,6 +174,11 @@ void register_models(Registry& registry) {
   registry.register_module<SmolVLMVisionTransformer>(TaskType::BaseModule);
   register_seeing<SmolVLMModel, SmolVLMForConditionalGeneration>(registry);
   registry.register_module<SmolVLMForConditionalGeneration>(TaskType::CausalLM);
+  register_qwen_vl<Qwen2VisionTransformerPretrainedModel, Qwen2VLTextModel, Qwen2VLModel,
+                   Qwen2VLForConditionalGeneration>(registry);
+  register_qwen_vl<Qwen2_5_VisionTransformerPretrainedModel, Qwen2_5_VLTextModel, Qwen2_5_VLModel,
+                   Qwen2_5_VLForConditionalGeneration>(registry);
+  register_qwen_vl<Qwen3VLVisionModel, Qwen3VLTextModel, Qwen3VLModel, Qwen3VLForConditionalGeneration>(registry);
   register_vision<Dinov2Model, Dinov2ForImageClassification>(registry);
   register_vision<ViTModel, ViTForImageClassification>(registry);
   registry.register_config<WhisperConfig>();

@@ -10,9 +10,12 @@ namespace {
 // Old files have only the model's type.
 const std::map<std::string, std::string>& classes_by_model() {
   static const std::map<std::string, std::string> classes{
-      {"clip", "CLIPImageProcessor"},     {"dinov2", "BitImageProcessor"},       {"gemma3", "Gemma3ImageProcessor"},
-      {"llava", "LlavaImageProcessor"},   {"mistral3", "PixtralImageProcessor"}, {"pixtral", "PixtralImageProcessor"},
-      {"siglip", "SiglipImageProcessor"}, {"smolvlm", "SmolVLMImageProcessor"},  {"vit", "ViTImageProcessor"}};
+      {"clip", "CLIPImageProcessor"},          {"dinov2", "BitImageProcessor"},
+      {"gemma3", "Gemma3ImageProcessor"},      {"llava", "LlavaImageProcessor"},
+      {"mistral3", "PixtralImageProcessor"},   {"pixtral", "PixtralImageProcessor"},
+      {"qwen2_5_vl", "Qwen2VLImageProcessor"}, {"qwen2_vl", "Qwen2VLImageProcessor"},
+      {"qwen3_vl", "Qwen2VLImageProcessor"},   {"siglip", "SiglipImageProcessor"},
+      {"smolvlm", "SmolVLMImageProcessor"},    {"vit", "ViTImageProcessor"}};
   return classes;
 }
 

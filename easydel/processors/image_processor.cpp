@@ -28,6 +28,15 @@ ImageSteps steps_of(const std::string& class_name, const std::string& where) {
     steps.pads_to_square = true;
     return steps;
   }
+  if (class_name == "Qwen2VLImageProcessor") {
+    return {.do_convert_rgb = true,
+            .size = {.shortest_edge = 56 * 56, .longest_edge = 28 * 28 * 1280},
+            .image_mean = kClipMean,
+            .image_std = kClipStd,
+            .patch_side = 14,
+            .temporal_patch_size = 2,
+            .merge_size = 2};
+  }
   ImageSteps steps{.size = {.height = 224, .width = 224}, .image_mean = kHalf, .image_std = kHalf};
   if (class_name == "SiglipImageProcessor") {
     steps.do_convert_rgb = true;
@@ -62,8 +71,8 @@ ImageSteps steps_of(const std::string& class_name, const std::string& where) {
   }
   fail<NotSupportedError>(where,
                           "image_processor_type must be one of BitImageProcessor, CLIPImageProcessor, "
-                          "Gemma3ImageProcessor, LlavaImageProcessor, PixtralImageProcessor, SiglipImageProcessor, "
-                          "SmolVLMImageProcessor, ViTImageProcessor; got \"",
+                          "Gemma3ImageProcessor, LlavaImageProcessor, PixtralImageProcessor, Qwen2VLImageProcessor, "
+                          "SiglipImageProcessor, SmolVLMImageProcessor, ViTImageProcessor; got \"",
                           class_name, "\".");
 }
 
@@ -191,7 +200,25 @@ void check_steps(const ImageSteps& s, const std::string& where) {
                                "do_center_crop must be false: the sizes of pictures would not be theirs.");
     return;
   }
+  if (s.patch_side > 0) {
+    require<ConfigError>(!s.do_resize || (s.size.shortest_edge && s.size.longest_edge), where,
+                         "size must have shortest_edge and longest_edge, the least and the most pixels.");
+    require<NotSupportedError>(!s.do_center_crop && !s.do_pad, where,
+                               "pictures that become patches are neither cropped nor padded; got do_center_crop or "
+                               "do_pad.");
+    return;
+  }
   if (s.do_resize) resized_size({1, 1}, s.size);
+}
+
+// Qwen's files say it without size, or beside it.
+void read_pixel_limits(ImageSteps& steps, const StepReader& read) {
+  for (const auto& [key, edge] :
+       {std::pair("min_pixels", &steps.size.shortest_edge), std::pair("max_pixels", &steps.size.longest_edge)}) {
+    int64_t pixels = 0;
+    read(key, pixels);
+    if (pixels > 0) *edge = pixels;
+  }
 }
 
 }  // namespace
@@ -222,6 +249,12 @@ ImageProcessor::ImageProcessor(std::string class_name, const Json& json, const s
                          "max_image_size must have longest_edge.");
   }
   if (class_name_ == "Gemma3ImageProcessor") read_pan_and_scan(read, steps_);
+  if (makes_patches()) {
+    read("patch_size", steps_.patch_side);
+    read("temporal_patch_size", steps_.temporal_patch_size);
+    read("merge_size", steps_.merge_size);
+    read_pixel_limits(steps_, read);
+  }
   const Json* format = json.find("data_format");
   require<NotSupportedError>(!format || format->is_null() || *format == Json("channels_first"), where,
                              "data_format must be channels_first; got ", format ? format->dump() : "", ".");
@@ -280,14 +313,51 @@ std::vector<at::Tensor> ImageProcessor::pieces_of(const at::Tensor& image, Proce
   return {x};
 }
 
+void ImageProcessor::check_picture(const at::Tensor& image) {
+  require<ShapeError>(image.dim() == 3 && image.size(0) == 3 && image.scalar_type() == at::kByte && image.numel() > 0,
+                      "[ImageProcessor] a picture must be [3, height, width] of uint8; got ", image.sizes(), " of ",
+                      image.scalar_type(), ".");
+}
+
+ProcessedImages ImageProcessor::patches(const std::vector<at::Tensor>& images) const {
+  const int64_t patch = steps_.patch_side, merge = steps_.merge_size, factor = patch * merge;
+  ProcessedImages result;
+  result.merge_size = merge;
+  std::vector<at::Tensor> pixels;
+  std::vector<int64_t> grids;
+  for (const at::Tensor& image : images) {
+    check_picture(image);
+    at::Tensor x = image;
+    if (steps_.do_resize) {
+      x = resize_image(
+          x, fitting_size({x.size(1), x.size(2)}, factor, *steps_.size.shortest_edge, *steps_.size.longest_edge),
+          steps_.resample);
+    }
+    require<ShapeError>(x.size(1) % factor == 0 && x.size(2) % factor == 0,
+                        "[ImageProcessor] pictures must have heights and widths in multiples of ", factor, "; got ",
+                        x.size(1), " x ", x.size(2), ". do_resize makes them so.");
+    const int64_t rows = x.size(1) / patch, columns = x.size(2) / patch;
+    const at::Tensor cut =
+        rescale_and_normalize(x).reshape({3, rows / merge, merge, patch, columns / merge, merge, patch});
+    // Row and column of the token, of the patch in it, colour, frame, row and column of the pixel.
+    const at::Tensor ordered = cut.permute({1, 4, 2, 5, 0, 3, 6}).unsqueeze(5);
+    pixels.push_back(
+        ordered.expand({-1, -1, -1, -1, -1, steps_.temporal_patch_size, -1, -1}).reshape({rows * columns, -1}));
+    grids.insert(grids.end(), {1, rows, columns});
+    result.pieces.push_back(1);
+  }
+  result.pixel_values = at::cat(pixels);
+  result.image_grid_thw = at::tensor(grids, at::kLong).view({-1, 3});
+  return result;
+}
+
 ProcessedImages ImageProcessor::process(const std::vector<at::Tensor>& images) const {
   require<ShapeError>(!images.empty(), "[ImageProcessor] there must be a picture; got none.");
+  if (makes_patches()) return patches(images);
   ProcessedImages result;
   std::vector<at::Tensor> done;
   for (const at::Tensor& image : images) {
-    require<ShapeError>(image.dim() == 3 && image.size(0) == 3 && image.scalar_type() == at::kByte && image.numel() > 0,
-                        "[ImageProcessor] a picture must be [3, height, width] of uint8; got ", image.sizes(), " of ",
-                        image.scalar_type(), ".");
+    check_picture(image);
     const std::vector<at::Tensor> pieces = pieces_of(image, result);
     result.pieces.push_back(static_cast<int64_t>(pieces.size()));
     for (const at::Tensor& piece : pieces) {

@@ -31,15 +31,21 @@ struct ImageSteps {
   Resample resample = Resample::Bicubic;
   double rescale_factor = 1.0 / 255;
   std::vector<double> image_mean, image_std;
+  // Qwen: pictures keep their shape and become patches, merge_size x merge_size of which make a token. size is then the
+  // least and the most pixels. 0: pictures stay pictures.
+  int64_t patch_side = 0, temporal_patch_size = 0, merge_size = 0;
 };
 
 // What becomes of pictures.
 struct ProcessedImages {
-  at::Tensor pixel_values;               // [pieces, 3, height, width]
+  // [pieces, 3, height, width], or patches [patches, 3 x temporal_patch_size x patch_side x patch_side].
+  at::Tensor pixel_values;
   std::vector<int64_t> pieces;           // of each picture
   std::vector<HeightWidth> sizes = {};   // of each piece, before it was padded
   std::vector<HeightWidth> grids = {};   // smolvlm: the squares of each picture; 0 x 0: it is alone
   at::Tensor pixel_attention_mask = {};  // smolvlm: [pieces, height, width], zero: padding
+  at::Tensor image_grid_thw = {};        // Qwen: [pictures, 3], patches in time, height and width
+  int64_t merge_size = 1;                // Qwen: of merge_size x merge_size patches one token
 };
 
 class ImageProcessor {
@@ -67,7 +73,12 @@ class ImageProcessor {
   void set_patch_size(int64_t side) { steps_.patch_size = {.height = side, .width = side}; }
   void set_pan_and_scan(const std::optional<PanAndScan>& options);
 
+  // Of a class whose pictures become patches (Qwen2VLImageProcessor).
+  bool makes_patches() const { return steps_.patch_side > 0; }
+
  private:
+  static void check_picture(const at::Tensor& image);
+  ProcessedImages patches(const std::vector<at::Tensor>& images) const;
   std::vector<at::Tensor> pieces_of(const at::Tensor& image, ProcessedImages& result) const;
   HeightWidth target_size(HeightWidth given) const;
   at::Tensor rescale_and_normalize(const at::Tensor& image) const;

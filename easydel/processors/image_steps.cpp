@@ -4,6 +4,7 @@
 #include <ATen/Version.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "easydel/core/error.h"
@@ -54,6 +55,25 @@ HeightWidth resized_size(HeightWidth given, const ImageSize& size) {
   require<ConfigError>(size.height && size.width,
                        "[ImageProcessor] size must have height and width, shortest_edge, or max_height and max_width.");
   return {*size.height, *size.width};
+}
+
+HeightWidth fitting_size(HeightWidth given, int64_t factor, int64_t least, int64_t most) {
+  const auto height = static_cast<double>(given.height), width = static_cast<double>(given.width);
+  const auto unit = static_cast<double>(factor);
+  require<ShapeError>(std::max(height, width) / std::min(height, width) <= 200,
+                      "[ImageProcessor] an edge may be 200 times the other; got ", given.height, " x ", given.width,
+                      ".");
+  const auto in_units = [&](double edges) { return static_cast<int64_t>(edges) * factor; };
+  HeightWidth size{in_units(std::nearbyint(height / unit)), in_units(std::nearbyint(width / unit))};  // half to even
+  if (size.height * size.width > most) {
+    const double beta = std::sqrt(height * width / static_cast<double>(most));
+    size = {std::max(factor, in_units(std::floor(height / beta / unit))),
+            std::max(factor, in_units(std::floor(width / beta / unit)))};
+  } else if (size.height * size.width < least) {
+    const double beta = std::sqrt(static_cast<double>(least) / (height * width));
+    size = {in_units(std::ceil(height * beta / unit)), in_units(std::ceil(width * beta / unit))};
+  }
+  return size;
 }
 
 at::Tensor resize_image(const at::Tensor& image, HeightWidth to, Resample resample) {

@@ -27,6 +27,10 @@ enum class Resample : uint8_t { Nearest = 0, Lanczos = 1, Bilinear = 2, Bicubic 
 // The size that a picture of `given` is resized to. ConfigError where the size says nothing of that.
 HeightWidth resized_size(HeightWidth given, const ImageSize& size);
 
+// The size nearest to `given` with edges in multiples of `factor` and from `least` to `most` pixels, in its shape.
+// ShapeError where an edge is more than 200 times the other.
+HeightWidth fitting_size(HeightWidth given, int64_t factor, int64_t least, int64_t most);
+
 // Pictures are [3, height, width] of uint8, and stay so.
 at::Tensor resize_image(const at::Tensor& image, HeightWidth to, Resample resample);
 at::Tensor center_crop(const at::Tensor& image, HeightWidth to);  // with black around a picture that is smaller

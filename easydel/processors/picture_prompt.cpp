@@ -1,5 +1,7 @@
 #include "easydel/processors/picture_prompt.h"
 
+#include <ATen/ATen.h>
+
 #include "easydel/core/error.h"
 
 namespace easydel {
@@ -177,6 +179,25 @@ class SmolVLMPrompts : public PicturePrompts {
   std::string image_token_ = "<image>", around_ = "<fake_token_around_image>", whole_ = "<global-img>";
 };
 
+class QwenPrompts : public PicturePrompts {
+ public:
+  const std::string& placeholder() const override { return image_token_; }
+
+  PicturePrompt operator()(const ProcessedImages& images) const override {
+    const at::Tensor& grid = images.image_grid_thw;
+    require<ConfigError>(grid.defined(), "[VisionProcessor] Qwen's processors need a Qwen2VLImageProcessor.");
+    PicturePrompt prompt;
+    for (int64_t i = 0; i < grid.size(0); ++i) {
+      prompt.tokens.push_back(grid[i].prod().item<int64_t>() / (images.merge_size * images.merge_size));
+      prompt.texts.push_back(repeated(image_token_, prompt.tokens.back()));
+    }
+    return prompt;
+  }
+
+ private:
+  std::string image_token_ = "<|image_pad|>";
+};
+
 }  // namespace
 
 std::unique_ptr<const PicturePrompts> make_picture_prompts(const Json& processor, const Json& tokenizer,
@@ -188,9 +209,11 @@ std::unique_ptr<const PicturePrompts> make_picture_prompts(const Json& processor
   if (name == "Gemma3Processor") return std::make_unique<Gemma3Prompts>(read, of_tokenizer);
   if (name == "PixtralProcessor") return std::make_unique<PixtralPrompts>(read);
   if (name == "SmolVLMProcessor") return std::make_unique<SmolVLMPrompts>(read, of_tokenizer);
+  if (name == "Qwen2VLProcessor" || name == "Qwen2_5_VLProcessor" || name == "Qwen3VLProcessor")
+    return std::make_unique<QwenPrompts>();
   fail<NotSupportedError>(where,
                           "processor_class must be one of Gemma3Processor, LlavaProcessor, PixtralProcessor, "
-                          "SmolVLMProcessor; got \"",
+                          "Qwen2VLProcessor, Qwen2_5_VLProcessor, Qwen3VLProcessor, SmolVLMProcessor; got \"",
                           name, "\".");
 }
 

@@ -6,22 +6,37 @@
 
 namespace easydel {
 namespace fs = std::filesystem;
+namespace {
+
+// Qwen's files before transformers 5: the image processor alone, which names the class of both.
+bool has_old_processor(const fs::path& directory) {
+  const fs::path file = directory / "preprocessor_config.json";
+  if (!fs::exists(file)) return false;
+  const Json json = Json::parse_file(file.string());
+  const Json* type = json.find("processor_class");
+  return type && type->is_string() && type->as_string().starts_with("Qwen");
+}
+
+}  // namespace
 
 VisionProcessor::VisionProcessor(ImageProcessor images, std::shared_ptr<const PicturePrompts> prompts)
     : images_(std::move(images)), prompts_(std::move(prompts)) {
   prompts_->adjust(images_);
 }
 
-bool VisionProcessor::is_in(const fs::path& directory) { return fs::exists(directory / "processor_config.json"); }
+bool VisionProcessor::is_in(const fs::path& directory) {
+  return fs::exists(directory / "processor_config.json") || has_old_processor(directory);
+}
 
 VisionProcessor VisionProcessor::from_directory(const fs::path& directory) {
   const fs::path file = directory / "processor_config.json", tokenizer = directory / "tokenizer_config.json";
   require<ConfigError>(is_in(directory), "[VisionProcessor] ", directory.string(),
                        " must have a processor_config.json, which says what pictures become in a text; got none.");
+  const fs::path read = fs::exists(file) ? file : directory / "preprocessor_config.json";
   return {AutoImageProcessor::from_directory(directory),
-          make_picture_prompts(Json::parse_file(file.string()),
+          make_picture_prompts(Json::parse_file(read.string()),
                                fs::exists(tokenizer) ? Json::parse_file(tokenizer.string()) : Json::object(),
-                               "[VisionProcessor] " + file.string() + ": ")};
+                               "[VisionProcessor] " + read.string() + ": ")};
 }
 
 VisionProcessor VisionProcessor::from_pretrained(const std::string& name_or_path, const HubOptions& hub) {
@@ -44,6 +59,7 @@ PictureInputs VisionProcessor::operator()(const std::vector<at::Tensor>& picture
     inputs.image_sizes = at::tensor(sizes, at::kLong).view({-1, 2});
   }
   inputs.pixel_attention_mask = processed.pixel_attention_mask;
+  inputs.image_grid_thw = processed.image_grid_thw;
   return inputs;
 }
 

@@ -15,17 +15,19 @@ namespace easydel {
 
 // What a model takes of pictures. A picture may be several pieces.
 struct PictureInputs {
-  at::Tensor pixel_values;               // [pieces, 3, height, width]
+  at::Tensor pixel_values;               // [pieces, 3, height, width], or patches [patches, features]
   std::vector<int64_t> tokens;           // of each piece in a text
   std::vector<std::string> texts;        // of each picture, in the place of its placeholder
   at::Tensor image_sizes = {};           // [pieces, 2] of pictures that were padded to one size
   at::Tensor pixel_attention_mask = {};  // [pieces, height, width], zero: padding
+  at::Tensor image_grid_thw = {};        // [pictures, 3], where they are patches
 };
 
 class VisionProcessor {
  public:
-  // processor_config.json and the image processor of a directory, or of a repository on the hub. NotSupportedError on a
-  // processor_class that is not here, ConfigError on wrong values.
+  // processor_config.json and the image processor of a directory, or of a repository on the hub; Qwen's older files
+  // have the image processor alone. NotSupportedError on a processor_class that is not here, ConfigError on wrong
+  // values.
   static VisionProcessor from_pretrained(const std::string& name_or_path, const HubOptions& hub = {});
   static VisionProcessor from_directory(const std::filesystem::path& directory);
   static bool is_in(const std::filesystem::path& directory);

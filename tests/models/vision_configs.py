@@ -74,6 +74,42 @@ SEEING_CONFIGS = {
     }),
 }
 
+EYES = dict(num_heads=2, patch_size=4, spatial_merge_size=2, temporal_patch_size=2)
+GRID_TEXT = SPEECH | dict(rope_parameters=dict(rope_type="default", rope_theta=1e4, mrope_section=[2, 1, 1]))
+GRID_TOKENS = dict(image_token_id=5, video_token_id=6, vision_start_token_id=7, vision_end_token_id=8)
+OTHER_TOKENS = GRID_TOKENS | dict(image_token_id=6, video_token_id=5)
+QWEN_VL_CONFIGS = {
+    "qwen2_vl": {
+        "plain": dict(text_config=GRID_TEXT, vision_config=EYES | dict(depth=2, embed_dim=24, hidden_size=32, num_heads=3, mlp_ratio=2), **GRID_TOKENS),
+        "tied, windows, merge of 3": dict(
+            text_config=GRID_TEXT | dict(use_sliding_window=True, sliding_window=6, max_window_layers=1, rms_norm_eps=1e-3,
+                                         rope_parameters=dict(rope_type="yarn", factor=2.0, original_max_position_embeddings=16, rope_theta=5e4,
+                                                              mrope_section=[1, 2, 1])),
+            vision_config=EYES | dict(depth=3, embed_dim=32, hidden_size=32, spatial_merge_size=3, temporal_patch_size=1, patch_size=3, in_channels=2,
+                                      mlp_ratio=3, hidden_act="gelu", rope_parameters=dict(rope_type="axial", rope_theta=500.0)),
+            tie_word_embeddings=True, **OTHER_TOKENS),
+    },
+    "qwen2_5_vl": {
+        "windows of two tokens": dict(text_config=GRID_TEXT, vision_config=EYES | dict(depth=4, hidden_size=16, intermediate_size=24, out_hidden_size=32,
+                                      window_size=16, fullatt_block_indexes=[1, 3], tokens_per_second=3), **GRID_TOKENS),
+        "tied, windows of one token": dict(
+            text_config=GRID_TEXT | dict(hidden_size=40, rope_parameters=dict(rope_type="default", rope_theta=1e4, mrope_section=[1, 2, 2])),
+            vision_config=EYES | dict(depth=2, hidden_size=24, intermediate_size=20, num_heads=3, out_hidden_size=40, window_size=8,
+                                      fullatt_block_indexes=[], hidden_act="gelu"), tie_word_embeddings=True, **OTHER_TOKENS),
+    },
+    "qwen3_vl": {
+        "features in two layers": dict(
+            text_config=SPEECH | dict(head_dim=16, num_hidden_layers=3,
+                                      rope_parameters=dict(rope_type="default", rope_theta=1e4, mrope_section=[4, 2, 2], mrope_interleaved=True)),
+            vision_config=EYES | dict(depth=3, hidden_size=16, intermediate_size=24, out_hidden_size=32, num_position_embeddings=16,
+                                      deepstack_visual_indexes=[0, 1]), **GRID_TOKENS),
+        "tied, features in one layer": dict(
+            text_config=SPEECH | dict(hidden_size=40, head_dim=12, attention_bias=True, rope_parameters=dict(rope_type="default", rope_theta=1e4, mrope_section=[2, 3, 1])),
+            vision_config=EYES | dict(depth=2, hidden_size=24, intermediate_size=20, num_heads=3, out_hidden_size=40, num_position_embeddings=9,
+                                      deepstack_visual_indexes=[1], hidden_act="silu"), tie_word_embeddings=True, **OTHER_TOKENS),
+    },
+}
+
 
 def flat(settings: dict) -> dict:
     """With the keys of inner configs beside the others."""
@@ -85,4 +121,6 @@ def flat(settings: dict) -> dict:
 SETTINGS = {family: {name: flat(settings) for name, (settings, classes) in configs.items()} for family, configs in VISION_CONFIGS.items()}
 SETTINGS["llava"] = {name: flat(settings) for name, settings in LLAVA_CONFIGS.items()}
 for family, (kind, configs) in SEEING_CONFIGS.items():
+    SETTINGS[family] = {name: flat(settings) for name, settings in configs.items()}
+for family, configs in QWEN_VL_CONFIGS.items():
     SETTINGS[family] = {name: flat(settings) for name, settings in configs.items()}

@@ -40,6 +40,17 @@ TEST(ImageProcessor, GivesThePixelsOfTransformersBitForBit) {
     const auto expected = SafetensorsFile::open(directory / folder / "expected.safetensors");
     for (const std::string& name : files) {
       const at::Tensor picture = processor.load(directory / "pictures" / name);
+      if (processor.makes_patches()) {
+        if (!expected->contains(name)) {
+          EXPECT_THAT([&] { processor.process({picture}); },
+                      ThrowsMessage<ShapeError>(HasSubstr("an edge may be 200 times the other; got ")));
+          continue;
+        }
+        const ProcessedImages ours = processor.process({picture});
+        EXPECT_TRUE(at::equal(ours.pixel_values, expected->tensor(name))) << folder << " " << name;
+        EXPECT_TRUE(at::equal(ours.image_grid_thw, expected->tensor(name + ".grid"))) << folder << " " << name;
+        continue;
+      }
       if (!expected->contains(name)) {
         EXPECT_THROW(processor({picture}), ShapeError) << folder << " " << name;
         continue;
@@ -49,7 +60,7 @@ TEST(ImageProcessor, GivesThePixelsOfTransformersBitForBit) {
       EXPECT_TRUE(ours.scalar_type() == theirs.scalar_type() && at::equal(ours, theirs)) << folder << " " << name;
     }
   }
-  EXPECT_EQ(processors, 17);
+  EXPECT_EQ(processors, 19);
 
   // What a picture is in a prompt.
   std::size_t several = 0;
@@ -80,6 +91,23 @@ TEST(ImageProcessor, StacksPicturesOfDifferentSizes) {
                                         "[3, 16, 8] and [3, 8, 27]. do_center_crop or do_pad makes them equal."));
 }
 
+TEST(ImageProcessor, CutsPicturesOfDifferentSizesIntoPatches) {
+  const ImageProcessor processor("Qwen2VLImageProcessor", Json::parse(R"({"patch_size": 4, "min_pixels": 64,
+    "max_pixels": 640})"),
+                                 "[test] ");
+  const at::Tensor a = at::randint(0, 255, {3, 40, 9}, at::kByte), b = at::randint(0, 255, {3, 16, 24}, at::kByte);
+  const ImagePatches both = processor.patches({a, b}), first = processor.patches({a}), second = processor.patches({b});
+  EXPECT_TRUE(at::equal(both.pixel_values, at::cat({first.pixel_values, second.pixel_values})));
+  EXPECT_TRUE(at::equal(both.image_grid_thw, at::cat({first.image_grid_thw, second.image_grid_thw})));
+  EXPECT_EQ(both.pixel_values.size(1), 3 * 2 * 4 * 4);
+  EXPECT_TRUE(at::equal(second.image_grid_thw, at::tensor({1, 4, 6}, at::kLong).view({1, 3})));
+  const ImageProcessor unsized("Qwen2VLImageProcessor", Json::parse(R"({"patch_size": 4, "do_resize": false})"), "");
+  EXPECT_TRUE(at::equal(unsized.patches({b}).pixel_values, second.pixel_values));
+  EXPECT_THAT([&] { unsized.patches({a}); },
+              ThrowsMessage<ShapeError>("[ImageProcessor] pictures must have heights and widths in multiples of 8; got "
+                                        "40 x 9. do_resize makes them so."));
+}
+
 TEST(ImageProcessor, RefusesWrongValuesByName) {
   const auto message = [](const char* class_name, const char* json) -> std::string {
     try {
@@ -98,6 +126,10 @@ TEST(ImageProcessor, RefusesWrongValuesByName) {
   EXPECT_EQ(message("CLIPImageProcessor", R"({"image_mean": [1, 2]})"),
             "[here] image_mean must be a number or a list of 3; got [1, 2].");
   EXPECT_EQ(message("ViTImageProcessor", R"({"image_std": 0.0})"), "[here] image_std must not be 0.");
+  EXPECT_EQ(message("Qwen2VLImageProcessor", R"({"size": {"height": 3, "width": 3}})"),
+            "[here] size must have shortest_edge and longest_edge, the least and the most pixels.");
+  EXPECT_EQ(message("Qwen2VLImageProcessor", R"({"max_pixels": 0})"),
+            "[here] max_pixels must be a positive number; got 0.");
   EXPECT_THAT(message("DetrImageProcessor", "{}"), HasSubstr("got \"DetrImageProcessor\"."));
 }
 

@@ -48,6 +48,9 @@ PROCESSORS = {
     "pixtral-edges": ("PixtralImageProcessor", {"size": {"height": 60, "width": 120}, "patch_size": 10}),
     "smolvlm": ("SmolVLMImageProcessor", {"size": {"longest_edge": 96}, "max_image_size": {"longest_edge": 32}}),
     "smolvlm-whole": ("SmolVLMImageProcessor", {"size": {"longest_edge": 80}, "max_image_size": {"longest_edge": 40}, "do_image_splitting": False}),
+    "qwen": ("Qwen2VLImageProcessor", {"size": {"shortest_edge": 5000, "longest_edge": 20000}}),
+    "qwen-pixels": ("Qwen2VLImageProcessor", {"min_pixels": 1000, "max_pixels": 4000, "patch_size": 6, "merge_size": 3, "temporal_patch_size": 1,
+                                              "image_mean": [0.5, 0.4, 0.3], "image_std": [0.5, 0.5, 0.25]}),
     "bit-edges": ("BitImageProcessor", {"size": {"shortest_edge": 30, "longest_edge": 300}, "crop_size": 32}),
 }
 
@@ -155,6 +158,11 @@ def write(directory: pathlib.Path, count: int, seed: int) -> None:
         for name in names:
             # What takes pictures as they are is given them as pipelines do, by load_image.
             image = upright[name] if processor.do_convert_rgb else upright[name].convert("RGB")
+            if kind == "Qwen2VLImageProcessor":
+                if max(image.size) <= 200 * min(image.size):  # it refuses the others
+                    out = processor(image, return_tensors="pt")
+                    expected |= {name: out["pixel_values"].contiguous(), f"{name}.grid": out["image_grid_thw"]}
+                continue
             try:
                 pixel_values = processor(image, return_tensors="pt")["pixel_values"]
                 expected[name] = (pixel_values[0] if pixel_values.dim() == 5 else pixel_values).contiguous()

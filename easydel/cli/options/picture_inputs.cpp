@@ -45,7 +45,8 @@ PromptInputs picture_prompt(const PictureInputs& pictures, const BaseModule& mod
   require<ConfigError>(seeing != nullptr, "[pictures] ", module.type_name(), " takes text alone.");
   PromptInputs inputs{.pixel_values = pictures.pixel_values,
                       .image_sizes = pictures.image_sizes,
-                      .pixel_attention_mask = pictures.pixel_attention_mask};
+                      .pixel_attention_mask = pictures.pixel_attention_mask,
+                      .image_grid_thw = pictures.image_grid_thw};
   if (seeing->sees_whole_pictures()) inputs.token_type_ids = input_ids.eq(seeing->image_token_id()).to(at::kLong);
   return inputs;
 }

@@ -17,11 +17,16 @@ class SeesPictures {
   // Whether the tokens of a picture see one another in both directions: then they must be in one piece, and
   // token_type_ids say which they are.
   virtual bool sees_whole_pictures() const { return false; }
+  // False: layers beyond the embeddings are given features too, so that a prompt with pictures runs as a whole.
+  virtual bool sees_in_pieces() const { return true; }
   // [features, D] of the pictures, one after the other.
   virtual at::Tensor picture_features(const ModelInputs& pictures) const = 0;
   // The inputs_embeds [B, T, D] of tokens, with features [n, D] in the places [n], counted over rows.
   virtual at::Tensor embed_with_pictures(const at::Tensor& ids_BT, const at::Tensor& features,
                                          const at::Tensor& places) const = 0;
+  // [3, B, T] of tokens with these pictures, where a picture's tokens have positions by row and column; undefined:
+  // positions count on.
+  virtual at::Tensor picture_positions(const at::Tensor& ids_BT, const ModelInputs& pictures) const { return {}; }
 };
 
 }  // namespace easydel

@@ -33,6 +33,10 @@ struct ActiveRequest {
   std::vector<int64_t> picture_places = {};         // tokens of the prompt that are of pictures
   std::vector<PictureSpan> picture_spans = {};
   at::Tensor picture_features = {};  // [places, D], once a step needs them
+  // [3, tokens of the prompt] where pictures have positions by row and column; what follows is `position_shift` ahead
+  // of its number of tokens.
+  at::Tensor picture_positions = {};
+  int64_t position_shift = 0;
 
   const SamplingParams& sampling() const { return request.sampling; }
   int64_t output_tokens() const { return sequence->length() - sequence->prompt_tokens; }

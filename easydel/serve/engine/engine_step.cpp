@@ -24,6 +24,20 @@ void LocalEngine::propose_drafts() {
   if (!requests.empty()) drafter_->propose(requests, limits);
 }
 
+namespace {
+
+// [3, count] of tokens from `begin` on.
+at::Tensor positions_of(const ActiveRequest& request, int64_t begin, int64_t count) {
+  const at::Tensor counted = at::arange(begin, begin + count, at::kLong).expand({3, count});
+  if (!request.picture_positions.defined()) return counted;
+  const int64_t prompt = request.picture_positions.size(1), given = std::clamp<int64_t>(prompt - begin, 0, count);
+  return at::cat({request.picture_positions.slice(1, std::min(begin, prompt), std::min(begin + given, prompt)),
+                  counted.slice(1, given) + request.position_shift},
+                 1);
+}
+
+}  // namespace
+
 // Single next tokens come first: the cache has a kernel for them. Those of one adapter are multiplied together.
 StepInputs LocalEngine::make_inputs(StepPlan& plan, std::vector<SampledPart>& sampled) const {
   const auto place = [&](const StepPart& part) {
@@ -32,7 +46,10 @@ StepInputs LocalEngine::make_inputs(StepPlan& plan, std::vector<SampledPart>& sa
   std::stable_sort(plan.parts.begin(), plan.parts.end(),
                    [&](const StepPart& a, const StepPart& b) { return place(a) < place(b); });
   StepInputs inputs;
-  std::vector<at::Tensor> features;
+  std::vector<at::Tensor> features, positions;
+  const bool has_positions = std::any_of(plan.parts.begin(), plan.parts.end(), [&](const StepPart& part) {
+    return active_.at(part.sequence->id)->picture_positions.defined();
+  });
   inputs.tokens.reserve(static_cast<std::size_t>(plan.tokens));
   for (const StepPart& part : plan.parts) {
     const Sequence& sequence = *part.sequence;
@@ -44,6 +61,7 @@ StepInputs LocalEngine::make_inputs(StepPlan& plan, std::vector<SampledPart>& sa
     inputs.tokens.insert(inputs.tokens.end(), sequence.drafts.begin(), sequence.drafts.begin() + part.drafts);
     inputs.parts.push_back({0, part.count, sequence.pages, part.begin});
     inputs.adapters.push_back(request.adapter);
+    if (has_positions) positions.push_back(positions_of(request, part.begin, part.count));
     const auto& places = request.picture_places;
     const auto from = std::lower_bound(places.begin(), places.end(), part.begin);
     const auto to = std::lower_bound(from, places.end(), part.begin + known);
@@ -68,6 +86,7 @@ StepInputs LocalEngine::make_inputs(StepPlan& plan, std::vector<SampledPart>& sa
     for (int64_t i = known - 1; i < part.count; ++i) inputs.logit_places.push_back(first + i);
   }
   if (!features.empty()) inputs.features = at::cat(features);
+  if (has_positions) inputs.positions = at::cat(positions, 1);
   return inputs;
 }
 

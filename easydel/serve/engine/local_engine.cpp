@@ -60,8 +60,9 @@ RaggedPagesMetadata engine_pages(const BaseModule& model, const EngineOptions& o
 }
 
 // Where the pictures of a prompt are. ConfigError where the placeholders are not as many as the pictures take.
-void place_pictures(ActiveRequest& active, int64_t image_token) {
+void place_pictures(ActiveRequest& active, const SeesPictures& model) {
   const std::vector<int32_t>& prompt = active.request.prompt;
+  const int64_t image_token = model.image_token_id();
   for (std::size_t i = 0; i < prompt.size(); ++i)
     if (prompt[i] == image_token) active.picture_places.push_back(static_cast<int64_t>(i));
   const PictureInputs& pictures = *active.request.pictures;
@@ -69,9 +70,12 @@ void place_pictures(ActiveRequest& active, int64_t image_token) {
   const auto found = static_cast<int64_t>(active.picture_places.size());
   require<ConfigError>(found == wanted, "[engine] the pictures of the prompt take ", wanted, " tokens; it has ", found,
                        " placeholders.");
-  int64_t next = 0;
+  const at::Tensor& grid = pictures.image_grid_thw;
+  int64_t next = 0, first_row = 0;
   for (std::size_t i = 0; i < pictures.tokens.size(); ++i) {
-    const at::Tensor pixels = pictures.pixel_values.narrow(0, static_cast<int64_t>(i), 1).to(at::kFloat).contiguous();
+    const int64_t rows = grid.defined() ? grid[static_cast<int64_t>(i)].prod().item<int64_t>() : 1;
+    const at::Tensor pixels = pictures.pixel_values.narrow(0, first_row, rows).to(at::kFloat).contiguous();
+    first_row += rows;
     const std::span<const int32_t> bits(reinterpret_cast<const int32_t*>(pixels.const_data_ptr<float>()),
                                         static_cast<std::size_t>(pixels.numel()));
     const int64_t first = next;
@@ -80,6 +84,12 @@ void place_pictures(ActiveRequest& active, int64_t image_token) {
                                     active.picture_places[static_cast<std::size_t>(next - 1)] + 1,
                                     hash_page({}, bits, 0)});
   }
+  ModelInputs seen;
+  seen.image_grid_thw = grid;
+  const at::Tensor positions = model.picture_positions(at::tensor(prompt, at::kLong).unsqueeze(0), seen);
+  if (!positions.defined()) return;
+  active.picture_positions = positions.squeeze(1);
+  active.position_shift = active.picture_positions.max().item<int64_t>() + 1 - static_cast<int64_t>(prompt.size());
 }
 
 // Where the tokens of a picture see each other, a step must have room for all of them.
@@ -204,6 +214,9 @@ void LocalEngine::check(const Request& request) const {
   require<ConfigError>(length + (generates ? 1 : 0) <= info_.max_model_len, "[engine] the prompt has ", length,
                        " tokens; max_model_len, of prompt and answer together, is ", info_.max_model_len, ".");
   require<ConfigError>(!request.pictures || info_.can_see, "[engine] ", model_->type_name(), " takes text alone.");
+  require<NotSupportedError>(!request.pictures || dynamic_cast<const SeesPictures&>(*model_).sees_in_pieces(),
+                             "[engine] pictures of ", model_->type_name(),
+                             " reach layers beyond the embeddings, which no step has. Use generate.");
   require<NotSupportedError>(!request.pictures || !runner_->is_shared(),
                              "[engine] pictures are not sent to the other ranks of a mesh. Serve on one device.");
   const SamplingParams& sampling = request.sampling;
@@ -227,7 +240,7 @@ LocalEngine::ActivePtr LocalEngine::make_active(Request request, OutputCallback 
   active->callback = std::move(callback);
   if (active->request.pictures) {
     const auto& seeing = dynamic_cast<const SeesPictures&>(*model_);
-    place_pictures(*active, seeing.image_token_id());
+    place_pictures(*active, seeing);
     if (seeing.sees_whole_pictures()) check_pictures(*active, options_.max_num_batched_tokens);
   }
   return active;

@@ -158,12 +158,13 @@ at::Tensor Runner::picture_features(const PictureInputs& pictures) const {
   inputs.pixel_values = pictures.pixel_values.to(cache_->metadata().device);
   inputs.image_sizes = pictures.image_sizes;
   inputs.pixel_attention_mask = pictures.pixel_attention_mask;
+  inputs.image_grid_thw = pictures.image_grid_thw;
   return dynamic_cast<const SeesPictures&>(*model_).picture_features(inputs);
 }
 
 StepOutputs Runner::compute(const StepInputs& step) {
   const c10::InferenceMode guard;
-  if (graphs_ && !step.features.defined()) {
+  if (graphs_ && !step.features.defined() && !step.positions.defined()) {
     if (std::optional<at::Tensor> logits = graphs_->run(step)) return {.logits = *logits, .hidden = {}};
   }
   const at::Device device = cache_->metadata().device;
@@ -178,6 +179,7 @@ StepOutputs Runner::compute(const StepInputs& step) {
     if (seeing.sees_whole_pictures()) inputs.token_type_ids = at::zeros_like(inputs.input_ids).index_fill(1, places, 1);
     inputs.input_ids.reset();
   }
+  if (step.positions.defined()) inputs.position_ids = step.positions.to(device).unsqueeze(1);
   inputs.past_key_values = cache_;
   inputs.cache_metadata = batch;
   inputs.output_logits = !step.logit_places.empty();

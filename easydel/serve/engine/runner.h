@@ -28,6 +28,7 @@ struct StepInputs {
   // Of pictures: features [n, D], and their places in the row of tokens. Not sent to other ranks.
   at::Tensor features = {};
   std::vector<int64_t> feature_places = {};
+  at::Tensor positions = {};  // [3, T] where some sequence has positions by row and column; likewise
 
   std::vector<int64_t> to_numbers() const;  // for the other ranks
   static StepInputs from_numbers(const std::vector<int64_t>& numbers);

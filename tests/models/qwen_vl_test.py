@@ -1,0 +1,309 @@
+"""Tiny random vision-language models of Qwen's families, made by transformers, and the same files run by easydel: logits,
+loss, gradients, positions, files, and tokens of pictures and prompts. usage: qwen_vl_test.py EASYDEL RESAVE_PROGRAM"""
+
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import types
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+# Where scripts/setup.sh puts it. The wheel is a CUDA build, whose operators a CPU torch lacks; none of them is used.
+sys.path.insert(0, str(pathlib.Path(sys.prefix) / "torchvision"))
+sys.modules["torchvision._meta_registrations"] = types.ModuleType("torchvision._meta_registrations")
+
+import numpy as np  # noqa: E402
+import tokenizers  # noqa: E402
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from PIL import Image  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+
+from vision_configs import QWEN_VL_CONFIGS  # noqa: E402
+
+torch.set_num_threads(1)
+transformers.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+
+EASYDEL, RESAVE = sys.argv[1:3]
+TOLERANCE = 1e-4
+PAD, START, END = 0, 7, 8
+WORDS = ["<pad>", "<s>", "</s>", "<unk>", "what", "<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>", "is", "this", "a", "cat",
+         "USER:", "ASSISTANT:", "?"]
+CASES = [(family, name, settings) for family, configs in QWEN_VL_CONFIGS.items() for name, settings in configs.items()]
+
+
+def make(family: str, settings: dict, seed: int = 0):
+    torch.manual_seed(seed)
+    config = transformers.AutoConfig.for_model(family, **json.loads(json.dumps(settings)))
+    config._attn_implementation = "eager"
+    model = transformers.AutoModelForImageTextToText.from_config(config, attn_implementation="eager")
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.05)
+    return model.eval()
+
+
+def draw_patches(vision, grids: list, seed: int) -> torch.Tensor:
+    features = vision.in_channels * vision.temporal_patch_size * vision.patch_size**2
+    return torch.randn(sum(t * h * w for t, h, w in grids), features, generator=torch.Generator().manual_seed(seed))
+
+
+def make_batch(model, side: str = "left", videos: bool = False) -> dict[str, torch.Tensor]:
+    """A row with two pictures of different sizes, one without, one with one (and a video)."""
+    vision, image, video = model.config.vision_config, model.config.image_token_id, model.config.video_token_id
+    m = vision.spatial_merge_size
+    grids = [[1, 2 * m, 3 * m], [1, m, 2 * m], [1, 5 * m, 3 * m]]
+    clips = [[3, m, 2 * m]] if videos else []
+
+    def seen(grid: list, token: int) -> list[int]:
+        return [START] + [token] * (grid[0] * grid[1] * grid[2] // m**2) + [END]
+
+    rows = [[9] + seen(grids[0], image) + [10, 11] + seen(grids[1], image) + [12], [13, 14, 15, 16], [9] + seen(grids[2], image) + [17, 18]]
+    for clip in clips:
+        if model.config.model_type == "qwen3_vl":  # a frame has text before it
+            rows[1] += [part for _ in range(clip[0]) for part in [19, *seen([1, *clip[1:]], video)]] + [20]
+        else:
+            rows[1] += seen(clip, video) + [20]
+    length = max(map(len, rows)) + 1
+    pad = [[PAD] * (length - len(row)) for row in rows]
+    ids = torch.tensor([p + row if side == "left" else row + p for p, row in zip(pad, rows)])
+    mask = ids.ne(PAD).long()
+    labels = ids.masked_fill((ids == PAD) | (ids == image) | (ids == video), -100)
+    for row, line in enumerate(rows):
+        labels[row, length - len(line) if side == "left" else 0] = -100  # predicted by padding
+    types_of = (ids == image).long() + 2 * (ids == video).long()
+    batch = {"input_ids": ids, "attention_mask": mask, "labels": labels, "mm_token_type_ids": types_of,
+             "pixel_values": draw_patches(vision, grids, 3), "image_grid_thw": torch.tensor(grids)}
+    if clips:
+        batch |= {"pixel_values_videos": draw_patches(vision, clips, 4), "video_grid_thw": torch.tensor(clips)}
+    return batch
+
+
+def run(*command: str) -> str:
+    done = warm_start.run([EASYDEL, "--log", "error", *command], text=True)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def forward(directory: pathlib.Path, batch: dict, *args: str, task: str = "image-text-to-text") -> dict[str, torch.Tensor]:
+    save_file({name: tensor.contiguous() for name, tensor in batch.items()}, directory / "in.safetensors")
+    run("forward", str(directory), "--task", task, "--input", str(directory / "in.safetensors"), "--output",
+        str(directory / "out.safetensors"), *args)
+    return load_file(directory / "out.safetensors")
+
+
+def error_of(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+    assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
+    scale = theirs.double().abs().max().item() or 1.0
+    return (ours.double() - theirs.double()).abs().max().item() / scale
+
+
+def write_processor(model, directory: pathlib.Path, old: bool = False):
+    """Beside the model; `old`: as files of the hub have it, the image processor alone."""
+    words = {w: i for i, w in enumerate(WORDS)} | {"<|image_pad|>": model.config.image_token_id, "<|video_pad|>": model.config.video_token_id}
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="<unk>"))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    inner.add_special_tokens(WORDS[5:9])
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="<pad>")
+    vision = model.config.vision_config
+    sizes = dict(patch_size=vision.patch_size, merge_size=vision.spatial_merge_size, temporal_patch_size=vision.temporal_patch_size)
+    least = (vision.patch_size * vision.spatial_merge_size) ** 2
+    images = transformers.Qwen2VLImageProcessor(size=dict(shortest_edge=2 * least, longest_edge=12 * least), **sizes)
+    kind = transformers.Qwen3VLProcessor if model.config.model_type == "qwen3_vl" else transformers.Qwen2VLProcessor
+    clips = (transformers.Qwen3VLVideoProcessor if model.config.model_type == "qwen3_vl" else transformers.Qwen2VLVideoProcessor)(**sizes)
+    processor = kind(images, tokenizer, clips)
+    processor.save_pretrained(directory)
+    if old:
+        (directory / "processor_config.json").unlink()
+        settings = sizes | dict(min_pixels=2 * least, max_pixels=12 * least, image_processor_type="Qwen2VLImageProcessor", processor_class="Qwen2VLProcessor")
+        (directory / "preprocessor_config.json").write_text(json.dumps(settings))
+    return processor
+
+
+class QwenVL(unittest.TestCase):
+    def compare(self, model, batch: dict, *args: str) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            directory = pathlib.Path(folder)
+            model.save_pretrained(directory)
+            ours = forward(directory, batch, "--grad", *args)
+            theirs = model(**batch)
+            keep = batch["attention_mask"].bool()
+            features = [model.get_image_features(batch["pixel_values"], batch["image_grid_thw"]).pooler_output]
+            if "pixel_values_videos" in batch:
+                features.append(model.get_video_features(batch["pixel_values_videos"], batch["video_grid_thw"]).pooler_output)
+            features = torch.cat([one for some in features for one in some])
+            errors = {"loss": error_of(ours["loss"], theirs.loss), "logits": error_of(ours["logits"][keep], theirs.logits[keep]),
+                      "image_hidden_states": error_of(ours["image_hidden_states"], features)}
+            self.assertTrue(torch.equal(ours["rope_deltas"], theirs.rope_deltas))
+            theirs.loss.backward()
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter.copy_(parameter.grad if parameter.grad is not None else torch.zeros_like(parameter))
+            model.save_pretrained(directory / "grads")
+            gradients = load_file(directory / "grads" / "model.safetensors")
+            self.assertEqual({k[5:] for k in ours if k.startswith("grad.")}, set(gradients))
+            for name, gradient in gradients.items():
+                errors[f"grad.{name}"] = error_of(ours[f"grad.{name}"], gradient)
+            self.assertFalse({k: v for k, v in errors.items() if not v < TOLERANCE}, args)
+
+    def test_logits_loss_gradients_and_deltas(self):
+        for family, name, settings in CASES:
+            for side, videos in (("left", False), ("right", True)):
+                with self.subTest(family=family, config=name, side=side):
+                    model = make(family, settings)
+                    self.compare(model, make_batch(model, side, videos))
+
+    def test_a_mesh_gives_the_same(self):
+        for mesh, (family, name, settings) in zip(("2,1,1,2,1", "1,4,1,1,1", "1,2,1,2,1", "4,1,1,1,1", "1,2,1,2,1"), CASES):
+            with self.subTest(family=family, mesh=mesh):
+                model = make(family, settings)
+                self.compare(model, make_batch(model), "--devices", "4", "--mesh", mesh)
+        with tempfile.TemporaryDirectory() as folder:
+            model.save_pretrained(folder)
+            with self.assertRaisesRegex(AssertionError, "the patches of a picture are not split over the axes of the sequence"):
+                forward(pathlib.Path(folder), make_batch(model), "--devices", "2", "--mesh", "1,1,1,1,2")
+
+    def test_positions(self):
+        family, _, settings = CASES[2]
+        model = make(family, settings)
+        with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+            directory = pathlib.Path(folder)
+            model.save_pretrained(directory)
+            for side in ("left", "right"):
+                batch = make_batch(model, side, videos=True)
+                del batch["labels"]
+                counted = forward(directory, batch)["logits"]
+                positions, _ = model.model.get_rope_index(batch["input_ids"], batch["mm_token_type_ids"], batch["image_grid_thw"],
+                                                          batch["video_grid_thw"], attention_mask=batch["attention_mask"])
+                self.assertTrue(torch.equal(forward(directory, batch | {"position_ids": positions})["logits"], counted))
+                # Without mm_token_type_ids the ids say what is a picture.
+                self.assertTrue(torch.equal(forward(directory, {k: v for k, v in batch.items() if k != "mm_token_type_ids"})["logits"], counted))
+                # Given ones are taken as they are, for all three.
+                keep = batch["attention_mask"].bool()
+                plain = torch.arange(keep.shape[1]).expand(*keep.shape)
+                ours = forward(directory, batch | {"position_ids": plain})["logits"]
+                self.assertLess(error_of(ours[keep], model(**batch, position_ids=plain).logits[keep]), TOLERANCE)
+                self.assertGreater(error_of(ours[keep], counted[keep]), 1e-3)
+            text = {k: batch[k] for k in ("input_ids", "attention_mask")}
+            text["input_ids"] = text["input_ids"].masked_fill(batch["mm_token_type_ids"].bool(), 12)
+            self.assertLess(error_of(forward(directory, text)["logits"][keep], model(**text).logits[keep]), TOLERANCE)
+
+    def test_saved_again_it_is_the_same_model_and_all_names_are_read(self):
+        for family, name, settings in CASES:
+            model = make(family, settings)
+            with self.subTest(family=family, config=name), tempfile.TemporaryDirectory() as folder, torch.no_grad():
+                source, target = pathlib.Path(folder) / "theirs", pathlib.Path(folder) / "ours"
+                model.save_pretrained(source)
+                done = warm_start.run([RESAVE, str(source), str(target)], text=True)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                again, info = type(model).from_pretrained(target, output_loading_info=True)
+                self.assertFalse({k: v for k, v in info.items() if v})
+                self.assertTrue(all(torch.equal(v, model.state_dict()[k]) for k, v in again.state_dict().items()))
+                self.assertEqual(json.loads((target / "config.json").read_text()), json.loads((source / "config.json").read_text()))
+                batch = make_batch(model)
+                del batch["labels"]
+                expected, keep = model(**batch).logits, batch["attention_mask"].bool()
+                tied = {"lm_head.weight"} if model.config.tie_word_embeddings else set()
+                memory = {k: v.contiguous() for k, v in model.state_dict().items() if k not in tied}
+                hub = {k.replace("model.language_model.", "model.").replace("model.visual.", "visual."): v for k, v in memory.items()}
+                base = {k.removeprefix("model."): v for k, v in memory.items() if k.startswith("model.")}
+                whole = json.loads((source / "config.json").read_text())
+                text = whole.pop("text_config")
+                rope = text.pop("rope_parameters")
+                del text["model_type"], whole["vision_config"]["model_type"]
+                if rope["rope_type"] == "default":
+                    text |= {"rope_theta": rope["rope_theta"], "rope_scaling": {"type": "mrope", "mrope_section": rope["mrope_section"]}}
+                else:
+                    text["rope_parameters"] = rope
+                kinds = [("memory", memory, None)]
+                if family != "qwen3_vl":  # whose files never were like that
+                    kinds.append(("hub", hub, text | whole))
+                for kind, tensors, config in kinds:
+                    save_file(tensors, source / "model.safetensors", {"format": "pt"})
+                    if config:
+                        (source / "config.json").write_text(json.dumps(config))
+                    self.assertLess(error_of(forward(source, batch)["logits"][keep], expected[keep]), TOLERANCE, kind)
+                model.model.save_pretrained(source)
+                self.assertEqual(set(load_file(source / "model.safetensors")), set(base))
+                for tensors in (base, memory, hub):
+                    save_file(tensors, source / "model.safetensors", {"format": "pt"})
+                    hidden = forward(source, batch, task="base-module")["last_hidden_state"]
+                    self.assertLess(error_of(hidden[keep], model.model(**batch).last_hidden_state[keep]), TOLERANCE)
+
+    def test_generates_what_transformers_generates(self):
+        for i, (family, name, settings) in enumerate(CASES):
+            if settings["vision_config"].get("in_channels", 3) != 3:
+                continue
+            model = make(family, settings, seed=4)
+            with self.subTest(family=family, config=name), tempfile.TemporaryDirectory() as folder, torch.no_grad():
+                directory = pathlib.Path(folder)
+                model.save_pretrained(directory)
+                processor = write_processor(model, directory, old=i % 2 == 1)
+                draw = np.random.default_rng(1)
+                files = []
+                for n, (height, width) in enumerate(((30, 20), (9, 33))):
+                    files.append(str(directory / f"{n}.png"))
+                    Image.fromarray(draw.integers(0, 255, (height, width, 3), dtype=np.uint8)).save(files[-1])
+                seen = "<|vision_start|> <|image_pad|> <|vision_end|>"
+                prompt = f"USER: {seen} what is this ? {seen} a cat ? ASSISTANT:"
+                inputs = processor(images=[Image.open(f) for f in files], text=prompt, return_tensors="pt")
+                inputs.pop("token_type_ids", None)
+                for options, more in (({}, ()), ({"num_beams": 3}, ("--num-beams", "3")), ({"use_cache": False}, ("--no-use-cache",))):
+                    theirs = model.generate(**inputs, max_new_tokens=9, do_sample=False, **options)[0, inputs["input_ids"].shape[1] :].tolist()
+                    ours = json.loads(run("generate", str(directory), "--prompt", prompt, "--image", files[0], "--image", files[1],
+                                          "--max-new-tokens", "9", "--json", *more))
+                    self.assertEqual(ours["prompt_length"], inputs["input_ids"].shape[1])
+                    self.assertEqual(ours["sequences"][0]["ids"], theirs, more)
+
+    def test_generates_from_padded_rows(self):
+        family, _, settings = CASES[0]
+        model = make(family, settings, seed=4)
+        batch = make_batch(model)
+        del batch["labels"]
+        with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+            directory = pathlib.Path(folder)
+            model.save_pretrained(directory)
+            theirs = model.generate(**batch, max_new_tokens=7, do_sample=False)[:, batch["input_ids"].shape[1] :].tolist()
+            given = {k: v.contiguous() for k, v in batch.items() if k != "mm_token_type_ids"}
+            save_file(given, directory / "in.safetensors")
+            for more in ((), ("--no-use-cache",), ("--devices", "2", "--mesh", "2,1,1,1,1"), ("--devices", "4", "--mesh", "1,2,1,2,1")):
+                ours = json.loads(run("generate", str(directory), "--input", str(directory / "in.safetensors"), "--max-new-tokens", "7", "--json", *more))
+                for mine, row in zip(ours["sequences"], theirs):
+                    self.assertEqual(mine["ids"], row[: len(mine["ids"])], more)
+
+    def test_wrong_inputs_are_one_clear_line(self):
+        family, _, settings = CASES[0]
+        model = make(family, settings)
+        batch = make_batch(model)
+        grid = batch["image_grid_thw"]
+        wrong = (({"image_grid_thw": grid[:2]}, "the grids have 32 patches in all; got pixels of 92"),
+                 ({"image_grid_thw": grid + 1}, "height and width in multiples of spatial_merge_size 2; got 2 x 5 x 7"),
+                 ({"pixel_values": batch["pixel_values"][:32], "image_grid_thw": grid[:2]}, "the images need 8 placeholders of image_token_id 5; got 23"),
+                 ({"pixel_values": batch["pixel_values"][:, :5]}, r"pixel_values must be floats \[patches, 96\]"),
+                 ({"image_grid_thw": grid[[2, 1, 0]]}, "tokens must stand together in row 0; got fewer"),
+                 ({"position_ids": torch.zeros(2, *batch["input_ids"].shape, dtype=torch.long)}, r"position_ids must be \[3, 3, "))
+        with tempfile.TemporaryDirectory() as folder:
+            directory = pathlib.Path(folder)
+            model.save_pretrained(directory)
+            for change, message in wrong:
+                with self.assertRaisesRegex(AssertionError, message):
+                    forward(directory, batch | change)
+            for missing in ("pixel_values", "image_grid_thw"):
+                with self.assertRaisesRegex(AssertionError, "image_grid_thw and its pixels go together; got one of them"):
+                    forward(directory, {k: v for k, v in batch.items() if k != missing})
+            with self.assertRaisesRegex(AssertionError, "mm_token_type_ids has tokens of pictures, which need pixel_values; got none"):
+                forward(directory, {k: v for k, v in batch.items() if k not in ("pixel_values", "image_grid_thw")})
+
+
+if __name__ == "__main__":
+    del sys.argv[1:3]
+    unittest.main()
