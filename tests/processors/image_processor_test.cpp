@@ -96,14 +96,14 @@ TEST(ImageProcessor, CutsPicturesOfDifferentSizesIntoPatches) {
     "max_pixels": 640})"),
                                  "[test] ");
   const at::Tensor a = at::randint(0, 255, {3, 40, 9}, at::kByte), b = at::randint(0, 255, {3, 16, 24}, at::kByte);
-  const ImagePatches both = processor.patches({a, b}), first = processor.patches({a}), second = processor.patches({b});
+  const ProcessedImages both = processor.process({a, b}), first = processor.process({a}), second = processor.process({b});
   EXPECT_TRUE(at::equal(both.pixel_values, at::cat({first.pixel_values, second.pixel_values})));
   EXPECT_TRUE(at::equal(both.image_grid_thw, at::cat({first.image_grid_thw, second.image_grid_thw})));
   EXPECT_EQ(both.pixel_values.size(1), 3 * 2 * 4 * 4);
   EXPECT_TRUE(at::equal(second.image_grid_thw, at::tensor({1, 4, 6}, at::kLong).view({1, 3})));
   const ImageProcessor unsized("Qwen2VLImageProcessor", Json::parse(R"({"patch_size": 4, "do_resize": false})"), "");
-  EXPECT_TRUE(at::equal(unsized.patches({b}).pixel_values, second.pixel_values));
-  EXPECT_THAT([&] { unsized.patches({a}); },
+  EXPECT_TRUE(at::equal(unsized.process({b}).pixel_values, second.pixel_values));
+  EXPECT_THAT([&] { unsized.process({a}); },
               ThrowsMessage<ShapeError>("[ImageProcessor] pictures must have heights and widths in multiples of 8; got "
                                         "40 x 9. do_resize makes them so."));
 }

@@ -9,7 +9,6 @@
 #include "easydel/core/log.h"
 #include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/fields/field_visitor.h"
-#include "easydel/infra/registry.h"
 #include "easydel/io/hub/hub.h"
 #include "easydel/lora/lora.h"
 
