@@ -149,7 +149,7 @@ void run(const ElargeOptions& options) {
 
 struct TrainOptions {
   std::string model, tokenizer, output = "checkpoints", trainer = "sft", dtype, param_dtype, reference, teacher, resume;
-  std::string reward_model;
+  std::string reward_model, value_model;
   std::vector<std::string> data, eval_data, changes, rewards;
   DeviceOptions devices;
   std::optional<int64_t> zero_stage;
@@ -172,6 +172,7 @@ Json to_config(const TrainOptions& o) {
   if (!o.tokenizer.empty()) json["model"]["tokenizer"] = o.tokenizer;
   if (!o.reference.empty()) json["reference_model"] = Json::object({{"name_or_path", o.reference}});
   if (!o.reward_model.empty()) json["reward_model"] = Json::object({{"name_or_path", o.reward_model}});
+  if (!o.value_model.empty()) json["value_model"] = Json::object({{"name_or_path", o.value_model}});
   if (!o.teacher.empty()) json["teacher_model"] = Json::object({{"name_or_path", o.teacher}});
   if (!o.dtype.empty()) json["loader"]["dtype"] = o.dtype;
   if (!o.param_dtype.empty()) json["loader"]["param_dtype"] = o.param_dtype;
@@ -252,18 +253,21 @@ void add_train_command(CLI::App& app) {
   command->add_option("--field", options->field, "The field of a row that contains the text");
   command->add_option("--output", options->output, "Directory for checkpoints and logs")->capture_default_str();
   command
-      ->add_option("--trainer", options->trainer,
-                   "sft, base, dpo, kto, bco, cpo, orpo, reward, distillation, gkd, classification, grpo, gfpo, rlvr, "
-                   "rloo, online_dpo, xpo, nash_md")
+      ->add_option(
+          "--trainer", options->trainer,
+          "sft, base, dpo, kto, bco, cpo, orpo, reward, prm, distillation, gkd, classification, grpo, gfpo, rlvr, "
+          "rloo, ppo, online_dpo, xpo, nash_md")
       ->capture_default_str();
   command->add_option("--tokenizer", options->tokenizer, "Tokenizer directory (default: the model's)");
   command->add_option("--reference", options->reference,
                       "Reference model for dpo, kto, bco and trainers with rewards (default: the model itself)");
-  command->add_option(
-      "--reward", options->rewards,
-      "Reward for grpo, gfpo, rlvr, rloo, online_dpo, xpo and nash_md: exact, numeric, regex=PATTERN, format, json, "
-      "length=TOKENS, \"command=PROGRAM WORDS\", http=URL; may be given several times");
+  command->add_option("--reward", options->rewards,
+                      "Reward for grpo, gfpo, rlvr, rloo, ppo, online_dpo, xpo and nash_md: exact, numeric, "
+                      "regex=PATTERN, format, json, "
+                      "length=TOKENS, \"command=PROGRAM WORDS\", http=URL; may be given several times");
   command->add_option("--reward-model", options->reward_model, "Reward model for trainers with rewards");
+  command->add_option("--value-model", options->value_model,
+                      "Value model for ppo, which is trained too (default: the reward model, else the model itself)");
   command->add_option("--teacher", options->teacher, "Teacher model for distillation and gkd");
   command->add_option("--steps", options->steps, "Number of optimizer steps")->check(CLI::PositiveNumber);
   command->add_option("--epochs", options->epochs, "Number of passes over the data (default: 1 without --steps)")

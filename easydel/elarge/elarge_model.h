@@ -114,6 +114,7 @@ class ELargeModel {
   std::shared_ptr<BaseModule> build_teacher_model();    // null without a teacher_model
   std::shared_ptr<BaseModule> build_reference_model();  // null without a reference_model
   std::shared_ptr<BaseModule> build_reward_model();     // null without a reward_model
+  std::shared_ptr<BaseModule> build_value_model();      // of ppo: value_model, else reward_model, else model
   std::shared_ptr<const AutoTokenizer> build_tokenizer();
   TrainingArguments build_training_arguments() const { return config_.training_arguments(); }
   // `lock`: of its save_directory, where the caller has it already.
@@ -145,7 +146,7 @@ class ELargeModel {
 
   ELargeConfig config_;
   std::optional<int64_t> device_count_;
-  std::shared_ptr<BaseModule> model_, teacher_model_, reference_model_, reward_model_;
+  std::shared_ptr<BaseModule> model_, teacher_model_, reference_model_, reward_model_, value_model_;
   std::shared_ptr<const AutoTokenizer> tokenizer_;
 };
 

@@ -38,11 +38,12 @@ fs::path tokenizer_directory(const ModelSection& model) {
   return model.tokenizer || AutoTokenizer::is_in(directory) ? directory : fs::path();
 }
 
-// What the trainer needs of the model's config where nobody said it: a reward is one number.
-void add_labels(const ELargeConfig& config, Json& changes) {
+// What the trainer needs of the model's config where nobody said it: a reward is one number, and so is a value.
+void add_labels(const ELargeConfig& config, TaskType task, Json& changes) {
   const std::string type = config.trainer_type();
   if (changes.contains("num_labels") || changes.contains("id2label")) return;
-  if (type == "reward") changes["num_labels"] = 1;
+  if (type == "prm") changes["num_labels"] = 2;
+  if (type == "reward" || (type == "ppo" && task == TaskType::SequenceClassification)) changes["num_labels"] = 1;
   if (const auto count = config.training_arguments().classification.num_labels; count && type == "classification")
     changes["num_labels"] = *count;
 }
@@ -94,7 +95,7 @@ std::shared_ptr<BaseModule> load(const ELargeConfig& config, const std::string& 
   const bool spread = config.sharding().auto_shard_model && World::current()->size() > 1;
   Json changes = config.config_kwargs(section);
   if (is_trained && config.has("trainer")) {
-    add_labels(config, changes);
+    add_labels(config, task, changes);
     if (const auto policy = config.training_arguments().gradient_checkpointing)
       changes["gradient_checkpointing"] = *policy;
   }
@@ -129,6 +130,7 @@ TaskType task_of(const ELargeConfig& config) {
   const TaskType given = config.model().task_type();
   if (given != TaskType::AutoBind || !config.has("trainer")) return given;
   const std::string type = config.trainer_type();
+  if (type == "prm") return TaskType::TokenClassification;
   return type == "reward" || type == "classification" ? TaskType::SequenceClassification : TaskType::CausalLM;
 }
 
@@ -209,6 +211,14 @@ std::shared_ptr<BaseModule> ELargeModel::build_reward_model() {
   return reward_model_;
 }
 
+std::shared_ptr<BaseModule> ELargeModel::build_value_model() {
+  if (value_model_) return value_model_;
+  const auto given = config_.value_model(), reward = config_.reward_model();
+  const std::string name = given ? "value_model" : reward ? "reward_model" : "model";
+  const ModelSection section = given ? *given : reward ? *reward : config_.model();
+  return value_model_ = load(config_, name, section, TaskType::SequenceClassification, /*is_trained=*/true);
+}
+
 std::shared_ptr<const AutoTokenizer> ELargeModel::build_tokenizer() {
   if (!tokenizer_) tokenizer_ = open_tokenizer(tokenizer_directory(config_.model()), config_.model());
   return tokenizer_;
@@ -229,6 +239,7 @@ std::shared_ptr<BaseModule> ELargeModel::other_model(const std::string& trainer_
   } else if (learns_from_rewards(trainer_type)) {
     const double beta = prefers_own_samples(trainer_type) ? arguments.online.beta
                         : trainer_type == "rloo"          ? arguments.rloo.beta
+                        : trainer_type == "ppo"           ? arguments.ppo.kl_coef
                                                           : arguments.grpo.beta;
     // With adapters the base is the reference: the model without them.
     if (beta == 0 || (!is_given && arguments.lora_rank)) return nullptr;
@@ -256,10 +267,13 @@ std::shared_ptr<Trainer> ELargeModel::build_trainer(std::shared_ptr<RunLock> loc
   run.tokenizer = open_tokenizer(run.tokenizer_directory, config_.model());
   run.model = build_model();
   std::shared_ptr<BaseModule> other = other_model(run.trainer_type, run.arguments);
-  run.objective = learns_from_rewards(run.trainer_type)
-                      ? make_policy_objective(run.trainer_type,
-                                              {.reference = std::move(other), .reward_model = build_reward_model()})
-                      : make_objective(run.trainer_type, std::move(other));
+  run.objective =
+      learns_from_rewards(run.trainer_type)
+          ? make_policy_objective(run.trainer_type,
+                                  {.reference = std::move(other),
+                                   .reward_model = build_reward_model(),
+                                   .value_model = run.trainer_type == "ppo" ? build_value_model() : nullptr})
+          : make_objective(run.trainer_type, std::move(other));
   run.run_config = config_.normalized();
   std::shared_ptr<Trainer> trainer;
   config_.located({{"trainer"}}, {}, [&] { trainer = std::make_shared<Trainer>(std::move(run)); });
@@ -289,6 +303,7 @@ void ELargeModel::clear_cache() {
   teacher_model_.reset();
   reference_model_.reset();
   reward_model_.reset();
+  value_model_.reset();
   tokenizer_.reset();
 }
 

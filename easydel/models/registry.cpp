@@ -2,6 +2,7 @@
 #include "easydel/infra/registry.h"
 #include "easydel/models/models.h"
 #include "easydel/models/register_models.h"
+#include "easydel/models/token_classifier/models.h"
 
 namespace easydel {
 namespace {
@@ -185,6 +186,14 @@ void register_models(Registry& registry) {
   registry.register_module<WhisperModel>(TaskType::BaseModule);
   registry.register_module<WhisperForConditionalGeneration>(TaskType::SpeechSequenceToSequence);
   registry.register_module<WhisperForAudioClassification>(TaskType::AudioClassification);
+  registry.register_module<GemmaForTokenClassification>(TaskType::TokenClassification);
+  registry.register_module<Gemma2ForTokenClassification>(TaskType::TokenClassification);
+  registry.register_module<LlamaForTokenClassification>(TaskType::TokenClassification);
+  registry.register_module<MistralForTokenClassification>(TaskType::TokenClassification);
+  registry.register_module<MixtralForTokenClassification>(TaskType::TokenClassification);
+  registry.register_module<Phi3ForTokenClassification>(TaskType::TokenClassification);
+  registry.register_module<Qwen2ForTokenClassification>(TaskType::TokenClassification);
+  registry.register_module<Qwen3ForTokenClassification>(TaskType::TokenClassification);
 }
 
 }  // namespace easydel

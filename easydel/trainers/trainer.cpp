@@ -146,11 +146,16 @@ Trainer::Impl::Step Trainer::Impl::run_step() {
   }
   GraphState gradients = take_gradients(state.graphstate);
   require<Error>(!gradients.empty(), "[trainer] no parameter receives a gradient: is everything frozen?");
+  GraphState along = companion_ ? take_gradients(companion_->graphstate) : GraphState();
   const at::NoGradGuard no_grad;
   if (loss_scale_.value() != 1.0) {
-    for (const auto& [path, gradient] : gradients) gradient.div_(loss_scale_.value());
+    for (const GraphState* all : {&gradients, &along}) {
+      for (const auto& [path, gradient] : *all) gradient.div_(loss_scale_.value());
+    }
   }
   sums["grad_norm"] = optim::global_norm(gradients, state.placement());
+  if (companion_)
+    sums["grad_norm"] = at::hypot(sums.at("grad_norm"), optim::global_norm(along, companion_->placement()));
   Step step{.metrics = to_host(sums)};
   say_next_step(state.step + 2);
   step.stop = stop_asked_for();
@@ -160,7 +165,7 @@ Trainer::Impl::Step Trainer::Impl::run_step() {
   if (loss_scale_.value() != 1.0) step.metrics["loss_scale"] = loss_scale_.value();
   const bool scale_too_large = loss_scale_.update(finite);
   if (finite) {
-    apply(std::move(gradients), norm);
+    apply(std::move(gradients), std::move(along), norm);
     skipped_in_a_row_ = 0;
   } else {
     step.skipped = true;
@@ -188,13 +193,15 @@ Trainer::Impl::Step Trainer::Impl::run_step() {
   return step;
 }
 
-void Trainer::Impl::apply(GraphState gradients, double norm) {
+void Trainer::Impl::apply(GraphState gradients, GraphState along, double norm) {
   if (args().clip_grad && norm > *args().clip_grad) {
     std::vector<at::Tensor> all;
     for (const auto& [path, gradient] : gradients) all.push_back(gradient);
+    for (const auto& [path, gradient] : along) all.push_back(gradient);
     at::_foreach_mul_(all, *args().clip_grad / norm);
   }
   state = std::move(state).apply_gradients(std::move(gradients));
+  if (companion_) companion_ = std::move(*companion_).apply_gradients(std::move(along));
   if (ema_) ema_->update(state.graphstate);
 }
 

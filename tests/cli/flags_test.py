@@ -247,6 +247,7 @@ class Flags(FlagProbes):
         make_judge(judge, vocab_size=json.loads((self.wide / "config.json").read_text())["vocab_size"])
         grpo = ["--trainer", "grpo", "--data", pairs, "--reward", "random", "--set", "max_prompt_length=8", "--set", "max_completion_length=4",
                 "--set", "num_generations=2", "--set", "beta=0"]
+        ppo = ["--trainer", "ppo", *grpo[2:8], "--set", "max_completion_length=4", "--set", "kl_coef=0"]
         (self.directory / "body.jsonl").write_text(json.dumps({"text": self.texts[0], "body": self.texts[1]}) + "\n")
 
         def observe(arguments):
@@ -270,6 +271,7 @@ class Flags(FlagProbes):
             "--reference": (dpo, ["--reference", made]),
             "--reward": (grpo, ["--reward", "length=2"]),
             "--reward-model": (grpo, ["--reward-model", judge]),
+            "--value-model": ([*ppo, "--value-model", judge], ["--value-model", self.wide]),
             "--teacher": (["--trainer", "distillation", "--teacher", self.folder / "model"], ["--teacher", made]),
             "--steps": ["--steps", "3"], "--epochs": ["--epochs", "1"], "--batch": ["--batch", "4"], "--accumulate": ["--accumulate", "2"],
             "--length": ["--length", "8"], "--learning-rate": ["--learning-rate", "0.5"], "--warmup": ["--warmup", "2"],

@@ -81,7 +81,10 @@ TEST(ELargeConfig, ReadsTheFilesOfEveryTrainer) {
         Case{"rlvr", "  answer_key: result\n  max_len_mask: false\n  max_prompt_length: 64\n", ""},
         Case{"rloo", "  rewards: {type: regex, pattern: x}\n  max_prompt_length: 64\n  max_completion_length: 64\n",
              ""},
-        Case{"orpo", "  beta: 0.1\n", ""}, Case{"reward", "", ""}, Case{"base", "", ""},
+        Case{"ppo", "  rewards: exact\n  num_ppo_epochs: 2\n  max_prompt_length: 64\n",
+             "value_model: {name_or_path: v}\n"},
+        Case{"prm", "  step_separator: x\n", ""}, Case{"orpo", "  beta: 0.1\n", ""}, Case{"reward", "", ""},
+        Case{"base", "", ""},
         Case{"distillation", "  alpha: 0.5\n  temperature: 2.0\n", "teacher_model: {name_or_path: t}\n"},
         Case{"gkd", "  lmbda: 1.0\n  seq_kd: false\n", "teacher_model: {name_or_path: t}\n"},
         Case{"classification", "  num_labels: 3\n", ""}}) {
@@ -273,13 +276,14 @@ TEST(ELargeConfig, NamesTheLineOfAWrongValue) {
 
 TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
   expect_refused<NotSupportedError>(
-      with_trainer("ppo", "  num_return_sequences: 4\n"),
-      "[elarge] run.yaml:36: trainer.trainer_type \"ppo\" is an EasyDeL trainer that is not supported yet; known: "
-      "sft, base, dpo, kto, bco, cpo, orpo, reward, distillation, gkd, classification, grpo, gfpo, rlvr, rloo, "
-      "online_dpo, xpo, nash_md.");
+      with_trainer("sdpo", "  num_return_sequences: 4\n"),
+      "[elarge] run.yaml:36: trainer.trainer_type \"sdpo\" is an EasyDeL trainer that is not supported yet; known: "
+      "sft, base, dpo, kto, bco, cpo, orpo, reward, prm, distillation, gkd, classification, grpo, gfpo, rlvr, rloo, "
+      "ppo, online_dpo, xpo, nash_md.");
   expect_refused(kSmall + "trainer: {trainer_type: stf}\n",
                  "[elarge] run.yaml:2: trainer.trainer_type must name a trainer; known: sft, base, dpo, kto, bco, cpo, "
-                 "orpo, reward, distillation, gkd, classification, grpo, gfpo, rlvr, rloo, online_dpo, xpo, nash_md; "
+                 "orpo, reward, prm, distillation, gkd, classification, grpo, gfpo, rlvr, rloo, ppo, online_dpo, xpo, "
+                 "nash_md; "
                  "got \"stf\". Did you "
                  "mean \"sft\"?");
   expect_refused<NotSupportedError>(with_trainer("sft", "  quantization_mode: affine\n"),

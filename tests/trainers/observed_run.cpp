@@ -20,6 +20,7 @@
 #include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
 #include "easydel/tokenizers/auto_tokenizer.h"
+#include "easydel/trainers/objectives/policy_objective.h"
 #include "easydel/trainers/trainer.h"
 #include "tests/support/temporary_directory.h"
 
@@ -85,6 +86,10 @@ std::vector<Json> make_rows(const std::string& trainer_type, int64_t count) {
     if (learns_from_rewards(trainer_type)) {
       row["prompt"] = words(i, 3 + i % 4);
       row["answer"] = words(2 * i, 1);
+    } else if (trainer_type == "prm") {
+      row["prompt"] = words(i, 3 + i % 4);
+      row["completions"] = Json::array({words(2 * i, 1 + i % 3), words(3 * i + 1, 2)});
+      row["labels"] = Json::array({i % 3 != 0, i % 2 == 0});
     } else if (trainer_type == "gkd") {
       row["prompt"] = words(i, 3 + i % 4);
       row["completion"] = " " + words(2 * i, 2 + i % 5);
@@ -133,7 +138,7 @@ std::shared_ptr<BaseModule> make_model(TaskType task, const Json& settings, uint
                             {"attention_dropout", 0.2},
                             {"initializer_range", 0.4},
                             {"pad_token_id", 0},
-                            {"num_labels", 1}});
+                            {"num_labels", task == TaskType::TokenClassification ? 2 : 1}});
   if (const Json* changes = settings.find("@model")) {
     for (const auto& [key, value] : changes->as_object()) dict[key] = value;
   }
@@ -186,6 +191,7 @@ class Recorder final : public Objective {
   }
   Json state() const override { return inner_->state(); }
   void restore(const Json& saved) override { inner_->restore(saved); }
+  std::shared_ptr<BaseModule> trained_along() const override { return inner_->trained_along(); }
 
   mutable Json batches = Json::array();  // rows, columns, checksum
 
@@ -312,6 +318,7 @@ Json run_once(const std::string& trainer_type, const Json& settings, const fs::p
   const bool has_prompts = trainer_type == "dpo" || trainer_type == "kto" || trainer_type == "bco" ||
                            trainer_type == "cpo" || trainer_type == "orpo";
   if (has_prompts && !given.contains("max_prompt_length")) given["max_prompt_length"] = 3;
+  if (trainer_type == "prm" && !given.contains("step_separator")) given["step_separator"] = "w7";
   if (trainer_type == "gkd" && !given.contains("max_new_tokens")) given["max_new_tokens"] = 3;
   if (trainer_type == "rlvr" && !given.contains("mask_truncated_completions"))
     given["mask_truncated_completions"] = false;  // few of five tokens end
@@ -328,8 +335,12 @@ Json run_once(const std::string& trainer_type, const Json& settings, const fs::p
   const TrainingArguments& arguments = options.arguments;
   const bool needs_other = trainer_type == "distillation" || trainer_type == "gkd" || trainer_type == "kto" ||
                            trainer_type == "bco" || generates || settings.contains("@reference");
+  const auto other = needs_other ? make_model(TaskType::CausalLM, Json::object(), 7) : nullptr;
   const auto recorder = std::make_shared<Recorder>(
-      make_objective(trainer_type, needs_other ? make_model(TaskType::CausalLM, Json::object(), 7) : nullptr));
+      trainer_type == "ppo"
+          ? make_policy_objective(
+                "ppo", {.reference = other, .value_model = make_model(TaskType::SequenceClassification, settings, 5)})
+          : make_objective(trainer_type, other));
   options.objective = recorder;
   options.model = make_model(recorder->task(), settings, 1);
   options.tokenizer = tokenizer;

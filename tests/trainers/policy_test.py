@@ -92,14 +92,16 @@ class Policies(unittest.TestCase):
         write_rows(cls.directory / "rows.jsonl", cls.rows)
         (cls.directory / "completions.json").write_text(json.dumps(cls.known))
 
-    def run_theirs(self, trainer_type, changes):
+    def run_theirs(self, trainer_type, changes, known=None):
+        known = known or self.known
         tokenizer = make_tokenizer()
         kind, config = {"grpo": (GRPOTrainer, GRPOConfig), "rloo": (RLOOTrainer, RLOOConfig)}[trainer_type]
 
         def roll_out(prompts, trainer):
             prompt_ids = [tokenizer(prompt).input_ids for prompt in prompts]
-            chosen = [self.known[tokenizer.decode(ids)][i % GROUP] for i, ids in enumerate(prompt_ids)]
-            return {"prompt_ids": prompt_ids, "completion_ids": [each["ids"] for each in chosen], "logprobs": None}
+            chosen = [known[tokenizer.decode(ids)][i % GROUP] for i, ids in enumerate(prompt_ids)]
+            masks = {"env_mask": [each["own"] for each in chosen]} if "own" in chosen[0] else {}
+            return {"prompt_ids": prompt_ids, "completion_ids": [each["ids"] for each in chosen], "logprobs": None, **masks}
 
         def given(prompts, completion_ids, **_):
             found = []
@@ -184,6 +186,20 @@ class Policies(unittest.TestCase):
         theirs = self.run_theirs("grpo", {**case, "gradient_accumulation_steps": 2})
         self.compare(self.run_ours("grpo", {**case, "gradient_accumulation_steps": 2}), theirs, REWARDS, with_loss=False)
         self.compare(self.run_ours("grpo", case, mesh=[1, 2, 1, 2, 1]), theirs, REWARDS, with_loss=False)
+
+    def test_tokens_of_tools_do_not_count(self):
+        """trl calls them masked by the environment."""
+        generator = random.Random(8)
+        masked = {prompt: [{**each, "own": [1 if i in (0, len(each["ids"]) - 1) else int(generator.random() < 0.6)
+                                            for i in range(len(each["ids"]))]} for each in group]
+                  for prompt, group in self.known.items()}
+        self.assertGreater(sum(each["own"].count(0) for group in masked.values() for each in group), 50)
+        (self.directory / "masked.json").write_text(json.dumps(masked))
+        for case in (dict(loss_type="dapo", beta=0.04, num_iterations=2), dict(loss_type="grpo", top_entropy_quantile=0.5),
+                     dict(loss_type="bnpo", importance_sampling_level="sequence", num_iterations=2, mask_truncated_completions=True)):
+            with self.subTest(**case):
+                names = [*REWARDS, *LENGTHS, "entropy", *CLIPS, *(["kl"] if case.get("beta") else [])]
+                self.compare(self.run_ours("grpo", case, completions="masked.json"), self.run_theirs("grpo", case, masked), names)
 
     def test_gfpo(self):
         """A group of which some are left out is a smaller group: grpo, which trl has, on those that stay."""

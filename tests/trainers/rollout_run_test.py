@@ -7,6 +7,8 @@ import threading
 
 from tiny_run import *
 
+from transformers import AutoModelForSequenceClassification
+
 SETTINGS = {"num_generations": 4, "max_prompt_length": 40, "max_completion_length": 8, "beta": 0, "num_iterations": 2,
             "steps_per_generation": 2, "log_completions": "true", "num_completions_to_print": 0}
 
@@ -104,6 +106,53 @@ class RolloutRun(TinyRun):
         whole, killed = self.log("whole")[0], self.log("killed")[0]
         self.assertEqual([killed[step]["loss"] for step in killed], [whole[step]["loss"] for step in killed])
         self.same_weights("whole", "killed", 12)
+
+    def test_a_killed_run_of_ppo_ends_as_one_that_was_left_alone(self):
+        """With its value model: weights, optimizer and all; saved while training goes on, between two generations."""
+        sets = {"max_prompt_length": 40, "max_completion_length": 6, "num_generations": 2, "num_ppo_epochs": 2, "num_mini_batches": 2}
+        arguments = ["--trainer", "ppo", "--reward", "regex=e", "--length", "64", "--save-steps", 1,
+                     *(part for key, value in sets.items() for part in ("--set", f"{key}={value}"))]
+        self.train("critic", *arguments, steps=7, data=("prompts",))
+        process = self.start("critic-killed", *arguments, steps=7, data=("prompts",))
+        while len(self.checkpoints("critic-killed")) < 3 and process.poll() is None:
+            time.sleep(0.01)
+        process.kill()
+        process.communicate()
+        self.assertEqual(process.returncode, -signal.SIGKILL)
+        begun = max(self.checkpoints("critic-killed"))
+        self.assertLess(begun, 7)
+        self.train("critic-killed", *arguments, steps=7, data=("prompts",))
+        self.same_weights("critic", "critic-killed", 7)
+        whole, killed = self.log("critic")[0], self.log("critic-killed")[0]
+        self.assertEqual([killed[step]["loss"] for step in killed], [whole[step]["loss"] for step in killed])
+        value = self.folder / "critic" / "run-7" / "value"
+        begin, end = (AutoModelForSequenceClassification.from_pretrained(path) for path in
+                      (self.folder / "critic" / "run-1" / "value", value))
+        self.assertEqual(end.config.num_labels, 1)
+        self.assertGreater((begin.score.weight - end.score.weight).abs().max().item(), 1e-3)
+        self.assertTrue((value / "optimizer.safetensors").exists())
+        shutil.rmtree(value)
+        shutil.rmtree(self.folder / "critic" / "run-6")
+        self.assertRegex(self.fails("critic", *arguments, steps=8, data=("prompts",)), r"^\[resume_from\] critic/run-7 has no value model")
+
+    def test_ppo_learns_and_takes_a_mesh_and_adapters(self):
+        sets = {"max_prompt_length": 40, "max_completion_length": 8, "num_generations": 4, "temperature": 1.0, "top_p": 1.0}
+        arguments = ["--trainer", "ppo", "--reward", "regex=e", "--length", "64",
+                     *(part for key, value in sets.items() for part in ("--set", f"{key}={value}"))]
+        self.train("learns", *arguments, "--learning-rate", "3e-3", steps=24, data=("prompts",))
+        log = self.log("learns")[0]
+        self.assertGreater(sum(log[step]["reward"] for step in (22, 23, 24)), sum(log[step]["reward"] for step in (1, 2, 3)) + 0.4)
+        self.assertLess(max(log[step]["sampling_logp_difference"] for step in log), 1e-5)
+        self.assertEqual(log[1]["objective/kl"], 0)  # the reference is the model as it began
+        self.assertGreater(log[24]["objective/kl"], 0)
+        self.train("rows", *arguments, "--mesh", "1,2,1,2,1", steps=3, data=("prompts",))
+        self.train("alone", *arguments, steps=3, data=("prompts",))
+        for step, alone in self.log("alone")[0].items():
+            several = self.log("rows")[0][step]
+            self.assertAlmostEqual(alone["loss"], several["loss"], places=5)
+            self.assertAlmostEqual(alone["grad_norm"], several["grad_norm"], places=4)
+        self.train("adapted", *arguments, "--lora-rank", 2, steps=2, data=("prompts",))
+        self.assertTrue((self.folder / "adapted" / "run-2" / "value" / "model.safetensors").exists())
 
     def test_a_mesh_gives_the_same_curve(self):
         one = self.run_rolled("alone", steps=8)

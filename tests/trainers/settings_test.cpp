@@ -33,7 +33,7 @@ std::vector<SettingProbe> common_probes(const std::string& type) {
                           : eval;
   // The first step spoils the weights. A policy cannot write with them, so that all steps have the same completions.
   Json spoiled = set(R"({"learning_rate": 1e38, "max_training_steps": 4})");
-  if (learns_from_rewards(type)) spoiled["num_iterations"] = 4;
+  if (learns_from_rewards(type)) spoiled[type == "ppo" ? "num_ppo_epochs" : "num_iterations"] = 4;
   if (type == "gkd") spoiled["lmbda"] = Json();
   return {
       {"model_name", "a name"},
@@ -87,7 +87,7 @@ std::vector<SettingProbe> common_probes(const std::string& type) {
                                       {"greater_is_better",
                                        learns_from_rewards(type) && type != "online_dpo" && type != "xpo"}}))},
       {"metric_for_best_model", "eval_nonsense", eval},
-      {"greater_is_better", true, together(judged, set(R"({"load_best_model_at_end": true})"))},
+      {"greater_is_better", !learns_from_rewards(type), together(judged, set(R"({"load_best_model_at_end": true})"))},
       {"load_best_model_at_end", true, together(eval, set(R"({"greater_is_better": true})"))},
       {"save_steps", 1},
       {"save_interval_minutes", 1e-9},
@@ -230,6 +230,8 @@ std::vector<SettingProbe> rollout_probes() {
           {"rewards", "exact"},
           {"reward_weights", set("[0.5]")},
           {"mask_truncated_completions", true},
+          {"tools", set(R"([{"name": "add", "command": "cat"}])")},
+          {"max_tool_calling_iterations", 2},
           {"log_completions", true},
           {"num_completions_to_print", 1, set(R"({"log_completions": true})")},
           {"disable_dropout", true}};
@@ -344,12 +346,42 @@ std::vector<SettingProbe> classification_probes() {
           {"problem_type", "multi_label_classification"}};
 }
 
+std::vector<SettingProbe> ppo_probes() {
+  const Json again = set(R"({"num_ppo_epochs": 3, "learning_rate": 0.05})");
+  std::vector<SettingProbe> probes = {{"num_ppo_epochs", 2},
+                                      {"num_mini_batches", 2},
+                                      {"kl_coef", 0.5},
+                                      {"kl_estimator", "k3"},
+                                      {"cliprange", 1e-6, again},
+                                      {"cliprange_value", 1e-6, again},
+                                      {"vf_coef", 0.5},
+                                      {"gamma", 0.5},
+                                      {"lam", 0.5},
+                                      {"whiten_rewards", true},
+                                      {"whiten_advantages", false},
+                                      {"entropy_coef", 0.5},
+                                      {"missing_eos_penalty", 0.5}};
+  for (const SettingProbe& probe : rollout_probes()) {
+    if (probe.key != "num_iterations" && probe.key != "steps_per_generation") probes.push_back(probe);
+  }
+  return probes;
+}
+
+std::vector<SettingProbe> prm_probes() {
+  return {{"step_separator", "w9 w8"},
+          {"max_completion_length", 3},
+          {"train_on_last_step_only", true},
+          {"disable_dropout", false}};
+}
+
 std::vector<SettingProbe> own_probes(const std::string& type) {
   if (type == "dpo") return dpo_probes();
   if (type == "kto") return kto_probes();
   if (type == "bco") return bco_probes();
   if (type == "cpo") return cpo_probes();
   if (type == "orpo") return orpo_probes();
+  if (type == "ppo") return ppo_probes();
+  if (type == "prm") return prm_probes();
   if (prefers_own_samples(type)) return online_probes(type);
   if (learns_from_rewards(type)) {
     std::vector<SettingProbe> probes = rollout_probes();
@@ -383,7 +415,7 @@ TEST_P(Settings, ActOrAreRefusedByName) {
   std::vector<SettingProbe> probes = common_probes(GetParam());
   for (const SettingProbe& probe : own_probes(GetParam())) probes.push_back(probe);
   // Classification truncates as transformers does; a reward's rows are left out.
-  const bool keeps_start = GetParam() == "classification";
+  const bool keeps_start = GetParam() == "classification" || GetParam() == "prm";
   probes.push_back({"truncation_mode", keeps_start ? "keep_end" : "keep_start",
                     GetParam() == "reward"            ? Json::object()
                     : learns_from_rewards(GetParam()) ? set(R"({"max_prompt_length": 2})")

@@ -1,8 +1,8 @@
 // Trains a model: train_program JOB.json, with model, data, trainer_type, arguments (of the trainer), output, and,
 // where they are wanted, other (a reference or a teacher), eval_data, dtype, mesh (axis sizes, on thread ranks),
 // gradients (a file for those of the first step) and completions: for trainers with rewards what the policy is to have
-// written,
-// [{"ids": …, "reward": …}] for each text of a prompt.
+// written, and for ppo value (a value model, which is written to output/value),
+// [{"ids": …, "reward": …}] for each text of a prompt, with "own" (1 or 0 for each token) where tools wrote some.
 // Writes the model into output, and a line of metrics for each step to standard output.
 #include <iostream>
 
@@ -48,6 +48,9 @@ RolloutFunction fixed_completions(const std::shared_ptr<const Json>& known,
         const Json& each = given.at(static_cast<std::size_t>(i));
         Completion completion;
         for (const Json& id : each.at("ids").as_array()) completion.ids.push_back(id.as_int());
+        if (const Json* own = each.find("own")) {
+          for (const Json& is_own : own->as_array()) completion.own.push_back(is_own.as_double());
+        }
         completion.text = each.at("reward").dump();
         completion.is_truncated = completion.ids.back() != 2;
         completions.push_back(std::move(completion));
@@ -90,7 +93,10 @@ void train(const Json& job, const std::optional<Mesh>& mesh, bool prints) {
       parts.teacher_rollouts = fixed_rollouts(*fixed, nullptr, options.tokenizer).rollouts;
     options.objective = make_gkd_objective(std::move(parts));
   } else if (const auto fixed = text_in(job, "completions")) {
-    options.objective = make_policy_objective(type, fixed_rollouts(*fixed, learned_from, options.tokenizer));
+    PolicyParts parts = fixed_rollouts(*fixed, learned_from, options.tokenizer);
+    if (const auto value = text_in(job, "value"))
+      parts.value_model = open_model(job, *value, TaskType::SequenceClassification, mesh);
+    options.objective = make_policy_objective(type, std::move(parts));
   } else {
     options.objective = make_objective(type, learned_from);
   }
@@ -109,6 +115,8 @@ void train(const Json& job, const std::optional<Mesh>& mesh, bool prints) {
   Trainer trainer(options);
   trainer.train();
   options.model->save_pretrained(job.at("output").as_string(), {.verbose = false});
+  if (const auto value = options.objective->trained_along())
+    value->save_pretrained(job.at("output").as_string() + "/value", {.verbose = false});
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ import torch
 import transformers
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification, AutoModelForTokenClassification, PreTrainedTokenizerFast
 
 torch.set_num_threads(1)
 transformers.logging.set_verbosity_error()
@@ -47,7 +47,7 @@ def make_model(directory: pathlib.Path, family: str = "llama", seed: int = 0, ta
     config = AutoConfig.for_model(family, **{**SIZES, **extra, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
                                              "num_labels": 1 if task == "reward" else 2, **changes})
     config._attn_implementation = "eager"
-    loader = AutoModelForSequenceClassification if task == "reward" else AutoModelForCausalLM
+    loader = {"reward": AutoModelForSequenceClassification, "tokens": AutoModelForTokenClassification}.get(task, AutoModelForCausalLM)
     model = loader.from_config(config)
     with torch.no_grad():
         for parameter in model.parameters():

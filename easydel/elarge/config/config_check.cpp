@@ -54,8 +54,9 @@ void ELargeConfig::validate() const {
   const std::string type = trainer_type();
   check_sections();
   const TaskType task = model().task_type();
-  const TaskType trained =
-      type == "reward" || type == "classification" ? TaskType::SequenceClassification : TaskType::CausalLM;
+  const TaskType trained = type == "reward" || type == "classification" ? TaskType::SequenceClassification
+                           : type == "prm"                              ? TaskType::TokenClassification
+                                                                        : TaskType::CausalLM;
   require<ConfigError>(!has("trainer") || task == TaskType::AutoBind || task == trained, where({"model", "task"}),
                        " must be ", task_name(trained), " for the trainer \"", type, "\"; got \"",
                        model().task.value_or(""), "\".");
@@ -107,7 +108,7 @@ void ELargeConfig::note_keys(const YamlPath& path, const Tables& tables, std::ve
 
 std::vector<std::string> ELargeConfig::notes(bool with_trainer) const {
   std::vector<std::string> found;
-  for (const char* section : {"model", "teacher_model", "reference_model", "reward_model"})
+  for (const char* section : {"model", "teacher_model", "reference_model", "reward_model", "value_model"})
     note_keys({section, "extra_kwargs"}, {"model.extra_kwargs"}, found);
   for (const char* section : {"loader", "platform", "quantization"}) note_keys({section}, {section}, found);
   note_keys({"base_config", "values"}, {"base_config.values"}, found);
@@ -126,6 +127,8 @@ std::vector<std::string> ELargeConfig::notes(bool with_trainer) const {
     found.push_back(concat(where({"reference_model"}), " is not used by the trainer \"", type, "\"."));
   if (has("reward_model") && !learns_from_rewards(type))
     found.push_back(concat(where({"reward_model"}), " is not used by the trainer \"", type, "\"."));
+  if (has("value_model") && type != "ppo")
+    found.push_back(concat(where({"value_model"}), " is not used by the trainer \"", type, "\"."));
   note_keys({"esurge"}, {"esurge"}, found);
   note_keys({"eval"}, {"eval"}, found);
   if (with_trainer && has("trainer")) {
@@ -148,6 +151,7 @@ Json ELargeConfig::normalized() const {
   if (const auto teacher = teacher_model()) json["teacher_model"] = fields_of(*teacher);
   if (const auto reference = reference_model()) json["reference_model"] = fields_of(*reference);
   if (const auto reward = reward_model()) json["reward_model"] = fields_of(*reward);
+  if (const auto value = value_model()) json["value_model"] = fields_of(*value);
   LoaderSection loading = loader();
   const ComputeSettings machine = compute();
   loading.device = machine.device.str();

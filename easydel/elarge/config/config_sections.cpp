@@ -75,6 +75,7 @@ ModelSection ELargeConfig::model() const {
 std::optional<ModelSection> ELargeConfig::teacher_model() const { return read_model("teacher_model"); }
 std::optional<ModelSection> ELargeConfig::reference_model() const { return read_model("reference_model"); }
 std::optional<ModelSection> ELargeConfig::reward_model() const { return read_model("reward_model"); }
+std::optional<ModelSection> ELargeConfig::value_model() const { return read_model("value_model"); }
 
 LoaderSection ELargeConfig::loader() const {
   LoaderSection section = read<LoaderSection>({"loader"}, {"loader"});

@@ -49,6 +49,7 @@ class ELargeConfig {
   std::optional<ModelSection> teacher_model() const;
   std::optional<ModelSection> reference_model() const;
   std::optional<ModelSection> reward_model() const;
+  std::optional<ModelSection> value_model() const;
   LoaderSection loader() const;
   PlatformSection platform() const;
   // The device and the types of loader and platform, those of the machine where they say nothing. ConfigError where

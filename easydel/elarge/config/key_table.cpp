@@ -77,7 +77,7 @@ std::string trainer_rows() {
 }  // namespace
 
 std::string elarge_key_table() {
-  std::string text = section<ModelSection>("model, teacher_model, reference_model, reward_model", "");
+  std::string text = section<ModelSection>("model, teacher_model, reference_model, reward_model, value_model", "");
   text += head("model.extra_kwargs") + row("revision", "a string", "\"main\"", "Branch, tag or commit on the hub.") +
           row("…", "", "", "A key of the model's config, as in base_config.values.") + other_rows("model.extra_kwargs");
   text += section<LoaderSection>("loader", "loader");

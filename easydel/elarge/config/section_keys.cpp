@@ -7,9 +7,10 @@ namespace {
 
 using std::string_view;
 
-constexpr string_view kSections[] = {"model",        "teacher_model", "reference_model", "reward_model", "loader",
-                                     "sharding",     "platform",      "quantization",    "base_config",  "mixture",
-                                     "eval_mixture", "esurge",        "trainer",         "eval",         "serve"};
+constexpr string_view kSections[] = {"model",   "teacher_model", "reference_model", "reward_model", "value_model",
+                                     "loader",  "sharding",      "platform",        "quantization", "base_config",
+                                     "mixture", "eval_mixture",  "esurge",          "trainer",      "eval",
+                                     "serve"};
 
 constexpr string_view kHuggingFace = "Files are read as Hugging Face writes them.";
 constexpr string_view kNoCode = "Code from a repository is never run.";

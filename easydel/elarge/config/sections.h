@@ -18,7 +18,7 @@ namespace easydel {
 
 class FieldVisitor;
 
-// model, teacher_model, reference_model, reward_model.
+// model, teacher_model, reference_model, reward_model, value_model.
 struct ModelSection {
   std::string name_or_path;
   std::optional<std::string> tokenizer;  // name_or_path

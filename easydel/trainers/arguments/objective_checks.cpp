@@ -88,7 +88,7 @@ void check_kto_and_cpo(const TrainingArguments& a, const ArgumentChecker& c) {
 void check_rollouts(const RolloutArguments& r, const ArgumentChecker& c) {
   c.at_least("max_prompt_length", r.max_prompt_length, 1);
   c.at_least("max_completion_length", r.max_completion_length, 1);
-  c.at_least("num_return_sequences", r.num_return_sequences, 2);
+  c.at_least("num_return_sequences", r.num_return_sequences, 1);
   c.positive("temperature", r.temperature);
   c.rule(r.top_p > 0 && r.top_p <= 1, "top_p", "lie in (0, 1]", r.top_p);
   c.at_least("top_k", r.top_k, 0);
@@ -96,11 +96,26 @@ void check_rollouts(const RolloutArguments& r, const ArgumentChecker& c) {
   c.positive("repetition_penalty", r.repetition_penalty);
   c.at_least("num_iterations", r.num_iterations, 1);
   c.at_least("steps_per_generation", r.steps_per_generation, 1);
+  c.at_least("max_tool_calling_iterations", r.max_tool_calling_iterations, 1);
+  c.rule(!r.max_tool_calling_iterations || !r.tools.is_null(), "max_tool_calling_iterations",
+         "be used together with tools", r.max_tool_calling_iterations.value_or(0));
   c.at_least("num_completions_to_print", r.num_completions_to_print, 0);
   if (r.reward_weights) {
     for (const double weight : *r.reward_weights)
       c.rule(std::isfinite(weight), "reward_weights", "be finite numbers", weight);
   }
+}
+
+void check_ppo(const PpoArguments& p, const ArgumentChecker& c) {
+  c.finite_from_zero("kl_coef", p.kl_coef);
+  c.one_of("kl_estimator", p.kl_estimator, {"k1", "k3"});
+  c.positive("cliprange", p.cliprange);
+  c.positive("cliprange_value", p.cliprange_value);
+  c.finite_from_zero("vf_coef", p.vf_coef);
+  c.between("gamma", p.gamma, 0, 1, "lie in [0, 1]");
+  c.between("lam", p.lam, 0, 1, "lie in [0, 1]");
+  c.finite_from_zero("entropy_coef", p.entropy_coef);
+  c.finite_from_zero("missing_eos_penalty", p.missing_eos_penalty);
 }
 
 void check_filter(const GfpoArguments& g, int64_t group, const ArgumentChecker& c) {
@@ -136,6 +151,7 @@ void check_verifiers(const RlvrArguments& r, const ArgumentChecker& c) {
 void check_policies(const TrainingArguments& a, const ArgumentChecker& c) {
   check_rollouts(a.rollout, c);
   check_verifiers(a.rlvr, c);
+  check_ppo(a.ppo, c);
   check_filter(a.gfpo, a.rollout.num_return_sequences, c);
   const GrpoArguments& g = a.grpo;
   c.finite_from_zero("beta", g.beta);
@@ -201,6 +217,8 @@ void check_objectives(const TrainingArguments& a, const ArgumentChecker& c) {
   c.rule(g.beta >= 0 && g.beta <= 1, "beta", "lie in [0, 1]", g.beta);
   c.at_least("max_new_tokens", g.max_new_tokens, 1);
   c.at_least("logits_chunk_size", g.logits_chunk_size, 1);
+  c.name("step_separator", a.prm.step_separator);
+  c.at_least("max_completion_length", a.prm.max_completion_length, 1);
   c.name("label_field", a.classification.label_field);
   c.at_least("num_labels", a.classification.num_labels, 1);
   if (a.classification.problem_type) {

@@ -12,7 +12,7 @@ namespace {
 
 // EasyDeL's trainers that are not supported.
 constexpr std::string_view kOtherTrainers[] = {
-    "agentic-moshpit",        "agentic_moshpit",    "embedding", "gspo", "nash-md", "ppo", "prm", "seq_kd", "sdpo",
+    "agentic-moshpit",        "agentic_moshpit",    "embedding", "gspo", "nash-md", "seq_kd", "sdpo",
     "on_policy_distillation", "sparse_distillation"};
 
 std::string joined(const std::vector<std::string>& names) {
@@ -25,8 +25,8 @@ std::string joined(const std::vector<std::string>& names) {
 
 const std::vector<std::string>& trainer_types() {
   static const std::vector<std::string> types = {
-      "sft", "base",           "dpo",  "kto",  "bco",  "cpo",  "orpo",       "reward", "distillation",
-      "gkd", "classification", "grpo", "gfpo", "rlvr", "rloo", "online_dpo", "xpo",    "nash_md"};
+      "sft", "base",           "dpo",  "kto",  "bco",  "cpo",  "orpo", "reward",     "prm", "distillation",
+      "gkd", "classification", "grpo", "gfpo", "rlvr", "rloo", "ppo",  "online_dpo", "xpo", "nash_md"};
   return types;
 }
 
@@ -103,7 +103,8 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
     "Stop after this many evaluations without improvement; null: never.");
   v("early_stopping_threshold", a.early_stopping_threshold, "Minimum change that counts as an improvement.");
   v("metric_for_best_model", a.metric_for_best_model, "The metric that decides which model is best.");
-  v("greater_is_better", a.greater_is_better, "Whether a higher value of that metric is better.");
+  v("greater_is_better", a.greater_is_better,
+    "Whether a higher value of that metric is better; null: unless its name ends with loss.");
   v("load_best_model_at_end", a.load_best_model_at_end, "Load the best checkpoint's weights at the end.");
 
   v("save_steps", a.save_steps, "Steps between checkpoints; null or 0: only at the end.");
@@ -150,6 +151,7 @@ void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {
   if (type == "bco") return list_fields(a.bco, v);
   if (type == "cpo") return list_fields(a.cpo, v);
   if (type == "orpo") return list_fields(a.orpo, v);
+  if (type == "ppo") return list_fields(a.ppo, a.rollout, v);
   if (prefers_own_samples(type)) {
     list_sampling_fields(a.rollout, v);
     return list_fields(a.online, type, v);
@@ -163,6 +165,7 @@ void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {
     return;
   }
   if (type == "reward") return list_fields(a.reward, v);
+  if (type == "prm") return list_fields(a.prm, v);
   if (type == "gkd") return list_fields(a.gkd, v);
   if (type == "classification") {
     list_text_fields(a.text, v);
@@ -176,30 +179,37 @@ void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {
 TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
   require_trainer_type(type, "[TrainingArguments] trainer_type");
   static const std::map<std::string_view, std::string> prefixes = {
-      {"sft", "SFT"},       {"dpo", "DPO"},
-      {"kto", "KTO"},       {"bco", "BCO"},
-      {"cpo", "CPO"},       {"orpo", "ORPO"},
-      {"grpo", "GRPO"},     {"gfpo", "GFPO"},
-      {"rlvr", "RLVR"},     {"rloo", "RLOO"},
-      {"reward", "Reward"}, {"distillation", "Distillation"},
-      {"gkd", "GKD"},       {"classification", "Classification"},
-      {"xpo", "XPO"},       {"online_dpo", "OnlineDPO"},
-      {"nash_md", "NashMD"}};
+      {"sft", "SFT"},        {"dpo", "DPO"},
+      {"kto", "KTO"},        {"bco", "BCO"},
+      {"cpo", "CPO"},        {"orpo", "ORPO"},
+      {"grpo", "GRPO"},      {"gfpo", "GFPO"},
+      {"rlvr", "RLVR"},      {"rloo", "RLOO"},
+      {"reward", "Reward"},  {"distillation", "Distillation"},
+      {"gkd", "GKD"},        {"classification", "Classification"},
+      {"xpo", "XPO"},        {"online_dpo", "OnlineDPO"},
+      {"nash_md", "NashMD"}, {"ppo", "PPO"},
+      {"prm", "PRM"}};
   TrainingArguments arguments;
   if (const auto prefix = prefixes.find(type); prefix != prefixes.end()) arguments.trainer_prefix = prefix->second;
   if (type == "sft" || type == "gkd") arguments.learning_rate = 2e-5;
   const auto is = [type](auto... names) { return ((type == names) || ...); };
-  if (is("dpo", "orpo", "grpo", "gfpo", "rlvr", "rloo")) arguments.learning_rate = 1e-6;
+  if (is("dpo", "orpo", "grpo", "gfpo", "rlvr", "rloo", "ppo")) arguments.learning_rate = 1e-6;
   if (is("dpo")) arguments.max_length = 512;
-  if (is("kto", "bco", "cpo", "orpo", "reward")) arguments.max_length = 1024;
+  if (is("kto", "bco", "cpo", "orpo", "reward", "prm")) arguments.max_length = 1024;
+  if (is("prm")) arguments.learning_rate = 1e-5;
   if (is("rlvr")) arguments.rollout.mask_truncated_completions = true;
   if (is("rloo")) arguments.rollout.num_return_sequences = 2;
+  if (is("ppo")) {
+    arguments.rollout.num_return_sequences = 1;
+    arguments.rollout.temperature = 0.7;
+    arguments.rollout.top_p = 0.95;
+  }
   if (prefers_own_samples(type)) {
     arguments.learning_rate = 5e-7;
     arguments.rollout.temperature = 0.9;
     arguments.rollout.disable_dropout = true;
   }
-  if (type == "classification") arguments.truncation_mode = "keep_start";
+  if (is("classification", "prm")) arguments.truncation_mode = "keep_start";
   return arguments;
 }
 
@@ -222,6 +232,7 @@ std::vector<std::string> TrainingArguments::unsupported_notes() const {
 TrainingArguments TrainingArguments::for_evaluation() const {
   TrainingArguments arguments = *this;
   arguments.text.packing = text.eval_packing.value_or(text.packing);
+  arguments.prm.train_on_last_step_only = false;
   return arguments;
 }
 

@@ -12,6 +12,8 @@
 #include "easydel/core/json/json.h"
 #include "easydel/trainers/objectives/objective_arguments.h"
 #include "easydel/trainers/objectives/policy_arguments.h"
+#include "easydel/trainers/objectives/ppo/ppo_arguments.h"
+#include "easydel/trainers/objectives/prm/prm_arguments.h"
 
 namespace easydel {
 
@@ -78,7 +80,7 @@ struct TrainingArguments {
   std::optional<int64_t> early_stopping_patience;     // evaluations without a better metric
   double early_stopping_threshold = 0.0;
   std::string metric_for_best_model = "eval_loss";
-  bool greater_is_better = false;
+  std::optional<bool> greater_is_better;  // prefers_greater()
   bool load_best_model_at_end = false;
 
   // Checkpoints.
@@ -127,6 +129,7 @@ struct TrainingArguments {
   CpoArguments cpo;
   OrpoArguments orpo;
   RewardArguments reward;
+  PrmArguments prm;
   DistillationArguments distillation;
   GkdArguments gkd;
   ClassificationArguments classification;
@@ -135,6 +138,7 @@ struct TrainingArguments {
   GfpoArguments gfpo;
   RlvrArguments rlvr;
   RlooArguments rloo;
+  PpoArguments ppo;
   OnlineArguments online;  // of online_dpo, xpo and nash_md
 
   // EasyDeL's defaults for a trainer: "sft" has a learning rate of 2e-5. ConfigError on a type that is not known.
@@ -153,12 +157,14 @@ struct TrainingArguments {
   std::vector<std::string> ignored_keys;  // EasyDeL keys found by from_json that have no effect here
 
   LossConfig loss() const;
-  // The same with eval_packing in the place of packing.
+  // The same with eval_packing in the place of packing, and all steps of prm.
   TrainingArguments for_evaluation() const;
   // model_name, else trainer_prefix and the model's type: "SFT-llama".
   std::string run_name(std::string_view model_type) const;
   bool writes_metrics() const { return report_metrics && !performance_mode; }
   int64_t loader_threads() const;
+  // Unless greater_is_better says it: of all metrics but losses, as transformers has it.
+  bool prefers_greater() const { return greater_is_better.value_or(!metric_for_best_model.ends_with("loss")); }
   int64_t minibatch_size() const { return total_batch_size / gradient_accumulation_steps; }
   int64_t evaluation_batch_size() const { return eval_batch_size.value_or(total_batch_size); }
   int64_t sequence_length() const { return max_length.value_or(4096); }
@@ -169,8 +175,8 @@ void list_fields(TrainingArguments& arguments, FieldVisitor& v);
 // With those of the trainer's objective.
 void list_fields(TrainingArguments& arguments, std::string_view trainer_type, FieldVisitor& v);
 
-// sft, base, dpo, kto, bco, cpo, orpo, reward, distillation, gkd, classification, grpo, gfpo, rlvr, rloo,
-// online_dpo, xpo, nash_md.
+// sft, base, dpo, kto, bco, cpo, orpo, reward, prm, distillation, gkd, classification, grpo, gfpo, rlvr, rloo,
+// ppo, online_dpo, xpo, nash_md.
 const std::vector<std::string>& trainer_types();
 // Throws for any other; a type that EasyDeL has is NotSupportedError.
 void require_trainer_type(std::string_view trainer_type, const std::string& where);

@@ -150,7 +150,7 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
   validate(place);
   const KeyPlace where = place ? place : [](std::string_view key) { return concat("[TrainingArguments] ", key); };
   const ArgumentChecker c(where);
-  if (type == "reward" || type == "classification") {
+  if (type == "reward" || type == "classification" || type == "prm") {
     c.only(!lmhead_chunksize, "lmhead_chunksize", concat("be null with ", type), lmhead_chunksize.value_or(0),
            "A classifier has no logits over a vocabulary.");
   }
@@ -159,16 +159,19 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
            "Rows longer than max_length are skipped.");
   }
   const auto is = [type](auto... names) { return ((type == names) || ...); };
-  const bool drops_nothing = (is("dpo") && dpo.disable_dropout) || (is("orpo") && orpo.disable_dropout) ||
-                             (is("kto") && kto.disable_dropout) || (is("bco") && bco.disable_dropout) ||
-                             (is("cpo") && cpo.disable_dropout) ||
-                             (learns_from_rewards(type) && rollout.disable_dropout) ||
-                             (is("reward") && reward.disable_dropout) || (is("gkd") && gkd.disable_dropout);
+  const bool drops_nothing =
+      (is("dpo") && dpo.disable_dropout) || (is("orpo") && orpo.disable_dropout) ||
+      (is("kto") && kto.disable_dropout) || (is("bco") && bco.disable_dropout) || (is("cpo") && cpo.disable_dropout) ||
+      (learns_from_rewards(type) && rollout.disable_dropout) || (is("reward") && reward.disable_dropout) ||
+      (is("prm") && prm.disable_dropout) || (is("gkd") && gkd.disable_dropout);
   c.rule(!drops_nothing || lora_dropout == 0, "lora_dropout", "be 0 if disable_dropout is true", lora_dropout);
   if (learns_from_rewards(type)) {
     c.only(neftune_noise_alpha.value_or(0) == 0, "neftune_noise_alpha", concat("be null or 0 with ", type),
            neftune_noise_alpha.value_or(0), "Ratios compare the policy with itself, without noise.");
   }
+  // Of a group of one nothing can be told apart; ppo compares with its value model.
+  if (learns_from_rewards(type) && !prefers_own_samples(type) && !is("ppo"))
+    c.at_least("num_return_sequences", rollout.num_return_sequences, 2);
   if (is("gkd")) {
     c.rule(gkd.max_new_tokens < sequence_length(), "max_length",
            concat("be above max_new_tokens, which is ", gkd.max_new_tokens), sequence_length());

@@ -15,6 +15,7 @@ std::unique_ptr<Objective> make_objective(const std::string& trainer_type, std::
   if (trainer_type == "orpo") return make_orpo_objective();
   if (learns_from_rewards(trainer_type)) return make_policy_objective(trainer_type, {.reference = std::move(other)});
   if (trainer_type == "reward") return make_reward_objective();
+  if (trainer_type == "prm") return make_prm_objective();
   if (trainer_type == "distillation") return make_distillation_objective(std::move(other));
   if (trainer_type == "gkd") return make_gkd_objective({.teacher = std::move(other)});
   require_trainer_type(trainer_type, "[make_objective]");

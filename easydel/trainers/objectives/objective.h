@@ -80,6 +80,9 @@ class Objective {
   // The objective's own numbers, for a checkpoint; null: it has none. The same on all ranks.
   virtual Json state() const { return {}; }
   virtual void restore(const Json&) {}
+  // Another model that the loss trains, with an optimizer state of its own: a value model. Checkpoints have it in the
+  // folder "value".
+  virtual std::shared_ptr<BaseModule> trained_along() const { return nullptr; }
   // Models that a step also runs forward, from prepare() on: a reference, a teacher.
   virtual std::vector<const BaseModule*> other_models() const { return {}; }
 };
@@ -117,6 +120,8 @@ std::unique_ptr<Objective> make_cpo_objective();
 // "orpo": pairs of answers without a reference. "reward": a number for each answer, the chosen one's higher.
 std::unique_ptr<Objective> make_orpo_objective();
 std::unique_ptr<Objective> make_reward_objective();
+// "prm": whether each step of an answer is right.
+std::unique_ptr<Objective> make_prm_objective();
 // "distillation": the distribution of a teacher with the same vocabulary.
 std::unique_ptr<Objective> make_distillation_objective(std::shared_ptr<const BaseModule> teacher);
 

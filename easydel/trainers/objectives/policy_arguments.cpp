@@ -5,7 +5,8 @@
 namespace easydel {
 
 bool learns_from_rewards(std::string_view type) {
-  return type == "grpo" || type == "gfpo" || type == "rlvr" || type == "rloo" || prefers_own_samples(type);
+  return type == "grpo" || type == "gfpo" || type == "rlvr" || type == "rloo" || type == "ppo" ||
+         prefers_own_samples(type);
 }
 
 bool prefers_own_samples(std::string_view type) { return type == "online_dpo" || type == "xpo" || type == "nash_md"; }
@@ -31,7 +32,7 @@ std::string GrpoArguments::scaling() const {
   return scale_rewards.is_string() ? scale_rewards.as_string() : scale_rewards.dump();
 }
 
-void list_sampling_fields(RolloutArguments& r, FieldVisitor& v) {
+void list_drawing_fields(RolloutArguments& r, FieldVisitor& v) {
   v("max_prompt_length", r.max_prompt_length, "Maximum number of prompt tokens; null: no limit.");
   v("max_completion_length", r.max_completion_length, "Maximum number of tokens of a completion.");
   v("temperature", r.temperature, "Temperature of the sampling, and of the log-probabilities of the loss.");
@@ -39,8 +40,6 @@ void list_sampling_fields(RolloutArguments& r, FieldVisitor& v) {
   v("top_k", r.top_k, "Sample from so many of the most likely tokens; null or 0: from all.");
   v("min_p", r.min_p, "Sample from tokens with at least this share of the highest probability; null: from all.");
   v("repetition_penalty", r.repetition_penalty, "Penalty of tokens that occurred; 1: none.");
-  v("num_iterations", r.num_iterations, "How many times each completion is trained on.");
-  v("steps_per_generation", r.steps_per_generation, "Optimizer steps whose completions are generated together.");
   v("rewards", r.rewards, "A reward, or a list: names, or objects with a type, its settings and a weight.");
   v("reward_weights", r.reward_weights, "Weights of the rewards; null: 1 each.");
   v("log_completions", r.log_completions, "Write completions.jsonl, and print some of them.");
@@ -48,11 +47,24 @@ void list_sampling_fields(RolloutArguments& r, FieldVisitor& v) {
   v("disable_dropout", r.disable_dropout, "Train without dropout.");
 }
 
+void list_sampling_fields(RolloutArguments& r, FieldVisitor& v) {
+  list_drawing_fields(r, v);
+  v("num_iterations", r.num_iterations, "How many times each completion is trained on.");
+  v("steps_per_generation", r.steps_per_generation, "Optimizer steps whose completions are generated together.");
+}
+
 void list_fields(RolloutArguments& r, FieldVisitor& v) {
   list_sampling_fields(r, v);
+  list_group_fields(r, v);
+}
+
+void list_group_fields(RolloutArguments& r, FieldVisitor& v) {
   v("num_return_sequences", r.num_return_sequences, "Completions for each prompt.", {"num_generations"});
   v("mask_truncated_completions", r.mask_truncated_completions, "Completions that did not end do not count.",
     {"max_len_mask"});
+  v("tools", r.tools, "Programs that the model may call: objects with name, command, description and parameters.");
+  v("max_tool_calling_iterations", r.max_tool_calling_iterations,
+    "How many times a completion may go on after tool calls; null: no limit.");
 }
 
 void list_fields(OnlineArguments& o, std::string_view type, FieldVisitor& v) {

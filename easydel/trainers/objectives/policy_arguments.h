@@ -31,6 +31,8 @@ struct RolloutArguments {
   bool log_completions = false;          // to completions.jsonl, and some to the terminal
   int64_t num_completions_to_print = 2;  // of a generation
   bool disable_dropout = false;
+  Json tools;                                          // programs that the policy may call; see tools/tool_box.h
+  std::optional<int64_t> max_tool_calling_iterations;  // no limit
 
   int64_t steps_of_generation() const { return steps_per_generation * num_iterations; }
 };
@@ -97,7 +99,7 @@ struct RlvrArguments {
   Json rewards(const Json& others) const;
 };
 
-// grpo, gfpo, rlvr, rloo, online_dpo, xpo and nash_md.
+// grpo, gfpo, rlvr, rloo, ppo, online_dpo, xpo and nash_md.
 bool learns_from_rewards(std::string_view trainer_type);
 // The last three of them: two completions of each prompt, of which the rewards prefer one.
 bool prefers_own_samples(std::string_view trainer_type);
@@ -105,6 +107,9 @@ bool prefers_own_samples(std::string_view trainer_type);
 void list_fields(RolloutArguments& rollout, FieldVisitor& v);
 // Those that do not depend on the size of a group.
 void list_sampling_fields(RolloutArguments& rollout, FieldVisitor& v);
+// Of them those that do not say how often a generation is trained on, and those of groups.
+void list_drawing_fields(RolloutArguments& rollout, FieldVisitor& v);
+void list_group_fields(RolloutArguments& rollout, FieldVisitor& v);
 void list_fields(OnlineArguments& online, std::string_view trainer_type, FieldVisitor& v);
 void list_fields(GrpoArguments& grpo, FieldVisitor& v);
 void list_fields(GfpoArguments& gfpo, FieldVisitor& v);

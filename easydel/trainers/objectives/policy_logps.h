@@ -6,13 +6,14 @@
 namespace easydel {
 
 struct PolicyLogps {
-  // [rows, T]: of the label after each place, and the entropy of the distribution it was drawn from, without gradient;
-  // 0 where there is no label.
+  // [rows, T]: of the label after each place, and the entropy of the distribution it was drawn from; 0 where there is
+  // no label.
   at::Tensor tokens, entropies;
   ObjectiveLoss routers;  // what they add; no loss where there are none
 };
-// Of the whole batch, on every rank. Logits are held for some tokens at a time; backward computes them again.
+// Of the whole batch, on every rank. Logits are held for some tokens at a time; backward computes them again. Entropies
+// have a gradient where it is asked for.
 PolicyLogps policy_logps(const BaseModule& model, const Batch& batch, const LossContext& context, double temperature,
-                         bool with_dropout);
+                         bool with_dropout, bool with_entropy_gradient = false);
 
 }  // namespace easydel

@@ -14,10 +14,12 @@
 #include "easydel/trainers/objectives/online/online_objective.h"
 #include "easydel/trainers/objectives/pairs.h"
 #include "easydel/trainers/objectives/policy_logps.h"
+#include "easydel/trainers/objectives/ppo/ppo_objective.h"
 #include "easydel/trainers/rollouts/completion_log.h"
 #include "easydel/trainers/rollouts/completion_rows.h"
 #include "easydel/trainers/rollouts/completion_scores.h"
 #include "easydel/trainers/rollouts/prompt_deal.h"
+#include "easydel/trainers/rollouts/tools/tool_use.h"
 
 namespace easydel {
 namespace {
@@ -46,9 +48,7 @@ class PolicyObjective final : public Objective {
   }
 
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
-    return data::make_prompt_transform(
-        tokenizer,
-        {.codec = {}, .max_length = arguments.rollout.max_prompt_length, .truncation_mode = arguments.truncation_mode});
+    return policy_prompts(tokenizer, arguments);
   }
   std::vector<BatchRow> rows(const data::Example&) const override { return {}; }
 
@@ -78,7 +78,7 @@ class PolicyObjective final : public Objective {
     const std::vector<Prompt> prompts = gather_prompts(batches, deal, parallel, device);
 
     const auto begin = std::chrono::steady_clock::now();
-    if (!parts_.rollouts) parts_.rollouts = make_rollouts(model, context.tokenizer, rollout);
+    if (!parts_.rollouts) parts_.rollouts = make_policy_rollouts(model, context.tokenizer, rollout);
     std::vector<Ids> ids;
     for (const Prompt& prompt : prompts) ids.push_back(prompt.ids);
     RolloutResult rolled = parts_.rollouts(ids, rollout.num_return_sequences, rollout_key(context));
@@ -185,7 +185,7 @@ class PolicyObjective final : public Objective {
     const auto group = static_cast<std::size_t>(rollout.num_return_sequences);
     std::vector<double> lengths;
     for (const auto& completions : rolled.completions) {
-      for (const Completion& each : completions) lengths.push_back(static_cast<double>(each.ids.size()));
+      for (const Completion& each : completions) lengths.push_back(each.own_tokens());
     }
     const std::vector<std::size_t> chosen = filtered_groups(
         scores_.combined(scores), lengths, rollout.num_return_sequences, rollout.max_completion_length, arguments.gfpo);
@@ -243,6 +243,7 @@ class PolicyObjective final : public Objective {
 }  // namespace
 
 std::unique_ptr<Objective> make_policy_objective(const std::string& trainer_type, PolicyParts parts) {
+  if (trainer_type == "ppo") return make_ppo_objective(std::move(parts));
   if (prefers_own_samples(trainer_type)) return make_online_objective(trainer_type, std::move(parts));
   return std::make_unique<PolicyObjective>(trainer_type, std::move(parts));
 }

@@ -1,4 +1,4 @@
-// Objectives that learn from rewards of what the model writes itself: "grpo", "gfpo", "rlvr" and "rloo",
+// Objectives that learn from rewards of what the model writes itself: "grpo", "gfpo", "rlvr", "rloo" and "ppo",
 // and "online_dpo", "xpo" and "nash_md", which learn what of two completions the rewards prefer.
 #pragma once
 
@@ -18,6 +18,7 @@ struct PolicyParts {
   // What the divergence is measured from, if beta asks for one. Absent: the model without its adapters.
   std::shared_ptr<const BaseModule> reference = {};
   std::shared_ptr<const BaseModule> reward_model = {};                        // of the reward reward_model
+  std::shared_ptr<BaseModule> value_model = {};                               // of ppo, trained along
   std::vector<std::pair<std::string, RewardFunction>> reward_functions = {};  // by name, after the arguments' own
   RolloutFunction rollouts = {};                                              // absent: the engine
   RolloutFunction opponent_rollouts = {};  // of the reference (xpo) or the mixture (nash_md); absent: theirs

@@ -6,7 +6,7 @@
 
 namespace easydel {
 
-RewardSettings::RewardSettings(const Json& given) {
+RewardSettings::RewardSettings(const Json& given, std::string where) : where_(std::move(where)) {
   if (given.is_string()) {
     // "numeric", or "regex=[0-9]+", "command=python3 check.py": the one setting that the type cannot do without.
     const std::string& text = given.as_string();
@@ -17,12 +17,12 @@ RewardSettings::RewardSettings(const Json& given) {
         {"exact", "field"},   {"numeric", "field"},   {"regex", "pattern"}, {"format", "pattern"},
         {"length", "target"}, {"command", "command"}, {"http", "url"},      {"repetition", "n"}};
     const auto found = std::find_if(main.begin(), main.end(), [&](const auto& each) { return each.first == type_; });
-    require<ConfigError>(found != main.end(), "[rewards] \"", type_, "\" takes no value; got \"", text, "\".");
+    require<ConfigError>(found != main.end(), where_, " \"", type_, "\" takes no value; got \"", text, "\".");
     values_[found->second] = text.substr(equals + 1);
     return;
   }
-  require<ConfigError>(given.is_object() && given.contains("type") && given.at("type").is_string(),
-                       "[rewards] a reward is a name, or an object with a type; got ", given.dump(), ".");
+  require<ConfigError>(given.is_object() && given.contains("type") && given.at("type").is_string(), where_,
+                       " a reward is a name, or an object with a type; got ", given.dump(), ".");
   type_ = given.at("type").as_string();
   for (const auto& [key, value] : given.as_object()) {
     if (key != "type") values_[key] = value;
@@ -32,16 +32,24 @@ RewardSettings::RewardSettings(const Json& given) {
 const Json* RewardSettings::take(const std::string& key, bool is_needed) {
   known_.push_back(key);
   const Json* value = values_.find(key);
-  require<ConfigError>(value || !is_needed, "[rewards] ", type_, " needs ", key, ".");
+  require<ConfigError>(value || !is_needed, where_, " ", type_, " needs ", key, ".");
   return value;
 }
 
 std::string RewardSettings::text(const std::string& key, const std::optional<std::string>& otherwise) {
   const Json* value = take(key, !otherwise);
   if (!value) return *otherwise;
-  require<ConfigError>(value->is_string() && !value->as_string().empty(), "[rewards] ", key, " of ", type_,
+  require<ConfigError>(value->is_string() && !value->as_string().empty(), where_, " ", key, " of ", type_,
                        " must be a text; got ", value->dump(), ".");
   return value->as_string();
+}
+
+Json RewardSettings::object(const std::string& key, const Json& otherwise) {
+  const Json* value = take(key, false);
+  if (!value) return otherwise;
+  require<ConfigError>(value->is_object(), where_, " ", key, " of ", type_, " must be an object; got ", value->dump(),
+                       ".");
+  return *value;
 }
 
 double RewardSettings::number(const std::string& key, const std::optional<double>& otherwise) {
@@ -55,7 +63,7 @@ double RewardSettings::number(const std::string& key, const std::optional<double
       // told below
     }
   }
-  require<ConfigError>(read.is_number(), "[rewards] ", key, " of ", type_, " must be a number; got ", value->dump(),
+  require<ConfigError>(read.is_number(), where_, " ", key, " of ", type_, " must be a number; got ", value->dump(),
                        ".");
   return read.as_double();
 }
@@ -65,7 +73,7 @@ std::vector<std::string> RewardSettings::words(const std::string& key) {
   std::vector<std::string> words;
   if (value->is_array()) {
     for (const Json& word : value->as_array()) {
-      require<ConfigError>(word.is_string(), "[rewards] ", key, " of ", type_, " must be a list of texts; got ",
+      require<ConfigError>(word.is_string(), where_, " ", key, " of ", type_, " must be a list of texts; got ",
                            value->dump(), ".");
       words.push_back(word.as_string());
     }
@@ -80,8 +88,8 @@ std::vector<std::string> RewardSettings::words(const std::string& key) {
       }
     }
   }
-  require<ConfigError>(!words.empty(), "[rewards] ", key, " of ", type_, " must be a list of texts; got ",
-                       value->dump(), ".");
+  require<ConfigError>(!words.empty(), where_, " ", key, " of ", type_, " must be a list of texts; got ", value->dump(),
+                       ".");
   return words;
 }
 
@@ -90,7 +98,7 @@ void RewardSettings::finish() const {
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
     std::string known;
     for (const std::string& name : known_) known += (known.empty() ? "" : ", ") + name;
-    fail<ConfigError>("[rewards] ", key, " is not a setting of ", type_, "; known: ", known, ".");
+    fail<ConfigError>(where_, " ", key, " is not a setting of ", type_, "; known: ", known, ".");
   }
 }
 

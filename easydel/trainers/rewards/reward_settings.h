@@ -1,4 +1,4 @@
-// The settings of one reward, each read once: a key that nobody reads is refused.
+// The settings of one reward or tool, each read once: a key that nobody reads is refused.
 #pragma once
 
 #include <optional>
@@ -12,10 +12,11 @@ namespace easydel {
 class RewardSettings {
  public:
   // A name, or an object with a type.
-  explicit RewardSettings(const Json& given);
+  explicit RewardSettings(const Json& given, std::string where = "[rewards]");
 
   const std::string& type() const { return type_; }
   std::string text(const std::string& key, const std::optional<std::string>& otherwise = {});
+  Json object(const std::string& key, const Json& otherwise);
   double number(const std::string& key, const std::optional<double>& otherwise = {});
   std::vector<std::string> words(const std::string& key);  // a list of texts, or one that spaces divide
   bool has(const std::string& key) const { return values_.contains(key); }
@@ -25,7 +26,7 @@ class RewardSettings {
  private:
   const Json* take(const std::string& key, bool is_needed);
 
-  std::string type_;
+  std::string where_, type_;
   Json values_ = Json::object();
   std::vector<std::string> known_;
 };

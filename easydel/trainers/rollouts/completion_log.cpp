@@ -46,7 +46,7 @@ void log_completions(const std::vector<LoggedCompletion>& completions, int64_t s
   for (std::size_t i = 0; i < std::min(shown, completions.size()); ++i) {
     const LoggedCompletion& each = completions[i];
     log::info("[step ", step + 1, "] ", shortened(each.prompt), " -> ", shortened(each.completion), ", reward ",
-              each.reward, ", advantage ", each.advantage);
+              each.reward, std::isfinite(each.advantage) ? concat(", advantage ", each.advantage) : "");
   }
 }
 

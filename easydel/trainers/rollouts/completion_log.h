@@ -14,7 +14,7 @@ namespace easydel {
 struct LoggedCompletion {
   std::string prompt, completion;
   std::vector<std::pair<std::string, std::optional<double>>> rewards;  // each by its name
-  double reward = 0, advantage = 0;
+  double reward = 0, advantage = 0;                                    // NaN: none
 };
 
 // Appends to completions.jsonl of save_directory, if there is one.

@@ -16,7 +16,7 @@ WithoutAdapters::~WithoutAdapters() { enable_adapters(model_); }
 
 double counted_tokens(const Completion& completion, const RolloutArguments& rollout) {
   const bool counts = !(rollout.mask_truncated_completions && completion.is_truncated);
-  return counts ? static_cast<double>(completion.ids.size()) : 0;
+  return counts ? completion.own_tokens() : 0;
 }
 
 BatchRow completion_row(const std::vector<int64_t>& prompt, const Completion& completion,
@@ -24,33 +24,31 @@ BatchRow completion_row(const std::vector<int64_t>& prompt, const Completion& co
   const double counted = counted_tokens(completion, rollout);
   BatchRow row{.input_ids = prompt, .labels = std::vector<int64_t>(prompt.size(), data::kNoLoss)};
   row.input_ids.insert(row.input_ids.end(), completion.ids.begin(), completion.ids.end());
-  if (counted > 0) row.labels.insert(row.labels.end(), completion.ids.begin(), completion.ids.end());
-  row.labels.resize(row.input_ids.size(), data::kNoLoss);
+  std::vector<double> mask(completion.ids.size(), counted > 0 ? 1.0 : 0.0);
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    if (!completion.own.empty()) mask[i] *= completion.own[i];
+    row.labels.push_back(mask[i] > 0 ? completion.ids[i] : data::kNoLoss);
+  }
   row.numbers = {{"counts", 1}, {"tokens", counted}, {"prompt_tokens", static_cast<double>(prompt.size())}};
   const auto put = [&](const std::string& name, const std::vector<double>& values) {
     std::vector<double>& series = row.series[name];
     series.assign(prompt.size() - 1, 0);
     series.insert(series.end(), values.begin(), values.end());
   };
-  put("mask", std::vector<double>(completion.ids.size(), counted > 0 ? 1.0 : 0.0));
+  put("mask", mask);
   if (completion.logps.size() == completion.ids.size()) put("sampling_logps", completion.logps);
   return row;
 }
 
-void add_logps_series(const std::string& name, GeneratedRows& generated, const BaseModule& scorer,
-                      const BaseModule& model, const GenerationContext& context, double temperature) {
+void add_token_series(const std::string& name, GeneratedRows& generated, const Parallel* parallel,
+                      const GenerationContext& context, const std::function<at::Tensor(const Batch&)>& score) {
   const at::NoGradGuard no_grad;
-  const Parallel* parallel = model.parallel().get();
   const OwnRows own = own_rows(context.batch.rows, parallel);
   for (std::vector<BatchRow>& rows : generated.steps) {
     for (std::size_t begin = 0; begin < rows.size(); begin += static_cast<std::size_t>(own.count)) {
       const auto first = rows.begin() + static_cast<std::ptrdiff_t>(begin);
       const Batch batch = make_batch({first, first + own.count}, context.batch, parallel);
-      const LossContext loss{.arguments = context.arguments};
-      const at::Tensor table = policy_logps(scorer, batch, loss, temperature, false)
-                                   .tokens.narrow(0, own.first, own.count)
-                                   .to(at::kCPU, at::kDouble)
-                                   .contiguous();
+      const at::Tensor table = score(batch).narrow(0, own.first, own.count).to(at::kCPU, at::kDouble).contiguous();
       for (int64_t i = 0; i < own.count; ++i) {
         const double* values = table.const_data_ptr<double>() + i * table.size(1);
         BatchRow& row = *(first + i);
@@ -60,6 +58,13 @@ void add_logps_series(const std::string& name, GeneratedRows& generated, const B
   }
 }
 
+void add_logps_series(const std::string& name, GeneratedRows& generated, const BaseModule& scorer,
+                      const BaseModule& model, const GenerationContext& context, double temperature) {
+  add_token_series(name, generated, model.parallel().get(), context, [&](const Batch& batch) {
+    return policy_logps(scorer, batch, {.arguments = context.arguments}, temperature, false).tokens;
+  });
+}
+
 void add_reference_logps(GeneratedRows& generated, const BaseModule* reference, BaseModule& model,
                          const GenerationContext& context, double temperature) {
   if (reference) return add_logps_series("reference_logps", generated, *reference, model, context, temperature);
@@ -67,11 +72,13 @@ void add_reference_logps(GeneratedRows& generated, const BaseModule* reference, 
   add_logps_series("reference_logps", generated, model, model, context, temperature);
 }
 
-void require_reference(const BaseModule* reference, const BaseModule& model, const std::string& trainer_type) {
+void require_reference(const BaseModule* reference, const BaseModule& model, const std::string& trainer_type,
+                       const std::string& key) {
   if (reference) return require_same_mesh(model, *reference, concat("[", trainer_type, "] the reference"));
-  require<ConfigError>(!adapter_names(model).empty(), "[", trainer_type,
-                       "] beta needs a reference model, or adapters on the model (lora_rank), whose base it then is. "
-                       "Without either set beta to 0.");
+  require<ConfigError>(!adapter_names(model).empty(), "[", trainer_type, "] ", key,
+                       " needs a reference model, or adapters on the model (lora_rank), whose base it then is. Without "
+                       "either set ",
+                       key, " to 0.");
 }
 
 void require_room(const BaseModule& model, const RolloutArguments& rollout, const std::string& trainer_type) {

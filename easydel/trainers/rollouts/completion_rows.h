@@ -1,6 +1,7 @@
 // Completions as rows of a batch.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,12 +22,15 @@ class WithoutAdapters {
   BaseModule& model_;
 };
 
-// 0 for one that is masked because it did not end.
+// Those that the policy wrote; 0 for one that is masked because it did not end.
 double counted_tokens(const Completion& completion, const RolloutArguments& rollout);
 // A prompt and its completion, which has the labels. Its series are "mask" and, where the sampling has them,
 // "sampling_logps"; place t of a series belongs to the token t + 1, which is predicted there.
 BatchRow completion_row(const std::vector<int64_t>& prompt, const Completion& completion,
                         const RolloutArguments& rollout);
+// The series `name` of what `score` gives each token of a minibatch, [rows, T]. All ranks call it together.
+void add_token_series(const std::string& name, GeneratedRows& generated, const Parallel* parallel,
+                      const GenerationContext& context, const std::function<at::Tensor(const Batch&)>& score);
 // The series `name`: log-probabilities that `scorer` gives the rows' tokens. All ranks call it together.
 void add_logps_series(const std::string& name, GeneratedRows& generated, const BaseModule& scorer,
                       const BaseModule& model, const GenerationContext& context, double temperature);
@@ -34,7 +38,8 @@ void add_logps_series(const std::string& name, GeneratedRows& generated, const B
 void add_reference_logps(GeneratedRows& generated, const BaseModule* reference, BaseModule& model,
                          const GenerationContext& context, double temperature);
 // ConfigError, which names the trainer, unless there is a reference on the model's mesh, or adapters.
-void require_reference(const BaseModule* reference, const BaseModule& model, const std::string& trainer_type);
+void require_reference(const BaseModule* reference, const BaseModule& model, const std::string& trainer_type,
+                       const std::string& key = "beta");
 // ConfigError, which names the trainer, when completions are as long as the model's context.
 void require_room(const BaseModule& model, const RolloutArguments& rollout, const std::string& trainer_type);
 // What the random numbers of a generation depend on.

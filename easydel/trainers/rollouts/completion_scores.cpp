@@ -46,7 +46,7 @@ std::vector<RewardScores> CompletionScores::score(const std::vector<Prompt>& pro
         RewardInput input{.prompt = prompt,
                           .completion = each.text,
                           .row = &prompts[p].row,
-                          .tokens = static_cast<int64_t>(each.ids.size()),
+                          .tokens = static_cast<int64_t>(each.own_tokens()),
                           .is_truncated = each.is_truncated,
                           .ids = prompts[p].ids};
         input.ids.insert(input.ids.end(), each.ids.begin(), each.ids.end());
@@ -95,7 +95,7 @@ void CompletionScores::add_metrics(std::map<std::string, double>& metrics, const
   double tokens = 0;
   for (const auto& group : rolled.completions) {
     for (const Completion& each : group) {
-      lengths.push_back(static_cast<double>(each.ids.size()));
+      lengths.push_back(each.own_tokens());
       tokens += lengths.back();
       if (!each.is_truncated) ended.push_back(lengths.back());
     }
@@ -116,6 +116,7 @@ void CompletionScores::add_metrics(std::map<std::string, double>& metrics, const
     metrics[concat("rewards/", rewards_[k]->name(), "/mean")] = mean_of(values);
     metrics[concat("rewards/", rewards_[k]->name(), "/std")] = deviation_of(values);
   }
+  metrics.insert(rolled.metrics.begin(), rolled.metrics.end());
   metrics["reward"] = mean_of(rewards);
   metrics["reward_std"] = deviation_of(rewards);
   metrics["prefilled_tokens"] = static_cast<double>(rolled.prefilled_tokens);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <numeric>
 
 #include "easydel/core/error.h"
 #include "easydel/infra/base_module.h"
@@ -61,8 +62,8 @@ RolloutResult from_json(const Json& json) {
 class Collector {
  public:
   Collector(serve::Engine& engine, const std::vector<std::vector<int64_t>>& prompts, int64_t group,
-            const serve::SamplingParams& sampling, const RandomKey& key)
-      : engine_(engine), prompts_(prompts), group_(group), sampling_(sampling), key_(key) {
+            const serve::SamplingParams& sampling, const RandomKey& key, const std::vector<int64_t>& max_tokens)
+      : engine_(engine), prompts_(prompts), max_tokens_(max_tokens), group_(group), sampling_(sampling), key_(key) {
     result_.completions.assign(prompts.size(), std::vector<Completion>(static_cast<std::size_t>(group)));
     missing_ = prompts.size() * static_cast<std::size_t>(group);
   }
@@ -83,6 +84,7 @@ class Collector {
     serve::Request request;
     request.prompt.assign(prompts_[prompt].begin(), prompts_[prompt].end());
     request.sampling = sampling_;
+    if (!max_tokens_.empty()) request.sampling.max_tokens = max_tokens_[prompt];
     request.sampling.seed = key_.fold(prompt).fold(static_cast<uint64_t>(index)).bits();
     try {
       engine_.submit(std::move(request),
@@ -124,6 +126,7 @@ class Collector {
 
   serve::Engine& engine_;
   const std::vector<std::vector<int64_t>>& prompts_;
+  const std::vector<int64_t>& max_tokens_;
   int64_t group_;
   serve::SamplingParams sampling_;
   RandomKey key_;
@@ -148,10 +151,12 @@ class EngineRollouts {
     if (arguments.temperature == 1.0) sampling_.logprobs = 0;  // the engine's are those of the scores as they are
   }
 
-  RolloutResult run(const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey& key) {
-    std::size_t longest = 0;
-    for (const auto& prompt : prompts) longest = std::max(longest, prompt.size());
-    const int64_t length = static_cast<int64_t>(longest) + arguments_.max_completion_length;
+  RolloutResult run(const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey& key,
+                    const std::vector<int64_t>& max_tokens) {
+    int64_t length = 0;
+    for (std::size_t i = 0; i < prompts.size(); ++i)
+      length = std::max(length, static_cast<int64_t>(prompts[i].size()) +
+                                    (max_tokens.empty() ? arguments_.max_completion_length : max_tokens[i]));
     const int64_t rows = static_cast<int64_t>(prompts.size()) * group;
     if (!is_shared(*model_)) {
       // Where some wait for others to end, the number of pages decides what of a prompt is still cached: a run that
@@ -162,7 +167,7 @@ class EngineRollouts {
         engine_ = make(length, rows);
       }
       serve::forget_prefixes(*engine_);  // the weights have changed
-      return Collector(*engine_, prompts, group, sampling_, key).run();
+      return Collector(*engine_, prompts, group, sampling_, key, max_tokens).run();
     }
     // The engine's threads of all ranks talk to each other, so that they must be gone before the next step.
     const Parallel& parallel = *model_->parallel();
@@ -171,7 +176,7 @@ class EngineRollouts {
       const std::shared_ptr<serve::Engine> engine = make(length, rows);
       if (parallel.everyone().rank() == 0) {
         try {
-          text = to_json(Collector(*engine, prompts, group, sampling_, key).run()).dump();
+          text = to_json(Collector(*engine, prompts, group, sampling_, key, max_tokens).run()).dump();
         } catch (const std::exception& problem) {
           error = problem.what();
         }
@@ -205,12 +210,23 @@ class EngineRollouts {
 
 }  // namespace
 
+LimitedRollouts make_limited_rollouts(std::shared_ptr<BaseModule> model, const AutoTokenizer& tokenizer,
+                                      const RolloutArguments& arguments) {
+  auto rollouts = std::make_shared<EngineRollouts>(std::move(model), tokenizer.shared(), arguments);
+  return [rollouts](const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey& key,
+                    const std::vector<int64_t>& max_tokens) { return rollouts->run(prompts, group, key, max_tokens); };
+}
+
 RolloutFunction make_rollouts(std::shared_ptr<BaseModule> model, const AutoTokenizer& tokenizer,
                               const RolloutArguments& arguments) {
-  auto rollouts = std::make_shared<EngineRollouts>(std::move(model), tokenizer.shared(), arguments);
-  return [rollouts](const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey& key) {
-    return rollouts->run(prompts, group, key);
+  return [rollouts = make_limited_rollouts(std::move(model), tokenizer, arguments)](
+             const std::vector<std::vector<int64_t>>& prompts, int64_t group, const RandomKey& key) {
+    return rollouts(prompts, group, key, {});
   };
+}
+
+double Completion::own_tokens() const {
+  return own.empty() ? static_cast<double>(ids.size()) : std::accumulate(own.begin(), own.end(), 0.0);
 }
 
 }  // namespace easydel

@@ -133,6 +133,7 @@ Json describe_run(const TrainerOptions& options) {
         Json::object({{"name", tokenizer.string()}, {"digest", digest(tokenizer, is_tokenizer_file)}});
   for (const BaseModule* other : options.objective->other_models())
     models["reference or teacher model"] = describe_model(*other);
+  if (const auto along = options.objective->trained_along()) models["value model"] = describe_model(*along);
   return Json::object(
       {{"models", models}, {"data", options.train_dataset->fingerprint()}, {"settings", std::move(settings)}});
 }

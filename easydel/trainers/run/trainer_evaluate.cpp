@@ -166,7 +166,7 @@ void Trainer::Impl::note_evaluation(const Metrics& metrics) {
     fail<ConfigError>("[trainer] metric_for_best_model \"", args().metric_for_best_model,
                       "\" is not a metric of the evaluation; known: ", known, ".");
   }
-  const double sign = args().greater_is_better ? 1.0 : -1.0;
+  const double sign = args().prefers_greater() ? 1.0 : -1.0;
   ++evaluations_without_gain_;
   if (!std::isfinite(found->second)) return;
   if (!best_ || sign * (found->second - *best_) > args().early_stopping_threshold) {

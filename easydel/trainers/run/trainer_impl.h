@@ -66,7 +66,7 @@ class Trainer::Impl {
   void restore_generated(const std::filesystem::path& checkpoint);
   bool is_generating() const { return options_.objective->steps_of_generation(args()) > 0; }
   double flops_of(const std::vector<std::vector<BatchRow>>& rows) const;  // a step's, of this rank's rows
-  void apply(GraphState gradients, double norm);
+  void apply(GraphState gradients, GraphState along, double norm);        // along: the companion's
   void skip(const std::vector<std::vector<BatchRow>>& rows, const Metrics& metrics);
   LossContext context(double items, double share, int64_t minibatch) const;
   void say_next_step(int64_t step) const;
@@ -94,7 +94,10 @@ class Trainer::Impl {
   int64_t minibatch_rows() const { return args().minibatch_size() * options_.objective->rows_per_example(args()); }
   BatchOptions batch_options(int64_t rows, const TrainingArguments& arguments) const;
 
+  static constexpr const char* kCompanionFolder = "value";  // of a checkpoint
+
   TrainerOptions options_;
+  std::optional<State> companion_;  // of the model that the objective trains along
   optim::GradientTransformation tx_;
   optim::Schedule schedule_ = 0.0;
   std::unique_ptr<data::Loader> loader_;

@@ -3,13 +3,11 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
-#include "easydel/infra/files/packed_files.h"
-#include "easydel/infra/files/weights.h"
 #include "easydel/infra/state/state_layout.h"
-#include "easydel/io/checkpoint.h"
 #include "easydel/io/safetensors/safetensors.h"
 #include "easydel/lora/lora.h"
 #include "easydel/sharding/parallel.h"
+#include "easydel/trainers/run/reload_weights.h"
 #include "easydel/trainers/run/run_identity.h"
 #include "easydel/trainers/run/run_lock.h"
 #include "easydel/trainers/run/trainer_impl.h"
@@ -18,6 +16,11 @@ namespace easydel {
 namespace fs = std::filesystem;
 
 void Trainer::Impl::load_weights_from(const fs::path& path) {
+  if (const auto along = options_.objective->trained_along()) {
+    require<IoError>(fs::is_directory(path / kCompanionFolder), "[resume_from] ", path.string(),
+                     " has no value model: it is no checkpoint of ", options_.trainer_type, ".");
+    reload_weights(*along, path / kCompanionFolder);
+  }
   if (const auto names = adapter_names(*options_.model); !names.empty()) {
     for (const std::string& name : names)
       reload_adapter(*options_.model, adapter_directory(*options_.model, path, name), name);
@@ -25,30 +28,7 @@ void Trainer::Impl::load_weights_from(const fs::path& path) {
   }
   require<ConfigError>(!fs::exists(path / "adapter"), "[resume_from] ", path.string(),
                        " is the checkpoint of a run with LoRA adapters; this run has none. Set lora_rank.");
-  const Json config = Json::parse_file((path / "config.json").string());
-  const Json* type = config.find("model_type");
-  require<ConfigError>(type && *type == Json(options_.model->model_type()), "[resume_from] ", path.string(), " is a ",
-                       type ? type->dump() : "nameless", " model; this run trains \"", options_.model->model_type(),
-                       "\".");
-  const auto checkpoint = Checkpoint::open(path);
-  const WeightSource source{.where = checkpoint->where(),
-                            .names = checkpoint->names(),
-                            .shape = [&](const std::string& name) { return checkpoint->info(name).shape; },
-                            .tensor = [&](const std::string& name) { return checkpoint->tensor(name); }};
-  const DType dtype = options_.model->param_dtype();
-  LoadedWeights weights = load_weights(
-      *options_.model, adapt_source(*options_.model, source), [&](const at::Tensor& t, const Parameter& p) {
-        return t.to(at::TensorOptions(at::isFloatingType(t.scalar_type()) ? p.dtype_in(dtype) : t.scalar_type())
-                        .device(device()),
-                    /*non_blocking=*/false, /*copy=*/true);
-      });
-  require<FormatError>(weights.missing.empty(), "[resume_from] ", path.string(), " lacks ", weights.missing.size(),
-                       " parameters of this model, \"", weights.missing.empty() ? "" : weights.missing.front(),
-                       "\" is the first.");
-  require<FormatError>(weights.unexpected.empty(), "[resume_from] ", path.string(), " has ", weights.unexpected.size(),
-                       " tensors that this model lacks, \"",
-                       weights.unexpected.empty() ? "" : weights.unexpected.front(), "\" is the first.");
-  bind_weights(*options_.model, std::move(weights), checkpoint->where());
+  reload_weights(*options_.model, path);
 }
 
 std::shared_ptr<RunLock> Trainer::Impl::take_directory() {
@@ -95,17 +75,17 @@ void Trainer::Impl::resume() {
                        " is the checkpoint of step ", found->step, "; its trainer.json belongs to step ",
                        saved.at("step").dump(), ".");
   load_weights_from(found->path);
-  state = options_.model->to_state();
-  state.tx = tx_;
-  state.step = found->step;
-  if (has_optimizer(found->path)) {
-    state = state.load_optimizer(found->path);
-  } else {
-    state = state.init_tx(tx_);
-    if (is_first())
-      log::warning("[resume_from] ", found->path.string(),
-                   " was saved without its optimizer state, which starts from scratch.");
-  }
+  const auto state_of = [&](const BaseModule& model, const fs::path& path) {
+    State next = model.to_state();
+    next.tx = tx_;
+    next.step = found->step;
+    return has_optimizer(path) ? next.load_optimizer(path) : next.init_tx(tx_);
+  };
+  state = state_of(*options_.model, found->path);
+  if (companion_) companion_ = state_of(*options_.objective->trained_along(), found->path / kCompanionFolder);
+  if (!has_optimizer(found->path) && is_first())
+    log::warning("[resume_from] ", found->path.string(),
+                 " was saved without its optimizer state, which starts from scratch.");
   loader_->restore(saved.at("data"));
   restore_generated(found->path);
   if (const Json* own = saved.find("objective")) options_.objective->restore(*own);

@@ -57,8 +57,15 @@ fs::path Trainer::Impl::save() {
       rollouts += (rollouts.empty() ? "[" : ",\n") + part;
     rollouts += "]\n";
   }
+  std::optional<State> along;  // on the first rank
+  if (companion_) {
+    companion_->step = state.step;
+    along = companion_->snapshot(args().save_optimizer_state);
+  }
   SaveStateOptions save{.verbose = false, .save_optimizer = args().save_optimizer_state};
-  save.also = [text, rollouts, average = std::move(average)](const fs::path& fresh) {
+  save.also = [text, rollouts, average = std::move(average), along = std::move(along),
+               with_optimizer = args().save_optimizer_state](const fs::path& fresh) {
+    if (along) along->save_state(fresh / kCompanionFolder, {.verbose = false, .save_optimizer = with_optimizer});
     if (average) save_safetensors(fresh / "ema.safetensors", *average);
     if (!rollouts.empty()) write_file_atomically(fresh / "rollouts.json", rollouts);
     write_file_atomically(fresh / "trainer.json", text);

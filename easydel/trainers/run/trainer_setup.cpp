@@ -62,6 +62,7 @@ Trainer::Impl::Impl(TrainerOptions options) : options_(std::move(options)) {
   make_optimizer();
   if (options_.model->dtype() == float16) loss_scale_ = LossScale(args().loss_scale, args().loss_scale_growth_interval);
   state = options_.model->to_state(tx_);
+  if (const auto along = options_.objective->trained_along()) companion_ = along->to_state(tx_);
   if (args().ema_decay) ema_.emplace(*args().ema_decay).init(trained_params(state.graphdef, state.graphstate));
 }
 
@@ -98,6 +99,7 @@ void Trainer::Impl::count_flops() {
   flops_.clear();
   if (args().performance_mode) return;
   flops_.emplace_back(*options_.model);
+  if (const auto along = options_.objective->trained_along()) flops_.emplace_back(*along);
   for (const BaseModule* other : options_.objective->other_models()) flops_.emplace_back(*other, false);
 }
 
@@ -140,7 +142,9 @@ void Trainer::Impl::apply_lora() {
                      .rslora = args().use_rslora,
                      .dora = args().use_dora,
                      .rngs = RandomKey(static_cast<uint64_t>(args().seed)).fold("lora")};
-    if (options_.objective->task() == TaskType::SequenceClassification) lora.modules_to_save = {"score"};
+    if (const TaskType task = options_.objective->task();
+        task == TaskType::SequenceClassification || task == TaskType::TokenClassification)
+      lora.modules_to_save = {"score"};
     std::string pattern = args().lora_pattern.value_or(".*");
     if (!args().lora_pattern && !lora.modules_to_save.empty()) pattern = "^(?!score$)";
     model.apply_lora_to_layers(*args().lora_rank, args().lora_alpha.value_or(static_cast<double>(*args().lora_rank)),
@@ -264,6 +268,7 @@ void Trainer::Impl::start_at_step() {
   state.step = *args().step_start_point;
   skipped_ = skipped_in_a_row_ = 0;
   if (state.opt_state) set_counts(*state.opt_state, state.step);
+  if (companion_ && companion_->opt_state) set_counts(*companion_->opt_state, state.step);
   if (is_first()) log::info("[trainer] starting at step ", state.step, " (step_start_point).");
 }
 
