@@ -154,6 +154,19 @@ GradientTransformation make_adamw(const OptimizerConfig& config, const Schedule&
   return adamw(o);
 }
 
+GradientTransformation make_adamw_8bit(const OptimizerConfig& config, const Schedule& rate, Kwargs& kwargs) {
+  Adamw8bitOptions o{.learning_rate = rate, .weight_decay = config.weight_decay, .mask = config.weight_decay_mask};
+  std::string full_precision = "embed|wte|wpe";  // rare rows, as transformers' Trainer does
+  kwargs.read("b1", o.b1);
+  kwargs.read("b2", o.b2);
+  kwargs.read("eps", o.eps);
+  kwargs.read("min_8bit_size", o.min_8bit_size);
+  kwargs.read("full_precision", full_precision);
+  kwargs.check_all_read();
+  if (!full_precision.empty()) o.full_precision = matching(full_precision);
+  return adamw_8bit(o);
+}
+
 GradientTransformation make_adam(const OptimizerConfig& config, const Schedule& rate, Kwargs& kwargs) {
   AdamOptions o{.learning_rate = rate};
   read_adam(kwargs, o);
@@ -233,8 +246,8 @@ GradientTransformation make_muon(const OptimizerConfig& config, const Schedule& 
 
 const std::map<std::string, Builder>& builders() {
   static const std::map<std::string, Builder> all{
-      {"adafactor", make_adafactor}, {"adam", make_adam}, {"adamw", make_adamw},    {"lion", make_lion},
-      {"muon", make_muon},           {"sgd", make_sgd},   {"rmsprop", make_rmsprop}};
+      {"adafactor", make_adafactor}, {"adam", make_adam}, {"adamw", make_adamw}, {"adamw_8bit", make_adamw_8bit},
+      {"lion", make_lion},           {"muon", make_muon}, {"sgd", make_sgd},     {"rmsprop", make_rmsprop}};
   return all;
 }
 

@@ -43,6 +43,22 @@ struct AdamwOptions {
 GradientTransformation adamw(const AdamwOptions& options);
 GradientTransformation adamw(const Schedule& learning_rate);
 
+// adamw with moments in 8 bits: bitsandbytes' dynamic code book and its blocks of 256 elements, each with a float32
+// scale, about 2 bytes for each parameter. Small parameters have moments in float32. On a mesh every rank has all
+// scales, so that a step equals that of one device.
+struct Adamw8bitOptions {
+  Schedule learning_rate = 1e-3;
+  double b1 = 0.9;
+  double b2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 1e-4;
+  Mask mask = {};                // which parameters decay; empty: all
+  int64_t min_8bit_size = 4096;  // elements of the full parameter; moments of smaller ones are float32
+  Mask full_precision = {};      // which parameters have float32 moments whatever their size; empty: none
+};
+GradientTransformation adamw_8bit(const Adamw8bitOptions& options);
+GradientTransformation adamw_8bit(const Schedule& learning_rate);
+
 // apply() is torch's fused kernel if dtypes are the same.
 struct SgdOptions {
   Schedule learning_rate = 1e-3;

@@ -65,6 +65,7 @@ TEST(MakeOptimizer, DecaysWithEveryOptimizer) {
       {"adafactor", with_decay(adafactor(1e-2))},
       {"adam", with_decay(adam(1e-2))},
       {"adamw", with_decay(adam(1e-2))},
+      {"adamw_8bit", with_decay(adam(1e-2))},
       {"lion", with_decay(lion({.learning_rate = 1e-2, .weight_decay = 0}))},
       {"muon", with_decay(muon({.learning_rate = 1e-2, .reduction_axis = 1}))},
       {"rmsprop", with_decay(rmsprop(1e-2))},
@@ -87,11 +88,31 @@ TEST(MakeOptimizer, ReadsEveryKindOfOption) {
   };
   expect_same_steps(made("sgd", R"({"momentum": 0.9, "nesterov": true, "accumulator_dtype": "float64"})"),
                     sgd({.learning_rate = 1e-2, .momentum = 0.9, .nesterov = true, .accumulator_dtype = at::kDouble}));
+  expect_same_steps(
+      made("adamw_8bit", R"({"b1": 0.8, "b2": 0.9, "eps": 1e-3, "min_8bit_size": 2, "full_precision": "a"})"),
+      adamw_8bit({.learning_rate = 1e-2,
+                  .b1 = 0.8,
+                  .b2 = 0.9,
+                  .eps = 1e-3,
+                  .weight_decay = 0,
+                  .min_8bit_size = 2,
+                  .full_precision = matching("a")}));
   expect_same_steps(made("adafactor", R"({"clipping_threshold": null, "min_dim_size_to_factor": 2})"),
                     adafactor({.learning_rate = 1e-2, .min_dim_size_to_factor = 2, .clipping_threshold = {}}));
   expect_same_steps(
       made("muon", R"({"ns_coeffs": [[2, -1.5, 0.5], [2, -1.5, 0.5]], "ns_steps": 2})"),
       muon({.learning_rate = 1e-2, .ns_coeffs = {{2, -1.5, 0.5}, {2, -1.5, 0.5}}, .ns_steps = 2, .reduction_axis = 1}));
+}
+
+TEST(MakeOptimizer, KeepsMomentsOfEmbeddingsInFloat32) {
+  const TensorMap params{{"model.embed_tokens.weight", at::zeros({64, 64})}, {"lm_head.weight", at::zeros({64, 64})}};
+  const auto dtype = [&](const char* options, const char* path) {
+    const auto tx = make_optimizer({.optimizer = "adamw_8bit", .extra_optimizer_kwargs = Json::parse(options)}).tx;
+    return tx->init(params).trees.at("mu").at(path).value.scalar_type();
+  };
+  EXPECT_EQ(dtype("{}", "model.embed_tokens.weight"), at::kFloat);
+  EXPECT_EQ(dtype("{}", "lm_head.weight"), at::kByte);
+  EXPECT_EQ(dtype(R"({"full_precision": ""})", "model.embed_tokens.weight"), at::kByte);
 }
 
 TEST(MakeSchedule, AcceptsItsNames) {
@@ -121,7 +142,7 @@ TEST(MakeOptimizer, RejectsUnknownNames) {
   };
   const auto with = [](const char* options) { return OptimizerConfig{.extra_optimizer_kwargs = Json::parse(options)}; };
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-  const std::string known = "known: adafactor, adam, adamw, lion, muon, rmsprop, sgd.";
+  const std::string known = "known: adafactor, adam, adamw, adamw_8bit, lion, muon, rmsprop, sgd.";
   EXPECT_EQ(message({.optimizer = "white_kron"}), "[make_optimizer] unknown optimizer \"white_kron\"; " + known);
   EXPECT_EQ(message({.optimizer = "lyon"}),
             "[make_optimizer] unknown optimizer \"lyon\"; " + known + " Did you mean \"lion\"?");

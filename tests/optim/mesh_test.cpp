@@ -137,12 +137,13 @@ const AdafactorOptions kFactored{.learning_rate = 1e-2,
                                  .weight_decay_rate = 1e-3};
 INSTANTIATE_TEST_SUITE_P(
     Optimizers, OptimOnMesh,
-    testing::Values(std::pair("clip", chain({clip_by_global_norm(0.7), sgd(0.1)})),
-                    std::pair("adamw",
-                              chain({clip_by_global_norm(1.0), adamw({.learning_rate = 1e-2, .weight_decay = 0.1})})),
-                    std::pair("adafactor", adafactor(kFactored)), std::pair("muon", muon(1e-2)),
-                    std::pair("muon_adaptive", muon({.learning_rate = 1e-2, .adaptive = true, .consistent_rms = 0.2})),
-                    std::pair("multi_steps", MultiSteps(chain({clip_by_global_norm(1.0), lion(1e-2)}), 2))),
+    testing::Values(
+        std::pair("clip", chain({clip_by_global_norm(0.7), sgd(0.1)})),
+        std::pair("adamw", chain({clip_by_global_norm(1.0), adamw({.learning_rate = 1e-2, .weight_decay = 0.1})})),
+        std::pair("adamw_8bit", adamw_8bit({.learning_rate = 1e-2, .weight_decay = 0.1, .min_8bit_size = 5})),
+        std::pair("adafactor", adafactor(kFactored)), std::pair("muon", muon(1e-2)),
+        std::pair("muon_adaptive", muon({.learning_rate = 1e-2, .adaptive = true, .consistent_rms = 0.2})),
+        std::pair("multi_steps", MultiSteps(chain({clip_by_global_norm(1.0), lion(1e-2)}), 2))),
     [](const auto& info) { return std::string(info.param.first); });
 
 TEST_P(OptimOnMesh, StepsAsOnOneDevice) {

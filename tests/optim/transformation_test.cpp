@@ -62,7 +62,8 @@ TEST(Apply, LeavesParametersWithoutGradientsAlone) {
   TensorMap params = tree();
   params.set("steps", at::arange(3));
   const TensorMap before = copy_of(params);
-  for (const auto& tx : {adamw(1e-2), sgd(1e-2), lion(1e-2), rmsprop(1e-2), adafactor(1e-2), muon(1e-2)}) {
+  for (const auto& tx :
+       {adamw(1e-2), adamw_8bit(1e-2), sgd(1e-2), lion(1e-2), rmsprop(1e-2), adafactor(1e-2), muon(1e-2)}) {
     OptState state = tx->init(params);
     TensorMap gradients{{"s", at::ones({})}};
     tx->apply(params, gradients, state);

@@ -131,6 +131,32 @@ PROBE(AdamwOptions, mask) {
 }
 PROBE(AdamwOptions, nesterov) { expect_adamw({.learning_rate = 0.1, .nesterov = true}); }
 
+// A parameter that is small enough for moments of full precision steps as adamw does.
+Numbers adamw_8bit_by_hand(const Adamw8bitOptions& o) {
+  return adamw_by_hand(
+      {.learning_rate = o.learning_rate, .b1 = o.b1, .b2 = o.b2, .eps = o.eps, .weight_decay = o.weight_decay});
+}
+void expect_adamw_8bit(const Adamw8bitOptions& options) {
+  expect_follows<Adamw8bitOptions>(adamw_8bit, adamw_8bit_by_hand, options, {.learning_rate = 0.1});
+}
+PROBE(Adamw8bitOptions, learning_rate) { expect_adamw_8bit({.learning_rate = linear_schedule(0.5, 0.1, 2)}); }
+PROBE(Adamw8bitOptions, b1) { expect_adamw_8bit({.learning_rate = 0.1, .b1 = 0.5}); }
+PROBE(Adamw8bitOptions, b2) { expect_adamw_8bit({.learning_rate = 0.1, .b2 = 0.5}); }
+PROBE(Adamw8bitOptions, eps) { expect_adamw_8bit({.learning_rate = 0.1, .eps = 0.5}); }
+PROBE(Adamw8bitOptions, weight_decay) { expect_adamw_8bit({.learning_rate = 0.1, .weight_decay = 0.5}); }
+PROBE(Adamw8bitOptions, mask) {
+  const auto [a, b] = decayed(adamw_8bit({.learning_rate = 0.1, .weight_decay = 0.5, .mask = matching("a")}));
+  EXPECT_NEAR(a, b - 0.1 * 0.5, 1e-12);
+}
+PROBE(Adamw8bitOptions, min_8bit_size) {
+  EXPECT_EQ(moment_dtype(adamw_8bit({.min_8bit_size = 1}), "mu"), at::kByte);
+  EXPECT_EQ(moment_dtype(adamw_8bit({.min_8bit_size = 2}), "mu"), at::kFloat);
+}
+PROBE(Adamw8bitOptions, full_precision) {
+  EXPECT_EQ(moment_dtype(adamw_8bit({.min_8bit_size = 1, .full_precision = matching("w")}), "nu"), at::kFloat);
+  EXPECT_EQ(moment_dtype(adamw_8bit({.min_8bit_size = 1, .full_precision = matching("v")}), "nu"), at::kByte);
+}
+
 // sgd ----------------------------------------------------------------------------------------------------------------
 
 Numbers sgd_by_hand(const SgdOptions& o) {
