@@ -8,6 +8,7 @@
 #include "easydel/generation/candidates.h"
 #include "easydel/generation/sampling.h"
 #include "easydel/generation/search.h"
+#include "easydel/operations/kernels/cuda/paged_attention.h"
 
 namespace easydel {
 namespace {
@@ -72,14 +73,11 @@ class Rows {
   at::Tensor running_, lengths_, invalid_;
 };
 
-// The greatest of each row, and where it is. A GPU gives a row to one block, so a long one is cut in pieces.
+// The greatest of each row, and where it is.
 std::tuple<at::Tensor, at::Tensor> greatest(const at::Tensor& scores) {
-  constexpr int64_t kPieces = 64;
-  if (!scores.is_cuda() || scores.size(1) % kPieces != 0) return scores.max(-1);
-  const int64_t width = scores.size(1) / kPieces;
-  const auto [best, places] = scores.view({scores.size(0), kPieces, width}).max(-1);
-  const auto [all_best, piece] = best.max(-1);
-  return {all_best, piece * width + places.gather(1, piece.unsqueeze(1)).squeeze(1)};
+  if (!scores.is_cuda()) return scores.max(-1);
+  const at::Tensor places = operations::cuda_paged::argmax_rows(scores);
+  return {scores.gather(1, places.unsqueeze(1)).squeeze(1), places};
 }
 
 void stream(const Streamer& streamer, const at::Tensor& tokens, const at::Tensor& running) {

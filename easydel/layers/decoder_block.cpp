@@ -49,6 +49,12 @@ const char* DecoderBlock::describe(operations::DecodeLayer& layer, const at::Ten
   return operations::decode_obstacle(layer);
 }
 
+bool DecoderBlock::is_plain(const ForwardContext& ctx) const {
+  const bool drops = ctx.dropout_key && (dropout_ > 0 || attention_out_dropout_ > 0);
+  return before_attention_ && before_mlp_ && !after_attention_ && !after_mlp_ && !parallel_ && !residual_of_norm_ &&
+         residual_scale_ == 1 && !drops && !parallel();
+}
+
 // Of the first layer, when the answer is new: once for a model, not for each token.
 void DecoderBlock::log_path(const char* obstacle) const {
   if (layer_idx_ != 0 || !log::enabled(log::Level::Debug)) return;
@@ -65,6 +71,10 @@ LayerOutput DecoderBlock::operator()(const at::Tensor& x_BTD, const ForwardConte
   const char* obstacle = describe(layer, x_BTD, ctx);
   if (ctx.cache && x_BTD.size(1) == 1) log_path(obstacle);
   if (!obstacle) return {.hidden = operations::decode_layer(x_BTD.contiguous(), layer)};
+  if (is_plain(ctx) && x_BTD.is_cuda()) {
+    const Attention::Output attended = attention_.add_to(x_BTD, *before_attention_, ctx);
+    return {.hidden = mlp_.add_to(attended.hidden, *before_mlp_), .attention_weights = attended.weights};
+  }
   const at::Tensor read_BTD = normed(before_attention_, x_BTD);
   const Attention::Output attended = attention_(read_BTD, ctx);
   const at::Tensor added_BTD = normed(after_attention_, attended.hidden);

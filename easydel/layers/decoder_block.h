@@ -37,6 +37,8 @@ class DecoderBlock : public DecoderLayer {
   // Describes the layer for decode_layer, which takes the one new token of a sequence in one operation; or says why it
   // cannot.
   const char* describe(operations::DecodeLayer& layer, const at::Tensor& x_BTD, const ForwardContext& ctx) const;
+  // Whether the layer is h = x + attention(norm(x)), h + mlp(norm(h)), on one device.
+  bool is_plain(const ForwardContext& ctx) const;
   void log_path(const char* obstacle) const;
 
   int64_t layer_idx_;

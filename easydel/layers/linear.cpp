@@ -96,6 +96,26 @@ std::vector<at::Tensor> Linear::apply_all(const at::Tensor& x, const std::vector
   return operations::linears(x, given);
 }
 
+std::optional<std::vector<at::Tensor>> Linear::apply_around(const at::Tensor& x, const std::vector<const Linear*>& maps,
+                                                            const operations::AroundProducts& around) {
+  if (!x.is_cuda()) return std::nullopt;
+  for (const at::Tensor& t : {around.norm, around.residual}) {
+    if (at::GradMode::is_enabled() && t.defined() && t.requires_grad()) return std::nullopt;
+  }
+  if (const auto packed = codes_of(x, maps); !packed.empty()) {
+    std::vector<operations::cuda_fused::RowMap> rows;
+    for (const operations::PackedMap& map : packed) rows.push_back({{}, map.weight});
+    if (!operations::cuda_fused::can_multiply_rows(x, rows, around)) return std::nullopt;
+    return operations::cuda_fused::multiply_rows(x, rows, around);
+  }
+  std::vector<operations::LinearMap> given;
+  for (const Linear* linear : maps) {
+    if (!linear->is_plain() || !linear->split_over(linear->in_dim_.axis).empty()) return std::nullopt;
+    given.push_back(linear->map());
+  }
+  return operations::linears_around(x, given, around);
+}
+
 namespace {
 
 // Unsharded float32 values on the CPU, row by row.

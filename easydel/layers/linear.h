@@ -5,6 +5,7 @@
 
 #include "easydel/layers/module.h"
 #include "easydel/operations/attention/decode_layer.h"
+#include "easydel/operations/kernels/cuda/row_products.h"
 #include "easydel/operations/linear/linear.h"
 #include "easydel/operations/quantized/packed_product.h"
 
@@ -55,6 +56,10 @@ class Linear : public Module {
 
   // Several maps of the same x, which is faster when x is the one new token of a sequence.
   static std::vector<at::Tensor> apply_all(const at::Tensor& x, const std::vector<const Linear*>& maps);
+  // The same with what surrounds them, where one launch on a GPU does all of it; else nullopt.
+  static std::optional<std::vector<at::Tensor>> apply_around(const at::Tensor& x,
+                                                             const std::vector<const Linear*>& maps,
+                                                             const operations::AroundProducts& around);
 
   const std::shared_ptr<Parameter>& weight() const { return weight_; }  // null when packed
   const std::shared_ptr<Parameter>& bias() const { return bias_; }      // null without one

@@ -40,6 +40,16 @@ at::Tensor MLP::operator()(const at::Tensor& x_whole) const {
   return (*down_)(dropped(act_((*up_)(x))));
 }
 
+at::Tensor MLP::add_to(const at::Tensor& x, const Norm& norm) const {
+  operations::AroundProducts before{.gate = &act_};
+  if (!gate_ || !norm.describe(before)) return x + (*this)(norm(x));
+  const auto inner = Linear::apply_around(x, {gate_, up_}, before);
+  if (!inner) return x + (*this)(norm(x));
+  const at::Tensor kept = dropped((*inner)[0]);
+  const auto added = Linear::apply_around(kept, {down_}, {.residual = x});
+  return added ? (*added)[0] : x + (*down_)(kept);
+}
+
 at::Tensor MLP::dropped(const at::Tensor& inner) const {
   const ForwardContext* ctx = current_forward();
   if (spec_.dropout == 0 || !ctx || !ctx->dropout_key) return inner;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "easydel/layers/linear.h"
+#include "easydel/layers/norm.h"
 #include "easydel/operations/activation.h"
 
 namespace easydel {
@@ -28,6 +29,8 @@ class MLP : public Module {
   explicit MLP(MlpSpec spec);
 
   at::Tensor operator()(const at::Tensor& x) const;
+  // x + the block of norm(x), in as few launches as a GPU has kernels for.
+  at::Tensor add_to(const at::Tensor& x, const Norm& norm) const;
   // Fills in its part, or says why decode_layer has no such MLP; null where it has.
   const char* describe(operations::DecodeLayer& layer) const;
 

@@ -42,6 +42,13 @@ std::optional<operations::DecodeNorm> RMSNorm::decode_norm() const {
   return operations::DecodeNorm{weight.const_data_ptr<float>(), options_.eps};
 }
 
+bool RMSNorm::describe(operations::AroundProducts& around) const {
+  if (weight_->sharding()) return false;
+  around.norm = weight_->value();
+  around.norm_options = options_;
+  return true;
+}
+
 std::string RMSNorm::extra_repr() const { return concat("(", weight_->shape[0], ",), eps=", options_.eps); }
 
 LayerNorm::LayerNorm(Dim features, const NormSpec& spec)

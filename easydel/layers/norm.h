@@ -5,6 +5,7 @@
 
 #include "easydel/layers/module.h"
 #include "easydel/operations/attention/decode_layer.h"
+#include "easydel/operations/kernels/cuda/row_products.h"
 #include "easydel/operations/norm.h"
 
 namespace easydel {
@@ -25,6 +26,8 @@ class Norm : public Module {
   virtual at::Tensor operator()(const at::Tensor& x) const = 0;
   // For one token on the CPU, if decode_layer supports this norm.
   virtual std::optional<operations::DecodeNorm> decode_norm() const { return std::nullopt; }
+  // Fills in the norm where products can apply it to their input; else false.
+  virtual bool describe(operations::AroundProducts&) const { return false; }
 };
 
 // Adds the norm of `spec` as a child; null for an empty name.
@@ -37,6 +40,7 @@ class RMSNorm : public Norm {
 
   at::Tensor operator()(const at::Tensor& x) const override;
   std::optional<operations::DecodeNorm> decode_norm() const override;
+  bool describe(operations::AroundProducts& around) const override;
   std::string extra_repr() const override;
 
  private:

@@ -5,6 +5,7 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/files/large_pages.h"
+#include "easydel/operations/kernels/cuda/fused.h"
 
 namespace easydel {
 namespace {
@@ -21,7 +22,9 @@ void Initializer::fill(const at::Tensor& out, RandomKey key, const Region* regio
   const at::NoGradGuard no_grad;
   switch (kind) {
     case Kind::Constant: out.fill_(value); break;
-    case Kind::Normal: fill_normal(out, key, 0, value, region); break;
+    case Kind::Normal:
+      if (!operations::cuda_fused::draw_normal(out, key, 0, value, region)) fill_normal(out, key, 0, value, region);
+      break;
     case Kind::Uniform: fill_uniform(out, key, -value, value, region); break;
     case Kind::TruncatedNormal: fill_truncated_normal(out, key, 0, value, -2, 2, region); break;
   }

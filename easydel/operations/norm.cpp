@@ -49,6 +49,26 @@ Normed normed(const Tensor& x, const Tensor& factor, const RmsNormOptions& optio
   return {((cast_first ? normalized.to(x.scalar_type()) : normalized) * factor).to(x.scalar_type()), rstd};
 }
 
+// On a GPU: one kernel forward, one backward and the sum of its parts, whatever type the weight is stored in.
+struct RmsNormOnCuda : torch::autograd::Function<RmsNormOnCuda> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight, const RmsNormOptions& options) {
+    const Tensor rounded = weight.to(x.scalar_type()).contiguous();
+    const bool cast_first = !options.multiply_before_cast && x.element_size() == 2;
+    const auto [y, rstd] = cuda_fused::rms_norm(x, rounded, options.eps, options.weight_offset, cast_first);
+    ctx->save_for_backward({x, rounded, rstd});
+    ctx->saved_data["offset"] = options.weight_offset;
+    ctx->saved_data["type"] = static_cast<int64_t>(weight.scalar_type());
+    return y;
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    kernels::require_first_derivative("rms_norm");
+    const auto saved = ctx->get_saved_variables();
+    const auto [d_x, d_factor] =
+        cuda_fused::rms_norm_backward(saved[0], saved[1], grads[0], saved[2], ctx->saved_data["offset"].toDouble());
+    return {d_x, d_factor.to(static_cast<at::ScalarType>(ctx->saved_data["type"].toInt())), Tensor()};
+  }
+};
+
 struct RmsNorm : torch::autograd::Function<RmsNorm> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x_in, const std::optional<Tensor>& given,
                         const RmsNormOptions& options) {
@@ -112,6 +132,10 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, const RmsNormOptions& opt
     const bool cast_first = !options.multiply_before_cast && x.element_size() == 2;
     return cuda_fused::rms_norm(x.contiguous(), weight.contiguous(), options.eps, options.weight_offset, cast_first)
         .first;
+  }
+  if (needs_graph && weight.defined() && cuda_fused::applies(x)) {
+    const Tensor dense = x.contiguous();
+    if (cuda_fused::can_rms_norm_backward(dense)) return RmsNormOnCuda::apply(dense, weight, options);
   }
   const bool plain = options.weight_offset == 0.0 && weight.defined() && weight.scalar_type() == x.scalar_type();
   if (x.is_cuda() && plain) return at::rms_norm(x, {x.size(-1)}, weight, options.eps);  // fused there

@@ -5,6 +5,7 @@
 #include "easydel/core/error.h"
 #include "easydel/operations/kernels/cuda/packed_weights.h"
 #include "easydel/operations/quantized/packed_product.h"
+#include "tests/operations/relative_error.h"
 
 namespace easydel::operations {
 namespace {
@@ -52,15 +53,6 @@ class PackedOnCuda : public testing::Test {
     at::manual_seed(0);
   }
 };
-
-// ||got - want|| / ||want||, in float64.
-double error_of(const Tensor& got, const Tensor& want) {
-  const Tensor wide = got.cpu().to(at::kDouble);
-  EXPECT_EQ(wide.sizes(), want.sizes());
-  return ((wide - want).norm() / want.norm()).item<double>();
-}
-
-double tolerance_of(at::ScalarType type) { return type == at::kFloat ? 1e-5 : type == at::kHalf ? 1e-3 : 5e-3; }
 
 std::vector<DrawnCodes> all_drawn() {
   using enum PackedFormat;

@@ -64,20 +64,37 @@ Attention::Attention(AttentionSpec spec) : spec_(std::move(spec)) {
     sinks_ = add_parameter("sinks", {Dim::query_heads(heads(), 1)}, Initializer::normal(spec_.init_stddev));
 }
 
+Attention::Projected Attention::by_head(const std::vector<at::Tensor>& all) const {
+  const int64_t head = spec_.head_dim;
+  const auto heads = [&](const at::Tensor& x) {
+    return x.view({x.size(0), x.size(1), head > 0 ? x.size(2) / head : 0, head});
+  };
+  if (!spec_.output_gate) return {heads(all[0]), heads(all[1]), heads(all[2])};
+  const at::Tensor both = all[0].unflatten(-1, {-1, 2 * head});
+  return {both.narrow(-1, 0, head), heads(all[1]), heads(all[2]), both.narrow(-1, head, head)};
+}
+
+std::optional<Attention::Projected> Attention::project_around(const at::Tensor& x_BTD, const Norm& norm,
+                                                              const ForwardContext& ctx) const {
+  operations::AroundProducts around;
+  if (spec_.fused_qkv || !norm.describe(around)) return std::nullopt;
+  if (rotates_results() && !spec_.output_gate) {
+    around.rope = &ctx.rope[*spec_.rope];
+    around.rope_style = spec_.rope_style;
+    around.head_size = spec_.head_dim;
+    around.rotated = 2;
+  }
+  const auto all = Linear::apply_around(x_BTD, {q_, k_, v_}, around);
+  if (!all) return std::nullopt;
+  Projected projected = by_head(*all);
+  if (!around.rope) prepare(projected, ctx);
+  return projected;
+}
+
 Attention::Projected Attention::project(const at::Tensor& x_BTD) const {
   // -1 and not the config's counts: on a mesh a rank has only its own heads.
   const int64_t head = spec_.head_dim;
-  if (!spec_.fused_qkv) {
-    const std::vector<at::Tensor> all = Linear::apply_all(x_BTD, {q_, k_, v_});
-    const auto by_head = [&](const at::Tensor& x) {
-      return x.view({x.size(0), x.size(1), head > 0 ? x.size(2) / head : 0, head});
-    };
-    if (spec_.output_gate) {
-      const at::Tensor both = all[0].unflatten(-1, {-1, 2 * head});
-      return {both.narrow(-1, 0, head), by_head(all[1]), by_head(all[2]), both.narrow(-1, head, head)};
-    }
-    return {by_head(all[0]), by_head(all[1]), by_head(all[2])};
-  }
+  if (!spec_.fused_qkv) return by_head(Linear::apply_all(x_BTD, {q_, k_, v_}));
   const HeadPart part = head_part();
   if (spec_.qkv_by_head) {
     // Ranks that share a group have all of its queries, and take their own.
@@ -206,20 +223,19 @@ const char* Attention::describe(operations::DecodeLayer& layer, const ForwardCon
   return nullptr;
 }
 
-Attention::Output Attention::operator()(const at::Tensor& x_whole, const ForwardContext& ctx) const {
-  const at::Tensor x_BTD =
-      parallel() ? collectives::identity_forward_sum_backward(x_whole, parallel()->group(split_over(LogicalAxis::Head)))
-                 : x_whole;
-  Projected projected = project(x_BTD);
-  auto& [q_BTNH, k_BTKH, v_BTKH, gate_BTNH] = projected;
-  if (!spec_.norm_after_rope) normalize(projected);
+void Attention::prepare(Projected& x, const ForwardContext& ctx) const {
+  if (!spec_.norm_after_rope) normalize(x);
   if (spec_.clip > 0) {
-    for (at::Tensor* x : {&q_BTNH, &k_BTKH, &v_BTKH}) *x = x->clamp(-spec_.clip, spec_.clip);
+    for (at::Tensor* part : {&x.q_BTNH, &x.k_BTKH, &x.v_BTKH}) *part = part->clamp(-spec_.clip, spec_.clip);
   }
   if (spec_.rope)
-    std::tie(q_BTNH, k_BTKH) = operations::apply_rotary(q_BTNH, k_BTKH, ctx.rope[*spec_.rope], spec_.rope_style);
-  if (spec_.norm_after_rope) normalize(projected);
+    std::tie(x.q_BTNH, x.k_BTKH) =
+        operations::apply_rotary(x.q_BTNH, x.k_BTKH, ctx.rope[*spec_.rope], spec_.rope_style);
+  if (spec_.norm_after_rope) normalize(x);
+}
 
+Attention::Output Attention::attend(Projected& projected, const ForwardContext& ctx) const {
+  auto& [q_BTNH, k_BTKH, v_BTKH, gate_BTNH] = projected;
   operations::AttentionOptions options = ctx.attention;
   options.mask = ctx.windowed_mask(spec_.sliding_window);
   options.scale = spec_.scale;
@@ -242,7 +258,28 @@ Attention::Output Attention::operator()(const at::Tensor& x_whole, const Forward
                    : operations::attention(q_BTNH, k_BTKH, v_BTKH, options);
   at::Tensor out = spec_.alibi.empty() ? attended.out : attended.out.narrow(-1, 0, spec_.head_dim);
   if (gate_BTNH.defined()) out = out * at::sigmoid(gate_BTNH);
-  return {(*out_)(out.flatten(-2)), attended.weights};
+  return {out.flatten(-2), attended.weights};
+}
+
+Attention::Output Attention::operator()(const at::Tensor& x_whole, const ForwardContext& ctx) const {
+  const at::Tensor x_BTD =
+      parallel() ? collectives::identity_forward_sum_backward(x_whole, parallel()->group(split_over(LogicalAxis::Head)))
+                 : x_whole;
+  Projected projected = project(x_BTD);
+  prepare(projected, ctx);
+  const Output attended = attend(projected, ctx);
+  return {(*out_)(attended.hidden), attended.weights};
+}
+
+Attention::Output Attention::add_to(const at::Tensor& x_BTD, const Norm& norm, const ForwardContext& ctx) const {
+  std::optional<Projected> projected = parallel() ? std::nullopt : project_around(x_BTD, norm, ctx);
+  if (!projected) {
+    const Output attended = (*this)(norm(x_BTD), ctx);
+    return {x_BTD + attended.hidden, attended.weights};
+  }
+  const Output attended = attend(*projected, ctx);
+  const auto added = Linear::apply_around(attended.hidden, {out_}, {.residual = x_BTD});
+  return {added ? (*added)[0] : x_BTD + (*out_)(attended.hidden), attended.weights};
 }
 
 }  // namespace easydel

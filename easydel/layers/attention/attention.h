@@ -60,6 +60,8 @@ class Attention : public Module {
     at::Tensor weights;  // [B, N, T, S] if the context requests them
   };
   Output operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const;
+  // x + the attention of norm(x), in as few launches as a GPU has kernels for.
+  Output add_to(const at::Tensor& x_BTD, const Norm& norm, const ForwardContext& ctx) const;
 
   const char* describe(operations::DecodeLayer& layer, const ForwardContext& ctx) const;  // as MLP has it
 
@@ -77,6 +79,12 @@ class Attention : public Module {
     at::Tensor gate_BTNH = {};  // with output_gate
   };
   Projected project(const at::Tensor& x_BTD) const;
+  Projected by_head(const std::vector<at::Tensor>& all) const;  // what q_, k_ and v_ gave
+  // Of norm(x), and rotated too where nothing comes between; nullopt where no launch does that.
+  std::optional<Projected> project_around(const at::Tensor& x_BTD, const Norm& norm, const ForwardContext& ctx) const;
+  bool rotates_results() const { return spec_.rope && !q_norm_ && spec_.clip == 0; }
+  void prepare(Projected& x, const ForwardContext& ctx) const;   // normalizes, clips and rotates q and k
+  Output attend(Projected& x, const ForwardContext& ctx) const;  // before the last product
   void normalize(Projected& x) const;
   void add_positions(Projected& x, const ForwardContext& ctx) const;  // for alibi
   HeadCounts heads() const { return {spec_.num_heads, spec_.num_kv_heads}; }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 #include <variant>
 
 #include "easydel/layers/attention/attention.h"
@@ -31,8 +32,8 @@ class MoeDecoderLayer : public DecoderLayer {
                                             {.kind = parts.norm_kind, .eps = parts.norm_eps})) {}
 
   LayerOutput operator()(const at::Tensor& x_BTD, const ForwardContext& ctx) const override {
-    const Attention::Output attended = self_attn_(input_layernorm_(x_BTD), ctx);
-    const at::Tensor h_BTD = x_BTD.add(attended.hidden, residual_scale_);
+    const Attention::Output attended = attend(x_BTD, ctx);
+    const at::Tensor& h_BTD = attended.hidden;
     const at::Tensor normed_BTD = post_attention_layernorm_(h_BTD);
     const SparseMoE::Output done = moe_ ? (*moe_)(normed_BTD) : SparseMoE::Output{(*mlp_)(normed_BTD), {}};
     return {.hidden = h_BTD.add(done.hidden, residual_scale_),
@@ -41,6 +42,15 @@ class MoeDecoderLayer : public DecoderLayer {
   }
 
  private:
+  // The residual stream behind the attention.
+  Attention::Output attend(const at::Tensor& x_BTD, const ForwardContext& ctx) const {
+    if constexpr (std::is_same_v<AttentionType, Attention>) {
+      if (x_BTD.is_cuda() && residual_scale_ == 1) return self_attn_.add_to(x_BTD, input_layernorm_, ctx);
+    }
+    const Attention::Output attended = self_attn_(input_layernorm_(x_BTD), ctx);
+    return {x_BTD.add(attended.hidden, residual_scale_), attended.weights};
+  }
+
   const AttentionType& self_attn_;
   const SparseMoE* moe_;
   const MLP* mlp_;

@@ -102,11 +102,15 @@ at::Tensor Experts::down_bias(at::ScalarType dtype) const {
 at::Tensor Experts::operator()(const at::Tensor& x_TD, const operations::Routing& routing) const {
   if (parallel()) return run_on_mesh(x_TD, routing);
   if (spec_.method == "dense_moe" && !is_packed()) return run_dense(x_TD, routing);
-  const operations::Dispatch dispatch = operations::make_dispatch(routing.experts, spec_.num_experts);
-  if (spec_.method == "fused_moe" && !spec_.transposed && !spec_.bias && !spec_.clamped_gate && !is_packed()) {
-    return operations::fused_experts(x_TD, routing.weights,
-                                     {stacks_[0].dense->value(), stacks_[1].dense->value(), &act_}, dispatch);
+  const bool fused =
+      spec_.method == "fused_moe" && !spec_.transposed && !spec_.bias && !spec_.clamped_gate && !is_packed();
+  operations::StackedExperts stacked;
+  if (fused) {
+    stacked = {stacks_[0].dense->value(), stacks_[1].dense->value(), &act_};
+    if (const auto done = operations::experts_of_few_tokens(x_TD, routing, stacked)) return *done;
   }
+  const operations::Dispatch dispatch = operations::make_dispatch(routing.experts, spec_.num_experts);
+  if (fused) return operations::fused_experts(x_TD, routing.weights, stacked, dispatch);
   return operations::combine_rows(run(operations::dispatch_rows(x_TD, dispatch), dispatch), routing.weights, dispatch);
 }
 

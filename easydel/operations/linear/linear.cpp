@@ -9,6 +9,7 @@
 #include "easydel/operations/checkpoint.h"
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/kernels/cuda/fused.h"
+#include "easydel/operations/kernels/cuda/row_products.h"
 #include "easydel/operations/linear/product.h"
 #include "easydel/operations/threading/parallel.h"
 
@@ -92,22 +93,20 @@ bool is_plain(const Tensor& x, const LinearMap& map) {
            (x.requires_grad() || map.weight.requires_grad() || (map.bias.defined() && map.bias.requires_grad())));
 }
 
-bool is_few_vectors(const Tensor& x, const LinearMap& map) {
-  return is_plain(x, map) && x.numel() <= kFewVectors * x.size(-1) &&
-         (kernels::applies(x) || cuda_fused::can_multiply(x, map.weight));
+std::vector<cuda_fused::RowMap> row_maps(const std::vector<LinearMap>& maps) {
+  std::vector<cuda_fused::RowMap> rows;
+  for (const LinearMap& map : maps) rows.push_back({map.weight, nullptr, map.bias});
+  return rows;
+}
+
+bool are_few_vectors(const Tensor& x, const std::vector<LinearMap>& maps) {
+  if (!std::all_of(maps.begin(), maps.end(), [&](const LinearMap& map) { return is_plain(x, map); })) return false;
+  if (x.is_cuda()) return cuda_fused::can_multiply_rows(x, row_maps(maps), {});
+  return x.numel() <= kFewVectors * x.size(-1) && kernels::applies(x);
 }
 
 std::vector<Tensor> multiply_few_vectors(const Tensor& x, const std::vector<LinearMap>& maps) {
-  if (x.is_cuda()) {
-    std::vector<cuda_fused::Product> products;
-    products.reserve(maps.size());
-    for (const LinearMap& map : maps) products.push_back({map.weight, map.bias, {}});
-    cuda_fused::multiply(x, products);
-    std::vector<Tensor> results;
-    results.reserve(products.size());
-    for (const cuda_fused::Product& product : products) results.push_back(product.y);
-    return results;
-  }
+  if (x.is_cuda()) return cuda_fused::multiply_rows(x, row_maps(maps), {});
   const int64_t width = x.size(-1), vectors = x.numel() / width;
   const Tensor wide = x.to(acc_type(x.scalar_type())).contiguous();
   std::vector<Tensor> results;
@@ -143,8 +142,18 @@ std::vector<Tensor> multiply_few_vectors(const Tensor& x, const std::vector<Line
 
 }  // namespace
 
+std::optional<std::vector<Tensor>> linears_around(const Tensor& x, const std::vector<LinearMap>& maps,
+                                                  const AroundProducts& around) {
+  for (const LinearMap& map : maps) {
+    if (!is_plain(x, map)) return std::nullopt;
+  }
+  const std::vector<cuda_fused::RowMap> rows = row_maps(maps);
+  if (!cuda_fused::can_multiply_rows(x, rows, around)) return std::nullopt;
+  return cuda_fused::multiply_rows(x, rows, around);
+}
+
 std::vector<Tensor> linears(const Tensor& x, const std::vector<LinearMap>& maps) {
-  if (std::all_of(maps.begin(), maps.end(), [&](const LinearMap& map) { return is_few_vectors(x, map); })) {
+  if (are_few_vectors(x, maps)) {
     for (const LinearMap& map : maps) check_shapes(x, map.weight, map.bias);
     return multiply_few_vectors(x, maps);
   }
@@ -171,8 +180,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, std::st
   if (storage.weight || storage.bias) return Linear::apply(x, weight, kernels::as_optional(bias), name, storage);
   const Tensor used = storage.transposed ? weight.t() : weight;
   check_shapes(x, used, bias);
-  if (const LinearMap map{weight, bias, name, storage}; is_few_vectors(x, map))
-    return multiply_few_vectors(x, {map})[0];
+  if (const std::vector<LinearMap> one{{weight, bias, name, storage}}; are_few_vectors(x, one))
+    return multiply_few_vectors(x, one)[0];
   const bool casts =
       weight.scalar_type() != x.scalar_type() || (bias.defined() && bias.scalar_type() != x.scalar_type());
   if (!casts && !inside_checkpoint() && !has_own_product(x, used)) return at::linear(x, used, bias);

@@ -4,12 +4,15 @@
 #include <ATen/core/Tensor.h>
 
 #include <initializer_list>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "easydel/operations/linear/weight_access.h"
 
 namespace easydel::operations {
+
+struct AroundProducts;  // kernels/cuda/row_products.h
 
 // How a weight and a bias are stored and reached.
 struct LinearStorage {
@@ -29,5 +32,9 @@ struct LinearMap {
   LinearStorage storage = {};
 };
 std::vector<at::Tensor> linears(const at::Tensor& x, const std::vector<LinearMap>& maps);
+
+// The same with what surrounds them, in one launch; nullopt where there is no kernel for that, or a gradient is needed.
+std::optional<std::vector<at::Tensor>> linears_around(const at::Tensor& x, const std::vector<LinearMap>& maps,
+                                                      const AroundProducts& around);
 
 }  // namespace easydel::operations

@@ -148,6 +148,45 @@ WeightedGate weighted_gate_backward(const Tensor& gate_up, const Tensor& d_y, co
   return result;
 }
 
+namespace {
+
+cuda_kernels::ExpertsOfTokens tokens_of(const Tensor& x, const Routing& routing, const Tensor& gate_up,
+                                        const Tensor& down, bool gelu) {
+  return {.x = x.const_data_ptr(),
+          .experts = routing.experts.const_data_ptr<int64_t>(),
+          .weights = routing.weights.const_data_ptr<float>(),
+          .gate_up = gate_up.const_data_ptr(),
+          .down = down.const_data_ptr(),
+          .inner = nullptr,
+          .y = nullptr,
+          .tokens = x.size(0),
+          .top_k = routing.experts.size(1),
+          .width = x.size(1),
+          .inner_width = down.size(2),
+          .count = static_cast<int32_t>(down.size(0)),
+          .gelu = gelu};
+}
+
+}  // namespace
+
+bool can_multiply_tokens(const Tensor& x, const Routing& routing, const Tensor& gate_up, const Tensor& down) {
+  const auto is_readable = [&](const Tensor& t) {
+    return t.is_cuda() && t.scalar_type() == x.scalar_type() && t.is_contiguous() && in_packs(t);
+  };
+  return cuda_fused::applies(x) && x.dim() == 2 && is_readable(x) && is_readable(gate_up) && is_readable(down) &&
+         routing.weights.scalar_type() == at::kFloat && routing.weights.is_contiguous() &&
+         routing.experts.is_contiguous() &&
+         cuda_kernels::can_multiply_tokens(element_of(x), tokens_of(x, routing, gate_up, down, false));
+}
+
+Tensor multiply_tokens(const Tensor& x, const Routing& routing, const Tensor& gate_up, const Tensor& down, bool gelu) {
+  cuda_kernels::ExpertsOfTokens args = tokens_of(x, routing, gate_up, down, gelu);
+  const Tensor inner = at::empty({args.tokens, args.top_k, args.inner_width}, x.options()), y = at::empty_like(x);
+  args.inner = inner.mutable_data_ptr(), args.y = y.mutable_data_ptr();
+  launch(x, [&](auto stream) { cuda_kernels::multiply_tokens(element_of(x), args, stream); });
+  return y;
+}
+
 bool can_multiply(const Tensor& rows, int64_t out_features, const Tensor& ends) {
 #ifdef EASYDEL_GROUPED_KERNELS
   constexpr int64_t kMax = int64_t{1} << 30;
@@ -234,6 +273,8 @@ bool can_route(const Tensor&) { return false; }
 Routing route(const Tensor&, const RouterOptions&) { missing(); }
 Tensor route_backward(const Tensor&, const Routing&, const Tensor&, const RouterOptions&) { missing(); }
 Sorted sort_by_expert(const Tensor&, int64_t) { missing(); }
+bool can_multiply_tokens(const Tensor&, const Routing&, const Tensor&, const Tensor&) { return false; }
+Tensor multiply_tokens(const Tensor&, const Routing&, const Tensor&, const Tensor&, bool) { missing(); }
 WeightedGate weighted_gate_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool) { missing(); }
 #endif
 

@@ -41,6 +41,13 @@ struct WeightedGate {
 WeightedGate weighted_gate_backward(const at::Tensor& gate_up, const at::Tensor& d_y, const at::Tensor& weights,
                                     const at::Tensor& order, bool gelu);
 
+// The experts of up to eight tokens [T, D], whose rows are not sorted for it; gate_up [E, 2I, D], the gate's rows
+// first, and down [E, D, I], dense and of x's type.
+bool can_multiply_tokens(const at::Tensor& x, const Routing& routing, const at::Tensor& gate_up,
+                         const at::Tensor& down);
+at::Tensor multiply_tokens(const at::Tensor& x, const Routing& routing, const at::Tensor& gate_up,
+                           const at::Tensor& down, bool gelu);
+
 // Whether there is a kernel for all experts, whose rows end at `ends`: bfloat16 on a GPU of compute capability 9.0,
 // rows of 16 bytes.
 bool can_multiply(const at::Tensor& rows, int64_t out_features, const at::Tensor& ends);

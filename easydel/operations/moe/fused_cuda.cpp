@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "easydel/operations/checkpoint.h"
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/moe/cuda_experts.h"
 #include "easydel/operations/moe/grouped_product.h"
@@ -100,6 +101,17 @@ Tensor fused_experts_on_cuda(const Tensor& x, const Tensor& weights, const Stack
                                                      experts.gate_up.requires_grad() || experts.down.requires_grad());
   if (!trains) return run(x, weights, experts, dispatch, false).y;
   return FusedOnCuda::apply(x, weights, experts.gate_up, experts.down, experts, dispatch);
+}
+
+std::optional<Tensor> experts_of_few_tokens(const Tensor& x, const Routing& routing, const StackedExperts& experts) {
+  if (!x.is_cuda() || experts.gate_up_access || experts.down_access || experts.act->gated == GatedKernel::None)
+    return std::nullopt;
+  for (const Tensor& t : {x, routing.weights, experts.gate_up, experts.down}) {
+    if (at::GradMode::is_enabled() && t.requires_grad()) return std::nullopt;
+  }
+  if (inside_checkpoint() || !cuda_experts::can_multiply_tokens(x, routing, experts.gate_up, experts.down))
+    return std::nullopt;
+  return cuda_experts::multiply_tokens(x, routing, experts.gate_up, experts.down, is_gelu(*experts.act));
 }
 
 }  // namespace easydel::operations

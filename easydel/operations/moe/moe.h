@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -100,5 +101,9 @@ struct StackedExperts {
 // them, dynamically.
 at::Tensor fused_experts(const at::Tensor& x, const at::Tensor& weights, const StackedExperts& experts,
                          const Dispatch& dispatch);
+// The same for a few tokens on a GPU, without sorting their rows; nullopt where there is no kernel for that, or a
+// gradient is needed.
+std::optional<at::Tensor> experts_of_few_tokens(const at::Tensor& x, const Routing& routing,
+                                                const StackedExperts& experts);
 
 }  // namespace easydel::operations

@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "easydel/operations/kernels/cuda/cuda_parts.cuh"
+#include "easydel/operations/kernels/cuda/launch_after.cuh"
 
 namespace easydel::operations::cuda_kernels {
 namespace {
@@ -187,6 +188,8 @@ __global__ void __launch_bounds__(CacheAttention<T, kShared, kVec, kLanes, kUnit
   using Block = CacheAttention<T, kShared, kVec, kLanes, kUnits>;
   __shared__ float values[Block::kWarps][kShared * Block::kRow];
   __shared__ float most[Block::kWarps][kShared], sums[Block::kWarps][kShared];
+  next_may_start();
+  wait_for_previous();
   const int chunks = (a.shared + kShared - 1) / kShared;
   const int split = blockIdx.x, row = blockIdx.z, kv = blockIdx.y / chunks, skipped = blockIdx.y % chunks * kShared;
   const int first_head = kv * a.shared + skipped, heads = min(kShared, a.shared - skipped);
@@ -244,8 +247,8 @@ __global__ void __launch_bounds__(CacheAttention<T, kShared, kVec, kLanes, kUnit
 template <class T, int kShared, int kVec, int kLanes, int kUnits>
 void attend(const AttendToCache& a, Stream stream) {
   const dim3 grid(a.splits, a.kv_heads * ((a.shared + kShared - 1) / kShared), a.batch);
-  attend_kernel<T, kShared, kVec, kLanes, kUnits>
-      <<<grid, CacheAttention<T, kShared, kVec, kLanes, kUnits>::kThreads, 0, stream>>>(a);
+  launch_after(attend_kernel<T, kShared, kVec, kLanes, kUnits>, grid,
+               CacheAttention<T, kShared, kVec, kLanes, kUnits>::kThreads, 0, stream, a);
 }
 
 template <class T, int kShared>
@@ -280,6 +283,9 @@ void plan_attend_to_cache(AttendToCache& a) {
   const int64_t rows = std::max<int64_t>(1, static_cast<int64_t>(a.batch) * a.kv_heads);
   const int64_t most = std::clamp<int64_t>((keys + kLeastKeys - 1) / kLeastKeys, 1, kMaxParts);
   a.splits = static_cast<int32_t>(std::clamp<int64_t>((2LL * processors + rows - 1) / rows, 1, most));
+  // Fewer heads to a block leave no processor idle; their keys are read again, from a cache.
+  a.together = a.shared <= 2 ? a.shared : a.shared <= 4 ? 4 : 8;
+  while (a.together > 1 && rows * a.splits * ((a.shared + a.together - 1) / a.together) < processors) a.together /= 2;
 }
 
 int64_t scratch_floats(const AttendToCache& a) {
@@ -291,9 +297,9 @@ void attend_to_cache(Element type, const AttendToCache& args, Stream stream) {
   with_type(type, [&](auto t) {
     using T = decltype(t);
     const bool packed = in_packs(args, Pack<T>::kCount);
-    if (args.shared == 1) return attend_shared<T, 1>(args, packed, stream);
-    if (args.shared == 2) return attend_shared<T, 2>(args, packed, stream);
-    if (args.shared <= 4) return attend_shared<T, 4>(args, packed, stream);
+    if (args.together == 1) return attend_shared<T, 1>(args, packed, stream);
+    if (args.together == 2) return attend_shared<T, 2>(args, packed, stream);
+    if (args.together == 4) return attend_shared<T, 4>(args, packed, stream);
     attend_shared<T, 8>(args, packed, stream);
   });
 }

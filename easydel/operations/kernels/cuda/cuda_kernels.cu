@@ -3,20 +3,16 @@
 #include <initializer_list>
 
 #include "easydel/operations/kernels/cuda/cuda_parts.cuh"
+#include "easydel/operations/kernels/cuda/launch_after.cuh"
 
 namespace easydel::operations::cuda_kernels {
 namespace {
 
-__device__ inline float block_sum(float value, float* sums) {
-  value = warp_sum(value);
-  if (threadIdx.x % kWarp == 0) sums[threadIdx.x / kWarp] = value;
-  __syncthreads();
-  return warp_sum(threadIdx.x % kWarp < blockDim.x / kWarp ? sums[threadIdx.x % kWarp] : 0.0f);
-}
-
 template <class T>
 __global__ void rms_norm_kernel(RmsNorm a) {
   __shared__ float sums[kWarp];
+  next_may_start();
+  wait_for_previous();
   const T* x = static_cast<const T*>(a.x) + blockIdx.x * a.width;
   const T* weight = static_cast<const T*>(a.weight);
   T* y = static_cast<T*>(a.y) + blockIdx.x * a.width;
@@ -41,6 +37,8 @@ __global__ void rms_norm_pack_kernel(RmsNorm a) {
   using P = Pack<T>;
   const int64_t packs = a.width / P::kCount;
   const bool mine = threadIdx.x < packs;
+  next_may_start();
+  wait_for_previous();
   P x{}, weight{}, y{};
   if (mine) {
     x = P::at(a.x, blockIdx.x * packs + threadIdx.x);
@@ -59,37 +57,11 @@ __global__ void rms_norm_pack_kernel(RmsNorm a) {
   static_cast<uint4*>(a.y)[blockIdx.x * packs + threadIdx.x] = y.bits;
 }
 
-// Each warp computes one row of a matrix, with all vectors.
-template <class T, int kVectors>
-__global__ void gemv_kernel(Gemv a) {
-  using P = Pack<T>;
-  const int lane = threadIdx.x % kWarp;
-  int64_t row = static_cast<int64_t>(blockIdx.x) * (blockDim.x / kWarp) + threadIdx.x / kWarp;
-  int m = 0;
-  while (m < a.count && row >= a.matrices[m].rows) row -= a.matrices[m++].rows;
-  if (m == a.count) return;
-  const Gemv::Matrix& matrix = a.matrices[m];
-  const int64_t packs = a.width / P::kCount;
-  float sums[kVectors] = {};
-#pragma unroll 4
-  for (int64_t i = lane; i < packs; i += kWarp) {
-    const P w = P::at(matrix.weight, row * packs + i);
-    for (int v = 0; v < kVectors; ++v) {
-      const P x = P::at(a.x, v * packs + i);
-      for (int j = 0; j < P::kCount; ++j) sums[v] += w.get(j) * x.get(j);
-    }
-  }
-  for (int v = 0; v < kVectors; ++v) {
-    float sum = warp_sum(sums[v]);
-    if (lane != 0) continue;
-    if (matrix.bias) sum += wide(static_cast<const T*>(matrix.bias)[row]);
-    static_cast<T*>(matrix.y)[v * matrix.rows + row] = narrow<T>(sum);
-  }
-}
-
 // Each thread rotates one pair.
 template <class T>
 __global__ void rotary_kernel(Rotary a) {
+  next_may_start();
+  wait_for_previous();
   const int32_t heads = a.q.heads + a.k.heads, pairs = a.half + (a.head_size - 2 * a.half);  // the rest is copied
   const int64_t index = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (index >= a.batch * a.tokens * heads * pairs) return;
@@ -262,31 +234,10 @@ void rms_norm(Element type, const RmsNorm& args, Stream stream) {
     const auto aligned = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; };
     if (args.width % Pack<T>::kCount == 0 && packs <= 1024 && aligned(args.x) && aligned(args.weight)) {
       const auto threads = static_cast<int>((packs + kWarp - 1) / kWarp * kWarp);
-      rms_norm_pack_kernel<T><<<rows, threads, 0, stream>>>(args);
+      launch_after(rms_norm_pack_kernel<T>, dim3(rows), threads, 0, stream, args);
     } else {
       const auto threads = static_cast<int>(std::clamp<int64_t>((args.width + 7) / 8 / kWarp * kWarp, kWarp, 1024));
-      rms_norm_kernel<T><<<rows, threads, 0, stream>>>(args);
-    }
-  });
-}
-
-bool can_gemv(Element type, int64_t width, int64_t vectors) {
-  return vectors >= 1 && vectors <= 4 && width % (type == Element::Float32 ? 4 : 8) == 0;
-}
-
-void gemv(Element type, const Gemv& args, Stream stream) {
-  int64_t rows = 0;
-  for (int m = 0; m < args.count; ++m) rows += args.matrices[m].rows;
-  constexpr int kThreads = 128;
-  const unsigned blocks = blocks_for(rows, kThreads / kWarp);
-  if (rows == 0) return;
-  with_type(type, [&](auto t) {
-    using T = decltype(t);
-    switch (args.vectors) {
-      case 1: gemv_kernel<T, 1><<<blocks, kThreads, 0, stream>>>(args); break;
-      case 2: gemv_kernel<T, 2><<<blocks, kThreads, 0, stream>>>(args); break;
-      case 3: gemv_kernel<T, 3><<<blocks, kThreads, 0, stream>>>(args); break;
-      default: gemv_kernel<T, 4><<<blocks, kThreads, 0, stream>>>(args); break;
+      launch_after(rms_norm_kernel<T>, dim3(rows), threads, 0, stream, args);
     }
   });
 }
@@ -294,7 +245,9 @@ void gemv(Element type, const Gemv& args, Stream stream) {
 void rotary(Element type, const Rotary& args, Stream stream) {
   const int64_t items = args.batch * args.tokens * (args.q.heads + args.k.heads) * (args.head_size - args.half);
   if (items == 0) return;
-  with_type(type, [&](auto t) { rotary_kernel<decltype(t)><<<blocks_for(items, 256), 256, 0, stream>>>(args); });
+  with_type(type, [&](auto t) {
+    launch_after(rotary_kernel<decltype(t)>, dim3(blocks_for(items, 256)), 256, 0, stream, args);
+  });
 }
 
 namespace {

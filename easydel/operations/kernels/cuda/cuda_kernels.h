@@ -21,23 +21,21 @@ struct RmsNorm {
 };
 void rms_norm(Element type, const RmsNorm& args, Stream stream);
 
-// Matrices times a few vectors in one launch: y[v] = weight x[v] + bias. Everything is dense and 16-byte aligned.
-struct Gemv {
-  struct Matrix {
-    const void* weight;  // [rows, width]
-    const void* bias;    // [rows] or null
-    void* y;             // [vectors, rows]
-    int64_t rows;
-  };
-  static constexpr int kMaxMatrices = 4;
-  Matrix matrices[kMaxMatrices];
-  int count;
-  const void* x;  // [vectors, width]
-  int64_t width;
-  int vectors;
+// The gradients of x and of the factor, offset + weight, whose sums over some rows each are in rows of d_factor.
+struct RmsNormBackward {
+  const void* x;       // [rows, width]
+  const void* weight;  // [width] of the same type
+  const void* d_y;
+  const float* rstd;
+  void* d_x;
+  float* d_factor;  // [parts, width]
+  int64_t rows, width;
+  float offset;
+  int parts;
 };
-bool can_gemv(Element type, int64_t width, int64_t vectors);
-void gemv(Element type, const Gemv& args, Stream stream);
+bool can_rms_norm_backward(Element type, int64_t width);
+int rms_norm_parts(Element type, int64_t rows, int64_t width);
+void rms_norm_backward(Element type, const RmsNormBackward& args, Stream stream);
 
 // q and k in one launch. Strides count elements; heads of `head_size` are dense.
 struct Rotary {
@@ -109,12 +107,25 @@ struct AttendToCache {
   const int64_t* starts;           // [batch] or null
   int64_t capacity, window, keys;  // keys: upper bound of the keys to visit; window 0: none
   int32_t batch, kv_heads, shared, head_size;
-  int32_t splits;  // set by plan_attend_to_cache
+  int32_t splits, together;  // set by plan_attend_to_cache
   float scale, softcap;
 };
 bool can_attend_to_cache(int64_t head_size);
-void plan_attend_to_cache(AttendToCache& args);  // into how many parts the keys are split
+// Into how many parts the keys are split, and how many query heads a block has.
+void plan_attend_to_cache(AttendToCache& args);
 int64_t scratch_floats(const AttendToCache& args);
 void attend_to_cache(Element type, const AttendToCache& args, Stream stream);
+
+// Normal numbers as core/random.h draws them, into a dense y: the part at `offsets` of a tensor of `shape`.
+struct DrawNormal {
+  static constexpr int kMaxDims = 4;
+  void* y;
+  int64_t count;
+  int dims;  // at least 1
+  int64_t sizes[kMaxDims], offsets[kMaxDims], shape[kMaxDims];
+  uint64_t key;
+  float mean, stddev;
+};
+void draw_normal(Element type, const DrawNormal& args, Stream stream);
 
 }  // namespace easydel::operations::cuda_kernels

@@ -40,6 +40,14 @@ __device__ inline float warp_sum(float x) {
   return x;
 }
 
+// Over the block; `sums` has room for a warp.
+__device__ inline float block_sum(float value, float* sums) {
+  value = warp_sum(value);
+  if (threadIdx.x % kWarp == 0) sums[threadIdx.x / kWarp] = value;
+  __syncthreads();
+  return warp_sum(threadIdx.x % kWarp < blockDim.x / kWarp ? sums[threadIdx.x % kWarp] : 0.0f);
+}
+
 // Sixteen bytes at a time.
 template <class T>
 struct Pack {

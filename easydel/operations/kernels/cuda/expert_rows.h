@@ -83,4 +83,22 @@ struct WeightedGateBackward {
 };
 void weighted_gate_backward(Element type, const WeightedGateBackward& args, Stream stream);
 
+// The experts of a few tokens, without sorting rows: each token reads those that it chose. All matrices are dense and
+// 16 bytes aligned.
+constexpr int kMaxTokenExperts = 64, kMaxExpertTokens = 8;
+struct ExpertsOfTokens {
+  const void* x;           // [tokens, width]
+  const int64_t* experts;  // [tokens, top_k]
+  const float* weights;    // [tokens, top_k]
+  const void* gate_up;     // [count, 2 * inner_width, width], the gate's rows first
+  const void* down;        // [count, width, inner_width]
+  void* inner;             // [tokens, top_k, inner_width]: act(gate) * up
+  void* y;                 // [tokens, width]
+  int64_t tokens, top_k, width, inner_width;
+  int32_t count;
+  bool gelu;
+};
+bool can_multiply_tokens(Element type, const ExpertsOfTokens& args);
+void multiply_tokens(Element type, const ExpertsOfTokens& args, Stream stream);
+
 }  // namespace easydel::operations::cuda_kernels

@@ -75,29 +75,30 @@ std::pair<Tensor, Tensor> rms_norm(const Tensor& x, const Tensor& weight, double
   return {y, rstd};
 }
 
-bool can_multiply(const Tensor& x, const Tensor& weight) {
-  return applies(x) && x.size(-1) > 0 && weight.is_contiguous() && in_packs(weight) &&
-         cuda_kernels::can_gemv(element_of(x), x.size(-1), x.numel() / x.size(-1));
+bool can_rms_norm_backward(const Tensor& x) {
+  return applies(x) && x.numel() > 0 && x.is_contiguous() && in_packs(x) &&
+         cuda_kernels::can_rms_norm_backward(element_of(x), x.size(-1));
 }
 
-void multiply(const Tensor& x_in, std::vector<Product>& products) {
-  const Tensor x = x_in.contiguous();
-  std::vector<int64_t> shape = x.sizes().vec();
-  for (std::size_t first = 0; first < products.size(); first += cuda_kernels::Gemv::kMaxMatrices) {
-    cuda_kernels::Gemv args{};
-    args.x = x.const_data_ptr();
-    args.width = x.size(-1);
-    args.vectors = static_cast<int>(x.numel() / x.size(-1));
-    for (std::size_t i = first; i < std::min(products.size(), first + cuda_kernels::Gemv::kMaxMatrices); ++i) {
-      Product& product = products[i];
-      shape.back() = product.weight.size(0);
-      product.y = at::empty(shape, x.options());
-      args.matrices[args.count++] = {product.weight.const_data_ptr(),
-                                     product.bias.defined() ? product.bias.const_data_ptr() : nullptr,
-                                     product.y.mutable_data_ptr(), product.weight.size(0)};
-    }
-    launch(x, [&](auto stream) { cuda_kernels::gemv(element_of(x), args, stream); });
-  }
+std::pair<Tensor, Tensor> rms_norm_backward(const Tensor& x, const Tensor& weight_in, const Tensor& d_y_in,
+                                            const Tensor& rstd, double offset) {
+  const auto dense = [](const Tensor& t) { return t.is_contiguous() && in_packs(t) ? t : t.contiguous().clone(); };
+  const Tensor weight = dense(weight_in), d_y = dense(d_y_in);
+  const int64_t width = x.size(-1), rows = x.numel() / width;
+  const int parts = cuda_kernels::rms_norm_parts(element_of(x), rows, width);
+  const Tensor d_x = at::empty_like(x), d_factor = at::empty({parts, width}, rstd.options());
+  const cuda_kernels::RmsNormBackward args{x.const_data_ptr(),
+                                           weight.const_data_ptr(),
+                                           d_y.const_data_ptr(),
+                                           rstd.const_data_ptr<float>(),
+                                           d_x.mutable_data_ptr(),
+                                           d_factor.mutable_data_ptr<float>(),
+                                           rows,
+                                           width,
+                                           static_cast<float>(offset),
+                                           parts};
+  launch(x, [&](auto stream) { cuda_kernels::rms_norm_backward(element_of(x), args, stream); });
+  return {d_x, d_factor.sum(0)};
 }
 
 std::pair<Tensor, Tensor> rotary(const Tensor& q_in, const Tensor& k_in, const Tensor& cos_in, const Tensor& sin_in,
@@ -213,6 +214,27 @@ Tensor attend_to_cache(const Tensor& q_in, const Tensor& k_in, const Tensor& v_i
   return out;
 }
 
+bool draw_normal(const Tensor& out, RandomKey key, double mean, double stddev, const Region* region) {
+  constexpr auto kMaxDims = static_cast<int64_t>(cuda_kernels::DrawNormal::kMaxDims);
+  if (!applies(out) || !out.is_contiguous() || out.dim() < 1 || out.dim() > kMaxDims) return false;
+  if (region && (region->offset.size() != out.sizes().size() || region->global_shape.size() != out.sizes().size()))
+    return false;
+  cuda_kernels::DrawNormal args{};
+  args.y = out.mutable_data_ptr();
+  args.count = out.numel();
+  args.dims = static_cast<int>(out.dim());
+  for (std::size_t d = 0; d < out.sizes().size(); ++d) {
+    args.sizes[d] = out.sizes()[d];
+    args.offsets[d] = region ? region->offset[d] : 0;
+    args.shape[d] = region ? region->global_shape[d] : out.sizes()[d];
+    if (args.offsets[d] < 0 || args.offsets[d] + args.sizes[d] > args.shape[d]) return false;  // fill_normal says why
+  }
+  args.key = key.bits();
+  args.mean = static_cast<float>(mean), args.stddev = static_cast<float>(stddev);
+  launch(out, [&](auto stream) { cuda_kernels::draw_normal(element_of(out), args, stream); });
+  return true;
+}
+
 #else
 
 namespace {
@@ -223,6 +245,11 @@ namespace {
 
 bool applies(const Tensor&) { return false; }
 bool can_attend_to_cache(const Tensor&, const CacheSlots&) { return false; }
+bool can_rms_norm_backward(const Tensor&) { return false; }
+std::pair<Tensor, Tensor> rms_norm_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, double) {
+  missing();
+}
+bool draw_normal(const Tensor&, RandomKey, double, double, const Region*) { return false; }
 std::pair<Tensor, Tensor> rms_norm(const Tensor&, const Tensor&, double, double, bool) { missing(); }
 std::pair<Tensor, Tensor> rotary(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, bool) { missing(); }
 Tensor gate(const Tensor&, const Tensor&, int64_t, int64_t, bool) { missing(); }
@@ -231,8 +258,6 @@ void gate_backward(const Tensor&, const Tensor&, int64_t, int64_t, const Tensor&
   missing();
 }
 void cross_entropy(const CrossEntropyRows&) { missing(); }
-bool can_multiply(const Tensor&, const Tensor&) { return false; }
-void multiply(const Tensor&, std::vector<Product>&) { missing(); }
 Tensor attend_to_cache(const Tensor&, const Tensor&, const Tensor&, const CacheSlots&, double, double) { missing(); }
 
 #endif

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "easydel/core/random.h"
+
 namespace easydel::operations::cuda_fused {
 
 // Whether there are kernels for such tensors: on a GPU, float32, float16 or bfloat16.
@@ -15,12 +17,10 @@ bool applies(const at::Tensor& x);
 // y and 1 / rms of each row. x is dense; weight has its type.
 std::pair<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps, double offset,
                                            bool cast_first);
-// Matrices [rows, width] times the few vectors x [..., width], each with its bias or an undefined one.
-struct Product {
-  at::Tensor weight, bias, y;
-};
-bool can_multiply(const at::Tensor& x, const at::Tensor& weight);
-void multiply(const at::Tensor& x, std::vector<Product>& products);  // fills in y
+// The gradients of x, and of offset + weight in float32; x, weight and d_y have one type.
+bool can_rms_norm_backward(const at::Tensor& x);
+std::pair<at::Tensor, at::Tensor> rms_norm_backward(const at::Tensor& x, const at::Tensor& weight,
+                                                    const at::Tensor& d_y, const at::Tensor& rstd, double offset);
 
 // Inside a graph capture: f(0), f(1), … as branches that may run concurrently, joined at the end. Tensors that they
 // write must be allocated before. Elsewhere, and on the CPU, sequentially.
@@ -58,5 +58,9 @@ struct CacheSlots {
 bool can_attend_to_cache(const at::Tensor& q_BNH, const CacheSlots& slots);
 at::Tensor attend_to_cache(const at::Tensor& q_BNH, const at::Tensor& k_BKH, const at::Tensor& v_BKH,
                            const CacheSlots& slots, double scale, double softcap);
+
+// fill_normal on the tensor's own device, if there is a kernel; else false. The same numbers, up to the last bits of a
+// logarithm and of an angle's sine.
+bool draw_normal(const at::Tensor& out, RandomKey key, double mean, double stddev, const Region* region);
 
 }  // namespace easydel::operations::cuda_fused

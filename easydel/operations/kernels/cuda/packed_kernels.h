@@ -6,7 +6,7 @@
 namespace easydel::operations::cuda_kernels {
 
 // How codes are stored; packed_product.h says what they stand for.
-enum class CodeFormat : uint8_t { Int8, Nf4, Int4 };
+enum class CodeFormat : uint8_t { Int8, Nf4, Int4, Dense };  // Dense: no codes, for row_product alone
 enum class ScaleFormat : uint8_t { Float32, Float16, Nested };
 
 // Rows of codes, dense and 16-byte aligned.
@@ -25,7 +25,8 @@ struct PackedLayout {
   CodeFormat codes;
   ScaleFormat scales;
   int64_t width, group, outer_block;
-  int32_t groups = 0, group_shift = -1;  // of a row; log2(group), or -1 where it is no power of two
+  int32_t groups = 0;                          // of a row
+  int32_t group_shift = -1, outer_shift = -1;  // log2 of group and outer_block, or -1 where that is no integer
 };
 bool can_read_packed(const PackedLayout& layout);
 

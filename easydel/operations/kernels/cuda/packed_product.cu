@@ -1,46 +1,12 @@
 // Products with packed weights: the codes are read once, sixteen bytes at a time, and become the operands of tensor
 // cores in registers. A thread block computes a tile of rows with all vectors; its warps split the columns.
-#include "easydel/operations/kernels/cuda/cuda_parts.cuh"
-#include "easydel/operations/kernels/cuda/packed_kernels.h"
+#include "easydel/operations/kernels/cuda/packed_parts.cuh"
 
 namespace easydel::operations::cuda_kernels {
 namespace {
 
 constexpr int kPackedWarps = 8, kPackedThreads = kPackedWarps * kWarp;
-constexpr int kSpanBytes = 64;   // of a row that four lanes read at once, one piece of sixteen bytes each
-constexpr int kRunWeights = 32;  // four bits: of a piece, which has one scale
-
-__constant__ float kNf4Values[16] = {-1.0f,
-                                     -0.6961928009986877f,
-                                     -0.5250730514526367f,
-                                     -0.39491748809814453f,
-                                     -0.28444138169288635f,
-                                     -0.18477343022823334f,
-                                     -0.09105003625154495f,
-                                     0.0f,
-                                     0.07958029955625534f,
-                                     0.16093020141124725f,
-                                     0.24611230194568634f,
-                                     0.33791524171829224f,
-                                     0.44070982933044434f,
-                                     0.5626170039176941f,
-                                     0.7229568362236023f,
-                                     1.0f};
-
-__host__ __device__ constexpr int weights_per_byte(CodeFormat format) { return format == CodeFormat::Int8 ? 1 : 2; }
-
-__device__ inline float scale_at(const PackedRows& w, const PackedLayout& layout, int64_t row, int64_t column) {
-  if (layout.codes == CodeFormat::Int8) return static_cast<const float*>(w.scales)[row] * (1.0f / 127.0f);
-  // A division would take longer than all else here.
-  const int64_t group = layout.group_shift >= 0 ? column >> layout.group_shift : column / layout.group;
-  const int64_t i = row * layout.groups + group;
-  switch (layout.scales) {
-    case ScaleFormat::Float32: return __ldg(static_cast<const float*>(w.scales) + i);
-    case ScaleFormat::Float16: return wide(static_cast<const __half*>(w.scales)[i]);
-    default: return w.map[static_cast<const uint8_t*>(w.scales)[i]] * w.outer[i / layout.outer_block] + *w.offset;
-  }
-}
-
+constexpr int kSpanBytes = 64;  // of a row that four lanes read at once, one piece of sixteen bytes each
 __device__ inline uint32_t minus(__nv_bfloat162, uint32_t a, uint32_t b) {
   const __nv_bfloat162 d = __hsub2(reinterpret_cast<__nv_bfloat162&>(a), reinterpret_cast<__nv_bfloat162&>(b));
   return reinterpret_cast<const uint32_t&>(d);
@@ -368,12 +334,7 @@ __device__ inline void piece_floats(const uint4& piece, const float* values,
   }
 }
 
-__device__ inline void load_nf4(float* values) {
-  if (threadIdx.x < 16) values[threadIdx.x] = kNf4Values[threadIdx.x];
-  __syncthreads();
-}
-
-// In float32: each warp computes one row.
+// Several vectors in float32: each warp computes one row.
 template <CodeFormat kFormat, int kVectors>
 __global__ void packed_row_kernel(const __grid_constant__ PackedProduct a) {
   __shared__ float values[16];
@@ -435,13 +396,6 @@ __global__ void unpack_kernel(PackedRows weight, PackedLayout layout, int64_t be
   }
 }
 
-int processors() {
-  int device = 0, count = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
-  return count;
-}
-
 template <class T, CodeFormat kFormat, int kRows, int kVectors>
 void multiply_tiles(const PackedProduct& a, Stream stream) {
   int64_t tiles = 0;
@@ -462,7 +416,7 @@ void multiply_rows(const PackedProduct& a, Stream stream) {
 template <class T, CodeFormat kFormat>
 void multiply_packed(const PackedProduct& a, Stream stream) {
   if constexpr (std::is_same_v<T, float>) {
-    a.vectors == 1 ? multiply_rows<kFormat, 1>(a, stream) : multiply_rows<kFormat, 8>(a, stream);
+    multiply_rows<kFormat, 8>(a, stream);
   } else if (a.vectors <= 8) {
     multiply_tiles<T, kFormat, 1, 1>(a, stream);
   } else if (a.vectors <= 16) {
@@ -471,15 +425,6 @@ void multiply_packed(const PackedProduct& a, Stream stream) {
     multiply_tiles<T, kFormat, 2, 4>(a, stream);
   } else {
     multiply_tiles<T, kFormat, 2, 8>(a, stream);
-  }
-}
-
-template <class F>
-void with_format(CodeFormat format, const F& f) {
-  switch (format) {
-    case CodeFormat::Int8: return f(std::integral_constant<CodeFormat, CodeFormat::Int8>());
-    case CodeFormat::Nf4: return f(std::integral_constant<CodeFormat, CodeFormat::Nf4>());
-    case CodeFormat::Int4: return f(std::integral_constant<CodeFormat, CodeFormat::Int4>());
   }
 }
 

@@ -3,13 +3,13 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <bit>
 
 #include "easydel/core/error.h"
+#include "easydel/operations/kernels/cuda/row_products.h"
 
 #ifdef EASYDEL_CUDA_KERNELS
 #include "easydel/operations/kernels/cuda/launch.h"
-#include "easydel/operations/kernels/cuda/packed_kernels.h"
+#include "easydel/operations/kernels/cuda/packed_layout.h"
 #endif
 
 namespace easydel::operations::cuda_packed {
@@ -19,37 +19,6 @@ using at::Tensor;
 #ifdef EASYDEL_CUDA_KERNELS
 
 namespace {
-
-using cuda_kernels::CodeFormat;
-using cuda_kernels::PackedLayout;
-using cuda_kernels::ScaleFormat;
-
-PackedLayout layout_of(const PackedCodes& weight) {
-  const at::ScalarType scales = weight.scales.scalar_type();
-  const auto group = static_cast<uint64_t>(weight.group());
-  return {weight.format == PackedFormat::kInt8  ? CodeFormat::Int8
-          : weight.format == PackedFormat::kNf4 ? CodeFormat::Nf4
-                                                : CodeFormat::Int4,
-          scales == at::kFloat  ? ScaleFormat::Float32
-          : scales == at::kHalf ? ScaleFormat::Float16
-                                : ScaleFormat::Nested,
-          weight.in(),
-          weight.group(),
-          weight.outer_block,
-          static_cast<int32_t>(weight.in() / std::max<int64_t>(1, weight.group())),
-          std::has_single_bit(group) ? std::countr_zero(group) : -1};
-}
-
-bool is_alike(const PackedLayout& a, const PackedLayout& b) {
-  return a.codes == b.codes && a.scales == b.scales && a.width == b.width && a.group == b.group &&
-         a.outer_block == b.outer_block;
-}
-
-cuda_kernels::PackedRows packed_rows(const PackedCodes& weight) {
-  const auto floats = [](const Tensor& t) { return t.defined() ? t.const_data_ptr<float>() : nullptr; };
-  return {weight.codes.const_data_ptr(), weight.scales.const_data_ptr(), floats(weight.scale_map),
-          floats(weight.outer_scales),   floats(weight.scale_offset),    weight.out()};
-}
 
 // Some rows of the matrix at a time, so that little memory is needed beside the codes.
 void multiply_dequantized(const Tensor& x, const PackedMap& map, const Tensor& bias, const Tensor& y) {
@@ -68,11 +37,17 @@ void multiply_dequantized(const Tensor& x, const PackedMap& map, const Tensor& b
   }
 }
 
+std::vector<cuda_fused::RowMap> row_maps(const std::vector<PackedMap>& maps) {
+  std::vector<cuda_fused::RowMap> rows;
+  for (const PackedMap& map : maps) rows.push_back({{}, map.weight, map.bias});
+  return rows;
+}
+
 }  // namespace
 
 bool applies(const PackedCodes& weight) {
   return weight.codes.is_cuda() && weight.codes.is_contiguous() && weight.codes.size(1) > 0 && in_packs(weight.codes) &&
-         cuda_kernels::can_read_packed(layout_of(weight));
+         cuda_kernels::can_read_packed(cuda_kernels::layout_of(weight));
 }
 
 std::vector<Tensor> multiply(const Tensor& given, const std::vector<PackedMap>& maps) {
@@ -81,6 +56,8 @@ std::vector<Tensor> multiply(const Tensor& given, const std::vector<PackedMap>& 
   const int64_t vectors = x.numel() / std::max<int64_t>(1, x.size(-1));
   const Tensor flat = x.view({vectors, x.size(-1)});
   std::vector<Tensor> results, biases;
+  if (std::vector<cuda_fused::RowMap> rows = row_maps(maps); cuda_fused::can_multiply_rows(x, rows, {}))
+    return cuda_fused::multiply_rows(x, rows, {});
   for (const PackedMap& map : maps) {
     results.push_back(at::empty({vectors, map.weight->out()}, x.options()));
     biases.push_back(map.bias.defined() ? map.bias.detach().to(x.scalar_type()).contiguous() : Tensor());
@@ -90,16 +67,16 @@ std::vector<Tensor> multiply(const Tensor& given, const std::vector<PackedMap>& 
   } else {
     for (std::size_t i = 0; i < maps.size();) {
       cuda_kernels::PackedProduct args{};
-      args.layout = layout_of(*maps[i].weight);
+      args.layout = cuda_kernels::layout_of(*maps[i].weight);
       args.x = x.const_data_ptr();
       args.vectors = static_cast<int>(vectors);
       do {
-        args.matrices[args.count++] = {packed_rows(*maps[i].weight),
+        args.matrices[args.count++] = {cuda_kernels::packed_rows(*maps[i].weight),
                                        biases[i].defined() ? biases[i].const_data_ptr() : nullptr,
                                        results[i].mutable_data_ptr()};
         ++i;
       } while (i < maps.size() && args.count < cuda_kernels::PackedProduct::kMaxMatrices &&
-               is_alike(args.layout, layout_of(*maps[i].weight)));
+               cuda_kernels::is_alike(args.layout, cuda_kernels::layout_of(*maps[i].weight)));
       launch(x, [&](auto stream) { cuda_kernels::packed_product(element_of(x), args, stream); });
     }
   }
@@ -114,8 +91,8 @@ std::vector<Tensor> multiply(const Tensor& given, const std::vector<PackedMap>& 
 Tensor unpack_rows(const PackedCodes& weight, int64_t begin, int64_t end, at::ScalarType type) {
   const Tensor y = at::empty({end - begin, weight.in()}, weight.codes.options().dtype(type));
   launch(y, [&](auto stream) {
-    cuda_kernels::unpack_rows(element_of(y), packed_rows(weight), layout_of(weight), begin, end - begin,
-                              y.mutable_data_ptr(), stream);
+    cuda_kernels::unpack_rows(element_of(y), cuda_kernels::packed_rows(weight), cuda_kernels::layout_of(weight), begin,
+                              end - begin, y.mutable_data_ptr(), stream);
   });
   return y;
 }

@@ -1,0 +1,95 @@
+// A block takes every parts-th row; its threads keep the columns that they sum for the weight.
+#include "easydel/operations/kernels/cuda/cuda_parts.cuh"
+
+namespace easydel::operations::cuda_kernels {
+namespace {
+
+constexpr int kMaxThreads = 1024, kMaxEach = 4;
+
+// kEach packs of a row for each thread.
+template <class T, int kEach>
+__global__ void __launch_bounds__(kMaxThreads) rms_norm_backward_kernel(RmsNormBackward a) {
+  using P = Pack<T>;
+  __shared__ float sums[2][kWarp];
+  const int packs = static_cast<int>(a.width / P::kCount);
+  float factor[kEach][P::kCount], totals[kEach][P::kCount];
+#pragma unroll
+  for (int j = 0; j < kEach; ++j) {
+    const int i = threadIdx.x + j * blockDim.x;
+    const P weight = i < packs ? P::at(a.weight, i) : P{};
+#pragma unroll
+    for (int e = 0; e < P::kCount; ++e) factor[j][e] = weight.get(e) + a.offset, totals[j][e] = 0;
+  }
+  int turn = 0;
+  for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x, turn ^= 1) {
+    const float rstd = a.rstd[row];
+    P x[kEach], d_y[kEach];
+    float dot = 0;
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) {
+      const int i = threadIdx.x + j * blockDim.x;
+      x[j] = i < packs ? P::at(a.x, row * packs + i) : P{};
+      d_y[j] = i < packs ? P::at(a.d_y, row * packs + i) : P{};
+#pragma unroll
+      for (int e = 0; e < P::kCount; ++e) dot += d_y[j].get(e) * factor[j][e] * x[j].get(e);
+    }
+    const float mean = block_sum(dot, sums[turn]) * rstd / static_cast<float>(a.width);
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) {
+      const int i = threadIdx.x + j * blockDim.x;
+      if (i >= packs) break;
+      P d_x;
+#pragma unroll
+      for (int e = 0; e < P::kCount; ++e) {
+        const float normalized = x[j].get(e) * rstd;
+        totals[j][e] += d_y[j].get(e) * normalized;
+        d_x.set(e, rstd * (d_y[j].get(e) * factor[j][e] - normalized * mean));
+      }
+      static_cast<uint4*>(a.d_x)[row * packs + i] = d_x.bits;
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < kEach; ++j) {
+    const int i = threadIdx.x + j * blockDim.x;
+    if (i >= packs) break;
+    for (int e = 0; e < P::kCount; ++e) a.d_factor[blockIdx.x * a.width + i * P::kCount + e] = totals[j][e];
+  }
+}
+
+int threads_for(int64_t packs) {
+  return static_cast<int>(std::min<int64_t>(kMaxThreads, (packs + kWarp - 1) / kWarp * kWarp));
+}
+int64_t packs_of(Element type, int64_t width) { return width / (type == Element::Float32 ? 4 : 8); }
+
+}  // namespace
+
+bool can_rms_norm_backward(Element type, int64_t width) {
+  return width > 0 && width % (type == Element::Float32 ? 4 : 8) == 0 &&
+         packs_of(type, width) <= kMaxThreads * kMaxEach;
+}
+
+int rms_norm_parts(Element type, int64_t rows, int64_t width) {
+  int device = 0, processors = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  const int64_t blocks = std::max(1, 1024 / threads_for(packs_of(type, width))) * int64_t{processors};
+  return static_cast<int>(std::clamp<int64_t>(rows, 1, blocks));
+}
+
+void rms_norm_backward(Element type, const RmsNormBackward& args, Stream stream) {
+  const int64_t packs = packs_of(type, args.width);
+  const int threads = threads_for(packs), each = static_cast<int>((packs + threads - 1) / threads);
+  const auto blocks = static_cast<unsigned>(args.parts);
+  with_type(type, [&](auto t) {
+    using T = decltype(t);
+    if (each == 1) {
+      rms_norm_backward_kernel<T, 1><<<blocks, threads, 0, stream>>>(args);
+    } else if (each == 2) {
+      rms_norm_backward_kernel<T, 2><<<blocks, threads, 0, stream>>>(args);
+    } else {
+      rms_norm_backward_kernel<T, kMaxEach><<<blocks, threads, 0, stream>>>(args);
+    }
+  });
+}
+
+}  // namespace easydel::operations::cuda_kernels

@@ -1,0 +1,265 @@
+// One vector, or a few dense ones: a warp, or some of a block, computes two rows at a time. The block normalizes the
+// vectors itself and keeps them; whoever has both rows of a pair rotates them, or multiplies the gate with the other.
+#include "easydel/operations/kernels/cuda/row_kernels.h"
+#include "easydel/operations/kernels/cuda/row_parts.cuh"
+
+namespace easydel::operations::cuda_kernels {
+namespace {
+
+// Two rows that are computed together: of one matrix, or gated, of two.
+struct RowPair {
+  int matrix, first, second;
+  int pair;  // which of a head's is rotated, or -1
+};
+__device__ inline RowPair rows_of(const RowProduct& a, int index) {
+  if (a.gated) return {0, index, index, -1};
+  int m = 0;
+  for (; m + 1 < a.count; ++m) {
+    const int pairs = static_cast<int>((a.matrices[m].weight.rows + 1) / 2);
+    if (index < pairs) break;
+    index -= pairs;
+  }
+  if (!a.matrices[m].rotated) return {m, 2 * index, 2 * index + 1, -1};
+  const int in_head = a.head_size / 2, head = index / in_head * a.head_size, i = index % in_head;
+  if (a.interleaved || i >= a.half) return {m, head + 2 * i, head + 2 * i + 1, i < a.half ? i : -1};
+  return {m, head + i, head + i + a.half, i};
+}
+
+template <class T>
+__device__ inline float rounded(float x) {
+  return wide(narrow<T>(x));
+}
+
+template <class T, CodeFormat kFormat, int kVectors>
+struct RowBlock {
+  using Held = HeldVector<T, kFormat>;
+  static constexpr bool kDense = kFormat == CodeFormat::Dense;
+  static constexpr int kAhead = kDense ? 4 : 2;
+
+  const RowProduct& a;
+  const Held x;
+  const float* nf4;
+
+  // The vectors, normalized where that is asked for.
+  __device__ void hold(float* sums) const {
+    const int packs = static_cast<int>(a.layout.width / Pack<T>::kCount);
+    for (int v = 0; v < a.vectors; ++v) {
+      const Held own{x.at + v * Held::bytes(a.layout.width) / 16, x.pieces};
+      if (!a.norm) {
+        for (int i = threadIdx.x; i < packs; i += kRowThreads) own.put(i, Pack<T>::at(a.x, v * packs + i));
+        continue;
+      }
+      float squares = 0;
+      for (int i = threadIdx.x; i < packs; i += kRowThreads) {
+        const Pack<T> from = Pack<T>::at(a.x, v * packs + i);
+        for (int e = 0; e < Pack<T>::kCount; ++e) squares += from.get(e) * from.get(e);
+      }
+      const float rstd = rsqrtf(block_sum(squares, sums) / static_cast<float>(a.layout.width) + a.eps);
+      for (int i = threadIdx.x; i < packs; i += kRowThreads) {
+        const Pack<T> from = Pack<T>::at(a.x, v * packs + i), weight = Pack<T>::at(a.norm, i);
+        Pack<T> y;
+        for (int e = 0; e < Pack<T>::kCount; ++e) {
+          const float value = from.get(e) * rstd;
+          y.set(e, (a.cast_first ? rounded<T>(value) : value) * (weight.get(e) + a.offset));
+        }
+        own.put(i, y);
+      }
+      __syncthreads();
+    }
+  }
+
+  __device__ const uint4* row_at(int matrix, int row) const {
+    return static_cast<const uint4*>(a.matrices[matrix].weight.codes) + static_cast<int64_t>(row) * x.pieces;
+  }
+  struct Rows {
+    const uint4 *first, *second;
+    int matrix[2], row[2];
+  };
+  __device__ Rows pointers(const RowPair& pair) const {
+    const int matrix = a.gated ? 1 : pair.matrix;
+    const int second = pair.second < a.matrices[matrix].weight.rows ? pair.second : pair.first;
+    return {row_at(pair.matrix, pair.first), row_at(matrix, second), {pair.matrix, matrix}, {pair.first, second}};
+  }
+
+  // Of both rows, kAhead pieces of this lane, each kWarp after the last and before `end`.
+  struct Batch {
+    uint4 first[kAhead], second[kAhead];
+    float scales[kAhead][2];  // four bits
+  };
+  __device__ void load(Batch& batch, const Rows& rows, int from, int end) const {
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) {
+      const int i = from + j * kWarp;
+      if (i >= end) break;
+      batch.first[j] = load_pack(rows.first + i), batch.second[j] = load_pack(rows.second + i);
+      if constexpr (!kDense && kFormat != CodeFormat::Int8) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r)
+          batch.scales[j][r] = scale_at(a.matrices[rows.matrix[r]].weight, a.layout, rows.row[r], i * kRunWeights);
+      }
+    }
+  }
+  __device__ void multiply(const Batch& batch, int from, int end, float (&sums)[kVectors][2]) const {
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) {
+      const int i = from + j * kWarp;
+      if (i >= end) break;
+      if constexpr (kDense) {
+#pragma unroll
+        for (int v = 0; v < kVectors; ++v) {
+          if (v < a.vectors) add_dense<T>(batch.first[j], batch.second[j], Pack<T>{x.at[v * x.pieces + i]}, sums[v]);
+        }
+      } else if constexpr (kFormat == CodeFormat::Int8) {
+        add_codes<T, kFormat>(batch.first[j], batch.second[j], x, i, nf4, sums[0]);
+      } else {
+        float own[2] = {};
+        add_codes<T, kFormat>(batch.first[j], batch.second[j], x, i, nf4, own);
+        sums[0][0] += batch.scales[j][0] * own[0], sums[0][1] += batch.scales[j][1] * own[1];
+      }
+    }
+  }
+
+  __device__ float result(const Rows& rows, int r, float sum) const {
+    const RowProduct::Matrix& matrix = a.matrices[rows.matrix[r]];
+    if constexpr (kFormat == CodeFormat::Int8) sum *= scale_at(matrix.weight, a.layout, rows.row[r], 0);
+    if (matrix.bias) sum += wide(static_cast<const T*>(matrix.bias)[rows.row[r]]);
+    return sum;
+  }
+
+  __device__ void store(const RowPair& pair, const Rows& rows, int v, float first, float second) const {
+    const RowProduct::Matrix& matrix = a.matrices[pair.matrix];
+    const int64_t row = v * matrix.weight.rows;
+    T* y = static_cast<T*>(matrix.y) + row;
+    first = result(rows, 0, first), second = result(rows, 1, second);
+    if (a.gated) {
+      const float act = activate(rounded<T>(first), a.gelu).value;
+      y[pair.first] = narrow<T>(rounded<T>(act) * rounded<T>(second));
+      return;
+    }
+    if (pair.pair >= 0) {
+      const float c = a.cos[v * a.table_row + pair.pair], s = a.sin[v * a.table_row + pair.pair];
+      const float one = rounded<T>(first), two = rounded<T>(second);
+      first = one * c - two * s, second = two * c + one * s;
+    }
+    if (a.residual) {
+      const T* more = static_cast<const T*>(a.residual) + row;
+      first = wide(more[pair.first]) + rounded<T>(first);
+      if (pair.second < matrix.weight.rows) second = wide(more[pair.second]) + rounded<T>(second);
+    }
+    y[pair.first] = narrow<T>(first);
+    if (pair.second < matrix.weight.rows) y[pair.second] = narrow<T>(second);
+  }
+};
+
+constexpr int kRowBlocks = 2;  // on a processor
+
+// `split` warps have a pair. What comes next is on its way while a warp multiplies.
+template <class T, CodeFormat kFormat, int kVectors>
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks)
+    row_product_kernel(const __grid_constant__ RowProduct a, int pairs, int split) {
+  extern __shared__ uint4 held[];
+  __shared__ float sums[kWarp], parts[kRowWarps][kVectors][2], values[16];
+  using Block = RowBlock<T, kFormat, kVectors>;
+  const int pieces = static_cast<int>(a.layout.width / piece_weights<T, kFormat>());
+  const Block block{a, {held, pieces}, values};
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, each = kRowWarps / split;
+  const int share = (pieces + split - 1) / split, begin = warp % split * share, end = min(pieces, begin + share);
+  constexpr int kStep = kWarp * Block::kAhead;
+  const int steps = (share + kStep - 1) / kStep, stride = gridDim.x * each;
+  const int rounds = (pairs - static_cast<int>(blockIdx.x) * each + stride - 1) / stride;
+  int index = blockIdx.x * each + warp / split;
+  RowPair pair = rows_of(a, min(index, pairs - 1));
+  typename Block::Rows rows = block.pointers(pair);
+  typename Block::Batch now, next;
+  next_may_start();
+  prefetch(rows.first + begin, (end - begin) * 16), prefetch(rows.second + begin, (end - begin) * 16);
+  if (kFormat == CodeFormat::Nf4 && threadIdx.x < 16) values[threadIdx.x] = kNf4Values[threadIdx.x];
+  wait_for_previous();
+  block.load(now, rows, begin + lane, end);
+  block.hold(sums);
+  __syncthreads();
+  for (int round = 0; round < rounds; ++round) {
+    RowPair next_pair = pair;
+    typename Block::Rows next_rows = rows;
+    float totals[kVectors][2] = {};
+    for (int step = 0; step < steps; ++step) {
+      const int from = begin + lane + step * kStep;
+      if (step + 1 < steps) {
+        block.load(next, rows, from + kStep, end);
+      } else if (round + 1 < rounds) {
+        next_pair = rows_of(a, min(index + stride, pairs - 1));
+        next_rows = block.pointers(next_pair);
+        block.load(next, next_rows, begin + lane, end);
+      }
+      block.multiply(now, from, end, totals);
+      now = next;
+    }
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      totals[v][0] = warp_sum(totals[v][0]), totals[v][1] = warp_sum(totals[v][1]);
+    }
+    if (split > 1) {
+      if (lane == 0) {
+#pragma unroll
+        for (int v = 0; v < kVectors; ++v) parts[warp][v][0] = totals[v][0], parts[warp][v][1] = totals[v][1];
+      }
+      __syncthreads();
+      if (lane == 0 && warp % split == 0) {
+        for (int w = 1; w < split; ++w) {
+#pragma unroll
+          for (int v = 0; v < kVectors; ++v)
+            totals[v][0] += parts[warp + w][v][0], totals[v][1] += parts[warp + w][v][1];
+        }
+      }
+      __syncthreads();
+    }
+    if (index < pairs && lane == 0 && warp % split == 0) {
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v) {
+        if (v < a.vectors) block.store(pair, rows, v, totals[v][0], totals[v][1]);
+      }
+    }
+    index += stride, pair = next_pair, rows = next_rows;
+  }
+}
+
+template <class T, CodeFormat kFormat, int kVectors>
+void multiply(const RowProduct& a, Stream stream) {
+  int64_t pairs = 0;
+  for (int m = 0; m < a.count; ++m) pairs += (a.matrices[m].weight.rows + 1) / 2;
+  if (a.gated) pairs = a.matrices[0].weight.rows;
+  const int64_t most = kRowBlocks * int64_t{processors()};
+  const int split =
+      warps_for_row(pairs, a.layout.width / piece_weights<T, kFormat>(), most, RowBlock<T, kFormat, kVectors>::kAhead);
+  const int64_t bytes = a.vectors * HeldVector<T, kFormat>::bytes(a.layout.width);
+  const auto blocks = std::min<int64_t>(blocks_for(pairs, kRowWarps / split), most);
+  const auto kernel = row_product_kernel<T, kFormat, kVectors>;
+  allow_shared(kernel, bytes);
+  launch_after(kernel, dim3(static_cast<unsigned>(blocks)), kRowThreads, static_cast<std::size_t>(bytes), stream, a,
+               static_cast<int>(pairs), split);
+}
+
+}  // namespace
+
+bool can_row_product(Element type, CodeFormat format, int64_t width, int64_t vectors) {
+  const int64_t size = type == Element::Float32 ? 4 : 2;
+  if (width <= 0 || vectors < 1) return false;
+  if (format != CodeFormat::Dense) return vectors == 1 && width * 4 <= kMaxHeldBytes;
+  return vectors <= 4 && width % (16 / size) == 0 && vectors * width * size <= kMaxHeldBytes;
+}
+
+void row_product(Element type, const RowProduct& args, Stream stream) {
+  int64_t rows = 0;
+  for (int m = 0; m < args.count; ++m) rows += args.matrices[m].weight.rows;
+  if (rows == 0) return;
+  with_type(type, [&](auto t) {
+    using T = decltype(t);
+    if (args.layout.codes != CodeFormat::Dense)
+      return with_format(args.layout.codes, [&](auto format) { multiply<T, format(), 1>(args, stream); });
+    if (args.vectors == 1) return multiply<T, CodeFormat::Dense, 1>(args, stream);
+    if (args.vectors == 2) return multiply<T, CodeFormat::Dense, 2>(args, stream);
+    multiply<T, CodeFormat::Dense, 4>(args, stream);
+  });
+}
+
+}  // namespace easydel::operations::cuda_kernels
