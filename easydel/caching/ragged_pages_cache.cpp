@@ -78,7 +78,8 @@ RaggedPagesCache::RaggedPagesCache(RaggedPagesMetadata metadata)
                                         operations::row_width(layer.head_dim, metadata_.dtype)};
     const Tensor k = zeros_on_demand(shape, options);
     const bool is_latent = layer.is_latent(metadata_.dtype);
-    layers_.push_back({k, is_latent ? k.narrow(3, 0, layer.value_dim) : zeros_on_demand(shape, options), is_latent});
+    layers_.push_back(
+        {k, is_latent ? k.narrow(3, 0, layer.value_dim) : zeros_on_demand(shape, options), is_latent, layer.chunk});
   }
   for (int64_t page = metadata_.num_pages; page-- > 0;) free_.push_back(static_cast<int32_t>(page));
 }
@@ -264,7 +265,8 @@ std::optional<Tensor> RaggedPagesCache::attend_on_device(const Layer& layer, con
   namespace paged = operations::cuda_paged;
   const paged::Pages pages{layer.k, layer.v};
   const DeviceStep& step = *device_step_;
-  if (!paged::paged_store(k, layer.is_latent ? Tensor() : v, step.decode.slots, pages)) return std::nullopt;
+  if (layer.chunk > 0 || !paged::paged_store(k, layer.is_latent ? Tensor() : v, step.decode.slots, pages))
+    return std::nullopt;
   std::vector<Tensor> outs;
   if (step.decoded > 0) {
     const auto out = paged::paged_decode(q.narrow(0, 0, step.decoded), pages, step.decode.table, step.decode.lengths,
@@ -307,8 +309,11 @@ void RaggedPagesCache::end() {
   step_.clear();
 }
 
-operations::KeySpan RaggedPagesCache::span_of(const StepPart& part, int64_t token, int64_t window) const {
-  const int64_t end = part.before + token + 1, first = window > 0 ? std::max<int64_t>(0, end - window) : 0;
+operations::KeySpan RaggedPagesCache::span_of(const StepPart& part, int64_t token, int64_t window,
+                                              int64_t chunk) const {
+  const int64_t end = part.before + token + 1;
+  int64_t first = window > 0 ? std::max<int64_t>(0, end - window) : 0;
+  if (chunk > 0) first = std::max(first, (end - 1) / chunk * chunk);
   return {.begin = part_.local(first), .end = part_.local(end), .blocks = part.pages.data()};
 }
 
@@ -321,7 +326,7 @@ std::optional<CacheSlot> RaggedPagesCache::slot_of_token(int64_t index, const At
   if (step_.size() != 1 || step_[0].tokens != 1 || part_.parts() > 1 || layer.is_latent || !is_plain ||
       metadata_.dtype != float32 || !layer.k.is_cpu())
     return std::nullopt;
-  return CacheSlot{{layer.k, layer.v}, span_of(step_[0], 0, mask.sliding_window)};
+  return CacheSlot{{layer.k, layer.v}, span_of(step_[0], 0, mask.sliding_window, layer.chunk)};
 }
 
 void RaggedPagesCache::store(Layer& layer, const Tensor& k, const Tensor& v) const {
@@ -341,7 +346,9 @@ void RaggedPagesCache::store(Layer& layer, const Tensor& k, const Tensor& v) con
 Tensor RaggedPagesCache::attend_to_sequence(const Layer& layer, const StepPart& part, const Tensor& q_TNH,
                                             const AttentionOptions& given) const {
   const int64_t total = part.before + part.tokens, size = metadata_.page_size, window = given.mask.sliding_window;
-  const int64_t first_slot = window > 0 ? std::max<int64_t>(0, part.before + 1 - window) : 0;
+  int64_t first_slot = window > 0 ? std::max<int64_t>(0, part.before + 1 - window) : 0;
+  if (layer.chunk > 0) first_slot = std::max(first_slot, part.before / layer.chunk * layer.chunk);
+  const bool several_chunks = layer.chunk > 0 && (total - 1) / layer.chunk > part.before / layer.chunk;
   const int64_t begin = part_.local(first_slot), end = part_.local(total);
   AttentionOptions options = given;
   options.sinks.reset();
@@ -361,7 +368,7 @@ Tensor RaggedPagesCache::attend_to_sequence(const Layer& layer, const StepPart& 
       return operations::from_stored(rows.narrow(0, begin - first_page * size, end - begin).unsqueeze(0),
                                      q_TNH.scalar_type());
     };
-    if (part_.parts() == 1 && !given.mask.q_positions.defined()) {
+    if (part_.parts() == 1 && !given.mask.q_positions.defined() && !several_chunks) {
       options.mask.q_offset = part.before - begin;
     } else {
       const auto longs = at::TensorOptions(at::kLong).device(metadata_.device);
@@ -373,6 +380,8 @@ Tensor RaggedPagesCache::attend_to_sequence(const Layer& layer, const StepPart& 
                               : queries;
       Tensor visible = slots.le(last);
       if (window > 0) visible = visible.logical_and(slots.gt(queries - window));
+      if (several_chunks)
+        visible = visible.logical_and(slots.div(layer.chunk, "floor").eq(queries.div(layer.chunk, "floor")));
       options.mask = MaskInfo{.causal = false};
       options.mask.explicit_mask = visible.view({1, 1, part.tokens, end - begin});
     }
@@ -425,7 +434,7 @@ AttentionOutput RaggedPagesCache::attend(int64_t index, const Tensor& q_BTNH, co
     }
     for (int64_t token = 0; token < part.tokens; ++token) {
       rows.push_back(part.row + token);
-      spans.push_back(span_of(part, token, mask.sliding_window));
+      spans.push_back(span_of(part, token, mask.sliding_window, layer.chunk));
     }
   }
   if (!out.defined()) return {attend_few(q, spans).unsqueeze(0), {}};

@@ -78,6 +78,7 @@ class RaggedPagesCache : public Cache {
   struct Layer {
     at::Tensor k, v;         // [pages, K, page_size, H]
     bool is_latent = false;  // v is a view of k
+    int64_t chunk = 0;       // as LayerKeys has it
   };
   struct StepPart {  // of the step: the position of its tokens in the row, and the previous length of its sequence
     int64_t sequence, row, tokens, before;
@@ -85,7 +86,7 @@ class RaggedPagesCache : public Cache {
     bool is_managed;  // by the caller
   };
   int64_t length_before(const RaggedBatch::Part& part) const;
-  operations::KeySpan span_of(const StepPart& part, int64_t token, int64_t window) const;
+  operations::KeySpan span_of(const StepPart& part, int64_t token, int64_t window, int64_t chunk) const;
   const RaggedBatch& batch_of(const CacheMetadata* step, int64_t tokens) const;
   Sequence& find(int64_t sequence);
   const Sequence& find(int64_t sequence) const;

@@ -23,15 +23,17 @@ void TransformerCache::begin_static(int64_t keys) {
   static_keys_ = keys;
 }
 
-// [B or 1, 1, 1, keys] of the ring of `capacity`: place i holds the last slot up to this one that is i modulo capacity.
-Tensor TransformerCache::visible_static(int64_t capacity, int64_t keys, int64_t window) {
+// [B or 1, 1, 1, keys] of the layer's ring: place i holds the last slot up to this one that is i modulo its capacity.
+Tensor TransformerCache::visible_static(const Layer& layer, int64_t keys, int64_t window) {
+  const int64_t capacity = layer.capacity();
   for (const StaticMask& known : static_masks_) {
-    if (known.capacity == capacity && known.keys == keys && known.window == window) return known.visible;
+    if (known.capacity == capacity && known.keys == keys && known.window == window && known.chunk == layer.chunk)
+      return known.visible;
   }
   const Tensor place = at::arange(keys, slot_.options());
-  Tensor visible;
+  Tensor visible, slots = place;
   if (keys == capacity && capacity < metadata_.max_length) {
-    const Tensor slots = slot_ - (slot_ - place).remainder(capacity);
+    slots = slot_ - (slot_ - place).remainder(capacity);
     visible = slots.ge(0).logical_and_(slots.gt(slot_ - window));
     visible = starts_.defined() ? visible.unsqueeze(0).logical_and(slots.unsqueeze(0).ge(starts_.unsqueeze(1)))
                                 : visible.unsqueeze(0);
@@ -42,7 +44,8 @@ Tensor TransformerCache::visible_static(int64_t capacity, int64_t keys, int64_t 
                                 : visible.unsqueeze(0);
   }
   visible = visible.unsqueeze(1).unsqueeze(1);
-  static_masks_.push_back({capacity, keys, window, visible});
+  if (layer.chunk > 0) visible = visible.logical_and(in_chunk(slot_, slots, layer.chunk, {}));
+  static_masks_.push_back({capacity, keys, window, layer.chunk, visible});
   return visible;
 }
 
@@ -68,7 +71,7 @@ Tensor TransformerCache::attend_static(Layer& layer, const Tensor& q, const Tens
   const double scale = operations::score_scale(options, q.size(3));
   operations::cuda_fused::CacheSlots slots{
       layer.k, layer.v, slot_, starts_, arrivals_, keys, options.mask.sliding_window};
-  if (!layer.is_latent && !options.sinks.defined() &&
+  if (!layer.is_latent && !options.sinks.defined() && layer.chunk == 0 &&
       operations::cuda_fused::can_attend_to_cache(q.select(1, 0), slots)) {
     if (!arrivals_.defined() || arrivals_.numel() < q.size(0) * q.size(2))
       slots.arrivals = arrivals_ = at::zeros({q.size(0), q.size(2)}, slot_.options().dtype(at::kInt));
@@ -83,7 +86,7 @@ Tensor TransformerCache::attend_static(Layer& layer, const Tensor& q, const Tens
   // The queries that share a key/value head are rows of one product.
   const int64_t batch = q.size(0), kv_heads = layer.k.size(1), shared = q.size(2) / kv_heads;
   const Tensor rows = q.reshape({batch, kv_heads, shared, q.size(3)});
-  const Tensor visible = visible_static(capacity, keys, options.mask.sliding_window);
+  const Tensor visible = visible_static(layer, keys, options.mask.sliding_window);
   const Tensor k_seen = operations::from_stored(layer.k.narrow(2, 0, keys), q.scalar_type());
   const Tensor v_seen = operations::from_stored(layer.v.narrow(2, 0, keys), q.scalar_type());
   const Tensor out = options.sinks.defined() ? attend_with_sinks(rows, k_seen, v_seen, visible, scale, options.sinks)

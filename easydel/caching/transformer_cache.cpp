@@ -56,8 +56,8 @@ TransformerCache::TransformerCache(TransformerMetadata metadata, const Tensor& s
     // Zeros: hidden values are multiplied by zero, and uninitialized memory may contain NaN.
     const Tensor k = zeros_on_demand(shape, options);
     const bool is_latent = layer.is_latent(metadata_.dtype);
-    layers_.push_back(
-        {k, is_latent ? k.narrow(3, 0, layer.value_dim) : zeros_on_demand(shape, options), layer.window, is_latent});
+    layers_.push_back({k, is_latent ? k.narrow(3, 0, layer.value_dim) : zeros_on_demand(shape, options), layer.window,
+                       is_latent, layer.chunk});
   }
   if (!starts.defined()) return;
   require<ShapeError>(starts.dim() == 1 && starts.size(0) == metadata_.batch_size, "[init_cache] starts must be [",
@@ -180,16 +180,18 @@ TransformerCache::Seen TransformerCache::see(Layer& layer, const Tensor& k, cons
 }
 
 // The mask between this step's queries and the visible keys. Its tensors cover all slots up to the last token.
-MaskInfo TransformerCache::mask_of(const Seen& seen, const MaskInfo& given, int64_t tokens) const {
+MaskInfo TransformerCache::mask_of(const Seen& seen, const MaskInfo& given, int64_t tokens, int64_t chunk) const {
   const auto options = at::TensorOptions(at::kLong).device(metadata_.device);
   const auto keys = static_cast<int64_t>(seen.slots.size());
   MaskInfo mask = given;
   mask.memory = MaskInfo::make_memory();
-  const bool by_rule = part_.parts() == 1 && seen.in_order;
+  const bool is_chunked = chunk > 0 && length_ + tokens > chunk;
+  const bool by_rule = part_.parts() == 1 && seen.in_order && !is_chunked;
   mask.q_offset = length_ - (keys > 0 ? seen.slots[0] : 0);
   if (by_rule && !starts_.defined() && !given.padding_mask.defined() && !given.explicit_mask.defined()) return mask;
-  if (!by_rule && tokens == 1 && part_.parts() == 1 && !starts_.defined() && !given.padding_mask.defined() &&
-      !given.explicit_mask.defined() && (given.sliding_window == 0 || keys <= given.sliding_window)) {
+  if (!by_rule && !is_chunked && tokens == 1 && part_.parts() == 1 && !starts_.defined() &&
+      !given.padding_mask.defined() && !given.explicit_mask.defined() &&
+      (given.sliding_window == 0 || keys <= given.sliding_window)) {
     mask.causal = false;  // a full window, in ring order
     mask.sliding_window = 0;
     return mask;
@@ -208,10 +210,20 @@ MaskInfo TransformerCache::mask_of(const Seen& seen, const MaskInfo& given, int6
   if (given.causal) visible = visible.logical_and(slots.unsqueeze(0).le(queries));
   if (given.sliding_window > 0) visible = visible.logical_and(slots.unsqueeze(0).gt(queries - given.sliding_window));
   visible = visible.view({1, 1, tokens, keys});
+  if (is_chunked) visible = visible.logical_and(in_chunk(queries.squeeze(1), slots, chunk, given));
   mask.explicit_mask = mask.explicit_mask.defined() ? mask.explicit_mask.logical_and(visible) : visible;
   mask.causal = false;
   mask.sliding_window = 0;
   return mask;
+}
+
+Tensor TransformerCache::in_chunk(const Tensor& queries, const Tensor& keys, int64_t chunk,
+                                  const MaskInfo& given) const {
+  Tensor starts = at::zeros({1, 1}, queries.options());
+  if (starts_.defined()) starts = starts_.unsqueeze(1);
+  if (given.padding_mask.defined()) starts = given.padding_mask.ne(0).cumsum(1).eq(0).sum(1, /*keepdim=*/true);
+  const auto chunk_of = [&](const Tensor& slots) { return (slots.unsqueeze(0) - starts).div(chunk, "floor"); };
+  return chunk_of(queries).unsqueeze(2).eq(chunk_of(keys).unsqueeze(1)).unsqueeze(1);
 }
 
 bool TransformerCache::is_plain(const AttentionOptions& options) const {
@@ -220,8 +232,9 @@ bool TransformerCache::is_plain(const AttentionOptions& options) const {
          mask.causal && !mask.padding_mask.defined() && !mask.explicit_mask.defined() && !mask.q_positions.defined();
 }
 
-operations::KeySpan TransformerCache::span_of(int64_t row, int64_t window) const {
+operations::KeySpan TransformerCache::span_of(int64_t row, int64_t window, int64_t chunk) const {
   int64_t first = host_starts_.empty() ? 0 : host_starts_[static_cast<std::size_t>(row)];
+  if (chunk > 0 && length_ > first) first += (length_ - first) / chunk * chunk;
   if (window > 0) first = std::max(first, length_ + 1 - window);
   const int64_t end = part_.local(length_ + 1);
   return {.begin = std::min(part_.local(first), end), .end = end, .ring = row};
@@ -232,12 +245,12 @@ std::optional<CacheSlot> TransformerCache::slot_of_token(int64_t index, const At
   if (metadata_.batch_size != 1 || tokens_ != 1 || part_.parts() > 1 || is_static() || layer.is_latent ||
       metadata_.dtype != float32 || !layer.k.is_cpu() || !is_plain(options))
     return std::nullopt;
-  return CacheSlot{{layer.k, layer.v}, span_of(0, options.mask.sliding_window)};
+  return CacheSlot{{layer.k, layer.v}, span_of(0, options.mask.sliding_window, layer.chunk)};
 }
 
 Tensor TransformerCache::attend_one(Layer& layer, const Tensor& q, const AttentionOptions& options) const {
   std::vector<operations::KeySpan> spans;
-  for (int64_t row = 0; row < q.size(0); ++row) spans.push_back(span_of(row, options.mask.sliding_window));
+  for (int64_t row = 0; row < q.size(0); ++row) spans.push_back(span_of(row, options.mask.sliding_window, layer.chunk));
   const bool wide = part_.parts() > 1 || options.sinks.defined();
   const operations::CachedAttention attended = operations::attend_to_blocks(
       q.select(1, 0), {layer.k, layer.v}, spans, operations::score_scale(options, q.size(-1)), options.softcap, wide);
@@ -264,7 +277,7 @@ AttentionOutput TransformerCache::attend(int64_t index, const Tensor& q, const T
   }
   const Seen seen = see(layer, k_new, v_new);
   AttentionOptions options = given;
-  options.mask = mask_of(seen, given.mask, q.size(1));
+  options.mask = mask_of(seen, given.mask, q.size(1), layer.chunk);
   if (given.bias.defined() && given.bias.size(3) > static_cast<int64_t>(seen.slots.size()))
     options.bias = given.bias.index_select(3, at::tensor(seen.slots, at::kLong).to(given.bias.device()));
   if (part_.parts() == 1)

@@ -55,6 +55,7 @@ class TransformerCache : public Cache {
     at::Tensor k, v;  // [B, K, C, H], or rows of codes
     int64_t window = 0;
     bool is_latent = false;  // v is a view of k
+    int64_t chunk = 0;       // as LayerKeys has it
     int64_t capacity() const { return k.size(2); }
   };
   // The keys that a step attends to, in memory order, and their local slots.
@@ -65,13 +66,15 @@ class TransformerCache : public Cache {
   };
   void store(Layer& layer, const at::Tensor& k_BTKH, const at::Tensor& v_BTKH) const;
   Seen see(Layer& layer, const at::Tensor& k_BTKH, const at::Tensor& v_BTKH) const;
-  MaskInfo mask_of(const Seen& seen, const MaskInfo& given, int64_t tokens) const;
+  MaskInfo mask_of(const Seen& seen, const MaskInfo& given, int64_t tokens, int64_t chunk) const;
+  // Where slots are in the same chunk, [B or 1, 1, queries, keys].
+  at::Tensor in_chunk(const at::Tensor& queries, const at::Tensor& keys, int64_t chunk, const MaskInfo& given) const;
   bool is_plain(const operations::AttentionOptions& options) const;
-  operations::KeySpan span_of(int64_t row, int64_t window) const;  // of the next token
+  operations::KeySpan span_of(int64_t row, int64_t window, int64_t chunk) const;  // of the next token
   at::Tensor attend_one(Layer& layer, const at::Tensor& q_BTNH, const operations::AttentionOptions& options) const;
   at::Tensor attend_static(Layer& layer, const at::Tensor& q_BTNH, const at::Tensor& k_BTKH, const at::Tensor& v_BTKH,
                            const operations::AttentionOptions& options);
-  at::Tensor visible_static(int64_t capacity, int64_t keys, int64_t window);
+  at::Tensor visible_static(const Layer& layer, int64_t keys, int64_t window);
 
   TransformerMetadata metadata_;
   SlotPart part_;
@@ -84,7 +87,7 @@ class TransformerCache : public Cache {
   at::Tensor slot_;      // [1] on the device, of the next token
   at::Tensor arrivals_;  // zeros, for the kernel of static steps
   struct StaticMask {
-    int64_t capacity, keys, window;
+    int64_t capacity, keys, window, chunk;
     at::Tensor visible;
   };
   std::vector<StaticMask> static_masks_;  // of this step

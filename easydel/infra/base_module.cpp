@@ -11,7 +11,7 @@
 #include "easydel/infra/prepare_inputs.h"
 #include "easydel/infra/state/state.h"
 #include "easydel/io/hub/hub_push.h"
-#include "easydel/layers/sinusoids.h"
+#include "easydel/layers/computed_weights.h"
 #include "easydel/sharding/collectives/gather_ahead.h"
 #include "easydel/tokenizers/auto_tokenizer.h"
 
@@ -102,8 +102,8 @@ void BaseModule::set_options(const ModuleOptions& options) {
 void BaseModule::initialize(const ModuleOptions& options) {
   set_options(options);
   for (const auto& [path, module] : named_modules()) {
-    if (auto* table = dynamic_cast<SinusoidalPositions*>(module))
-      table->fill(at::TensorOptions(options.param_dtype).device(options.device));
+    if (auto* computed = dynamic_cast<ComputedWeights*>(module))
+      computed->fill(at::TensorOptions(options.param_dtype).device(options.device));
   }
   for (const auto& [path, parameter] : named_parameters()) {
     if (!parameter->is_lazy()) continue;

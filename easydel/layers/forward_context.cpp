@@ -1,5 +1,7 @@
 #include "easydel/layers/forward_context.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 
 #include "easydel/layers/layer_scope.h"
@@ -12,6 +14,19 @@ namespace {
 thread_local const ForwardContext* current = nullptr;
 
 }  // namespace
+
+// [B, S]: the slot where each token's text begins: a document's first, or a row's first that is no padding.
+at::Tensor first_slots(const MaskInfo& mask, const at::Tensor& slots_BS) {
+  if (mask.q_segment_ids.defined()) {
+    const at::Tensor& ids = mask.q_segment_ids;
+    const int64_t tokens = ids.size(1);
+    const at::Tensor begins = ids.narrow(1, 1, tokens - 1).ne(ids.narrow(1, 0, tokens - 1));
+    const at::Tensor first = at::cat({begins.new_ones({ids.size(0), 1}), begins}, 1);
+    return std::get<0>(slots_BS.masked_fill(first.logical_not(), 0).cummax(1));
+  }
+  if (!mask.padding_mask.defined()) return at::zeros_like(slots_BS);
+  return mask.padding_mask.ne(0).cumsum(1).eq(0).sum(1, /*keepdim=*/true);
+}
 
 LayerScope::LayerScope(const ForwardContext& ctx) : before_(std::exchange(current, &ctx)) {}
 LayerScope::~LayerScope() { current = before_; }
@@ -32,6 +47,26 @@ const MaskInfo& ForwardContext::windowed_mask(int64_t layer_window) const {
   windowed_.back()->sliding_window = window;
   windowed_.back()->memory = MaskInfo::make_memory();
   return *windowed_.back();
+}
+
+const MaskInfo& ForwardContext::chunked_mask(int64_t chunk) const {
+  const int64_t tokens = part.batch > 0 ? part.tokens : positions.size(1);
+  if (tokens <= chunk) return mask;  // no text is longer than one
+  for (const auto& [size, known] : chunked_) {
+    if (size == chunk) return *known;
+  }
+  auto own = std::make_shared<MaskInfo>(windowed_mask(chunk));
+  const at::Tensor slots =
+      at::arange(tokens, positions.options()).unsqueeze(0).expand({positions.size(0), tokens}).contiguous();
+  const at::Tensor chunks = (slots - first_slots(mask, slots).to(slots.device())).div(chunk, "floor");
+  if (mask.q_segment_ids.defined()) {  // documents of chunks; padding stays negative
+    const at::Tensor ids = mask.q_segment_ids.to(chunks.options());
+    own->q_segment_ids = at::where(ids.lt(0), ids, ids * (tokens / chunk + 1) + chunks);
+  } else {
+    own->q_segment_ids = chunks;
+  }
+  own->memory = MaskInfo::make_memory();
+  return *chunked_.emplace_back(chunk, std::move(own)).second;
 }
 
 at::Tensor ForwardContext::dropout(const at::Tensor& x, double p, std::string_view place, int64_t layer) const {

@@ -32,10 +32,12 @@ MLP::MLP(MlpSpec spec) : spec_(std::move(spec)), act_(operations::find_activatio
 at::Tensor MLP::operator()(const at::Tensor& x_whole) const {
   const at::Tensor x =
       parallel() ? collectives::identity_forward_sum_backward(x_whole, parallel()->group(split_over(kInner))) : x_whole;
+  const auto scaled = [](const at::Tensor& y, double factor) { return factor == 1 ? y : y * factor; };
   if (gate_up_) return (*down_)(dropped(operations::gated_activation((*gate_up_)(x), act_)));
   if (gate_) {
     const std::vector<at::Tensor> both = Linear::apply_all(x, {gate_, up_});
-    return (*down_)(dropped(operations::gated_activation(both[0], both[1], act_)));
+    const at::Tensor inner = operations::gated_activation(scaled(both[0], spec_.gate_scale), both[1], act_);
+    return scaled((*down_)(dropped(inner)), spec_.out_scale);
   }
   return (*down_)(dropped(act_((*up_)(x))));
 }
@@ -67,6 +69,7 @@ at::Tensor MLP::dropped(const at::Tensor& inner) const {
 const char* MLP::describe(operations::DecodeLayer& layer) const {
   if (!gate_) return "the MLP has no separate gate";
   if (spec_.dropout > 0) return "the MLP has dropout";
+  if (spec_.gate_scale != 1 || spec_.out_scale != 1) return "the MLP is scaled";
   const auto gate = gate_->decode_map(), up = up_->decode_map(), down = down_->decode_map();
   if (!gate || !up || !down) return "weights of the MLP are neither plain float32 nor packed codes";
   layer.gate = *gate;

@@ -17,8 +17,10 @@ struct MlpSpec {
   bool fused_gate_up = false;  // one projection: the gate's half first
   bool bias = false;
   bool transposed = false;  // weights as [in, out]
-  double dropout = 0;       // of what the second projection reads
-  int64_t layer_idx = 0;    // names the dropout's random numbers
+  // With a gate of its own: of what the activation reads, and of the result.
+  double gate_scale = 1, out_scale = 1;
+  double dropout = 0;     // of what the second projection reads
+  int64_t layer_idx = 0;  // names the dropout's random numbers
   double init_stddev = 0.02;
   std::optional<double> down_init_stddev = {};  // of the second projection, where it differs
   std::string gate_name = "gate_proj", up_name = "up_proj", gate_up_name = "gate_up_proj", down_name = "down_proj";

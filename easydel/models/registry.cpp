@@ -93,15 +93,20 @@ void register_models(Registry& registry) {
       registry);
   register_bart<MBartModel, MBartForConditionalGeneration, MBartForQuestionAnswering, MBartForSequenceClassification>(
       registry);
+  registry.register_config<PegasusConfig>();
+  registry.register_module<PegasusModel>(TaskType::BaseModule);
+  registry.register_module<PegasusForConditionalGeneration>(TaskType::SequenceToSequence);
   register_family<ArceeModel, ArceeForCausalLM, ArceeForSequenceClassification>(registry);
   register_family<BloomModel, BloomForCausalLM, BloomForSequenceClassification>(registry);
   register_family<Cohere2Model, Cohere2ForCausalLM>(registry);
   register_family<CohereModel, CohereForCausalLM>(registry);
+  register_family<DeepseekModel, DeepseekForCausalLM>(registry);
   register_family<DeepseekV2Model, DeepseekV2ForCausalLM, DeepseekV2ForSequenceClassification>(registry);
   register_family<DeepseekV3Model, DeepseekV3ForCausalLM, DeepseekV3ForSequenceClassification>(registry);
   register_family<Ernie4_5_MoeModel, Ernie4_5_MoeForCausalLM>(registry);
   register_family<Ernie4_5Model, Ernie4_5ForCausalLM>(registry);
   register_family<Exaone4Model, Exaone4ForCausalLM, Exaone4ForSequenceClassification>(registry);
+  register_family<FalconH1Model, FalconH1ForCausalLM>(registry);
   register_family<FalconModel, FalconForCausalLM, FalconForSequenceClassification>(registry);
   register_family<FalconMambaModel, FalconMambaForCausalLM>(registry);
   register_family<Gemma2Model, Gemma2ForCausalLM, Gemma2ForSequenceClassification>(registry);
@@ -119,9 +124,11 @@ void register_models(Registry& registry) {
   register_family<HeliumModel, HeliumForCausalLM, HeliumForSequenceClassification>(registry);
   register_family<HunYuanDenseV1Model, HunYuanDenseV1ForCausalLM, HunYuanDenseV1ForSequenceClassification>(registry);
   register_family<InternLM2Model, InternLM2ForCausalLM>(registry);
+  register_family<Llama4TextModel, Llama4ForCausalLM>(registry);
   register_family<LlamaModel, LlamaForCausalLM, LlamaForSequenceClassification>(registry);
   register_family<Mamba2Model, Mamba2ForCausalLM>(registry);
   register_family<MambaModel, MambaForCausalLM>(registry);
+  register_family<MiniMaxModel, MiniMaxForCausalLM, MiniMaxForSequenceClassification>(registry);
   register_family<MinistralModel, MinistralForCausalLM, MinistralForSequenceClassification>(registry);
   register_family<MistralModel, MistralForCausalLM, MistralForSequenceClassification>(registry);
   register_family<MixtralModel, MixtralForCausalLM, MixtralForSequenceClassification>(registry);
@@ -154,6 +161,8 @@ void register_models(Registry& registry) {
               UMT5ForSequenceClassification, UMT5ForTokenClassification>(registry);
   register_bert<BertModel, BertForMaskedLM, BertForTokenClassification, BertForQuestionAnswering,
                 BertForSequenceClassification>(registry);
+  register_bert<ModernBertModel, ModernBertForMaskedLM, ModernBertForTokenClassification,
+                ModernBertForQuestionAnswering, ModernBertForSequenceClassification>(registry);
   register_bert<RobertaModel, RobertaForMaskedLM, RobertaForTokenClassification, RobertaForQuestionAnswering,
                 RobertaForSequenceClassification>(registry);
   register_bert<XLMRobertaModel, XLMRobertaForMaskedLM, XLMRobertaForTokenClassification,

@@ -71,7 +71,7 @@ struct PackedGroups : torch::autograd::Function<PackedGroups> {
 PackedStack::PackedStack(std::shared_ptr<const Method> method, const Experts& experts, const Experts::Stack& stack)
     : PackedParts(std::move(method), experts.experts_dim(), stack.out, stack.in),
       name_(stack.name),
-      transposed_(experts.transposed()),
+      transposed_(stack.transposed),
       dense_(std::make_shared<Parameter>(stack.dense->dims, stack.dense->init)) {
   dense_->file_layout = stack.dense->file_layout;
 }

@@ -17,6 +17,12 @@ STATE_SPACE = dict(vocab_size=97, hidden_size=32, num_hidden_layers=2, pad_token
 # Linear attention in some layers; half of a head is rotated in the others.
 HYBRID = dict(head_dim=8, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=6, linear_value_head_dim=8,
               rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5})
+# Chunks and temperatures that matter for a few tokens.
+LLAMA4 = dict(head_dim=8, intermediate_size=24, intermediate_size_mlp=40, floor_scale=3, attn_scale=0.5)
+# A mixer beside attention, and factors of everything.
+FALCON_H1 = dict(mamba_d_ssm=48, mamba_n_heads=6, mamba_d_state=5, mamba_chunk_size=4, embedding_multiplier=3.0,
+                 lm_head_multiplier=0.4, key_multiplier=1.7, attention_in_multiplier=0.8, attention_out_multiplier=1.3,
+                 ssm_in_multiplier=1.2, ssm_out_multiplier=0.6)
 # Without grouped heads, and without a key for them.
 ALIKE = {key: value for key, value in TINY.items() if key != "num_key_value_heads"}
 
@@ -377,6 +383,44 @@ ODD_CONFIGS = {
                                       "shared_expert_intermediate_size": 12, "norm_topk_prob": False, "attention_bias": True,
                                       "output_router_logits": True, "router_aux_loss_coef": 0.1},
     },
+    "llama4_text": {
+        "plain": {**TINY, **LLAMA4, "num_hidden_layers": 3, "interleave_moe_layer_step": 2, "no_rope_layers": [1, 1, 0],
+                  "attention_chunk_size": 4, "num_local_experts": 3},
+        "two experts, all with": {**TINY, **LLAMA4, "head_dim": 12, "num_local_experts": 4, "num_experts_per_tok": 2,
+                                  "no_rope_layer_interval": 2, "attention_chunk_size": 5, "use_qk_norm": False,
+                                  "layer_types": ["full_attention", "chunked_attention"], "tie_word_embeddings": True,
+                                  "output_router_logits": True, "attn_scale": 0.7, "floor_scale": 2},
+        "no experts, biases": {**TINY, **LLAMA4, "moe_layers": [], "intermediate_size_mlp": 56, "attention_chunk_size": 3, "attention_bias": True,
+                               "no_rope_layers": [1, 1], "attn_temperature_tuning": False, **rope("linear", factor=2.5)},
+    },
+    "falcon_h1": {
+        "plain": {**TINY, **FALCON_H1, "mlp_multipliers": [0.7, 1.6], "ssm_multipliers": [0.4, 1.3, 0.8, 1.7, 0.6]},
+        "normed, groups": {**TINY, **FALCON_H1, "mamba_rms_norm": True, "mamba_n_groups": 2, "mamba_d_head": 16,
+                           "mamba_n_heads": 4, "mamba_d_ssm": None, "projectors_bias": True, "mamba_proj_bias": True,
+                           "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True, "key_multiplier": 0.5},
+        "normed behind the gate": {**TINY, **FALCON_H1, "mamba_rms_norm": True, "mamba_norm_before_gate": False,
+                                   "mamba_conv_bias": False, "mamba_d_conv": 3, "mamba_expand": 1, "mamba_d_ssm": None,
+                                   "mamba_n_heads": 4, "mamba_d_state": 7, "mamba_chunk_size": 32, "head_dim": 12,
+                                   "time_step_limit": [0.01, 100.0], "lm_head_multiplier": 1.0, "attention_in_multiplier": 1.4,
+                                   "attention_out_multiplier": 0.5, "ssm_in_multiplier": 0.7, "ssm_out_multiplier": 1.1},
+    },
+    "deepseek": {
+        "plain": {**TINY, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 2,
+                  "moe_intermediate_size": 24, "first_k_dense_replace": 1},
+        "weights of one, every other": {**TINY, "num_hidden_layers": 3, "n_routed_experts": 5, "num_experts_per_tok": 3,
+                                        "moe_intermediate_size": 16, "moe_layer_freq": 2, "norm_topk_prob": True,
+                                        "attention_bias": True, "tie_word_embeddings": True, **rope("linear", factor=2.5)},
+        "no experts": {**TINY, "num_key_value_heads": 1},
+    },
+    "minimax": {
+        "plain": {**TINY, "num_hidden_layers": 3, "num_local_experts": 3, "block_size": 4, "full_attn_alpha_factor": 1.5,
+                  "full_attn_beta_factor": 0.7, "linear_attn_alpha_factor": 0.8, "linear_attn_beta_factor": 1.3,
+                  "mlp_alpha_factor": 1.2, "mlp_beta_factor": 0.9},
+        "lightning alone, window": {**TINY, "num_local_experts": 4, "num_experts_per_tok": 1, "block_size": 32, "head_dim": 12,
+                                    "layer_types": ["linear_attention", "full_attention"], "sliding_window": 4,
+                                    "output_router_logits": True, "router_aux_loss_coef": 0.1, "hidden_act": "gelu",
+                                    "tie_word_embeddings": True},
+    },
     "qwen3_5_text": {
         "plain": {**TINY, **HYBRID, "num_hidden_layers": 3, "layer_types": ["linear_attention", "full_attention", "linear_attention"]},
         "heads equal, tied": {**TINY, **HYBRID, "linear_num_key_heads": 3, "linear_num_value_heads": 3, "linear_value_head_dim": 10,
@@ -391,6 +435,12 @@ TINY_BART = dict(vocab_size=97, d_model=32, encoder_layers=2, decoder_layers=2, 
                  decoder_attention_heads=4, encoder_ffn_dim=56, decoder_ffn_dim=40, max_position_embeddings=64, dropout=0.0)
 TINY_BERT = {k: v for k, v in TINY.items() if k not in ("num_key_value_heads", "pad_token_id")} | dict(
     hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+
+# Windows that hide something of 13 tokens and still reach from padding to a token: a query that sees nothing gives zeros
+# here, and in transformers a mean of everything, which labels and scores of padding would show.
+TINY_MODERNBERT = dict(vocab_size=97, hidden_size=32, intermediate_size=56, num_hidden_layers=3, num_attention_heads=4,
+                       max_position_embeddings=64, local_attention=18, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+                       cls_token_id=1, sep_token_id=2)
 
 ENCODER_CONFIGS = {
     "t5": {
@@ -421,6 +471,21 @@ ENCODER_CONFIGS = {
     "mbart": {
         "plain": TINY_BART,
         "scaled": {**TINY_BART, "scale_embedding": True, "decoder_attention_heads": 2, "decoder_layers": 1},
+    },
+    "pegasus": {
+        "plain": {**TINY_BART, "decoder_start_token_id": 0},
+        "scaled, uneven": {**TINY_BART, "scale_embedding": True, "encoder_layers": 1, "decoder_layers": 3,
+                           "decoder_attention_heads": 2, "decoder_ffn_dim": 24, "activation_function": "relu",
+                           "tie_word_embeddings": False, "pad_token_id": 3, "decoder_start_token_id": 4},
+    },
+    "modernbert": {
+        "plain": TINY_MODERNBERT,
+        "biases, mean": {**TINY_MODERNBERT, "norm_bias": True, "attention_bias": True, "mlp_bias": True,
+                         "classifier_pooling": "mean", "classifier_bias": True, "classifier_activation": "relu",
+                         "decoder_bias": False, "tie_word_embeddings": False, "hidden_activation": "silu",
+                         "norm_eps": 1e-3, "local_attention": 21, "layer_types": ["sliding_attention"] * 3,
+                         "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e3},
+                                             "sliding_attention": {"rope_type": "linear", "factor": 2.5, "rope_theta": 5e3}}},
     },
     "bert": {
         "plain": TINY_BERT,

@@ -1,6 +1,7 @@
 """Families that transformers itself does not have: their published repositories bring the code along. Importing this
 registers classes with the names of their files, made of transformers' Llama, so that the sweep covers them too."""
 
+import torch
 from huggingface_hub.dataclasses import strict
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, PreTrainedConfig
@@ -137,6 +138,144 @@ class InternLM2ForCausalLM(LlamaForCausalLM):
         return self.output
 
 
+@strict
+class DeepseekConfig(PreTrainedConfig):
+    """Of deepseek-ai/deepseek-moe-16b-base."""
+    model_type = "deepseek"
+    keys_to_ignore_at_inference = ["past_key_values"]
+
+    vocab_size: int = 102400
+    hidden_size: int = 4096
+    intermediate_size: int = 11008
+    moe_intermediate_size: int = 1407
+    num_hidden_layers: int = 30
+    num_attention_heads: int = 32
+    num_key_value_heads: int | None = None
+    n_shared_experts: int | None = None
+    n_routed_experts: int | None = None
+    num_experts_per_tok: int | None = None
+    moe_layer_freq: int = 1
+    first_k_dense_replace: int = 0
+    norm_topk_prob: bool = False
+    scoring_func: str = "softmax"
+    aux_loss_alpha: float = 0.001
+    seq_aux: bool = True
+    hidden_act: str = "silu"
+    max_position_embeddings: int = 2048
+    initializer_range: float = 0.02
+    rms_norm_eps: float = 1e-6
+    use_cache: bool = True
+    pad_token_id: int | None = None
+    bos_token_id: int | None = 100000
+    eos_token_id: int | list[int] | None = 100001
+    pretraining_tp: int = 1
+    tie_word_embeddings: bool = False
+    rope_parameters: dict | None = None
+    attention_bias: bool = False
+    attention_dropout: float = 0.0
+
+    mlp_bias = False  # what Llama asks for
+
+    def __post_init__(self, **kwargs):
+        if self.num_key_value_heads is None:
+            self.num_key_value_heads = self.num_attention_heads
+        super().__post_init__(**kwargs)
+
+
+class DeepseekMLP(LlamaMLP):
+    def __init__(self, config, intermediate_size: int | None = None):
+        nn.Module.__init__(self)
+        self.config = config
+        width = intermediate_size or config.intermediate_size
+        self.gate_proj = nn.Linear(config.hidden_size, width, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, width, bias=False)
+        self.down_proj = nn.Linear(width, config.hidden_size, bias=False)
+        self.act_fn = nn.SiLU()
+
+
+class DeepseekTopkRouter(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(config.n_routed_experts, config.hidden_size).normal_(std=0.3))
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.weight)
+
+
+class DeepseekExperts(nn.ModuleList):
+    def __repr__(self):  # as those of other families
+        return "DeepseekExperts()"
+
+
+class DeepseekMoE(nn.Module):
+    """The published code without the balancing loss, which has gradients and no value."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.experts = DeepseekExperts(DeepseekMLP(config, config.moe_intermediate_size) for _ in range(config.n_routed_experts))
+        self.gate = DeepseekTopkRouter(config)
+        if config.n_shared_experts is not None:
+            self.shared_experts = DeepseekMLP(config, config.moe_intermediate_size * config.n_shared_experts)
+
+    def forward(self, hidden_states):
+        x = hidden_states.flatten(0, -2)
+        weights, chosen = self.gate(x).softmax(-1).topk(self.config.num_experts_per_tok, sorted=False)
+        if self.config.num_experts_per_tok > 1 and self.config.norm_topk_prob:
+            weights = weights / (weights.sum(-1, keepdim=True) + 1e-20)
+        y = torch.zeros_like(x)
+        for e, expert in enumerate(self.experts):
+            rows, slots = torch.where(chosen == e)
+            if len(rows):
+                y = y.index_add(0, rows, expert(x[rows]) * weights[rows, slots, None])
+        y = y.view_as(hidden_states)
+        return y + self.shared_experts(hidden_states) if hasattr(self, "shared_experts") else y
+
+
+class DeepseekRMSNorm(LlamaRMSNorm):
+    pass
+
+
+class DeepseekAttention(LlamaAttention):
+    pass
+
+
+class DeepseekDecoderLayer(LlamaDecoderLayer):
+    def __init__(self, config, layer_idx: int):
+        super().__init__(config, layer_idx)
+        has_experts = (config.n_routed_experts is not None and layer_idx >= config.first_k_dense_replace
+                       and layer_idx % config.moe_layer_freq == 0)
+        self.self_attn = DeepseekAttention(config, layer_idx)
+        self.mlp = DeepseekMoE(config) if has_experts else DeepseekMLP(config)
+        self.input_layernorm = DeepseekRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.post_attention_layernorm = DeepseekRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+
+
+class DeepseekModel(LlamaModel):
+    config_class = DeepseekConfig
+    _can_record_outputs = {"hidden_states": DeepseekDecoderLayer, "attentions": DeepseekAttention}
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.layers = nn.ModuleList([DeepseekDecoderLayer(config, i) for i in range(config.num_hidden_layers)])
+        self.norm = DeepseekRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.post_init()
+
+
+class DeepseekForCausalLM(LlamaForCausalLM):
+    config_class = DeepseekConfig
+
+    def __init__(self, config):
+        super(LlamaForCausalLM, self).__init__(config)
+        self.model = DeepseekModel(config)
+        self.vocab_size = config.vocab_size
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+
+AutoConfig.register("deepseek", DeepseekConfig)
+AutoModel.register(DeepseekConfig, DeepseekModel)
+AutoModelForCausalLM.register(DeepseekConfig, DeepseekForCausalLM)
 AutoConfig.register("internlm2", InternLM2Config)
 AutoModel.register(InternLM2Config, InternLM2Model)
 AutoModelForCausalLM.register(InternLM2Config, InternLM2ForCausalLM)

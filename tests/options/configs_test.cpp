@@ -122,6 +122,12 @@ PROBE(PhiConfig, embd_pdrop) { expect_only_training_changes("phi", "embd_pdrop",
 PROBE(SeedOssConfig, residual_dropout) { expect_only_training_changes("seed_oss", "residual_dropout", 0.5); }
 PROBE(StableLmConfig, hidden_dropout) { expect_only_training_changes("stablelm", "hidden_dropout", 0.5); }
 PROBE(MixtralConfig, router_jitter_noise) { expect_only_training_changes("mixtral", "router_jitter_noise", 0.5); }
+PROBE(MiniMaxConfig, router_jitter_noise) { expect_only_training_changes("minimax", "router_jitter_noise", 0.5); }
+
+PROBE(DeepseekConfig, scoring_func) {
+  EXPECT_TRUE(
+      is_refused("scoring_func", [] { small_config("deepseek", Json::object({{"scoring_func", "sigmoid"}})); }));
+}
 
 PROBE(GPT2Config, add_cross_attention) {
   EXPECT_TRUE(

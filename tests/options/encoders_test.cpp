@@ -30,6 +30,7 @@ std::shared_ptr<BaseModule> small_model(const std::string& family, TaskType task
                                     "intermediate_size": 24, "max_position_embeddings": 32, "hidden_dropout_prob": 0.0,
                                     "attention_probs_dropout_prob": 0.0, "initializer_range": 0.3})");
   dict["model_type"] = family;
+  if (family == "modernbert") dict["pad_token_id"] = 0, dict["bos_token_id"] = 1, dict["eos_token_id"] = 2;
   for (const auto& [key, value] : changes.as_object()) dict[key] = value;
   return init_model(*AutoConfig::from_dict(dict), task, {.rngs = RandomKey(1)});
 }
@@ -80,6 +81,19 @@ PROBE(BartFamilyConfig, encoder_layerdrop) {
 PROBE(BartFamilyConfig, decoder_layerdrop) {
   const auto model = small_model("bart", TaskType::SequenceToSequence, Json::object({{"decoder_layerdrop", 0.1}}));
   EXPECT_TRUE(is_refused("decoder_layerdrop", [&] { logits_of(*model, true); }));
+}
+PROBE(ModernBertConfig, embedding_dropout) {
+  expect_only_training_changes("modernbert", TaskType::MaskedLM, "embedding_dropout");
+}
+PROBE(ModernBertConfig, mlp_dropout) { expect_only_training_changes("modernbert", TaskType::MaskedLM, "mlp_dropout"); }
+PROBE(ModernBertConfig, classifier_dropout) {
+  expect_only_training_changes("modernbert", TaskType::TokenClassification, "classifier_dropout");
+  expect_only_training_changes("modernbert", TaskType::SequenceClassification, "classifier_dropout");
+}
+PROBE(ModernBertConfig, sparse_prediction) {
+  EXPECT_TRUE(is_refused("sparse_prediction", [] {
+    small_model("modernbert", TaskType::MaskedLM, Json::object({{"sparse_prediction", true}}));
+  }));
 }
 PROBE(WhisperConfig, dropout) {
   expect_only_training_changes("whisper", TaskType::SpeechSequenceToSequence, "dropout");

@@ -195,7 +195,10 @@ def counted_flops(model, counter) -> int:
     by_module = {name: sum(ops.values()) for name, ops in counter.get_flop_counts().items()}
     total, root = counter.get_total_flops(), type(model).__name__
     for name, module in model.named_modules():
-        if not isinstance(getattr(module, "conv1d", None), torch.nn.Conv1d):
+        if type(module).__name__ == "Llama4TextExperts":  # which runs all of them
+            unused = 1 - model.config.num_experts_per_tok / module.num_experts
+            total -= round(by_module[f"{root}.{name}"] * unused)
+        if not isinstance(getattr(module, "conv1d", None), torch.nn.Conv1d) and not hasattr(module, "slope_rate"):
             continue
         total -= by_module.get(f"{root}.{name}", 0)
         total += sum(2 * m.weight.numel() for m in module.modules() if isinstance(m, (torch.nn.Linear, torch.nn.Conv1d)))
@@ -237,13 +240,14 @@ def print_all(directory: pathlib.Path) -> None:
                         numbers = f"{tuple(child.weight.shape)}, eps={child.variance_epsilon}"
                         child.extra_repr = lambda numbers=numbers: numbers
             family_name = type(model).__name__.split("For")[0].removesuffix("LMHeadModel")
-            text = re.sub(rf"\b{family_name}(Attention|MLP|RMSNorm|LayerNorm|LayerNormPerHead|Experts|Linear|Statics|"
-                          rf"GatedDeltaNet)(?:Gated)?\b", r"\1", str(model))
+            text = re.sub(rf"\b{family_name}(?:Text)?(Attention|MLP|RMSNorm|LayerNorm|LayerNormPerHead|Experts|Linear|Statics|"
+                          rf"GatedDeltaNet|LightningAttention)(?:Gated)?\b", r"\1", str(model))
             text = re.sub(r"\b\w+RMSNormGated\b", "RMSNorm", text)
             text = re.sub(rf"\b{family_name}LayerNorm1P\b", "LayerNorm", text)
             text = re.sub(r"\b\w+(ScaledWord|LearnedPositional)Embedding\b", "Embedding", text)
-            text = re.sub(rf"\b{family_name}(SparseMoeBlock|Moe|MoE)\b", "SparseMoE", text)
-            text = re.sub(rf"\b{family_name}Top[kK]Router\(", "Linear(", text)
+            text = re.sub(rf"\b{family_name}(?:Text)?(SparseMoeBlock|Moe|MoE)\b", "SparseMoE", text)
+            text = re.sub(rf"\b{family_name}(?:Top[kK])?Router\(", "Linear(", text)
+            text = text.replace(": FalconH1Mixer(", ": Mamba2Mixer(")
             if family == "gpt_oss":
                 text = text.replace("(mlp): MLP", "(mlp): SparseMoE")
             if hasattr(model.config, "kv_lora_rank"):
@@ -251,7 +255,7 @@ def print_all(directory: pathlib.Path) -> None:
             # The block's name in files, and a router that is a plain linear map.
             if family == "internlm2":
                 text = text.replace("(output)", "(lm_head)")
-            if family in ("mixtral", "phimoe"):
+            if family in ("mixtral", "minimax", "phimoe"):
                 text = text.replace("(mlp): SparseMoE", "(block_sparse_moe): SparseMoE").replace("(router)", "(gate)")
             (directory / f"{family}-{i}" / "model.txt").write_text(text + "\n")
 

@@ -59,8 +59,9 @@ ModelOutput run_decoder(const BaseModule& module, const PreparedInputs& prepared
 // What a base model has around its layers.
 struct DecoderSpec {
   NormSpec norm;
-  double embedding_scale = 1.0;  // of the table, rounded to its type
-  double input_scale = 1.0;      // of what enters the layers, be it embedded here or given
+  double embedding_scale = 1.0;       // of the table, rounded to its type
+  double embedding_multiplier = 1.0;  // of the same, not rounded
+  double input_scale = 1.0;           // of what enters the layers, be it embedded here or given
   double embedding_dropout = 0.0;
   std::string embeddings_name = "embed_tokens", norm_name = "norm", layers_name = "layers";
   std::string embedding_norm_name = "";  // of the embeddings; empty: none
@@ -86,6 +87,8 @@ class DecoderModel : public BaseModule {
 
   ModelOutput forward(const PreparedInputs& inputs) const override {
     at::Tensor x_BTD = embed(inputs, embed_tokens_, spec_.embedding_scale);
+    if (spec_.embedding_multiplier != 1.0 && !inputs.inputs_embeds.defined())
+      x_BTD = x_BTD.mul(spec_.embedding_multiplier);
     if (spec_.input_scale != 1.0) x_BTD = x_BTD.mul(spec_.input_scale);
     if (embedding_norm_) x_BTD = (*embedding_norm_)(x_BTD);
     return run_decoder(*this, inputs, drop_embeddings(x_BTD, spec_.embedding_dropout, inputs), layers_, norm_,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "easydel/caching/transformer_cache.h"
 #include "easydel/layers/attention/sequence_attention.h"
 #include "easydel/sharding/collectives/collectives.h"
 
@@ -53,7 +54,7 @@ Attention::Attention(AttentionSpec spec) : spec_(std::move(spec)) {
   }
   out_ = &add<Linear>(spec_.out_name, Dim::query_heads(heads(), spec_.head_dim), embed,
                       options(spec_.out_bias, "attn_output", spec_.out_init_stddev));
-  if (spec_.qk_norm) {
+  if (spec_.qk_norm && spec_.qk_norm->norm.weight) {
     q_norm_ = &add<HeadNorm>(spec_.q_norm_name, *spec_.qk_norm, Dim::query_heads(heads(), 1), spec_.head_dim);
     k_norm_ = &add<HeadNorm>(spec_.k_norm_name, *spec_.qk_norm, Dim::kv_heads(heads(), 1), spec_.head_dim);
   }
@@ -121,7 +122,12 @@ at::Tensor Attention::position_bias(const ForwardContext& ctx) const {
 }
 
 void Attention::normalize(Projected& x) const {
-  if (!q_norm_) return;
+  if (!spec_.qk_norm) return;
+  if (!q_norm_) {
+    for (at::Tensor* each : {&x.q_BTNH, &x.k_BTKH})
+      *each = operations::rms_norm(*each, {}, {.eps = spec_.qk_norm->norm.eps});
+    return;
+  }
   x.q_BTNH = (*q_norm_)(x.q_BTNH, {0, x.q_BTNH.size(2)});
   x.k_BTKH = (*k_norm_)(x.k_BTKH, counted_kv());
 }
@@ -156,18 +162,39 @@ void Attention::add_positions(Projected& x, const ForwardContext& ctx) const {
   x.v_BTKH = at::cat({x.v_BTKH, at::zeros({batch, tokens, kv_heads, kPositionFeatures}, x.v_BTKH.options())}, -1);
 }
 
+at::Tensor Attention::warmed(const at::Tensor& q_BTNH, const ForwardContext& ctx) const {
+  // The place is that in the row, padding included, as transformers has it; in a document, that in the document.
+  const auto* dense = dynamic_cast<const TransformerCache*>(ctx.cache);
+  const bool by_position = ctx.mask.q_segment_ids.defined() || (ctx.cache && (!dense || dense->is_static()));
+  const int64_t first = ctx.cache ? ctx.cache->length() : ctx.part.first_token, tokens = q_BTNH.size(1);
+  const at::Tensor place =
+      by_position ? ctx.positions : at::arange(first, first + tokens, ctx.positions.options()).unsqueeze(0);
+  const at::Tensor periods = place.add(1).div(spec_.temperature->period, "floor");
+  const at::Tensor factor =
+      at::log1p(periods.to(at::promote_types(q_BTNH.scalar_type(), at::kFloat))) * spec_.temperature->scale + 1.0;
+  return (q_BTNH * factor.to(q_BTNH.device()).unsqueeze(-1).unsqueeze(-1)).to(q_BTNH.scalar_type());
+}
+
+// A cache knows the layer's chunks.
+const MaskInfo& Attention::mask_of(const ForwardContext& ctx) const {
+  if (spec_.chunk == 0) return ctx.windowed_mask(spec_.sliding_window);
+  return ctx.cache ? ctx.windowed_mask(spec_.chunk) : ctx.chunked_mask(spec_.chunk);
+}
+
 double Attention::own_flops_per_token(double keys) const {
   // The mean of min(i, window) over positions i of a sequence whose mean of i is `keys`.
   const double length = 2 * keys - 1;
   const auto window = static_cast<double>(spec_.sliding_window);
   if (window > 0 && window < length) keys = window - window * (window - 1) / (2 * length);
+  if (const auto chunk = static_cast<double>(spec_.chunk); chunk > 0 && chunk < length) keys = (chunk + 1) / 2;
   return 4.0 * static_cast<double>(spec_.num_heads * spec_.head_dim) * keys;
 }
 
 LayerKeys Attention::cached_keys() const {
   const HeadPart part = head_part();
   return {part.is_even() ? part.kv.size() : part.query.size(),
-          spec_.head_dim + (spec_.alibi.empty() ? 0 : kPositionFeatures), spec_.sliding_window};
+          spec_.head_dim + (spec_.alibi.empty() ? 0 : kPositionFeatures),
+          spec_.chunk > 0 ? spec_.chunk : spec_.sliding_window, 0, spec_.chunk};
 }
 
 HeadPart Attention::head_part() const {
@@ -191,7 +218,8 @@ Interval Attention::counted_kv() const {
 
 const char* Attention::describe(operations::DecodeLayer& layer, const ForwardContext& ctx) const {
   if (!q_) return "queries, keys and values have one weight";
-  if (q_norm_) return "queries and keys are normalized";
+  if (spec_.qk_norm) return "queries and keys are normalized";
+  if (spec_.temperature) return "queries are scaled by their place";
   if (spec_.output_gate) return "the attention has a gate";
   if (sinks_) return "the attention has sinks";
   if (relative_ || ctx.position_bias.defined()) return "scores have a bias";
@@ -203,7 +231,7 @@ const char* Attention::describe(operations::DecodeLayer& layer, const ForwardCon
   const auto q = q_->decode_map(), k = k_->decode_map(), v = v_->decode_map(), out = out_->decode_map();
   if (!q || !k || !v || !out) return "weights of the attention are neither plain float32 nor packed codes";
   operations::AttentionOptions options = ctx.attention;
-  options.mask = ctx.windowed_mask(spec_.sliding_window);
+  options.mask = mask_of(ctx);
   std::optional<CacheSlot> slot = ctx.cache->slot_of_token(spec_.layer_idx, options);
   if (!slot) return "the cache or the mask is not plain";
   layer.q = *q;
@@ -232,12 +260,13 @@ void Attention::prepare(Projected& x, const ForwardContext& ctx) const {
     std::tie(x.q_BTNH, x.k_BTKH) =
         operations::apply_rotary(x.q_BTNH, x.k_BTKH, ctx.rope[*spec_.rope], spec_.rope_style);
   if (spec_.norm_after_rope) normalize(x);
+  if (spec_.temperature) x.q_BTNH = warmed(x.q_BTNH, ctx);
 }
 
 Attention::Output Attention::attend(Projected& projected, const ForwardContext& ctx) const {
   auto& [q_BTNH, k_BTKH, v_BTKH, gate_BTNH] = projected;
   operations::AttentionOptions options = ctx.attention;
-  options.mask = ctx.windowed_mask(spec_.sliding_window);
+  options.mask = mask_of(ctx);
   options.scale = spec_.scale;
   if (!spec_.alibi.empty()) {
     options.scale = operations::score_scale(options, spec_.head_dim);

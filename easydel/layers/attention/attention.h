@@ -14,6 +14,12 @@
 
 namespace easydel {
 
+// Queries times 1 + scale * log(1 + floor((place + 1) / period)), so that far keys are not drowned by many others.
+struct AttentionTemperature {
+  double scale = 0.1;
+  int64_t period = 8192;
+};
+
 struct AttentionSpec {
   int64_t hidden_size = 0;
   int64_t num_heads = 0;
@@ -35,6 +41,8 @@ struct AttentionSpec {
   operations::RopeStyle rope_style = operations::RopeStyle::Half;
   std::optional<double> scale;  // 1 / sqrt(head_dim)
   int64_t sliding_window = 0;   // 0: none
+  int64_t chunk = 0;            // a token sees its own chunk of so many, counted from where its text begins; 0: all
+  std::optional<AttentionTemperature> temperature = {};
   double softcap = 0;
   std::vector<double> alibi =
       {};              // for each head, how much more the score of a key is for each position that it is later
@@ -86,6 +94,8 @@ class Attention : public Module {
   void prepare(Projected& x, const ForwardContext& ctx) const;   // normalizes, clips and rotates q and k
   Output attend(Projected& x, const ForwardContext& ctx) const;  // before the last product
   void normalize(Projected& x) const;
+  at::Tensor warmed(const at::Tensor& q_BTNH, const ForwardContext& ctx) const;  // by the temperature
+  const MaskInfo& mask_of(const ForwardContext& ctx) const;
   void add_positions(Projected& x, const ForwardContext& ctx) const;  // for alibi
   HeadCounts heads() const { return {spec_.num_heads, spec_.num_kv_heads}; }
   HeadPart head_part() const;   // this rank's heads

@@ -62,6 +62,13 @@ double SparseMoE::own_flops_per_token(double) const {
   return 6.0 * static_cast<double>(spec_.router.top_k * e.hidden_size * e.intermediate_size);
 }
 
+// Each token once for each of its experts, times the weight.
+at::Tensor SparseMoE::run_weighed_inputs(const at::Tensor& x_TD, const operations::Routing& routing) const {
+  const at::Tensor rows = (x_TD.unsqueeze(1) * routing.weights.to(x_TD.scalar_type()).unsqueeze(2)).flatten(0, 1);
+  const at::Tensor ones = at::ones({rows.size(0), 1}, routing.weights.options());
+  return experts_(rows, {ones, routing.experts.reshape({-1, 1})}).view({x_TD.size(0), -1, x_TD.size(1)}).sum(1);
+}
+
 SparseMoE::Output SparseMoE::operator()(const at::Tensor& x) const {
   const at::Tensor x_TD = x.flatten(0, -2);
   const bool widens = spec_.router_in_float32 && x_TD.scalar_type() != at::kDouble;
@@ -73,7 +80,8 @@ SparseMoE::Output SparseMoE::operator()(const at::Tensor& x) const {
                                    selection_bias_->sharding())
             .flatten();
   }
-  at::Tensor out = experts_(x_TD, operations::route(router_logits, options)).view_as(x);
+  const operations::Routing routing = operations::route(router_logits, options);
+  at::Tensor out = (spec_.weigh_inputs ? run_weighed_inputs(x_TD, routing) : experts_(x_TD, routing)).view_as(x);
   if (shared_experts_) {
     const at::Tensor shared = (*shared_experts_)(x);
     out = out + (shared_gate_ ? (*shared_gate_)(x).sigmoid() * shared : shared);

@@ -19,6 +19,7 @@ struct ExpertsSpec {
   std::string method = "fused_moe";
   // The format of gpt_oss: stacked in files too, matrices as [in, out], biases, and gate and up interleaved.
   bool transposed = false;
+  bool down_transposed = false;  // down_proj alone as [in, out]; the family says how files store the stacks
   bool bias = false;
   std::optional<operations::ClampedGate> clamped_gate = {};  // instead of `act`, on interleaved gate and up
   // Names of one expert's weights in files that store experts separately: "<experts>.<e>.<name>.weight".
@@ -49,12 +50,13 @@ class Experts : public Module {
   struct Stack {
     std::string name;  // of the parameter
     Dim out, in;
+    bool transposed = false;
     std::shared_ptr<Parameter> dense;  // [E, out, in], or [E, in, out] when transposed; null when it is packed
     std::shared_ptr<const PackedExperts> packed;
   };
   const std::vector<Stack>& stacks() const { return stacks_; }  // gate_up_proj and down_proj
   const Dim& experts_dim() const { return experts_; }
-  bool transposed() const { return spec_.transposed; }
+  bool transposed() const { return spec_.transposed || spec_.down_transposed; }  // some stack, and files store stacks
   // As for a Linear: whoever packs replaces the dense parameters by those of the codes.
   void set_packed(std::string_view name, std::shared_ptr<const PackedExperts> packed,
                   std::shared_ptr<Parameter> dense = nullptr);
@@ -89,7 +91,8 @@ struct MoeSpec {
   int64_t shared_intermediate = 0;     // of shared_experts, an MLP for every token; 0: none
   bool shared_bias = false;
   std::string shared_name = "shared_experts";
-  bool shared_gate = false;  // the shared MLP's output times the sigmoid of a linear map, "<shared_name>_gate"
+  bool weigh_inputs = false;  // the router's weights multiply what the experts read, not what they give
+  bool shared_gate = false;   // the shared MLP's output times the sigmoid of a linear map, "<shared_name>_gate"
 };
 
 class SparseMoE : public Module {
@@ -105,6 +108,8 @@ class SparseMoE : public Module {
   double own_flops_per_token(double keys) const override;  // of the experts of one token
 
  private:
+  at::Tensor run_weighed_inputs(const at::Tensor& x_TD, const operations::Routing& routing) const;
+
   MoeSpec spec_;
   const Linear& gate_;
   const Experts& experts_;

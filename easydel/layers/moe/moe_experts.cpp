@@ -23,15 +23,16 @@ Experts::Experts(ExpertsSpec spec)
   const Dim hidden(spec_.hidden_size), inner(spec_.intermediate_size, kInner);
   const Dim both =
       spec_.clamped_gate ? Dim(2 * spec_.intermediate_size, kInner, 2) : Dim::halves(spec_.intermediate_size, kInner);
-  const auto add_stack = [&](const char* name, const Dim& out, const Dim& in) {
-    const auto dims = spec_.transposed ? std::vector{experts_, in, out} : std::vector{experts_, out, in};
-    stacks_.push_back({name, out, in, add_parameter(name, dims, Initializer::normal(spec_.init_stddev)), nullptr});
+  const auto add_stack = [&](const char* name, const Dim& out, const Dim& in, bool transposed) {
+    const auto dims = transposed ? std::vector{experts_, in, out} : std::vector{experts_, out, in};
+    stacks_.push_back(
+        {name, out, in, transposed, add_parameter(name, dims, Initializer::normal(spec_.init_stddev)), nullptr});
   };
-  add_stack("gate_up_proj", both, hidden);
+  add_stack("gate_up_proj", both, hidden, spec_.transposed);
   if (spec_.bias) gate_up_proj_bias_ = add_parameter("gate_up_proj_bias", {experts_, both}, Initializer::zeros());
-  add_stack("down_proj", hidden, inner);
+  add_stack("down_proj", hidden, inner, transposed());
   if (spec_.bias) down_proj_bias_ = add_parameter("down_proj_bias", {experts_, hidden}, Initializer::zeros());
-  if (!spec_.transposed) name_in_files();
+  if (!transposed()) name_in_files();
 }
 
 void Experts::set_packed(std::string_view name, std::shared_ptr<const PackedExperts> packed,
@@ -103,7 +104,7 @@ at::Tensor Experts::operator()(const at::Tensor& x_TD, const operations::Routing
   if (parallel()) return run_on_mesh(x_TD, routing);
   if (spec_.method == "dense_moe" && !is_packed()) return run_dense(x_TD, routing);
   const bool fused =
-      spec_.method == "fused_moe" && !spec_.transposed && !spec_.bias && !spec_.clamped_gate && !is_packed();
+      spec_.method == "fused_moe" && !transposed() && !spec_.bias && !spec_.clamped_gate && !is_packed();
   operations::StackedExperts stacked;
   if (fused) {
     stacked = {stacks_[0].dense->value(), stacks_[1].dense->value(), &act_};
@@ -118,7 +119,7 @@ at::Tensor Experts::run(const at::Tensor& rows, const operations::Dispatch& disp
   const auto linear = [&](const at::Tensor& x, const Stack& stack, const at::Tensor& bias) {
     if (!stack.packed)
       return operations::grouped_linear(x, stack.dense->value(), bias, dispatch,
-                                        {.transposed = spec_.transposed, .access = stack.dense->sharding()});
+                                        {.transposed = stack.transposed, .access = stack.dense->sharding()});
     const at::Tensor y = stack.packed->multiply(x, dispatch);
     return bias.defined() ? y + bias.index_select(0, operations::expert_of_row(dispatch.ends, x.size(0))) : y;
   };
@@ -128,14 +129,14 @@ at::Tensor Experts::run(const at::Tensor& rows, const operations::Dispatch& disp
 
 // The reference: [E, T, ...] throughout, and each token's experts selected from all of them.
 at::Tensor Experts::run_dense(const at::Tensor& x_TD, const operations::Routing& routing) const {
-  const auto multiply = [&](const at::Tensor& x, const Parameter& p, const at::Tensor& bias) {
-    const at::Tensor matrices = whole(p, x_TD.scalar_type());
-    const at::Tensor y = at::matmul(x, spec_.transposed ? matrices : matrices.transpose(1, 2));
+  const auto multiply = [&](const at::Tensor& x, const Stack& stack, const at::Tensor& bias) {
+    const at::Tensor matrices = whole(*stack.dense, x_TD.scalar_type());
+    const at::Tensor y = at::matmul(x, stack.transposed ? matrices : matrices.transpose(1, 2));
     return bias.defined() ? y + bias.unsqueeze(1) : y;
   };
   const at::ScalarType dtype = x_TD.scalar_type();
-  const at::Tensor gate_up = multiply(x_TD.unsqueeze(0), *stacks_[0].dense, gate_up_bias(dtype));
-  const at::Tensor done_ETD = multiply(gate(gate_up), *stacks_[1].dense, down_bias(dtype));
+  const at::Tensor gate_up = multiply(x_TD.unsqueeze(0), stacks_[0], gate_up_bias(dtype));
+  const at::Tensor done_ETD = multiply(gate(gate_up), stacks_[1], down_bias(dtype));
   const at::Tensor weights_TE = at::zeros({x_TD.size(0), done_ETD.size(0)}, routing.weights.options())
                                     .scatter_add(1, routing.experts, routing.weights);
   return at::einsum("etd,te->td", {done_ETD, weights_TE.to(dtype)});

@@ -20,6 +20,26 @@ constexpr double kTimeStep = 0.01;  // of new weights
 
 double inverse_softplus(double y) { return y + std::log(-std::expm1(-y)); }
 
+// An RMS norm of each of a few equal groups of features.
+class GroupedRMSNorm final : public Norm {
+ public:
+  GroupedRMSNorm(int64_t features, int64_t groups, double eps)
+      : groups_(groups), eps_(eps), weight_(add_parameter("weight", {features}, Initializer::ones())) {}
+
+  Tensor operator()(const Tensor& x) const override {
+    const Tensor weight =
+        collectives::gather_weight(weight_->value(), weight_->value().scalar_type(), weight_->sharding());
+    return operations::rms_norm(x.unflatten(-1, {groups_, -1}), {}, {.eps = eps_}).flatten(-2) * weight;
+  }
+  std::string type_name() const override { return "RMSNorm"; }
+  std::string extra_repr() const override { return concat("(", weight_->shape[0], ",), eps=", eps_); }
+
+ private:
+  int64_t groups_;
+  double eps_;
+  std::shared_ptr<Parameter> weight_;
+};
+
 Tensor wide(const Tensor& x) { return x.to(at::promote_types(x.scalar_type(), at::kFloat)); }
 
 }  // namespace
@@ -77,20 +97,35 @@ Mamba2Mixer::Mamba2Mixer(Mamba2Spec spec)
       act_(operations::find_activation(spec_.act)),
       in_proj_(add<Linear>("in_proj", spec_.hidden_size, 2 * inner_ + 2 * bc_ + spec_.num_heads,
                            LinearOptions{.bias = spec_.bias, .init_stddev = spec_.init_stddev, .name = "mixer_in"})),
-      out_proj_(add<Linear>("out_proj", inner_, spec_.hidden_size,
-                            LinearOptions{.bias = spec_.bias, .init_stddev = spec_.init_stddev, .name = "mixer_out"})),
+      out_proj_(add<Linear>(
+          "out_proj", inner_, spec_.hidden_size,
+          LinearOptions{
+              .bias = spec_.out_bias.value_or(spec_.bias), .init_stddev = spec_.init_stddev, .name = "mixer_out"})),
       conv1d_(add<CausalConv1d>("conv1d", inner_ + 2 * bc_, spec_.conv_kernel, spec_.conv_bias)),
-      norm_(add<RMSNorm>("norm", inner_, spec_.norm_eps)),
       a_log_(add_parameter("A_log", {spec_.num_heads}, Initializer::zeros())),
       d_(add_parameter("D", {spec_.num_heads}, Initializer::ones())),
       dt_bias_(
-          add_parameter("dt_bias", {spec_.num_heads}, {Initializer::Kind::Constant, inverse_softplus(kTimeStep)})) {}
+          add_parameter("dt_bias", {spec_.num_heads}, {Initializer::Kind::Constant, inverse_softplus(kTimeStep)})) {
+  if (spec_.norm == Mamba2Spec::Norm::None) return;
+  if (spec_.norm_by_group)
+    norm_ = &add<GroupedRMSNorm>("norm", inner_, spec_.groups, spec_.norm_eps);
+  else
+    norm_ = &add<RMSNorm>("norm", inner_, spec_.norm_eps);
+}
+
+Tensor Mamba2Mixer::scaled_parts(const Tensor& projected) const {
+  if (spec_.part_scales.empty()) return projected;
+  std::vector<Tensor> parts = projected.split_with_sizes({inner_, inner_, bc_, bc_, spec_.num_heads}, -1);
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i] = parts[i] * spec_.part_scales[i];
+  return at::cat(parts, -1);
+}
 
 double Mamba2Mixer::own_flops_per_token(double) const { return 6.0 * static_cast<double>(inner_ * spec_.state_size); }
 
 Tensor Mamba2Mixer::operator()(const Tensor& x_BTD, const ForwardContext& ctx) const {
   const Rows given = rows(x_BTD, ctx);
-  const std::vector<Tensor> parts = in_proj_(given.x).split_with_sizes({inner_, inner_ + 2 * bc_, spec_.num_heads}, -1);
+  const Tensor projected = scaled_parts(in_proj_(spec_.in_scale == 1 ? given.x : given.x * spec_.in_scale));
+  const std::vector<Tensor> parts = projected.split_with_sizes({inner_, inner_ + 2 * bc_, spec_.num_heads}, -1);
   const Tensor mixed = without_padding(act_(conv1d_(parts[1], given.state(0), given.runs)), given.keep);
   const std::vector<Tensor> xbc = mixed.split_with_sizes({inner_, bc_, bc_}, -1);
   const auto by_group = [&](const Tensor& x) { return x.unflatten(-1, {spec_.groups, spec_.state_size}); };
@@ -102,8 +137,12 @@ Tensor Mamba2Mixer::operator()(const Tensor& x_BTD, const ForwardContext& ctx) c
       operations::state_space_duality(x_BTHV, dt_BTH, wide(gathered(a_log_)).exp().neg(), by_group(xbc[1]),
                                       by_group(xbc[2]), given.state(1), given.runs, spec_.chunk_size);
   if (ctx.cache) store(ctx, {operations::last_inputs(parts[1], given.state(0), conv1d_.taps()), done.state});
-  const Tensor y_BTI = (done.out + x_BTHV * wide(gathered(d_)).unsqueeze(1)).flatten(2) * at::silu(wide(parts[0]));
-  return own_tokens(out_proj_(norm_(y_BTI).to(x_BTD.scalar_type())), ctx, x_BTD.size(1));
+  const Tensor gate_BTI = at::silu(wide(parts[0]));
+  Tensor y_BTI = (done.out + x_BTHV * wide(gathered(d_)).unsqueeze(1)).flatten(2);
+  if (spec_.norm == Mamba2Spec::Norm::BeforeGate) y_BTI = (*norm_)(y_BTI);
+  y_BTI = y_BTI * gate_BTI;
+  if (spec_.norm == Mamba2Spec::Norm::AfterGate) y_BTI = (*norm_)(y_BTI);
+  return own_tokens(out_proj_(y_BTI.to(x_BTD.scalar_type())), ctx, x_BTD.size(1));
 }
 
 }  // namespace easydel

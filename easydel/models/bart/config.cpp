@@ -27,6 +27,12 @@ BartConfig::BartConfig() {
 }
 
 void BartFamilyConfig::fields(FieldVisitor& v) {
+  seq2seq_fields(v);
+  v("classifier_dropout", classifier_dropout, "Share of a classifier's inputs that training drops.");
+  v("bos_token_id", bos_token_id, "Token that begins a text.");
+}
+
+void BartFamilyConfig::seq2seq_fields(FieldVisitor& v) {
   v("vocab_size", vocab_size, "Tokens in the vocabulary.");
   v("max_position_embeddings", max_position_embeddings, "Longest sequence, of either side.");
   v("d_model", hidden_size, "Width of the residual stream.", {"hidden_size"});
@@ -43,11 +49,9 @@ void BartFamilyConfig::fields(FieldVisitor& v) {
   v("attention_dropout", attention_dropout, "Share of attention weights that training drops.");
   v("activation_dropout", activation_dropout, "Share of the MLP's inner activations that training drops.");
   v("init_std", initializer_range, "Standard deviation of new weights.");
-  v("classifier_dropout", classifier_dropout, "Share of a classifier's inputs that training drops.");
   v("scale_embedding", scale_embedding, "Multiply embeddings by sqrt(d_model).");
   v("use_cache", use_cache, "Keep keys and values while generating.");
   v("pad_token_id", pad_token_id, "Padding token.");
-  v("bos_token_id", bos_token_id, "Token that begins a text.");
   v("eos_token_id", eos_token_id, "Token or tokens that end a text.");
   v("is_encoder_decoder", is_encoder_decoder, "Kept for transformers.");
   v("is_decoder", is_decoder, "Kept for transformers.");

@@ -1,4 +1,4 @@
-// BART and what is made of it: bart, mbart.
+// BART and what is made of it: bart, mbart, pegasus.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,8 @@ struct BartFamilyConfig : BaseConfig {
 
   virtual bool has_post_norm() const { return true; }      // else norms precede, and the stacks end with one
   virtual bool wraps_last_token() const { return false; }  // the decoder begins with the last token of a row
+  // Pegasus's way: positions are sines and cosines, and the embeddings have no norm.
+  virtual bool has_sinusoids() const { return false; }
 
   void fields(FieldVisitor& v) override;
   void validate() const override;
@@ -36,6 +38,7 @@ struct BartFamilyConfig : BaseConfig {
 
  protected:
   BartFamilyConfig();
+  void seq2seq_fields(FieldVisitor& v);  // all but classifier_dropout and bos_token_id
 };
 
 struct BartConfig : Config<BartConfig, BartFamilyConfig> {

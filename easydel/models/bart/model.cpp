@@ -8,6 +8,7 @@
 #include "easydel/core/error.h"
 #include "easydel/infra/heads/row_head.h"
 #include "easydel/infra/heads/token_head.h"
+#include "easydel/layers/sinusoids.h"
 
 namespace easydel {
 namespace {
@@ -70,17 +71,25 @@ BartStack::BartStack(const BartFamilyConfig& c, BartPart part, const Embedding& 
       scale_(c.scale_embedding ? std::sqrt(static_cast<double>(c.hidden_size)) : 1.0),
       embed_tokens_(
           add<Embedding>("embed_tokens", Dim(c.vocab_size, LogicalAxis::Vocab), c.hidden_size, c.initializer_range)),
-      embed_positions_(add<Embedding>("embed_positions", c.max_position_embeddings + kPositionOffset, c.hidden_size,
-                                      c.initializer_range)),
-      layers_(add<ModuleList<BartLayer>>("layers")),
-      layernorm_embedding_(add<LayerNorm>("layernorm_embedding", c.hidden_size, kNormEps)) {
+      first_position_(c.has_sinusoids() ? 0 : kPositionOffset),
+      embed_positions_(add_positions(c)),
+      layers_(add<ModuleList<BartLayer>>("layers")) {
+  const NormSpec norm{.kind = NormSpec::Kind::Layer, .eps = kNormEps};
+  if (!c.has_sinusoids()) layernorm_embedding_ = add_norm(*this, "layernorm_embedding", c.hidden_size, norm);
   auto* table = static_cast<Embedding*>(child("embed_tokens"));
   if (c.tie_word_embeddings) table->tie_weight(shared.weight());
   table->set_padding(c.pad_token_id);
   const int64_t layers = part == BartPart::Encoder ? c.num_hidden_layers : c.decoder_layers;
   for (int64_t i = 0; i < layers; ++i) layers_.append(c, part, i);
-  if (!c.has_post_norm())
-    layer_norm_ = add_norm(*this, "layer_norm", c.hidden_size, {.kind = NormSpec::Kind::Layer, .eps = kNormEps});
+  if (!c.has_post_norm()) layer_norm_ = add_norm(*this, "layer_norm", c.hidden_size, norm);
+}
+
+const Embedding& BartStack::add_positions(const BartFamilyConfig& c) {
+  if (c.has_sinusoids())
+    return add<SinusoidalPositions>("embed_positions", c.max_position_embeddings, c.hidden_size,
+                                    SlowestFrequency::Next);
+  return add<Embedding>("embed_positions", c.max_position_embeddings + kPositionOffset, c.hidden_size,
+                        c.initializer_range);
 }
 
 ModelOutput BartStack::operator()(const BaseModule& model, const PreparedInputs& inputs,
@@ -91,8 +100,9 @@ ModelOutput BartStack::operator()(const BaseModule& model, const PreparedInputs&
   const std::shared_ptr<ForwardContext> ctx = make_context(model, inputs);
   if (states) states->put_into(*ctx);
   const at::Tensor x_BTD =
-      embed(inputs, embed_tokens_, scale_) + embed_positions_(inputs.position_ids + kPositionOffset);
-  return run_stack(ctx, inputs, drop_embeddings(layernorm_embedding_(x_BTD), dropout_, inputs), layers_,
+      embed(inputs, embed_tokens_, scale_) + embed_positions_(inputs.position_ids + first_position_);
+  const at::Tensor read_BTD = layernorm_embedding_ ? (*layernorm_embedding_)(x_BTD) : x_BTD;
+  return run_stack(ctx, inputs, drop_embeddings(read_BTD, dropout_, inputs), layers_,
                    [&](const at::Tensor& x) { return layer_norm_ ? (*layer_norm_)(x) : x; });
 }
 

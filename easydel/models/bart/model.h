@@ -28,12 +28,15 @@ class BartStack : public Module {
   ModelOutput operator()(const BaseModule& model, const PreparedInputs& inputs, const EncoderStates* states) const;
 
  private:
+  const Embedding& add_positions(const BartFamilyConfig& config);
+
   double dropout_, layerdrop_, scale_;
   const Embedding& embed_tokens_;
+  int64_t first_position_;  // row of the table
   const Embedding& embed_positions_;
   ModuleList<BartLayer>& layers_;
-  const LayerNorm& layernorm_embedding_;
-  const Norm* layer_norm_ = nullptr;  // at the end, where the layers' norms come first
+  const Norm* layernorm_embedding_ = nullptr;  // with learned positions
+  const Norm* layer_norm_ = nullptr;           // at the end, where the layers' norms come first
 };
 
 class BartStacks : public Seq2SeqModel, public BartFileNames {
@@ -45,7 +48,7 @@ class BartStacks : public Seq2SeqModel, public BartFileNames {
   ModelOutput encoder_forward(const PreparedInputs& inputs) const override;
   ModelOutput decoder_forward(const PreparedInputs& inputs, const EncoderStates& states) const override;
   RightShift right_shift() const override;
-  bool decoder_reads_inputs() const override { return true; }
+  bool decoder_reads_inputs() const override { return !bart().has_sinusoids(); }
 
  private:
   const BartFamilyConfig& bart() const { return static_cast<const BartFamilyConfig&>(config()); }

@@ -38,14 +38,18 @@ void Mamba2Config::validate() const {
   require<ConfigError>(inner_size() == num_heads * head_dim.value_or(0), "[", class_name(),
                        "] hidden_size * expand must be num_heads * head_dim; got ", inner_size(), " and ",
                        num_heads * head_dim.value_or(0), ".");
-  require<ConfigError>(time_step_limit.is_array() && time_step_limit.size() == 2 && time_step_bound(0) >= 0 &&
-                           time_step_bound(0) <= time_step_bound(1),
-                       "[", class_name(), "] time_step_limit must be two numbers, least and most; got ",
-                       time_step_limit.dump(), ".");
+  check_time_step_limit(*this, time_step_limit);
 }
 
-double Mamba2Config::time_step_bound(std::size_t index) const {
-  const Json& bound = time_step_limit.at(index);
+void Mamba2Config::check_time_step_limit(const BaseConfig& config, const Json& limit) {
+  require<ConfigError>(limit.is_array() && limit.size() == 2 && time_step_bound(limit, 0) >= 0 &&
+                           time_step_bound(limit, 0) <= time_step_bound(limit, 1),
+                       "[", config.class_name(), "] time_step_limit must be two numbers, least and most; got ",
+                       limit.dump(), ".");
+}
+
+double Mamba2Config::time_step_bound(const Json& limit, std::size_t index) {
+  const Json& bound = limit.at(index);
   if (bound.is_number()) return bound.as_double();
   const Json* written = bound.find("__float__");
   return written && *written == Json("Infinity") ? INFINITY : -1;

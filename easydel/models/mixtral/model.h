@@ -9,6 +9,13 @@
 
 namespace easydel {
 
+// Experts as Mixtral's files have them.
+MoeSpec mixtral_experts(const MoeConfig& config);
+// The block is block_sparse_moe in files and mlp in transformers' memory.
+std::string mixtral_torch_path(const std::string& path);
+// In training, with noise of this size around 1 on what a router and its experts read.
+at::Tensor router_jitter(const at::Tensor& x_BTD, double noise, const ForwardContext& ctx, int64_t layer_idx);
+
 class MixtralDecoderLayer : public DecoderLayer {
  public:
   MixtralDecoderLayer(const MixtralConfig& config, int64_t layer_idx);

@@ -1,0 +1,1 @@
+#include "easydel/models/pegasus/model.h"
