@@ -90,7 +90,7 @@ class Attention : public Module {
   Projected by_head(const std::vector<at::Tensor>& all) const;  // what q_, k_ and v_ gave
   // Of norm(x), and rotated too where nothing comes between; nullopt where no launch does that.
   std::optional<Projected> project_around(const at::Tensor& x_BTD, const Norm& norm, const ForwardContext& ctx) const;
-  bool rotates_results() const { return spec_.rope && !q_norm_ && spec_.clip == 0; }
+  bool rotates_results() const { return spec_.rope && !spec_.qk_norm && !spec_.temperature && spec_.clip == 0; }
   void prepare(Projected& x, const ForwardContext& ctx) const;   // normalizes, clips and rotates q and k
   Output attend(Projected& x, const ForwardContext& ctx) const;  // before the last product
   void normalize(Projected& x) const;
