@@ -36,7 +36,8 @@ Family describe(const std::string& model_type) {
     family.rotary |=
         field.key == "rope_parameters" || field.key == "rotary_dim" || field.value.contains("rope_parameters");
     family.relative |= field.key == "relative_attention_num_buckets";
-    family.windows |= field.key == "sliding_window";
+    family.windows |= field.key == "sliding_window" ||
+                      (field.value.contains("sliding_window") && !field.value.at("sliding_window").is_null());
     // Some default configs lack it, and no module can be built without it.
     if (field.key == "num_experts_per_tok" && field.value.is_null())
       config->update(Json::object({{"num_experts_per_tok", 1}}));

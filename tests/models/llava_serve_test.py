@@ -60,7 +60,8 @@ def setUpModule():
     directory = pathlib.Path(folder.name) / "model"
     settings = copy.deepcopy(next(iter(CONFIGS.values())))
     settings["text_config"] |= {"vocab_size": WORDS, "eos_token_id": None}  # the words of the tokenizer
-    model = make(settings, seed=4)
+    # Models whose answers are without the token of placeholders, which may not come again where there is no cache.
+    model = make(settings, seed=5 if FAMILY == "gemma3" else 4)
     model.save_pretrained(directory)
     processor = write_processor(model, directory)
     (directory / "chat_template.jinja").write_text(TEMPLATE)

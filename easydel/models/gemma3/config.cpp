@@ -107,9 +107,6 @@ void Gemma3Config::validate() const {
   const ConfigCheck check(*this);
   check.at_least("image_token_index", image_token_index, 0);
   check.at_least("mm_tokens_per_image", mm_tokens_per_image, 1);
-  require<ConfigError>(pooled_patches() >= 1, "[", class_name(), "] mm_tokens_per_image must be at most ",
-                       patches_per_side() * patches_per_side(), ", the patches of a picture; got ", mm_tokens_per_image,
-                       ".");
 }
 
 PartitionRules Gemma3Config::get_partition_rules(bool fully_sharded) const {

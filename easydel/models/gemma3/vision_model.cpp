@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "easydel/caching/ragged_pages_cache.h"
+#include "easydel/core/error.h"
 #include "easydel/models/siglip/config.h"
 #include "easydel/sharding/collectives/collectives.h"
 
@@ -38,6 +39,9 @@ Gemma3MultiModalProjector::Gemma3MultiModalProjector(const Gemma3Config& c)
                        .multiply_before_cast = true})) {}
 
 at::Tensor Gemma3MultiModalProjector::operator()(const at::Tensor& patches) const {
+  // Here and not in the config, whose defaults, which are transformers', do not fit.
+  require<ConfigError>(pooled_ >= 1, "[Gemma3Model] mm_tokens_per_image must be at most ", side_ * side_,
+                       ", the patches of a picture; got more.");
   const at::Tensor grid = patches.transpose(1, 2).unflatten(2, {side_, side_}).contiguous();
   const at::Tensor tokens = at::avg_pool2d(grid, {pooled_, pooled_}).flatten(2).transpose(1, 2);
   return at::matmul(norm_(tokens), collectives::gather_weight(weight_->value(), dtype(), weight_->sharding()));
