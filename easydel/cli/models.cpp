@@ -20,7 +20,8 @@ namespace {
 struct Family {
   std::string model_type;
   std::vector<std::pair<TaskType, std::string>> classes;
-  bool rotary = false, learned = false, relative = false, windows = false, experts = false, generates = false;
+  bool rotary = false, learned = false, sines = false, relative = false, windows = false, experts = false,
+       generates = false;
   bool has_encoder = false, pictures = false, attends = false, recurrent = false;
   std::vector<std::string> mesh_axes;
   std::string text_family;  // of a multimodal model: what its text part loads as
@@ -32,16 +33,20 @@ Family describe(const std::string& model_type) {
   Family family{.model_type = model_type};
   const auto config = registry.make_config(model_type, "[models] ");
   config->post_init();
+  Json missing = Json::object();
   for (const FieldValue& field : config->describe()) {
     family.rotary |=
         field.key == "rope_parameters" || field.key == "rotary_dim" || field.value.contains("rope_parameters");
     family.relative |= field.key == "relative_attention_num_buckets";
-    family.windows |= field.key == "sliding_window" ||
-                      (field.value.contains("sliding_window") && !field.value.at("sliding_window").is_null());
-    // Some default configs lack it, and no module can be built without it.
-    if (field.key == "num_experts_per_tok" && field.value.is_null())
-      config->update(Json::object({{"num_experts_per_tok", 1}}));
+    for (const char* key : {"sliding_window", "local_attention", "attention_chunk_size"})
+      family.windows |= field.key == key;
+    family.windows |= field.value.contains("sliding_window") && !field.value.at("sliding_window").is_null();
+    // Some default configs lack them, and have no experts without them.
+    for (const char* key : {"num_experts_per_tok", "n_routed_experts"}) {
+      if (field.key == key && field.value.is_null()) missing[key] = 1;
+    }
   }
+  if (missing.size() > 0) config->update(missing);
   for (const TaskType task : registry.tasks(model_type)) {
     const auto module = registry.make_module(*config, task);
     family.classes.emplace_back(task, module->type_name());
@@ -54,9 +59,10 @@ Family describe(const std::string& model_type) {
     }
     family.has_encoder |= is_seq2seq(*module);
     for (const auto& [path, parameter] : module->named_parameters()) {
-      family.learned |= path.ends_with("wpe.weight") || path.ends_with("embed_positions.weight") ||
-                        path.ends_with("position_embedding.weight") || path.ends_with("position_embeddings.weight") ||
-                        path.ends_with("position_embeddings");
+      const bool is_table = path.ends_with("wpe.weight") || path.ends_with("embed_positions.weight") ||
+                            path.ends_with("position_embedding.weight") ||
+                            path.ends_with("position_embeddings.weight") || path.ends_with("position_embeddings");
+      (parameter->trainable ? family.learned : family.sines) |= is_table;
       for (const Dim& dim : parameter->dims) family.experts |= dim.axis == LogicalAxis::Expert;
     }
   }
@@ -124,6 +130,7 @@ std::vector<std::string> to_row(const Family& family) {
           family.rotary     ? "rotary"
           : family.relative ? "relative"
           : family.learned  ? "learned"
+          : family.sines    ? "sines"
           : family.attends  ? "ALiBi"
                             : "",
           family.windows ? "yes" : "",
