@@ -419,6 +419,7 @@ TEST_P(Settings, ActOrAreRefusedByName) {
   probes.push_back({"truncation_mode", keeps_start ? "keep_end" : "keep_start",
                     GetParam() == "reward"            ? Json::object()
                     : learns_from_rewards(GetParam()) ? set(R"({"max_prompt_length": 2})")
+                    : GetParam() == "prm"             ? set(R"({"max_length": 10})")
                     : GetParam() == "gkd"             ? set(R"({"max_length": 8, "lmbda": 0.0})")
                                                       : set(R"({"max_length": 5})")});
   // Two seconds, once: the loop is the same for all.
