@@ -306,6 +306,7 @@ std::vector<SettingProbe> online_probes(const std::string& type) {
   std::vector<SettingProbe> probes;
   for (const SettingProbe& probe : rollout_probes()) {
     if (probe.key == "num_return_sequences" || probe.key == "mask_truncated_completions") continue;
+    if (probe.key == "tools" || probe.key == "max_tool_calling_iterations") continue;  // they have pairs, not groups
     probes.push_back(probe.key == "disable_dropout" ? SettingProbe{"disable_dropout", false} : probe);
   }
   probes.push_back({"beta", 0.5});
