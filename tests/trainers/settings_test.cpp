@@ -306,6 +306,7 @@ std::vector<SettingProbe> online_probes(const std::string& type) {
   std::vector<SettingProbe> probes;
   for (const SettingProbe& probe : rollout_probes()) {
     if (probe.key == "num_return_sequences" || probe.key == "mask_truncated_completions") continue;
+    if (probe.key == "tools" || probe.key == "max_tool_calling_iterations") continue;  // they have pairs, not groups
     probes.push_back(probe.key == "disable_dropout" ? SettingProbe{"disable_dropout", false} : probe);
   }
   probes.push_back({"beta", 0.5});
@@ -419,6 +420,7 @@ TEST_P(Settings, ActOrAreRefusedByName) {
   probes.push_back({"truncation_mode", keeps_start ? "keep_end" : "keep_start",
                     GetParam() == "reward"            ? Json::object()
                     : learns_from_rewards(GetParam()) ? set(R"({"max_prompt_length": 2})")
+                    : GetParam() == "prm"             ? set(R"({"max_length": 10})")
                     : GetParam() == "gkd"             ? set(R"({"max_length": 8, "lmbda": 0.0})")
                                                       : set(R"({"max_length": 5})")});
   // Two seconds, once: the loop is the same for all.
