@@ -156,8 +156,9 @@ struct TrainOptions {
   std::optional<int64_t> steps, epochs, batch, accumulation, length, save_steps, eval_steps, warmup;
   std::optional<double> learning_rate, lora_alpha;
   std::optional<int64_t> lora_rank;
-  std::string field, scheduler, optimizer, lora_pattern;
-  bool packing = false, padding_free = false, no_shuffle = false, dry_run = false, json = false;
+  std::string field, scheduler, optimizer, lora_pattern, profile;
+  bool packing = false, padding_free = false, group_by_length = false, no_shuffle = false, dry_run = false,
+       json = false;
 };
 
 Json informs(const std::vector<std::string>& files, const std::string& field) {
@@ -207,6 +208,8 @@ Json to_config(const TrainOptions& o) {
   if (!o.eval_data.empty()) trainer["do_eval"] = true;
   if (o.packing) trainer["packing"] = true;
   if (o.padding_free) trainer["padding_free"] = true;
+  if (o.group_by_length) trainer["group_by_length"] = true;
+  if (!o.profile.empty()) trainer["profile"] = o.profile;
   if (o.no_shuffle) trainer["shuffle_train_dataset"] = false;
   json["trainer"] = trainer;
   json["actions"] = Json::array({"validate", "train"});
@@ -279,7 +282,7 @@ void add_train_command(CLI::App& app) {
   command->add_option("--learning-rate", options->learning_rate, "Peak learning rate");
   command->add_option("--warmup", options->warmup, "Warmup steps");
   command->add_option("--scheduler", options->scheduler, "none, linear, cosine, …");
-  command->add_option("--optimizer", options->optimizer, "adamw, lion, muon, adafactor, …");
+  command->add_option("--optimizer", options->optimizer, "adamw, adamw_8bit, lion, muon, adafactor, …");
   command->add_option("--lora-rank", options->lora_rank, "Train only LoRA adapters of this rank")
       ->check(CLI::PositiveNumber);
   command->add_option("--lora-alpha", options->lora_alpha, "LoRA alpha: scaling times the rank (default: the rank)");
@@ -300,6 +303,9 @@ void add_train_command(CLI::App& app) {
                     "Pack several documents into one sequence, without attention between them");
   command->add_flag("--padding-free", options->padding_free,
                     "Join the rows of a minibatch into one sequence instead of padding them to the longest");
+  command->add_flag("--group-by-length", options->group_by_length, "Make batches of rows of similar length");
+  command->add_option("--profile", options->profile,
+                      "Write training steps as a Chrome trace, STEP or STEP:COUNT: 10:3 is the steps 10 to 12");
   command->add_flag("--no-shuffle", options->no_shuffle, "Keep the rows in file order");
   command->add_option("--set", options->changes, "Set any other trainer key, e.g. clip_grad=1.0, or section.key=value");
   command->add_flag("--dry-run", options->dry_run, "Print the run as YAML for easydel elarge; run nothing");

@@ -129,7 +129,9 @@ struct Loader::Impl {
   Json setting() const {
     return Json::object({{"streams", options.streams},
                          {"max_length", options.pack.max_length},
-                         {"packing", options.pack.max_length > 0 ? pack_strategy_name(options.pack.strategy) : "none"},
+                         {"packing", options.pack.sorts            ? "none, by length"
+                                     : options.pack.max_length > 0 ? pack_strategy_name(options.pack.strategy)
+                                                                   : "none"},
                          {"documents_packed_together", options.pack.in_blocks() ? options.pack.documents : 0},
                          {"dataset", dataset->fingerprint()}});
   }
@@ -141,6 +143,9 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, Transform transform, Load
   require<ConfigError>(options.prefetch >= 0 && options.workers >= 0,
                        "[Loader] prefetch and workers must be 0 or more; got ", options.prefetch, " and ",
                        options.workers, ".");
+  require<ConfigError>(!options.pack.sorts || options.pack.max_length == 0,
+                       "[Loader] sorts must be false if rows are packed; got max_length ", options.pack.max_length,
+                       ".");
   require<ConfigError>(options.pack.max_length >= 0, "[Loader] max_length must be 0 or more; got ",
                        options.pack.max_length, ".");
   if (options.own.empty()) {

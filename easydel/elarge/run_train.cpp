@@ -8,6 +8,7 @@
 #include "easydel/data/dataset.h"
 #include "easydel/elarge/config/mixture_options.h"
 #include "easydel/elarge/elarge_model.h"
+#include "easydel/elarge/memory_plan.h"
 #include "easydel/infra/auto_model.h"
 #include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
@@ -103,6 +104,10 @@ std::shared_ptr<BaseModule> load(const ELargeConfig& config, const std::string& 
                        config.where({name, "extra_kwargs", "revision"}), " applies only to models on the hub; got \"",
                        section.revision(), "\" for ", section.name_or_path, ", which is a local path.");
   std::shared_ptr<BaseModule> module;
+  if (is_trained && config.has("trainer")) {
+    if (const auto policy = checkpointing_by_memory(config, section, task, changes, spread))
+      changes["gradient_checkpointing"] = *policy;
+  }
   config.located({{name, "extra_kwargs"}, {"base_config", "values"}, {"quantization"}, {"sharding"}}, {}, [&] {
     if (is_config_file(section.name_or_path)) {
       module = draw_model(config, section, task, changes, spread);

@@ -184,6 +184,7 @@ Trainer::Impl::Step Trainer::Impl::run_step() {
   if (is_generating() && generated_step_ == 1)
     step.metrics.insert(generated_.metrics.begin(), generated_.metrics.end());
   if (!args().log_grad_norms) step.metrics.erase("grad_norm");
+  if (memory_) step.metrics["memory_estimate"] = static_cast<double>(memory_estimate_);
   if (memory_) step.metrics["memory_max"] = static_cast<double>(memory_->take_max());
   if (logs_batches()) {
     double sum = 0;

@@ -53,6 +53,8 @@ Trial draw_trial(Draw& draw) {
                   .strategy = draw.one_of({PackStrategy::Wrapped, PackStrategy::Bfd, PackStrategy::BfdSplit}),
                   .documents = draw.between(1, 40),
                   .threads = draw.between(1, 3)};
+  } else if (draw.chance(0.5)) {
+    trial.pack = {.documents = draw.between(1, 40), .threads = draw.between(1, 3), .sorts = true};
   }
   if (draw.chance(0.3)) {  // one that skips rows
     trial.transform = [](const Row& row) {
@@ -229,6 +231,29 @@ TEST(Packing, BfdHasEveryDocumentOfAnEpochOnceForAnyNumberOfStreams) {
     for (int64_t n = 0; n < rows; ++n) {
       const int64_t kept = split ? length_of(0, n) : std::min(length_of(0, n), length);
       for (int64_t i = 0; i < kept; ++i) expected.push_back(token_of(0, n, i));
+    }
+    std::sort(seen.begin(), seen.end());
+    std::sort(expected.begin(), expected.end());
+    ASSERT_EQ(seen, expected);
+  }
+}
+
+// The rows of a batch have similar lengths, and every row comes once an epoch.
+TEST(Packing, SortedRowsOfAnEpochAreAllOfThemForAnyNumberOfStreams) {
+  for (int seed = 0; seed < draws(40); ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(static_cast<uint64_t>(seed));
+    const int64_t rows = draw.between(1, 60), streams = draw.between(1, 4);
+    const auto dataset = make_dataset({numbered_rows(rows)}, {.shuffle_buffer_size = 100});
+    const PackOptions pack{.documents = draw.between(1, 70), .sorts = true};
+    std::vector<Stream> all;
+    for (int64_t s = 0; s < streams; ++s) all.emplace_back(dataset, document_of, pack, s, streams);
+    std::vector<std::vector<int64_t>> seen, expected;
+    for (int64_t r = 0; r < rows; ++r) {
+      seen.push_back(all[static_cast<std::size_t>(r % streams)].next().input_ids);
+      const auto size = [&](int64_t row) { return seen[static_cast<std::size_t>(row)].size(); };
+      ASSERT_TRUE(r % pack.documents == 0 || size(r) <= size(r - 1));
+      expected.push_back(document_of(dataset->row(r))->input_ids);
     }
     std::sort(seen.begin(), seen.end());
     std::sort(expected.begin(), expected.end());

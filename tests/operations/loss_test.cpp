@@ -87,6 +87,36 @@ TEST(LinearCrossEntropy, EqualsTheDefinitionInValueAndGradient) {
   }
 }
 
+// Rows without a label are left out: what stands there does not matter, and the others have the same loss.
+TEST(LinearCrossEntropy, LeavesOutRowsWithoutALabel) {
+  at::manual_seed(0);
+  const Tensor hidden = at::randn({3, 40, 4}, at::kDouble), weight = at::randn({9, 4}, at::kDouble),
+               bias = at::randn({9}, at::kDouble), weights = at::rand({3, 40}, at::kDouble);
+  const Tensor labels = at::randint(9, {3, 40}, at::kLong).masked_fill_(at::rand({3, 40}).lt(0.7), -100);
+  Tensor spoiled = hidden.clone();
+  spoiled.masked_fill_(labels.eq(-100).unsqueeze(-1), NAN);
+  for (const Reduction reduction : {Reduction::Mean, Reduction::Sum, Reduction::None}) {
+    const CrossEntropyOptions o{.z_loss = 0.1, .reduction = reduction, .token_weights = weights, .chunk_size = 7};
+    const auto of = [&](const Tensor& states) {
+      return gradients_of(
+          [&](const std::vector<Tensor>& x) { return linear_cross_entropy(x[0], x[1], x[2], labels, o).loss; },
+          {states, weight, bias});
+    };
+    const auto theirs = gradients_of(
+        [&](const std::vector<Tensor>& x) { return cross_entropy(at::linear(x[0], x[1], x[2]), labels, o).loss; },
+        {hidden, weight, bias});
+    const auto got = of(spoiled);
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(is_close(got[i], theirs[i], {1e-11, 1e-12})) << "gradient " << i;
+    const auto ours = linear_cross_entropy(spoiled, weight, bias, labels, o),
+               want = cross_entropy(at::linear(hidden, weight, bias), labels, o);
+    EXPECT_TRUE(is_close(ours.loss, want.loss, {1e-12, 1e-12}));
+    EXPECT_TRUE(is_close(ours.z_loss, want.z_loss, {1e-12, 1e-12}));
+    EXPECT_TRUE(at::equal(ours.num_tokens, want.num_tokens));
+    EXPECT_TRUE(at::equal(ours.num_correct, want.num_correct));
+    EXPECT_TRUE(is_close(ours.weight_sum, want.weight_sum, {1e-12, 1e-12}));
+  }
+}
+
 TEST(CrossEntropy, EqualsTorchInFloat32) {
   at::manual_seed(0);
   const Tensor logits = at::randn({64, 5000}) * 4, labels = at::randint(5000, {64}, at::kLong);

@@ -370,6 +370,22 @@ PROBE(PackOptions, threads) {
   }
 }
 
+PROBE(PackOptions, sorts) {
+  const auto lengths = [](bool sorts) {
+    std::vector<std::size_t> found;
+    const PackOptions pack{.documents = 4, .sorts = sorts};
+    for (const Example& example : load({.pack = pack, .prefetch = 0}, document_of, 8))
+      found.push_back(example.input_ids.size());
+    return found;
+  };
+  const std::vector<std::size_t> plain = lengths(false);
+  std::vector<std::size_t> expected = plain;
+  for (const int at : {0, 4}) std::sort(expected.begin() + at, expected.begin() + at + 4, std::greater<>());
+  EXPECT_NE(plain, expected);
+  EXPECT_EQ(lengths(true), expected);
+  EXPECT_TRUE(is_refused("sorts", [] { load({.pack = {.max_length = 30, .sorts = true}}); }));
+}
+
 PROBE(LoaderOptions, streams) {
   EXPECT_EQ(load({}, document_of, 1).size(), 1U);
   EXPECT_EQ(load({.streams = 3}, document_of, 1).size(), 3U);

@@ -55,6 +55,33 @@ class Reported(TinyRun):
         self.assertEqual(loss["tokens"], [row["num_tokens"] for row in steps.values()])
         self.assertEqual(len(loss["time"]), 6)
 
+    def test_memory_is_estimated_and_checkpointing_chosen_where_it_is_needed(self):
+        def run(name, *more):
+            self.remove(name)
+            err = self.end(self.start(name, "--length", 512, "--set", "track_memory=0.1", *more, steps=1))[1]
+            config = json.loads((self.folder / name / "run-1" / "config.json").read_text())
+            return err, config.get("gradient_checkpointing"), self.log(name)[0][1]
+
+        chosen = "gradient_checkpointing is nothing_saveable"
+        err, policy, row = run("roomy")
+        self.assertRegex(err, r"estimated memory for rows of 512 tokens: [0-9.e-]+ GiB: [0-9.e-]+ weights, ")
+        self.assertNotIn(chosen, err)
+        self.assertFalse(policy)
+        # Of the same order as what was used, which is measured with all that the program has besides.
+        needed = row["memory_estimate"]
+        self.assertGreater(needed, 2 << 20)
+        tight = needed * 0.8 / 2**30
+        err, policy, less = run("tight", "--set", f"memory_limit={tight}")
+        self.assertIn(chosen, err)
+        self.assertEqual(policy, "nothing_saveable")
+        self.assertLess(less["memory_estimate"], needed)
+        err, policy, same = run("explicit", "--set", f"memory_limit={tight}", "--set", "gradient_checkpointing=none")
+        self.assertNotIn(chosen, err)
+        self.assertIn("the device may run out of memory", err)
+        self.assertEqual((policy, same["memory_estimate"]), ("none", needed))
+        # In 8 bits the moments of the two large matrices are a quarter.
+        self.assertLess(run("narrow", "--optimizer", "adamw_8bit")[2]["memory_estimate"], needed)
+
     def test_adapters_count_fewer_operations_than_full_training(self):
         self.train("full", steps=3)
         self.train("adapted", "--lora-rank", 2, steps=3)

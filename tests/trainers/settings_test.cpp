@@ -73,6 +73,7 @@ std::vector<SettingProbe> common_probes(const std::string& type) {
       {"aux_loss_enabled", true},
       {"gradient_checkpointing", "nothing_saveable"},
       {"lmhead_chunksize", 3},
+      {"memory_limit", 1e-6},
       {"neftune_noise_alpha", 5.0},
       {"do_train", false, eval},
       {"do_eval", true},
@@ -102,6 +103,7 @@ std::vector<SettingProbe> common_probes(const std::string& type) {
       {"max_length", 5},
       {"shuffle_train_dataset", true},
       {"shuffle_seed_train", 1, set(R"({"shuffle_train_dataset": true})")},
+      {"group_by_length", true},
       {"seed", 1, lora},
       {"remove_unused_columns", false},
       {"ids_to_pop_from_dataset", set(R"(["prompt", "label"])")},
@@ -120,6 +122,7 @@ std::vector<SettingProbe> common_probes(const std::string& type) {
       {"performance_mode", true},
       {"progress_bar_type", "json"},
       {"track_memory", 0.5},
+      {"profile", "2"},
       {"verbose", false, set(R"({"progress_bar_type": "json"})")},
   };
 }

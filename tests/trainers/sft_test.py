@@ -1,11 +1,13 @@
 """Supervised fine-tuning beside transformers: the same batches, AdamW, step by step; and the same on meshes.
 usage: sft_test.py TRAIN_PROGRAM"""
 
+import json
 import pathlib
 import random
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 PROGRAM = sys.argv.pop(1)
 
@@ -16,6 +18,7 @@ import torch
 from datasets import Dataset
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, processors
+from transformers.trainer_pt_utils import get_length_grouped_indices
 from trl import pack_dataset
 
 datasets.disable_progress_bars()
@@ -216,6 +219,36 @@ class Settings(Run):
             self.assertEqual(len(joined), 3)
             for a, b in zip(joined, padded, strict=True):
                 self.assertAlmostEqual(a, b, places=5)
+
+    def test_batches_of_similar_length_are_those_of_transformers(self):
+        texts = ["ab" * (3 + (7 * i) % 50) for i in range(60)]
+        texts[2] = "ab" * 60  # the longest of all stands in the first of the groups that are sorted
+        lengths = [len(text) + 1 for text in texts]
+        with unittest.mock.patch("torch.randperm", lambda count, generator=None: torch.arange(count)):
+            order = get_length_grouped_indices(lengths, 4)
+        expected = [sum(lengths[i] for i in order[at:at + 4]) for at in range(0, 60, 4)]
+        settings = {"total_batch_size": 4, "max_training_steps": 15, "max_length": 128}
+        rows = [{"text": text} for text in texts]
+        tokens = [step["step_tokens"] for step in self.steps({**settings, "group_by_length": True}, rows=rows)[0]]
+        self.assertEqual(tokens, expected)
+        self.assertNotEqual(tokens, [step["step_tokens"] for step in self.steps(settings, rows=rows)[0]])
+        on_a_mesh = self.steps({**settings, "group_by_length": True}, rows=rows, mesh=[2, 1, 1, 1, 2])[0]
+        self.assertEqual([step["step_tokens"] for step in on_a_mesh], expected)
+        with self.assertRaisesRegex(AssertionError, "group_by_length must be false with packing"):
+            self.steps({**settings, "group_by_length": True, "packing": True}, rows=rows)
+
+    def test_a_profile_is_a_trace_of_the_steps_asked_for(self):
+        out = self.directory / "profiled"
+        counts = []
+        for steps, name in (("2", "profile-2.json"), ("2:2", "profile-2-3.json")):
+            self.steps({"max_training_steps": 3, "profile": steps, "save_directory": str(out), "resume_if_possible": False})
+            events = json.loads((out / name).read_text())["traceEvents"]
+            counts.append(sum("LinearCrossEntropy" in str(event.get("name")) for event in events))
+        self.assertGreater(counts[0], 0)
+        self.assertEqual(counts[1], 2 * counts[0])
+        for bad in ("0", "2:", "x", "1:0"):
+            with self.assertRaisesRegex(AssertionError, "profile must read like 10 or 10:3"):
+                self.steps({"profile": bad, "save_directory": str(out)})
 
     def test_the_norm_of_gradients_is_given_unless_it_is_not_wanted(self):
         self.assertIn("grad_norm", self.steps()[0][0])

@@ -42,6 +42,26 @@ class ZeroRun(TinyRun):
             self.train(f"halves-{stage}", *arguments, steps=8)
             self.same_weights(f"through-{stage}", f"halves-{stage}", 8)
 
+    def test_moments_in_8_bits_are_the_same_on_every_mesh_and_after_a_checkpoint(self):
+        narrow = [*WIDE, "--optimizer", "adamw_8bit"]
+        self.train("narrow", *narrow, steps=6)
+        saved = load_file(self.folder / "narrow" / "run-6" / "optimizer.safetensors")
+        large = {name for name, tensor in saved.items() if tensor.dtype == torch.uint8}
+        self.assertEqual({name.split("/")[-1] for name in large}, {"lm_head.weight"})
+        for mesh, stage in (("4,1,1,1,1", 1), ("2,1,1,2,1", 2), ("1,2,1,2,1", 3)):
+            self.remove("narrow-zero")
+            self.train("narrow-zero", *narrow, "--mesh", mesh, "--zero-stage", stage, steps=2)
+            self.train("narrow-zero", *narrow, steps=4)
+            self.train("narrow-zero", *narrow, "--mesh", mesh, "--zero-stage", stage, steps=6)
+            for name in ("model.safetensors", "optimizer.safetensors"):
+                ours, theirs = (load_file(self.folder / run / "run-6" / name) for run in ("narrow-zero", "narrow"))
+                self.assertEqual(ours.keys(), theirs.keys())
+                for key, tensor in theirs.items():
+                    torch.testing.assert_close(ours[key], tensor, rtol=1e-6, atol=1e-9, msg=f"{mesh} {name} {key}")
+        self.train("narrow-halves", *narrow, steps=4)
+        self.train("narrow-halves", *narrow, steps=6)
+        self.same_weights("narrow", "narrow-halves", 6)
+
     def test_adapters_train_in_every_stage(self):
         lora = [*WIDE, "--lora-rank", 4]
         self.train("adapted", *lora, steps=4)

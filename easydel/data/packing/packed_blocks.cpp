@@ -51,6 +51,10 @@ std::vector<Example> PackedBlocks::make(int64_t number) const {
   for (std::optional<Example>& example : made) {
     if (example && (!example->input_ids.empty() || !example->others.empty())) documents.push_back(std::move(*example));
   }
+  if (options_.sorts) {
+    sort_by_length(documents);
+    return documents;
+  }
   std::vector<Example> rows = pack_documents(documents, options_);
   if (!dataset_->is_shuffled() || rows.size() < 2) return rows;
   const Permutation order(static_cast<int64_t>(rows.size()),

@@ -1,4 +1,4 @@
-// The packed rows of bfd: a block packs every `documents` consecutive positions of one epoch.
+// The packed rows of bfd, or rows sorted by length: a block is `documents` consecutive positions of one epoch.
 #pragma once
 
 #include <cstdint>

@@ -103,6 +103,16 @@ void append_part(const Example& document, int64_t from, int64_t count, int64_t s
   for (int64_t i = 0; i < count; ++i) row.position_ids.push_back(i);
 }
 
+void sort_by_length(std::vector<Example>& documents) {
+  const auto length = [](const Example& example) {
+    std::size_t sum = example.input_ids.size();
+    for (const auto& [name, column] : example.others) sum += column.size();
+    return sum;
+  };
+  std::stable_sort(documents.begin(), documents.end(),
+                   [&](const Example& a, const Example& b) { return length(a) > length(b); });
+}
+
 std::vector<Example> pack_documents(const std::vector<Example>& documents, const PackOptions& options) {
   std::vector<int64_t> lengths;
   for (const Example& document : documents) {

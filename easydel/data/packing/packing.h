@@ -21,10 +21,12 @@ std::string pack_strategy_name(PackStrategy strategy);
 struct PackOptions {
   int64_t max_length = 0;  // tokens of a row; 0: no packing, every document is an example
   PackStrategy strategy = PackStrategy::Wrapped;
-  int64_t documents = 1000;  // packed together by bfd
+  int64_t documents = 1000;  // packed together by bfd, or sorted together
   int64_t threads = 1;       // that transform rows to documents
+  // Without packing: documents are sorted by length, the longest first, so that those of a batch are alike.
+  bool sorts = false;
 
-  bool in_blocks() const { return max_length > 0 && strategy != PackStrategy::Wrapped; }
+  bool in_blocks() const { return sorts || (max_length > 0 && strategy != PackStrategy::Wrapped); }
 };
 
 // A part of a document.
@@ -35,6 +37,9 @@ struct Piece {
 
 // The pieces of each row of at most max_length tokens, from the lengths of the documents.
 std::vector<std::vector<Piece>> pack_lengths(const std::vector<int64_t>& lengths, const PackOptions& options);
+
+// The longest first; those of one length stay in their order. The tokens of all columns count.
+void sort_by_length(std::vector<Example>& documents);
 
 // The rows. Every piece is a segment with positions from 0 on, and its first token has no label, because no token of
 // its segment precedes it. ConfigError on examples without input_ids.

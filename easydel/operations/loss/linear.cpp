@@ -153,6 +153,22 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
 
 }  // namespace
 
+namespace {
+
+// Indices of the rows with a label, if leaving out the others pays: undefined otherwise. On a GPU this would wait for
+// the device.
+Tensor rows_to_keep(const Tensor& hidden, const Tensor& labels, const CrossEntropyOptions& options) {
+  const Tensor& weights = options.token_weights;
+  const bool fits = hidden.sizes().slice(0, hidden.dim() - 1) == labels.sizes() &&
+                    (!weights.defined() || weights.sizes() == labels.sizes());
+  if (!labels.is_cpu() || !hidden.is_cpu() || !fits) return {};
+  const Tensor kept = labels.reshape({-1}).ne(options.ignore_index).nonzero().squeeze(1);
+  const int64_t rows = labels.numel(), count = kept.numel();
+  return count == 0 || count > rows - rows / 16 - 1 ? Tensor() : kept;
+}
+
+}  // namespace
+
 CrossEntropyOutput linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& bias,
                                         const Tensor& labels, const CrossEntropyOptions& options) {
   require<ShapeError>(
@@ -163,6 +179,20 @@ CrossEntropyOutput linear_cross_entropy(const Tensor& hidden, const Tensor& weig
                       "[linear_cross_entropy] bias must be [", weight.size(0), "]; got ",
                       bias.defined() ? bias.sizes() : at::IntArrayRef(), ".");
   const int64_t vocabulary = options.vocabulary > 0 ? options.vocabulary : weight.size(0);
+  if (const Tensor kept = rows_to_keep(hidden, labels, options); kept.defined()) {
+    CrossEntropyOptions some = options;
+    if (some.token_weights.defined()) some.token_weights = some.token_weights.reshape({-1}).index_select(0, kept);
+    CrossEntropyOutput out = linear_cross_entropy(hidden.reshape({-1, hidden.size(-1)}).index_select(0, kept), weight,
+                                                  bias, labels.reshape({-1}).index_select(0, kept), some);
+    if (options.reduction == Reduction::None) {
+      const auto whole = [&](const Tensor& rows) {
+        return at::zeros({labels.numel()}, rows.options()).index_copy(0, kept, rows).view(labels.sizes());
+      };
+      out.loss = whole(out.loss);
+      out.z_loss = whole(out.z_loss);
+    }
+    return out;
+  }
   const auto problem = c10::make_intrusive<Problem>("linear_cross_entropy", hidden, labels, vocabulary, options);
   const bool grad_mode = at::GradMode::is_enabled();
   const Needs needs{grad_mode && hidden.requires_grad(), grad_mode && weight.requires_grad(),

@@ -64,7 +64,7 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
 
   v("learning_rate", a.learning_rate, "Peak learning rate.");
   v("learning_rate_end", a.learning_rate_end, "Final learning rate; null: the scheduler's default.");
-  v("optimizer", a.optimizer, "adamw, lion, adafactor, …");
+  v("optimizer", a.optimizer, "adamw, adamw_8bit, lion, muon, adafactor, …", {"optim"});
   v("scheduler", a.scheduler, "none, linear, cosine, …");
   v("warmup_steps", a.warmup_steps, "Steps over which the learning rate rises from 0.");
   v("weight_decay", a.weight_decay, "Weight decay, multiplied by the learning rate.");
@@ -91,6 +91,8 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
   v("gradient_checkpointing", a.gradient_checkpointing, "Checkpointing policy; null: the model's.");
   v("lmhead_chunksize", a.lmhead_chunksize,
     "Tokens whose logits are held at once; null: the model's setting, otherwise automatic.");
+  v("memory_limit", a.memory_limit,
+    "Memory in GiB that the estimate is compared with; null: what is free on the device.");
   v("neftune_noise_alpha", a.neftune_noise_alpha, "Strength of the noise on embeddings in training; null: none.");
 
   v("do_train", a.do_train, "Train; false: only evaluate, which needs do_eval.");
@@ -121,6 +123,7 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
   v("truncation_mode", a.truncation_mode, "keep_end or keep_start.");
   v("shuffle_train_dataset", a.shuffle_train_dataset, "Shuffle the data for each epoch.");
   v("shuffle_seed_train", a.shuffle_seed_train, "Seed of the shuffling.");
+  v("group_by_length", a.group_by_length, "Make batches of rows of similar length, which saves padding.");
   v("seed", a.seed, "Seed of all other random numbers.");
   v("remove_unused_columns", a.remove_unused_columns, "Always true: unused columns never reach the model.");
   v("ids_to_pop_from_dataset", a.ids_to_pop_from_dataset, "Columns to drop from the data.");
@@ -142,6 +145,7 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
   v("progress_bar_type", a.progress_bar_type, "tqdm or rich: a progress bar; json: lines of JSON; none.");
   v("track_memory", a.track_memory, "Seconds between memory readings for the metric memory_max; 0: none.");
   v("verbose", a.verbose, "Print progress.");
+  v("profile", a.profile, "Steps to write as a Chrome trace: STEP or STEP:COUNT; null: none.");
 }
 
 void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {

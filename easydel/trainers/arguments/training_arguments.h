@@ -68,6 +68,7 @@ struct TrainingArguments {
   bool aux_loss_enabled = false;  // of the routers
   std::optional<std::string> gradient_checkpointing;  // the model's; a policy's name
   std::optional<int64_t> lmhead_chunksize;            // tokens whose logits are held at once; loss_config.chunk_size
+  std::optional<double> memory_limit;                 // in GiB, for the estimate; null: what the device has free
   std::optional<double> neftune_noise_alpha;          // of the noise on embeddings in training; none
 
   // Evaluation.
@@ -99,6 +100,7 @@ struct TrainingArguments {
   std::string truncation_mode = "keep_end";
   bool shuffle_train_dataset = true;
   int64_t shuffle_seed_train = 64871;
+  bool group_by_length = false;                       // the rows of a batch have similar lengths
   int64_t seed = 42;                                  // of dropout and of weights that are drawn
   bool remove_unused_columns = true;                  // always: a column that nothing reads reaches no model
   std::vector<std::string> ids_to_pop_from_dataset;   // columns that are dropped before a row is read
@@ -120,6 +122,7 @@ struct TrainingArguments {
   std::string progress_bar_type = "tqdm";  // tqdm, rich: a bar; json: a line of JSON; none
   double track_memory = 0.0;               // seconds between readings; 0: never. `true` reads as 1
   bool verbose = true;
+  std::optional<std::string> profile;  // "STEP" or "STEP:COUNT": steps that are written as a Chrome trace
 
   // For the objectives. In JSON their keys are at the top level; which of them are read depends on the trainer type.
   TextArguments text;
@@ -169,6 +172,10 @@ struct TrainingArguments {
   int64_t evaluation_batch_size() const { return eval_batch_size.value_or(total_batch_size); }
   int64_t sequence_length() const { return max_length.value_or(4096); }
   std::optional<double> time_limit_seconds() const;
+  struct Steps {
+    int64_t first = 0, count = 1;
+  };
+  std::optional<Steps> profiled_steps() const;  // none also if `profile` cannot be read
 };
 
 void list_fields(TrainingArguments& arguments, FieldVisitor& v);

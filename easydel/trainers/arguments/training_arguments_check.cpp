@@ -62,6 +62,7 @@ void check_optimizer(const TrainingArguments& a, const ArgumentChecker& c) {
   c.at_least("loss_scale_growth_interval", a.loss_scale_growth_interval, 1);
   c.at_least("max_skipped_steps", a.max_skipped_steps, 0);
   c.at_least("lmhead_chunksize", a.lmhead_chunksize, 1);
+  c.positive("memory_limit", a.memory_limit);
   c.finite_from_zero("neftune_noise_alpha", a.neftune_noise_alpha);
 }
 
@@ -84,11 +85,17 @@ void check_schedule(const TrainingArguments& a, const ArgumentChecker& c) {
   c.at_least("report_steps", a.report_steps, 1);
   c.one_of("progress_bar_type", a.progress_bar_type, {"tqdm", "rich", "json", "none"});
   c.finite_from_zero("track_memory", a.track_memory);
+  if (a.profile) {
+    c.rule(a.profiled_steps().has_value(), "profile", "read like 10 or 10:3, a step from 1 on and a number of steps",
+           concat("\"", *a.profile, "\""));
+    c.rule(a.save_directory.has_value(), "profile", "be used together with save_directory", *a.profile);
+  }
 }
 
 void check_data(const TrainingArguments& a, const ArgumentChecker& c) {
   c.at_least("max_length", a.max_length, 1);
   c.one_of("truncation_mode", a.truncation_mode, {"keep_end", "keep_start"});
+  c.rule(!a.group_by_length || !a.text.packing, "group_by_length", "be false with packing, which fills rows", "true");
   c.at_least("dataloader_num_workers", a.dataloader_num_workers, 0);
   c.name("dataset_text_field", a.text.dataset_text_field);
   c.at_least("dataset_num_proc", a.dataset_num_proc, 1);
@@ -172,6 +179,8 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
   // Of a group of one nothing can be told apart; ppo compares with its value model.
   if (learns_from_rewards(type) && !prefers_own_samples(type) && !is("ppo"))
     c.at_least("num_return_sequences", rollout.num_return_sequences, 2);
+  c.only(!group_by_length || !(learns_from_rewards(type) || is("gkd")), "group_by_length",
+         concat("be false with ", type), "true", "Its rows are prompts, and their completions are of any length.");
   if (is("gkd")) {
     c.rule(gkd.max_new_tokens < sequence_length(), "max_length",
            concat("be above max_new_tokens, which is ", gkd.max_new_tokens), sequence_length());
@@ -195,6 +204,22 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
   own("shift_tokens", given.shift_tokens, "false");
   own("ignore_index", given.ignore_index == -100, given.ignore_index);
   own("problem_type", !given.problem_type, given.problem_type.value_or(""));
+}
+
+std::optional<TrainingArguments::Steps> TrainingArguments::profiled_steps() const {
+  if (!profile) return std::nullopt;
+  std::string_view rest = *profile;
+  Steps steps;
+  const auto first = take_number(rest);
+  if (!first || *first < 1) return std::nullopt;
+  steps.first = static_cast<int64_t>(*first);
+  if (rest.empty()) return steps;
+  if (rest.front() != ':') return std::nullopt;
+  rest.remove_prefix(1);
+  const auto count = take_number(rest);
+  if (!count || *count < 1 || !rest.empty()) return std::nullopt;
+  steps.count = static_cast<int64_t>(*count);
+  return steps;
 }
 
 // EasyDeL reads one number and one unit; several may follow each other here.

@@ -18,7 +18,7 @@ constexpr std::string_view kFree[] = {
     // how long
     "max_training_steps", "num_train_epochs", "per_epoch_training_steps", "training_time_limit",
     // how a step is computed: the last digits
-    "gradient_accumulation_steps", "gradient_checkpointing", "lmhead_chunksize", "performance_mode",
+    "gradient_accumulation_steps", "gradient_checkpointing", "lmhead_chunksize", "performance_mode", "memory_limit",
     "logits_chunk_size", "logprob_vocab_chunk_size",
     // evaluation
     "do_train", "do_eval", "eval_batch_size", "evaluation_steps", "max_evaluation_steps", "per_epoch_evaluation_steps",
@@ -30,7 +30,7 @@ constexpr std::string_view kFree[] = {
     "force_step_start_point", "max_skipped_steps",
     // logs
     "model_name", "trainer_prefix", "log_steps", "report_steps", "report_metrics", "log_grad_norms", "use_tensorboard",
-    "html_report", "use_wandb", "wandb_entity", "wandb_name", "progress_bar_type", "track_memory", "verbose",
+    "html_report", "use_wandb", "wandb_entity", "wandb_name", "progress_bar_type", "track_memory", "verbose", "profile",
     // threads that read data
     "dataloader_num_workers", "dataset_num_proc"};
 

@@ -8,6 +8,7 @@
 #include "easydel/optim/schedules.h"
 #include "easydel/trainers/logs/memory_tracker.h"
 #include "easydel/trainers/logs/run_log.h"
+#include "easydel/trainers/logs/step_profiler.h"
 #include "easydel/trainers/logs/training_flops.h"
 #include "easydel/trainers/run/checkpoints.h"
 #include "easydel/trainers/run/loss_scale.h"
@@ -32,6 +33,7 @@ class Trainer::Impl {
   void check() const;
   void prepare();  // the objective, once
   void count_flops();
+  void estimate_memory();
   void apply_lora();
   void freeze_parameters();
   void require_trainable_weights() const;
@@ -105,6 +107,8 @@ class Trainer::Impl {
   LossScale loss_scale_;
   std::unique_ptr<RunLog> log_;  // of rank 0
   std::unique_ptr<MemoryTracker> memory_;
+  std::unique_ptr<StepProfiler> profiler_;  // of rank 0
+  int64_t memory_estimate_ = 0;
   std::vector<TrainingFlops> flops_;  // of the model, and of the other models that a step runs
   BackgroundWriter writer_;
   Clock::time_point begin_ = Clock::now(), last_save_ = begin_;

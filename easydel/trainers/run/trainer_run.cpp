@@ -101,6 +101,9 @@ TrainResult Trainer::Impl::train() {
   if (args().track_memory > 0 && !args().performance_mode)
     memory_ = std::make_unique<MemoryTracker>(device(), args().track_memory);
   count_flops();
+  estimate_memory();
+  if (const auto steps = args().profiled_steps(); steps && is_first())
+    profiler_ = std::make_unique<StepProfiler>(*steps, *directory(), device());
   const int64_t first_step = state.step;
   const bool is_evaluated = evaluated_step_ == first_step;
   if (is_first() && directory()) tidy_checkpoints(*directory(), state.step);
@@ -117,7 +120,9 @@ TrainResult Trainer::Impl::train() {
   while (state.step < total_steps && result.stopped_by == StopReason::Steps) {
     if (hooks.before_step) hooks.before_step(state.step);
     say_next_step(state.step + 1);
+    if (profiler_) profiler_->before(state.step + 1);
     Step step = run_step();
+    if (profiler_) profiler_->after(state.step);
     writer_.rethrow_error();
     result.metrics = step.metrics;
     result.stopped_by = step.stop;
@@ -137,6 +142,7 @@ TrainResult Trainer::Impl::train() {
     log::info("[trainer] ", to_string(result.stopped_by), ": the run ends at step ", state.step);
   if (directory() && !is_saved() && state.step > first_step && (args().do_last_save || interrupted)) save();
   memory_.reset();
+  if (profiler_) profiler_->finish(state.step);
   finish_saving();
   if (args().load_best_model_at_end) load_best();
   result.step = state.step;
