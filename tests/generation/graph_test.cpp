@@ -75,10 +75,13 @@ TEST_P(CudaGeneration, InBfloat16TheFirstStepsAgree) {
   const auto model = make(GetParam(), at::kCUDA, bfloat16);
   const GenerateOutput plain = run(*model, false, 8), traced = run(*model, true, 8);
   EXPECT_TRUE(at::allclose(plain.logits[0], traced.logits[0]));
-  EXPECT_LT((plain.logits[2] - traced.logits[2]).abs().max().item<double>(),
-            0.05 * plain.logits[2].abs().max().item<double>())
-      << "tokens " << plain.sequences << " and " << traced.sequences << ", logits of the step before differ by "
-      << (plain.logits[1] - traced.logits[1]).abs().max();
+  const int64_t prompt = plain.sequences.size(1) - 8;
+  // Rows that a near tie gave another token read another token from then on.
+  const at::Tensor same = plain.sequences.select(1, prompt + 1).eq(traced.sequences.select(1, prompt + 1));
+  const auto difference = [&](std::size_t step) { return (plain.logits[step] - traced.logits[step]).abs(); };
+  EXPECT_LT(difference(1).max().item<double>(), 0.05 * plain.logits[1].abs().max().item<double>());
+  EXPECT_LT((difference(2) * same.unsqueeze(1)).max().item<double>(),
+            0.05 * plain.logits[2].abs().max().item<double>());
 }
 
 constexpr const char* kSmallLlama = R"({"model_type": "llama", "vocab_size": 31, "hidden_size": 64,

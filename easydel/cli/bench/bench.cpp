@@ -67,6 +67,7 @@ void run(const BenchOptions& options) {
   model->initialize({.dtype = dtype, .param_dtype = param_dtype, .rngs = RandomKey(0), .device = device});
   if (!options.quantize.empty())
     model->quantize({.method = options.quantize, .bit_targeted_params = {"kernel", "embedding"}});
+  wait_for(device);
   const double made = seconds() - begin;
   const at::Tensor ids = random_ids(options.batch, options.prompt, config->vocab_size);
   run_round(*model, ids, options, device);  // warm-up

@@ -108,9 +108,9 @@ void allow_shared(Kernel kernel, int64_t bytes) {  // a kernel has some of its o
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
 }
 
-// How many warps share a row: whatever needs the fewest steps, of `ahead` pieces for each lane.
+// How many warps share a pair of rows: whatever needs the fewest steps, of `ahead` pieces for each lane.
 int warps_for_row(int64_t pairs, int64_t pieces, int64_t blocks, int ahead) {
-  const auto steps = [&](int warps) {
+  const auto steps = [&](int64_t warps) {
     const int64_t rounds = (pairs * warps + blocks * kRowWarps - 1) / (blocks * kRowWarps);
     return rounds * blocks_for((pieces + warps - 1) / warps, kWarp * ahead);
   };

@@ -40,32 +40,48 @@ struct RowBlock {
   const Held x;
   const float* nf4;
 
-  // The vectors, normalized where that is asked for.
+  // The vectors, normalized where that is asked for; `sums` has room for a warp.
   __device__ void hold(float* sums) const {
     const int packs = static_cast<int>(a.layout.width / Pack<T>::kCount);
+    if (a.norm) find_squares(packs, sums);
     for (int v = 0; v < a.vectors; ++v) {
       const Held own{x.at + v * Held::bytes(a.layout.width) / 16, x.pieces};
-      if (!a.norm) {
-        for (int i = threadIdx.x; i < packs; i += kRowThreads) own.put(i, Pack<T>::at(a.x, v * packs + i));
-        continue;
-      }
-      float squares = 0;
+      const float rstd = a.norm ? rsqrtf(sums[v] / static_cast<float>(a.layout.width) + a.eps) : 1.0f;
       for (int i = threadIdx.x; i < packs; i += kRowThreads) {
+        Pack<T> value = Pack<T>::at(a.x, v * packs + i);
+        if (a.norm) {
+          const Pack<T> weight = Pack<T>::at(a.norm, i);
+#pragma unroll
+          for (int e = 0; e < Pack<T>::kCount; ++e) {
+            const float normalized = value.get(e) * rstd;
+            value.set(e, (a.cast_first ? rounded<T>(normalized) : normalized) * (weight.get(e) + a.offset));
+          }
+        }
+        own.put(i, value);
+      }
+    }
+  }
+  // Of one vector by the block, of several by a warp each.
+  __device__ void find_squares(int packs, float* sums) const {
+    const auto sum = [&](int v, int first, int step) {
+      float squares = 0;
+      for (int i = first; i < packs; i += step) {
         const Pack<T> from = Pack<T>::at(a.x, v * packs + i);
+#pragma unroll
         for (int e = 0; e < Pack<T>::kCount; ++e) squares += from.get(e) * from.get(e);
       }
-      const float rstd = rsqrtf(block_sum(squares, sums) / static_cast<float>(a.layout.width) + a.eps);
-      for (int i = threadIdx.x; i < packs; i += kRowThreads) {
-        const Pack<T> from = Pack<T>::at(a.x, v * packs + i), weight = Pack<T>::at(a.norm, i);
-        Pack<T> y;
-        for (int e = 0; e < Pack<T>::kCount; ++e) {
-          const float value = from.get(e) * rstd;
-          y.set(e, (a.cast_first ? rounded<T>(value) : value) * (weight.get(e) + a.offset));
-        }
-        own.put(i, y);
-      }
+      return squares;
+    };
+    const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+    if (kVectors == 1) {
+      const float all = block_sum(sum(0, threadIdx.x, kRowThreads), sums);
       __syncthreads();
+      if (threadIdx.x == 0) sums[0] = all;
+    } else if (warp < a.vectors) {
+      const float all = warp_sum(sum(warp, lane, kWarp));
+      if (lane == 0) sums[warp] = all;
     }
+    __syncthreads();
   }
 
   __device__ const uint4* row_at(int matrix, int row) const {
@@ -151,7 +167,7 @@ struct RowBlock {
   }
 };
 
-constexpr int kRowBlocks = 2;  // on a processor
+constexpr int kRowBlocks = 2;  // on a processor, as many as registers allow
 
 // `split` warps have a pair. What comes next is on its way while a warp multiplies.
 template <class T, CodeFormat kFormat, int kVectors>
@@ -204,7 +220,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
         for (int v = 0; v < kVectors; ++v) parts[warp][v][0] = totals[v][0], parts[warp][v][1] = totals[v][1];
       }
       __syncthreads();
-      if (lane == 0 && warp % split == 0) {
+      if (warp % split == 0) {
         for (int w = 1; w < split; ++w) {
 #pragma unroll
           for (int v = 0; v < kVectors; ++v)
@@ -213,12 +229,13 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
       }
       __syncthreads();
     }
-    if (index < pairs && lane == 0 && warp % split == 0) {
+    // A lane for each vector.
+    float first = totals[0][0], second = totals[0][1];
 #pragma unroll
-      for (int v = 0; v < kVectors; ++v) {
-        if (v < a.vectors) block.store(pair, rows, v, totals[v][0], totals[v][1]);
-      }
+    for (int v = 1; v < kVectors; ++v) {
+      if (lane == v) first = totals[v][0], second = totals[v][1];
     }
+    if (index < pairs && lane < a.vectors && warp % split == 0) block.store(pair, rows, lane, first, second);
     index += stride, pair = next_pair, rows = next_rows;
   }
 }
