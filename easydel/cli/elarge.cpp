@@ -254,7 +254,7 @@ void add_train_command(CLI::App& app) {
   command
       ->add_option("--trainer", options->trainer,
                    "sft, base, dpo, kto, bco, cpo, orpo, reward, distillation, gkd, classification, grpo, gfpo, rlvr, "
-                   "rloo, online_dpo, xpo, nash_md")
+                   "rloo, online_dpo, xpo, nash_md, embedding")
       ->capture_default_str();
   command->add_option("--tokenizer", options->tokenizer, "Tokenizer directory (default: the model's)");
   command->add_option("--reference", options->reference,

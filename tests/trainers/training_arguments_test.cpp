@@ -104,12 +104,12 @@ TEST(TrainingArguments, NameTheNearestKey) {
               ThrowsMessage<ConfigError>(
                   "[TrainingArguments] trainer_type must name a trainer; known: sft, base, dpo, "
                   "kto, bco, cpo, orpo, reward, distillation, gkd, classification, "
-                  "grpo, gfpo, rlvr, rloo, online_dpo, xpo, nash_md; got \"dop\". Did you mean \"dpo\"?"));
+                  "grpo, gfpo, rlvr, rloo, online_dpo, xpo, nash_md, embedding; got \"dop\". Did you mean \"dpo\"?"));
   EXPECT_THAT([] { TrainingArguments::for_trainer("gspo"); },
               ThrowsMessage<NotSupportedError>(
                   "[TrainingArguments] trainer_type \"gspo\" is an EasyDeL trainer that is not supported yet; known: "
                   "sft, base, dpo, kto, bco, cpo, orpo, reward, distillation, gkd, classification, grpo, gfpo, rlvr, "
-                  "rloo, online_dpo, xpo, nash_md. Use grpo with importance_sampling_level: sequence."));
+                  "rloo, online_dpo, xpo, nash_md, embedding. Use grpo with importance_sampling_level: sequence."));
 }
 
 TEST(TrainingArguments, KnowEasyDelsOtherKeys) {

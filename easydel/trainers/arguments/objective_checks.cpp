@@ -202,6 +202,7 @@ void check_objectives(const TrainingArguments& a, const ArgumentChecker& c) {
   c.at_least("max_new_tokens", g.max_new_tokens, 1);
   c.at_least("logits_chunk_size", g.logits_chunk_size, 1);
   c.name("label_field", a.classification.label_field);
+  c.name("image_field", a.classification.image_field);
   c.at_least("num_labels", a.classification.num_labels, 1);
   if (a.classification.problem_type) {
     c.one_of("problem_type", *a.classification.problem_type,

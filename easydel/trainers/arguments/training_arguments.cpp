@@ -12,7 +12,7 @@ namespace {
 
 // EasyDeL's trainers that are not supported.
 constexpr std::string_view kOtherTrainers[] = {
-    "agentic-moshpit",        "agentic_moshpit",    "embedding", "gspo", "nash-md", "ppo", "prm", "seq_kd", "sdpo",
+    "agentic-moshpit",        "agentic_moshpit",    "gspo", "nash-md", "ppo", "prm", "seq_kd", "sdpo",
     "on_policy_distillation", "sparse_distillation"};
 
 std::string joined(const std::vector<std::string>& names) {
@@ -25,8 +25,9 @@ std::string joined(const std::vector<std::string>& names) {
 
 const std::vector<std::string>& trainer_types() {
   static const std::vector<std::string> types = {
-      "sft", "base",           "dpo",  "kto",  "bco",  "cpo",  "orpo",       "reward", "distillation",
-      "gkd", "classification", "grpo", "gfpo", "rlvr", "rloo", "online_dpo", "xpo",    "nash_md"};
+      "sft",      "base",           "dpo",  "kto",  "bco",  "cpo",  "orpo",       "reward", "distillation",
+      "gkd",      "classification", "grpo", "gfpo", "rlvr", "rloo", "online_dpo", "xpo",    "nash_md",
+      "embedding"};
   return types;
 }
 
@@ -164,6 +165,7 @@ void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {
   }
   if (type == "reward") return list_fields(a.reward, v);
   if (type == "gkd") return list_fields(a.gkd, v);
+  if (type == "embedding") return list_fields(a.embedding, v);
   if (type == "classification") {
     list_text_fields(a.text, v);
     return list_fields(a.classification, v);
@@ -176,21 +178,21 @@ void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {
 TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
   require_trainer_type(type, "[TrainingArguments] trainer_type");
   static const std::map<std::string_view, std::string> prefixes = {
-      {"sft", "SFT"},       {"dpo", "DPO"},
-      {"kto", "KTO"},       {"bco", "BCO"},
-      {"cpo", "CPO"},       {"orpo", "ORPO"},
-      {"grpo", "GRPO"},     {"gfpo", "GFPO"},
-      {"rlvr", "RLVR"},     {"rloo", "RLOO"},
-      {"reward", "Reward"}, {"distillation", "Distillation"},
-      {"gkd", "GKD"},       {"classification", "Classification"},
-      {"xpo", "XPO"},       {"online_dpo", "OnlineDPO"},
-      {"nash_md", "NashMD"}};
+      {"sft", "SFT"},        {"dpo", "DPO"},
+      {"kto", "KTO"},        {"bco", "BCO"},
+      {"cpo", "CPO"},        {"orpo", "ORPO"},
+      {"grpo", "GRPO"},      {"gfpo", "GFPO"},
+      {"rlvr", "RLVR"},      {"rloo", "RLOO"},
+      {"reward", "Reward"},  {"distillation", "Distillation"},
+      {"gkd", "GKD"},        {"classification", "Classification"},
+      {"xpo", "XPO"},        {"online_dpo", "OnlineDPO"},
+      {"nash_md", "NashMD"}, {"embedding", "Embedding"}};
   TrainingArguments arguments;
   if (const auto prefix = prefixes.find(type); prefix != prefixes.end()) arguments.trainer_prefix = prefix->second;
   if (type == "sft" || type == "gkd") arguments.learning_rate = 2e-5;
   const auto is = [type](auto... names) { return ((type == names) || ...); };
   if (is("dpo", "orpo", "grpo", "gfpo", "rlvr", "rloo")) arguments.learning_rate = 1e-6;
-  if (is("dpo")) arguments.max_length = 512;
+  if (is("dpo", "embedding")) arguments.max_length = 512;
   if (is("kto", "bco", "cpo", "orpo", "reward")) arguments.max_length = 1024;
   if (is("rlvr")) arguments.rollout.mask_truncated_completions = true;
   if (is("rloo")) arguments.rollout.num_return_sequences = 2;
@@ -199,7 +201,7 @@ TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
     arguments.rollout.temperature = 0.9;
     arguments.rollout.disable_dropout = true;
   }
-  if (type == "classification") arguments.truncation_mode = "keep_start";
+  if (is("classification", "embedding")) arguments.truncation_mode = "keep_start";
   return arguments;
 }
 
