@@ -81,6 +81,8 @@ def make_files(folder: pathlib.Path) -> None:
         json.dumps({"prompt": f"{i} and {i + 1} are", "answer": 2 * i + 1}) + "\n" for i in range(8)))
     (folder / "answers.jsonl").write_text("".join(
         json.dumps({"prompt": f"{i} and {i + 1} are", "completion": f" {2 * i + 1}"}) + "\n" for i in range(8)))
+    (folder / "pairs.jsonl").write_text("".join(
+        json.dumps({"query": p[:20], "positive": p[20:90]}) + "\n" for p in paragraphs[:8]))
     (folder / "texts.jsonl").write_text("".join(json.dumps(p) + "\n" for p in paragraphs[:4]))
     for name in ("book.txt", "held_out.txt", "a.txt", "b.txt"):
         (folder / name).write_text("\n".join(paragraphs[:24]) + "\n")
@@ -111,7 +113,8 @@ def make_hub(files: pathlib.Path, folder: pathlib.Path) -> None:
     bert = transformers.BertConfig(vocab_size=320, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64)
     transformers.BertForMaskedLM(bert).save_pretrained(folder / "models" / "org" / "bert")
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(files / "MODEL" / name, folder / "models" / "org" / "t5" / name)
+        for model in ("t5", "bert"):
+            shutil.copy(files / "MODEL" / name, folder / "models" / "org" / model / name)
     for name in ("data", "code"):
         parquet = folder / "datasets" / "org" / name / "train" / "0.parquet"
         parquet.parent.mkdir(parents=True)

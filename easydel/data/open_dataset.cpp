@@ -26,6 +26,7 @@ class FieldMap : public Source {
 
   int64_t size() const override { return source_->size(); }
   std::string place(int64_t index) const override { return source_->place(index); }
+  std::filesystem::path folder(int64_t index) const override { return source_->folder(index); }
   Access access() const override { return source_->access(); }
   void keep_rows(int64_t count) const override { source_->keep_rows(count); }
 

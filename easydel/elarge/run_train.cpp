@@ -7,6 +7,7 @@
 #include "easydel/core/log.h"
 #include "easydel/data/dataset.h"
 #include "easydel/elarge/config/mixture_options.h"
+#include "easydel/elarge/config/trained_task.h"
 #include "easydel/elarge/elarge_model.h"
 #include "easydel/elarge/memory_plan.h"
 #include "easydel/infra/auto_model.h"
@@ -64,6 +65,14 @@ fs::path training_tokenizer(const ELargeConfig& config) {
   const auto tokenization = config.mixture().tokenization;
   if (tokenization && tokenization->tokenizer) model.tokenizer = tokenization->tokenizer;
   return tokenizer_directory(model);
+}
+
+// Where the processor of a model's pictures is; empty for a model of texts.
+fs::path processor_directory(const ELargeConfig& config, const BaseModule& model) {
+  const ModelSection section = config.model();
+  if (model.main_input_name() == "input_ids" && model.model_task() != TaskType::ImageTextToText) return {};
+  if (is_config_file(section.name_or_path)) return fs::absolute(section.name_or_path).parent_path();
+  return resolve(section.name_or_path, {.revision = section.revision()});
 }
 
 // Weights that are drawn, of a config without files.
@@ -132,11 +141,10 @@ std::shared_ptr<BaseModule> load(const ELargeConfig& config, const std::string& 
 }
 
 TaskType task_of(const ELargeConfig& config) {
-  const TaskType given = config.model().task_type();
-  if (given != TaskType::AutoBind || !config.has("trainer")) return given;
-  const std::string type = config.trainer_type();
-  if (type == "prm") return TaskType::TokenClassification;
-  return type == "reward" || type == "classification" ? TaskType::SequenceClassification : TaskType::CausalLM;
+  if (!config.has("trainer")) return config.model().task_type();
+  TaskType task = TaskType::AutoBind;
+  config.located({{"model", "extra_kwargs"}}, {}, [&] { task = trained_task(config.trainer_type(), config.model()); });
+  return task;
 }
 
 std::shared_ptr<const data::Dataset> open_mixture(const ELargeConfig& config, const std::string& name,
@@ -278,7 +286,8 @@ std::shared_ptr<Trainer> ELargeModel::build_trainer(std::shared_ptr<RunLock> loc
                                   {.reference = std::move(other),
                                    .reward_model = build_reward_model(),
                                    .value_model = run.trainer_type == "ppo" ? build_value_model() : nullptr})
-          : make_objective(run.trainer_type, std::move(other));
+          : make_objective(run.trainer_type, std::move(other),
+                           {.model = run.model.get(), .files = processor_directory(config_, *run.model)});
   run.run_config = config_.normalized();
   std::shared_ptr<Trainer> trainer;
   config_.located({{"trainer"}}, {}, [&] { trainer = std::make_shared<Trainer>(std::move(run)); });

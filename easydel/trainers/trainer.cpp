@@ -38,7 +38,9 @@ bool logs_batches() {
 }
 
 Json describe_row(const BatchRow& row) {
-  return Json::object({{"input_ids", row.input_ids}, {"labels", row.labels}, {"segment_ids", row.segment_ids}});
+  Json json = Json::object({{"input_ids", row.input_ids}, {"labels", row.labels}, {"segment_ids", row.segment_ids}});
+  if (!row.target_ids.empty()) json["target_ids"] = row.target_ids;
+  return json;
 }
 
 }  // namespace

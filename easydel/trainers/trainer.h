@@ -87,9 +87,16 @@ class Trainer {
   std::unique_ptr<Impl> impl_;
 };
 
+// The model that is trained. Its task says what rows are: those of sft are pairs of texts for an encoder-decoder.
+struct TrainedModel {
+  const BaseModule* model = nullptr;  // absent: a decoder, or a classifier of texts
+  std::filesystem::path files = {};   // the directory of its processor, where it has one
+};
+
 // By the name of its trainer. `other` is the second model: the reference of dpo, the teacher of
 // distillation.
 std::unique_ptr<Objective> make_objective(const std::string& trainer_type,
-                                          std::shared_ptr<const BaseModule> other = nullptr);
+                                          std::shared_ptr<const BaseModule> other = nullptr,
+                                          const TrainedModel& trained = {});
 
 }  // namespace easydel

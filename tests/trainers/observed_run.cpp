@@ -104,6 +104,10 @@ std::vector<Json> make_rows(const std::string& trainer_type, int64_t count) {
       row["ref_chosen_logps"] = -4.0 - static_cast<double>(i);
       row["ref_rejected_logps"] = -5.0;
       row["margin"] = 0.5;
+    } else if (trainer_type == "embedding") {
+      row["query"] = words(i, 3 + i % 5);
+      row["positive"] = words(2 * i, 4 + i % 4);
+      row["negative"] = words(3 * i + 1, 2 + i % 6);
     } else if (trainer_type == "classification") {
       row["text"] = words(i, 3 + i % 5);
       row["label"] = i % 2;

@@ -69,7 +69,8 @@ std::vector<SettingProbe> common_probes(const std::string& type) {
       // Enough steps for a scale that begins too large to come down.
       {"loss_scale_growth_interval", 1, set(R"({"@dtype": "float16", "max_training_steps": 14})")},
       {"max_skipped_steps", 1, spoiled},
-      {"loss_config", set(R"({"auxiliary_loss_coefficient": 0.5})"), set(R"({"aux_loss_enabled": true})")},
+      {"loss_config", set(R"({"auxiliary_loss_coefficient": 0.5})"),
+       type == "embedding" ? Json::object() : set(R"({"aux_loss_enabled": true})")},
       {"aux_loss_enabled", true},
       {"gradient_checkpointing", "nothing_saveable"},
       {"lmhead_chunksize", 3},
@@ -106,7 +107,7 @@ std::vector<SettingProbe> common_probes(const std::string& type) {
       {"group_by_length", true},
       {"seed", 1, lora},
       {"remove_unused_columns", false},
-      {"ids_to_pop_from_dataset", set(R"(["prompt", "label"])")},
+      {"ids_to_pop_from_dataset", set(R"(["prompt", "label", "query"])")},
       {"dataloader_num_workers", 4},
       {"dataset_num_proc", 3},
       {"use_data_collator", false},
@@ -346,6 +347,7 @@ std::vector<SettingProbe> classification_probes() {
   return {{"dataset_text_field", "other"},
           {"add_special_tokens", false},
           {"label_field", "kind"},
+          {"image_field", "picture"},
           {"num_labels", 3},
           {"problem_type", "multi_label_classification"}};
 }
@@ -378,6 +380,19 @@ std::vector<SettingProbe> prm_probes() {
           {"disable_dropout", false}};
 }
 
+std::vector<SettingProbe> embedding_probes() {
+  const Json negative = set(R"({"negative_field": "negative"})");
+  return {{"loss_type", "triplet", negative},
+          {"temperature", 0.5},
+          {"margin", 1.5, set(R"({"negative_field": "negative", "loss_type": "triplet"})")},
+          {"query_field", "other"},
+          {"positive_field", "other"},
+          {"negative_field", "negative"},
+          {"matryoshka_dims", set("[2, 8]")},
+          {"normalize_embeddings", false},
+          {"pooling_strategy", "max"}};
+}
+
 std::vector<SettingProbe> own_probes(const std::string& type) {
   if (type == "dpo") return dpo_probes();
   if (type == "kto") return kto_probes();
@@ -399,11 +414,13 @@ std::vector<SettingProbe> own_probes(const std::string& type) {
   if (type == "gkd") return gkd_probes();
   if (type == "reward") return reward_probes();
   if (type == "classification") return classification_probes();
+  if (type == "embedding") return embedding_probes();
   std::vector<SettingProbe> probes = text_probes();
   if (type == "distillation") {
     for (const SettingProbe& probe : distillation_probes()) probes.push_back(probe);
   } else {
     probes.push_back({"loss_type", "dft"});
+    probes.push_back({"freeze_vision_tower", false});
   }
   return probes;
 }
@@ -418,8 +435,8 @@ class Settings : public testing::TestWithParam<std::string> {};
 TEST_P(Settings, ActOrAreRefusedByName) {
   std::vector<SettingProbe> probes = common_probes(GetParam());
   for (const SettingProbe& probe : own_probes(GetParam())) probes.push_back(probe);
-  // Classification truncates as transformers does; a reward's rows are left out.
-  const bool keeps_start = GetParam() == "classification" || GetParam() == "prm";
+  // Classification and embedding truncate as transformers does; a reward's rows are left out.
+  const bool keeps_start = GetParam() == "classification" || GetParam() == "embedding" || GetParam() == "prm";
   probes.push_back({"truncation_mode", keeps_start ? "keep_end" : "keep_start",
                     GetParam() == "reward"            ? Json::object()
                     : learns_from_rewards(GetParam()) ? set(R"({"max_prompt_length": 2})")

@@ -100,16 +100,18 @@ TEST(TrainingArguments, NameTheNearestKey) {
   expect_refused("sft", R"({"beta": 0.1})",
                  "[TrainingArguments] beta is not a key of the trainer \"sft\", only of dpo, kto, bco, cpo, orpo, gkd, "
                  "grpo, gfpo, rlvr, rloo, online_dpo, xpo, nash_md.");
-  EXPECT_THAT([] { TrainingArguments::for_trainer("dop"); },
-              ThrowsMessage<ConfigError>(
-                  "[TrainingArguments] trainer_type must name a trainer; known: sft, base, dpo, "
-                  "kto, bco, cpo, orpo, reward, prm, distillation, gkd, classification, "
-                  "grpo, gfpo, rlvr, rloo, ppo, online_dpo, xpo, nash_md; got \"dop\". Did you mean \"dpo\"?"));
+  EXPECT_THAT(
+      [] { TrainingArguments::for_trainer("dop"); },
+      ThrowsMessage<ConfigError>(
+          "[TrainingArguments] trainer_type must name a trainer; known: sft, base, dpo, "
+          "kto, bco, cpo, orpo, reward, prm, distillation, gkd, classification, "
+          "grpo, gfpo, rlvr, rloo, ppo, online_dpo, xpo, nash_md, embedding; got \"dop\". Did you mean \"dpo\"?"));
   EXPECT_THAT([] { TrainingArguments::for_trainer("gspo"); },
               ThrowsMessage<NotSupportedError>(
                   "[TrainingArguments] trainer_type \"gspo\" is an EasyDeL trainer that is not supported yet; known: "
                   "sft, base, dpo, kto, bco, cpo, orpo, reward, prm, distillation, gkd, classification, grpo, gfpo, "
-                  "rlvr, rloo, ppo, online_dpo, xpo, nash_md. Use grpo with importance_sampling_level: sequence."));
+                  "rlvr, rloo, ppo, online_dpo, xpo, nash_md, embedding. Use grpo with importance_sampling_level: "
+                  "sequence."));
 }
 
 TEST(TrainingArguments, KnowEasyDelsOtherKeys) {

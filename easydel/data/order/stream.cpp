@@ -10,7 +10,9 @@ namespace {
 
 constexpr int64_t kMaxLeftOut = 1'000'000;
 
-bool is_empty(const Example& example) { return example.input_ids.empty() && example.others.empty(); }
+bool is_empty(const Example& example) {
+  return example.input_ids.empty() && example.others.empty() && example.tensors.empty();
+}
 
 }  // namespace
 

@@ -15,11 +15,19 @@ namespace easydel::data {
 inline constexpr int64_t kNoLoss = -100;   // the label of tokens without loss
 inline constexpr int64_t kNoSegment = -1;  // the segment of padding
 
+// Numbers that are no tokens: a picture's, a recording's.
+struct Floats {
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+  friend bool operator==(const Floats&, const Floats&) = default;
+};
+
 struct Example {
   std::vector<int64_t> input_ids, labels;
   std::vector<int64_t> segment_ids, position_ids;      // of packed documents: the document, and the position in it
   std::map<std::string, std::vector<int64_t>> others;  // such as "chosen_ids"
   std::map<std::string, double> numbers;               // such as "margin"
+  std::map<std::string, Floats> tensors;               // such as "pixel_values"
   Json row;                                            // of prompts: what rewards look at
   friend bool operator==(const Example&, const Example&) = default;
 };

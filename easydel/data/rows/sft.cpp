@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "easydel/core/error.h"
+#include "easydel/data/rows/row_ids.h"
 
 namespace easydel::data {
 namespace {
@@ -103,15 +104,7 @@ class Sft {
   }
 
   Ids read_numbers(const Row& row, const std::string& name, std::size_t size) const {
-    const Json& values = field_of(row, name);
-    require<FormatError>(values.is_array(), "[", row.place(), "] \"", name, "\" must be a list of integers; got ",
-                         values.type_name(), ".");
-    Ids out;
-    for (const Json& value : values.as_array()) {
-      require<FormatError>(value.is_int(), "[", row.place(), "] \"", name, "\" must be a list of integers; got ",
-                           value.type_name(), " in it.");
-      out.push_back(value.as_int());
-    }
+    Ids out = integers_of(row, name);
     require<FormatError>(size == 0 || out.size() == size, "[", row.place(), "] \"", name, "\" has ", out.size(),
                          " values; there are ", size, " ids.");
     return out;
@@ -120,7 +113,6 @@ class Sft {
   Tokens read_ids(const Row& row, const std::string& name) const {
     Tokens tokens{.ids = read_numbers(row, name, 0)};
     const std::size_t size = tokens.ids.size();
-    require<FormatError>(size > 0, "[", row.place(), "] \"", name, "\" is empty.");
     if (row.values.contains("labels")) tokens.labels = read_numbers(row, "labels", size);
     const auto read_mask = [&](const std::string& mask) {
       if (!row.values.contains(mask)) return Mask{};

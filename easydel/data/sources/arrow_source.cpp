@@ -96,6 +96,7 @@ class PiecesSource : public Source {
 
   int64_t size() const override { return size_; }
   std::string place(int64_t index) const override { return concat(path_, ", row ", index + 1); }
+  std::filesystem::path folder(int64_t) const override { return std::filesystem::path(path_).parent_path(); }
   Json row(int64_t index) const override {
     const auto piece = std::upper_bound(begins_.begin(), begins_.end(), index) - begins_.begin() - 1;
     const TablePtr table = load(piece);

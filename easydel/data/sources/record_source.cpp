@@ -22,6 +22,7 @@ class RecordSource : public Source {
   int64_t size() const override { return scanned_.index->size(); }
   Access access() const override { return scanned_.text->access(); }
   void keep_rows(int64_t count) const override { scanned_.text->keep_rows(count); }
+  std::filesystem::path folder(int64_t) const override { return path_.parent_path(); }
 
   std::string place(int64_t index) const override {
     return kind_ == RecordKind::JsonLine ? concat(path_.string(), ", line ", scanned_.index->line_of(index))

@@ -25,6 +25,10 @@ class Concatenation : public Source {
     const std::size_t part = part_of(index);
     return parts_[part]->place(index - begins_[part]);
   }
+  std::filesystem::path folder(int64_t index) const override {
+    const std::size_t part = part_of(index);
+    return parts_[part]->folder(index - begins_[part]);
+  }
   Access access() const override { return access_; }
   void keep_rows(int64_t count) const override {
     for (const SourcePtr& part : parts_) part->keep_rows(count);
@@ -47,6 +51,7 @@ class RowsInMemory : public Source {
   int64_t size() const override { return static_cast<int64_t>(rows_.size()); }
   Json row(int64_t index) const override { return rows_[static_cast<std::size_t>(index)]; }
   std::string place(int64_t index) const override { return concat(name_, ", row ", index + 1); }
+  std::filesystem::path folder(int64_t) const override { return std::filesystem::path(name_).parent_path(); }
 
  private:
   std::vector<Json> rows_;
@@ -59,6 +64,7 @@ class Slice : public Source {
   int64_t size() const override { return size_; }
   Json row(int64_t index) const override { return source_->row(begin_ + index); }
   std::string place(int64_t index) const override { return source_->place(begin_ + index); }
+  std::filesystem::path folder(int64_t index) const override { return source_->folder(begin_ + index); }
   Access access() const override { return source_->access(); }
   void keep_rows(int64_t count) const override { source_->keep_rows(count); }
 
@@ -73,6 +79,9 @@ class Selection : public Source {
   int64_t size() const override { return static_cast<int64_t>(rows_.size()); }
   Json row(int64_t index) const override { return source_->row(rows_[static_cast<std::size_t>(index)]); }
   std::string place(int64_t index) const override { return source_->place(rows_[static_cast<std::size_t>(index)]); }
+  std::filesystem::path folder(int64_t index) const override {
+    return source_->folder(rows_[static_cast<std::size_t>(index)]);
+  }
   Access access() const override { return source_->access(); }
   void keep_rows(int64_t count) const override {  // the span between the first and the last of this many
     const double share = rows_.empty() ? 1 : static_cast<double>(source_->size()) / static_cast<double>(rows_.size());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ class Source {
   virtual int64_t size() const = 0;
   virtual Json row(int64_t index) const = 0;           // an object
   virtual std::string place(int64_t index) const = 0;  // for messages: "data.jsonl, line 7"
+  // The folder of the file that has it: relative paths in a row are below it. Empty: that of the process.
+  virtual std::filesystem::path folder(int64_t /*index*/) const { return {}; }
   virtual Access access() const { return Access::Random; }
   // The number of rows before the last one to keep, so that they need not be read again; only for InOrder.
   virtual void keep_rows(int64_t /*count*/) const {}

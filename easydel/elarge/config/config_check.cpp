@@ -5,6 +5,7 @@
 #include "easydel/core/error.h"
 #include "easydel/elarge/config/elarge_config.h"
 #include "easydel/elarge/config/section_keys.h"
+#include "easydel/elarge/config/trained_task.h"
 #include "easydel/infra/fields/field_visitor.h"
 
 namespace easydel {
@@ -54,12 +55,12 @@ void ELargeConfig::validate() const {
   const std::string type = trainer_type();
   check_sections();
   const TaskType task = model().task_type();
-  const TaskType trained = type == "reward" || type == "classification" ? TaskType::SequenceClassification
-                           : type == "prm"                              ? TaskType::TokenClassification
-                                                                        : TaskType::CausalLM;
-  require<ConfigError>(!has("trainer") || task == TaskType::AutoBind || task == trained, where({"model", "task"}),
-                       " must be ", task_name(trained), " for the trainer \"", type, "\"; got \"",
-                       model().task.value_or(""), "\".");
+  const std::vector<TaskType> trained = trainable_tasks(type);
+  std::string names;
+  for (const TaskType each : trained) names += (names.empty() ? "" : " or ") + task_name(each);
+  const bool is_trained = std::find(trained.begin(), trained.end(), task) != trained.end();
+  require<ConfigError>(!has("trainer") || task == TaskType::AutoBind || is_trained, where({"model", "task"}),
+                       " must be ", names, " for the trainer \"", type, "\"; got \"", model().task.value_or(""), "\".");
   check_other_model("teacher_model");
   check_other_model("reference_model");
   compute();

@@ -54,28 +54,23 @@ TaskType ModelSection::task_type() const {
   std::string name;
   for (const char c : *task) name += c == '_' ? '-' : static_cast<char>(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
   if (name == "lm") return TaskType::CausalLM;
-  static constexpr std::string_view kOthers[] = {"audio-classification",
-                                                 "diffusion-language-model",
-                                                 "diffusion-lm",
-                                                 "image-classification",
-                                                 "image-text-to-text",
-                                                 "seq2seq",
-                                                 "sequence-to-sequence",
-                                                 "speech-seq2seq",
-                                                 "speech-sequence-to-sequence",
-                                                 "vision-language-model",
-                                                 "vision-module",
-                                                 "zero-shot-image-classification"};
+  if (name == "speech-seq2seq") return TaskType::SpeechSequenceToSequence;
+  if (name == "vision-language-model") return TaskType::ImageTextToText;
+  static constexpr std::string_view kOthers[] = {"audio-classification", "diffusion-language-model", "diffusion-lm",
+                                                 "vision-module", "zero-shot-image-classification"};
   require<NotSupportedError>(std::find(std::begin(kOthers), std::end(kOthers), name) == std::end(kOthers), "\"", *task,
                              "\" is a task of EasyDeL that is not supported yet; known: auto-bind, "
-                             "base-module, causal-language-model, sequence-classification.");
+                             "base-module, causal-language-model, sequence-classification, sequence-to-sequence, "
+                             "speech-sequence-to-sequence, image-text-to-text, image-classification.");
   return parse_task(name);
 }
 
 void list_fields(ModelSection& m, FieldVisitor& v) {
   v("name_or_path", m.name_or_path, "A directory, a model on the hub, or a config.json to start from random weights.");
   v("tokenizer", m.tokenizer, "The same for the tokenizer; null: name_or_path.");
-  v("task", m.task, "causal-language-model, sequence-classification, base-module; null: determined by the files.");
+  v("task", m.task,
+    "causal-language-model, sequence-classification, sequence-to-sequence, speech-sequence-to-sequence, "
+    "image-text-to-text, image-classification, base-module; null: by the trainer and the model's type.");
   v("extra_kwargs", m.extra_kwargs, "revision of a model on the hub; all other keys are passed to the model's config.");
 }
 

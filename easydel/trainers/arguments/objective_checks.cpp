@@ -220,6 +220,7 @@ void check_objectives(const TrainingArguments& a, const ArgumentChecker& c) {
   c.name("step_separator", a.prm.step_separator);
   c.at_least("max_completion_length", a.prm.max_completion_length, 1);
   c.name("label_field", a.classification.label_field);
+  c.name("image_field", a.classification.image_field);
   c.at_least("num_labels", a.classification.num_labels, 1);
   if (a.classification.problem_type) {
     c.one_of("problem_type", *a.classification.problem_type,

@@ -12,7 +12,7 @@ namespace {
 
 // EasyDeL's trainers that are not supported.
 constexpr std::string_view kOtherTrainers[] = {
-    "agentic-moshpit",        "agentic_moshpit",    "embedding", "gspo", "nash-md", "seq_kd", "sdpo",
+    "agentic-moshpit",        "agentic_moshpit",    "gspo", "nash-md", "seq_kd", "sdpo",
     "on_policy_distillation", "sparse_distillation"};
 
 std::string joined(const std::vector<std::string>& names) {
@@ -24,9 +24,10 @@ std::string joined(const std::vector<std::string>& names) {
 }  // namespace
 
 const std::vector<std::string>& trainer_types() {
-  static const std::vector<std::string> types = {
-      "sft", "base",           "dpo",  "kto",  "bco",  "cpo",  "orpo", "reward",     "prm", "distillation",
-      "gkd", "classification", "grpo", "gfpo", "rlvr", "rloo", "ppo",  "online_dpo", "xpo", "nash_md"};
+  static const std::vector<std::string> types = {"sft",  "base",    "dpo",      "kto",          "bco", "cpo",
+                                                 "orpo", "reward",  "prm",      "distillation", "gkd", "classification",
+                                                 "grpo", "gfpo",    "rlvr",     "rloo",         "ppo", "online_dpo",
+                                                 "xpo",  "nash_md", "embedding"};
   return types;
 }
 
@@ -171,6 +172,7 @@ void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {
   if (type == "reward") return list_fields(a.reward, v);
   if (type == "prm") return list_fields(a.prm, v);
   if (type == "gkd") return list_fields(a.gkd, v);
+  if (type == "embedding") return list_fields(a.embedding, v);
   if (type == "classification") {
     list_text_fields(a.text, v);
     return list_fields(a.classification, v);
@@ -192,13 +194,13 @@ TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
       {"gkd", "GKD"},        {"classification", "Classification"},
       {"xpo", "XPO"},        {"online_dpo", "OnlineDPO"},
       {"nash_md", "NashMD"}, {"ppo", "PPO"},
-      {"prm", "PRM"}};
+      {"prm", "PRM"},        {"embedding", "Embedding"}};
   TrainingArguments arguments;
   if (const auto prefix = prefixes.find(type); prefix != prefixes.end()) arguments.trainer_prefix = prefix->second;
   if (type == "sft" || type == "gkd") arguments.learning_rate = 2e-5;
   const auto is = [type](auto... names) { return ((type == names) || ...); };
   if (is("dpo", "orpo", "grpo", "gfpo", "rlvr", "rloo", "ppo")) arguments.learning_rate = 1e-6;
-  if (is("dpo")) arguments.max_length = 512;
+  if (is("dpo", "embedding")) arguments.max_length = 512;
   if (is("kto", "bco", "cpo", "orpo", "reward", "prm")) arguments.max_length = 1024;
   if (is("prm")) arguments.learning_rate = 1e-5;
   if (is("rlvr")) arguments.rollout.mask_truncated_completions = true;
@@ -213,7 +215,7 @@ TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
     arguments.rollout.temperature = 0.9;
     arguments.rollout.disable_dropout = true;
   }
-  if (is("classification", "prm")) arguments.truncation_mode = "keep_start";
+  if (is("classification", "embedding", "prm")) arguments.truncation_mode = "keep_start";
   return arguments;
 }
 

@@ -10,6 +10,7 @@
 
 #include "easydel/core/dtype.h"
 #include "easydel/core/json/json.h"
+#include "easydel/trainers/objectives/embedding/embedding_arguments.h"
 #include "easydel/trainers/objectives/objective_arguments.h"
 #include "easydel/trainers/objectives/policy_arguments.h"
 #include "easydel/trainers/objectives/ppo/ppo_arguments.h"
@@ -136,6 +137,7 @@ struct TrainingArguments {
   DistillationArguments distillation;
   GkdArguments gkd;
   ClassificationArguments classification;
+  EmbeddingArguments embedding;
   RolloutArguments rollout;  // of those that learn from rewards
   GrpoArguments grpo;        // of grpo, gfpo and rlvr
   GfpoArguments gfpo;
@@ -183,7 +185,7 @@ void list_fields(TrainingArguments& arguments, FieldVisitor& v);
 void list_fields(TrainingArguments& arguments, std::string_view trainer_type, FieldVisitor& v);
 
 // sft, base, dpo, kto, bco, cpo, orpo, reward, prm, distillation, gkd, classification, grpo, gfpo, rlvr, rloo,
-// ppo, online_dpo, xpo, nash_md.
+// ppo, online_dpo, xpo, nash_md, embedding.
 const std::vector<std::string>& trainer_types();
 // Throws for any other; a type that EasyDeL has is NotSupportedError.
 void require_trainer_type(std::string_view trainer_type, const std::string& where);

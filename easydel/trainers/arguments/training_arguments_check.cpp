@@ -114,6 +114,31 @@ void check_data(const TrainingArguments& a, const ArgumentChecker& c) {
   }
 }
 
+void check_embedding(const TrainingArguments& a, const ArgumentChecker& c) {
+  const EmbeddingArguments& e = a.embedding;
+  c.one_of("loss_type", e.loss_type, {"infonce", "mnrl", "triplet"});
+  c.positive("temperature", e.temperature);
+  c.finite_from_zero("margin", e.margin);
+  c.name("query_field", e.query_field);
+  c.name("positive_field", e.positive_field);
+  c.name("negative_field", e.negative_field);
+  c.rule(e.loss_type != "triplet" || e.negative_field, "negative_field", "name a column with loss_type: triplet",
+         "null");
+  if (e.matryoshka_dims) {
+    c.rule(!e.matryoshka_dims->empty(), "matryoshka_dims", "be null or a list of sizes", "an empty list");
+    for (const int64_t size : *e.matryoshka_dims) c.at_least("matryoshka_dims", size, 1);
+  }
+  if (e.pooling_strategy)
+    c.one_of("pooling_strategy", *e.pooling_strategy, {"last", "first", "mean", "weighted_mean", "max"});
+  c.only(!a.lmhead_chunksize, "lmhead_chunksize", "be null with embedding", a.lmhead_chunksize.value_or(0),
+         "A vector has no logits over a vocabulary.");
+  constexpr std::string_view kNoRouters = "The balance of experts is not a part of this loss.";
+  c.only(!a.aux_loss_enabled, "aux_loss_enabled", "be false with embedding", "true", kNoRouters);
+  c.only(a.loss().auxiliary_loss_coefficient.value_or(0) == 0, "loss_config",
+         "not set auxiliary_loss_coefficient with embedding", a.loss().auxiliary_loss_coefficient.value_or(0),
+         kNoRouters);
+}
+
 // Consumes the leading digits of `text`; nothing if there are none or too many.
 std::optional<double> take_number(std::string_view& text) {
   double value = 0;
@@ -161,6 +186,7 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
     c.only(!lmhead_chunksize, "lmhead_chunksize", concat("be null with ", type), lmhead_chunksize.value_or(0),
            "A classifier has no logits over a vocabulary.");
   }
+  if (type == "embedding") check_embedding(*this, c);
   if (type == "reward") {
     c.only(truncation_mode == "keep_end", "truncation_mode", "not be given with reward", truncation_mode,
            "Rows longer than max_length are skipped.");
@@ -190,7 +216,7 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
     c.rule(both <= *max_length, "max_length",
            concat("hold max_prompt_length and max_completion_length, ", both, " tokens together"), *max_length);
   }
-  const bool has_own_loss = is("dpo", "kto", "bco", "cpo", "orpo", "reward", "distillation", "gkd") ||
+  const bool has_own_loss = is("dpo", "kto", "bco", "cpo", "orpo", "reward", "distillation", "gkd", "embedding") ||
                             learns_from_rewards(type) || (is("sft", "base") && text.loss_type == "dft");
   if (!has_own_loss) return;
   const LossConfig given = loss();

@@ -14,6 +14,9 @@ class CausalLMObjective final : public Objective {
  public:
   data::Transform transform(const AutoTokenizer& tokenizer, const TrainingArguments& arguments) const override {
     const TextArguments& text = arguments.text;
+    require<NotSupportedError>(text.freeze_vision_tower,
+                               "[trainer] freeze_vision_tower must be true for a model of texts; got false. It has no "
+                               "tower.");
     data::SftOptions options;
     options.dataset_text_field = text.dataset_text_field.value_or("text");
     // What packing cuts into pieces is not truncated first.
@@ -43,26 +46,28 @@ class CausalLMObjective final : public Objective {
   }
 
   ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {
-    ModelInputs inputs = batch.inputs();
-    LossConfig config = context.arguments.loss();
-    const bool is_weighted = context.arguments.text.loss_type == "dft";
-    config.num_items_in_batch = context.items;
-    if (is_weighted) config.reduction = "none";
-    inputs.loss_config = config;
-    inputs.loss_config->auxiliary_loss_coefficient = 0.0;  // added below, as the share of the step that it is
-    inputs.dropout_key = context.dropout_key;
-    if (wants_router_loss(context.arguments)) inputs.output_router_logits = true;
-    ModelOutput out = model(inputs);
-    // A token's loss times its probability, which is held fixed (dynamic fine-tuning).
-    ObjectiveLoss result{.loss =
-                             is_weighted ? (out.loss * at::exp(-out.loss.detach())).sum() / context.items : out.loss};
-    if (out.metrics.accuracy.defined()) result.metrics["accuracy"] = out.metrics.accuracy * context.share;
-    add_router_loss(result, model, config, inputs.attention_mask, out, context.share);
-    return result;
+    return language_model_loss(model, batch.inputs(), context);
   }
 };
 
 }  // namespace
+
+ObjectiveLoss language_model_loss(const BaseModule& model, ModelInputs inputs, const LossContext& context) {
+  LossConfig config = context.arguments.loss();
+  const bool is_weighted = context.arguments.text.loss_type == "dft";
+  config.num_items_in_batch = context.items;
+  if (is_weighted) config.reduction = "none";
+  inputs.loss_config = config;
+  inputs.loss_config->auxiliary_loss_coefficient = 0.0;  // added below, as the share of the step that it is
+  inputs.dropout_key = context.dropout_key;
+  if (wants_router_loss(context.arguments)) inputs.output_router_logits = true;
+  ModelOutput out = model(inputs);
+  // A token's loss times its probability, which is held fixed (dynamic fine-tuning).
+  ObjectiveLoss result{.loss = is_weighted ? (out.loss * at::exp(-out.loss.detach())).sum() / context.items : out.loss};
+  if (out.metrics.accuracy.defined()) result.metrics["accuracy"] = out.metrics.accuracy * context.share;
+  add_router_loss(result, model, config, inputs.attention_mask, out, context.share);
+  return result;
+}
 
 std::unique_ptr<Objective> make_causal_lm_objective() { return std::make_unique<CausalLMObjective>(); }
 

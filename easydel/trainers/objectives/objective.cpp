@@ -79,6 +79,18 @@ void add_router_loss(ObjectiveLoss& loss, const BaseModule& model, const LossCon
   loss.metrics["router/entropy"] = total.entropy / total.tokens.clamp_min(1) * share;
 }
 
+data::Floats to_floats(const at::Tensor& values) {
+  const at::Tensor flat = values.to(at::kFloat).contiguous();
+  const float* begin = flat.const_data_ptr<float>();
+  return {.shape = flat.sizes().vec(), .values = {begin, begin + flat.numel()}};
+}
+
+at::Tensor to_tensor(const data::Floats& floats) {
+  at::Tensor values = at::empty(floats.shape, at::kFloat);
+  std::copy(floats.values.begin(), floats.values.end(), values.mutable_data_ptr<float>());
+  return values;
+}
+
 void require_same_mesh(const BaseModule& model, const BaseModule& other, const std::string& what) {
   const auto name = [](const BaseModule& m) { return m.parallel() ? m.mesh().to_string() : std::string("no mesh"); };
   require<ConfigError>(name(model) == name(other), what, " must be on the model's mesh, ", name(model), "; got ",

@@ -14,6 +14,10 @@
 
 namespace easydel {
 
+class ImageProcessor;           // processors/image_processor.h
+class VisionProcessor;          // processors/vision_processor.h
+class WhisperFeatureExtractor;  // processors/feature_extractor.h
+
 struct ObjectiveLoss {
   at::Tensor loss;
   // Numbers without gradient, already divided as the loss is: they add up over minibatches.
@@ -62,6 +66,8 @@ class Objective {
   virtual bool joins_rows(const TrainingArguments&) const { return false; }  // of a minibatch, instead of padding them
   virtual std::optional<int64_t> padding_value(const TrainingArguments&) const { return std::nullopt; }  // tokenizer's
   virtual std::vector<BatchRow> rows(const data::Example& example) const = 0;
+  // A pattern of parameters that are not trained where nobody says which, and that get no adapters; absent: all are.
+  virtual std::optional<std::string> frozen_by_default(const TrainingArguments&) const { return std::nullopt; }
   // What rows of a minibatch have of each other: this rank's, in their order.
   virtual void link_rows(std::vector<BatchRow>&, const TrainingArguments&) const {}
   // For how many steps a generation is trained on; 0: the rows come from the data.
@@ -104,12 +110,28 @@ bool wants_router_loss(const TrainingArguments& arguments);
 // minibatch, which is `share` of the step.
 void add_router_loss(ObjectiveLoss& loss, const BaseModule& model, const LossConfig& config,
                      const at::Tensor& token_mask, const ModelOutput& out, double share);
+// Numbers of an example as a tensor, and back. They are float32.
+data::Floats to_floats(const at::Tensor& values);
+at::Tensor to_tensor(const data::Floats& floats);
+// The cross-entropy of labels, over the items of the step; with loss_type "dft" each token's times its own probability.
+// Its accuracy and that of the routers, where there are some.
+ObjectiveLoss language_model_loss(const BaseModule& model, ModelInputs inputs, const LossContext& context);
 // ConfigError unless `other`, called `what`, lies on the model's mesh, so that a rank has the same rows in both.
 void require_same_mesh(const BaseModule& model, const BaseModule& other, const std::string& what);
 
 // "sft", "base": the next token. "classification": what a row is.
 std::unique_ptr<Objective> make_causal_lm_objective();
+// "sft", "base" of an encoder-decoder: what its decoder writes for what its encoder reads.
+std::unique_ptr<Objective> make_seq2seq_objective();
+// The same of one that hears: what is said in a recording.
+std::unique_ptr<Objective> make_speech_objective(WhisperFeatureExtractor extractor, const BaseConfig& config);
+// And of a decoder that sees: what it writes about pictures.
+std::unique_ptr<Objective> make_vision_objective(VisionProcessor processor);
+// "embedding": vectors of texts, near each other where the texts belong together.
+std::unique_ptr<Objective> make_embedding_objective();
 std::unique_ptr<Objective> make_classification_objective();
+// "classification" of pictures.
+std::unique_ptr<Objective> make_image_classification_objective(ImageProcessor processor);
 // "dpo": pairs of answers, against a reference. It may be absent when reference_free is set, when the rows carry
 // ref_chosen_logps and ref_rejected_logps, and with precompute_ref_log_probs, which takes the model as it begins.
 std::unique_ptr<Objective> make_dpo_objective(std::shared_ptr<const BaseModule> reference = nullptr);

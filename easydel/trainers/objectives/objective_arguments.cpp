@@ -25,6 +25,8 @@ void list_fields(TextArguments& t, FieldVisitor& v) {
 
 void list_sft_fields(TextArguments& t, FieldVisitor& v) {
   v("loss_type", t.loss_type, "nll, or dft: each token's loss times its own probability.");
+  v("freeze_vision_tower", t.freeze_vision_tower,
+    "Do not train the tower of a model that sees, unless frozen_parameters or lora_pattern says what is trained.");
 }
 
 std::vector<std::string> DpoArguments::loss_types() const {
@@ -147,6 +149,7 @@ void list_fields(GkdArguments& g, FieldVisitor& v) {
 
 void list_fields(ClassificationArguments& c, FieldVisitor& v) {
   v("label_field", c.label_field, "The column that contains the label.");
+  v("image_field", c.image_field, "The column that contains the picture, of a classifier of pictures.");
   v("num_labels", c.num_labels, "Number of labels; null: the model's.");
   v("problem_type", c.problem_type, "Type of prediction; null: the model's, otherwise inferred from the labels.");
 }

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "easydel/core/error.h"
 #include "easydel/core/memory.h"
@@ -53,6 +54,45 @@ at::Tensor of_all_ranks(const at::Tensor& values, at::Device device, const Paral
   return all;
 }
 
+at::Tensor pictures_of(const std::vector<BatchRow>& own, const Parallel* parallel, at::Device device) {
+  std::vector<at::Tensor> all;
+  std::vector<double> size(3, 0);
+  for (const BatchRow& row : own) {
+    if (!row.pictures.defined()) continue;
+    all.push_back(row.pictures);
+    for (std::size_t i = 0; i < size.size(); ++i)
+      size[i] = static_cast<double>(row.pictures.size(static_cast<int64_t>(i) + 1));
+  }
+  size = max_over_batch(std::move(size), parallel, device);
+  if (size[0] == 0) return {};
+  if (all.empty()) {
+    all.push_back(at::zeros(
+        {1, static_cast<int64_t>(size[0]), static_cast<int64_t>(size[1]), static_cast<int64_t>(size[2])}, at::kFloat));
+  }
+  return copy_to(at::cat(all), device);
+}
+
+// [rows, ...], zeros in the rows of other ranks.
+at::Tensor tensors_of(const std::vector<BatchRow>& own, const std::string& name, int64_t rows, int64_t first,
+                      at::Device device) {
+  std::vector<at::Tensor> values;
+  for (const BatchRow& row : own) {
+    const auto found = row.tensors.find(name);
+    require<Error>(found != row.tensors.end(), "[make_batch] a row has no ", name, ".");
+    require<ShapeError>(values.empty() || found->second.sizes() == values[0].sizes(), "[make_batch] ", name,
+                        " of all rows must have the same shape; got ",
+                        values.empty() ? at::IntArrayRef() : values[0].sizes(), " and ", found->second.sizes(), ".");
+    values.push_back(found->second);
+  }
+  const at::Tensor mine = at::stack(values);
+  if (mine.size(0) == rows) return copy_to(mine, device);
+  std::vector<int64_t> shape = mine.sizes().vec();
+  shape[0] = rows;
+  at::Tensor all = at::zeros(shape, mine.options().device(device));
+  all.narrow(0, first, mine.size(0)).copy_(mine);
+  return all;
+}
+
 at::Tensor targets_of(const std::vector<BatchRow>& own, int64_t rows, int64_t first, at::Device device) {
   const auto each = static_cast<int64_t>(own.front().targets.size());
   at::Tensor targets = at::zeros({rows, each}, at::kDouble);
@@ -97,6 +137,9 @@ ModelInputs Batch::inputs() const {
   in.position_ids = position_ids;
   in.segment_ids = segment_ids;
   in.labels = labels;
+  for (auto& [name, into] : {std::pair("pixel_values", &in.pixel_values), {"input_features", &in.input_features}}) {
+    if (const auto found = tensors.find(name); found != tensors.end()) *into = found->second;
+  }
   return in;
 }
 
@@ -161,7 +204,15 @@ double checksum(const std::vector<BatchRow>& rows) {
   double sum = 0;
   for (const BatchRow& row : rows) {
     uint32_t hash = 2166136261U;
-    for (const int64_t id : row.input_ids) hash = (hash ^ static_cast<uint32_t>(id)) * 16777619U;
+    const auto add = [&hash](uint32_t value) { hash = (hash ^ value) * 16777619U; };
+    for (const int64_t id : row.input_ids) add(static_cast<uint32_t>(id));
+    for (const int64_t id : row.target_ids) add(static_cast<uint32_t>(id));
+    const auto add_floats = [&add](const at::Tensor& tensor) {
+      const float* values = tensor.const_data_ptr<float>();
+      for (int64_t i = 0; i < tensor.numel(); ++i) add(std::bit_cast<uint32_t>(values[i]));
+    };
+    for (const auto& [name, tensor] : row.tensors) add_floats(tensor);
+    if (row.pictures.defined()) add_floats(row.pictures);
     sum += hash;
   }
   return sum;
@@ -174,8 +225,9 @@ BatchRow joined(const std::vector<BatchRow>& rows) {
   BatchRow all;
   int64_t segments = 0;
   for (const BatchRow& row : rows) {
-    require<Error>(row.targets.empty() && row.numbers.empty() && row.series.empty(),
-                   "[make_batch] rows with values besides their labels cannot be joined.");
+    const bool has_more = !row.targets.empty() || !row.numbers.empty() || !row.series.empty() ||
+                          !row.target_ids.empty() || !row.tensors.empty() || row.pictures.defined();
+    require<Error>(!has_more, "[make_batch] rows with values besides their labels cannot be joined.");
     int64_t position = 0;
     for (std::size_t i = 0; i < row.input_ids.size(); ++i, ++position) {
       if (i == 0 || (!row.segment_ids.empty() && row.segment_ids[i] != row.segment_ids[i - 1])) {
@@ -205,16 +257,21 @@ Batch make_batch(const std::vector<BatchRow>& own, const BatchOptions& options, 
   }
   require<Error>(static_cast<int64_t>(own.size()) == place.count, "[make_batch] this rank has ", place.count,
                  " rows of ", options.rows, "; got ", own.size(), ".");
-  double longest = 0, tokens = 0, segmented = 0, positioned = 0;
+  double longest = 0, longest_target = 0, tokens = 0, segmented = 0, positioned = 0;
   for (const BatchRow& row : own) {
     longest = std::max(longest, static_cast<double>(row.input_ids.size()));
-    tokens += static_cast<double>(row.input_ids.size());
+    longest_target = std::max(longest_target, static_cast<double>(row.target_ids.size()));
+    tokens += static_cast<double>(row.input_ids.size() + row.target_ids.size());
     segmented = std::max(segmented, row.segment_ids.empty() ? 0.0 : 1.0);
     positioned = std::max(positioned, row.position_ids.empty() ? 0.0 : 1.0);
   }
-  const std::vector<double> most = max_over_batch({longest, segmented, positioned}, parallel, options.device);
-  int64_t width = options.width > 0 ? options.width : static_cast<int64_t>(most[0]);
-  width = std::max<int64_t>((width + options.multiple - 1) / options.multiple * options.multiple, 1);
+  const std::vector<double> most =
+      max_over_batch({longest, segmented, positioned, longest_target}, parallel, options.device);
+  const auto width_of = [&](double tokens_of_longest) {
+    const int64_t wanted = options.width > 0 ? options.width : static_cast<int64_t>(tokens_of_longest);
+    return std::max<int64_t>((wanted + options.multiple - 1) / options.multiple * options.multiple, 1);
+  };
+  const int64_t width = width_of(most[0]);
 
   Table ids(options.rows, width, options.pad_token_id), labels(options.rows, width, kIgnored);
   Table mask(options.rows, width, 0), segments(options.rows, width, -1), positions(options.rows, width, 0);
@@ -237,6 +294,10 @@ Batch make_batch(const std::vector<BatchRow>& own, const BatchOptions& options, 
   batch.input_ids = ids.on(options.device);
   if (!own.front().targets.empty()) {
     batch.labels = targets_of(own, options.rows, place.first, options.device);
+  } else if (most[3] > 0) {
+    Table targets(options.rows, width_of(most[3]), kIgnored);
+    for (std::size_t i = 0; i < own.size(); ++i) targets.put(place.first + static_cast<int64_t>(i), own[i].target_ids);
+    batch.labels = targets.on(options.device);
   } else {
     batch.labels = labels.on(options.device);
   }
@@ -263,6 +324,9 @@ Batch make_batch(const std::vector<BatchRow>& own, const BatchOptions& options, 
     }
     batch.series.emplace(name, of_all_ranks(table, options.device, parallel));
   }
+  batch.pictures = pictures_of(own, parallel, options.device);
+  for (const auto& [name, value] : own.front().tensors)
+    batch.tensors.emplace(name, tensors_of(own, name, options.rows, place.first, options.device));
   return batch;
 }
 

@@ -22,6 +22,9 @@ struct BatchRow {
   std::vector<double> targets;                        // of a classifier: a class, or numbers
   std::map<std::string, double> numbers;              // other values of a row that an objective needs
   std::map<std::string, std::vector<double>> series;  // the same for each token; shorter ones are filled up with 0
+  std::vector<int64_t> target_ids;  // of an encoder-decoder: what it is to write, as long as it is; -100: ignored
+  std::map<std::string, at::Tensor> tensors;  // such as pixel_values, of the same shape in all rows
+  at::Tensor pictures;                        // [any number, 3, height, width] of a text with placeholders
 };
 
 // Adds up the rows' numbers, by name.
@@ -34,12 +37,16 @@ std::map<std::string, double> total_numbers(const std::vector<std::vector<BatchR
 // The whole batch has the same shape on every rank, and a rank's own rows are filled in; the model looks at no others.
 struct Batch {
   at::Tensor input_ids;       // [rows, width]
-  at::Tensor labels;          // [rows, width], or what a classifier is to predict
+  at::Tensor labels;          // [rows, width], [rows, longest target_ids], or what a classifier is to predict
   at::Tensor attention_mask;  // undefined: nothing is padding; it and segment_ids are on the CPU
   at::Tensor segment_ids, position_ids;
   std::map<std::string, at::Tensor> numbers;  // [rows] in float64, those of all ranks
   std::map<std::string, at::Tensor> series;   // [rows, width], likewise
-  int64_t tokens = 0;                         // without padding, over all ranks
+  std::map<std::string, at::Tensor> tensors;  // [rows, ...] in float32
+  // Those of this rank's rows, one after another; where no row of it has any and one of another rank does, a black one
+  // that no placeholder shows. Undefined: no rank has any.
+  at::Tensor pictures;
+  int64_t tokens = 0;  // without padding, over all ranks
 
   ModelInputs inputs() const;
 };

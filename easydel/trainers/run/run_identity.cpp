@@ -38,8 +38,8 @@ bool is_free(std::string_view key) { return std::find(std::begin(kFree), std::en
 
 bool is_model_file(const fs::path& path) {
   const std::string name = path.filename().string(), type = path.extension().string();
-  return name == "config.json" || name == "adapter_config.json" || type == ".safetensors" || type == ".bin" ||
-         type == ".pt" || type == ".pth" || type == ".gguf";
+  return name == "config.json" || name == "adapter_config.json" || name.ends_with("processor_config.json") ||
+         type == ".safetensors" || type == ".bin" || type == ".pt" || type == ".pth" || type == ".gguf";
 }
 
 bool is_tokenizer_file(const fs::path& path) {

@@ -95,10 +95,11 @@ Metrics Trainer::Impl::evaluate() {
     while (static_cast<int64_t>(all.size()) < size * each) {
       BatchRow filler = all.front();
       filler.labels.assign(filler.input_ids.size(), -100);
+      filler.target_ids.assign(filler.target_ids.size(), -100);
       for (auto& [name, value] : filler.numbers) value = 0;
       all.push_back(std::move(filler));
     }
-    if (examples < size && objective.task() == TaskType::SequenceClassification && each == 1)
+    if (examples < size && !is_token_task(objective.task()) && each == 1)
       continue;  // rows of a classifier all count: the last ones are left out
     for (int64_t i = own.first * each; i < (own.first + own.count) * each; ++i)
       rows.push_back(all[static_cast<std::size_t>(i)]);
@@ -112,8 +113,11 @@ Metrics Trainer::Impl::evaluate() {
   require<ConfigError>(items > 0, "[evaluate] the evaluation data has nothing that counts in the loss.");
   Metrics metrics;
   for (const auto& [name, sum] : sums) metrics[name] = sum.item<double>() / items;
-  const bool is_likelihood = objective.task() == TaskType::CausalLM && each == 1 && options_.trainer_type != "kto" &&
-                             options_.trainer_type != "bco" && !is_generating();
+  const TaskType task = objective.task();
+  const bool is_text =
+      task == TaskType::CausalLM || task == TaskType::SequenceToSequence || task == TaskType::SpeechSequenceToSequence;
+  const bool is_likelihood =
+      is_text && each == 1 && options_.trainer_type != "kto" && options_.trainer_type != "bco" && !is_generating();
   if (is_likelihood && args().text.loss_type == "nll") metrics["eval_perplexity"] = std::exp(metrics.at("eval_loss"));
   take_from_first(metrics, parallel(), device());
   if (log_) log_->evaluated(state.step, metrics);

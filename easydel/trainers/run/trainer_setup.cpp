@@ -37,9 +37,22 @@ class Freeze final : public ModuleTransform {
   std::regex pattern_;
 };
 
+// The head of a classifier, which is trained as a whole beside adapters; empty: the model has none.
+std::string classifier_of(const BaseModule& model) {
+  const TaskType task = model.model_task();
+  if (is_token_task(task) && task != TaskType::TokenClassification) return "";
+  for (const char* name : {"score", "classifier", "classification_head"}) {
+    for (const auto& [path, parameter] : model.named_parameters()) {
+      if (path.starts_with(concat(name, "."))) return name;
+    }
+  }
+  return "";
+}
+
 // What the directory of the training tokenizer has goes into every checkpoint; a generation config of the model stays.
 void adopt_tokenizer(BaseModule& model, const std::filesystem::path& directory) {
   Companions adopted = Companions::read(directory);
+  if (adopted.processor.empty()) adopted.processor = model.companions().processor;
   if (const Companions& own = model.companions(); !own.generation_config.is_null()) {
     adopted.generation_config = own.generation_config;
     adopted.generation_config_file = own.generation_config_file;
@@ -97,19 +110,23 @@ void Trainer::Impl::prepare() {
 
 void Trainer::Impl::count_flops() {
   flops_.clear();
-  if (args().performance_mode) return;
+  const TaskType task = options_.objective->task();
+  const bool is_counted = task == TaskType::CausalLM || task == TaskType::SequenceClassification;
+  if (args().performance_mode || !is_counted) return;
   flops_.emplace_back(*options_.model);
   if (const auto along = options_.objective->trained_along()) flops_.emplace_back(*along);
   for (const BaseModule* other : options_.objective->other_models()) flops_.emplace_back(*other, false);
 }
 
 void Trainer::Impl::freeze_parameters() {
-  if (!args().frozen_parameters) return;
-  auto freeze = std::make_shared<Freeze>(*args().frozen_parameters);
+  const bool is_given = args().frozen_parameters.has_value();
+  const auto pattern = is_given ? args().frozen_parameters : options_.objective->frozen_by_default(args());
+  if (!pattern || (!is_given && !adapter_names(*options_.model).empty())) return;  // adapters freeze all else
+  auto freeze = std::make_shared<Freeze>(*pattern);
   const auto parameters = options_.model->named_parameters();
   const bool found =
       std::any_of(parameters.begin(), parameters.end(), [&](const auto& p) { return freeze->matches(p.path); });
-  require<ConfigError>(found, "[trainer] frozen_parameters \"", *args().frozen_parameters, "\" matches no parameter.");
+  require<ConfigError>(found, "[trainer] frozen_parameters \"", *pattern, "\" matches no parameter.");
   options_.model->transform(std::move(freeze));
 }
 
@@ -142,11 +159,13 @@ void Trainer::Impl::apply_lora() {
                      .rslora = args().use_rslora,
                      .dora = args().use_dora,
                      .rngs = RandomKey(static_cast<uint64_t>(args().seed)).fold("lora")};
-    if (const TaskType task = options_.objective->task();
-        task == TaskType::SequenceClassification || task == TaskType::TokenClassification)
-      lora.modules_to_save = {"score"};
     std::string pattern = args().lora_pattern.value_or(".*");
-    if (!args().lora_pattern && !lora.modules_to_save.empty()) pattern = "^(?!score$)";
+    if (const auto frozen = options_.objective->frozen_by_default(args()); frozen && !args().lora_pattern)
+      pattern = concat("^(?!.*(", *frozen, "))");
+    if (const std::string head = classifier_of(model); !head.empty()) {
+      lora.modules_to_save = {head};
+      if (!args().lora_pattern) pattern = concat("^(?!", head, "(\\.|$))");
+    }
     model.apply_lora_to_layers(*args().lora_rank, args().lora_alpha.value_or(static_cast<double>(*args().lora_rank)),
                                pattern, lora);
   }
