@@ -201,6 +201,22 @@ OLDER = {
                   "new_decoder_architecture": False, "num_attention_heads": 71, "rope_theta": 10000.0},
     "falcon_40b": {"model_type": "falcon", "hidden_size": 8192, "num_attention_heads": 128, "num_kv_heads": 8,
                    "new_decoder_architecture": True, "ffn_hidden_size": None},
+    "llama4_scout": {"model_type": "llama4_text", "num_hidden_layers": 8, "rope_theta": 500000.0, "attention_chunk_size": 8192,
+                     "rope_scaling": {"rope_type": "llama3", **LLAMA3}, "no_rope_layers": [], "for_llm_compressor": False,
+                     "interleave_moe_layer_step": 1, "moe_layers": list(range(8)), "layer_types": None},
+    "falcon_h1_1_5b": {"model_type": "falcon_h1", "rope_theta": 100000000000.0, "rope_scaling": None, "mamba_d_head": 64,
+                       "mamba_d_ssm": 3072, "mamba_n_heads": 48, "mamba_use_mlp": True, "attn_layer_indices": None,
+                       "key_multiplier": 0.39062499999999994, "mlp_multipliers": [0.8838834764831844, 0.5859375]},
+    "deepseek_moe_16b": {"model_type": "deepseek", "n_routed_experts": 64, "n_shared_experts": 2, "num_experts_per_tok": 6,
+                         "first_k_dense_replace": 1, "moe_layer_freq": 1, "norm_topk_prob": False, "rope_scaling": None,
+                         "rope_theta": 10000, "aux_loss_alpha": 0.001, "seq_aux": True, "auto_map": {"AutoConfig": "x.DeepseekConfig"}},
+    "minimax_text_01": {"model_type": "minimax", "rope_theta": 10000000, "num_hidden_layers": 4, "layernorm_alpha": 3.5565588200778455,
+                        "layer_types": ["linear_attention"] * 3 + ["full_attention"], "full_attn_alpha_factor": 3.5565588200778455},
+    "modernbert_base": {"model_type": "modernbert", "global_attn_every_n_layers": 3, "global_rope_theta": 160000.0,
+                        "local_rope_theta": 10000.0, "layer_norm_eps": 1e-05, "position_embedding_type": "absolute",
+                        "num_hidden_layers": 7, "local_attention": 128, "classifier_pooling": "mean"},
+    "pegasus_large": {"model_type": "pegasus", "add_bias_logits": False, "add_final_layer_norm": True, "normalize_before": True,
+                      "scale_embedding": True, "static_position_embeddings": True, "num_beams": 8, "bos_token_id": 0},
 }  # fmt: skip
 
 

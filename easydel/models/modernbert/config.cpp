@@ -51,7 +51,8 @@ void ModernBertConfig::fields(FieldVisitor& v) {
   v("cls_token_id", cls_token_id, "Kept for transformers' tokenizer.");
   v("sep_token_id", sep_token_id, "Kept for transformers' tokenizer.");
   bias_field(v);
-  v("attention_dropout", attention_dropout, "Share of attention weights and of what attention adds that training drops.");
+  v("attention_dropout", attention_dropout,
+    "Share of attention weights and of what attention adds that training drops.");
   v("layer_types", layer_types, "sliding_attention or full_attention, for each layer.");
   v("rope_parameters", rope_by_type, "Rotary position embeddings of each kind of layer.");
   v("local_attention", local_attention, "Tokens that a layer with a window sees, half of them on each side.");
@@ -110,8 +111,7 @@ void ModernBertConfig::rename_older_keys(Json& given, bool is_whole) const {
   }
   if (is_given(given, "global_rope_theta")) given["rope_theta"] = given.at("global_rope_theta");
   if (is_given(given, "local_rope_theta")) given["rope_local_base_freq"] = given.at("local_rope_theta");
-  for (const char* key : {"global_attn_every_n_layers", "global_rope_theta", "local_rope_theta"})
-    given.as_object().erase(key);
+  for (const char* key : {"global_rope_theta", "local_rope_theta"}) given.as_object().erase(key);
   split_rope_by_layer_type(given, kFullTheta, kSlidingTheta);
 }
 
