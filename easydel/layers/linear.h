@@ -5,7 +5,7 @@
 
 #include "easydel/layers/module.h"
 #include "easydel/operations/attention/decode_layer.h"
-#include "easydel/operations/kernels/cuda/row_products.h"
+#include "easydel/operations/linear/around_products.h"
 #include "easydel/operations/linear/linear.h"
 #include "easydel/operations/quantized/packed_product.h"
 

@@ -12,7 +12,7 @@
 
 namespace easydel::operations {
 
-struct AroundProducts;  // kernels/cuda/row_products.h
+struct AroundProducts;  // around_products.h
 
 // How a weight and a bias are stored and reached.
 struct LinearStorage {
