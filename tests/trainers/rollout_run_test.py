@@ -139,20 +139,20 @@ class RolloutRun(TinyRun):
         sets = {"max_prompt_length": 40, "max_completion_length": 8, "num_generations": 4, "temperature": 1.0, "top_p": 1.0}
         arguments = ["--trainer", "ppo", "--reward", "regex=e", "--length", "64",
                      *(part for key, value in sets.items() for part in ("--set", f"{key}={value}"))]
-        self.train("learns", *arguments, "--learning-rate", "3e-3", steps=24, data=("prompts",))
-        log = self.log("learns")[0]
+        self.train("ppo-learns", *arguments, "--learning-rate", "3e-3", steps=24, data=("prompts",))
+        log = self.log("ppo-learns")[0]
         self.assertGreater(sum(log[step]["reward"] for step in (22, 23, 24)), sum(log[step]["reward"] for step in (1, 2, 3)) + 0.4)
         self.assertLess(max(log[step]["sampling_logp_difference"] for step in log), 1e-5)
         self.assertEqual(log[1]["objective/kl"], 0)  # the reference is the model as it began
         self.assertGreater(log[24]["objective/kl"], 0)
-        self.train("rows", *arguments, "--mesh", "1,2,1,2,1", steps=3, data=("prompts",))
-        self.train("alone", *arguments, steps=3, data=("prompts",))
-        for step, alone in self.log("alone")[0].items():
-            several = self.log("rows")[0][step]
+        self.train("ppo-rows", *arguments, "--mesh", "1,2,1,2,1", steps=3, data=("prompts",))
+        self.train("ppo-alone", *arguments, steps=3, data=("prompts",))
+        for step, alone in self.log("ppo-alone")[0].items():
+            several = self.log("ppo-rows")[0][step]
             self.assertAlmostEqual(alone["loss"], several["loss"], places=5)
             self.assertAlmostEqual(alone["grad_norm"], several["grad_norm"], places=4)
-        self.train("adapted", *arguments, "--lora-rank", 2, steps=2, data=("prompts",))
-        self.assertTrue((self.folder / "adapted" / "run-2" / "value" / "model.safetensors").exists())
+        self.train("ppo-adapted", *arguments, "--lora-rank", 2, steps=2, data=("prompts",))
+        self.assertTrue((self.folder / "ppo-adapted" / "run-2" / "value" / "model.safetensors").exists())
 
     def test_a_mesh_gives_the_same_curve(self):
         one = self.run_rolled("alone", steps=8)

@@ -114,6 +114,18 @@ TEST(TrainingArguments, NameTheNearestKey) {
                   "sequence."));
 }
 
+// As transformers' TrainingArguments has it.
+TEST(TrainingArguments, PreferGreaterMetricsUnlessTheyAreLosses) {
+  const auto prefers = [](const std::string& json) {
+    return TrainingArguments::from_json("sft", from(json)).prefers_greater();
+  };
+  EXPECT_FALSE(prefers("{}"));
+  EXPECT_FALSE(prefers(R"({"metric_for_best_model": "nll_loss"})"));
+  EXPECT_TRUE(prefers(R"({"metric_for_best_model": "eval_accuracy"})"));
+  EXPECT_FALSE(prefers(R"({"metric_for_best_model": "eval_accuracy", "greater_is_better": false})"));
+  EXPECT_TRUE(prefers(R"({"greater_is_better": true})"));
+}
+
 TEST(TrainingArguments, KnowEasyDelsOtherKeys) {
   const auto arguments = TrainingArguments::from_json(
       "sft", from(R"({"use_grain": true, "esurge_page_size": 8, "generation_top_p": 0.5, "watchers": [],
