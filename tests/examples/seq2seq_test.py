@@ -34,6 +34,6 @@ with tempfile.TemporaryDirectory() as directory:
                           text=True, timeout=120, env=os.environ | {"OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     first, answer = done.stdout.splitlines()
-    assert first.endswith(" after 300 steps") and float(first.split()[1]) < 0.1, done.stdout
+    assert first.endswith(" after 300 steps") and float(first.split()[1]) < 1, done.stdout  # log 8 without learning
     assert answer == "ran dog cat", done.stdout
     T5ForConditionalGeneration.from_pretrained(root / "out/run-300")  # a checkpoint for transformers too
