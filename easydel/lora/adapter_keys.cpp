@@ -22,6 +22,12 @@ std::string listed(const std::vector<std::string>& names) {
   return names.size() > kShown ? concat(text, ", … (", names.size(), " in all)") : text;
 }
 
+// Of stacked experts that a class of transformers holds one by one, the stack's own.
+std::string torch_parameter(const BaseModule& model, const std::string& path) {
+  const std::string name = model.torch_path(path);
+  return name.empty() ? path : name;
+}
+
 std::string torch_layer(const BaseModule& model, const std::string& path) {
   std::string weight = model.torch_path(path + ".weight");
   return weight.substr(0, weight.rfind('.'));
@@ -36,7 +42,7 @@ std::map<std::string, std::string> layers_by_torch_path(const BaseModule& model)
 
 std::map<std::string, std::string> parameters_by_torch_path(const BaseModule& model) {
   std::map<std::string, std::string> parameters;
-  for (const auto& [path, parameter] : model.named_parameters()) parameters.emplace(model.torch_path(path), path);
+  for (const auto& [path, parameter] : model.named_parameters()) parameters.emplace(torch_parameter(model, path), path);
   return parameters;
 }
 
@@ -261,7 +267,7 @@ std::vector<std::pair<std::string, std::string>> adapter_file_keys(const BaseMod
   const std::set<std::string> own = adapter_paths({.adapters = {adapter}});
   for (const auto& [path, parameter] : model.named_parameters()) {
     if (!own.contains(path) && is_saved_module(adapter.config, path))
-      keys.emplace_back(path, concat(kPrefix, model.torch_path(path)));
+      keys.emplace_back(path, concat(kPrefix, torch_parameter(model, path)));
   }
   return keys;
 }

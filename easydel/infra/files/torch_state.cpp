@@ -9,7 +9,15 @@ namespace easydel {
 
 TensorMap to_torch(const BaseModule& model) {
   TensorMap map;
-  for (const auto& [path, parameter] : model.named_parameters()) map.set(model.torch_path(path), parameter->whole());
+  for (const auto& [path, parameter] : model.named_parameters()) {
+    const at::Tensor whole = parameter->whole();
+    if (const std::string name = model.torch_path(path); !name.empty()) {
+      map.set(name, whole);
+      continue;
+    }
+    // The class has what files have: experts one by one.
+    for (const FilePiece& piece : parameter->layout_in_files(path)) map.set(piece.name, cut(whole, piece).contiguous());
+  }
   for (const auto& [path, first] : model.tied_parameters())
     map.set(model.torch_path(path), map.at(model.torch_path(first)));
   return map;

@@ -23,4 +23,9 @@ DeepseekDecoderLayer::DeepseekDecoderLayer(const DeepseekConfig& c, int64_t laye
     : MoeDecoderLayer(
           {.attention = block_spec(c, layer_idx).attention, .mlp = mlp_of(c, layer_idx), .norm_eps = c.norm_eps}) {}
 
+// Its own code does not stack the experts.
+std::string DeepseekModel::torch_path(const std::string& path) const {
+  return path.find(".experts.") == std::string::npos ? path : "";
+}
+
 }  // namespace easydel

@@ -15,6 +15,7 @@ class DeepseekDecoderLayer : public MoeDecoderLayer<Attention, AttentionSpec> {
 class DeepseekModel : public DecoderModel<DeepseekConfig, DeepseekDecoderLayer>, public Pretrained<DeepseekModel> {
  public:
   using DecoderModel::DecoderModel;
+  std::string torch_path(const std::string& path) const override;
 };
 
 class DeepseekForCausalLM : public ForCausalLM<DeepseekModel>, public Pretrained<DeepseekForCausalLM> {
