@@ -281,6 +281,27 @@ class QwenVL(unittest.TestCase):
                 for mine, row in zip(ours["sequences"], theirs):
                     self.assertEqual(mine["ids"], row[: len(mine["ids"])], more)
 
+    def test_adapters_of_peft(self):
+        import peft
+
+        family, _, settings = CASES[2]
+        model = make(family, settings)
+        batch = make_batch(model)
+        del batch["labels"]
+        with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+            directory = pathlib.Path(folder)
+            model.save_pretrained(directory)
+            keep, before = batch["attention_mask"].bool(), model(**batch).logits
+            adapted = peft.get_peft_model(model, peft.LoraConfig(r=3, lora_alpha=6, target_modules=["q_proj", "down_proj", "qkv", "up_proj"]))
+            for name, parameter in adapted.named_parameters():
+                if "lora_" in name:
+                    parameter.copy_(torch.randn_like(parameter) * 0.1)
+            adapted.save_pretrained(directory / "adapter")
+            expected = adapted(**batch).logits
+            ours = forward(directory, batch, "--adapter", str(directory / "adapter"))["logits"]
+            self.assertLess(error_of(ours[keep], expected[keep]), TOLERANCE)
+            self.assertGreater(error_of(before[keep], expected[keep]), 1e-2)
+
     def test_wrong_inputs_are_one_clear_line(self):
         family, _, settings = CASES[0]
         model = make(family, settings)
