@@ -95,11 +95,6 @@ bool has_encoder(const ModelOptions& options) {
          std::find(tasks.begin(), tasks.end(), TaskType::SequenceToSequence) != tasks.end();
 }
 
-bool has_pictures(const GenerateArguments& options) {
-  return !options.images.empty() ||
-         (!options.input.empty() && SafetensorsFile::open(options.input)->contains("pixel_values"));
-}
-
 std::vector<int64_t> new_ids(const GenerateOutput& out, std::size_t row) {
   const at::Tensor ids =
       out.sequences[static_cast<int64_t>(row)].narrow(0, out.prompt_length, out.lengths[row]).to(at::kCPU).contiguous();

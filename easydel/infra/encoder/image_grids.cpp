@@ -7,7 +7,7 @@
 
 namespace easydel {
 
-std::vector<PatchGrid> patch_grids(const ModelInputs& inputs, int64_t patch) {
+std::vector<PictureGrid> patch_grids(const ModelInputs& inputs, int64_t patch) {
   const int64_t pictures = inputs.pixel_values.size(0);
   const int64_t height = inputs.pixel_values.size(2), width = inputs.pixel_values.size(3);
   if (inputs.image_sizes.defined()) {
@@ -18,7 +18,7 @@ std::vector<PatchGrid> patch_grids(const ModelInputs& inputs, int64_t patch) {
   }
   const at::Tensor sizes = inputs.image_sizes.defined() ? inputs.image_sizes.to(at::kCPU, at::kLong).contiguous()
                                                         : at::tensor({height, width}, at::kLong).repeat({pictures, 1});
-  std::vector<PatchGrid> grids;
+  std::vector<PictureGrid> grids;
   for (int64_t i = 0; i < pictures; ++i) {
     const int64_t* const size = sizes.const_data_ptr<int64_t>() + 2 * i;
     require<ShapeError>(size[0] >= patch && size[1] >= patch && size[0] <= height && size[1] <= width,

@@ -12,7 +12,7 @@ class Mistral3PatchMerger : public Module {
  public:
   explicit Mistral3PatchMerger(const Mistral3Config& config);
   // [patches, D] of the pictures, one after the other, to [tokens, D]: what does not fill a square is left out.
-  at::Tensor operator()(const at::Tensor& patches, const std::vector<PatchGrid>& grids) const;
+  at::Tensor operator()(const at::Tensor& patches, const std::vector<PictureGrid>& grids) const;
 
  private:
   int64_t side_;
@@ -22,7 +22,7 @@ class Mistral3PatchMerger : public Module {
 class Mistral3MultiModalProjector : public Module {
  public:
   explicit Mistral3MultiModalProjector(const Mistral3Config& config);
-  at::Tensor operator()(const at::Tensor& patches, const std::vector<PatchGrid>& grids) const;
+  at::Tensor operator()(const at::Tensor& patches, const std::vector<PictureGrid>& grids) const;
 
  private:
   const Norm& norm_;

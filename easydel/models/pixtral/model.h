@@ -35,7 +35,7 @@ class PixtralVisionModel : public ImageModule, public Pretrained<PixtralVisionMo
   ModelOutput forward(const PreparedInputs& inputs) const override;
 
  private:
-  operations::RopeTable rope_table(const std::vector<PatchGrid>& grids, at::Device device) const;
+  operations::RopeTable rope_table(const std::vector<PictureGrid>& grids, at::Device device) const;
 
   int64_t patch_;
   const PatchProjection& patch_conv_;
