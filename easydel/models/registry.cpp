@@ -61,7 +61,6 @@ void register_qwen_vl(Registry& registry) {
   registry.register_module<Vision>(TaskType::BaseModule);
   registry.register_module<Text>(TaskType::BaseModule);
   register_seeing<Both, Generation>(registry);
-  registry.register_module<Generation>(TaskType::ImageTextToText);
 }
 
 // A tower for texts, one for pictures, and both.
