@@ -87,9 +87,9 @@ TEST(Communication, FsdpGathersEachWeightForForwardAndForBackwardAndScattersItsG
 }
 
 TEST(Communication, TensorParallelSumsActivationsAndGathersNothing) {
-  const int64_t n = 2, activation = kBatch * kTokens * kHidden * kSize, row = kBatch * kTokens * kSize;
+  const int64_t n = 2, activation = kBatch * kTokens * kHidden * kSize, row = kBatch * (kTokens - 1) * kSize;
   // Forward: the embedding, and attention and MLP of each layer. Backward: the head and the same again. The loss: a
-  // maximum and three sums for each token.
+  // maximum and three sums for each token that has a label: the last of a row has none.
   const int64_t sums = 1 + 2 * kLayers + 1 + 2 * kLayers;
   EXPECT_EQ(sent_in_a_step(*llama({1, 1, 1, n, 1}, "auto"), batch()),
             (Sent{{{"tp", "all_reduce"}, all_reduce(n, sums * activation + 4 * row)}}));
@@ -111,7 +111,7 @@ TEST(Communication, FsdpAndTensorParallelTogetherAreTheTwo) {
   const int64_t fsdp = 2, tp = 2;
   const int64_t gathered = (2 * kLayers * kLayer + kEnds) / tp * kSize,
                 scattered = (kLayers * kLayer + kEnds) / tp * kSize;
-  const int64_t activation = kBatch / fsdp * kTokens * kHidden * kSize, row = kBatch / fsdp * kTokens * kSize;
+  const int64_t activation = kBatch / fsdp * kTokens * kHidden * kSize, row = kBatch / fsdp * (kTokens - 1) * kSize;
   EXPECT_EQ(
       sent_in_a_step(*llama({1, fsdp, 1, tp, 1}, "auto"), batch()),
       (Sent{{{"fsdp", "all_gather"}, (fsdp - 1) * gathered / fsdp},

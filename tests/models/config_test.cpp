@@ -90,8 +90,9 @@ TEST(EveryFamily, RefusesWhatItDoesNotKnowWithTheKeyTheValueAndTheKnown) {
       if (field.key == "rope_parameters") {
         const Json block = Json::object({{"rope_type", "yran"}, {"rope_theta", 1e4}});
         const bool nested = !field.value.contains("rope_theta");
+        const bool is_tower = family == "pixtral" || family.ends_with("_vl_vision");
         refuses_change(family, field.key, nested ? Json::object({{"sliding_attention", block}}) : block,
-                       AllOf(HasSubstr(".rope_type must be "), HasSubstr(family == "pixtral" ? "axial" : "longrope"),
+                       AllOf(HasSubstr(".rope_type must be "), HasSubstr(is_tower ? "axial" : "longrope"),
                              EndsWith("; got \"yran\".")));
       }
       if (field.key == "layer_types") {
