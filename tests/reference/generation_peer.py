@@ -314,6 +314,8 @@ def generate(directory: pathlib.Path, seed: int, cases_per_model: int) -> None:
             uncached |= family in ("falcon_h1", "minimax")
             for _ in range(cases_per_model):
                 rows, length = draw.randrange(1, 4), draw.randrange(1, 9)
+                if family == "falcon_h1":  # alone, a token has other logits in transformers than before others
+                    length = max(length, 2)
                 ids = torch.randint(6, config.vocab_size, (rows, length))
                 mask = torch.ones_like(ids)
                 for row in range(1, rows):
