@@ -96,7 +96,8 @@ TEST(ImageProcessor, CutsPicturesOfDifferentSizesIntoPatches) {
     "max_pixels": 640})"),
                                  "[test] ");
   const at::Tensor a = at::randint(0, 255, {3, 40, 9}, at::kByte), b = at::randint(0, 255, {3, 16, 24}, at::kByte);
-  const ProcessedImages both = processor.process({a, b}), first = processor.process({a}), second = processor.process({b});
+  const ProcessedImages both = processor.process({a, b}), first = processor.process({a}),
+                        second = processor.process({b});
   EXPECT_TRUE(at::equal(both.pixel_values, at::cat({first.pixel_values, second.pixel_values})));
   EXPECT_TRUE(at::equal(both.image_grid_thw, at::cat({first.image_grid_thw, second.image_grid_thw})));
   EXPECT_EQ(both.pixel_values.size(1), 3 * 2 * 4 * 4);

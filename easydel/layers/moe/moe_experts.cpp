@@ -103,8 +103,7 @@ at::Tensor Experts::down_bias(at::ScalarType dtype) const {
 at::Tensor Experts::operator()(const at::Tensor& x_TD, const operations::Routing& routing) const {
   if (parallel()) return run_on_mesh(x_TD, routing);
   if (spec_.method == "dense_moe" && !is_packed()) return run_dense(x_TD, routing);
-  const bool fused =
-      spec_.method == "fused_moe" && !transposed() && !spec_.bias && !spec_.clamped_gate && !is_packed();
+  const bool fused = spec_.method == "fused_moe" && !transposed() && !spec_.bias && !spec_.clamped_gate && !is_packed();
   operations::StackedExperts stacked;
   if (fused) {
     stacked = {stacks_[0].dense->value(), stacks_[1].dense->value(), &act_};

@@ -61,18 +61,18 @@ void ModernBertModel::prepare_whole(PreparedInputs& inputs) const {
 ModelOutput ModernBertModel::forward(const PreparedInputs& inputs) const {
   const auto& c = static_cast<const ModernBertConfig&>(config());
   const at::Tensor x_BTD = embedding_norm_(embed(inputs, tok_embeddings_));
-  return run_decoder(*this, inputs, drop_embeddings(x_BTD, c.embedding_dropout, inputs), layers_, final_norm_,
-                     {{c.rope_by_type.full_attention, c.head_size()},
-                      {c.rope_by_type.sliding_attention, c.head_size()}});
+  return run_decoder(
+      *this, inputs, drop_embeddings(x_BTD, c.embedding_dropout, inputs), layers_, final_norm_,
+      {{c.rope_by_type.full_attention, c.head_size()}, {c.rope_by_type.sliding_attention, c.head_size()}});
 }
 
 ModernBertHead::ModernBertHead(const ModernBertConfig& c)
     : BaseModule(c),
       base_(add<ModernBertModel>("model", c)),
       act_(operations::find_activation(c.classifier_activation)),
-      dense_(add<Linear>(
-          "head.dense", c.hidden_size, c.hidden_size,
-          LinearOptions{.bias = c.classifier_bias, .init_stddev = c.initializer_range, .name = "dense"})),
+      dense_(
+          add<Linear>("head.dense", c.hidden_size, c.hidden_size,
+                      LinearOptions{.bias = c.classifier_bias, .init_stddev = c.initializer_range, .name = "dense"})),
       norm_(*add_norm(*this, "head.norm", c.hidden_size, modernbert_norm(c))) {}
 
 Linear& ModernBertHead::add_classifier() {
@@ -88,9 +88,9 @@ at::Tensor ModernBertHead::transform_tokens(const at::Tensor& hidden, const Prep
 
 ModernBertForMaskedLM::ModernBertForMaskedLM(const ModernBertConfig& c)
     : ModernBertHead(c),
-      decoder_(add<Linear>(
-          "decoder", c.hidden_size, Dim(c.vocab_size, LogicalAxis::Vocab),
-          LinearOptions{.bias = c.decoder_bias, .init_stddev = c.initializer_range, .name = "lm_head"})) {
+      decoder_(
+          add<Linear>("decoder", c.hidden_size, Dim(c.vocab_size, LogicalAxis::Vocab),
+                      LinearOptions{.bias = c.decoder_bias, .init_stddev = c.initializer_range, .name = "lm_head"})) {
   if (c.tie_word_embeddings) decoder_.tie_weight(base().embeddings().weight());
 }
 
@@ -146,8 +146,8 @@ at::Tensor ModernBertForSequenceClassification::mean_of_tokens(const at::Tensor&
                                                                const PreparedInputs& inputs) const {
   at::Tensor mask = parallel() ? inputs.token_mask : inputs.attention_mask;
   if (!parallel() && inputs.segment_ids.defined()) mask = inputs.segment_ids.ge(0);
-  const at::Tensor counted_BT1 = mask.defined() ? mask.to(hidden_BTD.options()).unsqueeze(2)
-                                                : at::ones_like(hidden_BTD.narrow(2, 0, 1));
+  const at::Tensor counted_BT1 =
+      mask.defined() ? mask.to(hidden_BTD.options()).unsqueeze(2) : at::ones_like(hidden_BTD.narrow(2, 0, 1));
   at::Tensor sums = at::cat({hidden_BTD * counted_BT1, counted_BT1}, 2).sum(1);
   if (parallel()) {  // each rank has some of a row's tokens, and one of them goes on with the row
     const Group& group = parallel()->group(parallel()->sequence());
