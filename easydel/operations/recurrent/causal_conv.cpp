@@ -18,6 +18,10 @@ at::Tensor causal_conv(const at::Tensor& x, const at::Tensor& weight, const at::
   const at::ScalarType wide = at::promote_types(x.scalar_type(), at::kFloat);
   const at::Tensor all = with_history(x, before, taps - 1).to(wide);
   const at::Tensor factors = weight.select(1, 0).to(wide).t();  // [K, C]
+  if (tokens == 1 && !runs.defined()) {                         // one product for all taps
+    const at::Tensor y = (all * factors).sum(1, /*keepdim=*/true);
+    return (bias.defined() ? y + bias.to(wide) : y).to(x.scalar_type());
+  }
   at::Tensor y = all.narrow(1, taps - 1, tokens).mul(factors[taps - 1]);
   for (int64_t k = 0; k + 1 < taps; ++k) {
     at::Tensor seen = all.narrow(1, k, tokens);

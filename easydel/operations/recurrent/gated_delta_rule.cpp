@@ -77,12 +77,15 @@ Recurred gated_delta_rule(const Tensor& given_q, const Tensor& given_k, const Te
   const Tensor reading = queries * reads.unsqueeze(4), writing = (keys * left.unsqueeze(4)).transpose(-1, -2);
 
   Tensor h = state.defined() ? state : at::zeros({v.size(0), heads, k.size(3), width}, v.options());
+  // Split at once: the gradient of one chunk taken out of all would be as large as all of them.
+  const auto chunks = [](const Tensor& x) { return x.unbind(1); };
+  const std::vector<Tensor> added = chunks(fresh), corrected = chunks(corrections), read = chunks(reading),
+                            scored = chunks(scores), written = chunks(writing), kept = chunks(keeps);
   std::vector<Tensor> outs;
-  for (int64_t i = 0; i < fresh.size(1); ++i) {
-    const auto of = [i](const Tensor& x) { return x.select(1, i); };
-    const Tensor values = of(fresh) - at::matmul(of(corrections), h);
-    outs.push_back(at::matmul(of(reading), h) + at::matmul(of(scores), values));
-    h = h * of(keeps).unsqueeze(2).unsqueeze(3) + at::matmul(of(writing), values);
+  for (std::size_t i = 0; i < added.size(); ++i) {
+    const Tensor values = added[i] - at::matmul(corrected[i], h);
+    outs.push_back(at::matmul(read[i], h) + at::matmul(scored[i], values));
+    h = h * kept[i].unsqueeze(2).unsqueeze(3) + at::matmul(written[i], values);
   }
   const Tensor y = at::stack(outs, 1).transpose(2, 3).flatten(1, 2);
   return {y.narrow(1, 0, tokens), h};

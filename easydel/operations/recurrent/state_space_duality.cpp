@@ -40,7 +40,6 @@ Recurred state_space_duality(const Tensor& given_x, const Tensor& given_dt, cons
   const Tensor decay = in_chunks(dt * a, chunk).transpose(2, 3).cumsum(3);  // [B, n, H, l], logarithms
   const Tensor u = in_chunks(x * dt.unsqueeze(3), chunk).transpose(2, 3);   // [B, n, H, l, V]
   const Tensor k = in_chunks(b, chunk).transpose(2, 3), q = in_chunks(c, chunk).transpose(2, 3);  // [B, n, G, l, N]
-  const int64_t chunks = u.size(1);
   const auto grouped = [&](const Tensor& t) { return t.unflatten(2, {groups, heads / groups}); };
   const auto ungrouped = [](const Tensor& t) { return t.flatten(2, 3); };
 
@@ -62,10 +61,12 @@ Recurred state_space_duality(const Tensor& given_x, const Tensor& given_dt, cons
   const Tensor added =
       ungrouped(at::matmul(k.unsqueeze(3).transpose(-1, -2), grouped(u * left.unsqueeze(4))));  // [B, n, H, N, V]
   Tensor h = state.defined() ? state.to(wide) : at::zeros({batch, heads, size, values}, x.options());
+  // Split at once: the gradient of one chunk taken out of all would be as large as all of them.
+  const std::vector<Tensor> each_added = added.unbind(1), each_kept = keeps.unbind(1);
   std::vector<Tensor> before;
-  for (int64_t i = 0; i < chunks; ++i) {
+  for (std::size_t i = 0; i < each_added.size(); ++i) {
     before.push_back(h);
-    h = at::addcmul(added.select(1, i), h, keeps.select(1, i).unsqueeze(2).unsqueeze(3));
+    h = at::addcmul(each_added[i], h, each_kept[i].unsqueeze(2).unsqueeze(3));
   }
   const Tensor from_before =
       ungrouped(at::matmul(q.unsqueeze(3), grouped(at::stack(before, 1)))) * reads.unsqueeze(4);  // [B, n, H, l, V]
