@@ -319,6 +319,49 @@ TEST_F(PagedCuda, FindsTheLargestOfEachRow) {
   EXPECT_TRUE(at::equal(argmax_rows(wide.narrow(1, 1, 2000)), wide.narrow(1, 1, 2000).contiguous().argmax(1)));
 }
 
+// The number lies between the sums of the weights before the token and up to it; log-probabilities and ranks are those
+// of float64.
+TEST_F(PagedCuda, DrawsATokenOfEachRow) {
+  for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const int64_t width : {1, 9, 1001, 4096, 151936}) {
+      for (const int64_t skipped : {0, 1}) {  // rows that do not begin at a whole pack
+        SCOPED_TRACE(concat(c10::toString(type), ", ", width, " wide, from ", skipped));
+        const int64_t rows = 16;
+        const Tensor all = (3 * at::randn({rows, width + skipped})).to(type);
+        const Tensor x = all.narrow(1, skipped, width).to(at::kDouble);
+        const Tensor temperature = at::tensor({0.0, 0.5, 1.0, 2.0}, at::kDouble).repeat({rows / 4});
+        const Tensor uniform = at::rand({rows}, at::kDouble);
+        uniform[4] = 0.0;
+        uniform[6] = 1.0 - 0x1p-48;
+        const std::optional<Tensor> drawn =
+            sample_rows(to_gpu(all).narrow(1, skipped, width), to_gpu(at::stack({temperature, uniform})), true);
+        ASSERT_TRUE(drawn);
+        const Tensor got = drawn->cpu(), tokens = got[0].to(at::kLong).unsqueeze(1);
+        ASSERT_TRUE(tokens.ge(0).logical_and(tokens.lt(width)).all().item<bool>());
+        const Tensor own = x.gather(1, tokens);
+        EXPECT_TRUE(is_close(got[1], x.log_softmax(1).gather(1, tokens).squeeze(1), {1e-5, 2e-5}));
+        EXPECT_TRUE(at::equal(got[2].to(at::kLong), x.gt(own).sum(1) + 1));
+        const Tensor greedy = temperature.eq(0).unsqueeze(1);
+        const Tensor first = at::where(x.eq(x.amax(1, true)), at::arange(width), width).amin(1, true);
+        EXPECT_TRUE(at::equal(tokens.masked_select(greedy), first.masked_select(greedy)));
+        const Tensor weights = (x / temperature.clamp_min(0.1).unsqueeze(1)).softmax(1), sums = weights.cumsum(1);
+        const Tensor up_to = sums.gather(1, tokens), before = up_to - weights.gather(1, tokens),
+                     u = uniform.unsqueeze(1);
+        EXPECT_TRUE(before.le(u + 1e-5).logical_and(up_to.ge(u - 1e-5)).logical_or(greedy).all().item<bool>());
+      }
+    }
+  }
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Tensor x = at::zeros({3, 700}),
+               settings = at::full({2, 3}, 0.5, at::TensorOptions(at::kDouble).device(at::kCUDA));
+  x[0][600] = std::numeric_limits<double>::quiet_NaN();
+  x[1].fill_(-infinity);
+  x[2].fill_(-infinity);
+  x[2][699] = -5;
+  EXPECT_TRUE(
+      at::equal((*sample_rows(to_gpu(x), settings, false))[0].cpu(), at::tensor({-1.0, -1.0, 699.0}, at::kDouble)));
+}
+
 #if EASYDEL_HAS_CUDA
 // A captured step, replayed for other tokens, lengths and pages.
 TEST_F(PagedCuda, ReplaysInAGraph) {

@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "easydel/generation/sampling.h"
 #include "easydel/operations/kernels/cuda/paged_attention.h"
@@ -16,7 +17,7 @@ namespace {
 // Requests whose scores are looked at one by one on the host; all others are chosen together where the scores are.
 bool is_special(const ActiveRequest& request) {
   const SamplingParams& p = request.sampling();
-  return needs_adjusting(p) || request.matcher || p.logprobs || p.typical_p < 1;
+  return needs_adjusting(p) || request.matcher || p.logprobs.value_or(0) > 0 || p.typical_p < 1;
 }
 
 double uniform_of(const ActiveRequest& request, int64_t step) {
@@ -96,42 +97,80 @@ at::Tensor draw_on_device(const at::Tensor& scores_RV, const RowSettings& s) {
   return sample_tokens(scores, on_device(s.uniform, at::kDouble));
 }
 
-// Every row of the plain requests, by one argmax and one draw.
-std::vector<int64_t> choose_on_device(const at::Tensor& scores_RV, const std::vector<SampledPart>& parts) {
-  const at::Tensor best = operations::cuda_paged::argmax_rows(scores_RV);
+// What was chosen in each row: a token or -1, its log-probability without a temperature, and its rank; the last two
+// where they are wanted.
+struct Choices {
+  at::Tensor rows_3R;  // float64, on the host
+  double token(int64_t row) const { return rows_3R.const_data_ptr<double>()[row]; }
+  TokenLogprobs logprobs(int64_t row) const {
+    const double* at = rows_3R.const_data_ptr<double>() + row;
+    const int64_t rows = rows_3R.size(1);
+    return {{static_cast<int32_t>(at[0]), static_cast<float>(at[rows])}, static_cast<int64_t>(at[2 * rows]), {}};
+  }
+};
+
+// By plain operations: one argmax and one draw.
+at::Tensor choose_in_steps(const at::Tensor& scores_RV, const RowSettings& drawn, bool wants_logprobs) {
+  at::Tensor tokens = operations::cuda_paged::argmax_rows(scores_RV);
+  if (!drawn.rows.empty())
+    tokens =
+        tokens.index_copy(0, at::tensor(drawn.rows, at::kLong).to(tokens.device()), draw_on_device(scores_RV, drawn));
+  // A NaN counts as the greatest score; one number tells whether a row has one, or nothing that is possible.
+  const at::Tensor highest = scores_RV.amax(-1).to(at::kDouble);
+  const at::Tensor kept = at::where(highest.gt(-std::numeric_limits<double>::infinity()), tokens, -1);
+  at::Tensor logprobs = at::zeros_like(highest), ranks = logprobs;
+  if (wants_logprobs) {
+    const at::Tensor scores = scores_RV.to(at::kFloat), own = scores.gather(1, tokens.clamp_min(0).unsqueeze(1));
+    logprobs = (own - scores.logsumexp(-1, /*keepdim=*/true)).squeeze(1).to(at::kDouble);
+    ranks = (scores.gt(own).sum(1) + 1).to(at::kDouble);
+  }
+  return at::stack({kept.to(at::kDouble), logprobs, ranks});
+}
+
+// Every row of the plain requests.
+Choices choose_on_device(const at::Tensor& scores_RV, const std::vector<SampledPart>& parts) {
   RowSettings drawn;
+  bool wants_logprobs = false;
+  const auto options = at::TensorOptions(at::kDouble).pinned_memory(true);
+  const at::Tensor settings = at::zeros({2, scores_RV.size(0)}, options);  // temperatures and numbers of all rows
+  auto* temperatures = settings.mutable_data_ptr<double>();
   for (const SampledPart& part : parts) {
     const SamplingParams& p = part.request->sampling();
-    if (p.is_greedy() || is_special(*part.request)) continue;
+    if (is_special(*part.request)) continue;
+    wants_logprobs |= p.logprobs.has_value();
+    if (p.is_greedy()) continue;
     for (std::size_t place = 0; place <= part.drafts.size(); ++place) {
-      drawn.rows.push_back(part.first + static_cast<int64_t>(place));
+      const int64_t row = part.first + static_cast<int64_t>(place);
+      drawn.rows.push_back(row);
       drawn.temperature.push_back(p.temperature);
       drawn.top_k.push_back(p.top_k > 0 ? std::min(p.top_k, scores_RV.size(1)) : scores_RV.size(1));
       drawn.top_p.push_back(p.top_p);
       drawn.min_p.push_back(p.min_p);
       drawn.uniform.push_back(uniform_of(*part.request, part.request->output_tokens() + static_cast<int64_t>(place)));
       drawn.filters |= p.top_k > 0 || p.top_p < 1 || p.min_p > 0;
+      temperatures[row] = p.temperature;
+      temperatures[scores_RV.size(0) + row] = drawn.uniform.back();
     }
   }
-  at::Tensor tokens = best;
-  if (!drawn.rows.empty())
-    tokens =
-        tokens.index_copy(0, at::tensor(drawn.rows, at::kLong).to(best.device()), draw_on_device(scores_RV, drawn));
-  // A NaN counts as the greatest score; one number tells whether a row has one, or nothing that is possible.
-  const at::Tensor highest = scores_RV.amax(-1).to(at::kDouble);
-  const at::Tensor host = at::where(highest.gt(-std::numeric_limits<double>::infinity()), tokens, -1).to(at::kCPU);
-  return {host.const_data_ptr<int64_t>(), host.const_data_ptr<int64_t>() + host.numel()};
+  std::optional<at::Tensor> chosen;
+  if (!drawn.filters)
+    chosen = operations::cuda_paged::sample_rows(scores_RV, settings.to(scores_RV.device(), /*non_blocking=*/true),
+                                                 wants_logprobs);
+  if (!chosen) chosen = choose_in_steps(scores_RV, drawn, wants_logprobs);
+  return {chosen->to(at::kCPU)};
 }
 
-Chosen take_chosen(const SampledPart& part, const std::vector<int64_t>& tokens) {
+Chosen take_chosen(const SampledPart& part, const Choices& choices) {
   Chosen chosen;
   for (std::size_t place = 0; place <= part.drafts.size(); ++place) {
-    const auto token = static_cast<int32_t>(tokens[static_cast<std::size_t>(part.first) + place]);
+    const int64_t row = part.first + static_cast<int64_t>(place);
+    const auto token = static_cast<int32_t>(choices.token(row));
     if (token < 0) {
       chosen.is_valid = false;
       break;
     }
     chosen.tokens.push_back(token);
+    if (part.request->sampling().logprobs) chosen.logprobs.push_back(choices.logprobs(row));
     if (place < part.drafts.size() && part.drafts[place] != token) break;
   }
   return chosen;
@@ -150,13 +189,13 @@ std::vector<Chosen> choose_on_cpu(const at::Tensor& scores_RV, const std::vector
 
 std::vector<Chosen> choose_tokens(const at::Tensor& scores_RV, const std::vector<SampledPart>& parts) {
   if (scores_RV.is_cpu()) return choose_on_cpu(scores_RV.to(at::kFloat).contiguous(), parts);
-  std::vector<int64_t> tokens;
+  Choices choices;
   if (!std::all_of(parts.begin(), parts.end(), [](const SampledPart& part) { return is_special(*part.request); }))
-    tokens = choose_on_device(scores_RV, parts);
+    choices = choose_on_device(scores_RV, parts);
   std::vector<Chosen> all;
   for (const SampledPart& part : parts) {
     if (!is_special(*part.request)) {
-      all.push_back(take_chosen(part, tokens));
+      all.push_back(take_chosen(part, choices));
       continue;
     }
     SampledPart own{part.request, 0, part.drafts};

@@ -175,6 +175,21 @@ Tensor argmax_rows(const Tensor& logits) {
   return ids;
 }
 
+std::optional<Tensor> sample_rows(const Tensor& logits, const Tensor& settings, bool wants_ranks) {
+  if (!cuda_fused::applies(logits) || logits.dim() != 2 || logits.stride(1) != 1) return std::nullopt;
+  Tensor out = at::empty({3, logits.size(0)}, settings.options());
+  const cuda_kernels::SampleRows args{.x = logits.const_data_ptr(),
+                                      .settings = settings.const_data_ptr<double>(),
+                                      .out = out.mutable_data_ptr<double>(),
+                                      .rows = logits.size(0),
+                                      .width = logits.size(1),
+                                      .x_row = logits.stride(0),
+                                      .wants_ranks = wants_ranks};
+  if (!cuda_kernels::can_sample_rows(args)) return std::nullopt;
+  launch(logits, [&](auto stream) { cuda_kernels::sample_rows(element_of(logits), args, stream); });
+  return out;
+}
+
 #else
 
 bool paged_store(const Tensor&, const Tensor&, const Tensor&, const Pages&) { return false; }
@@ -186,6 +201,7 @@ Tensor gather_pages(const Tensor&, const Tensor&, const Tensor&, int64_t) {
 }
 std::optional<Tensor> paged_prefill(const Prefill&, const Pages&) { return std::nullopt; }
 Tensor argmax_rows(const Tensor& logits) { return logits.argmax(-1); }
+std::optional<Tensor> sample_rows(const Tensor&, const Tensor&, bool) { return std::nullopt; }
 
 #endif
 

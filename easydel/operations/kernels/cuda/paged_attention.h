@@ -59,4 +59,10 @@ std::optional<at::Tensor> paged_prefill(const Prefill& prefill, const Pages& pag
 // The index of the largest of each row of [R, V], int64 [R]: the first of equal ones.
 at::Tensor argmax_rows(const at::Tensor& logits_RV);
 
+// A token of each row of [R, V]. settings [2, R], float64 on the same device: the temperature, 0 for the largest logit,
+// and a number in [0, 1) for the draw. [3, R], float64: the token, -1 where a logit is not a number or none is
+// possible; its log-probability, regardless of the temperature; and its rank, 1 for the largest, where that is wanted.
+// nullopt where there is no kernel for such tensors.
+std::optional<at::Tensor> sample_rows(const at::Tensor& logits_RV, const at::Tensor& settings_2R, bool wants_ranks);
+
 }  // namespace easydel::operations::cuda_paged

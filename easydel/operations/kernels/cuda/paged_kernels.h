@@ -74,4 +74,15 @@ struct ArgMax {
 int64_t argmax_scratch(int64_t rows);
 void argmax(Element type, const ArgMax& args, Stream stream);
 
+// A token of each row, drawn by its scores.
+struct SampleRows {
+  const void* x;           // [rows, width], rows x_row apart
+  const double* settings;  // [2, rows]: the temperature, 0 for the largest score, and a number in [0, 1)
+  double* out;             // [3, rows]: the token, or -1; its log-probability without the temperature; its rank
+  int64_t rows, width, x_row;
+  bool wants_ranks;
+};
+bool can_sample_rows(const SampleRows& args);
+void sample_rows(Element type, const SampleRows& args, Stream stream);
+
 }  // namespace easydel::operations::cuda_kernels
