@@ -14,11 +14,13 @@
 namespace easydel {
 namespace {
 
-constexpr int64_t kPolicyLogits = int64_t{1} << 25;  // held at once, when nothing says how many tokens
+// Logits held at once, when nothing says how many tokens. Fewer than a thousand tokens do not keep a GPU busy.
+constexpr int64_t kPolicyLogits = int64_t{1} << 25, kGpuPolicyLogits = int64_t{1} << 28;
 
 int64_t tokens_at_once(const TrainingArguments& arguments, const BaseModule& model) {
   if (const int64_t given = arguments.loss().chunk_size; given > 0) return given;
-  const int64_t most = std::max<int64_t>(kPolicyLogits / model.config().vocab_size, 1);
+  const int64_t all = model.options().device.is_cpu() ? kPolicyLogits : kGpuPolicyLogits;
+  const int64_t most = std::max<int64_t>(all / model.config().vocab_size, 1);
   return model.config().memory.lmhead_chunksize.value_or(most);
 }
 

@@ -19,7 +19,7 @@
 namespace easydel {
 namespace {
 
-constexpr int64_t kSequencesAtOnce = 256;
+constexpr int64_t kSequencesAtOnce = 256, kGpuSequencesAtOnce = 512;
 constexpr int64_t kPageSize = 16;
 
 int64_t full_pages(int64_t tokens) { return (tokens + kPageSize - 1) / kPageSize * kPageSize; }
@@ -157,11 +157,11 @@ class EngineRollouts {
     for (std::size_t i = 0; i < prompts.size(); ++i)
       length = std::max(length, static_cast<int64_t>(prompts[i].size()) +
                                     (max_tokens.empty() ? arguments_.max_completion_length : max_tokens[i]));
-    const int64_t rows = static_cast<int64_t>(prompts.size()) * group;
+    const int64_t rows = static_cast<int64_t>(prompts.size()) * group, most = sequences_at_once();
     if (!is_shared(*model_)) {
       // Where some wait for others to end, the number of pages decides what of a prompt is still cached: a run that
       // resumes must have as many.
-      const bool is_same = rows <= kSequencesAtOnce || full_pages(length) == length_;
+      const bool is_same = rows <= most || full_pages(length) == length_;
       if (!engine_ || length > length_ || rows > rows_ || !is_same) {
         engine_.reset();
         engine_ = make(length, rows);
@@ -188,11 +188,15 @@ class EngineRollouts {
   }
 
  private:
+  int64_t sequences_at_once() const {
+    return model_->options().device.is_cpu() ? kSequencesAtOnce : kGpuSequencesAtOnce;
+  }
+
   std::shared_ptr<serve::Engine> make(int64_t length, int64_t rows) {
     length_ = full_pages(length);
     rows_ = rows;
     serve::EngineOptions options;
-    options.max_num_seqs = std::min(rows, kSequencesAtOnce);
+    options.max_num_seqs = std::min(rows, sequences_at_once());
     options.max_model_len = length;
     options.page_size = kPageSize;
     // As many pages as the sequences that run at once can fill: the rest of the memory is the optimizer's.
