@@ -1,10 +1,11 @@
 """Generation on the CPU against transformers, alternating in one run, and against the memory bandwidth limit.
-usage: generate_bench.py [EASYDEL]   (default: build/release/bin/easydel)
+usage: generate_bench.py [--easydel PROGRAM] [--rounds N] [--cpu KIND|all]
 
 Prints decode and prefill tokens per second at batch 1 in float32 and bfloat16, the ratios, the share of the machine's
 read bandwidth, the time from the start of the process to the first token of a small model, and how memory grows over
 10,000 tokens."""
 
+import argparse
 import json
 import os
 import pathlib
@@ -14,12 +15,14 @@ import sys
 import tempfile
 import time
 
+import cpu_kinds
+
 SHAPE = dict(model_type="llama", hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
              num_key_value_heads=3, vocab_size=49152, max_position_embeddings=16384, tie_word_embeddings=True,
              rms_norm_eps=1e-5)
 SMALL = dict(SHAPE, hidden_size=384, intermediate_size=1024, num_hidden_layers=6, num_attention_heads=6,
              num_key_value_heads=6)  # 29 M parameters
-PROMPT, NEW, ROUNDS = 128, 64, 5
+PROMPT, NEW = 128, 64
 
 PEER = """
 import json, sys, time, torch
@@ -93,16 +96,14 @@ def memory_growth(program: str, directory: pathlib.Path, tokens: int, cache_byte
           f"{(late - early) / 2**20:.1f} MiB more, of which the cache fills {cache_bytes * (tokens - 600) / tokens / 2**20:.1f}")
 
 
-def main() -> None:
-    root = pathlib.Path(__file__).resolve().parent.parent
-    program = sys.argv[1] if len(sys.argv) > 1 else str(root / "build/release/bin/easydel")
+def compare(program: str, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder) / "config.json"
         config.write_text(json.dumps(SHAPE))
         best = dict(read=0.0, theirs=0.0, fp32=0.0, bf16=0.0, prefill=0.0, their_prefill=0.0, prefill_bf16=0.0,
                     their_prefill_bf16=0.0)
         shares = []  # of the bandwidth, which varies from minute to minute: both are measured side by side
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             read = float(peer(READ))
             best["read"] = max(best["read"], read)
             for dtype in ("fp32", "bf16"):
@@ -135,6 +136,17 @@ def main() -> None:
         print(f"first token {min(first_token(program, directory) for _ in range(5)):.2f} s after the start, {count / 1e6:.0f} M parameters")
         cache = 2 * SMALL["num_hidden_layers"] * SMALL["num_key_value_heads"] * 64 * 4 * 10000
         memory_growth(program, directory, 10000, cache)
+
+
+def main() -> None:
+    root = pathlib.Path(__file__).resolve().parent.parent
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--easydel", default=str(root / "build/release/bin/easydel"))
+    parser.add_argument("--rounds", type=int, default=5)
+    cpu_kinds.add_argument(parser)
+    a = parser.parse_args()
+    for _ in cpu_kinds.chosen(a.cpu, a.easydel):
+        compare(a.easydel, a.rounds)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Forward, and forward with backward, of one Llama against transformers with sdpa, alternating in one run.
-usage: model_bench.py [MODEL_BENCH]   (default: build/release/bench/model_bench)
+usage: model_bench.py [--program MODEL_BENCH] [--easydel PROGRAM] [--cpu KIND|all]
 
 Prints tokens per second and the peak memory above that of the process before it loads the model, and the ratios."""
 
+import argparse
 import json
 import os
 import pathlib
@@ -10,6 +11,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+import cpu_kinds
 
 SHAPE = dict(hidden_size=512, intermediate_size=1408, num_hidden_layers=8, num_attention_heads=8, num_key_value_heads=8,
              vocab_size=8192, max_position_embeddings=2048)
@@ -45,9 +48,7 @@ def run(command: list[str]) -> dict:
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
-def main() -> None:
-    root = pathlib.Path(__file__).resolve().parent.parent
-    program = sys.argv[1] if len(sys.argv) > 1 else str(root / "build/release/bench/model_bench")
+def compare(program: str) -> None:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     with tempfile.TemporaryDirectory() as directory:
@@ -62,6 +63,17 @@ def main() -> None:
             memory = [statistics.median(r["peak_bytes"] for r in side) for side in (ours, theirs)]
             print(f"{mode:8} easydel {speed[0]:8.0f} tokens/s, transformers {speed[1]:8.0f}: ratio {speed[0] / speed[1]:.2f};"
                   f" peak {memory[0] / 2**20:6.0f} MiB and {memory[1] / 2**20:6.0f}: ratio {memory[0] / memory[1]:.2f}", flush=True)
+
+
+def main() -> None:
+    root = pathlib.Path(__file__).resolve().parent.parent
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default=str(root / "build/release/bench/model_bench"))
+    parser.add_argument("--easydel", default=str(root / "build/release/bin/easydel"))
+    cpu_kinds.add_argument(parser)
+    a = parser.parse_args()
+    for _ in cpu_kinds.chosen(a.cpu, a.easydel):
+        compare(a.program)
 
 
 if __name__ == "__main__":

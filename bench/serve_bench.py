@@ -1,7 +1,7 @@
 """The engine and the server on the CPU against llama.cpp's library, alternating in one run.
-usage: serve_bench.py [--easydel PROGRAM] [--llama-cpp DIRECTORY] [--threads N] [--rounds N] [--only peer|ours] [--no-http]
+usage: serve_bench.py [--easydel PROGRAM] [--llama-cpp DIRECTORY] [--threads N] [--rounds N] [--only peer|ours] [--no-http] [--cpu KIND|all]
 
-DIRECTORY has llama.cpp's shared libraries, as for quantized_bench.py. Without one only our own figures are printed.
+DIRECTORY has llama.cpp's shared libraries (llama_cpp.py says where to get them). Without one only our own figures are printed.
 
 Both sides get random 8-bit weights of SmolLM-135M's shape, the embedding packed too, prompts of 128 tokens and answers of
 128. llama.cpp decodes 1, 4 and 16 sequences in one batch with llama_decode, prefills all prompts in one call, and
@@ -12,8 +12,6 @@ prefix when it is new and when it is known. Figures are the best of all rounds."
 
 import argparse
 import contextlib
-import ctypes
-import glob
 import json
 import os
 import pathlib
@@ -26,88 +24,15 @@ import time
 import urllib.error
 import urllib.request
 
+import cpu_kinds
+import llama_cpp
 from generate_bench import SHAPE
-from quantized_bench import Opaque, write_gguf
+from quantized_bench import write_gguf
 
 PROMPT, NEW, COUNTS = 128, 128, (1, 4, 16)
 PREFIX, AFTER_PREFIX = 1000, 16
 REPEATS = 3  # within a process
 GOALS = dict(peer=1.05, prefix=0.2, overhead=0.05)
-
-
-class ContextParams(ctypes.Structure):
-    """llama_context_params: the fields at its beginning, which are set here, and room for the others."""
-    _fields_ = [("n_ctx", ctypes.c_uint32), ("n_batch", ctypes.c_uint32), ("n_ubatch", ctypes.c_uint32),
-                ("n_seq_max", ctypes.c_uint32), ("others", ctypes.c_char * 1008)]
-
-
-class Batch(ctypes.Structure):
-    _fields_ = [("n_tokens", ctypes.c_int32), ("token", ctypes.POINTER(ctypes.c_int32)), ("embd", ctypes.c_void_p),
-                ("pos", ctypes.POINTER(ctypes.c_int32)), ("n_seq_id", ctypes.POINTER(ctypes.c_int32)),
-                ("seq_id", ctypes.POINTER(ctypes.POINTER(ctypes.c_int32))), ("logits", ctypes.POINTER(ctypes.c_int8))]
-
-
-def load_peer(directory: str):
-    load = lambda name: ctypes.CDLL(sorted(glob.glob(os.path.join(directory, name)))[0], mode=ctypes.RTLD_GLOBAL)
-    load("libggml-base*.so*")
-    ggml = load("libggml.*so*")
-    llama = load("libllama.*so*")
-    pointer, number = ctypes.c_void_p, ctypes.c_int32
-    ggml.ggml_backend_load_all_from_path.argtypes = [ctypes.c_char_p]
-    for name, result, arguments in (
-            ("llama_model_default_params", Opaque, []), ("llama_context_default_params", ContextParams, []),
-            ("llama_model_load_from_file", pointer, [ctypes.c_char_p, Opaque]),
-            ("llama_init_from_model", pointer, [pointer, ContextParams]), ("llama_synchronize", None, [pointer]),
-            ("llama_batch_init", Batch, [number] * 3), ("llama_decode", number, [pointer, Batch]),
-            ("llama_set_n_threads", None, [pointer, number, number]), ("llama_get_memory", pointer, [pointer]),
-            ("llama_memory_clear", None, [pointer, ctypes.c_bool]), ("llama_get_logits_ith", ctypes.POINTER(ctypes.c_float), [pointer, number]),
-            ("llama_print_system_info", ctypes.c_char_p, [])):
-        function = getattr(llama, name)
-        function.restype, function.argtypes = result, arguments
-    ggml.ggml_backend_load_all_from_path(directory.encode())
-    return llama
-
-
-def peer(directory: str, path: str, threads: int, sequences: int) -> dict:
-    """llama.cpp with so many sequences in a batch, in this process. Logits are computed, and no token is chosen from them."""
-    llama = load_peer(directory)
-    model = llama.llama_model_load_from_file(path.encode(), llama.llama_model_default_params())
-    assert model, "llama.cpp did not load the model"
-    params = llama.llama_context_default_params()
-    found = params.n_ctx, params.n_batch, params.n_ubatch, params.n_seq_max
-    assert found == (512, 2048, 512, 1), f"llama_context_params begins with other fields in this version: {found}"
-    params.n_ctx, params.n_batch, params.n_seq_max = 512 * sequences, max(2048, PROMPT * sequences), sequences
-    context = llama.llama_init_from_model(model, params)
-    assert context, "llama.cpp made no context"
-    llama.llama_set_n_threads(context, threads, threads)
-    batch = llama.llama_batch_init(PROMPT * sequences, 0, 1)
-
-    def decode(rows: list[tuple[int, int, int, bool]]) -> None:
-        """Rows are a token, its position, its sequence, and whether logits are wanted."""
-        batch.n_tokens = len(rows)
-        for i, (token, position, sequence, wanted) in enumerate(rows):
-            batch.token[i], batch.pos[i], batch.n_seq_id[i] = token, position, 1
-            batch.seq_id[i][0], batch.logits[i] = sequence, wanted
-        assert llama.llama_decode(context, batch) == 0
-        llama.llama_synchronize(context)
-
-    def token(sequence: int, position: int) -> int:
-        return (7919 * sequence + 31 * position + 5) % SHAPE["vocab_size"]
-
-    whole = prefill = decoding = 1e30
-    for _ in range(REPEATS):
-        llama.llama_memory_clear(llama.llama_get_memory(context), True)
-        start = time.perf_counter()
-        decode([(token(s, p), p, s, p == PROMPT - 1) for s in range(sequences) for p in range(PROMPT)])
-        middle = time.perf_counter()
-        for p in range(PROMPT, PROMPT + NEW - 1):
-            decode([(token(s, p), p, s, True) for s in range(sequences)])
-        end = time.perf_counter()
-        whole, prefill, decoding = min(whole, end - start), min(prefill, middle - start), min(decoding, end - middle)
-    logits = llama.llama_get_logits_ith(context, sequences - 1)
-    assert any(logits[i] != 0 for i in range(100)), "llama.cpp computed nothing"
-    return dict(whole=sequences * NEW / whole, decode=sequences * (NEW - 1) / decoding, prefill=sequences * PROMPT / prefill,
-                system=llama.llama_print_system_info().decode())
 
 
 def write_model(program: str, folder: pathlib.Path) -> pathlib.Path:
@@ -229,8 +154,7 @@ def measure(arguments, folder: pathlib.Path) -> tuple[dict, list]:
     for number in range(arguments.rounds):
         for count in COUNTS:
             if arguments.llama_cpp:
-                command = [sys.executable, __file__, "--threads", arguments.threads, "--peer", arguments.llama_cpp, gguf, count]
-                take("llama.cpp", count, json.loads(run(command, arguments.threads).splitlines()[-1]))
+                take("llama.cpp", count, llama_cpp.measure(arguments.llama_cpp, gguf, arguments.threads, count, PROMPT, NEW, REPEATS))
             if ours:
                 take("engine", count, load(arguments.easydel, engine, arguments.threads, count))
                 take("bare loop", count, bare(arguments.easydel, config, arguments.threads, count))
@@ -270,24 +194,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", choices=("peer", "ours"))
     parser.add_argument("--no-http", dest="http", action="store_false")
-    parser.add_argument("--peer", nargs=3, metavar=("DIRECTORY", "GGUF", "SEQUENCES"), help=argparse.SUPPRESS)
+    cpu_kinds.add_argument(parser)
     arguments = parser.parse_args()
-    if arguments.peer:  # a process of its own for each measurement
-        directory, path, sequences = arguments.peer
-        print(json.dumps(peer(directory, path, arguments.threads, int(sequences))))
-        return
     if arguments.only == "peer" and not arguments.llama_cpp:
         parser.error("--only peer needs --llama-cpp DIRECTORY")
     if arguments.only == "ours":
         arguments.llama_cpp = None
 
-    with tempfile.TemporaryDirectory() as folder:
-        best, firsts = measure(arguments, pathlib.Path(folder))
-    system = {result.pop("system", None) for result in best.values()} - {None}
-    print_results(best, firsts)
-    processor = [line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
-    print(f"{processor[0] if processor else 'unknown processor'}, {arguments.threads} threads, load {os.getloadavg()[0]:.1f}")
-    print(f"llama.cpp: {', '.join(system)}" if system else "llama.cpp was not measured; quantized_bench.py --help says where to get it.")
+    for _ in cpu_kinds.chosen(arguments.cpu, arguments.easydel):
+        with tempfile.TemporaryDirectory() as folder:
+            best, firsts = measure(arguments, pathlib.Path(folder))
+        system = {result.pop("system", None) for result in best.values()} - {None}
+        print_results(best, firsts)
+        processor = [line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
+        print(f"{processor[0] if processor else 'unknown processor'}, {arguments.threads} threads, load {os.getloadavg()[0]:.1f}")
+        print(f"llama.cpp: {', '.join(system)}" if system else "llama.cpp was not measured; llama_cpp.py says where to get it.")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Training steps against eager transformers with sdpa and torch's fused AdamW, alternating in one run.
 usage: train_bench.py [--config FILE] [--batch N] [--length N] [--dtype fp32|bf16] [--device cpu|cuda] [--rounds N] [--easydel PROGRAM]
+                      [--cpu KIND|all]
 
 Without arguments: the small Llama of configs/llama-34m.json on the CPU in float32, 4 rows of 512 tokens. Prints tokens
 per second, the peak memory (on a CPU above that of the process before it has a model) and the ratios."""
@@ -11,6 +12,8 @@ import pathlib
 import statistics
 import subprocess
 import sys
+
+import cpu_kinds
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -55,17 +58,7 @@ def run(command: list[str]) -> dict:
     return json.loads(text[text.index("{"):])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--config", default=str(ROOT / "bench/configs/llama-34m.json"))
-    parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--length", type=int, default=512)
-    parser.add_argument("--dtype", default="fp32")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--steps", type=int, default=6)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--easydel", default=str(ROOT / "build/release/bin/easydel"))
-    a = parser.parse_args()
+def compare(a: argparse.Namespace) -> None:
     ours, theirs = [], []
     for _ in range(a.rounds):
         ours.append(run([a.easydel, "bench", "train", "--config", a.config, "--batch", str(a.batch), "--length", str(a.length),
@@ -76,6 +69,22 @@ def main() -> None:
     print(f"easydel {speed[0]:.0f} tokens/s, transformers {speed[1]:.0f}: ratio {speed[0] / speed[1]:.2f};"
           f" peak {memory[0] / 2**20:.0f} MiB and {memory[1] / 2**20:.0f}: ratio {memory[0] / memory[1]:.2f};"
           f" loss {ours[-1]['loss']:.3f} and {theirs[-1]['loss']:.3f}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--config", default=str(ROOT / "bench/configs/llama-34m.json"))
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--length", type=int, default=512)
+    parser.add_argument("--dtype", default="fp32")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--easydel", default=str(ROOT / "build/release/bin/easydel"))
+    cpu_kinds.add_argument(parser)
+    a = parser.parse_args()
+    for _ in cpu_kinds.chosen(a.cpu, a.easydel) if a.device == "cpu" else [None]:
+        compare(a)
 
 
 if __name__ == "__main__":
