@@ -6,7 +6,8 @@ DIRECTORY has llama.cpp's shared libraries (llama_cpp.py says where to get them)
 printed.
 
 Both sides get random weights of one shape, with packed types all matrices packed, the embedding too: F32 and BF16 against
-fp32 and bf16, Q8_0 against 8bit, Q4_0 against int4 and nf4. --batches decodes so many sequences at once (default: 1).
+fp32 and bf16, Q8_0 against 8bit, Q4_0 against int4 and nf4; both read the same Q4_K file, whose shape is wider because
+its blocks have 256 weights. --batches decodes so many sequences at once (default: 1).
 Prints the best decode and prefill tokens per second of each and the ratios."""
 
 import argparse
@@ -23,8 +24,9 @@ from generate_bench import SHAPE
 PROMPT, NEW = 128, 64
 ROUNDS = 3  # within a process
 METHODS = {"fp32": ["--dtype", "fp32"], "bf16": ["--dtype", "bf16"], "8bit": ["--quantize", "8bit"], "int4": ["--quantize", "int4"],
-           "nf4": ["--quantize", "nf4"]}
-PEERS = {"fp32": "F32", "bf16": "BF16", "8bit": "Q8_0", "int4": "Q4_0", "nf4": "Q4_0"}
+           "nf4": ["--quantize", "nf4"], "q4_k": []}
+PEERS = {"fp32": "F32", "bf16": "BF16", "8bit": "Q8_0", "int4": "Q4_0", "nf4": "Q4_0", "q4_k": "Q4_K"}
+WIDE = dict(SHAPE, hidden_size=768, intermediate_size=2048, num_hidden_layers=18, num_attention_heads=12, num_key_value_heads=4)
 
 
 def write_gguf(path: str, kind: str) -> None:
@@ -33,29 +35,35 @@ def write_gguf(path: str, kind: str) -> None:
 
     quantized = getattr(gguf.GGMLQuantizationType, kind)
     random = numpy.random.default_rng(0)
-    hidden, inner, layers = SHAPE["hidden_size"], SHAPE["intermediate_size"], SHAPE["num_hidden_layers"]
-    heads, kv_heads = SHAPE["num_attention_heads"], SHAPE["num_key_value_heads"]
+    shape = WIDE if kind == "Q4_K" else SHAPE
+    hidden, inner, layers = shape["hidden_size"], shape["intermediate_size"], shape["num_hidden_layers"]
+    heads, kv_heads = shape["num_attention_heads"], shape["num_key_value_heads"]
     kv = hidden // heads * kv_heads
     writer = gguf.GGUFWriter(path, "llama")
-    writer.add_context_length(SHAPE["max_position_embeddings"])
+    writer.add_context_length(shape["max_position_embeddings"])
     writer.add_embedding_length(hidden)
     writer.add_block_count(layers)
     writer.add_feed_forward_length(inner)
     writer.add_head_count(heads)
     writer.add_head_count_kv(kv_heads)
     writer.add_rope_dimension_count(hidden // heads)
-    writer.add_layer_norm_rms_eps(SHAPE["rms_norm_eps"])
-    writer.add_vocab_size(SHAPE["vocab_size"])
+    writer.add_layer_norm_rms_eps(shape["rms_norm_eps"])
+    writer.add_vocab_size(shape["vocab_size"])
     writer.add_tokenizer_model("no_vocab")
 
     def matrix(name: str, out: int, columns: int) -> None:
+        if kind == "Q4_K":  # which the gguf package does not write: two scales of float16 before each block's codes
+            blocks = random.integers(256, size=(out, columns // 256, 144), dtype=numpy.uint8)
+            blocks[:, :, :4] = numpy.full((out, columns // 256, 2), 1e-4, numpy.float16).view(numpy.uint8)
+            writer.add_tensor(name, blocks.reshape(out, -1), raw_dtype=quantized)
+            return
         values = random.standard_normal((out, columns), dtype=numpy.float32) * 0.02
         writer.add_tensor(name, gguf.quants.quantize(values, quantized), raw_dtype=quantized)
 
     def norm(name: str) -> None:
         writer.add_tensor(name, numpy.ones(hidden, numpy.float32))
 
-    matrix("token_embd.weight", SHAPE["vocab_size"], hidden)
+    matrix("token_embd.weight", shape["vocab_size"], hidden)
     norm("output_norm.weight")
     for layer in range(layers):
         for name, out, columns in (("attn_q", hidden, hidden), ("attn_k", kv, hidden), ("attn_v", kv, hidden),
@@ -70,9 +78,9 @@ def write_gguf(path: str, kind: str) -> None:
     writer.close()
 
 
-def ours(program: str, config: pathlib.Path, threads: int, batch: int, options: list[str]) -> dict:
-    command = [program, "bench", "generate", "--config", str(config), "--prompt", str(PROMPT), "--new", str(NEW), "--batch", str(batch),
-               "--rounds", str(ROUNDS), "--device", "cpu", "--json", *options]
+def ours(program: str, model: list[str], threads: int, batch: int) -> dict:
+    command = [program, "bench", "generate", *model, "--prompt", str(PROMPT), "--new", str(NEW), "--batch", str(batch),
+               "--rounds", str(ROUNDS), "--device", "cpu", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
@@ -89,15 +97,16 @@ def keep_best(best: dict, name: str, result: dict) -> None:
 def compare(a: argparse.Namespace, batch: int, config: pathlib.Path, files: dict[str, str]) -> None:
     best, system = {}, ""
     for _ in range(a.rounds):
-        for kind, path in files.items():
+        for kind, path in files.items() if a.llama_cpp else ():
             result = llama_cpp.measure(a.llama_cpp, path, a.threads, batch, PROMPT, NEW, ROUNDS)
             system = result["system"]
             keep_best(best, kind, result)
         for method in a.only:
-            keep_best(best, method, ours(a.easydel, config, a.threads, batch, METHODS[method]))
+            model = [files["Q4_K"]] if method == "q4_k" else ["--config", str(config), *METHODS[method]]
+            keep_best(best, method, ours(a.easydel, model, a.threads, batch))
     for method in a.only:
         own, text = best[method], ""
-        if method != "fp32" and "fp32" in best:
+        if method not in ("fp32", "q4_k") and "fp32" in best:
             text += f"; {own['decode'] / best['fp32']['decode']:.2f} times fp32"
         if PEERS[method] in best:
             theirs = best[PEERS[method]]
@@ -123,7 +132,7 @@ def main() -> None:
         config = pathlib.Path(folder) / "config.json"
         config.write_text(json.dumps(SHAPE))
         files = {}
-        for kind in dict.fromkeys(PEERS[method] for method in a.only) if a.llama_cpp else []:
+        for kind in dict.fromkeys(PEERS[method] for method in a.only if a.llama_cpp or method == "q4_k"):
             files[kind] = os.path.join(folder, kind + ".gguf")
             write_gguf(files[kind], kind)
         for _ in cpu_kinds.chosen(a.cpu, a.easydel):

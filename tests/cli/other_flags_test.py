@@ -449,6 +449,12 @@ class OtherFlags(FlagProbes):
             "--batch": ["--batch", "2"], "--rounds": ["--rounds", "2"], "--dtype": ["--dtype", "bf16"],
             "--quantize": ["--quantize", "nf4"], "--device": ["--device", "cuda:99"], "--no-trace": ["--no-trace"],
             "--json": (["--table"], ["--json"])})
+        # Of a model's files, what is told of its config with random weights; not of both.
+        model = self.folder / "model"
+        others = {flag: value for flag, value in base.items() if flag != "--config"}
+        self.assertEqual(self.observe_bench(["generate", model], others, []),
+                         self.observe_bench(["generate"], base, ["--config", model / "config.json"]))
+        self.assertEqual(self.observe_bench(["generate", model], base, [])[0], 2)
 
     def test_bench_train(self):
         config = self.wide / "config.json"

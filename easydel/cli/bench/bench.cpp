@@ -1,4 +1,4 @@
-// easydel bench generate: generation speed of this machine, with random weights of any shape.
+// easydel bench generate: generation speed of this machine, with a model's weights or random ones of any shape.
 #include <ATen/Parallel.h>
 
 #include <CLI/CLI.hpp>
@@ -13,15 +13,12 @@
 #include "easydel/core/memory.h"
 #include "easydel/core/text/bytes.h"
 #include "easydel/generation/generate.h"
-#include "easydel/infra/config/auto_config.h"
-#include "easydel/infra/registry.h"
-#include "easydel/quantization/quantize.h"
 
 namespace easydel::cli {
 namespace {
 
 struct BenchOptions {
-  std::string config, dtype, device, quantize;
+  std::string model, config, dtype, device, quantize;
   int64_t prompt = 128, new_tokens = 128, batch = 1, rounds = 3;
   bool trace = true;
   bool json = false;
@@ -60,16 +57,16 @@ void run(const BenchOptions& options) {
   const auto [device, dtype, param_dtype] = to_compute_settings({.device = options.device, .dtype = options.dtype});
   require<UsageError>(options.trace || device.is_cuda(), "--no-trace is about CUDA graphs; no step is captured on ",
                       device.str(), ". Leave it out, or give --device cuda.");
-  std::unique_ptr<BaseConfig> config = AutoConfig::from_dict(Json::parse_file(options.config));
-  config->eos_token_id = {};
+  require<UsageError>(options.model.empty() != options.config.empty(), "give MODEL, or --config for random weights.");
   const double begin = seconds();
-  const std::shared_ptr<BaseModule> model = Registry::instance().make_module(*config, TaskType::CausalLM);
-  model->initialize({.dtype = dtype, .param_dtype = param_dtype, .rngs = RandomKey(0), .device = device});
-  if (!options.quantize.empty())
-    model->quantize({.method = options.quantize, .bit_targeted_params = {"kernel", "embedding"}});
+  const std::shared_ptr<BaseModule> model = load_or_make(
+      {options.model, options.config, options.dtype, options.device, options.quantize}, {device, dtype, param_dtype});
+  GenerationConfig endless = model->generation_config();
+  endless.eos_token_id = {};
+  model->set_generation_config(endless);
   wait_for(device);
   const double made = seconds() - begin;
-  const at::Tensor ids = random_ids(options.batch, options.prompt, config->vocab_size);
+  const at::Tensor ids = random_ids(options.batch, options.prompt, model->config().vocab_size);
   run_round(*model, ids, options, device);  // warm-up
   Round best;
   int64_t rounds = 0;
@@ -111,9 +108,10 @@ void run(const BenchOptions& options) {
 void add_bench_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("bench", "Measure the speed of this machine");
   command->require_subcommand(1);
-  CLI::App* generate_command = command->add_subcommand("generate", "Measure prefill and decoding with random weights");
+  CLI::App* generate_command = command->add_subcommand("generate", "Measure prefill and decoding");
   auto options = std::make_shared<BenchOptions>();
-  generate_command->add_option("--config", options->config, "config.json of the model")->required();
+  generate_command->add_option("MODEL", options->model, "A model directory, a .gguf file or a model on the Hub");
+  generate_command->add_option("--config", options->config, "In place of MODEL: a config.json, for random weights");
   generate_command->add_option("--prompt", options->prompt, "Number of prompt tokens")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -6,12 +6,34 @@
 
 #include "easydel/core/build_info.h"
 #include "easydel/core/random.h"
+#include "easydel/infra/config/auto_config.h"
+#include "easydel/infra/registry.h"
+#include "easydel/quantization/quantize.h"
 
 #if EASYDEL_HAS_CUDA
 #include <c10/cuda/CUDAFunctions.h>
 #endif
 
 namespace easydel::cli {
+
+std::shared_ptr<BaseModule> load_or_make(const BenchModel& what, const ComputeSettings& compute) {
+  if (what.config.empty()) {
+    ModelOptions files;
+    files.model = what.model;
+    files.task = "causal-lm";
+    files.dtype = what.dtype;
+    files.device = what.device;
+    files.quantize = what.quantize;
+    return load(files);
+  }
+  const std::unique_ptr<BaseConfig> config = AutoConfig::from_dict(Json::parse_file(what.config));
+  std::shared_ptr<BaseModule> model = Registry::instance().make_module(*config, TaskType::CausalLM);
+  model->initialize(
+      {.dtype = compute.dtype, .param_dtype = compute.param_dtype, .rngs = RandomKey(0), .device = compute.device});
+  if (!what.quantize.empty())
+    model->quantize({.method = what.quantize, .bit_targeted_params = {"kernel", "embedding"}});
+  return model;
+}
 
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
