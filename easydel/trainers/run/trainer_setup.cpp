@@ -13,6 +13,7 @@
 #include "easydel/optim/make_optimizer.h"
 #include "easydel/quantization/pack.h"
 #include "easydel/sharding/parallel.h"
+#include "easydel/trainers/run/float8_training.h"
 #include "easydel/trainers/run/trainer_impl.h"
 
 namespace easydel {
@@ -71,6 +72,7 @@ Trainer::Impl::Impl(TrainerOptions options) : options_(std::move(options)) {
   apply_lora();
   freeze_parameters();
   require_trainable_weights();
+  make_float8();
   make_loader();
   make_optimizer();
   if (options_.model->dtype() == float16) loss_scale_ = LossScale(args().loss_scale, args().loss_scale_growth_interval);
@@ -176,6 +178,16 @@ void Trainer::Impl::apply_lora() {
   } catch (const NotSupportedError& error) {
     if (is_first()) log::warning("[trainer] checkpoints contain only the adapters: ", error.what());
   }
+}
+
+void Trainer::Impl::make_float8() {
+  if (!args().fp8) return;
+  require<NotSupportedError>(!is_generating(), "[trainer] fp8 must be null with ", options_.trainer_type,
+                             ", whose model also writes completions; got ", *args().fp8, ". Train in bfloat16.");
+  const Float8Layers layers = train_in_float8(*options_.model, operations::parse_float8(*args().fp8));
+  if (is_first() && args().verbose)
+    log::info("[trainer] fp8 ", *args().fp8, ": ", layers.converted, " linear maps multiply in float8, ", layers.left,
+              " others of the layers do not, nor do embeddings, heads and stacked experts.");
 }
 
 namespace {
