@@ -2,6 +2,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "easydel/operations/attention/attention.h"
+#include "easydel/operations/checkpoint.h"
 #include "easydel/operations/kernels/cuda/float8_casts.h"
 #include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/linear/float8.h"
@@ -124,6 +126,30 @@ TEST_F(TrainingOnCuda, LabelsOnTheCpuLeaveRowsOut) {
     EXPECT_TRUE(is_close(f(far), f({hidden, weight}), {1e-4, 1e-5}));
     const auto got = gradients_of(f, far), want = gradients_of(f, {hidden, weight});
     for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(is_close(got[i], want[i], {1e-4, 1e-5})) << i;
+  }
+}
+
+// A checkpoint that keeps attention's result does not compute it again, and has the same gradients.
+TEST_F(TrainingOnCuda, CheckpointsKeepFlashAttention) {
+  const auto half = at::TensorOptions(at::kBFloat16).device(at::kCUDA);
+  const Tensor q = at::randn({2, 70, 4, 40}, half), k = at::randn({2, 70, 2, 40}, half);
+  const Tensor v = at::randn({2, 70, 2, 40}, half);
+  for (const bool documents : {false, true}) {
+    AttentionOptions options;
+    if (documents) options.mask.q_segment_ids = at::div(at::arange(70), 30, "floor").expand({2, 70}).contiguous();
+    const auto attend = [&](const TensorList& in) -> TensorList {
+      return {attention(in[0], in[1], in[2], options).out};
+    };
+    std::vector<std::vector<Tensor>> results;
+    for (const char* policy : {"none", "nothing_saveable", "checkpoint_dots", "mlp_notsaveable"}) {
+      TensorList in;
+      for (const Tensor& t : {q, k, v}) in.push_back(t.clone().requires_grad_());
+      const Tensor out = checkpoint(attend, in, CheckpointPolicy(policy))[0];
+      out.backward(at::sin(at::arange(out.numel(), half.dtype(at::kFloat))).view(out.sizes()).to(at::kBFloat16));
+      results.push_back({out.detach(), in[0].grad(), in[1].grad(), in[2].grad()});
+      for (std::size_t i = 0; i < results[0].size(); ++i)
+        EXPECT_TRUE(is_close(results.back()[i], results[0][i], {0.02, 0.02})) << policy << " " << i << documents;
+    }
   }
 }
 

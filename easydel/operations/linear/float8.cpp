@@ -130,7 +130,7 @@ class LastRounded {
   Rounded rounded_;
 };
 
-Tensor rows_of(const Tensor& x) { return x.dim() == 1 ? x.unsqueeze(0) : x.flatten(0, -2); }
+Tensor as_rows(const Tensor& x) { return x.dim() == 1 ? x.unsqueeze(0) : x.flatten(0, -2); }
 
 // A sharded weight is gathered in x's type; one that is here is rounded from the type that it is stored in.
 Tensor whole(const Tensor& weight, const Tensor& x, const WeightAccessPtr& access) {
@@ -154,7 +154,7 @@ struct Float8Linear : torch::autograd::Function<Float8Linear> {
                           used.sizes(), ".");
       const Float8Rounding rounds = rounding(scales, /*is_gradient=*/false);
       thread_local LastRounded last;
-      const Rounded& rows = last.of(x, scales, [&] { return by_rows(rows_of(x), scales, rounds, true); });
+      const Rounded& rows = last.of(x, scales, [&] { return by_rows(as_rows(x), scales, rounds, true); });
       const Rounded rounded = by_rows(used, scales, rounds, true);
       x_largest = rows.largest, weight_largest = rounded.largest;
       std::vector<int64_t> shape = x.sizes().vec();
@@ -172,7 +172,7 @@ struct Float8Linear : torch::autograd::Function<Float8Linear> {
         c10::static_intrusive_pointer_cast<AccessHolder>(ctx->saved_data["access"].toCapsule())->access;
     const auto scales = static_cast<Float8Scales>(ctx->saved_data["scales"].toInt());
     const Tensor &x = saved[0], &weight = saved[1], &x_largest = saved[2], &weight_largest = saved[3];
-    const Tensor d_rows = rows_of(grads[0]);
+    const Tensor d_rows = as_rows(grads[0]);
     const Float8Rounding rounds = rounding(scales, false), gradient_rounds = rounding(scales, true);
     const bool wants_weight = ctx->needs_input_grad(1);
     Tensor d_x, d_weight, d_largest;
@@ -187,7 +187,7 @@ struct Float8Linear : torch::autograd::Function<Float8Linear> {
       const Float8Matrix d = by_columns(d_rows, scales, gradient_rounds, d_largest);
       thread_local LastRounded last;
       const Rounded& columns = last.of(x, scales, [&] {
-        return Rounded{by_columns(rows_of(x), scales, rounds, x_largest), {}};
+        return Rounded{by_columns(as_rows(x), scales, rounds, x_largest), {}};
       });
       // A reduction over ranks takes the type that the gathered weight has.
       const at::ScalarType dtype = access ? x.scalar_type() : weight.scalar_type();
