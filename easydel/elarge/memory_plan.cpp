@@ -46,7 +46,7 @@ MemoryEstimate estimate(const ELargeConfig& config, const BaseModule& module) {
       {.tokens = own_rows(a.minibatch_size(), module.parallel().get()).count * rows_of_example * a.sequence_length(),
        .accumulates = a.gradient_accumulation_steps > 1,
        .chunk_size = a.lmhead_chunksize.value_or(module.config().memory.lmhead_chunksize.value_or(0)),
-       .tx = optimizer.tx});
+       .tx = a.offload_optimizer ? nullptr : optimizer.tx});
 }
 
 // Of this rank.

@@ -73,7 +73,7 @@ TEST(Float8, MapsOfOneInputRoundItOnceAndSeeItsChanges) {
 TEST(Float8, WithoutGradientsItIsThePlainProduct) {
   const Tensor x = at::randn({3, 16}), weight = at::randn({32, 16}).requires_grad_();
   const at::NoGradGuard guard;
-  EXPECT_TRUE(at::equal(float8_linear(x, weight, Float8Scales::Rowwise), linear(x, weight)));
+  EXPECT_TRUE(at::equal(float8_linear(x, weight, Float8Scales::Rowwise), operations::linear(x, weight)));
 }
 
 TEST(Float8, WhatIsNotFiniteStaysSo) {

@@ -156,7 +156,7 @@ TEST_F(TrainingOnCuda, CheckpointsKeepFlashAttention) {
 TEST_F(TrainingOnCuda, GradientsOfFloat32WeightsAreNotRoundedToBfloat16) {
   const Tensor x = there(at::randn({64, 128}).to(at::kBFloat16)), d_y = there(at::randn({64, 48}).to(at::kBFloat16));
   const Tensor weight = there(at::randn({48, 128})).requires_grad_();
-  linear(x, weight).backward(d_y);
+  operations::linear(x, weight).backward(d_y);
   const Tensor want = at::mm(d_y.cpu().to(at::kFloat).t(), x.cpu().to(at::kFloat));
   EXPECT_TRUE(is_close(weight.grad(), want, {1e-5, 1e-5}));
 }

@@ -11,6 +11,7 @@
 #include "easydel/infra/state/state_layout.h"
 #include "easydel/lora/lora.h"
 #include "easydel/optim/make_optimizer.h"
+#include "easydel/optim/offload.h"
 #include "easydel/quantization/pack.h"
 #include "easydel/sharding/parallel.h"
 #include "easydel/trainers/run/float8_training.h"
@@ -259,6 +260,12 @@ void Trainer::Impl::make_optimizer() {
                                      .weight_decay = a.weight_decay,
                                      .extra_optimizer_kwargs = kwargs});
   tx_ = options_.tx ? options_.tx : made.tx;
+  if (a.offload_optimizer) {
+    require<NotSupportedError>(device().is_cuda() && !parallel(),
+                               "[trainer] offload_optimizer must be false on a CPU, where states are in its memory, and "
+                               "on a mesh, which splits them (sharding.zero_stage); got true.");
+    tx_ = optim::offloaded(std::move(tx_));
+  }
   schedule_ = made.schedule;
 }
 
