@@ -156,7 +156,7 @@ struct TrainOptions {
   std::optional<int64_t> steps, epochs, batch, accumulation, length, save_steps, eval_steps, warmup;
   std::optional<double> learning_rate, lora_alpha;
   std::optional<int64_t> lora_rank;
-  std::string field, scheduler, optimizer, lora_pattern, profile;
+  std::string field, scheduler, optimizer, lora_pattern, profile, fp8;
   bool packing = false, padding_free = false, group_by_length = false, no_shuffle = false, dry_run = false,
        json = false;
 };
@@ -209,6 +209,7 @@ Json to_config(const TrainOptions& o) {
   if (o.packing) trainer["packing"] = true;
   if (o.padding_free) trainer["padding_free"] = true;
   if (o.group_by_length) trainer["group_by_length"] = true;
+  if (!o.fp8.empty()) trainer["fp8"] = o.fp8;
   if (!o.profile.empty()) trainer["profile"] = o.profile;
   if (o.no_shuffle) trainer["shuffle_train_dataset"] = false;
   json["trainer"] = trainer;
@@ -299,6 +300,8 @@ void add_train_command(CLI::App& app) {
       "ZeRO stage: 1 shards the optimizer state over the data axes, 2 also gradients, 3 also parameters");
   command->add_option("--dtype", options->dtype, "Compute dtype (default: bf16 on a GPU, fp32 on a CPU)");
   command->add_option("--param-dtype", options->param_dtype, "Dtype of the stored weights (default: fp32)");
+  command->add_option("--fp8", options->fp8,
+                      "Multiply in float8 in the model's linear layers, with scales rowwise or tensorwise");
   command->add_flag("--packing", options->packing,
                     "Pack several documents into one sequence, without attention between them");
   command->add_flag("--padding-free", options->padding_free,

@@ -1,6 +1,7 @@
 #include "easydel/elarge/memory_plan.h"
 
 #include <algorithm>
+#include <array>
 
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
@@ -45,7 +46,7 @@ MemoryEstimate estimate(const ELargeConfig& config, const BaseModule& module) {
       {.tokens = own_rows(a.minibatch_size(), module.parallel().get()).count * rows_of_example * a.sequence_length(),
        .accumulates = a.gradient_accumulation_steps > 1,
        .chunk_size = a.lmhead_chunksize.value_or(module.config().memory.lmhead_chunksize.value_or(0)),
-       .tx = optimizer.tx});
+       .tx = a.offload_optimizer ? nullptr : optimizer.tx});
 }
 
 // Of this rank.
@@ -57,7 +58,8 @@ std::optional<int64_t> memory_limit(const ELargeConfig& config, at::Device devic
 
 std::optional<std::string> plan(const ELargeConfig& config, const ModelSection& section, TaskType task,
                                 const Json& changes, bool spread) {
-  constexpr const char* kPolicy = "nothing_saveable";
+  // The less a policy recomputes, the earlier it stands.
+  constexpr std::array kPolicies = {"checkpoint_dots", "mlp_notsaveable", "nothing_saveable"};
   if (config.training_arguments().gradient_checkpointing || changes.contains("gradient_checkpointing"))
     return std::nullopt;
   const auto plain = outline(config, section, task, changes, spread);
@@ -68,15 +70,23 @@ std::optional<std::string> plan(const ELargeConfig& config, const ModelSection& 
   const bool exceeds = limit && needed > *limit;
   // All ranks do the same, or their collectives would not match.
   if (max_over_all(exceeds ? 1 : 0, plain->parallel().get(), device) == 0) return std::nullopt;
-  Json with_policy = changes;
-  with_policy["gradient_checkpointing"] = kPolicy;
-  const int64_t rest = estimate(config, *outline(config, section, task, with_policy, spread)).peak();
+  const auto needed_with = [&](const char* policy) {
+    Json with_policy = changes;
+    with_policy["gradient_checkpointing"] = policy;
+    return estimate(config, *outline(config, section, task, with_policy, spread)).peak();
+  };
+  std::size_t choice = 0;
+  int64_t rest = needed_with(kPolicies[0]);
+  while (choice + 1 < kPolicies.size() && limit && rest > *limit) rest = needed_with(kPolicies[++choice]);
+  choice = static_cast<std::size_t>(max_over_all(static_cast<double>(choice), plain->parallel().get(), device));
+  const char* const policy = kPolicies[choice];
+  rest = needed_with(policy);
   if (rest >= needed) return std::nullopt;
   if (World::current()->rank() == 0)
     log::info("[elarge] the run needs about ", format_bytes(needed), " and has ", format_bytes(limit.value_or(0)),
-              ": gradient_checkpointing is ", kPolicy, ", which needs about ", format_bytes(rest),
+              ": gradient_checkpointing is ", policy, ", which needs about ", format_bytes(rest),
               ". Set gradient_checkpointing to decide otherwise; \"none\" keeps everything.");
-  return kPolicy;
+  return policy;
 }
 
 }  // namespace

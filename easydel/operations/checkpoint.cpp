@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "easydel/core/runtime.h"
+#include "easydel/operations/checkpoint_dots.h"
 #include "easydel/operations/kernels/cpu/rows.h"
 
 namespace easydel::operations {
@@ -142,6 +143,7 @@ TensorList checkpoint(const std::function<TensorList(const TensorList&)>& fn, co
 }
 
 bool inside_checkpoint() { return current_run != nullptr; }
+bool keeps_dot(std::string_view name) { return current_run && current_run->block->policy.keeps(name); }
 
 TensorList keep_dots(std::string_view name, const std::function<TensorList()>& compute) {
   Run* const run = current_run;

@@ -83,6 +83,24 @@ struct Rotary : torch::autograd::Function<Rotary> {
   }
 };
 
+// q and k in one launch of a GPU's kernel.
+struct RotaryPair : torch::autograd::Function<RotaryPair> {
+  static variable_list forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& cos,
+                               const Tensor& sin, bool interleaved) {
+    ctx->save_for_backward({cos, sin});
+    ctx->saved_data["interleaved"] = interleaved;
+    const auto [turned_q, turned_k] = cuda_fused::rotary(q, k, cos, sin, interleaved, /*inverse=*/false);
+    return {turned_q, turned_k};
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    kernels::require_first_derivative("apply_rotary");
+    const auto saved = ctx->get_saved_variables();
+    const auto [d_q, d_k] = cuda_fused::rotary(grads[0], grads[1], saved[0], saved[1],
+                                               ctx->saved_data["interleaved"].toBool(), /*inverse=*/true);
+    return {d_q, d_k, Tensor(), Tensor(), Tensor()};
+  }
+};
+
 }  // namespace
 
 RopeTable rope_table(const RopeFrequencies& frequencies, const Tensor& positions_in, at::ScalarType dtype) {
@@ -125,10 +143,17 @@ Tensor apply_rotary(const Tensor& x, const RopeTable& table, RopeStyle style) {
 
 std::pair<Tensor, Tensor> apply_rotary(const Tensor& q, const Tensor& k, const RopeTable& table, RopeStyle style) {
   const bool needs_graph = at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad());
-  if (!needs_graph && cuda_fused::applies(q) && k.scalar_type() == q.scalar_type()) {
+  const auto same = [](const Tensor& a, const Tensor& b) {
+    return a.dim() == 4 && b.dim() == 4 && a.size(0) == b.size(0) && a.size(1) == b.size(1) && a.size(3) == b.size(3);
+  };
+  if (cuda_fused::applies(q) && k.scalar_type() == q.scalar_type() && same(q, k)) {
     check(q, table);
     check(k, table);
-    return cuda_fused::rotary(q, k, table.cos, table.sin, style == RopeStyle::Interleaved, /*inverse=*/false);
+    const bool interleaved = style == RopeStyle::Interleaved;
+    if (!needs_graph)
+      return cuda_fused::rotary(q, k, table.cos, table.sin, interleaved, /*inverse=*/false);
+    const variable_list turned = RotaryPair::apply(q, k, table.cos, table.sin, interleaved);
+    return {turned[0], turned[1]};
   }
   return {apply_rotary(q, table, style), apply_rotary(k, table, style)};
 }

@@ -102,7 +102,7 @@ bool is_quantized(const BaseModule& model) {
     const auto* linear = dynamic_cast<const Linear*>(named.module);
     const auto* table = dynamic_cast<const Embedding*>(named.module);
     const auto* experts = dynamic_cast<const Experts*>(named.module);
-    return (linear && linear->packed()) || (table && table->packed()) ||
+    return (linear && linear->packed() && !linear->weight()) || (table && table->packed()) ||
            (experts && (experts->stacks()[0].packed || experts->stacks()[1].packed));
   });
 }

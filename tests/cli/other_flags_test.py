@@ -464,6 +464,7 @@ class OtherFlags(FlagProbes):
             "--steps": ["--steps", "3"], "--dtype": ["--dtype", "bf16"], "--param-dtype": ["--param-dtype", "bf16"],
             "--device": ["--device", "cuda:99"], "--quantize": ["--quantize", "nf4"], "--lora-rank": ["--lora-rank", "2"],
             "--learning-rate": ["--learning-rate", "0.1"], "--gradient-checkpointing": ["--gradient-checkpointing", "dancing"],
+            "--fp8": ["--fp8", "tensorwise"],
             "--json": (["--table"], ["--json"])})
         deep = self.directory / "deep.json"
         deep.write_text(json.dumps(json.loads(config.read_text()) | {"num_hidden_layers": 12}))

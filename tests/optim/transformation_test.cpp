@@ -8,6 +8,7 @@
 #include <set>
 
 #include "easydel/core/error.h"
+#include "easydel/optim/offload.h"
 #include "easydel/optim/optimizers.h"
 #include "easydel/optim/params_ema.h"
 #include "easydel/optim/rules/transforms.h"
@@ -56,6 +57,44 @@ TEST(Apply, NeedsNoMemoryThatGrowsWithTheModel) {
   EXPECT_GT(small, 0);
   EXPECT_EQ(large, small);
   EXPECT_LT(large, 2 << 20);  // of 50 MiB of parameters
+}
+
+// In parts of several parameters and of one; on a GPU too, where there is one.
+TEST(Offload, StepsAreThoseOfTheSameOptimizer) {
+  for (const at::Device device : {at::Device(at::kCPU), at::Device(at::kCUDA)}) {
+    if (device.is_cuda() && !at::hasCUDA()) continue;
+    for (const auto& inner : {adamw({.learning_rate = 1e-2, .mask = not_matching("bias")}), lion(1e-2), sgd(1e-2),
+                              adamw_8bit(1e-2), rmsprop(1e-2)}) {
+      for (const int64_t part : {int64_t{1}, int64_t{150}, kOffloadPart}) {
+        const auto tx = offloaded(inner, part);
+        TensorMap plain, moved;
+        for (const auto& [path, param] : tree()) {
+          plain.set(path, param.to(device));
+          moved.set(path, param.to(device, param.scalar_type(), false, true));
+        }
+        OptState own = inner->init(plain), host = tx->init(moved);
+        EXPECT_EQ(own.nbytes(), host.nbytes());
+        for (int step = 0; step < 3; ++step) {
+          TensorMap gradients, same;
+          for (const auto& [path, param] : plain) {
+            if (step == 1 && path == "s") continue;
+            gradients.set(path, at::randn_like(param));
+            same.set(path, gradients.at(path).clone());
+          }
+          inner->apply(plain, gradients, own);
+          tx->apply(moved, same, host);
+        }
+        expect_same(plain, moved);
+        EXPECT_EQ(own.to_json().dump(), host.to_json().dump());
+        for (const auto& [name, leaf] : host.leaves()) {
+          EXPECT_TRUE(leaf->value.is_cpu());
+          EXPECT_EQ(leaf->value.is_pinned(), device.is_cuda());
+        }
+      }
+    }
+  }
+  EXPECT_THAT([] { offloaded(chain({clip_by_global_norm(1.0), adamw(1e-2)}))->init(tree()); },
+              ThrowsMessage<NotSupportedError>(testing::HasSubstr("is made of several transformations")));
 }
 
 TEST(Apply, LeavesParametersWithoutGradientsAlone) {

@@ -75,6 +75,8 @@ std::vector<SettingProbe> common_probes(const std::string& type) {
       {"gradient_checkpointing", "nothing_saveable"},
       {"lmhead_chunksize", 3},
       {"memory_limit", 1e-6},
+      {"offload_optimizer", true},
+      {"fp8", "rowwise"},
       {"neftune_noise_alpha", 5.0},
       {"do_train", false, eval},
       {"do_eval", true},

@@ -1,6 +1,7 @@
 """Supervised fine-tuning beside transformers: the same batches, AdamW, step by step; and the same on meshes.
 usage: sft_test.py TRAIN_PROGRAM"""
 
+import dataclasses
 import json
 import pathlib
 import random
@@ -16,6 +17,7 @@ from training import largest_difference, make_model, make_tokenizer, run_ours, w
 import datasets
 import torch
 from datasets import Dataset
+from torchao.float8 import Float8LinearConfig, convert_to_float8_training
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, processors
 from transformers.trainer_pt_utils import get_length_grouped_indices
@@ -89,6 +91,26 @@ class Sft(Run):
         for mesh in ([1, 2, 1, 2, 1], [2, 1, 1, 1, 2]):
             with self.subTest(mesh=mesh):
                 self.compare(self.run_ours(40, mesh=mesh), theirs)
+
+    def test_float8_is_that_of_torchao(self):
+        """Weights, losses and so gradients, with the numbers rounded as torchao's Float8Linear rounds them."""
+        steps = 12
+        for scales in ("rowwise", "tensorwise"):
+            with self.subTest(scales=scales):
+                model = make_model(self.directory / "model")
+                recipe = dataclasses.replace(Float8LinearConfig.from_recipe_name(scales), emulate=True)
+                layers = convert_to_float8_training(model, config=recipe, module_filter_fn=lambda _, name: name != "lm_head")
+                theirs = run_theirs(layers, self.texts, steps)
+                ours = self.run_ours(steps, {"fp8": scales})
+                self.assertGreater(abs(ours[0][-1] - self.run_ours(steps)[0][-1]), 1e-4)
+                for step, (a, b) in enumerate(zip(ours[0], theirs[0])):
+                    self.assertLess(abs(a - b), TOLERANCE, f"step {step}")
+                differences = {name: (ours[1][name] - theirs[1][name]).abs() for name in theirs[1]}
+                self.assertLess(max(each.max().item() for each in differences.values()), 2 * RATE)
+                self.assertLess(max(each.mean().item() for each in differences.values()), 0.05 * RATE)
+                on_a_mesh = self.run_ours(steps, {"fp8": scales}, mesh=[2, 1, 1, 1, 1])
+                for a, b in zip(on_a_mesh[0], ours[0]):
+                    self.assertLess(abs(a - b), 0.02)
 
     def test_experts_on_a_mesh(self):
         theirs = run_theirs(make_model(self.directory / "model", "mixtral"), self.texts, 40)

@@ -17,13 +17,14 @@
 #include "easydel/optim/optimizers.h"
 #include "easydel/quantization/quantize.h"
 #include "easydel/trainers/logs/training_flops.h"
+#include "easydel/trainers/run/float8_training.h"
 #include "easydel/trainers/run/gradients.h"
 
 namespace easydel::cli {
 namespace {
 
 struct BenchTrainOptions {
-  std::string config, dtype, param_dtype, device, checkpointing, quantize;
+  std::string config, dtype, param_dtype, device, checkpointing, quantize, fp8;
   int64_t batch = 4, length = 512, steps = 8, warmup = 2;
   int64_t lora_rank = 0;
   double learning_rate = 1e-4;
@@ -44,6 +45,7 @@ void run(const BenchTrainOptions& options) {
   if (options.lora_rank > 0)
     model->apply_lora_to_layers(options.lora_rank, 2.0 * static_cast<double>(options.lora_rank),
                                 "self_attn\\..*_proj|mlp\\..*_proj");
+  if (!options.fp8.empty()) train_in_float8(*model, operations::parse_float8(options.fp8));
   State state = model->to_state(optim::adamw(options.learning_rate));
   const at::Tensor ids = random_ids(options.batch, options.length, config->vocab_size).to(device);
   std::vector<double> times;
@@ -110,6 +112,8 @@ void add_bench_train_command(CLI::App& bench) {
       ->add_option("--quantize", options->quantize,
                    "Quantize the linear layers first, for training adapters: nf4, 8bit, int4")
       ->type_name("METHOD");
+  command->add_option("--fp8", options->fp8,
+                      "Multiply in float8 in the model's linear layers, with scales rowwise or tensorwise");
   command->add_option("--lora-rank", options->lora_rank, "Train only LoRA adapters of this rank, on attention and MLP")
       ->check(CLI::PositiveNumber);
   command->add_option("--learning-rate", options->learning_rate, "Learning rate of AdamW")->capture_default_str();

@@ -1,14 +1,21 @@
 // torch's own kernels: sdpa, flash, cudnn.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/custom_class.h>
 
 #include "easydel/core/error.h"
 #include "easydel/operations/attention/mechanisms.h"
+#include "easydel/operations/checkpoint.h"
+#include "easydel/operations/checkpoint_dots.h"
+#include "easydel/operations/kernels/cpu/rows.h"
 
 namespace easydel::operations {
 namespace {
 
 using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 void require_plain(const char* name, const AttentionOptions& options) {
   const auto refuse = [&](bool asked, const char* what) {
@@ -85,6 +92,49 @@ void require_cuda(const char* name, const Tensor& q, const char* instead) {
                              dtype_name(q.scalar_type()), ". Set `dtype`, or use \"sdpa\" or \"auto\".");
 }
 
+struct FlashOptions : torch::CustomClassHolder {
+  int64_t queries = 0, keys = 0;  // the longest of the documents
+  bool causal = true;
+  std::optional<double> scale;
+  std::optional<int64_t> left, right;
+};
+
+// torch's flash kernels for a checkpoint that keeps their result: backward does not compute it again.
+struct KeptFlash : torch::autograd::Function<KeptFlash> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
+                        const std::optional<Tensor>& begins, const c10::intrusive_ptr<FlashOptions>& options) {
+    const FlashOptions& o = *options;
+    const TensorList made = keep_dots("attn_output", [&]() -> TensorList {
+      const auto [out, lse, state, unused, debug] =
+          at::_flash_attention_forward(q, k, v, begins, begins, o.queries, o.keys, 0.0, o.causal,
+                                       /*return_debug_mask=*/false, o.scale, o.left, o.right);
+      return {out, lse, state, unused};
+    });
+    ctx->save_for_backward({q, k, v, made[0], made[1], made[2], made[3], begins.value_or(Tensor())});
+    ctx->saved_data["options"] = c10::IValue::make_capsule(options);
+    return made[0];
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    kernels::require_first_derivative("flash attention");
+    const auto saved = ctx->get_saved_variables();
+    const auto options = c10::static_intrusive_pointer_cast<FlashOptions>(ctx->saved_data["options"].toCapsule());
+    const FlashOptions& o = *options;
+    const auto [d_q, d_k, d_v] = at::_flash_attention_backward(
+        grads[0].contiguous(), saved[0], saved[1], saved[2], saved[3], saved[4], saved[7], saved[7], o.queries, o.keys,
+        0.0, o.causal, saved[5], saved[6], o.scale, o.left, o.right);
+    return {d_q, d_k, d_v, Tensor(), Tensor()};
+  }
+};
+
+// q, k, v [B, T, N, H], or [T, N, H] with the documents' begins.
+Tensor flash(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& begins, const FlashOptions& o) {
+  const std::optional<Tensor> given = begins.defined() ? std::optional(begins) : std::nullopt;
+  if (keeps_dot("attn_output")) return KeptFlash::apply(q, k, v, given, c10::make_intrusive<FlashOptions>(o));
+  return std::get<0>(at::_flash_attention_forward(q, k, v, given, given, o.queries, o.keys, 0.0, o.causal,
+                                                  /*return_debug_mask=*/false, o.scale, o.left, o.right));
+}
+
 }  // namespace
 
 AttentionOutput sdpa_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
@@ -127,22 +177,22 @@ AttentionOutput flash_attention(const Tensor& q, const Tensor& k, const Tensor& 
       "heads of up to 256; got another mask, a bias, or heads of ",
       q.size(3), ". Use \"sdpa\" or \"auto\".");
   const int64_t head_size = (std::max(q.size(3), v.size(3)) + 7) / 8 * 8;
-  std::optional<int64_t> left, right;
+  FlashOptions flash_options;
+  flash_options.queries = q.size(1), flash_options.keys = k.size(1);
+  flash_options.causal = options.mask.causal;
+  flash_options.scale = options.scale;
   if (options.mask.sliding_window > 0) {
-    left = options.mask.sliding_window - 1;
-    right = options.mask.causal ? 0 : options.mask.sliding_window - 1;
+    flash_options.left = options.mask.sliding_window - 1;
+    flash_options.right = options.mask.causal ? 0 : options.mask.sliding_window - 1;
   }
   if (!differs_by_row(options.mask)) {
-    const Tensor out = std::get<0>(at::_flash_attention_forward(
-        padded(q, head_size), padded(k, head_size), padded(v, head_size), std::nullopt, std::nullopt, q.size(1),
-        k.size(1), 0.0, options.mask.causal, /*return_debug_mask=*/false, options.scale, left, right));
+    const Tensor out = flash(padded(q, head_size), padded(k, head_size), padded(v, head_size), {}, flash_options);
     return {out.narrow(-1, 0, v.size(3))};
   }
   const auto documents = options.mask.documents(q.size(0), q.size(1), k.size(1), q.device());
   const auto in_one_row = [&](const Tensor& t) { return padded(t.flatten(0, 1), head_size); };
-  const Tensor rows = std::get<0>(at::_flash_attention_forward(
-      in_one_row(q), in_one_row(k), in_one_row(v), documents->begins, documents->begins, documents->longest,
-      documents->longest, 0.0, options.mask.causal, /*return_debug_mask=*/false, options.scale, left, right));
+  flash_options.queries = flash_options.keys = documents->longest;
+  const Tensor rows = flash(in_one_row(q), in_one_row(k), in_one_row(v), documents->begins, flash_options);
   const Tensor out = rows.narrow(-1, 0, v.size(3)).view({q.size(0), q.size(1), q.size(2), v.size(3)});
   return {documents->hidden.defined() ? out.masked_fill(documents->hidden.view({q.size(0), q.size(1), 1, 1}), 0) : out};
 }

@@ -63,7 +63,10 @@ struct Linear : torch::autograd::Function<Linear> {
     const Tensor d_rows = rows_of(d_y);
     if (ctx->needs_input_grad(1)) {
       const Tensor rows = rows_of(x);
-      d_weight = storage.transposed ? matrix_product(rows.t(), d_rows) : matrix_product(d_rows.t(), rows);
+      const Tensor left = storage.transposed ? rows.t() : d_rows.t(), right = storage.transposed ? d_rows : rows;
+      // A GPU's product writes float32 itself.
+      const bool widens = x.is_cuda() && !storage.weight && weight.scalar_type() == at::kFloat && x.element_size() == 2;
+      d_weight = widens ? at::mm(left, right, at::kFloat) : matrix_product(left, right);
       d_weight = reduce(d_weight, storage.weight).to(weight.scalar_type());
     }
     if (bias.defined() && ctx->needs_input_grad(2)) {

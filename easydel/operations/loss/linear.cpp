@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "easydel/core/memory.h"
 #include "easydel/operations/kernels/cpu/rows.h"
 #include "easydel/operations/linear/product.h"
 #include "easydel/operations/loss/rows.h"
@@ -155,13 +156,13 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
 
 namespace {
 
-// Indices of the rows with a label, if leaving out the others pays: undefined otherwise. On a GPU this would wait for
-// the device.
+// Indices of the rows with a label, on the CPU, if leaving out the others pays: undefined otherwise. Labels on a GPU are
+// not counted, which would wait for it.
 Tensor rows_to_keep(const Tensor& hidden, const Tensor& labels, const CrossEntropyOptions& options) {
   const Tensor& weights = options.token_weights;
   const bool fits = hidden.sizes().slice(0, hidden.dim() - 1) == labels.sizes() &&
                     (!weights.defined() || weights.sizes() == labels.sizes());
-  if (!labels.is_cpu() || !hidden.is_cpu() || !fits) return {};
+  if (!labels.is_cpu() || !fits) return {};
   const Tensor kept = labels.reshape({-1}).ne(options.ignore_index).nonzero().squeeze(1);
   const int64_t rows = labels.numel(), count = kept.numel();
   return count == 0 || count > rows - rows / 16 - 1 ? Tensor() : kept;
@@ -181,12 +182,14 @@ CrossEntropyOutput linear_cross_entropy(const Tensor& hidden, const Tensor& weig
   const int64_t vocabulary = options.vocabulary > 0 ? options.vocabulary : weight.size(0);
   if (const Tensor kept = rows_to_keep(hidden, labels, options); kept.defined()) {
     CrossEntropyOptions some = options;
-    if (some.token_weights.defined()) some.token_weights = some.token_weights.reshape({-1}).index_select(0, kept);
-    CrossEntropyOutput out = linear_cross_entropy(hidden.reshape({-1, hidden.size(-1)}).index_select(0, kept), weight,
+    const Tensor there = copy_to(kept, hidden.device());
+    if (some.token_weights.defined())
+      some.token_weights = some.token_weights.to(there.device()).reshape({-1}).index_select(0, there);
+    CrossEntropyOutput out = linear_cross_entropy(hidden.reshape({-1, hidden.size(-1)}).index_select(0, there), weight,
                                                   bias, labels.reshape({-1}).index_select(0, kept), some);
     if (options.reduction == Reduction::None) {
       const auto whole = [&](const Tensor& rows) {
-        return at::zeros({labels.numel()}, rows.options()).index_copy(0, kept, rows).view(labels.sizes());
+        return at::zeros({labels.numel()}, rows.options()).index_copy(0, there, rows).view(labels.sizes());
       };
       out.loss = whole(out.loss);
       out.z_loss = whole(out.z_loss);

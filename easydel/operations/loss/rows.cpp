@@ -107,7 +107,7 @@ Problem::Problem(const char* name, const Tensor& x, const Tensor& labels_in, int
                  const CrossEntropyOptions& options_in)
     : options(options_in), rows(labels_in.numel()), vocabulary(vocabulary_in), acc(acc_type(x.scalar_type())) {
   check(name, x, labels_in, vocabulary, options);
-  labels = labels_in.reshape({-1}).to(x.device(), at::kLong).contiguous();
+  labels = copy_to(labels_in.reshape({-1}).to(at::kLong), x.device()).contiguous();
   const auto wide = x.options().dtype(acc).requires_grad(false);
   const Tensor valid = labels.ne(options.ignore_index);
   scale = valid.to(acc);

@@ -94,6 +94,10 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
     "Tokens whose logits are held at once; null: the model's setting, otherwise automatic.");
   v("memory_limit", a.memory_limit,
     "Memory in GiB that the estimate is compared with; null: what is free on the device.");
+  v("offload_optimizer", a.offload_optimizer,
+    "Keep the optimizer's states in the host's memory, and bring them to the GPU in parts for each step.");
+  v("fp8", a.fp8,
+    "Multiply in float8 in the model's linear layers, with scales rowwise or tensorwise; null: in the model's dtype.");
   v("neftune_noise_alpha", a.neftune_noise_alpha, "Strength of the noise on embeddings in training; null: none.");
 
   v("do_train", a.do_train, "Train; false: only evaluate, which needs do_eval.");

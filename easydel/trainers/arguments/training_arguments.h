@@ -70,6 +70,8 @@ struct TrainingArguments {
   std::optional<std::string> gradient_checkpointing;  // the model's; a policy's name
   std::optional<int64_t> lmhead_chunksize;            // tokens whose logits are held at once; loss_config.chunk_size
   std::optional<double> memory_limit;                 // in GiB, for the estimate; null: what the device has free
+  bool offload_optimizer = false;                     // its states are in the host's memory
+  std::optional<std::string> fp8;                     // scales of linear maps in float8: rowwise, tensorwise
   std::optional<double> neftune_noise_alpha;          // of the noise on embeddings in training; none
 
   // Evaluation.

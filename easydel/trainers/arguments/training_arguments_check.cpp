@@ -63,6 +63,10 @@ void check_optimizer(const TrainingArguments& a, const ArgumentChecker& c) {
   c.at_least("max_skipped_steps", a.max_skipped_steps, 0);
   c.at_least("lmhead_chunksize", a.lmhead_chunksize, 1);
   c.positive("memory_limit", a.memory_limit);
+  if (a.fp8) {
+    c.one_of("fp8", *a.fp8, {"rowwise", "tensorwise"});
+    c.rule(!a.lora_rank, "fp8", "be null with lora_rank: it is for the weights of the model, not for adapters", *a.fp8);
+  }
   c.finite_from_zero("neftune_noise_alpha", a.neftune_noise_alpha);
 }
 

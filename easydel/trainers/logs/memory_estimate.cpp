@@ -60,6 +60,10 @@ class Walk {
       if (const auto* linear = dynamic_cast<const Linear*>(child.get())) linears.push_back(linear);
     }
     for (std::size_t i = 0; i < linears.size(); ++i) saved += of_linear(*linears[i], i == 0 || i + 1 == linears.size());
+    // What the last map of an attention reads is a dot, too.
+    if (dynamic_cast<const Attention*>(&module) && !linears.empty() && policy_.recomputes() &&
+        policy_.keeps("attn_output"))
+      saved.kept += linears.back()->in_features();
     return saved;
   }
 

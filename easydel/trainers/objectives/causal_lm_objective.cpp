@@ -4,6 +4,7 @@
 #include "easydel/core/error.h"
 #include "easydel/data/rows/sft.h"
 #include "easydel/infra/config/loss_config.h"
+#include "easydel/infra/loss.h"
 #include "easydel/trainers/objectives/objective.h"
 
 namespace easydel {
@@ -46,7 +47,9 @@ class CausalLMObjective final : public Objective {
   }
 
   ObjectiveLoss loss(const BaseModule& model, const Batch& batch, const LossContext& context) const override {
-    return language_model_loss(model, batch.inputs(), context);
+    ModelInputs inputs = batch.inputs();
+    if (batch.host_labels.defined() && !model.parallel()) inputs.labels = batch.host_labels;
+    return language_model_loss(model, std::move(inputs), context);
   }
 };
 
@@ -57,6 +60,13 @@ ObjectiveLoss language_model_loss(const BaseModule& model, ModelInputs inputs, c
   const bool is_weighted = context.arguments.text.loss_type == "dft";
   config.num_items_in_batch = context.items;
   if (is_weighted) config.reduction = "none";
+  // Labels that are on the CPU beside a model on a GPU tell which tokens count without waiting for it; segments are
+  // there, too.
+  if (config.shift_tokens && inputs.labels.defined() && inputs.labels.device() != model.options().device &&
+      inputs.labels.is_cpu()) {
+    inputs.labels = lm_targets(inputs.labels, inputs.segment_ids, config);
+    config.shift_tokens = false;
+  }
   inputs.loss_config = config;
   inputs.loss_config->auxiliary_loss_coefficient = 0.0;  // added below, as the share of the step that it is
   inputs.dropout_key = context.dropout_key;

@@ -300,6 +300,7 @@ Batch make_batch(const std::vector<BatchRow>& own, const BatchOptions& options, 
     batch.labels = targets.on(options.device);
   } else {
     batch.labels = labels.on(options.device);
+    if (options.device.is_cuda()) batch.host_labels = labels.on_cpu();
   }
   if (most[1] > 0) {
     batch.segment_ids = segments.on_cpu();

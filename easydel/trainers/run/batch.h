@@ -40,6 +40,7 @@ struct Batch {
   at::Tensor labels;          // [rows, width], [rows, longest target_ids], or what a classifier is to predict
   at::Tensor attention_mask;  // undefined: nothing is padding; it and segment_ids are on the CPU
   at::Tensor segment_ids, position_ids;
+  at::Tensor host_labels;  // of a batch on a GPU, the tokens' labels once more on the CPU; else undefined
   std::map<std::string, at::Tensor> numbers;  // [rows] in float64, those of all ranks
   std::map<std::string, at::Tensor> series;   // [rows, width], likewise
   std::map<std::string, at::Tensor> tensors;  // [rows, ...] in float32

@@ -37,6 +37,7 @@ class Trainer::Impl {
   void apply_lora();
   void freeze_parameters();
   void require_trainable_weights() const;
+  void make_float8();
   void make_optimizer();
   void make_loader();
   int64_t count_packed_rows() const;

@@ -1,6 +1,9 @@
 // What a run will need, said before it begins.
+#include <algorithm>
+
 #include "easydel/core/log.h"
 #include "easydel/core/memory.h"
+#include "easydel/optim/offload.h"
 #include "easydel/sharding/parallel.h"
 #include "easydel/trainers/logs/memory_estimate.h"
 #include "easydel/trainers/run/trainer_impl.h"
@@ -16,6 +19,8 @@ void Trainer::Impl::estimate_memory() {
     options.other_weights += easydel::estimate_memory(*other, {}).weights;
   MemoryEstimate estimate = easydel::estimate_memory(*options_.model, options);
   if (state.opt_state) estimate.optimizer = state.opt_state->nbytes();
+  if (args().offload_optimizer)  // the part that is computed, the next and the last
+    estimate.optimizer = std::min(estimate.optimizer, 3 * optim::kOffloadPart);
   memory_estimate_ = estimate.peak();
   if (!is_first() || !args().verbose) return;
   log::info("[trainer] estimated memory for rows of ", args().sequence_length(), " tokens: ", estimate.to_string(),

@@ -11,8 +11,10 @@
 #include "easydel/infra/state/state_layout.h"
 #include "easydel/lora/lora.h"
 #include "easydel/optim/make_optimizer.h"
+#include "easydel/optim/offload.h"
 #include "easydel/quantization/pack.h"
 #include "easydel/sharding/parallel.h"
+#include "easydel/trainers/run/float8_training.h"
 #include "easydel/trainers/run/trainer_impl.h"
 
 namespace easydel {
@@ -71,6 +73,7 @@ Trainer::Impl::Impl(TrainerOptions options) : options_(std::move(options)) {
   apply_lora();
   freeze_parameters();
   require_trainable_weights();
+  make_float8();
   make_loader();
   make_optimizer();
   if (options_.model->dtype() == float16) loss_scale_ = LossScale(args().loss_scale, args().loss_scale_growth_interval);
@@ -178,6 +181,16 @@ void Trainer::Impl::apply_lora() {
   }
 }
 
+void Trainer::Impl::make_float8() {
+  if (!args().fp8) return;
+  require<NotSupportedError>(!is_generating(), "[trainer] fp8 must be null with ", options_.trainer_type,
+                             ", whose model also writes completions; got ", *args().fp8, ". Train in bfloat16.");
+  const Float8Layers layers = train_in_float8(*options_.model, operations::parse_float8(*args().fp8));
+  if (is_first() && args().verbose)
+    log::info("[trainer] fp8 ", *args().fp8, ": ", layers.converted, " linear maps multiply in float8, ", layers.left,
+              " others of the layers do not, nor do embeddings, heads and stacked experts.");
+}
+
 namespace {
 
 // Sorted together: up to fifty batches, but at least a fourth of an epoch is apart from the rest, as in transformers.
@@ -247,6 +260,12 @@ void Trainer::Impl::make_optimizer() {
                                      .weight_decay = a.weight_decay,
                                      .extra_optimizer_kwargs = kwargs});
   tx_ = options_.tx ? options_.tx : made.tx;
+  if (a.offload_optimizer) {
+    require<NotSupportedError>(device().is_cuda() && !parallel(),
+                               "[trainer] offload_optimizer must be false on a CPU, where states are in its memory, and "
+                               "on a mesh, which splits them (sharding.zero_stage); got true.");
+    tx_ = optim::offloaded(std::move(tx_));
+  }
   schedule_ = made.schedule;
 }
 

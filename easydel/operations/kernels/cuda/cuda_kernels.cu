@@ -84,6 +84,47 @@ __global__ void rotary_kernel(Rotary a) {
   y[j] = narrow<T>(second * c + first * s);
 }
 
+// The same in packs, a block for a token: a thread rotates a pack of a head's first half with the one half a head on.
+template <class T>
+__global__ void rotary_pack_kernel(Rotary a) {
+  using P = Pack<T>;
+  next_may_start();
+  wait_for_previous();
+  const int64_t token = blockIdx.x % a.tokens, row = blockIdx.x / a.tokens;
+  const int32_t turned = a.half / P::kCount, rest = (a.head_size - 2 * a.half) / P::kCount;
+  const int32_t items = (a.q.heads + a.k.heads) * (turned + rest);
+  const int64_t table = row * a.table_batch + token * a.table_token;
+  for (auto i = static_cast<int32_t>(threadIdx.x); i < items; i += static_cast<int32_t>(blockDim.x)) {
+    const int32_t pack = i % (turned + rest);
+    int32_t head = i / (turned + rest);
+    const Rotary::Heads& h = head < a.q.heads ? a.q : a.k;
+    if (head >= a.q.heads) head -= a.q.heads;
+    const T* x = static_cast<const T*>(h.x) + row * h.batch_stride + token * h.token_stride + head * h.head_stride;
+    T* y = static_cast<T*>(h.y) + (blockIdx.x * int64_t{h.heads} + head) * a.head_size;
+    if (pack >= turned) {  // copied
+      const int64_t at = 2 * turned + pack - turned;
+      reinterpret_cast<uint4*>(y)[at] = P::at(x, at).bits;
+      continue;
+    }
+    const P first = P::at(x, pack), second = P::at(x, turned + pack);
+    P low, high;
+    const float4* cos = reinterpret_cast<const float4*>(a.cos + table + pack * P::kCount);
+    const float4* sin = reinterpret_cast<const float4*>(a.sin + table + pack * P::kCount);
+    for (int quarter = 0; quarter < P::kCount / 4; ++quarter) {
+      const float4 c4 = cos[quarter], s4 = sin[quarter];
+      const float c[4] = {c4.x, c4.y, c4.z, c4.w}, s[4] = {s4.x, s4.y, s4.z, s4.w};
+      for (int e = 0; e < 4; ++e) {
+        const int at = 4 * quarter + e;
+        const float turn = a.inverse ? -s[e] : s[e];
+        low.set(at, first.get(at) * c[e] - second.get(at) * turn);
+        high.set(at, second.get(at) * c[e] + first.get(at) * turn);
+      }
+    }
+    reinterpret_cast<uint4*>(y)[pack] = low.bits;
+    reinterpret_cast<uint4*>(y)[turned + pack] = high.bits;
+  }
+}
+
 // kPacked: sixteen bytes at a time; `index` counts these.
 template <class T, bool kPacked>
 __global__ void gate_kernel(Gate a) {
@@ -242,14 +283,6 @@ void rms_norm(Element type, const RmsNorm& args, Stream stream) {
   });
 }
 
-void rotary(Element type, const Rotary& args, Stream stream) {
-  const int64_t items = args.batch * args.tokens * (args.q.heads + args.k.heads) * (args.head_size - args.half);
-  if (items == 0) return;
-  with_type(type, [&](auto t) {
-    launch_after(rotary_kernel<decltype(t)>, dim3(blocks_for(items, 256)), 256, 0, stream, args);
-  });
-}
-
 namespace {
 
 template <class T>
@@ -259,7 +292,32 @@ bool packs(std::initializer_list<const void*> pointers, std::initializer_list<in
          std::all_of(sizes.begin(), sizes.end(), [](int64_t n) { return n % Pack<T>::kCount == 0; });
 }
 
+template <class T>
+bool rotates_packs(const Rotary& a) {
+  const auto heads = [](const Rotary::Heads& h) {
+    return h.heads == 0 || packs<T>({h.x, h.y}, {h.batch_stride, h.token_stride, h.head_stride});
+  };
+  return !a.interleaved && heads(a.q) && heads(a.k) && packs<T>({a.cos, a.sin}, {a.half, a.head_size}) &&
+         a.table_batch % 4 == 0 && a.table_token % 4 == 0;
+}
+
 }  // namespace
+
+void rotary(Element type, const Rotary& args, Stream stream) {
+  const int64_t tokens = args.batch * args.tokens, heads = args.q.heads + args.k.heads;
+  const int64_t items = tokens * heads * (args.head_size - args.half);
+  if (items == 0) return;
+  with_type(type, [&](auto t) {
+    using T = decltype(t);
+    if (rotates_packs<T>(args)) {
+      const int64_t each = heads * (args.head_size - args.half) / Pack<T>::kCount;
+      const auto threads = static_cast<int>(std::clamp<int64_t>((each + kWarp - 1) / kWarp * kWarp, kWarp, 256));
+      launch_after(rotary_pack_kernel<T>, dim3(static_cast<unsigned>(tokens)), threads, 0, stream, args);
+    } else {
+      launch_after(rotary_kernel<T>, dim3(blocks_for(items, 256)), 256, 0, stream, args);
+    }
+  });
+}
 
 void gate(Element type, const Gate& a, Stream stream) {
   const int64_t items = a.rows * a.width;
