@@ -6,9 +6,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <optional>
 
 #include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/kernels/cuda/paged_attention.h"
+#include "easydel/operations/quantized/coded_rows.h"
 
 namespace {
 
@@ -36,11 +38,15 @@ struct Shape {
   int64_t queries, keys, kv_heads, shared, head_size, max_length;
 };
 
-void decode(const Shape& s, at::ScalarType type, bool ragged) {
+void decode(const Shape& s, at::ScalarType type, bool ragged, std::optional<at::ScalarType> stored = {}) {
   constexpr int64_t kPage = 16;
   const auto options = at::TensorOptions(type).device(at::kCUDA);
   const int64_t width = (s.keys + kPage - 1) / kPage, pages = s.queries * width;
-  const Tensor k = at::randn({pages, s.kv_heads, kPage, s.head_size}, options), v = at::randn_like(k);
+  const auto keys_of = [&] {
+    return easydel::operations::to_stored(at::randn({pages, s.kv_heads, kPage, s.head_size}, options),
+                                          stored.value_or(type));
+  };
+  const Tensor k = keys_of(), v = keys_of();
   const Tensor q = at::randn({s.queries, s.kv_heads * s.shared, s.head_size}, options);
   const Tensor table = at::randperm(pages).view({s.queries, width}).to(at::kCUDA, at::kInt);
   Tensor lengths = at::full({s.queries}, s.keys, at::kInt);
@@ -51,23 +57,27 @@ void decode(const Shape& s, at::ScalarType type, bool ragged) {
       [&] { return *paged::paged_decode(q, {k, v}, table, lengths, {.scale = 0.125, .max_length = s.max_length}); });
   char name[96];
   std::snprintf(name, sizeof(name), "decode %s %ldx%ld%s %s", s.name, static_cast<long>(s.queries),
-                static_cast<long>(s.keys), ragged ? " ragged" : "", c10::toString(type));
-  report(name, ms, keys * static_cast<double>(2 * s.kv_heads * s.head_size * k.element_size()));
+                static_cast<long>(s.keys), ragged ? " ragged" : "", c10::toString(stored.value_or(type)));
+  report(name, ms, keys * static_cast<double>(2 * s.kv_heads * k.size(3) * k.element_size()));
 }
 
-void store(int64_t tokens) {
+void store(int64_t tokens, bool encodes) {
   const auto options = at::TensorOptions(at::kBFloat16).device(at::kCUDA);
   const int64_t pages = (tokens + 15) / 16;
-  const Tensor k_pages = at::zeros({pages, 8, 16, 64}, options), v_pages = at::zeros_like(k_pages);
+  const Tensor k_pages =
+      encodes ? at::zeros({pages, 8, 16, 68}, options.dtype(at::kChar)) : at::zeros({pages, 8, 16, 64}, options);
+  const Tensor v_pages = at::zeros_like(k_pages);
   const Tensor k = at::randn({tokens, 8, 64}, options), v = at::randn_like(k);
   const Tensor slots = at::randperm(pages * 16).narrow(0, 0, tokens).to(at::kCUDA).contiguous();
   char name[96];
-  std::snprintf(name, sizeof(name), "store of %ld tokens, k and v [8, 64] BFloat16", static_cast<long>(tokens));
+  std::snprintf(name, sizeof(name), "store of %ld tokens, k and v [8, 64] BFloat16%s", static_cast<long>(tokens),
+                encodes ? " as codes" : "");
   report(name, time_of([&] {
            paged::paged_store(k, v, slots, {k_pages, v_pages});
            return k_pages;
          }),
-         static_cast<double>(4 * k.nbytes()));
+         static_cast<double>(2 * k.nbytes() + 2 * static_cast<std::size_t>(tokens * 8) *
+                                                 static_cast<std::size_t>(k_pages.size(3) * k_pages.element_size())));
 }
 
 void largest(int64_t rows, at::ScalarType type) {
@@ -98,8 +108,15 @@ int main(int argc, char** argv) {
   decode({"K=32 N=32 H=96", 32, 4096, 32, 1, 96, 4096}, at::kBFloat16, false);
   decode({"K=8 N=32 H=64", 1, 8192, 8, 4, 64, 8192}, at::kBFloat16, false);
   decode({"K=8 N=32 H=64", 8, 32768, 8, 4, 64, 32768}, at::kBFloat16, false);
-  store(256);
-  store(8192);
+  for (const auto stored : {at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2}) {
+    decode(llama_1b, at::kBFloat16, false, stored);
+    decode({"K=8 N=32 H=128", queries, keys, 8, 4, 128, keys}, at::kBFloat16, false, stored);
+    decode({"K=8 N=32 H=64", 8, 32768, 8, 4, 64, 32768}, at::kBFloat16, false, stored);
+  }
+  for (const bool encodes : {false, true}) {
+    store(256, encodes);
+    store(8192, encodes);
+  }
   for (const int64_t rows : {1, 256}) {
     largest(rows, at::kFloat);
     largest(rows, at::kBFloat16);

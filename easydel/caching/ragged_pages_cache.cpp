@@ -202,8 +202,7 @@ void RaggedPagesCache::begin(int64_t rows, int64_t tokens, const CacheMetadata* 
 }
 
 bool RaggedPagesCache::uses_device_kernels() const {
-  return metadata_.device.is_cuda() && part_.parts() == 1 && at::isFloatingType(metadata_.dtype) &&
-         c10::elementSize(metadata_.dtype) > 1;
+  return metadata_.device.is_cuda() && part_.parts() == 1;
 }
 
 // Everything that the kernels read, in one copy to the device.
@@ -237,7 +236,8 @@ void RaggedPagesCache::prepare_device_step() {
     starts_k.push_back(starts_k.back() + static_cast<int32_t>(keys));
     step.max_q = std::max(step.max_q, part->tokens);
     step.max_k = std::max(step.max_k, keys);
-    step.fresh &= part->before == 0;
+    // What the cache rounds is read from it, so that a token depends on the sequence alone and not on its chunks.
+    step.fresh &= part->before == 0 && c10::elementSize(metadata_.dtype) > 1;
   }
   step.rest = starts_q.back();
   step.total_k = starts_k.back();

@@ -55,7 +55,7 @@ class RaggedPagesCache : public Cache {
   int64_t free_pages() const { return static_cast<int64_t>(free_.size()); }
   int64_t pages_needed(int64_t sequence, int64_t tokens) const;  // for this many more tokens
   const RaggedPagesMetadata& metadata() const { return metadata_; }
-  // Whether it is whole, on a GPU, and of a type that the kernels read: then steps may be described by a DecodeBatch.
+  // Whether it is whole and on a GPU: then steps may be described by a DecodeBatch, where the kernels read its type.
   bool uses_device_kernels() const;
 
   int64_t length() const override { return 0; }

@@ -9,6 +9,7 @@
 #include "easydel/core/error.h"
 #include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/kernels/cuda/paged_attention.h"
+#include "easydel/operations/quantized/coded_rows.h"
 #include "tests/support/tensors.h"
 
 #if EASYDEL_HAS_CUDA
@@ -44,7 +45,7 @@ struct Shape {
 };
 
 // Sequences in pages of a random order, on the CPU. Whatever is not theirs is NaN, and entries of the table behind
-// their pages name no page.
+// their pages name no page. Where the pages are stored in another type, k and v are what they hold.
 struct Sequences {
   Shape shape;
   std::vector<int64_t> lengths;
@@ -52,24 +53,32 @@ struct Sequences {
   Pages pages;
   Tensor table;  // [R, M] int32
 
-  Sequences(const Shape& s, std::vector<int64_t> given, at::ScalarType type) : shape(s), lengths(std::move(given)) {
+  Sequences(const Shape& s, std::vector<int64_t> given, at::ScalarType type, std::optional<at::ScalarType> as = {})
+      : shape(s), lengths(std::move(given)) {
+    const at::ScalarType stored = as.value_or(type);
     const auto pages_of = [&](int64_t length) { return (length + s.page_size - 1) / s.page_size; };
     int64_t count = 3, widest = 0;
     for (const int64_t length : lengths) count += pages_of(length), widest = std::max(widest, pages_of(length));
-    const double nan = std::numeric_limits<double>::quiet_NaN();
-    pages.k = at::full({count, s.kv_heads, s.page_size, s.head_size}, nan, type);
-    pages.v = at::full({count, s.kv_heads, s.page_size, s.value_size}, nan, type);
+    const auto nothing = [&](int64_t size) {
+      const std::vector<int64_t> sizes{count, s.kv_heads, s.page_size, row_width(size, stored)};
+      if (stored == at::kChar) return at::full(sizes, -1, stored);  // a scale of such bytes is NaN
+      return at::full(sizes, std::numeric_limits<double>::quiet_NaN(), at::kFloat).to(stored);
+    };
+    pages.k = nothing(s.head_size);
+    pages.v = nothing(s.value_size);
     table = at::full({static_cast<int64_t>(lengths.size()), widest + 2}, 1 << 30, at::kInt);
     const Tensor order = at::randperm(count);
     int64_t used = 0;
     for (std::size_t r = 0; r < lengths.size(); ++r) {
-      k.push_back(at::randn({lengths[r], s.kv_heads, s.head_size}).to(type));
-      v.push_back(at::randn({lengths[r], s.kv_heads, s.value_size}).to(type));
+      const Tensor rows_k = to_stored(at::randn({lengths[r], s.kv_heads, s.head_size}).to(type), stored);
+      const Tensor rows_v = to_stored(at::randn({lengths[r], s.kv_heads, s.value_size}).to(type), stored);
+      k.push_back(from_stored(rows_k, stored == type ? type : at::kFloat));
+      v.push_back(from_stored(rows_v, stored == type ? type : at::kFloat));
       for (int64_t first = 0; first < lengths[r]; first += s.page_size) {
         const int64_t page = order[used++].item<int64_t>(), rows = std::min(s.page_size, lengths[r] - first);
         table[static_cast<int64_t>(r)][first / s.page_size] = page;
-        pages.k[page].narrow(1, 0, rows).copy_(k[r].narrow(0, first, rows).transpose(0, 1));
-        pages.v[page].narrow(1, 0, rows).copy_(v[r].narrow(0, first, rows).transpose(0, 1));
+        pages.k[page].narrow(1, 0, rows).copy_(rows_k.narrow(0, first, rows).transpose(0, 1));
+        pages.v[page].narrow(1, 0, rows).copy_(rows_v.narrow(0, first, rows).transpose(0, 1));
       }
     }
   }
@@ -150,6 +159,27 @@ TEST_F(PagedCuda, DecodesWithWindowsCapsAndSinks) {
   }
 }
 
+constexpr at::ScalarType kCoded[] = {at::kChar, at::kFloat8_e4m3fn, at::kFloat8_e5m2};
+
+TEST_F(PagedCuda, DecodesCodesAndFloatsOfEightBits) {
+  for (const auto stored : kCoded) {
+    for (const auto type : {at::kBFloat16, at::kHalf, at::kFloat}) {
+      for (const int64_t head_size : {64, 80, 96, 128, 256, 40}) {
+        for (const int64_t shared : {1, 4, 12}) {
+          const int64_t page_size = shared == 4 ? 32 : 16;
+          SCOPED_TRACE(concat(c10::toString(stored), " for ", c10::toString(type), ", heads of ", head_size,
+                              ", groups of ", shared));
+          const Sequences s({2, shared, head_size, head_size, page_size}, kRagged, type, stored);
+          const double scale = 1.0 / std::sqrt(static_cast<double>(head_size));
+          expect_decoded(s, type, {.scale = scale, .max_length = 1088});
+          if (head_size == 64)
+            expect_decoded(s, type, {.scale = scale, .softcap = 2.0, .window = 100, .sinks = at::randn({2 * shared})});
+        }
+      }
+    }
+  }
+}
+
 // Whatever the launch was planned for, the result is the same.
 TEST_F(PagedCuda, SplitsLongSequences) {
   for (const auto type : {at::kBFloat16, at::kFloat}) {
@@ -181,6 +211,39 @@ TEST_F(PagedCuda, DecodesLatentPages) {
       EXPECT_TRUE(is_close((*got)[r], plain_attention(q[r].unsqueeze(0), s.k[r], s.v[r], {.scale = 0.05})[0],
                            rounding_of(type)));
   }
+}
+
+// Bit for bit as encode_rows has them on the CPU.
+TEST_F(PagedCuda, EncodesTokensInTheirSlots) {
+  for (const auto type : {at::kBFloat16, at::kHalf, at::kFloat}) {
+    for (const int64_t size : {64, 80, 128, 4}) {
+      SCOPED_TRACE(concat(c10::toString(type), ", heads of ", size));
+      const int64_t tokens = 37, page_size = 16;
+      const Tensor both = at::randn({tokens, 3, 2 * size}).mul_(at::randn({tokens, 3, 1}).exp()).to(type);
+      both[7].zero_();
+      const Tensor rows_k = encode_rows(both.narrow(2, 0, size)), rows_v = encode_rows(both.narrow(2, size, size));
+      const Tensor k_pages = at::randint(-100, 100, {9, 3, page_size, size + kScaleBytes}, at::kFloat).to(at::kChar);
+      const Tensor v_pages = k_pages.neg(), slots = at::randperm(9 * page_size).narrow(0, 0, tokens).contiguous();
+      slots[5] = -1;
+      const Tensor k_there = to_gpu(k_pages), v_there = to_gpu(v_pages), both_there = to_gpu(both);
+      ASSERT_TRUE(paged_store(both_there.narrow(2, 0, size), both_there.narrow(2, size, size), to_gpu(slots),
+                              {k_there, v_there}));
+      for (int64_t t = 0; t < tokens; ++t) {
+        const int64_t slot = slots[t].item<int64_t>();
+        if (slot < 0) continue;
+        k_pages[slot / page_size].select(1, slot % page_size).copy_(rows_k[t]);
+        v_pages[slot / page_size].select(1, slot % page_size).copy_(rows_v[t]);
+      }
+      EXPECT_TRUE(at::equal(k_there.cpu(), k_pages));
+      EXPECT_TRUE(at::equal(v_there.cpu(), v_pages));
+    }
+  }
+  // What is no number stays none.
+  const Tensor pages = at::zeros({1, 1, 16, 68}, at::TensorOptions(at::kChar).device(at::kCUDA));
+  const Tensor x = at::zeros({1, 1, 64}, at::kCUDA);
+  x[0][0][3] = std::numeric_limits<double>::quiet_NaN();
+  ASSERT_TRUE(paged_store(x, {}, to_gpu(at::tensor({2}, at::kLong)), {pages, pages}));
+  EXPECT_TRUE(decode_rows(pages.cpu()[0][0][2], at::kFloat).isnan().all().item<bool>());
 }
 
 TEST_F(PagedCuda, RefusesWhatItHasNoKernelFor) {
@@ -236,9 +299,19 @@ Tensor starts_of(const std::vector<int64_t>& lengths) {
 TEST_F(PagedCuda, GathersTheKeysOfSequences) {
   for (const int64_t size : {64, 7}) {
     const Sequences s({3, 1, size, size, 16}, {5, 0, 100, 16, 33, 0}, at::kBFloat16);
+    const Tensor starts = to_gpu(starts_of(s.lengths));
     const Tensor got =
-        gather_pages(to_gpu(s.pages.k), to_gpu(s.table), to_gpu(starts_of(s.lengths)), 5 + 100 + 16 + 33);
+        gather_pages(to_gpu(s.pages.k), to_gpu(s.table), starts, 5 + 100 + 16 + 33, at::kBFloat16);
     EXPECT_TRUE(at::equal(got.cpu(), at::cat(s.k)));
+  }
+  for (const auto stored : kCoded) {
+    for (const int64_t size : {64, 12}) {
+      SCOPED_TRACE(concat(c10::toString(stored), ", heads of ", size));
+      const Sequences s({3, 1, size, size, 16}, {5, 0, 100, 16}, at::kBFloat16, stored);
+      const Tensor got =
+          gather_pages(to_gpu(s.pages.v), to_gpu(s.table), to_gpu(starts_of(s.lengths)), 5 + 100 + 16, at::kBFloat16);
+      EXPECT_TRUE(at::equal(got.cpu(), at::cat(s.v).to(at::kBFloat16)));
+    }
   }
 }
 
@@ -251,7 +324,7 @@ void expect_prefilled(const Sequences& s, const std::vector<int64_t>& tokens, at
     new_v.push_back(s.v[r].narrow(0, s.lengths[r] - tokens[r], tokens[r]));
   }
   Prefill p;
-  p.q = to_gpu(q), p.k = to_gpu(at::cat(new_k)), p.v = to_gpu(at::cat(new_v));
+  p.q = to_gpu(q), p.k = to_gpu(at::cat(new_k)).to(type), p.v = to_gpu(at::cat(new_v)).to(type);
   p.cu_q = to_gpu(starts_of(tokens)), p.cu_k = to_gpu(starts_of(s.lengths)), p.table = to_gpu(s.table);
   p.max_q = *std::max_element(tokens.begin(), tokens.end()), p.max_k = s.longest();
   p.total_k = std::accumulate(s.lengths.begin(), s.lengths.end(), int64_t{0});
@@ -277,6 +350,15 @@ TEST_F(PagedCuda, PrefillsPromptsAndChunks) {
         expect_prefilled(s, s.lengths, type, window);
         expect_prefilled(s, {5, 64, 1, 100}, type, window);
       }
+    }
+  }
+}
+
+TEST_F(PagedCuda, PrefillsFromCodesAndFloatsOfEightBits) {
+  for (const auto stored : kCoded) {
+    for (const auto type : {at::kBFloat16, at::kHalf}) {
+      SCOPED_TRACE(concat(c10::toString(stored), " for ", c10::toString(type)));
+      expect_prefilled(Sequences({2, 4, 128, 128, 16}, {5, 200, 33, 130}, type, stored), {5, 64, 1, 100}, type, 64);
     }
   }
 }

@@ -10,6 +10,7 @@
 #include "easydel/operations/kernels/cuda/fused.h"
 #include "easydel/operations/kernels/cuda/launch.h"
 #include "easydel/operations/kernels/cuda/paged_kernels.h"
+#include "easydel/operations/quantized/coded_rows.h"
 #endif
 
 namespace easydel::operations::cuda_paged {
@@ -30,6 +31,29 @@ cuda_kernels::PageStrides strides_of(const Tensor& pages, int64_t unit) {
   return {pages.stride(0) * unit, pages.stride(1) * unit, pages.stride(2) * unit};
 }
 
+cuda_kernels::PageRows rows_of(at::ScalarType stored) {
+  return stored == at::kChar            ? cuda_kernels::PageRows::Codes
+         : stored == at::kFloat8_e4m3fn ? cuda_kernels::PageRows::Float8E4M3
+         : stored == at::kFloat8_e5m2   ? cuda_kernels::PageRows::Float8E5M2
+                                        : cuda_kernels::PageRows::Plain;
+}
+
+// Whether pages hold such rows for numbers of this type. The scale behind codes is read as a whole.
+bool hold_rows_for(const Pages& pages, at::ScalarType type) {
+  if (pages.k.scalar_type() != pages.v.scalar_type()) return false;
+  const auto in_words = [](const Tensor& x) {
+    return x.size(3) % 4 == 0 && x.stride(0) % 4 == 0 && x.stride(1) % 4 == 0 && x.stride(2) % 4 == 0 &&
+           reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 4 == 0;
+  };
+  switch (rows_of(pages.k.scalar_type())) {
+    case cuda_kernels::PageRows::Plain: return pages.k.scalar_type() == type;
+    case cuda_kernels::PageRows::Codes: return in_words(pages.k) && in_words(pages.v);
+    default: return true;
+  }
+}
+
+int64_t features_of(const Tensor& pages) { return row_features(pages.size(3), pages.scalar_type()); }
+
 Tensor with_dense_rows(const Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
 
 void check_int32(const char* name, const Tensor& x) {
@@ -45,19 +69,27 @@ bool paged_store(const Tensor& k_in, const Tensor& v_in, const Tensor& slots, co
   require<ConfigError>(slots.scalar_type() == at::kLong && slots.is_cuda() && slots.is_contiguous(),
                        "[pages] slots must be dense int64 on the GPU; got ", c10::toString(slots.scalar_type()), " on ",
                        slots.device().str(), ".");
-  const auto as_stored = [](const Tensor& x, const Tensor& to) {
-    require<ShapeError>(x.dim() == 3 && x.size(1) == to.size(1) && x.size(2) == to.size(3), "[pages] rows of shape ",
+  const bool encodes = pages.k.scalar_type() == at::kChar && k_in.scalar_type() != at::kChar;
+  const Pages written{pages.k, v_in.defined() ? pages.v : pages.k};
+  if (encodes && (!cuda_fused::applies(k_in) || !hold_rows_for(written, k_in.scalar_type()))) return false;
+  const auto as_stored = [&](const Tensor& x, const Tensor& to) {
+    const int64_t features = encodes ? features_of(to) : to.size(3);
+    require<ShapeError>(x.dim() == 3 && x.size(1) == to.size(1) && x.size(2) == features, "[pages] rows of shape ",
                         x.sizes(), " do not fit in pages of shape ", to.sizes(), ".");
-    return with_dense_rows(x.to(to.scalar_type()));
+    return with_dense_rows(encodes ? x : x.to(to.scalar_type()));
   };
   const Tensor k = as_stored(k_in, pages.k), v = v_in.defined() ? as_stored(v_in, pages.v) : Tensor();
   require<ShapeError>(slots.numel() == k.size(0), "[pages] ", k.size(0), " tokens need as many slots; got ",
                       slots.numel(), ".");
-  const auto rows = [](const Tensor& x, const Tensor& to) -> cuda_kernels::PagedStore::Rows {
+  const auto rows = [&](const Tensor& x, const Tensor& to) -> cuda_kernels::PagedStore::Rows {
     if (!x.defined()) return {};
     const int64_t unit = x.element_size();
-    return {x.const_data_ptr(),    x.stride(0) * unit,   x.stride(1) * unit,
-            to.mutable_data_ptr(), strides_of(to, unit), static_cast<int32_t>(x.size(2) * unit)};
+    return {x.const_data_ptr(),
+            x.stride(0) * unit,
+            x.stride(1) * unit,
+            to.mutable_data_ptr(),
+            strides_of(to, to.element_size()),
+            static_cast<int32_t>(x.size(2) * (encodes ? 1 : unit))};
   };
   const cuda_kernels::PagedStore args{.k = rows(k, pages.k),
                                       .v = rows(v, pages.v),
@@ -65,15 +97,20 @@ bool paged_store(const Tensor& k_in, const Tensor& v_in, const Tensor& slots, co
                                       .tokens = k.size(0),
                                       .kv_heads = static_cast<int32_t>(k.size(1)),
                                       .page_shift = page_shift(pages.k)};
-  launch(k, [&](auto stream) { cuda_kernels::paged_store(args, stream); });
+  launch(k, [&](auto stream) {
+    if (encodes) {
+      cuda_kernels::paged_store_codes(element_of(k), args, stream);
+    } else {
+      cuda_kernels::paged_store(args, stream);
+    }
+  });
   return true;
 }
 
 std::optional<Tensor> paged_decode(const Tensor& q_in, const Pages& pages, const Tensor& table, const Tensor& lengths,
                                    const DecodeOptions& options) {
   if (!cuda_fused::applies(q_in) || !are_pages(pages.k) || !are_pages(pages.v) ||
-      pages.k.scalar_type() != q_in.scalar_type() || pages.v.scalar_type() != q_in.scalar_type() ||
-      pages.k.size(3) != q_in.size(2)) {
+      !hold_rows_for(pages, q_in.scalar_type()) || features_of(pages.k) != q_in.size(2)) {
     return std::nullopt;
   }
   check_int32("table", table);
@@ -95,22 +132,27 @@ std::optional<Tensor> paged_decode(const Tensor& q_in, const Pages& pages, const
   args.window = options.window;
   args.queries = static_cast<int32_t>(queries), args.kv_heads = static_cast<int32_t>(kv_heads);
   args.shared = static_cast<int32_t>(heads / kv_heads);
-  args.head_size = static_cast<int32_t>(q.size(2)), args.value_size = static_cast<int32_t>(pages.v.size(3));
+  args.head_size = static_cast<int32_t>(q.size(2)), args.value_size = static_cast<int32_t>(features_of(pages.v));
   args.page_shift = page_shift(pages.k), args.blocks = static_cast<int32_t>(table.size(1));
   args.scale = static_cast<float>(options.scale), args.softcap = static_cast<float>(options.softcap);
+  args.rows = rows_of(pages.k.scalar_type());
   if (!cuda_kernels::can_paged_decode(args)) return std::nullopt;
 
   const int64_t widest = table.size(1) * pages.k.size(2);
   const c10::cuda::CUDAGuard guard(q.device());
   cuda_kernels::plan_paged_decode(args, options.max_length > 0 ? std::min(options.max_length, widest) : widest);
-  Tensor out = at::empty({queries, heads, pages.v.size(3)}, q.options());
+  Tensor out = at::empty({queries, heads, args.value_size}, q.options());
   const Tensor scratch = at::empty({cuda_kernels::scratch_floats(args)}, q.options().dtype(at::kFloat));
   args.out = out.mutable_data_ptr(), args.scratch = scratch.mutable_data_ptr<float>();
   launch(q, [&](auto stream) { cuda_kernels::paged_decode(element_of(q), args, stream); });
   return out;
 }
 
-Tensor gather_pages(const Tensor& pages, const Tensor& table, const Tensor& cu_lengths, int64_t total) {
+Tensor gather_pages(const Tensor& pages, const Tensor& table, const Tensor& cu_lengths, int64_t total,
+                    at::ScalarType type) {
+  const bool widens = rows_of(pages.scalar_type()) != cuda_kernels::PageRows::Plain && type != pages.scalar_type();
+  require<ConfigError>(widens || type == pages.scalar_type(), "[pages] pages of ", c10::toString(pages.scalar_type()),
+                       " cannot be gathered as ", c10::toString(type), ".");
   check_int32("table", table);
   check_int32("cu_lengths", cu_lengths);
   require<ShapeError>(are_pages(pages) && table.dim() == 2 && table.stride(1) == 1 && cu_lengths.is_contiguous() &&
@@ -118,7 +160,8 @@ Tensor gather_pages(const Tensor& pages, const Tensor& table, const Tensor& cu_l
                       "[pages] gathering needs pages of a power of two of tokens, with dense rows, and for each row of "
                       "the table where its keys begin; got ",
                       pages.sizes(), ", ", table.sizes(), " and ", cu_lengths.sizes(), ".");
-  Tensor y = at::empty({total, pages.size(1), pages.size(3)}, pages.options());
+  const int64_t width = widens ? features_of(pages) : pages.size(3);
+  Tensor y = at::empty({total, pages.size(1), width}, pages.options().dtype(type));
   const int64_t unit = pages.element_size();
   const cuda_kernels::GatherPages args{.pages = pages.const_data_ptr(),
                                        .strides = strides_of(pages, unit),
@@ -130,8 +173,14 @@ Tensor gather_pages(const Tensor& pages, const Tensor& table, const Tensor& cu_l
                                        .sequences = static_cast<int32_t>(table.size(0)),
                                        .kv_heads = static_cast<int32_t>(pages.size(1)),
                                        .page_shift = page_shift(pages),
-                                       .bytes = static_cast<int32_t>(pages.size(3) * unit)};
-  launch(pages, [&](auto stream) { cuda_kernels::gather_pages(args, stream); });
+                                       .bytes = static_cast<int32_t>(widens ? width : width * unit)};
+  launch(pages, [&](auto stream) {
+    if (widens) {
+      cuda_kernels::gather_coded_pages(element_of(y), rows_of(pages.scalar_type()), args, stream);
+    } else {
+      cuda_kernels::gather_pages(args, stream);
+    }
+  });
   return y;
 }
 
@@ -142,13 +191,13 @@ std::optional<Tensor> paged_prefill(const Prefill& p, const Pages& pages) {
       size % 8 != 0 || size > 256 || p.v.size(2) != size) {
     return std::nullopt;
   }
-  if (!p.fresh && (!are_pages(pages.k) || !are_pages(pages.v) || pages.k.scalar_type() != type ||
-                   pages.v.scalar_type() != type || pages.k.size(3) != size || pages.v.size(3) != size)) {
+  if (!p.fresh && (!are_pages(pages.k) || !are_pages(pages.v) || !hold_rows_for(pages, type) ||
+                   features_of(pages.k) != size || features_of(pages.v) != size)) {
     return std::nullopt;
   }
   check_int32("cu_q", p.cu_q);
-  const Tensor k = p.fresh ? with_dense_rows(p.k) : gather_pages(pages.k, p.table, p.cu_k, p.total_k);
-  const Tensor v = p.fresh ? with_dense_rows(p.v) : gather_pages(pages.v, p.table, p.cu_k, p.total_k);
+  const Tensor k = p.fresh ? with_dense_rows(p.k) : gather_pages(pages.k, p.table, p.cu_k, p.total_k, type);
+  const Tensor v = p.fresh ? with_dense_rows(p.v) : gather_pages(pages.v, p.table, p.cu_k, p.total_k, type);
   const std::optional<Tensor> starts_q = p.cu_q, starts_k = p.fresh ? p.cu_q : p.cu_k;
   const std::optional<double> scale = p.scale;
   std::optional<int64_t> left, right;
@@ -196,7 +245,7 @@ bool paged_store(const Tensor&, const Tensor&, const Tensor&, const Pages&) { re
 std::optional<Tensor> paged_decode(const Tensor&, const Pages&, const Tensor&, const Tensor&, const DecodeOptions&) {
   return std::nullopt;
 }
-Tensor gather_pages(const Tensor&, const Tensor&, const Tensor&, int64_t) {
+Tensor gather_pages(const Tensor&, const Tensor&, const Tensor&, int64_t, at::ScalarType) {
   fail<NotSupportedError>("[pages] this build has no GPU kernels: it was built without nvcc.");
 }
 std::optional<Tensor> paged_prefill(const Prefill&, const Pages&) { return std::nullopt; }

@@ -11,15 +11,16 @@
 // v, Q queries, T tokens, R sequences, M pages of the longest sequence.
 namespace easydel::operations::cuda_paged {
 
-// Slot s of sequence r is in page table[r][s / C], at s % C. Rows of a page are dense; v may be a view of k.
+// Slot s of sequence r is in page table[r][s / C], at s % C. Rows of a page are dense; v may be a view of k. Of the
+// queries' type, 8-bit floats, or int8: rows of codes as of quantized/coded_rows.h, of a multiple of four features.
 struct Pages {
   at::Tensor k;  // [P, K, C, H]
   at::Tensor v;  // [P, K, C, V]
 };
 
 // Stores k [T, K, H] and v [T, K, V] in slots [T], int64: page * C + offset, or negative for a token that is not
-// stored. Of a latent cache, whose v is a view of k, leave v undefined. False where there is no kernel for such
-// tensors.
+// stored. Of a latent cache, whose v is a view of k, leave v undefined. Floats are encoded for pages of codes. False
+// where there is no kernel for such tensors.
 bool paged_store(const at::Tensor& k_TKH, const at::Tensor& v_TKV, const at::Tensor& slots, const Pages& pages);
 
 struct DecodeOptions {
@@ -37,8 +38,10 @@ std::optional<at::Tensor> paged_decode(const at::Tensor& q_QNH, const Pages& pag
                                        const at::Tensor& lengths, const DecodeOptions& options);
 
 // Slots [0, cu_lengths[r + 1] - cu_lengths[r]) of each sequence r, one after the other: [total, K, width], of `pages`
-// [P, K, C, width]. table [R, M] and cu_lengths [R + 1] are int32; total is the last of cu_lengths.
-at::Tensor gather_pages(const at::Tensor& pages, const at::Tensor& table, const at::Tensor& cu_lengths, int64_t total);
+// [P, K, C, width]. table [R, M] and cu_lengths [R + 1] are int32; total is the last of cu_lengths. `type` is that of
+// the pages; rows of codes and of 8-bit floats can also be had as floats.
+at::Tensor gather_pages(const at::Tensor& pages, const at::Tensor& table, const at::Tensor& cu_lengths, int64_t total,
+                        at::ScalarType type);
 
 struct Prefill {
   at::Tensor q;                  // [T, N, H]: the new tokens of sequence r are cu_q[r] … cu_q[r + 1] - 1
@@ -47,7 +50,7 @@ struct Prefill {
   at::Tensor table;              // [R, M] int32
   int64_t max_q = 0, max_k = 0;  // the most of one sequence
   int64_t total_k = 0;           // the last of cu_k
-  bool fresh = false;            // no sequence has earlier tokens: k and v are all keys, and pages are not read
+  bool fresh = false;            // k and v are all keys: no sequence has earlier tokens, and pages are not read
   double scale = 1.0, softcap = 0;
   int64_t window = 0;
   at::Tensor sinks;

@@ -13,6 +13,9 @@ struct PageStrides {
   int64_t page, head, row;
 };
 
+// What the rows of pages are: elements of the queries' type; int8 codes with a float32 scale behind them; 8-bit floats.
+enum class PageRows { Plain, Codes, Float8E4M3, Float8E5M2 };
+
 // One query for each sequence. Nothing about the launch depends on what is on the device.
 struct PagedDecode {
   const void* q;  // [queries, kv_heads * shared, head_size]
@@ -28,12 +31,14 @@ struct PagedDecode {
   int32_t queries, kv_heads, shared, head_size, value_size, page_shift, blocks;
   int32_t splits, least_keys;  // set by plan_paged_decode
   float scale, softcap;
+  PageRows rows;
 };
 bool can_paged_decode(const PagedDecode& args);
 // Into how many parts the keys of a sequence are split: from `max_length`, the most that any may have.
 void plan_paged_decode(PagedDecode& args, int64_t max_length);
 int64_t scratch_floats(const PagedDecode& args);
 void paged_decode(Element type, const PagedDecode& args, Stream stream);
+void paged_decode_coded(Element type, const PagedDecode& args, Stream stream);  // its part for rows that are not Plain
 
 // Copies the rows of new tokens to their slots: slots[t] = page * page_size + offset, or negative: not stored. Sizes
 // and strides count bytes.
@@ -51,6 +56,8 @@ struct PagedStore {
   int32_t kv_heads, page_shift;
 };
 void paged_store(const PagedStore& args, Stream stream);
+// The same for rows of `type` that are stored as Codes: `bytes` is the number of features, a multiple of four.
+void paged_store_codes(Element type, const PagedStore& args, Stream stream);
 
 // y[cu_lengths[r] + s] = slot s of sequence r. Sizes and strides count bytes.
 struct GatherPages {
@@ -63,6 +70,8 @@ struct GatherPages {
   int32_t sequences, kv_heads, page_shift, bytes;
 };
 void gather_pages(const GatherPages& args, Stream stream);
+// The same from rows that are not Plain, as `type`: `bytes` is the number of features.
+void gather_coded_pages(Element type, PageRows rows, const GatherPages& args, Stream stream);
 
 // The index of the largest value of each row, the first of equal ones; NaN is the largest.
 struct ArgMax {

@@ -3,6 +3,7 @@
 
 #include "easydel/operations/kernels/cuda/cuda_parts.cuh"
 #include "easydel/operations/kernels/cuda/paged_kernels.h"
+#include "easydel/operations/kernels/cuda/paged_row_types.cuh"
 
 namespace easydel::operations::cuda_kernels {
 namespace {
@@ -31,10 +32,39 @@ __global__ void paged_store_kernel(const PagedStore a) {
   if (a.v.bytes > 0) store_rows<Unit>(a, a.v, blockIdx.x, slot);
 }
 
-template <class Unit>
-__global__ void gather_pages_kernel(const GatherPages a) {
-  const int token = blockIdx.x;
-  if (token >= a.cu_lengths[a.sequences]) return;
+// A block for a token, a warp for a row. As encode_rows of quantized/coded_rows.h.
+template <class T>
+__global__ void paged_store_codes_kernel(const PagedStore a) {
+  const int64_t token = blockIdx.x, slot = a.slots[token];
+  if (slot < 0) return;
+  const int lane = threadIdx.x % kWarp, rows = a.kv_heads * (a.v.bytes > 0 ? 2 : 1);
+  for (int i = threadIdx.x / kWarp; i < rows; i += blockDim.x / kWarp) {
+    const PagedStore::Rows& own = i < a.kv_heads ? a.k : a.v;
+    const int head = i % a.kv_heads, features = own.bytes;
+    const auto* from =
+        reinterpret_cast<const T*>(static_cast<const char*>(own.x) + token * own.token + head * own.head);
+    auto* to = static_cast<int8_t*>(own.pages) + (slot >> a.page_shift) * own.strides.page + head * own.strides.head +
+               (slot & ((1 << a.page_shift) - 1)) * own.strides.row;
+    float most = 0;
+    bool has_nan = false;
+    for (int d = lane; d < features; d += kWarp) {
+      const float x = wide(from[d]);
+      most = fmaxf(most, fabsf(x));
+      has_nan |= x != x;
+    }
+    for (int step = kWarp / 2; step > 0; step /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, step));
+    const float scale = __any_sync(~0u, has_nan) ? NAN : __fdiv_rn(most, 127.0f), unit = fmaxf(scale, 1e-38f);
+    for (int d = lane; d < features; d += kWarp)
+      to[d] = static_cast<int8_t>(min(max(__float2int_rn(__fdiv_rn(wide(from[d]), unit)), -127), 127));
+    if (lane == 0) *reinterpret_cast<float*>(to + features) = scale;
+  }
+}
+
+// The sequence of a token of all, and its slot in that.
+struct GatheredToken {
+  int sequence, slot;
+};
+__device__ inline GatheredToken gathered_token(const GatherPages& a, int token) {
   int low = 0, high = a.sequences - 1;  // the last sequence that begins at or before this token
   while (low < high) {
     const int middle = (low + high + 1) / 2;
@@ -44,13 +74,36 @@ __global__ void gather_pages_kernel(const GatherPages a) {
       high = middle - 1;
     }
   }
-  const int slot = token - a.cu_lengths[low], units = a.bytes / static_cast<int>(sizeof(Unit));
-  const int64_t page = a.tables[low * a.table_row + (slot >> a.page_shift)];
-  const char* from =
-      static_cast<const char*>(a.pages) + page * a.strides.page + (slot & ((1 << a.page_shift) - 1)) * a.strides.row;
+  return {low, token - a.cu_lengths[low]};
+}
+__device__ inline const char* gathered_rows(const GatherPages& a, int token) {
+  const GatheredToken at = gathered_token(a, token);
+  const int64_t page = a.tables[at.sequence * a.table_row + (at.slot >> a.page_shift)];
+  return static_cast<const char*>(a.pages) + page * a.strides.page +
+         (at.slot & ((1 << a.page_shift) - 1)) * a.strides.row;
+}
+
+template <class Unit>
+__global__ void gather_pages_kernel(const GatherPages a) {
+  const int token = blockIdx.x;
+  if (token >= a.cu_lengths[a.sequences]) return;
+  const int units = a.bytes / static_cast<int>(sizeof(Unit));
+  const char* from = gathered_rows(a, token);
   Unit* to = static_cast<Unit*>(a.y) + static_cast<int64_t>(token) * a.kv_heads * units;
   for (int i = threadIdx.x; i < a.kv_heads * units; i += blockDim.x)
     to[i] = reinterpret_cast<const Unit*>(from + i / units * a.strides.head)[i % units];
+}
+
+template <class T, class Rows>
+__global__ void gather_coded_kernel(const GatherPages a) {
+  const int token = blockIdx.x, features = a.bytes;
+  if (token >= a.cu_lengths[a.sequences]) return;
+  const char* from = gathered_rows(a, token);
+  T* to = static_cast<T*>(a.y) + static_cast<int64_t>(token) * a.kv_heads * features;
+  for (int i = threadIdx.x; i < a.kv_heads * features; i += blockDim.x) {
+    const auto* row = reinterpret_cast<const typename Rows::Element*>(from + i / features * a.strides.head);
+    to[i] = narrow<T>(Rows::at(row, i % features) * Rows::scale(row, features));
+  }
 }
 
 // f(unit): the largest kind of word that all of these addresses and sizes are multiples of.
@@ -159,6 +212,33 @@ void gather_pages(const GatherPages& a, Stream stream) {
     using Unit = decltype(unit);
     const int threads = copy_threads(a.kv_heads * (a.bytes / static_cast<int64_t>(sizeof(Unit))));
     gather_pages_kernel<Unit><<<static_cast<unsigned>(a.total), threads, 0, stream>>>(a);
+  });
+}
+
+void paged_store_codes(Element type, const PagedStore& a, Stream stream) {
+  if (a.tokens == 0) return;
+  with_type(type, [&](auto t) {
+    const int threads = copy_threads(a.kv_heads * (a.v.bytes > 0 ? 2 : 1) * kWarp);
+    paged_store_codes_kernel<decltype(t)><<<static_cast<unsigned>(a.tokens), threads, 0, stream>>>(a);
+  });
+}
+
+void gather_coded_pages(Element type, PageRows rows, const GatherPages& a, Stream stream) {
+  if (a.total == 0 || a.sequences == 0) return;
+  const int threads = copy_threads(a.kv_heads * a.bytes);
+  const auto blocks = static_cast<unsigned>(a.total);
+  with_type(type, [&](auto t) {
+    using T = decltype(t);
+    switch (rows) {
+      case PageRows::Plain: return;
+      case PageRows::Codes: gather_coded_kernel<T, CodeRows><<<blocks, threads, 0, stream>>>(a); return;
+      case PageRows::Float8E4M3:
+        gather_coded_kernel<T, Float8Rows<__NV_E4M3>><<<blocks, threads, 0, stream>>>(a);
+        return;
+      case PageRows::Float8E5M2:
+        gather_coded_kernel<T, Float8Rows<__NV_E5M2>><<<blocks, threads, 0, stream>>>(a);
+        return;
+    }
   });
 }
 
