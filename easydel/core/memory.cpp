@@ -19,39 +19,17 @@
 #endif
 
 namespace easydel {
-
-std::optional<int64_t> available_memory(at::Device device) {
-#if EASYDEL_HAS_CUDA
-  if (device.is_cuda()) {
-    const c10::cuda::CUDAGuard guard(device);
-    std::size_t free = 0, total = 0;
-    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-    // Memory that torch has cached but does not use counts as free.
-    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(
-        device.index() < 0 ? guard.current_device().index() : device.index());
-    const int64_t unused = stats.reserved_bytes[0].current - stats.allocated_bytes[0].current;
-    return static_cast<int64_t>(free) + unused;
-  }
-#endif
-  if (!device.is_cpu()) return std::nullopt;
-  std::ifstream in("/proc/meminfo");
-  for (std::string line; std::getline(in, line);) {
-    constexpr std::string_view kKey = "MemAvailable:";
-    if (line.starts_with(kKey)) return std::strtoll(line.c_str() + kKey.size(), nullptr, 10) * 1024;
-  }
-  return std::nullopt;
-}
-
 namespace {
 
 #if EASYDEL_HAS_CUDA
-auto allocated(at::Device device) {
-  using Stat = std::decay_t<decltype(c10::cuda::CUDACachingAllocator::getDeviceStats(0).allocated_bytes[0])>;
-  if (!c10::cuda::CUDACachingAllocator::get()->initialized()) return Stat{};  // no tensor is on a GPU yet
+using DeviceStats = std::decay_t<decltype(c10::cuda::CUDACachingAllocator::getDeviceStats(0))>;
+
+// Of torch's allocator; zeros before the first tensor is on a GPU, when the allocator knows no device.
+DeviceStats device_stats(at::Device device) {
+  if (!c10::cuda::CUDACachingAllocator::get()->initialized()) return {};
   const c10::cuda::CUDAGuard guard(device);
-  return Stat(c10::cuda::CUDACachingAllocator::getDeviceStats(device.index() < 0 ? guard.current_device().index()
-                                                                                 : device.index())
-                  .allocated_bytes[0]);
+  return c10::cuda::CUDACachingAllocator::getDeviceStats(device.index() < 0 ? guard.current_device().index()
+                                                                            : device.index());
 }
 #endif
 
@@ -66,16 +44,37 @@ int64_t process_memory(std::string_view key) {
 
 }  // namespace
 
+std::optional<int64_t> available_memory(at::Device device) {
+#if EASYDEL_HAS_CUDA
+  if (device.is_cuda()) {
+    const c10::cuda::CUDAGuard guard(device);
+    std::size_t free = 0, total = 0;
+    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    // Memory that torch has cached but does not use counts as free.
+    const DeviceStats stats = device_stats(device);
+    const int64_t unused = stats.reserved_bytes[0].current - stats.allocated_bytes[0].current;
+    return static_cast<int64_t>(free) + unused;
+  }
+#endif
+  if (!device.is_cpu()) return std::nullopt;
+  std::ifstream in("/proc/meminfo");
+  for (std::string line; std::getline(in, line);) {
+    constexpr std::string_view kKey = "MemAvailable:";
+    if (line.starts_with(kKey)) return std::strtoll(line.c_str() + kKey.size(), nullptr, 10) * 1024;
+  }
+  return std::nullopt;
+}
+
 int64_t used_memory(at::Device device) {
 #if EASYDEL_HAS_CUDA
-  if (device.is_cuda()) return allocated(device).current;
+  if (device.is_cuda()) return device_stats(device).allocated_bytes[0].current;
 #endif
   return device.is_cpu() ? process_memory("VmRSS") : 0;
 }
 
 int64_t peak_memory(at::Device device) {
 #if EASYDEL_HAS_CUDA
-  if (device.is_cuda()) return allocated(device).peak;
+  if (device.is_cuda()) return device_stats(device).allocated_bytes[0].peak;
 #endif
   return device.is_cpu() ? process_memory("VmHWM") : 0;
 }

@@ -43,6 +43,13 @@ void expect_same(const Differentiable& f, const std::vector<Tensor>& inputs, Tol
 constexpr Tolerance kExact{1e-9, 1e-9};
 constexpr Tolerance kBf16{0.05, 0.05};
 
+// In a suite of its own, that is, in a process without a tensor on a GPU.
+TEST(CudaMemory, IsKnownBeforeTheFirstTensor) {
+  if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
+  EXPECT_GT(available_memory(at::kCUDA).value_or(0), 0);
+  EXPECT_EQ(used_memory(at::kCUDA), 0);
+}
+
 TEST_F(Cuda, NormsRotationsAndGates) {
   const Tensor x = at::randn({2, 6, 32}, at::kDouble), w = at::randn({32}, at::kDouble);
   for (const auto type : {at::kDouble, at::kBFloat16}) {
