@@ -47,7 +47,6 @@ constexpr Tolerance kBf16{0.05, 0.05};
 TEST(CudaMemory, IsKnownBeforeTheFirstTensor) {
   if (!at::hasCUDA()) GTEST_SKIP() << "this machine has no CUDA device";
   EXPECT_GT(available_memory(at::kCUDA).value_or(0), 0);
-  EXPECT_EQ(used_memory(at::kCUDA), 0);
 }
 
 TEST_F(Cuda, NormsRotationsAndGates) {
