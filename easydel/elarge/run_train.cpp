@@ -78,8 +78,7 @@ fs::path processor_directory(const ELargeConfig& config, const BaseModule& model
 // Weights that are drawn, of a config without files.
 std::shared_ptr<BaseModule> draw_model(const ELargeConfig& config, const ModelSection& section, TaskType task,
                                        const Json& changes, bool spread) {
-  const QuantizationSection packing = config.quantization();
-  require<NotSupportedError>(!packing.method, config.where({"quantization"}), " needs a model with weights; got ",
+  require<NotSupportedError>(config.quantization().weights.method.empty(), config.where({"quantization"}), " needs a model with weights; got ",
                              section.name_or_path, ", whose weights are random.");
   const ComputeSettings compute = config.compute();
   const auto parsed = AutoConfig::for_task(task, section.name_or_path, {.overrides = changes});
@@ -101,7 +100,7 @@ std::shared_ptr<BaseModule> load(const ELargeConfig& config, const std::string& 
                                  TaskType task, bool is_trained) {
   const LoaderSection loader = config.loader();
   const ComputeSettings compute = config.compute();
-  const QuantizationSection packing = config.quantization();
+  const QuantizeOptions packing = config.quantization().weights;
   const bool spread = config.sharding().auto_shard_model && World::current()->size() > 1;
   Json changes = config.config_kwargs(section);
   if (is_trained && config.has("trainer")) {
@@ -129,11 +128,7 @@ std::shared_ptr<BaseModule> load(const ELargeConfig& config, const std::string& 
                          .precision = loader.precision.value_or(""),
                          .auto_shard_model = spread,
                          .config_kwargs = changes,
-                         .quantization_method = packing.method.value_or(""),
-                         .quantization_block_size =
-                             packing.method ? packing.linear_group_size.value_or(packing.group_size.value_or(0)) : 0,
-                         .quantization_pattern = packing.method ? packing.linear_pattern.value_or("") : "",
-                         .quantize_tensors = packing.apply_quantization,
+                         .quantization_config = packing.method.empty() ? std::nullopt : std::optional(packing),
                          .revision = section.revision(),
                          .verbose = loader.verbose});
   });

@@ -63,8 +63,7 @@ Json config_changes(const LoadOptions& options) {
 
 // The weights are views of the whole files, as far as one can tell before there is a module.
 bool stays_mapped(const BaseConfig& config, at::Device device, const LoadOptions& options) {
-  const bool packs =
-      options.load_in_8bit || !options.quantization_method.empty() || !config.quantization.weights.is_null();
+  const bool packs = options.load_in_8bit || options.quantization_config || !config.quantization.weights.is_null();
   return device.is_cpu() && !packs && World::current()->size() == 1;
 }
 
@@ -117,7 +116,7 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, const Mo
   config->name_or_path = name_or_path;
   if (World::current()->rank() == 0) log_config_notes(*config);
   const auto gguf = find_gguf(directory);
-  if (gguf && (options.load_in_8bit || !options.quantization_method.empty())) config->quantization.weights = Json();
+  if (gguf && (options.load_in_8bit || options.quantization_config)) config->quantization.weights = Json();
   if (options.partition_axis) config->sharding.partition_axis = *options.partition_axis;
   const auto files = gguf ? nullptr : Checkpoint::open(directory);
   const auto text = files && is_text_part(*config, directory) ? TextFiles::open(files) : nullptr;

@@ -215,59 +215,35 @@ PROBE(LoadOptions, load_in_8bit) {
   EXPECT_EQ(stored(files, {.load_in_8bit = true}), int8);
 }
 
-PROBE(LoadOptions, bit_targeted_params) {
-  const LoadOptions options{.bit_targeted_params = {"embedding"}, .quantization_method = "8bit"};
+PROBE(LoadOptions, quantization_config) {
   const Files files;
-  EXPECT_EQ(stored(files, options, kTable), int8);
-  EXPECT_EQ(stored(files, options, kQuery), float32);
-  EXPECT_TRUE(is_refused("bit_targeted_params", [&] { files.load({.bit_targeted_params = {"embedding"}}); }));
-}
-
-PROBE(LoadOptions, quantization_method) {
-  const Files files;
-  EXPECT_EQ(stored(files, {.quantization_method = "nf4"}), uint8);
-  EXPECT_EQ(stored(files, {.quantization_method = "8bit"}), int8);
-}
-
-PROBE(LoadOptions, quantization_block_size) {
-  const Files files;
-  const auto scales = [&](int64_t size) {
-    return files.load({.quantization_method = "nf4", .quantization_block_size = size})
-        ->params()
-        .at("model.layers.0.self_attn.q_proj.weight.absmax")
-        .numel();
-  };
-  EXPECT_EQ(scales(0), 64);  // a scale for each 64 columns
-  EXPECT_EQ(scales(32), 128);
-  EXPECT_TRUE(is_refused("quantization_block_size", [&] { files.load({.quantization_block_size = 32}); }));
-}
-
-PROBE(LoadOptions, quantization_pattern) {
-  const Files files;
-  const LoadOptions options{.quantization_method = "8bit", .quantization_pattern = "v_proj"};
-  EXPECT_EQ(stored(files, options, kQuery), float32);
-  EXPECT_EQ(stored(files, options, "model.layers.0.self_attn.v_proj.weight"), int8);
-  EXPECT_TRUE(is_refused("quantization_pattern", [&] { files.load({.quantization_pattern = "v_proj"}); }));
-  // Also where the config itself asks for packed weights, by another pattern.
-  EXPECT_TRUE(is_refused("quantization_pattern", [&] {
-    files.load({.config_kwargs = Json::object({{"quantization_config", Json::object({{"dtype", "nf4"}})}}),
-                .quantization_pattern = "v_proj"});
-  }));
-}
-
-PROBE(LoadOptions, quantization_double_quant) {
-  const Files files;
+  const auto packed = [](QuantizeOptions how) { return LoadOptions{.quantization_config = std::move(how)}; };
+  EXPECT_EQ(stored(files, packed({.method = "nf4"})), uint8);
+  EXPECT_EQ(stored(files, packed({})), int8);
+  EXPECT_EQ(stored(files, packed({.bit_targeted_params = {"embedding"}}), kTable), int8);
+  EXPECT_EQ(stored(files, packed({.bit_targeted_params = {"embedding"}}), kQuery), float32);
+  EXPECT_EQ(stored(files, packed({.pattern = "v_proj"}), kQuery), float32);
+  EXPECT_EQ(stored(files, packed({.pattern = "v_proj"}), "model.layers.0.self_attn.v_proj.weight"), int8);
   const char* scales = "model.layers.0.self_attn.q_proj.weight.absmax";
-  EXPECT_EQ(stored(files, {.quantization_method = "nf4"}, scales), float32);
-  EXPECT_EQ(stored(files, {.quantization_method = "nf4", .quantization_double_quant = true}, scales), uint8);
-  EXPECT_TRUE(is_refused("quantization_double_quant", [&] { files.load({.quantization_double_quant = true}); }));
-}
-
-PROBE(LoadOptions, quantize_tensors) {
-  const Files files;
-  EXPECT_EQ(stored(files, {.quantization_method = "nf4", .quantize_tensors = false}), float32);
+  EXPECT_EQ(files.load(packed({.method = "nf4", .group_size = 32}))->params().at(scales).numel(), 128);
+  EXPECT_EQ(files.load(packed({.method = "nf4"}))->params().at(scales).numel(), 64);  // a scale for each 64 columns
+  EXPECT_EQ(stored(files, packed({.method = "nf4"}), scales), float32);
+  EXPECT_EQ(stored(files, packed({.method = "nf4", .double_quant = true}), scales), uint8);
+  EXPECT_EQ(stored(files, packed({.method = "nf4", .quantize_tensors = false})), float32);
   EXPECT_TRUE(is_refused("multiple of 32", [&] {
-    files.load({.quantization_method = "nf4", .quantization_block_size = 24, .quantize_tensors = false});
+    files.load(packed({.method = "nf4", .group_size = 24, .quantize_tensors = false}));
+  }));
+  const LogLines log;
+  files.load(packed({.verbose = true}));
+  EXPECT_TRUE(log.contain(" layers as 8bit"));
+  // Where the config itself asks for packed weights, the caller's options count.
+  LoadOptions both = packed({.pattern = "v_proj"});
+  both.config_kwargs = Json::object({{"quantization_config", Json::object({{"dtype", "nf4"}})}});
+  EXPECT_EQ(stored(files, both, kQuery), float32);
+  EXPECT_TRUE(is_refused("calibration",
+                         [&] { files.load(packed({.calibration = std::make_shared<const Calibration>()})); }));
+  EXPECT_TRUE(is_refused("load_in_8bit", [&] {
+    files.load({.quantization_config = QuantizeOptions{.method = "nf4"}, .load_in_8bit = true});
   }));
 }
 

@@ -160,7 +160,7 @@ TEST_F(GgufModelFile, IsSavedAndLoadedAsItIs) {
   EXPECT_TRUE(at::equal(logits(*again, 5), logits(*model, 5)));
   EXPECT_EQ(parameter_bytes(*again), parameter_bytes(*model));
   // As floats, to be packed in another way.
-  const auto other = load({.quantization_method = "8bit"});
+  const auto other = load({.load_in_8bit = true});
   EXPECT_EQ(other->params().at("model.layers.0.mlp.up_proj.weight").scalar_type(), at::kChar);
 }
 

@@ -35,7 +35,7 @@ BenchEngine make_bench_engine(const BenchServeOptions& options) {
     files.task = "causal-lm";
     files.dtype = options.dtype;
     files.device = options.device;
-    files.quantize = options.quantize;
+    files.quantize.method = options.quantize;
     model = load(files);
     if (const auto tokenizer = load_tokenizer(files)) made.tokenizer = tokenizer->shared();
   } else {

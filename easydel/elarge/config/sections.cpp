@@ -86,13 +86,15 @@ void list_fields(PlatformSection& p, FieldVisitor& v) {
   v("backend", p.backend, "cpu or gpu: the device if loader.device is null.");
 }
 
+// EasyDeL's names; those of the mapping `model` are QuantizeOptions' own.
 void list_fields(QuantizationSection& q, FieldVisitor& v) {
-  v("method", q.method, "8bit, nf4, int4 or a8q; null: no quantization while loading.");
-  v("group_size", q.group_size, "Columns that share a scale; null: the method's default.");
-  v("linear_group_size", q.linear_group_size, "The same; takes precedence over group_size.");
-  v("linear_pattern", q.linear_pattern,
-    "Regular expression for the paths of layers to quantize; null: all linear layers but heads.");
-  v("apply_quantization", q.apply_quantization, "false: check everything but keep the weights dense.");
+  v.only_when_changed();
+  v("method", q.weights.method, "8bit, nf4, int4 or a8q; empty: no quantization while loading.");
+  v("group_size", q.weights.group_size, "Columns that share a scale; 0: the method's default.");
+  v("linear_group_size", q.weights.group_size, "The same; takes precedence over group_size.");
+  v("linear_pattern", q.weights.pattern,
+    "Regular expression for the paths of layers to quantize; empty: all linear layers but heads.");
+  v("apply_quantization", q.weights.quantize_tensors, "false: check everything but keep the weights dense.");
   v("kv_cache", q.kv_cache, "{dtype: int8}: 8-bit keys and values in generation.");
   v("model", q.model, "The same as a mapping: dtype or quantization_method, group_size or block_size, pattern.");
 }

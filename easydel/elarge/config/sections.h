@@ -11,6 +11,7 @@
 
 #include "easydel/core/dtype.h"
 #include "easydel/core/json/json.h"
+#include "easydel/infra/config/quantize_options.h"
 #include "easydel/infra/task_type.h"
 #include "easydel/sharding/mesh/partition_axis.h"
 
@@ -53,15 +54,11 @@ struct ShardingSection {
   bool sp_is_ep_bound = true;
 };
 
-// How weights are packed as they are read.
+// How weights are packed as they are read; without a method they stay as the files are.
 struct QuantizationSection {
-  std::optional<std::string> method;  // 8bit, nf4, int4, a8q; null: as the files are
-  std::optional<int64_t> group_size;
-  std::optional<int64_t> linear_group_size;   // wins over group_size
-  std::optional<std::string> linear_pattern;  // of layers' paths
-  bool apply_quantization = true;             // false: everything is checked, and weights stay dense
-  Json kv_cache;                              // {dtype: int8}: keys and values in 8 bits
-  Json model;                                 // the same as a mapping of EasyDeL's: {dtype: nf4, group_size: 64}
+  QuantizeOptions weights{.method = {}};
+  Json kv_cache;  // {dtype: int8}: keys and values in 8 bits
+  Json model;     // `weights` as a mapping of EasyDeL's: {dtype: nf4, group_size: 64}
 };
 
 struct BaseConfigSection {
