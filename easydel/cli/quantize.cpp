@@ -105,7 +105,7 @@ int64_t bytes_of(const std::filesystem::path& path) {
 
 std::shared_ptr<BaseModule> load_one(const QuantizeArguments& options, const std::string& model) {
   LoadOptions loading = to_load_options(options.model);
-  loading.auto_shard_model = false;  // regardless of the mesh it was trained on
+  loading.sharding.auto_shard_model = false;  // regardless of the mesh it was trained on
   return load_model(model, parse_task(options.model.task), loading);
 }
 

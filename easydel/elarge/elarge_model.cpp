@@ -5,6 +5,21 @@
 #include "easydel/infra/fields/field_visitor.h"
 
 namespace easydel {
+namespace {
+
+// Those that differ from their defaults.
+template <class Options>
+Json changed_fields(Options given) {
+  Options defaults;
+  const auto before = collect_fields([&](FieldVisitor& v) { list_fields(defaults, v); });
+  Json changed = Json::object();
+  for (FieldValue& field : collect_fields([&](FieldVisitor& v) { list_fields(given, v); })) {
+    if (!(field.value == find_field(before, field.key)->value)) changed[field.key] = std::move(field.value);
+  }
+  return changed;
+}
+
+}  // namespace
 
 ELargeModel ELargeModel::from_pretrained(const std::string& name_or_path, const std::string& task) {
   ELargeModel model;
@@ -47,20 +62,8 @@ ELargeModel& ELargeModel::set_operation_configs(KeyValues values) {
   return *this;
 }
 
-ELargeModel& ELargeModel::set_sharding(const ShardingArguments& a) {
-  if (!a.axis_dims.empty()) set_section("sharding", {{"axis_dims", a.axis_dims}});
-  if (!a.axis_names.empty()) set_section("sharding", {{"axis_names", a.axis_names}});
-  if (!a.dcn_axis_dims.empty()) set_section("sharding", {{"dcn_axis_dims", a.dcn_axis_dims}});
-  if (a.partition_axis) {
-    set_section("sharding", {{"partition_axis", FieldType<PartitionAxis>::to_json(*a.partition_axis)}});
-  }
-  if (a.zero_stage) set_section("sharding", {{"zero_stage", *a.zero_stage}});
-  for (const auto& [key, value] :
-       {std::pair("auto_shard_model", a.auto_shard_model), std::pair("fsdp_is_ep_bound", a.fsdp_is_ep_bound),
-        std::pair("sp_is_ep_bound", a.sp_is_ep_bound)}) {
-    if (value) set_section("sharding", {{key, *value}});
-  }
-  return *this;
+ELargeModel& ELargeModel::set_sharding(const ShardingOptions& options) {
+  return update_config(Json::object({{"sharding", changed_fields(options)}}));
 }
 
 ELargeModel& ELargeModel::add_inform(const std::string& section, const DatasetArguments& a) {

@@ -29,18 +29,6 @@ struct EngineOptions;
 // {{"learning_rate", 2e-5}, {"num_train_epochs", 3}}
 using KeyValues = std::initializer_list<std::pair<std::string_view, Json>>;
 
-// What is not given stays as it was.
-struct ShardingArguments {
-  std::vector<int64_t> axis_dims = {};
-  std::vector<std::string> axis_names = {};
-  std::vector<int64_t> dcn_axis_dims = {};
-  std::optional<PartitionAxis> partition_axis = {};
-  std::optional<bool> auto_shard_model = {};
-  std::optional<int64_t> zero_stage = {};
-  std::optional<bool> fsdp_is_ep_bound = {};
-  std::optional<bool> sp_is_ep_bound = {};
-};
-
 // One data set: where it is and which of its columns count.
 struct DatasetArguments {
   std::string dataset_name = {};  // on the hub
@@ -79,7 +67,7 @@ class ELargeModel {
   ELargeModel& set_reference_model(const std::string& name_or_path);
   ELargeModel& set_dtype(const std::string& dtype, const std::string& param_dtype = "");  // param_dtype: dtype
   ELargeModel& set_loader(KeyValues values);
-  ELargeModel& set_sharding(const ShardingArguments& arguments);
+  ELargeModel& set_sharding(const ShardingOptions& options);  // what is not given stays as it was
   ELargeModel& set_quantization(KeyValues values);
   ELargeModel& set_base_config(KeyValues values);  // keys of the model's config
   ELargeModel& set_operation_configs(KeyValues values);

@@ -101,7 +101,7 @@ std::shared_ptr<BaseModule> load(const ELargeConfig& config, const std::string& 
   const LoaderSection loader = config.loader();
   const ComputeSettings compute = config.compute();
   const QuantizeOptions packing = config.quantization().weights;
-  const bool spread = config.sharding().auto_shard_model && World::current()->size() > 1;
+  const bool spread = config.sharding().auto_shard_model.value_or(true) && World::current()->size() > 1;
   Json changes = config.config_kwargs(section);
   if (is_trained && config.has("trainer")) {
     add_labels(config, task, changes);
@@ -126,7 +126,7 @@ std::shared_ptr<BaseModule> load(const ELargeConfig& config, const std::string& 
                          .dtype = compute.dtype,
                          .param_dtype = compute.param_dtype,
                          .precision = loader.precision.value_or(""),
-                         .auto_shard_model = spread,
+                         .sharding = {.auto_shard_model = spread},
                          .config_kwargs = changes,
                          .quantization_config = packing.method.empty() ? std::nullopt : std::optional(packing),
                          .revision = section.revision(),

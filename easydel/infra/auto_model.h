@@ -12,6 +12,7 @@
 #include "easydel/infra/base_module.h"
 #include "easydel/infra/config/config_io.h"
 #include "easydel/infra/config/quantize_options.h"
+#include "easydel/infra/config/sharding_options.h"
 
 namespace easydel {
 
@@ -21,15 +22,10 @@ struct LoadOptions {
   DType dtype = float32;                         // what the model computes in
   DType param_dtype = float32;                   // what it stores
   std::string precision = {};                    // default, fastest, high, highest: of float32 products
-  std::vector<int64_t> sharding_axis_dims = {};  // empty: the config's
-  std::vector<std::string> sharding_axis_names = {};
-  std::vector<int64_t> sharding_dcn_axis_dims = {};
-  std::optional<PartitionAxis> partition_axis = {};
-  std::optional<bool> shard_attention_computation = {};
+  ShardingOptions sharding = {};                 // changes to the config, and whether the weights are split
   std::optional<PartitionRules> partition_rules = {};
   std::map<std::string, std::function<at::Tensor(const at::Tensor&)>> shard_fns = {};  // by path
-  bool auto_shard_model = false;
-  bool auto_shard_params = false;  // the old name of auto_shard_model
+  bool auto_shard_params = false;  // the old name of sharding.auto_shard_model
   std::string backend = {};        // "cpu", "gpu": the device, when `device` is not set
   std::string platform = {};       // of kernels; "" and "torch" are the same here
   Json config_kwargs = {};         // changes to the config, by key

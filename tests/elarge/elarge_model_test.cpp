@@ -100,7 +100,7 @@ TEST(ELargeModel, HasASetterForEverySection) {
   EXPECT_EQ(model.config().loader().device, "cpu");
   EXPECT_FALSE(model.config().loader().verbose);
   EXPECT_THAT(model.config().sharding().axis_dims, ElementsAre(1, -1, 1, 1, 1));
-  EXPECT_FALSE(model.config().sharding().auto_shard_model);
+  EXPECT_FALSE(*model.config().sharding().auto_shard_model);
   EXPECT_EQ(model.config().config_kwargs().at("attn_dtype").as_string(), "float32");
   const MixtureSection mixture = model.config().mixture();
   ASSERT_EQ(mixture.informs.size(), 3);

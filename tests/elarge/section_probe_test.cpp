@@ -266,6 +266,7 @@ TEST_F(SectionProbes, Sharding) {
        {"partition_axis", Json::object({{"batch_axis", Json::array({"dp"})}})},
        {"auto_shard_model", false},
        {"zero_stage", 1},
+       {"shard_attention_computation", false},
        {"fsdp_is_ep_bound", false},
        {"sp_is_ep_bound", false, sequence}},
       [&](const Json& settings) {

@@ -114,7 +114,7 @@ TEST_F(Loading, TakesADeviceABackendAndAPlatform) {
 
 TEST_F(Loading, CountsParametersAloudAndSetsTheConfigsAttention) {
   LogLines log;
-  const auto model = load({.shard_attention_computation = false, .verbose_params = true});
+  const auto model = load({.sharding = {.shard_attention_computation = false}, .verbose_params = true});
   EXPECT_THAT(log.lines, ElementsAre(HasSubstr("LlamaForCausalLM: ")));
   EXPECT_FALSE(model->config().sharding.shard_attention_computation);
 }
@@ -145,7 +145,7 @@ TEST_F(Loading, OfAStateTakesTheSameArguments) {
               ThrowsMessage<ConfigError>(HasSubstr("must be a multiple of 32; got 24")));
   EXPECT_FALSE(load_state({.quantization_config = QuantizationConfig{.quantize_tensors = false}}).model()->is_quantized());
   EXPECT_FALSE(
-      load_state({.shard_attention_computation = false}).graphdef.config->sharding.shard_attention_computation);
+      load_state({.sharding = {.shard_attention_computation = false}}).graphdef.config->sharding.shard_attention_computation);
   const auto twice = load_state({.shard_fns = {{"lm_head.weight", [](const at::Tensor& t) { return t * 2; }}}});
   EXPECT_TRUE(at::equal(twice.graphstate.at("lm_head.weight"), 2 * tiny_llama()->params().at("lm_head.weight")));
 }

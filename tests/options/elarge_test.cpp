@@ -18,29 +18,29 @@ using testing_support::is_refused;
 using testing_support::LogLines;
 using testing_support::progress_of;
 
-ShardingSection sharding(const ShardingArguments& arguments) {
+ShardingSection sharding(const ShardingOptions& arguments) {
   return ELargeModel::from_pretrained("org/name").set_sharding(arguments).config().sharding();
 }
 
-PROBE(ShardingArguments, axis_dims) { EXPECT_THAT(sharding({.axis_dims = {1, 2, 1, 2, 1}}).axis_dims[3], 2); }
-PROBE(ShardingArguments, axis_names) {
+PROBE(ShardingOptions, axis_dims) { EXPECT_THAT(sharding({.axis_dims = {1, 2, 1, 2, 1}}).axis_dims[3], 2); }
+PROBE(ShardingOptions, axis_names) {
   EXPECT_EQ(sharding({.axis_names = {"a", "b", "c", "d", "e"}}).axis_names[0], "a");
 }
-PROBE(ShardingArguments, dcn_axis_dims) {
+PROBE(ShardingOptions, dcn_axis_dims) {
   EXPECT_THAT(sharding({.dcn_axis_dims = {1, 2, 1, 1, 1}}).dcn_axis_dims, ElementsAre(1, 2, 1, 1, 1));
 }
-PROBE(ShardingArguments, partition_axis) {
+PROBE(ShardingOptions, partition_axis) {
   PartitionAxis axes;
   axes.tensor_parallel_axis = "model";
   EXPECT_EQ(sharding({.partition_axis = axes}).partition_axis, axes);
 }
-PROBE(ShardingArguments, auto_shard_model) {
-  EXPECT_TRUE(sharding({}).auto_shard_model);
-  EXPECT_FALSE(sharding({.auto_shard_model = false}).auto_shard_model);
+PROBE(ShardingOptions, auto_shard_model) {
+  EXPECT_TRUE(*sharding({}).auto_shard_model);
+  EXPECT_FALSE(*sharding({.auto_shard_model = false}).auto_shard_model);
 }
-PROBE(ShardingArguments, zero_stage) { EXPECT_EQ(sharding({.zero_stage = 2}).zero_stage, 2); }
-PROBE(ShardingArguments, fsdp_is_ep_bound) { EXPECT_FALSE(sharding({.fsdp_is_ep_bound = false}).fsdp_is_ep_bound); }
-PROBE(ShardingArguments, sp_is_ep_bound) { EXPECT_FALSE(sharding({.sp_is_ep_bound = false}).sp_is_ep_bound); }
+PROBE(ShardingOptions, zero_stage) { EXPECT_EQ(sharding({.zero_stage = 2}).zero_stage, 2); }
+PROBE(ShardingOptions, fsdp_is_ep_bound) { EXPECT_FALSE(*sharding({.fsdp_is_ep_bound = false}).fsdp_is_ep_bound); }
+PROBE(ShardingOptions, sp_is_ep_bound) { EXPECT_FALSE(*sharding({.sp_is_ep_bound = false}).sp_is_ep_bound); }
 
 InformSection inform(const DatasetArguments& arguments) {
   return ELargeModel::from_pretrained("org/name").add_dataset(arguments).config().mixture().informs.at(0);

@@ -9,6 +9,7 @@
 #include "easydel/infra/state/state.h"
 #include "easydel/layers/linear.h"
 #include "easydel/optim/optimizers.h"
+#include "easydel/quantization/method.h"
 #include "easydel/sharding/world/current_world.h"
 #include "tests/infra/on_mesh.h"
 #include "tests/io/pickle_builder.h"
@@ -47,7 +48,7 @@ class Files {
   // On one of eight ranks, of which no other runs: reading needs none.
   std::shared_ptr<BaseModule> load_on_eight(LoadOptions options) const {
     const WorldScope scope(planned_world(8, 5));
-    if (!options.auto_shard_params) options.auto_shard_model = true;
+    if (!options.auto_shard_params) options.sharding.auto_shard_model = true;
     return load(std::move(options));
   }
 
@@ -118,8 +119,8 @@ PROBE(LoadOptions, precision) {
   EXPECT_TRUE(is_refused("precision", [] { Files().load({.precision = "low"}); }));
 }
 
-PROBE(LoadOptions, sharding_axis_dims) {
-  EXPECT_EQ(Files().load_on_eight({.sharding_axis_dims = {1, 2, 1, 4, 1}})->mesh(), mesh_of({1, 2, 1, 4, 1}));
+PROBE(LoadOptions, sharding) {
+  EXPECT_EQ(Files().load_on_eight({.sharding = {.axis_dims = {1, 2, 1, 4, 1}}})->mesh(), mesh_of({1, 2, 1, 4, 1}));
 }
 
 // Axes under other names, and what each of them is for.
@@ -131,33 +132,33 @@ PartitionAxis renamed_axes() {
   return axes;
 }
 
-PROBE(LoadOptions, sharding_axis_names) {
+TEST(LoadSharding, TakesNamesOfAxes) {
   const auto model = Files().load_on_eight(
-      {.sharding_axis_dims = {1, 4, 1, 2, 1}, .sharding_axis_names = kNames, .partition_axis = renamed_axes()});
+      {.sharding = {.axis_dims = {1, 4, 1, 2, 1}, .axis_names = kNames, .partition_axis = renamed_axes()}});
   EXPECT_EQ(model->mesh(), Mesh({{"data"}, {"fsdp", 4}, {"ep"}, {"model", 2}, {"sp"}}));
 }
 
-PROBE(LoadOptions, sharding_dcn_axis_dims) {
+TEST(LoadSharding, TakesAnOuterNetwork) {
   const auto model =
-      Files().load_on_eight({.sharding_axis_dims = {1, 2, 1, 2, 1}, .sharding_dcn_axis_dims = {1, 2, 1, 1, 1}});
+      Files().load_on_eight({.sharding = {.axis_dims = {1, 2, 1, 2, 1}, .dcn_axis_dims = {1, 2, 1, 1, 1}}});
   EXPECT_EQ(model->mesh(), Mesh({{"dp"}, {"fsdp", 4, 2}, {"ep"}, {"tp", 2}, {"sp"}}));
 }
 
-PROBE(LoadOptions, partition_axis) {
+TEST(LoadSharding, TakesWhatAxesAreFor) {
   const Files files;
-  LoadOptions options{.sharding_axis_dims = {1, 4, 1, 2, 1}, .sharding_axis_names = kNames};
+  LoadOptions options{.sharding = {.axis_dims = {1, 4, 1, 2, 1}, .axis_names = kNames}};
   EXPECT_TRUE(is_refused("tp", [&] { files.load_on_eight(options); }));
-  options.partition_axis = renamed_axes();
+  options.sharding.partition_axis = renamed_axes();
   EXPECT_EQ(files.load_on_eight(options)->params_sharding().at("lm_head.weight").spec,
             (PartitionSpec{"model", {"fsdp", "sp"}}));
 }
 
 // Without it every rank computes all heads.
-PROBE(LoadOptions, shard_attention_computation) {
+PROBE(ShardingOptions, shard_attention_computation) {
   const Files files;
-  LoadOptions options{.sharding_axis_dims = {1, 2, 1, 4, 1}};
+  LoadOptions options{.sharding = {.axis_dims = {1, 2, 1, 4, 1}}};
   EXPECT_EQ(files.load_on_eight(options)->parallel()->axes(LogicalAxis::Head), AxisNames{"tp"});
-  options.shard_attention_computation = false;
+  options.sharding.shard_attention_computation = false;
   EXPECT_EQ(files.load_on_eight(options)->parallel()->axes(LogicalAxis::Head), AxisNames{});
 }
 
@@ -173,11 +174,11 @@ PROBE(LoadOptions, shard_fns) {
   EXPECT_TRUE(at::equal(model->params().at(kTable), files.model->params().at(kTable) * 3));
 }
 
-PROBE(LoadOptions, auto_shard_model) {
+TEST(LoadSharding, SplitsWeightsWhereAsked) {
   const Files files;
   const WorldScope scope(planned_world(8, 5));
   EXPECT_EQ(files.load()->params().at(kQuery).numel(), 64 * 64);
-  EXPECT_EQ(files.load({.auto_shard_model = true})->params().at(kQuery).numel(), 64 * 64 / 8);
+  EXPECT_EQ(files.load({.sharding = {.auto_shard_model = true}})->params().at(kQuery).numel(), 64 * 64 / 8);
 }
 
 PROBE(LoadOptions, auto_shard_params) {

@@ -168,8 +168,8 @@ TEST(Quantize, SavesAndLoads) {
       LoadOptions load{.quantization_config = options_of(c, *model), .verbose = false};
       const std::string dense = (directory / "dense").string();
       EXPECT_TRUE(at::equal(logits_of(*AutoModelForCausalLM::from_pretrained(dense, load)), logits_of(*model)));
-      load.auto_shard_model = true;
-      load.sharding_axis_dims = {1, 2, 1, 2, 1};
+      load.sharding.auto_shard_model = true;
+      load.sharding.axis_dims = {1, 2, 1, 2, 1};
       const at::Tensor expected = logits_of(*model);
       on_mesh({1, 2, 1, 2, 1}, [&](const Mesh&, World&) {
         const auto sharded = AutoModelForCausalLM::from_pretrained(dense, load);

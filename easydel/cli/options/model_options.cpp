@@ -57,8 +57,8 @@ void fall_back_to_one_device(LoadOptions& loading, const ModelOptions& options) 
   if (!is_split(saved.axis_dims) && !is_split(saved.dcn_axis_dims)) return;
   log::info(options.model,
             " was saved on a mesh of several devices and runs on one device now; use --mesh to change that.");
-  loading.sharding_axis_dims.assign(saved.axis_dims.size(), 1);
-  loading.sharding_dcn_axis_dims.assign(saved.dcn_axis_dims.size(), 1);
+  loading.sharding.axis_dims.assign(saved.axis_dims.size(), 1);
+  loading.sharding.dcn_axis_dims.assign(saved.dcn_axis_dims.size(), 1);
 }
 
 }  // namespace
@@ -107,8 +107,7 @@ LoadOptions to_load_options(const ModelOptions& options) {
   return {.device = compute.device,
           .dtype = compute.dtype,
           .param_dtype = compute.param_dtype,
-          .sharding_axis_dims = options.mesh,
-          .auto_shard_model = true,
+          .sharding = {.axis_dims = options.mesh, .auto_shard_model = true},
           .config_kwargs = parse_overrides(options.overrides),
           .quantization_config = options.quantize.method.empty() ? std::nullopt : std::optional(options.quantize),
           .revision = options.revision};

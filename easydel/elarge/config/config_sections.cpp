@@ -151,7 +151,7 @@ ShardingSection ELargeConfig::sharding() const {
     const std::string place = where({"sharding", "zero_stage"});
     require<ConfigError>(*section.zero_stage >= 1 && *section.zero_stage <= 3, place, " must be 1, 2 or 3; got ",
                          *section.zero_stage, ".");
-    require<ConfigError>(section.auto_shard_model, place, " is not supported with auto_shard_model: false; got ",
+    require<ConfigError>(section.auto_shard_model.value_or(true), place, " is not supported with auto_shard_model: false; got ",
                          *section.zero_stage, ". Leave auto_shard_model out.");
   }
   return section;
@@ -174,14 +174,7 @@ BaseConfigSection ELargeConfig::base_config() const {
 }
 
 Json ELargeConfig::config_kwargs() const {
-  const ShardingSection split = sharding();
-  Json kwargs = Json::object({{"sharding_axis_dims", split.axis_dims},
-                              {"sharding_axis_names", split.axis_names},
-                              {"fsdp_is_ep_bound", split.fsdp_is_ep_bound},
-                              {"sp_is_ep_bound", split.sp_is_ep_bound}});
-  if (split.zero_stage) kwargs["zero_stage"] = *split.zero_stage;
-  if (!split.dcn_axis_dims.empty()) kwargs["sharding_dcn_axis_dims"] = split.dcn_axis_dims;
-  if (split.partition_axis) kwargs["partition_axis"] = FieldType<PartitionAxis>::to_json(*split.partition_axis);
+  Json kwargs = config_changes(sharding());
   if (!quantization().kv_cache.is_null()) kwargs["kv_cache_quantization_config"] = Json::object({{"dtype", "int8"}});
   const BaseConfigSection base = base_config();
   for (const auto& [key, value] : base.values.as_object()) {

@@ -99,19 +99,6 @@ void list_fields(QuantizationSection& q, FieldVisitor& v) {
   v("model", q.model, "The same as a mapping: dtype or quantization_method, group_size or block_size, pattern.");
 }
 
-void list_fields(ShardingSection& s, FieldVisitor& v) {
-  v("axis_dims", s.axis_dims, "Devices along each axis; one may be -1: all remaining devices.");
-  v("axis_names", s.axis_names, "Names of the axes.");
-  v("dcn_axis_dims", s.dcn_axis_dims, "Size of each axis over the outer network.");
-  v("partition_axis", s.partition_axis, "Which axes split the batch, the sequence, heads, …");
-  v("auto_shard_model", s.auto_shard_model, "Shard the weights.");
-  v("zero_stage", s.zero_stage,
-    "ZeRO stage: 1 shards the optimizer state over the data axes, 2 also gradients, 3 also parameters; null: by the "
-    "partition rules.");
-  v("fsdp_is_ep_bound", s.fsdp_is_ep_bound, "Split experts over fsdp together with ep.");
-  v("sp_is_ep_bound", s.sp_is_ep_bound, "Split experts over sp together with ep.");
-}
-
 void list_fields(BaseConfigSection& b, FieldVisitor& v) {
   v("values", b.values, "Keys of the model's config.");
   v("operation_configs", b.operation_configs, "Settings of EasyDeL's kernels; no effect here.");

@@ -12,8 +12,9 @@
 #include "easydel/core/dtype.h"
 #include "easydel/core/json/json.h"
 #include "easydel/infra/config/quantize_options.h"
+#include "easydel/infra/config/sharding_options.h"
 #include "easydel/infra/task_type.h"
-#include "easydel/sharding/mesh/partition_axis.h"
+#include "easydel/sharding/mesh/mesh.h"
 
 namespace easydel {
 
@@ -43,15 +44,12 @@ struct PlatformSection {
   std::optional<std::string> backend;  // cpu or gpu: the device, where loader.device is null
 };
 
-struct ShardingSection {
-  std::vector<int64_t> axis_dims = {1, 1, 1, -1, 1};
-  std::vector<std::string> axis_names = {"dp", "fsdp", "ep", "tp", "sp"};
-  std::vector<int64_t> dcn_axis_dims;
-  std::optional<PartitionAxis> partition_axis;
-  bool auto_shard_model = true;
-  std::optional<int64_t> zero_stage;  // ZeRO: 1, 2 or 3; null: as the partition rules are
-  bool fsdp_is_ep_bound = true;
-  bool sp_is_ep_bound = true;
+struct ShardingSection : ShardingOptions {
+  ShardingSection() {
+    axis_dims = {1, 1, 1, -1, 1};
+    axis_names = MeshOptions{}.axis_names;
+    auto_shard_model = true;
+  }
 };
 
 // How weights are packed as they are read; without a method they stay as the files are.
@@ -199,7 +197,6 @@ void list_fields(ModelSection& model, FieldVisitor& v);
 void list_fields(LoaderSection& loader, FieldVisitor& v);
 void list_fields(PlatformSection& platform, FieldVisitor& v);
 void list_fields(QuantizationSection& quantization, FieldVisitor& v);
-void list_fields(ShardingSection& sharding, FieldVisitor& v);
 void list_fields(BaseConfigSection& base, FieldVisitor& v);
 void list_fields(InformSection& inform, FieldVisitor& v);
 void list_fields(TokenizationSection& tokenization, FieldVisitor& v);
