@@ -29,21 +29,6 @@ struct EngineOptions;
 // {{"learning_rate", 2e-5}, {"num_train_epochs", 3}}
 using KeyValues = std::initializer_list<std::pair<std::string_view, Json>>;
 
-// One data set: where it is and which of its columns count.
-struct DatasetArguments {
-  std::string dataset_name = {};  // on the hub
-  TextList data_files = {};       // or files: "train.jsonl", {"a.parquet", "b.parquet"}
-  std::string dataset_type = {};  // json, parquet, …
-  std::string split = "train";
-  std::string content_field = {};
-  std::vector<std::string> additional_fields = {};
-  TextMap format_fields = {};
-  std::optional<int64_t> num_rows = {};
-  std::string name = {};
-  std::optional<double> weight = {};
-  std::optional<int64_t> max_length = {};  // the trainer's, where it has none
-};
-
 struct EvalArguments {
   std::vector<std::string> tasks;           // files, or names of files next to the config or in eval.include_path
   std::optional<int64_t> num_fewshot = {};  // the eval section's, else the task's
@@ -73,8 +58,9 @@ class ELargeModel {
   ELargeModel& set_operation_configs(KeyValues values);
   ELargeModel& set_esurge(KeyValues values);
   ELargeModel& set_mixture(KeyValues values);
-  ELargeModel& add_dataset(const DatasetArguments& arguments);
-  ELargeModel& add_eval_dataset(const DatasetArguments& arguments);
+  // `max_length`: the trainer's, where it has none.
+  ELargeModel& add_dataset(const data::DatasetOptions& dataset, std::optional<int64_t> max_length = {});
+  ELargeModel& add_eval_dataset(const data::DatasetOptions& dataset, std::optional<int64_t> max_length = {});
   // set_trainer("sft", {.learning_rate = 2e-5}): what differs from TrainingArguments' own defaults counts; the rest is
   // the default of that trainer. By key: set_trainer("sft", Json::object({{"learning_rate", 2e-5}})).
   ELargeModel& set_trainer(const std::string& trainer_type);
@@ -130,7 +116,8 @@ class ELargeModel {
   std::shared_ptr<BaseModule> build_draft_model();  // null without a serve.draft_model
   void announce() const;  // one line: device, types, mesh. ConfigError when the mesh cannot be
   ELargeModel& set_section(const std::string& section, KeyValues values);
-  ELargeModel& add_inform(const std::string& section, const DatasetArguments& arguments);
+  ELargeModel& add_inform(const std::string& section, const data::DatasetOptions& dataset,
+                          std::optional<int64_t> max_length);
 
   ELargeConfig config_;
   std::optional<int64_t> device_count_;

@@ -6,7 +6,6 @@
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/data/dataset.h"
-#include "easydel/elarge/config/mixture_options.h"
 #include "easydel/elarge/config/trained_task.h"
 #include "easydel/elarge/elarge_model.h"
 #include "easydel/elarge/memory_plan.h"
@@ -145,7 +144,12 @@ TaskType task_of(const ELargeConfig& config) {
 std::shared_ptr<const data::Dataset> open_mixture(const ELargeConfig& config, const std::string& name,
                                                   const MixtureSection& section, const TrainingArguments& arguments,
                                                   bool shuffle) {
-  auto options = to_mixture_options<data::MixtureOptions>(section);
+  data::MixtureOptions options = section;
+  for (data::DatasetOptions& inform : options.informs) {
+    if (section.tokens_field_name == "tokens") continue;  // what the trainers call it
+    inform.format_fields[section.tokens_field_name] = "tokens";
+    if (inform.content_field == section.tokens_field_name) inform.content_field = "tokens";
+  }
   if (!shuffle) options.shuffle_buffer_size.reset();
   options.seed = static_cast<uint64_t>(arguments.shuffle_seed_train);
   std::shared_ptr<const data::Dataset> dataset;

@@ -110,7 +110,7 @@ TEST(ELargeConfig, ReadsTheFilesOfEveryTrainer) {
   ASSERT_EQ(mixture.informs.size(), 2);
   EXPECT_EQ(mixture.informs[0].type, "some/dataset");
   EXPECT_EQ(mixture.informs[0].content_field, "chosen");
-  EXPECT_THAT(mixture.informs[1].data_files.values, ElementsAre("a.json", "b.json"));
+  EXPECT_THAT(mixture.informs[1].data_files, ElementsAre("a.json", "b.json"));
   EXPECT_EQ(mixture.informs[1].num_rows, 5);
   EXPECT_EQ(mixture.tokenization->max_length, 512);
   EXPECT_FALSE(mixture.streaming);

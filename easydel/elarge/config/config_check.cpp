@@ -22,7 +22,7 @@ Json fields_of(Section section) {
 
 Json fields_of_mixture(const MixtureSection& mixture) {
   Json json = fields_of(mixture), informs = Json::array();
-  for (const InformSection& inform : mixture.informs) informs.push_back(fields_of(inform));
+  for (const data::DatasetOptions& inform : mixture.informs) informs.push_back(fields_of(inform));
   json["informs"] = std::move(informs);
   if (mixture.tokenization) json["tokenization"] = fields_of(*mixture.tokenization);
   return json;

@@ -2,15 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "easydel/core/dtype.h"
 #include "easydel/core/json/json.h"
+#include "easydel/data/options.h"
 #include "easydel/infra/config/quantize_options.h"
 #include "easydel/infra/config/sharding_options.h"
 #include "easydel/infra/task_type.h"
@@ -64,36 +63,7 @@ struct BaseConfigSection {
   Json operation_configs = Json::object();  // of EasyDeL's kernels
 };
 
-// One text or several.
-struct TextList {
-  TextList() = default;
-  TextList(const char* value) : values({value}) {}
-  TextList(std::string value) : values({std::move(value)}) {}
-  TextList(std::initializer_list<std::string> texts) : values(texts) {}
-
-  std::vector<std::string> values;
-};
-
 using TextMap = std::map<std::string, std::string>;
-using NumberMap = std::map<std::string, double>;
-
-// One data set of a mixture.
-struct InformSection {
-  std::optional<std::string> type;          // json, parquet, …, or the id of a data set on the hub
-  std::optional<std::string> dataset_name;  // the same id, as add_dataset calls it
-  TextList data_files;
-  std::optional<std::string> name;  // what mixture_weights calls it
-  std::optional<std::string> dataset_split_name;
-  std::string split = "train";
-  std::optional<std::string> revision;
-  std::optional<std::string> sample_by;
-  std::optional<std::string> content_field;
-  std::vector<std::string> additional_fields;
-  TextMap format_fields;
-  std::optional<std::string> filter_query;
-  std::optional<int64_t> num_rows;
-  std::optional<double> weight;
-};
 
 // What is null is as the trainer's arguments have it.
 struct TokenizationSection {
@@ -107,23 +77,16 @@ struct TokenizationSection {
 };
 
 // mixture, eval_mixture.
-struct MixtureSection {
-  std::vector<InformSection> informs;
+struct MixtureSection : data::MixtureOptions {
+  MixtureSection() { shuffle_buffer_size = 1000; }
+
   std::optional<TokenizationSection> tokenization;
-  std::optional<std::string> cache_dir;
-  bool streaming = true;
-  std::string text_target_field = "text";
-  std::optional<int64_t> shuffle_buffer_size = 1000;
-  std::optional<int64_t> seed;  // the trainer's shuffle_seed_train
+  std::optional<int64_t> shuffle_seed;  // the trainer's shuffle_seed_train
   bool pack_tokens = false;
   std::string tokens_field_name = "tokens";
   std::optional<int64_t> pack_seq_length;
   std::optional<int64_t> prefetch_workers;  // the trainer's dataloader_num_workers, else two
   int64_t prefetch_buffer_size = 4;
-  bool block_mixture = true;
-  int64_t mixture_block_size = 2048;
-  std::string stop_strategy = "restart";
-  NumberMap mixture_weights;
 };
 
 struct EvalSection {
@@ -198,9 +161,11 @@ void list_fields(LoaderSection& loader, FieldVisitor& v);
 void list_fields(PlatformSection& platform, FieldVisitor& v);
 void list_fields(QuantizationSection& quantization, FieldVisitor& v);
 void list_fields(BaseConfigSection& base, FieldVisitor& v);
-void list_fields(InformSection& inform, FieldVisitor& v);
 void list_fields(TokenizationSection& tokenization, FieldVisitor& v);
 void list_fields(MixtureSection& mixture, FieldVisitor& v);  // without informs and tokenization
+namespace data {
+void list_fields(DatasetOptions& dataset, FieldVisitor& v);
+}
 void list_fields(EvalSection& eval, FieldVisitor& v);
 void list_fields(EsurgeSection& esurge, FieldVisitor& v);
 void list_fields(ServeSection& serve, FieldVisitor& v);
