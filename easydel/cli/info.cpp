@@ -42,7 +42,7 @@ std::string scaled(double value) {
 
 void run(const InfoOptions& options) {
   const LoadOptions load = to_load_options(options.model);
-  const std::string& method = load.quantization_method;
+  const std::string& method = options.model.quantize.method;
   const bool on_mesh = options.model.names_a_mesh();
   require<UsageError>(method.empty() || !on_mesh, "--quantize ", method, " goes without --devices and --mesh here: ",
                       "what each rank stores is shown for dense weights. Leave one of them out.");

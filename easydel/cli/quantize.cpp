@@ -105,7 +105,7 @@ int64_t bytes_of(const std::filesystem::path& path) {
 
 std::shared_ptr<BaseModule> load_one(const QuantizeArguments& options, const std::string& model) {
   LoadOptions loading = to_load_options(options.model);
-  loading.auto_shard_model = false;  // regardless of the mesh it was trained on
+  loading.sharding.auto_shard_model = false;  // regardless of the mesh it was trained on
   return load_model(model, parse_task(options.model.task), loading);
 }
 
@@ -166,7 +166,7 @@ void run(const QuantizeArguments& options) {
   require<UsageError>(options.format != "bitsandbytes" || asked.method == "nf4" || asked.method == "8bit",
                       "--format bitsandbytes has the methods nf4 and 8bit; got ", asked.method, ".");
   const bool calibrates =
-      quantization::make_method({asked.method, asked.group_size, asked.double_quant})->needs_calibration();
+      quantization::make_method(asked)->needs_calibration();
   require<UsageError>(!calibrates || !options.calibration.empty(), "--method ", asked.method,
                       " needs calibration text. Give it with --calibrate FILE.");
   require<UsageError>(calibrates || options.calibration.empty(), "--calibrate ", options.calibration, ": --method ",

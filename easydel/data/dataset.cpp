@@ -1,6 +1,8 @@
 #include "easydel/data/dataset.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "easydel/core/error.h"
 #include "easydel/data/open_dataset.h"
@@ -55,9 +57,22 @@ std::string digest(const Source& source) {
   return hash.hex().substr(0, 16);
 }
 
+// A dataset_name that is a file or a directory here is one of data_files.
+void locate(DatasetOptions& options) {
+  std::error_code ignored;
+  if (options.dataset_name.empty()) return;
+  if (std::filesystem::exists(options.dataset_name, ignored)) {
+    options.data_files.insert(options.data_files.begin(), options.dataset_name);
+  } else if (options.type.empty()) {
+    options.type = options.dataset_name;
+  }
+}
+
 }  // namespace
 
-std::shared_ptr<const Dataset> Dataset::open(const MixtureOptions& options) {
+std::shared_ptr<const Dataset> Dataset::open(const MixtureOptions& given) {
+  MixtureOptions options = given;
+  for (DatasetOptions& inform : options.informs) locate(inform);
   std::vector<SourcePtr> sources;
   for (const DatasetOptions& inform : options.informs) sources.push_back(open_dataset(inform, options));
   return std::make_shared<const Dataset>(std::move(sources), options);

@@ -2,20 +2,36 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
+
+namespace easydel {
+
+// One text or several.
+struct TextList : std::vector<std::string> {
+  TextList() = default;
+  TextList(const char* text) : TextList(std::string(text)) {}
+  TextList(std::string text) { push_back(std::move(text)); }
+  TextList(std::initializer_list<std::string> texts) : vector(texts) {}
+  TextList(std::vector<std::string> texts) : vector(std::move(texts)) {}
+};
+
+}  // namespace easydel
 
 namespace easydel::data {
 
 // One data set: an "inform".
 struct DatasetOptions {
+  std::string dataset_name;  // a data set on the hub, or a file or directory here that comes before data_files
   // json, jsonl, csv, tsv, txt, parquet, arrow, feather; huggingface, or the id of a data set on the hub. Empty: by
   // file extension.
   std::string type;
   // Files, directories, globs ("data/*.jsonl"), "hub://user/name/path". With a data set on the hub: files in it.
-  std::vector<std::string> data_files;
+  TextList data_files;
   std::string name;                // for mixture_weights; empty: the first of data_files, or the hub's id
   std::string dataset_split_name;  // a split or a subdirectory of a directory or of a data set on the hub
   std::string split = "train";  // of a directory or a data set on the hub; may be sliced: "train[:1000]", "train[10%:]"

@@ -5,6 +5,21 @@
 #include "easydel/infra/fields/field_visitor.h"
 
 namespace easydel {
+namespace {
+
+// Those that differ from their defaults.
+template <class Options>
+Json changed_fields(Options given) {
+  Options defaults;
+  const auto before = collect_fields([&](FieldVisitor& v) { list_fields(defaults, v); });
+  Json changed = Json::object();
+  for (FieldValue& field : collect_fields([&](FieldVisitor& v) { list_fields(given, v); })) {
+    if (!(field.value == find_field(before, field.key)->value)) changed[field.key] = std::move(field.value);
+  }
+  return changed;
+}
+
+}  // namespace
 
 ELargeModel ELargeModel::from_pretrained(const std::string& name_or_path, const std::string& task) {
   ELargeModel model;
@@ -47,53 +62,28 @@ ELargeModel& ELargeModel::set_operation_configs(KeyValues values) {
   return *this;
 }
 
-ELargeModel& ELargeModel::set_sharding(const ShardingArguments& a) {
-  if (!a.axis_dims.empty()) set_section("sharding", {{"axis_dims", a.axis_dims}});
-  if (!a.axis_names.empty()) set_section("sharding", {{"axis_names", a.axis_names}});
-  if (!a.dcn_axis_dims.empty()) set_section("sharding", {{"dcn_axis_dims", a.dcn_axis_dims}});
-  if (a.partition_axis) {
-    set_section("sharding", {{"partition_axis", FieldType<PartitionAxis>::to_json(*a.partition_axis)}});
-  }
-  if (a.zero_stage) set_section("sharding", {{"zero_stage", *a.zero_stage}});
-  for (const auto& [key, value] :
-       {std::pair("auto_shard_model", a.auto_shard_model), std::pair("fsdp_is_ep_bound", a.fsdp_is_ep_bound),
-        std::pair("sp_is_ep_bound", a.sp_is_ep_bound)}) {
-    if (value) set_section("sharding", {{key, *value}});
-  }
-  return *this;
+ELargeModel& ELargeModel::set_sharding(const ShardingOptions& options) {
+  return update_config(Json::object({{"sharding", changed_fields(options)}}));
 }
 
-ELargeModel& ELargeModel::add_inform(const std::string& section, const DatasetArguments& a) {
-  Json inform = Json::object();
-  const auto add = [&](std::string_view key, const std::string& value) {
-    if (!value.empty()) inform[key] = value;
-  };
-  add("dataset_name", a.dataset_name);
-  if (a.data_files.values.size() == 1) inform["data_files"] = a.data_files.values[0];
-  if (a.data_files.values.size() > 1) inform["data_files"] = Json(a.data_files.values);
-  add("type", a.dataset_type);
-  add("split", a.split);
-  add("content_field", a.content_field);
-  if (!a.additional_fields.empty()) inform["additional_fields"] = Json(a.additional_fields);
-  for (const auto& [from, to] : a.format_fields) inform["format_fields"][from] = to;
-  if (a.num_rows) inform["num_rows"] = *a.num_rows;
-  add("name", a.name);
-  if (a.weight) inform["weight"] = *a.weight;
+ELargeModel& ELargeModel::add_inform(const std::string& section, const data::DatasetOptions& dataset,
+                                     std::optional<int64_t> max_length) {
   const Json* trainer = to_dict().find("trainer");
-  if (a.max_length && !(trainer && trainer->contains("max_length"))) {
-    set_section("trainer", {{"max_length", *a.max_length}});
-  }
+  if (max_length && !(trainer && trainer->contains("max_length"))) set_section("trainer", {{"max_length", *max_length}});
   const Json* mixture = to_dict().find(section);
   const Json* informs = mixture ? mixture->find("informs") : nullptr;
   if (!informs) config_.set({section, "informs"}, Json::array());
   const std::size_t count = informs ? informs->size() : 0;
-  config_.set({section, "informs", std::to_string(count)}, std::move(inform));
+  config_.set({section, "informs", std::to_string(count)}, changed_fields(dataset));
   return *this;
 }
 
-ELargeModel& ELargeModel::add_dataset(const DatasetArguments& arguments) { return add_inform("mixture", arguments); }
-ELargeModel& ELargeModel::add_eval_dataset(const DatasetArguments& arguments) {
-  return add_inform("eval_mixture", arguments);
+ELargeModel& ELargeModel::add_dataset(const data::DatasetOptions& dataset, std::optional<int64_t> max_length) {
+  return add_inform("mixture", dataset, max_length);
+}
+
+ELargeModel& ELargeModel::add_eval_dataset(const data::DatasetOptions& dataset, std::optional<int64_t> max_length) {
+  return add_inform("eval_mixture", dataset, max_length);
 }
 
 ELargeModel& ELargeModel::set_trainer(const std::string& trainer_type) {
@@ -158,9 +148,9 @@ std::string ELargeModel::summary() const {
              sharding.zero_stage ? concat(", ZeRO stage ", *sharding.zero_stage) : "", "\n");
   if (const auto teacher = teacher_model_name()) text += concat("teacher:  ", *teacher, "\n");
   if (const auto reference = reference_model_name()) text += concat("reference: ", *reference, "\n");
-  for (const InformSection& inform : config_.mixture().informs) {
-    std::string source = inform.dataset_name.value_or(inform.type.value_or(""));
-    for (const std::string& file : inform.data_files.values) source += (source.empty() ? "" : " ") + file;
+  for (const data::DatasetOptions& inform : config_.mixture().informs) {
+    std::string source = inform.dataset_name.empty() ? inform.type : inform.dataset_name;
+    for (const std::string& file : inform.data_files) source += (source.empty() ? "" : " ") + file;
     text += concat("data:     ", source, " (", inform.split, ")\n");
   }
   if (config_.has("trainer")) {

@@ -29,33 +29,6 @@ struct EngineOptions;
 // {{"learning_rate", 2e-5}, {"num_train_epochs", 3}}
 using KeyValues = std::initializer_list<std::pair<std::string_view, Json>>;
 
-// What is not given stays as it was.
-struct ShardingArguments {
-  std::vector<int64_t> axis_dims = {};
-  std::vector<std::string> axis_names = {};
-  std::vector<int64_t> dcn_axis_dims = {};
-  std::optional<PartitionAxis> partition_axis = {};
-  std::optional<bool> auto_shard_model = {};
-  std::optional<int64_t> zero_stage = {};
-  std::optional<bool> fsdp_is_ep_bound = {};
-  std::optional<bool> sp_is_ep_bound = {};
-};
-
-// One data set: where it is and which of its columns count.
-struct DatasetArguments {
-  std::string dataset_name = {};  // on the hub
-  TextList data_files = {};       // or files: "train.jsonl", {"a.parquet", "b.parquet"}
-  std::string dataset_type = {};  // json, parquet, …
-  std::string split = "train";
-  std::string content_field = {};
-  std::vector<std::string> additional_fields = {};
-  TextMap format_fields = {};
-  std::optional<int64_t> num_rows = {};
-  std::string name = {};
-  std::optional<double> weight = {};
-  std::optional<int64_t> max_length = {};  // the trainer's, where it has none
-};
-
 struct EvalArguments {
   std::vector<std::string> tasks;           // files, or names of files next to the config or in eval.include_path
   std::optional<int64_t> num_fewshot = {};  // the eval section's, else the task's
@@ -79,14 +52,15 @@ class ELargeModel {
   ELargeModel& set_reference_model(const std::string& name_or_path);
   ELargeModel& set_dtype(const std::string& dtype, const std::string& param_dtype = "");  // param_dtype: dtype
   ELargeModel& set_loader(KeyValues values);
-  ELargeModel& set_sharding(const ShardingArguments& arguments);
+  ELargeModel& set_sharding(const ShardingOptions& options);  // what is not given stays as it was
   ELargeModel& set_quantization(KeyValues values);
   ELargeModel& set_base_config(KeyValues values);  // keys of the model's config
   ELargeModel& set_operation_configs(KeyValues values);
   ELargeModel& set_esurge(KeyValues values);
   ELargeModel& set_mixture(KeyValues values);
-  ELargeModel& add_dataset(const DatasetArguments& arguments);
-  ELargeModel& add_eval_dataset(const DatasetArguments& arguments);
+  // `max_length`: the trainer's, where it has none.
+  ELargeModel& add_dataset(const data::DatasetOptions& dataset, std::optional<int64_t> max_length = {});
+  ELargeModel& add_eval_dataset(const data::DatasetOptions& dataset, std::optional<int64_t> max_length = {});
   // set_trainer("sft", {.learning_rate = 2e-5}): what differs from TrainingArguments' own defaults counts; the rest is
   // the default of that trainer. By key: set_trainer("sft", Json::object({{"learning_rate", 2e-5}})).
   ELargeModel& set_trainer(const std::string& trainer_type);
@@ -142,7 +116,8 @@ class ELargeModel {
   std::shared_ptr<BaseModule> build_draft_model();  // null without a serve.draft_model
   void announce() const;  // one line: device, types, mesh. ConfigError when the mesh cannot be
   ELargeModel& set_section(const std::string& section, KeyValues values);
-  ELargeModel& add_inform(const std::string& section, const DatasetArguments& arguments);
+  ELargeModel& add_inform(const std::string& section, const data::DatasetOptions& dataset,
+                          std::optional<int64_t> max_length);
 
   ELargeConfig config_;
   std::optional<int64_t> device_count_;

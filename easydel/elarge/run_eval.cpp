@@ -14,7 +14,7 @@ namespace {
 std::vector<EvalTask> read_tasks(const ELargeConfig& config, const EvalArguments& arguments) {
   std::vector<fs::path> directories;
   if (!config.name().empty()) directories.push_back(fs::path(config.name()).parent_path());
-  for (const std::string& path : config.eval().include_path.values) directories.emplace_back(path);
+  for (const std::string& path : config.eval().include_path) directories.emplace_back(path);
   std::erase(directories, fs::path());
   return read_eval_tasks(arguments.tasks, directories);
 }

@@ -6,7 +6,6 @@
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/data/dataset.h"
-#include "easydel/elarge/config/mixture_options.h"
 #include "easydel/elarge/config/trained_task.h"
 #include "easydel/elarge/elarge_model.h"
 #include "easydel/elarge/memory_plan.h"
@@ -78,8 +77,7 @@ fs::path processor_directory(const ELargeConfig& config, const BaseModule& model
 // Weights that are drawn, of a config without files.
 std::shared_ptr<BaseModule> draw_model(const ELargeConfig& config, const ModelSection& section, TaskType task,
                                        const Json& changes, bool spread) {
-  const QuantizationSection packing = config.quantization();
-  require<NotSupportedError>(!packing.method, config.where({"quantization"}), " needs a model with weights; got ",
+  require<NotSupportedError>(config.quantization().weights.method.empty(), config.where({"quantization"}), " needs a model with weights; got ",
                              section.name_or_path, ", whose weights are random.");
   const ComputeSettings compute = config.compute();
   const auto parsed = AutoConfig::for_task(task, section.name_or_path, {.overrides = changes});
@@ -101,8 +99,8 @@ std::shared_ptr<BaseModule> load(const ELargeConfig& config, const std::string& 
                                  TaskType task, bool is_trained) {
   const LoaderSection loader = config.loader();
   const ComputeSettings compute = config.compute();
-  const QuantizationSection packing = config.quantization();
-  const bool spread = config.sharding().auto_shard_model && World::current()->size() > 1;
+  const QuantizeOptions packing = config.quantization().weights;
+  const bool spread = config.sharding().auto_shard_model.value_or(true) && World::current()->size() > 1;
   Json changes = config.config_kwargs(section);
   if (is_trained && config.has("trainer")) {
     add_labels(config, task, changes);
@@ -127,13 +125,9 @@ std::shared_ptr<BaseModule> load(const ELargeConfig& config, const std::string& 
                          .dtype = compute.dtype,
                          .param_dtype = compute.param_dtype,
                          .precision = loader.precision.value_or(""),
-                         .auto_shard_model = spread,
+                         .sharding = {.auto_shard_model = spread},
                          .config_kwargs = changes,
-                         .quantization_method = packing.method.value_or(""),
-                         .quantization_block_size =
-                             packing.method ? packing.linear_group_size.value_or(packing.group_size.value_or(0)) : 0,
-                         .quantization_pattern = packing.method ? packing.linear_pattern.value_or("") : "",
-                         .quantize_tensors = packing.apply_quantization,
+                         .quantization_config = packing.method.empty() ? std::nullopt : std::optional(packing),
                          .revision = section.revision(),
                          .verbose = loader.verbose});
   });
@@ -150,7 +144,12 @@ TaskType task_of(const ELargeConfig& config) {
 std::shared_ptr<const data::Dataset> open_mixture(const ELargeConfig& config, const std::string& name,
                                                   const MixtureSection& section, const TrainingArguments& arguments,
                                                   bool shuffle) {
-  auto options = to_mixture_options<data::MixtureOptions>(section);
+  data::MixtureOptions options = section;
+  for (data::DatasetOptions& inform : options.informs) {
+    if (section.tokens_field_name == "tokens") continue;  // what the trainers call it
+    inform.format_fields[section.tokens_field_name] = "tokens";
+    if (inform.content_field == section.tokens_field_name) inform.content_field = "tokens";
+  }
   if (!shuffle) options.shuffle_buffer_size.reset();
   options.seed = static_cast<uint64_t>(arguments.shuffle_seed_train);
   std::shared_ptr<const data::Dataset> dataset;

@@ -56,12 +56,12 @@ serve::ServerOptions to_server_options(const ELargeConfig& config) {
   options.http.tls_key = serve.tls_key.value_or("");
   options.http.max_body_bytes = serve.max_body_mib << 20;
   options.http.max_connections = serve.max_connections;
-  options.http.cors_origins = serve.cors_origin.values;
-  options.service.served_model_names = serve.served_model_name.values;
+  options.http.cors_origins = serve.cors_origin;
+  options.service.served_model_names = serve.served_model_name;
   if (options.service.served_model_names.empty()) options.service.served_model_names = {name};
   options.service.model_root = name;
   options.service.version = EASYDEL_VERSION;
-  options.service.api_keys = serve.api_key.values;
+  options.service.api_keys = serve.api_key;
   if (const char* key = std::getenv("EASYDEL_API_KEY"); key && *key) options.service.api_keys.emplace_back(key);
   if (serve.chat_template) options.service.chat_template = read_file(*serve.chat_template);
   options.service.trust_request_chat_template = serve.trust_request_chat_template;

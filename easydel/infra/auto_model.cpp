@@ -51,20 +51,15 @@ at::Device pick_device(const LoadOptions& options) {
                                   : at::Device(at::kCPU);
 }
 
-Json config_changes(const LoadOptions& options) {
+Json changes_of(const LoadOptions& options) {
   Json changes = options.config_kwargs.is_null() ? Json::object() : options.config_kwargs;
-  if (!options.sharding_axis_dims.empty()) changes["sharding_axis_dims"] = options.sharding_axis_dims;
-  if (!options.sharding_axis_names.empty()) changes["sharding_axis_names"] = options.sharding_axis_names;
-  if (!options.sharding_dcn_axis_dims.empty()) changes["sharding_dcn_axis_dims"] = options.sharding_dcn_axis_dims;
-  if (options.shard_attention_computation)
-    changes["shard_attention_computation"] = *options.shard_attention_computation;
+  for (auto& [key, value] : config_changes(options.sharding).as_object()) changes[key] = value;
   return changes;
 }
 
 // The weights are views of the whole files, as far as one can tell before there is a module.
 bool stays_mapped(const BaseConfig& config, at::Device device, const LoadOptions& options) {
-  const bool packs =
-      options.load_in_8bit || !options.quantization_method.empty() || !config.quantization.weights.is_null();
+  const bool packs = options.load_in_8bit || options.quantization_config || !config.quantization.weights.is_null();
   return device.is_cpu() && !packs && World::current()->size() == 1;
 }
 
@@ -113,12 +108,11 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, const Mo
   require_device(device);  // before anything is downloaded or read
   const std::filesystem::path directory = resolve(name_or_path, {.revision = options.revision, .token = options.token});
   std::unique_ptr<BaseConfig> config =
-      model_class.read_config(directory.string(), {.overrides = config_changes(options)});
+      model_class.read_config(directory.string(), {.overrides = changes_of(options)});
   config->name_or_path = name_or_path;
   if (World::current()->rank() == 0) log_config_notes(*config);
   const auto gguf = find_gguf(directory);
-  if (gguf && (options.load_in_8bit || !options.quantization_method.empty())) config->quantization.weights = Json();
-  if (options.partition_axis) config->sharding.partition_axis = *options.partition_axis;
+  if (gguf && (options.load_in_8bit || options.quantization_config)) config->quantization.weights = Json();
   const auto files = gguf ? nullptr : Checkpoint::open(directory);
   const auto text = files && is_text_part(*config, directory) ? TextFiles::open(files) : nullptr;
   if (text) untie_different_head(*config, *text);
@@ -158,7 +152,7 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, const Mo
                        .precision = parse_precision(options.precision),
                        .rngs = options.rngs,
                        .device = device});
-  if (options.auto_shard_model || options.auto_shard_params)
+  if (options.sharding.auto_shard_model.value_or(false) || options.auto_shard_params)
     place_parameters(*module, options.partition_rules, World::current());
   LoadedWeights weights = load_weights(
       *module, adapt_source(*module, std::move(source)),

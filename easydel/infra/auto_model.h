@@ -11,6 +11,8 @@
 
 #include "easydel/infra/base_module.h"
 #include "easydel/infra/config/config_io.h"
+#include "easydel/infra/config/quantize_options.h"
+#include "easydel/infra/config/sharding_options.h"
 
 namespace easydel {
 
@@ -20,28 +22,17 @@ struct LoadOptions {
   DType dtype = float32;                         // what the model computes in
   DType param_dtype = float32;                   // what it stores
   std::string precision = {};                    // default, fastest, high, highest: of float32 products
-  std::vector<int64_t> sharding_axis_dims = {};  // empty: the config's
-  std::vector<std::string> sharding_axis_names = {};
-  std::vector<int64_t> sharding_dcn_axis_dims = {};
-  std::optional<PartitionAxis> partition_axis = {};
-  std::optional<bool> shard_attention_computation = {};
+  ShardingOptions sharding = {};                 // changes to the config, and whether the weights are split
   std::optional<PartitionRules> partition_rules = {};
   std::map<std::string, std::function<at::Tensor(const at::Tensor&)>> shard_fns = {};  // by path
-  bool auto_shard_model = false;
-  bool auto_shard_params = false;  // the old name of auto_shard_model
+  bool auto_shard_params = false;  // the old name of sharding.auto_shard_model
   std::string backend = {};        // "cpu", "gpu": the device, when `device` is not set
   std::string platform = {};       // of kernels; "" and "torch" are the same here
   Json config_kwargs = {};         // changes to the config, by key
-  // Weights are packed one by one as they are read; see quantization/quantize.h for what the words mean.
-  bool load_in_8bit = false;                          // the same as quantization_method "8bit"
-  std::vector<std::string> bit_targeted_params = {};  // kernel or weight, embedding; empty: kernel
-  std::string quantization_method = {};               // empty: as the files are
-  int64_t quantization_block_size = 0;                // 0: the method's own
-  std::string quantization_pattern = {};              // empty: all linear layers but heads
-  bool quantization_double_quant = false;             // of nf4: the scales are codes too
-  bool quantize_tensors = true;                       // false: the options above are checked, and weights stay dense
-  bool verbose_params = false;                        // says how many parameters there are
-  bool from_torch = true;                             // false: only what save_pretrained wrote, safetensors
+  std::optional<QuantizeOptions> quantization_config = {};  // weights are packed one by one as they are read
+  bool load_in_8bit = false;                                // the same as the method "8bit"
+  bool verbose_params = false;                              // says how many parameters there are
+  bool from_torch = true;                                   // false: only what save_pretrained wrote, safetensors
   std::string revision = "main";
   std::optional<std::string> token = {};
   RandomKey rngs = RandomKey(0);  // for weights that the files do not have: a fresh head

@@ -180,7 +180,7 @@ void pack_dense_experts(const std::shared_ptr<Reader>& reader, const FileNames& 
 void read_bitsandbytes(const std::shared_ptr<Reader>& reader, const FileNames& names, const PackedLayer& layer,
                        const std::string& name) {
   const std::string prefix = name.substr(0, name.size() - std::string_view("weight").size());
-  const MethodSettings settings = layer.matrix->method().settings();
+  const QuantizeOptions settings = layer.matrix->method().settings();
   if (settings.method == "8bit") reader->hidden.insert(prefix + "weight_format");
   if (settings.method != "nf4") return;
   for (const char* table : {"weight.quant_map", "weight.nested_quant_map"}) reader->hidden.insert(prefix + table);
@@ -262,7 +262,7 @@ std::vector<FileTensor> Packing::extra_tensors(const BaseModule& module) const {
   };
   using Whole = std::function<at::Tensor(const std::string&)>;
   if (mixed_ || !method_) return tensors;
-  const MethodSettings settings = method_->settings();
+  const QuantizeOptions settings = method_->settings();
   for (const PackedLayer& layer : packed_layers(module)) {
     const std::string prefix = layer.path + ".";
     if (settings.method == "8bit") {
@@ -299,7 +299,7 @@ void Packing::describe(const BaseModule& module, BaseConfig& config) const {
     return;
   }
   Json json = method_->config();
-  const MethodSettings settings = method_->settings();
+  const QuantizeOptions settings = method_->settings();
   Json dense = Json::array();
   bool table = false;
   for (const auto& [path, child] : module.named_modules()) {

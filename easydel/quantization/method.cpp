@@ -27,7 +27,7 @@ std::vector<std::string> method_names() {
   return names;
 }
 
-std::shared_ptr<const Method> make_method(const MethodSettings& settings) {
+std::shared_ptr<const Method> make_method(const QuantizeOptions& settings) {
   for (const Known& known : kMethods) {
     if (settings.method != known.name) continue;
     require<ConfigError>(!settings.double_quant || settings.method == "nf4",
@@ -40,7 +40,7 @@ std::shared_ptr<const Method> make_method(const MethodSettings& settings) {
   fail<ConfigError>("[quantize] unknown method \"", settings.method, "\"; known: ", names, ".");
 }
 
-void check_group(const MethodSettings& settings, int64_t unit, int64_t in) {
+void check_group(const QuantizeOptions& settings, int64_t unit, int64_t in) {
   const int64_t group = settings.group_size;
   require<ConfigError>(group > 0 && group % unit == 0, "[quantize] the group size of ", settings.method,
                        " must be a multiple of ", unit, "; got ", group, ".");
@@ -48,7 +48,7 @@ void check_group(const MethodSettings& settings, int64_t unit, int64_t in) {
                        " columns of the matrix; got ", group, ".");
 }
 
-void refuse_group(const MethodSettings& settings) {
+void refuse_group(const QuantizeOptions& settings) {
   require<ConfigError>(settings.group_size == 0, "[quantize] ", settings.method,
                        " has one scale for each row and no groups; got the group size ", settings.group_size, ".");
 }
@@ -63,7 +63,7 @@ at::Tensor Method::multiply(const at::Tensor& x, const LocalShard& held) const {
 }
 
 Json Method::config() const {
-  const MethodSettings own = settings();
+  const QuantizeOptions own = settings();
   Json json = Json::object();
   json["quant_method"] = "easydel";
   json["method"] = own.method;

@@ -11,18 +11,12 @@
 
 #include "easydel/core/dtype.h"
 #include "easydel/core/json/json.h"
+#include "easydel/infra/config/quantize_options.h"
 #include "easydel/operations/quantized/packed_product.h"
 #include "easydel/sharding/collectives/group.h"
 #include "easydel/sharding/mesh/interval.h"
 
 namespace easydel::quantization {
-
-struct MethodSettings {
-  std::string method = "8bit";
-  int64_t group_size = 0;     // 0: the method's own
-  bool double_quant = false;  // of nf4: the scales are codes too
-  friend bool operator==(const MethodSettings&, const MethodSettings&) = default;
-};
 
 // A dimension of a part: one element for `per` rows, or for `per` columns, or `per` elements regardless of the matrix.
 struct PartDim {
@@ -60,7 +54,7 @@ struct ChannelStatistics {
 class Method {
  public:
   virtual ~Method() = default;
-  virtual MethodSettings settings() const = 0;
+  virtual QuantizeOptions settings() const = 0;
   // ConfigError when the group size does not divide the columns. The first is "weight".
   virtual std::vector<Part> parts(int64_t out, int64_t in) const = 0;
   virtual bool needs_calibration() const { return false; }
@@ -85,20 +79,20 @@ class Method {
 };
 
 // ConfigError lists the known methods.
-std::shared_ptr<const Method> make_method(const MethodSettings& settings);
+std::shared_ptr<const Method> make_method(const QuantizeOptions& settings);
 std::vector<std::string> method_names();
 
 // For a method's file.
-using MethodFactory = std::shared_ptr<const Method> (*)(const MethodSettings& settings);
-std::shared_ptr<const Method> make_nf4(const MethodSettings& settings);
-std::shared_ptr<const Method> make_8bit(const MethodSettings& settings);
-std::shared_ptr<const Method> make_int4(const MethodSettings& settings);
-std::shared_ptr<const Method> make_a8bit(const MethodSettings& settings);
-std::shared_ptr<const Method> make_a8q(const MethodSettings& settings);
-std::shared_ptr<const Method> make_a4q(const MethodSettings& settings);
+using MethodFactory = std::shared_ptr<const Method> (*)(const QuantizeOptions& settings);
+std::shared_ptr<const Method> make_nf4(const QuantizeOptions& settings);
+std::shared_ptr<const Method> make_8bit(const QuantizeOptions& settings);
+std::shared_ptr<const Method> make_int4(const QuantizeOptions& settings);
+std::shared_ptr<const Method> make_a8bit(const QuantizeOptions& settings);
+std::shared_ptr<const Method> make_a8q(const QuantizeOptions& settings);
+std::shared_ptr<const Method> make_a4q(const QuantizeOptions& settings);
 // ConfigError if the size is not a multiple of `unit`, or does not divide `in`.
-void check_group(const MethodSettings& settings, int64_t unit, int64_t in);
-void refuse_group(const MethodSettings& settings);  // of a method that has none
+void check_group(const QuantizeOptions& settings, int64_t unit, int64_t in);
+void refuse_group(const QuantizeOptions& settings);  // of a method that has none
 // The largest |x| of each token over all its columns [..., 1], also those that other ranks compute with.
 at::Tensor largest_in_row(const at::Tensor& x, const LocalShard& held);
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "easydel/core/error.h"
+#include "easydel/core/log.h"
 #include "easydel/quantization/formats/decoded_source.h"
 #include "easydel/quantization/methods/gguf_blocks.h"
 #include "easydel/quantization/pack.h"
@@ -15,7 +16,7 @@ namespace {
 // What the files have, by the tensors that are in them.
 class FilesPacking {
  public:
-  FilesPacking(const BaseModule& module, MethodSettings settings, const WeightSource& files)
+  FilesPacking(const BaseModule& module, QuantizeOptions settings, const WeightSource& files)
       : module_(module), settings_(std::move(settings)), files_(files), names_(module, files.names) {}
 
   std::shared_ptr<const Packing> find() {
@@ -75,7 +76,7 @@ class FilesPacking {
   }
 
   const BaseModule& module_;
-  MethodSettings settings_;
+  QuantizeOptions settings_;
   const WeightSource& files_;
   FileNames names_;
   std::vector<std::string> layers_;
@@ -196,7 +197,7 @@ class MixedPacking {
   FileNames names_;
 };
 
-MethodSettings settings_of(const Json& json) {
+QuantizeOptions settings_of(const Json& json) {
   const auto text = [&](const char* key) {
     const Json* value = json.find(key);
     return value && value->is_string() ? value->as_string() : std::string();
@@ -206,7 +207,7 @@ MethodSettings settings_of(const Json& json) {
     return value && *value == Json(true);
   };
   const std::string method = text("quant_method");
-  MethodSettings settings;
+  QuantizeOptions settings;
   if (method == "easydel") {
     settings.method = text("method");
     const Json* group = json.find("group_size");
@@ -228,40 +229,24 @@ bool is_published(const Json& config) {
 
 std::shared_ptr<const Packing> from_files_of(const BaseModule& module, const Json& config, const WeightSource& files) {
   if (is_published(config)) return FormatPacking(module, config, files).find();
-  const MethodSettings settings = settings_of(config);
+  const QuantizeOptions settings = settings_of(config);
   if (settings.method == "mixed") return MixedPacking(module, files).find();
   return FilesPacking(module, settings, files).find();
 }
 
-// EasyDeL's form: {"dtype": "nf4", "group_size": 64, "pattern": "…"}. The files are dense, and packed as they are read.
-QuantizeOptions easydel_form(const Json& json, const std::string& where) {
-  static const std::map<std::string, std::string> kMethods{
-      {"8bit", "8bit"}, {"a8q", "a8q"}, {"int4", "int4"}, {"int8", "8bit"}, {"nf4", "nf4"}};
-  QuantizeOptions options;
-  bool named = false;
-  for (const auto& [key, value] : json.as_object()) {
-    const std::string place = concat("[", where, "] quantization_config.", key);
-    if (value.is_null()) continue;
-    if (key == "dtype" || key == "method") {
-      const auto found = value.is_string() ? kMethods.find(value.as_string()) : kMethods.end();
-      require<NotSupportedError>(found != kMethods.end(), place, " must be one of int4, int8, nf4, 8bit, a8q; got ",
-                                 value.dump(), ".");
-      options.method = found->second;
-      named = true;
-    } else if (key == "group_size" || key == "block_size") {
-      require<ConfigError>(value.is_int() && value.as_int() > 0, place, " must be a positive integer; got ",
-                           value.dump(), ".");
-      options.group_size = value.as_int();
-    } else if (key == "pattern" || key == "quantization_pattern") {
-      require<ConfigError>(value.is_string(), place, " must be a regular expression; got ", value.dump(), ".");
-      options.pattern = value.as_string();
-    } else {
-      fail<NotSupportedError>(place, " is not supported; known: dtype, group_size, pattern.");
-    }
-  }
-  require<ConfigError>(named, "[", where, "] quantization_config must have a quant_method (Hugging Face's form) or a ",
-                       "dtype (EasyDeL's); got ", json.dump(), ".");
-  return options;
+// What the caller asks for; else EasyDeL's form of a quantization_config, whose files are dense.
+std::optional<QuantizeOptions> asked_of(const LoadOptions& options, const Json& config, const std::string& where) {
+  std::optional<QuantizeOptions> asked = options.quantization_config;
+  require<ConfigError>(!options.load_in_8bit || !asked || asked->method == "8bit",
+                       "[from_pretrained] load_in_8bit and the method \"", asked ? asked->method : "",
+                       "\" of quantization_config are mutually exclusive.");
+  if (options.load_in_8bit && !asked) asked.emplace();
+  if (asked || !config.is_object() || config.contains("quant_method") || config.size() == 0) return asked;
+  asked = QuantizeOptions{.method = {}};
+  read_mapping(*asked, config, [&](std::string_view key) { return concat("[", where, "] quantization_config.", key); });
+  require<ConfigError>(!asked->method.empty(), "[", where, "] quantization_config must have a quant_method (Hugging ",
+                       "Face's form) or a dtype (EasyDeL's); got ", config.dump(), ".");
+  return asked;
 }
 
 }  // namespace
@@ -272,47 +257,23 @@ namespace easydel {
 std::shared_ptr<const FileTransform> packing_at_load(const BaseModule& module, const LoadOptions& options,
                                                      const WeightSource& files) {
   using namespace quantization;
-  require<ConfigError>(
-      !options.load_in_8bit || options.quantization_method.empty() || options.quantization_method == "8bit",
-      "[from_pretrained] load_in_8bit and the quantization_method \"", options.quantization_method,
-      "\" are mutually exclusive.");
-  const std::string wanted = options.load_in_8bit ? "8bit" : options.quantization_method;
   const Json& config = module.config().quantization.weights;
-  const bool from_files = config.is_object() && config.find("quant_method") != nullptr;
-  const bool to_pack = config.is_object() && !from_files && config.size() > 0;
-  require<ConfigError>(
-      !wanted.empty() || (options.bit_targeted_params.empty() && options.quantization_pattern.empty() &&
-                          options.quantization_block_size == 0 && !options.quantization_double_quant),
-      "[from_pretrained] bit_targeted_params, quantization_pattern, quantization_block_size and "
-      "quantization_double_quant need a quantization_method.");
-  const auto pack = [&](const auto& method, const std::vector<std::string>& layers) {
-    auto packing = std::make_shared<Packing>(method, layers);
-    if (!options.quantize_tensors) packing->check(module);
-    return options.quantize_tensors ? packing : nullptr;
-  };
-  if (wanted.empty() && to_pack) {
-    const QuantizeOptions asked = easydel_form(config, files.where);
-    const auto method = make_method({asked.method, asked.group_size, asked.double_quant});
-    const std::vector<std::string> layers = layers_to_quantize(module, asked);
-    return pack(method, layers);
-  }
-  if (wanted.empty()) return from_files ? from_files_of(module, config, files) : nullptr;
+  const bool from_files = config.is_object() && config.contains("quant_method");
+  const auto asked = asked_of(options, config, files.where);
+  if (!asked) return from_files ? from_files_of(module, config, files) : nullptr;
   const bool published = from_files && is_published(config);
   require<ConfigError>(!from_files || published, "[from_pretrained] ", files.where,
-                       " is already quantized. Load it without ",
-                       "quantization_method, or quantize the original model.");
-  const QuantizeOptions asked{.method = wanted,
-                              .group_size = options.quantization_block_size,
-                              .pattern = options.quantization_pattern,
-                              .double_quant = options.quantization_double_quant,
-                              .bit_targeted_params = options.bit_targeted_params};
-  const MethodSettings settings{asked.method, asked.group_size, asked.double_quant};
-  const auto method = make_method(settings);
-  require<ConfigError>(!method->needs_calibration(), "[from_pretrained] ", wanted,
-                       " needs calibration data: load the model first, and then call quantize.");
-  const std::vector<std::string> layers = layers_to_quantize(module, asked);
-  const std::shared_ptr<Packing> packing = pack(method, layers);
-  if (published && !packing) return from_files_of(module, config, files);
+                       " is already quantized. Load it without quantization_config, or quantize the original model.");
+  const auto method = make_method(*asked);
+  require<ConfigError>(!method->needs_calibration() && !asked->calibration, "[from_pretrained] ", asked->method,
+                       " with calibration data: load the model first, and then call quantize.");
+  const std::vector<std::string> layers = layers_to_quantize(module, *asked);
+  const auto packing = std::make_shared<Packing>(method, layers);
+  if (asked->verbose) log::info("[from_pretrained] ", layers.size(), " layers as ", asked->method);
+  if (!asked->quantize_tensors) {
+    packing->check(module);
+    return published ? from_files_of(module, config, files) : nullptr;
+  }
   if (published) packing->read_format(config);
   return packing;
 }

@@ -108,8 +108,7 @@ bool is_quantized(const BaseModule& model) {
 }
 
 void quantize(BaseModule& model, const QuantizeOptions& options) {
-  const quantization::MethodSettings settings{options.method, options.group_size, options.double_quant};
-  const auto method = quantization::make_method(settings);
+  const auto method = quantization::make_method(options);
   require<ConfigError>(!is_quantized(model), "[quantize] ", model.type_name(),
                        " is already quantized. Quantize the original model.");
   const std::vector<std::string> layers = layers_to_quantize(model, options);

@@ -110,7 +110,7 @@ TEST(ELargeConfig, ReadsTheFilesOfEveryTrainer) {
   ASSERT_EQ(mixture.informs.size(), 2);
   EXPECT_EQ(mixture.informs[0].type, "some/dataset");
   EXPECT_EQ(mixture.informs[0].content_field, "chosen");
-  EXPECT_THAT(mixture.informs[1].data_files.values, ElementsAre("a.json", "b.json"));
+  EXPECT_THAT(mixture.informs[1].data_files, ElementsAre("a.json", "b.json"));
   EXPECT_EQ(mixture.informs[1].num_rows, 5);
   EXPECT_EQ(mixture.tokenization->max_length, 512);
   EXPECT_FALSE(mixture.streaming);
@@ -289,13 +289,12 @@ TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
                                     "[elarge] run.yaml:48: trainer.quantization_mode is an EasyDeL key that is not "
                                     "supported yet; got \"affine\". Remove it.");
   expect_refused<ConfigError>(kSmall + "quantization:\n  model: {bits: 4}\n",
-                              "[elarge] run.yaml:3: quantization.model.bits is not a key of quantization.model; known: "
-                              "dtype, group_size, pattern.");
+                              "[elarge] run.yaml:3: quantization.model.bits is not supported; known: dtype, group_size, "
+                              "pattern, double_quant, bit_targeted_params.");
   const auto packing =
       read(kSmall + "quantization: {group_size: 32, model: {dtype: nf4, block_size: 64}}\n").quantization();
-  EXPECT_EQ(packing.method, "nf4");
-  EXPECT_EQ(packing.linear_group_size, 64);
-  EXPECT_EQ(packing.group_size, 32);
+  EXPECT_EQ(packing.weights.method, "nf4");
+  EXPECT_EQ(packing.weights.group_size, 64);
   EXPECT_NO_THROW(read(kSmall + "quantization: {apply_quantization: false, group_size: 64, model: null}\n").validate());
   expect_refused<NotSupportedError>(
       kSmall + "actions:\n- serve:\n    oai_like_processor: false\n",

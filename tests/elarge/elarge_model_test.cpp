@@ -4,7 +4,6 @@
 
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
-#include "easydel/elarge/config/mixture_options.h"
 #include "easydel/serve/engine/engine.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/word_tokenizer.h"
@@ -18,7 +17,7 @@ ELargeModel guide() {  // the example of EasyDeL's guide
   return ELargeModel::from_pretrained("meta-llama/Llama-2-7b-hf")
       .set_dtype("bf16")
       .set_sharding({.axis_dims = {1, -1, 1, 1, 1}})
-      .add_dataset({.dataset_name = "your-dataset", .split = "train", .max_length = 2048})
+      .add_dataset({.dataset_name = "your-dataset"}, 2048)
       .set_trainer("sft", Json::object({{"learning_rate", 2e-5},
                                         {"num_train_epochs", 3},
                                         {"total_batch_size", 32},
@@ -86,7 +85,7 @@ TEST(ELargeModel, HasASetterForEverySection) {
       .set_esurge({{"max_model_len", 4096}})
       .set_mixture({{"prefetch_workers", 8}})
       .add_dataset(
-          {.data_files = "b.jsonl", .dataset_type = "json", .content_field = "text", .name = "b", .weight = 0.5})
+          {.type = "json", .data_files = "b.jsonl", .name = "b", .content_field = "text", .weight = 0.5})
       .add_dataset({.data_files = {"c.parquet", "d.parquet"}, .num_rows = 10})
       .add_eval_dataset({.dataset_name = "your-dataset", .split = "test"})
       .set_eval({{"num_fewshot", 3}, {"temperature", 0.0}})
@@ -100,13 +99,13 @@ TEST(ELargeModel, HasASetterForEverySection) {
   EXPECT_EQ(model.config().loader().device, "cpu");
   EXPECT_FALSE(model.config().loader().verbose);
   EXPECT_THAT(model.config().sharding().axis_dims, ElementsAre(1, -1, 1, 1, 1));
-  EXPECT_FALSE(model.config().sharding().auto_shard_model);
+  EXPECT_FALSE(*model.config().sharding().auto_shard_model);
   EXPECT_EQ(model.config().config_kwargs().at("attn_dtype").as_string(), "float32");
   const MixtureSection mixture = model.config().mixture();
   ASSERT_EQ(mixture.informs.size(), 3);
   EXPECT_EQ(mixture.prefetch_workers, 8);
   EXPECT_EQ(mixture.informs[1].weight, 0.5);
-  EXPECT_THAT(mixture.informs[2].data_files.values, ElementsAre("c.parquet", "d.parquet"));
+  EXPECT_THAT(mixture.informs[2].data_files, ElementsAre("c.parquet", "d.parquet"));
   EXPECT_EQ(model.config().eval_mixture()->informs[0].split, "test");
   EXPECT_EQ(model.build_training_arguments().distillation.alpha, 0.5);
   EXPECT_EQ(model.build_training_arguments().log_steps, 2);
@@ -133,42 +132,6 @@ TEST(ELargeModel, ReportsAWrongKey) {
       [] { guide().set_trainer("sft", Json::object({{"learning_rates", 1}})).validate(); },
       testing::ThrowsMessage<ConfigError>("[elarge] trainer.learning_rates is not a key of the trainer \"sft\". Did "
                                           "you mean \"learning_rate\"?"));
-}
-
-// The members of data::DatasetOptions and data::MixtureOptions that a section fills in.
-struct SomeDataset {
-  std::string type, name, dataset_split_name, split, revision = "main", sample_by = "line", content_field, filter_query;
-  std::vector<std::string> data_files, additional_fields;
-  std::map<std::string, std::string> format_fields;
-  std::optional<int64_t> num_rows;
-  std::optional<double> weight;
-};
-struct SomeMixture {
-  std::vector<SomeDataset> informs;
-  std::string cache_dir, text_target_field, stop_strategy;
-  bool streaming = false, block_mixture = false;
-  int64_t mixture_block_size = 0;
-  std::optional<int64_t> shuffle_buffer_size;
-  std::map<std::string, double> mixture_weights;
-};
-
-TEST(MixtureOptions, SayTheSameAsTheSection) {
-  const TemporaryDirectory directory;
-  ELargeModel model;
-  model.set_mixture({{"mixture_weights", Json::object({{"a", 0.75}})}, {"tokens_field_name", "ids"}})
-      .add_dataset({.dataset_name = "user/name", .name = "a"})
-      .add_dataset({.dataset_name = directory.path().string()})
-      .add_dataset({.data_files = "x.csv", .dataset_type = "csv", .format_fields = {{"q", "prompt"}}});
-  const auto options = to_mixture_options<SomeMixture>(model.config().mixture());
-  ASSERT_EQ(options.informs.size(), 3);
-  EXPECT_EQ(options.informs[0].type, "user/name");
-  EXPECT_EQ(options.informs[0].revision, "main");
-  EXPECT_THAT(options.informs[1].data_files, ElementsAre(directory.path().string()));
-  EXPECT_EQ(options.informs[2].type, "csv");
-  EXPECT_EQ(options.informs[2].format_fields.at("q"), "prompt");
-  EXPECT_EQ(options.mixture_weights.at("a"), 0.75);
-  EXPECT_EQ(options.informs[0].format_fields.at("ids"), "tokens");
-  EXPECT_EQ(options.shuffle_buffer_size, 1000);
 }
 
 TEST(ELargeModel, BuildsAnEngineByItsSections) {

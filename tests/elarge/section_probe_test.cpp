@@ -266,6 +266,7 @@ TEST_F(SectionProbes, Sharding) {
        {"partition_axis", Json::object({{"batch_axis", Json::array({"dp"})}})},
        {"auto_shard_model", false},
        {"zero_stage", 1},
+       {"shard_attention_computation", false},
        {"fsdp_is_ep_bound", false},
        {"sp_is_ep_bound", false, sequence}},
       [&](const Json& settings) {
@@ -364,7 +365,7 @@ TEST_F(SectionProbes, Informs) {
   const Json splits = Json::object({{"data_files", Json()}, {"dataset_name", file("splits")}});
   const Json text = Json::object({{"data_files", file("rows.txt")}});
   const Json half = Json::object({{"data_files", file("pairs.jsonl")}, {"content_field", "prompt"}});
-  expect_every_setting_acts(keys<InformSection>(),
+  expect_every_setting_acts(keys<data::DatasetOptions>(),
                             {{"type", "txt"},
                              {"dataset_name", file("splits"), Json::object({{"data_files", file("more.jsonl")}})},
                              {"data_files", file("more.jsonl")},

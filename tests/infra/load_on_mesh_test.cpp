@@ -24,7 +24,7 @@ class LoadOnMesh : public testing::Test {
   template <class Auto = AutoModelForCausalLM>
   std::shared_ptr<BaseModule> load(LoadOptions options) {
     options.verbose = false;
-    options.auto_shard_model |= !options.auto_shard_params;
+    options.sharding.auto_shard_model = options.sharding.auto_shard_model || !options.auto_shard_params;
     return Auto::from_pretrained(directory_.path().string(), options);
   }
   std::string where() const { return concat("[", (directory_ / "model.safetensors").string(), "] "); }
@@ -37,7 +37,7 @@ TEST_F(LoadOnMesh, GivesEachRankItsPartsByTheConfigsRules) {
     const auto expected = tiny_llama();
     expected->shard_model({}, mesh);
     for (const bool old_name : {false, true}) {
-      const auto model = load({.sharding_axis_dims = {1, 2, 1, 2, 1}, .auto_shard_params = old_name});
+      const auto model = load({.sharding = {.axis_dims = {1, 2, 1, 2, 1}}, .auto_shard_params = old_name});
       EXPECT_EQ(model->mesh(), mesh);
       EXPECT_EQ(model->params_sharding(), expected->params_sharding());
       for (const auto& [path, tensor] : model->params()) {
@@ -50,16 +50,14 @@ TEST_F(LoadOnMesh, GivesEachRankItsPartsByTheConfigsRules) {
 
 TEST_F(LoadOnMesh, TakesTheOlderFourAxesNamesAndTheOuterNetwork) {
   run_ranks(8, [&](World&) {
-    EXPECT_EQ(load({.sharding_axis_dims = {1, 2, -1, 1}})->mesh(), mesh_of({1, 2, 1, 4, 1}));
+    EXPECT_EQ(load({.sharding = {.axis_dims = {1, 2, -1, 1}}})->mesh(), mesh_of({1, 2, 1, 4, 1}));
     PartitionAxis axes;
     axes.data_parallel_axis = "data";
     axes.tensor_parallel_axis = "model";
-    const auto named = load({.sharding_axis_dims = {1, 4, 1, 2, 1},
-                             .sharding_axis_names = {"data", "fsdp", "ep", "model", "sp"},
-                             .partition_axis = axes});
+    const auto named = load({.sharding = {.axis_dims = {1, 4, 1, 2, 1}, .axis_names = {"data", "fsdp", "ep", "model", "sp"}, .partition_axis = axes}});
     EXPECT_EQ(named->mesh(), Mesh({{"data"}, {"fsdp", 4}, {"ep"}, {"model", 2}, {"sp"}}));
     EXPECT_EQ(named->params_sharding().at("lm_head.weight").spec, (PartitionSpec{"model", {"fsdp", "sp"}}));
-    const auto outer = load({.sharding_axis_dims = {1, 2, 1, 2, 1}, .sharding_dcn_axis_dims = {1, 2, 1, 1, 1}});
+    const auto outer = load({.sharding = {.axis_dims = {1, 2, 1, 2, 1}, .dcn_axis_dims = {1, 2, 1, 1, 1}}});
     EXPECT_EQ(outer->mesh(), Mesh({{"dp"}, {"fsdp", 4, 2}, {"ep"}, {"tp", 2}, {"sp"}}));
     EXPECT_TRUE(at::equal(outer->named_parameters()[0].parameter->whole(), tiny_llama()->params().begin()->second));
   });
@@ -86,10 +84,10 @@ TEST_F(LoadOnMesh, NamesAParameterThatNoRuleMatches) {
 
 TEST_F(LoadOnMesh, RefusesAMeshThatDoesNotFitTheRanks) {
   run_ranks(8, [&](World&) {
-    EXPECT_THAT([&] { load({.sharding_axis_dims = {1, 4, 1, 3, 1}}); },
+    EXPECT_THAT([&] { load({.sharding = {.axis_dims = {1, 4, 1, 3, 1}}}); },
                 ThrowsMessage<ConfigError>("[create_mesh] sharding_axis_dims must multiply to the number of devices; "
                                            "got 1x4x1x3x1 = 12, but there are 8 devices."));
-    EXPECT_THAT([&] { load({.sharding_axis_dims = {1, -1, 1, 3, 1}}); },
+    EXPECT_THAT([&] { load({.sharding = {.axis_dims = {1, -1, 1, 3, 1}}}); },
                 ThrowsMessage<ConfigError>("[create_mesh] the -1 in sharding_axis_dims must resolve to an integer; got "
                                            "1x-1x1x3x1, and 8 devices are not a multiple of 3."));
   });
@@ -133,7 +131,7 @@ TEST_F(LoadOnMesh, DrawsAFreshHeadAsOneDeviceDoes) {
   const auto one = load<AutoModelForSequenceClassification>({.rngs = RandomKey(3)});
   on_mesh({1, 2, 1, 1, 2}, [&](const Mesh&, World&) {
     const auto model =
-        load<AutoModelForSequenceClassification>({.sharding_axis_dims = {1, 2, 1, 1, 2}, .rngs = RandomKey(3)});
+        load<AutoModelForSequenceClassification>({.sharding = {.axis_dims = {1, 2, 1, 1, 2}}, .rngs = RandomKey(3)});
     for (const auto& [path, parameter] : model->named_parameters()) {
       if (path != "score.weight") continue;
       EXPECT_THAT(parameter->value().sizes(), ElementsAre(2, 4));
@@ -184,7 +182,7 @@ TEST_F(LoadOnMesh, NeverHoldsMoreThanItsOwnPart) {
   // Rows over the eight ranks, which stay in the map; and by the config's rules columns, which are copied out of it.
   for (const bool rows : {true, false}) {
     const WorldScope scope(planned_world(8, 5));
-    LoadOptions options{.sharding_axis_dims = {1, 8, 1, 1, 1}, .auto_shard_model = true, .verbose = false};
+    LoadOptions options{.sharding = {.axis_dims = {1, 8, 1, 1, 1}, .auto_shard_model = true}, .verbose = false};
     if (rows) options.partition_rules = PartitionRules{{"proj|embed|lm_head", {"fsdp"}}, {".*", {}}};
     std::shared_ptr<BaseModule> model;
     const MemoryUse use =

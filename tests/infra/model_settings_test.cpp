@@ -65,20 +65,20 @@ TEST_F(ModelFiles, ArePackedAsEasyDeLsConfigAsks) {
   EXPECT_FALSE(at::equal(logits_of(*packed), logits_of(*dense)));
   dense->quantize({.method = "nf4", .group_size = 32, .pattern = "q_proj"});
   EXPECT_TRUE(at::equal(logits_of(*packed), logits_of(*dense)));
-  EXPECT_FALSE(
-      AutoModelForCausalLM::from_pretrained(path(), {.quantize_tensors = false, .verbose = false})->is_quantized());
+  const LoadOptions checked{.quantization_config = QuantizeOptions{.quantize_tensors = false}, .verbose = false};
+  EXPECT_FALSE(AutoModelForCausalLM::from_pretrained(path(), checked)->is_quantized());
 }
 
 TEST_F(ModelFiles, WithAQuantizationThatIsNoneOfOursAreRefusedByName) {
   const std::string where = concat("[", path(), "/model.safetensors] quantization_config");
-  set("quantization_config", Json::object({{"dtype", "mxfp4"}}));
-  EXPECT_THAT(
-      [&] { AutoModelForCausalLM::from_pretrained(path(), {.verbose = false}); },
-      ThrowsMessage<NotSupportedError>(where + ".dtype must be one of int4, int8, nf4, 8bit, a8q; got \"mxfp4\"."));
+  set("quantization_config", Json::object({{"dtype", "int3"}}));
+  EXPECT_THAT([&] { AutoModelForCausalLM::from_pretrained(path(), {.verbose = false}); },
+              ThrowsMessage<ConfigError>(testing::HasSubstr("unknown method \"int3\"; known: 8bit, nf4, int4, ")));
   set("quantization_config", Json::object({{"dtype", "nf4"}, {"jax_native", true}}));
   EXPECT_THAT(
       [&] { AutoModelForCausalLM::from_pretrained(path(), {.verbose = false}); },
-      ThrowsMessage<NotSupportedError>(where + ".jax_native is not supported; known: dtype, group_size, pattern."));
+      ThrowsMessage<ConfigError>(where + ".jax_native is not supported; known: dtype, group_size, pattern, "
+                                         "double_quant, bit_targeted_params."));
   set("quantization_config", Json::object({{"group_size", 64}}));
   EXPECT_THAT(
       [&] { AutoModelForCausalLM::from_pretrained(path(), {.verbose = false}); },

@@ -60,7 +60,7 @@ TEST(SaveOnMesh, WritesTheBytesOfOneDevice) {
     on_mesh({2, 1, 1, 1, 2}, [&](const Mesh& mesh, World&) {
       const auto model = AutoModelForCausalLM::from_pretrained(
           (directory / "mesh").string(),
-          {.sharding_axis_dims = {2, 1, 1, 1, 2}, .auto_shard_model = true, .verbose = false});
+          {.sharding = {.axis_dims = {2, 1, 1, 1, 2}, .auto_shard_model = true}, .verbose = false});
       EXPECT_EQ(model->mesh(), mesh);
       model->save_pretrained(directory / "again", {.verbose = false});
     });

@@ -114,17 +114,17 @@ TEST_F(Loading, TakesADeviceABackendAndAPlatform) {
 
 TEST_F(Loading, CountsParametersAloudAndSetsTheConfigsAttention) {
   LogLines log;
-  const auto model = load({.shard_attention_computation = false, .verbose_params = true});
+  const auto model = load({.sharding = {.shard_attention_computation = false}, .verbose_params = true});
   EXPECT_THAT(log.lines, ElementsAre(HasSubstr("LlamaForCausalLM: ")));
   EXPECT_FALSE(model->config().sharding.shard_attention_computation);
 }
 
 TEST_F(Loading, PacksThePatternsLayersAlone) {
-  const auto model = load({.quantization_method = "8bit", .quantization_pattern = "q_proj"});
+  const auto model = load({.quantization_config = QuantizationConfig{.pattern = "q_proj"}});
   auto expected = tiny_llama();
   expected->quantize({.method = "8bit", .pattern = "q_proj"});
   EXPECT_TRUE(at::equal(logits_of(*model), logits_of(*expected)));
-  EXPECT_TRUE(load({.load_in_8bit = true, .bit_targeted_params = {"kernel"}})->is_quantized());
+  EXPECT_TRUE(load({.quantization_config = QuantizationConfig{.bit_targeted_params = {"kernel"}}, .load_in_8bit = true})->is_quantized());
 }
 
 TEST_F(Loading, OfAStateTakesTheSameArguments) {
@@ -140,12 +140,12 @@ TEST_F(Loading, OfAStateTakesTheSameArguments) {
                 .graphdef.config->use_cache,
             false);
   EXPECT_EQ(load_state({}, TaskType::BaseModule).model()->type_name(), "LlamaModel");
-  EXPECT_TRUE(load_state({.quantization_method = "8bit", .quantization_pattern = "q_proj"}).model()->is_quantized());
-  EXPECT_THAT([&] { load_state({.quantization_method = "nf4", .quantization_block_size = 24}); },
+  EXPECT_TRUE(load_state({.quantization_config = QuantizationConfig{.pattern = "q_proj"}}).model()->is_quantized());
+  EXPECT_THAT([&] { load_state({.quantization_config = QuantizationConfig{.method = "nf4", .group_size = 24}}); },
               ThrowsMessage<ConfigError>(HasSubstr("must be a multiple of 32; got 24")));
-  EXPECT_FALSE(load_state({.quantization_method = "8bit", .quantize_tensors = false}).model()->is_quantized());
+  EXPECT_FALSE(load_state({.quantization_config = QuantizationConfig{.quantize_tensors = false}}).model()->is_quantized());
   EXPECT_FALSE(
-      load_state({.shard_attention_computation = false}).graphdef.config->sharding.shard_attention_computation);
+      load_state({.sharding = {.shard_attention_computation = false}}).graphdef.config->sharding.shard_attention_computation);
   const auto twice = load_state({.shard_fns = {{"lm_head.weight", [](const at::Tensor& t) { return t * 2; }}}});
   EXPECT_TRUE(at::equal(twice.graphstate.at("lm_head.weight"), 2 * tiny_llama()->params().at("lm_head.weight")));
 }

@@ -312,8 +312,8 @@ TEST(State, SavesOnOneMeshAndLoadsOnAnother) {
       EXPECT_TRUE(is_close(tensor, expected.graphstate.at(path), {0, 1e-9})) << path;
     on_mesh({2, 1, 1, 1, 2}, [&](const Mesh&, World&) {
       LoadOptions options = wide;
-      options.auto_shard_model = true;
-      options.sharding_axis_dims = {2, 1, 1, 1, 2};
+      options.sharding.auto_shard_model = true;
+      options.sharding.axis_dims = {2, 1, 1, 1, 2};
       const State mine = step(State::load_state(directory / name, options, tx)).gather_state();
       for (const auto& [path, tensor] : mine.graphstate)
         EXPECT_TRUE(is_close(tensor, expected.graphstate.at(path), {0, 1e-9})) << path;

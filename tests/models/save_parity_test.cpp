@@ -103,7 +103,7 @@ TEST_F(SaveParity, OneMeshSavesAnotherLoadsAndSavesAndTransformersSeesNoDifferen
     const TaskType task = task_of_name(entry.path().stem().string());
     const auto load = [&](const fs::path& from, std::vector<int64_t> dims) {
       return load_model(from.string(), task,
-                        {.sharding_axis_dims = std::move(dims), .auto_shard_model = true, .verbose = false});
+                        {.sharding = {.axis_dims = std::move(dims), .auto_shard_model = true}, .verbose = false});
     };
     run_ranks(
         8, [&](World&) { load(entry.path(), {1, 4, 1, 2, 1})->save_pretrained(between / name, {.verbose = false}); });

@@ -246,8 +246,7 @@ TEST(ZeroStage, CheckpointsLoadInAnyStageOnAnyMesh) {
     return State::load_state(saved,
                              {.dtype = float64,
                               .param_dtype = float64,
-                              .sharding_axis_dims = mesh,
-                              .auto_shard_model = true,
+                              .sharding = {.axis_dims = mesh, .auto_shard_model = true},
                               .config_kwargs = Json::object({{"zero_stage", std::move(stage)}}),
                               .verbose = false},
                              optimizer());
@@ -276,7 +275,7 @@ TEST(ZeroStage, GoesOnBitForBit) {
       half.save_state(saved, {.verbose = false});
       const State through = steps(half, batch(), 2);
       const State loaded = State::load_state(
-          saved, {.dtype = float64, .param_dtype = float64, .auto_shard_model = true, .verbose = false}, optimizer());
+          saved, {.dtype = float64, .param_dtype = float64, .sharding = {.auto_shard_model = true}, .verbose = false}, optimizer());
       const State resumed = steps(loaded, batch(), 2);
       for (const auto& [path, tensor] : through.graphstate)
         EXPECT_TRUE(at::equal(tensor, resumed.graphstate.at(path))) << path;

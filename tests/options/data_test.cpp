@@ -53,6 +53,14 @@ class Rows {
 
 const char* kTwo = "{\"n\": 1, \"text\": \"a\"}\n{\"n\": 2, \"text\": \"b\"}\n";
 
+// A file here, or else the id of a data set on the hub.
+PROBE(DatasetOptions, dataset_name) {
+  const Rows files;
+  const std::string file = files.write("a.jsonl", kTwo);
+  EXPECT_EQ(Rows::of({.dataset_name = file}).size(), 2U);
+  EXPECT_EQ(Rows::of({.dataset_name = file, .data_files = {file}}).size(), 4U);
+  EXPECT_TRUE(is_refused("no id", [] { Rows::of({.dataset_name = "no id"}); }));
+}
 PROBE(DatasetOptions, type) {
   const Rows files;
   const std::string file = files.write("data.bin", "a,b\n1,2\n");

@@ -18,58 +18,57 @@ using testing_support::is_refused;
 using testing_support::LogLines;
 using testing_support::progress_of;
 
-ShardingSection sharding(const ShardingArguments& arguments) {
+ShardingSection sharding(const ShardingOptions& arguments) {
   return ELargeModel::from_pretrained("org/name").set_sharding(arguments).config().sharding();
 }
 
-PROBE(ShardingArguments, axis_dims) { EXPECT_THAT(sharding({.axis_dims = {1, 2, 1, 2, 1}}).axis_dims[3], 2); }
-PROBE(ShardingArguments, axis_names) {
+PROBE(ShardingOptions, axis_dims) { EXPECT_THAT(sharding({.axis_dims = {1, 2, 1, 2, 1}}).axis_dims[3], 2); }
+PROBE(ShardingOptions, axis_names) {
   EXPECT_EQ(sharding({.axis_names = {"a", "b", "c", "d", "e"}}).axis_names[0], "a");
 }
-PROBE(ShardingArguments, dcn_axis_dims) {
+PROBE(ShardingOptions, dcn_axis_dims) {
   EXPECT_THAT(sharding({.dcn_axis_dims = {1, 2, 1, 1, 1}}).dcn_axis_dims, ElementsAre(1, 2, 1, 1, 1));
 }
-PROBE(ShardingArguments, partition_axis) {
+PROBE(ShardingOptions, partition_axis) {
   PartitionAxis axes;
   axes.tensor_parallel_axis = "model";
   EXPECT_EQ(sharding({.partition_axis = axes}).partition_axis, axes);
 }
-PROBE(ShardingArguments, auto_shard_model) {
-  EXPECT_TRUE(sharding({}).auto_shard_model);
-  EXPECT_FALSE(sharding({.auto_shard_model = false}).auto_shard_model);
+PROBE(ShardingOptions, auto_shard_model) {
+  EXPECT_TRUE(*sharding({}).auto_shard_model);
+  EXPECT_FALSE(*sharding({.auto_shard_model = false}).auto_shard_model);
 }
-PROBE(ShardingArguments, zero_stage) { EXPECT_EQ(sharding({.zero_stage = 2}).zero_stage, 2); }
-PROBE(ShardingArguments, fsdp_is_ep_bound) { EXPECT_FALSE(sharding({.fsdp_is_ep_bound = false}).fsdp_is_ep_bound); }
-PROBE(ShardingArguments, sp_is_ep_bound) { EXPECT_FALSE(sharding({.sp_is_ep_bound = false}).sp_is_ep_bound); }
+PROBE(ShardingOptions, zero_stage) { EXPECT_EQ(sharding({.zero_stage = 2}).zero_stage, 2); }
+PROBE(ShardingOptions, fsdp_is_ep_bound) { EXPECT_FALSE(*sharding({.fsdp_is_ep_bound = false}).fsdp_is_ep_bound); }
+PROBE(ShardingOptions, sp_is_ep_bound) { EXPECT_FALSE(*sharding({.sp_is_ep_bound = false}).sp_is_ep_bound); }
 
-InformSection inform(const DatasetArguments& arguments) {
-  return ELargeModel::from_pretrained("org/name").add_dataset(arguments).config().mixture().informs.at(0);
+TEST(AddDataset, TakesTheOptionsOfADataSet) {
+  const auto inform = [](const data::DatasetOptions& dataset) {
+    return ELargeModel::from_pretrained("org/name").add_dataset(dataset).config().mixture().informs.at(0);
+  };
+  EXPECT_EQ(inform({.dataset_name = "org/data"}).dataset_name, "org/data");
+  EXPECT_THAT(inform({.data_files = "a.jsonl"}).data_files, ElementsAre("a.jsonl"));
+  EXPECT_THAT(inform({.data_files = {"a.jsonl", "b.jsonl"}}).data_files, ElementsAre("a.jsonl", "b.jsonl"));
+  const data::DatasetOptions all{.type = "csv",
+                                 .data_files = "a",
+                                 .name = "mine",
+                                 .split = "test",
+                                 .content_field = "body",
+                                 .additional_fields = {"id"},
+                                 .format_fields = {{"q", "prompt"}},
+                                 .num_rows = 7,
+                                 .weight = 0.5};
+  const data::DatasetOptions read = inform(all);
+  EXPECT_EQ(std::tie(read.type, read.name, read.split, read.content_field, read.additional_fields, read.format_fields,
+                     read.num_rows, read.weight),
+            std::tie(all.type, all.name, all.split, all.content_field, all.additional_fields, all.format_fields,
+                     all.num_rows, all.weight));
 }
 
-PROBE(DatasetArguments, dataset_name) { EXPECT_EQ(inform({.dataset_name = "org/data"}).dataset_name, "org/data"); }
-PROBE(DatasetArguments, data_files) {
-  EXPECT_THAT(inform({.data_files = "a.jsonl"}).data_files.values, ElementsAre("a.jsonl"));
-  EXPECT_THAT(inform({.data_files = {"a.jsonl", "b.jsonl"}}).data_files.values, ElementsAre("a.jsonl", "b.jsonl"));
-}
-PROBE(DatasetArguments, dataset_type) { EXPECT_EQ(inform({.data_files = "a", .dataset_type = "csv"}).type, "csv"); }
-PROBE(DatasetArguments, split) { EXPECT_EQ(inform({.data_files = "a", .split = "test"}).split, "test"); }
-PROBE(DatasetArguments, content_field) {
-  EXPECT_EQ(inform({.data_files = "a", .content_field = "body"}).content_field, "body");
-}
-PROBE(DatasetArguments, additional_fields) {
-  EXPECT_THAT(inform({.data_files = "a", .content_field = "body", .additional_fields = {"id"}}).additional_fields,
-              ElementsAre("id"));
-}
-PROBE(DatasetArguments, format_fields) {
-  EXPECT_EQ(inform({.data_files = "a", .format_fields = {{"q", "prompt"}}}).format_fields.at("q"), "prompt");
-}
-PROBE(DatasetArguments, num_rows) { EXPECT_EQ(inform({.data_files = "a", .num_rows = 7}).num_rows, 7); }
-PROBE(DatasetArguments, name) { EXPECT_EQ(inform({.data_files = "a", .name = "mine"}).name, "mine"); }
-PROBE(DatasetArguments, weight) { EXPECT_EQ(inform({.data_files = "a", .weight = 0.5}).weight, 0.5); }
 // The trainer's, where it has none.
-PROBE(DatasetArguments, max_length) {
+TEST(AddDataset, TakesTheLengthOfRows) {
   const auto length = [](ELargeModel model) {
-    return model.add_dataset({.data_files = "a", .max_length = 77}).build_training_arguments().max_length;
+    return model.add_dataset({.data_files = "a"}, 77).build_training_arguments().max_length;
   };
   EXPECT_EQ(length(ELargeModel::from_pretrained("org/name").set_trainer("sft")), 77);
   EXPECT_EQ(length(ELargeModel::from_pretrained("org/name").set_trainer("sft", Json::object({{"max_length", 9}}))), 9);

@@ -9,6 +9,7 @@
 #include "easydel/infra/state/state.h"
 #include "easydel/layers/linear.h"
 #include "easydel/optim/optimizers.h"
+#include "easydel/quantization/method.h"
 #include "easydel/sharding/world/current_world.h"
 #include "tests/infra/on_mesh.h"
 #include "tests/io/pickle_builder.h"
@@ -47,7 +48,7 @@ class Files {
   // On one of eight ranks, of which no other runs: reading needs none.
   std::shared_ptr<BaseModule> load_on_eight(LoadOptions options) const {
     const WorldScope scope(planned_world(8, 5));
-    if (!options.auto_shard_params) options.auto_shard_model = true;
+    if (!options.auto_shard_params) options.sharding.auto_shard_model = true;
     return load(std::move(options));
   }
 
@@ -118,8 +119,8 @@ PROBE(LoadOptions, precision) {
   EXPECT_TRUE(is_refused("precision", [] { Files().load({.precision = "low"}); }));
 }
 
-PROBE(LoadOptions, sharding_axis_dims) {
-  EXPECT_EQ(Files().load_on_eight({.sharding_axis_dims = {1, 2, 1, 4, 1}})->mesh(), mesh_of({1, 2, 1, 4, 1}));
+PROBE(LoadOptions, sharding) {
+  EXPECT_EQ(Files().load_on_eight({.sharding = {.axis_dims = {1, 2, 1, 4, 1}}})->mesh(), mesh_of({1, 2, 1, 4, 1}));
 }
 
 // Axes under other names, and what each of them is for.
@@ -131,33 +132,33 @@ PartitionAxis renamed_axes() {
   return axes;
 }
 
-PROBE(LoadOptions, sharding_axis_names) {
+TEST(LoadSharding, TakesNamesOfAxes) {
   const auto model = Files().load_on_eight(
-      {.sharding_axis_dims = {1, 4, 1, 2, 1}, .sharding_axis_names = kNames, .partition_axis = renamed_axes()});
+      {.sharding = {.axis_dims = {1, 4, 1, 2, 1}, .axis_names = kNames, .partition_axis = renamed_axes()}});
   EXPECT_EQ(model->mesh(), Mesh({{"data"}, {"fsdp", 4}, {"ep"}, {"model", 2}, {"sp"}}));
 }
 
-PROBE(LoadOptions, sharding_dcn_axis_dims) {
+TEST(LoadSharding, TakesAnOuterNetwork) {
   const auto model =
-      Files().load_on_eight({.sharding_axis_dims = {1, 2, 1, 2, 1}, .sharding_dcn_axis_dims = {1, 2, 1, 1, 1}});
+      Files().load_on_eight({.sharding = {.axis_dims = {1, 2, 1, 2, 1}, .dcn_axis_dims = {1, 2, 1, 1, 1}}});
   EXPECT_EQ(model->mesh(), Mesh({{"dp"}, {"fsdp", 4, 2}, {"ep"}, {"tp", 2}, {"sp"}}));
 }
 
-PROBE(LoadOptions, partition_axis) {
+TEST(LoadSharding, TakesWhatAxesAreFor) {
   const Files files;
-  LoadOptions options{.sharding_axis_dims = {1, 4, 1, 2, 1}, .sharding_axis_names = kNames};
+  LoadOptions options{.sharding = {.axis_dims = {1, 4, 1, 2, 1}, .axis_names = kNames}};
   EXPECT_TRUE(is_refused("tp", [&] { files.load_on_eight(options); }));
-  options.partition_axis = renamed_axes();
+  options.sharding.partition_axis = renamed_axes();
   EXPECT_EQ(files.load_on_eight(options)->params_sharding().at("lm_head.weight").spec,
             (PartitionSpec{"model", {"fsdp", "sp"}}));
 }
 
 // Without it every rank computes all heads.
-PROBE(LoadOptions, shard_attention_computation) {
+PROBE(ShardingOptions, shard_attention_computation) {
   const Files files;
-  LoadOptions options{.sharding_axis_dims = {1, 2, 1, 4, 1}};
+  LoadOptions options{.sharding = {.axis_dims = {1, 2, 1, 4, 1}}};
   EXPECT_EQ(files.load_on_eight(options)->parallel()->axes(LogicalAxis::Head), AxisNames{"tp"});
-  options.shard_attention_computation = false;
+  options.sharding.shard_attention_computation = false;
   EXPECT_EQ(files.load_on_eight(options)->parallel()->axes(LogicalAxis::Head), AxisNames{});
 }
 
@@ -173,11 +174,11 @@ PROBE(LoadOptions, shard_fns) {
   EXPECT_TRUE(at::equal(model->params().at(kTable), files.model->params().at(kTable) * 3));
 }
 
-PROBE(LoadOptions, auto_shard_model) {
+TEST(LoadSharding, SplitsWeightsWhereAsked) {
   const Files files;
   const WorldScope scope(planned_world(8, 5));
   EXPECT_EQ(files.load()->params().at(kQuery).numel(), 64 * 64);
-  EXPECT_EQ(files.load({.auto_shard_model = true})->params().at(kQuery).numel(), 64 * 64 / 8);
+  EXPECT_EQ(files.load({.sharding = {.auto_shard_model = true}})->params().at(kQuery).numel(), 64 * 64 / 8);
 }
 
 PROBE(LoadOptions, auto_shard_params) {
@@ -215,59 +216,35 @@ PROBE(LoadOptions, load_in_8bit) {
   EXPECT_EQ(stored(files, {.load_in_8bit = true}), int8);
 }
 
-PROBE(LoadOptions, bit_targeted_params) {
-  const LoadOptions options{.bit_targeted_params = {"embedding"}, .quantization_method = "8bit"};
+PROBE(LoadOptions, quantization_config) {
   const Files files;
-  EXPECT_EQ(stored(files, options, kTable), int8);
-  EXPECT_EQ(stored(files, options, kQuery), float32);
-  EXPECT_TRUE(is_refused("bit_targeted_params", [&] { files.load({.bit_targeted_params = {"embedding"}}); }));
-}
-
-PROBE(LoadOptions, quantization_method) {
-  const Files files;
-  EXPECT_EQ(stored(files, {.quantization_method = "nf4"}), uint8);
-  EXPECT_EQ(stored(files, {.quantization_method = "8bit"}), int8);
-}
-
-PROBE(LoadOptions, quantization_block_size) {
-  const Files files;
-  const auto scales = [&](int64_t size) {
-    return files.load({.quantization_method = "nf4", .quantization_block_size = size})
-        ->params()
-        .at("model.layers.0.self_attn.q_proj.weight.absmax")
-        .numel();
-  };
-  EXPECT_EQ(scales(0), 64);  // a scale for each 64 columns
-  EXPECT_EQ(scales(32), 128);
-  EXPECT_TRUE(is_refused("quantization_block_size", [&] { files.load({.quantization_block_size = 32}); }));
-}
-
-PROBE(LoadOptions, quantization_pattern) {
-  const Files files;
-  const LoadOptions options{.quantization_method = "8bit", .quantization_pattern = "v_proj"};
-  EXPECT_EQ(stored(files, options, kQuery), float32);
-  EXPECT_EQ(stored(files, options, "model.layers.0.self_attn.v_proj.weight"), int8);
-  EXPECT_TRUE(is_refused("quantization_pattern", [&] { files.load({.quantization_pattern = "v_proj"}); }));
-  // Also where the config itself asks for packed weights, by another pattern.
-  EXPECT_TRUE(is_refused("quantization_pattern", [&] {
-    files.load({.config_kwargs = Json::object({{"quantization_config", Json::object({{"dtype", "nf4"}})}}),
-                .quantization_pattern = "v_proj"});
-  }));
-}
-
-PROBE(LoadOptions, quantization_double_quant) {
-  const Files files;
+  const auto packed = [](QuantizeOptions how) { return LoadOptions{.quantization_config = std::move(how)}; };
+  EXPECT_EQ(stored(files, packed({.method = "nf4"})), uint8);
+  EXPECT_EQ(stored(files, packed({})), int8);
+  EXPECT_EQ(stored(files, packed({.bit_targeted_params = {"embedding"}}), kTable), int8);
+  EXPECT_EQ(stored(files, packed({.bit_targeted_params = {"embedding"}}), kQuery), float32);
+  EXPECT_EQ(stored(files, packed({.pattern = "v_proj"}), kQuery), float32);
+  EXPECT_EQ(stored(files, packed({.pattern = "v_proj"}), "model.layers.0.self_attn.v_proj.weight"), int8);
   const char* scales = "model.layers.0.self_attn.q_proj.weight.absmax";
-  EXPECT_EQ(stored(files, {.quantization_method = "nf4"}, scales), float32);
-  EXPECT_EQ(stored(files, {.quantization_method = "nf4", .quantization_double_quant = true}, scales), uint8);
-  EXPECT_TRUE(is_refused("quantization_double_quant", [&] { files.load({.quantization_double_quant = true}); }));
-}
-
-PROBE(LoadOptions, quantize_tensors) {
-  const Files files;
-  EXPECT_EQ(stored(files, {.quantization_method = "nf4", .quantize_tensors = false}), float32);
+  EXPECT_EQ(files.load(packed({.method = "nf4", .group_size = 32}))->params().at(scales).numel(), 128);
+  EXPECT_EQ(files.load(packed({.method = "nf4"}))->params().at(scales).numel(), 64);  // a scale for each 64 columns
+  EXPECT_EQ(stored(files, packed({.method = "nf4"}), scales), float32);
+  EXPECT_EQ(stored(files, packed({.method = "nf4", .double_quant = true}), scales), uint8);
+  EXPECT_EQ(stored(files, packed({.method = "nf4", .quantize_tensors = false})), float32);
   EXPECT_TRUE(is_refused("multiple of 32", [&] {
-    files.load({.quantization_method = "nf4", .quantization_block_size = 24, .quantize_tensors = false});
+    files.load(packed({.method = "nf4", .group_size = 24, .quantize_tensors = false}));
+  }));
+  const LogLines log;
+  files.load(packed({.verbose = true}));
+  EXPECT_TRUE(log.contain(" layers as 8bit"));
+  // Where the config itself asks for packed weights, the caller's options count.
+  LoadOptions both = packed({.pattern = "v_proj"});
+  both.config_kwargs = Json::object({{"quantization_config", Json::object({{"dtype", "nf4"}})}});
+  EXPECT_EQ(stored(files, both, kQuery), float32);
+  EXPECT_TRUE(is_refused("calibration",
+                         [&] { files.load(packed({.calibration = std::make_shared<const Calibration>()})); }));
+  EXPECT_TRUE(is_refused("load_in_8bit", [&] {
+    files.load({.quantization_config = QuantizeOptions{.method = "nf4"}, .load_in_8bit = true});
   }));
 }
 

@@ -12,7 +12,6 @@ namespace easydel::quantization_probes {
 namespace {
 
 using quantization::make_method;
-using quantization::MethodSettings;
 using testing_support::is_refused;
 using testing_support::LogLines;
 
@@ -110,22 +109,6 @@ PROBE(CalibrateOptions, max_tokens) {
   const at::Tensor first = calibrate(*model, some_text(10))->at(layer).mean_abs;
   EXPECT_TRUE(is_close(seen_by(layer, {.max_tokens = 10}), first));
   EXPECT_FALSE(at::allclose(seen_by(layer, {}), first, 1e-3));
-}
-
-PROBE(MethodSettings, method) {
-  EXPECT_EQ(make_method({.method = "nf4"})->parts(4, 64).at(0).dtype, uint8);
-  EXPECT_EQ(make_method({})->parts(4, 64).at(0).dtype, int8);
-}
-PROBE(MethodSettings, group_size) {
-  const auto scales = [](int64_t size) {
-    return make_method({.method = "nf4", .group_size = size})->parts(4, 64).at(1).dims.at(1).per;
-  };
-  EXPECT_EQ(scales(0), 64);
-  EXPECT_EQ(scales(32), 32);
-}
-PROBE(MethodSettings, double_quant) {
-  EXPECT_EQ(make_method({.method = "nf4", .double_quant = true})->parts(4, 64).at(1).dtype, uint8);
-  EXPECT_TRUE(is_refused("double_quant", [] { make_method({.double_quant = true}); }));
 }
 
 }  // namespace

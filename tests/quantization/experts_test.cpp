@@ -139,10 +139,7 @@ TEST(PackedExperts, AreSavedAndLoaded) {
       model->save_pretrained(directory / "packed", {.verbose = false});
       const auto again = AutoModelForCausalLM::from_pretrained((directory / "packed").string(), {.verbose = false});
       EXPECT_TRUE(at::equal(logits_of(*again), logits_of(*model)));
-      const LoadOptions load{.quantization_method = c.method,
-                             .quantization_block_size = c.group,
-                             .quantization_double_quant = c.nested,
-                             .verbose = false};
+      const LoadOptions load{.quantization_config = options_of(c), .verbose = false};
       const auto straight = AutoModelForCausalLM::from_pretrained((directory / "dense").string(), load);
       EXPECT_EQ(parameter_bytes(*straight), parameter_bytes(*model));
       EXPECT_TRUE(at::equal(logits_of(*straight), logits_of(*model)));
@@ -171,7 +168,7 @@ TEST(PackedExperts, LoadWithOneExpertInMemory) {
   AutoModelForCausalLM::from_config(*config)->save_pretrained(directory.path(), {.verbose = false});
   const auto load = [&] {
     return AutoModelForCausalLM::from_pretrained(directory.path().string(),
-                                                 {.quantization_method = "nf4", .verbose = false});
+                                                 {.quantization_config = QuantizeOptions{.method = "nf4"}, .verbose = false});
   };
   load();  // pages in the code
   reset_peak();

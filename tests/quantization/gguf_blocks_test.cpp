@@ -147,7 +147,7 @@ TEST_F(GgufModelFile, ComputesWhatTheDenseModelDoes) {
   for (const int64_t tokens : {1, 3, 40})  // by the kernels, and decoded
     EXPECT_TRUE(is_close(logits(*model, tokens), logits(*twin, tokens), {1e-3, 1e-4}));
   on_mesh({1, 2, 1, 2, 1}, [&](const Mesh&, World&) {
-    const auto sharded = load({.sharding_axis_dims = std::vector<int64_t>{1, 2, 1, 2, 1}, .auto_shard_model = true});
+    const auto sharded = load({.sharding = {.axis_dims = std::vector<int64_t>{1, 2, 1, 2, 1}, .auto_shard_model = true}});
     EXPECT_TRUE(is_close(logits(*sharded, 6), logits(*twin, 6), {1e-3, 1e-4}));
   });
 }
@@ -160,7 +160,7 @@ TEST_F(GgufModelFile, IsSavedAndLoadedAsItIs) {
   EXPECT_TRUE(at::equal(logits(*again, 5), logits(*model, 5)));
   EXPECT_EQ(parameter_bytes(*again), parameter_bytes(*model));
   // As floats, to be packed in another way.
-  const auto other = load({.quantization_method = "8bit"});
+  const auto other = load({.load_in_8bit = true});
   EXPECT_EQ(other->params().at("model.layers.0.mlp.up_proj.weight").scalar_type(), at::kChar);
 }
 

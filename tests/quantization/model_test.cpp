@@ -165,14 +165,11 @@ TEST(Quantize, SavesAndLoads) {
         EXPECT_EQ(read_file(directory / "again" / name), read_file(directory / "packed" / name)) << name;
       if (c.needs_text) continue;
       // The same as it is read, and on a mesh.
-      LoadOptions load{.quantization_method = c.method,
-                       .quantization_block_size = c.group,
-                       .quantization_double_quant = c.nested,
-                       .verbose = false};
+      LoadOptions load{.quantization_config = options_of(c, *model), .verbose = false};
       const std::string dense = (directory / "dense").string();
       EXPECT_TRUE(at::equal(logits_of(*AutoModelForCausalLM::from_pretrained(dense, load)), logits_of(*model)));
-      load.auto_shard_model = true;
-      load.sharding_axis_dims = {1, 2, 1, 2, 1};
+      load.sharding.auto_shard_model = true;
+      load.sharding.axis_dims = {1, 2, 1, 2, 1};
       const at::Tensor expected = logits_of(*model);
       on_mesh({1, 2, 1, 2, 1}, [&](const Mesh&, World&) {
         const auto sharded = AutoModelForCausalLM::from_pretrained(dense, load);
@@ -299,7 +296,7 @@ TEST(Quantize, LoadsWithThePackedModelAndOneTensorInMemory) {
   make_model<LlamaForCausalLM>(config)->save_pretrained(directory.path(), {.verbose = false});
   const auto load = [&] {
     return AutoModelForCausalLM::from_pretrained(directory.path().string(),
-                                                 {.quantization_method = "nf4", .verbose = false});
+                                                 {.quantization_config = QuantizeOptions{.method = "nf4"}, .verbose = false});
   };
   load();  // pages in the code
   reset_peak();
@@ -381,8 +378,6 @@ TEST(Quantize, SaysWhatIsWrong) {
   const std::string path = directory.path().string();
   EXPECT_THAT([&] { AutoModelForCausalLM::from_pretrained(path, {.load_in_8bit = true, .verbose = false}); },
               ThrowsMessage<ConfigError>(HasSubstr("is already quantized")));
-  EXPECT_THAT([&] { AutoModelForCausalLM::from_pretrained(path, {.quantization_block_size = 64, .verbose = false}); },
-              ThrowsMessage<ConfigError>(HasSubstr("need a quantization_method")));
   Json config = Json::parse_file((directory / "config.json").string());
   config["quantization_config"] = Json::object({{"quant_method", "aqlm"}, {"bits", 4}});
   write_file_atomically(directory / "config.json", config.dump());

@@ -23,7 +23,7 @@ std::shared_ptr<BaseModule> load_or_make(const BenchModel& what, const ComputeSe
     files.task = "causal-lm";
     files.dtype = what.dtype;
     files.device = what.device;
-    files.quantize = what.quantize;
+    files.quantize.method = what.quantize;
     return load(files);
   }
   const std::unique_ptr<BaseConfig> config = AutoConfig::from_dict(Json::parse_file(what.config));

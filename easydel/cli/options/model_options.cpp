@@ -57,8 +57,8 @@ void fall_back_to_one_device(LoadOptions& loading, const ModelOptions& options) 
   if (!is_split(saved.axis_dims) && !is_split(saved.dcn_axis_dims)) return;
   log::info(options.model,
             " was saved on a mesh of several devices and runs on one device now; use --mesh to change that.");
-  loading.sharding_axis_dims.assign(saved.axis_dims.size(), 1);
-  loading.sharding_dcn_axis_dims.assign(saved.dcn_axis_dims.size(), 1);
+  loading.sharding.axis_dims.assign(saved.axis_dims.size(), 1);
+  loading.sharding.dcn_axis_dims.assign(saved.dcn_axis_dims.size(), 1);
 }
 
 }  // namespace
@@ -84,12 +84,12 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--revision", options.revision, "Branch, tag or commit on the Hub")->capture_default_str();
   command.add_option("--set", options.overrides, "Override a config key: --set attn_mechanism=vanilla")
       ->type_name("KEY=VALUE");
-  command.add_option("--quantize", options.quantize, "Quantize the weights while loading: 8bit, nf4, int4 or a8q")
+  command.add_option("--quantize", options.quantize.method, "Quantize the weights while loading: 8bit, nf4, int4 or a8q")
       ->type_name("METHOD");
   command.add_option(
-      "--quantize-pattern", options.quantize_pattern,
+      "--quantize-pattern", options.quantize.pattern,
       "Regular expression for the paths of the layers to quantize (default: all linear layers but heads)");
-  command.add_option("--quantize-group-size", options.quantize_group_size, "Columns that share a scale");
+  command.add_option("--quantize-group-size", options.quantize.group_size, "Columns that share a scale");
 }
 
 ComputeSettings to_compute_settings(const ModelOptions& options) {
@@ -100,19 +100,16 @@ LoadOptions to_load_options(const ModelOptions& options) {
   const ComputeSettings compute = to_compute_settings(options);
   require<UsageError>(options.revision == "main" || !std::filesystem::exists(options.model), "--revision ",
                       options.revision, " applies only to models on the Hub; ", options.model, " is a local path.");
-  require<UsageError>(!options.quantize.empty() || options.quantize_pattern.empty(), "--quantize-pattern ",
-                      options.quantize_pattern, " needs --quantize METHOD.");
-  require<UsageError>(!options.quantize.empty() || options.quantize_group_size == 0, "--quantize-group-size ",
-                      options.quantize_group_size, " needs --quantize METHOD.");
+  require<UsageError>(!options.quantize.method.empty() || options.quantize.pattern.empty(), "--quantize-pattern ",
+                      options.quantize.pattern, " needs --quantize METHOD.");
+  require<UsageError>(!options.quantize.method.empty() || options.quantize.group_size == 0, "--quantize-group-size ",
+                      options.quantize.group_size, " needs --quantize METHOD.");
   return {.device = compute.device,
           .dtype = compute.dtype,
           .param_dtype = compute.param_dtype,
-          .sharding_axis_dims = options.mesh,
-          .auto_shard_model = true,
+          .sharding = {.axis_dims = options.mesh, .auto_shard_model = true},
           .config_kwargs = parse_overrides(options.overrides),
-          .quantization_method = options.quantize,
-          .quantization_block_size = options.quantize_group_size,
-          .quantization_pattern = options.quantize_pattern,
+          .quantization_config = options.quantize.method.empty() ? std::nullopt : std::optional(options.quantize),
           .revision = options.revision};
 }
 

@@ -23,11 +23,9 @@ struct ModelOptions : DeviceOptions {
   std::string task = "auto-bind";
   std::string dtype, param_dtype;
   std::string revision = "main";
-  std::vector<std::string> overrides;  // key=value
-  std::string quantize;                // a method; empty: as the files are
-  std::string quantize_pattern;
-  int64_t quantize_group_size = 0;
-  std::vector<std::string> adapters;  // DIR or DIR=WEIGHT
+  std::vector<std::string> overrides;      // key=value
+  QuantizeOptions quantize{.method = {}};  // without a method: as the files are
+  std::vector<std::string> adapters;       // DIR or DIR=WEIGHT
 };
 
 void add_model_options(CLI::App& command, ModelOptions& options);

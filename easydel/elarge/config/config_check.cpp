@@ -22,7 +22,7 @@ Json fields_of(Section section) {
 
 Json fields_of_mixture(const MixtureSection& mixture) {
   Json json = fields_of(mixture), informs = Json::array();
-  for (const InformSection& inform : mixture.informs) informs.push_back(fields_of(inform));
+  for (const data::DatasetOptions& inform : mixture.informs) informs.push_back(fields_of(inform));
   json["informs"] = std::move(informs);
   if (mixture.tokenization) json["tokenization"] = fields_of(*mixture.tokenization);
   return json;
@@ -69,7 +69,7 @@ void ELargeConfig::validate() const {
   for (const auto& sizes : {split.axis_dims, split.dcn_axis_dims}) {
     for (const int64_t size : sizes) devices *= std::max<int64_t>(size, 1);
   }
-  require<ConfigError>(split.auto_shard_model || devices == 1, where({"sharding", "auto_shard_model"}),
+  require<ConfigError>(split.auto_shard_model.value_or(true) || devices == 1, where({"sharding", "auto_shard_model"}),
                        " must be true on a mesh of ", devices, " devices; got false.");
   base_config();
   quantization();

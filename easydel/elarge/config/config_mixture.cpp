@@ -46,12 +46,11 @@ class TrainerKeys {
   Json given_ = Json::object();
 };
 
-bool is_on_hub(const InformSection& inform) {
+bool is_on_hub(const data::DatasetOptions& inform) {
   std::error_code ignored;
-  if (inform.dataset_name && !std::filesystem::exists(*inform.dataset_name, ignored)) return true;
-  if (inform.type && inform.type->find('/') != std::string::npos) return true;
-  const auto& files = inform.data_files.values;
-  return std::any_of(files.begin(), files.end(), [&](const std::string& file) {
+  if (!inform.dataset_name.empty() && !std::filesystem::exists(inform.dataset_name, ignored)) return true;
+  if (inform.type.find('/') != std::string::npos) return true;
+  return std::any_of(inform.data_files.begin(), inform.data_files.end(), [&](const std::string& file) {
     return file.starts_with("hub://") ||
            ((inform.type == "huggingface" || inform.type == "hf") && !std::filesystem::exists(file, ignored));
   });
@@ -70,12 +69,12 @@ MixtureSection ELargeConfig::read_mixture(const std::string& name) const {
       const YamlPath path = {name, "informs", std::to_string(i)};
       require<ConfigError>(informs->at(i).is_object(), where(path), " must be a mapping; got ", informs->at(i).dump(),
                            ".");
-      const InformSection inform = read<InformSection>(
+      const auto inform = read<data::DatasetOptions>(
           path, is_eval ? Tables{"eval_mixture.informs", "mixture.informs"} : Tables{"mixture.informs"});
-      require<ConfigError>(inform.type || inform.dataset_name || !inform.data_files.values.empty(), where(path),
+      require<ConfigError>(!inform.type.empty() || !inform.dataset_name.empty() || !inform.data_files.empty(), where(path),
                            " must specify its data: type, dataset_name or data_files.");
-      require<ConfigError>(!inform.revision || is_on_hub(inform), where(below(path, "revision")),
-                           " applies only to data sets on the hub; got \"", inform.revision.value_or(""),
+      require<ConfigError>(inform.revision == "main" || is_on_hub(inform), where(below(path, "revision")),
+                           " applies only to data sets on the hub; got \"", inform.revision,
                            "\" for local files.");
       require<ConfigError>(!inform.weight || (std::isfinite(*inform.weight) && *inform.weight >= 0),
                            where(below(path, "weight")), " must be a finite number that is not negative; got ",
@@ -103,7 +102,7 @@ MixtureSection ELargeConfig::read_mixture(const std::string& name) const {
   }
   for (const auto& [key, value] :
        {std::pair("prefetch_workers", section.prefetch_workers.value_or(0)),
-        std::pair("prefetch_buffer_size", section.prefetch_buffer_size), std::pair("seed", section.seed.value_or(0))}) {
+        std::pair("prefetch_buffer_size", section.prefetch_buffer_size), std::pair("seed", section.shuffle_seed.value_or(0))}) {
     require<ConfigError>(value >= 0, where({name, key}), " must not be negative; got ", value, ".");
   }
   const std::string& stop = section.stop_strategy;
@@ -161,7 +160,8 @@ void ELargeConfig::apply_mixture(TrainingArguments& arguments) const {
   if (section.prefetch_workers && arguments.dataloader_num_workers.value_or(0) != 0)
     take({"mixture", "prefetch_workers"}, "dataloader_num_workers", section.prefetch_workers,
          arguments.dataloader_num_workers);
-  if (section.seed) take({"mixture", "seed"}, "shuffle_seed_train", *section.seed, arguments.shuffle_seed_train);
+  if (section.shuffle_seed)
+    take({"mixture", "seed"}, "shuffle_seed_train", *section.shuffle_seed, arguments.shuffle_seed_train);
 }
 
 }  // namespace easydel

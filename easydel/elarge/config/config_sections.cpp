@@ -129,31 +129,14 @@ QuantizationSection ELargeConfig::quantization() const {
     require<NotSupportedError>(value == Json("int8") || value == Json("8bit"), where(below(cache, key)),
                                " must be int8 or 8bit; got ", value.dump(), ".");
   }
-  const auto needs_method = [&](const char* key, bool given) {
-    require<ConfigError>(!given || section.method || !section.model.is_null() || !section.apply_quantization,
-                         where({"quantization", key}), " needs quantization.method.");
-  };
-  needs_method("group_size", section.group_size.has_value());
-  needs_method("linear_group_size", section.linear_group_size.has_value());
-  needs_method("linear_pattern", section.linear_pattern.has_value());
-  if (section.model.is_null()) return section;
-  require<ConfigError>(section.model.is_object(), where(path), " must be a mapping; got ", section.model.dump(), ".");
-  for (const auto& [key, value] : section.model.as_object()) {
-    const std::string place = where(below(path, key));
-    if (key == "dtype" || key == "quantization_method" || key == "method") {
-      require<ConfigError>(value.is_string(), place, " must be the name of a method; got ", value.dump(), ".");
-      section.method = value.as_string();
-    } else if (key == "pattern" || key == "quantization_pattern") {
-      require<ConfigError>(value.is_string(), place, " must be a regular expression; got ", value.dump(), ".");
-      section.linear_pattern = value.as_string();
-    } else if (key == "group_size" || key == "block_size") {
-      require<ConfigError>(value.is_int() && value.as_int() > 0, place, " must be a number above zero; got ",
-                           value.dump(), ".");
-      section.linear_group_size = value.as_int();
-    } else {
-      require<ConfigError>(value.is_null() || value == Json(false), place, " is not a key of ", dotted(path),
-                           "; known: dtype, group_size, pattern.");
-    }
+  if (!section.model.is_null()) {
+    require<ConfigError>(section.model.is_object(), where(path), " must be a mapping; got ", section.model.dump(), ".");
+    read_mapping(section.weights, section.model, [&](std::string_view key) { return where(below(path, key)); });
+  }
+  for (const char* key : {"group_size", "linear_group_size", "linear_pattern"}) {
+    require<ConfigError>(
+        !find({"quantization", key}) || !section.weights.method.empty() || !section.weights.quantize_tensors,
+        where({"quantization", key}), " needs quantization.method.");
   }
   return section;
 }
@@ -168,7 +151,7 @@ ShardingSection ELargeConfig::sharding() const {
     const std::string place = where({"sharding", "zero_stage"});
     require<ConfigError>(*section.zero_stage >= 1 && *section.zero_stage <= 3, place, " must be 1, 2 or 3; got ",
                          *section.zero_stage, ".");
-    require<ConfigError>(section.auto_shard_model, place, " is not supported with auto_shard_model: false; got ",
+    require<ConfigError>(section.auto_shard_model.value_or(true), place, " is not supported with auto_shard_model: false; got ",
                          *section.zero_stage, ". Leave auto_shard_model out.");
   }
   return section;
@@ -191,14 +174,7 @@ BaseConfigSection ELargeConfig::base_config() const {
 }
 
 Json ELargeConfig::config_kwargs() const {
-  const ShardingSection split = sharding();
-  Json kwargs = Json::object({{"sharding_axis_dims", split.axis_dims},
-                              {"sharding_axis_names", split.axis_names},
-                              {"fsdp_is_ep_bound", split.fsdp_is_ep_bound},
-                              {"sp_is_ep_bound", split.sp_is_ep_bound}});
-  if (split.zero_stage) kwargs["zero_stage"] = *split.zero_stage;
-  if (!split.dcn_axis_dims.empty()) kwargs["sharding_dcn_axis_dims"] = split.dcn_axis_dims;
-  if (split.partition_axis) kwargs["partition_axis"] = FieldType<PartitionAxis>::to_json(*split.partition_axis);
+  Json kwargs = config_changes(sharding());
   if (!quantization().kv_cache.is_null()) kwargs["kv_cache_quantization_config"] = Json::object({{"dtype", "int8"}});
   const BaseConfigSection base = base_config();
   for (const auto& [key, value] : base.values.as_object()) {

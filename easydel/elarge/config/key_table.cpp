@@ -88,7 +88,7 @@ std::string elarge_key_table() {
   text += head("base_config.values") + row("…", "", "", "A key of the model's config: `easydel models` lists them.") +
           other_rows("base_config.values");
   text += section<MixtureSection>("mixture", "mixture");
-  text += section<InformSection>("mixture.informs, each of the list", "mixture.informs");
+  text += section<data::DatasetOptions>("mixture.informs, each of the list", "mixture.informs");
   text += section<TokenizationSection>("mixture.tokenization", "mixture.tokenization");
   text += head("eval_mixture") + row("…", "", "", "As in mixture, except for these:") + other_rows("eval_mixture");
   text += head("eval_mixture.informs") + row("…", "", "", "As in mixture.informs, except for these:") +

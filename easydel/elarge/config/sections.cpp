@@ -10,15 +10,15 @@ namespace easydel {
 template <>
 struct FieldType<TextList> {
   static Json to_json(const TextList& list) {
-    return list.values.size() == 1 ? Json(list.values[0]) : FieldType<std::vector<std::string>>::to_json(list.values);
+    return list.size() == 1 ? Json(list[0]) : FieldType<std::vector<std::string>>::to_json(list);
   }
   static void from_json(const Json& json, TextList& list, const std::string& where) {
     if (json.is_string()) {
-      list.values = {json.as_string()};
+      list = {json.as_string()};
     } else if (json.is_array()) {
-      FieldType<std::vector<std::string>>::from_json(json, list.values, where);
+      FieldType<std::vector<std::string>>::from_json(json, list, where);
     } else if (json.is_null()) {
-      list.values.clear();
+      list.clear();
     } else {
       wrong_type(where, name(), json);
     }
@@ -86,50 +86,22 @@ void list_fields(PlatformSection& p, FieldVisitor& v) {
   v("backend", p.backend, "cpu or gpu: the device if loader.device is null.");
 }
 
+// EasyDeL's names; those of the mapping `model` are QuantizeOptions' own.
 void list_fields(QuantizationSection& q, FieldVisitor& v) {
-  v("method", q.method, "8bit, nf4, int4 or a8q; null: no quantization while loading.");
-  v("group_size", q.group_size, "Columns that share a scale; null: the method's default.");
-  v("linear_group_size", q.linear_group_size, "The same; takes precedence over group_size.");
-  v("linear_pattern", q.linear_pattern,
-    "Regular expression for the paths of layers to quantize; null: all linear layers but heads.");
-  v("apply_quantization", q.apply_quantization, "false: check everything but keep the weights dense.");
+  v.only_when_changed();
+  v("method", q.weights.method, "8bit, nf4, int4 or a8q; empty: no quantization while loading.");
+  v("group_size", q.weights.group_size, "Columns that share a scale; 0: the method's default.");
+  v("linear_group_size", q.weights.group_size, "The same; takes precedence over group_size.");
+  v("linear_pattern", q.weights.pattern,
+    "Regular expression for the paths of layers to quantize; empty: all linear layers but heads.");
+  v("apply_quantization", q.weights.quantize_tensors, "false: check everything but keep the weights dense.");
   v("kv_cache", q.kv_cache, "{dtype: int8}: 8-bit keys and values in generation.");
   v("model", q.model, "The same as a mapping: dtype or quantization_method, group_size or block_size, pattern.");
-}
-
-void list_fields(ShardingSection& s, FieldVisitor& v) {
-  v("axis_dims", s.axis_dims, "Devices along each axis; one may be -1: all remaining devices.");
-  v("axis_names", s.axis_names, "Names of the axes.");
-  v("dcn_axis_dims", s.dcn_axis_dims, "Size of each axis over the outer network.");
-  v("partition_axis", s.partition_axis, "Which axes split the batch, the sequence, heads, …");
-  v("auto_shard_model", s.auto_shard_model, "Shard the weights.");
-  v("zero_stage", s.zero_stage,
-    "ZeRO stage: 1 shards the optimizer state over the data axes, 2 also gradients, 3 also parameters; null: by the "
-    "partition rules.");
-  v("fsdp_is_ep_bound", s.fsdp_is_ep_bound, "Split experts over fsdp together with ep.");
-  v("sp_is_ep_bound", s.sp_is_ep_bound, "Split experts over sp together with ep.");
 }
 
 void list_fields(BaseConfigSection& b, FieldVisitor& v) {
   v("values", b.values, "Keys of the model's config.");
   v("operation_configs", b.operation_configs, "Settings of EasyDeL's kernels; no effect here.");
-}
-
-void list_fields(InformSection& i, FieldVisitor& v) {
-  v("type", i.type, "json, csv, parquet, …, or the id of a data set on the hub.");
-  v("dataset_name", i.dataset_name, "The id of a data set on the hub.");
-  v("data_files", i.data_files, "Files, directories, globs.");
-  v("name", i.name, "Its name in mixture_weights.");
-  v("dataset_split_name", i.dataset_split_name, "A split or a subdirectory.");
-  v("split", i.split, "The split: train, or a part of it, train[:1000].");
-  v("revision", i.revision, "Revision of a data set on the hub.");
-  v("sample_by", i.sample_by, "For text files: line or document.");
-  v("content_field", i.content_field, "The column that contains the text.");
-  v("additional_fields", i.additional_fields, "Other columns to keep.");
-  v("format_fields", i.format_fields, "Columns to rename: old name to new name.");
-  v("filter_query", i.filter_query, "Keep only rows that satisfy this Jinja expression.");
-  v("num_rows", i.num_rows, "Maximum number of rows.");
-  v("weight", i.weight, "Its weight, if mixture_weights does not contain it.");
 }
 
 void list_fields(TokenizationSection& t, FieldVisitor& v) {
@@ -142,11 +114,10 @@ void list_fields(TokenizationSection& t, FieldVisitor& v) {
 }
 
 void list_fields(MixtureSection& m, FieldVisitor& v) {
-  v("cache_dir", m.cache_dir, "Directory for decompressed files, with streaming: false.");
   v("streaming", m.streaming, "Read large compressed files in order; false: decompress them once.");
   v("text_target_field", m.text_target_field, "New name of content_field, which the trainer reads.");
   v("shuffle_buffer_size", m.shuffle_buffer_size, "Rows per shuffling window; null: no shuffling.");
-  v("seed", m.seed, "Seed of the row order; null: the trainer's shuffle_seed_train.");
+  v("seed", m.shuffle_seed, "Seed of the row order; null: the trainer's shuffle_seed_train.");
   v("pack_tokens", m.pack_tokens, "Put several texts into one sequence, as trainer.packing does.");
   v("tokens_field_name", m.tokens_field_name, "The column of token ids, for tokenized data.");
   v("pack_seq_length", m.pack_seq_length, "Tokens per packed sequence; null: the trainer's max_length.");
@@ -157,6 +128,8 @@ void list_fields(MixtureSection& m, FieldVisitor& v) {
   v("mixture_block_size", m.mixture_block_size, "Rows per mixture block.");
   v("stop_strategy", m.stop_strategy, "restart, longest, all_exhausted or first_exhausted.");
   v("mixture_weights", m.mixture_weights, "The weight of each data set, by name.");
+  v.only_when_changed();
+  v("cache_dir", m.cache_dir, "Directory for decompressed files, with streaming: false.");
 }
 
 void list_fields(EvalSection& e, FieldVisitor& v) {
@@ -231,5 +204,27 @@ void list_fields(ServeSection& s, FieldVisitor& v) {
   v("data_parallel_size", s.data_parallel_size, "Engines that share the requests, each with a cache of its own.");
   v("seed", s.seed, "Random seed of requests that have none.");
 }
+
+namespace data {
+
+void list_fields(DatasetOptions& i, FieldVisitor& v) {
+  v.only_when_changed();
+  v("type", i.type, "json, csv, parquet, …, or the id of a data set on the hub.");
+  v("dataset_name", i.dataset_name, "The id of a data set on the hub.");
+  v("data_files", i.data_files, "Files, directories, globs.");
+  v("name", i.name, "Its name in mixture_weights.");
+  v("dataset_split_name", i.dataset_split_name, "A split or a subdirectory.");
+  v("split", i.split, "The split: train, or a part of it, train[:1000].");
+  v("revision", i.revision, "Revision of a data set on the hub.");
+  v("sample_by", i.sample_by, "For text files: line or document.");
+  v("content_field", i.content_field, "The column that contains the text.");
+  v("additional_fields", i.additional_fields, "Other columns to keep.");
+  v("format_fields", i.format_fields, "Columns to rename: old name to new name.");
+  v("filter_query", i.filter_query, "Keep only rows that satisfy this Jinja expression.");
+  v("num_rows", i.num_rows, "Maximum number of rows.");
+  v("weight", i.weight, "Its weight, if mixture_weights does not contain it.");
+}
+
+}  // namespace data
 
 }  // namespace easydel

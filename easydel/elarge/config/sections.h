@@ -2,17 +2,18 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "easydel/core/dtype.h"
 #include "easydel/core/json/json.h"
+#include "easydel/data/options.h"
+#include "easydel/infra/config/quantize_options.h"
+#include "easydel/infra/config/sharding_options.h"
 #include "easydel/infra/task_type.h"
-#include "easydel/sharding/mesh/partition_axis.h"
+#include "easydel/sharding/mesh/mesh.h"
 
 namespace easydel {
 
@@ -42,26 +43,19 @@ struct PlatformSection {
   std::optional<std::string> backend;  // cpu or gpu: the device, where loader.device is null
 };
 
-struct ShardingSection {
-  std::vector<int64_t> axis_dims = {1, 1, 1, -1, 1};
-  std::vector<std::string> axis_names = {"dp", "fsdp", "ep", "tp", "sp"};
-  std::vector<int64_t> dcn_axis_dims;
-  std::optional<PartitionAxis> partition_axis;
-  bool auto_shard_model = true;
-  std::optional<int64_t> zero_stage;  // ZeRO: 1, 2 or 3; null: as the partition rules are
-  bool fsdp_is_ep_bound = true;
-  bool sp_is_ep_bound = true;
+struct ShardingSection : ShardingOptions {
+  ShardingSection() {
+    axis_dims = {1, 1, 1, -1, 1};
+    axis_names = MeshOptions{}.axis_names;
+    auto_shard_model = true;
+  }
 };
 
-// How weights are packed as they are read.
+// How weights are packed as they are read; without a method they stay as the files are.
 struct QuantizationSection {
-  std::optional<std::string> method;  // 8bit, nf4, int4, a8q; null: as the files are
-  std::optional<int64_t> group_size;
-  std::optional<int64_t> linear_group_size;   // wins over group_size
-  std::optional<std::string> linear_pattern;  // of layers' paths
-  bool apply_quantization = true;             // false: everything is checked, and weights stay dense
-  Json kv_cache;                              // {dtype: int8}: keys and values in 8 bits
-  Json model;                                 // the same as a mapping of EasyDeL's: {dtype: nf4, group_size: 64}
+  QuantizeOptions weights{.method = {}};
+  Json kv_cache;  // {dtype: int8}: keys and values in 8 bits
+  Json model;     // `weights` as a mapping of EasyDeL's: {dtype: nf4, group_size: 64}
 };
 
 struct BaseConfigSection {
@@ -69,36 +63,7 @@ struct BaseConfigSection {
   Json operation_configs = Json::object();  // of EasyDeL's kernels
 };
 
-// One text or several.
-struct TextList {
-  TextList() = default;
-  TextList(const char* value) : values({value}) {}
-  TextList(std::string value) : values({std::move(value)}) {}
-  TextList(std::initializer_list<std::string> texts) : values(texts) {}
-
-  std::vector<std::string> values;
-};
-
 using TextMap = std::map<std::string, std::string>;
-using NumberMap = std::map<std::string, double>;
-
-// One data set of a mixture.
-struct InformSection {
-  std::optional<std::string> type;          // json, parquet, …, or the id of a data set on the hub
-  std::optional<std::string> dataset_name;  // the same id, as add_dataset calls it
-  TextList data_files;
-  std::optional<std::string> name;  // what mixture_weights calls it
-  std::optional<std::string> dataset_split_name;
-  std::string split = "train";
-  std::optional<std::string> revision;
-  std::optional<std::string> sample_by;
-  std::optional<std::string> content_field;
-  std::vector<std::string> additional_fields;
-  TextMap format_fields;
-  std::optional<std::string> filter_query;
-  std::optional<int64_t> num_rows;
-  std::optional<double> weight;
-};
 
 // What is null is as the trainer's arguments have it.
 struct TokenizationSection {
@@ -112,23 +77,16 @@ struct TokenizationSection {
 };
 
 // mixture, eval_mixture.
-struct MixtureSection {
-  std::vector<InformSection> informs;
+struct MixtureSection : data::MixtureOptions {
+  MixtureSection() { shuffle_buffer_size = 1000; }
+
   std::optional<TokenizationSection> tokenization;
-  std::optional<std::string> cache_dir;
-  bool streaming = true;
-  std::string text_target_field = "text";
-  std::optional<int64_t> shuffle_buffer_size = 1000;
-  std::optional<int64_t> seed;  // the trainer's shuffle_seed_train
+  std::optional<int64_t> shuffle_seed;  // the trainer's shuffle_seed_train
   bool pack_tokens = false;
   std::string tokens_field_name = "tokens";
   std::optional<int64_t> pack_seq_length;
   std::optional<int64_t> prefetch_workers;  // the trainer's dataloader_num_workers, else two
   int64_t prefetch_buffer_size = 4;
-  bool block_mixture = true;
-  int64_t mixture_block_size = 2048;
-  std::string stop_strategy = "restart";
-  NumberMap mixture_weights;
 };
 
 struct EvalSection {
@@ -202,11 +160,12 @@ void list_fields(ModelSection& model, FieldVisitor& v);
 void list_fields(LoaderSection& loader, FieldVisitor& v);
 void list_fields(PlatformSection& platform, FieldVisitor& v);
 void list_fields(QuantizationSection& quantization, FieldVisitor& v);
-void list_fields(ShardingSection& sharding, FieldVisitor& v);
 void list_fields(BaseConfigSection& base, FieldVisitor& v);
-void list_fields(InformSection& inform, FieldVisitor& v);
 void list_fields(TokenizationSection& tokenization, FieldVisitor& v);
 void list_fields(MixtureSection& mixture, FieldVisitor& v);  // without informs and tokenization
+namespace data {
+void list_fields(DatasetOptions& dataset, FieldVisitor& v);
+}
 void list_fields(EvalSection& eval, FieldVisitor& v);
 void list_fields(EsurgeSection& esurge, FieldVisitor& v);
 void list_fields(ServeSection& serve, FieldVisitor& v);

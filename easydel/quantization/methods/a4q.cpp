@@ -76,8 +76,8 @@ class A4q : public Int4 {
 
 }  // namespace
 
-std::shared_ptr<const Method> make_a4q(const MethodSettings& given) {
-  MethodSettings settings = given;
+std::shared_ptr<const Method> make_a4q(const QuantizeOptions& given) {
+  QuantizeOptions settings = given;
   if (settings.group_size == 0) settings.group_size = 32;
   return std::make_shared<A4q>(settings);
 }

@@ -13,7 +13,7 @@ namespace {
 
 class A8bit : public EightBit {
  public:
-  MethodSettings settings() const override { return {.method = "a8bit"}; }
+  QuantizeOptions settings() const override { return {.method = "a8bit"}; }
   std::optional<operations::PackedFormat> format() const override { return std::nullopt; }
   bool needs_calibration() const override { return true; }
 
@@ -70,7 +70,7 @@ class A8bit : public EightBit {
 
 }  // namespace
 
-std::shared_ptr<const Method> make_a8bit(const MethodSettings& settings) {
+std::shared_ptr<const Method> make_a8bit(const QuantizeOptions& settings) {
   refuse_group(settings);
   return std::make_shared<A8bit>();
 }

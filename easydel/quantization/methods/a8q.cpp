@@ -10,7 +10,7 @@ namespace {
 
 class A8q : public EightBit {
  public:
-  MethodSettings settings() const override { return {.method = "a8q"}; }
+  QuantizeOptions settings() const override { return {.method = "a8q"}; }
   std::optional<operations::PackedFormat> format() const override { return std::nullopt; }
 
   at::Tensor multiply(const at::Tensor& x, const LocalShard& held) const override {
@@ -24,7 +24,7 @@ class A8q : public EightBit {
 
 }  // namespace
 
-std::shared_ptr<const Method> make_a8q(const MethodSettings& settings) {
+std::shared_ptr<const Method> make_a8q(const QuantizeOptions& settings) {
   refuse_group(settings);
   return std::make_shared<A8q>();
 }

@@ -20,7 +20,7 @@ std::vector<at::Tensor> int8_quantize(const at::Tensor& matrix) {
   return {scaled.round_().to(at::kChar), absmax};
 }
 
-MethodSettings EightBit::settings() const { return {.method = "8bit"}; }
+QuantizeOptions EightBit::settings() const { return {.method = "8bit"}; }
 
 std::vector<Part> EightBit::parts(int64_t, int64_t) const { return int8_parts(); }
 
@@ -44,7 +44,7 @@ Json EightBit::config() const {
   return json;
 }
 
-std::shared_ptr<const Method> make_8bit(const MethodSettings& settings) {
+std::shared_ptr<const Method> make_8bit(const QuantizeOptions& settings) {
   refuse_group(settings);
   return std::make_shared<EightBit>();
 }

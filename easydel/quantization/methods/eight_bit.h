@@ -10,7 +10,7 @@ std::vector<at::Tensor> int8_quantize(const at::Tensor& matrix);
 
 class EightBit : public Method {
  public:
-  MethodSettings settings() const override;
+  QuantizeOptions settings() const override;
   std::optional<operations::PackedFormat> format() const override { return operations::PackedFormat::kInt8; }
   std::vector<Part> parts(int64_t out, int64_t in) const override;
   std::vector<at::Tensor> quantize(const at::Tensor& matrix, const ChannelStatistics* seen) const override;

@@ -5,8 +5,8 @@
 
 namespace easydel::quantization {
 
-std::shared_ptr<const Method> make_fp8(const MethodSettings& settings);
-std::shared_ptr<const Method> make_mxfp4(const MethodSettings& settings);
-std::shared_ptr<const Method> make_uint4(const MethodSettings& settings);
+std::shared_ptr<const Method> make_fp8(const QuantizeOptions& settings);
+std::shared_ptr<const Method> make_mxfp4(const QuantizeOptions& settings);
+std::shared_ptr<const Method> make_uint4(const QuantizeOptions& settings);
 
 }  // namespace easydel::quantization

@@ -33,9 +33,9 @@ const at::Tensor& fp4_pairs() {
 
 class Fp8 : public Method {
  public:
-  explicit Fp8(MethodSettings settings) : settings_(std::move(settings)) {}
+  explicit Fp8(QuantizeOptions settings) : settings_(std::move(settings)) {}
 
-  MethodSettings settings() const override { return settings_; }
+  QuantizeOptions settings() const override { return settings_; }
 
   std::vector<Part> parts(int64_t, int64_t in) const override {
     if (settings_.group_size == 0)
@@ -68,12 +68,12 @@ class Fp8 : public Method {
     return matrix.view({matrix.size(0), -1, settings_.group_size == 0 ? matrix.size(1) : settings_.group_size});
   }
 
-  MethodSettings settings_;
+  QuantizeOptions settings_;
 };
 
 class Mxfp4 : public Method {
  public:
-  MethodSettings settings() const override { return {.method = "mxfp4", .group_size = kMxBlock}; }
+  QuantizeOptions settings() const override { return {.method = "mxfp4", .group_size = kMxBlock}; }
 
   std::vector<Part> parts(int64_t, int64_t in) const override {
     check_group(settings(), kMxBlock, in);
@@ -112,9 +112,9 @@ at::Tensor mxfp4_values(const at::Tensor& bytes, const at::Tensor& exponents) {
   return at::ldexp(blocks, exponents.to(at::kInt).sub_(127).unsqueeze(-1)).flatten(-2);
 }
 
-std::shared_ptr<const Method> make_fp8(const MethodSettings& settings) { return std::make_shared<Fp8>(settings); }
+std::shared_ptr<const Method> make_fp8(const QuantizeOptions& settings) { return std::make_shared<Fp8>(settings); }
 
-std::shared_ptr<const Method> make_mxfp4(const MethodSettings& settings) {
+std::shared_ptr<const Method> make_mxfp4(const QuantizeOptions& settings) {
   require<ConfigError>(settings.group_size == 0 || settings.group_size == kMxBlock, "[quantize] mxfp4 has groups of ",
                        kMxBlock, "; got ", settings.group_size, ".");
   return std::make_shared<Mxfp4>();

@@ -60,7 +60,7 @@ class GgufBlocks : public Method {
  public:
   GgufBlocks(const GgmlType& type, BlockFormat format) : type_(type), format_(format) {}
 
-  MethodSettings settings() const override { return {.method = "gguf"}; }
+  QuantizeOptions settings() const override { return {.method = "gguf"}; }
   bool can_quantize() const override { return false; }
 
   std::vector<Part> parts(int64_t, int64_t in) const override {

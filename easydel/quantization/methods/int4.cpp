@@ -73,8 +73,8 @@ at::Tensor Int4::multiply(const at::Tensor& x, const LocalShard& held) const {
   return held.cut ? Method::multiply(x, held) : int4_product(x, held.parts[0], held.parts[1], settings_.group_size);
 }
 
-std::shared_ptr<const Method> make_int4(const MethodSettings& given) {
-  MethodSettings settings = given;
+std::shared_ptr<const Method> make_int4(const QuantizeOptions& given) {
+  QuantizeOptions settings = given;
   if (settings.group_size == 0) settings.group_size = kUnit;
   return std::make_shared<Int4>(settings);
 }

@@ -7,8 +7,8 @@ namespace easydel::quantization {
 
 class Int4 : public Method {
  public:
-  explicit Int4(MethodSettings settings) : settings_(std::move(settings)) {}
-  MethodSettings settings() const override { return settings_; }
+  explicit Int4(QuantizeOptions settings) : settings_(std::move(settings)) {}
+  QuantizeOptions settings() const override { return settings_; }
   std::optional<operations::PackedFormat> format() const override { return operations::PackedFormat::kInt4; }
   std::vector<Part> parts(int64_t out, int64_t in) const override;
   std::vector<at::Tensor> quantize(const at::Tensor& matrix, const ChannelStatistics* seen) const override;
@@ -16,7 +16,7 @@ class Int4 : public Method {
   at::Tensor multiply(const at::Tensor& x, const LocalShard& held) const override;
 
  protected:
-  MethodSettings settings_;
+  QuantizeOptions settings_;
 };
 
 }  // namespace easydel::quantization

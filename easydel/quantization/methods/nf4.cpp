@@ -61,9 +61,9 @@ uint8_t nested_code(const std::array<float, 255>& middles, float value) {
 
 class Nf4 : public Method {
  public:
-  explicit Nf4(MethodSettings settings) : settings_(std::move(settings)) {}
+  explicit Nf4(QuantizeOptions settings) : settings_(std::move(settings)) {}
 
-  MethodSettings settings() const override { return settings_; }
+  QuantizeOptions settings() const override { return settings_; }
   std::optional<operations::PackedFormat> format() const override { return operations::PackedFormat::kNf4; }
 
   std::vector<Part> parts(int64_t out, int64_t in) const override {
@@ -152,7 +152,7 @@ class Nf4 : public Method {
     return (values * held.parts[2].index_select(0, block.view({-1})) + held.parts[3]).view(own.sizes());
   }
 
-  MethodSettings settings_;
+  QuantizeOptions settings_;
 };
 
 }  // namespace
@@ -172,8 +172,8 @@ at::Tensor nf4_nested_map() {
   return map;
 }
 
-std::shared_ptr<const Method> make_nf4(const MethodSettings& given) {
-  MethodSettings settings = given;
+std::shared_ptr<const Method> make_nf4(const QuantizeOptions& given) {
+  QuantizeOptions settings = given;
   if (settings.group_size == 0) settings.group_size = 64;
   return std::make_shared<Nf4>(settings);
 }

@@ -14,9 +14,9 @@ using Of = PartDim::Of;
 
 class Uint4 : public Method {
  public:
-  explicit Uint4(MethodSettings settings) : settings_(std::move(settings)) {}
+  explicit Uint4(QuantizeOptions settings) : settings_(std::move(settings)) {}
 
-  MethodSettings settings() const override { return settings_; }
+  QuantizeOptions settings() const override { return settings_; }
 
   std::vector<Part> parts(int64_t, int64_t in) const override {
     check_group(settings_, kRun, in);
@@ -40,7 +40,7 @@ class Uint4 : public Method {
   }
 
  private:
-  MethodSettings settings_;
+  QuantizeOptions settings_;
 };
 
 }  // namespace
@@ -60,8 +60,8 @@ at::Tensor uint4_values(const Uint4Codes& made, int64_t group) {
   return groups.sub_(made.zeros.unsqueeze(-1)).mul_(made.scales.unsqueeze(-1)).view(made.codes.sizes());
 }
 
-std::shared_ptr<const Method> make_uint4(const MethodSettings& given) {
-  MethodSettings settings = given;
+std::shared_ptr<const Method> make_uint4(const QuantizeOptions& given) {
+  QuantizeOptions settings = given;
   if (settings.group_size == 0) settings.group_size = kRun;
   return std::make_shared<Uint4>(settings);
 }
