@@ -285,7 +285,7 @@ class Flags(FlagProbes):
             "--mesh": MESH, "--devices": ["--devices", "2", "--mesh", "1,1,1,1,2"], "--device": ["--device", "cuda:99"],
             "--dtype": ["--dtype", "bf16"], "--param-dtype": ["--param-dtype", "bf16"],
             "--packing": ["--packing"], "--padding-free": (["--dry-run"], ["--padding-free"]), "--group-by-length": (["--length", "48"], ["--group-by-length"]),
-            "--profile": ["--profile", "2"], "--no-shuffle": ["--no-shuffle"], "--set": ["--set", "clip_grad=0.01"],
+            "--profile": ["--profile", "2"], "--dashboard": ["--dashboard", "0"], "--report-to": ["--report-to", "wandb"], "--no-shuffle": ["--no-shuffle"], "--set": ["--set", "clip_grad=0.01"],
             "--dry-run": ["--dry-run"], "--json": None})
 
     def test_elarge(self):
