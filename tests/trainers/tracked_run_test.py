@@ -124,11 +124,7 @@ class TrackedRun(TinyRun):
         self.same_weights("plain", "shown", 4)
         previews = self.previews("shown")
         self.assertEqual({step: len(each) for step, each in previews.items()}, {2: 3, 4: 3})
-        model = AutoModelForCausalLM.from_pretrained(self.folder / "shown" / "run-4")
-        for each in previews[4]:
-            ids = self.tokenizer(each["prompt"], return_tensors="pt")["input_ids"]
-            written = model.generate(ids, do_sample=False, max_new_tokens=5)[0, ids.shape[1]:]
-            self.assertEqual(each["completion"], self.tokenizer.decode(written, skip_special_tokens=True))
+        self.check_greedy("shown", 4, previews[4])
         self.assertEqual([each["prompt"] for each in previews[2]][:2], ["It is a truth", "The family of"])
         self.assertEqual(sum(text.endswith(previews[2][2]["prompt"]) for text in self.texts), 1)  # its last 48 tokens
         self.assertNotEqual(previews[2][2]["prompt"], previews[4][2]["prompt"])
@@ -138,6 +134,28 @@ class TrackedRun(TinyRun):
         samples = json.loads(page.split('id="data">')[1].split("</script>")[0])["samples"]
         self.assertEqual([sample["step"] for sample in samples], [4, 4, 4, 2, 2, 2])
         self.assertEqual(samples[0] | {"step": 4}, previews[4][0] | {"step": 4})
+
+    def check_greedy(self, output, step, previews):
+        """The completions are what transformers writes with the checkpoint."""
+        model = AutoModelForCausalLM.from_pretrained(self.folder / output / f"run-{step}")
+        for each in previews:
+            ids = self.tokenizer(each["prompt"], return_tensors="pt")["input_ids"]
+            written = model.generate(ids, do_sample=False, max_new_tokens=5)[0, ids.shape[1]:]
+            self.assertEqual(each["completion"], self.tokenizer.decode(written, skip_special_tokens=True))
+
+    def test_a_policy_with_adapters_writes_as_its_rollouts_do(self):
+        write_rows(self.folder / "prompts.jsonl", [{"prompt": text[:40]} for text in self.texts])
+        sets = {"num_generations": 3, "max_prompt_length": 30, "max_completion_length": 5, "beta": 0, "generation_interval": 1,
+                "generation_use_train_prompts": "true", "generation_num_prompts": 2}
+        options = ["--trainer", "grpo", "--reward", "regex=e", "--length", 64, "--lora-rank", 2]
+        for output, more in (("policy", {}), ("greedy", {"generation_do_sample": "false"})):
+            chosen = [part for key, value in (sets | more).items() for part in ("--set", f"{key}={value}")]
+            self.train(output, *options, *chosen, steps=2, data=("prompts",))
+            previews = self.previews(output)
+            self.assertEqual([len(previews[step]) for step in (1, 2)], [6, 6])
+            self.assertEqual(len({each["prompt"] for each in previews[2]}), 2)
+        self.check_greedy("greedy", 2, previews[2])
+        self.assertGreater(len({each["completion"] for each in self.previews("policy")[2]}), 2)
 
     def test_a_mesh_writes_the_same_samples(self):
         self.train("whole", *PREVIEWS, steps=2)

@@ -140,6 +140,7 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
   v("use_tensorboard", a.use_tensorboard, "Write TensorBoard event files.");
   v("html_report", a.html_report, "Write report.html.");
   list_fields(a.trackers, v);
+  list_fields(a.previews, v);
   list_fields(a.push, v);
   v("dashboard", a.dashboard, "Port of a live page on this machine; 0: any free one, true: 8265, null: no page.");
   v("performance_mode", a.performance_mode, "Only train: no metrics, no reports.");
@@ -151,7 +152,6 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
 
 void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {
   list_fields(a, v);
-  if (has_previews(type)) list_fields(a.previews, v);
   if (type == "dpo") return list_fields(a.dpo, v);
   if (type == "kto") return list_fields(a.kto, v);
   if (type == "bco") return list_fields(a.bco, v);

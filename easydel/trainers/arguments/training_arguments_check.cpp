@@ -203,6 +203,9 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
     c.only(!lmhead_chunksize, "lmhead_chunksize", concat("be null with ", type), lmhead_chunksize.value_or(0),
            "A classifier has no logits over a vocabulary.");
   }
+  if (!has_previews(type) && previews.generation_interval)
+    c.only(false, "generation_interval", concat("be null with ", type), *previews.generation_interval,
+           "Its model writes no text.");
   if (type == "embedding") check_embedding(*this, c);
   if (type == "reward") {
     c.only(truncation_mode == "keep_end", "truncation_mode", "not be given with reward", truncation_mode,

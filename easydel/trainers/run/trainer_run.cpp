@@ -103,7 +103,7 @@ void Trainer::Impl::preview() {
   bool failed = false;
   try {
     written = previews_->write(state.step);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {  // a device without memory for it is no Error
     failed = true;
     log::warning("[trainer] no samples after step ", state.step, ", nor later: ", error.what());
   }

@@ -37,7 +37,8 @@ class WandbTracker final : public Tracker {
     const fs::path directory = run_directory(run);
     file_.reset();
     const fs::path path = directory / concat("run-", run.id, ".wandb");
-    remove_file(path.string() + ".synced");  // by which `wandb sync` knows what it has uploaded
+    // By which `wandb sync` knows what it has uploaded.
+    for (const char* mark : {".synced", ".syncstate"}) remove_file(path.string() + mark);
     file_ = std::make_unique<WandbFile>(path);
     media_ = directory / "files";
     file_->header();
