@@ -231,7 +231,7 @@ class Flags(FlagProbes):
             printed = {key: printed[key] for key in ("step", "stopped_by") if key in printed}
         except (json.JSONDecodeError, TypeError):
             printed = re.sub(r"[0-9.]+", "0", done.stdout)
-        told = done.stderr if done.returncode else "".join(re.findall(r"computing in .*\n|\[trainer\].*\n", done.stderr))
+        told = done.stderr if done.returncode else "".join(re.findall(r"computing in .*\n|\[trainer\].*\n|\[(?:wandb|dashboard)\] [a-z]+ ", done.stderr))
         return done.returncode, printed, told.replace(str(self.directory), ""), found
 
     def test_train(self):
