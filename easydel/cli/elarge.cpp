@@ -150,7 +150,8 @@ void run(const ElargeOptions& options) {
 struct TrainOptions {
   std::string model, tokenizer, output = "checkpoints", trainer = "sft", dtype, param_dtype, reference, teacher, resume;
   std::string reward_model, value_model;
-  std::vector<std::string> data, eval_data, changes, rewards;
+  std::vector<std::string> data, eval_data, changes, rewards, trackers;
+  std::optional<std::string> dashboard;  // a port, or empty
   DeviceOptions devices;
   std::optional<int64_t> zero_stage;
   std::optional<int64_t> steps, epochs, batch, accumulation, length, save_steps, eval_steps, warmup;
@@ -211,6 +212,9 @@ Json to_config(const TrainOptions& o) {
   if (o.group_by_length) trainer["group_by_length"] = true;
   if (!o.fp8.empty()) trainer["fp8"] = o.fp8;
   if (!o.profile.empty()) trainer["profile"] = o.profile;
+  if (o.dashboard)
+    trainer["dashboard"] = o.dashboard->empty() ? Json(true) : Json::parse(*o.dashboard, {.where = "--dashboard"});
+  if (!o.trackers.empty()) trainer["report_to"] = o.trackers;
   if (o.no_shuffle) trainer["shuffle_train_dataset"] = false;
   json["trainer"] = trainer;
   json["actions"] = Json::array({"validate", "train"});
@@ -309,6 +313,14 @@ void add_train_command(CLI::App& app) {
   command->add_flag("--group-by-length", options->group_by_length, "Make batches of rows of similar length");
   command->add_option("--profile", options->profile,
                       "Write training steps as a Chrome trace, STEP or STEP:COUNT: 10:3 is the steps 10 to 12");
+  command
+      ->add_option_function<std::string>(
+          "--dashboard", [options](const std::string& port) { options->dashboard = port; },
+          "Show the run on a local page while it goes on, on this port (8265)")
+      ->expected(0, 1)
+      ->type_name("PORT");
+  command->add_option("--report-to", options->trackers,
+                      "Trackers that get the metrics: wandb, mlflow, trackio; may be given several times");
   command->add_flag("--no-shuffle", options->no_shuffle, "Keep the rows in file order");
   command->add_option("--set", options->changes, "Set any other trainer key, e.g. clip_grad=1.0, or section.key=value");
   command->add_flag("--dry-run", options->dry_run, "Print the run as YAML for easydel elarge; run nothing");

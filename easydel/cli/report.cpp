@@ -5,7 +5,7 @@
 
 #include "easydel/cli/commands.h"
 #include "easydel/cli/terminal/console.h"
-#include "easydel/trainers/logs/metrics_log.h"
+#include "easydel/trainers/logs/metric_columns.h"
 #include "easydel/trainers/logs/run_report.h"
 
 namespace easydel::cli {
@@ -19,7 +19,7 @@ struct ReportOptions {
 void run(const ReportOptions& options) {
   const std::vector<std::filesystem::path> others(options.others.begin(), options.others.end());
   const std::filesystem::path path = write_run_report(options.run, others, options.output);
-  const std::vector<Json> metrics = read_metrics(std::filesystem::path(options.run) / "metrics.jsonl");
+  const MetricColumns metrics = MetricColumns::read(std::filesystem::path(options.run) / "metrics.jsonl");
   const Json summary = summarize_run(read_run_file(options.run), metrics);
   std::vector<std::vector<std::string>> rows;
   for (const auto& [label, value] : summary.as_object()) rows.push_back({label, value.as_string()});

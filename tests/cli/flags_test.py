@@ -231,7 +231,7 @@ class Flags(FlagProbes):
             printed = {key: printed[key] for key in ("step", "stopped_by") if key in printed}
         except (json.JSONDecodeError, TypeError):
             printed = re.sub(r"[0-9.]+", "0", done.stdout)
-        told = done.stderr if done.returncode else "".join(re.findall(r"computing in .*\n|\[trainer\].*\n", done.stderr))
+        told = done.stderr if done.returncode else "".join(re.findall(r"computing in .*\n|\[trainer\].*\n|\[(?:wandb|dashboard)\] [a-z]+ ", done.stderr))
         return done.returncode, printed, told.replace(str(self.directory), ""), found
 
     def test_train(self):
@@ -285,7 +285,8 @@ class Flags(FlagProbes):
             "--mesh": MESH, "--devices": ["--devices", "2", "--mesh", "1,1,1,1,2"], "--device": ["--device", "cuda:99"],
             "--dtype": ["--dtype", "bf16"], "--param-dtype": ["--param-dtype", "bf16"],
             "--packing": ["--packing"], "--padding-free": (["--dry-run"], ["--padding-free"]), "--group-by-length": (["--length", "48"], ["--group-by-length"]),
-            "--fp8": ["--fp8", "rowwise"], "--profile": ["--profile", "2"], "--no-shuffle": ["--no-shuffle"], "--set": ["--set", "clip_grad=0.01"],
+            "--fp8": ["--fp8", "rowwise"], "--profile": ["--profile", "2"], "--dashboard": ["--dashboard", "0"],
+            "--report-to": ["--report-to", "wandb"], "--no-shuffle": ["--no-shuffle"], "--set": ["--set", "clip_grad=0.01"],
             "--dry-run": ["--dry-run"], "--json": None})
 
     def test_elarge(self):

@@ -187,7 +187,7 @@ TEST(ELargeConfig, ServesByDefaultAsTheServerDoes) {
 }
 
 TEST(ELargeConfig, SaysWhatHasNoEffectHere) {
-  const ELargeConfig config = read(with_trainer("sft", "  use_wandb: true\n  use_grain: true\n") +
+  const ELargeConfig config = read(with_trainer("sft", "  remove_unused_columns: false\n  use_grain: true\n") +
                                    "esurge: {max_model_len: 4096, compile_runner: true}\nplatform: {platform: triton}\n"
                                    "reference_model: {name_or_path: r, extra_kwargs: {trust_remote_code: true}}\n"
                                    "eval:\n  limit: 5\n  cache_requests: true\n");
@@ -209,8 +209,8 @@ TEST(ELargeConfig, SaysWhatHasNoEffectHere) {
           "[elarge] run.yaml:54: esurge.compile_runner has no effect here. The engine here has no such setting.",
           "[elarge] run.yaml:59: eval.cache_requests has no effect here. Requests are not cached.",
           "[elarge] run.yaml:49: trainer.use_grain has no effect here.",
-          "[elarge] run.yaml:48: trainer.use_wandb: Weights & Biases is not supported; metrics go to "
-          "metrics.jsonl, TensorBoard and report.html."));
+          "[elarge] run.yaml:48: trainer.remove_unused_columns: false has no effect: unused columns never reach the "
+          "model."));
 }
 
 TEST(ELargeConfig, NamesTheLineTheSectionAndTheNearestKey) {
@@ -407,7 +407,7 @@ TEST(ELargeConfig, NamesTheLineAtEveryDepth) {
       "      truncation: false\n"  // 21
       "  trainer:\n"
       "    learning_rate: fast\n"  // 23
-      "    use_wandb: true\n"      // 24
+      "    remove_unused_columns: false\n"  // 24
       "actions:\n"
       "  - validate\n"
       "  - eval:\n"
@@ -443,8 +443,8 @@ TEST(ELargeConfig, NamesTheLineAtEveryDepth) {
                  "[elarge] run.yaml:27: actions[1] (eval).tasks must be a name or a list of names; got 3.");
   const ELargeConfig config = read(without({token, bits, cache, rows, cut, rate, tasks}));
   EXPECT_THAT(config.notes(),
-              ElementsAre("[elarge] run.yaml:24: trainer.use_wandb: Weights & Biases is not supported; metrics go to "
-                          "metrics.jsonl, TensorBoard and report.html."));
+              ElementsAre("[elarge] run.yaml:24: trainer.remove_unused_columns: false has no effect: unused columns "
+                          "never reach the model."));
   expect_refused(without({token, bits, cache, rows, cut, rate, tasks, "  - eval:"}),
                  "[elarge] run.yaml:29: actions[1] (train) takes no parameters; got {\"steps\": 3}.");
 }

@@ -17,7 +17,9 @@ class Node {
   setAttribute(key, value) { this.attributes[key] = String(value); }
   appendChild(child) { this.children.push(child); }
   append(child) { this.children.push(child); }
-  replaceChildren() { this.children = []; }
+  replaceChildren(...children) { this.children = children; }
+  insertRow() { const row = new Node("tr"); this.children.push(row); return row; }
+  insertCell() { const cell = new Node("td"); this.children.push(cell); return cell; }
   addEventListener(name, listener) { this.listeners[name] = listener; }
   getBoundingClientRect() { return { left: 0 }; }
   find(test) { return this.children.flatMap((c) => (typeof c === "string" ? [] : (test(c) ? [c] : []).concat(c.find(test)))); }
@@ -60,7 +62,8 @@ get("axis").value = "time";
 get("axis").listeners.change();
 figures().forEach((figure, i) => { result[i].time_labels = labels(figure); result[i].time_first = hover(figure, 0); });
 get("theme").listeners.click();
-console.log(JSON.stringify({ charts: result, theme: document.documentElement.dataset.theme,
+const samples = get("samples").find((n) => n.name === "tr").map((row) => row.children.map((n) => n.textContent));
+console.log(JSON.stringify({ charts: result, samples, theme: document.documentElement.dataset.theme,
                              durations: vm.runInContext("[0.25, 45, 200, 7500].map(duration)", context),
                              bytes: vm.runInContext("bytes(3435973837)", context),
                              smoothed: vm.runInContext("smooth([4, 2, null, 1], 0.5)", context),

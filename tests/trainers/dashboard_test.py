@@ -92,6 +92,10 @@ class RunDashboard(Pages):
         self.assertEqual(self.card("steps"), "180 of 400")
         self.assertNotEqual(self.page.js("document.querySelector('[aria-label=loss] .smooth').getAttribute('d')"), before)
         self.assertEqual(self.texts("#samples tr:first-child > *"), ["step 180", "180+4=", "<b>184</b>", "1"])
+        with open(run.path / "metrics.jsonl", "a") as file:
+            file.write(json.dumps({"step": 180, "time": 1794888360.5, "generations": [{"prompt": "Once", "completion": "upon <i>a"}]}) + "\n")
+        self.page.until("document.querySelectorAll('#samples tr').length === 2")
+        self.assertEqual(self.texts("#samples tr:first-child > *"), ["step 180", "Once", "upon <i>a", ""])
         self.assertEqual(self.count("figure"), len(titles))
         # The controls act on the charts that are shown now.
         smoothed = self.page.js("document.querySelector('[aria-label=loss] .smooth').getAttribute('d')")

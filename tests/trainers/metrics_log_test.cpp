@@ -9,6 +9,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
 #include "easydel/core/log.h"
+#include "easydel/trainers/logs/metric_columns.h"
 #include "tests/support/killed_child.h"
 #include "tests/support/temporary_directory.h"
 
@@ -139,6 +140,53 @@ TEST_F(MetricsLogs, SayWhatTheSystemRefuses) {
   EXPECT_THAT([&] { MetricsLog log(path); }, testing::Throws<IoError>());
   EXPECT_THAT([&] { read_metrics(directory / "none"); },
               testing::ThrowsMessage<IoError>("[MetricsLog] " + (directory / "none").string() + " cannot be read."));
+}
+
+// Lines of numbers are read without JSON; what either way makes of a line must be the same.
+TEST(MetricColumns, HaveWhatJsonReads) {
+  const std::vector<std::string> lines = {
+      R"({"step": 1, "loss": 2.5, "learning_rate": 1e-05})",
+      R"({"step": 2, "loss": NaN, "eval/loss": -Infinity, "a": Infinity})",
+      R"( {"loss":-0.25 , "step":3 ,"other": 7} )",
+      R"({"loss": 1, "loss": 2, "step": 4})",
+      R"({"step": 4.0, "loss": 1})",
+      R"({"step": "5", "loss": 1})",
+      R"({"loss": 1})",
+      R"({"step": 6, "text": "a \"loss\": 3, ", "loss": 4})",
+      R"({"step": 7, "generations": [{"prompt": "p", "completion": "{\"step\": 9}"}], "loss": 5})",
+      R"({"step": 8, "q\"uote": 1, "nested": {"step": 3, "x": 1}, "list": [1, 2], "none": null, "true": true})",
+      R"({"step": 9, "loss": 1e999, "small": 1e-400, "long": 0.1000000000000000055511151231257827})",
+      R"({"step": 10, "loss": .5})",
+      R"({"step": 11, "loss": nan})",
+      R"({"step": 12, "loss": 1}})",
+      R"({"step": 13, "loss": 1,})",
+      R"({"step": 99999999999999999999, "loss": 1})",
+      R"({"step": 14, "lo)",
+      "",
+      "[]",
+      R"({"step": 15, "new": 3, "loss": 6})"};
+  std::string text;
+  MetricColumns by_json;
+  for (const std::string& line : lines) {
+    text += line + "\n";
+    if (const Json json = parse_metrics(line); json.is_object()) by_json.add(json);
+  }
+  text.pop_back();
+  MetricColumns read;
+  read.add_text(text);
+  ASSERT_EQ(read.size(), by_json.size());
+  ASSERT_GT(read.size(), 8U);
+  for (std::size_t i = 0; i < read.size(); ++i) EXPECT_EQ(read.step(i), by_json.step(i));
+  ASSERT_EQ(read.columns().size(), by_json.columns().size());
+  for (const MetricColumns::Column& column : read.columns()) {
+    const MetricColumns::Column* other = by_json.find(column.name);
+    ASSERT_TRUE(other) << column.name;
+    EXPECT_EQ(column.lines, other->lines) << column.name;
+    EXPECT_EQ(Json(column.values).dump(), Json(other->values).dump()) << column.name;
+  }
+  EXPECT_EQ(read.find("loss")->values.front(), 2.5);
+  ASSERT_EQ(read.previews().size(), 1U);
+  EXPECT_EQ(read.previews()[0].at("generations").at(0).at("prompt").as_string(), "p");
 }
 
 }  // namespace

@@ -265,6 +265,8 @@ Json list_files(const fs::path& directory) {
   for (const auto& entry : fs::recursive_directory_iterator(directory)) {
     if (!entry.is_regular_file()) continue;
     std::string name = fs::relative(entry.path(), directory).string();
+    if (name.starts_with("wandb/")) name = concat("wandb", entry.path().extension().string());  // dates and sums
+    if (name.starts_with("trackio/")) name = "trackio";
     const bool is_event = name.find("events.out") != std::string::npos;
     if (is_event) name = "tensorboard";
     files[name] = is_event || name.ends_with(".safetensors") ? static_cast<int64_t>(entry.file_size()) : 0;
@@ -294,7 +296,7 @@ class LogLines {
   explicit LogLines(const std::string& directory) {
     log::set_sink([this, directory](log::Level, const std::string& line) {
       const std::lock_guard lock(mutex_);
-      std::string text = line;
+      std::string text = line.starts_with("[dashboard]") ? "[dashboard]" : line;  // its port is any
       for (std::size_t at; (at = text.find(directory)) != std::string::npos;) text.replace(at, directory.size(), "DIR");
       for (const std::string& part : kVarying) {
         if (text.find(part) == std::string::npos) continue;
@@ -379,6 +381,7 @@ Json run_once(const std::string& trainer_type, const Json& settings, const fs::p
   options.hooks.on_save = [&](int64_t step, const fs::path&) { seen["saves"].push_back(Json(step)); };
   options.hooks.on_log = [&](int64_t step, const Metrics&) { seen["logs"].push_back(Json(step)); };
 
+  ::setenv("TRACKIO_DIR", (directory / "trackio").c_str(), 1);
   const LogLines lines(directory.string());
   const WorkCounter work;
   testing::internal::CaptureStderr();

@@ -40,7 +40,7 @@ Report small_report() {
     Json line =
         Json::object({{"step", step}, {"train/loss", 4.0 / step}, {"train/learning_rate", 1e-4 * step}, {"epoch", 1}});
     if (step % 10 == 0) line["eval/loss"] = 5.0 / step;
-    report.metrics.push_back(line);
+    report.metrics.add(line);
   }
   report.config =
       Json::parse(R"({"trainer": {"learning_rate": 1e-05, "optimizer": "adamw"}, "seed": 1, "list": [1, 2]})");
@@ -91,7 +91,7 @@ TEST(Report, WritesGapsForWhatIsNotFinite) {
 TEST(Report, ShowsTheLastValueOfAStepThatWasDoneTwice) {
   Report report;
   for (const int step : {1, 2, 3, 2, 3, 4}) {
-    report.metrics.push_back(Json::object({{"step", step}, {"loss", static_cast<double>(report.metrics.size())}}));
+    report.metrics.add(Json::object({{"step", step}, {"loss", static_cast<double>(report.metrics.size())}}));
   }
   const Json page = checked(report);
   EXPECT_EQ(page.at("series").at(0).at("x").dump(), "[1, 2, 3, 4]");
@@ -105,7 +105,7 @@ TEST(Report, StaysSmallAndKeepsThePeaksOfALongRun) {
     if (step == 77'777) loss = 9;
     if (step == 33'333) loss = -9;
     if (step == 55'555) loss = std::nan("");
-    report.metrics.push_back(Json::object({{"step", step}, {"loss", loss}}));
+    report.metrics.add(Json::object({{"step", step}, {"loss", loss}}));
   }
   const Json page = checked(report);
   const Json& series = page.at("series").at(0);
@@ -287,9 +287,13 @@ TEST_F(ReportScript, DrawsCurvesShowsValuesAndSwitches) {
 TEST_F(ReportScript, DrawsOverTimeAndSeveralRuns) {
   Report report{.name = "a", .metrics = {}};
   for (int64_t step = 1; step <= 5; ++step)
-    report.metrics.push_back(line(step, 1000 + 60.0 * static_cast<double>(step)));
+    report.metrics.add(line(step, 1000 + 60.0 * static_cast<double>(step)));
   report.others = {{"b", {line(1, 5000), line(2, 5030)}}};
+  report.samples = Json::parse(R"([{"step": 4, "prompt": "2+2=", "completion": "<b>4</b>", "reward": 0.5},
+                                   {"step": 2, "prompt": "2+2=", "completion": "5"}])");
   const Json drawn = run(report);
+  EXPECT_EQ(drawn.at("samples").dump(),
+            R"([["step 4", "2+2=", "<b>4</b>", "0.5"], ["step 2", "2+2=", "5", ""]])");
   const Json& loss = drawn.at("charts").at(0);
   EXPECT_EQ(loss.at("caption").as_string(), "lossa: lossb: loss");
   EXPECT_EQ(loss.at("paths").size(), 4);
@@ -300,10 +304,10 @@ TEST_F(ReportScript, DrawsOverTimeAndSeveralRuns) {
 TEST_F(ReportScript, DrawsWhatIsFlatNegativeMissingOrAlone) {
   Report report;
   for (int step = 0; step < 5; ++step) {
-    report.metrics.push_back(
+    report.metrics.add(
         Json::object({{"step", step}, {"flat", 3}, {"negative", -1.0 * step}, {"none", std::nan("")}}));
   }
-  report.metrics.push_back(Json::object({{"step", 2}, {"alone", 1e-9}}));
+  report.metrics.add(Json::object({{"step", 2}, {"alone", 1e-9}}));
   const Json drawn = run(report);
   EXPECT_EQ(drawn.at("charts").size(), 4);
   for (const Json& chart : drawn.at("charts").as_array()) {

@@ -126,20 +126,68 @@ TEST(TrainingArguments, PreferGreaterMetricsUnlessTheyAreLosses) {
   EXPECT_TRUE(prefers(R"({"greater_is_better": true})"));
 }
 
+TEST(TrainingArguments, NameTrackersPreviewsAndThePage) {
+  const auto arguments = TrainingArguments::from_json(
+      "sft", from(R"({"report_to": "mlflow", "mlflow_tracking_uri": "http://host:5000", "project": "p", "run_name": "r",
+                      "dashboard": true, "generation_interval": 5, "generation_prompts": ["a"],
+                      "generation_top_p": 0.5})"));
+  EXPECT_THAT(arguments.trackers.report_to, testing::ElementsAre("mlflow"));
+  EXPECT_EQ(arguments.trackers.wandb_project, "p");
+  EXPECT_EQ(arguments.trackers.wandb_name, "r");
+  EXPECT_EQ(arguments.dashboard, 8265);
+  EXPECT_EQ(TrainingArguments::from_json("sft", from(R"({"dashboard": false})")).dashboard, std::nullopt);
+  // Greedy unless something says how to sample; trainers with rollouts sample as these do.
+  const RolloutArguments sampled = arguments.previews.sampling(nullptr);
+  EXPECT_EQ(sampled.temperature, 1.0);
+  EXPECT_EQ(sampled.top_p, 0.5);
+  EXPECT_EQ(PreviewArguments{}.sampling(nullptr).temperature, 0.0);
+  EXPECT_EQ(PreviewArguments{}.sampling(nullptr).max_completion_length, 128);
+  const RolloutArguments rollout{.max_completion_length = 7, .num_return_sequences = 3, .temperature = 0.8};
+  EXPECT_EQ(PreviewArguments{}.sampling(&rollout).temperature, 0.8);
+  EXPECT_EQ(PreviewArguments{}.sampling(&rollout).max_completion_length, 7);
+  EXPECT_EQ(PreviewArguments{.generation_max_new_tokens = 2}.sampling(&rollout).max_completion_length, 2);
+  expect_refused<ConfigError>("sft", R"({"report_to": ["wandb", "tensorbord"]})",
+                              "[TrainingArguments] report_to must be one of wandb, mlflow, trackio, tensorboard, "
+                              "none; got \"tensorbord\". Did you mean \"tensorboard\"?");
+  expect_refused<ConfigError>("sft", R"({"report_to": ["none", "wandb"]})",
+                              "[TrainingArguments] report_to must not name none beside trackers; got none.");
+  expect_refused<ConfigError>("sft", R"({"wandb_entity": "me"})",
+                              "[TrainingArguments] wandb_entity must be used together with report_to: wandb; got me.");
+  expect_refused<NotSupportedError>(
+      "sft", R"({"report_to": "mlflow", "mlflow_tracking_uri": "./mlruns"})",
+      "[TrainingArguments] mlflow_tracking_uri must be the URL of a server, http://HOST:PORT; got ./mlruns. `mlflow "
+      "server` starts one for a database or a folder.");
+  expect_refused<ConfigError>("sft", R"({"use_wandb": true, "save_directory": null})",
+                              "[TrainingArguments] report_to must be used with a save_directory and with metrics, "
+                              "which trackers get; got a tracker.");
+  expect_refused<ConfigError>("sft", R"({"generation_interval": 5})",
+                              "[TrainingArguments] generation_interval must be used together with generation_prompts "
+                              "or generation_use_train_prompts; got 5.");
+  expect_refused<ConfigError>("sft", R"({"hub_strategy": "end"})",
+                              "[TrainingArguments] push_to_hub must be true if hub_model_id, hub_strategy, "
+                              "hub_private_repo or hub_always_push are given; got false.");
+}
+
+TEST(TrainingArguments, OfAModelThatWritesNothingHaveNoPreviews) {
+  for (const char* type : {"classification", "embedding", "reward", "prm"}) {
+    expect_refused<NotSupportedError>(
+        type, R"({"generation_interval": 5, "generation_prompts": ["a"]})",
+        concat("[TrainingArguments] generation_interval must be null with ", type, "; got 5. Its model writes no text."));
+  }
+}
+
 TEST(TrainingArguments, KnowEasyDelsOtherKeys) {
   const auto arguments = TrainingArguments::from_json(
-      "sft", from(R"({"use_grain": true, "esurge_page_size": 8, "generation_top_p": 0.5, "watchers": [],
-                      "quantization_mode": null, "sparsify_module": false, "use_wandb": true, "track_memory": true,
-                      "init_tx": true, "remove_unused_columns": false, "wandb_name": "mine"})"));
+      "sft", from(R"({"use_grain": true, "esurge_page_size": 8, "generation_shard_inputs": false, "watchers": [],
+                      "quantization_mode": null, "sparsify_module": false, "track_memory": true, "init_tx": true,
+                      "remove_unused_columns": false})"));
   EXPECT_EQ(arguments.track_memory, 1.0);
   EXPECT_THAT(
       arguments.unsupported_notes(),
       testing::ElementsAre(
-          "use_wandb: Weights & Biases is not supported; metrics go to metrics.jsonl, TensorBoard and report.html.",
-          "wandb_name: Weights & Biases is not supported; model_name is the report's title.",
           "remove_unused_columns: false has no effect: unused columns never reach the model.",
           "use_grain has no effect here.", "esurge_page_size has no effect here.",
-          "generation_top_p has no effect here."));
+          "generation_shard_inputs has no effect here."));
   for (const char* key : {"sparsify_module", "straight_through_emulator", "generate_during_eval", "is_encoder_decoder",
                           "remove_ckpt_after_load"}) {
     expect_refused<NotSupportedError>(

@@ -143,9 +143,10 @@ void list_fields(TrainingArguments& a, FieldVisitor& v) {
   v("log_grad_norms", a.log_grad_norms, "Include the gradient norm in the metrics.");
   v("use_tensorboard", a.use_tensorboard, "Write TensorBoard event files.");
   v("html_report", a.html_report, "Write report.html.");
-  v("use_wandb", a.use_wandb, "Weights & Biases; not supported.");
-  v("wandb_entity", a.wandb_entity, "Not used.");
-  v("wandb_name", a.wandb_name, "Not used.");
+  list_fields(a.trackers, v);
+  list_fields(a.previews, v);
+  list_fields(a.push, v);
+  v("dashboard", a.dashboard, "Port of a live page on this machine; 0: any free one, true: 8265, null: no page.");
   v("performance_mode", a.performance_mode, "Only train: no metrics, no reports.");
   v("progress_bar_type", a.progress_bar_type, "tqdm or rich: a progress bar; json: lines of JSON; none.");
   v("track_memory", a.track_memory, "Seconds between memory readings for the metric memory_max; 0: none.");
@@ -225,14 +226,6 @@ TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
 
 std::vector<std::string> TrainingArguments::unsupported_notes() const {
   std::vector<std::string> notes;
-  if (use_wandb) {
-    notes.push_back(
-        "use_wandb: Weights & Biases is not supported; metrics go to metrics.jsonl, TensorBoard and "
-        "report.html.");
-  }
-  for (const auto& [key, given] : {std::pair{"wandb_entity", wandb_entity}, {"wandb_name", wandb_name}}) {
-    if (given) notes.push_back(concat(key, ": Weights & Biases is not supported; model_name is the report's title."));
-  }
   if (!remove_unused_columns)
     notes.push_back("remove_unused_columns: false has no effect: unused columns never reach the model.");
   for (const std::string& key : ignored_keys) notes.push_back(key + " has no effect here.");

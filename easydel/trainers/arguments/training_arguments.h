@@ -10,6 +10,7 @@
 
 #include "easydel/core/dtype.h"
 #include "easydel/core/json/json.h"
+#include "easydel/trainers/arguments/log_arguments.h"
 #include "easydel/trainers/objectives/embedding/embedding_arguments.h"
 #include "easydel/trainers/objectives/objective_arguments.h"
 #include "easydel/trainers/objectives/policy_arguments.h"
@@ -118,9 +119,10 @@ struct TrainingArguments {
   bool log_grad_norms = true;
   bool use_tensorboard = true;
   bool html_report = true;
-  bool use_wandb = false;  // EasyDeL's default is true; unsupported_notes() says that there is none
-  std::optional<std::string> wandb_entity;
-  std::optional<std::string> wandb_name;
+  TrackerArguments trackers;
+  PreviewArguments previews;
+  PushArguments push;
+  std::optional<int64_t> dashboard;        // the port of a page on this machine while the run goes on; 0: any free one
   bool performance_mode = false;           // no metrics but the loss
   std::string progress_bar_type = "tqdm";  // tqdm, rich: a bar; json: a line of JSON; none
   double track_memory = 0.0;               // seconds between readings; 0: never. `true` reads as 1

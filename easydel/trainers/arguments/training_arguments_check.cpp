@@ -118,6 +118,22 @@ void check_data(const TrainingArguments& a, const ArgumentChecker& c) {
   }
 }
 
+void check_logs(const TrainingArguments& a, const ArgumentChecker& c) {
+  check(a.trackers, c);
+  check(a.previews, c);
+  check(a.push, a.save_directory.has_value(), c);
+  c.rule(!a.trackers.reports_to("tensorboard") || a.use_tensorboard, "report_to",
+         "not name tensorboard if use_tensorboard is false", "tensorboard");
+  if (a.dashboard) {
+    c.rule(*a.dashboard >= 0 && *a.dashboard <= 65535, "dashboard", "be a port from 0 to 65535, or true", *a.dashboard);
+    c.rule(a.save_directory && a.writes_metrics(), "dashboard", "be used with metrics, which it shows", *a.dashboard);
+  }
+  const bool tracks =
+      a.trackers.reports_to("wandb") || a.trackers.reports_to("mlflow") || a.trackers.reports_to("trackio");
+  c.rule(!tracks || (a.save_directory && a.writes_metrics()), "report_to",
+         "be used with a save_directory and with metrics, which trackers get", "a tracker");
+}
+
 void check_embedding(const TrainingArguments& a, const ArgumentChecker& c) {
   const EmbeddingArguments& e = a.embedding;
   c.one_of("loss_type", e.loss_type, {"infonce", "mnrl", "triplet"});
@@ -172,6 +188,7 @@ void TrainingArguments::validate(const KeyPlace& place) const {
   check_lora(*this, checker);
   check_schedule(*this, checker);
   check_data(*this, checker);
+  check_logs(*this, checker);
   check_objectives(*this, checker);
   try {
     loss();
@@ -190,6 +207,9 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
     c.only(!lmhead_chunksize, "lmhead_chunksize", concat("be null with ", type), lmhead_chunksize.value_or(0),
            "A classifier has no logits over a vocabulary.");
   }
+  if (!has_previews(type) && previews.generation_interval)
+    c.only(false, "generation_interval", concat("be null with ", type), *previews.generation_interval,
+           "Its model writes no text.");
   if (type == "embedding") check_embedding(*this, c);
   if (type == "reward") {
     c.only(truncation_mode == "keep_end", "truncation_mode", "not be given with reward", truncation_mode,

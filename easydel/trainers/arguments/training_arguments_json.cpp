@@ -42,6 +42,7 @@ KeySupport key_support(std::string_view key) {
   if (among(key, {"auto_shard_states",
                   "backend",
                   "dataloader_pin_memory",
+                  "generation_shard_inputs",
                   "grain_shard_count",
                   "grain_shard_index",
                   "is_fine_tuning",
@@ -68,14 +69,17 @@ KeySupport key_support(std::string_view key) {
       begins(key, "esurge_")) {
     return KeySupport::Ignored;
   }
-  if (among(key, {"generation_interval", "generation_kwargs", "chat_template_kwargs", "skip_apply_chat_template"}))
-    return KeySupport::NotYet;  // the others only configure previews
-  if (begins(key, "generation_")) return KeySupport::Ignored;
   if (among(key, {"benchmark_interval",
                   "benchmarks",
+                  "chat_template_kwargs",
                   "custom_scheduler",
                   "dataset_kwargs",
                   "generate_during_eval",
+                  "generation_config_overrides",
+                  "generation_extra_kwargs",
+                  "generation_frequency_penalty",
+                  "generation_kwargs",
+                  "generation_presence_penalty",
                   "init_tx",
                   "is_encoder_decoder",
                   "model_init_kwargs",
@@ -85,6 +89,7 @@ KeySupport key_support(std::string_view key) {
                   "quantization_group_size",
                   "quantization_mode",
                   "ref_model_init_kwargs",
+                  "skip_apply_chat_template",
                   "remove_ckpt_after_load",
                   "sparsify_module",
                   "state_apply_fn_kwarguments_to_model",
@@ -133,6 +138,10 @@ TrainingArguments TrainingArguments::from_json(std::string_view type, const Json
   if (const Json* track = values.find("track_memory"); track && track->is_bool()) {
     values["track_memory"] = track->as_bool() ? 1.0 : 0.0;
   }
+  if (const Json* page = values.find("dashboard"); page && page->is_bool())
+    values["dashboard"] = page->as_bool() ? Json(kDashboardPort) : Json();
+  if (const Json* trackers = values.find("report_to"); trackers && trackers->is_string())
+    values["report_to"] = Json::array({*trackers});
   read_fields(fields, values, where);
   if (arguments.extra_optimizer_kwargs.is_null()) arguments.extra_optimizer_kwargs = Json::object();
   arguments.validate_for(type, where);

@@ -114,17 +114,18 @@ std::string report_cards(const Json& summary) {
 }
 
 std::string render_report(const Report& report) {
-  std::vector<std::vector<Json>> runs{report.metrics};
+  std::vector<const MetricColumns*> runs{&report.metrics};
   Json names = Json::array({valid_text(report.name)});
   for (const Report::Other& other : report.others) {
-    runs.push_back(other.metrics);
+    runs.push_back(&other.metrics);
     names.push_back(valid_text(other.name));
   }
-  return rendered(report, Json::object({{"runs", names}, {"series", report_series(runs)}}), "");
+  const Json data = Json::object({{"runs", names}, {"series", report_series(runs)}, {"samples", report.samples}});
+  return rendered(report, data, "");
 }
 
 std::string render_live_report(const Report& report) {
-  const Json nothing = Json::object({{"runs", Json::array()}, {"series", Json::array()}});
+  const Json nothing = Json::object({{"runs", Json::array()}, {"series", Json::array()}, {"samples", Json::array()}});
   return rendered(report, nothing, concat("<script>", kLiveScript, "</script>"));
 }
 

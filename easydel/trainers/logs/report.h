@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "easydel/core/json/json.h"
+#include "easydel/trainers/logs/metric_columns.h"
 
 namespace easydel {
 
@@ -14,14 +15,15 @@ struct Report {
   std::string title = "Training run";
   std::string subtitle;           // the model's name, when it began, …
   std::string name = "this run";  // label of the curves when compared with other runs
-  std::vector<Json> metrics;      // lines of metrics.jsonl: objects with "step"
+  MetricColumns metrics;          // of metrics.jsonl
   Json summary = Json::object();  // the numbers that matter, above the curves: label and text
   Json details = Json::object();  // what ran where and when, as a table
   Json config = Json::object();   // as a table, nested keys joined by dots; empty values are left out and counted
   struct Other {
     std::string name;
-    std::vector<Json> metrics;
+    MetricColumns metrics;
   };
+  Json samples = Json::array();   // what the model wrote, the newest first: step, prompt, completion, reward if any
   std::vector<Other> others = {};  // runs to compare with, in the same charts
 };
 

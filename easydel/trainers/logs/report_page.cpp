@@ -24,6 +24,7 @@ const std::string_view kReportPage = R"html(<!doctype html>
 <section class="cards">{{cards}}</section>
 <noscript><p class="empty">The curves need JavaScript; the tables do not.</p></noscript>
 <main id="charts"></main>
+<section id="samples" hidden></section>
 <svg id="names" width="0" height="0" hidden></svg>
 {{details}}
 <section><h2>Config</h2>{{config}}</section>
@@ -40,25 +41,6 @@ const std::string_view kLiveScript = R"js(
   const state = document.createElement("p");
   state.id = "live";
   document.querySelector("header div").appendChild(state);
-  const samples = document.createElement("section");
-  samples.id = "samples";
-  samples.hidden = true;
-  document.querySelector("main").after(samples);
-
-  function showSamples(lines) {
-    samples.hidden = !lines.length;
-    const heading = document.createElement("h2"), table = document.createElement("table");
-    heading.textContent = "Samples";
-    for (const line of lines) {
-      const row = table.insertRow();
-      const head = document.createElement("th");
-      head.textContent = "step " + line.step;
-      row.appendChild(head);
-      for (const text of [line.prompt, line.completion, show(line.reward)]) row.insertCell().textContent = text;
-    }
-    samples.replaceChildren(heading, table);
-  }
-
   async function ask() {
     try {
       // A chart that is being looked at stays.
@@ -68,9 +50,8 @@ const std::string_view kLiveScript = R"js(
           const given = await answer.json();
           version = given.version;
           document.querySelector(".cards").innerHTML = given.cards;
-          document.getElementById("data").textContent = JSON.stringify({ runs: given.runs, series: given.series });
+          document.getElementById("data").textContent = JSON.stringify({ runs: given.runs, series: given.series, samples: given.samples });
           start();
-          showSamples(given.samples);
         }
       }
       state.textContent = "Live";

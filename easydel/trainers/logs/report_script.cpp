@@ -99,7 +99,8 @@ function toPath(xs, ys, mapX, mapY) {
 let redrawAll = null;  // draws the charts of the data that is shown
 
 function start() {
-  const { runs, series: all } = JSON.parse(document.getElementById("data").textContent);
+  const { runs, series: all, samples } = JSON.parse(document.getElementById("data").textContent);
+  showSamples(samples);
   const axis = document.getElementById("axis");
   const space = document.getElementById("names").namespaceURI;
   const smoothing = document.getElementById("smoothing");
@@ -243,6 +244,23 @@ function start() {
     const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";
   });
+}
+
+// What the model wrote, each with its reward where it has one.
+function showSamples(lines) {
+  const samples = document.getElementById("samples");
+  samples.hidden = !lines.length;
+  const heading = document.createElement("h2"), table = document.createElement("table");
+  heading.textContent = "Samples";
+  for (const line of lines) {
+    const row = table.insertRow();
+    const head = document.createElement("th");
+    head.textContent = "step " + line.step;
+    row.appendChild(head);
+    const reward = typeof line.reward === "number" ? show(line.reward) : "";
+    for (const text of [line.prompt, line.completion, reward]) row.insertCell().textContent = text;
+  }
+  samples.replaceChildren(heading, table);
 }
 if (typeof document !== "undefined") start();
 )js";

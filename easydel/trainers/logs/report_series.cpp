@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <optional>
 #include <tuple>
 
 #include "easydel/core/text/utf8.h"
@@ -16,7 +15,7 @@ constexpr std::size_t kMaxPoints = 3000;  // of a series; more is nothing that a
 struct Point {
   int64_t step = 0;
   double value = 0;
-  std::optional<double> time, tokens;
+  double time = 0, tokens = 0;  // NaN: its line has none
 };
 
 struct Series {
@@ -46,36 +45,32 @@ Series named(const std::string& name) {
   return series;
 }
 
-std::optional<double> number_in(const Json& line, std::string_view key) {
-  const Json* value = line.find(key);
-  return value && value->is_number() && std::isfinite(value->as_double()) ? std::optional(value->as_double())
-                                                                          : std::nullopt;
+// Of each line, NaN where it has none.
+std::vector<double> spread(const MetricColumns& lines, std::string_view name) {
+  std::vector<double> out(lines.size(), std::nan(""));
+  if (const MetricColumns::Column* column = lines.find(name)) {
+    for (std::size_t i = 0; i < column->lines.size(); ++i) out[column->lines[i]] = column->values[i];
+  }
+  return out;
 }
 
-std::vector<Series> collect(const std::vector<Json>& lines, std::size_t run) {
-  std::map<std::string, Series> found;
-  std::optional<double> begin;
-  for (const Json& line : lines) {
-    const Json* step = line.find("step");
-    if (!step || !step->is_int()) continue;
-    Point point{.step = step->as_int(), .time = number_in(line, "time"), .tokens = number_in(line, "num_tokens")};
-    if (point.time) {
-      if (!begin) begin = point.time;
-      *point.time -= *begin;
-    }
-    for (const auto& [key, value] : line.as_object()) {
-      if (!value.is_number() || std::find(std::begin(kNoCharts), std::end(kNoCharts), key) != std::end(kNoCharts))
-        continue;
-      const auto [entry, fresh] = found.try_emplace(key);
-      if (fresh) entry->second = named(valid_text(key));
-      entry->second.run = run;
-      point.value = value.as_double();
-      entry->second.points.push_back(point);
-    }
-  }
+std::vector<Series> collect(const MetricColumns& lines, std::size_t run) {
+  std::vector<double> times = spread(lines, "time");
+  const std::vector<double> tokens = spread(lines, "num_tokens");
+  const auto begin = std::find_if(times.begin(), times.end(), [](double time) { return std::isfinite(time); });
+  const double first = begin == times.end() ? 0 : *begin;
   std::vector<Series> all;
-  for (auto& [name, series] : found) {
+  for (const MetricColumns::Column& column : lines.columns()) {
+    if (std::find(std::begin(kNoCharts), std::end(kNoCharts), column.name) != std::end(kNoCharts)) continue;
+    Series series = named(valid_text(column.name));
+    series.run = run;
     auto& points = series.points;
+    points.reserve(column.values.size());
+    for (std::size_t i = 0; i < column.values.size(); ++i) {
+      const std::size_t line = column.lines[i];
+      points.push_back(
+          {.step = lines.step(line), .value = column.values[i], .time = times[line] - first, .tokens = tokens[line]});
+    }
     if (!std::is_sorted(points.begin(), points.end(), [](auto& a, auto& b) { return a.step < b.step; })) {
       std::map<int64_t, Point> in_order;  // of a step that was done twice, the last
       for (const Point& point : points) in_order[point.step] = point;
@@ -125,18 +120,24 @@ Json to_json(const Series& series) {
                              {"chart", series.chart},
                              {"kind", series.kind},
                              {"run", static_cast<int64_t>(series.run)}});
+  Json::Array x, y, means;
   for (const Point& point : series.points) {
-    entry["x"].push_back(point.step);
-    entry["y"].push_back(finite(point.value));
+    x.emplace_back(point.step);
+    y.push_back(finite(point.value));
   }
+  entry["x"] = std::move(x);
+  entry["y"] = std::move(y);
   const auto add = [&](std::string_view key, auto member) {
-    const auto has = [&](const Point& point) { return (point.*member).has_value(); };
+    const auto has = [&](const Point& point) { return std::isfinite(point.*member); };
     if (!std::all_of(series.points.begin(), series.points.end(), has)) return;
-    for (const Point& point : series.points) entry[key].push_back(std::round(*(point.*member) * 1000) / 1000);
+    Json::Array values;
+    for (const Point& point : series.points) values.emplace_back(std::round(point.*member * 1000) / 1000);
+    entry[key] = std::move(values);
   };
   add("time", &Point::time);
   add("tokens", &Point::tokens);
-  for (const double mean : series.means) entry["mean"].push_back(finite(mean));
+  for (const double mean : series.means) means.push_back(finite(mean));
+  if (!means.empty()) entry["mean"] = std::move(means);
   return entry;
 }
 
@@ -154,10 +155,10 @@ std::string valid_text(std::string_view text) {
   return out;
 }
 
-Json report_series(const std::vector<std::vector<Json>>& runs) {
+Json report_series(const std::vector<const MetricColumns*>& runs) {
   std::vector<Series> all;
   for (std::size_t run = 0; run < runs.size(); ++run) {
-    for (Series& series : collect(runs[run], run)) all.push_back(std::move(series));
+    for (Series& series : collect(*runs[run], run)) all.push_back(std::move(series));
   }
   const auto key = [](const Series& s) {
     const auto rank = std::find(std::begin(kOrder), std::end(kOrder), s.chart) - std::begin(kOrder);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "easydel/core/json/json.h"
+#include "easydel/trainers/logs/metric_columns.h"
 
 namespace easydel {
 
@@ -16,6 +17,6 @@ std::string valid_text(std::string_view text);
 // chart "loss" as "eval". Beside x, the steps, there are "time", seconds since the run's first line, and "tokens",
 // where the lines have them. Series with more points than a screen has are thinned to the least and the largest value
 // of each stretch, with its "mean". A value that is not finite is null.
-Json report_series(const std::vector<std::vector<Json>>& runs);
+Json report_series(const std::vector<const MetricColumns*>& runs);
 
 }  // namespace easydel

@@ -13,6 +13,7 @@
 #include "easydel/trainers/logs/number_text.h"
 #include "easydel/trainers/logs/peak_flops.h"
 #include "easydel/trainers/logs/run_report.h"
+#include "easydel/trainers/previews/previews.h"
 
 #if EASYDEL_HAS_CUDA
 #include <ATen/cuda/CUDAContext.h>
@@ -104,12 +105,17 @@ RunLog::RunLog(const TrainerOptions& options, const BaseModule& model, std::opti
   if (options.arguments.use_tensorboard)
     tensorboard_ = std::make_unique<TensorboardWriter>(*directory_ / "tensorboard", first_step);
   begin_run_file(model, first_step, total_steps);
+  begin_trackers(first_step);
+  begin_dashboard();
 }
 
 void RunLog::begin_run_file(const BaseModule& model, int64_t first_step, int64_t total_steps) {
   const std::string& model_name = model.config().name_or_path;
   const int64_t devices = model.parallel() ? model.parallel()->mesh().mesh().size() : 1;
-  run_ = Json::object({{"name", options_.arguments.run_name(model.model_type())},
+  const Json before = first_step > 0 ? read_run_file(*directory_) : Json::object();
+  const Json* id = before.find("id");
+  run_ = Json::object({{"id", id && id->is_string() ? *id : chosen(std::nullopt, "WANDB_RUN_ID", new_run_id())},
+                       {"name", options_.arguments.run_name(model.model_type())},
                        {"trainer", options_.trainer_type},
                        {"model", concat(model.type_name(), model_name.empty() ? "" : concat(" (", model_name, ")"))},
                        {"device", device_text(model, devices)},
@@ -124,12 +130,57 @@ void RunLog::begin_run_file(const BaseModule& model, int64_t first_step, int64_t
   if (first_step > 0) {
     run_["resumed"] = Json(run_.at("started"));  // a copy: adding a key moves the others
     run_["resumed_from"] = first_step;
-    const Json before = read_run_file(*directory_);
     if (const Json* started = before.find("started")) run_["started"] = *started;
   }
   run_["config"] =
       options_.run_config.is_null() ? options_.arguments.to_json(options_.trainer_type) : options_.run_config;
   write_run_file();
+}
+
+void RunLog::begin_trackers(int64_t first_step) {
+  TrackedRun run{.id = run_.at("id").as_string(),
+                 .name = run_.at("name").as_string(),
+                 .config = run_.at("config"),
+                 .host = run_.at("host").as_string(),
+                 .started = run_.at("started").as_double(),
+                 .first_step = first_step,
+                 .report_steps = options_.arguments.report_steps,
+                 .directory = fs::absolute(*directory_),
+                 .metrics = metrics_->path()};
+  const std::stop_source requests;
+  for (std::unique_ptr<Tracker>& tracker : make_trackers(options_.arguments, run, requests.get_token())) {
+    log::info("[", tracker->name(), "] ", tracker->where());
+    trackers_.push_back(std::make_unique<TrackerFeed>(std::move(tracker), run, requests));
+  }
+}
+
+// A page is worth less than a run.
+void RunLog::begin_dashboard() {
+  if (!options_.arguments.dashboard) return;
+  try {
+    serve::HttpOptions http;
+    http.port = static_cast<uint16_t>(*options_.arguments.dashboard);
+    dashboard_ = std::make_unique<DashboardServer>(std::vector<fs::path>{*directory_}, http);
+    log::info("[dashboard] listening on ", dashboard_->address());
+  } catch (const Error& error) {
+    log::warning("[dashboard] the run has no page: ", error.what());
+  }
+}
+
+void RunLog::write_line(int64_t step, const Json& line) {
+  metrics_->write(step, line);
+  if (trackers_.empty()) return;
+  Json with_step = line;
+  with_step["step"] = step;
+  const TrackedRow row = tracked_row(with_step, options_.arguments.report_steps);
+  if (row.values.empty() && (row.previews.size() == 0 || !options_.arguments.previews.generation_log_to_wandb)) return;
+  for (const auto& tracker : trackers_) tracker->add(row);
+}
+
+void RunLog::previewed(int64_t step, const Json& previews) {
+  if (metrics_) write_line(step, Json::object({{"time", unix_seconds()}, {"generations", previews}}));
+  if (!options_.arguments.previews.generation_preview_print) return;
+  for (const std::string& line : preview_table(previews, step)) log::info(line);
 }
 
 void RunLog::write_run_file() const { write_file_atomically(*directory_ / kRunFile, run_.dump(2) + "\n"); }
@@ -154,7 +205,7 @@ void RunLog::step(int64_t step, const Metrics& metrics) {
     for (const auto& [name, value] : shown) {
       if (name != "step_seconds") line[name] = to_json(value);
     }
-    metrics_->write(step, line);
+    write_line(step, line);
   }
   if (tensorboard_ && step % options_.arguments.report_steps == 0)
     tensorboard_->write(step, to_scalars(shown, "train/"));
@@ -165,7 +216,7 @@ void RunLog::evaluated(int64_t step, const Metrics& metrics) {
   if (metrics_) {
     Json line = Json::object({{"time", unix_seconds()}, {"num_tokens", to_json(num_tokens_)}});
     for (const auto& [name, value] : metrics) line[name] = value;
-    metrics_->write(step, line);
+    write_line(step, line);
   }
   if (tensorboard_) tensorboard_->write(step, to_scalars(metrics, "eval/"));
   std::string text;
@@ -194,6 +245,8 @@ fs::path RunLog::update_report() {
 
 fs::path RunLog::finish(const std::string& stopped_by, const fs::path& checkpoint) {
   progress_.finish();
+  const bool succeeded = stopped_by != "SIGINT" && stopped_by != "SIGTERM";
+  for (const auto& tracker : trackers_) tracker->finish(succeeded);
   if (!metrics_) return {};
   run_["stopped_by"] = stopped_by;
   run_["ended"] = unix_seconds();

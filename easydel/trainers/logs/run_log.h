@@ -6,10 +6,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "easydel/trainers/dashboard/dashboard_server.h"
 #include "easydel/trainers/logs/metrics_log.h"
 #include "easydel/trainers/logs/tensorboard_writer.h"
 #include "easydel/trainers/logs/train_progress.h"
+#include "easydel/trainers/trackers/tracker_feed.h"
 #include "easydel/trainers/trainer.h"
 
 namespace easydel {
@@ -23,6 +26,8 @@ class RunLog {
 
   void step(int64_t step, const Metrics& metrics);
   void evaluated(int64_t step, const Metrics& metrics);
+  // A list of objects with prompt and completion.
+  void previewed(int64_t step, const Json& previews);
   void saved(int64_t step, const std::filesystem::path& path);
   // Writes report.html and returns its path; empty where there is none.
   std::filesystem::path finish(const std::string& stopped_by, const std::filesystem::path& checkpoint);
@@ -31,6 +36,9 @@ class RunLog {
   using Clock = std::chrono::steady_clock;
   void begin_run_file(const BaseModule& model, int64_t first_step, int64_t total_steps);
   void write_run_file() const;
+  void begin_trackers(int64_t first_step);
+  void begin_dashboard();
+  void write_line(int64_t step, const Json& line);  // to metrics.jsonl and the trackers
   // The report is rewritten now and then, at a small share of the run's time: a run that is killed has one.
   std::filesystem::path update_report();
 
@@ -38,6 +46,8 @@ class RunLog {
   std::optional<std::filesystem::path> directory_;
   std::unique_ptr<MetricsLog> metrics_;
   std::unique_ptr<TensorboardWriter> tensorboard_;
+  std::vector<std::unique_ptr<TrackerFeed>> trackers_;
+  std::unique_ptr<DashboardServer> dashboard_;
   TrainProgress progress_;
   at::Device device_;
   std::optional<double> peak_flops_;  // of all devices

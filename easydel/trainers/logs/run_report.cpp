@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <optional>
 
 #include "easydel/core/error.h"
 #include "easydel/core/log.h"
 #include "easydel/core/progress/progress.h"
 #include "easydel/core/text/bytes.h"
-#include "easydel/trainers/logs/metrics_log.h"
 #include "easydel/trainers/logs/number_text.h"
 
 namespace easydel {
@@ -25,17 +25,17 @@ std::string text(const Json& object, std::string_view key) {
   return !value || value->is_null() ? "" : value->is_string() ? value->as_string() : value->dump();
 }
 
-std::optional<double> last(const std::vector<Json>& lines, std::string_view key) {
-  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    if (const auto value = number(*line, key)) return value;
-  }
-  return std::nullopt;
+std::optional<double> last(const MetricColumns& lines, std::string_view key) {
+  const MetricColumns::Column* column = lines.find(key);
+  return column ? std::optional(column->values.back()) : std::nullopt;
 }
 
-std::optional<double> median(const std::vector<Json>& lines, std::string_view key) {
+std::optional<double> median(const MetricColumns& lines, std::string_view key) {
   std::vector<double> values;
-  for (const Json& line : lines) {
-    if (const auto value = number(line, key); value && std::isfinite(*value)) values.push_back(*value);
+  if (const MetricColumns::Column* column = lines.find(key)) {
+    for (const double value : column->values) {
+      if (std::isfinite(value)) values.push_back(value);
+    }
   }
   if (values.empty()) return std::nullopt;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -44,19 +44,19 @@ std::optional<double> median(const std::vector<Json>& lines, std::string_view ke
 }
 
 // "2.3101, best 2.2987 at step 300"
-std::string evaluation_text(const std::vector<Json>& lines, double latest) {
-  const Json* best = nullptr;
-  for (const Json& line : lines) {
-    const auto loss = number(line, "eval_loss");
-    if (loss && std::isfinite(*loss) && (!best || *loss < *number(*best, "eval_loss"))) best = &line;
+std::string evaluation_text(const MetricColumns& lines, double latest) {
+  const MetricColumns::Column& losses = *lines.find("eval_loss");
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < losses.values.size(); ++i) {
+    if (std::isfinite(losses.values[i]) && (!best || losses.values[i] < losses.values[*best])) best = i;
   }
-  if (!best || *number(*best, "eval_loss") == latest) return short_number(latest);
-  return concat(short_number(latest), ", best ", short_number(*number(*best, "eval_loss")), " at step ",
-                group_digits(best->at("step").as_int()));
+  if (!best || losses.values[*best] == latest) return short_number(latest);
+  return concat(short_number(latest), ", best ", short_number(losses.values[*best]), " at step ",
+                group_digits(lines.step(losses.lines[*best])));
 }
 
 // Between the first and the last line, so that a report made later says the same.
-std::optional<double> seconds_of(const Json& run, const std::vector<Json>& lines) {
+std::optional<double> seconds_of(const Json& run, const MetricColumns& lines) {
   const auto begin = number(run, "started"), end = last(lines, "time");
   return begin && end ? std::optional(*end - *begin) : std::nullopt;
 }
@@ -87,6 +87,39 @@ Json details_of(const Json& run) {
   return details;
 }
 
+constexpr std::size_t kSamples = 20;
+constexpr uintmax_t kSampleBytes = 1 << 18;  // of the end of the file, that are looked through
+
+std::string end_of(const fs::path& path, uintmax_t size) {
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(-static_cast<std::streamoff>(size), std::ios::end);
+  std::string bytes(size, '\0');
+  file.read(bytes.data(), static_cast<std::streamsize>(size));
+  bytes.resize(static_cast<std::size_t>(file.gcount()));
+  return bytes;
+}
+
+// The last lines of completions.jsonl, the newest first.
+Json read_completions(const fs::path& path) {
+  std::error_code none;
+  const uintmax_t size = fs::file_size(path, none);
+  if (none) return Json::array();
+  const std::string text = end_of(path, std::min(size, kSampleBytes));
+  Json samples = Json::array();
+  for (std::size_t end = text.rfind('\n'); end != std::string::npos && end > 0 && samples.size() < kSamples;) {
+    const std::size_t before = text.rfind('\n', end - 1);
+    if (before == std::string::npos && size > kSampleBytes) break;  // its beginning was not read
+    const std::size_t begin = before == std::string::npos ? 0 : before + 1;
+    try {
+      if (Json line = Json::parse(text.substr(begin, end - begin)); line.is_object())
+        samples.push_back(std::move(line));
+    } catch (const FormatError&) {
+    }
+    end = before;
+  }
+  return samples;
+}
+
 }  // namespace
 
 Json read_run_file(const fs::path& directory) {
@@ -102,7 +135,27 @@ Json read_run_file(const fs::path& directory) {
   return Json::object();
 }
 
-Json summarize_run(const Json& run, const std::vector<Json>& lines) {
+Json last_samples(const fs::path& directory, const MetricColumns& metrics) {
+  Json::Array samples;
+  for (auto line = metrics.previews().rbegin(); line != metrics.previews().rend(); ++line) {
+    for (const Json& each : line->at("generations").as_array()) {
+      Json sample = each;
+      sample["step"] = line->at("step");
+      samples.push_back(std::move(sample));
+    }
+  }
+  const Json completions = read_completions(directory / "completions.jsonl");
+  samples.insert(samples.end(), completions.as_array().begin(), completions.as_array().end());
+  const auto step = [](const Json& sample) {
+    const Json* found = sample.find("step");
+    return found && found->is_int() ? found->as_int() : 0;
+  };
+  std::stable_sort(samples.begin(), samples.end(), [&](const Json& a, const Json& b) { return step(a) > step(b); });
+  if (samples.size() > kSamples) samples.resize(kSamples);
+  return samples;
+}
+
+Json summarize_run(const Json& run, const MetricColumns& lines) {
   Json cards = Json::object();
   const auto add = [&](const std::string& label, const std::string& value) {
     if (!value.empty()) cards[label] = value;
@@ -114,9 +167,9 @@ Json summarize_run(const Json& run, const std::vector<Json>& lines) {
   add("status", stopped_by.empty()      ? "running, or killed"
                 : stopped_by == "steps" ? "finished"
                                         : "ended by " + stopped_by);
-  if (!lines.empty()) {
+  if (lines.size() > 0) {
     const auto total = number(run, "total_steps");
-    add("steps", concat(group_digits(lines.back().at("step").as_int()),
+    add("steps", concat(group_digits(lines.step(lines.size() - 1)),
                         total ? concat(" of ", group_digits(static_cast<int64_t>(*total))) : ""));
   }
   if (const auto loss = last(lines, "loss")) add("loss", short_number(*loss));
@@ -164,12 +217,13 @@ Report describe_run(const fs::path& directory) {
 
 fs::path write_run_report(const fs::path& directory, const std::vector<fs::path>& others, fs::path path) {
   Report report = describe_run(directory);
-  report.metrics = read_metrics(metrics_of(directory));
+  report.metrics = MetricColumns::read(metrics_of(directory));
+  report.samples = last_samples(directory, report.metrics);
   report.summary = summarize_run(read_run_file(directory), report.metrics);
   for (const fs::path& other : others) {
     std::string name = run_label(other);
     if (name == report.name) name = other.lexically_normal().string();
-    report.others.push_back({name, read_metrics(metrics_of(other))});
+    report.others.push_back({name, MetricColumns::read(metrics_of(other))});
   }
   if (path.empty()) path = directory / (others.empty() ? "report.html" : "comparison.html");
   write_report(path, report);

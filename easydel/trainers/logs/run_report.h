@@ -15,7 +15,10 @@ constexpr const char* kRunFile = "run.json";
 Json read_run_file(const std::filesystem::path& directory);
 
 // The numbers that matter, with their labels, as text. `run` is the object of run.json.
-Json summarize_run(const Json& run, const std::vector<Json>& metrics);
+Json summarize_run(const Json& run, const MetricColumns& metrics);
+
+// What the model wrote last, the newest first: lines of completions.jsonl, and samples of metrics.jsonl.
+Json last_samples(const std::filesystem::path& directory, const MetricColumns& metrics);
 
 // IoError unless the directory has a metrics.jsonl.
 void require_run(const std::filesystem::path& directory);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -15,6 +14,7 @@
 #include "easydel/core/files/file.h"
 #include "easydel/core/runtime.h"
 #include "easydel/trainers/logs/crc32c.h"
+#include "easydel/trainers/logs/protobuf.h"
 
 namespace easydel {
 namespace {
@@ -27,48 +27,11 @@ namespace value_field {
 constexpr uint32_t kTag = 1, kSimpleValue = 2, kTensor = 8, kMetadata = 9;
 }
 
-// The wire types of protobuf.
-constexpr uint32_t kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5;
-
-void append_varint(std::string& out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
-  out += static_cast<char>(value);
-}
-
-void append_key(std::string& out, uint32_t field, uint32_t type) { append_varint(out, field << 3 | type); }
-
-template <class Unsigned>
-void append_little_endian(std::string& out, Unsigned value) {
-  for (std::size_t i = 0; i < sizeof value; ++i) out += static_cast<char>(value >> (8 * i));
-}
-
-std::string varint_field(uint32_t field, uint64_t value) {
-  std::string out;
-  append_key(out, field, kVarint);
-  append_varint(out, value);
-  return out;
-}
-
-std::string bytes_field(uint32_t field, std::string_view bytes) {
-  std::string out;
-  append_key(out, field, kBytes);
-  append_varint(out, bytes.size());
-  return out.append(bytes);
-}
-
-std::string float_field(uint32_t field, float value) {
-  std::string out;
-  append_key(out, field, kFixed32);
-  append_little_endian(out, std::bit_cast<uint32_t>(value));
-  return out;
-}
-
-std::string double_field(uint32_t field, double value) {
-  std::string out;
-  append_key(out, field, kFixed64);
-  append_little_endian(out, std::bit_cast<uint64_t>(value));
-  return out;
-}
+using protobuf::append_little_endian;
+using protobuf::bytes_field;
+using protobuf::double_field;
+using protobuf::float_field;
+using protobuf::varint_field;
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 

@@ -31,11 +31,16 @@ constexpr std::string_view kFree[] = {
     "force_step_start_point", "max_skipped_steps",
     // logs
     "model_name", "trainer_prefix", "log_steps", "report_steps", "report_metrics", "log_grad_norms", "use_tensorboard",
-    "html_report", "use_wandb", "wandb_entity", "wandb_name", "progress_bar_type", "track_memory", "verbose", "profile",
+    "html_report", "report_to", "use_wandb", "wandb_entity", "wandb_project", "wandb_name", "mlflow_tracking_uri",
+    "dashboard", "push_to_hub", "hub_model_id", "hub_strategy", "hub_private_repo", "hub_always_push",
+    "progress_bar_type", "track_memory", "verbose", "profile",
     // threads that read data
     "dataloader_num_workers", "dataset_num_proc"};
 
-bool is_free(std::string_view key) { return std::find(std::begin(kFree), std::end(kFree), key) != std::end(kFree); }
+// Previews are told by their beginning.
+bool is_free(std::string_view key) {
+  return key.starts_with("generation_") || std::find(std::begin(kFree), std::end(kFree), key) != std::end(kFree);
+}
 
 bool is_model_file(const fs::path& path) {
   const std::string name = path.filename().string(), type = path.extension().string();

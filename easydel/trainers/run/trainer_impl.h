@@ -10,6 +10,8 @@
 #include "easydel/trainers/logs/run_log.h"
 #include "easydel/trainers/logs/step_profiler.h"
 #include "easydel/trainers/logs/training_flops.h"
+#include "easydel/trainers/previews/previews.h"
+#include "easydel/trainers/run/checkpoint_push.h"
 #include "easydel/trainers/run/checkpoints.h"
 #include "easydel/trainers/run/loss_scale.h"
 #include "easydel/trainers/trainer.h"
@@ -52,6 +54,8 @@ class Trainer::Impl {
   void evaluate_step(TrainResult& result);
   bool evaluation_is_due() const;
   bool save_is_due(StopReason stop) const;
+  void begin_log(int64_t first_step, bool is_evaluated);
+  void preview();
   bool is_saved() const { return last_saved_ && last_saved_->step == state.step; }
   // trainer.cpp
   struct Step {
@@ -111,7 +115,9 @@ class Trainer::Impl {
   std::unique_ptr<StepProfiler> profiler_;  // of rank 0
   int64_t memory_estimate_ = 0;
   std::vector<TrainingFlops> flops_;  // of the model, and of the other models that a step runs
-  BackgroundWriter writer_;
+  std::unique_ptr<Previews> previews_;    // on every rank
+  std::unique_ptr<CheckpointPush> push_;  // of rank 0
+  BackgroundWriter writer_;               // gone before what its writes hand on to
   Clock::time_point begin_ = Clock::now(), last_save_ = begin_;
 
   bool prepared_ = false;

@@ -88,6 +88,29 @@ void Trainer::Impl::evaluate_step(TrainResult& result) {
   }
 }
 
+void Trainer::Impl::begin_log(int64_t first_step, bool is_evaluated) {
+  if (args().previews.generation_interval)
+    previews_ = std::make_unique<Previews>(options_.trainer_type, args(), *options_.tokenizer, options_.model,
+                                           *options_.train_dataset);
+  if (!is_first()) return;
+  log_ = std::make_unique<RunLog>(options_, *options_.model, directory(), first_step, total_steps, is_evaluated);
+  if (args().push.push_to_hub) push_ = std::make_unique<CheckpointPush>(args());
+}
+
+// Samples are worth less than a run: the first failure, on any rank, is the last one.
+void Trainer::Impl::preview() {
+  Json written;
+  bool failed = false;
+  try {
+    written = previews_->write(state.step);
+  } catch (const std::exception& error) {  // a device without memory for it is no Error
+    failed = true;
+    log::warning("[trainer] no samples after step ", state.step, ", nor later: ", error.what());
+  }
+  if (max_over_all(failed ? 1 : 0, parallel(), device()) > 0) previews_.reset();
+  if (log_ && !failed) log_->previewed(state.step, written);
+}
+
 TrainResult Trainer::Impl::train() {
   const StopSignal signals;
   keep_freed_memory();
@@ -107,8 +130,7 @@ TrainResult Trainer::Impl::train() {
   const int64_t first_step = state.step;
   const bool is_evaluated = evaluated_step_ == first_step;
   if (is_first() && directory()) tidy_checkpoints(*directory(), state.step);
-  if (is_first())
-    log_ = std::make_unique<RunLog>(options_, *options_.model, directory(), state.step, total_steps, is_evaluated);
+  begin_log(first_step, is_evaluated);
   TrainResult result{.stopped_by = has_stopped_early() ? StopReason::EarlyStopping : StopReason::Steps};
   say_what_is_done(result.stopped_by);
   // A run that ended between a checkpoint and its evaluation.
@@ -130,6 +152,7 @@ TrainResult Trainer::Impl::train() {
     if (log_) log_->step(state.step, step.metrics);
     if (hooks.on_log && is_due(args().log_steps)) hooks.on_log(state.step, step.metrics);
     if (save_is_due(step.stop)) save();
+    if (previews_ && is_due(args().previews.generation_interval)) preview();
     if (step.stop == StopReason::Steps && evaluation_is_due()) {
       if (state.step == total_steps) finish_saving();
       evaluate_step(result);
@@ -148,6 +171,7 @@ TrainResult Trainer::Impl::train() {
   result.step = state.step;
   if (last_saved_) result.checkpoint = last_saved_->path;
   if (log_) result.report = log_->finish(to_string(result.stopped_by), result.checkpoint);
+  if (push_) push_->finish(last_saved_);
   return result;
 }
 

@@ -73,19 +73,26 @@ fs::path Trainer::Impl::save() {
   std::vector<int64_t> kept;
   if (best_step_) kept.push_back(*best_step_);
   const auto limit = args().save_total_limit;
-  const auto clean = [directory = *directory(), limit, kept] {
-    if (limit) remove_old_checkpoints(directory, *limit, kept);
+  // On the first rank, when the checkpoint is complete.
+  const auto saved = [push = push_.get(), directory = *directory(), limit, kept,
+                      done = CheckpointDirectory{state.step, path}] {
+    std::vector<int64_t> in_use = kept;
+    if (push) {
+      push->add(done);
+      for (const int64_t step : push->steps_in_use()) in_use.push_back(step);
+    }
+    if (limit) remove_old_checkpoints(directory, *limit, in_use);
   };
   if (args().async_save) {
     if (std::optional<State> snapshot = state.snapshot(args().save_optimizer_state)) {
-      writer_.start([snapshot = std::move(*snapshot), path, save, clean] {
+      writer_.start([snapshot = std::move(*snapshot), path, save, saved] {
         snapshot.save_state(path, save);
-        clean();
+        saved();
       });
     }
   } else {
     state.save_state(path, save);
-    if (is_first()) clean();
+    if (is_first()) saved();
   }
   last_saved_ = {state.step, path};
   last_save_ = Clock::now();

@@ -9,6 +9,8 @@
 #include "easydel/core/progress/progress.h"
 #include "easydel/infra/files/companions.h"
 #include "easydel/infra/state/state_layout.h"
+#include "easydel/io/hub/hub_environment.h"
+#include "easydel/io/hub/hub_repo.h"
 #include "easydel/lora/lora.h"
 #include "easydel/optim/make_optimizer.h"
 #include "easydel/optim/offload.h"
@@ -16,6 +18,7 @@
 #include "easydel/sharding/parallel.h"
 #include "easydel/trainers/run/float8_training.h"
 #include "easydel/trainers/run/trainer_impl.h"
+#include "easydel/trainers/trackers/tracker.h"
 
 namespace easydel {
 namespace fs = std::filesystem;
@@ -98,6 +101,15 @@ void Trainer::Impl::check() const {
                        "[trainer] gradient_checkpointing is a setting of the model, which was created with \"", policy,
                        "\"; got \"", args().gradient_checkpointing.value_or(""), "\".");
   own_rows(args().minibatch_size(), parallel());
+  make_trackers(args(), {});  // what the environment lacks is said by every rank
+  if (args().push.push_to_hub) {
+    const std::string repository = pushed_repository(args());
+    require<ConfigError>(repository.find('/') == std::string::npos ? is_repo_id("org/" + repository)
+                                                                   : is_repo_id(repository),
+                         "[trainer] hub_model_id must be a name or org/name; got \"", repository, "\".");
+    require<ConfigError>(!read_hub_environment().token.empty(),
+                         "[trainer] push_to_hub needs a token of the hub. Set HF_TOKEN.");
+  }
 }
 
 void Trainer::Impl::prepare() {

@@ -1,12 +1,10 @@
-#include "easydel/trainers/logs/live_report.h"
+#include "easydel/trainers/dashboard/live_report.h"
 
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <fstream>
 
-#include "easydel/core/error.h"
-#include "easydel/trainers/logs/metrics_log.h"
 #include "easydel/trainers/logs/report.h"
 #include "easydel/trainers/logs/report_series.h"
 #include "easydel/trainers/logs/run_report.h"
@@ -14,9 +12,6 @@
 namespace easydel {
 namespace fs = std::filesystem;
 namespace {
-
-constexpr std::size_t kSamples = 20;
-constexpr uintmax_t kSampleBytes = 1 << 18;  // of the end of the file, that are looked through
 
 // Bytes [begin, end) of a file, or fewer.
 std::string read_part(const fs::path& path, uintmax_t begin, uintmax_t end) {
@@ -34,28 +29,9 @@ uintmax_t size_of(const fs::path& path) {
   return none ? 0 : size;
 }
 
-// The last lines of completions.jsonl, the newest first.
-Json read_samples(const fs::path& path) {
-  const uintmax_t size = size_of(path);
-  const std::string text = read_part(path, size - std::min(size, kSampleBytes), size);
-  Json samples = Json::array();
-  for (std::size_t end = text.rfind('\n'); end != std::string::npos && end > 0 && samples.size() < kSamples;) {
-    const std::size_t before = text.rfind('\n', end - 1);
-    if (before == std::string::npos && size > kSampleBytes) break;  // its beginning was not read
-    const std::size_t begin = before == std::string::npos ? 0 : before + 1;
-    try {
-      if (Json line = Json::parse(text.substr(begin, end - begin)); line.is_object())
-        samples.push_back(std::move(line));
-    } catch (const FormatError&) {
-    }
-    end = before;
-  }
-  return samples;
-}
-
 }  // namespace
 
-LiveReport::LiveReport(std::vector<fs::path> runs) : lines_(runs.size()) {
+LiveReport::LiveReport(std::vector<fs::path> runs) : metrics_(runs.size()) {
   for (fs::path& directory : runs) {
     require_run(directory);
     std::string name = run_label(directory);
@@ -75,7 +51,7 @@ bool LiveReport::read_new_lines(std::size_t index) {
   if (about.st_ino != run.file || size < run.read) {
     run.file = about.st_ino;
     run.read = 0;
-    lines_[index].clear();
+    metrics_[index].clear();
   }
   if (size == run.read) return false;
   std::string text = read_part(path, run.read, size);
@@ -83,12 +59,7 @@ bool LiveReport::read_new_lines(std::size_t index) {
   if (end == std::string::npos) return false;
   text.resize(end + 1);
   run.read += text.size();
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t stop = text.find('\n', begin);
-    if (Json line = parse_metrics(text.substr(begin, stop - begin)); line.is_object())
-      lines_[index].push_back(std::move(line));
-    begin = stop + 1;
-  }
+  metrics_[index].add_text(text);
   return true;
 }
 
@@ -110,11 +81,13 @@ std::string LiveReport::data() const {
   const Json run = read_run_file(runs_.front().directory);
   Json names = Json::array();
   for (const Run& each : runs_) names.push_back(valid_text(each.name));
-  Json out = Json::object({{"version", version_},
-                           {"cards", report_cards(summarize_run(run, lines_.front()))},
-                           {"runs", std::move(names)},
-                           {"series", report_series(lines_)}});
-  out["samples"] = read_samples(runs_.front().directory / "completions.jsonl");
+  std::vector<const MetricColumns*> all;
+  for (const MetricColumns& each : metrics_) all.push_back(&each);
+  const Json out = Json::object({{"version", version_},
+                                 {"cards", report_cards(summarize_run(run, metrics_.front()))},
+                                 {"runs", std::move(names)},
+                                 {"series", report_series(all)},
+                                 {"samples", last_samples(runs_.front().directory, metrics_.front())}});
   return out.dump();
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "easydel/core/json/json.h"
+#include "easydel/trainers/logs/metric_columns.h"
 
 namespace easydel {
 
@@ -20,7 +20,7 @@ class LiveReport {
   int64_t version() const { return version_; }
   // The report's page without curves, which asks for `data?version=N` and draws them.
   std::string page() const;
-  // An object: version, cards (HTML), runs and series as in a report, samples: the last lines of completions.jsonl.
+  // An object: version, cards (HTML), runs and series as in a report, samples: what the model wrote last.
   std::string data() const;
 
  private:
@@ -34,7 +34,7 @@ class LiveReport {
   bool read_new_lines(std::size_t run);
 
   std::vector<Run> runs_;
-  std::vector<std::vector<Json>> lines_;  // of each run
+  std::vector<MetricColumns> metrics_;  // of each run
   int64_t version_ = 0;
 };
 
