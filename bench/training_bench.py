@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Training on one GPU: float8 against bfloat16, weights in float32, and one row of 131,072 tokens.
+"""Training on one GPU: float8 against bfloat16, weights in float32, one row of 131,072 tokens, offloaded states.
 
-usage: training_bench.py [float8 | loss | weights | long]...      (without arguments: all)
+usage: training_bench.py [float8 | loss | weights | long | offload]...      (without arguments: all)
 
 float8   steps of an 8 B shape, 2 x 4,096 tokens: bf16, rowwise, tensorwise
 loss     500 steps of a small model on the demo's text: how far float8's loss is from bf16's at the end
 weights  the 1 B shape, 8 x 2,048 tokens: weights in bf16 and in float32
 long     one row of 131,072 tokens with the 1 B shape, memory left to the program; and by policies
+offload  the 1 B shape, float32 weights, 2 x 4,096 tokens in four minibatches: with and without offload_optimizer
 """
 
 import argparse
@@ -52,8 +53,8 @@ def weights(program) -> None:
         steps(program, "llama-3.2-1b.json", 8, 2048, count=20, param_dtype=dtype)
 
 
-def losses(program, config: str, rows: pathlib.Path, folder: pathlib.Path, count: int, *more) -> tuple[list[float], str]:
-    output = folder / ("run-" + "-".join(map(str, more)).strip("-"))
+def losses(program, config: str, rows: pathlib.Path, folder: pathlib.Path, count: int, *more) -> tuple[list[dict], str]:
+    output = pathlib.Path(tempfile.mkdtemp(dir=folder))
     done = run(program, "train", CONFIGS / config, "--data", rows, "--output", output, "--steps", count, "--dtype", "bf16",
                "--no-shuffle", "--set", "do_last_save=false", "--set", "log_steps=1", "--set", "report_steps=1",
                "--set", "progress_bar_type=none", *more)
@@ -102,7 +103,20 @@ def long(program) -> None:
         steps(program, "llama-3.2-1b.json", 1, length, "--gradient-checkpointing", policy, count=2)
 
 
-KINDS = {"float8": float8, "loss": loss, "weights": weights, "long": long}
+def offload(program) -> None:
+    text = TEXT.read_bytes()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        rows = folder / "rows.jsonl"
+        rows.write_text("".join(json.dumps({"input_ids": list(text[i * 4096:(i + 1) * 4096])}) + "\n" for i in range(64)))
+        for more in ([], ["--set", "offload_optimizer=true"]):
+            metrics, _ = losses(program, "llama-3.2-1b.json", rows, folder, 5, "--batch", 8, "--accumulate", 4, "--length", 4096,
+                                "--set", "track_memory=0.1", *more)
+            print(f"{more[-1] if more else 'states on the GPU'}: {metrics[-1]['tokens_per_second']:,.0f} tokens/s, "
+                  f"{metrics[-1]['memory_max'] / 2**30:.1f} GiB, losses {[round(row['loss'], 4) for row in metrics]}", flush=True)
+
+
+KINDS = {"float8": float8, "loss": loss, "weights": weights, "long": long, "offload": offload}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

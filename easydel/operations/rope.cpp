@@ -150,8 +150,7 @@ std::pair<Tensor, Tensor> apply_rotary(const Tensor& q, const Tensor& k, const R
     check(q, table);
     check(k, table);
     const bool interleaved = style == RopeStyle::Interleaved;
-    if (!needs_graph)
-      return cuda_fused::rotary(q, k, table.cos, table.sin, interleaved, /*inverse=*/false);
+    if (!needs_graph) return cuda_fused::rotary(q, k, table.cos, table.sin, interleaved, /*inverse=*/false);
     const variable_list turned = RotaryPair::apply(q, k, table.cos, table.sin, interleaved);
     return {turned[0], turned[1]};
   }

@@ -1,6 +1,7 @@
 #include "easydel/optim/offload.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <functional>
 

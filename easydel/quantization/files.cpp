@@ -232,7 +232,7 @@ WeightSource Packing::adapt_source(const BaseModule& module, WeightSource files)
   for (const PackedLayer& layer : packed_layers(module)) owners.insert(layer.path);
   for (const auto& [path, child] : module.named_modules()) {
     const auto* linear = dynamic_cast<const Linear*>(child);
-    if (!linear || !linear->packed() || owners.contains(path)) continue;
+    if (!linear || linear->weight() || owners.contains(path)) continue;
     if (const auto name = names.find(path + ".weight")) reader->hidden.insert(*name);
   }
   WeightSource source = files;
@@ -304,7 +304,7 @@ void Packing::describe(const BaseModule& module, BaseConfig& config) const {
   bool table = false;
   for (const auto& [path, child] : module.named_modules()) {
     const auto* linear = dynamic_cast<const Linear*>(child);
-    if (linear && !linear->packed()) dense.push_back(path);
+    if (linear && linear->weight()) dense.push_back(path);
     if (const auto* own = dynamic_cast<const Embedding*>(child)) table |= own->packed() != nullptr;
   }
   const std::vector<ExpertStack> stacks = expert_stacks(module);

@@ -156,8 +156,8 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
 
 namespace {
 
-// Indices of the rows with a label, on the CPU, if leaving out the others pays: undefined otherwise. Labels on a GPU are
-// not counted, which would wait for it.
+// Indices of the rows with a label, on the CPU, if leaving out the others pays: undefined otherwise. Labels on a GPU
+// are not counted, which would wait for it.
 Tensor rows_to_keep(const Tensor& hidden, const Tensor& labels, const CrossEntropyOptions& options) {
   const Tensor& weights = options.token_weights;
   const bool fits = hidden.sizes().slice(0, hidden.dim() - 1) == labels.sizes() &&

@@ -274,8 +274,8 @@ void Trainer::Impl::make_optimizer() {
   tx_ = options_.tx ? options_.tx : made.tx;
   if (a.offload_optimizer) {
     require<NotSupportedError>(device().is_cuda() && !parallel(),
-                               "[trainer] offload_optimizer must be false on a CPU, where states are in its memory, and "
-                               "on a mesh, which splits them (sharding.zero_stage); got true.");
+                               "[trainer] offload_optimizer must be false on a CPU, where states are in its memory, "
+                               "and on a mesh, which splits them (sharding.zero_stage); got true.");
     tx_ = optim::offloaded(std::move(tx_));
   }
   schedule_ = made.schedule;

@@ -67,7 +67,8 @@ __global__ void __launch_bounds__(kMaxThreads) float8_rows_kernel(Float8Rows a) 
     largest = warp_max(largest);
     if (threadIdx.x % kWarp == 0) maxima[turn][threadIdx.x / kWarp] = largest;
     __syncthreads();
-    largest = warp_max(threadIdx.x % kWarp < (blockDim.x + kWarp - 1) / kWarp ? maxima[turn][threadIdx.x % kWarp] : 0.0f);
+    const unsigned lane = threadIdx.x % kWarp, warps = (blockDim.x + kWarp - 1) / kWarp;
+    largest = warp_max(lane < warps ? maxima[turn][lane] : 0.0f);
     const float scale = scaling(largest);
     if (threadIdx.x == 0) a.inverse[row] = 1.0f / scale;
     for (int j = 0; j < kEach; ++j) {
@@ -91,7 +92,8 @@ __global__ void __launch_bounds__(kFlatThreads) float8_largest_kernel(Float8Larg
   __shared__ float maxima[kWarp];
   const int64_t packs = a.width / P::kCount, count = a.rows * packs;
   float largest = 0.0f;
-  for (int64_t i = int64_t{blockIdx.x} * kFlatThreads + threadIdx.x; i < count; i += int64_t{gridDim.x} * kFlatThreads) {
+  const int64_t step = int64_t{gridDim.x} * kFlatThreads;
+  for (int64_t i = int64_t{blockIdx.x} * kFlatThreads + threadIdx.x; i < count; i += step) {
     const P x = P::at(static_cast<const T*>(a.x) + i / packs * a.x_row, i % packs);
     for (int e = 0; e < P::kCount; ++e) largest = fmaxf(largest, fabsf(x.get(e)));
   }
@@ -100,7 +102,8 @@ __global__ void __launch_bounds__(kFlatThreads) float8_largest_kernel(Float8Larg
   __syncthreads();
   if (threadIdx.x >= kWarp) return;
   largest = warp_max(threadIdx.x < kFlatThreads / kWarp ? maxima[threadIdx.x] : 0.0f);
-  if (threadIdx.x == 0) atomicMax(a.largest, __float_as_uint(largest));  // floats from zero on are ordered as their bits
+  // Floats from zero on are ordered as their bits.
+  if (threadIdx.x == 0) atomicMax(a.largest, __float_as_uint(largest));
 }
 
 template <class T, bool kE5M2>
