@@ -289,8 +289,8 @@ TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
                                     "[elarge] run.yaml:48: trainer.quantization_mode is an EasyDeL key that is not "
                                     "supported yet; got \"affine\". Remove it.");
   expect_refused<ConfigError>(kSmall + "quantization:\n  model: {bits: 4}\n",
-                              "[elarge] run.yaml:3: quantization.model.bits is not supported; known: dtype, group_size, "
-                              "pattern, double_quant, bit_targeted_params.");
+                              "[elarge] run.yaml:3: quantization.model.bits is not supported; known: dtype, "
+                              "group_size, pattern, double_quant, bit_targeted_params.");
   const auto packing =
       read(kSmall + "quantization: {group_size: 32, model: {dtype: nf4, block_size: 64}}\n").quantization();
   EXPECT_EQ(packing.weights.method, "nf4");

@@ -1,4 +1,4 @@
-#include "easydel/infra/config/quantize_options.h"
+#include "easydel/infra/options/quantize_options.h"
 
 #include "easydel/core/error.h"
 #include "easydel/infra/fields/field_visitor.h"
