@@ -103,7 +103,7 @@ TEST(ELargeConfig, ReadsTheFilesOfEveryTrainer) {
   EXPECT_THAT(config.sharding().axis_dims, ElementsAre(1, -1, 1, 1, 1));
   EXPECT_EQ(config.config_kwargs().dump(),
             R"({"sharding_axis_dims": [1, -1, 1, 1, 1], "sharding_axis_names": ["dp", "fsdp", "ep", "tp", "sp"], )"
-            R"("fsdp_is_ep_bound": true, "sp_is_ep_bound": true, "freq_max_position_embeddings": 512, )"
+            R"("freq_max_position_embeddings": 512, )"
             R"("mask_max_position_embeddings": 512, "attn_mechanism": "auto", "attn_dtype": "bf16", )"
             R"("gradient_checkpointing": ""})");
   const MixtureSection mixture = config.mixture();
