@@ -13,7 +13,8 @@ int main(int argc, char** argv) try {
     return 2;
   }
   // A directory, or a name on the Hugging Face hub; weights are mapped, not copied.
-  auto model = ed::AutoModelForCausalLM::from_pretrained(argv[1], {.dtype = ed::float32, .sharding = {.auto_shard_model = true}});
+  auto model = ed::AutoModelForCausalLM::from_pretrained(
+      argv[1], {.dtype = ed::float32, .sharding = {.auto_shard_model = true}});
   const at::Tensor ids = at::randint(model->config().vocab_size, {2, 16}, at::kLong);
 
   const ed::ModelOutput output = (*model)({.input_ids = ids, .labels = ids});

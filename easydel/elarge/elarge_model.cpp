@@ -69,7 +69,8 @@ ELargeModel& ELargeModel::set_sharding(const ShardingOptions& options) {
 ELargeModel& ELargeModel::add_inform(const std::string& section, const data::DatasetOptions& dataset,
                                      std::optional<int64_t> max_length) {
   const Json* trainer = to_dict().find("trainer");
-  if (max_length && !(trainer && trainer->contains("max_length"))) set_section("trainer", {{"max_length", *max_length}});
+  if (max_length && !(trainer && trainer->contains("max_length")))
+    set_section("trainer", {{"max_length", *max_length}});
   const Json* mixture = to_dict().find(section);
   const Json* informs = mixture ? mixture->find("informs") : nullptr;
   if (!informs) config_.set({section, "informs"}, Json::array());

@@ -77,8 +77,8 @@ fs::path processor_directory(const ELargeConfig& config, const BaseModule& model
 // Weights that are drawn, of a config without files.
 std::shared_ptr<BaseModule> draw_model(const ELargeConfig& config, const ModelSection& section, TaskType task,
                                        const Json& changes, bool spread) {
-  require<NotSupportedError>(config.quantization().weights.method.empty(), config.where({"quantization"}), " needs a model with weights; got ",
-                             section.name_or_path, ", whose weights are random.");
+  require<NotSupportedError>(config.quantization().weights.method.empty(), config.where({"quantization"}),
+                             " needs a model with weights; got ", section.name_or_path, ", whose weights are random.");
   const ComputeSettings compute = config.compute();
   const auto parsed = AutoConfig::for_task(task, section.name_or_path, {.overrides = changes});
   if (World::current()->rank() == 0)

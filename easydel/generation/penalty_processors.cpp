@@ -21,8 +21,9 @@ std::vector<SequenceBias> bad_words(const std::vector<std::vector<int64_t>>& wor
 }  // namespace
 
 at::Tensor RepetitionPenaltyLogitsProcessor::operator()(const at::Tensor& ids, const at::Tensor& scores) {
-  const at::Tensor seen = at::gather(scores, 1, ids);
-  return scores.scatter(1, ids, at::where(seen < 0, seen * penalty_, seen / penalty_));
+  const at::Tensor& tokens = seen_.defined() ? seen_ : ids;
+  const at::Tensor seen = at::gather(scores, 1, tokens);
+  return scores.scatter(1, tokens, at::where(seen < 0, seen * penalty_, seen / penalty_));
 }
 
 at::Tensor FrequencyPenaltyLogitsProcessor::operator()(const at::Tensor& ids, const at::Tensor& scores) {
@@ -54,17 +55,7 @@ at::Tensor without_ngrams(const at::Tensor& text, const at::Tensor& ids, const a
 }  // namespace
 
 at::Tensor NoRepeatNGramLogitsProcessor::operator()(const at::Tensor& ids, const at::Tensor& scores) {
-  return without_ngrams(ids, ids, scores, size_);
-}
-
-at::Tensor EncoderNoRepeatNGramLogitsProcessor::operator()(const at::Tensor& ids, const at::Tensor& scores) {
-  return without_ngrams(prompt_, ids, scores, size_);
-}
-
-at::Tensor EncoderRepetitionPenaltyLogitsProcessor::operator()(const at::Tensor&, const at::Tensor& scores) {
-  const double factor = 1 / penalty_;
-  const at::Tensor seen = at::gather(scores, 1, prompt_);
-  return scores.scatter(1, prompt_, at::where(seen < 0, seen * factor, seen / factor));
+  return without_ngrams(text_.defined() ? text_ : ids, ids, scores, size_);
 }
 
 SequenceBiasLogitsProcessor::SequenceBiasLogitsProcessor(const std::vector<SequenceBias>& biases, int64_t vocab_size,

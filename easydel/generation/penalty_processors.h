@@ -1,18 +1,22 @@
 // Processors that look at the tokens so far: penalties on repetition, biases on sequences.
 #pragma once
 
+#include <utility>
+
 #include "easydel/generation/logits_processor.h"
 
 namespace easydel {
 
-// Scores of tokens that have occurred are divided by the penalty when positive, else multiplied.
-class RepetitionPenaltyLogitsProcessor final : public LogitsProcessor {
+// Scores of tokens that have occurred, or of those in `seen`, are divided by the penalty when positive, else multiplied.
+class RepetitionPenaltyLogitsProcessor : public LogitsProcessor {
  public:
-  explicit RepetitionPenaltyLogitsProcessor(double penalty) : penalty_(penalty) {}
+  explicit RepetitionPenaltyLogitsProcessor(double penalty, at::Tensor seen = {})
+      : penalty_(penalty), seen_(std::move(seen)) {}
   at::Tensor operator()(const at::Tensor& input_ids_BT, const at::Tensor& scores_BV) override;
 
  private:
   double penalty_;
+  at::Tensor seen_;
 };
 
 // OpenAI's: score - count * frequency - (count > 0) * presence, where the count is of generated tokens.
@@ -27,35 +31,28 @@ class FrequencyPenaltyLogitsProcessor final : public LogitsProcessor {
   int64_t prompt_length_;
 };
 
-class NoRepeatNGramLogitsProcessor final : public LogitsProcessor {
+// Rules out the token that would repeat an n-gram of the tokens so far, or of `text`.
+class NoRepeatNGramLogitsProcessor : public LogitsProcessor {
  public:
-  explicit NoRepeatNGramLogitsProcessor(int64_t size) : size_(size) {}
+  explicit NoRepeatNGramLogitsProcessor(int64_t size, at::Tensor text = {}) : size_(size), text_(std::move(text)) {}
   at::Tensor operator()(const at::Tensor& input_ids_BT, const at::Tensor& scores_BV) override;
 
  private:
   int64_t size_;
+  at::Tensor text_;
 };
 
 // Scores of tokens of the prompt are multiplied by the penalty when positive, else divided.
-class EncoderRepetitionPenaltyLogitsProcessor final : public LogitsProcessor {
+class EncoderRepetitionPenaltyLogitsProcessor final : public RepetitionPenaltyLogitsProcessor {
  public:
-  EncoderRepetitionPenaltyLogitsProcessor(double penalty, at::Tensor prompt) : penalty_(penalty), prompt_(prompt) {}
-  at::Tensor operator()(const at::Tensor& input_ids_BT, const at::Tensor& scores_BV) override;
-
- private:
-  double penalty_;
-  at::Tensor prompt_;
+  EncoderRepetitionPenaltyLogitsProcessor(double penalty, at::Tensor prompt)
+      : RepetitionPenaltyLogitsProcessor(1 / penalty, std::move(prompt)) {}
 };
 
 // Rules out the token that would repeat an n-gram of the prompt.
-class EncoderNoRepeatNGramLogitsProcessor final : public LogitsProcessor {
+class EncoderNoRepeatNGramLogitsProcessor final : public NoRepeatNGramLogitsProcessor {
  public:
-  EncoderNoRepeatNGramLogitsProcessor(int64_t size, at::Tensor prompt) : size_(size), prompt_(prompt) {}
-  at::Tensor operator()(const at::Tensor& input_ids_BT, const at::Tensor& scores_BV) override;
-
- private:
-  int64_t size_;
-  at::Tensor prompt_;
+  using NoRepeatNGramLogitsProcessor::NoRepeatNGramLogitsProcessor;
 };
 
 // Adds a bias to the token that would complete a sequence. ConfigError on an id outside of the vocabulary.

@@ -53,7 +53,8 @@ at::Device pick_device(const LoadOptions& options) {
 
 Json changes_of(const LoadOptions& options) {
   Json changes = options.config_kwargs.is_null() ? Json::object() : options.config_kwargs;
-  for (auto& [key, value] : config_changes(options.sharding).as_object()) changes[key] = value;
+  const Json sharding = config_changes(options.sharding);
+  for (const auto& [key, value] : sharding.as_object()) changes[key] = value;
   return changes;
 }
 

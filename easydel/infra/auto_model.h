@@ -11,8 +11,8 @@
 
 #include "easydel/infra/base_module.h"
 #include "easydel/infra/config/config_io.h"
-#include "easydel/infra/config/quantize_options.h"
-#include "easydel/infra/config/sharding_options.h"
+#include "easydel/infra/options/quantize_options.h"
+#include "easydel/infra/options/sharding_options.h"
 
 namespace easydel {
 

@@ -35,7 +35,7 @@ void check_mergeable(const BaseModule& model, const LoraSetup& setup) {
     const auto packed = layers.at(path).packed();
     require<NotSupportedError>(
         !packed || packed->method().can_quantize(), "[merge_lora_params] \"", path,
-        "\" has GGUF blocks, which cannot be requantized here. Load the file with a quantization_method, then merge.");
+        "\" has GGUF blocks, which cannot be requantized here. Load the file with a quantization_config, then merge.");
     const auto shares = [&](const auto& other) { return other.first != path && other.second.packed() == packed; };
     const bool shared = packed && std::any_of(layers.begin(), layers.end(), shares);
     require<NotSupportedError>(!shared && !tied.contains(path + ".weight"), "[merge_lora_params] \"", path,

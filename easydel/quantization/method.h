@@ -11,7 +11,7 @@
 
 #include "easydel/core/dtype.h"
 #include "easydel/core/json/json.h"
-#include "easydel/infra/config/quantize_options.h"
+#include "easydel/infra/options/quantize_options.h"
 #include "easydel/operations/quantized/packed_product.h"
 #include "easydel/sharding/collectives/group.h"
 #include "easydel/sharding/mesh/interval.h"

@@ -1,7 +1,6 @@
 #include "easydel/quantization/packed_products.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 
 #include "easydel/operations/kernels/cuda/packed_weights.h"
 #include "easydel/operations/quantized/packed_product.h"
+#include "easydel/operations/threading/parallel.h"
 
 namespace easydel::quantization {
 namespace {
@@ -34,10 +34,9 @@ int64_t chunk_rows(const at::Tensor& x, int64_t in) {
 at::Tensor rows_on_cpu(const at::Tensor& codes, int64_t width, const auto& fill) {
   const at::Tensor out = at::empty({codes.size(0), width}, at::kFloat);
   float* to = out.mutable_data_ptr<float>();
-  at::parallel_for(0, codes.size(0), std::max<int64_t>(1, 16384 / std::max<int64_t>(1, width)),
-                   [&](int64_t begin, int64_t end) {
-                     for (int64_t row = begin; row < end; ++row) fill(row, to + row * width);
-                   });
+  operations::for_rows(codes.size(0), width, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) fill(row, to + row * width);
+  });
   return out;
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "easydel/infra/base_module.h"
-#include "easydel/infra/config/quantize_options.h"
+#include "easydel/infra/options/quantize_options.h"
 #include "easydel/quantization/method.h"
 
 namespace easydel {

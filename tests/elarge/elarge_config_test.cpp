@@ -103,7 +103,7 @@ TEST(ELargeConfig, ReadsTheFilesOfEveryTrainer) {
   EXPECT_THAT(config.sharding().axis_dims, ElementsAre(1, -1, 1, 1, 1));
   EXPECT_EQ(config.config_kwargs().dump(),
             R"({"sharding_axis_dims": [1, -1, 1, 1, 1], "sharding_axis_names": ["dp", "fsdp", "ep", "tp", "sp"], )"
-            R"("fsdp_is_ep_bound": true, "sp_is_ep_bound": true, "freq_max_position_embeddings": 512, )"
+            R"("freq_max_position_embeddings": 512, )"
             R"("mask_max_position_embeddings": 512, "attn_mechanism": "auto", "attn_dtype": "bf16", )"
             R"("gradient_checkpointing": ""})");
   const MixtureSection mixture = config.mixture();
@@ -289,8 +289,8 @@ TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
                                     "[elarge] run.yaml:48: trainer.quantization_mode is an EasyDeL key that is not "
                                     "supported yet; got \"affine\". Remove it.");
   expect_refused<ConfigError>(kSmall + "quantization:\n  model: {bits: 4}\n",
-                              "[elarge] run.yaml:3: quantization.model.bits is not supported; known: dtype, group_size, "
-                              "pattern, double_quant, bit_targeted_params.");
+                              "[elarge] run.yaml:3: quantization.model.bits is not supported; known: dtype, "
+                              "group_size, pattern, double_quant, bit_targeted_params.");
   const auto packing =
       read(kSmall + "quantization: {group_size: 32, model: {dtype: nf4, block_size: 64}}\n").quantization();
   EXPECT_EQ(packing.weights.method, "nf4");

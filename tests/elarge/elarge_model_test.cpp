@@ -56,8 +56,7 @@ TEST(ELargeModel, KeepsOneConfig) {
             "  resume_if_possible: false\n"
             "mixture:\n"
             "  informs:\n"
-            "    - dataset_name: your-dataset\n"
-            "      split: train\n");
+            "    - dataset_name: your-dataset\n");
   EXPECT_EQ(model.model_name(), "meta-llama/Llama-2-7b-hf");
   EXPECT_EQ(model.build_training_arguments().step_start_point, 5000);
   EXPECT_EQ(model.build_training_arguments().sequence_length(), 2048);

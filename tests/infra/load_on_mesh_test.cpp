@@ -54,7 +54,9 @@ TEST_F(LoadOnMesh, TakesTheOlderFourAxesNamesAndTheOuterNetwork) {
     PartitionAxis axes;
     axes.data_parallel_axis = "data";
     axes.tensor_parallel_axis = "model";
-    const auto named = load({.sharding = {.axis_dims = {1, 4, 1, 2, 1}, .axis_names = {"data", "fsdp", "ep", "model", "sp"}, .partition_axis = axes}});
+    const auto named = load({.sharding = {.axis_dims = {1, 4, 1, 2, 1},
+                                          .axis_names = {"data", "fsdp", "ep", "model", "sp"},
+                                          .partition_axis = axes}});
     EXPECT_EQ(named->mesh(), Mesh({{"data"}, {"fsdp", 4}, {"ep"}, {"model", 2}, {"sp"}}));
     EXPECT_EQ(named->params_sharding().at("lm_head.weight").spec, (PartitionSpec{"model", {"fsdp", "sp"}}));
     const auto outer = load({.sharding = {.axis_dims = {1, 2, 1, 2, 1}, .dcn_axis_dims = {1, 2, 1, 1, 1}}});

@@ -124,7 +124,8 @@ TEST_F(Loading, PacksThePatternsLayersAlone) {
   auto expected = tiny_llama();
   expected->quantize({.method = "8bit", .pattern = "q_proj"});
   EXPECT_TRUE(at::equal(logits_of(*model), logits_of(*expected)));
-  EXPECT_TRUE(load({.quantization_config = QuantizationConfig{.bit_targeted_params = {"kernel"}}, .load_in_8bit = true})->is_quantized());
+  const QuantizationConfig kernels{.bit_targeted_params = {"kernel"}};
+  EXPECT_TRUE(load({.quantization_config = kernels, .load_in_8bit = true})->is_quantized());
 }
 
 TEST_F(Loading, OfAStateTakesTheSameArguments) {
@@ -143,9 +144,10 @@ TEST_F(Loading, OfAStateTakesTheSameArguments) {
   EXPECT_TRUE(load_state({.quantization_config = QuantizationConfig{.pattern = "q_proj"}}).model()->is_quantized());
   EXPECT_THAT([&] { load_state({.quantization_config = QuantizationConfig{.method = "nf4", .group_size = 24}}); },
               ThrowsMessage<ConfigError>(HasSubstr("must be a multiple of 32; got 24")));
-  EXPECT_FALSE(load_state({.quantization_config = QuantizationConfig{.quantize_tensors = false}}).model()->is_quantized());
-  EXPECT_FALSE(
-      load_state({.sharding = {.shard_attention_computation = false}}).graphdef.config->sharding.shard_attention_computation);
+  const QuantizationConfig checked{.quantize_tensors = false};
+  EXPECT_FALSE(load_state({.quantization_config = checked}).model()->is_quantized());
+  const auto not_split = load_state({.sharding = {.shard_attention_computation = false}});
+  EXPECT_FALSE(not_split.graphdef.config->sharding.shard_attention_computation);
   const auto twice = load_state({.shard_fns = {{"lm_head.weight", [](const at::Tensor& t) { return t * 2; }}}});
   EXPECT_TRUE(at::equal(twice.graphstate.at("lm_head.weight"), 2 * tiny_llama()->params().at("lm_head.weight")));
 }

@@ -274,8 +274,9 @@ TEST(ZeroStage, GoesOnBitForBit) {
       const State half = steps(make(*llama({3, 1, 1, 1, 1}, stage))->to_state(optimizer()), batch(), 2);
       half.save_state(saved, {.verbose = false});
       const State through = steps(half, batch(), 2);
-      const State loaded = State::load_state(
-          saved, {.dtype = float64, .param_dtype = float64, .sharding = {.auto_shard_model = true}, .verbose = false}, optimizer());
+      const LoadOptions options{
+          .dtype = float64, .param_dtype = float64, .sharding = {.auto_shard_model = true}, .verbose = false};
+      const State loaded = State::load_state(saved, options, optimizer());
       const State resumed = steps(loaded, batch(), 2);
       for (const auto& [path, tensor] : through.graphstate)
         EXPECT_TRUE(at::equal(tensor, resumed.graphstate.at(path))) << path;

@@ -167,8 +167,8 @@ TEST(PackedExperts, LoadWithOneExpertInMemory) {
       "mixtral", Json::object({{"hidden_size", 256}, {"intermediate_size", 1024}, {"num_local_experts", 16}}));
   AutoModelForCausalLM::from_config(*config)->save_pretrained(directory.path(), {.verbose = false});
   const auto load = [&] {
-    return AutoModelForCausalLM::from_pretrained(directory.path().string(),
-                                                 {.quantization_config = QuantizeOptions{.method = "nf4"}, .verbose = false});
+    return AutoModelForCausalLM::from_pretrained(
+        directory.path().string(), {.quantization_config = QuantizeOptions{.method = "nf4"}, .verbose = false});
   };
   load();  // pages in the code
   reset_peak();

@@ -147,7 +147,7 @@ TEST_F(GgufModelFile, ComputesWhatTheDenseModelDoes) {
   for (const int64_t tokens : {1, 3, 40})  // by the kernels, and decoded
     EXPECT_TRUE(is_close(logits(*model, tokens), logits(*twin, tokens), {1e-3, 1e-4}));
   on_mesh({1, 2, 1, 2, 1}, [&](const Mesh&, World&) {
-    const auto sharded = load({.sharding = {.axis_dims = std::vector<int64_t>{1, 2, 1, 2, 1}, .auto_shard_model = true}});
+    const auto sharded = load({.sharding = {.axis_dims = {1, 2, 1, 2, 1}, .auto_shard_model = true}});
     EXPECT_TRUE(is_close(logits(*sharded, 6), logits(*twin, 6), {1e-3, 1e-4}));
   });
 }

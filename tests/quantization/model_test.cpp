@@ -295,8 +295,8 @@ TEST(Quantize, LoadsWithThePackedModelAndOneTensorInMemory) {
   config.num_hidden_layers = 12;
   make_model<LlamaForCausalLM>(config)->save_pretrained(directory.path(), {.verbose = false});
   const auto load = [&] {
-    return AutoModelForCausalLM::from_pretrained(directory.path().string(),
-                                                 {.quantization_config = QuantizeOptions{.method = "nf4"}, .verbose = false});
+    return AutoModelForCausalLM::from_pretrained(
+        directory.path().string(), {.quantization_config = QuantizeOptions{.method = "nf4"}, .verbose = false});
   };
   load();  // pages in the code
   reset_peak();

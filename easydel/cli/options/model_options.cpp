@@ -84,7 +84,8 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--revision", options.revision, "Branch, tag or commit on the Hub")->capture_default_str();
   command.add_option("--set", options.overrides, "Override a config key: --set attn_mechanism=vanilla")
       ->type_name("KEY=VALUE");
-  command.add_option("--quantize", options.quantize.method, "Quantize the weights while loading: 8bit, nf4, int4 or a8q")
+  command
+      .add_option("--quantize", options.quantize.method, "Quantize the weights while loading: 8bit, nf4, int4 or a8q")
       ->type_name("METHOD");
   command.add_option(
       "--quantize-pattern", options.quantize.pattern,

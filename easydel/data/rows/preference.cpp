@@ -16,13 +16,6 @@ Ids part(const Ids& ids, std::size_t begin, std::size_t end) {
 
 int64_t length_of(const Ids& ids) { return static_cast<int64_t>(ids.size()); }
 
-void check(const PreferenceOptions& options) {
-  require<ConfigError>(options.truncation_mode == "keep_start" || options.truncation_mode == "keep_end",
-                       "[truncation_mode] must be keep_start or keep_end; got \"", options.truncation_mode, "\".");
-  require<ConfigError>(options.max_length.value_or(1) > 0, "[max_length] must be above 0; got ",
-                       options.max_length.value_or(1), ".");
-}
-
 class Dpo {
  public:
   Dpo(const AutoTokenizer& tokenizer, const PreferenceOptions& options)
@@ -97,6 +90,13 @@ class Reward {
 };
 
 }  // namespace
+
+void check(const PreferenceOptions& options) {
+  require<ConfigError>(options.truncation_mode == "keep_start" || options.truncation_mode == "keep_end",
+                       "[truncation_mode] must be keep_start or keep_end; got \"", options.truncation_mode, "\".");
+  require<ConfigError>(options.max_length.value_or(1) > 0, "[max_length] must be above 0; got ",
+                       options.max_length.value_or(1), ".");
+}
 
 Transform make_dpo_transform(const AutoTokenizer& tokenizer, const PreferenceOptions& options) {
   check(options);

@@ -6,6 +6,9 @@
 
 namespace easydel::data {
 
+struct PreferenceOptions;  // preference.h
+void check(const PreferenceOptions& options);  // ConfigError
+
 struct PreferenceRow {
   Json prompt, chosen, rejected;  // all texts, or all lists of messages
   bool is_conversational = false;

@@ -87,22 +87,15 @@ class Prompt {
   PreferenceOptions options_;
 };
 
-void require_valid(const PreferenceOptions& options) {
-  require<ConfigError>(options.truncation_mode == "keep_start" || options.truncation_mode == "keep_end",
-                       "[truncation_mode] must be keep_start or keep_end; got \"", options.truncation_mode, "\".");
-  require<ConfigError>(options.max_length.value_or(1) > 0, "[max_length] must be above 0; got ",
-                       options.max_length.value_or(1), ".");
-}
-
 }  // namespace
 
 Transform make_unpaired_transform(const AutoTokenizer& tokenizer, const PreferenceOptions& options) {
-  require_valid(options);
+  check(options);
   return Unpaired(tokenizer, options);
 }
 
 Transform make_prompt_transform(const AutoTokenizer& tokenizer, const PreferenceOptions& options) {
-  require_valid(options);
+  check(options);
   return Prompt(tokenizer, options);
 }
 

@@ -71,8 +71,8 @@ MixtureSection ELargeConfig::read_mixture(const std::string& name) const {
                            ".");
       const auto inform = read<data::DatasetOptions>(
           path, is_eval ? Tables{"eval_mixture.informs", "mixture.informs"} : Tables{"mixture.informs"});
-      require<ConfigError>(!inform.type.empty() || !inform.dataset_name.empty() || !inform.data_files.empty(), where(path),
-                           " must specify its data: type, dataset_name or data_files.");
+      require<ConfigError>(!inform.type.empty() || !inform.dataset_name.empty() || !inform.data_files.empty(),
+                           where(path), " must specify its data: type, dataset_name or data_files.");
       require<ConfigError>(inform.revision == "main" || is_on_hub(inform), where(below(path, "revision")),
                            " applies only to data sets on the hub; got \"", inform.revision,
                            "\" for local files.");
@@ -102,7 +102,8 @@ MixtureSection ELargeConfig::read_mixture(const std::string& name) const {
   }
   for (const auto& [key, value] :
        {std::pair("prefetch_workers", section.prefetch_workers.value_or(0)),
-        std::pair("prefetch_buffer_size", section.prefetch_buffer_size), std::pair("seed", section.shuffle_seed.value_or(0))}) {
+        std::pair("prefetch_buffer_size", section.prefetch_buffer_size),
+        std::pair("seed", section.shuffle_seed.value_or(0))}) {
     require<ConfigError>(value >= 0, where({name, key}), " must not be negative; got ", value, ".");
   }
   const std::string& stop = section.stop_strategy;

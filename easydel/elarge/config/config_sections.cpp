@@ -151,8 +151,9 @@ ShardingSection ELargeConfig::sharding() const {
     const std::string place = where({"sharding", "zero_stage"});
     require<ConfigError>(*section.zero_stage >= 1 && *section.zero_stage <= 3, place, " must be 1, 2 or 3; got ",
                          *section.zero_stage, ".");
-    require<ConfigError>(section.auto_shard_model.value_or(true), place, " is not supported with auto_shard_model: false; got ",
-                         *section.zero_stage, ". Leave auto_shard_model out.");
+    require<ConfigError>(section.auto_shard_model.value_or(true), place,
+                         " is not supported with auto_shard_model: false; got ", *section.zero_stage,
+                         ". Leave auto_shard_model out.");
   }
   return section;
 }

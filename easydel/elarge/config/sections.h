@@ -10,8 +10,8 @@
 #include "easydel/core/dtype.h"
 #include "easydel/core/json/json.h"
 #include "easydel/data/options.h"
-#include "easydel/infra/config/quantize_options.h"
-#include "easydel/infra/config/sharding_options.h"
+#include "easydel/infra/options/quantize_options.h"
+#include "easydel/infra/options/sharding_options.h"
 #include "easydel/infra/task_type.h"
 #include "easydel/sharding/mesh/mesh.h"
 

@@ -1,14 +1,12 @@
 #include "easydel/quantization/formats/affine.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
+#include "easydel/operations/threading/parallel.h"
 #include "easydel/quantization/packed_products.h"
 
 namespace easydel::quantization {
 namespace {
-
-constexpr int64_t kGrain = 16384;
 
 bool is_in_order(const at::Tensor& group_of, int64_t group) {
   return at::equal(group_of, at::arange(group_of.size(0), at::kLong).floor_divide_(group));
@@ -28,18 +26,17 @@ at::Tensor unpack_words(const at::Tensor& given, int64_t bits, int64_t count) {
   const at::Tensor values = at::empty({rows, count}, at::kByte);
   const auto* from = reinterpret_cast<const uint32_t*>(words.const_data_ptr<int32_t>());
   uint8_t* to = values.mutable_data_ptr<uint8_t>();
-  at::parallel_for(0, rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, count)),
-                   [&](int64_t begin, int64_t end) {
-                     for (int64_t r = begin; r < end; ++r) {
-                       const uint32_t* own = from + r * width;
-                       for (int64_t i = 0; i < count; ++i) {
-                         const int64_t at = i * bits, word = at / 32, shift = at % 32;
-                         uint64_t value = own[word] >> shift;
-                         if (shift + bits > 32) value |= static_cast<uint64_t>(own[word + 1]) << (32 - shift);
-                         to[r * count + i] = static_cast<uint8_t>(value & static_cast<uint64_t>(mask));
-                       }
-                     }
-                   });
+  operations::for_rows(rows, count, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const uint32_t* own = from + r * width;
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t at = i * bits, word = at / 32, shift = at % 32;
+        uint64_t value = own[word] >> shift;
+        if (shift + bits > 32) value |= static_cast<uint64_t>(own[word + 1]) << (32 - shift);
+        to[r * count + i] = static_cast<uint8_t>(value & static_cast<uint64_t>(mask));
+      }
+    }
+  });
   return values;
 }
 
@@ -72,7 +69,7 @@ at::Tensor affine_values(const at::Tensor& given, const at::Tensor& scales, cons
   const float* z = zero.defined() ? zero.const_data_ptr<float>() : nullptr;
   const int64_t* place = places.defined() ? places.const_data_ptr<int64_t>() : nullptr;
   float* to = values.mutable_data_ptr<float>();
-  at::parallel_for(0, out, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, in)), [&](int64_t begin, int64_t end) {
+  operations::for_rows(out, in, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       for (int64_t c = 0; c < in; ++c) {
         const int64_t g = r * groups + (place ? place[c] : c / group);

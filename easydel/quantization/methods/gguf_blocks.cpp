@@ -1,7 +1,6 @@
 #include "easydel/quantization/methods/gguf_blocks.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +8,7 @@
 #include "easydel/core/error.h"
 #include "easydel/io/gguf/gguf_dequantize.h"
 #include "easydel/operations/quantized/block_product.h"
+#include "easydel/operations/threading/parallel.h"
 
 namespace easydel::quantization {
 namespace {
@@ -79,7 +79,7 @@ class GgufBlocks : public Method {
     const at::Tensor blocks = rows.contiguous(), out = at::empty({rows.size(0), rows.size(1) * type_.block_elements});
     const auto* from = reinterpret_cast<const std::byte*>(blocks.const_data_ptr<uint8_t>());
     float* to = out.mutable_data_ptr<float>();
-    at::parallel_for(0, rows.size(0) * rows.size(1), 16384 / type_.block_elements, [&](int64_t first, int64_t last) {
+    operations::for_rows(rows.size(0) * rows.size(1), type_.block_elements, [&](int64_t first, int64_t last) {
       gguf_dequantize(type_, from + first * type_.block_bytes, last - first, to + first * type_.block_elements);
     });
     return out;

@@ -3,13 +3,13 @@
 #include "easydel/quantization/methods/int4.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "easydel/core/error.h"
+#include "easydel/operations/threading/parallel.h"
 #include "easydel/quantization/packed_products.h"
 
 namespace easydel::quantization {
@@ -38,7 +38,7 @@ std::vector<at::Tensor> Int4::quantize(const at::Tensor& given, const ChannelSta
   const float* from = matrix.const_data_ptr<float>();
   uint8_t* to = values.mutable_data_ptr<uint8_t>();
   c10::Half* scale = scales.mutable_data_ptr<c10::Half>();
-  at::parallel_for(0, scales.numel(), std::max<int64_t>(1, 16384 / group), [&](int64_t begin, int64_t end) {
+  operations::for_rows(scales.numel(), group, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
       const float* x = from + block * group;
       float extreme = 0;

@@ -1,13 +1,13 @@
 // nf4: 4-bit codes of a table that fits normal values, with one scale for each group of columns, as bitsandbytes makes
 // them; with double quantization the scales are 8-bit codes themselves, with a scale for each 256 and an offset.
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "easydel/core/error.h"
+#include "easydel/operations/threading/parallel.h"
 #include "easydel/quantization/method.h"
 #include "easydel/quantization/methods/nf4.h"
 #include "easydel/quantization/packed_products.h"
@@ -36,7 +36,7 @@ std::pair<at::Tensor, at::Tensor> quantize_groups(const at::Tensor& given, int64
   const float* from = matrix.const_data_ptr<float>();
   uint8_t* to = codes.mutable_data_ptr<uint8_t>();
   float* scales = absmax.mutable_data_ptr<float>();
-  at::parallel_for(0, absmax.numel(), std::max<int64_t>(1, 16384 / group), [&](int64_t begin, int64_t end) {
+  operations::for_rows(absmax.numel(), group, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
       const float* x = from + block * group;
       float largest = 0;

@@ -1,4 +1,4 @@
-#include "easydel/infra/config/quantize_options.h"
+#include "easydel/infra/options/quantize_options.h"
 
 #include "easydel/core/error.h"
 #include "easydel/infra/fields/field_visitor.h"
@@ -26,7 +26,7 @@ void read_mapping(QuantizeOptions& options, const Json& mapping,
   }
   read_fields(fields, mapping, where);
   if (options.method == "int8") options.method = "8bit";
-  require<ConfigError>(options.group_size >= 0, where("group_size"), " must be a positive integer; got ",
+  require<ConfigError>(options.group_size >= 0, where("group_size"), " must not be negative; got ",
                        options.group_size, ".");
 }
 

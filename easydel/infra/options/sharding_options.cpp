@@ -1,4 +1,4 @@
-#include "easydel/infra/config/sharding_options.h"
+#include "easydel/infra/options/sharding_options.h"
 
 #include "easydel/infra/fields/field_visitor.h"
 
