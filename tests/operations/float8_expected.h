@@ -16,7 +16,8 @@ inline at::Tensor rounded_to_float8(const at::Tensor& x_in, operations::Float8Sc
   const auto type = !rowwise && is_gradient ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn;
   const double largest = !rowwise && is_gradient ? 57344 : 448;
   const at::Tensor x = x_in.detach().to(at::kCPU, at::kFloat);
-  at::Tensor scale = (largest / (rowwise ? x.abs().amax(dim, true) : x.abs().max()).to(at::kDouble)).to(at::kFloat);
+  const at::Tensor magnitudes = (rowwise ? x.abs().amax(dim, true) : x.abs().max()).to(at::kDouble).clamp_min(1e-12);
+  at::Tensor scale = (largest / magnitudes).to(at::kFloat);
   if (rowwise) scale = at::exp2(at::floor(at::log2(scale.to(at::kDouble)))).to(at::kFloat);
   return (x * scale).clamp(-largest, largest).to(type).to(at::kFloat) / scale;
 }
