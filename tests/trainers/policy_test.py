@@ -313,8 +313,10 @@ class Policies(unittest.TestCase):
         self.assertEqual(largest_difference(ours[1], theirs[1]), 0)
 
     def test_rloo(self):
-        for case in (dict(), dict(beta=0.05, num_iterations=2), dict(beta=0.05, normalize_advantages=True,
-                                                                      reward_clip_range=[0.2, 0.7])):
+        for case in (dict(), dict(beta=0.05, num_iterations=2),
+                     dict(beta=0.05, normalize_advantages=True, reward_clip_range=[0.2, 0.7]),
+                     dict(epsilon=0.02, epsilon_high=0.03, num_iterations=2, steps_per_generation=2),
+                     dict(beta=0.05, mask_truncated_completions=True, temperature=0.7)):
             with self.subTest(**case):
                 self.compare(self.run_ours("rloo", case), self.run_theirs("rloo", case),
                              ["reward", "reward_std", "entropy", *CLIPS, *LENGTHS])
