@@ -34,7 +34,7 @@ struct DemoRlOptions {
   std::string reward = "digits";
   std::vector<std::string> controls;
   int64_t seed = 0;
-  int64_t examples = 1000, sft_steps = 1000, steps = 350, held_out = 500;
+  int64_t examples = 1000, sft_steps = 1000, steps = 300, held_out = 500;
   double sft_until = 0.3;  // the share of the checked pairs at which SFT ends
   int64_t prompts = 64, group = 8, hidden = 256, layers = 2;
   double learning_rate = 4e-4;  // of GRPO
