@@ -70,10 +70,10 @@ Sums deal_sums(const DemoRlOptions& options) {
   Sums sums;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const auto at = static_cast<int64_t>(i) - options.held_out;
-    std::vector<Sum>& part = at < 0                               ? sums.held_out
-                             : at < options.examples              ? sums.shown
+    std::vector<Sum>& part = at < 0                             ? sums.held_out
+                             : at < options.examples            ? sums.shown
                              : at < options.examples + kChecked ? sums.checked
-                                                                  : sums.rewarded;
+                                                                : sums.rewarded;
     part.push_back(std::move(all[order[i].second]));
   }
   return sums;
@@ -151,7 +151,8 @@ RewardScores digit_rewards(const std::vector<RewardInput>& inputs) {
     std::size_t right = 0;
     for (std::size_t i = 0; i < std::min(answer.size(), input.completion.size()); ++i)
       right += answer[i] == input.completion[i] ? 1 : 0;
-    const double share = static_cast<double>(right) / static_cast<double>(std::max(answer.size(), input.completion.size()));
+    const std::size_t longer = std::max(answer.size(), input.completion.size());
+    const double share = static_cast<double>(right) / static_cast<double>(longer);
     scores.push_back(0.5 * share + (share == 1 && !input.is_truncated ? 0.5 : 0));
   }
   return scores;
@@ -375,8 +376,8 @@ void add_demo_rl_command(CLI::App& demo) {
       ->capture_default_str();
   command
       ->add_option("--control", options->controls,
-                   "Also, from the same SFT: random, GRPO with rewards that say nothing; sft, more SFT for the time that "
-                   "GRPO took")
+                   "Also, from the same SFT: random, GRPO with rewards that say nothing; sft, more SFT for the time "
+                   "that GRPO took")
       ->check(CLI::IsMember({"random", "sft"}));
   command->add_option("--seed", options->seed, "Seed of the weights, the split, the order and the sampling")
       ->check(CLI::NonNegativeNumber)
