@@ -1,5 +1,5 @@
-// easydel demo rl: what rewards alone can teach. A small Llama sees the sums of a few pairs of numbers, then gets
-// rewards for sums that it writes itself, and is measured on pairs that neither stage had.
+// easydel demo rl: what rewards alone can teach. A small Llama sees the sums of a few pairs of numbers until it adds
+// badly, then gets rewards for sums that it writes itself, and is measured on pairs that no stage had.
 #include <ATen/ATen.h>
 
 #include <CLI/CLI.hpp>
@@ -15,6 +15,7 @@
 #include "easydel/cli/terminal/demo_output.h"
 #include "easydel/core/error.h"
 #include "easydel/core/files/file.h"
+#include "easydel/core/log.h"
 #include "easydel/core/random.h"
 #include "easydel/core/text/bytes.h"
 #include "easydel/generation/generate.h"
@@ -30,13 +31,22 @@ namespace {
 
 struct DemoRlOptions {
   std::string output = "build/demo-rl";
-  std::string reward = "exact";
+  std::string reward = "digits";
+  std::vector<std::string> controls;
   int64_t seed = 0;
-  int64_t examples = 1000, sft_steps = 500, steps = 400, held_out = 500;
-  int64_t prompts = 64, group = 8, hidden = 128, layers = 4;
-  double learning_rate = 2e-4;  // of GRPO
+  int64_t examples = 1000, sft_steps = 1000, steps = 300, held_out = 500;
+  double sft_until = 0.3;  // the share of the checked pairs at which SFT ends
+  int64_t prompts = 64, group = 8, hidden = 256, layers = 2;
+  double learning_rate = 4e-4;  // of GRPO
   bool json = false;
+
+  bool has_control(const std::string& name) const {
+    return std::find(controls.begin(), controls.end(), name) != controls.end();
+  }
 };
+
+constexpr int64_t kChecked = 200;    // pairs that say when SFT ends
+constexpr int64_t kStepsATurn = 20;  // of SFT, between two looks at them
 
 struct Sum {
   std::string prompt, answer;  // "27+45=", "72"
@@ -44,7 +54,7 @@ struct Sum {
 
 // What each stage is given; no pair is in two of them.
 struct Sums {
-  std::vector<Sum> shown, rewarded, held_out;
+  std::vector<Sum> shown, checked, rewarded, held_out;
 };
 
 // All pairs of two-digit numbers, shuffled.
@@ -59,10 +69,11 @@ Sums deal_sums(const DemoRlOptions& options) {
   std::sort(order.begin(), order.end());
   Sums sums;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    const auto at = static_cast<int64_t>(i);
-    std::vector<Sum>& part = at < options.held_out                      ? sums.held_out
-                             : at < options.held_out + options.examples ? sums.shown
-                                                                        : sums.rewarded;
+    const auto at = static_cast<int64_t>(i) - options.held_out;
+    std::vector<Sum>& part = at < 0                             ? sums.held_out
+                             : at < options.examples            ? sums.shown
+                             : at < options.examples + kChecked ? sums.checked
+                                                                : sums.rewarded;
     part.push_back(std::move(all[order[i].second]));
   }
   return sums;
@@ -132,8 +143,23 @@ double exact_match(const BaseModule& model, const AutoTokenizer& tokenizer, cons
   return static_cast<double>(right) / static_cast<double>(rows);
 }
 
-TrainingArguments stage_arguments(const DemoRlOptions& options, const std::string& stage) {
-  TrainingArguments arguments = TrainingArguments::for_trainer(stage);
+// Half for the right sum, half for the share of its digits that are right.
+RewardScores digit_rewards(const std::vector<RewardInput>& inputs) {
+  RewardScores scores;
+  for (const RewardInput& input : inputs) {
+    const std::string& answer = input.row->at("answer").as_string();
+    std::size_t right = 0;
+    for (std::size_t i = 0; i < std::min(answer.size(), input.completion.size()); ++i)
+      right += answer[i] == input.completion[i] ? 1 : 0;
+    const std::size_t longer = std::max(answer.size(), input.completion.size());
+    const double share = static_cast<double>(right) / static_cast<double>(longer);
+    scores.push_back(0.5 * share + (share == 1 && !input.is_truncated ? 0.5 : 0));
+  }
+  return scores;
+}
+
+TrainingArguments stage_arguments(const DemoRlOptions& options, const std::string& type, const std::string& stage) {
+  TrainingArguments arguments = TrainingArguments::for_trainer(type);
   arguments.model_name = concat("easydel demo rl, ", stage);
   arguments.save_directory = (fs::path(options.output) / stage).string();
   arguments.seed = options.seed;
@@ -145,21 +171,17 @@ TrainingArguments stage_arguments(const DemoRlOptions& options, const std::strin
   return arguments;
 }
 
-TrainingArguments sft_arguments(const DemoRlOptions& options) {
-  TrainingArguments arguments = stage_arguments(options, "sft");
-  arguments.max_training_steps = options.sft_steps;
+TrainingArguments sft_arguments(const DemoRlOptions& options, const std::string& stage) {
+  TrainingArguments arguments = stage_arguments(options, "sft", stage);
   arguments.total_batch_size = 64;
   arguments.max_length = 16;
   arguments.learning_rate = 1e-3;
-  arguments.learning_rate_end = 1e-4;
-  arguments.scheduler = "linear";
-  arguments.warmup_steps = std::min<int64_t>(20, options.sft_steps / 5);
   arguments.weight_decay = 0.1;
   return arguments;
 }
 
-TrainingArguments grpo_arguments(const DemoRlOptions& options) {
-  TrainingArguments arguments = stage_arguments(options, "grpo");
+TrainingArguments grpo_arguments(const DemoRlOptions& options, const std::string& stage) {
+  TrainingArguments arguments = stage_arguments(options, "grpo", stage);
   arguments.max_training_steps = options.steps;
   arguments.total_batch_size = options.prompts;
   arguments.learning_rate = options.learning_rate;
@@ -167,7 +189,6 @@ TrainingArguments grpo_arguments(const DemoRlOptions& options) {
   arguments.scheduler = "linear";
   arguments.learning_rate_end = 0.1 * options.learning_rate;
   arguments.weight_decay = 0.0;
-  arguments.rollout.rewards = options.reward;
   arguments.rollout.num_return_sequences = options.group;
   arguments.rollout.max_prompt_length = 8;
   arguments.rollout.max_completion_length = 4;
@@ -175,68 +196,172 @@ TrainingArguments grpo_arguments(const DemoRlOptions& options) {
   return arguments;
 }
 
-struct Stage {
-  TrainResult result;
-  double held_out = 0, seconds = 0;
+// Lines of the runs that a stage is made of are left out while one lives.
+class QuietLog {
+ public:
+  QuietLog() { log::set_level(std::max(before_, log::Level::Warning)); }
+  ~QuietLog() { log::set_level(before_); }
+  QuietLog(const QuietLog&) = delete;
+  QuietLog& operator=(const QuietLog&) = delete;
+
+ private:
+  log::Level before_ = log::level();
 };
 
-void run(const DemoRlOptions& options) {
-  require<UsageError>(options.hidden % 32 == 0, "--hidden must be a multiple of 32; got ", options.hidden, ".");
-  const auto lock = prepare_demo_output(options.output);
-  const fs::path tokenizer_directory = fs::path(options.output) / "tokenizer";
-  const auto tokenizer = make_character_tokenizer(tokenizer_directory);
-  const Sums sums = deal_sums(options);
-  const std::shared_ptr<BaseModule> model = make_adder(options);
-  if (!options.json) {
-    std::cout << "pairs of two-digit numbers: " << sums.shown.size() << " with their sums for SFT, "
-              << sums.rewarded.size() << " for GRPO (reward " << options.reward << "), " << sums.held_out.size()
-              << " in neither\nmodel: llama, " << group_digits(model->num_params()) << " parameters\n"
-              << std::flush;
+struct Stage {
+  std::string name;
+  TrainResult result;
+  double held_out = 0, seconds = 0;  // seconds: of the steps
+};
+
+class Demo {
+ public:
+  explicit Demo(const DemoRlOptions& options)
+      : options_(options),
+        lock_(prepare_demo_output(options.output)),
+        tokenizer_directory_(fs::path(options.output) / "tokenizer"),
+        tokenizer_(make_character_tokenizer(tokenizer_directory_)),
+        sums_(deal_sums(options)) {}
+
+  void run() {
+    const Stage sft = first_sums();
+    stages_.push_back(sft);
+    stages_.push_back(rewards("GRPO", "grpo", options_.reward, sft));
+    const double seconds = stages_.back().seconds;
+    if (options_.has_control("random")) stages_.push_back(rewards("GRPO, random rewards", "random", "random", sft));
+    if (options_.has_control("sft")) stages_.push_back(more_sums(sft, seconds));
   }
-  const auto train = [&](const std::string& type, TrainingArguments arguments, std::unique_ptr<Objective> objective,
-                         std::shared_ptr<const data::Dataset> dataset) {
-    const auto begin = std::chrono::steady_clock::now();
-    Stage stage;
+
+  void print() const {
+    if (options_.json) return print_json(report());
+    std::vector<std::vector<std::string>> rows{{"after", "steps", "time", "exact match on unseen pairs"}};
+    for (const Stage& stage : stages_)
+      rows.push_back({stage.name, concat(stage.result.step), concat(static_cast<int64_t>(stage.seconds), " s"),
+                      concat(stage.held_out)});
+    std::cout << "\n";
+    print_table(rows);
+    std::cout << "\nmodel:  " << stages_[1].result.checkpoint.string()
+              << "\nreport: " << stages_[1].result.report.string() << "\n";
+  }
+
+ private:
+  Json report() const {
+    Json stages = Json::array();
+    for (const Stage& stage : stages_) {
+      stages.push_back(Json::object({{"after", stage.name},
+                                     {"steps", stage.result.step},
+                                     {"seconds", stage.seconds},
+                                     {"exact_match", stage.held_out},
+                                     {"checkpoint", stage.result.checkpoint.string()},
+                                     {"report", stage.result.report.string()}}));
+    }
+    return Json::object({{"reward", options_.reward}, {"seed", options_.seed}, {"stages", std::move(stages)}});
+  }
+
+  void train(Stage& stage, const std::string& type, TrainingArguments arguments, std::unique_ptr<Objective> objective,
+             const std::shared_ptr<const data::Dataset>& dataset, const std::shared_ptr<BaseModule>& model) const {
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point begin;
+    TrainerHooks hooks;
+    hooks.before_step = [&](int64_t) { begin = Clock::now(); };
+    hooks.after_step = [&](int64_t, const Metrics&) {
+      stage.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+    };
     stage.result = Trainer({.trainer_type = type,
                             .arguments = std::move(arguments),
                             .model = model,
                             .objective = std::move(objective),
-                            .tokenizer = tokenizer,
-                            .train_dataset = std::move(dataset),
-                            .tokenizer_directory = tokenizer_directory})
+                            .tokenizer = tokenizer_,
+                            .train_dataset = dataset,
+                            .tokenizer_directory = tokenizer_directory_,
+                            .hooks = std::move(hooks)})
                        .train();
-    stage.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (const int status = exit_status(stage.result.stopped_by)) throw ExitStatus(status);
-    stage.held_out = exact_match(*model, *tokenizer, sums.held_out);
-    return stage;
-  };
-  const Stage sft = train("sft", sft_arguments(options), make_objective("sft"),
-                          dataset_of(sums.shown, "sums", "completion", options.seed));
-  const Stage grpo = train("grpo", grpo_arguments(options), make_policy_objective("grpo", {}),
-                           dataset_of(sums.rewarded, "questions", "answer", options.seed));
-  if (options.json) {
-    print_json(Json::object({{"reward", options.reward},
-                             {"seed", options.seed},
-                             {"before", sft.held_out},
-                             {"after", grpo.held_out},
-                             {"sft_seconds", sft.seconds},
-                             {"grpo_seconds", grpo.seconds},
-                             {"checkpoint", grpo.result.checkpoint.string()},
-                             {"report", grpo.result.report.string()}}));
-    return;
   }
-  const auto row = [](const std::string& name, const Stage& stage) -> std::vector<std::string> {
-    return {name, concat(stage.result.step), concat(static_cast<int64_t>(stage.seconds), " s"), concat(stage.held_out)};
-  };
-  std::cout << "\n";
-  print_table({{"after", "steps", "time", "exact match on unseen pairs"}, row("SFT", sft), row("GRPO", grpo)});
-  std::cout << "\nmodel:  " << grpo.result.checkpoint.string() << "\nreport: " << grpo.result.report.string() << "\n";
+
+  // SFT in turns, each of which resumes from the one before, until the model is right about enough of the checked
+  // pairs.
+  Stage first_sums() const {
+    const std::shared_ptr<BaseModule> model = make_adder(options_);
+    if (!options_.json) {
+      std::cout << "pairs of two-digit numbers: " << sums_.shown.size() << " with their sums for SFT, "
+                << sums_.checked.size() << " that say when it is enough, " << sums_.rewarded.size()
+                << " for GRPO (reward " << options_.reward << "), " << sums_.held_out.size()
+                << " in none of them\nmodel: llama, " << group_digits(model->num_params()) << " parameters\n"
+                << std::flush;
+    }
+    const auto dataset = dataset_of(sums_.shown, "sums", "completion", options_.seed);
+    Stage stage{.name = "SFT"};
+    const QuietLog quiet;
+    for (int64_t step = 0; step < options_.sft_steps;) {
+      step = std::min(step + kStepsATurn, options_.sft_steps);
+      TrainingArguments arguments = sft_arguments(options_, "sft");
+      arguments.max_training_steps = step;
+      arguments.scheduler = "constant";
+      arguments.warmup_steps = kStepsATurn;
+      arguments.resume_if_possible = true;
+      arguments.verbose = false;
+      train(stage, "sft", std::move(arguments), make_objective("sft"), dataset, model);
+      if (exact_match(*model, *tokenizer_, sums_.checked) >= options_.sft_until) break;
+    }
+    stage.held_out = exact_match(*model, *tokenizer_, sums_.held_out);
+    return stage;
+  }
+
+  std::shared_ptr<BaseModule> model_after(const Stage& stage) const {
+    return load_model(stage.result.checkpoint.string(), TaskType::CausalLM, {.verbose = false});
+  }
+
+  Stage rewards(const std::string& name, const std::string& folder, const std::string& reward, const Stage& sft) const {
+    TrainingArguments arguments = grpo_arguments(options_, folder);
+    PolicyParts parts;
+    if (reward == "digits") {
+      parts.reward_functions.emplace_back("digits", digit_rewards);
+    } else {
+      arguments.rollout.rewards = reward;
+    }
+    Stage stage{.name = name};
+    const std::shared_ptr<BaseModule> model = model_after(sft);
+    train(stage, "grpo", std::move(arguments), make_policy_objective("grpo", std::move(parts)),
+          dataset_of(sums_.rewarded, "questions", "answer", options_.seed), model);
+    stage.held_out = exact_match(*model, *tokenizer_, sums_.held_out);
+    return stage;
+  }
+
+  // As many more steps of SFT as take the time that GRPO took.
+  Stage more_sums(const Stage& sft, double seconds) const {
+    TrainingArguments arguments = sft_arguments(options_, "sft-more");
+    const double each = sft.seconds / static_cast<double>(sft.result.step);
+    arguments.max_training_steps = std::max<int64_t>(1, static_cast<int64_t>(seconds / each));
+    arguments.scheduler = "linear";
+    arguments.learning_rate_end = 1e-4;
+    Stage stage{.name = "more SFT instead"};
+    const std::shared_ptr<BaseModule> model = model_after(sft);
+    train(stage, "sft", std::move(arguments), make_objective("sft"),
+          dataset_of(sums_.shown, "sums", "completion", options_.seed), model);
+    stage.held_out = exact_match(*model, *tokenizer_, sums_.held_out);
+    return stage;
+  }
+
+  DemoRlOptions options_;
+  std::shared_ptr<RunLock> lock_;
+  fs::path tokenizer_directory_;
+  std::shared_ptr<const AutoTokenizer> tokenizer_;
+  Sums sums_;
+  std::vector<Stage> stages_;
+};
+
+void run(const DemoRlOptions& options) {
+  require<UsageError>(options.hidden % 32 == 0, "--hidden must be a multiple of 32; got ", options.hidden, ".");
+  Demo demo(options);
+  demo.run();
+  demo.print();
 }
 
 }  // namespace
 
 void add_demo_rl_command(CLI::App& demo) {
-  CLI::App* command = demo.add_subcommand("rl", "Teach a small Llama to add with SFT on a few sums, then with rewards");
+  CLI::App* command = demo.add_subcommand("rl", "Teach a small Llama to add, with a few sums and then with rewards");
   auto options = std::make_shared<DemoRlOptions>();
   const auto count = [&](const std::string& name, int64_t& value, const std::string& text) {
     command->add_option(name, value, text)->check(CLI::PositiveNumber)->capture_default_str();
@@ -245,19 +370,28 @@ void add_demo_rl_command(CLI::App& demo) {
       ->capture_default_str();
   command
       ->add_option("--reward", options->reward,
-                   "What a completion gets: exact, 1 for the right sum; random, which says nothing: a control")
-      ->check(CLI::IsMember({"exact", "random"}))
+                   "What a completion gets: exact, 1 for the right sum; digits, half of that for the sum and half for "
+                   "the share of its digits that are right")
+      ->check(CLI::IsMember({"digits", "exact"}))
       ->capture_default_str();
+  command
+      ->add_option("--control", options->controls,
+                   "Also, from the same SFT: random, GRPO with rewards that say nothing; sft, more SFT for the time "
+                   "that GRPO took")
+      ->check(CLI::IsMember({"random", "sft"}));
   command->add_option("--seed", options->seed, "Seed of the weights, the split, the order and the sampling")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--examples", options->examples, "Pairs whose sums SFT is shown")
       ->check(CLI::Range(1, 4000))
       ->capture_default_str();
-  command->add_option("--held-out", options->held_out, "Pairs in neither stage, which are measured")
+  command->add_option("--held-out", options->held_out, "Pairs in no stage, which are measured")
       ->check(CLI::Range(1, 2000))
       ->capture_default_str();
-  count("--sft-steps", options->sft_steps, "Steps of SFT, of 64 pairs each");
+  count("--sft-steps", options->sft_steps, "The most steps of SFT, of 64 pairs each");
+  command->add_option("--sft-until", options->sft_until, "Exact match on 200 other pairs at which SFT ends")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
   count("--steps", options->steps, "Steps of GRPO");
   count("--prompts", options->prompts, "Prompts of a step of GRPO");
   command->add_option("--group", options->group, "Completions of each prompt")

@@ -114,19 +114,30 @@ class CommandLine(unittest.TestCase):
 
     def test_demo_rl_trains_in_two_stages_and_measures_both(self):
         with tempfile.TemporaryDirectory() as directory:
-            small = ["demo", "rl", "--examples", "64", "--held-out", "20", "--sft-steps", "4", "--steps", "2", "--prompts", "2", "--group", "4",
-                     "--hidden", "32", "--layers", "1", "--output", f"{directory}/rl"]
-            done = run(*small, "--json")
+            small = ["demo", "rl", "--examples", "64", "--held-out", "20", "--steps", "2", "--prompts", "2", "--group", "4", "--hidden", "32",
+                     "--layers", "1", "--output", f"{directory}/rl", "--sft-steps"]
+            done = run(*small, "4", "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
             seen = json.loads(done.stdout[done.stdout.index("{"):])
-            self.assertTrue(0 <= seen["before"] <= 1 and 0 <= seen["after"] <= 1, seen)
+            self.assertEqual([stage["after"] for stage in seen["stages"]], ["SFT", "GRPO"])
+            self.assertTrue(all(0 <= stage["exact_match"] <= 1 for stage in seen["stages"]), seen)
             for stage, steps in (("sft", 4), ("grpo", 2)):
                 lines = (pathlib.Path(directory) / "rl" / stage / "metrics.jsonl").read_text().splitlines()
                 self.assertEqual(len(lines), steps, stage)
             self.assertIn("reward", json.loads(lines[0]))
-            table = run(*small, "--reward", "random")
-            self.assertRegex(table.stdout, r"after +steps +time +exact match on unseen pairs\nSFT +4 +\d+ s +\d")
-            self.assertIn("pairs of two-digit numbers: 64 with their sums for SFT, 8016 for GRPO (reward random), 20 in neither", table.stdout)
+            table = run(*small, "4", "--reward", "exact", "--control", "random", "--control", "sft")
+            self.assertRegex(table.stdout, r"after +steps +time +exact match on unseen pairs\nSFT +4 +\d+ s +\d.*\nGRPO +2 .*\n"
+                                           r"GRPO, random rewards +2 .*\nmore SFT instead +\d+ ")
+            self.assertIn("pairs of two-digit numbers: 64 with their sums for SFT, 200 that say when it is enough, 7816 for GRPO "
+                          "(reward exact), 20 in none of them", table.stdout)
+            # SFT goes on in turns, as one run, and ends when the model is good enough.
+            turns = run(*small, "50", "--json")
+            stage = json.loads(turns.stdout[turns.stdout.index("{"):])["stages"][0]
+            self.assertEqual(stage["steps"], 50)
+            lines = (pathlib.Path(directory) / "rl" / "sft" / "metrics.jsonl").read_text().splitlines()
+            self.assertEqual([json.loads(line)["step"] for line in lines], list(range(1, 51)))
+            ended = run(*small, "50", "--sft-until", "0", "--json")
+            self.assertEqual(json.loads(ended.stdout[ended.stdout.index("{"):])["stages"][0]["steps"], 20)
 
     def test_demo_removes_nothing_that_it_did_not_make(self):
         book = pathlib.Path(__file__).parents[2] / "examples/demo/pride_and_prejudice.txt"

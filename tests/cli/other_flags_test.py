@@ -622,7 +622,7 @@ class OtherFlags(FlagProbes):
         self.assertTrue((earlier / "report.html").exists())
 
     def test_demo_rl(self):
-        base = {"--output": "OUT/demo", "--reward": "random", "--examples": 64, "--held-out": 16, "--sft-steps": 2, "--steps": 2, "--prompts": 2,
+        base = {"--output": "OUT/demo", "--control": "random", "--examples": 64, "--held-out": 16, "--sft-steps": 21, "--steps": 2, "--prompts": 2,
                 "--group": 2, "--hidden": 32, "--layers": 1}
 
         def observe(arguments):
@@ -630,16 +630,18 @@ class OtherFlags(FlagProbes):
             given = [str(part) for flag, value in base.items() if flag not in arguments for part in (flag, value)]
             with tempfile.TemporaryDirectory(dir=self.directory) as folder:
                 done = self.run_command([part.replace("OUT", folder) for part in ["demo", "rl", *given, *arguments]])
-                stages = [self.files(path, ("model.safetensors",)) for path in sorted(pathlib.Path(folder).glob("*/*")) if path.name in ("sft", "grpo")]
+                stages = [self.files(path, ("model.safetensors",)) for path in sorted(pathlib.Path(folder).glob("*/*")) if path.name in ("sft", "grpo", "random", "sft-more")]
             printed = done.stdout.replace(folder, "OUT")
             if "--json" in arguments:
-                printed = {key: value for key, value in json.loads(printed[printed.index("{\n"):]).items() if "seconds" not in key}
+                printed = json.loads(printed[printed.index("{\n"):])
+                printed["stages"] = [{key: value for key, value in stage.items() if key != "seconds"} for stage in printed["stages"]]
             else:
                 printed = re.sub(r"[0-9]+ s ", "0 s ", printed)
             return done.returncode, printed, done.stderr if done.returncode else "", stages
 
         self.probe("demo rl", observe, {
-            "--output": ["--output", "OUT/other"], "--reward": ["--reward", "exact"], "--seed": ["--seed", "1"],
+            "--output": ["--output", "OUT/other"], "--reward": ["--reward", "exact"], "--control": ["--control", "sft"],
+            "--sft-until": ["--sft-until", "0"], "--seed": ["--seed", "1"],
             "--examples": ["--examples", "70"], "--held-out": ["--held-out", "7"], "--sft-steps": ["--sft-steps", "3"],
             "--steps": ["--steps", "3"], "--prompts": ["--prompts", "3"], "--group": ["--group", "3"], "--hidden": ["--hidden", "64"],
             "--layers": ["--layers", "2"], "--learning-rate": ["--learning-rate", "0.5"], "--json": ["--json"]})

@@ -2,8 +2,10 @@
 gradient descent; the loss and the metrics of every step and the change of every weight must agree.
 usage: policy_test.py TRAIN_PROGRAM"""
 
+import itertools
 import json
 import math
+import os
 import pathlib
 import random
 import sys
@@ -34,7 +36,10 @@ LENGTHS = [f"completions/{name}" for name in ("mean_length", "min_length", "max_
                                               "mean_terminated_length", "min_terminated_length",
                                               "max_terminated_length")]
 REWARDS = ["reward", "reward_std", "frac_reward_zero_std", "rewards/given/mean", "rewards/given/std"]
-# Every value of every setting, and most pairs of them.
+MATRIX = {"loss_type": ["grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"],
+          "importance_sampling_level": ["token", "sequence"], "beta": [0.0, 0.04], "scale_rewards": ["group", "batch", "none"],
+          "num_iterations": [1, 2], "mask_truncated_completions": [False, True]}
+# Every value of every setting, and every pair of values of the matrix; all of it with EASYDEL_GRPO_MATRIX=1.
 CASES = [
     dict(loss_type="dapo"),
     dict(loss_type="dapo", importance_sampling_level="sequence", num_iterations=2, beta=0.04),
@@ -57,7 +62,25 @@ CASES = [
          vespo_lambda_neg=1.0, scale_rewards="none"),
     dict(loss_type="grpo", steps_per_generation=2, beta=0.04, epsilon=0.05),
     dict(loss_type="dapo", steps_per_generation=2, num_iterations=2, mask_truncated_completions=True),
+    dict(loss_type="dapo", scale_rewards="batch"),
+    dict(loss_type="grpo", scale_rewards="none", mask_truncated_completions=True),
+    dict(loss_type="bnpo"),
+    dict(loss_type="bnpo", scale_rewards="none", importance_sampling_level="sequence"),
+    dict(loss_type="dr_grpo"),
+    dict(loss_type="dr_grpo", scale_rewards="batch", importance_sampling_level="sequence", beta=0.04,
+         mask_truncated_completions=True),
+    dict(loss_type="luspo", scale_rewards="batch"),
+    dict(loss_type="luspo", scale_rewards="none"),
+    dict(loss_type="cispo", scale_rewards="none", epsilon_high=1.5),
+    dict(loss_type="sapo", scale_rewards="none"),
+    dict(loss_type="sapo", scale_rewards="batch", mask_truncated_completions=True),
+    dict(loss_type="vespo", scale_rewards="batch", importance_sampling_level="sequence", mask_truncated_completions=True),
 ]
+
+
+def pairs_of(case: dict) -> set:
+    usual = {key: values[0] for key, values in MATRIX.items()}
+    return set(itertools.combinations([(key, {**usual, **case}[key]) for key in MATRIX], 2))
 
 
 class Steps(TrainerCallback):
@@ -172,7 +195,9 @@ class Policies(unittest.TestCase):
         self.assertGreater(largest_difference(their_weights, begin), 1e-3)  # something was learned
 
     def test_grpo(self):
-        for case in CASES:
+        everything = [dict(zip(MATRIX, values)) for values in itertools.product(*MATRIX.values())]
+        self.assertEqual(set().union(*map(pairs_of, everything)) - set().union(*map(pairs_of, CASES)), set())
+        for case in everything if os.environ.get("EASYDEL_GRPO_MATRIX") else CASES:
             with self.subTest(**case):
                 names = [*REWARDS, *LENGTHS, "entropy"]
                 names += CLIPS if case["loss_type"] in ("grpo", "bnpo", "dr_grpo", "dapo", "luspo") else []
@@ -200,6 +225,35 @@ class Policies(unittest.TestCase):
             with self.subTest(**case):
                 names = [*REWARDS, *LENGTHS, "entropy", *CLIPS, *(["kl"] if case.get("beta") else [])]
                 self.compare(self.run_ours("grpo", case, completions="masked.json"), self.run_theirs("grpo", case, masked), names)
+
+    def test_tools_on_a_mesh(self):
+        """A model with a token that is a whole call; a program answers; the same curve on any mesh."""
+        call = '<tool_call>\n{"name": "say", "arguments": {"word": "a b"}}\n</tool_call>'
+        folder = self.directory / "calls"
+        make_model(folder, vocab_size=len(VOCAB) + 1)
+        tokenizer = make_tokenizer()
+        tokenizer.add_tokens([call])
+        tokenizer.chat_template = (
+            "{% for m in messages %}{{ m.content }}{% if m.tool_calls %}<tool_call></tool_call>{% endif %}</s>{% endfor %}"
+            "{% if add_generation_prompt %}?{% endif %}")
+        tokenizer.save_pretrained(folder)
+        program = folder / "say.py"
+        program.write_text("import json, sys\nfor line in sys.stdin: print(json.dumps(json.loads(line)['arguments']['word']), flush=True)\n")
+        rows = [{"prompt": [{"role": "user", "content": row["prompt"]}]} for row in self.rows]
+        arguments = {"total_batch_size": 4, "max_training_steps": 3, "learning_rate": 0.05, "optimizer": "sgd", "weight_decay": 0.0,
+                     "num_generations": 8, "max_completion_length": 20, "beta": 0.0, "rewards": {"type": "length", "target": 4},
+                     "tools": [{"name": "say", "command": [sys.executable, str(program)]}]}
+        job = dict(model=folder, data=write_rows(self.directory / "chats.jsonl", rows), trainer_type="grpo")
+        alone = run_ours(PROGRAM, self.directory, **job, arguments=arguments)
+        self.assertGreater(alone[0][0]["tools/call_frequency"], 0)
+        names = ["loss", "reward", "tools/call_frequency", "tools/failure_frequency", "completions/mean_length"]
+        for mesh in ([2, 1, 1, 1, 1], [1, 2, 1, 1, 1], [1, 1, 1, 2, 1]):
+            with self.subTest(mesh=mesh):
+                ours = run_ours(PROGRAM, self.directory, **job, arguments=arguments, mesh=mesh)
+                for a, b in zip(alone[0], ours[0], strict=True):
+                    for name in names:
+                        self.assertAlmostEqual(a[name], b[name], places=4, msg=name)
+                self.assertLess(largest_difference(alone[1], ours[1]), 1e-5)
 
     def test_gfpo(self):
         """A group of which some are left out is a smaller group: grpo, which trl has, on those that stay."""
@@ -259,8 +313,10 @@ class Policies(unittest.TestCase):
         self.assertEqual(largest_difference(ours[1], theirs[1]), 0)
 
     def test_rloo(self):
-        for case in (dict(), dict(beta=0.05, num_iterations=2), dict(beta=0.05, normalize_advantages=True,
-                                                                      reward_clip_range=[0.2, 0.7])):
+        for case in (dict(), dict(beta=0.05, num_iterations=2),
+                     dict(beta=0.05, normalize_advantages=True, reward_clip_range=[0.2, 0.7]),
+                     dict(epsilon=0.02, epsilon_high=0.03, num_iterations=2, steps_per_generation=2),
+                     dict(beta=0.05, mask_truncated_completions=True, temperature=0.7)):
             with self.subTest(**case):
                 self.compare(self.run_ours("rloo", case), self.run_theirs("rloo", case),
                              ["reward", "reward_std", "entropy", *CLIPS, *LENGTHS])

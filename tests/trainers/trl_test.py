@@ -189,6 +189,7 @@ class Trl(unittest.TestCase):
         rows = make_pairs(BATCH * STEPS)
         data = write_rows(self.directory / "rows.jsonl", rows)
         for arguments in ({}, {"loss_type": "hinge", "cpo_alpha": 0.5}, {"loss_type": "ipo"},
+                          {"label_smoothing": 0.2, "alpha": 0.02},
                           {"loss_type": "simpo", "simpo_gamma": 0.7, "label_smoothing": 0.1, "beta": 2.0},
                           {"loss_type": "simpo", "cpo_alpha": 0.0, "beta": 2.0},
                           {"loss_type": "alphapo", "alpha": 0.25, "beta": 2.0}):

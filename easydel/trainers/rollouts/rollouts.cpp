@@ -161,7 +161,7 @@ class EngineRollouts {
     if (!is_shared(*model_)) {
       // Where some wait for others to end, the number of pages decides what of a prompt is still cached: a run that
       // resumes must have as many.
-      const bool is_same = rows <= most || full_pages(length) == length_;
+      const bool is_same = rows <= most || room_for(length) == length_;
       if (!engine_ || length > length_ || rows > rows_ || !is_same) {
         engine_.reset();
         engine_ = make(length, rows);
@@ -192,15 +192,21 @@ class EngineRollouts {
     return model_->options().device.is_cpu() ? kSequencesAtOnce : kGpuSequencesAtOnce;
   }
 
+  // In whole pages, so that the answers of tools do not make another engine each time.
+  int64_t room_for(int64_t length) const {
+    const int64_t context = model_->config().max_position_embeddings;
+    return context > 0 ? std::max(length, std::min(full_pages(length), context)) : full_pages(length);
+  }
+
   std::shared_ptr<serve::Engine> make(int64_t length, int64_t rows) {
-    length_ = full_pages(length);
+    length_ = room_for(length);
     rows_ = rows;
     serve::EngineOptions options;
     options.max_num_seqs = std::min(rows, sequences_at_once());
-    options.max_model_len = length;
+    options.max_model_len = length_;
     options.page_size = kPageSize;
     // As many pages as the sequences that run at once can fill: the rest of the memory is the optimizer's.
-    options.num_pages = (length_ / kPageSize + 1) * options.max_num_seqs;
+    options.num_pages = (full_pages(length_) / kPageSize + 1) * options.max_num_seqs;
     return serve::make_engine(model_, tokenizer_, options);
   }
 
