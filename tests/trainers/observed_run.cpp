@@ -188,7 +188,8 @@ std::shared_ptr<BaseModule> make_pair_model(const Json& settings, uint64_t seed)
     for (const auto& [key, value] : changes->as_object()) dict[key] = value;
   }
   const Json* dtype = settings.find("@dtype");
-  const auto model = Registry::instance().make_module(*AutoConfig::from_dict(dict), TaskType::ZeroShotImageClassification);
+  const auto model =
+      Registry::instance().make_module(*AutoConfig::from_dict(dict), TaskType::ZeroShotImageClassification);
   model->initialize({.dtype = parse_dtype(dtype ? dtype->as_string() : "float32"),
                      .param_dtype = float32,
                      .rngs = RandomKey(seed)});

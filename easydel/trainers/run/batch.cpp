@@ -148,7 +148,8 @@ Batch Batch::first_rows(int64_t rows) const {
   const auto keep = [rows](at::Tensor& x) {
     if (x.defined()) x = x.narrow(0, 0, rows);
   };
-  for (at::Tensor* x : {&first.input_ids, &first.labels, &first.attention_mask, &first.segment_ids, &first.position_ids})
+  for (at::Tensor* x :
+       {&first.input_ids, &first.labels, &first.attention_mask, &first.segment_ids, &first.position_ids})
     keep(*x);
   for (auto* named : {&first.numbers, &first.series, &first.tensors}) {
     for (auto& [name, x] : *named) keep(x);
