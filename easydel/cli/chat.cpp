@@ -19,7 +19,6 @@
 #include "easydel/core/files/file.h"
 #include "easydel/core/log.h"
 #include "easydel/generation/generate.h"
-#include "easydel/infra/decoder/sees_pictures.h"
 #include "easydel/processors/vision_processor.h"
 #include "easydel/serve/engine/engine.h"
 #include "easydel/serve/engine/generation_params.h"
@@ -200,8 +199,7 @@ class Chat {
     const EncodedChat prompt = encode(asked);
     Printer printer(&**tokenizer_);
     const InterruptScope interrupt;
-    const auto* sees = dynamic_cast<const SeesPictures*>(module_.get());
-    if (engine_ && (!prompt.pictures || sees->sees_in_pieces())) {
+    if (engine_) {
       answer_by_engine(prompt, printer);
     } else {
       answer_by_generate(prompt, printer);

@@ -264,7 +264,7 @@ void add_train_command(CLI::App& app) {
       ->add_option(
           "--trainer", options->trainer,
           "sft, base, dpo, kto, bco, cpo, orpo, reward, prm, distillation, gkd, classification, grpo, gfpo, rlvr, "
-          "rloo, ppo, online_dpo, xpo, nash_md, embedding")
+          "rloo, ppo, online_dpo, xpo, nash_md, embedding, contrastive")
       ->capture_default_str();
   command->add_option("--tokenizer", options->tokenizer, "Tokenizer directory (default: the model's)");
   command->add_option("--reference", options->reference,

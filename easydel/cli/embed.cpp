@@ -35,11 +35,15 @@ Vectors embed(const BaseModule& module, const EmbedArguments& options) {
   if (module.main_input_name() == "pixel_values") {
     require<UsageError>(options.texts.empty(), "--text: ", module.type_name(), " has a tower for pictures alone.");
     const ModelOutput out = module(inputs);
+    require<NotSupportedError>(out.image_embeds.defined() || out.pooler_output.defined(), "[embed] ",
+                               module.type_name(), " gives no vector of a picture. Load its base model with --task "
+                               "base-module, or see easydel classify.");
     return {.images = out.image_embeds.defined() ? out.image_embeds : out.pooler_output};
   }
   const auto* towers = dynamic_cast<const TwoTowerModule*>(&module);
   require<NotSupportedError>(towers != nullptr, "[embed] ", module.type_name(),
-                             " must be a model of pictures: clip, siglip, vit or dinov2.");
+                             " must be a model of pictures: clip, siglip, vit or dinov2. Vectors of texts alone: "
+                             "easydel serve, /v1/embeddings.");
   if (!options.texts.empty()) inputs.input_ids = read_texts(options.model, module, options.texts).to(device);
   return {.texts = inputs.input_ids.defined() ? towers->text_features(inputs) : at::Tensor(),
           .images = inputs.pixel_values.defined() ? towers->image_features(inputs) : at::Tensor()};

@@ -69,7 +69,9 @@ fs::path training_tokenizer(const ELargeConfig& config) {
 // Where the processor of a model's pictures is; empty for a model of texts.
 fs::path processor_directory(const ELargeConfig& config, const BaseModule& model) {
   const ModelSection section = config.model();
-  if (model.main_input_name() == "input_ids" && model.model_task() != TaskType::ImageTextToText) return {};
+  const TaskType task = model.model_task();
+  const bool sees = task == TaskType::ImageTextToText || task == TaskType::ZeroShotImageClassification;
+  if (model.main_input_name() == "input_ids" && !sees) return {};
   if (is_config_file(section.name_or_path)) return fs::absolute(section.name_or_path).parent_path();
   return resolve(section.name_or_path, {.revision = section.revision()});
 }

@@ -8,6 +8,7 @@
 #include "easydel/core/memory.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/infra/decoder/mrope.h"
+#include "easydel/infra/decoder/sees_pictures.h"
 #include "easydel/infra/encoder/seq2seq_inputs.h"
 #include "easydel/infra/parallel/batch_part.h"
 
@@ -117,7 +118,10 @@ void check_inputs(const BaseModule& model, const ModelInputs& in) {
   require<ShapeError>(!ids || at::isIntegralType(in.input_ids.scalar_type(), false),
                       "[forward] input_ids must be integers; got ",
                       ids ? c10::toString(in.input_ids.scalar_type()) : "", ".");
-  require<ShapeError>(ids || (in.inputs_embeds.dim() == 3 && in.inputs_embeds.size(2) == model.config().hidden_size),
+  const auto* sees = dynamic_cast<const SeesPictures*>(&model);
+  const int64_t hidden = model.config().hidden_size, deep = sees ? hidden * (1 + sees->deep_layers()) : hidden;
+  const auto fits = [&](int64_t width) { return width == hidden || width == deep; };
+  require<ShapeError>(ids || (in.inputs_embeds.dim() == 3 && fits(in.inputs_embeds.size(2))),
                       "[forward] inputs_embeds must be [batch, tokens, ", model.config().hidden_size, "]; got ",
                       ids ? at::IntArrayRef() : in.inputs_embeds.sizes(), ".");
   const at::IntArrayRef shape = (ids ? in.input_ids : in.inputs_embeds).sizes().slice(0, 2);

@@ -87,7 +87,8 @@ TEST(ELargeConfig, ReadsTheFilesOfEveryTrainer) {
         Case{"base", "", ""},
         Case{"distillation", "  alpha: 0.5\n  temperature: 2.0\n", "teacher_model: {name_or_path: t}\n"},
         Case{"gkd", "  lmbda: 1.0\n  seq_kd: false\n", "teacher_model: {name_or_path: t}\n"},
-        Case{"classification", "  num_labels: 3\n", ""}, Case{"embedding", "  matryoshka_dims: [8, 16]\n", ""}}) {
+        Case{"classification", "  num_labels: 3\n", ""}, Case{"embedding", "  matryoshka_dims: [8, 16]\n", ""},
+        Case{"contrastive", "  image_field: picture\n", ""}}) {
     const ELargeConfig config = read(with_trainer(type, more) + extra);
     EXPECT_NO_THROW(config.validate()) << type;
     EXPECT_EQ(config.trainer_type(), type);
@@ -279,11 +280,11 @@ TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
       with_trainer("sdpo", "  num_return_sequences: 4\n"),
       "[elarge] run.yaml:36: trainer.trainer_type \"sdpo\" is an EasyDeL trainer that is not supported yet; known: "
       "sft, base, dpo, kto, bco, cpo, orpo, reward, prm, distillation, gkd, classification, grpo, gfpo, rlvr, rloo, "
-      "ppo, online_dpo, xpo, nash_md, embedding.");
+      "ppo, online_dpo, xpo, nash_md, embedding, contrastive.");
   expect_refused(kSmall + "trainer: {trainer_type: stf}\n",
                  "[elarge] run.yaml:2: trainer.trainer_type must name a trainer; known: sft, base, dpo, kto, bco, cpo, "
                  "orpo, reward, prm, distillation, gkd, classification, grpo, gfpo, rlvr, rloo, ppo, online_dpo, xpo, "
-                 "nash_md, embedding; got \"stf\". Did you "
+                 "nash_md, embedding, contrastive; got \"stf\". Did you "
                  "mean \"sft\"?");
   expect_refused<NotSupportedError>(with_trainer("sft", "  quantization_mode: affine\n"),
                                     "[elarge] run.yaml:48: trainer.quantization_mode is an EasyDeL key that is not "
@@ -304,7 +305,7 @@ TEST(ELargeConfig, SaysWhatIsNotSupportedYet) {
       "[elarge] run.yaml:1: model.task: \"audio-classification\" is a task of EasyDeL that "
       "is not supported yet; known: auto-bind, base-module, causal-language-model, "
       "sequence-classification, sequence-to-sequence, "
-      "speech-sequence-to-sequence, image-text-to-text, image-classification.");
+      "speech-sequence-to-sequence, image-text-to-text, image-classification, zero-shot-image-classification.");
   expect_refused<NotSupportedError>(
       kSmall + "sharding: {use_ring_of_experts: true}\n",
       "[elarge] run.yaml:2: sharding.use_ring_of_experts is not supported; got true. Tokens reach their experts by "

@@ -5,6 +5,7 @@ usage: llava_serve_test.py EASYDEL RESAVE_PROGRAM FAMILY[,FAMILY…]"""
 import base64
 import concurrent.futures
 import copy
+import functools
 import io
 import pathlib
 import re
@@ -19,7 +20,7 @@ import numpy as np
 import openai
 import torch
 
-from llava_test import EASYDEL, Image
+from seeing_peer import EASYDEL, Image
 from take_turns import take_turns
 from tiny_server import KEY, MODEL, Server
 
@@ -27,11 +28,17 @@ FAMILY = sys.argv[3] = take_turns(sys.argv[3].split(","))
 if FAMILY == "llava":
     from llava_test import CONFIGS, make, write_processor
     PLACE, WORDS = "<image>", 13
+elif FAMILY.startswith("qwen"):
+    import qwen_vl_test
+    from qwen_vl_test import write_processor
+    CONFIGS, make = qwen_vl_test.QWEN_VL_CONFIGS[FAMILY], functools.partial(qwen_vl_test.make, FAMILY)
+    PLACE, WORDS = "<|vision_start|> <|image_pad|> <|vision_end|>", len(qwen_vl_test.WORDS)
 else:
     from seeing_test import CONFIGS, PLACE, make, words_of, write_processor
     WORDS = len(words_of(5))
 # A picture takes more tokens than a page, and than a step, but gemma3's, which must be in one.
 STEP = {"gemma3": 11, "smolvlm": 5}.get(FAMILY, 7)
+TOKEN = "<|image_pad|>" if FAMILY.startswith("qwen") else PLACE  # where a user says where a picture is
 COUNT = 8
 TEMPLATE = """{% for m in messages %}{% if m['role'] == 'user' %}USER: {% else %}ASSISTANT: {% endif %}{% for part in m['content'] %}{% if part['type'] == 'image' %}PLACE {% else %}{{ part['text'] }} {% endif %}{% endfor %}{% endfor %}{% if add_generation_prompt %}ASSISTANT:{% endif %}""".replace("PLACE", PLACE)
 
@@ -84,7 +91,7 @@ def chat(messages: list, **options):
 
 
 def expected(messages: list, images: list) -> tuple[list[int], list[int], torch.Tensor]:
-    """Ids of the prompt and of transformers' greedy answer, and the scores of its first token."""
+    """Ids of the prompt and of transformers' greedy answer, and the scores of each of its tokens."""
     theirs = [{"role": m["role"], "content": [{"type": "image"} if p["type"] == "image_url" else p for p in m["content"]]
                if isinstance(m["content"], list) else [text(m["content"])]} for m in messages]
     prompt = processor.apply_chat_template(theirs, add_generation_prompt=True)
@@ -94,7 +101,7 @@ def expected(messages: list, images: list) -> tuple[list[int], list[int], torch.
     with torch.no_grad():
         out = model.generate(**inputs, max_new_tokens=COUNT, do_sample=False, return_dict_in_generate=True, output_logits=True)
     ids = inputs["input_ids"][0].tolist()
-    return ids, out.sequences[0, len(ids):].tolist(), out.logits[0][0].log_softmax(-1)
+    return ids, out.sequences[0, len(ids):].tolist(), torch.stack(out.logits)[:, 0].log_softmax(-1)
 
 
 class Pictures(unittest.TestCase):
@@ -102,8 +109,8 @@ class Pictures(unittest.TestCase):
         prompt, answer, scores = expected(messages, images)
         self.assertEqual(done.model_extra["prompt_token_ids"], prompt)
         self.assertEqual(done.choices[0].model_extra["token_ids"], answer)
-        first = done.choices[0].logprobs.content[0]
-        self.assertAlmostEqual(first.logprob, scores[answer[0]].item(), delta=1e-4)
+        for given, each in zip(done.choices[0].logprobs.content, scores):
+            self.assertAlmostEqual(given.logprob, each[answer.pop(0)].item(), delta=1e-4)
 
     def conversations(self):
         a, b = picture(1), picture(2, 9, 33)
@@ -133,7 +140,7 @@ class Pictures(unittest.TestCase):
         self.assertEqual(other.usage.prompt_tokens_details.cached_tokens, prompt.index(5) // 4 * 4)  # before the picture
         self.check(again, seen[0], [picture(11)])
         self.check(other, seen[1], [picture(12)])
-        self.assertGreater((scores - expected(seen[1], [picture(12)])[2]).abs().max().item(), 1e-3)
+        self.assertGreater((scores[0] - expected(seen[1], [picture(12)])[2][0]).abs().max().item(), 1e-3)
 
     def test_streams(self):
         messages, images = next(self.conversations())
@@ -160,7 +167,7 @@ class Pictures(unittest.TestCase):
                 ([part("data:image/png,abc")], "must be data:image/"),
                 ([part("data:image/png;base64,aGVsbG8=")], "picture 1: a picture is a JPEG, PNG, WebP, GIF or BMP file"),
                 ([{"type": "image_url", "image_url": {"url": good["image_url"]["url"], "detail": "low"}}], "detail must be auto"),
-                ([good, text(f"what is {PLACE} this")], f"a placeholder {re.escape(PLACE)} for each picture; got 2 for 1"),
+                ([good, text(f"what is {TOKEN} this")], f"a placeholder {re.escape(TOKEN)} for each picture; got 2 for 1"),
                 ([{"type": "input_audio", "input_audio": {}}], r"content\[0\] has type .*input_audio")):
             with self.subTest(words=words), self.assertRaisesRegex(openai.BadRequestError, words):
                 chat([{"role": "user", "content": content}])
@@ -197,7 +204,7 @@ class Command(unittest.TestCase):
         for flags in ((), ("--no-use-cache",)):  # by the engine, and by generate
             both = ("--image", files[0], "--image", files[1], *flags)
             self.assertEqual(self.say(["what is this ?"], *both), answers[:1])
-            self.assertEqual(self.say([f"what is {PLACE} this ? {PLACE}"], *both), answers[1:])
+            self.assertEqual(self.say([f"what is {TOKEN} this ? {TOKEN}"], *both), answers[1:])
         later = before[:1] + [{"role": "assistant", "content": answers[0]}, {"role": "user", "content": [part(""), text("a cat ?")]}]
         last = processor.tokenizer.decode(expected(later, [images[0], images[1], images[0]])[1], skip_special_tokens=True)
         self.assertEqual(self.say(["what is this ?", f"/image {files[0]}", "a cat ?"], "--image", files[0], "--image", files[1]),

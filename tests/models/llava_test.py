@@ -2,38 +2,14 @@
 the tokens that `easydel generate --image` gives. usage: llava_test.py EASYDEL RESAVE_PROGRAM"""
 
 import json
-import os
 import pathlib
-import sys
 import tempfile
-import types
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from seeing_peer import (EASYDEL, SPECIAL, TOLERANCE, draw_files, error_of, forward, gradient_errors, Image, in_half_precision, load_file,
+                         resave, run, same_answers, save_file, spread, sys, tokenizers, torch, transformers)
+from vision_configs import LLAVA_CONFIGS as CONFIGS
 
-import warm_start
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
-# Where scripts/setup.sh puts it. The wheel is a CUDA build, whose operators a CPU torch lacks; none of them is used.
-sys.path.insert(0, str(pathlib.Path(sys.prefix) / "torchvision"))
-sys.modules["torchvision._meta_registrations"] = types.ModuleType("torchvision._meta_registrations")
-
-import numpy as np  # noqa: E402
-import tokenizers  # noqa: E402
-import torch  # noqa: E402
-import transformers  # noqa: E402
-from PIL import Image  # noqa: E402
-from safetensors.torch import load_file, save_file  # noqa: E402
-
-from vision_configs import LLAVA_CONFIGS as CONFIGS  # noqa: E402
-
-torch.set_num_threads(1)
-transformers.logging.set_verbosity_error()
-transformers.utils.logging.disable_progress_bar()
-
-EASYDEL, RESAVE = sys.argv[1:3]
-TOLERANCE = 1e-4
 WORDS = ["<pad>", "<s>", "</s>", "<unk>", "what", "<image>", "is", "this", "a", "cat", "USER:", "ASSISTANT:", "?"]
 
 
@@ -41,11 +17,7 @@ def make(settings: dict, seed: int = 0):
     torch.manual_seed(seed)
     config = transformers.LlavaConfig(**settings)
     config._attn_implementation = "eager"
-    model = transformers.LlavaForConditionalGeneration(config)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.05)
-    return model.eval()
+    return spread(transformers.LlavaForConditionalGeneration(config))
 
 
 def features(model) -> int:
@@ -71,25 +43,6 @@ def make_batch(model) -> dict[str, torch.Tensor]:
     return {"input_ids": ids, "attention_mask": mask, "position_ids": positions, "labels": labels, "pixel_values": pixels}
 
 
-def run(*command: str) -> str:
-    done = warm_start.run([EASYDEL, "--log", "error", *command], text=True)
-    if done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def forward(directory: pathlib.Path, batch: dict, *args: str) -> dict[str, torch.Tensor]:
-    save_file({name: tensor.contiguous() for name, tensor in batch.items()}, directory / "in.safetensors")
-    run("forward", str(directory), "--input", str(directory / "in.safetensors"), "--output", str(directory / "out.safetensors"), *args)
-    return load_file(directory / "out.safetensors")
-
-
-def error_of(ours: torch.Tensor, theirs: torch.Tensor) -> float:
-    assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
-    scale = theirs.double().abs().max().item() or 1.0
-    return (ours.double() - theirs.double()).abs().max().item() / scale
-
-
 def write_processor(model, directory: pathlib.Path) -> transformers.LlavaProcessor:
     words = [w for w in WORDS if w != "<image>"]
     words.insert(model.config.image_token_index, "<image>")
@@ -97,7 +50,7 @@ def write_processor(model, directory: pathlib.Path) -> transformers.LlavaProcess
     inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     inner.post_processor = tokenizers.processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
     inner.add_special_tokens(["<image>"])
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="<pad>")
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **SPECIAL)
     edge = model.config.vision_config.image_size
     images = transformers.CLIPImageProcessor(size={"shortest_edge": edge}, crop_size=edge)
     is_clip = model.config.vision_config.model_type == "clip_vision_model"
@@ -119,24 +72,17 @@ class Llava(unittest.TestCase):
             keep = batch["attention_mask"].bool()
             errors = {"loss": error_of(ours["loss"], theirs.loss), "logits": error_of(ours["logits"][keep], theirs.logits[keep]),
                       "image_hidden_states": error_of(ours["image_hidden_states"], theirs.image_hidden_states)}
-            theirs.loss.backward()
-            with torch.no_grad():
-                for parameter in model.parameters():
-                    parameter.copy_(parameter.grad if parameter.grad is not None else torch.zeros_like(parameter))
-            model.save_pretrained(directory / "grads")
-            gradients = load_file(directory / "grads" / "model.safetensors")
-            self.assertEqual({k[5:] for k in ours if k.startswith("grad.")}, set(gradients))
-            for name, gradient in gradients.items():
-                # A bias of all keys changes no softmax: its gradient is zero but for rounding.
-                is_zero = name.endswith("k_proj.bias") and "vision_tower" in name
-                mine = ours[f"grad.{name}"]
-                errors[f"grad.{name}"] = (mine - gradient).abs().max().item() if is_zero else error_of(mine, gradient)
+            errors |= gradient_errors(ours, theirs.loss, model, directory)
             self.assertFalse({k: v for k, v in errors.items() if not v < TOLERANCE}, args)
 
     def test_logits_loss_and_gradients(self):
         for name, settings in CONFIGS.items():
             with self.subTest(config=name):
                 self.compare(settings)
+
+    def test_half_precision(self):
+        model = make(next(iter(CONFIGS.values())))
+        in_half_precision(self, model, make_batch(model), forward)
 
     def test_a_mesh_gives_the_same(self):
         for mesh, settings in zip(("2,1,1,2,1", "1,4,1,1,1"), CONFIGS.values()):
@@ -148,13 +94,7 @@ class Llava(unittest.TestCase):
             model = make(settings)
             with self.subTest(config=name), tempfile.TemporaryDirectory() as folder, torch.no_grad():
                 source, target = pathlib.Path(folder) / "theirs", pathlib.Path(folder) / "ours"
-                model.save_pretrained(source)
-                done = warm_start.run([RESAVE, str(source), str(target)], text=True)
-                self.assertEqual((done.returncode, done.stderr), (0, ""))
-                again, info = transformers.LlavaForConditionalGeneration.from_pretrained(target, output_loading_info=True)
-                self.assertFalse({k: v for k, v in info.items() if v})
-                self.assertTrue(all(torch.equal(v, model.state_dict()[k]) for k, v in again.state_dict().items()))
-                self.assertEqual(json.loads((target / "config.json").read_text()), json.loads((source / "config.json").read_text()))
+                resave(self, model, source, target)
                 batch = make_batch(model)
                 expected = model(**batch).logits
                 saved = load_file(source / "model.safetensors")
@@ -173,19 +113,8 @@ class Llava(unittest.TestCase):
                 directory = pathlib.Path(folder)
                 model.save_pretrained(directory)
                 processor = write_processor(model, directory)
-                draw = np.random.default_rng(1)
-                files = []
-                for i, (height, width) in enumerate(((30, 20), (9, 33))):
-                    files.append(str(directory / f"{i}.png"))
-                    Image.fromarray(draw.integers(0, 255, (height, width, 3), dtype=np.uint8)).save(files[-1])
                 prompt = "USER: <image> what is this ? <image> a cat ? ASSISTANT:"
-                inputs = processor(images=[Image.open(f) for f in files], text=prompt, return_tensors="pt")
-                for options, more in (({}, ()), ({"num_beams": 3}, ("--num-beams", "3")), ({"use_cache": False}, ("--no-use-cache",))):
-                    theirs = model.generate(**inputs, max_new_tokens=9, do_sample=False, **options)[0, inputs["input_ids"].shape[1] :].tolist()
-                    ours = json.loads(run("generate", str(directory), "--prompt", prompt, "--image", files[0], "--image", files[1],
-                                          "--max-new-tokens", "9", "--json", *more))
-                    self.assertEqual(ours["prompt_length"], inputs["input_ids"].shape[1])
-                    self.assertEqual(ours["sequences"][0]["ids"], theirs, more)
+                same_answers(self, model, processor, directory, prompt, draw_files(directory))
 
     def test_wrong_counts_are_one_clear_line(self):
         model = make(CONFIGS["llama behind clip"])
@@ -200,7 +129,7 @@ class Llava(unittest.TestCase):
                 run("generate", folder, "--input-ids", "1,2", "--image", str(directory / "a.png"))
             batch = make_batch(model)
             batch["pixel_values"] = batch["pixel_values"][:2]
-            with self.assertRaisesRegex(AssertionError, "each picture needs 9 placeholders of image_token_index 5, 18 for 2; got 27"):
+            with self.assertRaisesRegex(AssertionError, "a placeholder of token 5 for each of their 18 features; got 27"):
                 forward(directory, batch)
 
 

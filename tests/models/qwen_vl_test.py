@@ -2,38 +2,15 @@
 loss, gradients, positions, files, and tokens of pictures and prompts. usage: qwen_vl_test.py EASYDEL RESAVE_PROGRAM"""
 
 import json
-import os
 import pathlib
-import sys
 import tempfile
-import types
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from seeing_peer import (EASYDEL, SPECIAL, TOLERANCE, draw_files, error_of, gradient_errors, Image, in_half_precision, load_file, np,
+                         resave, run, same_answers, save_file, spread, sys, tokenizers, torch, transformers)
+from vision_configs import QWEN_VL_CONFIGS
+import seeing_peer
 
-import warm_start
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
-# Where scripts/setup.sh puts it. The wheel is a CUDA build, whose operators a CPU torch lacks; none of them is used.
-sys.path.insert(0, str(pathlib.Path(sys.prefix) / "torchvision"))
-sys.modules["torchvision._meta_registrations"] = types.ModuleType("torchvision._meta_registrations")
-
-import numpy as np  # noqa: E402
-import tokenizers  # noqa: E402
-import torch  # noqa: E402
-import transformers  # noqa: E402
-from PIL import Image  # noqa: E402
-from safetensors.torch import load_file, save_file  # noqa: E402
-
-from vision_configs import QWEN_VL_CONFIGS  # noqa: E402
-
-torch.set_num_threads(1)
-transformers.logging.set_verbosity_error()
-transformers.utils.logging.disable_progress_bar()
-
-EASYDEL, RESAVE = sys.argv[1:3]
-TOLERANCE = 1e-4
 PAD, START, END = 0, 7, 8
 WORDS = ["<pad>", "<s>", "</s>", "<unk>", "what", "<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>", "is", "this", "a", "cat",
          "USER:", "ASSISTANT:", "?"]
@@ -44,11 +21,7 @@ def make(family: str, settings: dict, seed: int = 0):
     torch.manual_seed(seed)
     config = transformers.AutoConfig.for_model(family, **json.loads(json.dumps(settings)))
     config._attn_implementation = "eager"
-    model = transformers.AutoModelForImageTextToText.from_config(config, attn_implementation="eager")
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.05)
-    return model.eval()
+    return spread(transformers.AutoModelForImageTextToText.from_config(config, attn_implementation="eager"))
 
 
 def draw_patches(vision, grids: list, seed: int) -> torch.Tensor:
@@ -87,24 +60,8 @@ def make_batch(model, side: str = "left", videos: bool = False) -> dict[str, tor
     return batch
 
 
-def run(*command: str) -> str:
-    done = warm_start.run([EASYDEL, "--log", "error", *command], text=True)
-    if done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
 def forward(directory: pathlib.Path, batch: dict, *args: str, task: str = "image-text-to-text") -> dict[str, torch.Tensor]:
-    save_file({name: tensor.contiguous() for name, tensor in batch.items()}, directory / "in.safetensors")
-    run("forward", str(directory), "--task", task, "--input", str(directory / "in.safetensors"), "--output",
-        str(directory / "out.safetensors"), *args)
-    return load_file(directory / "out.safetensors")
-
-
-def error_of(ours: torch.Tensor, theirs: torch.Tensor) -> float:
-    assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
-    scale = theirs.double().abs().max().item() or 1.0
-    return (ours.double() - theirs.double()).abs().max().item() / scale
+    return seeing_peer.forward(directory, batch, "--task", task, *args)
 
 
 def write_processor(model, directory: pathlib.Path, old: bool = False):
@@ -113,7 +70,7 @@ def write_processor(model, directory: pathlib.Path, old: bool = False):
     inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="<unk>"))
     inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     inner.add_special_tokens(WORDS[5:9])
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="<pad>")
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **SPECIAL)
     vision = model.config.vision_config
     sizes = dict(patch_size=vision.patch_size, merge_size=vision.spatial_merge_size, temporal_patch_size=vision.temporal_patch_size)
     least = (vision.patch_size * vision.spatial_merge_size) ** 2
@@ -144,15 +101,7 @@ class QwenVL(unittest.TestCase):
             errors = {"loss": error_of(ours["loss"], theirs.loss), "logits": error_of(ours["logits"][keep], theirs.logits[keep]),
                       "image_hidden_states": error_of(ours["image_hidden_states"], features)}
             self.assertTrue(torch.equal(ours["rope_deltas"], theirs.rope_deltas))
-            theirs.loss.backward()
-            with torch.no_grad():
-                for parameter in model.parameters():
-                    parameter.copy_(parameter.grad if parameter.grad is not None else torch.zeros_like(parameter))
-            model.save_pretrained(directory / "grads")
-            gradients = load_file(directory / "grads" / "model.safetensors")
-            self.assertEqual({k[5:] for k in ours if k.startswith("grad.")}, set(gradients))
-            for name, gradient in gradients.items():
-                errors[f"grad.{name}"] = error_of(ours[f"grad.{name}"], gradient)
+            errors |= gradient_errors(ours, theirs.loss, model, directory)
             self.assertFalse({k: v for k, v in errors.items() if not v < TOLERANCE}, args)
 
     def test_logits_loss_gradients_and_deltas(self):
@@ -161,6 +110,12 @@ class QwenVL(unittest.TestCase):
                 with self.subTest(family=family, config=name, side=side):
                     model = make(family, settings)
                     self.compare(model, make_batch(model, side, videos))
+
+    def test_half_precision(self):
+        for family, configs in QWEN_VL_CONFIGS.items():
+            with self.subTest(family=family):
+                model = make(family, next(iter(configs.values())))
+                in_half_precision(self, model, make_batch(model), forward)
 
     def test_a_mesh_gives_the_same(self):
         for mesh, (family, name, settings) in zip(("2,1,1,2,1", "1,4,1,1,1", "1,2,1,2,1", "4,1,1,1,1", "1,2,1,2,1"), CASES):
@@ -202,13 +157,7 @@ class QwenVL(unittest.TestCase):
             model = make(family, settings)
             with self.subTest(family=family, config=name), tempfile.TemporaryDirectory() as folder, torch.no_grad():
                 source, target = pathlib.Path(folder) / "theirs", pathlib.Path(folder) / "ours"
-                model.save_pretrained(source)
-                done = warm_start.run([RESAVE, str(source), str(target)], text=True)
-                self.assertEqual((done.returncode, done.stderr), (0, ""))
-                again, info = type(model).from_pretrained(target, output_loading_info=True)
-                self.assertFalse({k: v for k, v in info.items() if v})
-                self.assertTrue(all(torch.equal(v, model.state_dict()[k]) for k, v in again.state_dict().items()))
-                self.assertEqual(json.loads((target / "config.json").read_text()), json.loads((source / "config.json").read_text()))
+                resave(self, model, source, target)
                 batch = make_batch(model)
                 del batch["labels"]
                 expected, keep = model(**batch).logits, batch["attention_mask"].bool()
@@ -248,22 +197,10 @@ class QwenVL(unittest.TestCase):
                 directory = pathlib.Path(folder)
                 model.save_pretrained(directory)
                 processor = write_processor(model, directory, old=i % 2 == 1)
-                draw = np.random.default_rng(1)
-                files = []
-                for n, (height, width) in enumerate(((30, 20), (9, 33))):
-                    files.append(str(directory / f"{n}.png"))
-                    Image.fromarray(draw.integers(0, 255, (height, width, 3), dtype=np.uint8)).save(files[-1])
                 seen = "<|vision_start|> <|image_pad|> <|vision_end|>"
                 prompt = f"USER: {seen} what is this ? {seen} a cat ? ASSISTANT:"
-                inputs = processor(images=[Image.open(f) for f in files], text=prompt, return_tensors="pt")
-                inputs.pop("token_type_ids", None)
-                for options, more in (({}, ()), ({"num_beams": 3}, ("--num-beams", "3")), ({"use_cache": False}, ("--no-use-cache",))):
-                    # No pictures in the answer, which transformers would ask pixels for without a cache.
-                    theirs = model.generate(**inputs, max_new_tokens=9, do_sample=False, suppress_tokens=[5, 6], **options)[0, inputs["input_ids"].shape[1] :].tolist()
-                    ours = json.loads(run("generate", str(directory), "--prompt", prompt, "--image", files[0], "--image", files[1],
-                                          "--max-new-tokens", "9", "--suppress-tokens", "5,6", "--json", *more))
-                    self.assertEqual(ours["prompt_length"], inputs["input_ids"].shape[1])
-                    self.assertEqual(ours["sequences"][0]["ids"], theirs, more)
+                # No pictures in the answer, which transformers would ask pixels for without a cache.
+                same_answers(self, model, processor, directory, prompt, draw_files(directory), "--suppress-tokens", "5,6", suppress_tokens=[5, 6])
 
     def test_generates_from_padded_rows(self):
         family, _, settings = CASES[0]

@@ -9,7 +9,9 @@ import sys
 import tempfile
 import unittest
 
-from llava_test import Image, RESAVE, TOLERANCE, error_of, forward, load_file, np, run, save_file, tokenizers, torch, transformers, warm_start
+from seeing_peer import (SPECIAL as TOKENS, TOLERANCE, draw_files, error_of, forward, gradient_errors, in_half_precision,
+                         load_file, resave, run, same_answers, save_file, spread, tokenizers, torch,
+                         transformers)
 from take_turns import take_turns
 from vision_configs import SEEING_CONFIGS
 
@@ -26,11 +28,7 @@ def make(settings: dict, seed: int = 0):
     torch.manual_seed(seed)
     config = transformers.AutoConfig.for_model(FAMILY, **copy.deepcopy(settings))
     config._attn_implementation = "eager"
-    model = getattr(transformers, KIND)(config)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.05)
-    return model.eval()
+    return spread(getattr(transformers, KIND)(config))
 
 
 def image_token(model) -> int:
@@ -94,34 +92,25 @@ def write_processor(model, directory: pathlib.Path):
     inner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     inner.post_processor = tokenizers.processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
     inner.add_special_tokens([*SPECIAL, IMAGE_TOKEN])
-    special = dict(bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="<pad>")
     vision = model.config.vision_config
     if FAMILY == "gemma3":
         extra = dict(boi_token="<start_of_image>", eoi_token="<end_of_image>", image_token="<image_soft_token>")
-        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, extra_special_tokens=extra, **special)
+        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, extra_special_tokens=extra, **TOKENS)
         images = transformers.Gemma3ImageProcessor(size={"height": vision.image_size, "width": vision.image_size}, do_pan_and_scan=True)
         processor = transformers.Gemma3Processor(images, tokenizer, image_seq_length=pictures_of(model, 1)[1][0])
     elif FAMILY == "smolvlm":
         smolvlm = transformers.models.smolvlm.processing_smolvlm
         smolvlm.num2words = smolvlm.num2words or str  # of videos alone
-        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **special)
+        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **TOKENS)
         edge = vision.image_size
         images = transformers.SmolVLMImageProcessor(size={"longest_edge": 2 * edge}, max_image_size={"longest_edge": edge})
         processor = transformers.SmolVLMProcessor(images, tokenizer, transformers.SmolVLMVideoProcessor(), image_seq_len=pictures_of(model, 1)[1][0])
     else:
-        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **special)
+        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **TOKENS)
         processor = transformers.PixtralProcessor(transformers.PixtralImageProcessor(size={"longest_edge": 40}), tokenizer, patch_size=vision.patch_size,
                                                   spatial_merge_size=model.config.spatial_merge_size)
     processor.save_pretrained(directory)
     return processor
-
-
-def draw_files(directory: pathlib.Path) -> list[str]:
-    draw, files = np.random.default_rng(1), []
-    for i, (height, width) in enumerate(((30, 20), (9, 33))):
-        files.append(str(directory / f"{i}.png"))
-        Image.fromarray(draw.integers(0, 255, (height, width, 3), dtype=np.uint8)).save(files[-1])
-    return files
 
 
 class Seeing(unittest.TestCase):
@@ -137,18 +126,7 @@ class Seeing(unittest.TestCase):
             errors = {"loss": error_of(ours["loss"], theirs.loss), "logits": error_of(ours["logits"][keep], theirs.logits[keep])}
             if isinstance(theirs.image_hidden_states, torch.Tensor):
                 errors["image_hidden_states"] = error_of(ours["image_hidden_states"], theirs.image_hidden_states)
-            theirs.loss.backward()
-            with torch.no_grad():
-                for parameter in model.parameters():
-                    parameter.copy_(parameter.grad if parameter.grad is not None else torch.zeros_like(parameter))
-            model.save_pretrained(directory / "grads")
-            gradients = load_file(directory / "grads" / "model.safetensors")
-            self.assertEqual({k[5:] for k in ours if k.startswith("grad.")}, set(gradients))
-            for name, gradient in gradients.items():
-                # A bias of all keys changes no softmax: its gradient is zero but for rounding.
-                is_zero = name.endswith("k_proj.bias") and "vision" in name
-                mine = ours[f"grad.{name}"]
-                errors[f"grad.{name}"] = (mine - gradient).abs().max().item() if is_zero else error_of(mine, gradient)
+            errors |= gradient_errors(ours, theirs.loss, model, directory)
             self.assertFalse({k: v for k, v in errors.items() if not v < TOLERANCE}, args)
 
     def test_logits_loss_and_gradients(self):
@@ -168,6 +146,10 @@ class Seeing(unittest.TestCase):
             self.skipTest("gemma3's tokens of pictures see each other where token_type_ids say so")
         self.compare(next(iter(CONFIGS.values())), typed=False)
 
+    def test_half_precision(self):
+        model = make(next(iter(CONFIGS.values())))
+        in_half_precision(self, model, make_batch(model), forward)
+
     def test_a_mesh_gives_the_same(self):
         for mesh, settings in zip(("2,1,1,2,1", "1,4,1,1,1"), CONFIGS.values()):
             with self.subTest(mesh=mesh):
@@ -182,13 +164,7 @@ class Seeing(unittest.TestCase):
             model = make(settings)
             with self.subTest(config=name), tempfile.TemporaryDirectory() as folder, torch.no_grad():
                 source, target = pathlib.Path(folder) / "theirs", pathlib.Path(folder) / "ours"
-                model.save_pretrained(source)
-                done = warm_start.run([RESAVE, str(source), str(target)], text=True)
-                self.assertEqual((done.returncode, done.stderr), (0, ""))
-                again, info = getattr(transformers, KIND).from_pretrained(target, output_loading_info=True)
-                self.assertFalse({k: v for k, v in info.items() if v})
-                self.assertTrue(all(torch.equal(v, model.state_dict()[k]) for k, v in again.state_dict().items()))
-                self.assertEqual(json.loads((target / "config.json").read_text()), json.loads((source / "config.json").read_text()))
+                resave(self, model, source, target)
                 batch = make_batch(model)
                 expected = model(**batch).logits
                 saved = load_file(source / "model.safetensors")
@@ -211,13 +187,7 @@ class Seeing(unittest.TestCase):
                 processor = write_processor(model, directory)
                 files = draw_files(directory)
                 prompt = f"{PLACE} what is this ? {PLACE} a cat ?"
-                inputs = processor(images=[Image.open(f) for f in files], text=prompt, return_tensors="pt")
-                for options, more in (({}, ()), ({"num_beams": 3}, ("--num-beams", "3")), ({"use_cache": False}, ("--no-use-cache",))):
-                    theirs = model.generate(**inputs, max_new_tokens=9, do_sample=False, **options)[0, inputs["input_ids"].shape[1] :].tolist()
-                    ours = json.loads(run("generate", str(directory), "--prompt", prompt, "--image", files[0], "--image", files[1],
-                                          "--max-new-tokens", "9", "--json", *more))
-                    self.assertEqual(ours["prompt_length"], inputs["input_ids"].shape[1])
-                    self.assertEqual(ours["sequences"][0]["ids"], theirs, more)
+                same_answers(self, model, processor, directory, prompt, files)
                 text = json.loads(run("generate", str(directory), "--prompt", "what is this ?", "--max-new-tokens", "5", "--json"))
                 ids = processor.tokenizer("what is this ?", return_tensors="pt")["input_ids"]
                 self.assertEqual(text["sequences"][0]["ids"], model.generate(ids, max_new_tokens=5, do_sample=False)[0, ids.shape[1] :].tolist())

@@ -21,6 +21,7 @@
 #include "easydel/data/dataset.h"
 #include "easydel/infra/config/auto_config.h"
 #include "easydel/infra/registry.h"
+#include "easydel/io/hub/base64.h"
 #include "easydel/tokenizers/auto_tokenizer.h"
 #include "easydel/trainers/objectives/policy_objective.h"
 #include "easydel/trainers/trainer.h"
@@ -80,6 +81,14 @@ std::string words(int64_t first, int64_t count) {
   return text;
 }
 
+// In base64: a BMP of 2 x 2 pixels, which differ with the number.
+std::string picture(char number) {
+  std::string bytes("BM\x46\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\2\0\0\0\2\0\0\0\1\0\x18", 30);
+  bytes.resize(54);
+  for (char i = 0; i < 16; ++i) bytes += static_cast<char>(i % 8 < 6 ? number + 9 * i : 0);
+  return base64_encode(bytes);
+}
+
 // Rows with every column that some trainer reads, of several lengths.
 std::vector<Json> make_rows(const std::string& trainer_type, int64_t count) {
   std::vector<Json> rows;
@@ -110,6 +119,10 @@ std::vector<Json> make_rows(const std::string& trainer_type, int64_t count) {
       row["query"] = words(i, 3 + i % 5);
       row["positive"] = words(2 * i, 4 + i % 4);
       row["negative"] = words(3 * i + 1, 2 + i % 6);
+    } else if (trainer_type == "contrastive") {
+      row["text"] = words(i, 3 + i % 5);
+      row["image"] = picture(static_cast<char>(20 * i));
+      row["kind"] = picture(static_cast<char>(7 * i + 3));
     } else if (trainer_type == "classification") {
       row["text"] = words(i, 3 + i % 5);
       row["label"] = i % 2;
@@ -153,6 +166,43 @@ std::shared_ptr<BaseModule> make_model(TaskType task, const Json& settings, uint
   const auto model = Registry::instance().make_module(*AutoConfig::from_dict(dict), task);
   model->initialize({.dtype = chosen, .param_dtype = float32, .rngs = RandomKey(seed)});
   return model;
+}
+
+// Texts and pictures of two towers, and the directory of what reads the pictures.
+std::shared_ptr<BaseModule> make_pair_model(const Json& settings, uint64_t seed) {
+  const Json tower = Json::object({{"hidden_size", 8},
+                                   {"intermediate_size", 8},
+                                   {"num_hidden_layers", 1},
+                                   {"num_attention_heads", 2},
+                                   {"projection_dim", 8},
+                                   {"attention_dropout", 0.2}});
+  Json text = tower, vision = tower;
+  text["vocab_size"] = 6 + kWords;
+  text["max_position_embeddings"] = 16;
+  text["eos_token_id"] = 2;
+  vision["image_size"] = 4;
+  vision["patch_size"] = 2;
+  Json dict = Json::object(
+      {{"model_type", "clip"}, {"text_config", text}, {"vision_config", vision}, {"projection_dim", 8}});
+  if (const Json* changes = settings.find("@model")) {
+    for (const auto& [key, value] : changes->as_object()) dict[key] = value;
+  }
+  const Json* dtype = settings.find("@dtype");
+  const auto model =
+      Registry::instance().make_module(*AutoConfig::from_dict(dict), TaskType::ZeroShotImageClassification);
+  model->initialize({.dtype = parse_dtype(dtype ? dtype->as_string() : "float32"),
+                     .param_dtype = float32,
+                     .rngs = RandomKey(seed)});
+  return model;
+}
+
+const fs::path& processor_directory() {
+  static const TemporaryDirectory directory;
+  static const fs::path path = directory.path();
+  write_file_atomically(path / "preprocessor_config.json",
+                        R"({"image_processor_type": "CLIPImageProcessor", "size": {"height": 4, "width": 4},
+                            "do_center_crop": false, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]})");
+  return path;
 }
 
 // Passes everything on, and remembers the batches.
@@ -349,13 +399,15 @@ Json run_once(const std::string& trainer_type, const Json& settings, const fs::p
   const bool needs_other = trainer_type == "distillation" || trainer_type == "gkd" || trainer_type == "kto" ||
                            trainer_type == "bco" || generates || settings.contains("@reference");
   const auto other = needs_other ? make_model(TaskType::CausalLM, Json::object(), 7) : nullptr;
+  const auto pairs = trainer_type == "contrastive" ? make_pair_model(settings, 1) : nullptr;
   const auto recorder = std::make_shared<Recorder>(
       trainer_type == "ppo"
           ? make_policy_objective(
                 "ppo", {.reference = other, .value_model = make_model(TaskType::SequenceClassification, settings, 5)})
-          : make_objective(trainer_type, other));
+      : pairs ? make_objective(trainer_type, nullptr, {.model = pairs.get(), .files = processor_directory()})
+              : make_objective(trainer_type, other));
   options.objective = recorder;
-  options.model = make_model(recorder->task(), settings, 1);
+  options.model = pairs ? pairs : make_model(recorder->task(), settings, 1);
   options.tokenizer = tokenizer;
   data::MixtureOptions mixture{.seed = static_cast<uint64_t>(arguments.shuffle_seed_train)};
   if (arguments.shuffle_train_dataset) mixture.shuffle_buffer_size = 100;

@@ -70,7 +70,7 @@ std::vector<SettingProbe> common_probes(const std::string& type) {
       {"loss_scale_growth_interval", 1, set(R"({"@dtype": "float16", "max_training_steps": 14})")},
       {"max_skipped_steps", 1, spoiled},
       {"loss_config", set(R"({"auxiliary_loss_coefficient": 0.5})"),
-       type == "embedding" ? Json::object() : set(R"({"aux_loss_enabled": true})")},
+       type == "embedding" || type == "contrastive" ? Json::object() : set(R"({"aux_loss_enabled": true})")},
       {"aux_loss_enabled", true},
       {"gradient_checkpointing", "nothing_saveable"},
       {"lmhead_chunksize", 3},
@@ -109,7 +109,7 @@ std::vector<SettingProbe> common_probes(const std::string& type) {
       {"group_by_length", true},
       {"seed", 1, lora},
       {"remove_unused_columns", false},
-      {"ids_to_pop_from_dataset", set(R"(["prompt", "label", "query"])")},
+      {"ids_to_pop_from_dataset", set(R"(["prompt", "label", "query", "image"])")},
       {"dataloader_num_workers", 4},
       {"dataset_num_proc", 3},
       {"use_data_collator", false},
@@ -453,6 +453,7 @@ std::vector<SettingProbe> own_probes(const std::string& type) {
   if (type == "reward") return reward_probes();
   if (type == "classification") return classification_probes();
   if (type == "embedding") return embedding_probes();
+  if (type == "contrastive") return {{"dataset_text_field", "other"}, {"image_field", "kind"}};
   std::vector<SettingProbe> probes = text_probes();
   if (type == "distillation") {
     for (const SettingProbe& probe : distillation_probes()) probes.push_back(probe);
@@ -474,7 +475,8 @@ TEST_P(Settings, ActOrAreRefusedByName) {
   std::vector<SettingProbe> probes = common_probes(GetParam());
   for (const SettingProbe& probe : own_probes(GetParam())) probes.push_back(probe);
   // Classification and embedding truncate as transformers does; a reward's rows are left out.
-  const bool keeps_start = GetParam() == "classification" || GetParam() == "embedding" || GetParam() == "prm";
+  const bool keeps_start = GetParam() == "classification" || GetParam() == "embedding" || GetParam() == "contrastive" ||
+                           GetParam() == "prm";
   probes.push_back({"truncation_mode", keeps_start ? "keep_end" : "keep_start",
                     GetParam() == "reward"            ? Json::object()
                     : learns_from_rewards(GetParam()) ? set(R"({"max_prompt_length": 2})")

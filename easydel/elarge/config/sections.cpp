@@ -57,11 +57,12 @@ TaskType ModelSection::task_type() const {
   if (name == "speech-seq2seq") return TaskType::SpeechSequenceToSequence;
   if (name == "vision-language-model") return TaskType::ImageTextToText;
   static constexpr std::string_view kOthers[] = {"audio-classification", "diffusion-language-model", "diffusion-lm",
-                                                 "vision-module", "zero-shot-image-classification"};
+                                                 "vision-module"};
   require<NotSupportedError>(std::find(std::begin(kOthers), std::end(kOthers), name) == std::end(kOthers), "\"", *task,
                              "\" is a task of EasyDeL that is not supported yet; known: auto-bind, "
                              "base-module, causal-language-model, sequence-classification, sequence-to-sequence, "
-                             "speech-sequence-to-sequence, image-text-to-text, image-classification.");
+                             "speech-sequence-to-sequence, image-text-to-text, image-classification, "
+                             "zero-shot-image-classification.");
   return parse_task(name);
 }
 
@@ -70,7 +71,8 @@ void list_fields(ModelSection& m, FieldVisitor& v) {
   v("tokenizer", m.tokenizer, "The same for the tokenizer; null: name_or_path.");
   v("task", m.task,
     "causal-language-model, sequence-classification, sequence-to-sequence, speech-sequence-to-sequence, "
-    "image-text-to-text, image-classification, base-module; null: by the trainer and the model's type.");
+    "image-text-to-text, image-classification, zero-shot-image-classification, base-module; null: by the trainer and "
+    "the model's type.");
   v("extra_kwargs", m.extra_kwargs, "revision of a model on the hub; all other keys are passed to the model's config.");
 }
 

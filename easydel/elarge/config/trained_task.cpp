@@ -15,6 +15,7 @@ std::vector<TaskType> trainable_tasks(const std::string& type) {
   if (type == "prm") return {TaskType::TokenClassification};
   if (type == "classification") return {TaskType::SequenceClassification, TaskType::ImageClassification};
   if (type == "embedding") return {TaskType::BaseModule, TaskType::Embedding};
+  if (type == "contrastive") return {TaskType::ZeroShotImageClassification};
   return {TaskType::CausalLM};
 }
 

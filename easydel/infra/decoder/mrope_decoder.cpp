@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include "easydel/infra/decoder/placeholders.h"
-
 namespace easydel {
 
 MropeDecoder::MropeDecoder(const DecoderConfig& c, MropeAxes axes, const std::function<BlockSpec(int64_t)>& layer)
@@ -16,8 +14,7 @@ MropeDecoder::MropeDecoder(const DecoderConfig& c, MropeAxes axes, const std::fu
   for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers_.append(layer(i));
 }
 
-ModelOutput MropeDecoder::forward(const PreparedInputs& inputs, const std::vector<at::Tensor>& added,
-                                  const at::Tensor& numbers) const {
+ModelOutput MropeDecoder::forward(const PreparedInputs& inputs, const std::vector<at::Tensor>& added) const {
   at::Tensor x_BTD = embed(inputs, embed_tokens_);
   const auto context = make_context(*this, inputs);
   const RopeParameters& rope = config().rope;
@@ -43,7 +40,7 @@ ModelOutput MropeDecoder::forward(const PreparedInputs& inputs, const std::vecto
     StackOutput part = run_layers(
         is_last ? std::vector(layers.begin() + static_cast<std::ptrdiff_t>(i), layers.end()) : std::vector{layers[i]},
         std::move(x_BTD), context);
-    x_BTD = is_last ? part.hidden : add_features(part.hidden, numbers, added[i]);
+    x_BTD = is_last ? part.hidden : part.hidden + added[i];
     whole.hidden_states.insert(whole.hidden_states.end(), part.hidden_states.begin(), part.hidden_states.end());
     whole.attentions.insert(whole.attentions.end(), part.attentions.begin(), part.attentions.end());
     if (is_last) break;

@@ -11,10 +11,9 @@ namespace easydel {
 
 class MropeDecoder : public BaseModule {
  public:
-  ModelOutput forward(const PreparedInputs& inputs) const override { return forward(inputs, {}, {}); }
-  // After layer i, added[i] [n, D] is added to the tokens that `numbers` [B, T] numbers from 1.
-  ModelOutput forward(const PreparedInputs& inputs, const std::vector<at::Tensor>& added,
-                      const at::Tensor& numbers) const;
+  ModelOutput forward(const PreparedInputs& inputs) const override { return forward(inputs, {}); }
+  // After layer i, added[i] [B, T, D] is added.
+  ModelOutput forward(const PreparedInputs& inputs, const std::vector<at::Tensor>& added) const;
   const Embedding& embeddings() const { return embed_tokens_; }
 
  protected:

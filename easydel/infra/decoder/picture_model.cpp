@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "easydel/core/error.h"
+#include "easydel/infra/decoder/placeholders.h"
 #include "easydel/infra/encoder/encoder.h"
 #include "easydel/infra/registry.h"
 
@@ -64,10 +65,7 @@ void PictureModel::prepare_whole(PreparedInputs& inputs) const {
   if (!inputs.pixel_values.defined()) return;
   require<ConfigError>(inputs.input_ids.defined(), "[", type_name(),
                        "] pixel_values need input_ids, whose placeholders say where they go; got inputs_embeds.");
-  // 0: a token of text; else the number of its feature, from 1, in the order of the batch.
-  const at::Tensor is_image = inputs.input_ids.eq(image_token_);
-  const at::Tensor number = is_image.flatten().cumsum(0).view_as(is_image);
-  inputs.mm_token_type_ids = at::where(is_image, number, at::zeros_like(number));
+  inputs.mm_token_type_ids = number_placeholders(inputs.input_ids.eq(image_token_));
 }
 
 PreparedInputs PictureModel::tower_inputs(const PreparedInputs& given) const {
@@ -97,8 +95,7 @@ at::Tensor PictureModel::with_images(const at::Tensor& embeds_BTD, const Prepare
   require<ShapeError>(parallel() ? places <= known : places == known, "[", type_name(),
                       "] the pictures need a placeholder of token ", image_token_, " for each of their ", known,
                       " features; got ", places, ".");
-  const at::Tensor found = features.index_select(0, (numbers.flatten() - 1).clamp(0, known - 1));
-  return at::where(numbers.gt(0).unsqueeze(-1), found.view_as(embeds_BTD).to(embeds_BTD.scalar_type()), embeds_BTD);
+  return put_features(embeds_BTD, numbers, features);
 }
 
 at::Tensor PictureModel::embed_tokens(const at::Tensor& ids_BT) const {

@@ -21,9 +21,9 @@ at::Tensor put_features(const at::Tensor& embeds_BTD, const at::Tensor& numbers,
   return at::where(numbers.gt(0).unsqueeze(-1), of_each_token(embeds_BTD, numbers, features), embeds_BTD);
 }
 
-at::Tensor add_features(const at::Tensor& hidden_BTD, const at::Tensor& numbers, const at::Tensor& features) {
-  const at::Tensor found = of_each_token(hidden_BTD, numbers, features);
-  return hidden_BTD + found * numbers.gt(0).unsqueeze(-1).to(found.scalar_type());
+at::Tensor spread_features(const at::Tensor& like_BTD, const at::Tensor& numbers, const at::Tensor& features) {
+  const at::Tensor found = of_each_token(like_BTD, numbers, features);
+  return found * numbers.gt(0).unsqueeze(-1).to(found.scalar_type());
 }
 
 }  // namespace easydel

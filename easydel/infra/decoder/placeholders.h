@@ -10,7 +10,7 @@ at::Tensor number_placeholders(const at::Tensor& is_place, int64_t before = 0);
 
 // [B, T, D] with the features [n, D] where `numbers` [B, T] is not 0.
 at::Tensor put_features(const at::Tensor& embeds_BTD, const at::Tensor& numbers, const at::Tensor& features);
-// The same, added to what is there.
-at::Tensor add_features(const at::Tensor& hidden_BTD, const at::Tensor& numbers, const at::Tensor& features);
+// The features alone: zeros elsewhere.
+at::Tensor spread_features(const at::Tensor& like_BTD, const at::Tensor& numbers, const at::Tensor& features);
 
 }  // namespace easydel

@@ -17,11 +17,12 @@ class SeesPictures {
   // Whether the tokens of a picture see one another in both directions: then they must be in one piece, and
   // token_type_ids say which they are.
   virtual bool sees_whole_pictures() const { return false; }
-  // False: layers beyond the embeddings are given features too, so that a prompt with pictures runs as a whole.
-  virtual bool sees_in_pieces() const { return true; }
-  // [features, D] of the pictures, one after the other.
+  // The first so many layers of the decoder are given features besides its embeddings. Then features and inputs_embeds
+  // have D (1 + layers) numbers: those of the embeddings, and behind them what is added to the output of each layer.
+  virtual int64_t deep_layers() const { return 0; }
+  // [features, D (1 + deep_layers())] of the pictures, one after the other.
   virtual at::Tensor picture_features(const ModelInputs& pictures) const = 0;
-  // The inputs_embeds [B, T, D] of tokens, with features [n, D] in the places [n], counted over rows.
+  // The inputs_embeds of tokens, of that width too, with features [n, …] in the places [n], counted over rows.
   virtual at::Tensor embed_with_pictures(const at::Tensor& ids_BT, const at::Tensor& features,
                                          const at::Tensor& places) const = 0;
   // [3, B, T] of tokens with these pictures, where a picture's tokens have positions by row and column; undefined:

@@ -60,6 +60,7 @@ class PatchTower : public BaseModule {
   Features features(const at::Tensor& pixels, const at::Tensor& grid_thw) const;
   int64_t merge() const { return spec_.merge; }
   int64_t out_width() const { return spec_.out_width; }
+  int64_t deep_layers() const { return static_cast<int64_t>(spec_.deep_layers.size()); }
 
  protected:
   PatchTower(const BaseConfig& config, PatchTowerSpec spec);

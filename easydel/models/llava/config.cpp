@@ -1,6 +1,7 @@
 #include "easydel/models/llava/config.h"
 
 #include "easydel/infra/config/config_check.h"
+#include "easydel/infra/decoder/picture_config.h"
 #include "easydel/infra/parallel/weight_specs.h"
 #include "easydel/models/clip/config.h"
 #include "easydel/models/llama/config.h"
@@ -45,19 +46,9 @@ std::vector<int64_t> LlavaConfig::feature_layers() const {
 }
 
 void LlavaConfig::post_init() {
+  take_from_decoder(*this, text_config);
   tie_word_embeddings = tie_word_embeddings || text_config->tie_word_embeddings;
-  vocab_size = text_config->vocab_size;
-  hidden_size = text_config->hidden_size;
-  num_attention_heads = text_config->num_attention_heads;
-  num_key_value_heads = text_config->num_key_value_heads;
-  head_dim = text_config->head_dim;
-  num_hidden_layers = text_config->num_hidden_layers;
-  max_position_embeddings = text_config->max_position_embeddings;
   initializer_range = text_config->initializer_range;
-  bos_token_id = text_config->bos_token_id;
-  eos_token_id = text_config->eos_token_id;
-  pad_token_id = text_config->pad_token_id;
-  rope = text_config->rope;
 }
 
 void LlavaConfig::validate() const {
@@ -87,19 +78,9 @@ void LlavaConfig::validate() const {
 }
 
 PartitionRules LlavaConfig::get_partition_rules(bool fully_sharded) const {
-  std::vector<PartitionRule> rules = vision_config.rules_under("model.vision_tower.", fully_sharded, *this);
-  for (PartitionRule& rule : text_config.rules_under("model.language_model.", fully_sharded, *this))
-    rules.push_back(std::move(rule));
   const WeightSpecs specs(sharding, fully_sharded);
-  rules.push_back({"multi_modal_projector\\.linear_\\d\\.weight$", specs.shard_second()});
-  rules.push_back({"lm_head\\.weight$", specs.split_first(LogicalAxis::Vocab)});
-  // A base model without the prefix.
-  for (const auto& [sub, prefix] :
-       {std::pair(&vision_config, "vision_tower."), std::pair(&text_config, "language_model.")}) {
-    for (PartitionRule& rule : sub->rules_under(prefix, fully_sharded, *this)) rules.push_back(std::move(rule));
-  }
-  rules.push_back({".*", {}});
-  return PartitionRules(std::move(rules));
+  return picture_rules(*this, {{"vision_tower.", &vision_config}, {"language_model.", &text_config}},
+                       {{"multi_modal_projector\\.linear_\\d\\.weight$", specs.shard_second()}}, fully_sharded);
 }
 
 }  // namespace easydel

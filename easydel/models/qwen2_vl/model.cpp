@@ -177,16 +177,24 @@ ModelOutput QwenVLModel::forward(const PreparedInputs& given) const {
   PreparedInputs inputs = given;
   PatchTower::Features seen;
   const bool sees = has_pictures(inputs);
-  const at::Tensor numbers = inputs.mm_token_type_ids;
+  std::vector<at::Tensor> added;  // to the outputs of the first layers
+  const int64_t width = config().hidden_size;
   if (inputs.input_ids.defined()) {
     inputs.inputs_embeds = embed_tokens(inputs);
     if (sees) {
       seen = features(inputs);  // of all pictures: a row may have any
+      const at::Tensor& numbers = inputs.mm_token_type_ids;
+      for (const at::Tensor& deeper : seen.deeper)
+        added.push_back(spread_features(inputs.inputs_embeds, numbers, deeper));
       inputs.inputs_embeds = put_features(inputs.inputs_embeds, numbers, seen.merged);
     }
     inputs.input_ids.reset();
+  } else if (inputs.inputs_embeds.size(2) > width) {
+    added = inputs.inputs_embeds.to(dtype()).split(width, 2);
+    inputs.inputs_embeds = added.front();
+    added.erase(added.begin());
   }
-  ModelOutput out = language_model_->forward(inputs, seen.deeper, numbers);
+  ModelOutput out = language_model_->forward(inputs, added);
   if (!sees) return out;
   out.image_hidden_states = seen.merged;
   if (inputs.position_ids.dim() == 3) {
@@ -196,13 +204,17 @@ ModelOutput QwenVLModel::forward(const PreparedInputs& given) const {
   return out;
 }
 
-at::Tensor QwenVLModel::picture_features(const ModelInputs& pictures) const { return features(pictures).merged; }
+at::Tensor QwenVLModel::picture_features(const ModelInputs& pictures) const {
+  PatchTower::Features seen = features(pictures);
+  seen.deeper.insert(seen.deeper.begin(), seen.merged);
+  return at::cat(seen.deeper, 1);
+}
 
 at::Tensor QwenVLModel::embed_with_pictures(const at::Tensor& ids_BT, const at::Tensor& features,
                                             const at::Tensor& places) const {
   ModelInputs inputs;
   inputs.input_ids = ids_BT;
-  const at::Tensor embeds = embed_tokens(inputs);
+  const at::Tensor embeds = at::constant_pad_nd(embed_tokens(inputs), {0, deep_layers() * config().hidden_size});
   return embeds.flatten(0, 1).index_copy(0, places, features.to(embeds.scalar_type())).view_as(embeds);
 }
 

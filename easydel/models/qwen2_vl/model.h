@@ -18,7 +18,7 @@ class QwenVLModel : public BaseModule, public OlderFileNames, public SeesPicture
   std::vector<std::string> older_names(const std::string& path) const override;
 
   int64_t image_token_id() const override { return image_token_; }
-  bool sees_in_pieces() const override { return !traits_.adds_to_layers; }
+  int64_t deep_layers() const override { return visual_->deep_layers(); }
   at::Tensor picture_features(const ModelInputs& pictures) const override;
   at::Tensor embed_with_pictures(const at::Tensor& ids_BT, const at::Tensor& features,
                                  const at::Tensor& places) const override;
@@ -28,9 +28,8 @@ class QwenVLModel : public BaseModule, public OlderFileNames, public SeesPicture
 
  protected:
   struct Traits {
-    double frame_step = 1;        // of positions in time, for videos
-    bool frames_apart = false;    // every frame of a video has text around it, and a grid of its own
-    bool adds_to_layers = false;  // the decoder's first layers are given features too
+    double frame_step = 1;      // of positions in time, for videos
+    bool frames_apart = false;  // every frame of a video has text around it, and a grid of its own
   };
   QwenVLModel(const QwenVLConfig& config, Traits traits);
 
@@ -73,7 +72,7 @@ class QwenVLForConditionalGeneration : public CausalLMModule,
   std::vector<std::string> older_names(const std::string& path) const override { return names_in_memory(path); }
 
   int64_t image_token_id() const override { return model_.image_token_id(); }
-  bool sees_in_pieces() const override { return model_.sees_in_pieces(); }
+  int64_t deep_layers() const override { return model_.deep_layers(); }
   at::Tensor picture_features(const ModelInputs& pictures) const override { return model_.picture_features(pictures); }
   at::Tensor embed_with_pictures(const at::Tensor& ids_BT, const at::Tensor& features,
                                  const at::Tensor& places) const override {

@@ -32,7 +32,7 @@ struct ActiveRequest {
   std::vector<TokenLogprobs> prompt_logprobs = {};  // as far as they are known
   std::vector<int64_t> picture_places = {};         // tokens of the prompt that are of pictures
   std::vector<PictureSpan> picture_spans = {};
-  at::Tensor picture_features = {};  // [places, D], once a step needs them
+  at::Tensor picture_features = {};  // [places, …], once a step needs them
   // [3, tokens of the prompt] where pictures have positions by row and column; what follows is `position_shift` ahead
   // of its number of tokens.
   at::Tensor picture_positions = {};

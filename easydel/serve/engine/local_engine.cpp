@@ -214,9 +214,6 @@ void LocalEngine::check(const Request& request) const {
   require<ConfigError>(length + (generates ? 1 : 0) <= info_.max_model_len, "[engine] the prompt has ", length,
                        " tokens; max_model_len, of prompt and answer together, is ", info_.max_model_len, ".");
   require<ConfigError>(!request.pictures || info_.can_see, "[engine] ", model_->type_name(), " takes text alone.");
-  require<NotSupportedError>(!request.pictures || dynamic_cast<const SeesPictures&>(*model_).sees_in_pieces(),
-                             "[engine] pictures of ", model_->type_name(),
-                             " reach layers beyond the embeddings, which no step has. Use generate.");
   require<NotSupportedError>(!request.pictures || !runner_->is_shared(),
                              "[engine] pictures are not sent to the other ranks of a mesh. Serve on one device.");
   const SamplingParams& sampling = request.sampling;

@@ -27,7 +27,7 @@ const std::vector<std::string>& trainer_types() {
   static const std::vector<std::string> types = {"sft",  "base",    "dpo",      "kto",          "bco", "cpo",
                                                  "orpo", "reward",  "prm",      "distillation", "gkd", "classification",
                                                  "grpo", "gfpo",    "rlvr",     "rloo",         "ppo", "online_dpo",
-                                                 "xpo",  "nash_md", "embedding"};
+                                                 "xpo",  "nash_md", "embedding", "contrastive"};
   return types;
 }
 
@@ -178,6 +178,7 @@ void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {
   if (type == "prm") return list_fields(a.prm, v);
   if (type == "gkd") return list_fields(a.gkd, v);
   if (type == "embedding") return list_fields(a.embedding, v);
+  if (type == "contrastive") return list_pair_fields(a.text, a.classification, v);
   if (type == "classification") {
     list_text_fields(a.text, v);
     return list_fields(a.classification, v);
@@ -199,7 +200,8 @@ TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
       {"gkd", "GKD"},        {"classification", "Classification"},
       {"xpo", "XPO"},        {"online_dpo", "OnlineDPO"},
       {"nash_md", "NashMD"}, {"ppo", "PPO"},
-      {"prm", "PRM"},        {"embedding", "Embedding"}};
+      {"prm", "PRM"},        {"embedding", "Embedding"},
+      {"contrastive", "Contrastive"}};
   TrainingArguments arguments;
   if (const auto prefix = prefixes.find(type); prefix != prefixes.end()) arguments.trainer_prefix = prefix->second;
   if (type == "sft" || type == "gkd") arguments.learning_rate = 2e-5;
@@ -220,7 +222,7 @@ TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
     arguments.rollout.temperature = 0.9;
     arguments.rollout.disable_dropout = true;
   }
-  if (is("classification", "embedding", "prm")) arguments.truncation_mode = "keep_start";
+  if (is("classification", "embedding", "contrastive", "prm")) arguments.truncation_mode = "keep_start";
   return arguments;
 }
 

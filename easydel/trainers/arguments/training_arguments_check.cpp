@@ -159,6 +159,20 @@ void check_embedding(const TrainingArguments& a, const ArgumentChecker& c) {
          kNoRouters);
 }
 
+void check_contrastive(const TrainingArguments& a, const ArgumentChecker& c) {
+  const std::string must = "not be given with contrastive";
+  c.only(!a.lmhead_chunksize, "lmhead_chunksize", must, a.lmhead_chunksize.value_or(0),
+         "A pair has no logits over a vocabulary.");
+  c.only(a.neftune_noise_alpha.value_or(0) == 0, "neftune_noise_alpha", must, a.neftune_noise_alpha.value_or(0),
+         "The noise is defined for decoders.");
+  c.only(!a.group_by_length, "group_by_length", must, "true", "Its texts are padded to one length.");
+  constexpr std::string_view kNoRouters = "Neither tower has experts.";
+  c.only(!a.aux_loss_enabled, "aux_loss_enabled", must, "true", kNoRouters);
+  c.only(a.loss().auxiliary_loss_coefficient.value_or(0) == 0, "loss_config",
+         "not set auxiliary_loss_coefficient with contrastive", a.loss().auxiliary_loss_coefficient.value_or(0),
+         kNoRouters);
+}
+
 // Consumes the leading digits of `text`; nothing if there are none or too many.
 std::optional<double> take_number(std::string_view& text) {
   double value = 0;
@@ -211,6 +225,7 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
     c.only(false, "generation_interval", concat("be null with ", type), *previews.generation_interval,
            "Its model writes no text.");
   if (type == "embedding") check_embedding(*this, c);
+  if (type == "contrastive") check_contrastive(*this, c);
   if (type == "reward") {
     c.only(truncation_mode == "keep_end", "truncation_mode", "not be given with reward", truncation_mode,
            "Rows longer than max_length are skipped.");
@@ -240,7 +255,8 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
     c.rule(both <= *max_length, "max_length",
            concat("hold max_prompt_length and max_completion_length, ", both, " tokens together"), *max_length);
   }
-  const bool has_own_loss = is("dpo", "kto", "bco", "cpo", "orpo", "reward", "distillation", "gkd", "embedding") ||
+  const bool has_own_loss = is("dpo", "kto", "bco", "cpo", "orpo", "reward", "distillation", "gkd", "embedding",
+                               "contrastive") ||
                             learns_from_rewards(type) || (is("sft", "base") && text.loss_type == "dft");
   if (!has_own_loss) return;
   const LossConfig given = loss();

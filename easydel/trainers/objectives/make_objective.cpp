@@ -17,6 +17,12 @@ std::unique_ptr<Objective> make_objective(const std::string& trainer_type, std::
     return make_vision_objective(VisionProcessor::from_directory(trained.files));
   if (is_sft) return task == TaskType::SequenceToSequence ? make_seq2seq_objective() : make_causal_lm_objective();
   if (trainer_type == "embedding") return make_embedding_objective();
+  if (trainer_type == "contrastive") {
+    require<ConfigError>(task == TaskType::ZeroShotImageClassification,
+                         "[make_objective] contrastive trains a model of texts and pictures, clip or siglip; got ",
+                         trained.model ? trained.model->type_name() : "no model", ".");
+    return make_contrastive_objective(AutoImageProcessor::from_directory(trained.files), trained.model->config());
+  }
   if (trainer_type == "classification") {
     return task == TaskType::ImageClassification
                ? make_image_classification_objective(AutoImageProcessor::from_directory(trained.files))

@@ -129,6 +129,8 @@ std::unique_ptr<Objective> make_speech_objective(WhisperFeatureExtractor extract
 std::unique_ptr<Objective> make_vision_objective(VisionProcessor processor);
 // "embedding": vectors of texts, near each other where the texts belong together.
 std::unique_ptr<Objective> make_embedding_objective();
+// "contrastive": texts and pictures that belong together, near each other.
+std::unique_ptr<Objective> make_contrastive_objective(ImageProcessor processor, const BaseConfig& config);
 std::unique_ptr<Objective> make_classification_objective();
 // "classification" of pictures.
 std::unique_ptr<Objective> make_image_classification_objective(ImageProcessor processor);

@@ -154,4 +154,9 @@ void list_fields(ClassificationArguments& c, FieldVisitor& v) {
   v("problem_type", c.problem_type, "Type of prediction; null: the model's, otherwise inferred from the labels.");
 }
 
+void list_pair_fields(TextArguments& t, ClassificationArguments& c, FieldVisitor& v) {
+  v("dataset_text_field", t.dataset_text_field, "The column that contains the text.");
+  v("image_field", c.image_field, "The column that contains its picture.");
+}
+
 }  // namespace easydel

@@ -166,5 +166,7 @@ void list_fields(RewardArguments& reward, FieldVisitor& v);
 void list_fields(DistillationArguments& distillation, FieldVisitor& v);
 void list_fields(GkdArguments& gkd, FieldVisitor& v);
 void list_fields(ClassificationArguments& classification, FieldVisitor& v);
+// Of the trainer "contrastive": the columns of a text and of its picture.
+void list_pair_fields(TextArguments& text, ClassificationArguments& images, FieldVisitor& v);
 
 }  // namespace easydel

@@ -143,6 +143,20 @@ ModelInputs Batch::inputs() const {
   return in;
 }
 
+Batch Batch::first_rows(int64_t rows) const {
+  Batch first = *this;
+  const auto keep = [rows](at::Tensor& x) {
+    if (x.defined()) x = x.narrow(0, 0, rows);
+  };
+  for (at::Tensor* x :
+       {&first.input_ids, &first.labels, &first.attention_mask, &first.segment_ids, &first.position_ids})
+    keep(*x);
+  for (auto* named : {&first.numbers, &first.series, &first.tensors}) {
+    for (auto& [name, x] : *named) keep(x);
+  }
+  return first;
+}
+
 OwnRows own_rows(int64_t rows, const Parallel* parallel) {
   if (!parallel) return {0, rows};
   const int64_t parts = parallel->mesh().size(parallel->batch());

@@ -50,6 +50,8 @@ struct Batch {
   int64_t tokens = 0;  // without padding, over all ranks
 
   ModelInputs inputs() const;
+  // The first of them alone, where the others only make the batch divide: the model fills up by itself.
+  Batch first_rows(int64_t rows) const;
 };
 
 // This rank's rows of a batch of that size. ConfigError if it does not divide evenly.

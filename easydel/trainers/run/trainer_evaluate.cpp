@@ -48,7 +48,7 @@ Metrics Trainer::Impl::evaluate() {
   prepare();
   const Objective& objective = *options_.objective;
   const int64_t size = args().evaluation_batch_size(), each = objective.rows_per_example(args());
-  const OwnRows own = own_rows(size, parallel());
+  const int64_t parts = parallel() ? parallel()->mesh().size(parallel()->batch()) : 1;
   const TrainingArguments arguments = args().for_evaluation();
   const auto next_example = evaluation_examples(arguments);
   const int64_t limit =
@@ -91,19 +91,22 @@ Metrics Trainer::Impl::evaluate() {
     const double count = objective.count_items(all);
     std::map<std::string, double> totals;
     add_numbers(all, totals);
-    // The last batch is short: its missing rows repeat a token and count in nothing.
-    while (static_cast<int64_t>(all.size()) < size * each) {
+    // The last batch is short. Where labels say what counts, rows that count in nothing fill it up; where all rows
+    // count, the model is given those that are there, and ranks have as many as it deals out to them.
+    const bool all_count = examples < size && each == 1 && !is_token_task(objective.task());
+    const int64_t dealt = all_count ? (examples + parts - 1) / parts * parts : size;
+    const OwnRows own = own_rows(dealt, parallel());
+    while (static_cast<int64_t>(all.size()) < dealt * each) {
       BatchRow filler = all.front();
       filler.labels.assign(filler.input_ids.size(), -100);
       filler.target_ids.assign(filler.target_ids.size(), -100);
       for (auto& [name, value] : filler.numbers) value = 0;
       all.push_back(std::move(filler));
     }
-    if (examples < size && !is_token_task(objective.task()) && each == 1)
-      continue;  // rows of a classifier all count: the last ones are left out
     for (int64_t i = own.first * each; i < (own.first + own.count) * each; ++i)
       rows.push_back(all[static_cast<std::size_t>(i)]);
-    const Batch batch = make_batch(rows, batch_options(size * each, arguments), parallel());
+    Batch batch = make_batch(rows, batch_options(dealt * each, arguments), parallel());
+    if (all_count) batch = batch.first_rows(examples);
     const LossContext context{.arguments = arguments, .items = std::max(count, 1.0), .share = 1, .totals = totals};
     const ObjectiveLoss out = objective.loss(*options_.model, batch, context);
     items += count;

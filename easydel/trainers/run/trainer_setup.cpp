@@ -296,7 +296,8 @@ BatchOptions Trainer::Impl::batch_options(int64_t rows, const TrainingArguments&
   if (options_.objective->task() == TaskType::SequenceClassification)
     batch.pad_token_id = known.value_or(batch.pad_token_id);
   batch.width = packing_of(*options_.objective, arguments).max_length;
-  if (batch.width == 0 && options_.rows.pad_to_max_length) batch.width = arguments.sequence_length();
+  const bool is_padded = options_.objective->task() == TaskType::ZeroShotImageClassification;  // each row by itself
+  if (batch.width == 0 && options_.rows.pad_to_max_length && !is_padded) batch.width = arguments.sequence_length();
   batch.joins_rows = options_.objective->joins_rows(arguments);
   return batch;
 }

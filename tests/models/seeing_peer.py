@@ -1,0 +1,140 @@
+"""What the tests of decoders that see share: transformers with torchvision, and what runs easydel beside it. A program that
+imports it has the arguments EASYDEL RESAVE_PROGRAM."""
+
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import types
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import warm_start
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+# Where scripts/setup.sh puts it. The wheel is a CUDA build, whose operators a CPU torch lacks; none of them is used.
+sys.path.insert(0, str(pathlib.Path(sys.prefix) / "torchvision"))
+sys.modules["torchvision._meta_registrations"] = types.ModuleType("torchvision._meta_registrations")
+
+import numpy as np  # noqa: E402
+import tokenizers  # noqa: E402
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from PIL import Image  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+
+torch.set_num_threads(1)
+transformers.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+
+EASYDEL, RESAVE = sys.argv[1:3]
+TOLERANCE = 1e-4
+SPECIAL = dict(bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="<pad>")
+
+
+def spread(model):
+    """Norms of one and biases of zero would hide a mistake."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.05)
+    return model.eval()
+
+
+def run(*command: str) -> str:
+    done = warm_start.run([EASYDEL, "--log", "error", *command], text=True)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def forward(directory: pathlib.Path, batch: dict, *args: str) -> dict[str, torch.Tensor]:
+    save_file({name: tensor.contiguous() for name, tensor in batch.items()}, directory / "in.safetensors")
+    run("forward", str(directory), "--input", str(directory / "in.safetensors"), "--output", str(directory / "out.safetensors"), *args)
+    return load_file(directory / "out.safetensors")
+
+
+def error_of(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+    assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
+    scale = theirs.double().abs().max().item() or 1.0
+    return (ours.double() - theirs.double()).abs().max().item() / scale
+
+
+def gradient_errors(ours: dict[str, torch.Tensor], loss: torch.Tensor, model, directory: pathlib.Path) -> dict[str, float]:
+    """Of every parameter, under the names that saving writes. It overwrites the model."""
+    loss.backward()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(parameter.grad if parameter.grad is not None else torch.zeros_like(parameter))
+    model.save_pretrained(directory / "grads")
+    theirs = load_file(directory / "grads" / "model.safetensors")
+    assert {k[5:] for k in ours if k.startswith("grad.")} == set(theirs)
+    errors = {}
+    for name, gradient in theirs.items():
+        mine = ours[f"grad.{name}"]
+        # A bias of all keys changes no softmax: its gradient is zero but for rounding.
+        is_zero = name.endswith("k_proj.bias") and "vision" in name
+        errors[f"grad.{name}"] = (mine - gradient).abs().max().item() if is_zero else error_of(mine, gradient)
+    return errors
+
+
+def resave(case, model, source: pathlib.Path, target: pathlib.Path) -> None:
+    """What easydel makes of transformers' files is the same model to transformers, with the same config."""
+    model.save_pretrained(source)
+    done = warm_start.run([RESAVE, str(source), str(target)], text=True)
+    case.assertEqual((done.returncode, done.stderr), (0, ""))
+    again, info = type(model).from_pretrained(target, output_loading_info=True)
+    case.assertFalse({k: v for k, v in info.items() if v})
+    case.assertTrue(all(torch.equal(v, model.state_dict()[k]) for k, v in again.state_dict().items()))
+    case.assertEqual(json.loads((target / "config.json").read_text()), json.loads((source / "config.json").read_text()))
+
+
+def draw_files(directory: pathlib.Path) -> list[str]:
+    """Two pictures of different sizes."""
+    draw, files = np.random.default_rng(1), []
+    for i, (height, width) in enumerate(((30, 20), (9, 33))):
+        files.append(str(directory / f"{i}.png"))
+        Image.fromarray(draw.integers(0, 255, (height, width, 3), dtype=np.uint8)).save(files[-1])
+    return files
+
+
+def in_half_precision(case, model, batch: dict, forward) -> None:
+    """The logits are as near to those in float32 as transformers' are. The median token: a near tie falls either way."""
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        batch = {k: v for k, v in batch.items() if k != "labels"}
+        model.to(torch.bfloat16).save_pretrained(folder)
+        ours = forward(pathlib.Path(folder), batch, "--dtype", "bf16")["logits"].float()
+        in_type = lambda dtype: {k: v.to(dtype) if v.is_floating_point() else v for k, v in batch.items()}  # noqa: E731
+        exact, rounded = (type(model).from_pretrained(folder, dtype=dtype, attn_implementation="eager").eval()(**in_type(dtype)).logits.float()
+                          for dtype in (torch.float32, torch.bfloat16))
+        keep = batch["attention_mask"].bool()
+        mine, theirs = ((x - exact)[keep].pow(2).mean(-1).sqrt().median().item() for x in (ours, rounded))
+        # Both are rounding noise of one size; a quarter more is chance, a missing float32 would be twice.
+        case.assertLess(mine, 1.25 * theirs)
+
+
+def same_scores(case, model, inputs, directory: pathlib.Path, *flags: str, **kept) -> None:
+    """Sampling chooses the first token among the same ones, with the same scores."""
+    options = dict(temperature=0.7, top_k=6, top_p=0.9)
+    theirs = model.generate(**inputs, max_new_tokens=1, do_sample=True, output_scores=True, return_dict_in_generate=True, **options, **kept).scores[0]
+    run("generate", str(directory), *flags, "--max-new-tokens", "2", "--do-sample", "--temperature", "0.7", "--top-k", "6", "--top-p", "0.9",
+        "--output-scores", "--output", str(directory / "out.safetensors"))
+    ours = load_file(directory / "out.safetensors")["scores.0"]
+    case.assertTrue(torch.equal(ours.isinf(), theirs.isinf()))
+    case.assertLess((ours - theirs)[~theirs.isinf()].abs().max().item(), TOLERANCE)
+
+
+def same_answers(case, model, processor, directory: pathlib.Path, prompt: str, files: list[str], *flags: str, **kept) -> None:
+    """Greedy, by beams, without a cache and sampled: the tokens of transformers, or their scores."""
+    inputs = processor(images=[Image.open(f) for f in files], text=prompt, return_tensors="pt")
+    if model.config.model_type.startswith("qwen"):
+        inputs.pop("token_type_ids", None)
+    length = inputs["input_ids"].shape[1]
+    images = [part for file in files for part in ("--image", file)]
+    for options, more in (({}, ()), ({"num_beams": 3}, ("--num-beams", "3")), ({"use_cache": False}, ("--no-use-cache",))):
+        theirs = model.generate(**inputs, max_new_tokens=9, do_sample=False, **kept, **options)[0, length:].tolist()
+        ours = json.loads(run("generate", str(directory), "--prompt", prompt, *images, "--max-new-tokens", "9", *flags, "--json", *more))
+        case.assertEqual(ours["prompt_length"], length)
+        case.assertEqual(ours["sequences"][0]["ids"], theirs, more)
+    same_scores(case, model, inputs, directory, "--prompt", prompt, *images, *flags, **kept)
