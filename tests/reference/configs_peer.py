@@ -216,7 +216,7 @@ OLDER = {
                         "linear_attn_config": {"full_attn_layers": [4], "kda_layers": [1, 2, 3, 5], "head_dim": 64, "num_heads": 16,
                                                "short_conv_kernel_size": 3},
                         "mla_use_nope": True, "moe_router_activation_func": "sigmoid", "use_grouped_topk": True,
-                        "num_nextn_predict_layers": 0, "head_dim": 72, "q_lora_rank": None, "model_max_length": 1048576},
+                        "num_nextn_predict_layers": 0, "q_lora_rank": None, "model_max_length": 1048576},
     "modernbert_base": {"model_type": "modernbert", "global_attn_every_n_layers": 3, "global_rope_theta": 160000.0,
                         "local_rope_theta": 10000.0, "layer_norm_eps": 1e-05, "position_embedding_type": "absolute",
                         "num_hidden_layers": 7, "local_attention": 128, "classifier_pooling": "mean"},
