@@ -1,11 +1,17 @@
 // easydel convert: any checkpoint that can be read becomes safetensors.
+#include <ATen/ATen.h>
+
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
 
 #include "easydel/cli/commands.h"
 #include "easydel/core/error.h"
+#include "easydel/core/files/file.h"
 #include "easydel/core/text/bytes.h"
+#include "easydel/infra/files/companions.h"
+#include "easydel/infra/files/gguf_model.h"
+#include "easydel/io/checkpoint_writer.h"
 #include "easydel/io/convert_checkpoint.h"
 #include "easydel/quantization/dense_checkpoint.h"
 
@@ -33,6 +39,38 @@ auto checked_by(Parse parse) {
   };
 }
 
+bool names_a_file(const std::filesystem::path& path) {
+  for (const char* suffix : {".safetensors", ".gguf", ".bin", ".pt", ".pth"}) {
+    if (path.extension() == suffix) return true;
+  }
+  return false;
+}
+
+// A GGUF file as a model directory: Hugging Face's names, dense weights, config.json and the tokenizer.
+std::vector<std::filesystem::path> convert_gguf_model(const std::filesystem::path& gguf,
+                                                      const ConvertArguments& arguments, const ConvertOptions& options) {
+  const std::filesystem::path out = arguments.destination;
+  std::error_code ignored;
+  const bool is_taken = std::filesystem::is_directory(out, ignored) ? !std::filesystem::is_empty(out, ignored)
+                                                                    : std::filesystem::exists(out, ignored);
+  require<UsageError>(arguments.overwrite || !is_taken, out.string(),
+                      " already exists. Choose another path, or pass --overwrite.");
+  Json config = gguf_config(*GgufFile::open(gguf));
+  config.as_object().erase("quantization_config");
+  const auto tensors = GgufModel::open(gguf, /*keeps_codes=*/false);
+  std::vector<TensorInfo> infos = tensors->infos();
+  for (TensorInfo& info : infos) {
+    if (options.dtype) info.dtype = *options.dtype;
+  }
+  config["dtype"] = dtype_name(infos.front().dtype);
+  const auto paths = save_checkpoint(
+      out, std::move(infos), [&](const TensorInfo& info) { return tensors->tensor(info.name).to(info.dtype); },
+      {.max_shard_size = options.max_shard_size});
+  write_file_atomically(out / "config.json", config.dump(2) + "\n");
+  Companions::read(gguf).write(out);
+  return paths;
+}
+
 void convert(const ConvertArguments& arguments) {
   ConvertOptions options{.max_shard_size = arguments.max_shard_size,
                          .show_progress = true,
@@ -41,6 +79,8 @@ void convert(const ConvertArguments& arguments) {
   if (!arguments.dtype.empty()) options.dtype = parse_dtype(arguments.dtype);
   const auto paths = [&] {
     try {
+      if (const auto gguf = names_a_file(arguments.destination) ? std::nullopt : find_gguf(arguments.source))
+        return convert_gguf_model(*gguf, arguments, options);
       return convert_checkpoint(arguments.source, arguments.destination, options);
     } catch (const ConfigError& error) {  // an invalid value came from the command line
       throw UsageError(error.what());

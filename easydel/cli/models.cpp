@@ -125,13 +125,15 @@ std::vector<std::string> to_row(const Family& family) {
     std::erase(tasks, task_name(TaskType::CausalLM));
     tasks.push_back("causal-lm (text, as " + family.text_family + ")");
   }
+  // Attention without positions may also be beside layers that know the order.
+  const bool alibi = family.attends && !family.recurrent;
   return {"`" + family.model_type + "`",
           joined(tasks),
           family.rotary     ? "rotary"
           : family.relative ? "relative"
           : family.learned  ? "learned"
           : family.sines    ? "sines"
-          : family.attends  ? "ALiBi"
+          : alibi           ? "ALiBi"
                             : "",
           family.windows ? "yes" : "",
           family.experts ? "yes" : "",

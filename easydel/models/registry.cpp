@@ -99,6 +99,7 @@ void register_models(Registry& registry) {
   register_family<BloomModel, BloomForCausalLM, BloomForSequenceClassification>(registry);
   register_family<Cohere2Model, Cohere2ForCausalLM>(registry);
   register_family<CohereModel, CohereForCausalLM>(registry);
+  register_family<DbrxModel, DbrxForCausalLM>(registry);
   register_family<DeepseekModel, DeepseekForCausalLM>(registry);
   register_family<DeepseekV2Model, DeepseekV2ForCausalLM, DeepseekV2ForSequenceClassification>(registry);
   register_family<DeepseekV3Model, DeepseekV3ForCausalLM, DeepseekV3ForSequenceClassification>(registry);
@@ -123,6 +124,7 @@ void register_models(Registry& registry) {
   register_family<HeliumModel, HeliumForCausalLM, HeliumForSequenceClassification>(registry);
   register_family<HunYuanDenseV1Model, HunYuanDenseV1ForCausalLM, HunYuanDenseV1ForSequenceClassification>(registry);
   register_family<InternLM2Model, InternLM2ForCausalLM>(registry);
+  register_family<KimiLinearModel, KimiLinearForCausalLM>(registry);
   register_family<Llama4TextModel, Llama4ForCausalLM>(registry);
   register_family<LlamaModel, LlamaForCausalLM, LlamaForSequenceClassification>(registry);
   register_family<Mamba2Model, Mamba2ForCausalLM>(registry);

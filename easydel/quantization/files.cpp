@@ -123,6 +123,13 @@ void pack_dense(const std::shared_ptr<Reader>& reader, const PackedLayer& layer,
   }
 }
 
+// By its scales; codes that have none by their shape.
+bool has_codes(const WeightSource& files, const FileNames& names, const std::string& path, const PackedStack& stack) {
+  if (stack.parts().size() > 1) return names.find(path + stack.part_name(1).substr(stack.name().size())).has_value();
+  const auto codes = names.find(path);
+  return codes && files.shape(*codes) == stack.parameters()[0]->shape;
+}
+
 // The parts of a stack of experts from dense tensors, which files hold one by one or stacked.
 void pack_dense_experts(const std::shared_ptr<Reader>& reader, const FileNames& names, const ExpertStack& experts) {
   const std::shared_ptr<const PackedStack> stack = experts.packed();
@@ -223,8 +230,7 @@ WeightSource Packing::adapt_source(const BaseModule& module, WeightSource files)
     packed ? read_bitsandbytes(reader, names, layer, *name) : pack_dense(reader, layer, *name);
   }
   for (const ExpertStack& stack : expert_stacks(module)) {
-    const auto packed = stack.packed();
-    if (packed && !names.find(stack.path + packed->part_name(1).substr(packed->name().size())))
+    if (const auto packed = stack.packed(); packed && !has_codes(files, names, stack.path, *packed))
       pack_dense_experts(reader, names, stack);
   }
   // A head that shares a packed table may stand in the files too.

@@ -29,7 +29,7 @@ class FilesPacking {
       if (!linear && !table) continue;
       const auto own = names_.find(path + "." + scale);
       const int64_t in = linear ? linear->in_features() : table->features_dim().size;
-      const bool found = own ? true : gguf && note_blocks(path, in);
+      const bool found = own ? true : gguf && note_blocks(path, path + ".weight", in);
       // A head that is tied to a table has no tensors of its own.
       if (found || (linear && packed.contains(linear->weight().get()))) layers_.push_back(path);
       if (!found) continue;
@@ -41,8 +41,10 @@ class FilesPacking {
     for (const ExpertStack& stack : expert_stacks(module_)) {
       const std::string end = scale.starts_with("weight") ? scale.substr(6) : "." + scale;
       const auto own = names_.find(stack.path + end);
-      if (!own) continue;
+      const bool found = own || (gguf && note_blocks(stack.path, stack.path, stack.stack->in.size));
+      if (!found) continue;
       layers_.push_back(stack.path);
+      if (gguf && own) others_[stack.path] = make_method({.method = "int4", .group_size = 32});
       if (settings_.method == "nf4") note_groups(*own, c10::multiply_integers(stack.stack->dense->shape), stack.path);
     }
     require<FormatError>(!layers_.empty(), "[", files_.where, "] config.json says that weights are quantized as ",
@@ -62,13 +64,15 @@ class FilesPacking {
     settings_.double_quant = names_.find(weight + ".nested_absmax").has_value();
   }
 
-  // A tensor of GGUF's blocks says by its shape of which type they are.
-  bool note_blocks(const std::string& path, int64_t in) {
-    const auto name = names_.find(path + ".weight");
+  // A tensor of GGUF's blocks, [(experts,) out, blocks of a row, bytes of a block], says by its shape of which type they
+  // are.
+  bool note_blocks(const std::string& path, const std::string& weight, int64_t in) {
+    const auto name = names_.find(weight);
     if (!name) return false;
     const std::vector<int64_t> shape = files_.shape(*name);
-    if (shape.size() != 3 || shape[1] < 1 || in % shape[1] != 0) return false;
-    const auto blocks = find_gguf_blocks(in / shape[1], shape[2]);
+    const std::size_t dims = path == weight ? 4 : 3;
+    if (shape.size() != dims || shape[dims - 2] < 1 || in % shape[dims - 2] != 0) return false;
+    const auto blocks = find_gguf_blocks(in / shape[dims - 2], shape[dims - 1]);
     if (!blocks) return false;
     if (!first_blocks_) first_blocks_ = blocks;
     others_[path] = blocks;

@@ -23,6 +23,12 @@ LLAMA4 = dict(head_dim=8, intermediate_size=24, intermediate_size_mlp=40, floor_
 FALCON_H1 = dict(mamba_d_ssm=48, mamba_n_heads=6, mamba_d_state=5, mamba_chunk_size=4, embedding_multiplier=3.0,
                  lm_head_multiplier=0.4, key_multiplier=1.7, attention_in_multiplier=0.8, attention_out_multiplier=1.3,
                  ssm_in_multiplier=1.2, ssm_out_multiplier=0.6)
+# Sizes under names of its own.
+DBRX = dict(vocab_size=97, d_model=32, n_heads=4, n_layers=2, max_seq_len=64, bos_token_id=1, eos_token_id=2)
+# Linear attention, and a latent in the other layers.
+KIMI = {key: value for key, value in TINY.items() if key != "max_position_embeddings"} | dict(
+    num_key_value_heads=4, kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=8, moe_intermediate_size=24,
+    num_experts=4, num_experts_per_token=2, linear_num_heads=4, linear_head_dim=8, model_max_length=64)
 # Without grouped heads, and without a key for them.
 ALIKE = {key: value for key, value in TINY.items() if key != "num_key_value_heads"}
 
@@ -411,6 +417,24 @@ ODD_CONFIGS = {
                                         "moe_intermediate_size": 16, "moe_layer_freq": 2, "norm_topk_prob": True,
                                         "attention_bias": True, "tie_word_embeddings": True, **rope("linear", factor=2.5)},
         "no experts": {**TINY, "num_key_value_heads": 1},
+    },
+    "dbrx": {
+        "plain": {**DBRX, "attn_config": {"clip_qkv": 8.0, "kv_n_heads": 2, "rope_theta": 10000.0},
+                  "ffn_config": {"ffn_hidden_size": 24, "moe_num_experts": 4, "moe_top_k": 2}},
+        "clipped, weights as they are": {**DBRX, "d_model": 24, "n_layers": 3, "output_router_logits": True,
+                                         "attn_config": {"clip_qkv": 0.2, "rope_theta": 500.0},
+                                         "ffn_config": {"ffn_hidden_size": 20, "moe_num_experts": 3, "moe_loss_weight": 0.1,
+                                                        "moe_normalize_expert_weights": None, "ffn_act_fn": {"name": "gelu"}},
+                                         **rope("linear", factor=2.5)},
+    },
+    "kimi_linear": {
+        "plain": {**KIMI, "num_hidden_layers": 3, "layer_types": ["linear_attention", "full_attention", "linear_attention"]},
+        "groups, queries of a latent": {**KIMI, "num_hidden_layers": 3, "q_lora_rank": 20, "num_expert_group": 2, "num_experts": 6,
+                                        "num_shared_experts": 2, "num_experts_per_token": 3, "linear_num_heads": 3,
+                                        "linear_head_dim": 6, "linear_conv_kernel_dim": 3, "moe_renormalize": False,
+                                        "attention_bias": True, "routed_scaling_factor": 1.3, "rms_norm_eps": 1e-3,
+                                        "layer_types": ["full_attention", "linear_attention", "linear_attention"],
+                                        "mlp_layer_types": ["sparse", "sparse", "dense"]},
     },
     "minimax": {
         "plain": {**TINY, "num_hidden_layers": 3, "num_local_experts": 3, "block_size": 4, "full_attn_alpha_factor": 1.5,

@@ -44,6 +44,11 @@ const std::vector<Recurrence> kAll = {
      [](const std::vector<Tensor>& in, const Tensor& state, const Tensor& runs) {
        return gated_delta_rule(in[0], in[1], in[2], -at::softplus(in[3]), at::sigmoid(in[4]), state, runs);
      }},
+    {"gated delta rule, a decay for each channel",
+     {{2, 3}, {2, 3}, {4, 5}, {4, 3}, {4}},
+     [](const std::vector<Tensor>& in, const Tensor& state, const Tensor& runs) {
+       return gated_delta_rule(in[0], in[1], in[2], -at::softplus(5 * in[3]), at::sigmoid(in[4]), state, runs);
+     }},
 };
 
 std::vector<Tensor> inputs_of(const Recurrence& recurrence, int64_t tokens) {

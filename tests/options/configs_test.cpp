@@ -124,6 +124,8 @@ PROBE(StableLmConfig, hidden_dropout) { expect_only_training_changes("stablelm",
 PROBE(MixtralConfig, router_jitter_noise) { expect_only_training_changes("mixtral", "router_jitter_noise", 0.5); }
 PROBE(MiniMaxConfig, router_jitter_noise) { expect_only_training_changes("minimax", "router_jitter_noise", 0.5); }
 
+PROBE(DbrxConfig, resid_pdrop) { expect_only_training_changes("dbrx", "resid_pdrop", 0.5); }
+
 PROBE(DeepseekConfig, scoring_func) {
   EXPECT_TRUE(
       is_refused("scoring_func", [] { small_config("deepseek", Json::object({{"scoring_func", "sigmoid"}})); }));

@@ -6,6 +6,7 @@ import logging
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -31,6 +32,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "reference"))
 import docs_fixture
 import gguf_models
+import llama_cpp
 
 torch.set_num_threads(1)
 transformers.logging.set_verbosity_error()
@@ -39,6 +41,8 @@ transformers.logging.disable_progress_bar()
 EASYDEL = sys.argv.pop(1)
 SHAPE = dict(vocab_size=320, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=128,
              initializer_range=0.1, hidden_size=256, intermediate_size=512, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+# One family with every type, and each of the others.
+GGUF_FILES = [*(("llama", kind) for kind in ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K_M", "Q6_K")), ("qwen3", "Q8_0"), ("mixtral", "Q8_0"), ("mixtral", "Q4_K_M")]
 
 
 def run(*arguments, status: int = 0) -> str:
@@ -107,12 +111,16 @@ class Written(unittest.TestCase):
         save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
         return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
 
+    def gguf_file(self, family: str, kind: str) -> pathlib.Path:
+        path = self.directory / f"{family}-{kind}.gguf"
+        if not path.exists():
+            run("quantize", self.directory / family, path, "--format", "gguf", "--type", kind)
+        return path
+
     def test_gguf_is_what_the_package_reads_and_quantizes(self):
-        for family, kind in (("llama", "Q8_0"), ("llama", "Q4_0"), ("llama", "F16"), ("llama", "BF16"), ("qwen3", "Q8_0"),
-                             ("mixtral", "Q8_0"), ("llama", "Q6_K"), ("llama", "Q4_K_M")):  # fmt: skip
+        for family, kind in GGUF_FILES:
             with self.subTest(family=family, kind=kind):
-                path = self.directory / "written.gguf"
-                run("quantize", self.directory / family, path, "--format", "gguf", "--type", kind, "--overwrite")
+                path = self.gguf_file(family, kind)
                 reader = gguf.GGUFReader(path)
                 theirs = self.directory / "theirs.gguf"
                 gguf_models.write(theirs, self.models[family], "qwen3" if family == "qwen3" else "llama")
@@ -137,6 +145,91 @@ class Written(unittest.TestCase):
                 ids = run("tokenize", path, text)
                 self.assertEqual(ids, run("tokenize", self.directory / family, text))
                 self.assertLess(far(self.logits(path), self.expected(self.twin(family, ours))), 1e-4)
+
+    def test_llama_cpp_gives_the_same_logits_within_the_rounding_of_the_format(self):
+        if reason := llama_cpp.why_not():
+            self.skipTest(reason)
+        for family, kind in GGUF_FILES:
+            with self.subTest(family=family, kind=kind):
+                path, out = self.gguf_file(family, kind), self.directory / "theirs.npy"
+                subprocess.run([sys.executable, llama_cpp.__file__, path, out, *map(str, self.ids[0].tolist())], check=True)
+                theirs, ours = torch.from_numpy(np.load(out)), self.logits(path)[0]
+                dense = self.expected(self.models[family])[0]
+                apart, rounding = (float((x - dense).norm() / dense.norm()) for x in (theirs - ours + dense, ours))
+                same = float((theirs.argmax(-1) == ours.argmax(-1)).float().mean())
+                print(f"{family} {kind}: llama.cpp {apart:.5f} from ours, which is {rounding:.5f} from the dense model; "
+                      f"greedy tokens {same:.0%} the same")
+                # llama.cpp rounds what it multiplies with the codes too, and its keys and values to float16.
+                self.assertLess(apart, rounding + 2e-3)
+
+    def test_experts_of_gguf_files_stay_packed(self):
+        rows = self.directory / "rows.jsonl"
+        rows.write_text("".join(json.dumps({"text": line}) + "\n" for line in self.text.read_text().splitlines() if len(line) > 40))
+        for kind in ("Q4_0", "Q4_K_M"):
+            with self.subTest(kind):
+                path = self.gguf_file("mixtral", kind)
+                expected = self.expected(self.twin("mixtral", {t.name: t for t in gguf.GGUFReader(path).tensors}))
+                for mesh in ([], ["--devices", 4, "--mesh", "1,1,2,2,1"], ["--devices", 4, "--mesh", "1,2,1,2,1"]):
+                    self.assertLess(far(self.logits(path, *mesh), expected), 1e-4, mesh)
+                output = self.directory / "run"
+                shutil.rmtree(output, ignore_errors=True)
+                run("train", path, "--data", rows, "--lora-rank", 4, "--steps", 6, "--batch", 4, "--length", 32, "--learning-rate",
+                    0.02, "--output", output, "--set", "log_steps=1", "--json")  # fmt: skip
+                records = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+                losses = [record["loss"] for record in records if "loss" in record]
+                self.assertLess(losses[-1], losses[0])
+                self.assertTrue(json.loads(run("generate", path, "--prompt", "It is", "--max-new-tokens", 4, "--json")))
+                dense = self.directory / "dense-of-gguf"
+                run("convert", path, dense, "--dtype", "fp32", "--overwrite")
+                theirs = AutoModelForCausalLM.from_pretrained(dense).eval()
+                self.assertLess(far(self.expected(theirs), expected), 1e-5)
+                self.assertEqual(AutoTokenizer.from_pretrained(dense)("It is a truth")["input_ids"],
+                                 self.tokenizer("It is a truth")["input_ids"])  # fmt: skip
+
+    def test_packed_experts_take_the_memory_of_their_file(self):
+        def write(path: pathlib.Path, hidden: int, inner: int) -> None:
+            config = AutoConfig.for_model("mixtral", vocab_size=64, hidden_size=hidden, intermediate_size=inner, num_hidden_layers=3,
+                                          num_attention_heads=4, num_key_value_heads=4, num_local_experts=8)  # fmt: skip
+            writer = gguf_models.start(path, "llama", config)
+            writer.add_expert_count(8)
+            writer.add_expert_used_count(2)
+            kind, random = gguf.GGMLQuantizationType.Q8_0, np.random.default_rng(0)
+
+            def add(name: str, *shape: int) -> None:
+                writer.add_tensor(name, gguf.quantize(random.standard_normal(shape, np.float32), kind), raw_dtype=kind)
+
+            add("token_embd.weight", 64, hidden)
+            add("output.weight", 64, hidden)
+            writer.add_tensor("output_norm.weight", np.ones(hidden, np.float32))
+            for i in range(3):
+                for name in ("attn_norm", "ffn_norm"):
+                    writer.add_tensor(f"blk.{i}.{name}.weight", np.ones(hidden, np.float32))
+                for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
+                    add(f"blk.{i}.{name}.weight", hidden, hidden)
+                writer.add_tensor(f"blk.{i}.ffn_gate_inp.weight", np.ones((8, hidden), np.float32))
+                add(f"blk.{i}.ffn_gate_exps.weight", 8, inner, hidden)
+                add(f"blk.{i}.ffn_up_exps.weight", 8, inner, hidden)
+                add(f"blk.{i}.ffn_down_exps.weight", 8, hidden, inner)
+            gguf_models.finish(writer)
+
+        save_file({"input_ids": torch.ones(1, 1, dtype=torch.long)}, self.directory / "one.safetensors")
+
+        def peak(path: pathlib.Path) -> int:
+            code = "import resource,subprocess,sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); " \
+                   "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"  # fmt: skip
+            done = subprocess.run([sys.executable, "-c", code, EASYDEL, "forward", str(path), "--input",
+                                   str(self.directory / "one.safetensors"), "--output", str(self.directory / "o.safetensors")],
+                                  capture_output=True, text=True)  # fmt: skip
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return int(done.stdout) * 1024
+
+        small, large = self.directory / "small.gguf", self.directory / "large.gguf"
+        write(small, 64, 64)
+        write(large, 512, 1024)
+        more, file = peak(large) - peak(small), large.stat().st_size
+        stack = 8 * 2 * 1024 * 512 * 34 // 32  # of gates and up-projections, the largest tensor
+        print(f"{more / 2**20:.1f} MiB more than a small model; the file has {file / 2**20:.1f} MiB, its largest tensor {stack / 2**20:.1f}")
+        self.assertLess(more, 1.1 * file + stack + (8 << 20))
 
     def test_compressed_tensors_and_fp8_are_read_by_transformers(self):
         # Of normal values: a step of absmax / 7.5 over sqrt(12), of absmax / 127.5, and half an ulp of three bits.

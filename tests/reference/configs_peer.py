@@ -212,6 +212,11 @@ OLDER = {
                          "rope_theta": 10000, "aux_loss_alpha": 0.001, "seq_aux": True, "auto_map": {"AutoConfig": "x.DeepseekConfig"}},
     "minimax_text_01": {"model_type": "minimax", "rope_theta": 10000000, "num_hidden_layers": 4, "layernorm_alpha": 3.5565588200778455,
                         "layer_types": ["linear_attention"] * 3 + ["full_attention"], "full_attn_alpha_factor": 3.5565588200778455},
+    "kimi_linear_48b": {"model_type": "kimi_linear", "num_hidden_layers": 5, "first_k_dense_replace": 2, "moe_layer_freq": 1,
+                        "linear_attn_config": {"full_attn_layers": [4], "kda_layers": [1, 2, 3, 5], "head_dim": 64, "num_heads": 16,
+                                               "short_conv_kernel_size": 3},
+                        "mla_use_nope": True, "moe_router_activation_func": "sigmoid", "use_grouped_topk": True,
+                        "num_nextn_predict_layers": 0, "q_lora_rank": None, "model_max_length": 1048576},
     "modernbert_base": {"model_type": "modernbert", "global_attn_every_n_layers": 3, "global_rope_theta": 160000.0,
                         "local_rope_theta": 10000.0, "layer_norm_eps": 1e-05, "position_embedding_type": "absolute",
                         "num_hidden_layers": 7, "local_attention": 128, "classifier_pooling": "mean"},
@@ -278,7 +283,7 @@ def check(directory: pathlib.Path, ours: pathlib.Path) -> int:
         expected, found = meaning(source), meaning(ours / source.name)
         # The file itself must say what transformers worked out, without a second look at older keys.
         text = PreTrainedConfig._dict_from_json_file(ours / source.name / "config.json")  # where infinity is an object
-        plain = {key: expected[key] for key in text if key in expected and key not in ("id2label", "transformers_version", "attn_config")}
+        plain = {key: expected[key] for key in text if key in expected and key not in ("id2label", "transformers_version", "attn_config", "ffn_config")}
         if "rope_parameters" in text:
             text["rope_parameters"].setdefault("partial_rotary_factor", 1.0)
             plain["rope_parameters"] = {"partial_rotary_factor": 1.0, **plain["rope_parameters"]}

@@ -214,6 +214,7 @@ def print_all(directory: pathlib.Path) -> None:
             model = make(family, settings, LOADERS["lm"], attn_implementation="eager")
             model.config.save_pretrained(directory / f"{family}-{i}")
             model.set_experts_implementation("eager")
+            model.requires_grad_(False)  # the counter looks for what has gradients
             with torch.utils.flop_counter.FlopCounterMode(display=False) as counter, torch.no_grad():
                 model(torch.ones(1, 1, dtype=torch.long), use_cache=False)
             # What files hold: a router's correction is a buffer there.
@@ -248,6 +249,14 @@ def print_all(directory: pathlib.Path) -> None:
             text = re.sub(rf"\b{family_name}(?:Text)?(SparseMoeBlock|Moe|MoE)\b", "SparseMoE", text)
             text = re.sub(rf"\b{family_name}(?:Top[kK])?Router\(", "Linear(", text)
             text = text.replace(": FalconH1Mixer(", ": Mamba2Mixer(")
+            if family == "dbrx":  # names of its own for a router with experts, and one matrix for all of them
+                text = text.replace("(ffn): DbrxFFN", "(ffn): SparseMoE")
+                text = re.sub(r"\(router\): \w+\(\n\s+\(layer\): (Linear\(.*\))\n\s+\)", r"(router): \1", text)
+                text = re.sub(r"\(experts\): Experts\(\n\s+\(mlp\): .*\n\s+\)", "(experts): Experts()", text)
+            if family == "kimi_linear":  # the forget gate's maps stand beside the others in files
+                text = text.replace(": KimiLinearDeltaAttention(", ": KimiDeltaAttention(")
+                text = re.sub(r"( +)\(forget_gate\): \w+\(\n\s+(\(f_a_proj\).*)\n\s+(\(f_b_proj\).*)\n\s+\)", r"\1\2\n\1\3", text)
+                text = text.replace("(mlp): MLP", "(block_sparse_moe): MLP")
             if family == "gpt_oss":
                 text = text.replace("(mlp): MLP", "(mlp): SparseMoE")
             if hasattr(model.config, "kv_lora_rank"):
@@ -255,7 +264,7 @@ def print_all(directory: pathlib.Path) -> None:
             # The block's name in files, and a router that is a plain linear map.
             if family == "internlm2":
                 text = text.replace("(output)", "(lm_head)")
-            if family in ("mixtral", "minimax", "phimoe"):
+            if family in ("mixtral", "minimax", "phimoe", "kimi_linear"):
                 text = text.replace("(mlp): SparseMoE", "(block_sparse_moe): SparseMoE").replace("(router)", "(gate)")
             (directory / f"{family}-{i}" / "model.txt").write_text(text + "\n")
 

@@ -9,6 +9,7 @@
 #include "easydel/core/error.h"
 #include "easydel/core/text/quoted.h"
 #include "easydel/infra/files/gguf_names.h"
+#include "easydel/io/read_view.h"
 
 namespace easydel {
 namespace {
@@ -115,11 +116,28 @@ at::Tensor unpaired_rows(int64_t rows, int64_t heads) {
   return at::arange(rows, at::kLong).view({heads, rows / heads / 2, 2}).transpose(1, 2).reshape({-1});
 }
 
-// Matrices whose codes stay: Q4_0 as int4 has them, others block by block.
-bool is_int4(const TensorInfo& info) { return info.stored_as == "Q4_0" && info.shape.size() == 2; }
+// Matrices, and stacks of experts', whose codes stay: Q4_0 as int4 has them, others block by block.
+bool is_matrix(const TensorInfo& info) {
+  return info.shape.size() == 2 || (info.shape.size() == 3 && info.name.ends_with("_exps.weight"));
+}
+bool is_int4(const TensorInfo& info) { return info.stored_as == "Q4_0" && is_matrix(info); }
 bool is_blocks(const TensorInfo& info) {
-  return info.shape.size() == 2 &&
+  return is_matrix(info) &&
          (info.stored_as == "Q8_0" || info.stored_as == "Q4_K" || info.stored_as == "Q5_K" || info.stored_as == "Q6_K");
+}
+
+// What the gates of a layer's experts are stacked with, where both have one type; null: they become floats.
+const TensorInfo* up_of(const GgufFile& file, const TensorInfo& gate) {
+  constexpr std::string_view kGate = "ffn_gate_exps", kUp = "ffn_up_exps";
+  std::string name = gate.name;
+  const TensorInfo* up = file.find(name.replace(name.find(kGate), kGate.size(), kUp));
+  return up && up->stored_as == gate.stored_as && up->shape == gate.shape ? up : nullptr;
+}
+const TensorInfo* gate_of(const GgufFile& file, const TensorInfo& up) {
+  constexpr std::string_view kGate = "ffn_gate_exps", kUp = "ffn_up_exps";
+  std::string name = up.name;
+  const TensorInfo* gate = file.find(name.replace(name.find(kUp), kUp.size(), kGate));
+  return gate && up_of(file, *gate) == &up ? gate : nullptr;
 }
 
 constexpr int64_t kBlock = 32;  // weights of a block of Q4_0: a float16 scale, and 16 bytes of codes
@@ -201,19 +219,22 @@ GgufModel::Contents GgufModel::rename(const GgufFile& file, bool keeps_codes) {
       require<FormatError>(info.shape[0] % (2 * place.heads) == 0, "[GGUF] ", file.where(), ": \"", info.name,
                            "\" must have an even number of rows for each of ", place.heads, " heads; got ",
                            info.shape[0], ".");
-    if (keeps_codes && is_blocks(info)) {
+    if (place.beside) renamed.shape[1] *= 2;
+    if (keeps_codes && !place.expert && is_blocks(info)) {
       const GgmlType& type = *find_ggml_type(info.stored_as);
       renamed.dtype = uint8;
-      renamed.shape = {info.shape[0], info.shape[1] / type.block_elements, type.block_bytes};
+      renamed.shape.back() /= type.block_elements;
+      renamed.shape.push_back(type.block_bytes);
+      renamed.nbytes = renamed.numel();
       place.kind = Kind::Blocks;
-    } else if (keeps_codes && is_int4(info)) {
+    } else if (keeps_codes && !place.expert && is_int4(info)) {
       TensorInfo scales = renamed;
       scales.name += ".scales";
       scales.dtype = float16;
-      scales.shape[1] /= kBlock;
+      scales.shape.back() /= kBlock;
       scales.nbytes = 2 * scales.numel();
       renamed.dtype = uint8;
-      renamed.shape[1] /= 2;
+      renamed.shape.back() /= 2;
       renamed.nbytes = renamed.numel();
       place.kind = Kind::Codes;
       out.infos.push_back(std::move(renamed));
@@ -238,8 +259,15 @@ GgufModel::Contents GgufModel::rename(const GgufFile& file, bool keeps_codes) {
     const std::string end = in_block ? info.name.substr(last) : "";
     if (const std::string_view expert = hugging_face_name(kGgufExpertNames, name);
         !expert.empty() && info.shape.size() == 3) {
-      for (int64_t e = 0; e < info.shape[0]; ++e)
-        add(info, concat("model.layers.", layer, ".block_sparse_moe.experts.", e, ".", expert, end), {info.name, e});
+      const std::string experts = concat("model.layers.", layer, ".block_sparse_moe.experts.");
+      const bool keeps = keeps_codes && (is_blocks(info) || is_int4(info));
+      if (keeps && name == "ffn_down_exps") {
+        add(info, experts + "down_proj", {info.name});
+      } else if (const TensorInfo* up = keeps && name == "ffn_gate_exps" ? up_of(file, info) : nullptr) {
+        add(info, experts + "gate_up_proj", {.name = info.name, .beside = up->name});
+      } else if (!keeps || name != "ffn_up_exps" || !gate_of(file, info)) {
+        for (int64_t e = 0; e < info.shape[0]; ++e) add(info, concat(experts, e, ".", expert, end), {info.name, e});
+      }
     } else if (const std::string_view known = hugging_face_name(kGgufLayerNames, name); !known.empty()) {
       const bool pairs = metadata.architecture->pairs_rows && !info.shape.empty();
       const int64_t heads = !pairs             ? 0
@@ -256,9 +284,35 @@ GgufModel::Contents GgufModel::rename(const GgufFile& file, bool keeps_codes) {
 
 at::Tensor GgufModel::blocks(const TensorInfo& stored) const {
   const GgmlType& type = *find_ggml_type(stored.stored_as);
-  return at::from_blob(
-      const_cast<std::byte*>(file_->map()->bytes().data() + stored.offset),
-      {stored.shape[0], stored.shape[1] / type.block_elements, type.block_bytes}, [file = file_](void*) {}, at::kByte);
+  std::vector<int64_t> shape = stored.shape;
+  shape.back() /= type.block_elements;
+  shape.push_back(type.block_bytes);
+  return at::from_blob(const_cast<std::byte*>(file_->map()->bytes().data() + stored.offset), shape,
+                       [file = file_](void*) {}, at::kByte);
+}
+
+at::Tensor GgufModel::part_of(const at::Tensor& blocks, Kind kind) {
+  return kind == Kind::Blocks   ? blocks
+         : kind == Kind::Scales ? blocks.narrow(-1, 0, 2).contiguous().view(at::kHalf).squeeze(-1)
+                                : blocks.narrow(-1, 2, kBlock / 2).flatten(-2);
+}
+
+// Read past the map of the file, whose pages would stay in memory.
+at::Tensor GgufModel::stacked(const TensorInfo& info, const Place& place) const {
+  std::vector<at::Tensor> halves{blocks(file_->info(place.name))};
+  if (place.beside) halves.push_back(blocks(file_->info(*place.beside)));
+  const int64_t rows = halves[0].size(1);
+  const at::Tensor all = at::empty(info.shape, info.dtype);
+  for (int64_t e = 0; e < all.size(0); ++e) {
+    for (std::size_t h = 0; h < halves.size(); ++h) {
+      const at::Tensor from = halves[h].select(0, e);
+      const at::Tensor into = all.select(0, e).narrow(0, static_cast<int64_t>(h) * rows, rows);
+      const at::Tensor own = place.kind == Kind::Blocks ? into : at::empty(from.sizes(), from.options());
+      read_view(*file_->map(), from, own);
+      if (place.kind != Kind::Blocks) into.copy_(part_of(own, place.kind));
+    }
+  }
+  return all;
 }
 
 at::Tensor GgufModel::load(const TensorInfo& info) const {
@@ -269,15 +323,13 @@ at::Tensor GgufModel::load(const TensorInfo& info) const {
     sizes.insert(sizes.end(), info.shape.begin(), info.shape.end());
     return file_->slice(place.name, starts, sizes).squeeze(0);
   }
-  at::Tensor tensor;
   if (place.kind == Kind::Values) {
-    tensor = file_->tensor(place.name);
-  } else {
-    const at::Tensor all = blocks(file_->info(place.name));
-    tensor = place.kind == Kind::Blocks   ? all
-             : place.kind == Kind::Scales ? all.narrow(2, 0, 2).contiguous().view(at::kHalf).squeeze(2)
-                                          : all.narrow(2, 2, kBlock / 2).reshape({all.size(0), -1});
+    const at::Tensor values = file_->tensor(place.name);
+    return place.heads > 0 ? values.index_select(0, unpaired_rows(values.size(0), place.heads)) : values;
   }
+  const at::Tensor view = blocks(file_->info(place.name));
+  if (place.beside || (view.dim() == 4 && place.kind != Kind::Blocks)) return stacked(info, place);
+  const at::Tensor tensor = part_of(view, place.kind);
   return place.heads > 0 ? tensor.index_select(0, unpaired_rows(tensor.size(0), place.heads)) : tensor;
 }
 

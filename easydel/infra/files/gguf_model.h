@@ -22,16 +22,18 @@ Json gguf_config(const GgufFile& file);
 class GgufModel final : public TensorSource {
  public:
   // With `keeps_codes` a matrix of type Q4_0 is two tensors, "weight" and "weight.scales", as int4 has them, and one of
-  // type Q8_0, Q4_K, Q5_K or Q6_K bytes [out, blocks of a row, bytes of a block]; without, all are floats.
+  // type Q8_0, Q4_K, Q5_K or Q6_K bytes [out, blocks of a row, bytes of a block]; the matrices of a layer's experts are
+  // so in one tensor, "experts.gate_up_proj" or "experts.down_proj". Without, all are floats.
   static std::shared_ptr<const GgufModel> open(const std::filesystem::path& path, bool keeps_codes);
 
  private:
   enum class Kind : uint8_t { Values, Codes, Scales, Blocks };
   // Where a tensor lies in the file: rows of a matrix, or one expert of a stack of them.
   struct Place {
-    std::string name;                    // in the file
-    std::optional<int64_t> expert = {};  // of a stack
-    int64_t heads = 0;                   // whose rows are paired; 0: none are
+    std::string name;                         // in the file
+    std::optional<int64_t> expert = {};       // of a stack
+    int64_t heads = 0;                        // whose rows are paired; 0: none are
+    std::optional<std::string> beside = {};   // whose rows follow those of each expert
     Kind kind = Kind::Values;
   };
   struct Contents {
@@ -41,7 +43,9 @@ class GgufModel final : public TensorSource {
   GgufModel(std::shared_ptr<const GgufFile> file, Contents contents);
   static Contents rename(const GgufFile& file, bool keeps_codes);
   at::Tensor load(const TensorInfo& info) const override;
-  at::Tensor blocks(const TensorInfo& stored) const;  // of a matrix: bytes [out, blocks of a row, bytes of a block]
+  at::Tensor blocks(const TensorInfo& stored) const;  // bytes [(experts,) out, blocks of a row, bytes of a block]
+  static at::Tensor part_of(const at::Tensor& blocks, Kind kind);
+  at::Tensor stacked(const TensorInfo& info, const Place& place) const;  // the codes of a layer's experts
 
   std::shared_ptr<const GgufFile> file_;
   std::vector<Place> places_;

@@ -79,10 +79,13 @@ Attention::Output LatentAttention::operator()(const Tensor& x_BTD, const Forward
     kv = {collectives::identity_forward_sum_backward(kv.kv_BTR, *heads),
           collectives::identity_forward_sum_backward(kv.rope_BTH, *heads)};
 
-  const auto [q_rope, k_rope] = operations::apply_rotary(q.narrow(-1, spec_.nope_head_dim, spec_.rope_head_dim),
-                                                         kv.rope_BTH.unsqueeze(2), ctx.rope[0], spec_.rope_style);
-  const Tensor q_BTNH = at::cat({q.narrow(-1, 0, spec_.nope_head_dim), q_rope}, -1);
-  kv.rope_BTH = k_rope.squeeze(2);
+  Tensor q_BTNH = q;
+  if (spec_.rotated) {
+    const auto [q_rope, k_rope] = operations::apply_rotary(q.narrow(-1, spec_.nope_head_dim, spec_.rope_head_dim),
+                                                           kv.rope_BTH.unsqueeze(2), ctx.rope[0], spec_.rope_style);
+    q_BTNH = at::cat({q.narrow(-1, 0, spec_.nope_head_dim), q_rope}, -1);
+    kv.rope_BTH = k_rope.squeeze(2);
+  }
 
   AttentionOptions options = ctx.attention;
   options.mask = ctx.windowed_mask(0);

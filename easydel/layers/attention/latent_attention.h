@@ -14,10 +14,11 @@ struct LatentAttentionSpec {
   std::optional<int64_t> q_lora_rank;  // queries come from their own latent; none: from the hidden state
   int64_t kv_lora_rank = 0;
   int64_t nope_head_dim = 0;  // of q and k, not rotated
-  int64_t rope_head_dim = 0;  // of q and k, rotated; one for all heads of k
+  int64_t rope_head_dim = 0;  // of q and k, rotated if any is; one for all heads of k
   int64_t v_head_dim = 0;
   int64_t layer_idx = 0;
-  bool bias = false;  // of q_a_proj, kv_a_proj_with_mqa and o_proj
+  bool bias = false;    // of q_a_proj, kv_a_proj_with_mqa and o_proj
+  bool rotated = true;  // else no part is, and the context has no tables
   operations::RopeStyle rope_style = operations::RopeStyle::Interleaved;
   std::optional<double> scale;  // 1 / sqrt(nope_head_dim + rope_head_dim)
   double norm_eps = 1e-6;

@@ -12,9 +12,11 @@ namespace {
 using at::Tensor;
 
 constexpr int64_t kDeltaChunk = 64;
+constexpr int64_t kChannelChunk = 16;  // where each channel of a key decays by itself: memory grows by chunk times K
 
 Tensor unit_length(const Tensor& x) { return x * at::rsqrt(x.square().sum(-1, /*keepdim=*/true) + 1e-6); }
 
+// Letters: G 1, or K where each channel decays by itself. g [B, T, H, G].
 Recurred delta_of_token(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g, const Tensor& beta,
                         const Tensor& state) {
   const auto token = [](const Tensor& x) { return x.select(1, 0); };
@@ -22,13 +24,29 @@ Recurred delta_of_token(const Tensor& q, const Tensor& k, const Tensor& v, const
   Tensor delta = token(v).unsqueeze(2);      // [B, H, 1, V]
   Tensor decayed;
   if (state.defined()) {
-    decayed = state * at::exp(token(g)).unsqueeze(2).unsqueeze(3);
+    decayed = state * at::exp(token(g)).unsqueeze(3);
     delta = delta - at::matmul(key, decayed);
   }
   delta = delta * token(beta).unsqueeze(2).unsqueeze(3);
   const Tensor update = key.transpose(2, 3) * delta;
   const Tensor h = state.defined() ? decayed + update : update;
   return {at::matmul(token(q).unsqueeze(2), h).transpose(1, 2), h};
+}
+
+// What tokens of a chunk mean to each other: the keys' products [B, n, H, l, l], and those of queries and keys.
+struct Products {
+  Tensor system, scores;
+};
+Products products_within(const Tensor& queries, const Tensor& weighted_keys, const Tensor& keys, const Tensor& decay,
+                         const Tensor& hidden) {
+  const Tensor apart = decay.unsqueeze(4) - decay.unsqueeze(3);  // [B, n, H, l, l, G]
+  const Tensor between = apart.masked_fill(hidden.unsqueeze(-1), -INFINITY).exp();
+  if (decay.size(4) == 1) {
+    const Tensor keys_T = keys.transpose(-1, -2), factor = between.squeeze(-1);
+    return {at::matmul(weighted_keys, keys_T) * factor, at::matmul(queries, keys_T) * factor};
+  }
+  const Tensor both = at::matmul(between * keys.unsqueeze(3), at::stack({weighted_keys, queries}, -1));
+  return {both.select(-1, 0), both.select(-1, 1)};
 }
 
 }  // namespace
@@ -41,40 +59,38 @@ Recurred gated_delta_rule(const Tensor& given_q, const Tensor& given_k, const Te
   const int64_t repeats = groups > 0 ? heads / groups : 1;  // a rank of a mesh may have no heads
   const auto of_heads = [&](const Tensor& x) { return repeats == 1 ? x : x.repeat_interleave(repeats, 2); };
   const Tensor q = of_heads(unit_length(given_q.to(wide)) / std::sqrt(static_cast<double>(given_q.size(3))));
-  const Tensor k = of_heads(unit_length(given_k.to(wide))), v = given_v.to(wide), g = given_g.to(wide),
+  const Tensor k = of_heads(unit_length(given_k.to(wide))), v = given_v.to(wide),
+               g = given_g.dim() == 3 ? given_g.to(wide).unsqueeze(3) : given_g.to(wide),
                beta = given_beta.to(wide), state = given_state.defined() ? given_state.to(wide) : given_state;
   if (tokens == 1) return delta_of_token(q, k, v, g, beta, state);
 
-  const int64_t chunk = std::min(kDeltaChunk, tokens);
+  const int64_t chunk = std::min(g.size(3) == 1 ? kDeltaChunk : kChannelChunk, tokens);
   const auto by_chunk = [&](const Tensor& x) {  // [B, n, H, l, …]
     return fill_chunks(x, chunk).unflatten(1, {-1, chunk}).transpose(2, 3);
   };
   const ChunkRuns documents = chunk_runs(fill_run_chunks(runs, chunk), chunk);
-  const Tensor decay = by_chunk(g).cumsum(3);  // [B, n, H, l], logarithms
+  const Tensor decay = by_chunk(g).cumsum(3);  // [B, n, H, l, G], logarithms
   const Tensor queries = by_chunk(q), keys = by_chunk(k), weights = by_chunk(beta).unsqueeze(4);
   const Tensor weighted_keys = keys * weights, weighted_values = by_chunk(v) * weights;
 
   Tensor hidden = at::ones({chunk, chunk}, v.options().dtype(at::kBool)).triu(1);
   if (documents.defined()) hidden = documents.same.logical_not().logical_or(hidden).unsqueeze(2);
-  const Tensor between = (decay.unsqueeze(4) - decay.unsqueeze(3)).masked_fill(hidden, -INFINITY).exp();
-  const Tensor keys_T = keys.transpose(-1, -2);
-  const Tensor system = at::matmul(weighted_keys, keys_T) * between;
-  const Tensor scores = at::matmul(queries, keys_T) * between;
+  const auto [system, scores] = products_within(queries, weighted_keys, keys, decay, hidden);
 
-  const Tensor total = decay.select(3, chunk - 1);  // [B, n, H]
+  const Tensor total = decay.select(3, chunk - 1);  // [B, n, H, G]
   Tensor left = at::exp(total.unsqueeze(3) - decay), reads = at::exp(decay), keeps = at::exp(total);
   if (documents.defined()) {
-    left = left * documents.ends.unsqueeze(2);
-    reads = reads * documents.continues.unsqueeze(2);
-    keeps = keeps * documents.through.unsqueeze(2);
+    left = left * documents.ends.unsqueeze(2).unsqueeze(4);
+    reads = reads * documents.continues.unsqueeze(2).unsqueeze(4);
+    keeps = keeps * documents.through.unsqueeze(2).unsqueeze(3);
   }
   // The values that the chunk would add to an empty state, and the keys by which it corrects another one.
   const Tensor solved = at::linalg_solve_triangular(
-      system, at::cat({weighted_values, weighted_keys * reads.unsqueeze(4)}, -1), /*upper=*/false, /*left=*/true,
+      system, at::cat({weighted_values, weighted_keys * reads}, -1), /*upper=*/false, /*left=*/true,
       /*unitriangular=*/true);
   const int64_t width = v.size(3);
   const Tensor fresh = solved.narrow(-1, 0, width), corrections = solved.narrow(-1, width, k.size(3));
-  const Tensor reading = queries * reads.unsqueeze(4), writing = (keys * left.unsqueeze(4)).transpose(-1, -2);
+  const Tensor reading = queries * reads, writing = (keys * left).transpose(-1, -2);
 
   Tensor h = state.defined() ? state : at::zeros({v.size(0), heads, k.size(3), width}, v.options());
   // Split at once: the gradient of one chunk taken out of all would be as large as all of them.
@@ -85,7 +101,7 @@ Recurred gated_delta_rule(const Tensor& given_q, const Tensor& given_k, const Te
   for (std::size_t i = 0; i < added.size(); ++i) {
     const Tensor values = added[i] - at::matmul(corrected[i], h);
     outs.push_back(at::matmul(read[i], h) + at::matmul(scored[i], values));
-    h = h * kept[i].unsqueeze(2).unsqueeze(3) + at::matmul(written[i], values);
+    h = h * kept[i].unsqueeze(3) + at::matmul(written[i], values);
   }
   const Tensor y = at::stack(outs, 1).transpose(2, 3).flatten(1, 2);
   return {y.narrow(1, 0, tokens), h};
