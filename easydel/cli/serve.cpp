@@ -60,8 +60,6 @@ serve::ServerOptions to_server_options(const ServeArguments& given) {
   if (!given.draft_model.empty()) {
     ModelOptions draft = given.model;
     draft.model = given.draft_model;
-    draft.mesh.clear();
-    draft.devices.reset();
     options.engine.draft_model = load(draft);
     options.engine.speculative_method = "draft";
     if (options.engine.num_speculative_tokens == 0) options.engine.num_speculative_tokens = 4;
@@ -76,12 +74,6 @@ void refuse_idle_flags(const CLI::App& command, const ServeArguments& given) {
   const at::Device device = to_compute_settings(given.model).device;
   require<UsageError>(!given.no_graphs || device.is_cuda(), "--no-graphs is about CUDA graphs; no step is captured on ",
                       device.str(), ". Leave it out, or give --device cuda.");
-  for (const char* flag : {"--ngram-max", "--ngram-min"}) {
-    require<UsageError>(!is_given(flag) || given.draft_model.empty(), flag,
-                        " is about guessing without a model; got --draft-model. Leave one of them out.");
-    require<UsageError>(!is_given(flag) || engine.num_speculative_tokens != 0, flag,
-                        " is about tokens that are guessed ahead. Give --speculative-tokens N.");
-  }
   require<UsageError>(!is_given("--gpu-memory-utilization") || engine.num_pages == 0,
                       "--gpu-memory-utilization says how many pages there are; got --num-pages ", engine.num_pages,
                       ". Leave one of them out.");
@@ -124,12 +116,12 @@ void add_engine_options(CLI::App& command, ServeArguments& given) {
   group->add_flag("--no-prefix-caching", given.no_prefix_caching, "Compute every prompt as a whole");
   group->add_flag("--no-chunked-prefill", given.no_chunked_prefill, "Compute a prompt in one step where it fits");
   group->add_flag("--no-graphs", given.no_graphs, "Do not capture decode steps in CUDA graphs");
+  group->add_flag("--async-scheduling,!--no-async-scheduling", engine.async_scheduling,
+                  "Start each step before the tokens of the last one are known (default: on a GPU)");
   group->add_option("--speculative-tokens", engine.num_speculative_tokens,
                     "Tokens to guess ahead by what followed the last ones before (default: none)");
-  group->add_option("--ngram-max", engine.ngram_max, "Last tokens that guessing looks for, at most")
-      ->capture_default_str();
-  group->add_option("--ngram-min", engine.ngram_min, "Last tokens that guessing looks for, at least")
-      ->capture_default_str();
+  group->add_option("--ngram-max", engine.ngram_max, "Last tokens that guessing looks for, at most (default: 4)");
+  group->add_option("--ngram-min", engine.ngram_min, "Last tokens that guessing looks for, at least (default: 1)");
   group->add_option("--draft-model", given.draft_model,
                     "A smaller model with the same vocabulary that guesses ahead, 4 tokens by default");
   group->add_option("--adapter", given.adapters, "LoRA adapter that requests name as their model; can be repeated")

@@ -208,8 +208,6 @@ std::shared_ptr<BaseModule> ELargeModel::build_teacher_model() {
 std::shared_ptr<BaseModule> ELargeModel::build_draft_model() {
   const auto name = config_.serve().draft_model;
   if (!name) return nullptr;
-  require<NotSupportedError>(World::current()->size() == 1, config_.where({"serve", "draft_model"}),
-                             " is not supported on a mesh.");
   return load(config_, "model", {.name_or_path = *name}, TaskType::CausalLM, false);
 }
 

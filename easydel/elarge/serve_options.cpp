@@ -36,6 +36,7 @@ serve::EngineOptions to_engine_options(const ELargeConfig& config) {
   options.ngram_max = serve.ngram_max;
   options.ngram_min = serve.ngram_min;
   options.use_graphs = !serve.no_graphs;
+  options.async_scheduling = serve.async_scheduling;
   options.seed = static_cast<uint64_t>(serve.seed);
   if (serve.draft_model) {
     options.speculative_method = "draft";

@@ -174,6 +174,7 @@ TEST(ELargeConfig, ServesByDefaultAsTheServerDoes) {
   EXPECT_EQ(ours.engine.ngram_max, theirs.engine.ngram_max);
   EXPECT_EQ(ours.engine.ngram_min, theirs.engine.ngram_min);
   EXPECT_EQ(ours.engine.use_graphs, theirs.engine.use_graphs);
+  EXPECT_EQ(ours.engine.async_scheduling, theirs.engine.async_scheduling);
   EXPECT_EQ(ours.engine.seed, theirs.engine.seed);
   EXPECT_EQ(ours.http.host, theirs.http.host);
   EXPECT_EQ(ours.http.port, theirs.http.port);

@@ -504,7 +504,8 @@ Json observe_server(const Json& config) {
                             {"graphs", engine.use_graphs},
                             {"guesses", engine.num_speculative_tokens},
                             {"method", engine.speculative_method},
-                            {"ngrams", Json::array({engine.ngram_max, engine.ngram_min})},
+                            {"ahead", engine.async_scheduling.value_or(false)},
+                            {"ngrams", Json::array({engine.ngram_max.value_or(0), engine.ngram_min.value_or(0)})},
                             {"seed", static_cast<int64_t>(engine.seed)}});
   for (const auto& [name, directory] : options.adapters) seen["adapters"][name] = directory;
   return seen;
@@ -560,6 +561,7 @@ TEST_F(SectionProbes, Serve) {
                              {"no_prefix_caching", true},
                              {"no_chunked_prefill", true},
                              {"no_graphs", true},
+                             {"async_scheduling", true},
                              {"speculative_tokens", 2},
                              {"ngram_max", 6},
                              {"ngram_min", 2},

@@ -162,6 +162,13 @@ PROBE(EngineOptions, ngram_min) {
   EXPECT_GT(drafts(1), drafts(3));
 }
 PROBE(EngineOptions, ngram_max) {
+  EXPECT_TRUE(is_refused("ngram_max is about tokens that are guessed ahead", [] { engine_with({.ngram_max = 3}); }));
+  EXPECT_TRUE(is_refused("ngram_max is about guessing without a model", [] {
+    engine_with({.num_speculative_tokens = 2,
+                 .speculative_method = "draft",
+                 .draft_model = served_model(0),
+                 .ngram_max = 3});
+  }));
   EXPECT_TRUE(is_refused("ngram_max", [] { engine_with({.num_speculative_tokens = 2, .ngram_max = 0}); }));
 }
 // Only what a step costs changes: answers are the same. Without a GPU there are no graphs at all.
@@ -169,6 +176,22 @@ PROBE(EngineOptions, use_graphs) {
   if (!at::hasCUDA()) GTEST_SKIP() << "CUDA graphs need a GPU";
   EXPECT_EQ(complete(*engine_with({.use_graphs = true}), question(9, 20)).tokens,
             complete(*engine_with({.use_graphs = false}), question(9, 20)).tokens);
+}
+// A step begins before the last one is known to have ended the request: its result is thrown away.
+PROBE(EngineOptions, async_scheduling) {
+  const auto run = [](bool ahead) {
+    const auto engine = engine_with({.async_scheduling = ahead});
+    Request request = question(9, 20);
+    request.sampling.stop_token_ids = {complete(*engine, request).tokens[4]};
+    const int64_t before = engine->stats().steps;
+    const std::vector<int32_t> tokens = complete(*engine, request).tokens;
+    engine->drain(std::chrono::minutes(1));
+    return std::pair(tokens, engine->stats().steps - before);
+  };
+  const auto [plain, steps] = run(false);
+  const auto [ahead, more_steps] = run(true);
+  EXPECT_EQ(ahead, plain);
+  EXPECT_EQ(more_steps, steps + 1);
 }
 PROBE(EngineOptions, seed) {
   const auto drawn = [](uint64_t seed) {

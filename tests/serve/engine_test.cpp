@@ -18,6 +18,7 @@
 #include "easydel/operations/rope.h"
 #include "easydel/quantization/quantize.h"
 #include "easydel/serve/engine/between_steps.h"
+#include "easydel/serve/engine/forget_prefixes.h"
 #include "easydel/sharding/world/world.h"
 #include "tests/support/one_answer.h"
 #include "tests/support/word_tokenizer.h"
@@ -49,6 +50,7 @@ std::vector<int32_t> generated(const BaseModule& model, const Request& request) 
   GenerateOptions options;
   options.generation_config.max_new_tokens = *s.max_tokens;
   options.generation_config.do_sample = !s.is_greedy();
+  options.generation_config.repetition_penalty = s.repetition_penalty;
   options.generation_config.eos_token_id =
       TokenIds(int64_t{1} << 30);  // no token: the model's own would count otherwise
   if (!s.is_greedy()) {
@@ -78,6 +80,7 @@ std::vector<Request> draw_requests(Draw& draw, int64_t count, int64_t vocab, int
     request.sampling.max_tokens = std::min(draw.between(1, 10), context - length);
     request.sampling.ignore_eos = true;
     request.sampling.temperature = 0;
+    if (draw.chance(0.2)) request.sampling.repetition_penalty = 1.5;
     if (draw.chance(0.3)) {
       request.sampling.temperature = 0.8;
       request.sampling.top_k = draw.one_of({0, 5});
@@ -111,6 +114,7 @@ void check_problem(uint64_t seed, int64_t devices) {
   const int64_t context = 24;
   const std::vector<Request> requests = draw_requests(draw, 12, p.config->vocab_size, context);
   EngineOptions options = draw_options(draw, context);
+  if (p.mesh.size() == 1 && options.num_speculative_tokens == 0) options.async_scheduling = draw.chance(0.7);
   std::vector<std::vector<int32_t>> expected;
   const auto alone = testing_support::make_model(p);
   for (const Request& request : requests) expected.push_back(generated(*alone, request));
@@ -227,6 +231,76 @@ TEST(Engine, ADraftModelOnlyChangesTheNumberOfSteps) {
   for (const Request& each : {request, sampled})
     EXPECT_EQ(complete(*wrong, each).tokens, complete(*plain, each).tokens);
   EXPECT_LT(wrong->stats().accepted_tokens, wrong->stats().draft_tokens);
+}
+
+// Whole beside the model's parts, and in parts itself.
+TEST(Engine, ADraftModelOnAMesh) {
+  Request request = request_of(some_tokens(9, 1), 40);
+  request.sampling.ignore_eos = true;
+  const std::vector<int32_t> expected = generated(*tiny_llama(), request);
+  for (const bool whole : {true, false}) {
+    run_ranks(2, [&](World& world) {
+      const Mesh mesh = create_mesh({.axis_dims = {1, 1, 1, 2, 1}, .device_count = 2});
+      EngineOptions options{.num_pages = 200, .num_speculative_tokens = 3, .speculative_method = "draft"};
+      const auto model = tiny_llama();
+      options.draft_model = tiny_llama();
+      model->shard_model({}, mesh);
+      if (!whole) options.draft_model->shard_model({}, mesh);
+      const auto engine = make_engine(model, nullptr, options);
+      if (world.rank() > 0) {
+        engine->drain(std::chrono::minutes(5));
+        return;
+      }
+      EXPECT_EQ(complete(*engine, request).tokens, expected) << (whole ? "whole" : "in parts");
+      EXPECT_GT(engine->stats().accepted_tokens, 20);
+    });
+  }
+}
+
+// Requests that end where nobody could know it, that must be chosen one by one, and that are cancelled.
+TEST(Engine, StepsThatAreStartedAheadChangeNoAnswer) {
+  const auto model = tiny_llama();
+  std::vector<Request> requests;
+  for (uint64_t i = 0; i < 20; ++i) {
+    requests.push_back(request_of(some_tokens(3 + static_cast<int64_t>(i % 7), i), 20));
+    SamplingParams& sampling = requests.back().sampling;
+    sampling.ignore_eos = i % 5 == 0;
+    if (i % 4 == 1) sampling.temperature = 0.9, sampling.seed = i;
+    if (i % 6 == 0) sampling.logprobs = 2;
+    if (i % 9 == 0) sampling.prompt_logprobs = 1;
+  }
+  requests[7].kind = RequestKind::Embed;
+  EngineOptions options{.max_num_seqs = 6, .max_num_batched_tokens = 16, .num_pages = 12};
+  const auto alone = make_engine(model, nullptr, options);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const std::vector<int32_t> tokens = complete(*alone, requests[i]).tokens;
+    if (!tokens.empty()) requests[i].sampling.stop_token_ids = {tokens[i % tokens.size()]};
+  }
+  options.async_scheduling = true;
+  const auto ahead = make_engine(model, nullptr, options);
+  const std::vector<RequestOutput> expected = complete_all(*alone, requests), got = complete_all(*ahead, requests);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    SCOPED_TRACE(concat("request ", i));
+    EXPECT_EQ(got[i].error, "");
+    EXPECT_EQ(got[i].tokens, expected[i].tokens);
+    EXPECT_EQ(got[i].finish, expected[i].finish);
+    EXPECT_EQ(got[i].logprobs.size(), expected[i].logprobs.size());
+    EXPECT_EQ(got[i].prompt_logprobs.size(), expected[i].prompt_logprobs.size());
+    EXPECT_EQ(got[i].embedding.size(), expected[i].embedding.size());
+  }
+  std::promise<void> cancelled;
+  bool is_first = true;
+  RequestId id = 0;
+  between_steps(*ahead, [&] {
+    id = ahead->submit(request_of(some_tokens(5, 1), 200), [&](const RequestOutput& out) {
+      if (std::exchange(is_first, false)) ahead->cancel(id);
+      if (out.finish) cancelled.set_value();
+    });
+  });
+  cancelled.get_future().wait();
+  forget_prefixes(*ahead);
+  EXPECT_EQ(complete(*ahead, requests[2]).tokens, expected[2].tokens);
+  EXPECT_EQ(ahead->stats().free_pages, 12);
 }
 
 TEST(Engine, PackedWeightsAndAnInt8Cache) {

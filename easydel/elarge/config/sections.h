@@ -148,8 +148,8 @@ struct ServeSection {
   bool no_chunked_prefill = false;
   bool no_graphs = false;
   int64_t speculative_tokens = 0;
-  int64_t ngram_max = 4;
-  int64_t ngram_min = 1;
+  std::optional<bool> async_scheduling;
+  std::optional<int64_t> ngram_max, ngram_min;
   std::optional<std::string> draft_model;
   TextMap adapter;  // names and directories
   int64_t data_parallel_size = 1;

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "easydel/core/dtype.h"
 #include "easydel/operations/attention/attend_parts.h"
@@ -15,6 +16,9 @@ namespace {
 
 using at::Tensor;
 using kernels::AttendArgs;
+
+// Rows of small blocks are brought together in memory: the kernel is fastest with many at once.
+constexpr int64_t kTogether = 64;
 
 template <class A>
 class Attend {
@@ -37,6 +41,9 @@ class Attend {
              .v_stride = keys.v.stride(2),
              .scale = scale,
              .softcap = softcap};
+    together_ = args_;
+    together_.k_stride = keys.k.size(3);
+    together_.v_stride = keys.v.size(3);
     int64_t longest = 0;
     for (const KeySpan& span : spans) longest = std::max(longest, span.end - span.begin);
     const int64_t tasks = static_cast<int64_t>(spans.size()) * kv_heads_;
@@ -76,6 +83,8 @@ class Attend {
     int64_t slot = span.begin + count * split / splits_;
     const int64_t end = span.begin + count * (split + 1) / splits_;
     const A* q = q_.const_data_ptr<A>() + (query * kv_heads_ + head) * args_.heads * args_.k_size;
+    if (capacity_ < kTogether && slot / capacity_ != (end - 1) / capacity_)
+      return attend_together(span, q, head, slot, end, partial, sums);
     while (slot < end) {
       const int64_t at = slot % capacity_, run = std::min(end - slot, capacity_ - at);
       const int64_t block = span.blocks ? span.blocks[slot / capacity_] : span.ring;
@@ -83,6 +92,37 @@ class Attend {
               partial.sum, sums);
       slot += run;
     }
+  }
+
+  void attend_together(const KeySpan& span, const A* q, int64_t head, int64_t slot, int64_t end,
+                       AttendPart<A>& partial, A* sums) const {
+    thread_local std::vector<char> rows;
+    const auto bytes = [&](const Tensor& x) { return static_cast<std::size_t>(kTogether * x.size(3) * element_); };
+    rows.resize(bytes(keys_.k) + bytes(keys_.v));
+    char *const k = rows.data(), *const v = k + bytes(keys_.k);
+    while (slot < end) {
+      const int64_t count = std::min(end - slot, kTogether);
+      for (int64_t i = 0; i < count;) {
+        const int64_t at = (slot + i) % capacity_, run = std::min(count - i, capacity_ - at);
+        const int64_t block = span.blocks ? span.blocks[(slot + i) / capacity_] : span.ring;
+        copy_rows(keys_.k, place(keys_.k, block, head, at), run, k, i);
+        copy_rows(keys_.v, place(keys_.v, block, head, at), run, v, i);
+        i += run;
+      }
+      kernel_(together_, q, k, v, count, partial.maximum, partial.sum, sums);
+      slot += count;
+    }
+  }
+
+  void copy_rows(const Tensor& x, const char* from, int64_t count, char* to, int64_t first) const {
+    const int64_t bytes = x.size(3) * element_, stride = x.stride(2) * element_;
+    to += first * bytes;
+    if (stride == bytes) {
+      std::memcpy(to, from, static_cast<std::size_t>(count * bytes));
+      return;
+    }
+    for (int64_t i = 0; i < count; ++i)
+      std::memcpy(to + i * bytes, from + i * stride, static_cast<std::size_t>(bytes));
   }
 
   const char* place(const Tensor& x, int64_t block, int64_t head, int64_t at) const {
@@ -94,7 +134,7 @@ class Attend {
   const std::vector<KeySpan>& spans_;
   Tensor q_;
   int64_t kv_heads_, capacity_, element_, splits_ = 1, longest_ = 0;
-  AttendArgs args_ = {};
+  AttendArgs args_ = {}, together_ = {};
   decltype(kernels::ElementKernels::attend_run) kernel_;
 };
 

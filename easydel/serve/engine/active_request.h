@@ -27,6 +27,7 @@ struct ActiveRequest {
   std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();
   int64_t max_length = 0;                           // of prompt and answer
   int64_t adapter = -1;                             // the runner's index
+  int64_t awaited_row = 0;                          // of the started step's choices, where a token is awaited
   uint64_t prefix_key = 0;                          // see Sequence
   std::vector<int32_t> end_tokens = {};             // of the model; none with ignore_eos
   std::vector<TokenLogprobs> prompt_logprobs = {};  // as far as they are known

@@ -60,8 +60,8 @@ class CudaDecodeGraphs final : public DecodeGraphs {
  private:
   struct Step {
     std::shared_ptr<DecodeBatch> batch;
-    at::Tensor host_longs, longs;  // ids, positions and slots
-    at::Tensor host_ints, ints;    // lengths and the table
+    at::Tensor longs;  // ids, positions and slots
+    at::Tensor ints;   // lengths and the table
     at::Tensor logits;
     bool is_warm = false;
     std::unique_ptr<at::cuda::CUDAGraph> graph;
@@ -93,11 +93,9 @@ class CudaDecodeGraphs final : public DecodeGraphs {
   }
 
   void prepare(Step& step, int64_t rows, int64_t pages) const {
-    const auto on_host = at::TensorOptions(at::kLong).pinned_memory(true);
-    step.host_longs = at::zeros({3, rows}, on_host);
-    step.host_ints = at::zeros({rows * (1 + pages)}, on_host.dtype(at::kInt));
-    step.longs = step.host_longs.to(cache_->metadata().device);
-    step.ints = step.host_ints.to(cache_->metadata().device);
+    const auto longs = at::TensorOptions(at::kLong).device(cache_->metadata().device);
+    step.longs = at::zeros({3, rows}, longs);
+    step.ints = at::zeros({rows * (1 + pages)}, longs.dtype(at::kInt));
     step.batch = std::make_shared<DecodeBatch>();
     step.batch->slots = step.longs[2];
     step.batch->lengths = step.ints.narrow(0, 0, rows);
@@ -105,14 +103,17 @@ class CudaDecodeGraphs final : public DecodeGraphs {
     step.batch->max_length = pages * cache_->metadata().page_size;
   }
 
+  // The host's copies are new each time: the device may not have read those of the step before.
   void fill(Step& step, const StepInputs& inputs) const {
     const int64_t rows = step.longs.size(1), pages = step.batch->table.size(1), size = cache_->metadata().page_size;
-    auto* ids = step.host_longs.mutable_data_ptr<int64_t>();
+    const auto on_host = at::TensorOptions(at::kLong).pinned_memory(true);
+    const at::Tensor longs = at::zeros({3, rows}, on_host);
+    const at::Tensor ints = at::zeros({rows * (1 + pages)}, on_host.dtype(at::kInt));
+    auto* ids = longs.mutable_data_ptr<int64_t>();
     int64_t *const positions = ids + rows, *const slots = positions + rows;
-    auto* lengths = step.host_ints.mutable_data_ptr<int32_t>();
+    auto* lengths = ints.mutable_data_ptr<int32_t>();
     int32_t* const table = lengths + rows;
     std::fill_n(slots, rows, -1);  // rows beyond the batch store nothing and see nothing
-    std::fill_n(lengths, rows, 0);
     for (std::size_t i = 0; i < inputs.parts.size(); ++i) {
       const RaggedBatch::Part& part = inputs.parts[i];
       ids[i] = inputs.tokens[i];
@@ -121,8 +122,9 @@ class CudaDecodeGraphs final : public DecodeGraphs {
       lengths[i] = static_cast<int32_t>(part.before + 1);
       std::copy(part.pages.begin(), part.pages.end(), table + static_cast<int64_t>(i) * pages);
     }
-    step.longs.copy_(step.host_longs, /*non_blocking=*/true);
-    step.ints.copy_(step.host_ints, /*non_blocking=*/true);
+    step.longs.copy_(longs, /*non_blocking=*/true);
+    step.ints.copy_(ints, /*non_blocking=*/true);
+    inputs.put_chosen(step.longs[0]);
   }
 
   at::Tensor forward(const Step& step) const {

@@ -10,6 +10,7 @@
 #include "easydel/serve/engine/engine.h"
 #include "easydel/serve/engine/runner.h"
 #include "easydel/serve/engine/sampler.h"
+#include "easydel/sharding/parallel.h"
 
 namespace easydel::serve {
 
@@ -49,8 +50,11 @@ class ModelDrafter final : public Drafter {
  public:
   ModelDrafter(const std::shared_ptr<BaseModule>& model, int64_t page_size, int64_t num_pages, int64_t max_model_len)
       : runner_(model, std::make_shared<RaggedPagesCache>(metadata(*model, page_size, num_pages, max_model_len))),
-        page_size_(page_size) {}
+        page_size_(page_size) {
+    runner_.tell_of_drafts();
+  }
 
+  Runner* runner() override { return &runner_; }
   void propose(const std::vector<ActiveRequest*>& requests, const std::vector<int64_t>& limits) override {
     std::vector<State*> states;
     for (ActiveRequest* request : requests) {
@@ -75,7 +79,9 @@ class ModelDrafter final : public Drafter {
   };
 
   static RaggedPagesMetadata metadata(const BaseModule& model, int64_t page_size, int64_t num_pages, int64_t length) {
-    RaggedPagesMetadata metadata = model.create_paged_metadata(0.9, page_size, length);
+    const Parallel* parallel = model.parallel().get();
+    const int64_t parts = parallel ? parallel->mesh().size(parallel->sequence()) : 1;
+    RaggedPagesMetadata metadata = model.create_paged_metadata(0.9, page_size / parts, length);
     metadata.num_pages = num_pages;
     return metadata;
   }
@@ -133,17 +139,30 @@ class ModelDrafter final : public Drafter {
 
 }  // namespace
 
-std::unique_ptr<Drafter> make_drafter(const EngineOptions& options, int64_t page_size, int64_t num_pages,
-                                      int64_t max_model_len, int64_t vocab_size) {
-  if (options.num_speculative_tokens == 0) return nullptr;
+std::unique_ptr<Drafter> make_drafter(const EngineOptions& options, const BaseModule& model, int64_t page_size,
+                                      int64_t num_pages, int64_t max_model_len) {
+  const int64_t vocab_size = model.config().vocab_size;
+  const bool guesses = options.num_speculative_tokens != 0, is_ngram = options.speculative_method == "ngram";
+  for (const auto& [name, is_set] : {std::pair("ngram_max", options.ngram_max.has_value()),
+                                     std::pair("ngram_min", options.ngram_min.has_value())}) {
+    require<ConfigError>(!is_set || guesses, "[engine] ", name,
+                         " is about tokens that are guessed ahead. Set num_speculative_tokens.");
+    require<ConfigError>(!is_set || is_ngram, "[engine] ", name,
+                         " is about guessing without a model; got speculative_method \"", options.speculative_method,
+                         "\". Leave it out.");
+  }
+  require<ConfigError>(!options.draft_model || (guesses && !is_ngram),
+                       "[engine] draft_model is read by speculative_method draft with num_speculative_tokens; got \"",
+                       options.speculative_method, "\" and ", options.num_speculative_tokens, ".");
+  if (!guesses) return nullptr;
   require<ConfigError>(options.num_speculative_tokens > 0 && options.num_speculative_tokens <= 64,
                        "[engine] num_speculative_tokens must be from 0 to 64; got ", options.num_speculative_tokens,
                        ".");
-  if (options.speculative_method == "ngram") {
-    require<ConfigError>(options.ngram_min > 0 && options.ngram_max >= options.ngram_min,
-                         "[engine] ngram_min must be positive and at most ngram_max; got ", options.ngram_min, " and ",
-                         options.ngram_max, ".");
-    return std::make_unique<NgramDrafter>(options.ngram_min, options.ngram_max);
+  if (is_ngram) {
+    const int64_t least = options.ngram_min.value_or(1), most = options.ngram_max.value_or(4);
+    require<ConfigError>(least > 0 && most >= least, "[engine] ngram_min must be positive and at most ngram_max; got ",
+                         least, " and ", most, ".");
+    return std::make_unique<NgramDrafter>(least, most);
   }
   require<ConfigError>(options.speculative_method == "draft",
                        "[engine] speculative_method must be ngram or draft; got \"", options.speculative_method, "\".");
@@ -151,7 +170,11 @@ std::unique_ptr<Drafter> make_drafter(const EngineOptions& options, int64_t page
   require<ConfigError>(options.draft_model->config().vocab_size == vocab_size, "[engine] the draft model has a ",
                        "vocabulary of ", options.draft_model->config().vocab_size, " tokens, the model one of ",
                        vocab_size, ": they must be the same.");
-  require<NotSupportedError>(!options.draft_model->parallel(), "[engine] a draft model on a mesh is not supported.");
+  const auto *drafts = options.draft_model->parallel().get(), *own = model.parallel().get();
+  require<NotSupportedError>(!drafts || (own && own->mesh().mesh() == drafts->mesh().mesh()),
+                             "[engine] a draft model is whole, or on the mesh of the model; got that on ",
+                             drafts ? drafts->mesh().mesh().to_string() : "", " and the model on ",
+                             own ? own->mesh().mesh().to_string() : "one device", ".");
   return std::make_unique<ModelDrafter>(options.draft_model, page_size, num_pages, max_model_len);
 }
 

@@ -34,9 +34,13 @@ struct EngineOptions {
   int64_t num_speculative_tokens = 0;        // 0: no speculation
   std::string speculative_method = "ngram";  // ngram, or draft with a draft model
   std::shared_ptr<BaseModule> draft_model = {};
-  int64_t ngram_max = 4, ngram_min = 1;           // tokens at the end that ngram looks for earlier in the sequence
-  bool use_graphs = true;                         // CUDA graphs of decode steps
-  uint64_t seed = 0;                              // of requests that have none
+  // Tokens at the end that ngram looks for earlier in the sequence; absent: 4 at most, 1 at least. Refused without it.
+  std::optional<int64_t> ngram_max = {}, ngram_min = {};
+  bool use_graphs = true;  // CUDA graphs of decode steps
+  // Each step is planned and started before the tokens of the last one are known. Absent: on a GPU. Steps that must know
+  // them wait: those with a grammar, penalties or top log-probabilities. Not with speculation, nor with several ranks.
+  std::optional<bool> async_scheduling = {};
+  uint64_t seed = 0;  // of requests that have none
   std::shared_ptr<GrammarCompiler> grammar = {};  // absent: requests with a grammar are refused
 };
 

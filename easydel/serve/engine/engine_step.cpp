@@ -38,6 +38,31 @@ at::Tensor positions_of(const ActiveRequest& request, int64_t begin, int64_t cou
 
 }  // namespace
 
+// What the model sees in the pictures of the plan. Pictures that it does not take end their request alone.
+void LocalEngine::look_at_pictures(StepPlan& plan) {
+  std::erase_if(plan.parts, [&](const StepPart& part) {
+    ActiveRequest& request = *active_.at(part.sequence->id);
+    const auto& places = request.picture_places;
+    const auto from = std::lower_bound(places.begin(), places.end(), part.begin);
+    if (request.picture_features.defined() || from == places.end() || *from >= part.begin + part.count) return false;
+    try {
+      request.picture_features = runner_->picture_features(*request.request.pictures);
+      const int64_t tokens = request.picture_features.size(0), wanted = static_cast<int64_t>(places.size());
+      require<ShapeError>(tokens == wanted, "[engine] the pictures of the prompt have places for ", wanted,
+                          " tokens; the model sees ", tokens, " in them.");
+      return false;
+    } catch (const Error& error) {
+      RequestOutput out;
+      out.finish = Finish::Error;
+      out.is_refusal = true;
+      out.error = error.what();
+      plan.tokens -= part.count;
+      hand_out(request, std::move(out));
+      return true;
+    }
+  });
+}
+
 // Single next tokens come first: the cache has a kernel for them. Those of one adapter are multiplied together.
 StepInputs LocalEngine::make_inputs(StepPlan& plan, std::vector<SampledPart>& sampled) const {
   const auto place = [&](const StepPart& part) {
@@ -56,8 +81,14 @@ StepInputs LocalEngine::make_inputs(StepPlan& plan, std::vector<SampledPart>& sa
     ActiveRequest& request = *active_.at(sequence.id);
     const auto first = static_cast<int64_t>(inputs.tokens.size());
     const int64_t known = part.count - part.drafts;
+    const int64_t given = std::min(known, sequence.length() - part.begin);
     const auto begin = sequence.tokens.begin() + part.begin;
-    inputs.tokens.insert(inputs.tokens.end(), begin, begin + known);
+    inputs.tokens.insert(inputs.tokens.end(), begin, begin + given);
+    if (given < known) {
+      inputs.chosen_places.push_back(static_cast<int64_t>(inputs.tokens.size()));
+      inputs.chosen_rows.push_back(request.awaited_row);
+      inputs.tokens.push_back(0);
+    }
     inputs.tokens.insert(inputs.tokens.end(), sequence.drafts.begin(), sequence.drafts.begin() + part.drafts);
     inputs.parts.push_back({0, part.count, sequence.pages, part.begin});
     inputs.adapters.push_back(request.adapter);
@@ -66,8 +97,6 @@ StepInputs LocalEngine::make_inputs(StepPlan& plan, std::vector<SampledPart>& sa
     const auto from = std::lower_bound(places.begin(), places.end(), part.begin);
     const auto to = std::lower_bound(from, places.end(), part.begin + known);
     if (from != to) {
-      if (!request.picture_features.defined())
-        request.picture_features = runner_->picture_features(*request.request.pictures);
       features.push_back(request.picture_features.slice(0, from - places.begin(), to - places.begin()));
       for (auto at = from; at != to; ++at) inputs.feature_places.push_back(first + *at - part.begin);
     }
@@ -85,41 +114,77 @@ StepInputs LocalEngine::make_inputs(StepPlan& plan, std::vector<SampledPart>& sa
                        {sequence.drafts.begin(), sequence.drafts.begin() + part.drafts}});
     for (int64_t i = known - 1; i < part.count; ++i) inputs.logit_places.push_back(first + i);
   }
+  if (!inputs.chosen_places.empty()) inputs.chosen = started_->choices.tokens();
   if (!features.empty()) inputs.features = at::cat(features);
   if (has_positions) inputs.positions = at::cat(positions, 1);
   return inputs;
 }
 
+// Whether nothing that the next step needs is known only once this one is finished.
+bool LocalEngine::can_wait(const std::vector<SampledPart>& sampled, const StepPlan& plan) const {
+  return looks_ahead_ &&
+         std::all_of(sampled.begin(), sampled.end(),
+                     [](const SampledPart& part) { return needs_scores_alone(*part.request); }) &&
+         std::none_of(plan.parts.begin(), plan.parts.end(), [&](const StepPart& part) {
+           return active_.at(part.sequence->id)->wants_all_logits() && part.begin < part.sequence->prompt_tokens;
+         });
+}
+
 void LocalEngine::step() {
   if (drafter_) propose_drafts();
   StepPlan plan = scheduler_->schedule();
-  if (plan.empty()) return;
+  look_at_pictures(plan);
+  if (plan.empty()) return finish_started();
   std::vector<SampledPart> sampled;
   const StepInputs inputs = make_inputs(plan, sampled);
-  const StepOutputs outputs = runner_->run(inputs);
+  const bool waits = can_wait(sampled, plan);
+  StartedStep started;
+  started.outputs = runner_->run(inputs);
   deliver();  // of the step before, while the device computes
-  std::vector<Chosen> chosen;
-  if (!sampled.empty()) chosen = choose_tokens(outputs.logits, sampled);
+  int64_t first_token = 0, first_logits = 0;
+  std::size_t next = 0;
+  for (const StepPart& part : plan.parts) {
+    ActiveRequest& request = *active_.at(part.sequence->id);
+    StartedStep::Part& own = started.parts.emplace_back(part, request.id, first_token, first_logits);
+    if (next < sampled.size() && sampled[next].request == &request) own.choice = next++;
+    first_token += part.count;
+    const auto places = static_cast<int64_t>(inputs.logit_places.size());
+    while (first_logits < places && inputs.logit_places[static_cast<std::size_t>(first_logits)] < first_token)
+      ++first_logits;
+  }
   {
     const std::lock_guard lock(mutex_);
     ++stats_.steps;
   }
-  std::size_t next = 0;
-  int64_t first_token = 0, first_logits = 0;
-  for (std::size_t i = 0; i < plan.parts.size(); ++i) {
-    const StepPart& part = plan.parts[i];
-    ActiveRequest& request = *active_.at(part.sequence->id);
-    const bool is_sampled = next < sampled.size() && sampled[next].request == &request;
+  if (!sampled.empty()) started.choices = Choices(started.outputs.logits, sampled);
+  finish_started();
+  if (!waits) return finish(std::move(started));
+  deliver();
+  for (StartedStep::Part& own : started.parts) {
+    const auto found = active_.find(own.request);
+    if (found == active_.end()) continue;
+    if (own.choice) found->second->awaited_row = sampled[*own.choice].first;
+    Scheduler::start(own.part, own.choice.has_value());
+  }
+  started_ = std::move(started);
+}
+
+void LocalEngine::finish_started() {
+  if (!started_) return;
+  StartedStep step = std::move(*started_);
+  started_.reset();
+  finish(std::move(step));
+}
+
+void LocalEngine::finish(StartedStep step) {
+  for (const auto& [part, id, first_token, first_logits, choice] : step.parts) {
+    const auto found = active_.find(id);
+    if (found == active_.end()) continue;  // it ended with the step before, or was cancelled
+    ActiveRequest& request = *found->second;
     if (request.wants_all_logits() && part.begin < part.sequence->prompt_tokens)
-      collect_prompt_logprobs(part, request, outputs.logits.slice(0, first_logits));
-    // Where the next part's logits begin.
-    const auto places = static_cast<int64_t>(inputs.logit_places.size());
-    while (first_logits < places &&
-           inputs.logit_places[static_cast<std::size_t>(first_logits)] < first_token + part.count)
-      ++first_logits;
-    finish_part(part, request, is_sampled ? &chosen[next] : nullptr, outputs, first_token);
-    next += is_sampled ? 1 : 0;
-    first_token += part.count;
+      collect_prompt_logprobs(part, request, step.outputs.logits.slice(0, first_logits));
+    finish_part(part, request, choice ? std::optional(step.choices.take(*choice)) : std::nullopt, step.outputs,
+                first_token);
   }
 }
 
@@ -138,8 +203,8 @@ void LocalEngine::collect_prompt_logprobs(const StepPart& part, ActiveRequest& r
   }
 }
 
-void LocalEngine::finish_part(const StepPart& part, ActiveRequest& request, Chosen* chosen, const StepOutputs& outputs,
-                              int64_t first_token) {
+void LocalEngine::finish_part(const StepPart& part, ActiveRequest& request, std::optional<Chosen> chosen,
+                              const StepOutputs& outputs, int64_t first_token) {
   const bool computes_prompt = part.begin < part.sequence->prompt_tokens;
   if (computes_prompt) {
     const std::lock_guard lock(mutex_);

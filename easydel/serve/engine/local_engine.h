@@ -51,9 +51,25 @@ class LocalEngine final : public Engine {
   void take_in(std::vector<ActivePtr> added, const std::vector<RequestId>& cancelled);
   void step();
   void propose_drafts();
+  void look_at_pictures(StepPlan& plan);
   StepInputs make_inputs(StepPlan& plan, std::vector<SampledPart>& sampled) const;
-  void finish_part(const StepPart& part, ActiveRequest& request, Chosen* chosen, const StepOutputs& outputs,
-                   int64_t first_token);
+  // A step from the moment that it is started until its tokens are known.
+  struct StartedStep {
+    struct Part {
+      StepPart part;
+      RequestId request;  // may have ended when the step is finished
+      int64_t first_token = 0, first_logits = 0;
+      std::optional<std::size_t> choice = {};
+    };
+    std::vector<Part> parts;
+    StepOutputs outputs;
+    Choices choices;
+  };
+  bool can_wait(const std::vector<SampledPart>& sampled, const StepPlan& plan) const;
+  void finish(StartedStep step);
+  void finish_started();  // the step that was started, if there is one
+  void finish_part(const StepPart& part, ActiveRequest& request, std::optional<Chosen> chosen,
+                   const StepOutputs& outputs, int64_t first_token);
   void add_tokens(const StepPart& part, ActiveRequest& request, Chosen& chosen);
   void collect_prompt_logprobs(const StepPart& part, ActiveRequest& request, const at::Tensor& logits);
   // What the token means for the request: nothing, or its end. An end token is not shown.
@@ -95,7 +111,8 @@ class LocalEngine final : public Engine {
     int64_t shown;
   };
   std::vector<Delivery> deliveries_;
-  bool delivers_late_ = false;
+  bool delivers_late_ = false, looks_ahead_ = false;
+  std::optional<StartedStep> started_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_, idle_, compile_changed_;

@@ -20,6 +20,7 @@ namespace {
 constexpr int64_t kStopFollowing = -1;
 constexpr int64_t kLoadAdapter = -2;    // then the characters of a directory
 constexpr int64_t kUnloadAdapter = -3;  // then an index
+constexpr int64_t kDraftStep = -4;      // then a step of the draft model
 
 void put_numbers(std::vector<int64_t>& to, const auto& values) {
   to.push_back(static_cast<int64_t>(values.size()));
@@ -67,6 +68,15 @@ StepInputs StepInputs::from_numbers(const std::vector<int64_t>& numbers) {
   return inputs;
 }
 
+void StepInputs::put_chosen(const at::Tensor& ids) const {
+  if (chosen_places.empty()) return;
+  const auto on_device = [&](const std::vector<int64_t>& numbers) {
+    const auto options = at::TensorOptions(at::kLong).pinned_memory(ids.is_cuda());
+    return at::tensor(numbers, options).to(ids.device(), /*non_blocking=*/true);
+  };
+  ids.index_copy_(0, on_device(chosen_places), chosen.index_select(0, on_device(chosen_rows)));
+}
+
 Runner::Runner(std::shared_ptr<const BaseModule> model, std::shared_ptr<RaggedPagesCache> cache, int64_t graph_batch,
                std::unique_ptr<AdapterTable> adapters)
     : model_(std::move(model)),
@@ -86,7 +96,7 @@ void Runner::send(const std::vector<int64_t>& numbers) const {
   if (!numbers.empty()) everyone.broadcast(at::tensor(numbers, at::kLong).to(options.device()), 0);
 }
 
-void Runner::follow() {
+void Runner::follow(Runner* drafts) {
   const auto options = at::TensorOptions(at::kLong).device(cache_->metadata().device);
   const Group& everyone = model_->parallel()->everyone();
   while (true) {
@@ -103,6 +113,8 @@ void Runner::follow() {
       follow_load({first + 1, first + count});
     } else if (*first == kUnloadAdapter) {
       adapters_->remove(first[1]);
+    } else if (*first == kDraftStep) {
+      drafts->compute(StepInputs::from_numbers({first + 1, first + count}));
     } else {
       compute(StepInputs::from_numbers({first, first + count}));
     }
@@ -148,7 +160,11 @@ void Runner::stop_followers() const { send({kStopFollowing}); }
 void Runner::stay_in_touch() const { send({}); }
 
 StepOutputs Runner::run(const StepInputs& inputs) {
-  if (is_shared()) send(inputs.to_numbers());
+  if (is_shared()) {
+    std::vector<int64_t> numbers = inputs.to_numbers();
+    if (step_of_drafts_) numbers.insert(numbers.begin(), kDraftStep);
+    send(numbers);
+  }
   return compute(inputs);
 }
 
@@ -171,7 +187,9 @@ StepOutputs Runner::compute(const StepInputs& step) {
   auto batch = std::make_shared<RaggedBatch>();
   batch->parts = step.parts;
   ModelInputs inputs;
-  inputs.input_ids = at::tensor(step.tokens, at::kLong).to(device).unsqueeze(0);
+  const at::Tensor ids = at::tensor(step.tokens, at::kLong).to(device);
+  step.put_chosen(ids);
+  inputs.input_ids = ids.unsqueeze(0);
   if (step.features.defined()) {
     const auto& seeing = dynamic_cast<const SeesPictures&>(*model_);
     const at::Tensor places = at::tensor(step.feature_places, at::kLong).to(device);

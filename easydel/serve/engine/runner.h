@@ -29,9 +29,14 @@ struct StepInputs {
   at::Tensor features = {};
   std::vector<int64_t> feature_places = {};
   at::Tensor positions = {};  // [3, T] where some sequence has positions by row and column; likewise
+  // Of a step that was started before the tokens of the last one were known: tokens[places[i]] is chosen[rows[i]],
+  // which is on the device. Likewise not for other ranks.
+  at::Tensor chosen = {};  // [rows] int64
+  std::vector<int64_t> chosen_places = {}, chosen_rows = {};
 
   std::vector<int64_t> to_numbers() const;  // for the other ranks
   static StepInputs from_numbers(const std::vector<int64_t>& numbers);
+  void put_chosen(const at::Tensor& ids) const;  // into ids [tokens], which are on the device
 };
 
 struct StepOutputs {
@@ -56,8 +61,9 @@ class Runner {
   int64_t load_adapter(const std::string& directory, const std::vector<AdapterWeights>& weights);
   void unload_adapter(int64_t index);
   AdapterTable& adapters() { return *adapters_; }
-  // Ranks other than 0: takes part in the steps of rank 0 until that stops.
-  void follow();
+  // Ranks other than 0: takes part in the steps of rank 0 until that stops, and in those of its draft model.
+  void follow(Runner* drafts = nullptr);
+  void tell_of_drafts() { step_of_drafts_ = true; }  // this is the runner of a draft model: `follow` above can tell
   void stop_followers() const;
   void stay_in_touch() const;  // while there is nothing to do, so that the others do not time out
   bool is_leader() const;
@@ -75,6 +81,7 @@ class Runner {
   std::shared_ptr<RaggedPagesCache> cache_;
   std::unique_ptr<DecodeGraphs> graphs_;
   std::unique_ptr<AdapterTable> adapters_;
+  bool step_of_drafts_ = false;
 };
 
 }  // namespace easydel::serve

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <optional>
@@ -13,12 +14,6 @@
 
 namespace easydel::serve {
 namespace {
-
-// Requests whose scores are looked at one by one on the host; all others are chosen together where the scores are.
-bool is_special(const ActiveRequest& request) {
-  const SamplingParams& p = request.sampling();
-  return needs_adjusting(p) || request.matcher || p.logprobs.value_or(0) > 0 || p.typical_p < 1;
-}
 
 double uniform_of(const ActiveRequest& request, int64_t step) {
   return uniform_at(request.key.fold("generate"), 0, step);
@@ -41,14 +36,20 @@ Chosen choose_on_host(const SampledPart& part, const at::Tensor& scores_RV) {
   std::vector<int32_t> output(known.begin() + sequence.prompt_tokens, known.end());
   std::vector<int32_t> words, forbidden = request.end_tokens;
   forbidden.insert(forbidden.end(), params.stop_token_ids.begin(), params.stop_token_ids.end());
-  std::vector<float> scores(vocab);
+  std::vector<float> scores;
   Chosen chosen;
   for (std::size_t place = 0; place <= part.drafts.size(); ++place) {
     const std::span<const float> given(all + (static_cast<std::size_t>(part.first) + place) * vocab, vocab);
-    std::copy(given.begin(), given.end(), scores.begin());
-    if (needs_adjusting(params)) adjust_scores(scores, params, {known.first(prompt), output}, forbidden);
-    if (request.matcher) mask_scores(scores, *request.matcher, words);
-    const int32_t token = draw_token(scores, params, uniform_of(request, static_cast<int64_t>(output.size())));
+    int32_t token = -1;
+    if (params.is_greedy() && needs_scores_alone(request)) {
+      token = greatest_token(given);
+    } else {
+      scores.assign(given.begin(), given.end());
+      if (needs_adjusting(params)) adjust_scores(scores, params, {known.first(prompt), output}, forbidden);
+      if (request.matcher) mask_scores(scores, *request.matcher, words);
+      const auto drawn = static_cast<int64_t>(output.size()) + sequence.awaited;
+      token = draw_token(scores, params, uniform_of(request, drawn));
+    }
     if (token < 0) {
       chosen.is_valid = false;
       break;
@@ -97,18 +98,6 @@ at::Tensor draw_on_device(const at::Tensor& scores_RV, const RowSettings& s) {
   return sample_tokens(scores, on_device(s.uniform, at::kDouble));
 }
 
-// What was chosen in each row: a token or -1, its log-probability without a temperature, and its rank; the last two
-// where they are wanted.
-struct Choices {
-  at::Tensor rows_3R;  // float64, on the host
-  double token(int64_t row) const { return rows_3R.const_data_ptr<double>()[row]; }
-  TokenLogprobs logprobs(int64_t row) const {
-    const double* at = rows_3R.const_data_ptr<double>() + row;
-    const int64_t rows = rows_3R.size(1);
-    return {{static_cast<int32_t>(at[0]), static_cast<float>(at[rows])}, static_cast<int64_t>(at[2 * rows]), {}};
-  }
-};
-
 // By plain operations: one argmax and one draw.
 at::Tensor choose_in_steps(const at::Tensor& scores_RV, const RowSettings& drawn, bool wants_logprobs) {
   at::Tensor tokens = operations::cuda_paged::argmax_rows(scores_RV);
@@ -127,8 +116,9 @@ at::Tensor choose_in_steps(const at::Tensor& scores_RV, const RowSettings& drawn
   return at::stack({kept.to(at::kDouble), logprobs, ranks});
 }
 
-// Every row of the plain requests.
-Choices choose_on_device(const at::Tensor& scores_RV, const std::vector<SampledPart>& parts) {
+// A token or -1 of every row, its log-probability without a temperature, and its rank; the last two where they are
+// wanted. Of the plain requests: what rows of others get means nothing.
+at::Tensor choose_rows(const at::Tensor& scores_RV, const std::vector<SampledPart>& parts) {
   RowSettings drawn;
   bool wants_logprobs = false;
   const auto options = at::TensorOptions(at::kDouble).pinned_memory(true);
@@ -136,9 +126,11 @@ Choices choose_on_device(const at::Tensor& scores_RV, const std::vector<SampledP
   auto* temperatures = settings.mutable_data_ptr<double>();
   for (const SampledPart& part : parts) {
     const SamplingParams& p = part.request->sampling();
-    if (is_special(*part.request)) continue;
+    if (!needs_scores_alone(*part.request)) continue;
     wants_logprobs |= p.logprobs.has_value();
     if (p.is_greedy()) continue;
+    const Sequence& sequence = *part.request->sequence;
+    const int64_t first = sequence.expected_length() - sequence.prompt_tokens;
     for (std::size_t place = 0; place <= part.drafts.size(); ++place) {
       const int64_t row = part.first + static_cast<int64_t>(place);
       drawn.rows.push_back(row);
@@ -146,7 +138,7 @@ Choices choose_on_device(const at::Tensor& scores_RV, const std::vector<SampledP
       drawn.top_k.push_back(p.top_k > 0 ? std::min(p.top_k, scores_RV.size(1)) : scores_RV.size(1));
       drawn.top_p.push_back(p.top_p);
       drawn.min_p.push_back(p.min_p);
-      drawn.uniform.push_back(uniform_of(*part.request, part.request->output_tokens() + static_cast<int64_t>(place)));
+      drawn.uniform.push_back(uniform_of(*part.request, first + static_cast<int64_t>(place)));
       drawn.filters |= p.top_k > 0 || p.top_p < 1 || p.min_p > 0;
       temperatures[row] = p.temperature;
       temperatures[scores_RV.size(0) + row] = drawn.uniform.back();
@@ -156,21 +148,22 @@ Choices choose_on_device(const at::Tensor& scores_RV, const std::vector<SampledP
   if (!drawn.filters)
     chosen = operations::cuda_paged::sample_rows(scores_RV, settings.to(scores_RV.device(), /*non_blocking=*/true),
                                                  wants_logprobs);
-  if (!chosen) chosen = choose_in_steps(scores_RV, drawn, wants_logprobs);
-  return {chosen->to(at::kCPU)};
+  return chosen ? *chosen : choose_in_steps(scores_RV, drawn, wants_logprobs);
 }
 
-Chosen take_chosen(const SampledPart& part, const Choices& choices) {
+Chosen take_rows(const SampledPart& part, const at::Tensor& rows_3R) {
   Chosen chosen;
+  const int64_t all = rows_3R.size(1);
   for (std::size_t place = 0; place <= part.drafts.size(); ++place) {
-    const int64_t row = part.first + static_cast<int64_t>(place);
-    const auto token = static_cast<int32_t>(choices.token(row));
+    const double* at = rows_3R.const_data_ptr<double>() + part.first + static_cast<int64_t>(place);
+    const auto token = static_cast<int32_t>(*at);
     if (token < 0) {
       chosen.is_valid = false;
       break;
     }
     chosen.tokens.push_back(token);
-    if (part.request->sampling().logprobs) chosen.logprobs.push_back(choices.logprobs(row));
+    if (part.request->sampling().logprobs)
+      chosen.logprobs.push_back({{token, static_cast<float>(at[all])}, static_cast<int64_t>(at[2 * all]), {}});
     if (place < part.drafts.size() && part.drafts[place] != token) break;
   }
   return chosen;
@@ -187,21 +180,55 @@ std::vector<Chosen> choose_on_cpu(const at::Tensor& scores_RV, const std::vector
 
 }  // namespace
 
-std::vector<Chosen> choose_tokens(const at::Tensor& scores_RV, const std::vector<SampledPart>& parts) {
-  if (scores_RV.is_cpu()) return choose_on_cpu(scores_RV.to(at::kFloat).contiguous(), parts);
-  Choices choices;
-  if (!std::all_of(parts.begin(), parts.end(), [](const SampledPart& part) { return is_special(*part.request); }))
-    choices = choose_on_device(scores_RV, parts);
-  std::vector<Chosen> all;
-  for (const SampledPart& part : parts) {
-    if (!is_special(*part.request)) {
-      all.push_back(take_chosen(part, choices));
-      continue;
-    }
-    SampledPart own{part.request, 0, part.drafts};
-    const auto rows = static_cast<int64_t>(part.drafts.size()) + 1;
-    all.push_back(choose_on_host(own, scores_RV.narrow(0, part.first, rows).to(at::kCPU, at::kFloat).contiguous()));
+bool needs_scores_alone(const ActiveRequest& request) {
+  const SamplingParams& p = request.sampling();
+  return !needs_adjusting(p) && !request.matcher && p.logprobs.value_or(0) == 0 && p.typical_p >= 1;
+}
+
+Choices::Choices(const at::Tensor& scores_RV, std::vector<SampledPart> parts) : parts_(std::move(parts)) {
+  if (!scores_RV.is_cpu()) {
+    choose_on_device(scores_RV);
+    return;
   }
+  on_host_ = choose_on_cpu(scores_RV.to(at::kFloat).contiguous(), parts_);
+  tokens_R_ = at::zeros({scores_RV.size(0)}, at::kLong);
+  auto* tokens = tokens_R_.mutable_data_ptr<int64_t>();
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    if (on_host_[i].is_valid) tokens[parts_[i].first] = on_host_[i].tokens.front();
+  }
+}
+
+void Choices::choose_on_device(const at::Tensor& scores_RV) {
+  on_host_.resize(parts_.size());
+  const auto is_plain = [](const SampledPart& part) { return needs_scores_alone(*part.request); };
+  if (std::any_of(parts_.begin(), parts_.end(), is_plain)) {
+    const at::Tensor chosen = choose_rows(scores_RV, parts_);
+    tokens_R_ = chosen[0].clamp_min(0).to(at::kLong);
+    rows_3R_ = at::empty_like(chosen, chosen.options().device(at::kCPU).pinned_memory(true));
+    rows_3R_.copy_(chosen, /*non_blocking=*/true);
+    done_.emplace(scores_RV.device().type());
+    done_->record(c10::impl::VirtualGuardImpl(scores_RV.device().type()).getStream(scores_RV.device()));
+  }
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const SampledPart& part = parts_[i];
+    if (is_plain(part)) continue;
+    const auto rows = static_cast<int64_t>(part.drafts.size()) + 1;
+    on_host_[i] = choose_on_host({part.request, 0, part.drafts},
+                                 scores_RV.narrow(0, part.first, rows).to(at::kCPU, at::kFloat).contiguous());
+  }
+}
+
+Chosen Choices::take(std::size_t index) {
+  const SampledPart& part = parts_[index];
+  if (!rows_3R_.defined() || !needs_scores_alone(*part.request)) return std::move(on_host_[index]);
+  done_->synchronize();
+  return take_rows(part, rows_3R_);
+}
+
+std::vector<Chosen> choose_tokens(const at::Tensor& scores_RV, const std::vector<SampledPart>& parts) {
+  Choices choices(scores_RV, parts);
+  std::vector<Chosen> all;
+  for (std::size_t i = 0; i < parts.size(); ++i) all.push_back(choices.take(i));
   return all;
 }
 

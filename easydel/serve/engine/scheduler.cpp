@@ -55,9 +55,8 @@ void Scheduler::preempt_last() {
 }
 
 void Scheduler::add_part(StepPlan& plan, Sequence& sequence, int64_t count, int64_t& budget) {
-  const int64_t end = sequence.computed + count;
-  const int64_t drafts = std::max<int64_t>(0, end - sequence.length());
-  plan.parts.push_back({&sequence, sequence.computed, count, drafts, end >= sequence.length()});
+  const int64_t end = sequence.computed + count, length = sequence.expected_length();
+  plan.parts.push_back({&sequence, sequence.computed, count, std::max<int64_t>(0, end - length), end >= length});
   plan.tokens += count;
   budget -= count;
 }
@@ -75,7 +74,9 @@ int64_t Scheduler::fitting(const Sequence& sequence, int64_t computed, int64_t c
 
 bool Scheduler::plan_running(Queue::iterator at, StepPlan& plan, int64_t& budget) {
   Sequence& sequence = **at;
-  const int64_t known = sequence.length() - sequence.computed;
+  // Whatever the awaited token is, it is the last one.
+  if (sequence.awaited > 0 && sequence.expected_length() >= sequence.max_length) return true;
+  const int64_t known = sequence.expected_length() - sequence.computed;
   // Without chunks a prompt waits for a step that holds all of it, or that it has for itself.
   if (known > budget && !options_.enable_chunked_prefill && plan.tokens > 0) return true;
   // Guesses are dropped where they do not fit: they must not push anybody out.
@@ -159,18 +160,30 @@ StepPlan Scheduler::schedule() {
   return plan;
 }
 
+void Scheduler::start(StepPart& part, bool chooses) {
+  assert(part.drafts == 0 && !part.is_started && part.sequence->awaited == 0);
+  part.is_started = true;
+  part.sequence->computed = part.begin + part.count;
+  part.sequence->awaited = chooses ? 1 : 0;
+}
+
 void Scheduler::advance(const StepPart& part, const std::vector<int32_t>& chosen) {
   Sequence& sequence = *part.sequence;
   // Of the drafts only those that were chosen count; the keys of the others are written over.
   const int64_t known = part.count - part.drafts;
   const int64_t accepted = chosen.empty() ? 0 : static_cast<int64_t>(chosen.size()) - 1;
   assert(accepted <= part.drafts && (chosen.empty() || part.reaches_end));
-  sequence.computed = part.begin + known + accepted;
+  if (!part.is_started) {
+    sequence.computed = part.begin + known + accepted;
+  } else if (!chosen.empty()) {
+    --sequence.awaited;
+  }
   sequence.tokens.insert(sequence.tokens.end(), chosen.begin(), chosen.end());
   sequence.drafts.clear();
   if (!options_.enable_prefix_caching) return;
   hash_pages(sequence);
-  for (; (sequence.published_ + 1) * options_.page_size <= sequence.computed; ++sequence.published_) {
+  const int64_t complete = std::min(sequence.computed, sequence.length());
+  for (; (sequence.published_ + 1) * options_.page_size <= complete; ++sequence.published_) {
     const auto page = static_cast<std::size_t>(sequence.published_);
     pool_.publish(sequence.pages[page], sequence.hashes_[page]);
   }

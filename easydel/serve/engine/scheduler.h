@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <list>
 #include <memory>
 #include <vector>
@@ -32,8 +33,10 @@ struct Sequence {
   std::vector<int32_t> tokens;  // the prompt and what was chosen since
   int64_t prompt_tokens = 0;
   std::vector<int32_t> drafts;  // guesses of what follows, to be verified by the next step
-  int64_t computed = 0;         // tokens whose keys are in the cache
+  int64_t awaited = 0;          // tokens that a started step chooses, and nobody knows yet: at most one
+  int64_t computed = 0;         // tokens whose keys are in the cache, or will be once the started steps are done
   std::vector<int32_t> pages;
+  int64_t max_length = std::numeric_limits<int64_t>::max();  // it ends there; read where a token is awaited
   int64_t priority = 0;
   uint64_t arrival = 0;     // among equal priorities the first goes first
   uint64_t prefix_key = 0;  // names what else the keys depend on: prefixes are shared among equal ones
@@ -44,6 +47,7 @@ struct Sequence {
   int64_t preemptions = 0;
 
   int64_t length() const { return static_cast<int64_t>(tokens.size()); }
+  int64_t expected_length() const { return length() + awaited; }
 
  private:
   friend class Scheduler;
@@ -57,6 +61,7 @@ struct StepPart {
   Sequence* sequence = nullptr;
   int64_t begin = 0, count = 0, drafts = 0;
   bool reaches_end = false;  // a next token is chosen
+  bool is_started = false;   // see Scheduler::start
 };
 
 struct StepPlan {
@@ -73,6 +78,9 @@ class Scheduler {
   // The next step: running sequences first, then waiting ones with what is left of the budget. If there are no pages
   // for a running one, the last of them loses its pages and waits again.
   StepPlan schedule();
+  // The part is being computed, and its next token, if it `chooses` one, will be known to `advance` later: the step
+  // after it can be planned now. Not for parts with drafts.
+  static void start(StepPart& part, bool chooses);
   // Of a part that was computed: the accepted drafts and the token after them. Its complete pages can be found now.
   void advance(const StepPart& part, const std::vector<int32_t>& chosen);
   // The sequence, running or waiting, has ended: its pages are free. Null when it is not known.

@@ -58,7 +58,11 @@ PictureInputs process_pictures(const std::vector<std::string>& pictures, const V
   std::vector<at::Tensor> decoded;
   for (std::size_t i = 0; i < pictures.size(); ++i)
     decoded.push_back(vision.image_processor().decode(pictures[i], concat("picture ", i + 1)));
-  return vision(decoded);
+  try {
+    return vision(decoded);
+  } catch (const ShapeError& error) {  // of a size that the model's files do not let be prepared
+    throw ApiError(400, error.what());
+  }
 }
 
 }  // namespace easydel::serve

@@ -34,6 +34,7 @@ void refuse_text_options(const EngineOptions& given) {
       {"ngram_max", given.ngram_max != plain.ngram_max},
       {"ngram_min", given.ngram_min != plain.ngram_min},
       {"use_graphs", given.use_graphs != plain.use_graphs},
+      {"async_scheduling", given.async_scheduling != plain.async_scheduling},
       {"seed", given.seed != plain.seed},
       {"grammar", given.grammar != plain.grammar}};
   for (const auto& [name, is_set] : differs) {
