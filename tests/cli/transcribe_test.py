@@ -124,7 +124,7 @@ class Transcribe(unittest.TestCase):
 
     def test_tokens_are_those_of_transformers(self):
         variants = ([], {}), (["--language", "de"], dict(language="de")), (["--language", "en", "--task", "translate"], dict(language="en", task="translate")), \
-            (["--timestamps"], dict(return_timestamps=True)), (["--num-beams", "3", "--language", "de"], dict(num_beams=3, language="de")), \
+            (["--timestamps"], dict(return_timestamps=True)), (["--num-beams", "4", "--language", "de"], dict(num_beams=4, language="de")), \
             (["--max-new-tokens", "5", "--timestamps"], dict(max_new_tokens=5, return_timestamps=True))
         short = list(self.sounds)[1:3]
         different = set()
@@ -189,7 +189,7 @@ class Transcribe(unittest.TestCase):
         directory, path = self.with_keys("aligned", keys), list(self.sounds)[3]
         compared = 0
         for language, flags, arguments in (("japanese", ["--language", "ja"], dict(language="ja")),
-                                           ("german", ["--num-beams", "3", "--language", "de"], dict(num_beams=3, language="de"))):
+                                           ("german", ["--num-beams", "4", "--language", "de"], dict(num_beams=4, language="de"))):
             entries = json.loads(self.run_it(*self.sounds, "--json", "--word-timestamps", *flags, model=directory).stdout)
             for sound, entry in zip(self.sounds, entries, strict=True):
                 with self.subTest(file=sound.name, flags=flags):

@@ -188,6 +188,21 @@ PROBE(TranscribeOptions, return_token_timestamps) {
   EXPECT_TRUE(testing_support::is_refused(
       "alignment_heads", [] { transcribe(*speaking(), sound(1), {.return_token_timestamps = true}); }));
 }
+PROBE(WhisperConfig, median_filter_width) {
+  const auto times = [](int64_t width) {
+    WhisperConfig config = tiny();
+    config.median_filter_width = width;
+    const auto model = drawn(config);
+    set_generation_config(*model, generation_config(*aligned()));
+    std::vector<double> all;
+    for (const SpokenSegment& segment : transcribe(*model, sound(1, 33), {.return_token_timestamps = true}).segments)
+      all.insert(all.end(), segment.token_times.begin(), segment.token_times.end());
+    return all;
+  };
+  EXPECT_NE(times(1), times(5));
+  EXPECT_TRUE(
+      testing_support::is_refused("median_filter_width must be an odd number above 0; got 4", [&] { times(4); }));
+}
 PROBE(TranscribeOptions, num_frames) {
   const auto times = [](std::optional<int64_t> frames) {
     return transcribe(*aligned(), sound(1), {.return_token_timestamps = true, .num_frames = frames})
