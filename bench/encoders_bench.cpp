@@ -22,7 +22,9 @@ namespace {
 double cpu_seconds() {
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
-  const auto of = [](const timeval& time) { return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6; };
+  const auto of = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
   return of(used.ru_utime) + of(used.ru_stime);
 }
 
@@ -48,8 +50,9 @@ int main(int argc, char** argv) {
   const std::string kind = argv[1], folder = argv[2];
   const int64_t count = std::stoll(argv[3]);
   const bool writes = kind == "t5";
-  const auto model = ed::load_model(
-      folder, writes ? ed::TaskType::SequenceToSequence : ed::TaskType::ZeroShotImageClassification, {.verbose = false});
+  const ed::TaskType task =
+      writes ? ed::TaskType::SequenceToSequence : ed::TaskType::ZeroShotImageClassification;
+  const auto model = ed::load_model(folder, task, {.verbose = false});
   const auto file = ed::SafetensorsFile::open(folder + "/inputs.safetensors");
   ed::ModelInputs inputs{.input_ids = file->tensor("input_ids")};
   if (!writes) inputs.pixel_values = file->tensor("pixel_values");

@@ -146,8 +146,9 @@ void add_transcribe_command(CLI::App& app) {
       ->check(CLI::NonNegativeNumber);
   command->add_option("--compression-ratio-threshold", options->compression_ratio_threshold,
                       "Above this a text repeats itself, and is wrong (default: the model's, else none)");
-  command->add_option("--logprob-threshold", options->logprob_threshold,
-                      "A text is wrong whose tokens' mean log-probability is below this (default: the model's, else none)");
+  command->add_option(
+      "--logprob-threshold", options->logprob_threshold,
+      "A text is wrong whose tokens' mean log-probability is below this (default: the model's, else none)");
   command->add_option("--no-speech-threshold", options->no_speech_threshold,
                       "Silence where a text is below --logprob-threshold and the likelihood of silence is above this "
                       "(default: the model's, else none)");

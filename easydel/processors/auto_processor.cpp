@@ -28,7 +28,8 @@ bool names(const Json& json, const char* key, std::initializer_list<std::string_
 AutoProcessor AutoProcessor::from_directory(const fs::path& directory) {
   const Json whole = read_object(directory / "processor_config.json");
   const Json own = read_object(directory / "preprocessor_config.json");
-  const bool hears = whole.contains("feature_extractor") || names(own, "feature_extractor_type", {"WhisperFeatureExtractor"});
+  const bool hears =
+      whole.contains("feature_extractor") || names(own, "feature_extractor_type", {"WhisperFeatureExtractor"});
   const bool sees = !hears && AutoImageProcessor::is_in(directory);
   // Texts and pictures go to two towers there, and meet behind them.
   const bool apart = names(whole, "processor_class", {"CLIPProcessor", "SiglipProcessor"});

@@ -71,15 +71,15 @@ void expect_same(const State& got, const State& want) {
   }
 }
 
-template <TaskType Task>
+template <class Auto>
 void steps_and_comes_back(const std::string& config, const std::string& type_name, const ModelInputs& inputs) {
-  SCOPED_TRACE(task_name(Task));
+  SCOPED_TRACE(type_name);
   const TemporaryDirectory directory;
   const std::string model = (directory / "model").string(), saved = (directory / "state").string();
   const auto made = AutoConfig::from_dict(Json::parse(config));
-  AutoStateFor<Task>::from_config(*made, {.rngs = RandomKey(3)}).model()->save_pretrained(model, {.verbose = false});
+  Auto::from_config(*made, {.rngs = RandomKey(3)}).model()->save_pretrained(model, {.verbose = false});
 
-  State state = AutoStateFor<Task>::from_pretrained(model, {.verbose = false}, optim::adamw(1e-2));
+  State state = Auto::from_pretrained(model, {.verbose = false}, optim::adamw(1e-2));
   EXPECT_EQ(state.model()->type_name(), type_name);
   EXPECT_EQ(state.step, 0);
   const auto loss_of = [&](const BaseModule& module) {
@@ -94,7 +94,7 @@ void steps_and_comes_back(const std::string& config, const std::string& type_nam
   state = state.apply_gradients(grads);
   EXPECT_LT(loss_of(*state.model()).template item<double>(), loss.template item<double>());
   state.save_state(saved, {.verbose = false});
-  const State again = AutoStateFor<Task>::from_pretrained(saved, {.verbose = false}, optim::adamw(1e-2));
+  const State again = Auto::from_pretrained(saved, {.verbose = false}, optim::adamw(1e-2));
   EXPECT_EQ(again.model()->type_name(), type_name);
   expect_same(again, state);
 }
@@ -106,23 +106,24 @@ TEST(AutoState, OfEachTaskStepsAndComesBackFromItsFiles) {
   const std::string llava =
       concat(R"({"model_type": "llava", "image_token_index": 5, "text_config": {"model_type": "llama", )", kText,
              R"(}, "vision_config": {"model_type": "clip_vision_model", )", kSight, "}}");
-  steps_and_comes_back<TaskType::BaseModule>(text_config("llama"), "LlamaModel", texts());
-  steps_and_comes_back<TaskType::CausalLM>(text_config("llama"), "LlamaForCausalLM", texts());
-  steps_and_comes_back<TaskType::SequenceClassification>(text_config("llama"), "LlamaForSequenceClassification", texts());
-  steps_and_comes_back<TaskType::SequenceToSequence>(t5, "T5ForConditionalGeneration", with_decoder(texts()));
-  steps_and_comes_back<TaskType::SpeechSequenceToSequence>(kWhisper, "WhisperForConditionalGeneration",
+  steps_and_comes_back<AutoState>(text_config("llama"), "LlamaModel", texts());
+  steps_and_comes_back<AutoStateForCausalLM>(text_config("llama"), "LlamaForCausalLM", texts());
+  steps_and_comes_back<AutoStateForSequenceClassification>(text_config("llama"), "LlamaForSequenceClassification",
+                                                           texts());
+  steps_and_comes_back<AutoStateForSeq2SeqLM>(t5, "T5ForConditionalGeneration", with_decoder(texts()));
+  steps_and_comes_back<AutoStateForSpeechSeq2Seq>(kWhisper, "WhisperForConditionalGeneration",
                                                            with_decoder(sounds()));
-  steps_and_comes_back<TaskType::MaskedLM>(text_config("bert"), "BertForMaskedLM", texts());
-  steps_and_comes_back<TaskType::TokenClassification>(text_config("bert"), "BertForTokenClassification", texts());
-  steps_and_comes_back<TaskType::QuestionAnswering>(text_config("bert"), "BertForQuestionAnswering", texts());
-  steps_and_comes_back<TaskType::Embedding>(text_config("qwen3"), "Qwen3Model", texts());
-  steps_and_comes_back<TaskType::VisionModule>(concat("{\"model_type\": \"clip_vision_model\", ", kSight, "}"),
+  steps_and_comes_back<AutoStateForMaskedLM>(text_config("bert"), "BertForMaskedLM", texts());
+  steps_and_comes_back<AutoStateForTokenClassification>(text_config("bert"), "BertForTokenClassification", texts());
+  steps_and_comes_back<AutoStateForQuestionAnswering>(text_config("bert"), "BertForQuestionAnswering", texts());
+  steps_and_comes_back<AutoStateForEmbedding>(text_config("qwen3"), "Qwen3Model", texts());
+  steps_and_comes_back<AutoStateVisionModel>(concat("{\"model_type\": \"clip_vision_model\", ", kSight, "}"),
                                                "CLIPVisionModel", pictures());
-  steps_and_comes_back<TaskType::ImageClassification>(concat("{\"model_type\": \"vit\", ", kSight, "}"),
+  steps_and_comes_back<AutoStateForImageClassification>(concat("{\"model_type\": \"vit\", ", kSight, "}"),
                                                       "ViTForImageClassification", pictures());
-  steps_and_comes_back<TaskType::ZeroShotImageClassification>(towers(), "CLIPModel", both());
-  steps_and_comes_back<TaskType::ImageTextToText>(llava, "LlavaForConditionalGeneration", texts());
-  steps_and_comes_back<TaskType::AudioClassification>(kWhisper, "WhisperForAudioClassification", sounds());
+  steps_and_comes_back<AutoStateForZeroShotImageClassification>(towers(), "CLIPModel", both());
+  steps_and_comes_back<AutoStateForImageTextToText>(llava, "LlavaForConditionalGeneration", texts());
+  steps_and_comes_back<AutoStateForAudioClassification>(kWhisper, "WhisperForAudioClassification", sounds());
 }
 
 TEST(AutoState, WithoutATransformationHasTheModelAlone) {

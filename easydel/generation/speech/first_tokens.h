@@ -36,8 +36,8 @@ class SpeechKeys {
 // The logits [V] behind the decoder's tokens, where the encoder's states are known.
 at::Tensor logits_behind(const BaseModule& module, const at::Tensor& states, const std::vector<int64_t>& ids);
 
-// The tokens that say the language, the task and whether times are wanted. A language that nobody names is the likeliest
-// one of what these states were made of.
+// The tokens that say the language, the task and whether times are wanted. A language that nobody names is the
+// likeliest one of what these states were made of.
 std::vector<int64_t> first_tokens(const BaseModule& module, const at::Tensor& states, const SpeechKeys& keys,
                                   const TranscribeOptions& options, const GenerationConfig& config, bool timestamps);
 

@@ -26,7 +26,7 @@ struct TranscribeOptions {
   std::vector<double> temperature = {};
   std::optional<double> compression_ratio_threshold = {};  // wrong above it: a text that repeats itself
   std::optional<double> logprob_threshold = {};            // wrong below it: the mean log-probability of tokens
-  std::optional<double> no_speech_threshold = {};          // silence instead above it, where logprob_threshold says wrong
+  std::optional<double> no_speech_threshold = {};          // silence above it, where logprob_threshold says wrong
   std::optional<bool> condition_on_prev_tokens = {};       // the text so far is a prompt for the next window
   RandomKey prng_key = RandomKey(0);
 };

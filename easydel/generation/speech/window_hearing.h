@@ -39,7 +39,8 @@ class WindowHearing {
   };
 
   GenerateOptions options_at(double temperature, int64_t begin, uint64_t number) const;
-  Judgement judge(const GenerateOutput& said, const std::vector<int64_t>& tokens, double temperature, double silence) const;
+  Judgement judge(const GenerateOutput& said, const std::vector<int64_t>& tokens, double temperature,
+                  double silence) const;
   double silence_of(const at::Tensor& states, const std::vector<int64_t>& ids, std::size_t prompt) const;
   std::vector<double> times_of(const at::Tensor& states, const std::vector<int64_t>& ids,
                                const std::vector<int64_t>& tokens, int64_t frames) const;

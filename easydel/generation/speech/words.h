@@ -17,6 +17,7 @@ struct SpokenWord {
 // Tokens grouped as transformers groups Whisper's: at spaces and punctuation, or where a language has no spaces ("zh",
 // "ja", "th", "lo", "my", "yue") at each piece that is text by itself; marks go to the word that they belong to. A word
 // never crosses two segments. `decode` leaves special tokens out. ConfigError unless the segments have token_times.
-std::vector<SpokenWord> words_of(const Transcription& said, const DecodeFunction& decode, const GenerationConfig& config);
+std::vector<SpokenWord> words_of(const Transcription& said, const DecodeFunction& decode,
+                                 const GenerationConfig& config);
 
 }  // namespace easydel
