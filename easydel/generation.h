@@ -7,4 +7,5 @@
 #include "easydel/generation/sampling_processors.h"
 #include "easydel/generation/speech/timestamp_processor.h"
 #include "easydel/generation/speech/transcribe.h"
+#include "easydel/generation/speech/words.h"
 #include "easydel/generation/token_processors.h"

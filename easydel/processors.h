@@ -1,6 +1,7 @@
 // Pictures and recordings: decoding them, and the steps before a model sees or hears them.
 #pragma once
 
+#include "easydel/processors/auto_processor.h"
 #include "easydel/processors/decode_audio.h"
 #include "easydel/processors/decode_image.h"
 #include "easydel/processors/feature_extractor.h"

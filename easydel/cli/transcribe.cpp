@@ -1,5 +1,6 @@
 // easydel transcribe: writes down what recordings say.
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <iomanip>
 #include <iostream>
 #include <memory>
@@ -11,7 +12,7 @@
 #include "easydel/cli/terminal/text.h"
 #include "easydel/core/error.h"
 #include "easydel/generation/generate.h"
-#include "easydel/generation/speech/transcribe.h"
+#include "easydel/generation/speech/words.h"
 #include "easydel/processors/feature_extractor.h"
 
 namespace easydel::cli {
@@ -22,7 +23,11 @@ struct TranscribeArguments {
   std::vector<std::string> files;
   std::string language, task;
   std::optional<int64_t> max_new_tokens, num_beams;
-  bool timestamps = false;
+  std::vector<double> temperature;
+  std::optional<double> compression_ratio_threshold, logprob_threshold, no_speech_threshold;
+  uint64_t seed = 0;
+  bool timestamps = false, word_timestamps = false;
+  bool condition_on_prev_tokens = false;
   bool json = false;
 };
 
@@ -32,13 +37,16 @@ std::string clock(double seconds) {
   return text.str();
 }
 
-// Without the tokens that say a language, a task or a time.
-std::string spoken(const Tokenizer* tokenizer, const std::vector<int64_t>& tokens, const GenerationConfig& config) {
-  const std::vector<int32_t> ids = without_times(tokens, config);
+std::string text_of(const Tokenizer* tokenizer, std::span<const int32_t> ids) {
   if (tokenizer) return tokenizer->decode(ids);
   std::string text;
   for (const int32_t id : ids) text += concat(text.empty() ? "" : " ", id);
   return text;
+}
+
+// Without the tokens that say a language, a task or a time.
+std::string spoken(const Tokenizer* tokenizer, const std::vector<int64_t>& tokens, const GenerationConfig& config) {
+  return text_of(tokenizer, without_times(tokens, config));
 }
 
 std::string trimmed(const std::string& text) {
@@ -46,7 +54,17 @@ std::string trimmed(const std::string& text) {
   return begin == std::string::npos ? "" : text.substr(begin);
 }
 
+Json json_of(const std::vector<SpokenWord>& words) {
+  Json list = Json::array();
+  for (const SpokenWord& word : words)
+    list.push_back(Json::object({{"start", word.start}, {"end", word.end}, {"word", trimmed(word.text)}}));
+  return list;
+}
+
 void run(const TranscribeArguments& options, const Tokenizer* tokenizer, World& world) {
+  require<ConfigError>(tokenizer || !options.word_timestamps,
+                       "[transcribe] --word-timestamps needs the model's tokenizer, which tells words apart; there is "
+                       "none.");
   const WhisperFeatureExtractor extractor =
       AutoFeatureExtractor::from_pretrained(options.model.model, {.revision = options.model.revision});
   std::vector<at::Tensor> recordings;  // before the model, so that a broken one ends it at once
@@ -57,31 +75,47 @@ void run(const TranscribeArguments& options, const Tokenizer* tokenizer, World& 
   how.generation_config.num_beams = options.num_beams;
   if (!options.language.empty()) how.language = options.language;
   if (!options.task.empty()) how.task = options.task;
-  if (options.timestamps) how.return_timestamps = true;
+  if (options.timestamps || options.word_timestamps) how.return_timestamps = true;
+  how.return_token_timestamps = options.word_timestamps;
+  how.temperature = options.temperature;
+  how.compression_ratio_threshold = options.compression_ratio_threshold;
+  how.logprob_threshold = options.logprob_threshold;
+  how.no_speech_threshold = options.no_speech_threshold;
+  if (options.condition_on_prev_tokens) how.condition_on_prev_tokens = true;
+  how.prng_key = RandomKey(options.seed);
   const GenerationConfig config = generation_config(*module);
+  const DecodeFunction decode = [&](std::span<const int32_t> ids) { return text_of(tokenizer, ids); };
   Json all = Json::array();
   for (std::size_t i = 0; i < options.files.size(); ++i) {
     const std::string& file = options.files[i];
+    how.num_frames = extractor.sound_frames(recordings[i]);
     const Transcription said = transcribe(*module, extractor.whole(recordings[i]), how);
     if (world.rank() != 0) continue;
     const std::string text = trimmed(spoken(tokenizer, said.tokens, config));
+    const std::vector<SpokenWord> words =
+        options.word_timestamps ? words_of(said, decode, config) : std::vector<SpokenWord>();
     if (options.json) {
       Json segments = Json::array();
       for (const SpokenSegment& segment : said.segments) {
         segments.push_back(Json::object(
             {{"start", segment.start}, {"end", segment.end}, {"text", spoken(tokenizer, segment.tokens, config)}}));
+        if (!options.temperature.empty()) segments.as_array().back()["temperature"] = segment.temperature;
       }
-      all.push_back(Json::object({{"file", file},
-                                  {"text", text},
-                                  {"decoder_input_ids", said.decoder_input_ids},
-                                  {"ids", said.tokens},
-                                  {"segments", segments}}));
+      Json entry = Json::object({{"file", file},
+                                 {"text", text},
+                                 {"decoder_input_ids", said.decoder_input_ids},
+                                 {"ids", said.tokens},
+                                 {"segments", segments}});
+      if (options.word_timestamps) entry["words"] = json_of(words);
+      all.push_back(std::move(entry));
       continue;
     }
     const std::string name = options.files.size() > 1 ? file + ": " : "";
-    if (!options.timestamps) std::cout << name << text << '\n';
+    if (!options.timestamps && !options.word_timestamps) std::cout << name << text << '\n';
+    for (const SpokenWord& word : words)
+      std::cout << name << '[' << clock(word.start) << " --> " << clock(word.end) << "] " << trimmed(word.text) << '\n';
     for (const SpokenSegment& segment : said.segments) {
-      if (!options.timestamps) break;
+      if (!options.timestamps || options.word_timestamps) break;
       std::cout << name << '[' << clock(segment.start) << " --> " << clock(segment.end) << "] "
                 << trimmed(spoken(tokenizer, segment.tokens, config)) << '\n';
     }
@@ -102,6 +136,25 @@ void add_transcribe_command(CLI::App& app) {
   command->add_option("--task", options->task,
                       "transcribe, or translate: into English (default: transcribe with --language, else the model's)");
   command->add_flag("--timestamps", options->timestamps, "Print when each segment was said, in seconds");
+  command->add_flag("--word-timestamps", options->word_timestamps,
+                    "Print when each word was said, in seconds; needs alignment_heads in generation_config.json");
+  command
+      ->add_option("--temperature", options->temperature,
+                   "Tried in turn while a threshold says that a text is wrong: 0,0.2,0.4; above 0 tokens are drawn "
+                   "(default: 0)")
+      ->delimiter(',')
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--compression-ratio-threshold", options->compression_ratio_threshold,
+                      "Above this a text repeats itself, and is wrong (default: the model's, else none)");
+  command->add_option(
+      "--logprob-threshold", options->logprob_threshold,
+      "A text is wrong whose tokens' mean log-probability is below this (default: the model's, else none)");
+  command->add_option("--no-speech-threshold", options->no_speech_threshold,
+                      "Silence where a text is below --logprob-threshold and the likelihood of silence is above this "
+                      "(default: the model's, else none)");
+  command->add_flag("--condition-on-prev-tokens", options->condition_on_prev_tokens,
+                    "The text so far is a prompt for the next window of 30 s");
+  command->add_option("--seed", options->seed, "Of the tokens that are drawn")->capture_default_str();
   command
       ->add_option("--max-new-tokens", options->max_new_tokens,
                    "Most tokens of a window of 30 s (default: the model's)")

@@ -138,7 +138,7 @@ GenerateOutput generate(const BaseModule& module, const at::Tensor& input_ids, c
 }
 
 GenerateOutput generate_behind(const BaseModule& module, const at::Tensor& main_input, const at::Tensor& decoder_ids,
-                               const GenerateOptions& options) {
+                               const GenerateOptions& options, const at::Tensor& encoder_states) {
   require<NotSupportedError>(module.can_generate(), "[generate] ", module.type_name(),
                              " has no language modelling head. Load the model for causal-lm, or for "
                              "sequence-to-sequence if it has an encoder.");
@@ -172,7 +172,8 @@ GenerateOutput generate_behind(const BaseModule& module, const at::Tensor& main_
     const int64_t copies = beams ? config.beams() : *config.num_return_sequences;
     check_rows(config, ids.size(0), copies, model.vocab_size);
     ModelInputs inputs = has_encoder ? prepare_seq2seq_generation(module, prompt, ids, options.inputs,
-                                                                  config.pad_token_id, config.eos_token_id, copies)
+                                                                  config.pad_token_id, config.eos_token_id, copies,
+                                                                  encoder_states)
                                      : prepare_inputs_for_generation(ids, options.inputs, config.pad_token_id,
                                                                      config.eos_token_id, copies);
     inputs.fused_decode = options.fused_decode;

@@ -92,7 +92,7 @@ at::Tensor decoder_start(const GenerationConfig& config, const at::Tensor& main_
 ModelInputs prepare_seq2seq_generation(const BaseModule& model, const at::Tensor& main_input,
                                        const at::Tensor& decoder_ids, const PromptInputs& given,
                                        std::optional<int64_t> pad_token_id, const TokenIds& eos_token_id,
-                                       int64_t copies) {
+                                       int64_t copies, const at::Tensor& encoder_states) {
   const bool hears = main_input.is_floating_point();
   const at::Tensor mask = hears ? no_mask(given) : encoder_mask(main_input, given, pad_token_id, eos_token_id);
   ModelInputs encoder{.attention_mask = mask};
@@ -102,7 +102,7 @@ ModelInputs prepare_seq2seq_generation(const BaseModule& model, const at::Tensor
     return tensor.defined() && copies > 1 ? tensor.repeat_interleave(copies, 0) : tensor;
   };
   ModelInputs inputs;
-  inputs.encoder_outputs = repeated(run_encoder(model, encoder));
+  inputs.encoder_outputs = repeated(encoder_states.defined() ? encoder_states : run_encoder(model, encoder));
   inputs.attention_mask = repeated(mask);
   inputs.decoder_input_ids = repeated(decoder_ids);
   inputs.output_attentions = inputs.output_hidden_states = inputs.output_router_logits = false;

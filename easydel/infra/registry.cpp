@@ -121,6 +121,8 @@ std::shared_ptr<BaseModule> Registry::make_module(const BaseConfig& config, Task
     task = architecture.empty() ? TaskType::CausalLM : task_of_architecture(architecture);
     if (std::find(known.begin(), known.end(), task) == known.end() && !known.empty()) task = known.front();
   }
+  if (task == TaskType::Embedding && std::find(known.begin(), known.end(), task) == known.end())
+    task = TaskType::BaseModule;  // whose states are pooled
   {
     const std::lock_guard lock(mutex_);
     const auto found = modules_.find({model_type, task});

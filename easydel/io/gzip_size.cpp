@@ -11,12 +11,16 @@
 
 namespace easydel {
 
-int64_t gzip_size(std::string_view text) {
+namespace {
+
+int64_t deflated_size(std::string_view text, bool as_gzip, const char* where) {
 #if EASYDEL_HAS_ZLIB
   z_stream stream{};
-  constexpr int kWithGzipHeader = 15 + 16;
-  require<Error>(deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, kWithGzipHeader, 8, Z_DEFAULT_STRATEGY) == Z_OK,
-                 "[gzip_size] zlib cannot be initialized.");
+  constexpr int kWindow = 15, kGzipHeader = 16;
+  const int level = as_gzip ? Z_BEST_COMPRESSION : Z_DEFAULT_COMPRESSION;
+  require<Error>(deflateInit2(&stream, level, Z_DEFLATED, kWindow + (as_gzip ? kGzipHeader : 0), 8,
+                              Z_DEFAULT_STRATEGY) == Z_OK,
+                 "[", where, "] zlib cannot be initialized.");
   std::vector<Bytef> out(deflateBound(&stream, static_cast<uLong>(text.size())));
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
   stream.avail_in = static_cast<uInt>(text.size());
@@ -25,12 +29,19 @@ int64_t gzip_size(std::string_view text) {
   const int done = deflate(&stream, Z_FINISH);
   const auto size = static_cast<int64_t>(stream.total_out);
   deflateEnd(&stream);
-  require<Error>(done == Z_STREAM_END, "[gzip_size] zlib failed.");
+  require<Error>(done == Z_STREAM_END, "[", where, "] zlib failed.");
   return size;
 #else
   (void)text;
-  fail<NotSupportedError>("[gzip_size] this build has no zlib. Install zlib1g-dev, then configure and build again.");
+  (void)as_gzip;
+  fail<NotSupportedError>("[", where, "] this build has no zlib. Install zlib1g-dev, then configure and build again.");
 #endif
 }
+
+}  // namespace
+
+int64_t gzip_size(std::string_view text) { return deflated_size(text, /*as_gzip=*/true, "gzip_size"); }
+
+int64_t zlib_size(std::string_view text) { return deflated_size(text, /*as_gzip=*/false, "zlib_size"); }
 
 }  // namespace easydel

@@ -122,6 +122,12 @@ at::Tensor WhisperFeatureExtractor::whole(const at::Tensor& recording) const {
   return log_mel(recording.to(at::kFloat).unsqueeze(0));
 }
 
+int64_t WhisperFeatureExtractor::sound_frames(const at::Tensor& recording) const {
+  const int64_t count = recording.size(0);
+  if (count >= samples()) return count / hop_length_;
+  return pads_left_ ? frames() : std::min((count + hop_length_ - 1) / hop_length_, frames());
+}
+
 WhisperFeatureExtractor AutoFeatureExtractor::from_directory(const fs::path& directory) {
   Json json;
   fs::path file = directory / "processor_config.json";

@@ -32,6 +32,8 @@ class WhisperFeatureExtractor {
   at::Tensor operator()(const std::vector<at::Tensor>& recordings) const;
   // All of a longer one, [1, mels, n / hop_length]. One that is not longer is padded.
   at::Tensor whole(const at::Tensor& recording) const;
+  // How many frames of whole(recording) are sound, and no padding behind it.
+  int64_t sound_frames(const at::Tensor& recording) const;
 
  private:
   at::Tensor log_mel(const at::Tensor& waves) const;  // [B, n]

@@ -415,7 +415,7 @@ class OtherFlags(FlagProbes):
             pad_token_id=2, bos_token_id=2, eos_token_id=2, decoder_start_token_id=300))
         model.generation_config = GenerationConfig(
             decoder_start_token_id=300, eos_token_id=2, pad_token_id=2, max_length=20, lang_to_id={"<|en|>": 301, "<|de|>": 302},
-            task_to_id={"transcribe": 303, "translate": 304}, no_timestamps_token_id=308, is_multilingual=True)
+            task_to_id={"transcribe": 303, "translate": 304}, no_timestamps_token_id=308, is_multilingual=True, alignment_heads=[[0, 1]])
         model.save_pretrained(self.directory / name)
         self.copy_tokenizer(self.directory / name)
         WhisperFeatureExtractor(feature_size=8, chunk_length=1).save_pretrained(self.directory / name)
@@ -423,22 +423,30 @@ class OtherFlags(FlagProbes):
 
     def test_transcribe(self):
         directory, other = self.make_whisper("whisper", 0), self.make_whisper("other", 1)
-        sound = self.directory / "sound.wav"
-        with wave.open(str(sound), "wb") as file:
-            file.setparams((1, 2, 16000, 0, "NONE", ""))
-            file.writeframes(b"".join(int(9000 * math.sin(i * i / 60000)).to_bytes(2, "little", signed=True) for i in range(9000)))
+        sound, long = self.directory / "sound.wav", self.directory / "long.wav"
+        for path, count in ((sound, 9000), (long, 40000)):
+            with wave.open(str(path), "wb") as file:
+                file.setparams((1, 2, 16000, 0, "NONE", ""))
+                file.writeframes(b"".join(int(9000 * math.sin(i * i / 60000)).to_bytes(2, "little", signed=True) for i in range(count)))
 
         def observe(arguments):
             model = [] if "--model" in arguments else ["--model", directory]
             done = self.run_command(["transcribe", sound, *model, *arguments])
             if "--json" in arguments and done.returncode == 0:  # the ids tell languages apart that no text does
-                self.assertEqual(set(json.loads(done.stdout)[0]), {"file", "text", "decoder_input_ids", "ids", "segments"})
+                self.assertEqual(set(json.loads(done.stdout)[0]) - {"words"}, {"file", "text", "decoder_input_ids", "ids", "segments"})
             return self.seen(done)
 
         json_too = ["--json"]
+        tries = ["--temperature", "0,2", *json_too]
         self.probe("transcribe", observe, {
             "--model": ["--model", other], "--language": (json_too, ["--language", "de"]), "--task": (json_too, ["--task", "translate"]),
             "--timestamps": ["--timestamps"], "--max-new-tokens": ["--max-new-tokens", "3"],
+            "--word-timestamps": ["--word-timestamps"], "--temperature": (json_too, ["--temperature", "2"]),
+            "--seed": (["--temperature", "2", *json_too], ["--seed", "1"]),
+            "--compression-ratio-threshold": (tries, ["--compression-ratio-threshold", "0.01"]),
+            "--logprob-threshold": (tries, ["--logprob-threshold", "0"]),
+            "--no-speech-threshold": ([*tries, "--logprob-threshold", "0"], ["--no-speech-threshold", "0"]),
+            "--condition-on-prev-tokens": ([*json_too, long], ["--condition-on-prev-tokens"]),
             "--num-beams": (json_too, ["--num-beams", "4"]), "--json": ["--json"], "--set": ["--set", "activation_function=relu"],
             **{flag: MODEL[flag] for flag in ("--dtype", "--param-dtype", "--device", "--devices", "--mesh", "--revision")}})
 

@@ -23,6 +23,7 @@ import openai
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers.models.whisper.tokenization_whisper import _combine_tokens_into_words
 from transformers import GenerationConfig, PreTrainedTokenizerFast, WhisperConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration
 
 from tiny_server import KEY, MODEL, Server
@@ -94,24 +95,36 @@ class Transcribe(unittest.TestCase):
         self.assertEqual(done.returncode == 0, ok, done.stderr + done.stdout)
         return done
 
-    def features(self, path: pathlib.Path) -> torch.Tensor:
+    def inputs(self, path: pathlib.Path) -> dict:
         with wave.open(str(path)) as file:
             samples = np.frombuffer(file.readframes(file.getnframes()), "<i2").astype(np.float32) / 32768
-        if len(samples) <= SECOND:
-            return self.extractor(samples, sampling_rate=SECOND, return_tensors="pt").input_features
-        return self.extractor(samples, sampling_rate=SECOND, return_tensors="pt", truncation=False, padding="longest").input_features
+        more = {} if len(samples) <= SECOND else dict(truncation=False, padding="longest")
+        return self.extractor(samples, sampling_rate=SECOND, return_tensors="pt", return_attention_mask=True, **more)
+
+    def features(self, path: pathlib.Path) -> torch.Tensor:
+        return self.inputs(path).input_features
+
+    def with_keys(self, name: str, keys: dict) -> pathlib.Path:
+        """The model with another generation_config.json."""
+        directory = self.folder / name
+        directory.mkdir()
+        for file in self.directory.iterdir():
+            if file.name != "generation_config.json":
+                (directory / file.name).symlink_to(file)
+        (directory / "generation_config.json").write_text(json.dumps(keys))
+        return directory
 
     def theirs(self, path, keys=SPEECH, **more) -> tuple[list, list]:
         with torch.no_grad():
             self.model.generation_config = GenerationConfig(**keys)
             out = self.model.generate(self.features(path), return_segments=True, **more)
         segments = [(round(float(s["start"]), 6), round(float(s["end"]), 6)) for s in out["segments"][0]]
-        ids = torch.cat([s["tokens"] for s in out["segments"][0]]).tolist()
+        ids = [token for s in out["segments"][0] for token in s["tokens"].tolist()]
         return ids, segments
 
     def test_tokens_are_those_of_transformers(self):
         variants = ([], {}), (["--language", "de"], dict(language="de")), (["--language", "en", "--task", "translate"], dict(language="en", task="translate")), \
-            (["--timestamps"], dict(return_timestamps=True)), (["--num-beams", "3", "--language", "de"], dict(num_beams=3, language="de")), \
+            (["--timestamps"], dict(return_timestamps=True)), (["--num-beams", "4", "--language", "de"], dict(num_beams=4, language="de")), \
             (["--max-new-tokens", "5", "--timestamps"], dict(max_new_tokens=5, return_timestamps=True))
         short = list(self.sounds)[1:3]
         different = set()
@@ -138,12 +151,7 @@ class Transcribe(unittest.TestCase):
         for name, keys in (("forced", KEYS | dict(forced_decoder_ids=[[1, DE], [2, TRANSLATE], [3, NO_TIMES]], no_timestamps_token_id=NO_TIMES)),
                            ("open", SPEECH | dict(forced_decoder_ids=[[1, None], [2, TRANSCRIBE]])),
                            ("english", KEYS | dict(no_timestamps_token_id=NO_TIMES, is_multilingual=False)), ("bare", KEYS)):
-            directory = self.folder / name
-            directory.mkdir()
-            for file in self.directory.iterdir():
-                (directory / file.name).symlink_to(file)
-            (directory / "generation_config.json").unlink()
-            (directory / "generation_config.json").write_text(json.dumps(keys))
+            directory = self.with_keys(name, keys)
             path = list(self.sounds)[1]
             with self.subTest(name):
                 self.assertEqual(json.loads(self.run_it(path, "--json", model=directory).stdout)[0]["ids"], self.theirs(path, keys)[0])
@@ -151,6 +159,76 @@ class Transcribe(unittest.TestCase):
         self.assertIn("the model knows English alone, as is_multilingual of generation_config.json says", done.stderr)
         done = self.run_it(list(self.sounds)[3], model=self.folder / "bare", ok=False)
         self.assertIn("need no_timestamps_token_id in generation_config.json; it has none", done.stderr)
+
+    def their_words(self, path: pathlib.Path, keys: dict, spoken: str = "english", **more) -> list:
+        """As transformers' pipeline makes them of what generate returns, one segment at a time."""
+        inputs = self.inputs(path)
+        with torch.no_grad():
+            self.model.generation_config = GenerationConfig(**keys)
+            out = self.model.generate(inputs.input_features, attention_mask=inputs.attention_mask, return_timestamps=True,
+                                      return_token_timestamps=True, return_segments=True, **more)
+
+        class Words:  # what the grouping asks of a tokenizer
+            eos_token_id, language = END, spoken
+            decode = staticmethod(lambda ids, **_: self.tokenizer.decode(ids))
+
+        words, before = [], 0.0
+        for segment in out["segments"][0]:
+            ids, spans = [], []
+            for token, time in zip(segment["tokens"].tolist(), segment["token_timestamps"].tolist(), strict=True):
+                if token < END:
+                    ids.append(token)
+                    spans.append((before, time))
+                before = time
+            for text, _, places in zip(*_combine_tokens_into_words(Words, ids)):
+                words.append((text.lstrip(" "), round(spans[places[0]][0], 2), round(spans[places[-1]][1], 2)))
+        return words
+
+    def test_words_have_the_times_of_transformers(self):
+        keys = SPEECH | dict(alignment_heads=[[0, 1], [1, 0], [1, 3]], lang_to_id={"<|ja|>": EN, "<|de|>": DE})
+        directory, path = self.with_keys("aligned", keys), list(self.sounds)[3]
+        compared = 0
+        for language, flags, arguments in (("japanese", ["--language", "ja"], dict(language="ja")),
+                                           ("german", ["--num-beams", "4", "--language", "de"], dict(num_beams=4, language="de"))):
+            entries = json.loads(self.run_it(*self.sounds, "--json", "--word-timestamps", *flags, model=directory).stdout)
+            for sound, entry in zip(self.sounds, entries, strict=True):
+                with self.subTest(file=sound.name, flags=flags):
+                    expected = self.their_words(sound, keys, language, **arguments)
+                    self.assertEqual([(w["word"], w["start"], w["end"]) for w in entry["words"]], expected)
+                    compared += len({(start, end) for _, start, end in expected})
+        self.assertGreater(compared, 30)
+        split = ["--devices", "2", "--mesh", "1,1,1,2,1"]
+        lines = [f"[{w['start']:.2f} --> {w['end']:.2f}] {w['word']}" for w in entry["words"]]
+        self.assertEqual(self.run_it(path, "--word-timestamps", *flags, *split, model=directory).stdout, "\n".join(lines) + "\n")
+        self.assertIn("times of tokens need alignment_heads in generation_config.json", self.run_it(path, "--word-timestamps", ok=False).stderr)
+        wrong = self.with_keys("misaligned", SPEECH | dict(alignment_heads=[[0, 1], [2, 0]]))
+        self.assertIn("a layer in [0, 2) and a head in [0, 4); got [2, 0]", self.run_it(path, "--word-timestamps", model=wrong, ok=False).stderr)
+
+    def test_a_text_that_looks_wrong_is_heard_again(self):
+        """What is drawn is the likeliest token, with top_k = 1: a try shows in what it leaves for the next window."""
+        keys = SPEECH | dict(top_k=1, return_timestamps=True)
+        directory = self.with_keys("tries", keys)
+        path = list(self.sounds)[3]
+        seen, temperatures = set(), set()
+        for arguments in ({}, dict(condition_on_prev_tokens=True), *(dict(condition_on_prev_tokens=True, temperature=(0.0, 0.8), **more) for more in (
+                dict(logprob_threshold=-1.0), dict(logprob_threshold=-2.0), dict(compression_ratio_threshold=1.2),
+                *(dict(logprob_threshold=-0.5, no_speech_threshold=limit) for limit in (1e-6, 1e-4))))):
+            flags = [] if not arguments else ["--condition-on-prev-tokens"]
+            for name, value in arguments.items():
+                if name == "temperature":
+                    flags += ["--temperature", ",".join(map(str, value))]
+                elif name != "condition_on_prev_tokens":
+                    flags += ["--" + name.replace("_", "-"), str(value)]
+            with self.subTest(arguments):
+                entry = json.loads(self.run_it(path, "--json", *flags, model=directory).stdout)[0]
+                ids, segments = self.theirs(path, keys, **dict(temperature=0.0) | arguments)
+                self.assertEqual(entry["ids"], ids)
+                self.assertEqual([(round(s["start"], 6), round(s["end"], 6)) for s in entry["segments"]], segments)
+                seen.add(tuple(ids))
+                temperatures |= {s.get("temperature") for s in entry["segments"]}
+        self.assertGreaterEqual(len(seen), 3)
+        self.assertGreaterEqual(temperatures, {0.0, 0.8})
+        self.assertIn("no_speech_threshold needs logprob_threshold", self.run_it(path, "--no-speech-threshold", "0.5", ok=False).stderr)
 
     def test_text_is_printed_with_times_and_names(self):
         first, second = list(self.sounds)[:2]
@@ -189,7 +267,8 @@ class Transcribe(unittest.TestCase):
 
     def test_openai_clients_get_the_same(self):
         short, long = list(self.sounds)[1], list(self.sounds)[3]
-        with Server(EASYDEL, self.directory, "--max-waiting", 100) as server:
+        aligned = SPEECH | dict(alignment_heads=[[0, 0], [1, 2]])
+        with Server(EASYDEL, self.with_keys("served", aligned), "--max-waiting", 100) as server:
             audio = openai.OpenAI(base_url=server.url + "/v1", api_key=KEY, max_retries=0, timeout=120).audio
             ids, _ = self.theirs(short, task="transcribe")
             answer = audio.transcriptions.create(file=short, model=MODEL)
@@ -205,6 +284,12 @@ class Transcribe(unittest.TestCase):
             self.assertEqual(sum((s.tokens for s in answer.segments), []), ids)
             self.assertEqual([(round(s.start, 6), round(s.end, 6)) for s in answer.segments], segments)
             self.assertAlmostEqual(answer.duration, 2.73)
+            self.assertIsNone(answer.words)
+            both = audio.transcriptions.create(file=long, model=MODEL, response_format="verbose_json", timestamp_granularities=["word", "segment"])
+            self.assertEqual([(w.word, w.start, w.end) for w in both.words], self.their_words(long, aligned, task="transcribe"))
+            self.assertEqual(both.segments, answer.segments)
+            warm = audio.transcriptions.create(file=short, model=MODEL, response_format="verbose_json", timestamp_granularities=["word"], temperature=0.8)
+            self.assertIsNone(warm.segments)
             self.assertIn(answer.language, ("en", "de"))
             subtitles = audio.transcriptions.create(file=long, model=MODEL, response_format="vtt")
             self.assertTrue(subtitles.startswith("WEBVTT\n\n00:00:0"), subtitles)
@@ -222,8 +307,10 @@ class Transcribe(unittest.TestCase):
 
             for given, message in ((dict(language="xx"), 'the model\'s languages are de, en; got "xx".'),
                                    (dict(file=("a.wav", b"no sound")), "a recording is a WAV, FLAC, Ogg or MP3 file"),
-                                   (dict(temperature=0.5), "temperature must be 0"), (dict(prompt="before"), "prompt is not supported"),
-                                   (dict(stream=True), "stream is not supported"), (dict(timestamp_granularities=["word"]), "must be segment"),
+                                   (dict(temperature=1.5), "temperature must be"), (dict(prompt="before"), "prompt is not supported"),
+                                   (dict(stream=True), "stream is not supported"), (dict(timestamp_granularities=["letter"]), "must be segment or word"),
+                                   (dict(timestamp_granularities=["word"]), "needs response_format verbose_json"),
+                                   (dict(timestamp_granularities=["word"], response_format="verbose_json", language="xx"), "languages are de, en"),
                                    (dict(response_format="diarized_json"), "response_format must be json, text, srt, vtt or verbose_json")):
                 with self.subTest(given):
                     self.assertIn(message, refused(**given))

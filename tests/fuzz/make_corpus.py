@@ -15,6 +15,7 @@ import zipfile
 
 import gguf
 import numpy as np
+import PIL.Image
 import safetensors.torch
 import sentencepiece
 import torch
@@ -284,6 +285,52 @@ def schema_seeds() -> dict[str, dict[str, bytes]]:
                        "ebnf": b'\x03root ::= "a" root | "b"', "tag": b"\x05" + json.dumps(tag).encode()}}
 
 
+def picture_seeds() -> dict[str, dict[str, bytes]]:
+    """Every format in its modes; animated, transparent, of 16 bits and with an orientation."""
+    draw = np.random.default_rng(0)
+    colours = PIL.Image.fromarray(draw.integers(0, 256, (5, 7, 4), dtype=np.uint8))
+    deep = PIL.Image.fromarray(draw.integers(0, 65536, (5, 7), dtype=np.uint16))
+    exif = PIL.Image.Exif()
+    exif[0x0112] = 6
+    seeds = {}
+
+    def save(name, image, form, **options):
+        file = io.BytesIO()
+        image.save(file, form, **options)
+        seeds[name] = file.getvalue()
+
+    for mode in ("RGB", "L", "CMYK"):
+        save(f"{mode}.jpeg", colours.convert(mode), "JPEG", exif=exif)
+    save("progressive.jpeg", colours.convert("RGB"), "JPEG", progressive=True)
+    for mode in ("RGBA", "RGB", "L", "LA", "P", "1"):
+        save(f"{mode}.png", colours.convert(mode), "PNG")
+    save("16.png", deep, "PNG")
+    save("animated.png", colours, "PNG", save_all=True, append_images=[colours])
+    save("lossy.webp", colours, "WEBP", exif=exif)
+    save("lossless.webp", colours, "WEBP", lossless=True)
+    save("animated.webp", colours, "WEBP", save_all=True, append_images=[colours.rotate(90)])
+    save("still.gif", colours.convert("P"), "GIF")
+    save("animated.gif", colours.convert("P"), "GIF", save_all=True, append_images=[colours.convert("P").rotate(180)])
+    for mode in ("RGB", "L", "P", "1", "RGBA"):
+        save(f"{mode}.bmp", colours.convert(mode), "BMP")
+    return {"picture": seeds | {"exif": exif.tobytes()[6:], "broken.jpeg": seeds["RGB.jpeg"][:60], "empty": b""}}
+
+
+def sound_seeds() -> dict[str, dict[str, bytes]]:
+    """WAV files of several kinds and channels."""
+    samples = (np.sin(np.arange(64)) * 20000).astype("<i2")
+
+    def wav(tag, channels, width, data):
+        head = struct.pack("<HHIIHH", tag, channels, 8000, 8000 * channels * width, channels * width, 8 * width)
+        body = b"WAVEfmt " + struct.pack("<I", len(head)) + head + b"data" + struct.pack("<I", len(data)) + data
+        return b"RIFF" + struct.pack("<I", len(body)) + body
+
+    return {"sound": {"mono.wav": wav(1, 1, 2, samples.tobytes()), "eight.wav": wav(1, 8, 2, samples.tobytes()),
+                      "bytes.wav": wav(1, 1, 1, bytes(range(64))), "float.wav": wav(3, 2, 4, (samples / 32768).astype("<f4").tobytes()),
+                      "silent.wav": wav(1, 2, 2, bytes(64)), "none.wav": wav(1, 1, 2, b""), "law.wav": wav(7, 1, 1, bytes(range(64))),
+                      "flac": b"fLaC" + bytes(38), "ogg": b"OggS" + bytes(60), "mp3": b"\xff\xfb\x90\x00" + bytes(413)}}
+
+
 def shrunk(document: dict) -> dict:
     """The same with the tokens that a short text needs: fuzzing is no faster than the file is long."""
     model = document["model"]
@@ -303,7 +350,8 @@ def shrunk(document: dict) -> dict:
 
 if __name__ == "__main__":
     directory = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "corpus"
-    for target, seeds in (make_seeds() | record_seeds() | tokenizer_seeds() | http_seeds() | schema_seeds()).items():
+    for target, seeds in (make_seeds() | record_seeds() | tokenizer_seeds() | http_seeds() | schema_seeds()
+                          | picture_seeds() | sound_seeds()).items():
         (directory / target).mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():
             (directory / target / name).write_bytes(content)

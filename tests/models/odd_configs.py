@@ -510,6 +510,7 @@ ENCODER_CONFIGS = {
                          "norm_eps": 1e-3, "local_attention": 21, "layer_types": ["sliding_attention"] * 3,
                          "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e3},
                                              "sliding_attention": {"rope_type": "linear", "factor": 2.5, "rope_theta": 5e3}}},
+        "windows narrower than the padding": {**TINY_MODERNBERT, "local_attention": 4},
     },
     "bert": {
         "plain": TINY_BERT,

@@ -130,6 +130,12 @@ TWO_STACKS = type(AutoConfig.for_model(FAMILY)) in AutoModelForSeq2SeqLM._model_
 TARGETS = 7  # tokens of the decoder
 
 
+def has_blind_padding(config) -> bool:
+    """Padding whose window holds no token: transformers' eager attention lets it look at all keys evenly, padding among them, and
+    nothing is right there. Real tokens never see it, so that all of theirs is compared."""
+    return getattr(config, "local_attention", 2 * TOKENS) < 18
+
+
 def encoder_batch(config, padding: str, task: str, seed: int = 0) -> dict[str, torch.Tensor]:
     """Ids without special tokens, padding on either side, and what the task predicts."""
     generator = torch.Generator().manual_seed(seed)
@@ -153,6 +159,8 @@ def encoder_batch(config, padding: str, task: str, seed: int = 0) -> dict[str, t
             batch["labels"][2, 5:] = -100
     elif task == "masked-lm":
         batch["labels"] = ids.masked_fill(draw(0, 3, BATCH, TOKENS) > 0, -100)
+        if has_blind_padding(config):
+            batch["labels"] = batch["labels"].masked_fill(mask == 0, -100)
     elif task == "token-classification":
         batch["labels"] = draw(0, config.num_labels, BATCH, TOKENS).masked_fill(mask == 0, -100)
     elif task == "question-answering":
@@ -226,6 +234,9 @@ class EncoderParity(unittest.TestCase):
         main = self.tasks()[0]
         for number, (name, settings) in enumerate(ENCODER_CONFIGS[FAMILY].items()):
             for task in self.tasks():
+                blind = has_blind_padding(AutoConfig.for_model(FAMILY, **settings))
+                if blind and task == "question-answering":
+                    continue  # padding is among the places where an answer may begin
                 for padding in ("none", "left", "right") if task == main else (("right", "left")[number % 2],):
                     with self.subTest(config=name, task=task, padding=padding):
                         self.check(settings, task, padding)

@@ -115,6 +115,25 @@ TEST(Seq2Seq, OneEncoderPassForEachGenerate) {
   }
 }
 
+TEST(Seq2Seq, SamplingDrawsBehindOneEncoderPass) {
+  CountingT5 model(tiny_t5());
+  model.initialize({.rngs = RandomKey(3)});
+  const Tensor ids = at::arange(2, 12, at::kLong).view({2, 5});
+  const auto drawn = [&](uint64_t seed, int64_t top_k) {
+    const GenerationConfig config{.max_new_tokens = 6, .do_sample = true, .top_k = top_k, .num_return_sequences = 3};
+    return generate(model, ids, {.generation_config = config, .prng_key = RandomKey(seed)}).sequences;
+  };
+  const Tensor greedy = generate(model, ids, {.generation_config = {.max_new_tokens = 6}}).sequences;
+  model.passes = 0;
+  const Tensor likeliest = drawn(1, 1), some = drawn(1, 0);
+  EXPECT_EQ(model.passes, 2);
+  EXPECT_TRUE(at::equal(likeliest, greedy.repeat_interleave(3, 0)));
+  EXPECT_EQ(some.size(0), 6);
+  EXPECT_FALSE(at::equal(some, drawn(2, 0)));
+  const Tensor again = drawn(1, 0);
+  EXPECT_TRUE(at::equal(some, again));
+}
+
 TEST(Seq2Seq, TheCacheHoldsTheKeysOfTheDecoderAndThoseOfTheEncoderOnce) {
   CountingT5 model(tiny_t5());
   model.initialize({.rngs = RandomKey(3)});

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "easydel/core/error.h"
@@ -159,6 +160,91 @@ PROBE(TranscribeOptions, generation_config) {
   EXPECT_GT(transcribe(*model, sound(1)).tokens.size(), 2);
   EXPECT_TRUE(testing_support::is_refused(
       "do_sample", [&] { transcribe(*model, sound(1), {.generation_config = {.do_sample = true}}); }));
+}
+// Long enough for three windows, with a head that follows the sound.
+std::shared_ptr<WhisperForConditionalGeneration> aligned() {
+  auto model = speaking();
+  GenerationConfig config = generation_config(*model);
+  config.other["alignment_heads"] = Json::parse("[[0, 1], [1, 2]]");
+  set_generation_config(*model, config);
+  return model;
+}
+
+TEST(Transcribe, OneEncoderPassForEachWindow) {
+  CountingWhisper model(tiny());
+  model.initialize({.rngs = RandomKey(4)});
+  set_generation_config(model, generation_config(*aligned()));
+  transcribe(model, sound(1), {.return_token_timestamps = true, .temperature = {0, 1}, .logprob_threshold = 0});
+  EXPECT_EQ(model.passes, 1);  // a language is detected, two tries and times
+}
+PROBE(TranscribeOptions, return_token_timestamps) {
+  const Transcription said =
+      transcribe(*aligned(), sound(1, 33), {.return_timestamps = true, .return_token_timestamps = true});
+  for (const SpokenSegment& segment : said.segments) {
+    ASSERT_EQ(segment.token_times.size(), segment.tokens.size());
+    EXPECT_TRUE(std::is_sorted(segment.token_times.begin(), segment.token_times.end()));
+  }
+  EXPECT_TRUE(transcribe(*aligned(), sound(1)).segments.at(0).token_times.empty());
+  EXPECT_TRUE(testing_support::is_refused(
+      "alignment_heads", [] { transcribe(*speaking(), sound(1), {.return_token_timestamps = true}); }));
+}
+PROBE(WhisperConfig, median_filter_width) {
+  const auto times = [](int64_t width) {
+    WhisperConfig config = tiny();
+    config.median_filter_width = width;
+    const auto model = drawn(config);
+    set_generation_config(*model, generation_config(*aligned()));
+    std::vector<double> all;
+    for (const SpokenSegment& segment : transcribe(*model, sound(1, 33), {.return_token_timestamps = true}).segments)
+      all.insert(all.end(), segment.token_times.begin(), segment.token_times.end());
+    return all;
+  };
+  EXPECT_NE(times(1), times(5));
+  EXPECT_TRUE(
+      testing_support::is_refused("median_filter_width must be an odd number above 0; got 4", [&] { times(4); }));
+}
+PROBE(TranscribeOptions, num_frames) {
+  const auto times = [](std::optional<int64_t> frames) {
+    return transcribe(*aligned(), sound(1), {.return_token_timestamps = true, .num_frames = frames})
+        .segments.at(0)
+        .token_times;
+  };
+  EXPECT_EQ(times(14), times({}));
+  EXPECT_LT(times(4).back(), 0.03);  // two states
+  EXPECT_TRUE(testing_support::is_refused("num_frames", [&] { times(0); }));
+}
+PROBE(TranscribeOptions, temperature) {
+  EXPECT_EQ(transcribe(*speaking(), sound(1), {.temperature = {0.7}}).segments.at(0).temperature, 0.7);
+  EXPECT_TRUE(testing_support::is_refused("temperature must be finite and at least 0; got -1",
+                                          [] { transcribe(*speaking(), sound(1), {.temperature = {-1}}); }));
+}
+double last_temperature(const TranscribeOptions& options) {
+  return transcribe(*speaking(), sound(1), options).segments.at(0).temperature;
+}
+PROBE(TranscribeOptions, compression_ratio_threshold) {
+  EXPECT_EQ(last_temperature({.temperature = {0, 1}, .compression_ratio_threshold = 0.01}), 1);
+  EXPECT_EQ(last_temperature({.temperature = {0, 1}, .compression_ratio_threshold = 100}), 0);
+}
+PROBE(TranscribeOptions, logprob_threshold) {
+  EXPECT_EQ(last_temperature({.temperature = {0, 1}, .logprob_threshold = 0}), 1);
+  EXPECT_EQ(last_temperature({.temperature = {0, 1}, .logprob_threshold = -100}), 0);
+}
+PROBE(TranscribeOptions, no_speech_threshold) {
+  EXPECT_TRUE(transcribe(*speaking(), sound(1), {.logprob_threshold = 0, .no_speech_threshold = 0}).segments.empty());
+  EXPECT_FALSE(transcribe(*speaking(), sound(1), {.logprob_threshold = 0, .no_speech_threshold = 1}).segments.empty());
+  EXPECT_TRUE(testing_support::is_refused("no_speech_threshold needs logprob_threshold",
+                                          [] { transcribe(*speaking(), sound(1), {.no_speech_threshold = 0.5}); }));
+}
+PROBE(TranscribeOptions, condition_on_prev_tokens) {
+  EXPECT_NE(transcribe(*speaking(), sound(1, 33), {.condition_on_prev_tokens = true}).tokens,
+            transcribe(*speaking(), sound(1, 33)).tokens);
+}
+PROBE(TranscribeOptions, prng_key) {
+  const auto drawn_with = [](uint64_t seed) {
+    return transcribe(*speaking(), sound(1), {.temperature = {2}, .prng_key = RandomKey(seed)}).tokens;
+  };
+  EXPECT_EQ(drawn_with(1), drawn_with(1));
+  EXPECT_NE(drawn_with(1), drawn_with(2));
 }
 PROBE(TranscribeOptions, language) {
   const auto model = speaking();

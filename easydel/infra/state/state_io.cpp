@@ -7,6 +7,7 @@
 #include "easydel/core/files/file.h"
 #include "easydel/core/files/replace_directory.h"
 #include "easydel/infra/files/whole_tensors.h"
+#include "easydel/infra/state/auto_state.h"
 #include "easydel/infra/state/state.h"
 #include "easydel/infra/state/state_layout.h"
 #include "easydel/infra/state/state_model_writer.h"
@@ -192,6 +193,8 @@ State State::load_optimizer(const fs::path& load_directory,
                        "\" is not a part of this run's optimizer. Was it saved with another one?");
   return next;
 }
+
+bool is_saved_state(const fs::path& directory) { return fs::exists(directory / kStateFile); }
 
 State State::load_state(const fs::path& load_directory, const LoadOptions& options, optim::GradientTransformation tx,
                         TaskType model_task) {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "easydel/generation/generate.h"
-#include "easydel/generation/speech/transcribe.h"
+#include "easydel/generation/speech/words.h"
 #include "easydel/infra/base_module.h"
 #include "easydel/infra/task_type.h"
 #include "easydel/processors/feature_extractor.h"
@@ -42,6 +42,11 @@ void refuse_text_options(const EngineOptions& given) {
                          " is not supported with a model that hears, which takes one recording at a time. Leave it "
                          "out.");
   }
+}
+
+std::string without_leading_space(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(' ');
+  return begin == std::string::npos ? "" : text.substr(begin);
 }
 
 class LocalSpeechEngine final : public SpeechEngine {
@@ -169,33 +174,27 @@ class LocalSpeechEngine final : public SpeechEngine {
     } else if (const Json* tasks = config_.other.find("task_to_id"); tasks && tasks->is_object()) {
       how.task = "transcribe";
     }
-    if (job.request.timestamps) how.return_timestamps = true;
+    if (job.request.timestamps || job.request.word_timestamps) how.return_timestamps = true;
+    how.return_token_timestamps = job.request.word_timestamps;
+    how.num_frames = extractor_->sound_frames(job.samples);
+    how.temperature = {job.request.temperature};
     const Transcription said = easydel::transcribe(*model_, extractor_->whole(job.samples), how);
     SpeechOutput out;
     out.duration = static_cast<double>(job.samples.size(0)) / static_cast<double>(extractor_->sampling_rate());
     out.text = text_of(said.tokens);
-    out.language = language_of(said.decoder_input_ids);
+    out.language = spoken_language(said.decoder_input_ids, config_);
+    out.temperature = job.request.temperature;
     for (const SpokenSegment& segment : said.segments)
       out.segments.push_back({segment.start, segment.end, text_of(segment.tokens), segment.tokens});
+    if (!job.request.word_timestamps) return out;
+    const DecodeFunction decode = [this](std::span<const int32_t> ids) { return tokenizer_->decode(ids); };
+    for (const SpokenWord& word : words_of(said, decode, config_))
+      out.words.push_back({word.start, word.end, without_leading_space(word.text)});
     return out;
   }
 
   std::string text_of(const std::vector<int64_t>& tokens) const {
-    const std::string text = tokenizer_->decode(without_times(tokens, config_));
-    const std::size_t begin = text.find_first_not_of(' ');
-    return begin == std::string::npos ? "" : text.substr(begin);
-  }
-
-  std::string language_of(const std::vector<int64_t>& first_tokens) const {
-    const Json* languages = config_.other.find("lang_to_id");
-    if (!languages || !languages->is_object()) return "";
-    for (const auto& [name, id] : languages->as_object()) {
-      for (const int64_t token : first_tokens) {
-        if (id == Json(token))
-          return name.size() > 4 && name.starts_with("<|") ? name.substr(2, name.size() - 4) : name;
-      }
-    }
-    return "";
+    return without_leading_space(tokenizer_->decode(without_times(tokens, config_)));
   }
 
   const std::shared_ptr<BaseModule> model_;

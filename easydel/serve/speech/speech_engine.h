@@ -22,6 +22,8 @@ struct SpeechRequest {
   std::optional<std::string> language = {};   // absent: detected
   bool translate = false;                     // into English
   bool timestamps = false;                    // ask for times where the recording is no longer than a window
+  bool word_timestamps = false;               // of single words, too
+  double temperature = 0;                     // above 0 tokens are drawn
   std::function<bool()> is_wanted = nullptr;  // asked when its turn comes; false: it is dropped
 };
 
@@ -31,12 +33,19 @@ struct SpeechSegment {
   std::vector<int64_t> tokens;
 };
 
+struct SpeechWord {
+  double start = 0, end = 0;  // seconds
+  std::string text;
+};
+
 struct SpeechOutput {
   std::string text;
   std::string language;  // "en"; empty where the model names none
   double duration = 0;   // of the recording, in seconds
   std::vector<SpeechSegment> segments;
-  std::exception_ptr error;  // why there is none of this
+  std::vector<SpeechWord> words;  // with word_timestamps
+  double temperature = 0;         // at which it was heard
+  std::exception_ptr error;       // why there is none of this
 };
 
 class SpeechEngine : public Engine {

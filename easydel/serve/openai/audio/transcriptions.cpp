@@ -20,7 +20,7 @@ constexpr std::array<RefusedField, 8> kRefused{{
     {"known_speaker_references", "speakers are not told apart"},
     {"hotwords", "the model hears without a text before it"},
     {"max_completion_tokens", "answers are as long as generation_config.json allows"},
-    {"seed", "the likeliest tokens are taken"},
+    {"seed", "what is drawn at a temperature is the same each time"},
 }};
 
 // The fields as a JSON object, as if they had come in one; a name that ends in [] is a list. Numbers and booleans have
@@ -71,7 +71,11 @@ std::string subtitles(const SpeechOutput& said, bool is_srt) {
   return text;
 }
 
-Json verbose(const SpeechOutput& said, bool translates) {
+struct Granularities {
+  bool segments = true, words = false;
+};
+
+Json verbose(const SpeechOutput& said, bool translates, const Granularities& wanted) {
   Json segments = Json::array();
   for (std::size_t i = 0; i < said.segments.size(); ++i) {
     const SpeechSegment& segment = said.segments[i];
@@ -80,43 +84,45 @@ Json verbose(const SpeechOutput& said, bool translates) {
                                      {"end", segment.end},
                                      {"text", segment.text},
                                      {"tokens", Json(segment.tokens)},
-                                     {"temperature", 0.0}}));
+                                     {"temperature", said.temperature}}));
   }
-  return Json::object({{"task", translates ? "translate" : "transcribe"},
-                       {"language", translates ? "en" : said.language},
-                       {"duration", said.duration},
-                       {"text", said.text},
-                       {"segments", std::move(segments)}});
+  Json body = Json::object({{"task", translates ? "translate" : "transcribe"},
+                            {"language", translates ? "en" : said.language},
+                            {"duration", said.duration},
+                            {"text", said.text}});
+  if (wanted.segments) body["segments"] = std::move(segments);
+  if (!wanted.words) return body;
+  body["words"] = Json::array();
+  for (const SpeechWord& word : said.words)
+    body["words"].push_back(Json::object({{"word", word.text}, {"start", word.start}, {"end", word.end}}));
+  return body;
 }
 
 HttpResponse plain_response(std::string text, const char* type = "text/plain; charset=utf-8") {
   return {.status = 200, .content_type = type, .headers = {}, .body = std::move(text)};
 }
 
-HttpResponse answer_in(const std::string& format, const SpeechOutput& said, bool translates) {
+HttpResponse answer_in(const std::string& format, const SpeechOutput& said, bool translates,
+                       const Granularities& wanted) {
   if (format == "text") return plain_response(said.text + "\n");
   if (format == "srt") return plain_response(subtitles(said, true));
   if (format == "vtt") return plain_response(subtitles(said, false), "text/vtt; charset=utf-8");
-  Json body = format == "json" ? Json::object({{"text", said.text}}) : verbose(said, translates);
+  Json body = format == "json" ? Json::object({{"text", said.text}}) : verbose(said, translates, wanted);
   body["usage"] = Json::object({{"type", "duration"}, {"seconds", static_cast<int64_t>(std::ceil(said.duration))}});
   return json_response(body);
 }
 
-void check_temperature(Fields& fields) {
-  const double temperature = fields.number("temperature", 0, 1).value_or(0);
-  require_field(temperature == 0, "temperature", "temperature must be 0: the likeliest tokens are taken; got ",
-                temperature, ".");
-}
-
-void check_granularities(Fields& fields, const std::string& format) {
-  const std::vector<std::string> wanted = fields.strings("timestamp_granularities");
-  for (const std::string& each : wanted) {
-    require_field(each == "segment", "timestamp_granularities",
-                  "timestamp_granularities must be segment: times of single words are not computed; got \"", each,
-                  "\".");
+Granularities read_granularities(Fields& fields, const std::string& format) {
+  const std::vector<std::string> given = fields.strings("timestamp_granularities");
+  Granularities wanted{.segments = given.empty()};
+  for (const std::string& each : given) {
+    require_field(each == "segment" || each == "word", "timestamp_granularities",
+                  "timestamp_granularities must be segment or word; got \"", each, "\".");
+    (each == "word" ? wanted.words : wanted.segments) = true;
   }
-  require_field(wanted.empty() || format == "verbose_json", "timestamp_granularities",
+  require_field(given.empty() || format == "verbose_json", "timestamp_granularities",
                 "timestamp_granularities needs response_format verbose_json; got \"", format, "\".");
+  return wanted;
 }
 
 // What comes after the time is over is dropped; a recording whose turn has not come is not heard.
@@ -148,8 +154,9 @@ void answer_speech(ApiCall& call, bool translates) {
                 "response_format", "response_format must be json, text, srt, vtt or verbose_json; got \"", format,
                 "\".");
   request.timestamps = format != "json" && format != "text";
-  check_temperature(fields);
-  if (!translates) check_granularities(fields, format);
+  request.temperature = fields.number("temperature", 0, 1).value_or(0);
+  const Granularities wanted = translates ? Granularities() : read_granularities(fields, format);
+  request.word_timestamps = wanted.words;
   require_field(!fields.boolean("stream", false), "stream",
                 "stream is not supported: a transcription is sent when it is complete.");
   fields.refuse_rest(kRefused);
@@ -165,9 +172,9 @@ void answer_speech(ApiCall& call, bool translates) {
   request.is_wanted = [reply = call.reply] { return reply.is_open(); };
   limit_time(call);
   engine->transcribe(
-      std::move(request), [service = call.service, reply = call.reply, format, translates](const SpeechOutput& said) {
+      std::move(request), [service = call.service, reply = call.reply, format, translates, wanted](const SpeechOutput& said) {
         HttpResponse response =
-            said.error ? error_response(said.error, service->options.retry_after) : answer_in(format, said, translates);
+            said.error ? error_response(said.error, service->options.retry_after) : answer_in(format, said, translates, wanted);
         if (said.error) service->metrics.http(response.status);
         reply.send(std::move(response));
       });
