@@ -50,8 +50,7 @@ int main(int argc, char** argv) {
   const std::string kind = argv[1], folder = argv[2];
   const int64_t count = std::stoll(argv[3]);
   const bool writes = kind == "t5";
-  const ed::TaskType task =
-      writes ? ed::TaskType::SequenceToSequence : ed::TaskType::ZeroShotImageClassification;
+  const ed::TaskType task = writes ? ed::TaskType::SequenceToSequence : ed::TaskType::ZeroShotImageClassification;
   const auto model = ed::load_model(folder, task, {.verbose = false});
   const auto file = ed::SafetensorsFile::open(folder + "/inputs.safetensors");
   ed::ModelInputs inputs{.input_ids = file->tensor("input_ids")};

@@ -77,7 +77,7 @@ void store(int64_t tokens, bool encodes) {
            return k_pages;
          }),
          static_cast<double>(2 * k.nbytes() + 2 * static_cast<std::size_t>(tokens * 8) *
-                                                 static_cast<std::size_t>(k_pages.size(3) * k_pages.element_size())));
+                                                  static_cast<std::size_t>(k_pages.size(3) * k_pages.element_size())));
 }
 
 void largest(int64_t rows, at::ScalarType type) {

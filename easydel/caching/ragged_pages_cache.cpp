@@ -201,9 +201,7 @@ void RaggedPagesCache::begin(int64_t rows, int64_t tokens, const CacheMetadata* 
   if (uses_device_kernels()) prepare_device_step();
 }
 
-bool RaggedPagesCache::uses_device_kernels() const {
-  return metadata_.device.is_cuda() && part_.parts() == 1;
-}
+bool RaggedPagesCache::uses_device_kernels() const { return metadata_.device.is_cuda() && part_.parts() == 1; }
 
 // Everything that the kernels read, in one copy to the device.
 void RaggedPagesCache::prepare_device_step() {

@@ -48,7 +48,8 @@ bool names_a_file(const std::filesystem::path& path) {
 
 // A GGUF file as a model directory: Hugging Face's names, dense weights, config.json and the tokenizer.
 std::vector<std::filesystem::path> convert_gguf_model(const std::filesystem::path& gguf,
-                                                      const ConvertArguments& arguments, const ConvertOptions& options) {
+                                                      const ConvertArguments& arguments,
+                                                      const ConvertOptions& options) {
   const std::filesystem::path out = arguments.destination;
   std::error_code ignored;
   const bool is_taken = std::filesystem::is_directory(out, ignored) ? !std::filesystem::is_empty(out, ignored)
@@ -63,9 +64,9 @@ std::vector<std::filesystem::path> convert_gguf_model(const std::filesystem::pat
     if (options.dtype) info.dtype = *options.dtype;
   }
   config["dtype"] = dtype_name(infos.front().dtype);
-  const auto paths = save_checkpoint(
-      out, std::move(infos), [&](const TensorInfo& info) { return tensors->tensor(info.name).to(info.dtype); },
-      {.max_shard_size = options.max_shard_size});
+  const auto paths = save_checkpoint(out, std::move(infos),
+                                     [&](const TensorInfo& info) { return tensors->tensor(info.name).to(info.dtype); },
+                                     {.max_shard_size = options.max_shard_size});
   write_file_atomically(out / "config.json", config.dump(2) + "\n");
   Companions::read(gguf).write(out);
   return paths;

@@ -36,7 +36,8 @@ Vectors embed(const BaseModule& module, const EmbedArguments& options) {
     require<UsageError>(options.texts.empty(), "--text: ", module.type_name(), " has a tower for pictures alone.");
     const ModelOutput out = module(inputs);
     require<NotSupportedError>(out.image_embeds.defined() || out.pooler_output.defined(), "[embed] ",
-                               module.type_name(), " gives no vector of a picture. Load its base model with --task "
+                               module.type_name(),
+                               " gives no vector of a picture. Load its base model with --task "
                                "base-module, or see easydel classify.");
     return {.images = out.image_embeds.defined() ? out.image_embeds : out.pooler_output};
   }

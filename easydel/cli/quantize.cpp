@@ -165,8 +165,7 @@ void run(const QuantizeArguments& options) {
   const QuantizeOptions& asked = options.quantize;
   require<UsageError>(options.format != "bitsandbytes" || asked.method == "nf4" || asked.method == "8bit",
                       "--format bitsandbytes has the methods nf4 and 8bit; got ", asked.method, ".");
-  const bool calibrates =
-      quantization::make_method(asked)->needs_calibration();
+  const bool calibrates = quantization::make_method(asked)->needs_calibration();
   require<UsageError>(!calibrates || !options.calibration.empty(), "--method ", asked.method,
                       " needs calibration text. Give it with --calibrate FILE.");
   require<UsageError>(calibrates || options.calibration.empty(), "--calibrate ", options.calibration, ": --method ",

@@ -171,11 +171,11 @@ GenerateOutput generate_behind(const BaseModule& module, const at::Tensor& main_
     resolve_lengths(config, given, model, ids.size(1));
     const int64_t copies = beams ? config.beams() : *config.num_return_sequences;
     check_rows(config, ids.size(0), copies, model.vocab_size);
-    ModelInputs inputs = has_encoder ? prepare_seq2seq_generation(module, prompt, ids, options.inputs,
-                                                                  config.pad_token_id, config.eos_token_id, copies,
-                                                                  encoder_states)
-                                     : prepare_inputs_for_generation(ids, options.inputs, config.pad_token_id,
-                                                                     config.eos_token_id, copies);
+    ModelInputs inputs =
+        has_encoder
+            ? prepare_seq2seq_generation(module, prompt, ids, options.inputs, config.pad_token_id, config.eos_token_id,
+                                         copies, encoder_states)
+            : prepare_inputs_for_generation(ids, options.inputs, config.pad_token_id, config.eos_token_id, copies);
     inputs.fused_decode = options.fused_decode;
     LogitsProcessorList processors =
         make_score_processors(config, ids.size(1), model.vocab_size, options.logits_processor,

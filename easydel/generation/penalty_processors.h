@@ -7,7 +7,8 @@
 
 namespace easydel {
 
-// Scores of tokens that have occurred, or of those in `seen`, are divided by the penalty when positive, else multiplied.
+// Scores of tokens that have occurred, or of those in `seen`, are divided by the penalty when positive, else
+// multiplied.
 class RepetitionPenaltyLogitsProcessor : public LogitsProcessor {
  public:
   explicit RepetitionPenaltyLogitsProcessor(double penalty, at::Tensor seen = {})

@@ -18,8 +18,8 @@ GenerateOutput generate_behind(const BaseModule& module, const at::Tensor& main_
 // What the decoder begins with, [batch, 1]: decoder_start_token_id, else bos_token_id. ConfigError without either.
 at::Tensor decoder_start(const GenerationConfig& config, const at::Tensor& main_input, int64_t vocab_size);
 
-// Runs the encoder on ids [B, S], padded on either side, or on features of sound, unless its states are given, and makes
-// the inputs of the decoder's first step; each prompt becomes `copies` rows.
+// Runs the encoder on ids [B, S], padded on either side, or on features of sound, unless its states are given, and
+// makes the inputs of the decoder's first step; each prompt becomes `copies` rows.
 ModelInputs prepare_seq2seq_generation(const BaseModule& model, const at::Tensor& main_input,
                                        const at::Tensor& decoder_ids, const PromptInputs& given,
                                        std::optional<int64_t> pad_token_id, const TokenIds& eos_token_id,

@@ -108,8 +108,7 @@ std::shared_ptr<BaseModule> load_model(const std::string& name_or_path, const Mo
   const at::Device device = pick_device(options);
   require_device(device);  // before anything is downloaded or read
   const std::filesystem::path directory = resolve(name_or_path, {.revision = options.revision, .token = options.token});
-  std::unique_ptr<BaseConfig> config =
-      model_class.read_config(directory.string(), {.overrides = changes_of(options)});
+  std::unique_ptr<BaseConfig> config = model_class.read_config(directory.string(), {.overrides = changes_of(options)});
   config->name_or_path = name_or_path;
   if (World::current()->rank() == 0) log_config_notes(*config);
   const auto gguf = find_gguf(directory);

@@ -19,16 +19,16 @@ namespace easydel {
 // The arguments of EasyDeL's from_pretrained. What this build cannot do yet is refused, never ignored.
 struct LoadOptions {
   at::Device device = at::kCPU;
-  DType dtype = float32;                         // what the model computes in
-  DType param_dtype = float32;                   // what it stores
-  std::string precision = {};                    // default, fastest, high, highest: of float32 products
-  ShardingOptions sharding = {};                 // changes to the config, and whether the weights are split
+  DType dtype = float32;          // what the model computes in
+  DType param_dtype = float32;    // what it stores
+  std::string precision = {};     // default, fastest, high, highest: of float32 products
+  ShardingOptions sharding = {};  // changes to the config, and whether the weights are split
   std::optional<PartitionRules> partition_rules = {};
   std::map<std::string, std::function<at::Tensor(const at::Tensor&)>> shard_fns = {};  // by path
-  bool auto_shard_params = false;  // the old name of sharding.auto_shard_model
-  std::string backend = {};        // "cpu", "gpu": the device, when `device` is not set
-  std::string platform = {};       // of kernels; "" and "torch" are the same here
-  Json config_kwargs = {};         // changes to the config, by key
+  bool auto_shard_params = false;                           // the old name of sharding.auto_shard_model
+  std::string backend = {};                                 // "cpu", "gpu": the device, when `device` is not set
+  std::string platform = {};                                // of kernels; "" and "torch" are the same here
+  Json config_kwargs = {};                                  // changes to the config, by key
   std::optional<QuantizeOptions> quantization_config = {};  // weights are packed one by one as they are read
   bool load_in_8bit = false;                                // the same as the method "8bit"
   bool verbose_params = false;                              // says how many parameters there are

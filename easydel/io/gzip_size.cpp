@@ -18,9 +18,9 @@ int64_t deflated_size(std::string_view text, bool as_gzip, const char* where) {
   z_stream stream{};
   constexpr int kWindow = 15, kGzipHeader = 16;
   const int level = as_gzip ? Z_BEST_COMPRESSION : Z_DEFAULT_COMPRESSION;
-  require<Error>(deflateInit2(&stream, level, Z_DEFLATED, kWindow + (as_gzip ? kGzipHeader : 0), 8,
-                              Z_DEFAULT_STRATEGY) == Z_OK,
-                 "[", where, "] zlib cannot be initialized.");
+  require<Error>(
+      deflateInit2(&stream, level, Z_DEFLATED, kWindow + (as_gzip ? kGzipHeader : 0), 8, Z_DEFAULT_STRATEGY) == Z_OK,
+      "[", where, "] zlib cannot be initialized.");
   std::vector<Bytef> out(deflateBound(&stream, static_cast<uLong>(text.size())));
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
   stream.avail_in = static_cast<uInt>(text.size());

@@ -106,9 +106,8 @@ class Offloaded final : public Transformation {
     });
   }
   void apply(TensorMap& params, TensorMap& gradients, OptState& state, const Placement& placement) const override {
-    in_parts(params, gradients, state, [&](TensorMap& part, TensorMap& updates, OptState& own) {
-      inner_->apply(part, updates, own, placement);
-    });
+    in_parts(params, gradients, state,
+             [&](TensorMap& part, TensorMap& updates, OptState& own) { inner_->apply(part, updates, own, placement); });
   }
 
  private:

@@ -64,8 +64,8 @@ class FilesPacking {
     settings_.double_quant = names_.find(weight + ".nested_absmax").has_value();
   }
 
-  // A tensor of GGUF's blocks, [(experts,) out, blocks of a row, bytes of a block], says by its shape of which type they
-  // are.
+  // A tensor of GGUF's blocks, [(experts,) out, blocks of a row, bytes of a block], says by its shape of which type
+  // they are.
   bool note_blocks(const std::string& path, const std::string& weight, int64_t in) {
     const auto name = names_.find(weight);
     if (!name) return false;

@@ -408,7 +408,7 @@ TEST(ELargeConfig, NamesTheLineAtEveryDepth) {
       "    tokenization:\n"
       "      truncation: false\n"  // 21
       "  trainer:\n"
-      "    learning_rate: fast\n"  // 23
+      "    learning_rate: fast\n"           // 23
       "    remove_unused_columns: false\n"  // 24
       "actions:\n"
       "  - validate\n"

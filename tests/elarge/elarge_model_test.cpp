@@ -83,8 +83,7 @@ TEST(ELargeModel, HasASetterForEverySection) {
       .set_operation_configs({{"flash_attn2", Json::object({{"blocksize_q", 128}})}})
       .set_esurge({{"max_model_len", 4096}})
       .set_mixture({{"prefetch_workers", 8}})
-      .add_dataset(
-          {.type = "json", .data_files = "b.jsonl", .name = "b", .content_field = "text", .weight = 0.5})
+      .add_dataset({.type = "json", .data_files = "b.jsonl", .name = "b", .content_field = "text", .weight = 0.5})
       .add_dataset({.data_files = {"c.parquet", "d.parquet"}, .num_rows = 10})
       .add_eval_dataset({.dataset_name = "your-dataset", .split = "test"})
       .set_eval({{"num_fewshot", 3}, {"temperature", 0.0}})

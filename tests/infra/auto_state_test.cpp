@@ -111,16 +111,15 @@ TEST(AutoState, OfEachTaskStepsAndComesBackFromItsFiles) {
   steps_and_comes_back<AutoStateForSequenceClassification>(text_config("llama"), "LlamaForSequenceClassification",
                                                            texts());
   steps_and_comes_back<AutoStateForSeq2SeqLM>(t5, "T5ForConditionalGeneration", with_decoder(texts()));
-  steps_and_comes_back<AutoStateForSpeechSeq2Seq>(kWhisper, "WhisperForConditionalGeneration",
-                                                           with_decoder(sounds()));
+  steps_and_comes_back<AutoStateForSpeechSeq2Seq>(kWhisper, "WhisperForConditionalGeneration", with_decoder(sounds()));
   steps_and_comes_back<AutoStateForMaskedLM>(text_config("bert"), "BertForMaskedLM", texts());
   steps_and_comes_back<AutoStateForTokenClassification>(text_config("bert"), "BertForTokenClassification", texts());
   steps_and_comes_back<AutoStateForQuestionAnswering>(text_config("bert"), "BertForQuestionAnswering", texts());
   steps_and_comes_back<AutoStateForEmbedding>(text_config("qwen3"), "Qwen3Model", texts());
   steps_and_comes_back<AutoStateVisionModel>(concat("{\"model_type\": \"clip_vision_model\", ", kSight, "}"),
-                                               "CLIPVisionModel", pictures());
+                                             "CLIPVisionModel", pictures());
   steps_and_comes_back<AutoStateForImageClassification>(concat("{\"model_type\": \"vit\", ", kSight, "}"),
-                                                      "ViTForImageClassification", pictures());
+                                                        "ViTForImageClassification", pictures());
   steps_and_comes_back<AutoStateForZeroShotImageClassification>(towers(), "CLIPModel", both());
   steps_and_comes_back<AutoStateForImageTextToText>(llava, "LlavaForConditionalGeneration", texts());
   steps_and_comes_back<AutoStateForAudioClassification>(kWhisper, "WhisperForAudioClassification", sounds());

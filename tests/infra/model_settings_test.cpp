@@ -75,10 +75,9 @@ TEST_F(ModelFiles, WithAQuantizationThatIsNoneOfOursAreRefusedByName) {
   EXPECT_THAT([&] { AutoModelForCausalLM::from_pretrained(path(), {.verbose = false}); },
               ThrowsMessage<ConfigError>(testing::HasSubstr("unknown method \"int3\"; known: 8bit, nf4, int4, ")));
   set("quantization_config", Json::object({{"dtype", "nf4"}, {"jax_native", true}}));
-  EXPECT_THAT(
-      [&] { AutoModelForCausalLM::from_pretrained(path(), {.verbose = false}); },
-      ThrowsMessage<ConfigError>(where + ".jax_native is not supported; known: dtype, group_size, pattern, "
-                                         "double_quant, bit_targeted_params."));
+  EXPECT_THAT([&] { AutoModelForCausalLM::from_pretrained(path(), {.verbose = false}); },
+              ThrowsMessage<ConfigError>(where + ".jax_native is not supported; known: dtype, group_size, pattern, "
+                                                 "double_quant, bit_targeted_params."));
   set("quantization_config", Json::object({{"group_size", 64}}));
   EXPECT_THAT(
       [&] { AutoModelForCausalLM::from_pretrained(path(), {.verbose = false}); },

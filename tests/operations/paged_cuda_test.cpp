@@ -300,8 +300,7 @@ TEST_F(PagedCuda, GathersTheKeysOfSequences) {
   for (const int64_t size : {64, 7}) {
     const Sequences s({3, 1, size, size, 16}, {5, 0, 100, 16, 33, 0}, at::kBFloat16);
     const Tensor starts = to_gpu(starts_of(s.lengths));
-    const Tensor got =
-        gather_pages(to_gpu(s.pages.k), to_gpu(s.table), starts, 5 + 100 + 16 + 33, at::kBFloat16);
+    const Tensor got = gather_pages(to_gpu(s.pages.k), to_gpu(s.table), starts, 5 + 100 + 16 + 33, at::kBFloat16);
     EXPECT_TRUE(at::equal(got.cpu(), at::cat(s.k)));
   }
   for (const auto stored : kCoded) {

@@ -231,9 +231,8 @@ PROBE(LoadOptions, quantization_config) {
   EXPECT_EQ(stored(files, packed({.method = "nf4"}), scales), float32);
   EXPECT_EQ(stored(files, packed({.method = "nf4", .double_quant = true}), scales), uint8);
   EXPECT_EQ(stored(files, packed({.method = "nf4", .quantize_tensors = false})), float32);
-  EXPECT_TRUE(is_refused("multiple of 32", [&] {
-    files.load(packed({.method = "nf4", .group_size = 24, .quantize_tensors = false}));
-  }));
+  EXPECT_TRUE(is_refused("multiple of 32",
+                         [&] { files.load(packed({.method = "nf4", .group_size = 24, .quantize_tensors = false})); }));
   const LogLines log;
   files.load(packed({.verbose = true}));
   EXPECT_TRUE(log.contain(" layers as 8bit"));
@@ -241,8 +240,8 @@ PROBE(LoadOptions, quantization_config) {
   LoadOptions both = packed({.pattern = "v_proj"});
   both.config_kwargs = Json::object({{"quantization_config", Json::object({{"dtype", "nf4"}})}});
   EXPECT_EQ(stored(files, both, kQuery), float32);
-  EXPECT_TRUE(is_refused("calibration",
-                         [&] { files.load(packed({.calibration = std::make_shared<const Calibration>()})); }));
+  EXPECT_TRUE(
+      is_refused("calibration", [&] { files.load(packed({.calibration = std::make_shared<const Calibration>()})); }));
   EXPECT_TRUE(is_refused("load_in_8bit", [&] {
     files.load({.quantization_config = QuantizeOptions{.method = "nf4"}, .load_in_8bit = true});
   }));

@@ -164,10 +164,8 @@ PROBE(EngineOptions, ngram_min) {
 PROBE(EngineOptions, ngram_max) {
   EXPECT_TRUE(is_refused("ngram_max is about tokens that are guessed ahead", [] { engine_with({.ngram_max = 3}); }));
   EXPECT_TRUE(is_refused("ngram_max is about guessing without a model", [] {
-    engine_with({.num_speculative_tokens = 2,
-                 .speculative_method = "draft",
-                 .draft_model = served_model(0),
-                 .ngram_max = 3});
+    engine_with(
+        {.num_speculative_tokens = 2, .speculative_method = "draft", .draft_model = served_model(0), .ngram_max = 3});
   }));
   EXPECT_TRUE(is_refused("ngram_max", [] { engine_with({.num_speculative_tokens = 2, .ngram_max = 0}); }));
 }

@@ -182,17 +182,16 @@ std::shared_ptr<BaseModule> make_pair_model(const Json& settings, uint64_t seed)
   text["eos_token_id"] = 2;
   vision["image_size"] = 4;
   vision["patch_size"] = 2;
-  Json dict = Json::object(
-      {{"model_type", "clip"}, {"text_config", text}, {"vision_config", vision}, {"projection_dim", 8}});
+  Json dict =
+      Json::object({{"model_type", "clip"}, {"text_config", text}, {"vision_config", vision}, {"projection_dim", 8}});
   if (const Json* changes = settings.find("@model")) {
     for (const auto& [key, value] : changes->as_object()) dict[key] = value;
   }
   const Json* dtype = settings.find("@dtype");
   const auto model =
       Registry::instance().make_module(*AutoConfig::from_dict(dict), TaskType::ZeroShotImageClassification);
-  model->initialize({.dtype = parse_dtype(dtype ? dtype->as_string() : "float32"),
-                     .param_dtype = float32,
-                     .rngs = RandomKey(seed)});
+  model->initialize(
+      {.dtype = parse_dtype(dtype ? dtype->as_string() : "float32"), .param_dtype = float32, .rngs = RandomKey(seed)});
   return model;
 }
 

@@ -286,14 +286,12 @@ TEST_F(ReportScript, DrawsCurvesShowsValuesAndSwitches) {
 
 TEST_F(ReportScript, DrawsOverTimeAndSeveralRuns) {
   Report report{.name = "a", .metrics = {}};
-  for (int64_t step = 1; step <= 5; ++step)
-    report.metrics.add(line(step, 1000 + 60.0 * static_cast<double>(step)));
+  for (int64_t step = 1; step <= 5; ++step) report.metrics.add(line(step, 1000 + 60.0 * static_cast<double>(step)));
   report.others = {{"b", {line(1, 5000), line(2, 5030)}}};
   report.samples = Json::parse(R"([{"step": 4, "prompt": "2+2=", "completion": "<b>4</b>", "reward": 0.5},
                                    {"step": 2, "prompt": "2+2=", "completion": "5"}])");
   const Json drawn = run(report);
-  EXPECT_EQ(drawn.at("samples").dump(),
-            R"([["step 4", "2+2=", "<b>4</b>", "0.5"], ["step 2", "2+2=", "5", ""]])");
+  EXPECT_EQ(drawn.at("samples").dump(), R"([["step 4", "2+2=", "<b>4</b>", "0.5"], ["step 2", "2+2=", "5", ""]])");
   const Json& loss = drawn.at("charts").at(0);
   EXPECT_EQ(loss.at("caption").as_string(), "lossa: lossb: loss");
   EXPECT_EQ(loss.at("paths").size(), 4);
@@ -304,8 +302,7 @@ TEST_F(ReportScript, DrawsOverTimeAndSeveralRuns) {
 TEST_F(ReportScript, DrawsWhatIsFlatNegativeMissingOrAlone) {
   Report report;
   for (int step = 0; step < 5; ++step) {
-    report.metrics.add(
-        Json::object({{"step", step}, {"flat", 3}, {"negative", -1.0 * step}, {"none", std::nan("")}}));
+    report.metrics.add(Json::object({{"step", step}, {"flat", 3}, {"negative", -1.0 * step}, {"none", std::nan("")}}));
   }
   report.metrics.add(Json::object({{"step", 2}, {"alone", 1e-9}}));
   const Json drawn = run(report);

@@ -475,8 +475,8 @@ TEST_P(Settings, ActOrAreRefusedByName) {
   std::vector<SettingProbe> probes = common_probes(GetParam());
   for (const SettingProbe& probe : own_probes(GetParam())) probes.push_back(probe);
   // Classification and embedding truncate as transformers does; a reward's rows are left out.
-  const bool keeps_start = GetParam() == "classification" || GetParam() == "embedding" || GetParam() == "contrastive" ||
-                           GetParam() == "prm";
+  const bool keeps_start =
+      GetParam() == "classification" || GetParam() == "embedding" || GetParam() == "contrastive" || GetParam() == "prm";
   probes.push_back({"truncation_mode", keeps_start ? "keep_end" : "keep_start",
                     GetParam() == "reward"            ? Json::object()
                     : learns_from_rewards(GetParam()) ? set(R"({"max_prompt_length": 2})")
@@ -497,8 +497,7 @@ TEST_P(Settings, ActOrAreRefusedByName) {
       return false;
     });
   }
-  expect_every_setting_acts(keys, probes,
-                            [](const Json& settings) { return observe_run(GetParam(), settings); });
+  expect_every_setting_acts(keys, probes, [](const Json& settings) { return observe_run(GetParam(), settings); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Trainers, Settings, testing::ValuesIn(trainer_types()),

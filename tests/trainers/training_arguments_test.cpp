@@ -170,9 +170,9 @@ TEST(TrainingArguments, NameTrackersPreviewsAndThePage) {
 
 TEST(TrainingArguments, OfAModelThatWritesNothingHaveNoPreviews) {
   for (const char* type : {"classification", "embedding", "reward", "prm"}) {
-    expect_refused<NotSupportedError>(
-        type, R"({"generation_interval": 5, "generation_prompts": ["a"]})",
-        concat("[TrainingArguments] generation_interval must be null with ", type, "; got 5. Its model writes no text."));
+    expect_refused<NotSupportedError>(type, R"({"generation_interval": 5, "generation_prompts": ["a"]})",
+                                      concat("[TrainingArguments] generation_interval must be null with ", type,
+                                             "; got 5. Its model writes no text."));
   }
 }
 
@@ -182,12 +182,10 @@ TEST(TrainingArguments, KnowEasyDelsOtherKeys) {
                       "quantization_mode": null, "sparsify_module": false, "track_memory": true, "init_tx": true,
                       "remove_unused_columns": false})"));
   EXPECT_EQ(arguments.track_memory, 1.0);
-  EXPECT_THAT(
-      arguments.unsupported_notes(),
-      testing::ElementsAre(
-          "remove_unused_columns: false has no effect: unused columns never reach the model.",
-          "use_grain has no effect here.", "esurge_page_size has no effect here.",
-          "generation_shard_inputs has no effect here."));
+  EXPECT_THAT(arguments.unsupported_notes(),
+              testing::ElementsAre("remove_unused_columns: false has no effect: unused columns never reach the model.",
+                                   "use_grain has no effect here.", "esurge_page_size has no effect here.",
+                                   "generation_shard_inputs has no effect here."));
   for (const char* key : {"sparsify_module", "straight_through_emulator", "generate_during_eval", "is_encoder_decoder",
                           "remove_ckpt_after_load"}) {
     expect_refused<NotSupportedError>(

@@ -13,8 +13,8 @@ constexpr const char* kMarker = "demo.json";
 
 // Whether a demo wrote it; anything else in the directory belongs to the user.
 bool is_of_a_demo(const std::string& name) {
-  for (const char* own :
-       {"tokenizer", "sft", "grpo", "random", "sft-more", "tensorboard", "skipped", "metrics.jsonl", "report.html", "run.json", kMarker}) {
+  for (const char* own : {"tokenizer", "sft", "grpo", "random", "sft-more", "tensorboard", "skipped", "metrics.jsonl",
+                          "report.html", "run.json", kMarker}) {
     if (name == own) return true;
   }
   return name.starts_with("run-") || (name.starts_with(".run-") && name.ends_with(".unfinished"));

@@ -6,7 +6,7 @@
 
 namespace easydel::data {
 
-struct PreferenceOptions;  // preference.h
+struct PreferenceOptions;                      // preference.h
 void check(const PreferenceOptions& options);  // ConfigError
 
 struct PreferenceRow {

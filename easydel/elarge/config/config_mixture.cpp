@@ -74,8 +74,7 @@ MixtureSection ELargeConfig::read_mixture(const std::string& name) const {
       require<ConfigError>(!inform.type.empty() || !inform.dataset_name.empty() || !inform.data_files.empty(),
                            where(path), " must specify its data: type, dataset_name or data_files.");
       require<ConfigError>(inform.revision == "main" || is_on_hub(inform), where(below(path, "revision")),
-                           " applies only to data sets on the hub; got \"", inform.revision,
-                           "\" for local files.");
+                           " applies only to data sets on the hub; got \"", inform.revision, "\" for local files.");
       require<ConfigError>(!inform.weight || (std::isfinite(*inform.weight) && *inform.weight >= 0),
                            where(below(path, "weight")), " must be a finite number that is not negative; got ",
                            inform.weight.value_or(0), ".");
@@ -100,10 +99,9 @@ MixtureSection ELargeConfig::read_mixture(const std::string& name) const {
                                    std::pair("pack_seq_length", section.pack_seq_length.value_or(1))}) {
     require<ConfigError>(value >= 1, where({name, key}), " must be at least 1; got ", value, ".");
   }
-  for (const auto& [key, value] :
-       {std::pair("prefetch_workers", section.prefetch_workers.value_or(0)),
-        std::pair("prefetch_buffer_size", section.prefetch_buffer_size),
-        std::pair("seed", section.shuffle_seed.value_or(0))}) {
+  for (const auto& [key, value] : {std::pair("prefetch_workers", section.prefetch_workers.value_or(0)),
+                                   std::pair("prefetch_buffer_size", section.prefetch_buffer_size),
+                                   std::pair("seed", section.shuffle_seed.value_or(0))}) {
     require<ConfigError>(value >= 0, where({name, key}), " must not be negative; got ", value, ".");
   }
   const std::string& stop = section.stop_strategy;

@@ -102,7 +102,6 @@ std::vector<int64_t> SpeechKeys::forced() const {
   return ids;
 }
 
-
 void SpeechKeys::require_token(const Json& id, const char* key) const {
   require<ConfigError>(id.is_int() && id.as_int() >= 0 && id.as_int() < model_.vocab_size, "[transcribe] ", key,
                        " of generation_config.json must have tokens in [0, ", model_.vocab_size, "); got ", id.dump(),

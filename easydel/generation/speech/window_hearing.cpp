@@ -48,8 +48,8 @@ std::vector<std::pair<int64_t, int64_t>> read_alignment_heads(const SpeechKeys& 
   const int64_t layers = model.get("decoder_layers").as_int(), heads = model.get("decoder_attention_heads").as_int();
   std::vector<std::pair<int64_t, int64_t>> pairs;
   for (const Json& pair : table->as_array()) {
-    const bool is_pair = pair.is_array() && pair.size() == 2 && pair.at(std::size_t{0}).is_int() &&
-                         pair.at(std::size_t{1}).is_int();
+    const bool is_pair =
+        pair.is_array() && pair.size() == 2 && pair.at(std::size_t{0}).is_int() && pair.at(std::size_t{1}).is_int();
     const int64_t layer = is_pair ? pair.at(std::size_t{0}).as_int() : -1;
     const int64_t head = is_pair ? pair.at(std::size_t{1}).as_int() : -1;
     require<ConfigError>(layer >= 0 && layer < layers && head >= 0 && head < heads,

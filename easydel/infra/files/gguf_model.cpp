@@ -287,8 +287,8 @@ at::Tensor GgufModel::blocks(const TensorInfo& stored) const {
   std::vector<int64_t> shape = stored.shape;
   shape.back() /= type.block_elements;
   shape.push_back(type.block_bytes);
-  return at::from_blob(const_cast<std::byte*>(file_->map()->bytes().data() + stored.offset), shape,
-                       [file = file_](void*) {}, at::kByte);
+  return at::from_blob(
+      const_cast<std::byte*>(file_->map()->bytes().data() + stored.offset), shape, [file = file_](void*) {}, at::kByte);
 }
 
 at::Tensor GgufModel::part_of(const at::Tensor& blocks, Kind kind) {

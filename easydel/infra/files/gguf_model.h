@@ -30,10 +30,10 @@ class GgufModel final : public TensorSource {
   enum class Kind : uint8_t { Values, Codes, Scales, Blocks };
   // Where a tensor lies in the file: rows of a matrix, or one expert of a stack of them.
   struct Place {
-    std::string name;                         // in the file
-    std::optional<int64_t> expert = {};       // of a stack
-    int64_t heads = 0;                        // whose rows are paired; 0: none are
-    std::optional<std::string> beside = {};   // whose rows follow those of each expert
+    std::string name;                        // in the file
+    std::optional<int64_t> expert = {};      // of a stack
+    int64_t heads = 0;                       // whose rows are paired; 0: none are
+    std::optional<std::string> beside = {};  // whose rows follow those of each expert
     Kind kind = Kind::Values;
   };
   struct Contents {

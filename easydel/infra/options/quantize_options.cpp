@@ -26,8 +26,8 @@ void read_mapping(QuantizeOptions& options, const Json& mapping,
   }
   read_fields(fields, mapping, where);
   if (options.method == "int8") options.method = "8bit";
-  require<ConfigError>(options.group_size >= 0, where("group_size"), " must not be negative; got ",
-                       options.group_size, ".");
+  require<ConfigError>(options.group_size >= 0, where("group_size"), " must not be negative; got ", options.group_size,
+                       ".");
 }
 
 }  // namespace easydel

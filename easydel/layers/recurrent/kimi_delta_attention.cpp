@@ -30,10 +30,11 @@ KimiDeltaAttention::KimiDeltaAttention(KimiDeltaSpec spec)
       b_proj_(projection("b_proj", spec_.hidden_size, Dim(spec_.num_heads, LogicalAxis::Head))),
       g_a_proj_(projection("g_a_proj", spec_.hidden_size, spec_.head_dim)),
       g_b_proj_(projection("g_b_proj", spec_.head_dim, all_heads())),
-      o_norm_(add<HeadNorm>("o_norm", HeadNormSpec{.norm = {.eps = spec_.norm_eps}}, Dim(spec_.num_heads),
-                            spec_.head_dim)),
+      o_norm_(
+          add<HeadNorm>("o_norm", HeadNormSpec{.norm = {.eps = spec_.norm_eps}}, Dim(spec_.num_heads), spec_.head_dim)),
       o_proj_(projection("o_proj", all_heads(), spec_.hidden_size)) {
-  conv1d_.named_parameters().front().parameter->file_layout = [width = width_, kernel = spec_.conv_kernel](const std::string& path) {
+  conv1d_.named_parameters().front().parameter->file_layout = [width = width_,
+                                                               kernel = spec_.conv_kernel](const std::string& path) {
     constexpr std::string_view kName = "conv1d.weight";
     FileLayout layout;
     for (const char* part : {"q_", "k_", "v_"})
@@ -79,8 +80,7 @@ at::Tensor KimiDeltaAttention::operator()(const at::Tensor& x_BTD, const Forward
   const at::Tensor qkv = at::cat({in[0], in[1], in[2]}, -1);
   Intervals channels;  // this rank's among those of the convolution, which is stored whole
   if (!axes.empty()) {
-    for (int64_t part = 0; part < 3; ++part)
-      channels.push_back({part * width_ + first, part * width_ + first + width});
+    for (int64_t part = 0; part < 3; ++part) channels.push_back({part * width_ + first, part * width_ + first + width});
   }
   const at::Tensor mixed = act_(conv1d_(qkv, given.state(0), given.runs, channels, axes));
 

@@ -10,10 +10,11 @@ struct DbrxConfig : Config<DbrxConfig, MoeConfig> {
 
   DbrxConfig();
 
-  Json attn_config = Json::object();  // kv_n_heads, clip_qkv, attn_pdrop; rope_theta where rope_parameters are not given
-  Json ffn_config = Json::object();   // ffn_hidden_size, ffn_act_fn and the keys that begin with moe_
-  double resid_pdrop = 0.0;           // of what attention and experts add
-  double emb_pdrop = 0.0;             // kept for transformers, which drops nothing either
+  Json attn_config =
+      Json::object();                // kv_n_heads, clip_qkv, attn_pdrop; rope_theta where rope_parameters are not given
+  Json ffn_config = Json::object();  // ffn_hidden_size, ffn_act_fn and the keys that begin with moe_
+  double resid_pdrop = 0.0;          // of what attention and experts add
+  double emb_pdrop = 0.0;            // kept for transformers, which drops nothing either
 
   double clip_qkv() const;        // 0: nothing is clipped
   double moe_jitter_eps() const;  // noise on what the router and the experts read in training

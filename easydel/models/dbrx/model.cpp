@@ -75,7 +75,8 @@ LayerOutput DbrxBlock::operator()(const at::Tensor& x_BTD, const ForwardContext&
 }
 
 DbrxModel::DbrxModel(const DbrxConfig& c)
-    : DecoderModel(c, {.norm = dbrx_norm(c), .embeddings_name = "wte", .norm_name = "norm_f", .layers_name = "blocks"}) {}
+    : DecoderModel(c,
+                   {.norm = dbrx_norm(c), .embeddings_name = "wte", .norm_name = "norm_f", .layers_name = "blocks"}) {}
 
 std::string DbrxModel::torch_path(const std::string& path) const {
   if (path.find(".experts.") != std::string::npos) return "";  // the stacks are as in files

@@ -157,10 +157,8 @@ PartitionRules KimiLinearConfig::get_partition_rules(bool fully_sharded) const {
       {"self_attn\\.(f_a|g_a)_proj\\.weight$", specs.shard_second()},
       {"self_attn\\.dt_bias$", specs.bias(LogicalAxis::Head)},
       {"block_sparse_moe\\.(gate|up)_proj\\.weight$", specs.split_first(LogicalAxis::MlpIntermediate)},
-      {"block_sparse_moe\\.shared_experts\\.(gate|up)_proj\\.weight$",
-       specs.split_first(LogicalAxis::MlpIntermediate)},
-      {"block_sparse_moe\\.(shared_experts\\.)?down_proj\\.weight$",
-       specs.split_second(LogicalAxis::MlpIntermediate)}};
+      {"block_sparse_moe\\.shared_experts\\.(gate|up)_proj\\.weight$", specs.split_first(LogicalAxis::MlpIntermediate)},
+      {"block_sparse_moe\\.(shared_experts\\.)?down_proj\\.weight$", specs.split_second(LogicalAxis::MlpIntermediate)}};
   const PartitionRules common = LatentMoeConfig::get_partition_rules(fully_sharded);
   rules.insert(rules.end(), common.rules().begin(), common.rules().end());
   return PartitionRules(std::move(rules));

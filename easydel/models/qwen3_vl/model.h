@@ -21,8 +21,7 @@ class Qwen3VLTextModel : public MropeDecoder, public Pretrained<Qwen3VLTextModel
 class Qwen3VLModel : public QwenVLModel, public Pretrained<Qwen3VLModel> {
  public:
   using ConfigType = Qwen3VLConfig;
-  explicit Qwen3VLModel(const Qwen3VLConfig& config)
-      : QwenVLModel(config, {.frames_apart = true}) {}
+  explicit Qwen3VLModel(const Qwen3VLConfig& config) : QwenVLModel(config, {.frames_apart = true}) {}
 };
 
 class Qwen3VLForConditionalGeneration : public QwenVLForConditionalGeneration<Qwen3VLModel>,

@@ -60,7 +60,8 @@ void WhisperConfig::fields(FieldVisitor& v) {
   v("mask_feature_prob", mask_feature_prob, "Kept for transformers: of apply_spec_augment.");
   v("mask_feature_length", mask_feature_length, "Kept for transformers: of apply_spec_augment.");
   v("mask_feature_min_masks", mask_feature_min_masks, "Kept for transformers: of apply_spec_augment.");
-  v("median_filter_width", median_filter_width, "How many weights the times of words are smoothed over: an odd number.");
+  v("median_filter_width", median_filter_width,
+    "How many weights the times of words are smoothed over: an odd number.");
 }
 
 void WhisperConfig::validate() const {

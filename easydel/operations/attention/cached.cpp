@@ -94,8 +94,8 @@ class Attend {
     }
   }
 
-  void attend_together(const KeySpan& span, const A* q, int64_t head, int64_t slot, int64_t end,
-                       AttendPart<A>& partial, A* sums) const {
+  void attend_together(const KeySpan& span, const A* q, int64_t head, int64_t slot, int64_t end, AttendPart<A>& partial,
+                       A* sums) const {
     thread_local std::vector<char> rows;
     const auto bytes = [&](const Tensor& x) { return static_cast<std::size_t>(kTogether * x.size(3) * element_); };
     rows.resize(bytes(keys_.k) + bytes(keys_.v));
@@ -121,8 +121,7 @@ class Attend {
       std::memcpy(to, from, static_cast<std::size_t>(count * bytes));
       return;
     }
-    for (int64_t i = 0; i < count; ++i)
-      std::memcpy(to + i * bytes, from + i * stride, static_cast<std::size_t>(bytes));
+    for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * bytes, from + i * stride, static_cast<std::size_t>(bytes));
   }
 
   const char* place(const Tensor& x, int64_t block, int64_t head, int64_t at) const {

@@ -43,7 +43,7 @@ int64_t padded(int64_t size) { return (size + kFloat8Multiple - 1) / kFloat8Mult
 Float8Matrix compose(const Tensor& x_in, Float8Scales scales, Float8Rounding rounding) {
   const Tensor x = x_in.to(at::kFloat);
   const double largest = rounding.dtype == at::kFloat8_e5m2 ? 57344.0 : 448.0;
-  const Tensor magnitudes = x.numel() == 0                      ? at::zeros({1, 1}, x.options())
+  const Tensor magnitudes = x.numel() == 0                       ? at::zeros({1, 1}, x.options())
                             : scales == Float8Scales::Tensorwise ? x.abs().max()
                                                                  : x.abs().amax(-1, /*keepdim=*/true);
   Tensor scale = at::scalar_tensor(largest, x.options()) / magnitudes.clamp_min(1e-12);
@@ -58,9 +58,7 @@ struct Rounded {
   Tensor largest;
 };
 
-Tensor in_kernel_layout(const Tensor& x) {
-  return !x.is_cuda() || cuda_fused::can_cast_float8(x) ? x : x.contiguous();
-}
+Tensor in_kernel_layout(const Tensor& x) { return !x.is_cuda() || cuda_fused::can_cast_float8(x) ? x : x.contiguous(); }
 
 // The rows of x [R, W].
 Rounded by_rows(const Tensor& x_in, Float8Scales scales, Float8Rounding rounding, bool wants_columns) {
@@ -186,9 +184,8 @@ struct Float8Linear : torch::autograd::Function<Float8Linear> {
     if (wants_weight) {
       const Float8Matrix d = by_columns(d_rows, scales, gradient_rounds, d_largest);
       thread_local LastRounded last;
-      const Rounded& columns = last.of(x, scales, [&] {
-        return Rounded{by_columns(as_rows(x), scales, rounds, x_largest), {}};
-      });
+      const Rounded& columns =
+          last.of(x, scales, [&] { return Rounded{by_columns(as_rows(x), scales, rounds, x_largest), {}}; });
       // A reduction over ranks takes the type that the gathered weight has.
       const at::ScalarType dtype = access ? x.scalar_type() : weight.scalar_type();
       d_weight = reduce(product(d, columns.matrix, dtype, /*fast=*/false), access).to(weight.scalar_type());

@@ -25,7 +25,7 @@ void require_float8(at::Device device, Float8Scales scales);
 
 // x [..., in], weight [out, in]. Without gradients it is operations::linear. The products of a GPU are torch's; the
 // CPU's multiply the rounded numbers in float32.
-at::Tensor float8_linear(const at::Tensor& x, const at::Tensor& weight, Float8Scales scales,
-                         std::string_view name = {}, const WeightAccessPtr& access = {});
+at::Tensor float8_linear(const at::Tensor& x, const at::Tensor& weight, Float8Scales scales, std::string_view name = {},
+                         const WeightAccessPtr& access = {});
 
 }  // namespace easydel::operations

@@ -86,7 +86,8 @@ void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 }
 
 // A matrix times a few vectors should be bound by memory bandwidth; torch's products are slower. Not differentiable.
-// Where torch's library has no good kernels for a processor, it is slower up to where our own for large products begins.
+// Where torch's library has no good kernels for a processor, it is slower up to where our own for large products
+// begins.
 constexpr int64_t kFewVectors = 4, kSomeVectors = 63;
 
 int64_t few_vectors(const Tensor& x) {

@@ -60,8 +60,8 @@ Recurred gated_delta_rule(const Tensor& given_q, const Tensor& given_k, const Te
   const auto of_heads = [&](const Tensor& x) { return repeats == 1 ? x : x.repeat_interleave(repeats, 2); };
   const Tensor q = of_heads(unit_length(given_q.to(wide)) / std::sqrt(static_cast<double>(given_q.size(3))));
   const Tensor k = of_heads(unit_length(given_k.to(wide))), v = given_v.to(wide),
-               g = given_g.dim() == 3 ? given_g.to(wide).unsqueeze(3) : given_g.to(wide),
-               beta = given_beta.to(wide), state = given_state.defined() ? given_state.to(wide) : given_state;
+               g = given_g.dim() == 3 ? given_g.to(wide).unsqueeze(3) : given_g.to(wide), beta = given_beta.to(wide),
+               state = given_state.defined() ? given_state.to(wide) : given_state;
   if (tokens == 1) return delta_of_token(q, k, v, g, beta, state);
 
   const int64_t chunk = std::min(g.size(3) == 1 ? kDeltaChunk : kChannelChunk, tokens);
@@ -85,9 +85,9 @@ Recurred gated_delta_rule(const Tensor& given_q, const Tensor& given_k, const Te
     keeps = keeps * documents.through.unsqueeze(2).unsqueeze(3);
   }
   // The values that the chunk would add to an empty state, and the keys by which it corrects another one.
-  const Tensor solved = at::linalg_solve_triangular(
-      system, at::cat({weighted_values, weighted_keys * reads}, -1), /*upper=*/false, /*left=*/true,
-      /*unitriangular=*/true);
+  const Tensor solved = at::linalg_solve_triangular(system, at::cat({weighted_values, weighted_keys * reads}, -1),
+                                                    /*upper=*/false, /*left=*/true,
+                                                    /*unitriangular=*/true);
   const int64_t width = v.size(3);
   const Tensor fresh = solved.narrow(-1, 0, width), corrections = solved.narrow(-1, width, k.size(3));
   const Tensor reading = queries * reads, writing = (keys * left).transpose(-1, -2);

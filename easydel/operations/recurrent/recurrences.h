@@ -26,8 +26,8 @@ Recurred state_space_duality(const at::Tensor& x, const at::Tensor& dt, const at
                              const at::Tensor& c, const at::Tensor& state, const at::Tensor& runs, int64_t chunk);
 
 // Gated DeltaNet: S = exp(g) S, then S = S + k (beta (v - k S)), y = q S / sqrt(K), with q and k of length one. q and k
-// [B, T, G, K], v [B, T, H, V], g (at most zero) and beta [B, T, H], state [B, H, K, V]. With g [B, T, H, K] each channel
-// of a key decays by itself (Kimi Delta Attention).
+// [B, T, G, K], v [B, T, H, V], g (at most zero) and beta [B, T, H], state [B, H, K, V]. With g [B, T, H, K] each
+// channel of a key decays by itself (Kimi Delta Attention).
 Recurred gated_delta_rule(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& g,
                           const at::Tensor& beta, const at::Tensor& state, const at::Tensor& runs);
 

@@ -143,8 +143,8 @@ std::unique_ptr<Drafter> make_drafter(const EngineOptions& options, const BaseMo
                                       int64_t num_pages, int64_t max_model_len) {
   const int64_t vocab_size = model.config().vocab_size;
   const bool guesses = options.num_speculative_tokens != 0, is_ngram = options.speculative_method == "ngram";
-  for (const auto& [name, is_set] : {std::pair("ngram_max", options.ngram_max.has_value()),
-                                     std::pair("ngram_min", options.ngram_min.has_value())}) {
+  for (const auto& [name, is_set] :
+       {std::pair("ngram_max", options.ngram_max.has_value()), std::pair("ngram_min", options.ngram_min.has_value())}) {
     require<ConfigError>(!is_set || guesses, "[engine] ", name,
                          " is about tokens that are guessed ahead. Set num_speculative_tokens.");
     require<ConfigError>(!is_set || is_ngram, "[engine] ", name,

@@ -10,8 +10,7 @@
 namespace easydel {
 
 bool TrackerArguments::reports_to(std::string_view tracker) const {
-  return std::find(report_to.begin(), report_to.end(), tracker) != report_to.end() ||
-         (tracker == "wandb" && use_wandb);
+  return std::find(report_to.begin(), report_to.end(), tracker) != report_to.end() || (tracker == "wandb" && use_wandb);
 }
 
 bool has_previews(std::string_view type) {
@@ -20,8 +19,8 @@ bool has_previews(std::string_view type) {
 
 RolloutArguments PreviewArguments::sampling(const RolloutArguments* rollout) const {
   RolloutArguments out = rollout ? *rollout : RolloutArguments{.max_completion_length = 128, .num_return_sequences = 1};
-  const bool samples = generation_do_sample.value_or(rollout != nullptr || generation_temperature ||
-                                                     generation_top_p || generation_top_k);
+  const bool samples = generation_do_sample.value_or(rollout != nullptr || generation_temperature || generation_top_p ||
+                                                     generation_top_k);
   out.num_return_sequences = generation_num_return_sequences.value_or(out.num_return_sequences);
   out.max_completion_length = generation_max_new_tokens.value_or(out.max_completion_length);
   out.temperature = samples ? generation_temperature.value_or(out.temperature) : 0;

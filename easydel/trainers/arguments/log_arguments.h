@@ -53,10 +53,10 @@ struct PreviewArguments {
 // Checkpoints that go to the hub while the run goes on, in trl's and transformers' names.
 struct PushArguments {
   bool push_to_hub = false;
-  std::optional<std::string> hub_model_id;   // the name of save_directory
-  std::string hub_strategy = "every_save";   // or end: the last checkpoint alone
-  std::optional<bool> hub_private_repo;      // the account's default
-  bool hub_always_push = false;              // false: a checkpoint is left out while the one before is on its way
+  std::optional<std::string> hub_model_id;  // the name of save_directory
+  std::string hub_strategy = "every_save";  // or end: the last checkpoint alone
+  std::optional<bool> hub_private_repo;     // the account's default
+  bool hub_always_push = false;             // false: a checkpoint is left out while the one before is on its way
 };
 
 // Whether this trainer's model writes texts: those that embed or classify have no previews.

@@ -24,10 +24,10 @@ std::string joined(const std::vector<std::string>& names) {
 }  // namespace
 
 const std::vector<std::string>& trainer_types() {
-  static const std::vector<std::string> types = {"sft",  "base",    "dpo",      "kto",          "bco", "cpo",
-                                                 "orpo", "reward",  "prm",      "distillation", "gkd", "classification",
-                                                 "grpo", "gfpo",    "rlvr",     "rloo",         "ppo", "online_dpo",
-                                                 "xpo",  "nash_md", "embedding", "contrastive"};
+  static const std::vector<std::string> types = {
+      "sft",       "base",           "dpo",  "kto",  "bco",  "cpo",  "orpo", "reward",     "prm", "distillation",
+      "gkd",       "classification", "grpo", "gfpo", "rlvr", "rloo", "ppo",  "online_dpo", "xpo", "nash_md",
+      "embedding", "contrastive"};
   return types;
 }
 
@@ -190,18 +190,27 @@ void list_fields(TrainingArguments& a, std::string_view type, FieldVisitor& v) {
 
 TrainingArguments TrainingArguments::for_trainer(std::string_view type) {
   require_trainer_type(type, "[TrainingArguments] trainer_type");
-  static const std::map<std::string_view, std::string> prefixes = {
-      {"sft", "SFT"},        {"dpo", "DPO"},
-      {"kto", "KTO"},        {"bco", "BCO"},
-      {"cpo", "CPO"},        {"orpo", "ORPO"},
-      {"grpo", "GRPO"},      {"gfpo", "GFPO"},
-      {"rlvr", "RLVR"},      {"rloo", "RLOO"},
-      {"reward", "Reward"},  {"distillation", "Distillation"},
-      {"gkd", "GKD"},        {"classification", "Classification"},
-      {"xpo", "XPO"},        {"online_dpo", "OnlineDPO"},
-      {"nash_md", "NashMD"}, {"ppo", "PPO"},
-      {"prm", "PRM"},        {"embedding", "Embedding"},
-      {"contrastive", "Contrastive"}};
+  static const std::map<std::string_view, std::string> prefixes = {{"sft", "SFT"},
+                                                                   {"dpo", "DPO"},
+                                                                   {"kto", "KTO"},
+                                                                   {"bco", "BCO"},
+                                                                   {"cpo", "CPO"},
+                                                                   {"orpo", "ORPO"},
+                                                                   {"grpo", "GRPO"},
+                                                                   {"gfpo", "GFPO"},
+                                                                   {"rlvr", "RLVR"},
+                                                                   {"rloo", "RLOO"},
+                                                                   {"reward", "Reward"},
+                                                                   {"distillation", "Distillation"},
+                                                                   {"gkd", "GKD"},
+                                                                   {"classification", "Classification"},
+                                                                   {"xpo", "XPO"},
+                                                                   {"online_dpo", "OnlineDPO"},
+                                                                   {"nash_md", "NashMD"},
+                                                                   {"ppo", "PPO"},
+                                                                   {"prm", "PRM"},
+                                                                   {"embedding", "Embedding"},
+                                                                   {"contrastive", "Contrastive"}};
   TrainingArguments arguments;
   if (const auto prefix = prefixes.find(type); prefix != prefixes.end()) arguments.trainer_prefix = prefix->second;
   if (type == "sft" || type == "gkd") arguments.learning_rate = 2e-5;

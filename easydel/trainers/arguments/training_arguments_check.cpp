@@ -255,9 +255,9 @@ void TrainingArguments::validate_for(std::string_view type, const KeyPlace& plac
     c.rule(both <= *max_length, "max_length",
            concat("hold max_prompt_length and max_completion_length, ", both, " tokens together"), *max_length);
   }
-  const bool has_own_loss = is("dpo", "kto", "bco", "cpo", "orpo", "reward", "distillation", "gkd", "embedding",
-                               "contrastive") ||
-                            learns_from_rewards(type) || (is("sft", "base") && text.loss_type == "dft");
+  const bool has_own_loss =
+      is("dpo", "kto", "bco", "cpo", "orpo", "reward", "distillation", "gkd", "embedding", "contrastive") ||
+      learns_from_rewards(type) || (is("sft", "base") && text.loss_type == "dft");
   if (!has_own_loss) return;
   const LossConfig given = loss();
   const auto own = [&](std::string_view key, bool is_standard, const auto& value) {

@@ -23,7 +23,7 @@ struct Report {
     std::string name;
     MetricColumns metrics;
   };
-  Json samples = Json::array();   // what the model wrote, the newest first: step, prompt, completion, reward if any
+  Json samples = Json::array();    // what the model wrote, the newest first: step, prompt, completion, reward if any
   std::vector<Other> others = {};  // runs to compare with, in the same charts
 };
 

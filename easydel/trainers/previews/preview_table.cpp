@@ -26,13 +26,12 @@ std::string cell(const std::string& text, std::size_t width) {
 
 std::vector<std::string> preview_table(const Json& previews, int64_t step, std::size_t width) {
   const std::size_t prompt = width * 2 / 5, completion = width - prompt - 3;
-  std::vector<std::string> lines{concat("[preview] after step ", step),
-                                 cell("prompt", prompt) + " │ " + "completion"};
+  std::vector<std::string> lines{concat("[preview] after step ", step), cell("prompt", prompt) + " │ " + "completion"};
   std::string before;
   for (const Json& each : previews.as_array()) {
     const std::string& text = each.at("prompt").as_string();
-    std::string row = cell(text == before ? "" : text, prompt) + " │ " +
-                      cell(each.at("completion").as_string(), completion);
+    std::string row =
+        cell(text == before ? "" : text, prompt) + " │ " + cell(each.at("completion").as_string(), completion);
     while (row.ends_with(' ')) row.pop_back();
     lines.push_back(std::move(row));
     before = text;

@@ -19,8 +19,7 @@ constexpr std::string_view kFree[] = {
     "max_training_steps", "num_train_epochs", "per_epoch_training_steps", "training_time_limit",
     // how a step is computed: the last digits
     "gradient_accumulation_steps", "gradient_checkpointing", "lmhead_chunksize", "performance_mode", "memory_limit",
-    "offload_optimizer",
-    "logits_chunk_size", "logprob_vocab_chunk_size",
+    "offload_optimizer", "logits_chunk_size", "logprob_vocab_chunk_size",
     // evaluation
     "do_train", "do_eval", "eval_batch_size", "evaluation_steps", "max_evaluation_steps", "per_epoch_evaluation_steps",
     "eval_packing", "early_stopping_patience", "early_stopping_threshold", "metric_for_best_model", "greater_is_better",

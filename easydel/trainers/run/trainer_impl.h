@@ -114,7 +114,7 @@ class Trainer::Impl {
   std::unique_ptr<MemoryTracker> memory_;
   std::unique_ptr<StepProfiler> profiler_;  // of rank 0
   int64_t memory_estimate_ = 0;
-  std::vector<TrainingFlops> flops_;  // of the model, and of the other models that a step runs
+  std::vector<TrainingFlops> flops_;      // of the model, and of the other models that a step runs
   std::unique_ptr<Previews> previews_;    // on every rank
   std::unique_ptr<CheckpointPush> push_;  // of rank 0
   BackgroundWriter writer_;               // gone before what its writes hand on to

@@ -104,9 +104,9 @@ void Trainer::Impl::check() const {
   make_trackers(args(), {});  // what the environment lacks is said by every rank
   if (args().push.push_to_hub) {
     const std::string repository = pushed_repository(args());
-    require<ConfigError>(repository.find('/') == std::string::npos ? is_repo_id("org/" + repository)
-                                                                   : is_repo_id(repository),
-                         "[trainer] hub_model_id must be a name or org/name; got \"", repository, "\".");
+    require<ConfigError>(
+        repository.find('/') == std::string::npos ? is_repo_id("org/" + repository) : is_repo_id(repository),
+        "[trainer] hub_model_id must be a name or org/name; got \"", repository, "\".");
     require<ConfigError>(!read_hub_environment().token.empty(),
                          "[trainer] push_to_hub needs a token of the hub. Set HF_TOKEN.");
   }

@@ -62,8 +62,8 @@ class MlflowTracker final : public Tracker {
     if (!token.empty()) {
       authorization_ = "Authorization: Bearer " + token;
     } else if (!user.empty()) {
-      authorization_ = "Authorization: Basic " +
-                       base64_encode(user + ":" + chosen(std::nullopt, "MLFLOW_TRACKING_PASSWORD", ""));
+      authorization_ =
+          "Authorization: Basic " + base64_encode(user + ":" + chosen(std::nullopt, "MLFLOW_TRACKING_PASSWORD", ""));
     }
   }
 

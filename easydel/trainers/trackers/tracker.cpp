@@ -22,9 +22,9 @@ TrackedRow tracked_row(const Json& line, int64_t report_steps) {
   for (const auto& [key, value] : line.as_object()) {
     if (key == "step" || key == "time" || !value.is_number()) continue;
     if (is_evaluation && key == "num_tokens") continue;
-    row.values.emplace_back(key.starts_with("eval_") ? "eval/" + key.substr(5)
-                                                     : (is_evaluation ? "eval/" : "train/") + key,
-                            value.as_double());
+    row.values.emplace_back(
+        key.starts_with("eval_") ? "eval/" + key.substr(5) : (is_evaluation ? "eval/" : "train/") + key,
+        value.as_double());
   }
   return row;
 }

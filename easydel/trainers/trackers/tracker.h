@@ -23,11 +23,11 @@ struct TrackedRun {
   std::string name;
   Json config;  // an object
   std::string host;
-  double started = 0;                // seconds since 1970, of its first start
-  int64_t first_step = 0;            // where this start begins; 0: the run is new
-  int64_t report_steps = 1;          // metrics of a step are shown every so many steps
-  std::filesystem::path directory;   // of the run
-  std::filesystem::path metrics;     // metrics.jsonl: what it did before
+  double started = 0;               // seconds since 1970, of its first start
+  int64_t first_step = 0;           // where this start begins; 0: the run is new
+  int64_t report_steps = 1;         // metrics of a step are shown every so many steps
+  std::filesystem::path directory;  // of the run
+  std::filesystem::path metrics;    // metrics.jsonl: what it did before
 };
 
 // A line of metrics.jsonl as trackers name its values: "train/loss", "eval/loss".

@@ -25,7 +25,8 @@ std::string iso_time(double seconds) {
   ::gmtime_r(&time, &parts);
   char text[80];
   const std::size_t size = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
-  std::snprintf(text + size, sizeof text - size, ".%06d+00:00", static_cast<int>(std::min(999999L, std::lround((seconds - whole) * 1e6))));
+  std::snprintf(text + size, sizeof text - size, ".%06d+00:00",
+                static_cast<int>(std::min(999999L, std::lround((seconds - whole) * 1e6))));
   return text;
 }
 

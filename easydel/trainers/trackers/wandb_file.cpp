@@ -95,8 +95,7 @@ void WandbFile::run(const Run& run) {
 }
 
 void WandbFile::history(int64_t step, const Items& items) {
-  record(record_field::kHistory,
-         items_field(items) + bytes_field(2, varint_field(1, static_cast<uint64_t>(step))));
+  record(record_field::kHistory, items_field(items) + bytes_field(2, varint_field(1, static_cast<uint64_t>(step))));
 }
 
 void WandbFile::summary(const Items& items) { record(record_field::kSummary, items_field(items)); }

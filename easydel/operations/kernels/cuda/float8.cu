@@ -135,10 +135,9 @@ __global__ void __launch_bounds__(kFlatThreads) float8_transpose_kernel(Float8Ca
       four[r] = row + r < a.rows ? P::at(static_cast<const T*>(a.x) + (row + r) * a.x_row + column, 0) : P{};
     for (int e = 0; e < P::kCount; ++e) {
       const float scale = scaling(a.largest[a.largest_step * (column + e)]);
-      if (row == 0 && (a.largest_step != 0 || column + e == 0))
-        a.inverse[a.largest_step * (column + e)] = 1.0f / scale;
+      if (row == 0 && (a.largest_step != 0 || column + e == 0)) a.inverse[a.largest_step * (column + e)] = 1.0f / scale;
       tile[pack * P::kCount + e][word] = round_four<kE5M2>(four[0].get(e) * scale, four[1].get(e) * scale,
-                                                          four[2].get(e) * scale, four[3].get(e) * scale);
+                                                           four[2].get(e) * scale, four[3].get(e) * scale);
     }
   }
   __syncthreads();

@@ -7,8 +7,8 @@ namespace easydel::operations::cuda_kernels {
 
 // Which of the two formats, and how a largest magnitude becomes a scale.
 struct Float8Format {
-  bool e5m2;           // else e4m3
-  bool power_of_two;   // scales are rounded down to one
+  bool e5m2;          // else e4m3
+  bool power_of_two;  // scales are rounded down to one
   float largest() const { return e5m2 ? 57344.0f : 448.0f; }
 };
 

@@ -376,8 +376,10 @@ __global__ void __launch_bounds__(kPagedThreads) paged_plain_kernel(const PagedD
   const int to = min(span.end, span.first + (split + 1) * span.chunk);
   for (int slot = from + warp; slot < to; slot += kPagedWarps) {
     const int64_t page = a.tables[query * a.table_row + (slot >> a.page_shift)], row = slot & ((1 << a.page_shift) - 1);
-    const auto* k = static_cast<const typename Rows::Element*>(a.k) + page * a.k_strides.page + kv * a.k_strides.head + row * a.k_strides.row;
-    const auto* v = static_cast<const typename Rows::Element*>(a.v) + page * a.v_strides.page + kv * a.v_strides.head + row * a.v_strides.row;
+    const auto* k = static_cast<const typename Rows::Element*>(a.k) + page * a.k_strides.page + kv * a.k_strides.head +
+                    row * a.k_strides.row;
+    const auto* v = static_cast<const typename Rows::Element*>(a.v) + page * a.v_strides.page + kv * a.v_strides.head +
+                    row * a.v_strides.row;
     const float k_scale = Rows::scale(k, a.head_size), v_scale = Rows::scale(v, a.value_size);
     float key[kLane], value[kLane];
 #pragma unroll
@@ -417,7 +419,8 @@ dim3 paged_grid(const PagedDecode& a, int heads_of_block) {
 template <class T, class Rows, int kHead, int kSub, int kBlocks>
 void decode_tiles(const PagedDecode& a, Stream stream) {
   if constexpr (kHead <= 128) {
-    if (a.shared > 8) return paged_tile_kernel<T, Rows, kHead, 2, 1, 2><<<paged_grid(a, 16), kPagedThreads, 0, stream>>>(a);
+    if (a.shared > 8)
+      return paged_tile_kernel<T, Rows, kHead, 2, 1, 2><<<paged_grid(a, 16), kPagedThreads, 0, stream>>>(a);
   }
   paged_tile_kernel<T, Rows, kHead, 1, kSub, kBlocks><<<paged_grid(a, 8), kPagedThreads, 0, stream>>>(a);
 }

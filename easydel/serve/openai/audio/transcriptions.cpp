@@ -171,13 +171,13 @@ void answer_speech(ApiCall& call, bool translates) {
   request.name = file->filename.value_or("file");
   request.is_wanted = [reply = call.reply] { return reply.is_open(); };
   limit_time(call);
-  engine->transcribe(
-      std::move(request), [service = call.service, reply = call.reply, format, translates, wanted](const SpeechOutput& said) {
-        HttpResponse response =
-            said.error ? error_response(said.error, service->options.retry_after) : answer_in(format, said, translates, wanted);
-        if (said.error) service->metrics.http(response.status);
-        reply.send(std::move(response));
-      });
+  engine->transcribe(std::move(request), [service = call.service, reply = call.reply, format, translates,
+                                          wanted](const SpeechOutput& said) {
+    HttpResponse response = said.error ? error_response(said.error, service->options.retry_after)
+                                       : answer_in(format, said, translates, wanted);
+    if (said.error) service->metrics.http(response.status);
+    reply.send(std::move(response));
+  });
 }
 
 }  // namespace
