@@ -79,7 +79,7 @@ void steps_and_comes_back(const std::string& config, const std::string& type_nam
   const auto made = AutoConfig::from_dict(Json::parse(config));
   Auto::from_config(*made, {.rngs = RandomKey(3)}).model()->save_pretrained(model, {.verbose = false});
 
-  State state = Auto::from_pretrained(model, {.verbose = false}, optim::adamw(1e-2));
+  State state = Auto::from_pretrained(model, {.verbose = false}, optim::adamw(1e-5));
   EXPECT_EQ(state.model()->type_name(), type_name);
   EXPECT_EQ(state.step, 0);
   const auto loss_of = [&](const BaseModule& module) {
@@ -94,7 +94,7 @@ void steps_and_comes_back(const std::string& config, const std::string& type_nam
   state = state.apply_gradients(grads);
   EXPECT_LT(loss_of(*state.model()).template item<double>(), loss.template item<double>());
   state.save_state(saved, {.verbose = false});
-  const State again = Auto::from_pretrained(saved, {.verbose = false}, optim::adamw(1e-2));
+  const State again = Auto::from_pretrained(saved, {.verbose = false}, optim::adamw(1e-5));
   EXPECT_EQ(again.model()->type_name(), type_name);
   expect_same(again, state);
 }
@@ -115,7 +115,7 @@ TEST(AutoState, OfEachTaskStepsAndComesBackFromItsFiles) {
   steps_and_comes_back<AutoStateForMaskedLM>(text_config("bert"), "BertForMaskedLM", texts());
   steps_and_comes_back<AutoStateForTokenClassification>(text_config("bert"), "BertForTokenClassification", texts());
   steps_and_comes_back<AutoStateForQuestionAnswering>(text_config("bert"), "BertForQuestionAnswering", texts());
-  steps_and_comes_back<AutoStateForEmbedding>(text_config("qwen3"), "Qwen3Model", texts());
+  steps_and_comes_back<AutoStateForEmbedding>(text_config("bert"), "BertModel", texts());
   steps_and_comes_back<AutoStateVisionModel>(concat("{\"model_type\": \"clip_vision_model\", ", kSight, "}"),
                                              "CLIPVisionModel", pictures());
   steps_and_comes_back<AutoStateForImageClassification>(concat("{\"model_type\": \"vit\", ", kSight, "}"),
