@@ -55,8 +55,9 @@ int main(int argc, char** argv) try {
   });
 
   ed::run_ranks(4, [&](ed::World& world) {
-    const auto model = ed::AutoModelForCausalLM::from_pretrained(
-        directory, {.sharding = {.axis_dims = {2, 1, 1, 1, 2}, .auto_shard_model = true}, .verbose = false});
+    ed::LoadOptions options{.verbose = false};
+    options.sharding = {.axis_dims = {2, 1, 1, 1, 2}, .auto_shard_model = true};
+    const auto model = ed::AutoModelForCausalLM::from_pretrained(directory, options);
     const double loss = loss_of(*model);
     if (world.rank() == 0) std::cout << "loaded on 2,1,1,1,2                   " << loss << "\n";
   });
